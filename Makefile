@@ -11,7 +11,7 @@ OWN = nagent nagent-js
 TARGET_DIR = $(eval TARGET_DIR := $$(shell $(CARGO) metadata --no-deps --offline --format-version 1 | \
 	sed 's/.*"target_directory":"\([^"]*\)".*/\1/'))$(TARGET_DIR)
 
-.PHONY: build demo test check install uninstall dist live local conformance model bench quality edits torture fuzz mutants
+.PHONY: build demo test check install uninstall dist live local conformance model bench peers quality edits torture fuzz mutants
 
 build:
 	$(CARGO) build --release --locked
@@ -107,6 +107,10 @@ bench: build
 	$(CARGO) run --release --locked --manifest-path bench/Cargo.toml --bin nagent-bench-conversations -- --bin $(TARGET_DIR)/release
 	$(CARGO) run --release --locked --manifest-path bench/Cargo.toml --bin nagent-bench-stream -- --nagent $(TARGET_DIR)/release/nagent
 	$(CARGO) run --release --locked --manifest-path bench/Cargo.toml --bin nagent-bench-think -- --bin $(TARGET_DIR)/release
+
+# nagent beside curl and those of aichat, llm, codex and pi that are installed, against one scripted model.
+peers: build
+	$(CARGO) run --release --locked --manifest-path bench/Cargo.toml --bin nagent-bench-peers -- --nagent $(TARGET_DIR)/release/nagent
 
 # What the corpus of edits comes to, class by class; `make test` holds it to that.
 edits:

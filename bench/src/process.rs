@@ -14,6 +14,7 @@ pub(crate) struct Sample {
     pub(crate) gaps: Vec<f64>,
     /// From the last reply written to the end.
     pub(crate) exit: f64,
+    #[allow(dead_code, reason = "not every program asks for it")]
     pub(crate) wall: f64,
     /// User and system time, of descendants too.
     pub(crate) cpu: f64,
@@ -21,6 +22,7 @@ pub(crate) struct Sample {
     pub(crate) peak: Option<f64>,
     pub(crate) first_bytes: usize,
     pub(crate) last_bytes: usize,
+    #[allow(dead_code, reason = "not every program asks for it")]
     pub(crate) first_body: Vec<u8>,
 }
 

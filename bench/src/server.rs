@@ -170,6 +170,11 @@ pub(crate) fn render(text: &str, deltas: usize) -> Vec<u8> {
         "\"choices\":[],\"usage\":{\"prompt_tokens\":1000,\"completion_tokens\":10,\"total_tokens\":1010}",
     ));
     frames.push("data: [DONE]\n\n".to_owned());
+    wrap(&frames)
+}
+
+/// The frames of a stream as the response that carries them.
+pub(crate) fn wrap(frames: &[String]) -> Vec<u8> {
     let mut bytes =
         b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n"
             .to_vec();

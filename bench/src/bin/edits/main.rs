@@ -11,8 +11,8 @@ use std::hint::black_box;
 use std::time::Instant;
 
 use nagent::apply::{apply, apply_hunks};
-use nagent::format::edit::Block;
 use nagent::diff::parse::DiffHunk;
+use nagent::format::edit::Block;
 
 /// 10,000 lines of functions that are much like each other.
 fn text() -> String {

@@ -42,8 +42,7 @@ fn main() -> ExitCode {
 
 fn look(file: &Path, root: &Path) -> Result<(), String> {
     let cache = root.join("history");
-    let look =
-        git::read_history(file, &cache, git::ReadingTime::UNLIMITED, &mut || true);
+    let look = git::read_history(file, &cache, git::ReadingTime::UNLIMITED, &mut || true);
     let Some(history) = look.history else { return Err(look.notes.join("; ")) };
     if !history.notes.is_empty() {
         return Err(history.notes.join("; "));

@@ -63,12 +63,21 @@ struct Shown {
     ended: Instant,
 }
 
-fn run(nagent: &Path, home: &Path, pieces: Vec<String>, pause: Duration, on_terminal: bool) -> Result<Shown> {
+fn run(
+    nagent: &Path,
+    home: &Path,
+    pieces: Vec<String>,
+    pause: Duration,
+    on_terminal: bool,
+) -> Result<Shown> {
     let listener = TcpListener::bind("127.0.0.1:0")?;
     let address = format!("http://{}/v1", listener.local_addr()?);
     let (send, receive) = mpsc::channel();
     std::thread::spawn(move || {
-        let sent = listener.accept().map_err(Into::into).and_then(|(stream, _)| answer(stream, &pieces, pause));
+        let sent = listener
+            .accept()
+            .map_err(Into::into)
+            .and_then(|(stream, _)| answer(stream, &pieces, pause));
         drop(send.send(sent.map_err(|error| error.to_string())));
     });
     let mut command = Command::new(nagent);
@@ -117,8 +126,11 @@ fn delays(shown: &Shown, pieces: &[String]) -> Vec<f64> {
     let mut from = 0;
     let mut found = Vec::new();
     for (piece, sent) in pieces.iter().zip(&shown.sent) {
-        let word = piece.trim_start_matches("<nagent-response>").trim_end_matches("</nagent-response>");
-        let Some(at) = shown.text[from..].windows(word.len()).position(|part| part == word.as_bytes()) else {
+        let word =
+            piece.trim_start_matches("<nagent-response>").trim_end_matches("</nagent-response>");
+        let Some(at) =
+            shown.text[from..].windows(word.len()).position(|part| part == word.as_bytes())
+        else {
             continue;
         };
         from += at + word.len();
@@ -177,7 +189,9 @@ fn print_figures(nagent: &Path, home: &Path) -> Result<()> {
         let shown = run(nagent, home, large.clone(), Duration::ZERO, on_terminal)?;
         let took = shown.ended.duration_since(shown.sent[0]).as_secs_f64();
         let mb = bytes as f64 / 1e6;
-        println!("| an answer of {mb:.1} MB to {where_}, from its first byte to the end of the run | {took:.3} s |");
+        println!(
+            "| an answer of {mb:.1} MB to {where_}, from its first byte to the end of the run | {took:.3} s |"
+        );
     }
     Ok(())
 }
