@@ -66,8 +66,9 @@ impl Api for Gemini {
             return Err(error::from_value(event, None));
         }
         reply.model = reply.model.take().or_else(|| read_some_text(&event["modelVersion"]));
-        if event["usageMetadata"].is_object() {
-            let count = |name: &str| read_count(&event["usageMetadata"][name]).unwrap_or_default();
+        let count = |name: &str| read_count(&event["usageMetadata"][name]).unwrap_or_default();
+        // An empty object is no count.
+        if count("promptTokenCount") > 0 || count("candidatesTokenCount") > 0 {
             reply.usage = Some(Usage {
                 input: count("promptTokenCount"),
                 cached: count("cachedContentTokenCount"),

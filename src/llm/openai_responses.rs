@@ -68,11 +68,16 @@ impl Api for Responses {
             return Err(error::from_value(event, None));
         }
         match event["type"].as_str().unwrap_or_default() {
+            "response.custom_tool_call_input.delta"
+                if reply.tool != read_count(&event["output_index"]) => {}
             "response.output_text.delta" | "response.custom_tool_call_input.delta" => {
                 let item = read_count(&event["output_index"]);
                 reply.push_text_of(item, &read_text(&event["delta"]))?;
             }
-            "response.output_item.added" if is_aside(&event["item"]) => {
+            "response.output_item.added" if is_tool_call(&event["item"]) => {
+                reply.tool = read_count(&event["output_index"]);
+            }
+            "response.output_item.added" if is_commentary(&event["item"]) => {
                 reply.set_aside(read_count(&event["output_index"]));
             }
             "response.reasoning_summary_text.delta" | "response.reasoning_text.delta" => {
@@ -163,21 +168,24 @@ fn write_grammar(grammar: &str) -> Value {
     })
 }
 
-/// Newer models comment on what they are about to do, in messages of their own before the answer. A tool that is not ours is
-/// nothing that anybody asked for.
-fn is_aside(item: &Value) -> bool {
+/// Newer models comment on what they are about to do, in messages of their own before the answer.
+fn is_commentary(item: &Value) -> bool {
     item["type"] == "message" && item["phase"] == "commentary"
-        || item["type"] == "custom_tool_call" && item["name"] != TOOL
+}
+
+/// A tool that is not ours is nothing that anybody asked for.
+fn is_tool_call(item: &Value) -> bool {
+    item["type"] == "custom_tool_call" && item["name"] == TOOL
 }
 
 /// Reads the messages of a whole response. In a stream this is needed only when no text came before.
 fn read_output(response: &Value, reply: &mut PartialReply) -> Result<(), ApiError> {
     let items = response["output"].as_array().into_iter().flatten();
     for (index, item) in items.enumerate() {
-        if is_aside(item) {
+        if is_commentary(item) {
             reply.set_aside(u64::try_from(index).ok());
         }
-        if item["type"] == "custom_tool_call" {
+        if is_tool_call(item) {
             reply.push_text_of(u64::try_from(index).ok(), &read_text(&item["input"]))?;
         }
         if item["type"] != "message" {

@@ -14,6 +14,8 @@ pub struct PartialReply {
     refusal: String,
     /// The message that the last text belonged to, where a reply has several.
     item: Option<u64>,
+    /// The item whose input is the reply, where the model is held to a grammar by a tool.
+    pub tool: Option<u64>,
     /// Messages of which the text is not the answer, by their numbers.
     asides: Vec<u64>,
     /// Their text: the answer, where no other came.

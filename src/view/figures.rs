@@ -63,7 +63,7 @@ impl RunFigures {
 
 /// ` (45 % cached)`. Many servers say nothing of their cache: no share is shown where none is known.
 pub fn cached_share(cached: u64, tokens_in: u64) -> String {
-    let share = cached.saturating_mul(100).checked_div(tokens_in).unwrap_or(0);
+    let share = cached.saturating_mul(100).checked_div(tokens_in).unwrap_or(0).min(100);
     if share > 0 { format!(" ({share} % cached)") } else { String::new() }
 }
 

@@ -31,6 +31,19 @@ fn a_reply_of_20_mb_is_taken_or_refused_and_the_run_goes_on() {
 }
 
 #[test]
+fn a_reply_that_does_not_end_is_given_up_on_at_its_limit() {
+    let word = "a".repeat(4 << 20);
+    let event =
+        format!("data: {{\"choices\":[{{\"index\":0,\"delta\":{{\"content\":\"{word}\"}}}}]}}\n\n");
+    let head = b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n\r\n".to_vec();
+    let sandbox = Sandbox::new().file("q.txt", "go on");
+    sandbox.llm.push(Answer::Endless(head, event.into_bytes()));
+    let run = sandbox.llm_text(&["q.txt"]).run().assert_exit(3).no_stdout();
+    run.stderr_has(&["longer than 64 MiB"]);
+    assert_eq!(sandbox.requests().len(), 1);
+}
+
+#[test]
 fn a_malformed_reply_of_20_mb_is_kept_aside_and_not_sent_again() {
     let sandbox = Sandbox::new()
         .reply(Reply::new("<nagent-".repeat(20 << 17)).pieces(2000))

@@ -97,6 +97,17 @@ fn each_provider_runs_the_whole_loop() {
 }
 
 #[test]
+fn each_provider_may_count_absurdly() {
+    for case in CASES {
+        let sandbox = case.sandbox();
+        sandbox.llm.push(Reply::new(shell("true")).usage(u64::MAX, u64::MAX, u64::MAX));
+        sandbox.llm.push(Reply::new(answer("done")).usage(u64::MAX, 0, u64::MAX));
+        let run = sandbox.run(&case.args(&["--json", "task"])).assert_exit(0);
+        assert_eq!(run.json()["tokens_in"], json!(u64::MAX), "{}", case.provider);
+    }
+}
+
+#[test]
 fn each_provider_refuses_a_key_once_and_its_name_is_said() {
     for case in CASES {
         let sandbox = case.sandbox().answer(Answer::error(case.refusal.0, case.refusal.1));

@@ -61,6 +61,24 @@ fn a_schema_that_cannot_be_used_is_found_before_anything_is_sent() {
 }
 
 #[test]
+fn a_schema_that_refers_to_itself_is_one_like_any_other() {
+    let tree = r##"{"type": "object", "properties": {"child": {"$ref": "#"}}, "additionalProperties": false}"##;
+    let sandbox = Sandbox::new().file("tree.json", tree).file("q.txt", "A tree.");
+    sandbox.llm.push(r#"{"child": {"child": {"leaf": 1}}}"#);
+    sandbox.llm.push(r#"{"child": {"child": {}}}"#);
+    let args = ["--schema", "tree.json", "q.txt", "--json"];
+    let run = sandbox.llm_text(&args).run().assert_exit(0);
+    assert_eq!(run.json()["data"], json!({"child": {"child": {}}}));
+    run.stderr_has(&["/child/child"]);
+    // One that no answer fits, in a way that nobody can see beforehand: the tries are limited.
+    let none = r#"{"allOf": [{"type": "object"}, {"type": "string"}]}"#;
+    let sandbox = Sandbox::new().file("none.json", none).file("q.txt", "A tree.");
+    sandbox.llm.choose(|_| "{}".into());
+    sandbox.llm_text(&["--schema", "none.json", "q.txt"]).run().assert_exit(4).no_stdout();
+    assert_eq!(sandbox.requests().len(), 3);
+}
+
+#[test]
 fn a_run_answers_with_valid_json_or_with_exit_6() {
     let good = answer("{\"total\": 7, \"paid\": true}");
     let sandbox = with_schema().reply(answer("It is 7.")).reply(good);
@@ -132,7 +150,10 @@ fn openai_takes_the_grammar_as_the_form_of_a_custom_tool() {
             json!({"type": "response.completed", "response": {"status": "completed", "model": "m", "output": [
             {"type": "reasoning", "summary": []}, item], "usage": {"input_tokens": 9, "output_tokens": 2}}}),
         );
-        let pieces = if deltas { delta(half) + &delta(rest) } else { String::new() };
+        let added = frame(
+            json!({"type": "response.output_item.added", "output_index": 1, "item": {"type": "custom_tool_call", "name": "reply", "input": ""}}),
+        );
+        let pieces = if deltas { added + &delta(half) + &delta(rest) } else { String::new() };
         Answer::raw(200, "text/event-stream", pieces + &end)
     };
     sandbox.llm.push(call(&crate::sandbox::shell("echo hi"), true));

@@ -171,7 +171,7 @@ fn responses(reply: &Reply) -> Vec<String> {
             "output": [item],
             "usage": {"input_tokens": reply.input, "input_tokens_details": {"cached_tokens": reply.cached},
                 "output_tokens": reply.output, "output_tokens_details": {"reasoning_tokens": 0},
-                "total_tokens": reply.input + reply.output}}})));
+                "total_tokens": reply.input.saturating_add(reply.output)}}})));
     frames
 }
 
@@ -193,7 +193,7 @@ fn chat(reply: &Reply) -> Vec<String> {
     frames.push(chunk(
         json!([]),
         json!({"prompt_tokens": reply.input, "completion_tokens": reply.output,
-            "total_tokens": reply.input + reply.output, "prompt_tokens_details": {"cached_tokens": reply.cached}}),
+            "total_tokens": reply.input.saturating_add(reply.output), "prompt_tokens_details": {"cached_tokens": reply.cached}}),
     ));
     frames.push("data: [DONE]\n\n".to_owned());
     frames
@@ -236,7 +236,7 @@ fn gemini(reply: &Reply) -> Vec<String> {
         if let Some(finish) = finish {
             candidate["finishReason"] = json!(finish);
             usage = json!({"promptTokenCount": reply.input, "cachedContentTokenCount": reply.cached,
-                "candidatesTokenCount": reply.output, "totalTokenCount": reply.input + reply.output});
+                "candidatesTokenCount": reply.output, "totalTokenCount": reply.input.saturating_add(reply.output)});
         }
         let value = json!({"candidates": [candidate], "usageMetadata": usage, "modelVersion": "test-model-1"});
         format!("data: {value}\r\n\r\n")

@@ -41,7 +41,17 @@ pub(super) fn explain(
     let mentions = |part: &str| texts.iter().any(|text| text.contains(part));
     let tls = causes.iter().find_map(|cause| cause.downcast_ref::<rustls::Error>());
     let (kind, message) = if let Some(tls) = tls {
-        let advice = "if a proxy or a private authority issued the certificate, name its certificate in SSL_CERT_FILE";
+        use rustls::CertificateError::{Expired, ExpiredContext, NotValidYet, NotValidYetContext};
+        let advice = match tls {
+            rustls::Error::InvalidCertificate(
+                Expired | ExpiredContext { .. } | NotValidYet | NotValidYetContext { .. },
+            ) => {
+                "if this machine's clock is right, whoever runs the server must renew its certificate"
+            }
+            _ => {
+                "if a proxy or a private authority issued the certificate, name its certificate in SSL_CERT_FILE"
+            }
+        };
         (ErrorKind::Other, format!("no secure connection to {host}: {tls}; {advice}"))
     } else if error.is_connect() {
         let through = proxy.map(|name| format!("the proxy in {name}"));

@@ -60,6 +60,107 @@ fn odd_bodies() {
     );
 }
 
+/// A reply of each API whose counts of input and output are these.
+fn counted(api: AnyApi, input: &str, output: &str) -> String {
+    let usage = |input_name: &str, output_name: &str| {
+        let count = |name: &str, value: &str| match value {
+            "" => String::new(),
+            value => format!("\"{name}\":{value},"),
+        };
+        format!("{}{}\"x\":1", count(input_name, input), count(output_name, output))
+    };
+    match api_name(api) {
+        "responses" => format!(
+            r#"{{"status":"completed","output":[{{"type":"message","content":[{{"type":"output_text","text":"a"}}]}}],"usage":{{{}}}}}"#,
+            usage("input_tokens", "output_tokens")
+        ),
+        "chat" => format!(
+            r#"{{"choices":[{{"message":{{"content":"a"}},"finish_reason":"stop"}}],"usage":{{{}}}}}"#,
+            usage("prompt_tokens", "completion_tokens")
+        ),
+        "messages" => format!(
+            r#"{{"content":[{{"type":"text","text":"a"}}],"stop_reason":"end_turn","usage":{{{}}}}}"#,
+            usage("input_tokens", "output_tokens")
+        ),
+        "gemini" => format!(
+            r#"{{"candidates":[{{"content":{{"parts":[{{"text":"a"}}]}},"finishReason":"STOP"}}],"usageMetadata":{{{}}}}}"#,
+            usage("promptTokenCount", "candidatesTokenCount")
+        ),
+        _ => format!(
+            r#"{{"message":{{"content":"a"}},"done":true,{}}}"#,
+            usage("prompt_eval_count", "eval_count")
+        ),
+    }
+}
+
+#[test]
+fn counts_that_are_absent_negative_or_absurd_harm_nobody() {
+    for api in APIS {
+        let check = |input: &str, output: &str, expect: Option<(u64, u64)>| {
+            let body = counted(api, input, output);
+            let reply = decode_with(api, 200, &[], [body.as_bytes()]).0.unwrap();
+            let usage = reply.usage;
+            let found = (!usage.estimated).then_some((usage.input, usage.output));
+            assert_eq!(found, expect, "{}: {body}", api_name(api));
+            assert_eq!(reply.text, "a");
+        };
+        check("7", "3", Some((7, 3)));
+        check("", "", None);
+        check("null", "{}", None);
+        check("7.9", "\"3\"", Some((7, 3)));
+        check("1e300", "18446744073709551615", Some((u64::MAX, u64::MAX)));
+        check("99999999999999999999999", "1", Some((u64::MAX, 1)));
+        check("-5", "3", Some((0, 3)));
+    }
+}
+
+/// The events of a stream, each with the blank line or the line feed behind it.
+fn events(name: &str) -> Vec<Vec<u8>> {
+    let text = String::from_utf8(read(name)).unwrap().replace("\r\n", "\n");
+    let gap = if name.contains(".ndjson") { "\n" } else { "\n\n" };
+    text.split_inclusive(gap).map(|event| event.as_bytes().to_vec()).collect()
+}
+
+/// Whether all characters of a text come in the other one, in this order.
+fn is_part_of(text: &str, whole: &str) -> bool {
+    let mut letters = whole.chars();
+    text.chars().all(|wanted| letters.any(|letter| letter == wanted))
+}
+
+#[test]
+fn events_that_are_missing_doubled_or_swapped_make_no_other_answer() {
+    for case in cases().filter(is_stream) {
+        let Good(text, _, _, _, output, _) = case.expect else { continue };
+        let whole = events(case.name);
+        let check = |how: &str, at: usize, events: Vec<&[u8]>| {
+            let Ok(reply) = decode(&case, events).0 else { return };
+            let name = format!("{}, event {at} {how}", case.name);
+            assert!(reply.usage.estimated || reply.usage.output <= output, "{name}: {reply:?}");
+            // Of a commentary only the event before it says that it is not the answer.
+            let is_announced = case.name.contains("commentary") && how != "doubled";
+            match how {
+                _ if is_announced => {}
+                "missing" => assert!(is_part_of(&reply.text, text), "{name}: {reply:?}"),
+                "doubled" => assert!(is_part_of(text, &reply.text), "{name}: {reply:?}"),
+                _ => assert!(reply.text.len() <= text.len() + 2, "{name}: {reply:?}"),
+            }
+        };
+        for at in 0..whole.len() {
+            let mut events: Vec<&[u8]> = whole.iter().map(Vec::as_slice).collect();
+            let event = events.remove(at);
+            check("missing", at, events.clone());
+            events.insert(at, event);
+            events.insert(at, event);
+            check("doubled", at, events.clone());
+            events.remove(at);
+            if at + 1 < events.len() {
+                events.swap(at, at + 1);
+                check("swapped", at, events);
+            }
+        }
+    }
+}
+
 #[test]
 fn limits_are_errors_and_depth_is_harmless() {
     for api in APIS {

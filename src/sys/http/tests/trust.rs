@@ -5,7 +5,7 @@ use super::*;
 const TLS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/fixtures/tls");
 
 /// A server with a certificate for 127.0.0.1 and localhost by an authority that nobody knows.
-fn tls_server() -> u16 {
+fn tls_server(certificate: &str) -> u16 {
     use rustls::pki_types::PrivateKeyDer;
     use rustls::pki_types::{CertificateDer, pem::PemObject};
     let provider = Arc::new(rustls::crypto::ring::default_provider());
@@ -14,7 +14,7 @@ fn tls_server() -> u16 {
         .unwrap()
         .with_no_client_auth()
         .with_single_cert(
-            vec![CertificateDer::from_pem_file(Path::new(TLS).join("server.pem")).unwrap()],
+            vec![CertificateDer::from_pem_file(Path::new(TLS).join(certificate)).unwrap()],
             PrivateKeyDer::from_pem_file(Path::new(TLS).join("server.key.pem")).unwrap(),
         )
         .unwrap();
@@ -35,7 +35,7 @@ fn tls_server() -> u16 {
 
 #[test]
 fn only_known_authorities_are_believed() {
-    let port = tls_server();
+    let port = tls_server("server.pem");
     let url = |host: &str| format!("https://{host}:{port}/");
     fails(&exchange_with(&mut client(), &url("127.0.0.1")), ErrorKind::Other, "SSL_CERT_FILE");
 
@@ -53,6 +53,11 @@ fn only_known_authorities_are_believed() {
         ErrorKind::Other,
         "no secure connection to 127.0.0.2",
     );
+
+    let expired = format!("https://127.0.0.1:{}/", tls_server("expired.pem"));
+    let result = exchange_with(&mut with_authority(), &expired);
+    fails(&result, ErrorKind::Other, "expired");
+    fails(&result, ErrorKind::Other, "must renew its certificate");
 
     // Plain HTTP where TLS is expected: one that answers all the same, and one that hangs up.
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
