@@ -192,6 +192,8 @@ fn stdin_arguments_and_front_matter() {
         ("---\nmodle: x\n---\nhi", "did you mean model?"),
         ("---\nmodel: [\n---\nhi", "not YAML (line"),
         ("---\nagent: anthropc\n---\nhi", "did you mean anthropic?"),
+        ("---\nagent: anthropic\n---\nhi", "or THINKINGSCRIPT__ANTHROPIC__API_KEY"),
+        ("---\nagent: anthropic\n---\nhi", "agents/anthropic.json"),
     ] {
         sandbox.write("b.md", text);
         think(&sandbox, &["b.md"]).assert_exit(2).no_stdout().stderr_has(&[word]);

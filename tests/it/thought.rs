@@ -85,6 +85,9 @@ fn the_policy_lines_of_the_seed() {
             .no_stdout()
             .stderr_has(&[part]);
     }
+    thought(&sandbox, &["policy", "add", "host", "wether", "a.example"])
+        .assert_exit(0)
+        .stderr_has(&["wether has not run yet", "did you mean weather?"]);
     // Whoever edits at the same time loses nothing.
     let at_once: Vec<_> = (0..6)
         .map(|n| format!("V{n}"))
@@ -136,13 +139,21 @@ fn an_installed_script_keeps_what_it_has_learned() {
     let list = thought(&sandbox, &["memory", "ls", "weather"]).assert_exit(0).stdout;
     assert_eq!(list, format!("{folder}/memories/a.md\n"));
     thought(&sandbox, &["mem", "ls"]).assert_exit(0).stdout_is(&list);
+    sandbox.write("other/weather.md", "Tell another weather.");
+    let again = thought(&sandbox, &["install", "other/weather.md"]).assert_exit(0);
+    let kept = again
+        .stderr
+        .lines()
+        .find_map(|line| line.strip_prefix("what was installed as weather is in "));
+    assert!(fs::read_to_string(kept.unwrap()).unwrap().contains("Tell the weather."));
+    thought(&sandbox, &["install", "weather.md"]).assert_exit(0);
     thought(&sandbox, &["rm", "weather"])
         .assert_exit(0)
         .stderr_has(&["its data stay in", "--force"]);
     assert!(!path.exists() && fs::exists(&folder).unwrap());
     thought(&sandbox, &["rm", "weather"]).assert_exit(1).stderr_has(&["is not installed"]);
     let trash = fs::read_dir(home(&sandbox).join("trash")).unwrap().count();
-    assert_eq!(trash, 1);
+    assert_eq!(trash, 3);
 }
 
 #[test]

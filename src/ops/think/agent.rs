@@ -11,6 +11,8 @@ use crate::thought::script::Script;
 /// The settings of a run's agent; what is `None` is decided by nagent's own settings.
 #[derive(Debug, Default)]
 pub(super) struct AgentSettings {
+    /// Its name.
+    agent: Option<String>,
     provider: Option<String>,
     model: Option<String>,
     base_url: Option<String>,
@@ -105,12 +107,28 @@ impl AgentSettings {
         let base =
             (provider == Provider::OpenAi).then(|| env.get("THINKINGSCRIPT__OPENAI__API_BASE"));
         Ok(Self {
+            agent: Some(name.to_owned()),
             provider: Some(provider.name().to_owned()),
             model: self.model.or(filled(agent.model)),
             base_url: base.flatten().map(str::to_owned).or(filled(agent.api_base)),
             key: provider.credential_variables().first().copied().zip(key),
             ..self
         })
+    }
+
+    /// Names the places where the key of an agent may be, besides those that nagent names.
+    pub(super) fn explain(&self, problem: Problem, home: &Home) -> Problem {
+        let (Some(agent), true) = (&self.agent, problem.message.contains("no credential")) else {
+            return problem;
+        };
+        let provider = |(_, of): &&(&str, Provider)| Some(of.name()) == self.provider.as_deref();
+        let variable = KEYS.iter().find(provider).map(|(name, _)| format!(" or {name}"));
+        Problem::usage(format!(
+            "{}{}, or store a key in {}/{agent}.json: nagent-thought setup --store {agent}",
+            problem.message,
+            variable.unwrap_or_default(),
+            home.folder.join("agents").display()
+        ))
     }
 
     /// Sets the credential in a copy of the environment, where the provider looks for it.

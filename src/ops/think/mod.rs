@@ -169,7 +169,7 @@ impl Thought {
             text.push_str(&format!("\n\nArguments: {}", quoted.join(" ")));
         }
         let printed = self.written.borrow().head();
-        text.push_str(&format!("\n\nmemory.js: {}", why.text(memory.as_deref(), &printed)));
+        text.push_str(&format!("\n\n{}", why.text(memory.as_deref(), &printed)));
         Ok(text)
     }
 
@@ -200,7 +200,8 @@ impl Thought {
         let which =
             ConversationArgs { conversation: Some(name.clone()), ..ConversationArgs::default() };
         settings.set_key(&mut env);
-        let mut call = Call::with(tool, &args, &which, env, interrupts)?;
+        let mut call = Call::with(tool, &args, &which, env, interrupts)
+            .map_err(|problem| settings.explain(problem, &self.home))?;
         call.name = name;
         call.settings.tags = TagSet::SCRIPTS;
         call.settings.config.approve = crate::approve::Approve::None;
@@ -208,7 +209,8 @@ impl Thought {
         config.max_output_tokens = settings.max_tokens.or(config.max_output_tokens).or(Some(4096));
         call.scripts = Some(self);
         self.screen.begin_agent(&self.name);
-        let mut report = run_call(&mut call, false, "")?;
+        let mut report = run_call(&mut call, false, "")
+            .map_err(|problem| settings.explain(problem, &self.home))?;
         if !request.dry_run {
             let answer = std::mem::take(&mut report.text);
             if !request.quiet && !answer.trim().is_empty() {

@@ -12,6 +12,7 @@ use anyhow::Context;
 use self::desk::Desk;
 use super::think::read_place;
 use crate::exit::Exit;
+use crate::limits;
 use crate::out::{self, Report};
 use crate::policy::Kind;
 use crate::problem::Problem;
@@ -61,8 +62,9 @@ pub fn describe(script: &str) -> Result<Report, Problem> {
     let target = desk.find(script)?;
     let folder = desk.home.thought(&target.name);
     let count = |below: &str| fs::list_names(&folder.join(below)).map(|names| names.len());
-    let place = target.place.clone().unwrap_or_else(|| "none".to_owned());
-    let bytes = target.place.as_ref().and_then(|place| fs::file_size(Path::new(place)));
+    let origin = desk.home.read_origin(&target.name)?;
+    let place = target.place.or_else(|| origin.map(|origin| origin.place));
+    let bytes = place.as_ref().and_then(|place| fs::file_size(Path::new(place)));
     let memory = fs::file_size(&folder.join("memory.js"));
     let (workspace, memories) = (count("workspace")?, count("memories")?);
     let policy = read_policy(&desk.home.policy(Some(&target.name)));
@@ -75,9 +77,10 @@ pub fn describe(script: &str) -> Result<Report, Problem> {
         bytes.map_or_else(|| "none".to_owned(), |bytes| format!("{bytes} bytes"))
     };
     let text = format!(
-        "Name: {}\nScript: {place} ({})\nData: {}\nmemory.js: {}\nWorkspace: {workspace} entries, {} bytes\n\
+        "Name: {}\nScript: {} ({})\nData: {}\nmemory.js: {}\nWorkspace: {workspace} entries, {} bytes\n\
          Memories: {memories}\nPolicy: {}\n",
         target.name,
+        place.as_deref().unwrap_or("unknown"),
         size(bytes),
         folder.display(),
         size(memory),
@@ -86,7 +89,7 @@ pub fn describe(script: &str) -> Result<Report, Problem> {
     );
     Ok(Report::done(text)
         .with("name", target.name)
-        .with("script", target.place)
+        .with("script", place)
         .with("folder", folder.display().to_string())
         .with("memory_bytes", memory)
         .with("memories", memories)
@@ -124,6 +127,10 @@ pub fn install(script: &str) -> Result<Report, Problem> {
     // What the script has learned where it was goes on.
     let old = desk.home.read_origin(&name)?;
     let goes_on = old.as_ref().is_some_and(|origin| origin.place == source.place);
+    if fs::read_bytes(&path, limits::THOUGHT_SCRIPT)?.is_some_and(|before| before != bytes) {
+        let kept = desk.home.discard(&path)?;
+        out::line(&format!("what was installed as {name} is in {}", kept.display()));
+    }
     write_executable(&path, &bytes)?;
     if let Some(old) = old.filter(|_| goes_on) {
         let place = fs::real_path(&path).unwrap_or_else(|| path.clone()).display().to_string();

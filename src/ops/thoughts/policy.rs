@@ -3,7 +3,8 @@
 use std::path::Path;
 
 use super::desk::Desk;
-use crate::out::Report;
+use crate::llm::provider::nearest;
+use crate::out::{self, Report};
 use crate::policy::{Approval, Kind, Policy, check_mode};
 use crate::problem::Problem;
 use crate::sys::env::Env;
@@ -62,6 +63,12 @@ fn change(
 ) -> Result<Report, Problem> {
     let (name, path) = desk.policy_path(edit.script.as_deref())?;
     if let Some(name) = &name {
+        if !fs::exists(&desk.home.thought(name)) {
+            let names = desk.home.list_thoughts()?;
+            let near = nearest(name, names.iter().map(String::as_str));
+            let near = near.map(|near| format!("; did you mean {near}?")).unwrap_or_default();
+            out::line(&format!("{name} has not run yet: this is its first policy{near}"));
+        }
         desk.home.prepare_thought(name, &clock::now())?;
     }
     edit_policy(&path, &desk.interrupts, with)?;

@@ -90,9 +90,9 @@ impl World {
             std::fs::write(path, text).expect("room for a file");
         };
         write("home/thoughts/word/memory.js", "'word'");
-        write("word.md", "Print a word.");
-        write("small", &"x".repeat(1024));
-        write("large", &"x".repeat(50 << 20));
+        write("work/word.md", "Print a word.");
+        write("work/small", &"x".repeat(1024));
+        write("work/large", &"x".repeat(50 << 20));
         // A model that answers at once.
         let command = "[\"echo\", \"<nagent-response>word</nagent-response>\"]";
         write(
@@ -104,7 +104,7 @@ impl World {
 
     fn command(&self, name: &str, words: &[&str]) -> Command {
         let mut command = Command::new(self.bin.join(name));
-        command.args(words).current_dir(&self.folder);
+        command.args(words).current_dir(self.folder.join("work"));
         command.env("THINKINGSCRIPT_HOME", self.folder.join("home"));
         command.env("NAGENT_ROOT", self.folder.join("root"));
         command
