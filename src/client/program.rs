@@ -244,7 +244,7 @@ enum Broken {
 
 impl KeptProgram {
     fn start(mut job: Job) -> Result<Self, String> {
-        // What goes wrong is on stderr; stdout is read as it comes.
+        // The end of stderr says what went wrong; stdout is read as it comes.
         job.keep = limits::ERROR_BODY;
         let mut jobs = Jobs::new();
         jobs.start(job).map_err(|error| error.to_string())?;

@@ -37,7 +37,8 @@ impl Api for ChatCompletions {
     /// OpenAI's own server gets today's form (`developer`, `max_completion_tokens`, content parts), any other the oldest.
     fn chat_body(&self, ask: &ChatRequest<'_>, server: &Endpoint) -> Vec<u8> {
         let official = server.official;
-        // Mistral refuses keys that it does not know, and sends the usage without being asked.
+        // Mistral and Groq refuse keys that they do not know, and send the usage without being asked.
+        let is_strict = server.server.is_some_and(|server| server.is_strict);
         let is_mistral = server.server.is_some_and(|server| server.name == "mistral");
         let has_new_limit = official || server.server.is_some_and(|server| server.has_new_limit);
         let options = ask.options;
@@ -55,7 +56,7 @@ impl Api for ChatCompletions {
         let mut head = json!({
             "model": ask.model,
             "stream": true,
-            "stream_options": (!is_mistral).then(|| json!({"include_usage": true})),
+            "stream_options": (!is_strict).then(|| json!({"include_usage": true})),
             "prompt_cache_key": openai::cache_key(ask, server),
             "max_completion_tokens": ask.max_output.filter(|_| has_new_limit),
             "max_tokens": ask.max_output.filter(|_| !has_new_limit),

@@ -2,7 +2,7 @@
 
     python3 tests/conformance/check.py TARGET/debug/nagent-llm-text [--record]
 
-openai and anthropic have TypedDicts, google-genai pydantic models; unknown keys are errors at every depth. Nothing is sent: the
+openai, anthropic and groq have TypedDicts, google-genai, mistralai and ollama pydantic models; unknown keys are errors at every depth. Nothing is sent: the
 requests are those of --show-request. With --record the bodies are written beside this file, and a test of the project compares
 them in any case (tests/it/models.rs). Run by hand: the tests need no package from a registry."""
 import json
@@ -124,7 +124,35 @@ def checkers():
         found["google"] = gemini
     except ImportError:
         pass
+    try:
+        from groq.types.chat import completion_create_params as groq
+        found["groq"] = lambda body: fits(body, groq.CompletionCreateParams)
+    except ImportError:
+        pass
+    try:
+        from mistralai.client.models import ChatCompletionStreamRequest
+        found["mistral"] = lambda body: validates(body, ChatCompletionStreamRequest)
+    except ImportError:
+        pass
+    try:
+        from ollama._types import ChatRequest, Options
+        # `truncate` and `shift` are in the server's own type (api/types.go), and not yet in the SDK's.
+        found["ollama"] = lambda body: validates(
+            {key: value for key, value in body.items() if key not in ("truncate", "shift")}, ChatRequest
+        ) + validates(body.get("options", {}), Options)
+    except ImportError:
+        pass
     return found
+
+
+def validates(body, model):
+    """What a pydantic model refuses, and the keys that it does not know."""
+    wrong = [f"/{key}: unknown" for key in body if key not in model.model_fields]
+    try:
+        model.model_validate(body)
+    except ValueError as error:
+        wrong.append(str(error))
+    return wrong
 
 
 def main():

@@ -112,6 +112,9 @@ fn a_kept_program_that_fails_is_exit_3_and_started_again() {
         &["ended before the last line"],
     );
     check(&format!("{read}echo 'no licence' >&2; exit 9"), &["exit code 9: no licence"]);
+    // What counts of a long stderr is its end.
+    let noise = "head -c 300000 /dev/zero | tr '\\0' 'x' >&2; echo >&2";
+    check(&format!("{read}{noise}; echo 'no memory' >&2; exit 8"), &["exit code 8: no memory"]);
     check("exec sleep 0\n", &["ended before the last line"]);
     check(
         &format!(

@@ -59,7 +59,7 @@ pub struct Job {
     pub timeout: Option<Duration>,
     /// The time between SIGTERM and SIGKILL. A job that has jobs of its own to end needs more than they do.
     pub grace: Duration,
-    /// How many bytes of each stream are kept for [`Finished`]. All of stdout can be read while it comes.
+    /// How many bytes of each stream are kept for [`Finished`]: the first ones, with [`Stdin::Open`] the last. All of stdout can be read while it comes.
     pub keep: usize,
     /// The limit of its output in bytes, both streams together; it is ended when it writes more.
     pub limit: u64,

@@ -88,8 +88,9 @@ impl StdinFeed {
 #[derive(Debug)]
 pub(super) struct Stream {
     pub(super) pipe: Option<OwnedFd>,
-    /// How many bytes are kept.
+    /// How many bytes are kept: the first ones, or the last.
     keep: usize,
+    keeps_end: bool,
     kept: Vec<u8>,
     /// How many bytes have come so far.
     bytes: u64,
@@ -178,7 +179,8 @@ impl RunningJob {
             }
             _ => None,
         };
-        let stream = |pipe| Stream { pipe, keep: job.keep, kept: Vec::new(), bytes: 0 };
+        let stream =
+            |pipe| Stream { pipe, keep: job.keep, keeps_end: is_open, kept: Vec::new(), bytes: 0 };
         Ok(Self {
             id,
             pidfd,
@@ -355,6 +357,10 @@ impl Stream {
                 }
                 Ok(bytes) => {
                     self.bytes += bytes as u64;
+                    if self.keeps_end {
+                        let over = (self.kept.len() + bytes).saturating_sub(self.keep);
+                        self.kept.drain(..over.min(self.kept.len()));
+                    }
                     let room = self.keep.saturating_sub(self.kept.len()).min(bytes);
                     self.kept.extend_from_slice(&chunk[..room]);
                     return Some(bytes);
