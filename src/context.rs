@@ -254,10 +254,14 @@ fn rules(facts: &Facts) -> String {
             );
         }
         _ => {
+            let other = if facts.tags.contains(TagKind::Conversation) {
+                "To change any other file, use <nagent-conversation file=\"PATH\"> with a full description of the change."
+            } else {
+                "If other files need changes, say which."
+            };
             let _ = writeln!(
                 text,
-                "- nagent-write and nagent-edit can write only below {writable}. To change any other file, use \
-                 <nagent-conversation file=\"PATH\"> with a full description of the change.",
+                "- nagent-write and nagent-edit can write only below {writable}. {other}"
             );
         }
     }

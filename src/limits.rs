@@ -190,6 +190,8 @@ limits! {
         bytes DIFF_INPUT: usize = 4 << 20, "the file is shown instead";
         /// Description of a change that others made
         bytes CHANGE_SHOWN: usize = 6 << 10, "truncated, and the result says so";
+        /// File that its conversation is shown when another one starts it
+        bytes FILE_SHOWN: u64 = 8 << 10, "the model reads it";
         /// Lines that an edit changed, in its result
         bytes EDIT_SHOWN: usize = 2 << 10, "truncated, and the result says so";
         /// Diff in the result of a file's conversation

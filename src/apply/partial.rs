@@ -122,7 +122,7 @@ pub(super) fn find_inside<'a>(search: &[Line], file: &[Line<'a>], most: usize) -
         let mut from = 0;
         // Also where two would overlap.
         while let Some(at) = line.get(from..).and_then(|rest| rest.find(text)).map(|at| from + at) {
-            if line.len() <= LONG_LINE {
+            if !is_long(line) {
                 return Vec::new();
             }
             let (before, after) = (&line[..at], &line[at + text.len()..]);
@@ -136,6 +136,11 @@ pub(super) fn find_inside<'a>(search: &[Line], file: &[Line<'a>], most: usize) -
         }
     }
     places
+}
+
+/// Whether a line is too long to be copied whole.
+pub(super) fn is_long(line: &str) -> bool {
+    line.len() > LONG_LINE
 }
 
 /// Whether a part of a line says more than that there is a brace.

@@ -2,6 +2,7 @@
 
 use super::lines::Line;
 use super::outcome::Quote;
+use super::partial;
 use crate::format::harmless::truncate;
 use std::ops::Range;
 
@@ -19,6 +20,23 @@ pub(super) fn quote_lines(file: &[Line], range: Range<usize>) -> Vec<Quote> {
     (range.start..end)
         .map(|i| Quote { line: i + 1, text: truncate(file[i].text, QUOTE + 1) })
         .collect()
+}
+
+/// Lines, and of those that are too long to be copied whole what is around the longest word of the search that they have.
+pub(super) fn quote_near(search: &str, file: &[Line], range: Range<usize>) -> Vec<Quote> {
+    let mut words: Vec<&str> = search.split(|c: char| !c.is_alphanumeric() && c != '_').collect();
+    words.sort_by_key(|word| std::cmp::Reverse(word.len()));
+    let mut quotes = quote_lines(file, range);
+    for quote in &mut quotes {
+        let line = file[quote.line - 1].text;
+        // A word that is there once says more than a longer one that is everywhere.
+        let places = words.iter().filter_map(|word| Some((line.find(word)?, line.rfind(word)?)));
+        let once = places.clone().find(|(first, last)| first == last);
+        if let Some((at, _)) = once.or(places.clone().next()).filter(|_| partial::is_long(line)) {
+            quote.text = quote_around(line, at);
+        }
+    }
+    quotes
 }
 
 pub(super) fn quote_inline(text: &str) -> String {

@@ -7,7 +7,7 @@ use super::outcome::{Cause, How, Quote, Refusal};
 use super::partial;
 use super::quote::{
     MOST_LONG_QUOTES, MOST_QUOTES, describe_numbers, describe_range, quote_around, quote_inline,
-    quote_lines,
+    quote_lines, quote_near,
 };
 use super::write::Unclear;
 use crate::format::edit::Block;
@@ -38,19 +38,22 @@ pub(super) fn overlap(
     other: usize,
     second: &Range<usize>,
 ) -> Refusal {
+    let shared = second.start..second.end.min(first.end);
+    let is_long = file[shared.clone()].iter().any(|line| partial::is_long(line.text));
+    let advice =
+        if is_long { "send one of them in a tag of its own" } else { "merge the two blocks" };
     let message = format!(
-        "it changes {}, and block {} changes {}: merge the two blocks",
+        "it changes {}, and block {} changes {}: {advice}",
         describe_range(second),
         other + 1,
         describe_range(first)
     );
-    let shared = second.start..second.end.min(first.end);
     refuse(Cause::Overlap, message, quote_lines(file, shared))
 }
 
 pub(super) fn twice(places: &[Place], file: &[Line]) -> Refusal {
     let lines: Vec<_> = places.iter().map(|place| place.lines.clone()).collect();
-    let more = if places.len() < MOST_PLACES { "" } else { " or more" };
+    let (more, all) = advise_all(places.len());
     let up_to = match places.iter().map(|place| place.how).max() {
         Some(How::Exact | How::LineEnds) | None => "",
         Some(How::Trailing) => " (ignoring trailing blanks)",
@@ -59,7 +62,7 @@ pub(super) fn twice(places: &[Place], file: &[Line]) -> Refusal {
         Some(How::BlankLines | How::PartOfLine) => " (ignoring blank lines)",
     };
     let message = format!(
-        "the search occurs {} times{more} in the file{up_to}, at {}: add lines above or below it until it occurs only once; all=\"true\" changes each of them",
+        "the search occurs {} times{more} in the file{up_to}, at {}: add lines above or below it until it occurs only once; {all}",
         places.len(),
         describe_numbers(&lines)
     );
@@ -74,10 +77,20 @@ pub(super) fn twice(places: &[Place], file: &[Line]) -> Refusal {
     refuse(Cause::Twice, message, near)
 }
 
+/// What follows a number of places, and how all of them can be changed.
+fn advise_all(places: usize) -> (&'static str, &'static str) {
+    if places < MOST_PLACES {
+        ("", "all=\"true\" changes each of them")
+    } else {
+        (" or more", MANY)
+    }
+}
+
+/// What to do about more places than are looked at.
+const MANY: &str = "change so many places with a command (sed)";
+
 pub(super) fn too_many() -> Refusal {
-    let message = format!(
-        "the search occurs {MOST_PLACES} times or more in the file: change so many places with a command (sed)"
-    );
+    let message = format!("the search occurs {MOST_PLACES} times or more in the file: {MANY}");
     refuse(Cause::Twice, message, Vec::new())
 }
 
@@ -152,7 +165,11 @@ pub(super) fn missing(search: &[Line], replace: &[Line], file: &File) -> Refusal
     if let Some(window) = near::nearest(search, file) {
         let (what, lines) = near::describe_difference(search, file, &window);
         let message = format!("not in the file; {what}. Copy the lines from here:");
-        return refuse(Cause::Missing, message, quote_lines(file, lines));
+        let quotes = match search {
+            [only] => quote_near(only.text, file, lines),
+            _ => quote_lines(file, lines),
+        };
+        return refuse(Cause::Missing, message, quotes);
     }
     let message = format!(
         "not in the file, and no line is similar to the search, which begins with `{}`: check the path, and read the file again",
@@ -229,13 +246,13 @@ fn part_of_line(search: &[Line], file: &[Line]) -> Option<Refusal> {
 fn part_of_long_line(text: &str, places: &[partial::Inside]) -> Refusal {
     let lines: Vec<_> = places.iter().map(|place| place.number..place.number + 1).collect();
     let count = places.len();
-    let more = if count < MOST_PLACES { "" } else { " or more" };
+    let (more, all) = advise_all(count);
     let (why, advice) = if !partial::is_telling(text) {
         ("has too few letters and digits", "add text around it, as it is here")
     } else if places.iter().any(|place| place.cuts_word) {
         ("is cut in the middle of a word", "add text around it, up to the ends of words")
     } else {
-        ("is there more than once", "add text around it; all=\"true\" changes each of them")
+        ("is there more than once", &*format!("add text around it; {all}"))
     };
     let times = if count == 1 { "once".to_owned() } else { format!("{count} times{more}") };
     let message = format!(

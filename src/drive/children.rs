@@ -64,7 +64,8 @@ struct Slot {
 
 impl Slot {
     fn error(&self, why: String) -> Acted {
-        Acted::plain(result_block(&self.name, "error").body(why))
+        // It names no conversation: there may be none.
+        Acted::plain(Block::new(RESULT).with("status", "error").body(why))
     }
 }
 
@@ -393,6 +394,8 @@ fn true_path(path: &Path) -> PathBuf {
     fs::real_path(path).or_else(created).unwrap_or_else(|| path.to_owned())
 }
 
+const RESULT: &str = "nagent-conversation-result";
+
 fn result_block(name: &str, status: &str) -> Block {
-    Block::new("nagent-conversation-result").with("conversation", name).with("status", status)
+    Block::new(RESULT).with("conversation", name).with("status", status)
 }

@@ -109,10 +109,13 @@ impl Commands {
         let mut printed = printed.unwrap_or_default();
         printed.truncate(limits::EDIT_SHOWN);
         let printed = String::from_utf8_lossy(&printed).trim_end().to_owned();
-        let runs = "it runs until your run ends; all that it prints goes to the output file";
+        let most = limits::KEPT_OUTPUT >> 20;
+        let runs = format!(
+            "it runs until your run ends; what it prints, up to {most} MiB, goes to the output file"
+        );
         let (status, note) = match ended {
             Some(ended) => ("error", ended),
-            None => ("ok", runs.to_owned()),
+            None => ("ok", runs),
         };
         let replaced = replaced.then(|| format!("the {name} that ran before was ended"));
         let is_cut_off = context.sandbox.as_ref().is_some_and(|sandbox| sandbox.request.no_network);

@@ -26,6 +26,7 @@ use crate::memory::changes::{FileEvent, NO_FILE, is_hash_of, short_hash};
 use crate::sys::boundary::Boundary;
 use crate::sys::change_log::ChangeLog;
 use crate::sys::conversation_file::ConversationFile;
+use crate::sys::file_stamp::FileStamp;
 use crate::sys::fs;
 use crate::sys::opening::Opened;
 use crate::sys::replace;
@@ -52,6 +53,16 @@ struct Written {
     file_id: Option<String>,
     /// The hash of what was written.
     hash: String,
+    /// What the file looked like then.
+    stamp: Option<FileStamp>,
+    /// Nobody else has changed it before the command that runs now.
+    is_own: bool,
+}
+
+impl Written {
+    fn new(path: &Path, hash: String) -> Self {
+        Self { file_id: fs::file_id(path), hash, stamp: FileStamp::of(path), is_own: true }
+    }
 }
 
 impl FileGuard {
@@ -82,8 +93,6 @@ impl FileGuard {
         let target = self.boundary.target().map(Path::to_owned);
         for (path, written) in std::mem::take(&mut self.written) {
             if Some(&path) != target.as_ref() {
-                // Kept so that it can be compared with what the file holds later.
-                content_hash(&path, Some(&self.outputs))?;
                 let file_id = fs::file_id(&path).or(written.file_id);
                 self.log.append(&path, FileEvent::End { changes: None, file_id })?;
             }
@@ -98,11 +107,23 @@ impl FileGuard {
         Ok((blocks, changes.into_iter().next_back()))
     }
 
-    /// Records what a command of the user's has changed in the files that the run has written, so that undo takes it back
-    /// with the rest. Returns their paths.
+    /// Looks at the files that the run has written before a command starts: what has changed by now was somebody else.
+    pub(super) fn before_command(&mut self) {
+        for (path, written) in &mut self.written {
+            written.is_own = FileStamp::of(path) == written.stamp;
+        }
+    }
+
+    /// Records what a command has changed in the files that the run has written, so that undo takes it back with the rest.
+    /// Returns their paths.
     pub(super) fn record_rewritten(&mut self) -> Result<Vec<PathBuf>> {
         let mut rewritten = Vec::new();
         for (path, written) in &mut self.written {
+            let stamp = FileStamp::of(path);
+            // What was removed or moved is looked for when it is undone.
+            if !written.is_own || stamp.is_none() || stamp == written.stamp {
+                continue;
+            }
             let after = content_hash(path, Some(&self.outputs))?;
             let Some(after) = after.filter(|after| *after != written.hash) else { continue };
             let before = std::mem::replace(&mut written.hash, after.clone());
@@ -111,6 +132,7 @@ impl FileGuard {
                 self.log.append(path, FileEvent::Write { before, after })?;
             }
             written.file_id = fs::file_id(path).or(written.file_id.take());
+            written.stamp = stamp;
             rewritten.push(path.clone());
         }
         Ok(rewritten)
@@ -242,8 +264,7 @@ impl FileGuard {
         if let Some(previous) = block.get("previous") {
             let before = stored_hash(Path::new(previous));
             self.log.append(source, FileEvent::Write { before, after: hash.clone() })?;
-            let written = Written { file_id: fs::file_id(source), hash: hash.clone() };
-            self.written.insert(source.to_owned(), written);
+            self.written.insert(source.to_owned(), Written::new(source, hash.clone()));
         }
         if self.boundary.target() != Some(source) {
             return Ok(block);
@@ -278,6 +299,8 @@ impl FileGuard {
         let is_target = self.boundary.target() == Some(opened.path());
         let (path, after) = (opened.path().to_owned(), fs::sha256(bytes));
         let record = |before: String| {
+            // The new content is kept, too: what the file holds later is compared and merged with it.
+            fs::store_output(&self.outputs, bytes)?;
             self.log.append(&path, FileEvent::Write { before, after: after.clone() })
         };
         if !opened.exists() {
@@ -289,8 +312,8 @@ impl FileGuard {
             Ok(kept)
         };
         let written = replace::replace_file(opened, bytes, &mut keep)?;
-        let file_id = fs::file_id(&written.path);
-        self.written.insert(written.path.clone(), Written { file_id, hash: after.clone() });
+        let record = Written::new(&written.path, after.clone());
+        self.written.insert(written.path.clone(), record);
         self.boundary.renew_target();
         let mut block = self
             .with_resolved(block.with("status", "ok"), &written.path)

@@ -1,6 +1,6 @@
 //! The only loop that touches the world.
 
-use std::path::Path;
+use std::path::{Component, Path};
 use std::time::Duration;
 
 use anyhow::Result;
@@ -189,7 +189,11 @@ impl Runner<'_> {
         if let [action] = actions.as_slice()
             && !matches!(action, Action::Conversation { .. })
         {
+            self.files.before_command();
             let (block, signal) = self.run_action(action)?;
+            if matches!(action, Action::Shell { .. }) {
+                self.files.record_rewritten()?;
+            }
             let ended = self.commands.report_ended();
             let block = if ended.is_empty() { block } else { with_notes(block, ended) };
             (self.on_progress)(ProgressEvent::ActionEnded(Some(action), &block));
@@ -219,7 +223,12 @@ impl Runner<'_> {
     /// Tells the person of `-w` when a file of the project needs a conversation of its own.
     fn advise_write_flag(&mut self, action: &Action, block: &Block) {
         const REFUSED: &str = "is outside of the write boundary";
-        let is_below = |path: &str| self.context.resolve(path).starts_with(&self.context.folder);
+        let is_below = |path: &str| {
+            let path = self.context.resolve(path);
+            path.starts_with(&self.context.folder)
+                && !path.components().any(|it| it == Component::ParentDir)
+                && !self.files.boundary.roots().iter().any(|root| path.starts_with(root))
+        };
         let is_refused = |body: Option<&str>| body.is_some_and(|body| body.contains(REFUSED));
         let is_case = match action {
             Action::Conversation { file: Some(file), .. } => is_below(file),
@@ -253,6 +262,7 @@ impl Runner<'_> {
         let Some(command) = self.commands.after_write.clone() else {
             return Ok(Event::AfterWriteEnded(Block::new("system")));
         };
+        self.files.before_command();
         let (block, signal) = self.run_users_command("after_write", &command);
         let changed = self.files.record_rewritten()?;
         if let Some(signal) = signal {

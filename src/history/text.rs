@@ -34,6 +34,9 @@
 //! More commits:
 //! - 2026-05-02 1234abd NAME: SUMMARY
 //!
+//! Summaries of commits above:
+//! - 2026-05-01 1234abc NAME: SUMMARY           was named by its subject before
+//!
 //! Changed rates:
 //! | PATH | N | high (75%) |
 //! {/file-history}
@@ -102,10 +105,16 @@ pub fn format_news(
     redact: &dyn Fn(String) -> String,
 ) -> String {
     let known_lines: HashSet<&str> = known.lines().collect();
+    let known_ids: HashSet<&str> = known.lines().filter_map(parse_step_id).collect();
     let latest = history.commits.iter().take(limits::HISTORY_STEPS).rev();
     let steps = latest.map(|commit| redact(format_step(commit, summaries)));
-    let steps: Vec<String> =
-        steps.filter(|line| !known_lines.contains(line.trim_end_matches('\n'))).collect();
+    let steps = steps.filter(|line| !known_lines.contains(line.trim_end_matches('\n')));
+    // A summary may arrive after the commit was named by its subject.
+    let (late, mut more): (Vec<String>, Vec<String>) =
+        steps.partition(|line| parse_step_id(line).is_some_and(|id| known_ids.contains(id)));
+    if more.len() == limits::HISTORY_STEPS && history.commits.len() > more.len() {
+        more.insert(0, "- earlier commits are left out here\n".to_owned());
+    }
     // What was given last counts.
     let rates: HashMap<&str, &str> = known.lines().filter_map(parse_row).collect();
     let rows = history.co_changed.iter().take(MAX_ROWS).map(|file| redact(format_row(file)));
@@ -115,7 +124,9 @@ pub fn format_news(
     };
     let rows: Vec<String> = rows.filter(is_new).collect();
     let mut text = String::new();
-    for (heading, lines) in [("More commits", steps), ("Changed rates", rows)] {
+    let parts =
+        [("More commits", more), ("Summaries of commits above", late), ("Changed rates", rows)];
+    for (heading, lines) in parts {
         if !lines.is_empty() {
             let gap = if text.is_empty() { "" } else { "\n" };
             let _ = write!(text, "{gap}{heading}:\n{}", lines.concat());
@@ -155,6 +166,12 @@ fn add_steps(text: &mut String, history: &History, commits: &[FileCommit], summa
     for commit in commits.iter().rev() {
         text.push_str(&format_step(commit, summaries));
     }
+}
+
+/// The commit that a line is about, if it is one of [`format_step`].
+fn parse_step_id(line: &str) -> Option<&str> {
+    let mut words = line.strip_prefix("- ")?.split(' ').skip(1);
+    words.next().filter(|id| id.bytes().all(|byte| byte.is_ascii_hexdigit()))
 }
 
 /// The line of a commit.

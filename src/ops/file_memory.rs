@@ -25,7 +25,7 @@ use crate::history::summaries::CommitToSummarize;
 use crate::history::text::{self, Extent};
 use crate::llm::Usage;
 use crate::llm::provider::Provider;
-use crate::memory::changes::is_hash_of;
+use crate::memory::changes::{NO_FILE, is_hash_of};
 use crate::problem::Problem;
 use crate::segments::content::{self, ContentKind};
 use crate::segments::file_summary;
@@ -56,6 +56,8 @@ struct PreviousMemory {
     known: Option<String>,
     /// Of the contents that it wrote.
     written: Vec<String>,
+    /// Whether the conversation made the file.
+    has_created: bool,
 }
 
 impl PreviousMemory {
@@ -67,7 +69,9 @@ impl PreviousMemory {
         let mut contents = pieces.iter().rev();
         let known = contents.find_map(|piece| piece.get("after").or_else(|| piece.get("before")));
         let written = pieces.iter().filter_map(|piece| piece.get("after"));
+        let first = pieces.iter().find_map(|piece| piece.get("before"));
         Self {
+            has_created: first == Some(NO_FILE),
             sections: sections.join("\n\n"),
             known: known.map(str::to_owned),
             written: written.map(str::to_owned).collect(),
@@ -272,7 +276,9 @@ fn choose_block(file: &Path, previous: &PreviousMemory) -> ContentBlock {
     }
     let has_summary = text::find_summary(&previous.sections).is_some_and(text::has_summary);
     let is_known = |(_, bytes): (u64, Vec<u8>)| previous.knows(&fs::sha256(&bytes));
-    if has_summary && read::read_range(file, 0, MIN_LONG).is_ok_and(is_known) {
+    if (has_summary || previous.has_created)
+        && read::read_range(file, 0, MIN_LONG).is_ok_and(is_known)
+    {
         return ContentBlock::Known;
     }
     ContentBlock::Summary

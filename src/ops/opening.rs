@@ -9,7 +9,7 @@ use super::{file_conversation, file_memory, sandbox};
 use crate::context::{self, Facts, Part, Section};
 use crate::drive::{self, ProgressEvent, Runner};
 use crate::format::conversation::{Block, Piece};
-use crate::limits::{PROMPT_WHOLE, STDIN_PROMPT};
+use crate::limits::{self, PROMPT_WHOLE, STDIN_PROMPT};
 use crate::memory::changes::{first_line, short_hash};
 use crate::overview::lint::{Finding, NO_CONTEXT, find_misread_lines};
 use crate::problem::Problem;
@@ -154,6 +154,7 @@ pub(super) fn make_blocks(
     }
     report_misreading(runner);
     blocks.extend(first_context(&runner.conversation, now));
+    blocks.extend(read_own_file(call, runner)?);
     for path in &call.reads {
         blocks.push(read_for_user(call, runner, path)?);
     }
@@ -161,6 +162,19 @@ pub(super) fn make_blocks(
         blocks.push(prompt_block(call, runner, bytes)?);
     }
     Ok(blocks)
+}
+
+/// A small file that a child is about, as the model's own reading would show it: it would read it first.
+fn read_own_file(call: &Call<'_>, runner: &mut Runner<'_>) -> Result<Option<Block>, Problem> {
+    let is_new = runner.conversation.pieces().is_empty();
+    let file = call.which.file_edit.as_ref().filter(|_| call.delegated && is_new);
+    let Some(file) = file.and_then(|file| file.to_str()) else { return Ok(None) };
+    let size = fs::file_size(&runner.context.folder.join(file)).unwrap_or(0);
+    if size == 0 || size > limits::FILE_SHOWN {
+        return Ok(None);
+    }
+    let block = runner.read_for_user(file, call.args.show_request)?;
+    Ok(Some(block).filter(|block| block.get("status") == Some("ok")))
 }
 
 /// The file of `--read`, as the model's own reading would show it.

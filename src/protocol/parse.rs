@@ -45,7 +45,7 @@ pub fn parse_reply(reply: &str) -> ParsedReply<'_> {
 /// Parses a reply that may have these tags; another one is as unknown as any word.
 pub fn parse_reply_with(reply: &str, tags: TagSet) -> ParsedReply<'_> {
     let at = if reply.starts_with('\u{feff}') { '\u{feff}'.len_utf8() } else { 0 };
-    let mut parser = Parser { reply, at, tags, bodies: Vec::new() };
+    let mut parser = Parser { reply, at, tags, bodies: Vec::new(), empty: None };
     match parser.parse_items() {
         Ok((items, None)) => ParsedReply::Whole(items),
         Ok((items, Some(block))) => {
@@ -58,7 +58,7 @@ pub fn parse_reply_with(reply: &str, tags: TagSet) -> ParsedReply<'_> {
 
 /// The opening tag that a text is, whole; `None`: it is none that a reply may have.
 pub(super) fn parse_opening(text: &str, tags: TagSet) -> Option<Opening> {
-    let mut parser = Parser { reply: text, at: 0, tags, bodies: Vec::new() };
+    let mut parser = Parser { reply: text, at: 0, tags, bodies: Vec::new(), empty: None };
     let tag = parser.parse_name().ok()?;
     let values = parser.parse_attributes(tag, 0).ok()?;
     let fence = values.find(FENCE);
@@ -84,6 +84,8 @@ struct Parser<'a> {
     tags: TagSet,
     /// Tags whose body ended at a closing tag without a fence word.
     bodies: Vec<&'static Tag>,
+    /// Where a response without a text is, and what is wrong with it: that counts only where there is no action.
+    empty: Option<Malformed>,
 }
 
 struct Values {
@@ -123,7 +125,7 @@ impl<'a> Parser<'a> {
                 if items.is_empty() {
                     return Err(self.wrong(self.at, complaint::forged(&block)));
                 }
-                self.check_prose(prose, &items)?;
+                self.check_words(prose, &mut items)?;
                 return Ok((items, Some(block)));
             }
             if items.len() - first_tag == limits::REPLY_TAGS {
@@ -138,7 +140,7 @@ impl<'a> Parser<'a> {
                 "the reply is empty: answer with <nagent-response>, or use another tag to act";
             return Err(self.wrong(self.at, message.to_owned()));
         }
-        self.check_prose(prose, &items)?;
+        self.check_words(prose, &mut items)?;
         Ok((items, None))
     }
 
@@ -159,7 +161,7 @@ impl<'a> Parser<'a> {
         if is_line && (indent.contains('\t') || indent.len() >= CODE_INDENT) {
             return None;
         }
-        let mut after = Parser { at: self.at + tag, bodies: Vec::new(), ..*self };
+        let mut after = Parser { at: self.at + tag, bodies: Vec::new(), empty: None, ..*self };
         if is_line || after.parse_tag().is_err() {
             return Some(words);
         }
@@ -172,13 +174,20 @@ impl<'a> Parser<'a> {
         (next.is_empty() || next.starts_with('<')).then_some(words)
     }
 
-    /// Refuses words outside of tags where there is no action beside them.
-    fn check_prose(&self, prose: Option<usize>, items: &[Item]) -> Result<(), Malformed> {
-        let has_action = items.iter().any(|item| matches!(item, Item::Action(_)));
-        match prose.filter(|_| !has_action) {
-            Some(at) => Err(self.wrong(at, complaint::stray_text(&self.reply[at..]))),
-            None => Ok(()),
+    /// Refuses words outside of tags, and a response without a text, where there is no action beside them.
+    fn check_words(
+        &mut self,
+        prose: Option<usize>,
+        items: &mut Vec<Item>,
+    ) -> Result<(), Malformed> {
+        if items.iter().any(|item| matches!(item, Item::Action(_))) {
+            items.retain(|item| !matches!(item, Item::Response(text) if text.is_empty()));
+            return Ok(());
         }
+        if let Some(at) = prose {
+            return Err(self.wrong(at, complaint::stray_text(&self.reply[at..])));
+        }
+        self.empty.take().map_or(Ok(()), Err)
     }
 
     fn remaining(&self) -> &'a str {
@@ -217,7 +226,8 @@ impl<'a> Parser<'a> {
                 if !may_be_empty && body.trim_matches(SPACE).is_empty() {
                     let wrong = complaint::shape(tag, "has an empty body");
                     if tag.kind == TagKind::Response {
-                        return Err(self.wrong(start, wrong));
+                        self.empty = self.empty.take().or(Some(self.wrong(start, wrong)));
+                        return Ok(Item::Response(String::new()));
                     }
                     values.wrong = values.wrong.or(Some(wrong));
                 }
@@ -326,7 +336,7 @@ impl<'a> Parser<'a> {
             } else if attribute.required && value.is_empty() {
                 Some(format!("{name} of <{}> is empty: it is {meaning}", tag.name))
             } else if attribute.value == Value::Name && value.is_empty() {
-                Some(format!("{name} of <{}> is empty: leave it out, or give {meaning}", tag.name))
+                Some(format!("{name} of <{}> is empty: leave it out, or give a value", tag.name))
             } else if attribute.value == Value::Flag && !matches!(&*value, "true" | "false") {
                 Some(format!("{name} of <{}> is \"true\" or \"false\"", tag.name))
             } else if attribute.value == Value::Positive && !is_number() {

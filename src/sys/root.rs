@@ -158,7 +158,7 @@ pub fn check_name(name: &str) -> Result<(), String> {
         return Ok(());
     };
     Err(format!(
-        "\"{}\" is not a conversation name: {problem}; use up to 100 letters, digits, . _ -",
+        "\"{}\" cannot be a name: {problem}; use up to 100 letters, digits, . _ -",
         name.escape_debug()
     ))
 }

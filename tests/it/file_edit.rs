@@ -196,7 +196,8 @@ fn a_long_diff_is_cut_in_a_childs_result() {
     let long: String = (0..2_000).map(|n| format!("line {n}\n")).collect();
     let wrote = edit("a.txt", "one", long.trim_end());
     sandbox.llm.choose(move |request| match request.last() {
-        last if last.contains("-result") => answer("done").into(),
+        last if last.contains("edit-result") => answer("done").into(),
+        last if last.contains("conversation-result") => answer("done").into(),
         last if last.contains("make it long") => wrote.clone().into(),
         _ => "<nagent-conversation file=\"a.txt\">make it long</nagent-conversation>".into(),
     });

@@ -187,7 +187,7 @@ fn what_a_child_does_is_shown_under_its_name() {
     sandbox.llm.choose(|request| {
         let user = request.user();
         match () {
-            () if user.contains("part") && user.contains("-result") => {
+            () if user.contains("part") && user.contains("edit-result") => {
                 answer("child's answer").into()
             }
             () if user.contains("part") => {

@@ -198,11 +198,9 @@ fn a_kept_command_runs_until_the_run_ends_with_its_output_in_a_file() {
     let found = run_replies(&[server, look]);
     assert_eq!((found[0].get("status"), found[0].get("keep")), ("ok", "server"));
     assert!(found[0].body.starts_with("ready\n") && found[0].get("output").contains("/server-"));
-    assert!(
-        found[0]
-            .body
-            .ends_with("[it runs until your run ends; all that it prints goes to the output file]")
-    );
+    assert!(found[0].body.ends_with(
+        "[it runs until your run ends; what it prints, up to 64 MiB, goes to the output file]"
+    ));
     let ticks: u32 = found[1].body.lines().next().unwrap().parse().unwrap();
     assert!(ticks > 3, "{:?}", found[1]);
 }

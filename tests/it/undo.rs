@@ -119,7 +119,9 @@ fn what_a_child_wrote_belongs_to_the_run() {
     sandbox.llm.choose(|request| {
         let user = request.user();
         match () {
-            () if user.contains("-result") => answer("done").into(),
+            () if user.contains("edit-result") || user.contains("conversation-result") => {
+                answer("done").into()
+            }
             () if user.contains("part") => edit("a.txt", "one", "1").into(),
             () => "<nagent-conversation file=\"a.txt\">part</nagent-conversation>".into(),
         }
@@ -267,6 +269,34 @@ fn a_file_that_cannot_be_written_leaves_the_others_as_they_are() {
     std::os::unix::fs::symlink("c.txt", &path).unwrap();
     take_back(&sandbox, &["--force"]).assert_exit(1);
     assert!(exists(&sandbox, "c.txt"));
+}
+
+#[test]
+fn what_commands_of_a_run_do_to_its_files_is_undone_with_it() {
+    let sandbox = sandbox();
+    let again = edit("a.txt", "TWO", "2");
+    let all = edit("a.txt", "one", "1") + &shell("sed -i s/two/TWO/ a.txt") + &again;
+    run(&sandbox, "all", all + &shell("echo three >> a.txt"));
+    assert_eq!(sandbox.read("a.txt"), "1\n2\nthree\n");
+    take_back(&sandbox, &[]).assert_exit(0);
+    assert_eq!(sandbox.read("a.txt"), "one\ntwo\n");
+    // What somebody else changes meanwhile is not the run's: it is shown, and can be merged.
+    let path = sandbox.work().join("a.txt");
+    let (first, second) = (edit("a.txt", "one", "1"), shell("true"));
+    let mut replies = vec![first, second, answer("done")].into_iter();
+    sandbox.llm.choose(move |_| {
+        let reply = replies.next().unwrap();
+        if reply.contains("true") {
+            std::fs::write(&path, "1\ntwo\nmine\n").unwrap();
+        }
+        reply.into()
+    });
+    sandbox.run(&["--write", ".", "--conversation", "c", "meanwhile"]).assert_exit(0);
+    take_back(&sandbox, &["--conversation", "c"])
+        .assert_exit(1)
+        .stderr_has(&["+mine", "by something else"]);
+    take_back(&sandbox, &["--conversation", "c", "--merge"]).assert_exit(0);
+    assert_eq!(sandbox.read("a.txt"), "one\ntwo\nmine\n");
 }
 
 #[test]

@@ -160,7 +160,7 @@ fn only_what_is_new_is_told_again() {
     // A rate that is as it was first is news again; so is a summary of a commit that had none.
     later.co_changed[0].likelihood = Likelihood::High;
     let summaries = Summaries::from([("d".repeat(40), "Checks each.".to_owned())]);
-    let news = "{file-history}\nMore commits:\n- 2026-05-01 ddddddd Ann: Checks each.\n\n\
+    let news = "{file-history}\nSummaries of commits above:\n- 2026-05-01 ddddddd Ann: Checks each.\n\n\
                 Changed rates:\n| src/b\\|b.rs | 9 | high (50%) |\n{/file-history}";
     check(&later, &summaries, &told, news);
 }

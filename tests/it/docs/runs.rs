@@ -21,7 +21,7 @@ pub(super) const LARGE: &str = "def f(): 0\n";
 
 /// A world in which a run has left behind every kind of file and of block, and the files that were there meanwhile.
 fn busy() -> (Sandbox, String) {
-    let sandbox = Sandbox::new();
+    let sandbox = Sandbox::outside_temp();
     let child = "<nagent-conversation>look</nagent-conversation>";
     let replies = [
         "no tag".to_owned(),
@@ -44,7 +44,7 @@ fn busy() -> (Sandbox, String) {
         answer("edited"),
     ];
     let sandbox =
-        sandbox.git().file("a.txt", "x\ny\n").file("big.py", LARGE.repeat(14_000)).replies(replies);
+        sandbox.file("a.txt", "x\ny\n").file("big.py", LARGE.repeat(14_000)).replies(replies);
     commit(&sandbox, "begin");
     std::fs::create_dir(sandbox.root().join("bin")).unwrap();
     for (name, text) in
