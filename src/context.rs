@@ -244,27 +244,18 @@ fn rules(facts: &Facts) -> String {
     );
     let writable: Vec<String> = facts.writable.iter().map(|path| escaped(path)).collect();
     let writable = writable.join(" or ");
-    match &facts.part {
+    let rest = match &facts.part {
         Part::File(path) => {
-            let _ = writeln!(
-                text,
-                "- nagent-write and nagent-edit can write {}{}{writable}. If other files need changes, say which.",
-                escaped(path),
-                if writable.is_empty() { "" } else { " or " }
-            );
+            let or = if writable.is_empty() { "" } else { " or " };
+            format!("{}{or}{writable}. If other files need changes, say which.", escaped(path))
         }
-        _ => {
-            let other = if facts.tags.contains(TagKind::Conversation) {
-                "To change any other file, use <nagent-conversation file=\"PATH\"> with a full description of the change."
-            } else {
-                "If other files need changes, say which."
-            };
-            let _ = writeln!(
-                text,
-                "- nagent-write and nagent-edit can write only below {writable}. {other}"
-            );
-        }
-    }
+        _ if facts.tags.contains(TagKind::Conversation) => format!(
+            "only below {writable}. To change any other file, use <nagent-conversation file=\"PATH\"> with a full \
+             description of the change."
+        ),
+        _ => format!("only below {writable}. If other files need changes, say which."),
+    };
+    let _ = writeln!(text, "- nagent-write and nagent-edit can write {rest}");
     if !facts.tags.contains(TagKind::Shell) {
         return text;
     }
