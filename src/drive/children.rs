@@ -62,11 +62,9 @@ struct Slot {
     result: Option<Acted>,
 }
 
-impl Slot {
-    fn error(&self, why: String) -> Acted {
-        // It names no conversation: there may be none.
-        Acted::plain(Block::new(RESULT).with("status", "error").body(why))
-    }
+/// The result of a child that was not started. It names no conversation: there may be none.
+fn refused(why: String) -> Acted {
+    Acted::plain(Block::new(RESULT).with("status", "error").body(why))
 }
 
 impl Children {
@@ -203,7 +201,7 @@ impl Children {
                 lines: ChildLines::default(),
                 result: None,
             };
-            slot.result = bad_name.or_else(|| self.refuse(&slot)).map(|why| slot.error(why));
+            slot.result = bad_name.or_else(|| self.refuse(&slot)).map(refused);
             self.files_in_reply.extend(slot.file.clone());
             self.slots.push_back(slot);
         }
@@ -295,7 +293,7 @@ impl Children {
             let slot = &mut self.slots[at];
             match started {
                 Ok(id) => slot.job = Some(id),
-                Err(why) => slot.result = Some(slot.error(why)),
+                Err(why) => slot.result = Some(refused(why)),
             }
         }
     }
