@@ -57,6 +57,15 @@ impl Program {
     ) -> Self {
         // The user's own command runs where the user is.
         let empty_folder = (preset != Preset::Command).then(fs::empty_folder).and_then(Result::ok);
+        if let (Preset::Cursor, Some(folder)) = (preset, &empty_folder) {
+            let (path, text) = command::CURSOR_SETTINGS;
+            let path = folder.path().join(path);
+            // Without it the read-only mode is left.
+            let _ = path
+                .parent()
+                .map_or(Ok(()), fs::create_private_folder)
+                .and_then(|()| fs::append_text(&path, text));
+        }
         let redactor = Redactor::new(env.secrets(&[]), None);
         let (mut env, folder) = (env.for_children(&[]), folder.to_owned());
         // By itself it tries ten times, in silence: a wrong key would take three minutes. We try again ourselves.

@@ -35,6 +35,13 @@ const CLAUDE_CODE: &str = "claude -p --output-format json --tools  --strict-mcp-
     --setting-sources= --no-session-persistence --permission-prompts none";
 const CURSOR: &str = "cursor-agent -p --output-format json --mode ask --trust";
 
+/// What switches Cursor's tools off: the settings of the folder that it runs in, at this path. It has no flag for that.
+/// Source: Cursor's documentation of its CLI, “Permissions”; what is denied here counts before what the user's own settings allow.
+pub const CURSOR_SETTINGS: (&str, &str) = (
+    ".cursor/cli.json",
+    r#"{"permissions": {"allow": [], "deny": ["Shell(**)", "Read(**)", "Read(/**)", "Write(**)", "Write(/**)", "WebFetch(*)", "Mcp(*:*)"]}}"#,
+);
+
 /// The program and its arguments. `from_config` is the argv of [`Preset::Command`], where `{model}` and `{system}`
 /// are replaced; for the others it replaces the program's name, where the config has a path.
 pub fn build_argv(

@@ -349,12 +349,26 @@ fn the_presets_of_cursor_and_claude_code_run_their_programs() {
         let sandbox = Sandbox::new().config(json!({})).file("q.txt", "What is 2+2?");
         sandbox.script(
             &format!("bin/{program}"),
-            &format!("#!/bin/sh\ncat > /dev/null\necho '{reply}'\n"),
+            &format!("#!/bin/sh\ncat > /dev/null\ncat .cursor/cli.json > \"$HOME/seen\"; ls -A >> \"$HOME/seen\"\necho '{reply}'\n"),
         );
         let path =
             format!("{}:{}", sandbox.work().join("bin").display(), std::env::var("PATH").unwrap());
         let run = sandbox.llm_text(&["--provider", provider, "--file", "q.txt"]);
         run.env("PATH", path).env("CURSOR_API_KEY", "k").run().assert_exit(0).stdout_is("4\n");
+        // It runs in a folder of its own, and Cursor's has nothing but what switches its tools off.
+        let seen = std::fs::read_to_string(sandbox.home().join("seen")).unwrap();
+        if provider == "cursor" {
+            let settings: serde_json::Value =
+                serde_json::from_str(seen.lines().next().unwrap().trim_end_matches(".cursor"))
+                    .unwrap();
+            let denied = settings["permissions"]["deny"].to_string();
+            assert!(
+                ["Shell(**)", "Write(/**)", "Mcp("].iter().all(|rule| denied.contains(rule)),
+                "{denied}"
+            );
+        } else {
+            assert_eq!(seen, "");
+        }
     }
 }
 
