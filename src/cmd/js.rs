@@ -172,38 +172,36 @@ fn without_shebang(code: &str) -> String {
 }
 
 fn report(ran: &Ran, bridges: &Bridges<'_>) -> Report {
+    let mut report = Report::exactly("");
     let (mut value, mut line, mut resumed, mut exit) = (None, None, None, None);
-    let (code, error) = match &ran.outcome {
-        Outcome::End(End::Value(text)) => {
-            value.clone_from(text);
-            (Exit::Done, None)
-        }
+    let mut fail = |code, why: String| (report.exit, report.error) = (code, Some(why));
+    match &ran.outcome {
+        Outcome::End(End::Value(text)) => value.clone_from(text),
         Outcome::End(End::Threw { message, line: at }) => {
             line = *at;
             let at = at.map(|line| format!("line {line}: ")).unwrap_or_default();
-            (Exit::Failed, Some(format!("{at}{}", escape_text(message))))
+            fail(Exit::Failed, format!("{at}{}", escape_text(message)));
         }
-        Outcome::End(End::Resumed(context)) => {
-            resumed = Some(context.clone().unwrap_or_default());
-            (Exit::Command(10), None)
-        }
-        Outcome::End(End::Exit(number)) => {
-            exit = Some(*number);
-            (Exit::Command(u8::try_from(number & 0xff).unwrap_or(1)), None)
-        }
-        Outcome::OutOfMemory(why) => (Exit::Command(125), Some(format!("{why} (--memory)"))),
-        Outcome::TimedOut(why) => (Exit::Command(124), Some(format!("{why} (--timeout)"))),
+        Outcome::End(End::Resumed(context)) => resumed = Some(context.clone().unwrap_or_default()),
+        Outcome::End(End::Exit(number)) => exit = Some(*number),
+        Outcome::OutOfMemory(why) => fail(Exit::Command(125), format!("{why} (--memory)")),
+        Outcome::TimedOut(why) => fail(Exit::Command(124), format!("{why} (--timeout)")),
         Outcome::Interrupted(signal) => {
-            (Exit::Signal(*signal), Some(format!("interrupted by {}", signal.name())))
+            fail(Exit::Signal(*signal), format!("interrupted by {}", signal.name()));
         }
-        Outcome::Broken(why) => (Exit::Failed, Some(why.clone())),
-        Outcome::Unsafe(why) => (
+        Outcome::Broken(why) => fail(Exit::Failed, why.clone()),
+        Outcome::Unsafe(why) => fail(
             Exit::Command(126),
-            Some(format!("the sandbox for the script cannot be built, so nothing ran: {why}")),
+            format!("the sandbox for the script cannot be built, so nothing ran: {why}"),
         ),
-    };
-    let shown = value.clone().unwrap_or_default();
-    let report = Report { exit: code, error, ..Report::exactly(shown) };
+    }
+    if let Some(number) = exit {
+        report.exit = Exit::Command(u8::try_from(number & 0xff).unwrap_or(1));
+    } else if resumed.is_some() {
+        report.exit = Exit::Command(10);
+    }
+    report.text = value.clone().unwrap_or_default();
+    let denied = bridges.permissions.denied.iter().cloned().map(Value::from);
     report
         .with("value", value)
         .with("line", line)
@@ -212,8 +210,5 @@ fn report(ran: &Ran, bridges: &Bridges<'_>) -> Report {
         .with("console", bridges.console.clone())
         .with("seconds", (ran.took.as_secs_f64() * 1000.0).round() / 1000.0)
         .with("landlock", ran.landlock)
-        .with(
-            "denied",
-            bridges.permissions.denied.iter().cloned().map(Value::from).collect::<Value>(),
-        )
+        .with("denied", denied.collect::<Value>())
 }

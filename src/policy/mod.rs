@@ -17,15 +17,15 @@ use serde_json::{Value, json};
 
 pub mod places;
 
-/// What an entry says.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// What an entry says, the least strict first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Approval {
     /// Do it.
     Allow,
-    /// Refuse it.
-    Deny,
     /// Ask, unless another entry decides.
     Prompt,
+    /// Refuse it.
+    Deny,
 }
 
 impl Approval {
@@ -205,18 +205,8 @@ impl Policy {
             entry.text("mode").contains(mode.letter()) && path.starts_with(entry.text("path"))
         });
         covering.max_by_key(|entry| {
-            let strictness = match entry.approval() {
-                Approval::Allow => 0,
-                Approval::Prompt => 1,
-                Approval::Deny => 2,
-            };
-            (Path::new(entry.text("path")).components().count(), strictness)
+            (Path::new(entry.text("path")).components().count(), entry.approval())
         })
-    }
-
-    /// Whether there are any entries for paths: then the file was set up before.
-    pub fn has_paths(&self) -> bool {
-        self.entries(Kind::Path, "entries").next().is_some()
     }
 
     /// Whether an entry allows this host by its whole name.

@@ -135,3 +135,23 @@ fn a_signal_ends_a_question_and_the_time_limit_does_not() {
     running.wait();
     wait_until("all are gone", || sandbox.processes().is_empty());
 }
+
+#[test]
+fn two_scripts_ask_one_after_the_other_and_leave_the_terminal_as_it_was() {
+    let sandbox = Sandbox::new();
+    let one = format!("'{JS}' -e \"env.get('HOME')\"");
+    let both = format!("{one} & {one}; wait; stty -a < /dev/tty");
+    let mut running = sandbox.program("sh", &["-c", &both]).on_terminal(160).spawn();
+    wait_for_question(&running, 1);
+    std::thread::sleep(std::time::Duration::from_millis(300));
+    assert_eq!(running.stdout_so_far().matches("3 Once").count(), 1);
+    let mut stdin = running.take_stdin();
+    stdin.write_all(b"3").unwrap();
+    wait_for_question(&running, 2);
+    stdin.write_all(b"\x1b").unwrap();
+    let shown = running.wait().assert_exit(0).stdout;
+    let modes: Vec<&str> = shown.split_whitespace().collect();
+    for mode in ["icanon", "echo", "isig"] {
+        assert!(modes.contains(&mode), "{mode}: {shown}");
+    }
+}

@@ -1,6 +1,7 @@
 //! What a process with the script engine can still do: each probe does something for real, without the walls (it must work: a
 //! dead probe shows nothing), then behind them, as root and as nobody; there the kernel must end it. And what a running engine
-//! has: descriptors, environment, rights, as the kernel tells. Needs root, to become nobody.
+//! has: descriptors, environment, rights, as the kernel tells. And kills at random instants of runs that write memory.js.
+//! Needs root, to become nobody. `KILLS=2000` kills more often, `SEED=7` at other instants.
 //!
 //! A probe is a function in this executable, which is started as `torture --engine NAME [walls]`.
 #![expect(unsafe_code, reason = "a probe is the system call itself")]
@@ -8,12 +9,15 @@
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::Path;
 use std::process::{Command, ExitCode, ExitStatus, Stdio};
+use std::time::Duration;
 use std::{fs, net, thread};
 
 use nagent::sys::sandbox::worker::give_up_rights;
+use rustix::process::Signal;
 
 use crate::figures::Figures;
-use crate::sandbox::{Sandbox, wait_until};
+use crate::ground::{Numbers, number};
+use crate::sandbox::{Sandbox, answer, wait_until};
 
 pub(crate) const FLAG: &str = "--engine";
 
@@ -143,6 +147,45 @@ pub(crate) fn run(figures: &mut Figures) {
         figures.exactly(&format!("probes that got through, as {user}"), through, 0);
     }
     figures.exactly("what a running engine has that it must not", count_rights(), 0);
+    kill_runs(figures, number("KILLS", 200), Numbers::new(number("SEED", 1)));
+}
+
+/// Kills runs of a script in plain language at random instants: what they leave is whole, and the next run goes on from it.
+fn kill_runs(figures: &mut Figures, kills: usize, mut numbers: Numbers) {
+    let sandbox = Sandbox::new().file("hello.md", "Print hello.");
+    let folder = sandbox.home().join(".thinkingscript/thoughts/hello");
+    let code = format!("'{}'", "x".repeat(30_000));
+    let path = folder.join("memory.js").display().to_string();
+    let script = format!("<nagent-script>fs.writeFile({path:?}, {code:?})</nagent-script>");
+    sandbox.llm.choose(move |request| {
+        let is_second = request.text().contains("nagent-script-result");
+        if is_second { answer("done") } else { script.clone() }.into()
+    });
+    let think = concat!(env!("CARGO_BIN_EXE_nagent"), "-think");
+    let run = || sandbox.program(think, &["hello.md"]);
+    let (mut broken, mut written) = (0, 0);
+    for _ in 0..kills {
+        sandbox.llm.forget();
+        let running = run().spawn();
+        thread::sleep(Duration::from_millis(numbers.below(80)));
+        running.signal(Signal::KILL);
+        running.wait();
+        wait_until("the engine has ended", || sandbox.processes().is_empty());
+        let read = |name: &str| fs::read_to_string(folder.join(name)).ok();
+        let is_json = |text: String| serde_json::from_str::<serde_json::Value>(&text).is_ok();
+        written += usize::from(read("memory.js").is_some());
+        if !read("memory.js").is_none_or(|text| text == code)
+            || !["policy.json", "origin"].iter().all(|name| read(name).is_none_or(is_json))
+        {
+            broken += 1;
+        }
+        let _ = fs::remove_file(folder.join("memory.js"));
+    }
+    sandbox.llm.forget();
+    run().run().assert_exit(0);
+    run().run().assert_exit(0).stdout_is(&code[1..=30_000]);
+    figures.at_least("kills behind the write of memory.js", written, kills / 20);
+    figures.exactly("files that a kill left in part", broken, 0);
 }
 
 /// What the engine of a script that waits still has, by what the kernel tells of it.
@@ -166,7 +209,7 @@ fn count_rights() -> usize {
         (!has("Threads:\t1\n"), "threads"),
         (fs::read_link(format!("/proc/{}/cwd", engine())).unwrap() != Path::new("/"), "folder"),
     ];
-    running.signal(rustix::process::Signal::KILL);
+    running.signal(Signal::KILL);
     running.wait();
     for (_, what) in wrong.iter().filter(|(is_wrong, _)| *is_wrong) {
         println!("  {what}");

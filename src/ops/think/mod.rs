@@ -20,7 +20,6 @@ use super::run::run_call;
 use crate::js::wire::End;
 use crate::limits;
 use crate::out::{self, Report};
-use crate::policy::Kind;
 use crate::problem::Problem;
 use crate::protocol::TagSet;
 use crate::sys::atomic_file::AtomicFile;
@@ -258,11 +257,7 @@ impl Thought {
         let prompt = self.prompt(script, input, &(why, memory))?;
         let plan = self.run_agent(tool, request, settings, env, interrupts, prompt)?;
         text.push_str(&format!("first request to a model:\n{}", plan.text));
-        let counts = [Kind::Path, Kind::Env, Kind::Host].map(|kind| self.layers.own.count(kind).0);
-        Ok(Report { text, ..plan }
-            .with("thought", self.name.clone())
-            .with("would_run", runs)
-            .with("allowed", counts.to_vec()))
+        Ok(Report { text, ..plan }.with("thought", self.name.clone()).with("would_run", runs))
     }
 
     /// The report of a run, with what a script's user wants to know of it.
