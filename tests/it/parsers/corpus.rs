@@ -93,6 +93,6 @@ macro_rules! one_test_for_each_target {
 }
 
 one_test_for_each_target! {
-    command context conversation cut_code cut_text diff edit engine failure fence history index policy reply request script settings
-    shown sse wire
+    command context conversation cut_code cut_text diff edit engine failure fence history index look policy reply request script
+    settings shown sse stops wire
 }

@@ -18,6 +18,7 @@ mod failure;
 mod fence;
 mod history;
 mod index;
+mod look;
 mod policy;
 mod reply;
 mod request;
@@ -25,6 +26,7 @@ mod script;
 mod settings;
 mod shown;
 mod sse;
+mod stops;
 mod wire;
 
 #[cfg(test)]
@@ -47,6 +49,7 @@ pub(crate) const TARGETS: &[Target] = &[
     ("fence", fence::run),
     ("history", history::run),
     ("index", index::run),
+    ("look", look::run),
     ("policy", policy::run),
     ("reply", reply::run),
     ("request", request::run),
@@ -54,5 +57,6 @@ pub(crate) const TARGETS: &[Target] = &[
     ("settings", settings::run),
     ("shown", shown::run),
     ("sse", sse::run),
+    ("stops", stops::run),
     ("wire", wire::run),
 ];

@@ -5,55 +5,19 @@
 //! are read from one clock.
 #![expect(clippy::disallowed_methods, reason = "the toolkit's layers are not this program's")]
 
-use std::fs::File;
-use std::io::{BufRead, BufReader, Read, Write};
-use std::net::{TcpListener, TcpStream};
+#[path = "../../streamed.rs"]
+mod streamed;
+
+use std::io::Read;
+use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Stdio};
 use std::sync::mpsc;
-use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
+use streamed::{open_terminal, read_request, send_answer};
 
 type Result<T> = std::result::Result<T, Box<dyn std::error::Error>>;
-
-fn event(text: &str) -> String {
-    let data = format!(
-        "data: {{\"choices\":[{{\"index\":0,\"delta\":{{\"content\":\"{text}\"}},\"finish_reason\":null}}]}}\n\n"
-    );
-    format!("{:x}\r\n{data}\r\n", data.len())
-}
-
-/// Reads a request and answers with these pieces, `pause` apart; returns when each piece was written.
-fn answer(stream: TcpStream, pieces: &[String], pause: Duration) -> Result<Vec<Instant>> {
-    stream.set_nodelay(true)?;
-    let mut reader = BufReader::new(stream.try_clone()?);
-    let (mut length, mut line) = (0, String::new());
-    while reader.read_line(&mut line)? > 2 {
-        let lower = line.to_ascii_lowercase();
-        if let Some(value) = lower.strip_prefix("content-length:") {
-            length = value.trim().parse()?;
-        }
-        line.clear();
-    }
-    reader.read_exact(&mut vec![0; length])?;
-    let mut stream = stream;
-    stream.write_all(
-        b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n",
-    )?;
-    let mut times = Vec::new();
-    for piece in pieces {
-        sleep(pause);
-        times.push(Instant::now());
-        stream.write_all(event(piece).as_bytes())?;
-    }
-    let end = "data: {\"choices\":[{\"index\":0,\"delta\":{},\"finish_reason\":\"stop\"}]}\n\n";
-    write!(stream, "{:x}\r\n{end}\r\n", end.len())?;
-    let done = "data: [DONE]\n\n";
-    write!(stream, "{:x}\r\n{done}\r\n0\r\n\r\n", done.len())?;
-    Ok(times)
-}
 
 /// What a run showed: when each read of the terminal ended and how many bytes had come by then, and when the pieces were sent.
 struct Shown {
@@ -74,11 +38,12 @@ fn run(
     let address = format!("http://{}/v1", listener.local_addr()?);
     let (send, receive) = mpsc::channel();
     std::thread::spawn(move || {
-        let sent = listener
-            .accept()
-            .map_err(Into::into)
-            .and_then(|(stream, _)| answer(stream, &pieces, pause));
-        drop(send.send(sent.map_err(|error| error.to_string())));
+        let answer = || {
+            let (stream, _) = listener.accept()?;
+            read_request(&stream)?;
+            send_answer(&stream, &pieces, pause)
+        };
+        drop(send.send(answer().map_err(|error| error.to_string())));
     });
     let mut command = Command::new(nagent);
     command
@@ -93,15 +58,11 @@ fn run(
     let mut source: Box<dyn Read>;
     let mut child;
     if on_terminal {
-        let master = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY)?;
-        grantpt(&master)?;
-        unlockpt(&master)?;
-        let name = ptsname(&master, Vec::new())?;
-        let slave = File::options().read(true).write(true).open(name.to_str()?)?;
+        let (master, slave) = open_terminal()?;
         child = command.stdout(slave.try_clone()?).stderr(slave).spawn()?;
         // Its copies of the other end would keep the terminal open.
         drop(command);
-        source = Box::new(File::from(master));
+        source = Box::new(master);
     } else {
         child = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn()?;
         source = Box::new(child.stdout.take().ok_or("no stdout")?);

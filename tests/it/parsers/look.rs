@@ -1,0 +1,33 @@
+//! A file that says how a session looks: what is read reads back, and no value that is shown leaves its line.
+
+use std::collections::BTreeMap;
+
+use super::input::Input;
+use nagent::format::harmless::is_hidden;
+use nagent::view::look::Look;
+
+pub(crate) fn run(data: &[u8]) {
+    let mut input = Input::new(data);
+    let value = String::from_utf8_lossy(input.field()).into_owned();
+    let text = input.text();
+    let look = match Look::parse(&text) {
+        Ok(look) => look,
+        Err(why) => return assert!(!why.is_empty()),
+    };
+    let written = serde_json::to_string(&look).unwrap();
+    assert_eq!(Look::parse(&written).as_ref(), Ok(&look));
+    let values = BTreeMap::from([("model", value.clone()), ("line", value)]);
+    let lines = look.start.values().chain(&look.finish).chain(&look.failed);
+    let texts = [&look.banner, &look.prompt, &look.say, &look.cleared, &look.bye];
+    for text in texts.into_iter().chain(lines) {
+        let spans = look.expand(text, &values);
+        let shown: String = spans.iter().map(|span| span.text.as_str()).collect();
+        let of_ellipses = look.ellipsis.matches('\n').count() * text.matches('{').count();
+        let of_text = text.matches('\n').count();
+        assert!(shown.matches('\n').count() <= of_text + of_ellipses, "{shown:?}");
+    }
+    let plain = Look { ellipsis: String::new(), ..look };
+    for span in plain.expand("{line}{model:9}", &values) {
+        assert!(span.codes.is_empty() && !span.text.chars().any(is_hidden), "{span:?}");
+    }
+}
