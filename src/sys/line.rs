@@ -28,7 +28,6 @@ use rustyline::{
 use super::fs;
 use super::interrupt::Interrupts;
 use super::stdin;
-use crate::exit::Signal;
 use crate::format::harmless::is_hidden;
 use crate::limits;
 
@@ -270,13 +269,19 @@ impl PlainLines {
     pub fn read(&mut self, interrupts: &Interrupts) -> Result<Typed> {
         let mut text = String::new();
         loop {
-            let Some(line) = self.read_line(interrupts)? else {
-                let is_empty = text.is_empty();
-                return Ok(if is_empty { Typed::End } else { Typed::Text(text) });
-            };
-            let Ok(line) = line else {
-                return Ok(Typed::Interrupt { had_text: !text.is_empty() });
-            };
+            while !self.is_over && !self.read.contains(&b'\n') {
+                let Ok(bytes) = stdin::read_line(interrupts)? else {
+                    return Ok(Typed::Interrupt { had_text: !text.is_empty() });
+                };
+                self.is_over = !bytes.contains(&b'\n');
+                self.read.extend(bytes);
+            }
+            if self.read.is_empty() {
+                return Ok(if text.is_empty() { Typed::End } else { Typed::Text(text) });
+            }
+            let end = self.read.iter().position(|byte| *byte == b'\n').unwrap_or(self.read.len());
+            let line = String::from_utf8_lossy(&self.read[..end]).into_owned();
+            self.read.drain(..(end + 1).min(self.read.len()));
             let line = line.strip_suffix('\r').unwrap_or(&line);
             text.push_str(line);
             if !goes_on(line) {
@@ -285,25 +290,6 @@ impl PlainLines {
             text.pop();
             text.push('\n');
         }
-    }
-
-    fn read_line(&mut self, interrupts: &Interrupts) -> Result<Option<Result<String, Signal>>> {
-        while !self.is_over && !self.read.contains(&b'\n') {
-            match stdin::read_line(interrupts)? {
-                Ok(bytes) => {
-                    self.is_over = !bytes.contains(&b'\n');
-                    self.read.extend(bytes);
-                }
-                Err(signal) => return Ok(Some(Err(signal))),
-            }
-        }
-        if self.read.is_empty() {
-            return Ok(None);
-        }
-        let end = self.read.iter().position(|byte| *byte == b'\n').unwrap_or(self.read.len());
-        let line = String::from_utf8_lossy(&self.read[..end]).into_owned();
-        self.read.drain(..(end + 1).min(self.read.len()));
-        Ok(Some(Ok(line)))
     }
 }
 

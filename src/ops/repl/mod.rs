@@ -8,29 +8,22 @@ mod prompt_run;
 mod start;
 mod tools;
 
-use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
-use serde_json::Value;
-
 pub use self::args::SessionArgs;
 use self::commands::{COMMANDS, Input, parse_input};
+use self::start::Session;
 use super::completion;
-use super::flags::RunArgs;
-use super::settings::Settings;
 use crate::approve::Approve;
 use crate::exit::{Exit, Signal};
 use crate::llm::provider::{Provider, ollama_address};
 use crate::out::{self, Report};
 use crate::problem::Problem;
 use crate::sandbox::SandboxMode;
-use crate::sys::env::Env;
-use crate::sys::foreground::Foreground;
 use crate::sys::line::{LineEditor, PlainLines, Typed};
 use crate::sys::{fs, terminal};
-use crate::view::look::Look;
 
 /// The name of the tool, for lines on stderr.
 pub const NAME: &str = "nagent-repl";
@@ -45,27 +38,6 @@ enum Next {
     Failed(Exit, Option<String>),
 }
 
-struct Session {
-    args: RunArgs,
-    env: Env,
-    user_env: Env,
-    settings: Settings,
-    name: String,
-    look: Look,
-    foreground: Foreground,
-    /// Whether a person types; else prompts are lines of stdin.
-    is_interactive: bool,
-    is_streaming: bool,
-    /// Files that the model is shown with the next prompt.
-    reads: Vec<PathBuf>,
-    /// The models of the provider, once they were listed.
-    models: Rc<RefCell<Vec<String>>>,
-    /// How many runs there were.
-    count: u64,
-    /// What `--json` prints of them.
-    documents: Vec<Value>,
-}
-
 /// Where prompts come from.
 enum Source {
     Editor(Box<LineEditor>),
@@ -78,25 +50,7 @@ pub fn run_session(args: SessionArgs) -> Result<Report, Problem> {
     if args.run.json && is_interactive {
         return Err(Problem::usage("--json is for prompts on stdin, and stdin is a terminal"));
     }
-    let start = start::start(&args)?;
-    let look = start.settings.look.clone().unwrap_or_default();
-    let mut session = Session {
-        args: start.args,
-        env: start.env,
-        user_env: start.user_env,
-        settings: start.settings,
-        name: start.name,
-        foreground: Foreground::start()?,
-        is_interactive,
-        is_streaming: !args.no_stream,
-        reads: args.run.read.clone(),
-        models: Rc::default(),
-        count: 0,
-        documents: Vec::new(),
-        look,
-    };
-    session.args.prompt.clear();
-    session.args.read.clear();
+    let mut session = start::start(&args)?;
     if args.new || session.look.fresh {
         session.archive()?;
     }
@@ -145,7 +99,11 @@ impl Session {
             {
                 out::line(&format!("note: the history is not kept: {error:#}"));
             }
-            match self.take_input(&text)? {
+            // What fails does not end a session that a person is at.
+            let next = self.take_input(&text).or_else(|problem| {
+                if self.is_interactive { Ok(self.refuse(problem.message)) } else { Err(problem) }
+            });
+            match next? {
                 Next::Input => {}
                 Next::End => break,
                 Next::Failed(exit, error) => {
@@ -173,7 +131,7 @@ impl Session {
             Input::Empty => Ok(Next::Input),
             Input::Prompt(prompt) => self.run_prompt(&prompt),
             Input::Command(verb, argument) => self.run_command(verb, &argument),
-            Input::Shell(command) => Ok(self.run_shell(&command)),
+            Input::Shell(command) => self.run_shell(&command),
             Input::Wrong(why) => Ok(self.refuse(why)),
         }
     }

@@ -1,6 +1,10 @@
 //! The start of a session: its folder, look, credential, model and conversation, each checked before the first prompt.
 
+use std::cell::RefCell;
 use std::path::{Path, PathBuf};
+use std::rc::Rc;
+
+use serde_json::Value;
 
 use super::args::SessionArgs;
 use super::env_file::{OTHER_NAME, parse_credentials};
@@ -14,12 +18,14 @@ use crate::ops::flags::{ConversationArgs, RunArgs};
 use crate::ops::settings::Settings;
 use crate::problem::Problem;
 use crate::sys::env::Env;
-use crate::sys::fs;
+use crate::sys::foreground::Foreground;
 use crate::sys::interrupt::Interrupts;
 use crate::sys::root::explain_refusal;
+use crate::sys::{fs, terminal};
+use crate::view::look::Look;
 
-/// What a session begins with.
-pub(super) struct Start {
+/// A session.
+pub(super) struct Session {
     /// The flags of its runs.
     pub(super) args: RunArgs,
     /// The environment of its runs, with what env files give.
@@ -27,12 +33,25 @@ pub(super) struct Start {
     /// The environment of the user's own commands.
     pub(super) user_env: Env,
     pub(super) settings: Settings,
-    /// The conversation.
+    /// The name of the conversation.
     pub(super) name: String,
+    pub(super) look: Look,
+    pub(super) foreground: Foreground,
+    /// Whether a person types; else prompts are lines of stdin.
+    pub(super) is_interactive: bool,
+    pub(super) is_streaming: bool,
+    /// Files that the model is shown with the next prompt.
+    pub(super) reads: Vec<PathBuf>,
+    /// The models of the provider, once they were listed.
+    pub(super) models: Rc<RefCell<Vec<String>>>,
+    /// How many runs there were.
+    pub(super) count: u64,
+    /// What `--json` prints of them.
+    pub(super) documents: Vec<Value>,
 }
 
 /// Checks everything, and changes nothing but the working folder.
-pub(super) fn start(session: &SessionArgs) -> Result<Start, Problem> {
+pub(super) fn start(session: &SessionArgs) -> Result<Session, Problem> {
     let user_env = match &session.cd {
         Some(folder) => Env::enter(folder).map_err(|error| {
             Problem::failed(format!("--cd {}: {error}; name a folder", folder.display()))
@@ -59,7 +78,23 @@ pub(super) fn start(session: &SessionArgs) -> Result<Start, Problem> {
         args.model.model.clone_from(&settings.config.model);
     }
     settings.root.prepare().map_err(|error| explain_refusal(&error))?;
-    Ok(Start { args, env, user_env, settings, name })
+    let reads = std::mem::take(&mut args.read);
+    args.prompt.clear();
+    Ok(Session {
+        look: settings.look.clone().unwrap_or_default(),
+        args,
+        env,
+        user_env,
+        settings,
+        name,
+        foreground: Foreground::start()?,
+        is_interactive: terminal::stdin_is_terminal(),
+        is_streaming: !session.no_stream,
+        reads,
+        models: Rc::default(),
+        count: 0,
+        documents: Vec::new(),
+    })
 }
 
 /// Checks that there is a credential, or that Ollama answers, and which model it has.

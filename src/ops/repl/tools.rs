@@ -25,13 +25,11 @@ impl Session {
                 Ok(Next::Input)
             }
             Verb::Quit => Ok(Next::End),
-            Verb::Clear => match self.archive() {
-                Ok(()) => {
-                    self.show_text(&self.look.cleared);
-                    Ok(Next::Input)
-                }
-                Err(problem) => Ok(self.refuse(problem.message)),
-            },
+            Verb::Clear => {
+                self.archive()?;
+                self.show_text(&self.look.cleared);
+                Ok(Next::Input)
+            }
             Verb::Model => self.run_model(argument),
             Verb::Flag(name) if argument.is_empty() => self.run_nagent(&[name.into()]),
             Verb::Flag(name) => self.run_nagent(&[flag(name, argument)]),
@@ -58,20 +56,17 @@ impl Session {
     }
 
     /// Runs a command line in the user's shell.
-    pub(super) fn run_shell(&mut self, command: &str) -> Next {
+    pub(super) fn run_shell(&mut self, command: &str) -> Result<Next, Problem> {
         let shell = self.user_env.get("SHELL").unwrap_or("/bin/sh").to_owned();
         let words: [OsString; 3] = [shell.into(), "-c".into(), command.into()];
-        match self.foreground.run(&words, &self.user_env.for_children(&[])) {
-            Ok(Ended::Code(0)) => Next::Input,
-            Ok(Ended::Code(code)) if self.is_interactive => {
-                out::line(&format!("exit {code}"));
-                Next::Input
+        match self.foreground.run(&words, &self.user_env.for_children(&[]))? {
+            Ended::Code(code) if code != 0 && self.is_interactive => {
+                Ok(self.tell(&format!("exit {code}")))
             }
-            Ok(Ended::Code(code)) => {
-                Next::Failed(Exit::Command(u8::try_from(code).unwrap_or(1)), None)
+            Ended::Code(code) if code != 0 => {
+                Ok(Next::Failed(Exit::Command(u8::try_from(code).unwrap_or(1)), None))
             }
-            Ok(Ended::Signal(number)) => self.refuse(format!("signal {number} ended {command}")),
-            Err(error) => self.refuse(format!("{error:#}")),
+            ended => Ok(self.after(ended, None)),
         }
     }
 
@@ -143,16 +138,19 @@ impl Session {
         } else {
             (self.foreground.run(&words, &self.variables())?, None)
         };
-        Ok(match ended {
-            Ended::Code(0) => Next::Input,
-            Ended::Code(code) if !self.is_interactive => {
+        Ok(self.after(ended, error))
+    }
+
+    /// What comes after a tool, which has said why it failed.
+    fn after(&self, ended: Ended, error: Option<String>) -> Next {
+        match ended {
+            Ended::Code(code) if code != 0 && !self.is_interactive => {
                 let exit = u64::try_from(code).ok().and_then(Exit::from_code);
                 Next::Failed(exit.unwrap_or(Exit::Failed), error)
             }
-            Ended::Signal(number) => self.refuse(format!("signal {number} ended the tool")),
-            // It has said why.
+            Ended::Signal(number) => self.refuse(format!("it was ended by signal {number}")),
             Ended::Code(_) => Next::Input,
-        })
+        }
     }
 
     /// Runs a tool for its document, in which its error is too.
@@ -224,14 +222,12 @@ impl Session {
     }
 
     fn edit_prompt(&mut self) -> Result<Next, Problem> {
-        match tty::edit_text("") {
-            Ok(text) if text.trim().is_empty() => Ok(self.refuse("nothing was written")),
-            Ok(text) => {
-                out::line(text.trim());
-                self.run_prompt(text.trim())
-            }
-            Err(error) => Ok(self.refuse(format!("{error:#}"))),
+        let text = tty::edit_text("")?;
+        if text.trim().is_empty() {
+            return Ok(self.refuse("nothing was written"));
         }
+        out::line(text.trim());
+        self.run_prompt(text.trim())
     }
 
     fn add_read(&mut self, path: &str) -> Next {
