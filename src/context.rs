@@ -226,7 +226,7 @@ fn role_text(part: &Part) -> String {
         Part::File(path) => format!(
             "You are the model in nagent, a loop over a text file. This conversation belongs to one file:\n\
              {}\nYou may write that file. Do only what is asked, keep the file's style, and say at the end what \
-             you changed and why.",
+             you changed and why. A prompt with from= is another conversation's, which gets your answer and the diff.",
             escaped(path)
         ),
     }
