@@ -359,7 +359,7 @@ fn names_that_change_places_lead_nowhere_else() {
         // Until there was enough of both.
         let code = "let ok = 0, no = 0, out = 0;
             const count = (f) => { try { if (f() === 'outside') out++; ok++ } catch { no++ } };
-            for (let i = 0; i < 20000 && (i < 300 || ok < 50 || no < 50); i++) {
+            for (let i = 0; i < 50000 && (i < 700 || ok < 50 || no < 50); i++) {
                 count(() => fs.readFile('in/name/f')); count(() => fs.writeFile('in/name/g', 'x'));
                 count(() => fs.appendFile('in/name/f', '')); count(() => fs.mkdir('in/name/d'));
                 count(() => fs.delete('in/name/d'));
