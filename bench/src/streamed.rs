@@ -44,7 +44,11 @@ pub(crate) fn read_request(stream: &TcpStream) -> Result<()> {
 }
 
 /// Answers with these pieces, in which JSON needs no escapes, `pause` apart; returns when each of them was written.
-pub(crate) fn send_answer(mut stream: &TcpStream, pieces: &[String], pause: Duration) -> Result<Vec<Instant>> {
+pub(crate) fn send_answer(
+    mut stream: &TcpStream,
+    pieces: &[String],
+    pause: Duration,
+) -> Result<Vec<Instant>> {
     stream.write_all(
         b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\nconnection: close\r\n\r\n",
     )?;

@@ -67,6 +67,7 @@ fn a_line_may_be_long_and_one_that_is_too_long_is_refused() {
     // A paste with more rows than the editor can count. One of 10 MB takes an unoptimised editor seconds to read.
     pty.type_keys(&format!("\x1b[200~{}\x1b[201~", "\r".repeat(70_000)));
     pty.expect("put it into a file, and show it to the model with /read FILE");
+    pty.expect_times("\x1b[?2004h", 3);
     prompt(&mut pty, "» ", "go");
     assert_eq!(prompts(&sandbox)[1], "go");
 }
@@ -134,6 +135,7 @@ fn an_answer_is_shown_whole_where_that_is_wanted() {
     std::thread::sleep(std::time::Duration::from_millis(100));
     pty.type_keys("\x03");
     pty.expect("(interrupted)");
+    pty.expect_times("\x1b[?2004h", 2);
     assert!(!pty.printed().contains("first word"), "{}", pty.printed());
     prompt(&mut pty, "» ", "again");
     assert!(screen(&pty).contains(&"second".to_owned()), "{:?}", screen(&pty));

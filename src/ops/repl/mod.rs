@@ -266,28 +266,23 @@ fn complete(
     conversations: &dyn Fn() -> Vec<String>,
     models: &[String],
 ) -> (usize, Vec<String>) {
-    let offer = |start: usize, words: Vec<String>| {
-        let begins = |word: &String| word.starts_with(&before[start..]);
-        (start, words.into_iter().filter(begins).collect())
-    };
-    let Some((command, argument)) = before.split_once(' ') else {
-        if before.starts_with('/') {
+    let (start, mut words) = match before.split_once(' ') {
+        Some(("/load" | "/branch" | "/save", argument)) => {
+            (before.len() - argument.len(), conversations())
+        }
+        Some(("/model", _)) => (before.rfind(' ').map_or(0, |at| at + 1), models.to_vec()),
+        None if before.starts_with('/') => {
             let names = COMMANDS.iter().flat_map(|(_, names, ..)| names.iter());
-            let names: Vec<String> = names.map(|name| format!("/{name}")).collect();
-            if names.iter().any(|name| name.starts_with(before)) {
-                return offer(0, names);
-            }
+            (0, names.map(|name| format!("/{name}")).collect())
         }
-        return complete_path(before, folder, home);
+        _ => return complete_path(before, folder, home),
     };
-    match command {
-        "/load" | "/branch" | "/save" => offer(before.len() - argument.len(), conversations()),
-        "/model" => {
-            let start = before.rfind(' ').map_or(0, |at| at + 1);
-            offer(start, models.to_vec())
-        }
-        _ => complete_path(before, folder, home),
+    words.retain(|word| word.starts_with(&before[start..]));
+    if words.is_empty() && start == 0 {
+        // `/etc/ho` is not a command.
+        return complete_path(before, folder, home);
     }
+    (start, words)
 }
 
 /// The paths that the last word may be the beginning of.

@@ -103,13 +103,17 @@ impl Terminal {
     fn wait_for(&mut self, text: &str) -> Result<Instant> {
         let mut last = Instant::now();
         loop {
-            if let Some(at) = self.shown[self.at..].windows(text.len()).position(|part| part == text.as_bytes()) {
+            if let Some(at) =
+                self.shown[self.at..].windows(text.len()).position(|part| part == text.as_bytes())
+            {
                 self.at += at + text.len();
                 return Ok(last);
             }
             self.at = self.at.max(self.shown.len().saturating_sub(text.len()));
             let Ok((time, chunk)) = self.chunks.recv_timeout(Duration::from_secs(30)) else {
-                let end = String::from_utf8_lossy(&self.shown[self.shown.len().saturating_sub(500)..]).into_owned();
+                let end =
+                    String::from_utf8_lossy(&self.shown[self.shown.len().saturating_sub(500)..])
+                        .into_owned();
                 return Err(format!("no {text:?} within 30 s, at the end of {end:?}").into());
             };
             last = time;
@@ -190,8 +194,13 @@ fn measure(bin: &Path, home: &Path) -> Result<bool> {
     std::fs::write(home.join("small"), "x\n")?;
     let world = World { bin: bin.canonicalize()?, home: home.to_owned(), server: Server::start()? };
     println!("| what | measured | limit |\n|---|--:|--:|");
-    let rows =
-        [start_rows(&world)?, request_rows(&world)?, stream_rows(&world)?, action_rows(&world)?, idle_rows(&world)?];
+    let rows = [
+        start_rows(&world)?,
+        request_rows(&world)?,
+        stream_rows(&world)?,
+        action_rows(&world)?,
+        idle_rows(&world)?,
+    ];
     let size = std::fs::metadata(world.bin.join("nagent-repl"))?.len();
     println!("\nnagent-repl, the executable of most tools: {:.1} MB", size as f64 / 1e6);
     Ok(rows.into_iter().all(|is_fine| is_fine))
@@ -234,7 +243,11 @@ fn request_rows(world: &World) -> Result<bool> {
     for _ in 0..CALLS {
         world.server.answer(reply("ok"), Duration::ZERO)?;
         let start = Instant::now();
-        let run = world.command("nagent", &["-n", "go"]).stdout(Stdio::null()).stderr(Stdio::null()).status()?;
+        let run = world
+            .command("nagent", &["-n", "go"])
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .status()?;
         alone.push(milliseconds(start, world.server.requests.recv()?));
         world.server.sent.recv()?;
         let mut terminal = world.session()?;
@@ -263,9 +276,11 @@ fn stream_rows(world: &World) -> Result<bool> {
     let sent = world.server.sent.recv()?;
     world.server.requests.recv()?;
     terminal.wait_for(PROMPT)?;
-    let delays: Vec<f64> = sent.iter().zip(&shown).map(|(sent, shown)| milliseconds(*sent, *shown)).collect();
+    let delays: Vec<f64> =
+        sent.iter().zip(&shown).map(|(sent, shown)| milliseconds(*sent, *shown)).collect();
     let worst = delays.iter().copied().fold(0.0, f64::max);
-    let mut is_fine = row("a piece of 20 bytes, 1000 a second: median", median(&delays), "ms", Some(2.0));
+    let mut is_fine =
+        row("a piece of 20 bytes, 1000 a second: median", median(&delays), "ms", Some(2.0));
     is_fine &= row("the slowest of 1000", worst, "ms", Some(10.0));
     let line = "The quick brown fox jumps over the lazy dog, and then it rests. ".repeat(16);
     let mut large: Vec<String> = vec![line; 10_000];
@@ -276,7 +291,8 @@ fn stream_rows(world: &World) -> Result<bool> {
     let end = terminal.wait_for(PROMPT)?;
     world.server.requests.recv()?;
     let took = milliseconds(world.server.sent.recv()?[0], end);
-    Ok(is_fine & row("an answer of 10 MB, from its first byte to the prompt", took, "ms", Some(500.0)))
+    Ok(is_fine
+        & row("an answer of 10 MB, from its first byte to the prompt", took, "ms", Some(500.0)))
 }
 
 /// A thousand actions, in a session and with `--lines` alone.
@@ -284,7 +300,9 @@ fn action_rows(world: &World) -> Result<bool> {
     const TURNS: usize = 20;
     let answers = || -> Result<()> {
         for _ in 0..TURNS {
-            world.server.answer(vec!["<nagent-read path='small'/>".repeat(1000 / TURNS)], Duration::ZERO)?;
+            world
+                .server
+                .answer(vec!["<nagent-read path='small'/>".repeat(1000 / TURNS)], Duration::ZERO)?;
         }
         world.server.answer(reply("done"), Duration::ZERO)
     };
@@ -301,7 +319,9 @@ fn action_rows(world: &World) -> Result<bool> {
     }
     while world.server.requests.try_recv().is_ok() && world.server.sent.try_recv().is_ok() {}
     row("1,000 actions with nagent --lines", median(&alone), "ms", None);
-    Ok(row("what a session adds to that", median(&session) - median(&alone), "ms", Some(100.0)))
+    let added: Vec<f64> =
+        session.iter().zip(&alone).map(|(session, alone)| session - alone).collect();
+    Ok(row("what a session adds to that", median(&added), "ms", Some(100.0)))
 }
 
 fn idle_rows(world: &World) -> Result<bool> {
@@ -314,7 +334,8 @@ fn idle_rows(world: &World) -> Result<bool> {
         Ok(line.trim_matches([':', ' ', '\t', 'k', 'B']).parse()?)
     };
     let wakeups = || -> Result<f64> {
-        let tasks = std::fs::read_dir(&tasks)?.map(|task| figure(&task?.path(), "voluntary_ctxt_switches"));
+        let tasks =
+            std::fs::read_dir(&tasks)?.map(|task| figure(&task?.path(), "voluntary_ctxt_switches"));
         tasks.sum()
     };
     let before = wakeups()?;
