@@ -115,7 +115,9 @@ fn report_usage(error: &clap::Error, words: &[OsString]) -> Report {
     if matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion) {
         return Report::done(rendered.clone()).with("help", rendered);
     }
-    if error.get(ContextKind::InvalidArg).is_some_and(|word| word.to_string() == "-p") {
+    if error.get(ContextKind::InvalidArg).is_some_and(|word| word.to_string() == "-p")
+        && words.iter().any(|word| word == "-p")
+    {
         let message =
             "there is no -p: nagent \"task\" prints the answer and ends (--help shows all)";
         return Report::failed(Exit::Usage, message);
@@ -130,13 +132,17 @@ fn report_usage(error: &clap::Error, words: &[OsString]) -> Report {
     // A word like -notes.txt, which reads as several short flags.
     let is_name = |word: &&OsString| {
         let text = word.to_string_lossy();
-        !text.starts_with("--") && text.len() > 2 && text.starts_with(&invalid)
+        let rest = text.strip_prefix('-').unwrap_or_default();
+        let is_number = rest.starts_with(|c: char| c.is_ascii_digit());
+        !text.starts_with("--") && (text.len() > 2 || is_number) && text.starts_with(&invalid)
     };
-    if let (ErrorKind::UnknownArgument, false, Some(word)) =
-        (error.kind(), invalid.starts_with("--") || invalid.is_empty(), words.iter().find(is_name))
-    {
+    if let (ErrorKind::UnknownArgument, false, Some(word)) = (
+        error.kind(),
+        invalid.starts_with("--") || !invalid.starts_with('-'),
+        words.iter().find(is_name),
+    ) {
         let message = format!(
-            "there is no {invalid}; if {word} is a file, write ./{word} (--help shows all)",
+            "there is no {invalid}; if {word} is a file, write ./{word}, and if it is the value of a flag, --FLAG={word} (--help shows all)",
             word = word.display()
         );
         return Report::failed(Exit::Usage, message);
@@ -144,7 +150,9 @@ fn report_usage(error: &clap::Error, words: &[OsString]) -> Report {
     let message = rendered.trim().strip_prefix("error: ").unwrap_or(rendered.trim());
     let message = message.split("\n\nUsage:").next().unwrap_or(message);
     let message = message.split("\n\nFor more information").next().unwrap_or(message);
-    let message = message.replace("<FILE>", "FILE (or --file FILE)");
+    let is_missing = error.kind() == ErrorKind::MissingRequiredArgument;
+    let file = if is_missing { "FILE (or --file FILE)" } else { "FILE" };
+    let message = message.replace("<FILE>", file);
     // Its paragraphs on one line.
     let message: Vec<String> = message
         .split("\n\n")

@@ -150,6 +150,9 @@ fn known_keys() -> Vec<String> {
 /// Reads a config file's text, with the settings of `profile`, else of the profile that the file names, over its own.
 pub fn parse(text: &str, profile: Option<&str>) -> Result<Parsed, String> {
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
+    if text.trim().is_empty() {
+        return Err("it is empty; remove it, or write {} into it".to_owned());
+    }
     let value: Value =
         serde_json::from_str(text).map_err(|error| format!("not valid JSON: {error}"))?;
     let Value::Object(mut object) = value else {

@@ -13,6 +13,7 @@ use crate::ops::conversations::reading::{self, ExportFormat};
 use crate::ops::conversations::usage::{self, UsageBy};
 use crate::ops::conversations::{Catalog, changes, list, prune};
 use crate::ops::find_root::find_root;
+use crate::ops::flags::parse_count;
 use crate::out::{self, Report};
 use crate::problem::Problem;
 use crate::sys::clock;
@@ -65,11 +66,11 @@ enum Verb {
         #[arg(add = ArgValueCandidates::new(completion::conversations))]
         name: Option<String>,
         /// Show this turn only, with its results whole
-        #[arg(long, value_name = "N")]
+        #[arg(long, value_name = "N", value_parser = parse_count)]
         turn: Option<u64>,
         /// Show the last N prompts, answers, actions and results only
-        #[arg(long, value_name = "N", conflicts_with = "turn")]
-        last: Option<usize>,
+        #[arg(long, value_name = "N", conflicts_with = "turn", value_parser = parse_count)]
+        last: Option<u64>,
     },
     /// Print the path of the file
     Path {
@@ -85,7 +86,7 @@ enum Verb {
         /// Its new name
         new: String,
     },
-    /// Move conversations into the trash
+    /// Move conversations into the trash, with those that they started
     ///
     /// The trash is the folder trash beside conversations, in ~/.nagent; mv brings one back. What is older than 30 days is
     /// removed for good by prune.
@@ -117,7 +118,7 @@ enum Verb {
         #[arg(long, value_enum, default_value_t)]
         by: UsageBy,
     },
-    /// Remove what is not needed any more: old trash, conversations of --new, stored files that nothing names
+    /// Remove what is not needed any more: old trash, conversations of --new, children whose parent is gone, stored files that nothing names
     Prune {
         /// Remove only what is older than this: 30d, 12h, 2w; a number means days
         #[arg(long, value_name = "D", default_value = "30d", value_parser = parse_span)]
@@ -169,6 +170,7 @@ impl Tool for Args {
                 list::list_conversations(&catalog, &ListFilter { saved, here, search })
             }
             Some(Verb::Show { name, turn, last }) => {
+                let last = last.and_then(|last| usize::try_from(last).ok());
                 reading::show_conversation(&catalog, name.as_deref(), turn, last)
             }
             Some(Verb::Path { name }) => {

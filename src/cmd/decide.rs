@@ -14,7 +14,7 @@ use crate::ops::flags::ModelArgs;
 use crate::ops::one_shot::OneShot;
 use crate::out::Report;
 use crate::problem::Problem;
-use crate::sys::atomic_file::AtomicFile;
+use crate::sys::output_file::write_output;
 use crate::sys::terminal;
 
 /// What a newcomer needs, below the flags.
@@ -81,7 +81,7 @@ fn run_decide(args: &Args) -> Result<Report, Problem> {
         let prompt =
             format!("{}\n\n{}", write_questions(&request), write_items(&request, &items, &[]));
         if let Some(path) = &args.prompt_out {
-            AtomicFile::new(path).keep_mode().write(prompt.as_bytes())?;
+            write_output(path, prompt.as_bytes())?;
         }
         if args.dry_run {
             return Ok(Report::done(prompt.clone()).with("prompt", prompt));

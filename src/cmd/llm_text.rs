@@ -64,7 +64,8 @@ impl Tool for Args {
 
 fn send_text(args: &Args) -> Result<Report, Problem> {
     let file = args.input.path();
-    let input = InputFile::open(file, &Interrupts::install()?)?;
+    let interrupts = Interrupts::install()?;
+    let input = InputFile::open(file, &interrupts)?;
     let text = fs::read_text(input.path(), crate::limits::CONVERSATION)?
         .ok_or_else(|| Problem::failed(format!("file not found: {}", file.display())))?;
     if text.is_empty() {
@@ -73,7 +74,7 @@ fn send_text(args: &Args) -> Result<Report, Problem> {
             file.display()
         )));
     }
-    let schema = args.answer.read_schema()?;
+    let schema = args.answer.read_schema(&interrupts)?;
     let mut one_shot = OneShot::new(Args::NAME, &args.model, !args.show_request)?;
     one_shot.settings.options.shows_reasoning = args.verbose;
     one_shot.settings.options.schema = schema.as_ref().map(|schema| schema.value.clone());

@@ -33,8 +33,7 @@ Exit codes: 0 done, 1 failed, 2 wrong usage or no credential, 3 provider failed,
 4 malformed replies, 5 limit reached, 6 check never passed, 128 + N signal N";
 
 /// The error for a call that asks for nothing.
-const NO_PROMPT: &str =
-    "there is no prompt: nagent \"task\", or the task on stdin, or --read FILE (--help shows all)";
+const NO_PROMPT: &str = "there is no prompt: nagent \"task\", or the task on stdin, or --read FILE; nagent-repl is a session (--help shows all)";
 
 /// Ask a language model to work in this folder. The conversation is a plain text file you own
 ///
@@ -213,11 +212,16 @@ impl Args {
 
 /// What a single word was probably meant as, which is a command in other programs.
 fn flag_for_word(word: &str) -> Option<&'static str> {
-    Some(match word {
+    Some(match word.to_lowercase().as_str() {
         "help" => "nagent --help",
         "version" => "nagent --version",
         "status" => "nagent --status",
         "list" => "nagent-conversations list",
+        "undo" => "nagent --undo",
+        "resume" => "nagent --continue",
+        "models" => "nagent --list-models",
+        "chat" | "repl" => "nagent-repl",
+        "exit" | "quit" => "nothing (nagent ends by itself; Ctrl-C stops a run)",
         "doctor" => "nagent --doctor",
         "init" | "setup" | "config" => {
             "export OPENAI_API_KEY=... (a key is all there is to set up; nagent --doctor checks it)"

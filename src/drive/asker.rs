@@ -4,7 +4,7 @@ use super::progress_event::ProgressEvent;
 use super::run_context::RunContext;
 use crate::client::retry::{describe_rate, random_fraction};
 use crate::client::{ModelClient, RequestError};
-use crate::llm::error::{TOO_LONG_ADVICE, check_window};
+use crate::llm::error::check_window;
 use crate::llm::options::ChatOptions;
 use crate::llm::price::{self, Price};
 use crate::llm::{ApiError, Arrival, ChatRequest, ErrorKind, Reply, StopReason, Usage};
@@ -29,6 +29,8 @@ pub struct Asker {
     pub max_output: Option<u64>,
     /// What else requests ask for.
     pub options: ChatOptions,
+    /// What a user can do about a conversation that is too long.
+    pub too_long_advice: String,
     /// The tags that a reply may have.
     pub tags: TagSet,
     /// Whether the text of an answer is reported while it arrives.
@@ -55,7 +57,7 @@ impl Asker {
             options: &self.options,
         };
         if let Some(error) = check_window(ask.text_bytes(), &self.model_id, self.window) {
-            return Event::Failed { error: with_advice(error), cost: None, jitter: 0.0 };
+            return Event::Failed { error: self.with_advice(error), cost: None, jitter: 0.0 };
         }
         let mut arrived = String::new();
         let mut stream = self.is_streaming.then(|| ResponseStream::new(self.tags));
@@ -105,16 +107,17 @@ impl Asker {
                 let usage = error.usage.as_ref();
                 let cost = self.price.as_ref().zip(usage);
                 let cost = cost.map(|(price, usage)| price::compute_cost(price, usage));
-                Event::Failed { error: with_advice(error), cost, jitter: random_fraction() }
+                Event::Failed { error: self.with_advice(error), cost, jitter: random_fraction() }
             }
         }
     }
-}
 
-/// The error with what a user can do about a conversation that is too long, whoever refused it.
-pub fn with_advice(mut error: ApiError) -> ApiError {
-    if error.kind == ErrorKind::TooLong {
-        error.message = format!("{}. {TOO_LONG_ADVICE}", error.message.trim_end_matches('.'));
+    /// The error with what a user can do about a conversation that is too long, whoever refused it.
+    pub fn with_advice(&self, mut error: ApiError) -> ApiError {
+        if error.kind == ErrorKind::TooLong {
+            let advice = &self.too_long_advice;
+            error.message = format!("{}. {advice}", error.message.trim_end_matches('.'));
+        }
+        error
     }
-    error
 }

@@ -1,23 +1,29 @@
 //! The first code block of a Markdown text: what is between two fences of backticks or tildes. Pure.
 
-/// The text within the first fenced block, with its last line feed. A block that is never closed ends with the text.
-pub fn find_code_block(text: &str) -> Option<&str> {
-    let mut open: Option<(&str, usize)> = None;
-    let mut at = 0;
+/// The text within the first fenced block, with its last line feed, without the indentation of the fence. A block that is never
+/// closed ends with the text.
+pub fn find_code_block(text: &str) -> Option<String> {
+    let mut open: Option<(&str, usize, String)> = None;
     for line in text.split_inclusive('\n') {
         let bare = line.trim_end();
         let indent = bare.len() - bare.trim_start_matches(' ').len();
-        let fence = if indent <= 3 { fence_of(&bare[indent..]) } else { "" };
-        match open {
-            None if !fence.is_empty() => open = Some((fence, at + line.len())),
-            Some((opening, start)) if closes(opening, fence, &bare[indent.min(bare.len())..]) => {
-                return Some(&text[start..at]);
+        match &mut open {
+            None => {
+                let fence = if indent <= 3 { fence_of(&bare[indent..]) } else { "" };
+                open = (!fence.is_empty()).then(|| (fence, indent, String::new()));
             }
-            _ => {}
+            Some((opening, of_fence, code)) => {
+                let most = (*of_fence).max(3);
+                let fence = if indent <= most { fence_of(&bare[indent..]) } else { "" };
+                if closes(opening, fence, &bare[indent..]) {
+                    break;
+                }
+                let blanks = line.len() - line.trim_start_matches(' ').len();
+                code.push_str(&line[blanks.min(*of_fence)..]);
+            }
         }
-        at += line.len();
     }
-    open.map(|(_, start)| &text[start..])
+    open.map(|(.., code)| code)
 }
 
 /// The backticks or tildes that a line begins with, if they are three or more. Those of code within a line are no fence.
@@ -39,14 +45,16 @@ mod tests {
 
     #[test]
     fn the_first_block_counts() {
-        let check =
-            |text: &str, expect: &str| assert_eq!(find_code_block(text), Some(expect), "{text}");
+        let check = |text: &str, expect: &str| {
+            assert_eq!(find_code_block(text).as_deref(), Some(expect), "{text}")
+        };
         check("a\n```json\n{}\n```\nb\n```\nc\n```\n", "{}\n");
         check("```\nx\n```", "x\n");
         check("~~~sh\n```\nx\n```\n~~~\n", "```\nx\n```\n");
         check("````\n```\nx\n```\n````\n", "```\nx\n```\n");
         check("```\nnever closed\n", "never closed\n");
         check("  ```\nx\n  ```\n", "x\n");
+        check("1. do\n   ```\n   if x:\n     y\n\n z\n   ```\n", "if x:\n  y\n\nz\n");
         check("```\n```\n", "");
         assert_eq!(find_code_block("no `code` here ```x``` at all\n"), None);
         assert_eq!(find_code_block(""), None);

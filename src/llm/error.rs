@@ -30,6 +30,7 @@ pub fn check_window(bytes: usize, model: &str, window: Option<u64>) -> Option<Ap
     let least = (bytes as u64) / 6;
     (least > window).then(|| {
         let tokens = bytes / 4;
+        let model = if model.is_empty() { "the model" } else { model };
         ApiError::new(
             ErrorKind::TooLong,
             &format!(
@@ -39,9 +40,18 @@ pub fn check_window(bytes: usize, model: &str, window: Option<u64>) -> Option<Ap
     })
 }
 
-/// What a user can do about a conversation that has outgrown the model's window.
-pub const TOO_LONG_ADVICE: &str = "Start a new conversation (nagent --new, or --clear to archive this one), \
-    shorten this one in an editor (nagent-conversations path prints where it is), or use a model with a larger window";
+/// What a user can do about a conversation that has outgrown the model's window; that of a file has no `--new`.
+pub fn too_long_advice(conversation: &str, is_of_file: bool) -> String {
+    let new = if is_of_file {
+        "--clear archives this one"
+    } else {
+        "nagent --new, or --clear to archive this one"
+    };
+    format!(
+        "Start a new conversation ({new}), shorten this one in an editor (nagent-conversations path {conversation} prints where \
+         it is), or use a model with a larger window"
+    )
+}
 
 /// The error's message, with the variable that a refused credential came from, or the name of a missing model.
 pub fn name_cause(error: &ApiError, credential: Option<&str>, model: &str) -> String {
@@ -131,9 +141,9 @@ pub(super) fn from_text(text: &str) -> ApiError {
 
 /// The error for a web page where a reply should be. Not yet cleaned.
 pub(super) fn from_page(page: &str, status: u16, base_url: &str) -> ApiError {
-    let title = page_title(page).unwrap_or("no title");
+    let title = page_title(page).map_or_else(String::new, |title| format!(", “{title}”"));
     let message = format!(
-        "the server answered HTTP {status} with a web page (HTML), “{title}”, not with a model's reply: \
+        "the server answered HTTP {status} with a web page (HTML){title}, not with a model's reply: \
          a captive portal, or a wrong base_url ({base_url})"
     );
     with_status(ErrorKind::Other, &message, status)
@@ -160,9 +170,8 @@ fn from_plain_text(text: &str, status: u16) -> ApiError {
     let (body, message) = if text.is_empty() {
         (ErrorBody::default(), format!("the server answered HTTP {status} and nothing else"))
     } else if is_page(text) {
-        let title = page_title(text).unwrap_or("no title");
-        let message =
-            format!("the server answered HTTP {status} with a web page (HTML), “{title}”");
+        let title = page_title(text).map_or_else(String::new, |title| format!(", “{title}”"));
+        let message = format!("the server answered HTTP {status} with a web page (HTML){title}");
         (ErrorBody::default(), message)
     } else {
         (ErrorBody::from_message(text), format!("{} (HTTP {status})", shorten(text)))

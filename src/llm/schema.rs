@@ -51,11 +51,9 @@ impl Schema {
     /// The JSON of an answer, without a code block around it, and its value; or all that is wrong with it.
     pub fn check(&self, answer: &str) -> Result<(String, Value), Vec<String>> {
         let answer = answer.trim();
-        let text = if answer.starts_with("```") || answer.starts_with("~~~") {
-            find_code_block(answer).unwrap_or(answer).trim()
-        } else {
-            answer
-        };
+        let is_block = answer.starts_with("```") || answer.starts_with("~~~");
+        let block = if is_block { find_code_block(answer) } else { None };
+        let text = block.as_deref().map_or(answer, str::trim);
         let value: Value = serde_json::from_str(text)
             .map_err(|error| vec![format!("it is not JSON alone: {error}")])?;
         let describe = |error: jsonschema::ValidationError<'_>| {

@@ -8,23 +8,36 @@ use crate::limits;
 use crate::llm::schema::Schema;
 use crate::out::Report;
 use crate::problem::Problem;
-use crate::sys::atomic_file::AtomicFile;
 use crate::sys::fs;
+use crate::sys::input::InputFile;
+use crate::sys::interrupt::Interrupts;
+use crate::sys::output_file;
 
 impl AnswerArgs {
-    /// The schema that answers are held against. One that cannot be used is wrong usage, found before anything is sent.
-    pub fn read_schema(&self) -> Result<Option<Schema>, Problem> {
+    /// The schema that answers are held against. One that cannot be used is wrong usage, found before anything is sent, and so is
+    /// an `--output` that cannot be written.
+    pub fn read_schema(&self, interrupts: &Interrupts) -> Result<Option<Schema>, Problem> {
+        if let Some(path) = self.output_file() {
+            output_file::check_output(path)
+                .map_err(|error| Problem::usage(format!("--output: {error:#}")))?;
+        }
         let Some(path) = &self.schema else { return Ok(None) };
         let wrong = |why: String| Problem::usage(format!("--schema {}: {why}", path.display()));
-        let text =
-            fs::read_text(path, limits::SCHEMA).map_err(|error| wrong(format!("{error:#}")))?;
+        let input = InputFile::open(path, interrupts)?;
+        let text = fs::read_text(input.path(), limits::SCHEMA);
+        let text = text.map_err(|error| wrong(format!("{error:#}")))?;
         let text = text.ok_or_else(|| wrong("no such file".to_owned()))?;
         Schema::parse(&text).map(Some).map_err(wrong)
     }
 
+    /// Where the answer goes instead of stdout.
+    pub fn output_file(&self) -> Option<&Path> {
+        self.output.as_deref().filter(|path| !output_file::is_stdout(path))
+    }
+
     /// Puts the answer where `--output` says. The file is left as it is unless the run succeeded.
     pub fn write_output(&self, report: Report, folder: &Path) -> Result<Report, Problem> {
-        let Some(path) = &self.output else { return Ok(report) };
+        let Some(path) = self.output_file() else { return Ok(report) };
         if report.exit != Exit::Done {
             return Ok(report);
         }
@@ -33,7 +46,7 @@ impl AnswerArgs {
         if !report.exact && !text.is_empty() && !text.ends_with('\n') {
             text.push('\n');
         }
-        AtomicFile::new(&path).keep_mode().write(text.as_bytes())?;
+        output_file::write_output(&path, text.as_bytes())?;
         Ok(Report { text: String::new(), ..report.with("output", path.display().to_string()) })
     }
 }

@@ -89,13 +89,21 @@ impl<'a> Call<'a> {
         &self.settings.root
     }
 
-    /// Prints a line to stderr that must not be missed.
+    /// Whether nothing but errors goes to stderr.
+    pub(super) fn is_silent(&self) -> bool {
+        self.settings.config.quiet && !self.args.lines
+    }
+
+    /// Prints a line to stderr that must not be missed, unless only errors are wanted there.
     pub fn print_note(&self, text: &str) {
         self.print_line(&format!("note: {text}"), text);
     }
 
     /// Prints a line to stderr, or an event with this text.
     fn print_line(&self, line: &str, text: &str) {
+        if self.is_silent() {
+            return;
+        }
         if self.args.lines {
             out::json_line(&RunEvent::Note { text: text.to_owned() }.to_line(&[]));
         } else {
@@ -107,7 +115,11 @@ impl<'a> Call<'a> {
     pub fn index_wait(&self) -> IndexWait<'_> {
         IndexWait {
             interrupts: &self.interrupts,
-            tell: &|what| out::line(&format!("nagent: {what}")),
+            tell: if self.is_silent() {
+                &|_| ()
+            } else {
+                &|what| out::line(&format!("nagent: {what}"))
+            },
         }
     }
 

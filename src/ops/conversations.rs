@@ -15,6 +15,7 @@ use crate::limits;
 use crate::llm::provider::nearest;
 use crate::overview::{ConversationKind, Overview};
 use crate::problem::Problem;
+use crate::sys::conversation_file::{BadByte, find_bad_byte};
 use crate::sys::env::Env;
 use crate::sys::root::{self, Root};
 use crate::sys::{file_index, fs};
@@ -58,6 +59,18 @@ pub(super) struct Conversation {
     pub(super) modified: Duration,
     /// Why it cannot be read.
     pub(super) trouble: Option<String>,
+    /// A byte that keeps a run from reading it.
+    pub(super) bad_byte: Option<BadByte>,
+}
+
+impl Conversation {
+    /// The conversation whose model started this one. `None` where a person has given a prompt in it.
+    pub(super) fn started_by(&self) -> Option<&str> {
+        let mut pieces = self.parsed.pieces.iter();
+        let is_own = pieces.any(|it| it.name() == Some("user-prompt") && it.get("from").is_none());
+        let is_child = self.kind == ConversationKind::Child && !is_own;
+        self.overview.parent.as_deref().filter(|_| is_child)
+    }
 }
 
 impl Catalog {
@@ -134,7 +147,9 @@ impl Catalog {
                 (Vec::new(), size, fs::modified(&path), Some(format!("{error:#}")))
             }
         };
-        // What is not text at the end of a file is a torn end, which the next run moves aside.
+        // What a crash has left at the end is moved aside by the next run.
+        let is_after_crash = fs::exists(&self.root.run_note(name));
+        let bad_byte = if is_after_crash { None } else { find_bad_byte(&bytes) };
         let text = String::from_utf8(bytes)
             .unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned());
         let parsed = conversation::parse(&text);
@@ -146,7 +161,10 @@ impl Catalog {
             }
             _ => kind,
         };
-        let trouble = unread.or_else(|| match &parsed.trouble {
+        let is_open = matches!(parsed.trouble, Some(Trouble::Torn { .. }));
+        let bad_byte = bad_byte.filter(|bad| !(is_open && bad.is_cut));
+        let bad_line = bad_byte.map(|bad| format!("line {}: it has {}", bad.line, bad.what));
+        let trouble = unread.or(bad_line).or_else(|| match &parsed.trouble {
             Some(Trouble::Damaged { line, message, .. }) => Some(format!("line {line}: {message}")),
             _ => None,
         });
@@ -162,6 +180,7 @@ impl Catalog {
             bytes: size,
             modified,
             trouble,
+            bad_byte,
         })
     }
 
@@ -216,6 +235,11 @@ fn find_by_prefix(names: Vec<String>, prefix: &str) -> Result<String, Problem> {
         return Ok(prefix.to_owned());
     }
     let mut found: Vec<&String> = names.iter().filter(|name| name.starts_with(prefix)).collect();
+    // The names of its children begin with that of a conversation.
+    if let Some(shortest) = found.iter().copied().min_by_key(|name| name.len()) {
+        let of = format!("{shortest}.");
+        found.retain(|name| *name == shortest || !name.starts_with(&of));
+    }
     match found.as_slice() {
         [only] => Ok((*only).clone()),
         [] => {

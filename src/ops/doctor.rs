@@ -73,14 +73,31 @@ pub fn examine(args: &ModelArgs) -> Result<Report, Problem> {
             for note in &settings.notes {
                 checks.add(Finding::Warning, "config", note);
             }
-            check_providers(&mut checks, args, &settings, &env, &interrupts);
-            check_tools(&mut checks, &settings, &env, &interrupts);
-            check_sandbox(&mut checks, &settings, &env);
+            check_all(&mut checks, args, &settings, &env, &interrupts);
         }
-        Err(problem) => checks.add(Finding::Wrong, "config", problem.message),
+        Err(problem) => {
+            checks.add(Finding::Wrong, "config", problem.message);
+            // The rest as it is without the config.
+            let args = ModelArgs { config: Some("/dev/null".into()), ..args.clone() };
+            if let Ok(settings) = Settings::resolve(&args, &env) {
+                check_all(&mut checks, &args, &settings, &env, &interrupts);
+            }
+        }
     }
     check_terminal(&mut checks, &env);
     Ok(report(&checks.0))
+}
+
+fn check_all(
+    checks: &mut Checks,
+    args: &ModelArgs,
+    settings: &Settings,
+    env: &Env,
+    interrupts: &Interrupts,
+) {
+    check_providers(checks, args, settings, env, interrupts);
+    check_tools(checks, settings, env, interrupts);
+    check_sandbox(checks, settings, env);
 }
 
 fn report(checks: &[(Finding, &'static str, String)]) -> Report {
@@ -94,7 +111,10 @@ fn report(checks: &[(Finding, &'static str, String)]) -> Report {
     let mut report = Report::done(text).with("checks", list.into_iter().collect::<Value>());
     if wrong > 0 {
         report.exit = Exit::Failed;
-        report.error = Some(format!("{wrong} of {} checks found something wrong", checks.len()));
+        // Below the list on a terminal.
+        let error = format!("{wrong} of {} checks found something wrong", checks.len());
+        report.last_line = Some(format!("nagent: {error}"));
+        report = report.with("error", error);
     }
     report
 }
@@ -150,7 +170,10 @@ fn check_providers(
             checks.add(Finding::Missing, "provider", format!("{name}: {variable} is not set"));
             continue;
         }
-        let args = ModelArgs { provider: Some(provider.name().to_owned()), ..args.clone() };
+        // The address is that of the provider that was chosen.
+        let base_url = args.base_url.clone().filter(|_| is_chosen);
+        let name = Some(provider.name().to_owned());
+        let args = ModelArgs { provider: name, base_url, ..args.clone() };
         check_server(checks, &args, env, interrupts, provider, is_chosen);
     }
     if settings.provider.is_none()
@@ -159,7 +182,7 @@ fn check_providers(
         checks.add(
             Finding::Wrong,
             "provider",
-            super::connection::no_provider().message.replace('\n', "; "),
+            super::connection::no_provider().message.lines().next().unwrap_or_default(),
         );
     }
 }

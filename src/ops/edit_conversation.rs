@@ -20,7 +20,7 @@ use crate::sys::atomic_file::AtomicFile;
 use crate::sys::conversation_file::ConversationFile;
 use crate::sys::env::PARENTS;
 use crate::sys::process::job::Job;
-use crate::sys::{file_index, fs, process};
+use crate::sys::{file_index, fs, lock, process, removal};
 
 /// Blocks that nagent writes and updates. The model that edits has no say in them.
 const CONTEXT_BLOCKS: [&str; 2] = ["initial_context", "context-update"];
@@ -87,8 +87,27 @@ pub fn edit_conversation(call: &Call<'_>, prompt: &[u8]) -> Result<Report, Probl
         }
         Err(problem) => report_failure(&mut copy, &path, &problem),
     };
+    let is_kept = copy.is_kept;
     drop(copy);
+    let mut answer = answer;
+    if !is_kept {
+        discard_conversation(call, &mut answer);
+    }
     Ok(with_answer(report, answer))
+}
+
+/// Moves the edit's own conversation into the trash: nobody goes on in it.
+fn discard_conversation(call: &Call<'_>, answer: &mut ChildAnswer) {
+    let path = answer.json.get("conversation_path").and_then(Value::as_str);
+    let name = path.and_then(|path| Path::new(path).file_name()?.to_str());
+    // One that is in use, or cannot be moved, stays in the list.
+    if let Some(name) = name
+        && let Ok(_lock) = lock::try_lock_conversation(call.root(), name)
+        && let Ok(moved) = removal::move_to_trash(call.root(), name)
+    {
+        let moved = moved.display().to_string();
+        answer.json.insert("conversation_path".to_owned(), moved.into());
+    }
 }
 
 /// Reports a failure: the conversation is unchanged, and a copy in which there is work is kept.

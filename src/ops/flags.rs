@@ -30,7 +30,7 @@ pub struct ModelArgs {
     #[arg(long, value_name = "T", value_parser = parse_temperature, help_heading = "Model")]
     pub temperature: Option<f64>,
     /// Begin chance with this number, where the provider can repeat it
-    #[arg(long, value_name = "N", help_heading = "Model")]
+    #[arg(long, value_name = "N", value_parser = parse_seed, help_heading = "Model")]
     pub seed: Option<u64>,
     /// Ask for this class of service, as the provider names it: flex, priority
     #[arg(long, value_name = "NAME", help_heading = "Model")]
@@ -55,10 +55,10 @@ pub struct ModelArgs {
 /// What an answer must be, and where it goes
 #[derive(Debug, Clone, Default, Args)]
 pub struct AnswerArgs {
-    /// Accept only JSON that is valid against the JSON Schema in this file; the model is asked again with all errors
+    /// Accept only JSON that is valid against the JSON Schema in this file, or - for stdin; the model is asked again with all errors
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub schema: Option<PathBuf>,
-    /// Write the answer to this file, in one step at the end, instead of stdout
+    /// Write the answer to this file, in one step at the end, instead of stdout; - is stdout
     #[arg(long, short, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub output: Option<PathBuf>,
 }
@@ -96,7 +96,7 @@ pub struct RunArgs {
     /// Print one JSON document a line for everything that happens; the last is that of --json
     #[arg(long, conflicts_with_all = ["json", "show_request", "clear"])]
     pub lines: bool,
-    /// Print only the answer, when it is complete: no progress, diffs or status line
+    /// Print only the answer, when it is complete, and errors: no progress, diffs, notes or status line
     #[arg(long, short, conflicts_with_all = ["verbose", "progress"])]
     pub quiet: bool,
     /// Show the whole output of commands and whole diffs
@@ -253,12 +253,17 @@ fn parse_jobs(text: &str) -> Result<u64, String> {
 }
 
 /// A number of turns or tokens from a flag.
-pub(super) fn parse_count(text: &str) -> Result<u64, String> {
+pub fn parse_count(text: &str) -> Result<u64, String> {
     match text.parse::<u64>() {
         Ok(0) => Err("it is at least 1".to_owned()),
         Ok(count) => Ok(count),
         Err(_) => Err("give a whole number, as in 50".to_owned()),
     }
+}
+
+/// The seed of a flag.
+fn parse_seed(text: &str) -> Result<u64, String> {
+    text.parse().map_err(|_| "give a whole number, 0 or more".to_owned())
 }
 
 /// The file that a tool works on, with a flag or without.
@@ -291,7 +296,12 @@ pub fn prepare_words(words: Vec<OsString>) -> Vec<OsString> {
     let mut prepared = Vec::with_capacity(words.len());
     for (at, word) in words.iter().enumerate() {
         let has_folder = word == "-w" && at < end && words.get(at + 1).is_some_and(is_folder);
-        prepared.push(if has_folder { "--write".into() } else { word.clone() });
+        let folder = word.to_str().and_then(|word| word.strip_prefix("-w=")).filter(|_| at < end);
+        prepared.push(match folder {
+            Some(folder) => format!("--write={folder}").into(),
+            None if has_folder => "--write".into(),
+            None => word.clone(),
+        });
     }
     prepared
 }

@@ -35,7 +35,9 @@ pub(super) fn gather_facts(
     let (root, folder) = (call.root(), call.env.current_folder()?);
     let folder = folder.as_path();
     let home = call.env.home();
+    progress.spinner.start("tools");
     let found = tools::discover(root, &call.env, &call.interrupts);
+    progress.spinner.stop();
     let git = git::read_facts(folder);
     let (files, warnings) = context_files::load_context_files(root.path(), home.as_deref());
     for note in found.notes.iter().chain(&warnings).chain(&git.notes) {

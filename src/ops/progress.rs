@@ -1,5 +1,5 @@
 //! The observer of a run: streams the answer to a terminal on stdout, shows on stderr what the run does, or prints every
-//! event as a line of JSON. Notes are always shown. What is shown of an event is decided in [`crate::view`].
+//! event as a line of JSON. Notes are always shown, except with `-q`. What is shown of an event is decided in [`crate::view`].
 
 use std::cell::Cell;
 use std::collections::VecDeque;
@@ -41,6 +41,8 @@ pub(super) struct Progress<'a> {
     tool: &'static str,
     interrupts: &'a Interrupts,
     target: Target,
+    /// Whether nothing but errors is shown.
+    is_silent: bool,
     /// Whether the answer goes to stdout while it arrives.
     pub(super) is_streaming: bool,
     shows_all: bool,
@@ -86,9 +88,10 @@ impl<'a> Progress<'a> {
             tool: call.tool,
             interrupts: &call.interrupts,
             target,
+            is_silent: call.is_silent(),
             is_streaming: args.check.is_none()
                 && args.answer.schema.is_none()
-                && args.answer.output.is_none()
+                && args.answer.output_file().is_none()
                 && (is_text || is_lines),
             shows_all: args.verbose,
             spinner: Spinner::new(target == Target::Rows),
@@ -298,6 +301,9 @@ impl<'a> Progress<'a> {
     fn emit_always(&mut self, event: &RunEvent) {
         if self.target == Target::Lines {
             return self.put(&[], event);
+        }
+        if self.is_silent {
+            return;
         }
         for row in render(event, usize::MAX, false) {
             let line = format!("{}: {}", self.tool, row.text);

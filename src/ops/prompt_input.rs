@@ -79,7 +79,7 @@ fn read_prompt_line(interrupts: &Interrupts) -> Result<PromptLine, Problem> {
 }
 
 #[derive(serde::Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(deny_unknown_fields, expecting = "an object")]
 struct PromptLine {
     prompt: String,
     /// Files that the model is shown before it.

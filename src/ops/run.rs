@@ -14,7 +14,6 @@ use super::{
 };
 use crate::client::ModelClient;
 use crate::context::{self, Facts};
-use crate::drive::asker::with_advice;
 use crate::drive::commands::Commands;
 use crate::drive::file_guard::FileGuard;
 use crate::drive::redaction::make_redactor;
@@ -57,7 +56,7 @@ pub fn run_call(
     let needs_no_prompt = needs_no_prompt || manage::is_asked(args, which) || args.show_request;
     let mut prompt = prompt_input::take_prompt(call, needs_no_prompt)?;
     prompt_input::refuse_unasked(call)?;
-    let schema = args.answer.read_schema()?;
+    let schema = args.answer.read_schema(&call.interrupts)?;
     if let (Some(schema), Some(text)) = (&schema, &mut prompt) {
         text.extend(format!("\n\n{}", describe_form(&schema.value)).as_bytes());
     }
@@ -100,7 +99,7 @@ pub fn run_call(
     }
     let managed = Report { text: String::new(), ..managed };
     let mut printed = None;
-    let form = args.answer.read_schema()?;
+    let form = schema.as_ref().and_then(|schema| Schema::new(schema.value.clone()).ok());
     let mut report = managed.then_try(|| run_loop(call, client, prompt, schema, &mut printed));
     if let Some(Ok((text, value))) =
         form.filter(|_| report.exit == Exit::Done).map(|form| form.check(&report.text))
@@ -139,7 +138,7 @@ fn keep_code(call: &Call<'_>, report: Report) -> Report {
     if found.is_none() && !report.text.is_empty() {
         call.print_note("the answer has no code block, and is printed whole");
     }
-    let code = found.unwrap_or(&report.text).to_owned();
+    let code = found.unwrap_or_else(|| report.text.clone());
     Report { exact: true, text: code.clone(), ..report }.with("code", code)
 }
 
@@ -286,7 +285,7 @@ fn check_room(runner: &Runner<'_>, opening: &[Block]) -> Result<(), Problem> {
     runner.conversation.check_room(added)?;
     let bytes = runner.conversation.text().len() + added;
     match check_window(bytes, &runner.asker.model_id, runner.asker.window) {
-        Some(error) => Err(Problem::new(Exit::Provider, with_advice(error).message)),
+        Some(error) => Err(Problem::new(Exit::Provider, runner.asker.with_advice(error).message)),
         None => Ok(()),
     }
 }

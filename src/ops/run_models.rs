@@ -12,6 +12,7 @@ use super::settings::Settings;
 use crate::client::{ModelClient, RequestError};
 use crate::drive::asker::Asker;
 use crate::drive::{ProgressEvent, Runner};
+use crate::llm::error::too_long_advice;
 use crate::llm::price::Price;
 use crate::llm::provider::{Provider, ollama_address};
 use crate::llm::server::GrammarForm;
@@ -103,6 +104,7 @@ fn asker_of(
         is_streaming,
         max_output: settings.config.max_output_tokens,
         options: settings.options.clone(),
+        too_long_advice: too_long_advice(&call.name, call.which.file_edit.is_some()),
         tags: settings.tags,
         client,
         window: settings.window(&model_id),

@@ -213,7 +213,11 @@ impl Settings {
         Err(Problem::usage(format!(
             "\"{}\" is not the address of a server (from {}); one looks like http://127.0.0.1:8080/v1",
             given.escape_debug(),
-            self.source_of("base_url")
+            if self.source_of("base_url") == "flag" {
+                "--base-url"
+            } else {
+                self.source_of("base_url")
+            }
         )))
     }
 }
@@ -243,6 +247,7 @@ fn read_tags(config: &Config, sources: &Sources) -> Result<TagSet, Problem> {
     let Some(names) = &config.tags else { return Ok(TagSet::ALL) };
     TagSet::parse(names.iter().map(String::as_str)).map_err(|error| {
         let source = sources.get("tags").map_or("", String::as_str);
+        let source = if source == "flag" { "--tags" } else { source };
         Problem::usage(format!("{error} (from {source})"))
     })
 }
@@ -356,7 +361,7 @@ fn flag_values(run: &RunArgs) -> Map<String, Value> {
         "after_write": run.after_write,
         "no_network": run.no_network,
         "redact": run.redact.then_some(true),
-        "quiet": run.quiet.then_some(true),
+        "quiet": if run.verbose || run.progress { Some(false) } else { run.quiet.then_some(true) },
         "file_summaries": run.no_summaries.then_some(false),
         "lock_timeout": run.lock_timeout,
         "max_turns": limits.max_turns,
@@ -390,8 +395,10 @@ fn choose_provider(
         .or_else(by_credential)
         .map(|(name, from)| (Provider::parse(name), from.to_owned()));
     let Some((provider, from)) = chosen else { return Ok(None) };
-    let provider =
-        provider.map_err(|message| Problem::usage(format!("{message} (from {from})")))?;
+    let provider = provider.map_err(|message| {
+        let from = if from == "flag" { "--provider" } else { &from };
+        Problem::usage(format!("{message} (from {from})"))
+    })?;
     let is_of_config = match in_config {
         Some(name) => Provider::parse(name) == Ok(provider),
         None => !is_chosen,

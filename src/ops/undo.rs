@@ -255,8 +255,13 @@ fn find_by_content(change: &FileChange, all: &[FileChange]) -> Option<PathBuf> {
 fn check_count(there: usize, count: usize, what: &str, of: &str) -> Result<(), Problem> {
     if there == 0 {
         return Err(Problem::failed(format!(
-            "nothing to undo: no run has changed {}, or its changes are undone already",
-            if what == "run" { format!("a file in {of}") } else { of.to_owned() }
+            "nothing to undo: no run has changed {}, or its changes are undone already{}",
+            if what == "run" { format!("a file in {of}") } else { of.to_owned() },
+            if what == "run" {
+                "; for another conversation add -c NAME, or --continue for the last one in this folder"
+            } else {
+                ""
+            }
         )));
     }
     if count > there {

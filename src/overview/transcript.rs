@@ -59,15 +59,24 @@ pub struct Entry {
 pub fn entries(text: &str, pieces: &[Piece]) -> Vec<Entry> {
     let mut entries = Vec::new();
     let (mut line, mut at, mut turn) = (1, 0, 0);
+    // Where the entries of the last reply begin.
+    let mut reply = 0;
     for piece in pieces {
         line += text[at..piece.span.start].matches('\n').count();
         at = piece.span.start;
         let body = piece.text(text).trim_matches('\n').to_owned();
+        let count = entries.len();
         let mut push = |kind, turn, title: String, text: String| {
             entries.push(Entry { kind, line, turn, title, text });
         };
         match piece.name() {
-            Some("initial_context" | "context-update" | "nagent-turn-status") => {}
+            Some("initial_context" | "context-update") => {}
+            // Replies that could not be read are counted too, and are not in the file.
+            Some("nagent-turn-status") => {
+                turn = piece.get("turn").and_then(|turn| turn.parse().ok()).unwrap_or(turn);
+                entries.iter_mut().skip(reply).for_each(|entry| entry.turn = turn);
+                reply = entries.len();
+            }
             None => push(EntryKind::Note, turn, String::new(), body),
             Some("user-prompt") => {
                 let title = [piece.get("at"), piece.get("cwd")];
@@ -76,6 +85,7 @@ pub fn entries(text: &str, pieces: &[Piece]) -> Vec<Entry> {
             }
             Some("agent-response") => {
                 turn += 1;
+                reply = count;
                 for (kind, title, text) in read_reply(body) {
                     push(kind, turn, title, text);
                 }

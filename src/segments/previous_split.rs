@@ -20,9 +20,27 @@ pub(super) fn load_index(path: &Path) -> Result<Index, Problem> {
     read::open_regular(path).map_err(|error| unreadable("read the index", path, &error))?;
     let text = fs::read_text(path, crate::limits::SEGMENT_INDEX)?
         .ok_or_else(|| Problem::failed(format!("no such file: {}", shown(path))))?;
-    index::parse(&text).map_err(|error| {
-        Problem::failed(format!("{} is not an index of segments: {error}", shown(path)))
-    })
+    parse_completed(&text)
+        .map_err(|why| Problem::failed(format!("{} cannot be used: {why}", shown(path))))
+}
+
+/// Parses an index; one of another tool, which lacks keys that follow from the source, is completed first.
+pub(super) fn parse_completed(text: &str) -> Result<Index, String> {
+    let completed = index::complete(text, &read_source, &fs::sha256)?;
+    index::parse(completed.as_deref().unwrap_or(text))
+        .map_err(|error| format!("it is not an index of a split ({error})"))
+}
+
+/// Reads the source of an index that another tool wrote, while it is what was split.
+fn read_source(path: &str, sha256: &str) -> Result<Vec<u8>, String> {
+    let why = "it has no start_byte, end_byte and sha256, which follow from the source";
+    let bytes = fs::read_bytes(Path::new(path), crate::limits::KEPT_CONTENT)
+        .map_err(|error| format!("{why}: {error:#}"))?
+        .ok_or_else(|| format!("{why}, and {path} is not there"))?;
+    if fs::sha256(&bytes) != sha256 {
+        return Err(format!("{why}, and {path} has changed since the split"));
+    }
+    Ok(bytes)
 }
 
 /// Returns the name that the source had when it was split, which may be that of a link to it.

@@ -34,9 +34,11 @@ struct CacheFile {
     created_at: String,
 }
 
-/// Reads the summary of a key, if there is one.
+/// Reads the summary of a key, if there is one, and marks it as used now.
 pub fn read_summary(folder: &Path, key: &str) -> Option<Summary> {
-    let text = fs::read_text(&cache_path(folder, key), limits::CACHED_SUMMARY).ok().flatten()?;
+    let path = cache_path(folder, key);
+    let text = fs::read_text(&path, limits::CACHED_SUMMARY).ok().flatten()?;
+    fs::mark_used(&path);
     let CacheFile { summary, provider, model, .. } = serde_json::from_str(&text).ok()?;
     (!summary.trim().is_empty()).then_some(Summary { text: summary, by: Some((provider, model)) })
 }

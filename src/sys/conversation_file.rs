@@ -192,35 +192,34 @@ impl ConversationFile {
         after_crash: bool,
     ) -> Result<Option<usize>> {
         let is_hole = after_crash && is_hole(tail);
+        let damage = |line: usize, what: &str| {
+            anyhow::anyhow!("{} is damaged at line {line}: {what}", self.path.display())
+        };
+        let bad_byte =
+            || damage(text.matches('\n').count() + 1, &format!("it has {}", name_bad_byte(tail)));
         if tail_holds_blocks(tail) && !is_hole {
-            let line = text.matches('\n').count() + 1;
-            let what = if tail.first() == Some(&0) {
-                "a NUL byte"
-            } else {
-                "a byte that is not UTF-8 text"
-            };
-            bail!("{} is damaged at line {line}: it has {what}; remove it", self.path.display());
+            return Err(bad_byte());
         }
+        let is_zeros = tail.iter().all(|byte| *byte == 0);
+        let is_torn = is_hole || is_zeros || is_half_character(tail);
         Ok(match &parsed.trouble {
-            Some(Trouble::Damaged { perhaps_torn: Some(offset), .. }) if after_crash => {
+            Some(Trouble::Damaged { perhaps_torn: Some(offset), .. }) if after_crash && is_torn => {
                 Some(*offset)
             }
-            Some(Trouble::Damaged { line, message, .. }) => {
-                bail!("{} is damaged at line {line}: {message}", self.path.display());
-            }
-            Some(Trouble::Torn { offset, .. }) => Some(*offset),
+            Some(Trouble::Damaged { line, message, .. }) => return Err(damage(*line, message)),
+            Some(Trouble::Torn { offset, .. }) if is_torn => Some(*offset),
             None if tail.is_empty() => None,
             // Bytes behind the last block that are not text: zeros of the file system, or half a character.
-            None => {
+            None if is_zeros || after_crash && is_torn => {
                 let last_block = parsed.pieces.iter().rfind(|piece| piece.kind != Kind::Note);
-                let is_zeros =
-                    text.trim().is_empty() && (is_hole || tail.iter().all(|byte| *byte == 0));
-                if last_block.is_none() && !is_zeros {
+                if last_block.is_none() && !text.trim().is_empty() {
                     let path = self.path.display();
                     bail!("{path} is not a text file; a conversation is UTF-8 text");
                 }
                 Some(last_block.map_or(0, |piece| piece.span.end))
             }
+            // Somebody wrote it, and the words beside it.
+            _ => return Err(bad_byte()),
         })
     }
 
@@ -394,6 +393,44 @@ fn split_text(mut bytes: Vec<u8>) -> (String, Vec<u8>) {
             (String::from_utf8(bytes).unwrap_or_default(), behind)
         }
     }
+}
+
+/// The first byte that no conversation has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct BadByte {
+    /// Its line, from 1.
+    pub line: usize,
+    /// What it is, and what to do.
+    pub what: &'static str,
+    /// Whether it begins a character that the end of the file cuts off, as a crash does in the middle of a block.
+    pub is_cut: bool,
+}
+
+/// Looks for a byte that is not text. Zeros at the end do not count: a power cut leaves them.
+pub fn find_bad_byte(bytes: &[u8]) -> Option<BadByte> {
+    let zero = memchr::memchr(0, bytes).unwrap_or(bytes.len());
+    let (text, _) = bytes.split_at(zero);
+    let end = std::str::from_utf8(text).err().map_or(zero, |error| error.valid_up_to());
+    let (text, tail) = bytes.split_at(end);
+    let line = memchr::memchr_iter(b'\n', text).count() + 1;
+    let is_zeros = tail.iter().all(|byte| *byte == 0);
+    let bad = BadByte { line, what: name_bad_byte(tail), is_cut: is_half_character(tail) };
+    (!is_zeros).then_some(bad)
+}
+
+/// What the first byte that is not text is, and what to do.
+fn name_bad_byte(tail: &[u8]) -> &'static str {
+    if tail.first() == Some(&0) {
+        "a NUL byte; remove it"
+    } else {
+        "a byte that is not UTF-8 text; remove it, or write the character as UTF-8"
+    }
+}
+
+/// Whether these bytes are the beginning of a character and nothing else.
+fn is_half_character(tail: &[u8]) -> bool {
+    std::str::from_utf8(tail)
+        .is_err_and(|error| error.valid_up_to() == 0 && error.error_len().is_none())
 }
 
 /// Whether there are blocks behind the first byte that is not text.

@@ -314,6 +314,12 @@ fn is_stored(path: &Path, sha256: &str) -> bool {
     false
 }
 
+/// Marks a stored file as used now, for whoever removes what was not used for long.
+pub fn mark_used(path: &Path) {
+    // Another user's file keeps its time.
+    let _ = File::open(path).and_then(|file| file.set_modified(SystemTime::now()));
+}
+
 /// Like [`store_output`], for the rest of an open file. Ends with an error where `stop` says so.
 pub fn store_file(outputs: &Path, file: &mut File, stop: &dyn Fn() -> bool) -> Result<PathBuf> {
     let size = file.metadata()?.len();

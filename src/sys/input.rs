@@ -22,7 +22,7 @@ pub struct InputFile {
 }
 
 /// Whether a path is that of an open file of this process, or of nothing. Any other FIFO or device might keep us waiting.
-fn is_given(path: &Path) -> bool {
+pub(super) fn is_given(path: &Path) -> bool {
     let folders = ["/dev/fd", "/proc/self/fd"];
     let is_open = folders.iter().any(|folder| path.starts_with(folder));
     is_open || path == Path::new("/dev/stdin") || path == Path::new("/dev/null")

@@ -37,6 +37,7 @@ pub mod list_dir;
 pub mod lock;
 pub mod names;
 pub mod opening;
+pub mod output_file;
 pub mod pager;
 pub mod permission;
 pub mod process;

@@ -15,7 +15,9 @@ use super::env::Env;
 pub fn show(text: &str) -> Result<(), Option<String>> {
     let env = Env::read();
     let pager = env.get("PAGER").unwrap_or("less");
-    if pager == "cat" {
+    // One that cannot move the cursor: less asks for a key there, and shows nothing that a terminal does not.
+    let is_dumb = env.get("TERM") == Some("dumb") && env.get("PAGER").is_none();
+    if pager == "cat" || is_dumb {
         return Err(None);
     }
     // Ctrl-C is the pager's own affair while it runs.

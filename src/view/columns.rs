@@ -87,9 +87,10 @@ pub fn visible_lines(text: &str) -> Vec<String> {
     lines
 }
 
-/// A command with its blanks that are not one for a shell shown: `rm\u{a0}-rf` is a single word.
+/// A command with its blanks that are not one for a shell shown: `rm\u{a0}-rf` is a single word, and a carriage return is part of
+/// one, also at the end of a line.
 pub fn show_odd_blanks(text: &str) -> Cow<'_, str> {
-    let is_odd = |c: char| c.is_whitespace() && !c.is_ascii();
+    let is_odd = |c: char| c.is_whitespace() && !c.is_ascii() || c == '\r';
     if !text.contains(is_odd) {
         return Cow::Borrowed(text);
     }

@@ -19,6 +19,7 @@ use serde_json::{Map, Value};
 use crate::approve::body;
 use crate::format::conversation::Block;
 use crate::format::edit;
+use crate::format::harmless::escape_name;
 use crate::protocol::Action;
 use crate::turn::event::Verdict;
 
@@ -316,7 +317,7 @@ pub fn describe_target(attributes: &BTreeMap<String, String>) -> String {
             (false, "path") => " in ",
             (false, _) => " ",
         });
-        what.push_str(value);
+        what.push_str(&escape_name(value.as_bytes()));
     }
     if let Some(glob) = get("glob") {
         what.push_str(&format!(" ({glob})"));

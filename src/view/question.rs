@@ -4,7 +4,7 @@ use super::columns::{show_odd_blanks, visible_lines, wrap};
 use super::event::Start;
 use super::render::{Row, Style, diff_rows};
 use crate::format::attributes;
-use crate::format::harmless::escape_text;
+use crate::format::harmless::{escape_name, escape_text};
 use crate::protocol::{Action, Item, ParsedReply, parse_reply};
 
 /// How many rows of an action are shown before the user asks for the rest.
@@ -21,14 +21,18 @@ pub fn action_rows(action: &Action, diff: Option<&str>, columns: usize, all: boo
             .map(|row| Row { text: escape_text(&row.text), ..row })
             .collect(),
         (Action::Shell { commands, .. }, None) => barred(commands, room),
-        (Action::Write { path, text }, None) => [barred(path, room), barred(text, room)].concat(),
+        (Action::Write { path, text }, None) => {
+            [barred(&escape_name(path.as_bytes()), room), barred(text, room)].concat()
+        }
         (Action::Edit { path, blocks, .. }, None) => {
-            [barred(path, room), barred(blocks, room)].concat()
+            [barred(&escape_name(path.as_bytes()), room), barred(blocks, room)].concat()
         }
         (Action::FilePatch { index }, None) => barred(index, room),
-        (Action::Conversation { prompt, file, .. }, None) => {
-            [barred(file.as_deref().unwrap_or_default(), room), barred(prompt, room)].concat()
-        }
+        (Action::Conversation { prompt, file, .. }, None) => [
+            barred(&escape_name(file.as_deref().unwrap_or_default().as_bytes()), room),
+            barred(prompt, room),
+        ]
+        .concat(),
         (other, None) => barred(&format!("{other:?}"), room),
     };
     let hidden = rows.len().saturating_sub(ROWS);
@@ -40,7 +44,7 @@ pub fn action_rows(action: &Action, diff: Option<&str>, columns: usize, all: boo
 }
 
 fn barred(text: &str, room: usize) -> Vec<Row> {
-    let lines = visible_lines(&show_odd_blanks(text.trim_matches(['\r', '\n'])));
+    let lines = visible_lines(&show_odd_blanks(text.trim_matches('\n')));
     let rows = lines.iter().flat_map(|line| wrap(line, room));
     rows.map(|row| Row::new(format!("│ {row}"), Style::Plain)).collect()
 }

@@ -134,7 +134,7 @@ fn barred(kind: &str, text: &str, columns: usize) -> Vec<Row> {
         (head.as_str(), beside.as_str())
     };
     let room = columns.saturating_sub(indent.len() + 2).max(ROOM);
-    for line in visible_lines(&show_odd_blanks(text.trim_matches(['\r', '\n']))) {
+    for line in visible_lines(&show_odd_blanks(text.trim_matches('\n'))) {
         for part in wrap(&line, room) {
             let before = if first.is_empty() { indent } else { std::mem::take(&mut first) };
             rows.push(Row::new(format!("{before}│ {part}"), Style::Plain));

@@ -186,6 +186,18 @@ fn names_of_any_bytes_can_be_read_and_wrong_words_are_named() {
     run.stderr_has(&["nagent: bad", "is not UTF-8 text"]);
     let run = sandbox.program(LLM_TEXT, &["--file", "-dash.txt"]).run().assert_exit(2);
     run.stderr_has(&["write ./-dash.txt"]);
+    let words = [
+        (CONVERSATIONS, &["list", "bad"][..], "unexpected argument 'bad'"),
+        (CONVERSATIONS, &["prune", "--older", "-1d"], "if it is the value of a flag, --FLAG=-1d"),
+        (CONVERSATIONS, &["show", "--turn", "x"], "give a whole number"),
+        (NAGENT, &["--max-turns", "-1", "x"], "--FLAG=-1"),
+        (NAGENT, &["x", "-o"], "'--output FILE' but"),
+        (LLM_TEXT, &[], "FILE (or --file FILE)"),
+    ];
+    for (program, args, part) in words {
+        let run = sandbox.program(program, args).run().assert_exit(2);
+        assert!(run.stderr.contains(part) && !run.stderr.contains("./bad"), "{}", run.stderr);
+    }
     // What clap takes for similar is not always.
     let run = sandbox.file_edit(&["a.txt", "--conversation", "x"]).run().assert_exit(2);
     assert!(!run.stderr.contains("similar"), "{}", run.stderr);
@@ -201,6 +213,7 @@ fn a_lone_word_that_is_a_command_elsewhere_is_not_sent() {
     let sandbox = Sandbox::new().reply(answer("yes"));
     for (word, meant) in [
         ("help", "nagent --help"),
+        ("Undo", "nagent --undo"),
         ("status", "nagent --status"),
         ("init", "export OPENAI_API_KEY"),
         ("login", "--list-providers"),

@@ -2,6 +2,7 @@
 
 use serde_json::json;
 
+use crate::answers::Answer;
 use crate::sandbox::{NAGENT, Sandbox, answer, shell};
 
 // Upkeep.
@@ -475,6 +476,12 @@ fn quiet_is_quiet_on_a_terminal_too() {
         .assert_exit(0)
         .stdout_is("the answer\n");
     assert_eq!(run.stderr.trim(), "");
+    // Nor are there notes: of a retry, of a key of the config. A flag counts before the config.
+    let sandbox = Sandbox::new().config_also(json!({"quiet": true, "checkpoint_interval_minutes": 9}));
+    sandbox.llm.push(Answer::busy(503));
+    sandbox.llm.choose(|_| answer("the answer").into());
+    sandbox.run(&["task"]).assert_exit(0).no_stderr();
+    sandbox.run(&["--progress", "task"]).assert_exit(0).stderr_has(&["continues latest"]);
 }
 
 #[test]

@@ -87,6 +87,11 @@ fn a_named_child_of_a_shell_is_a_child_and_not_continued() {
     file.set_modified(later).unwrap();
     let document = sandbox.run(&["--continue", "--json", "more and more"]).assert_exit(0).json();
     assert!(!document["conversation_path"].as_str().unwrap().ends_with(".reader"), "{document}");
+    // It goes where its parent goes.
+    let parent = child.strip_suffix(".reader").unwrap();
+    let removed = run(&sandbox, &["remove", parent]).assert_exit(0).stdout;
+    assert!(removed.contains("removed, with 1 conversation that it started;"), "{removed}");
+    assert!(sandbox.root().join("trash").join(child).exists() && !path(&sandbox, child).exists());
 }
 
 #[test]
@@ -162,7 +167,7 @@ fn show_has_prompts_actions_and_answers_without_the_first_context() {
     assert!(turn.contains("It is db2.") && !turn.contains("hidden-in"), "{turn}");
     run(&sandbox, &["show", "log", "--turn", "3"])
         .assert_exit(1)
-        .stderr_has(&["no turn 3", "it has 2"]);
+        .stderr_has(&["nothing of turn 3", "its last is 2"]);
     let entries = run(&sandbox, &["show", "log", "--json"]).assert_exit(0).json();
     let kinds: Vec<_> = entries["entries"]
         .as_array()
@@ -171,6 +176,15 @@ fn show_has_prompts_actions_and_answers_without_the_first_context() {
         .map(|e| e["kind"].as_str().unwrap())
         .collect();
     assert_eq!(kinds, ["prompt", "action", "result", "answer"]);
+    // A reply that could not be read has a number too, as in the file.
+    sandbox.llm.push("<nagent-resp");
+    sandbox.llm.push(answer("At last."));
+    sandbox.run(&["-c", "log", "Again?"]).assert_exit(0);
+    let turn = run(&sandbox, &["show", "log", "--turn", "4"]).assert_exit(0).stdout;
+    assert!(turn.contains("[turn 4]\nAt last.\n") && turn.contains("> Again?"), "{turn}");
+    let text = std::fs::read_to_string(path(&sandbox, "log")).unwrap();
+    let last = text.rfind("<nagent-turn-status").unwrap();
+    assert!(text[last..].contains(" turn=\"4\""), "{text}");
 }
 
 #[test]
@@ -206,6 +220,9 @@ fn a_name_is_a_unique_prefix() {
         "exactly this"
     );
     run(&sandbox, &["path", "lo"]).assert_exit(1).stderr_has(&["2 conversations", "log, log-2"]);
+    // A child's name begins with its parent's.
+    std::fs::copy(path(&sandbox, "log"), path(&sandbox, "weather.kid")).unwrap();
+    assert!(run(&sandbox, &["path", "we"]).assert_exit(0).stdout.ends_with("/weather\n"));
     run(&sandbox, &["path", "wheather"]).assert_exit(1).stderr_has(&["did you mean weather?"]);
     run(&sandbox, &["path", "../x"]).assert_exit(2).stderr_has(&["\"../x\""]);
     // Without a name, this shell's own.
@@ -362,6 +379,17 @@ fn lint_says_what_counts_as_what_and_where_the_damage_is() {
     std::fs::write(path(&sandbox, "log"), text.replace("slow", "sl\0w")).unwrap();
     assert!(run(&sandbox, &["lint", "log"]).assert_exit(1).stdout.contains("NUL byte"));
     sandbox.run(&["-c", "log", "go on"]).assert_exit(1).stderr_has(&["NUL byte"]);
+    // The user's own words at the end, from an editor that does not write UTF-8: they are not moved away.
+    let line = text.matches('\n').count() + 3;
+    for note in [&b"\n\na caf\xe9\n"[..], b"\n\nnote\0\nmore\n", b"\n\ncaf\xe9"] {
+        let whole = [text.as_bytes(), note].concat();
+        std::fs::write(path(&sandbox, "log"), &whole).unwrap();
+        let error = format!("damaged at line {line}: it has a ");
+        sandbox.run(&["-c", "log", "go on"]).assert_exit(1).stderr_has(&[&error]);
+        let found = run(&sandbox, &["lint", "log"]).assert_exit(1).stdout;
+        assert!(found.contains(&format!("/log:{line}: error: a ")), "{found}");
+        assert_eq!(std::fs::read(path(&sandbox, "log")).unwrap(), whole);
+    }
 }
 
 #[test]

@@ -191,3 +191,37 @@ fn a_kill_at_any_instant_leaves_the_rest_to_the_next_call() {
         assert_eq!(std::fs::read_dir(&splits).unwrap().count(), 0);
     }
 }
+
+/// Children go with the run that started them, their stored contents too; one in which a person has spoken stays.
+#[test]
+fn children_go_once_their_parent_is_gone() {
+    let sandbox = Sandbox::new();
+    sandbox.llm.allow_rewrites();
+    let tag =
+        |name: &str| format!("<nagent-conversation name=\"{name}\">part</nagent-conversation>");
+    sandbox.llm.choose(move |request| match request.user() {
+        user if user.contains("exit_code") || user.contains("mine") => answer("done").into(),
+        user if user.contains("-result") => answer("all").into(),
+        user if user.contains("part") => shell("seq 9999").into(),
+        _ => format!("{}\n{}", tag("a"), tag("b")).into(),
+    });
+    let new = sandbox.run(&["-n", "--json", "task"]).assert_exit(0).json();
+    let new = new["conversation_path"].as_str().unwrap().to_owned();
+    sandbox.run(&["-c", "keep", "task"]).assert_exit(0);
+    let own = format!("{}.b", Path::new(&new).file_name().unwrap().to_str().unwrap());
+    sandbox.run(&["-c", &own, "mine"]).assert_exit(0);
+    run(&sandbox, &["rename", "keep", "kept"]).assert_exit(0);
+    for file in sandbox.conversation_paths().iter().chain(&outputs(&sandbox)) {
+        age(file, 40);
+    }
+    assert_eq!(outputs(&sandbox).len(), 1);
+    let pruned = run(&sandbox, &["prune", "--json"]).assert_exit(0).json();
+    assert_eq!(parts(&pruned), [("new".to_owned(), 1), ("children".to_owned(), 1)]);
+    let mut left = sandbox.conversation_paths();
+    left.sort();
+    let names = ["keep.a", "keep.b", "kept", &own].map(|name| path(&sandbox, name));
+    assert_eq!(left, names, "those of a conversation that has another name now stay");
+    run(&sandbox, &["remove", "kept", "keep.a", "keep.b", &own]).assert_exit(0);
+    run(&sandbox, &["prune", "--older", "0"]).assert_exit(0);
+    assert_eq!(outputs(&sandbox), Vec::<PathBuf>::new());
+}

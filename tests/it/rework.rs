@@ -124,7 +124,8 @@ fn the_edited_copy_takes_the_conversations_place_and_the_old_one_is_kept() {
     let index =
         std::fs::read_to_string(sandbox.root().join("conversations/file-index.json")).unwrap();
     assert!(!index.contains("-edit-"), "{index}");
-    assert_eq!(names(&sandbox).len(), 3, "the conversation, the old one, the child's own");
+    assert_eq!(names(&sandbox).len(), 2, "the conversation and the old one");
+    assert!(own.starts_with(sandbox.root().join("trash").to_str().unwrap()), "{own}");
 
     // It goes on from there.
     sandbox.llm.choose(|_| answer("three").into());

@@ -247,7 +247,10 @@ fn a_foreign_index_and_foreign_files_are_not_overwritten() {
         run.stderr_has(words).stderr_has(&["--output"]);
         assert_eq!(files(&sandbox.work().join("out")), before);
     };
-    refused("a.txt", &["will not replace /", "index.json is not an index of segments"]);
+    refused(
+        "a.txt",
+        &["will not replace /", "index.json cannot be used: it is not an index of a split"],
+    );
     std::fs::remove_file(sandbox.work().join("out/index.json")).unwrap();
     for name in ["a-0002.txt", "a.txt.orig"] {
         let path = sandbox.write(&format!("out/{name}"), "mine");

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use crate::answers::Answer;
-use crate::sandbox::{Sandbox, answer};
+use crate::sandbox::{NAGENT, Sandbox, answer};
 use crate::wire::Reply;
 
 const DECIDE: &str = env!("CARGO_BIN_EXE_nagent-decide");
@@ -76,6 +76,36 @@ fn a_schema_that_refers_to_itself_is_one_like_any_other() {
     sandbox.llm.choose(|_| "{}".into());
     sandbox.llm_text(&["--schema", "none.json", "q.txt"]).run().assert_exit(4).no_stdout();
     assert_eq!(sandbox.requests().len(), 3);
+}
+
+#[test]
+fn output_goes_where_the_path_leads_and_a_schema_comes_from_a_stream() {
+    let sandbox = with_schema().file("real.txt", "old");
+    sandbox.llm.choose(|_| answer("{\"total\": 7, \"paid\": true}").into());
+    std::os::unix::fs::symlink("real.txt", sandbox.work().join("link")).unwrap();
+    std::os::unix::fs::symlink("not-yet.txt", sandbox.work().join("dangling")).unwrap();
+    let text = "{\"total\": 7, \"paid\": true}\n";
+    for (name, file) in [("link", "real.txt"), ("dangling", "not-yet.txt")] {
+        sandbox.run(&["-n", "-o", name, "task"]).assert_exit(0).no_stdout();
+        assert_eq!(sandbox.read(file), text);
+        assert!(sandbox.work().join(name).is_symlink(), "{name}");
+    }
+    for name in ["-", "/dev/stdout"] {
+        assert_eq!(sandbox.run(&["-n", "-o", name, "task"]).assert_exit(0).stdout, text);
+    }
+    assert!(!sandbox.work().join("-").exists());
+    // A FIFO stays one, and so does an open file; the schema is read once.
+    let line = format!(
+        "mkfifo fifo; cat fifo & {NAGENT} -nq -o fifo task; wait; test -p fifo || exit 9
+         {NAGENT} -nq -o /dev/fd/3 task 3>>real.txt; {{ cat bill.json | {NAGENT} -nq --schema - task; }}"
+    );
+    let run = sandbox.program("sh", &["-c", &line]).run().assert_exit(0);
+    assert_eq!((run.stdout, sandbox.read("real.txt")), (text.repeat(2), text.repeat(2)));
+    // What cannot be written is found before anything is sent.
+    let sent = sandbox.llm.all_requests().len();
+    sandbox.run(&["-o", ".", "task"]).assert_exit(2).stderr_has(&["--output", "it is a folder"]);
+    sandbox.run(&["-o", "no/such", "task"]).assert_exit(2).stderr_has(&["cannot write no/such"]);
+    assert_eq!(sandbox.llm.all_requests().len(), sent);
 }
 
 #[test]

@@ -10,6 +10,7 @@ use crate::sys::interrupt::Interrupts;
 use crate::sys::lock::{self, IndexWait, Lock};
 use crate::sys::root;
 use crate::sys::{change_log, file_index, fs, removal};
+use crate::view::figures::plural;
 
 /// Takes the lock of a conversation, without waiting.
 pub(super) fn lock_unused(catalog: &Catalog, name: &str) -> Result<Lock, Problem> {
@@ -50,7 +51,7 @@ pub fn rename_conversation(catalog: &Catalog, from: &str, to: &str) -> Result<Re
         .with("path", path))
 }
 
-/// Moves conversations into the trash. All names are looked up before anything is moved.
+/// Moves conversations into the trash, and those that their models started with them. All names are looked up before anything is moved.
 pub fn remove_conversations(catalog: &Catalog, names: &[String]) -> Result<Report, Problem> {
     let mut found = Vec::new();
     for name in names {
@@ -59,25 +60,51 @@ pub fn remove_conversations(catalog: &Catalog, names: &[String]) -> Result<Repor
             found.push(name);
         }
     }
+    let children = catalog.read_all(&|one| Some((one.started_by()?.to_owned(), one.name)))?;
     let (mut text, mut removed) = (String::new(), Vec::new());
     for name in found {
-        let moved = lock_unused(catalog, &name).and_then(|_lock| {
-            removal::move_to_trash(&catalog.root, &name).map_err(|error| {
-                Problem::failed(format!(
-                    "{error:#}; where the disk is full, nagent-conversations prune makes room, and rm removes it for good"
-                ))
-            })
-        });
-        match moved {
-            Ok(path) => {
-                let path = path.display().to_string();
-                text.push_str(&format!("{name} removed; it is {path} until it is pruned\n"));
-                removed.push(json!({ "name": name, "trash_path": path }));
+        // With those that it started, and those that they started.
+        let mut names = vec![name];
+        let mut at = 0;
+        while let Some(parent) = names.get(at) {
+            let started =
+                children.iter().filter(|(of, child)| of == parent && !names.contains(child));
+            let started: Vec<String> = started.map(|(_, child)| child.clone()).collect();
+            names.extend(started);
+            at += 1;
+        }
+        let mut paths = Vec::new();
+        for name in &names {
+            match move_to_trash(catalog, name) {
+                Ok(path) => {
+                    removed.push(json!({ "name": name, "trash_path": path }));
+                    paths.push(path);
+                }
+                // Removed before, as a child of another one.
+                Err(_) if removed.iter().any(|one| one["name"] == name.as_str()) => {}
+                Err(problem) => {
+                    return Ok(Report { text, ..Report::from(problem) }.with("removed", removed));
+                }
             }
-            Err(problem) => {
-                return Ok(Report { text, ..Report::from(problem) }.with("removed", removed));
-            }
+        }
+        let with = match names.len() - 1 {
+            0 => String::new(),
+            count => format!(", with {} that it started", plural(count as u64, "conversation")),
+        };
+        if let (Some(path), Some(name)) = (paths.first(), names.first()) {
+            text.push_str(&format!("{name} removed{with}; it is {path} until it is pruned\n"));
         }
     }
     Ok(Report::done(text).with("removed", removed))
+}
+
+/// Moves a conversation that nobody uses into the trash, and returns where it is there.
+fn move_to_trash(catalog: &Catalog, name: &str) -> Result<String, Problem> {
+    let _lock = lock_unused(catalog, name)?;
+    let moved = removal::move_to_trash(&catalog.root, name).map_err(|error| {
+        Problem::failed(format!(
+            "{error:#}; where the disk is full, nagent-conversations prune makes room, and rm removes it for good"
+        ))
+    })?;
+    Ok(moved.display().to_string())
 }

@@ -1,5 +1,5 @@
-//! Removes what nobody needs any more: old conversations in the trash, those of `--new`, archives of empty ones, and stored
-//! files that neither a conversation nor the log of changes names: what can be undone stays.
+//! Removes what nobody needs any more: old conversations in the trash, those of `--new`, children whose parent is gone, archives
+//! of empty ones, and stored files that neither a conversation nor the log of changes names: what can be undone stays.
 //!
 //! A plan is made first, from all conversations that stay; then each item is removed by itself, after another look at it. So a
 //! run at the same time loses nothing, and after a kill the next call removes the rest.
@@ -13,6 +13,7 @@ use serde_json::{Value, json};
 use super::changes::lock_unused;
 use super::{Catalog, Conversation, list};
 use crate::limits::{self, MIN_UNUSED};
+use crate::memory::changes::{self, FileEvent};
 use crate::out::Report;
 use crate::overview::{ConversationKind, SHORT_ID, find_ids, is_id};
 use crate::problem::Problem;
@@ -24,6 +25,7 @@ use crate::sys::{clock, fs, root};
 enum Part {
     Trash,
     New,
+    Children,
     Empty,
     Outputs,
     Splits,
@@ -32,9 +34,10 @@ enum Part {
 }
 
 impl Part {
-    const ALL: [Self; 7] = [
+    const ALL: [Self; 8] = [
         Self::Trash,
         Self::New,
+        Self::Children,
         Self::Empty,
         Self::Outputs,
         Self::Splits,
@@ -46,6 +49,9 @@ impl Part {
         match self {
             Self::Trash => ("trash", "conversations that were removed"),
             Self::New => ("new", "conversations of runs with --new"),
+            Self::Children => {
+                ("children", "conversations of models, started by others that are gone")
+            }
             Self::Empty => ("empty", "empty archives, leftovers of removed conversations"),
             Self::Outputs => ("outputs", "contents that nothing names"),
             Self::Splits => ("splits", "segments that nothing names"),
@@ -88,11 +94,16 @@ pub fn prune(catalog: &Catalog, older: Duration, dry_run: bool) -> Result<Report
         total += bytes;
     }
     let verb = if dry_run { "would be removed" } else { "removed" };
-    let age = list::format_age(older);
-    text.push_str(&format!(
-        "{} {verb}; what is newer than {age} stays\n",
-        crate::view::figures::bytes(total)
-    ));
+    let newer = match older {
+        _ if older >= MIN_UNUSED => format!("what is newer than {}", list::format_age(older)),
+        Duration::ZERO => "what was stored within the last hour".to_owned(),
+        _ => format!(
+            "what is newer than {}, or was stored within the last hour,",
+            list::format_age(older)
+        ),
+    };
+    let total_bytes = crate::view::figures::bytes(total);
+    text.push_str(&format!("{total_bytes} {verb}; {newer} stays\n"));
     let mut report = Report::done(text)
         .with("dry_run", dry_run)
         .with("older_seconds", older.as_secs())
@@ -108,28 +119,9 @@ pub fn prune(catalog: &Catalog, older: Duration, dry_run: bool) -> Result<Report
 /// Everything that is old enough and that nothing needs.
 fn make_plan(catalog: &Catalog, now: Duration, cutoff: Duration) -> Result<Vec<Item>, Problem> {
     let root = &catalog.root;
-    let mut items = Vec::new();
     let log = fs::read_text(&root.changes(), limits::CHANGE_LOG)?.unwrap_or_default();
     let mut ids: HashSet<Vec<u8>> = find_ids(log.as_bytes());
-    // Conversations and what they name, in one reading.
-    let read = |one: Conversation| {
-        let part = match one.kind {
-            ConversationKind::New => Some(Part::New),
-            ConversationKind::Archive if one.overview.is_empty && one.trouble.is_none() => {
-                Some(Part::Empty)
-            }
-            _ => None,
-        };
-        let part = part.filter(|_| one.modified <= cutoff);
-        let ids = if part.is_none() { find_ids(one.text.as_bytes()) } else { HashSet::new() };
-        Some((part, one.name, one.path, ids))
-    };
-    for (part, name, path, found) in catalog.read_all(&read)? {
-        ids.extend(found);
-        if let (Some(part), Some(stored)) = (part, Stored::look(&path)) {
-            items.push(Item { part, stored, name: Some(name) });
-        }
-    }
+    let mut items = plan_conversations(catalog, cutoff, &log, &mut ids)?;
     let is_old = |stored: &Stored| stored.changed <= cutoff;
     let trash = removal::list_stored(&root.trash()).into_iter().filter(is_old);
     items.extend(trash.map(|stored| Item { part: Part::Trash, stored, name: None }));
@@ -175,11 +167,92 @@ fn make_plan(catalog: &Catalog, now: Duration, cutoff: Duration) -> Result<Vec<I
     Ok(items)
 }
 
+/// A conversation, as far as the plan needs it.
+struct Planned {
+    /// As what it may be removed.
+    part: Option<Part>,
+    name: String,
+    path: PathBuf,
+    /// Where it is removed only with the conversation that started it: that one's name.
+    parent: Option<String>,
+    /// What it names stored files by.
+    ids: HashSet<Vec<u8>>,
+}
+
+/// The conversations that are removed. What all others name is added to `ids`.
+fn plan_conversations(
+    catalog: &Catalog,
+    cutoff: Duration,
+    log: &str,
+    ids: &mut HashSet<Vec<u8>>,
+) -> Result<Vec<Item>, Problem> {
+    let read = |one: Conversation| {
+        let parent = one.started_by().map(str::to_owned);
+        let part = match one.kind {
+            ConversationKind::New => Some(Part::New),
+            ConversationKind::Archive if one.overview.is_empty && one.trouble.is_none() => {
+                Some(Part::Empty)
+            }
+            _ => parent.as_ref().map(|_| Part::Children),
+        };
+        let part = part.filter(|_| one.modified <= cutoff);
+        let is_certain = part.is_some_and(|part| part != Part::Children);
+        let ids = if is_certain { HashSet::new() } else { find_ids(one.text.as_bytes()) };
+        Some(Planned { part, name: one.name, path: one.path, parent, ids })
+    };
+    let (mut gone, mut stays): (Vec<Planned>, Vec<Planned>) = catalog
+        .read_all(&read)?
+        .into_iter()
+        .partition(|one| one.part.is_some_and(|part| part != Part::Children));
+    // Children of children too.
+    loop {
+        let names = names_that_stay(&stays, log);
+        let is_orphan = |one: &mut Planned| {
+            one.part.is_some() && one.parent.as_ref().is_some_and(|name| !names.contains(name))
+        };
+        let orphans: Vec<Planned> = stays.extract_if(.., is_orphan).collect();
+        if orphans.is_empty() {
+            break;
+        }
+        gone.extend(orphans);
+    }
+    ids.extend(stays.into_iter().flat_map(|one| one.ids));
+    let item = |one: Planned| {
+        let (part, stored) = (one.part?, Stored::look(&one.path)?);
+        Some(Item { part, stored, name: Some(one.name) })
+    };
+    Ok(gone.into_iter().filter_map(item).collect())
+}
+
+/// The names that conversations have or had: one that was archived or renamed is still there.
+fn names_that_stay(stays: &[Planned], log: &str) -> HashSet<String> {
+    let mut names = HashSet::new();
+    for Planned { name, .. } in stays {
+        let digits = match ConversationKind::from_name(name) {
+            ConversationKind::Archive => 36,
+            ConversationKind::Fork => 32,
+            _ => 0,
+        };
+        if digits > 0 {
+            names.insert(name[..name.len() - digits - 1].to_owned());
+        }
+        names.insert(name.clone());
+    }
+    for entry in changes::parse(log).into_iter().rev() {
+        if let FileEvent::Rename { to } = &entry.event
+            && names.contains(to)
+        {
+            names.insert(entry.conversation);
+        }
+    }
+    names
+}
+
 /// Removes an item, unless it is in use now. Returns whether it is gone.
 fn remove(catalog: &Catalog, item: &Item, now: Duration, cutoff: Duration) -> anyhow::Result<bool> {
     let path = &item.stored.path;
     match (item.part, &item.name) {
-        (Part::New | Part::Empty, Some(name)) => {
+        (Part::New | Part::Children | Part::Empty, Some(name)) => {
             let Ok(_lock) = lock_unused(catalog, name) else { return Ok(false) };
             // Taking the lock has written the note again.
             let is_note = *path == catalog.root.run_note(name);

@@ -8,6 +8,7 @@ use crate::out::{self, Report};
 use crate::overview::lint::{self, Finding, LintedBlock};
 use crate::overview::transcript::{self, Entry, EntryKind};
 use crate::problem::Problem;
+use crate::sys::conversation_file::BadByte;
 
 /// Lines of a result that are shown unless a single turn is asked for.
 const RESULT_LINES: usize = 10;
@@ -71,11 +72,11 @@ pub fn show_conversation(
     report_damage(&one);
     let mut entries = transcript::entries(&one.text, &one.parsed.pieces);
     if let Some(turn) = turn {
+        let last = entries.iter().map(|entry| entry.turn).max().unwrap_or(0);
         entries = select_turn(entries, turn);
         if entries.is_empty() {
-            let turns = one.overview.usage.turns;
             return Err(Problem::failed(format!(
-                "{} has no turn {turn}; it has {turns}",
+                "{} has nothing of turn {turn}; its last is {last}",
                 one.name
             )));
         }
@@ -85,19 +86,25 @@ pub fn show_conversation(
     }
     let most = if turn.is_some() { usize::MAX } else { RESULT_LINES };
     let text = transcript::to_text(&entries, most);
-    let text = if text.is_empty() { format!("{} is empty\n", one.name) } else { text };
+    let text = match &one.trouble {
+        None if text.is_empty() => format!("{} is empty\n", one.name),
+        _ => text,
+    };
     let report = Report::done(text).with("name", one.name).with("entries", describe(&entries));
     Ok(Report { is_paged: true, ..report })
 }
 
-/// The entries of a turn, and the prompt that it follows.
+/// The entries of a turn, and the prompt that it follows where it is the first behind that.
 fn select_turn(entries: Vec<Entry>, turn: u64) -> Vec<Entry> {
-    let is_prompt = |entry: &Entry| entry.kind == EntryKind::Prompt && entry.turn + 1 == turn;
-    let selected: Vec<Entry> = entries
-        .into_iter()
-        .filter(|entry| is_prompt(entry) || (entry.turn == turn && entry.kind != EntryKind::Prompt))
-        .collect();
-    if selected.iter().any(|entry| entry.turn == turn) { selected } else { Vec::new() }
+    let is_of_turn = |entry: &Entry| entry.turn == turn && entry.kind != EntryKind::Prompt;
+    let Some(first) = entries.iter().position(is_of_turn) else { return Vec::new() };
+    let before = &entries[..first];
+    let prompt = before.iter().rposition(|entry| entry.kind == EntryKind::Prompt);
+    let is_first = |at: &usize| before[*at..].iter().all(|entry| entry.turn == before[*at].turn);
+    let prompt = prompt.filter(is_first);
+    let selected = entries.into_iter().enumerate();
+    let selected = selected.filter(|(at, entry)| is_of_turn(entry) || Some(*at) == prompt);
+    selected.map(|(_, entry)| entry).collect()
 }
 
 fn describe(entries: &[Entry]) -> Vec<Value> {
@@ -141,13 +148,8 @@ pub fn lint_conversation(catalog: &Catalog, name: Option<&str>) -> Result<Report
     if let Some(trouble) = one.trouble.as_ref().filter(|_| one.text.is_empty()) {
         findings.push(Finding { line: 1, message: trouble.clone(), is_error: true });
     }
-    if let Some(at) = one.text.find('\0') {
-        let line = 1 + one.text[..at].matches('\n').count();
-        findings.push(Finding {
-            line,
-            message: "a NUL byte; remove it".to_owned(),
-            is_error: true,
-        });
+    if let Some(BadByte { line, what, .. }) = one.bad_byte {
+        findings.push(Finding { line, message: what.to_owned(), is_error: true });
     }
     let errors = findings.iter().filter(|finding| finding.is_error).count();
     let mut text = String::new();

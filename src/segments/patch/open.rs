@@ -10,8 +10,9 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
-use crate::format::index::{self, Index};
+use crate::format::index::Index;
 use crate::problem::Problem;
+use crate::segments::previous_split::parse_completed;
 use crate::sys::boundary::Boundary;
 use crate::sys::file_error::FileError;
 use crate::sys::folder::Folder;
@@ -170,26 +171,12 @@ pub(super) fn parse_index(text: &str) -> Result<Index, String> {
     if text.len() as u64 > crate::limits::SEGMENT_INDEX {
         return Err(format!("it is larger than {} MiB", crate::limits::SEGMENT_INDEX >> 20));
     }
-    let completed = index::complete(text, &read_source, &fs::sha256)?;
-    let index = index::parse(completed.as_deref().unwrap_or(text))
-        .map_err(|error| format!("it is not an index of a split ({error})"))?;
+    let index = parse_completed(text)?;
     index.check()?;
     if !Path::new(&index.source_path).is_absolute() {
         return Err("its source_path is not absolute".to_owned());
     }
     Ok(index)
-}
-
-/// Reads the source of an index that another tool wrote, while it is what was split.
-fn read_source(path: &str, sha256: &str) -> Result<Vec<u8>, String> {
-    let why = "it has no start_byte, end_byte and sha256, which follow from the source";
-    let bytes = fs::read_bytes(Path::new(path), crate::limits::KEPT_CONTENT)
-        .map_err(|error| format!("{why}: {error:#}"))?
-        .ok_or_else(|| format!("{why}, and {path} is not there"))?;
-    if fs::sha256(&bytes) != sha256 {
-        return Err(format!("{why}, and {path} has changed since the split"));
-    }
-    Ok(bytes)
 }
 
 /// Returns the names of the segments and of the kept original; no file has two roles.
