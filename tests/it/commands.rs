@@ -477,7 +477,8 @@ fn quiet_is_quiet_on_a_terminal_too() {
         .stdout_is("the answer\n");
     assert_eq!(run.stderr.trim(), "");
     // Nor are there notes: of a retry, of a key of the config. A flag counts before the config.
-    let sandbox = Sandbox::new().config_also(json!({"quiet": true, "checkpoint_interval_minutes": 9}));
+    let sandbox =
+        Sandbox::new().config_also(json!({"quiet": true, "checkpoint_interval_minutes": 9}));
     sandbox.llm.push(Answer::busy(503));
     sandbox.llm.choose(|_| answer("the answer").into());
     sandbox.run(&["task"]).assert_exit(0).no_stderr();
