@@ -170,8 +170,8 @@ impl Tool for Args {
                 list::list_conversations(&catalog, &ListFilter { saved, here, search })
             }
             Some(Verb::Show { name, turn, last }) => {
-                let last = last.and_then(|last| usize::try_from(last).ok());
-                reading::show_conversation(&catalog, name.as_deref(), turn, last)
+                let most = last.and_then(|last| usize::try_from(last).ok());
+                reading::show_conversation(&catalog, name.as_deref(), turn, most)
             }
             Some(Verb::Path { name }) => {
                 let path = root.conversation(&catalog.find(name.as_deref())?).display().to_string();

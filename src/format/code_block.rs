@@ -46,7 +46,7 @@ mod tests {
     #[test]
     fn the_first_block_counts() {
         let check = |text: &str, expect: &str| {
-            assert_eq!(find_code_block(text).as_deref(), Some(expect), "{text}")
+            assert_eq!(find_code_block(text).as_deref(), Some(expect), "{text}");
         };
         check("a\n```json\n{}\n```\nb\n```\nc\n```\n", "{}\n");
         check("```\nx\n```", "x\n");

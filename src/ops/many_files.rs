@@ -45,7 +45,7 @@ pub fn edit_all(call: &Call<'_>, files: Vec<PathBuf>, usage: &str) -> Result<Rep
         run_models::check_recording(&folder.join(path), &call.env)?;
     }
     let mut progress = Progress::new(call);
-    let is_shown = progress.follows_children();
+    let is_shown = progress.shows_events();
     let work = Work { call, prompt, folder, is_shown, is_followed: is_shown && !args.clear };
     let reports = work.run_all(&files, &mut progress);
     prompt_input::report_unread(call);

@@ -29,6 +29,9 @@ use crate::view::render::{Row, Style, render};
 /// Where events go.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Target {
+    /// Not even notes are shown.
+    Silent,
+    /// Only notes are shown.
     Nowhere,
     /// To stderr, as rows.
     Rows,
@@ -41,8 +44,6 @@ pub(super) struct Progress<'a> {
     tool: &'static str,
     interrupts: &'a Interrupts,
     target: Target,
-    /// Whether nothing but errors is shown.
-    is_silent: bool,
     /// Whether the answer goes to stdout while it arrives.
     pub(super) is_streaming: bool,
     shows_all: bool,
@@ -77,6 +78,7 @@ impl<'a> Progress<'a> {
         let is_terminal = terminal::stderr_is_terminal();
         let target = match () {
             () if args.lines => Target::Lines,
+            () if call.is_silent() => Target::Silent,
             () if !call.quiet && (is_terminal || args.progress) => Target::Rows,
             () => Target::Nowhere,
         };
@@ -88,7 +90,6 @@ impl<'a> Progress<'a> {
             tool: call.tool,
             interrupts: &call.interrupts,
             target,
-            is_silent: call.is_silent(),
             is_streaming: args.check.is_none()
                 && args.answer.schema.is_none()
                 && args.answer.output_file().is_none()
@@ -109,9 +110,9 @@ impl<'a> Progress<'a> {
         }
     }
 
-    /// Whether the events of children are shown.
-    pub(super) fn follows_children(&self) -> bool {
-        self.target != Target::Nowhere
+    /// Whether events are shown, those of children too.
+    pub(super) fn shows_events(&self) -> bool {
+        matches!(self.target, Target::Rows | Target::Lines)
     }
 
     /// Takes what happened.
@@ -202,7 +203,7 @@ impl<'a> Progress<'a> {
         if self.running.is_empty() {
             self.spinner.stop();
         }
-        if self.target != Target::Nowhere {
+        if self.shows_events() {
             let event = self.finish(n, action, block);
             self.emit(|_| event);
         }
@@ -291,7 +292,7 @@ impl<'a> Progress<'a> {
     }
 
     fn emit(&mut self, event: impl FnOnce(&Self) -> RunEvent) {
-        if self.target != Target::Nowhere {
+        if self.shows_events() {
             let event = event(self);
             self.put(&[], &event);
         }
@@ -302,7 +303,7 @@ impl<'a> Progress<'a> {
         if self.target == Target::Lines {
             return self.put(&[], event);
         }
-        if self.is_silent {
+        if self.target == Target::Silent {
             return;
         }
         for row in render(event, usize::MAX, false) {

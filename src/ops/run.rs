@@ -184,7 +184,7 @@ fn run_loop(
         boundary.allow_splits(&splits);
     }
     let model = asker.client.model_id.as_deref();
-    let children = child_flags::children(call, model, progress.follows_children());
+    let children = child_flags::children(call, model, progress.shows_events());
     if !args.show_request {
         progress.show_begin(|| begin(call, &conversation, model_id, asker.window));
     }
