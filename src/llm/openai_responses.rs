@@ -160,7 +160,7 @@ fn write_grammar(grammar: &str) -> Value {
         "tools": [{
             "type": "custom",
             "name": TOOL,
-            "description": "Takes your reply, in the tags that you were told.",
+            "description": "Takes your reply, in the tags that the instructions describe.",
             "format": {"type": "grammar", "syntax": "lark", "definition": grammar},
         }],
         "tool_choice": {"type": "custom", "name": TOOL},
