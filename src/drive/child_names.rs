@@ -32,6 +32,13 @@ pub(super) fn choose_conversation(
     }
 }
 
+/// The conversation that a fork has left, by its name: the fork is the same run, and goes on with its children.
+fn fork_origin(name: &str) -> Option<&str> {
+    let (origin, id) = name.rsplit_once('-')?;
+    let is_id = id.len() == 32 && id.bytes().all(|byte| byte.is_ascii_hexdigit());
+    is_id.then_some(origin)
+}
+
 /// The conversation that the last result of this child names.
 fn known_child<'a>(pieces: &'a [Piece], parent: &str, name: &str) -> Option<&'a str> {
     pieces.iter().rev().find_map(|piece| {
@@ -57,7 +64,8 @@ pub fn was_started_by(root: &Root, child: &str, parent: &str) -> Result<bool> {
     let pieces = conversation.pieces();
     let prompts = pieces.iter().filter(|piece| piece.name() == Some("user-prompt"));
     let mut from = prompts.filter_map(|prompt| prompt.get("from"));
-    if pieces.is_empty() || from.clone().any(|from| from == parent) {
+    let is_it = |from: &str| from == parent || Some(from) == fork_origin(parent);
+    if pieces.is_empty() || from.clone().any(is_it) {
         return Ok(true);
     }
     let former = former_names(&change_log::read_log(root)?, parent);

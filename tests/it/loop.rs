@@ -284,6 +284,9 @@ fn a_named_child_belongs_to_its_parent() {
     sandbox.llm.choose(move |request| match request.last() {
         last if last.contains("<nagent-conversation-result") => answer("done").into(),
         last if last.contains("look into it") || last.contains("mine") => answer("seen").into(),
+        last if last.contains("fork it") => {
+            shell("sed -i s/task/TASK/ ~/.nagent/conversations/g").into()
+        }
         _ => named.into(),
     });
     for parent in ["a", "a", "b"] {
@@ -319,6 +322,15 @@ fn a_named_child_belongs_to_its_parent() {
         sandbox.run(&["-c", parent, "task"]).assert_exit(0);
     }
     assert_eq!([count("b.helper"), count("b.helper-2")], [2, 1]);
+    // A run that goes on in a fork goes on with its children.
+    sandbox.run(&["-c", "g", "task"]).assert_exit(0);
+    let run = sandbox.run(&["-c", "g", "--json", "fork it"]).assert_exit(0);
+    assert_eq!(count("g.helper"), 2);
+    let fork = run.json()["conversation_path"].as_str().unwrap().to_owned();
+    let fork = fork.rsplit('/').next().unwrap();
+    assert_ne!(fork, "g");
+    sandbox.run(&["-c", fork, "task"]).assert_exit(0);
+    assert_eq!(count("g.helper"), 3);
 }
 
 #[test]
