@@ -157,7 +157,9 @@ fn set_up_aichat(home: &Path, port: u16) -> std::io::Result<()> {
     let tool = "[{\"name\":\"run\",\"description\":\"Runs a command\",\"parameters\":{\"type\":\"object\",\"properties\":\
         {\"command\":{\"type\":\"string\"}},\"required\":[\"command\"]}}]";
     write(home, "functions/functions.json", tool)?;
-    write(home, "functions/bin/run", "#!/bin/sh\ntrue > \"$LLM_OUTPUT\"\n")?;
+    // Without an output it would not ask again.
+    let program = "#!/bin/sh\ntrue\necho '\"ok\"' > \"$LLM_OUTPUT\"\n";
+    write(home, "functions/bin/run", program)?;
     let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
     std::fs::set_permissions(home.join("functions/bin/run"), mode)
 }
