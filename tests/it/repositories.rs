@@ -80,6 +80,12 @@ fn a_repository_without_commits() {
     let context = first_context(&sandbox, &sandbox.work(), &["--file-edit", "a.txt"]);
     has_line(&context, "branch, at first: main, no commit yet, 1 untracked");
     assert!(!context.contains("{file-history}"), "{context}");
+    let commit =
+        ["-c", "user.name=A", "-c", "user.email=a@x", "commit", "--allow-empty", "-qm", "x"];
+    git(&sandbox, &commit, "");
+    git(&sandbox, &["checkout", "-q", "--detach"], "");
+    let context = first_context(&sandbox, &sandbox.work(), &["-n"]);
+    assert!(context.contains("\nbranch, at first: none, HEAD is detached at "), "{context}");
 }
 
 #[test]

@@ -87,7 +87,11 @@ const STATUS_TIME: Duration = Duration::from_millis(300);
 /// The branch and what is changed; of a repository with very many files, or that is slow, only the branch.
 fn describe_branch(repository: Repository) -> Option<String> {
     let branch = match repository.head() {
-        Ok(head) => shown(head.shorthand().unwrap_or("HEAD")),
+        Ok(head) if head.is_branch() => shown(head.shorthand().unwrap_or("HEAD")),
+        Ok(head) => {
+            let commit = head.target().map(|id| id.to_string()).unwrap_or_default();
+            format!("none, HEAD is detached at {:.7}", commit)
+        }
         Err(error) if error.code() == ErrorCode::UnbornBranch => {
             let head = repository.find_reference("HEAD").ok()?;
             let branch = head.symbolic_target().ok()??;
