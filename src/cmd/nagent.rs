@@ -138,6 +138,11 @@ impl Args {
         if self.undo.undo.is_some() && !self.run.prompt.is_empty() {
             return Err(Problem::usage("--undo takes no prompt"));
         }
+        if self.undo.undo.is_some() && self.which.new {
+            return Err(Problem::usage(
+                "--undo takes back what a run of a conversation wrote, and --new starts another one",
+            ));
+        }
         if self.run.lines
             && (self.is_query() || self.undo.undo.is_some() || self.which.edit_conversation)
         {

@@ -330,6 +330,7 @@ mod tests {
     #[test]
     fn commands_are_shown_whole() {
         check(&shell("cargo test\nmore"), 80, &["→ shell │ cargo test", "        │ more"]);
+        check(&shell("a\r\nb\r\n"), 80, &["→ shell │ a\\u{d}", "        │ b\\u{d}"]);
         let long = format!("echo {} end", "x".repeat(40));
         let rows = ["→ shell │ echo xxxxxxxxxxxxxxxxxxxxxxxxx", "        │ xxxxxxxxxxxxxxx end"];
         check(&shell(&long), 40, &rows);
@@ -343,6 +344,8 @@ mod tests {
         check(&child("a.txt"), 40, &["→ conversation a.txt", "  │ do", "  │ it"]);
         let read = Action::Read { path: "x".into(), offset: Some(3), limit: None, numbers: false };
         check(&RunEvent::start(1, &read), 80, &["→ read  x from line 3"]);
+        let read = Action::Read { path: "a\nb".into(), offset: None, limit: None, numbers: false };
+        check(&RunEvent::start(1, &read), 80, &["→ read  $'a\\nb'"]);
         let (pattern, path) = ("a b".to_owned(), Some("src".to_owned()));
         let grep = Action::Grep { pattern, path, glob: None, context: None, ignore_case: false };
         check(&RunEvent::start(1, &grep), 80, &["→ grep  a b in src"]);

@@ -83,6 +83,10 @@ fn a_conversation_that_outgrew_its_window_is_not_a_trap() {
     let run = sandbox.run(&["task"]).assert_exit(3);
     run.stderr_has(&["too many tokens", "nagent --new", "nagent-conversations"]);
     let sandbox = Sandbox::new().config_also(json!({"context_window_tokens": 1000}));
-    let run = sandbox.cmd(&["-"]).stdin("word ".repeat(12_000)).run().assert_exit(3);
-    run.stderr_has(&["nothing was sent", "nagent --new", "nagent-conversations"]);
+    let run = sandbox.cmd(&["-c", "big", "-"]).stdin("word ".repeat(12_000)).run().assert_exit(3);
+    run.stderr_has(&["nothing was sent", "nagent --new", "nagent-conversations path big prints"]);
+    // Of a file's conversation there is only one.
+    let sandbox = sandbox.file("a.txt", "a\n");
+    let run = sandbox.file_edit(&["a.txt", &"word ".repeat(12_000)]).run().assert_exit(3);
+    run.stderr_has(&["(--clear archives this one)", "nagent-conversations path a-"]);
 }

@@ -10,6 +10,7 @@ use rustix::process::Signal;
 use serde_json::{Value, json};
 
 use crate::sandbox::{Sandbox, wait_until};
+use crate::split::SPLIT;
 use crate::split_by_hand::{PATCH, Split, by_lines, numbered};
 
 #[test]
@@ -61,6 +62,13 @@ fn an_index_with_the_keys_of_the_public_tool_is_patched_while_the_source_is_as_i
     split.edit(2, "two\n");
     fs::write(&split.source, "changed\n").unwrap();
     split.run(&[]).assert_exit(1).stderr_has(&["start_byte", "has changed since the split"]);
+    let again = Split::new();
+    old(&again);
+    let index = again.index_path();
+    let args = ["--refresh", index.to_str().unwrap()];
+    again.sandbox.program(SPLIT, &args).run().assert_exit(0);
+    let whole: Value = serde_json::from_slice(&fs::read(index).unwrap()).unwrap();
+    assert_eq!(whole["segments"][0]["start_byte"], 0);
     assert_eq!(split.source(), "changed\n");
 }
 

@@ -13,7 +13,7 @@ use sha2::{Digest, Sha256};
 use crate::process_under_test::Run;
 use crate::sandbox::{Sandbox, wait_until};
 
-const SPLIT: &str = env!("CARGO_BIN_EXE_nagent-file-split");
+pub(crate) const SPLIT: &str = env!("CARGO_BIN_EXE_nagent-file-split");
 
 fn split(sandbox: &Sandbox, args: &[&str]) -> Run {
     sandbox.program(SPLIT, args).run()

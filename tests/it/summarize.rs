@@ -74,6 +74,9 @@ fn a_small_file_is_one_request_and_the_same_content_costs_nothing_again() {
         .file("other/name.rs", "fn main() {}\n")
         .reply(Reply::new(" a program \n").usage(50, 20, 3));
     summarize(&sandbox, &[]).run().assert_exit(0).stdout_is("a program\n").no_stderr();
+    let old = std::time::SystemTime::UNIX_EPOCH;
+    let paths = kept(&sandbox);
+    std::fs::File::open(&paths[0]).unwrap().set_modified(old).unwrap();
     let request = &sandbox.requests()[0];
     assert!(request.user().contains("File: ") && request.user().contains("f.txt\n"));
     let lines: Vec<String> = request.user().lines().map(str::to_owned).collect();
@@ -91,6 +94,7 @@ fn a_small_file_is_one_request_and_the_same_content_costs_nothing_again() {
     assert_eq!((&json["summary"], &json["provider"]), (&"a program".into(), &"openai".into()));
     assert_eq!(asked(&sandbox), 1);
 
+    assert!(paths[0].metadata().unwrap().modified().unwrap() > old, "it is marked as used");
     let paths = kept(&sandbox);
     let kept: Value = serde_json::from_slice(&std::fs::read(&paths[0]).unwrap()).unwrap();
     assert_eq!((paths.len(), &kept["words"], &kept["model"]), (1, &2.into(), &"test-model".into()));

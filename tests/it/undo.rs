@@ -109,7 +109,8 @@ fn each_undo_sees_what_the_other_tool_did() {
     // A run of another shell is not this one's.
     run(&sandbox, "x", edit("a.txt", "one", "1"));
     let other = sandbox.cmd(&["--undo"]).env("STY", "2.other").run().assert_exit(1);
-    other.stderr_has(&["nothing to undo"]);
+    other.stderr_has(&["nothing to undo", "--continue for the last one in this folder"]);
+    sandbox.run(&["--undo", "--new"]).assert_exit(2).stderr_has(&["--new"]);
     assert_eq!(sandbox.read("a.txt"), "1\ntwo\n");
 }
 
