@@ -90,7 +90,7 @@ fn describe_branch(repository: Repository) -> Option<String> {
         Ok(head) if head.is_branch() => shown(head.shorthand().unwrap_or("HEAD")),
         Ok(head) => {
             let commit = head.target().map(|id| id.to_string()).unwrap_or_default();
-            format!("none, HEAD is detached at {:.7}", commit)
+            format!("none, HEAD is detached at {commit:.7}")
         }
         Err(error) if error.code() == ErrorCode::UnbornBranch => {
             let head = repository.find_reference("HEAD").ok()?;
