@@ -114,8 +114,6 @@ limits! {
         bytes STREAM_STRAY: usize = 64 << 10, "not read";
         /// Decisions in a call
         count DECISIONS_PER_CALL: usize = 200, "further calls";
-        /// Wait of nagent-decide for the first byte of the text on stdin
-        time DECIDE_STDIN: Duration = Duration::from_secs(10), "error";
         /// Errors of a reply that nagent-decide names to the model
         count DECIDE_ERRORS: usize = 50, "not named";
         /// Window that is assumed of a model that nobody knows, in tokens

@@ -233,21 +233,12 @@ pub fn unanswered(request: &Request, decisions: &Decisions, attempts: u64) -> Op
     })
 }
 
-/// Reads the text that a question is about from stdin. A pipe into which nobody writes is an error after a while, not a wait
-/// without end.
+/// Reads the text that a question is about from stdin, and says so where nothing comes for a while.
 pub fn read_text(tool: &str) -> Result<String, Problem> {
     let interrupts = Interrupts::install()?;
-    let limit = limits::DECIDE_STDIN;
-    let mut waited = stdin::wait_for_input(limit.min(NOTE_AFTER), &interrupts)?;
-    if waited == Ok(false) {
-        print_line(tool, "waiting for the text on stdin; < /dev/null asks without one");
-        waited = stdin::wait_for_input(limit.saturating_sub(NOTE_AFTER), &interrupts)?;
-    }
+    let waited = stdin::wait_for_input(NOTE_AFTER, &interrupts)?;
     if !waited.map_err(Problem::interrupted)? {
-        return Err(Problem::usage(format!(
-            "nothing came on stdin within {} s: give the text with < FILE, or < /dev/null for a question without one",
-            limit.as_secs()
-        )));
+        print_line(tool, "waiting for the text on stdin; < /dev/null asks without one");
     }
     read_request(Path::new("-"))
 }

@@ -232,13 +232,15 @@ fn a_script_gets_one_of_its_words() {
 }
 
 #[test]
-fn a_pipe_that_nobody_writes_into_is_not_waited_for_without_end() {
-    let sandbox = Sandbox::new();
+fn a_wait_for_the_text_is_said() {
+    let yes = json!({"decisions": [{"item": "", "answers": {"answer": {"choice": "yes"}}}]});
+    let sandbox = Sandbox::new().reply(yes.to_string());
     let ask = |words: &[&str]| sandbox.program(DECIDE, words).silent_stdin().run().assert_exit(2);
     ask(&["Is it spam?"]).stderr_has(&["needs 2 or more"]);
-    let run = ask(&["Is it spam?", "yes", "no"]);
-    run.stderr_has(&["waiting for the text on stdin", "nothing came on stdin within 10 s"]);
-    assert!(sandbox.requests().is_empty());
+    let line = format!("(sleep 2.5; echo free money) | {DECIDE} 'Is it spam?' yes no");
+    let run = sandbox.program("bash", &["-c", &line]).run().assert_exit(0);
+    run.stdout_is("yes\n").stderr_has(&["waiting for the text on stdin"]);
+    assert!(sandbox.requests()[0].last().contains("free money"));
 }
 
 #[test]
