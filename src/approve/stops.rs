@@ -58,6 +58,11 @@ fn check_command(words: &[String], depth: usize) -> Option<String> {
             .find(|path| is_disk(path))
             .map(|path| format!("it writes over the device {path}")),
         "shutdown" | "reboot" | "halt" | "poweroff" => Some(format!("{name} ends the machine")),
+        "systemctl" => {
+            let ends =
+                |word: &&String| matches!(word.as_str(), "reboot" | "halt" | "poweroff" | "kexec");
+            arguments.iter().find(ends).map(|word| format!("systemctl {word} ends the machine"))
+        }
         "diskutil" => Some("diskutil changes disks".to_owned()),
         _ if name == "mkfs" || name.starts_with("mkfs.") => {
             Some(format!("{name} makes a new file system where another may be"))
@@ -78,7 +83,13 @@ fn removes_everything(arguments: &[String]) -> bool {
     let is_forced = short(&['f']) || long("--force");
     let is_all = |word: &String| {
         let word = word.trim_end_matches('*');
-        let bare = word.trim_end_matches('/');
+        // `/.` and `/../` are the root, too.
+        let is_end = |part: &str| matches!(part, "" | "." | "..");
+        let bare = if word.starts_with('/') && word.split('/').all(is_end) {
+            ""
+        } else {
+            word.trim_end_matches('/')
+        };
         matches!(bare, "" | "~" | "$HOME" | "${HOME}") && !word.is_empty()
     };
     is_recursive && is_forced && arguments.iter().any(is_all)
@@ -143,6 +154,9 @@ mod tests {
             "true && sudo reboot",
             "if a; then halt; fi",
             "/sbin/poweroff",
+            "systemctl --force reboot",
+            "rm -rf /.",
+            "rm -rf /../*",
             "diskutil eraseDisk JHFS+ X disk2",
             ":(){ :|:& };:",
             "f() { f | f & }; f",

@@ -4,6 +4,8 @@ use std::path::Path;
 
 use super::run_context::RunContext;
 use crate::approve::{self, Approvals, Approve, Decision};
+use crate::format::harmless;
+use crate::limits;
 use crate::protocol::Action;
 
 /// What somebody said to a question.
@@ -84,7 +86,10 @@ impl Approval<'_> {
         match decision {
             Decision::Replace(Action::Shell { commands, timeout, keep }) if self.has_stop_list => {
                 match approve::find_stop(&commands) {
-                    Some(why) => Decision::Refuse(format!("nagent never runs this command: {why}")),
+                    Some(why) => Decision::Refuse(format!(
+                        "the user changed the command to {}, which nagent never runs: {why}",
+                        harmless::truncate(commands.trim(), limits::EDIT_SHOWN)
+                    )),
                     None => Decision::Replace(Action::Shell { commands, timeout, keep }),
                 }
             }

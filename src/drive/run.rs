@@ -14,6 +14,8 @@ use super::runner::Runner;
 use crate::approve::Decision;
 use crate::exit::Signal;
 use crate::format::conversation::Block;
+use crate::format::harmless;
+use crate::limits;
 use crate::llm::ApiError;
 use crate::llm::schema::describe_errors;
 use crate::memory::changes::short_hash;
@@ -176,8 +178,10 @@ impl Runner<'_> {
         if let Some(signal) = self.context.interrupts.pending() {
             return interrupted(signal);
         }
-        if let Decision::Refuse(why) = &decision {
-            (self.on_progress)(ProgressEvent::Refused(action, why));
+        match &decision {
+            Decision::Refuse(why) => (self.on_progress)(ProgressEvent::Refused(action, why)),
+            Decision::Replace(other) => self.replaced = Some(other.clone()),
+            _ => {}
         }
         Event::Decided(decision)
     }
@@ -195,7 +199,9 @@ impl Runner<'_> {
                 self.files.record_rewritten()?;
             }
             let ended = self.commands.report_ended();
-            let block = if ended.is_empty() { block } else { with_notes(block, ended) };
+            let notes: Vec<String> =
+                self.describe_replaced(action).into_iter().chain(ended).collect();
+            let block = if notes.is_empty() { block } else { with_notes(block, notes) };
             (self.on_progress)(ProgressEvent::ActionEnded(Some(action), &block));
             self.advise_write_flag(action, &block);
             return Ok(match signal {
@@ -206,6 +212,18 @@ impl Runner<'_> {
         let pieces = self.conversation.pieces();
         self.children.start_group(actions, left, pieces, &self.context)?;
         self.next_child()
+    }
+
+    /// Says what was done where the user made something else of an action: the reply does not have it.
+    fn describe_replaced(&mut self, action: &Action) -> Option<String> {
+        self.replaced.take().filter(|replaced| replaced == action)?;
+        Some(match action {
+            Action::Shell { commands, .. } => {
+                let ran = harmless::truncate(commands.trim(), limits::EDIT_SHOWN);
+                format!("the user changed the command before it ran; this ran: {ran}")
+            }
+            _ => "the user changed this before it was done".to_owned(),
+        })
     }
 
     fn next_child(&mut self) -> Result<Event> {

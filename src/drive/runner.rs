@@ -12,6 +12,7 @@ use super::progress_event::ProgressEvent;
 use super::run_context::RunContext;
 use super::script_host::ScriptHost;
 use crate::llm::schema::Schema;
+use crate::protocol::Action;
 use crate::sys::clock::Stopwatch;
 use crate::sys::conversation_file::ConversationFile;
 
@@ -33,6 +34,8 @@ pub struct Runner<'a> {
     pub children: Children,
     /// Decides whether actions are done.
     pub approval: Approval<'a>,
+    /// What the user has made of the action that comes next.
+    pub replaced: Option<Action>,
     /// Runs the model's scripts, in a run of a script in plain language.
     pub scripts: Option<Box<dyn ScriptHost + 'a>>,
     /// What all actions share.

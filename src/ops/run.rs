@@ -202,6 +202,7 @@ fn run_loop(
         files: FileGuard::new(boundary, root.outputs(), log),
         commands: commands(call),
         approval,
+        replaced: None,
         scripts: call.scripts.map(|scripts| scripts.host(env, interrupts)),
         schema,
         context: RunContext { root, env, folder, run, interrupts, redactor, sandbox },

@@ -16,6 +16,7 @@ use serde_json::{Map, Value};
 use super::columns;
 use crate::format::harmless::escape_text;
 use crate::llm::provider::nearest;
+use crate::protocol::tags::TAGS;
 
 /// The looks that are built in, by name; the first is the default.
 pub const BUILT_IN: [(&str, &str); 4] = [
@@ -126,6 +127,11 @@ impl Look {
         for key in look.settings.keys() {
             check_word("setting", key, &SETTINGS)
                 .map_err(|error| format!("{error}; a look brings no others"))?;
+        }
+        let tags: Vec<&str> =
+            TAGS.iter().filter_map(|tag| tag.name.strip_prefix("nagent-")).chain(["*"]).collect();
+        for key in look.start.keys() {
+            check_word("tag", key, &tags)?;
         }
         for text in [&look.banner, &look.prompt, &look.say, &look.cleared, &look.bye] {
             parse_text(text, &OF_SESSION)?;

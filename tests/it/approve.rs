@@ -122,6 +122,9 @@ fn the_editor_makes_another_command_of_it() {
     sandbox.llm.push(answer("done"));
     answer_questions(&sandbox, &["--approve", "shell"], &["e"]);
     assert!(sandbox.work().join("edited").exists() && !sandbox.work().join("original").exists());
+    // The reply does not have what ran: the result does.
+    let said = "[the user changed the command before it ran; this ran: touch edited]";
+    assert!(sandbox.block("nagent-shell-result").body.contains(said));
 }
 
 #[test]

@@ -162,10 +162,11 @@ fn add_credentials(named: &[PathBuf], args: &RunArgs, env: &mut Env) -> Result<(
 }
 
 fn missing(tried: &[String], or_else: &str) -> Problem {
-    Problem::usage(format!(
-        "no env file: {} is not there; create it{or_else}, with the line {OTHER_NAME}=your-key",
-        tried.join(", nor ")
-    ))
+    let what = match tried {
+        [only] => format!("{only} is not there; create it"),
+        _ => format!("neither {} is there; create one", tried.join(" nor ")),
+    };
+    Problem::usage(format!("no env file: {what}{or_else}, with the line {OTHER_NAME}=your-key"))
 }
 
 /// Takes the credentials from a file. `None`: there is no such file.

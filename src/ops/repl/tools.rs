@@ -148,7 +148,13 @@ impl Session {
                 let exit = u64::try_from(code).ok().and_then(Exit::from_code);
                 Next::Failed(exit.unwrap_or(Exit::Failed), error)
             }
-            Ended::Signal(number) => self.refuse(format!("it was ended by signal {number}")),
+            Ended::Signal(2) if self.is_interactive => {
+                out::line("(interrupted)");
+                Next::Input
+            }
+            Ended::Signal(number) => {
+                self.refuse(format!("the command was ended by signal {number}"))
+            }
             Ended::Code(_) => Next::Input,
         }
     }
