@@ -174,7 +174,7 @@ fn kill_runs(figures: &mut Figures, kills: usize, mut numbers: Numbers) {
         let read = |name: &str| fs::read_to_string(folder.join(name)).ok();
         let is_json = |text: String| serde_json::from_str::<serde_json::Value>(&text).is_ok();
         written += usize::from(read("memory.js").is_some());
-        if !read("memory.js").is_none_or(|text| text == code)
+        if read("memory.js").is_some_and(|text| text != code)
             || !["policy.json", "origin"].iter().all(|name| read(name).is_none_or(is_json))
         {
             broken += 1;
