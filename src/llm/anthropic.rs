@@ -179,6 +179,12 @@ fn write_thinking(ask: &ChatRequest<'_>, known: Option<&Model>) -> Value {
             json!({"thinking": display.map(|_| json!({"type": "adaptive", "display": display}))})
         }
         (Some(Reasoning::Off), ReasoningWords::Budget(..)) => json!({}),
+        // The budget is part of the reply: where that leaves no room for it, the model answers at once.
+        (Some(_), ReasoningWords::Budget(least, _))
+            if ask.max_output.is_some_and(|most| most <= *least) =>
+        {
+            json!({})
+        }
         (Some(level), ReasoningWords::Budget(least, most)) => {
             let room = ask.max_output.map_or(*most, |max| max.saturating_sub(1));
             let tokens = level.to_tokens(*least, *most).min(room);

@@ -22,7 +22,7 @@ use super::json::{
 };
 use super::options::Reasoning;
 use super::partial_reply::PartialReply;
-use super::schema::is_closed;
+use super::schema::{is_closed, is_of_object};
 use super::server::{GrammarForm, ReasoningForm, SchemaForm};
 use super::{ApiError, ChatRequest, ErrorKind, Role, StopReason, error, openai};
 
@@ -146,6 +146,9 @@ fn write_schema(server: &Endpoint, schema: &Value) -> Value {
         None if server.official => SchemaForm::OpenAi,
         None => return json!({}),
     };
+    if !is_of_object(schema) {
+        return json!({});
+    }
     match form {
         SchemaForm::Object => json!({"response_format": {"type": "json_object"}}),
         SchemaForm::OpenAi => json!({"response_format": {"type": "json_schema", "json_schema": {

@@ -18,7 +18,7 @@ use super::json::{
     write_parts,
 };
 use super::partial_reply::PartialReply;
-use super::schema::is_closed;
+use super::schema::{is_closed, is_of_object};
 use super::{ApiError, ChatRequest, ErrorKind, Message, Role, StopReason, error, openai};
 
 /// The name of the tool that carries a reply which is held to a grammar.
@@ -47,7 +47,7 @@ impl Api for Responses {
             },
             "temperature": ask.options.temperature,
             "service_tier": ask.options.service_tier,
-            "text": ask.options.schema.as_ref().map(|schema| json!({"format": {
+            "text": ask.options.schema.as_ref().filter(|schema| is_of_object(schema)).map(|schema| json!({"format": {
                 "type": "json_schema", "name": "answer", "schema": schema, "strict": is_closed(schema),
             }})),
         });

@@ -88,6 +88,12 @@ fn allows_nothing(schema: &Value) -> bool {
         || schema["enum"].as_array().is_some_and(Vec::is_empty)
 }
 
+/// Whether the schema is of an object, as OpenAI and the servers that follow it require. Any other answer is asked for in
+/// words alone, and checked all the same.
+pub(super) fn is_of_object(schema: &Value) -> bool {
+    schema["type"] == "object" && schema.get("anyOf").is_none()
+}
+
 /// Whether a strict mode takes the schema: it has no keyword that these do not know, and every object lists all its members.
 pub(super) fn is_closed(schema: &Value) -> bool {
     is_plain(schema) && {

@@ -144,6 +144,12 @@ fn providers_that_can_hold_a_model_to_a_schema_get_it() {
     assert_eq!(body["response_format"], json!({"type": "json_object"}));
     // A server that nobody knows may refuse the key.
     assert!(shown(&with_schema(), &[]).get("response_format").is_none());
+    // What is not an object is asked for in words alone: OpenAI and its like refuse it.
+    sandbox.write("bill.json", r#"{"type": "array", "items": {"type": "string"}}"#);
+    assert!(shown(&sandbox, &[]).get("text").is_none());
+    for provider in ["llama.cpp", "deepseek"] {
+        assert!(shown(&sandbox, &["--provider", provider]).get("response_format").is_none());
+    }
 }
 
 #[test]
