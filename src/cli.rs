@@ -153,6 +153,9 @@ fn report_usage(error: &clap::Error, words: &[OsString]) -> Report {
     let is_missing = error.kind() == ErrorKind::MissingRequiredArgument;
     let file = if is_missing { "FILE (or --file FILE)" } else { "FILE" };
     let message = message.replace("<FILE>", file);
+    let message = message
+        .replace("requires a subcommand but one was not provided", "needs a verb")
+        .replace("[subcommands: ", "[");
     // Its paragraphs on one line.
     let message: Vec<String> = message
         .split("\n\n")

@@ -33,6 +33,8 @@ pub struct Report {
     pub is_paged: bool,
     /// A line for stderr, after all else.
     pub last_line: Option<String>,
+    /// Whether all of it is out already, from a program that this one ran: only the exit code is left.
+    pub is_out: bool,
 }
 
 impl Report {
@@ -51,6 +53,7 @@ impl Report {
             exact: false,
             is_paged: false,
             last_line: None,
+            is_out: false,
         }
     }
 
@@ -121,6 +124,9 @@ pub enum Form {
 
 /// Writes a report to stdout, its error to stderr. Returns the exit code: an answer that could not be written is a failure.
 pub fn emit(tool: &str, form: Form, report: Report) -> Exit {
+    if report.is_out {
+        return report.exit;
+    }
     if form == Form::Lines {
         let exit = report.exit;
         let mut document = Map::from_iter([("event".to_owned(), "end".into())]);

@@ -196,7 +196,9 @@ fn report(ran: &Ran, bridges: &Bridges<'_>) -> Report {
         ),
     }
     if let Some(number) = exit {
-        report.exit = Exit::Command(u8::try_from(number & 0xff).unwrap_or(1));
+        // A process has eight bits for it; what is not 0 stays that.
+        let code = u8::try_from(number & 0xff).unwrap_or(1);
+        report.exit = Exit::Command(if number == 0 { 0 } else { code.max(1) });
     } else if resumed.is_some() {
         report.exit = Exit::Command(10);
     }

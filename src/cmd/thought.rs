@@ -4,6 +4,7 @@
 use std::ffi::OsString;
 use std::path::PathBuf;
 
+use clap::builder::NonEmptyStringValueParser;
 use clap::{Parser, Subcommand};
 
 use crate::cli::Tool;
@@ -44,6 +45,9 @@ enum Verb {
     Run {
         #[command(flatten)]
         of: ScriptArg,
+        /// Print one JSON document, with the script's output in it
+        #[arg(long)]
+        json: bool,
         /// What the script finds in process.args
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         args: Vec<OsString>,
@@ -58,6 +62,7 @@ enum Verb {
     #[command(visible_alias = "remove")]
     Rm {
         /// The name it was installed under
+        #[arg(value_parser = NonEmptyStringValueParser::new())]
         script: String,
         /// Remove its data, too
         #[arg(long, short)]
@@ -90,7 +95,7 @@ enum Verb {
         policy: bool,
     },
     /// What scripts remember
-    #[command(visible_alias = "mem")]
+    #[command(visible_alias = "mem", arg_required_else_help = false)]
     Memory {
         #[command(subcommand)]
         verb: MemoryVerb,
@@ -124,6 +129,7 @@ enum Verb {
         model: Box<ModelArgs>,
     },
     /// What scripts may do
+    #[command(arg_required_else_help = false)]
     Policy {
         #[command(subcommand)]
         verb: PolicyVerb,
@@ -133,12 +139,14 @@ enum Verb {
 #[derive(Debug, Clone, clap::Args)]
 struct ScriptArg {
     /// The script: its file, address or installed name
+    #[arg(value_parser = NonEmptyStringValueParser::new())]
     script: String,
 }
 
 #[derive(Debug, Clone, clap::Args)]
 struct OptionalScript {
     /// The script: its file, address or installed name
+    #[arg(value_parser = NonEmptyStringValueParser::new())]
     script: Option<String>,
 }
 
@@ -233,7 +241,7 @@ impl Tool for Args {
         match self.verb {
             Verb::Ls => thoughts::list(),
             Verb::Info(of) => thoughts::describe(&of.script),
-            Verb::Run { of, args } => thoughts::run(&of.script, &args),
+            Verb::Run { of, json, args } => thoughts::run(&of.script, &args, json),
             Verb::Install { script } => thoughts::install(&script),
             Verb::Rm { script, force } => thoughts::remove(&script, force),
             Verb::Cat(of) => thoughts::print_prompt(&of.script),

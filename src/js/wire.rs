@@ -89,6 +89,25 @@ pub fn answer_line(answer: &Result<Value, String>) -> String {
     serde_json::to_string(answer).unwrap_or_default()
 }
 
+/// The JSON of the engine with U+FFFD for each half of a character, which is text for JavaScript and for nothing else.
+pub fn replace_lone_surrogates(json: String) -> String {
+    if !json.contains("\\ud") {
+        return json;
+    }
+    let mut out = String::with_capacity(json.len());
+    let mut rest = json.as_str();
+    while let Some(at) = rest.find('\\') {
+        let (before, escape) = rest.split_at(at);
+        // The engine escapes no whole pairs.
+        let is_half = matches!(escape.as_bytes(), [_, b'u', b'd', b'8' | b'9' | b'a'..=b'f', ..]);
+        let (replacement, length) = if is_half { ("\u{fffd}", 6) } else { (&escape[..2], 2) };
+        out.push_str(before);
+        out.push_str(replacement);
+        rest = &escape[length..];
+    }
+    out + rest
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -182,6 +182,28 @@ impl<'a> Permissions<'a> {
         }
     }
 
+    /// Refuses a file that is one of the keys by another name (a hard link).
+    pub(super) fn refuse_key(
+        &mut self,
+        label: &str,
+        path: &Path,
+        stat: &rustix::fs::Stat,
+    ) -> Result<(), String> {
+        if stat.st_nlink < 2 {
+            return Ok(());
+        }
+        let agents = self.places.home.join("agents");
+        let is_key = |name: &String| {
+            let key = rustix::fs::stat(agents.join(name));
+            key.is_ok_and(|key| (key.st_dev, key.st_ino) == (stat.st_dev, stat.st_ino))
+        };
+        if fs::list_names(&agents).unwrap_or_default().iter().any(is_key) {
+            let subject = path.to_string_lossy();
+            return Err(self.refuse(label, &subject, "it is a file of agents/, which has keys"));
+        }
+        Ok(())
+    }
+
     fn refuse(&mut self, label: &str, subject: &str, why: &str) -> String {
         let denied = format!("{} {}", label.to_lowercase(), shown(subject));
         let message = format!("{denied} is not allowed: {why}");
@@ -194,6 +216,14 @@ impl<'a> Permissions<'a> {
     /// Why nobody was asked, and what would allow a wish.
     fn explain_unasked(&self, kind: Kind, mode: &str, subject: &str) -> String {
         const NOBODY: &str = "nobody is there to ask";
+        let is_below = |folder: &&str| Path::new(subject).starts_with(folder);
+        // No entry would help: what is there are not files that can be read or written.
+        if kind == Kind::Path
+            && ["/proc", "/sys", "/dev"].iter().any(is_below)
+            && !is_below(&"/dev/shm")
+        {
+            return NOBODY.to_owned();
+        }
         let (Some(name), kind) = (&self.name, kind.name()) else {
             return format!("{NOBODY}; a policy (--policy FILE) can allow it");
         };

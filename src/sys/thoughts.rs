@@ -130,9 +130,26 @@ impl Home {
     /// The settings.
     ///
     /// # Errors
-    /// The file is damaged.
+    /// The file is damaged, or has a number that it cannot have.
     pub fn read_config(&self) -> Result<HomeConfig, Problem> {
-        Ok(read_settings(&self.folder.join("config.json"))?.unwrap_or_default())
+        let path = self.config_path();
+        let config: HomeConfig = read_settings(&path)?.unwrap_or_default();
+        for (key, value) in
+            [("max_tokens", config.max_tokens), ("max_iterations", config.max_iterations)]
+        {
+            if value == Some(0) {
+                return Err(Problem::usage(format!(
+                    "{}: {key} is 0; it is a whole number from 1",
+                    path.display()
+                )));
+            }
+        }
+        Ok(config)
+    }
+
+    /// The file with the settings.
+    pub fn config_path(&self) -> PathBuf {
+        self.folder.join("config.json")
     }
 
     /// The settings of an agent. `None`: it has no file.
@@ -172,7 +189,9 @@ impl Home {
     pub fn choose_thought(&self, place: &str, sha256: &str) -> Result<(String, Option<String>)> {
         let name = thought_name(place);
         let Some(origin) = self.read_origin(&name)? else { return Ok((name, None)) };
-        if origin.place == place || origin.sha256.as_deref() == Some(sha256) {
+        // Where it is not noted what memory.js was made for, the text that was last run from there counts.
+        let known = origin.sha256.or_else(|| self.read_fingerprint(&origin.place));
+        if origin.place == place || known.as_deref() == Some(sha256) {
             return Ok((name, None));
         }
         let own = format!("{name}-{}", &fs::sha256(place.as_bytes())[..8]);
@@ -306,6 +325,10 @@ fn read_settings<T: serde::de::DeserializeOwned>(path: &Path) -> Result<Option<T
     let wrong = |error: String| Problem::usage(format!("{} is damaged: {error}", path.display()));
     let text =
         fs::read_text(path, SETTINGS).map_err(|error| Problem::usage(format!("{error:#}")))?;
-    text.map(|text| serde_json::from_str(&text).map_err(|error| wrong(error.to_string())))
-        .transpose()
+    let parse = |text: String| {
+        // Else a list would be taken for the values in their order.
+        serde_json::from_str::<Map<String, Value>>(&text)?;
+        serde_json::from_str(&text)
+    };
+    text.map(|text| parse(text).map_err(|error| wrong(error.to_string()))).transpose()
 }

@@ -126,6 +126,10 @@ fn ways_to_end() {
         ("(function f() { f() })()", 1, "call stack"),
         ("try { process.exit(3) } catch (e) {} finally { while (1) {} }", 3, ""),
         ("process.exit()", 0, ""),
+        ("process.exit(256)", 1, ""),
+        ("throw {code: 7}", 1, "{\"code\":7}"),
+        ("throw new Error('half \\ud83d')", 1, "half \u{fffd}"),
+        ("env.get('')", 1, "not the name of a variable"),
         ("try { agent.resume({need: 1}) } catch (e) { 7 }", 10, ""),
         (
             "const a = []; while (1) a.push('x'.repeat(100000) + a.length)",
@@ -220,6 +224,11 @@ fn the_functions_of_files() {
             "one\n",
         ),
         ("fs.delete(out + '/x'); fs.delete(out + '/never'); fs.exists(out + '/x')", "false"),
+        // Half a character, as cutting a text leaves it.
+        (
+            r"const half = 'a\\😀b'.slice(0, 3); process.stdout.write(half); fs.writeFile(out + '/w', half); fs.readFile(out + '/w') + half",
+            "a\\\u{fffd}a\\\u{fffd}a\\\u{fffd}",
+        ),
         (
             "try { fs.readFile('nope') } catch (e) { [String(e) === e.message, e instanceof Error] }",
             "[true,true]",
@@ -329,6 +338,12 @@ fn places_that_are_refused() {
         (format!("fs.move('{home}/.thinkingscript', '/tmp/x')"), "needs this folder"),
     ] {
         fails(&sandbox, &all, &code, &["is not allowed", word]);
+    }
+    // A key by another name.
+    std::fs::hard_link(format!("{home}/.thinkingscript/agents/x"), sandbox.work().join("hard"))
+        .unwrap();
+    for code in ["fs.readFile('hard')", "require('./hard')", "fs.move('hard', 'b')"] {
+        fails(&sandbox, &all, code, &["is not allowed", "has keys"]);
     }
     let run = run(
         &sandbox,

@@ -92,6 +92,7 @@ fn what_the_model_is_told_when_memory_does_not_do_it() {
         ("1;\nnull.x", "memory.js threw (line 2): TypeError"),
         ("(", "memory.js threw (line 1): SyntaxError"),
         ("process.exit(3)", "process.exit(3)"),
+        ("throw {code: 7, half: '\\ud83d'}", "memory.js threw: {\"code\":7,\"half\":\"\u{fffd}\"}"),
         ("agent.resume({need: 'help'})", "with this context:\n{\"need\":\"help\"}"),
         ("try { agent.resume() } catch (e) { 1 } finally { 2 }", "called agent.resume()"),
         (
@@ -159,6 +160,14 @@ fn a_script_that_changed_goes_back_to_the_model() {
         plan.stdout
     );
     assert_eq!(sandbox.requests().len(), requests);
+    // A memory.js from elsewhere is for the text with which it first did the task.
+    let public = world();
+    remember(&public, "'old'");
+    think(&public, &["hello.md"]).assert_exit(0).stdout_is("old");
+    public.write("hello.md", "Print hello twice.");
+    public.llm.push(answer("done"));
+    think(&public, &["hello.md"]).assert_exit(0).no_stdout();
+    assert!(prompt(&public).contains("The script has changed since memory.js was written"));
 }
 
 #[test]
@@ -215,6 +224,12 @@ fn stdin_arguments_and_front_matter() {
     think(&sandbox, &["a.thought"])
         .assert_exit(2)
         .stderr_has(&["config.json is damaged", "line 2"]);
+    for (text, part) in
+        [("[]", "expected a map"), (r#"{"max_iterations": 0}"#, "max_iterations is 0")]
+    {
+        fs::write(home(&sandbox).join("config.json"), text).unwrap();
+        think(&sandbox, &["a.thought"]).assert_exit(2).no_stdout().stderr_has(&[part]);
+    }
 }
 
 #[test]
@@ -232,6 +247,7 @@ fn scripts_of_one_name_have_thoughts_of_their_own() {
     );
     // The same text at another place is the same script.
     fs::copy(sandbox.work().join("hello.md"), sandbox.work().join("other/hello.txt")).unwrap();
+    think(&sandbox, &["other/hello.txt"]).assert_exit(0).stdout_is("mine").no_stderr();
     let names = fs::read_dir(home(&sandbox).join("thoughts")).unwrap().count();
     assert_eq!(names, 2);
 }
@@ -404,7 +420,8 @@ fn ways_to_end() {
         .unwrap();
     sandbox.llm.push(script("1"));
     sandbox.llm.push(script("2"));
-    think(&sandbox, &["hello.md"]).assert_exit(5).no_stdout();
+    let limited = think(&sandbox, &["hello.md"]).assert_exit(5).no_stdout();
+    limited.stderr_has(&["(max_iterations in ", "config.json)"]);
     for _ in 0..3 {
         sandbox.llm.push("what?");
     }

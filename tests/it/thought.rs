@@ -76,6 +76,7 @@ fn the_policy_lines_of_the_seed() {
         (&["add", "path", "weather", "/x", "--mode", "rx"][..], "not a mode"),
         (&["add", "env", "weather", "A B"], "name of a variable"),
         (&["add", "host", "weather", "a/b"], "is not a host"),
+        (&["add", "host", "weather", "x.com:99999"], "is not a host"),
         (&["add", "host", "weather", "x", "--approval", "yes"], "allow, deny or prompt"),
         (&["add", "host", "example.com"], "--global"),
         (&["add", "port", "weather", "1"], "path, env, host"),
@@ -116,6 +117,8 @@ fn an_installed_script_keeps_what_it_has_learned() {
     thought(&sandbox, &["ls"]).assert_exit(0).stdout_is("weather\n");
     let run = thought(&sandbox, &["run", "weather", "--json", "x y"]).assert_exit(0);
     assert_eq!((run.stdout.as_str(), run.stderr.as_str()), ("sunny --json,x y\n", ""));
+    let json = thought(&sandbox, &["run", "--json", "weather", "x"]).assert_exit(0).json();
+    assert_eq!((&json["stdout"], &json["exit_code"]), (&json!("sunny x\n"), &json!(0)));
     thought(&sandbox, &["cat", "weather"]).assert_exit(0).stdout_is("Tell the weather.\n");
     thought(&sandbox, &["bin", "weather"])
         .assert_exit(0)
@@ -167,6 +170,10 @@ fn names_of_scripts() {
     thought(&sandbox, &["path", "wether"]).assert_exit(1).stderr_has(&["did you mean weather?"]);
     thought(&sandbox, &["run", "weather"]).assert_exit(1).stderr_has(&["no script; install it"]);
     thought(&sandbox, &["nonsense"]).assert_exit(2).no_stdout();
+    for words in [["reset", ""], ["rm", ""]] {
+        thought(&sandbox, &words).assert_exit(2).stderr_has(&["SCRIPT"]);
+    }
+    thought(&sandbox, &["memory"]).assert_exit(2).stderr_has(&["memory' needs a verb [ls"]);
 }
 
 #[test]

@@ -9,7 +9,7 @@ use std::process::ExitCode;
 use std::rc::Rc;
 
 use nagent::js::api;
-use nagent::js::wire::{End, Message, Start};
+use nagent::js::wire::{End, Message, Start, replace_lone_surrogates};
 use nagent::limits;
 use nagent::sys::js_worker::leave_at_once;
 use nagent::sys::sandbox::worker;
@@ -121,8 +121,8 @@ fn evaluate<'js>(ctx: &Ctx<'js>, start: &Start) -> Result<Option<String>, Error>
     }
     // What is left of promises that nobody waits for.
     while ctx.execute_pending_job() {}
-    let shown: Option<Coerced<String>> = show.call((value,))?;
-    Ok(shown.map(|text| text.0))
+    let shown: Option<Value<'js>> = show.call((value,))?;
+    shown.map(|shown| convert_text(ctx, &shown)).transpose()
 }
 
 /// What a promise comes to, when all jobs are done.
@@ -145,6 +145,7 @@ fn compile(ctx: Ctx<'_>, code: String, file: String) -> Result<Value<'_>, Error>
 
 /// Passes a call on. Two elements: the second is its value; one: it is the message of an error.
 fn call_parent(ctx: Ctx<'_>, name: String, args: String) -> Result<Array<'_>, Error> {
+    let args = replace_lone_surrogates(args);
     let first = || serde_json::from_str::<Vec<serde_json::Value>>(&args).ok()?.into_iter().next();
     let end = match name.as_str() {
         "agent.resume" => {
@@ -152,7 +153,8 @@ fn call_parent(ctx: Ctx<'_>, name: String, args: String) -> Result<Array<'_>, Er
             Some(End::Resumed(context))
         }
         "process.exit" => {
-            let code = first().and_then(|value| value.as_i64()).unwrap_or(0);
+            // What is not a whole number is no success.
+            let code = first().and_then(|value| value.as_i64()).unwrap_or(1);
             Some(End::Exit(i32::try_from(code).unwrap_or(1)))
         }
         _ => None,
@@ -194,13 +196,26 @@ fn describe_exception(ctx: &Ctx<'_>, file: &str) -> Message {
     Message::End(End::Threw { line: stack.and_then(|stack| find_line(&stack, file)), message })
 }
 
+/// A value as text, as `String(value)` gives it.
+fn convert_text<'js>(ctx: &Ctx<'js>, value: &Value<'js>) -> Result<String, Error> {
+    let text = Coerced::<rquickjs::String<'js>>::from_js(ctx, value.clone())?.0;
+    text.to_string().or_else(|_| {
+        let json =
+            ctx.json_stringify(text)?.map_or(Err(Error::Unknown), |json| json.to_string())?;
+        serde_json::from_str(&replace_lone_surrogates(json)).map_err(|_| Error::Unknown)
+    })
+}
+
 /// A thrown value as text, and its stack. Any of it may throw in turn.
 fn describe_value<'js>(ctx: &Ctx<'js>, value: &Value<'js>) -> (String, Option<String>) {
-    let text = Coerced::<String>::from_js(ctx, value.clone()).map(|text| text.0);
+    let text = convert_text(ctx, value);
+    // That says nothing of what is in it.
+    let text = text
+        .and_then(|text| if text == "[object Object]" { Err(Error::Unknown) } else { Ok(text) });
     let text = text.or_else(|_| {
         ctx.catch();
         let json = ctx.json_stringify(value.clone())?;
-        json.map_or(Err(Error::Unknown), |json| json.to_string())
+        json.map_or(Err(Error::Unknown), |json| json.to_string()).map(replace_lone_surrogates)
     });
     let text = text.unwrap_or_else(|_| {
         ctx.catch();

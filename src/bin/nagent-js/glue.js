@@ -39,7 +39,7 @@
   process.stdout.write = (value) => write(show(value) ?? text(value));
   process.cwd = () => start.cwd;
   process.args = start.args;
-  process.exit = (code) => { host("process.exit", stringify([Number(code ?? 0) | 0])); };
+  process.exit = (code) => { host("process.exit", stringify([Number(code ?? 0)])); };
   globalThis.agent = {
     resume: (context) => { host("agent.resume", stringify([show(context) ?? null])); },
   };

@@ -49,9 +49,8 @@ impl AgentSettings {
                 ))
             })
         });
-        let max_tokens = max_tokens.transpose()?.or(script.max_tokens);
-        let max_tokens = max_tokens.or(config.max_tokens.filter(|count| *count > 0));
-        let max_iterations = Some(config.max_iterations.filter(|count| *count > 0).unwrap_or(50));
+        let max_tokens = max_tokens.transpose()?.or(script.max_tokens).or(config.max_tokens);
+        let max_iterations = Some(config.max_iterations.unwrap_or(50));
         let model =
             env.get("THINKINGSCRIPT__MODEL").map(str::to_owned).or_else(|| script.model.clone());
         let settings = Self { model, max_tokens, max_iterations, ..Self::default() };

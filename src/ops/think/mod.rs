@@ -27,7 +27,7 @@ use crate::sys::env::Env;
 use crate::sys::interrupt::Interrupts;
 use crate::sys::js_worker::{Outcome, run_script};
 use crate::sys::lock::LockMode;
-use crate::sys::thoughts::{Home, HomeConfig};
+use crate::sys::thoughts::{Home, HomeConfig, Origin};
 use crate::sys::{fs, root, stdin, terminal};
 use crate::thought::context::Resume;
 use crate::thought::script::Script;
@@ -122,9 +122,9 @@ impl Thought {
         let resume = match ran.outcome {
             Outcome::End(End::Value(value)) => {
                 self.written.borrow_mut().write(&value.unwrap_or_default());
-                return Ok(Memory::Done);
+                return self.note_good_run();
             }
-            Outcome::End(End::Exit(0)) => return Ok(Memory::Done),
+            Outcome::End(End::Exit(0)) => return self.note_good_run(),
             Outcome::End(End::Exit(code)) => Resume::Exited(code),
             Outcome::End(End::Threw { message, line }) => Resume::Threw { message, line },
             Outcome::End(End::Resumed(context)) => Resume::Asked(context),
@@ -137,6 +137,16 @@ impl Thought {
         self.written.borrow_mut().close_line();
         self.screen.show_resume(&resume);
         Ok(Memory::Resume(resume, Some(code)))
+    }
+
+    /// Where nothing says what text a memory.js was made for, it is the one that it has just done.
+    fn note_good_run(&self) -> Result<Memory, Problem> {
+        let origin = self.home.read_origin(&self.name)?;
+        if let Some(origin) = origin.filter(|origin| origin.sha256.is_none()) {
+            let sha256 = Some(self.source.sha256.clone());
+            self.home.write_origin(&self.name, &Origin { sha256, ..origin })?;
+        }
+        Ok(Memory::Done)
     }
 
     /// What the model is asked: the script, its input and arguments, and why it is needed.
@@ -210,6 +220,10 @@ impl Thought {
         self.screen.begin_agent(&self.name);
         let mut report = run_call(&mut call, false, "")
             .map_err(|problem| settings.explain(problem, &self.home))?;
+        if request.limits.max_turns.is_none() {
+            let key = format!("(max_iterations in {})", self.home.config_path().display());
+            report.error = report.error.map(|error| error.replace("(--max-turns)", &key));
+        }
         if !request.dry_run {
             let answer = std::mem::take(&mut report.text);
             if !request.quiet && !answer.trim().is_empty() {

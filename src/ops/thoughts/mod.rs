@@ -96,11 +96,13 @@ pub fn describe(script: &str) -> Result<Report, Problem> {
         .with("policy", allowed.to_vec()))
 }
 
-/// Runs a script, with the streams of this process.
-pub fn run(script: &str, args: &[OsString]) -> Result<Report, Problem> {
+/// Runs a script, with the streams of this process; `is_json`: what it writes is in one document.
+pub fn run(script: &str, args: &[OsString], is_json: bool) -> Result<Report, Problem> {
     let desk = Desk::new()?;
     let place = desk.find_place(script)?;
-    let mut command = vec![desk.env.tool("nagent-think").into_os_string(), place.into()];
+    let mut command = vec![desk.env.tool("nagent-think").into_os_string()];
+    command.extend(is_json.then(|| "--json".into()));
+    command.push(place.into());
     command.extend(args.iter().cloned());
     let cwd = desk.env.current_folder()?;
     let mut job = Job::new(command, cwd, desk.env.for_children(&[]));
@@ -113,7 +115,7 @@ pub fn run(script: &str, args: &[OsString]) -> Result<Report, Problem> {
         Outcome::Interrupted(signal) => Exit::Signal(signal),
         Outcome::TimedOut | Outcome::TooMuch | Outcome::Stopped => Exit::Failed,
     };
-    Ok(Report { exit, ..Report::done("") })
+    Ok(Report { exit, is_out: true, ..Report::done("") })
 }
 
 /// Installs a script.

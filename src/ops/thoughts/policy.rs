@@ -104,10 +104,15 @@ fn check_value(env: &Env, edit: &PolicyEdit) -> Result<String, Problem> {
                 && host
                     .chars()
                     .all(|c| c.is_ascii_alphanumeric() || ".-_:[]".contains(c) || !c.is_ascii());
-            if is_host {
+            let port = match host.rsplit_once(']') {
+                Some((_, rest)) => rest.strip_prefix(':'),
+                None => host.split_once(':').map(|(_, port)| port),
+            };
+            let is_port = |port: &str| port.parse::<u16>().is_ok_and(|port| port > 0);
+            if is_host && port.is_none_or(is_port) {
                 Ok(value.to_ascii_lowercase())
             } else {
-                wrong("a host, as api.example.com or *.example.com")
+                wrong("a host, as api.example.com, *.example.com, localhost:8080 or [::1]:8080")
             }
         }
     }

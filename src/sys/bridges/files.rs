@@ -66,6 +66,7 @@ impl Bridges<'_> {
             return Err(explain(&spot.path)(Errno::NOENT));
         };
         self.permissions.permit(Wish::Path(Mode::Read, label, &found.path))?;
+        self.permissions.refuse_key(label, &found.path, &found.stat)?;
         Ok(found)
     }
 
@@ -169,6 +170,7 @@ impl Bridges<'_> {
         for (mode, label) in [(Mode::Delete, "DELETE"), (Mode::Read, "READ")] {
             self.permissions.permit(Wish::Path(mode, label, &source.path))?;
         }
+        self.permissions.refuse_key("READ", &source.path, &stat)?;
         let target = self.find_writable(to)?;
         if !target.missing.is_empty() {
             target.check_file()?;

@@ -194,6 +194,12 @@ impl Bridges<'_> {
     }
 
     fn variable(&mut self, name: &str) -> Result<Value, String> {
+        if name.is_empty() || name.contains(['=', '\0']) {
+            return Err(format!(
+                "env.get: \"{}\" is not the name of a variable",
+                escape_text(name)
+            ));
+        }
         self.permissions.permit(super::permission::Wish::Variable(name))?;
         Ok(json!(self.env.get(name).unwrap_or_default()))
     }
