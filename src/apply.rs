@@ -23,6 +23,7 @@ use crate::format::edit::Block;
 use lines::File;
 use outcome::LastEnd;
 pub use outcome::{Applied, Cause, Change, How, Quote, Refusal};
+pub use refuse::ADVICE_ON_ALL;
 use std::ops::Range;
 
 /// What a hunk of a diff says beside its lines.

@@ -40,8 +40,7 @@ pub(super) fn overlap(
 ) -> Refusal {
     let shared = second.start..second.end.min(first.end);
     let is_long = file[shared.clone()].iter().any(|line| partial::is_long(line.text));
-    let advice =
-        if is_long { "send one of them in a tag of its own" } else { "merge the two blocks" };
+    let advice = if is_long { "send one of them by itself" } else { "merge the two blocks" };
     let message = format!(
         "it changes {}, and block {} changes {}: {advice}",
         describe_range(second),
@@ -62,7 +61,7 @@ pub(super) fn twice(places: &[Place], file: &[Line]) -> Refusal {
         Some(How::BlankLines | How::PartOfLine) => " (ignoring blank lines)",
     };
     let message = format!(
-        "the search occurs {} times{more} in the file{up_to}, at {}: add lines above or below it until it occurs only once; {all}",
+        "the search occurs {} times{more} in the file{up_to}, at {}: add lines above or below it until it occurs only once{all}",
         places.len(),
         describe_numbers(&lines)
     );
@@ -80,17 +79,18 @@ pub(super) fn twice(places: &[Place], file: &[Line]) -> Refusal {
 /// What follows a number of places, and how all of them can be changed.
 fn advise_all(places: usize) -> (&'static str, &'static str) {
     if places < MOST_PLACES {
-        ("", "all=\"true\" changes each of them")
+        ("", ADVICE_ON_ALL)
     } else {
-        (" or more", MANY)
+        (" or more", "; change so many places with a command (sed)")
     }
 }
 
-/// What to do about more places than are looked at.
-const MANY: &str = "change so many places with a command (sed)";
+/// How a model changes every place. A person has no such attribute.
+pub const ADVICE_ON_ALL: &str = "; all=\"true\" changes each of them";
 
 pub(super) fn too_many() -> Refusal {
-    let message = format!("the search occurs {MOST_PLACES} times or more in the file: {MANY}");
+    let (_, advice) = advise_all(MOST_PLACES);
+    let message = format!("the search occurs {MOST_PLACES} times or more in the file{advice}");
     refuse(Cause::Twice, message, Vec::new())
 }
 
@@ -252,7 +252,7 @@ fn part_of_long_line(text: &str, places: &[partial::Inside]) -> Refusal {
     } else if places.iter().any(|place| place.cuts_word) {
         ("is cut in the middle of a word", "add text around it, up to the ends of words")
     } else {
-        ("is there more than once", &*format!("add text around it; {all}"))
+        ("is there more than once", &*format!("add text around it{all}"))
     };
     let times = if count == 1 { "once".to_owned() } else { format!("{count} times{more}") };
     let message = format!(

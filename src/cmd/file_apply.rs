@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use clap::Parser;
 use serde_json::{Value, json};
 
-use crate::apply::{self, Applied, Refusal};
+use crate::apply::{self, ADVICE_ON_ALL, Applied, Refusal};
 use crate::cli::Tool;
 use crate::diff::file_diff;
 use crate::diff::parse::{self, FileDiff};
@@ -235,8 +235,9 @@ fn encode_text(text: &str) -> Vec<u8> {
     bytes
 }
 
-/// A message that may quote such bytes.
+/// A message that may quote such bytes, without what only a model can do.
 fn readable(text: &str) -> String {
+    let text = text.replace(ADVICE_ON_ALL, "");
     text.chars().map(|c| if u32::from(c) >= FIRST_BYTE { '\u{fffd}' } else { c }).collect()
 }
 

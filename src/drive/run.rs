@@ -193,9 +193,12 @@ impl Runner<'_> {
         if let [action] = actions.as_slice()
             && !matches!(action, Action::Conversation { .. })
         {
-            self.files.before_command();
+            let is_command = matches!(action, Action::Shell { .. });
+            if is_command {
+                self.files.before_command();
+            }
             let (block, signal) = self.run_action(action)?;
-            if matches!(action, Action::Shell { .. }) {
+            if is_command {
                 self.files.record_rewritten()?;
             }
             let ended = self.commands.report_ended();
@@ -241,7 +244,7 @@ impl Runner<'_> {
     /// Tells the person of `-w` when a file of the project needs a conversation of its own.
     fn advise_write_flag(&mut self, action: &Action, block: &Block) {
         const REFUSED: &str = "is outside of the write boundary";
-        let is_below = |path: &str| {
+        let needs_flag = |path: &str| {
             let path = self.context.resolve(path);
             path.starts_with(&self.context.folder)
                 && !path.components().any(|it| it == Component::ParentDir)
@@ -249,9 +252,9 @@ impl Runner<'_> {
         };
         let is_refused = |body: Option<&str>| body.is_some_and(|body| body.contains(REFUSED));
         let is_case = match action {
-            Action::Conversation { file: Some(file), .. } => is_below(file),
+            Action::Conversation { file: Some(file), .. } => needs_flag(file),
             Action::Write { path, .. } | Action::Edit { path, .. } => {
-                is_below(path) && is_refused(block.body.as_deref())
+                needs_flag(path) && is_refused(block.body.as_deref())
             }
             _ => false,
         };

@@ -254,15 +254,17 @@ fn find_by_content(change: &FileChange, all: &[FileChange]) -> Option<PathBuf> {
 
 fn check_count(there: usize, count: usize, what: &str, of: &str) -> Result<(), Problem> {
     if there == 0 {
-        return Err(Problem::failed(format!(
-            "nothing to undo: no run has changed {}, or its changes are undone already{}",
-            if what == "run" { format!("a file in {of}") } else { of.to_owned() },
-            if what == "run" {
-                "; for another conversation add -c NAME, or --continue for the last one in this folder"
-            } else {
-                ""
-            }
-        )));
+        return Err(Problem::failed(if what == "run" {
+            format!(
+                "nothing to undo: no run has changed a file in {of}, or its changes are undone already; for another \
+                 conversation add -c NAME, or --continue for the last one in this folder"
+            )
+        } else {
+            format!(
+                "nothing to undo: no change of {of} is left in its conversation; nagent --undo --list shows what runs \
+                 have changed"
+            )
+        }));
     }
     if count > there {
         let there =

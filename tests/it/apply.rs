@@ -73,6 +73,13 @@ fn all_blocks_or_none() {
 }
 
 #[test]
+fn a_text_that_is_there_twice_is_refused_without_words_for_models() {
+    let sandbox = Sandbox::new().file("f", "x\na\nx\n");
+    let twice = run(&sandbox, &[], block("x\n", "y\n")).assert_exit(1);
+    twice.stderr_has(&["occurs 2 times", "until it occurs only once\n"]);
+}
+
+#[test]
 fn json_has_its_keys() {
     let sandbox = Sandbox::new().file("f", TEXT);
     let path = sandbox.work().join("f");
