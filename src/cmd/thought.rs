@@ -172,9 +172,9 @@ enum PolicyVerb {
     Add {
         #[command(flatten)]
         entry: EntryArgs,
-        /// For a path: some of rwd (read, write, delete)
-        #[arg(long, default_value = "rwd")]
-        mode: String,
+        /// For a path: some of rwd (read, write, delete) [default: rwd]
+        #[arg(long)]
+        mode: Option<String>,
         /// What it says: allow, deny, prompt
         #[arg(long, default_value = "allow", value_parser = Approval::parse)]
         approval: Approval,
@@ -264,7 +264,7 @@ impl Tool for Args {
             Verb::Policy { verb } => match verb {
                 PolicyVerb::List { of } => thoughts::list_policy(of.script.as_deref()),
                 PolicyVerb::Add { entry, mode, approval } => {
-                    thoughts::add_entry(&entry.into_edit()?, &mode, approval)
+                    thoughts::add_entry(&entry.into_edit()?, mode.as_deref(), approval)
                 }
                 PolicyVerb::Remove { entry } => thoughts::remove_entry(&entry.into_edit()?),
             },

@@ -4,6 +4,9 @@ use std::path::{Path, PathBuf};
 
 use super::Mode;
 
+/// Where nothing can be read or written as a file, whatever anybody answers.
+const DEVICES: [&str; 3] = ["/dev", "/proc", "/sys"];
+
 /// The places of a run, without links.
 #[derive(Debug, Clone, Default)]
 pub struct Places {
@@ -59,6 +62,9 @@ impl Places {
 
     /// Why a place may not be touched, by any entry: policies, settings and keys, nagent's own folder.
     pub fn find_taboo(&self, mode: Mode, path: &Path) -> Option<&'static str> {
+        if DEVICES.iter().any(|place| path.starts_with(place)) && !path.starts_with("/dev/shm") {
+            return Some("what is there are devices and processes, not files");
+        }
         let agents = self.home.join("agents");
         if path.starts_with(&agents)
             || self.root.as_deref().is_some_and(|root| path.starts_with(root))

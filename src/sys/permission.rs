@@ -192,14 +192,16 @@ impl<'a> Permissions<'a> {
         if stat.st_nlink < 2 {
             return Ok(());
         }
-        let agents = self.places.home.join("agents");
-        let is_key = |name: &String| {
-            let key = rustix::fs::stat(agents.join(name));
-            key.is_ok_and(|key| (key.st_dev, key.st_ino) == (stat.st_dev, stat.st_ino))
+        let is_in = |folder: &PathBuf| {
+            fs::list_names(folder).unwrap_or_default().iter().any(|name| {
+                let key = rustix::fs::stat(folder.join(name));
+                key.is_ok_and(|key| (key.st_dev, key.st_ino) == (stat.st_dev, stat.st_ino))
+            })
         };
-        if fs::list_names(&agents).unwrap_or_default().iter().any(is_key) {
-            let subject = path.to_string_lossy();
-            return Err(self.refuse(label, &subject, "it is a file of agents/, which has keys"));
+        let agents = self.places.home.join("agents");
+        if [Some(agents), self.places.root.clone()].iter().flatten().any(is_in) {
+            let why = "it is a file of agents/ or of nagent's own folder, which have keys";
+            return Err(self.refuse(label, &path.to_string_lossy(), why));
         }
         Ok(())
     }
@@ -215,21 +217,12 @@ impl<'a> Permissions<'a> {
 
     /// Why nobody was asked, and what would allow a wish.
     fn explain_unasked(&self, kind: Kind, mode: &str, subject: &str) -> String {
-        const NOBODY: &str = "nobody is there to ask";
-        let is_below = |folder: &&str| Path::new(subject).starts_with(folder);
-        // No entry would help: what is there are not files that can be read or written.
-        if kind == Kind::Path
-            && ["/proc", "/sys", "/dev"].iter().any(is_below)
-            && !is_below(&"/dev/shm")
-        {
-            return NOBODY.to_owned();
-        }
         let (Some(name), kind) = (&self.name, kind.name()) else {
-            return format!("{NOBODY}; a policy (--policy FILE) can allow it");
+            return "nobody is there to ask; a policy (--policy FILE) can allow it".to_owned();
         };
         let mode = if mode.is_empty() { String::new() } else { format!(" --mode {mode}") };
         format!(
-            "{NOBODY}; to allow it: nagent-thought policy add {kind} {} {}{mode}",
+            "nobody is there to ask; to allow it: nagent-thought policy add {kind} {} {}{mode}",
             shown(name),
             shown(subject)
         )

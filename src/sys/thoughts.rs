@@ -78,7 +78,7 @@ impl Home {
     /// The home: `THINKINGSCRIPT_HOME`, else `~/.thinkingscript`.
     ///
     /// # Errors
-    /// No home folder is known.
+    /// No home folder is known, or it cannot be used.
     pub fn find(env: &Env) -> Result<Self, Problem> {
         let named = env.get_os("THINKINGSCRIPT_HOME").map(PathBuf::from);
         let folder = match named {
@@ -87,6 +87,7 @@ impl Home {
                 Problem::failed("the home folder is not known; set HOME or THINKINGSCRIPT_HOME")
             })?,
         };
+        fs::check_folder_owner(&folder).map_err(refuse_home)?;
         Ok(Self { folder })
     }
 
@@ -95,16 +96,8 @@ impl Home {
     /// # Errors
     /// They cannot be made, or belong to somebody else.
     pub fn prepare(&self) -> Result<(), Problem> {
-        let prepare = || {
-            fs::check_folder_owner(&self.folder)?;
-            for name in ["", "agents", "bin", "cache", "thoughts", "locks"] {
-                fs::create_private_folder(&self.folder.join(name))?;
-            }
-            Ok::<_, anyhow::Error>(())
-        };
-        prepare().map_err(|error| {
-            Problem::failed(format!("{error:#}; THINKINGSCRIPT_HOME names another folder"))
-        })
+        let own = ["agents", "bin", "cache", "thoughts", "locks"];
+        own.iter().try_for_each(|name| own_folder(&self.folder.join(name))).map_err(refuse_home)
     }
 
     /// The folder of a thought.
@@ -245,8 +238,8 @@ impl Home {
     /// They cannot be made.
     pub fn prepare_thought(&self, name: &str, created: &str) -> Result<()> {
         let folder = self.thought(name);
-        for below in ["workspace", "memories"] {
-            fs::create_private_folder(&folder.join(below))?;
+        for below in ["", "workspace", "memories"] {
+            own_folder(&folder.join(below))?;
         }
         let path = self.policy(Some(name));
         if fs::exists(&path) {
@@ -289,17 +282,33 @@ impl Home {
         )))
     }
 
-    /// Moves something to the trash of the home.
+    /// Moves what is there of these to one new folder in the trash of the home, each to the place that it had in the home.
     ///
     /// # Errors
-    /// It cannot be moved.
-    pub fn discard(&self, path: &Path) -> Result<PathBuf> {
+    /// One cannot be moved.
+    pub fn discard(&self, paths: &[PathBuf]) -> Result<Vec<PathBuf>> {
         let folder = self.folder.join("trash").join(uuid::Uuid::new_v4().simple().to_string());
-        fs::create_private_folder(&folder)?;
-        let target = folder.join(path.file_name().unwrap_or_default());
-        fs::rename_file(path, &target)?;
-        Ok(target)
+        let mut moved = Vec::new();
+        for path in paths.iter().filter(|path| fs::exists(path)) {
+            let target = folder.join(path.strip_prefix(&self.folder).unwrap_or(path));
+            fs::create_private_folder(target.parent().unwrap_or(&folder))?;
+            fs::rename_file(path, &target)?;
+            moved.push(target);
+        }
+        Ok(moved)
     }
+}
+
+fn refuse_home(error: anyhow::Error) -> Problem {
+    Problem::failed(format!("{error:#}; THINKINGSCRIPT_HOME names another folder"))
+}
+
+/// Makes a folder for its owner alone. What is in one of another user would decide here.
+fn own_folder(folder: &Path) -> Result<()> {
+    fs::check_folder_owner(folder)?;
+    fs::create_private_folder(folder)?;
+    fs::keep_private(folder);
+    Ok(())
 }
 
 /// The memories of a thought, the newest first: name and text of those that fit, the names of the others.

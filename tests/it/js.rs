@@ -312,7 +312,6 @@ fn places_that_are_refused() {
         ("fs.appendFile('a', '2')".to_owned(), "write "),
         ("fs.mkdir('x')".to_owned(), "write "),
         ("fs.delete('a')".to_owned(), "delete "),
-        ("fs.readFile('/proc/self/environ')".to_owned(), "read "),
         ("env.get('HOME')".to_owned(), "env HOME"),
         ("net.fetch('http://127.0.0.1:9/')".to_owned(), "net 127.0.0.1:9"),
     ] {
@@ -327,7 +326,12 @@ fn places_that_are_refused() {
     }
     let policy = policy(&sandbox, &[], &[(Path::new("/"), "rwd")]);
     let all = ["--policy", policy.as_str()];
-    fails(&sandbox, &all, "fs.readFile('/proc/self/environ')", &["not a regular file"]);
+    for place in ["/proc/self/environ", "/proc/version", "/dev/null", "/sys/kernel/uevent_seqnum"] {
+        for flags in [&all[..], &[]] {
+            let why = ["is not allowed", "devices and processes, not files"];
+            fails(&sandbox, flags, &format!("fs.readFile('{place}')"), &why);
+        }
+    }
     let home = home.display();
     for (code, word) in [
         (format!("fs.readFile('{home}/.thinkingscript/agents/x')"), "keys and conversations"),
@@ -340,10 +344,13 @@ fn places_that_are_refused() {
         fails(&sandbox, &all, &code, &["is not allowed", word]);
     }
     // A key by another name.
-    std::fs::hard_link(format!("{home}/.thinkingscript/agents/x"), sandbox.work().join("hard"))
-        .unwrap();
-    for code in ["fs.readFile('hard')", "require('./hard')", "fs.move('hard', 'b')"] {
-        fails(&sandbox, &all, code, &["is not allowed", "has keys"]);
+    for folder in [".thinkingscript/agents", ".nagent"] {
+        let hard = sandbox.work().join("hard");
+        std::fs::hard_link(format!("{home}/{folder}/x"), &hard).unwrap();
+        for code in ["fs.readFile('hard')", "require('./hard')", "fs.move('hard', 'b')"] {
+            fails(&sandbox, &all, code, &["is not allowed", "have keys"]);
+        }
+        std::fs::remove_file(hard).unwrap();
     }
     let run = run(
         &sandbox,

@@ -95,6 +95,16 @@ fn what_was_typed_before_the_question_is_no_answer() {
 }
 
 #[test]
+fn what_no_answer_could_allow_is_not_asked() {
+    let sandbox = Sandbox::new();
+    for path in ["/proc/version", "/dev/null"] {
+        let running = start(&sandbox, &format!("fs.readFile('{path}')"));
+        let shown = running.wait().assert_exit(1).stdout;
+        assert!(shown.contains("not files") && !shown.contains("3 Once"), "{path}: {shown}");
+    }
+}
+
+#[test]
 fn a_long_detail_is_shown_whole_and_nothing_in_it_steers_the_terminal() {
     let sandbox = Sandbox::new();
     let code = "env.get('\\u001b[2J\\n  ❯ 1 Allow' + 'A'.repeat(2000) + 'END')";

@@ -78,17 +78,38 @@ fn the_policy_lines_of_the_seed() {
         (&["add", "host", "weather", "a/b"], "is not a host"),
         (&["add", "host", "weather", "x.com:99999"], "is not a host"),
         (&["add", "host", "weather", "x", "--approval", "yes"], "allow, deny or prompt"),
+        (&["add", "host", "weather", "https://Api.example.com/v1"], "did you mean api.example.com?"),
+        (&["add", "host", "weather", "a..b"], "is not a host"),
+        (&["add", "host", "weather", "*.*.b"], "is not a host"),
+        (&["add", "host", "weather", "x.com", "--mode", "r"], "--mode is for paths"),
         (&["add", "host", "example.com"], "--global"),
         (&["add", "port", "weather", "1"], "path, env, host"),
+        (&["ad", "host", "weather", "x.com"], "'add'"),
+        (&["add", "host", "wether", "a.example"], "did you mean weather?"),
+        (&["list", "wether"], "did you mean weather?"),
+        (&["remove", "host", "wether", "a.example"], "did you mean weather?"),
     ] {
         thought(&sandbox, &[&["policy"], words].concat())
             .assert_exit(2)
             .no_stdout()
             .stderr_has(&[part]);
     }
-    thought(&sandbox, &["policy", "add", "host", "wether", "a.example"])
-        .assert_exit(0)
-        .stderr_has(&["wether has not run yet", "did you mean weather?"]);
+    let names = fs::read_dir(home(&sandbox).join("thoughts")).unwrap().count();
+    assert_eq!(names, 1, "no mistake makes a thought");
+    // As net.fetch calls them.
+    for (host, entry) in [
+        ("Bücher.example.", "xn--bcher-kva.example"),
+        ("x.com:80", "x.com:80"),
+        ("[::1]:8080", "[::1]:8080"),
+        ("*.Example.com", "*.example.com"),
+    ] {
+        thought(&sandbox, &["policy", "add", "host", "weather", host]).assert_exit(0);
+        assert_eq!(list()["net"]["hosts"]["entries"][0]["host"], entry);
+        thought(&sandbox, &["policy", "remove", "host", "weather", host]).assert_exit(0);
+    }
+    // A script that has not run yet can have a policy.
+    sandbox.write("new.md", "Do it.");
+    thought(&sandbox, &["policy", "add", "env", "./new.md", "LANG"]).assert_exit(0);
     // Whoever edits at the same time loses nothing.
     let at_once: Vec<_> = (0..6)
         .map(|n| format!("V{n}"))
@@ -155,8 +176,44 @@ fn an_installed_script_keeps_what_it_has_learned() {
         .stderr_has(&["its data stay in", "--force"]);
     assert!(!path.exists() && fs::exists(&folder).unwrap());
     thought(&sandbox, &["rm", "weather"]).assert_exit(1).stderr_has(&["is not installed"]);
-    let trash = fs::read_dir(home(&sandbox).join("trash")).unwrap().count();
-    assert_eq!(trash, 3);
+    let trash = || fs::read_dir(home(&sandbox).join("trash")).unwrap().count();
+    assert_eq!(trash(), 3);
+    thought(&sandbox, &["install", "weather.md"]).assert_exit(0);
+    let moved = thought(&sandbox, &["rm", "weather", "--force"]).assert_exit(0).stdout;
+    assert!(moved.contains("/bin/weather\n") && moved.contains("/thoughts/weather\n"), "{moved}");
+    assert_eq!((trash(), path.exists(), fs::exists(&folder).unwrap()), (4, false, false));
+    sandbox.write(".hidden.md", "Do it.");
+    let hidden = thought(&sandbox, &["install", ".hidden.md"]).assert_exit(2).no_stdout();
+    hidden.stderr_has(&[".hidden.md", "give the file another name"]);
+}
+
+#[test]
+fn a_home_that_cannot_be_used() {
+    let sandbox = Sandbox::new().file("weather.md", "Do it.").file("file", "");
+    let someone = sandbox.base().join("someone");
+    fs::create_dir(&someone).unwrap();
+    let mut homes = vec![sandbox.work().join("file"), sandbox.work().join("file/below")];
+    if std::os::unix::fs::chown(&someone, Some(65534), None).is_ok() {
+        homes.push(someone);
+    }
+    for home in homes {
+        for (program, words) in [
+            (THOUGHT, &["ls"][..]),
+            (crate::think::THINK, &["weather.md"]),
+            (crate::js::JS, &["-e", "1"]),
+        ] {
+            let home = home.display().to_string();
+            let run = sandbox.program(program, words).env("THINKINGSCRIPT_HOME", &home).run();
+            run.assert_exit(1).no_stdout().stderr_has(&[&home, "names another folder"]);
+        }
+    }
+    // A folder in it that another user owns would decide, too.
+    let folder = sandbox.home().join(".thinkingscript/thoughts/weather");
+    fs::create_dir_all(&folder).unwrap();
+    fs::write(folder.join("memory.js"), "'planted'").unwrap();
+    if std::os::unix::fs::chown(&folder, Some(65534), None).is_ok() {
+        think(&sandbox, &["weather.md"]).assert_exit(1).no_stdout().stderr_has(&["belongs to"]);
+    }
 }
 
 #[test]
@@ -187,8 +244,13 @@ fn reset_build_and_cache() {
     assert_eq!(there(), [false, false, true, true]);
     let moved = run.stdout.lines().next().unwrap().trim_start_matches("moved to ").to_owned();
     assert!(fs::read_to_string(moved).unwrap().contains("sunny"));
-    thought(&sandbox, &["reset", "weather.md", "--all"]).assert_exit(0);
+    think(&sandbox, &["--dry-run", "weather.md"]).assert_exit(0);
+    let run = thought(&sandbox, &["reset", "weather.md", "--all"]).assert_exit(0);
     assert_eq!(there(), [false; 4]);
+    let folder_of = |line: &str| line.split("/trash/").nth(1).map(|rest| rest[..32].to_owned());
+    let folders: Vec<_> = run.stdout.lines().map(folder_of).collect();
+    assert_eq!(folders.len(), 3, "{}", run.stdout);
+    assert!(folders.iter().all(|folder| *folder == folders[0]), "{}", run.stdout);
     thought(&sandbox, &["build", "weather.md", "-o", "out"]).assert_exit(0).stdout_is("out\n");
     assert!(sandbox.read("out").starts_with("#!/usr/bin/env nagent-think\n---"));
     thought(&sandbox, &["build", "weather.md"]).assert_exit(2);

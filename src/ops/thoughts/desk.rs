@@ -106,25 +106,4 @@ impl Desk {
             folder.display()
         )))
     }
-
-    pub(super) fn policy_path(
-        &self,
-        script: Option<&str>,
-    ) -> Result<(Option<String>, PathBuf), Problem> {
-        // A policy may be made before the first run.
-        let name = match script {
-            None => None,
-            Some(script) => Some(match self.find(script) {
-                Ok(target) => target.name,
-                Err(_)
-                    if !script.contains('/') && !script.starts_with('.') && !script.is_empty() =>
-                {
-                    script.to_owned()
-                }
-                Err(problem) => return Err(problem),
-            }),
-        };
-        let path = self.home.policy(name.as_deref());
-        Ok((name, path))
-    }
 }

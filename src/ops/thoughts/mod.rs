@@ -124,14 +124,20 @@ pub fn install(script: &str) -> Result<Report, Problem> {
     let source = read_place(script, &desk.env, &desk.home, &desk.interrupts)?;
     Script::parse(&source.bytes).map_err(|error| Problem::usage(format!("{script}: {error}")))?;
     let name = thought_name(script);
+    if name.starts_with('.') {
+        return Err(Problem::usage(format!(
+            "{script}: it would be installed as {name}, and a name with a dot before it means a file here; give the file another name"
+        )));
+    }
     let path = desk.home.installed(&name);
     let bytes = with_shebang(&source.bytes);
     // What the script has learned where it was goes on.
     let old = desk.home.read_origin(&name)?;
     let goes_on = old.as_ref().is_some_and(|origin| origin.place == source.place);
     if fs::read_bytes(&path, limits::THOUGHT_SCRIPT)?.is_some_and(|before| before != bytes) {
-        let kept = desk.home.discard(&path)?;
-        out::line(&format!("what was installed as {name} is in {}", kept.display()));
+        for kept in desk.home.discard(std::slice::from_ref(&path))? {
+            out::line(&format!("what was installed as {name} is in {}", kept.display()));
+        }
     }
     write_executable(&path, &bytes)?;
     if let Some(old) = old.filter(|_| goes_on) {
@@ -166,21 +172,21 @@ pub fn remove(script: &str, force: bool) -> Result<Report, Problem> {
             "{script} is not installed; rm removes scripts that install installed"
         )));
     }
-    let target = desk.find(script)?;
-    let mut kept = vec![desk.home.discard(&path)?];
-    let data = desk.home.thought(&target.name);
-    if force && fs::exists(&data) {
-        kept.push(desk.home.discard(&data)?);
-    } else if fs::exists(&data) {
+    let data = desk.home.thought(&desk.find(script)?.name);
+    if force {
+        return move_to_trash(&desk, &[path, data]);
+    }
+    if fs::exists(&data) {
         out::line(&format!("its data stay in {}; --force removes them, too", data.display()));
     }
-    Ok(report_removed(&kept))
+    move_to_trash(&desk, &[path])
 }
 
-fn report_removed(kept: &[PathBuf]) -> Report {
-    let kept: Vec<String> = kept.iter().map(|path| path.display().to_string()).collect();
-    let text: String = kept.iter().map(|path| format!("moved to {path}\n")).collect();
-    Report::done(text).with("moved", kept)
+fn move_to_trash(desk: &Desk, paths: &[PathBuf]) -> Result<Report, Problem> {
+    let moved = desk.home.discard(paths)?;
+    let moved: Vec<String> = moved.iter().map(|path| path.display().to_string()).collect();
+    let text: String = moved.iter().map(|path| format!("moved to {path}\n")).collect();
+    Ok(Report::done(text).with("moved", moved))
 }
 
 /// Prints the prompt of a script.
@@ -232,16 +238,10 @@ pub fn open_folder(script: &str) -> Result<Report, Problem> {
 pub fn reset(script: &str, what: Reset) -> Result<Report, Problem> {
     let desk = Desk::new()?;
     let (_, folder) = desk.find_data(script)?;
-    let mut names = vec!["memory.js", "workspace"];
-    names.extend(what.memories.then_some("memories"));
-    names.extend(what.policy.then_some("policy.json"));
-    let mut kept = Vec::new();
-    for name in names {
-        if fs::exists(&folder.join(name)) {
-            kept.push(desk.home.discard(&folder.join(name))?);
-        }
-    }
-    Ok(report_removed(&kept))
+    let more = [(what.memories, "memories"), (what.policy, "policy.json")];
+    let more = more.into_iter().filter_map(|(is_meant, name)| is_meant.then_some(name));
+    let names = ["memory.js", "workspace"].into_iter().chain(more);
+    move_to_trash(&desk, &names.map(|name| folder.join(name)).collect::<Vec<_>>())
 }
 
 /// Lists the files of memories.
@@ -267,11 +267,7 @@ pub fn cache(script: Option<&str>, clear: bool, clear_all: bool) -> Result<Repor
     let desk = Desk::new()?;
     if clear_all {
         let folder = desk.home.folder.join("cache");
-        let mut kept = Vec::new();
-        for name in fs::list_names(&folder)? {
-            kept.push(desk.home.discard(&folder.join(name))?);
-        }
-        return Ok(report_removed(&kept));
+        return move_to_trash(&desk, &[folder]);
     }
     let script = script.ok_or_else(|| Problem::usage("name a script, or give --clear-all"))?;
     let folder = desk.home.cache(&desk.find_place(script)?);
@@ -279,8 +275,7 @@ pub fn cache(script: Option<&str>, clear: bool, clear_all: bool) -> Result<Repor
         let folder = folder.display().to_string();
         return Ok(Report::done(folder.clone()).with("cache", folder));
     }
-    let kept = if fs::exists(&folder) { vec![desk.home.discard(&folder)?] } else { Vec::new() };
-    Ok(report_removed(&kept))
+    move_to_trash(&desk, &[folder])
 }
 
 /// Writes a script that can be executed.

@@ -1,10 +1,11 @@
 //! Prints and edits the policies of scripts.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
+
+use reqwest::Url;
 
 use super::desk::Desk;
-use crate::llm::provider::nearest;
-use crate::out::{self, Report};
+use crate::out::Report;
 use crate::policy::{Approval, Kind, Policy, check_mode};
 use crate::problem::Problem;
 use crate::sys::env::Env;
@@ -25,17 +26,26 @@ pub struct PolicyEdit {
 /// Prints a policy.
 pub fn list_policy(script: Option<&str>) -> Result<Report, Problem> {
     let desk = Desk::new()?;
-    let (_, path) = desk.policy_path(script)?;
+    let (_, path) = find_policy(&desk, script)?;
     let policy = read_policy(&path).map_err(|error| Problem::failed(format!("{error:#}")))?;
     let text = policy.format();
     let value: serde_json::Value = serde_json::from_str(&text).unwrap_or_default();
     Ok(Report::done(text).with("path", path.display().to_string()).with("policy", value))
 }
 
-/// Adds an entry to a policy.
-pub fn add_entry(edit: &PolicyEdit, mode: &str, approval: Approval) -> Result<Report, Problem> {
+/// Adds an entry to a policy. `mode`: of a path, all where it is `None`.
+pub fn add_entry(
+    edit: &PolicyEdit,
+    mode: Option<&str>,
+    approval: Approval,
+) -> Result<Report, Problem> {
     let desk = Desk::new()?;
     let subject = check_value(&desk.env, edit)?;
+    if mode.is_some() && edit.kind != Kind::Path {
+        let kind = edit.kind.name();
+        return Err(Problem::usage(format!("--mode is for paths, and this is an entry for a {kind}")));
+    }
+    let mode = mode.unwrap_or("rwd");
     check_mode(mode).map_err(Problem::usage)?;
     change(&desk, edit, |policy| {
         policy.add((edit.kind, &subject, mode), approval, "cli", &clock::now());
@@ -56,19 +66,22 @@ pub fn remove_entry(edit: &PolicyEdit) -> Result<Report, Problem> {
     })
 }
 
+/// The thought of a script that is known here, and its policy; the global one without a script.
+fn find_policy(desk: &Desk, script: Option<&str>) -> Result<(Option<String>, PathBuf), Problem> {
+    // A policy may be there before the first run.
+    let name = script.map(|script| desk.find(script)).transpose();
+    let name = name.map_err(|problem| Problem::usage(problem.message))?.map(|target| target.name);
+    let path = desk.home.policy(name.as_deref());
+    Ok((name, path))
+}
+
 fn change(
     desk: &Desk,
     edit: &PolicyEdit,
     with: impl FnOnce(&mut Policy) -> anyhow::Result<()>,
 ) -> Result<Report, Problem> {
-    let (name, path) = desk.policy_path(edit.script.as_deref())?;
+    let (name, path) = find_policy(desk, edit.script.as_deref())?;
     if let Some(name) = &name {
-        if !fs::exists(&desk.home.thought(name)) {
-            let names = desk.home.list_thoughts()?;
-            let near = nearest(name, names.iter().map(String::as_str));
-            let near = near.map(|near| format!("; did you mean {near}?")).unwrap_or_default();
-            out::line(&format!("{name} has not run yet: this is its first policy{near}"));
-        }
         desk.home.prepare_thought(name, &clock::now())?;
     }
     edit_policy(&path, &desk.interrupts, with)?;
@@ -99,21 +112,22 @@ fn check_value(env: &Env, edit: &PolicyEdit) -> Result<String, Problem> {
             }
         }
         Kind::Host => {
-            let host = value.strip_prefix("*.").unwrap_or(value);
-            let is_host = !host.is_empty()
-                && host
-                    .chars()
-                    .all(|c| c.is_ascii_alphanumeric() || ".-_:[]".contains(c) || !c.is_ascii());
-            let port = match host.rsplit_once(']') {
-                Some((_, rest)) => rest.strip_prefix(':'),
-                None => host.split_once(':').map(|(_, port)| port),
-            };
-            let is_port = |port: &str| port.parse::<u16>().is_ok_and(|port| port > 0);
-            if is_host && port.is_none_or(is_port) {
-                Ok(value.to_ascii_lowercase())
-            } else {
-                wrong("a host, as api.example.com, *.example.com, localhost:8080 or [::1]:8080")
+            let (wildcard, named) = value.strip_prefix("*.").map_or(("", &**value), |end| ("*.", end));
+            let wrong = |advice: String| wrong(&format!("a host{advice}"));
+            // As net.fetch reads it.
+            let url = Url::parse(named).ok().filter(|url| url.has_host());
+            if let Some(host) = url.as_ref().and_then(Url::host_str) {
+                return wrong(format!("; did you mean {host}?"));
             }
+            let (_, port) = named.rsplit_once(':').filter(|(_, port)| !port.contains(']')).unzip();
+            let url = Url::parse(&format!("http://{named}")).ok();
+            let host = url.as_ref().and_then(Url::host_str).unwrap_or_default().trim_end_matches('.');
+            let is_bare = named.chars().all(|c| c.is_alphanumeric() || ".-_:[]".contains(c));
+            let is_port = |port: &str| port.parse::<u16>().is_ok_and(|port| port > 0);
+            if host.split('.').any(str::is_empty) || !is_bare || !port.is_none_or(is_port) {
+                return wrong(", as api.example.com, *.example.com, localhost:8080 or [::1]:8080".to_owned());
+            }
+            Ok(format!("{wildcard}{host}{}", port.map(|port| format!(":{port}")).unwrap_or_default()))
         }
     }
 }

@@ -62,9 +62,14 @@ pub fn make_executable(path: &Path) -> io::Result<()> {
     fs::set_permissions(path, fs::Permissions::from_mode(0o755))
 }
 
-/// Refuses a folder of another user. A missing one is fine.
+/// Refuses a folder of another user, and what is no folder. A missing one is fine.
 pub fn check_folder_owner(folder: &Path) -> Result<()> {
-    fs::metadata(folder).map_or(Ok(()), |metadata| check_owner(folder, &metadata))
+    match fs::metadata(folder) {
+        Ok(metadata) if metadata.is_dir() => check_owner(folder, &metadata),
+        Ok(_) => bail!("{} is not a folder", folder.display()),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        Err(error) => Err(error).with_context(|| format!("cannot use {}", folder.display())),
+    }
 }
 
 /// Takes the rights of others to a folder of the toolkit's own away, where the file system has such. One that is not there is
