@@ -43,7 +43,9 @@ pub fn add_entry(
     let subject = check_value(&desk.env, edit)?;
     if mode.is_some() && edit.kind != Kind::Path {
         let kind = edit.kind.name();
-        return Err(Problem::usage(format!("--mode is for paths, and this is an entry for a {kind}")));
+        return Err(Problem::usage(format!(
+            "--mode is for paths, and this is an entry for a {kind}"
+        )));
     }
     let mode = mode.unwrap_or("rwd");
     check_mode(mode).map_err(Problem::usage)?;
@@ -112,22 +114,29 @@ fn check_value(env: &Env, edit: &PolicyEdit) -> Result<String, Problem> {
             }
         }
         Kind::Host => {
-            let (wildcard, named) = value.strip_prefix("*.").map_or(("", &**value), |end| ("*.", end));
+            let (wildcard, named) =
+                value.strip_prefix("*.").map_or(("", &**value), |end| ("*.", end));
             let wrong = |advice: String| wrong(&format!("a host{advice}"));
             // As net.fetch reads it.
-            let url = Url::parse(named).ok().filter(|url| url.has_host());
+            let url = Url::parse(named).ok().filter(Url::has_host);
             if let Some(host) = url.as_ref().and_then(Url::host_str) {
                 return wrong(format!("; did you mean {host}?"));
             }
             let (_, port) = named.rsplit_once(':').filter(|(_, port)| !port.contains(']')).unzip();
             let url = Url::parse(&format!("http://{named}")).ok();
-            let host = url.as_ref().and_then(Url::host_str).unwrap_or_default().trim_end_matches('.');
+            let host =
+                url.as_ref().and_then(Url::host_str).unwrap_or_default().trim_end_matches('.');
             let is_bare = named.chars().all(|c| c.is_alphanumeric() || ".-_:[]".contains(c));
             let is_port = |port: &str| port.parse::<u16>().is_ok_and(|port| port > 0);
             if host.split('.').any(str::is_empty) || !is_bare || !port.is_none_or(is_port) {
-                return wrong(", as api.example.com, *.example.com, localhost:8080 or [::1]:8080".to_owned());
+                return wrong(
+                    ", as api.example.com, *.example.com, localhost:8080 or [::1]:8080".to_owned(),
+                );
             }
-            Ok(format!("{wildcard}{host}{}", port.map(|port| format!(":{port}")).unwrap_or_default()))
+            Ok(format!(
+                "{wildcard}{host}{}",
+                port.map(|port| format!(":{port}")).unwrap_or_default()
+            ))
         }
     }
 }
