@@ -13,7 +13,7 @@ pub fn is_allowed(patterns: &[String], commands: &str) -> bool {
     patterns.iter().any(|pattern| {
         let pattern: Vec<&str> = pattern.split_whitespace().collect();
         match pattern.split_last() {
-            Some((&"*", start)) if !start.is_empty() => {
+            Some((&"*", start)) => {
                 words.len() >= start.len() && words.iter().zip(start).all(|(a, b)| a == b)
             }
             Some(_) => words == pattern,
@@ -63,9 +63,10 @@ pub(super) fn words_of(command: Node<'_>, text: &str) -> Vec<String> {
     parts.map(|part| unquote(&text[part.byte_range()])).collect()
 }
 
-/// A word as a program gets it, but for what the shell expands.
+/// A word as a program gets it, but for what the shell expands. A quoted `~` is a file of that name, not the home folder.
 fn unquote(word: &str) -> String {
-    let mut bare = String::with_capacity(word.len());
+    let is_file = word.starts_with(['"', '\'', '\\']) && word[1..].starts_with('~');
+    let mut bare = if is_file { "./".to_owned() } else { String::new() };
     let mut quote = None;
     let mut chars = word.chars();
     while let Some(char) = chars.next() {
@@ -86,7 +87,11 @@ mod tests {
     #[test]
     fn patterns_cover_plain_commands_and_nothing_more() {
         let patterns: Vec<String> =
-            ["git status", "ls *", "cargo test *", "*"].map(str::to_owned).to_vec();
+            ["git status", "ls *", "cargo test *"].map(str::to_owned).to_vec();
+        let any = ["*".to_owned()];
+        assert!(
+            is_allowed(&any, "make x") && !is_allowed(&any, "make x; y") && !is_allowed(&any, "")
+        );
         for commands in [
             "git status",
             " git  status\n",

@@ -21,9 +21,23 @@ pub fn find_stop(commands: &str) -> Option<String> {
 fn find_within(commands: &str, depth: usize) -> Option<String> {
     let tree = parse(commands)?;
     let mut nodes = vec![tree.root_node()];
+    // Whether the last `cd` leads to what must not be removed.
+    let mut is_at_all = false;
     while let Some(node) = nodes.pop() {
         let stop = match node.kind() {
-            "command" => check_command(&words_of(node, commands), depth),
+            "command" => {
+                let mut words = words_of(node, commands);
+                if words.first().is_some_and(|name| name == "cd") {
+                    is_at_all = words.get(1).is_none_or(|folder| is_everything(folder));
+                }
+                for word in words.iter_mut().filter(|_| is_at_all) {
+                    if matches!(word.trim_start_matches("./"), "*" | ".") {
+                        "/*".clone_into(word);
+                    }
+                }
+                check_command(&words, depth)
+            }
+            "pipeline" => check_pipeline(node, commands, depth),
             "file_redirect" => check_redirect(node, commands),
             "function_definition" => check_function(node, commands),
             _ => None,
@@ -32,9 +46,23 @@ fn find_within(commands: &str, depth: usize) -> Option<String> {
             return stop;
         }
         let mut cursor = node.walk();
-        nodes.extend(node.named_children(&mut cursor));
+        let parts: Vec<Node<'_>> = node.named_children(&mut cursor).collect();
+        nodes.extend(parts.into_iter().rev());
     }
     None
+}
+
+/// `echo / | xargs rm -rf`: words that are printed become words of a command.
+fn check_pipeline(node: Node<'_>, text: &str, depth: usize) -> Option<String> {
+    let mut cursor = node.walk();
+    let parts: Vec<Vec<String>> =
+        node.named_children(&mut cursor).map(|part| words_of(part, text)).collect();
+    parts.windows(2).find_map(|pair| {
+        let (program, words) = pair[0].split_first()?;
+        let is_fed = matches!(program.as_str(), "echo" | "printf")
+            && pair[1].iter().any(|word| word == "xargs");
+        is_fed.then(|| check_command(&[&pair[1][..], words].concat(), depth))?
+    })
 }
 
 fn check_command(words: &[String], depth: usize) -> Option<String> {
@@ -44,7 +72,7 @@ fn check_command(words: &[String], depth: usize) -> Option<String> {
         // The words of the wrapper itself are few: what is run begins at one of them.
         return (0..arguments.len().min(8)).find_map(|at| check_command(&arguments[at..], depth));
     }
-    if matches!(name, "sh" | "bash" | "dash" | "zsh" | "ksh" | "eval") && depth > 0 {
+    if matches!(name, "sh" | "bash" | "dash" | "zsh" | "ksh" | "su" | "eval") && depth > 0 {
         let is_script = |word: &&String| name == "eval" || !word.starts_with('-');
         return arguments.iter().filter(is_script).find_map(|word| find_within(word, depth - 1));
     }
@@ -52,11 +80,16 @@ fn check_command(words: &[String], depth: usize) -> Option<String> {
         "rm" if removes_everything(arguments) => {
             Some("it removes everything below / or the home folder".to_owned())
         }
-        "dd" => arguments
+        "dd" | "tee" => arguments
             .iter()
-            .filter_map(|word| word.strip_prefix("of="))
+            .filter_map(
+                |word| if name == "tee" { Some(&word[..]) } else { word.strip_prefix("of=") },
+            )
             .find(|path| is_disk(path))
             .map(|path| format!("it writes over the device {path}")),
+        "init" | "telinit" if arguments.iter().any(|level| matches!(level.as_str(), "0" | "6")) => {
+            Some(format!("{name} ends the machine"))
+        }
         "shutdown" | "reboot" | "halt" | "poweroff" => Some(format!("{name} ends the machine")),
         "systemctl" => {
             let ends =
@@ -81,18 +114,16 @@ fn removes_everything(arguments: &[String]) -> bool {
     let long = |name: &str| arguments.iter().any(|word| word == name);
     let is_recursive = short(&['r', 'R']) || long("--recursive");
     let is_forced = short(&['f']) || long("--force");
-    let is_all = |word: &String| {
-        let word = word.trim_end_matches('*');
-        // `/.` and `/../` are the root, too.
-        let is_end = |part: &str| matches!(part, "" | "." | "..");
-        let bare = if word.starts_with('/') && word.split('/').all(is_end) {
-            ""
-        } else {
-            word.trim_end_matches('/')
-        };
-        matches!(bare, "" | "~" | "$HOME" | "${HOME}") && !word.is_empty()
-    };
-    is_recursive && is_forced && arguments.iter().any(is_all)
+    is_recursive && is_forced && arguments.iter().any(|word| is_everything(word))
+}
+
+/// Whether a word is the root or the home folder, or all that is in it.
+fn is_everything(word: &str) -> bool {
+    let word = word.trim_end_matches('*');
+    // `/.` and `/../` are the root, too.
+    let is_root = |part: &str| matches!(part, "" | "." | "..");
+    word.starts_with('/') && word.split('/').all(is_root)
+        || matches!(word.trim_end_matches('/'), "~" | "$HOME" | "${HOME}")
 }
 
 /// A device that holds data, so not `/dev/null` and its like.
@@ -161,6 +192,15 @@ mod tests {
             ":(){ :|:& };:",
             "f() { f | f & }; f",
             "eval 'rm -rf /'",
+            "cd / && rm -rf *",
+            "cd && sudo rm -rf ./*",
+            "cd x; cd ~; rm -rf .",
+            "echo / | xargs rm -rf",
+            "printf '%s' ~ | sudo xargs -n 1 rm -rf",
+            "su -c 'rm -rf /'",
+            "init 0",
+            "sudo tee /dev/sda < x",
+            "> /dev/sda",
         ] {
             assert!(find_stop(commands).is_some(), "{commands}");
         }
@@ -190,6 +230,13 @@ mod tests {
             "cat <<'E'\nrm -rf /\nE",
             "make shutdown",
             "sh -c 'echo hi'",
+            "rm -rf \"~\"",
+            "rm -rf '~' \\~",
+            "cd / && cd x && rm -rf *",
+            "rm -rf *; cd /",
+            "echo / | xargs ls",
+            "init 3",
+            "tee /dev/null",
             "",
         ] {
             assert_eq!(find_stop(commands), None, "{commands}");

@@ -20,7 +20,13 @@ pub struct Answer {
 impl Answer {
     /// A no, and why.
     pub fn no(why: impl Into<String>) -> Self {
-        Self { decision: Decision::Refuse(why.into()), is_for_good: false }
+        Decision::Refuse(why.into()).into()
+    }
+}
+
+impl From<Decision> for Answer {
+    fn from(decision: Decision) -> Self {
+        Self { decision, is_for_good: false }
     }
 }
 

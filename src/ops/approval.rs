@@ -9,6 +9,7 @@ use super::question::{Reply, ask};
 use crate::approve::{self, Approval as Stored, Approve, Decision};
 use crate::drive::approval::{Answer, Approval, Approver};
 use crate::drive::run_context::RunContext;
+use crate::exit::Signal;
 use crate::problem::Problem;
 use crate::protocol::Action;
 use crate::sys::interrupt::Interrupts;
@@ -18,7 +19,8 @@ use crate::sys::{approvals, stdin};
 /// What nobody can be asked about.
 const NOBODY: &str = "it needs the user's approval, and nobody is there to ask";
 
-/// The rules of a call, and who is asked. `asked` has the number of the action that a question is about.
+/// The rules of a call, and who is asked. `asked` has the number of the action that a question is about; it is 0 once something
+/// starts that the user was not shown.
 pub(super) fn approval<'a>(
     call: &'a Call<'_>,
     asked: Rc<Cell<u64>>,
@@ -26,9 +28,11 @@ pub(super) fn approval<'a>(
     let config = &call.settings.config;
     let approve = config.approve;
     let who = match () {
-        () if call.which.invocation == Invocation::Delegated => Who::Parent,
-        () if call.args.lines => Who::FrontEnd { asked, is_gone: false },
-        () => Tty::open().map_or(Who::Nobody, Who::Terminal),
+        () if call.which.invocation == Invocation::Delegated => {
+            Who::Nobody("it needs the user's approval: ask in the first conversation")
+        }
+        () if call.args.lines => Who::FrontEnd,
+        () => Tty::open().map_or(Who::Nobody(NOBODY), Who::Terminal),
     };
     let approvals = match approve {
         Approve::None => approve::Approvals::default(),
@@ -39,45 +43,60 @@ pub(super) fn approval<'a>(
         has_stop_list: (approve != Approve::None || call.args.stop_list) && !call.args.dangerous,
         patterns: config.approve_allow.clone(),
         approvals,
-        approver: Box::new(Person { call, who }),
+        approver: Box::new(Person { call, who, asked }),
     })
 }
 
 enum Who {
     Terminal(Tty),
-    FrontEnd {
-        asked: Rc<Cell<u64>>,
-        is_gone: bool,
-    },
-    /// The conversation that started this one has a person to ask.
-    Parent,
-    Nobody,
+    FrontEnd,
+    /// Nobody, and what the model is told.
+    Nobody(&'static str),
 }
 
 struct Person<'a> {
     call: &'a Call<'a>,
     who: Who,
+    asked: Rc<Cell<u64>>,
 }
 
 impl Approver for Person<'_> {
     fn ask(&mut self, action: &Action, context: &RunContext<'_>) -> Answer {
-        match &mut self.who {
-            Who::Terminal(tty) => match ask(tty, action, &context.folder, context.interrupts) {
-                Reply::Once => Answer { decision: Decision::Allow, is_for_good: false },
-                Reply::Always => Answer { decision: Decision::Allow, is_for_good: true },
-                Reply::Edited(text) => replace(action, text),
-                Reply::No(reason) => Answer::no(refusal(&reason)),
-                Reply::None => Answer::no("the user gave no answer"),
+        let (n, interrupts) = (self.asked.get(), context.interrupts);
+        let reply = match &mut self.who {
+            Who::Terminal(tty) => ask(tty, n, action, &context.folder, interrupts, None),
+            Who::FrontEnd => match read_reply(n, interrupts) {
+                Ok(Some(reply)) => reply,
+                Ok(None) => {
+                    self.who = Who::Nobody(NOBODY);
+                    return Answer::no(NOBODY);
+                }
+                Err(why) => return Decision::Fail(format!("--lines: {why}")).into(),
             },
-            Who::FrontEnd { is_gone: true, .. } | Who::Nobody => Answer::no(NOBODY),
-            Who::FrontEnd { asked, is_gone } => {
-                let answer = read_decision(action, asked.get(), context.interrupts);
-                *is_gone = answer.is_none();
-                answer.unwrap_or_else(|| Answer::no(NOBODY))
+            Who::Nobody(why) => {
+                self.asked.set(0);
+                return Answer::no(*why);
             }
-            Who::Parent => {
-                Answer::no("it needs the user's approval: ask in the first conversation")
+        };
+        if reply.stop == Some(true) && interrupts.pending().is_none() {
+            interrupts.raise(Signal::Int);
+        }
+        let reason = reply.reason.as_deref().map(str::trim).filter(|reason| !reason.is_empty());
+        match (reply.allow, reply.text) {
+            (true, None) => {
+                Answer { is_for_good: reply.always == Some(true), ..Decision::Allow.into() }
             }
+            (true, Some(text)) => {
+                self.asked.set(0);
+                approve::with_body(action, text).map_or_else(
+                    || Answer::no("the user sent a text for an action that has none"),
+                    |action| Decision::Replace(action).into(),
+                )
+            }
+            (false, _) => Answer::no(match reason {
+                Some(reason) => format!("the user said no: {reason}"),
+                None => "the user said no".to_owned(),
+            }),
         }
     }
 
@@ -89,60 +108,20 @@ impl Approver for Person<'_> {
     }
 }
 
-/// The answer that does something else in an action's place.
-fn replace(action: &Action, text: String) -> Answer {
-    match approve::with_body(action, text) {
-        Some(action) => Answer { decision: Decision::Replace(action), is_for_good: false },
-        None => Answer::no("the user sent a text for an action that has none"),
-    }
-}
-
-fn refusal(reason: &str) -> String {
-    match reason.trim() {
-        "" => "the user said no".to_owned(),
-        reason => format!("the user said no: {reason}"),
-    }
-}
-
 /// A line on the input of `--lines`: the answer to the question about action `n`. `None`: there is nobody any more.
-fn read_decision(action: &Action, n: u64, interrupts: &Interrupts) -> Option<Answer> {
-    let fail = |why: String| {
-        Some(Answer { decision: Decision::Fail(format!("--lines: {why}")), is_for_good: false })
-    };
+fn read_reply(n: u64, interrupts: &Interrupts) -> Result<Option<Reply>, String> {
     let input = match stdin::read_line(interrupts) {
         Ok(Ok(input)) => input,
-        Ok(Err(_)) => return None,
-        Err(error) => return fail(format!("{error:#}")),
+        Ok(Err(_)) => return Ok(None),
+        Err(error) => return Err(format!("{error:#}")),
     };
     let mut lines = input.split(|byte| *byte == b'\n').filter(|line| !line.trim_ascii().is_empty());
-    let line = lines.next()?;
-    let decision: DecisionLine = match serde_json::from_slice(line) {
-        Ok(decision) => decision,
-        Err(error) => {
-            return fail(format!(
-                "action {n} waits for {{\"decide\": {n}, \"allow\": BOOL}} on stdin: {error}"
-            ));
-        }
-    };
-    if decision.decide != n || lines.next().is_some() {
-        return fail(format!("action {n} waits for a decision, and for no other"));
+    let Some(line) = lines.next() else { return Ok(None) };
+    let reply: Reply = serde_json::from_slice(line).map_err(|error| {
+        format!("action {n} waits for {{\"decide\": {n}, \"allow\": BOOL}} on stdin: {error}")
+    })?;
+    if reply.decide != n || lines.next().is_some() {
+        return Err(format!("action {n} waits for a decision, and for no other"));
     }
-    if let (true, Some(text)) = (decision.allow, decision.text) {
-        return Some(replace(action, text));
-    }
-    if !decision.allow {
-        return Some(Answer::no(refusal(decision.reason.as_deref().unwrap_or_default())));
-    }
-    Some(Answer { decision: Decision::Allow, is_for_good: decision.always.unwrap_or(false) })
-}
-
-#[derive(serde::Deserialize)]
-#[serde(deny_unknown_fields)]
-struct DecisionLine {
-    decide: u64,
-    allow: bool,
-    reason: Option<String>,
-    always: Option<bool>,
-    /// What is done in its place: another body of the tag.
-    text: Option<String>,
+    Ok(Some(reply))
 }

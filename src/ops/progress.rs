@@ -293,7 +293,10 @@ impl<'a> Progress<'a> {
 
     fn emit(&mut self, event: impl FnOnce(&Self) -> RunEvent) {
         if self.shows_events() {
-            let event = event(self);
+            let mut event = event(self);
+            if self.target == Target::Rows && !self.shows_all {
+                event.shorten(self.asked.get());
+            }
             self.put(&[], &event);
         }
     }

@@ -1,6 +1,9 @@
 //! The question about an action, on the terminal. A run asks it, and so does a session that follows a run.
 
+use std::os::fd::BorrowedFd;
 use std::path::Path;
+
+use serde::{Deserialize, Serialize};
 
 use super::change_report::{FileChange, FileVersion};
 use crate::apply;
@@ -14,64 +17,77 @@ use crate::sys::interrupt::Interrupts;
 use crate::sys::tty::{self, Tty};
 use crate::view::question::{action_rows, question_text};
 
-/// What somebody answered.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Reply {
-    /// Yes, this once.
-    Once,
-    /// Yes, and without a question from now on.
-    Always,
-    /// This is done in its place: another body of the tag.
-    Edited(String),
-    /// No, for this reason, which may be empty.
-    No(String),
-    /// Nothing: the input has ended, or a signal came.
-    None,
+/// The answer to the question about an action: a line on the input of `--lines`.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Reply {
+    /// The number of the action.
+    pub decide: u64,
+    /// Whether it is done.
+    pub allow: bool,
+    /// Why it is not.
+    pub reason: Option<String>,
+    /// Whether it is done without a question from now on.
+    pub always: Option<bool>,
+    /// What is done in its place: another body of the tag.
+    pub text: Option<String>,
+    /// Whether the run ends, as by Ctrl-C.
+    pub stop: Option<bool>,
 }
 
-/// Asks on the terminal until there is an answer. What was typed before the question does not count.
-pub(super) fn ask(tty: &mut Tty, action: &Action, folder: &Path, interrupts: &Interrupts) -> Reply {
+/// Asks about action `n` on the terminal until there is an answer, or until the hangup of `asker`, whose question it is. What
+/// was typed before the question does not count.
+pub(super) fn ask(
+    tty: &mut Tty,
+    n: u64,
+    action: &Action,
+    folder: &Path,
+    interrupts: &Interrupts,
+    asker: Option<BorrowedFd<'_>>,
+) -> Reply {
+    let reply = Reply { decide: n, ..Reply::default() };
     let mut shows_all = false;
     loop {
-        let (columns, has_colours) = tty.look();
-        let diff = preview(action, folder);
-        let shown = escape_name(folder.as_os_str().as_encoded_bytes());
-        let head = format!("nagent asks: {} in {shown}", question_text(action));
-        let mut text = if has_colours {
-            format!("\x1b[7m {head} \x1b[0m\n")
-        } else {
-            format!("{}\n{head}\n", "-".repeat(columns.min(72)))
-        };
-        for row in action_rows(action, diff.as_deref(), columns, shows_all) {
-            let code = row.style.code().filter(|_| has_colours);
-            match code {
-                Some(code) => text.push_str(&format!("\x1b[{code}m{}\x1b[0m\n", row.text)),
-                None => text.push_str(&format!("{}\n", row.text)),
-            }
-        }
-        tty.write(&text);
-        tty.forget_input();
+        let question = question(tty, action, folder, shows_all);
         let edits = if approve::body(action).is_some() { ", e edits it" } else { "" };
-        tty.write(&format!(
-            "y once, a always this in this folder{edits}, n REASON or Enter for no: "
-        ));
-        let Some(line) = tty.read_line(interrupts) else {
+        let choices =
+            format!("y once, a always this in this folder{edits}, n REASON or Enter for no: ");
+        let Some(line) = tty.ask(&question, &choices, interrupts, asker) else {
             tty.write("\n");
-            return Reply::None;
+            return Reply { stop: Some(interrupts.pending().is_some()), ..reply };
         };
         let (word, reason) = line.split_once(char::is_whitespace).unwrap_or((&line, ""));
         match word.to_lowercase().as_str() {
-            "y" | "yes" => return Reply::Once,
-            "a" | "always" => return Reply::Always,
-            "" | "n" | "no" => return Reply::No(reason.trim().to_owned()),
+            "y" | "yes" => return Reply { allow: true, ..reply },
+            "a" | "always" => return Reply { allow: true, always: Some(true), ..reply },
+            "" | "n" | "no" => return Reply { reason: Some(reason.to_owned()), ..reply },
             "v" => shows_all = true,
             "e" => match edit_body(action) {
-                Ok(body) => return Reply::Edited(body),
+                Ok(text) => return Reply { allow: true, text: Some(text), ..reply },
                 Err(why) => tty.write(&format!("{}\n", escape_line(&why, 400))),
             },
             _ => tty.write("that is not an answer\n"),
         }
     }
+}
+
+/// The action behind a head that no other text can look like.
+fn question(tty: &Tty, action: &Action, folder: &Path, shows_all: bool) -> String {
+    let (columns, has_colours) = tty.look();
+    let shown = escape_name(folder.as_os_str().as_encoded_bytes());
+    let head = format!("nagent asks: {} in {shown}", question_text(action));
+    let mut text = if has_colours {
+        format!("\x1b[7m {head} \x1b[0m\n")
+    } else {
+        format!("{}\n{head}\n", "-".repeat(columns.min(72)))
+    };
+    for row in action_rows(action, preview(action, folder).as_deref(), columns, shows_all) {
+        text.push_str(&match row.style.code().filter(|_| has_colours) {
+            Some(code) => format!("\x1b[{code}m{}\x1b[0m\n", row.text),
+            None => format!("{}\n", row.text),
+        });
+    }
+    text
 }
 
 /// What the user makes of the body of an action in the editor: what is saved is what runs.

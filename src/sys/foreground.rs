@@ -6,9 +6,10 @@
 //! session's death closes it, and the shell puts the modes back.
 
 use std::ffi::{OsStr, OsString};
+use std::fmt;
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, PipeReader, Write};
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
 use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
@@ -154,6 +155,15 @@ pub enum Ended {
     Signal(i32),
 }
 
+impl fmt::Display for Ended {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Code(code) => write!(f, "with exit code {code}"),
+            Self::Signal(number) => write!(f, "by signal {number}"),
+        }
+    }
+}
+
 impl From<ExitStatus> for Ended {
     fn from(status: ExitStatus) -> Self {
         status.code().map_or_else(|| Self::Signal(status.signal().unwrap_or(0)), Self::Code)
@@ -167,6 +177,13 @@ pub struct Conversing<'a> {
     child: Child,
     input: Option<ChildStdin>,
     output: BufReader<PipeReader>,
+}
+
+impl AsFd for Conversing<'_> {
+    /// What it prints comes from there; it hangs up when the process ends.
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.output.get_ref().as_fd()
+    }
 }
 
 impl Conversing<'_> {
@@ -191,7 +208,7 @@ impl Conversing<'_> {
 
     /// Waits for its end.
     pub fn wait(mut self) -> Result<Ended> {
-        self.close();
+        self.input = None;
         self.foreground.wait(&mut self.child)
     }
 }

@@ -80,7 +80,7 @@ pub fn read_text(path: &Path, limit: u64) -> Result<Option<String>> {
     let Some(bytes) = read_bytes(path, limit)? else { return Ok(None) };
     String::from_utf8(bytes)
         .map(Some)
-        .map_err(|error| anyhow::anyhow!("cannot read {}: {}", path.display(), error.utf8_error()))
+        .map_err(|_| anyhow::anyhow!("cannot read {}: it is not UTF-8 text", path.display()))
 }
 
 /// Like [`read_text`], for bytes that need not be text.

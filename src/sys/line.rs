@@ -94,7 +94,8 @@ impl LineEditor {
     /// Takes the history from this file, and adds to it from now on.
     ///
     /// # Errors
-    /// The file cannot be used. It is left as it is, and nothing is added to it.
+    /// The file cannot be used: one that is damaged is moved aside for a new one, any other is left as it is, and nothing is
+    /// added to it.
     pub fn use_history(&mut self, path: PathBuf) -> Result<()> {
         if let Some(folder) = path.parent() {
             fs::create_private_folder(folder)?;
@@ -107,8 +108,14 @@ impl LineEditor {
                 }
                 Some(_) => {}
             }
-            let cannot_read = || format!("cannot read {}", path.display());
-            self.editor.load_history(&path).with_context(cannot_read)?;
+            if let Err(error) = self.editor.load_history(&path) {
+                let mut damaged = path.clone().into_os_string();
+                damaged.push(".damaged");
+                std::fs::rename(&path, &damaged)
+                    .with_context(|| format!("cannot read {}: {error}", path.display()))?;
+                self.history = Some(path);
+                bail!("it could not be read ({error}), and is {} now", damaged.display());
+            }
         }
         self.history = Some(path);
         Ok(())

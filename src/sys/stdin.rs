@@ -34,16 +34,7 @@ pub fn wait_for_input(time: Duration, interrupts: &Interrupts) -> Result<Result<
 /// Reads stdin up to the end of its first line, and what has come with it. `Err` in the inner result is the signal that came
 /// first.
 pub fn read_line(interrupts: &Interrupts) -> Result<Result<Vec<u8>, Signal>> {
-    read_line_of(io::stdin().lock(), "standard input", interrupts)
-}
-
-/// Reads the first line of a stream, like [`read_line`]. Errors call it by `name`.
-pub fn read_line_of(
-    stream: impl Read + AsFd,
-    name: &str,
-    interrupts: &Interrupts,
-) -> Result<Result<Vec<u8>, Signal>> {
-    read_until(stream, name, interrupts, |bytes| bytes.contains(&b'\n'))
+    read_until(io::stdin().lock(), "standard input", interrupts, |bytes| bytes.contains(&b'\n'))
 }
 
 /// Reads a stream to its end, like [`read_to_end`]. Errors call it by `name`.

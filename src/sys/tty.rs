@@ -1,15 +1,19 @@
 //! The terminal of this process, whatever stdin and stdout are: for questions that nothing but a person may answer.
 
 use std::fs::{File, OpenOptions};
-use std::io::Write;
+use std::io::{Read, Write};
+use std::os::fd::BorrowedFd;
 use std::process::Command;
 
 use anyhow::{Context, Result, bail};
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::pipe::{PipeFlags, pipe_with};
 use rustix::termios::{QueueSelector, tcflush};
+use signal_hook::consts::SIGCONT;
+use signal_hook::low_level;
 
 use super::env::Env;
 use super::interrupt::Interrupts;
-use super::stdin;
 use super::terminal;
 
 /// The terminal.
@@ -36,14 +40,53 @@ impl Tty {
     }
 
     /// Forgets what was typed so far.
-    pub fn forget_input(&self) {
+    pub(super) fn forget_input(&self) {
         let _ = tcflush(&self.file, QueueSelector::IFlush);
     }
 
-    /// Reads a line that is typed. `None`: the end of input, or a signal.
-    pub fn read_line(&self, interrupts: &Interrupts) -> Option<String> {
-        let bytes = stdin::read_line_of(&self.file, "the terminal", interrupts).ok()?.ok()?;
-        (!bytes.is_empty()).then(|| String::from_utf8_lossy(&bytes).trim().to_owned())
+    /// Shows a question with its choices, again after Ctrl-Z, and reads the line that is typed behind it; what was typed
+    /// before does not count. `None`: the end of input, a signal, or the hangup of `asker`, whose question it is.
+    pub fn ask(
+        &mut self,
+        question: &str,
+        choices: &str,
+        interrupts: &Interrupts,
+        asker: Option<BorrowedFd<'_>>,
+    ) -> Option<String> {
+        let (resumed, writer) = pipe_with(PipeFlags::CLOEXEC | PipeFlags::NONBLOCK).ok()?;
+        let handler = low_level::pipe::register(SIGCONT, writer);
+        let (mut typed, mut buffer) = (Vec::new(), [0; 4096]);
+        let mut is_due = true;
+        loop {
+            if is_due {
+                self.write(question);
+                self.forget_input();
+                self.write(choices);
+                typed.clear();
+            }
+            let mut fds = vec![
+                PollFd::new(&self.file, PollFlags::IN),
+                PollFd::new(interrupts, PollFlags::IN),
+                PollFd::new(&resumed, PollFlags::IN),
+            ];
+            fds.extend(asker.map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::empty())));
+            let _ = poll(&mut fds, None);
+            let is_gone = fds.get(3).is_some_and(|fd| !fd.revents().is_empty());
+            if is_gone || interrupts.pending().is_some() {
+                typed.clear();
+                break;
+            }
+            is_due = rustix::io::read(&resumed, &mut buffer).is_ok();
+            if !is_due && !fds[0].revents().is_empty() {
+                let count = self.file.read(&mut buffer).unwrap_or(0);
+                typed.extend_from_slice(&buffer[..count]);
+                if count == 0 || typed.ends_with(b"\n") {
+                    break;
+                }
+            }
+        }
+        handler.map(low_level::unregister).ok();
+        (!typed.is_empty()).then(|| String::from_utf8_lossy(&typed).trim().to_owned())
     }
 
     /// The columns, and whether colours are shown.
@@ -63,7 +106,7 @@ pub fn edit_text(text: &str) -> Result<String> {
     let editor = editor(&env);
     let mut file = tempfile::Builder::new().prefix("nagent-").suffix(".txt").tempfile()?;
     file.write_all(text.as_bytes())?;
-    let tty = OpenOptions::new().read(true).write(true).open("/dev/tty")?;
+    let tty = Tty::open().context("there is no terminal for the editor")?.file;
     let status = Command::new("sh")
         .args(["-c", &format!("{editor} \"$1\""), "sh"])
         .arg(file.path())

@@ -16,6 +16,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
+use super::columns::truncate;
 use crate::approve::body;
 use crate::format::conversation::Block;
 use crate::format::edit;
@@ -25,6 +26,9 @@ use crate::turn::event::Verdict;
 
 /// How many lines at the end of an output are shown.
 pub const LAST_LINES: usize = 10;
+
+/// The columns of a command of which only a line is shown.
+const SHORT: usize = 60;
 
 /// What the command after writes is called in events and blocks.
 pub const AFTER_WRITE: &str = "after_write";
@@ -219,6 +223,21 @@ impl RunEvent {
             diff: None,
             diff_cut: false,
             figures,
+        }
+    }
+
+    /// Leaves what fits into a line of the action `asked`, which the user was just shown whole.
+    pub fn shorten(&mut self, asked: u64) {
+        match self {
+            Self::Start(Start { n, body: Some(body), .. }) if *n == asked => {
+                let lines = body.trim().lines().count();
+                let first = truncate(body.trim().lines().next().unwrap_or_default(), SHORT);
+                let more =
+                    if lines > 1 { format!(" … +{} lines", lines - 1) } else { String::new() };
+                *body = format!("{first}{more}");
+            }
+            Self::Finish(finish) if finish.n == asked => finish.diff = None,
+            _ => {}
         }
     }
 

@@ -11,7 +11,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 
 use super::columns;
 use crate::format::harmless::escape_text;
@@ -119,11 +119,12 @@ impl Look {
         let known = serde_json::to_value(Self::default()).unwrap_or_default();
         let known = known.as_object().into_iter().flatten().map(|(key, _)| key.as_str());
         let known: Vec<&str> = known.collect();
-        for key in value.keys() {
+        for (key, value) in &value {
             check_word("key", key, &known)?;
+            serde_json::from_value::<Self>(json!({ key: value }))
+                .map_err(|error| format!("wrong value of \"{key}\": {error}"))?;
         }
-        let look: Self = serde_json::from_value(Value::Object(value))
-            .map_err(|error| format!("wrong value: {error}"))?;
+        let look: Self = serde_json::from_value(Value::Object(value)).unwrap_or_default();
         for key in look.settings.keys() {
             check_word("setting", key, &SETTINGS)
                 .map_err(|error| format!("{error}; a look brings no others"))?;

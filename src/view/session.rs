@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 
 use serde_json::{Map, Value};
 
+use super::columns::truncate;
 use super::event::{Finish, RunEvent, Start, describe_target};
 use super::figures::{RunFigures, figures_line};
 use super::look::{Look, Span};
@@ -33,6 +34,8 @@ pub struct SessionView<'a> {
     is_streaming: bool,
     /// Whether it is shown which conversation goes on.
     pub shows_begin: bool,
+    /// Whether there is an empty line before the next answer.
+    pub needs_gap: bool,
     /// The answer of the last reply, as far as it was shown.
     streamed: String,
     /// Whether the last line of an answer has not ended.
@@ -56,6 +59,7 @@ impl<'a> SessionView<'a> {
             shows_all,
             is_streaming,
             shows_begin: false,
+            needs_gap: false,
             streamed: String::new(),
             is_open: false,
             child: Vec::new(),
@@ -83,6 +87,10 @@ impl<'a> SessionView<'a> {
                     Some(text) => self.look_line(children, text, &finish_values(finish)),
                     None => self.own_lines(children, event),
                 }
+            }
+            RunEvent::Note { text } if self.look.start.contains_key("*") && !self.shows_all => {
+                let text = truncate(&format!("note: {text}"), self.columns);
+                self.line(vec![Span { codes: Vec::new(), text }])
             }
             _ => self.own_lines(children, event),
         }
@@ -112,6 +120,8 @@ impl<'a> SessionView<'a> {
         let mut shown = Vec::new();
         if self.streamed.is_empty() {
             shown.extend(self.close());
+            let gap = std::mem::take(&mut self.needs_gap);
+            shown.extend(gap.then(|| Shown::Answer("\n".to_owned())));
             let mark = self.look.expand(&self.look.say, &self.names);
             shown.extend((!mark.is_empty()).then_some(Shown::Mark(mark)));
         }

@@ -213,6 +213,19 @@ fn a_front_end_decides_line_by_line() {
 }
 
 #[test]
+fn a_front_end_ends_the_run_at_a_question() {
+    let sandbox = Sandbox::new().reply(shell("touch ran"));
+    let args = ["--conversation", "c", "--lines", "--approve", "shell", "x"];
+    let mut running = sandbox.cmd(&args).silent_stdin().spawn();
+    let mut stdin = running.take_stdin();
+    wait_until("the question", || running.stdout_so_far().contains("decide"));
+    stdin.write_all(b"{\"decide\": 1, \"allow\": false, \"stop\": true}\n").unwrap();
+    running.wait().assert_exit(130);
+    assert!(!sandbox.work().join("ran").exists());
+    assert!(sandbox.conversation().contains("exit=\"130\""));
+}
+
+#[test]
 fn a_decision_that_nobody_asked_for_ends_the_run() {
     let sandbox = Sandbox::new().reply(shell("touch a"));
     let mut running = sandbox.cmd(&["--lines", "--approve", "shell"]).silent_stdin().spawn();

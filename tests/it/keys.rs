@@ -124,6 +124,52 @@ fn a_question_is_answered_by_what_is_typed_behind_it() {
     assert_eq!(bodies[0].trim(), "not run: the user said no: not this", "{bodies:?}");
 }
 
+/// What the terminal shows of an action that it was asked about is not shown again.
+#[test]
+fn an_action_that_was_asked_about_takes_a_line_afterwards() {
+    let sandbox = Sandbox::outside_temp().file("a.txt", "one\n");
+    sandbox.llm.push(shell("echo first\necho second\necho third"));
+    sandbox.llm.push(shell("echo no\necho way"));
+    sandbox.llm.push(crate::file_edit::edit("a.txt", "one", "two"));
+    sandbox.llm.push(answer("done"));
+    let mut pty = start(&sandbox, &["--approve", "ask", "-w"], "» ");
+    pty.type_keys("go\r");
+    for (count, keys) in ["y\r", "n\r", "y\r"].iter().enumerate() {
+        pty.expect_times(QUESTION, count + 1);
+        pty.type_keys(keys);
+    }
+    pty.expect("done");
+    let shown = screen(&pty).join("\n");
+    for part in [
+        "→ shell │ echo first … +2 lines\n",
+        "→ shell │ echo no … +1 lines\n",
+        "→ edit  a.txt\n  ok",
+    ] {
+        assert!(shown.contains(part), "{part:?} in {shown}");
+    }
+    for part in ["│ echo second", "│ echo way", "+two"] {
+        assert_eq!(shown.matches(part).count(), 1, "{part:?} in {shown}");
+    }
+}
+
+/// A shell with job control, whose job the session is.
+#[test]
+fn a_question_is_shown_again_after_ctrl_z() {
+    let sandbox = Sandbox::new().reply(shell("touch ran")).reply(answer("done"));
+    let mut pty = sandbox.program("bash", &["--norc", "--noediting", "-i"]).on_pty(160);
+    let call = format!("{} --approve shell go\r", env!("CARGO_BIN_EXE_nagent-repl"));
+    pty.type_keys(&call);
+    pty.expect(QUESTION);
+    pty.type_keys("\x1a");
+    pty.expect("Stopped");
+    pty.type_keys("fg\r");
+    pty.expect_times(QUESTION, 2);
+    pty.type_keys("y\r");
+    pty.expect("done");
+    assert!(sandbox.work().join("ran").exists());
+    assert_eq!(pty.printed().matches("│ touch ran").count(), 3, "{}", pty.printed());
+}
+
 #[test]
 fn an_answer_is_shown_whole_where_that_is_wanted() {
     let reply = answer(&format!("first {}", "word ".repeat(200)));
@@ -185,14 +231,26 @@ fn a_run_is_stopped_in_each_state_and_the_session_goes_on() {
     prompt(&mut pty, "» ", "/approve shell");
     sandbox.llm.push(shell("touch asked"));
     stop(&mut pty, "question");
+    // The run alone is ended, or the session alone is interrupted.
+    for (count, signal) in [Signal::TERM, Signal::KILL, Signal::INT].into_iter().enumerate() {
+        sandbox.llm.push(shell("touch asked"));
+        let prompts = pty.printed().matches("\x1b[?2004h").count();
+        pty.type_keys("go\r");
+        pty.expect_times(QUESTION, count + 2);
+        let whom = if signal == Signal::INT { pty.pid() } else { run_of(&sandbox) };
+        kill_process(whom, signal).unwrap();
+        pty.expect_times("\x1b[?2004h", prompts + 1);
+        wait_until("the modes are back", || pty.modes() == modes);
+    }
     sandbox.llm.push(answer("still here"));
     prompt(&mut pty, "» ", "go on");
     let shown = screen(&pty).join("\n");
-    assert_eq!(shown.matches("(interrupted)").count(), 5, "{shown}");
-    assert!(shown.contains("nagent ended by signal 9 without a last line"), "{shown}");
+    assert_eq!(shown.matches("(interrupted)").count(), 6, "{shown}");
+    assert!(shown.contains("nagent-repl: interrupted by SIGTERM"), "{shown}");
+    assert_eq!(shown.matches("nagent ended by signal 9 without a last line").count(), 2, "{shown}");
     assert!(shown.contains("still here"), "{shown}");
     assert!(!sandbox.work().join("asked").exists());
-    assert!(sandbox.conversation().matches("exit=\"130\"").count() >= 4);
+    assert!(sandbox.conversation().matches("exit=\"130\"").count() >= 5);
     pty.type_keys("\x04");
     assert!(pty.wait().success());
     wait_until("nothing is left", || sandbox.processes().is_empty());

@@ -63,6 +63,8 @@ fn the_first_run_that_fails_ends_prompts_on_stdin() {
     let sandbox = Sandbox::new().reply(Answer::error(400, "invalid"));
     let run = sandbox.repl(&[""; 0]).stdin("a\nb\n").run().assert_exit(3).no_stdout();
     run.stderr_has(&["nagent-repl: ", "the test server says no"]);
+    let sandbox = Sandbox::new().reply(answer("one")).reply(Answer::error(400, "invalid"));
+    sandbox.repl(&[""; 0]).stdin("a\nb\n").run().assert_exit(3).stdout_is("one\n");
 }
 
 #[test]
@@ -81,6 +83,9 @@ fn commands_on_stdin_count_and_their_failures_end_it() {
     sandbox.repl(&[""; 0]).stdin("").run().assert_exit(2).stderr_has(&[none]);
     sandbox.repl(&[""; 0]).stdin(" \n\n").run().assert_exit(2).stderr_has(&[none]);
     sandbox.repl(&[""; 0]).stdin("/quit\nnever\n").run().assert_exit(0).no_stdout();
+    let run =
+        sandbox.program("setsid", &["-w", env!("CARGO_BIN_EXE_nagent-repl")]).stdin("/e\n").run();
+    run.assert_exit(1).stderr_has(&["there is no terminal for the editor"]);
 }
 
 #[test]
@@ -116,6 +121,8 @@ fn a_look_of_ones_own_wins_and_cannot_ask_for_more_than_it_may() {
     check(r#"{"settings": {"base_url": "http://evil"}}"#, &["a look brings no others"]);
     check(r#"{"settings": {"command": ["sh"]}}"#, &["a look brings no others"]);
     check(r#"{"finish": "{lin}"}"#, &["did you mean \"line\"?"]);
+    check(r#"{"figures": "yes"}"#, &["\"figures\""]);
+    check(r#"{"settings": {"max_turns": "ten"}}"#, &["\"max_turns\" must be a whole number"]);
     // It neither widens what the config allows nor turns off what it asks for.
     let sandbox =
         look(r#"{"settings": {"approve": "none", "tags": ["read", "shell"], "max_turns": 50}}"#)
@@ -265,6 +272,9 @@ fn commands_are_calls_of_the_toolkit() {
     run("/x", "no command /x");
     let broken = sandbox.script("editor", "#!/bin/sh\necho lost > \"$1\"; exit 3\n");
     assert!(broken.exists());
+    sandbox.llm.push(answer("to edit"));
+    run("more", "to edit");
+    run("/edit", "ended with exit code 3");
     run("/e", "what was saved is in ");
     sandbox.script("editor", "#!/bin/sh\nprintf 'written\\nthere' > \"$1\"\n");
     sandbox.llm.push(answer("read it"));
@@ -287,9 +297,12 @@ fn what_cannot_be_used_is_reported_and_left_alone() {
         assert!(pty.printed().contains(part), "{part:?} in {:?}", pty.printed());
     };
     std::fs::write(&path, b"#V2\n\xff\xfe\n").unwrap();
-    check(&start(&sandbox, &[], "» "), "note: there is no history: cannot read ");
-    assert_eq!(std::fs::read(&path).unwrap(), b"#V2\n\xff\xfe\n");
-    std::fs::remove_file(&path).unwrap();
+    check(&start(&sandbox, &[], "» "), "note: there is no history: it could not be read (");
+    let damaged = path.with_extension("history.damaged");
+    assert_eq!(std::fs::read(&damaged).unwrap(), b"#V2\n\xff\xfe\n");
+    std::fs::remove_file(damaged).unwrap();
+    // It is told once.
+    assert!(!start(&sandbox, &[], "» ").printed().contains("history"));
     std::fs::create_dir(&path).unwrap();
     check(&start(&sandbox, &[], "» "), "is not a file");
     // A folder has a history of its own.

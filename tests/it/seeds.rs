@@ -30,6 +30,8 @@ fn seed_001_6_keys_come_from_three_places_in_their_order() {
     sandbox.write("my.env", line("mine"));
     assert_eq!(key_of(&sandbox, Some("my.env")), "sk-mine");
     assert_eq!(key_of(&sandbox, Some("missing.env")), "sk-here");
+    let run = sandbox.repl(&["--look", "pair"]).stdin("/quit\n").env("ENV_PATH", "missing.env");
+    run.run().stderr_has(&["note: ENV_PATH names missing.env, which is not there"]);
     // What is set already is what counts.
     let sandbox = without_key().file(".env", line("here")).env("ANTHROPIC_API_KEY", "sk-set");
     assert_eq!(key_of(&sandbox, None), "sk-set");
@@ -51,6 +53,8 @@ fn seed_001_7_errors_of_env_files_teach() {
     let sandbox = without_key();
     std::fs::create_dir(sandbox.work().join(".env")).unwrap();
     check(&sandbox, pair, &["env file .env", "not a regular file"]);
+    let sandbox = without_key().file(".env", b"TS_AGENT_API_KEY=\xff\n");
+    check(&sandbox, pair, &["env file .env", "it is not UTF-8 text"]);
     let sandbox = without_key().file("big.env", "x".repeat(1 << 20));
     check(&sandbox, &["--env-file", "big.env"], &["big.env", "over the limit"]);
     let sandbox = without_key();

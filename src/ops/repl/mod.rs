@@ -14,6 +14,7 @@ use std::rc::Rc;
 
 pub use self::args::SessionArgs;
 use self::commands::{COMMANDS, Input, parse_input};
+pub use self::start::NAME;
 use self::start::Session;
 use super::completion;
 use crate::approve::Approve;
@@ -24,9 +25,6 @@ use crate::problem::Problem;
 use crate::sandbox::SandboxMode;
 use crate::sys::line::{LineEditor, PlainLines, Typed};
 use crate::sys::{fs, terminal};
-
-/// The name of the tool, for lines on stderr.
-pub const NAME: &str = "nagent-repl";
 
 /// What comes after an input.
 enum Next {

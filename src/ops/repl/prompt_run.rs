@@ -1,12 +1,13 @@
 //! One prompt: a run of `nagent --lines`, whose events are shown while they come, and whose questions a person answers.
 
 use std::ffi::OsString;
+use std::os::fd::AsFd;
 
 use serde_json::{Map, Value, json};
 
 use super::{NAME, Next, Session};
 use crate::exit::{Exit, Signal};
-use crate::ops::question::{Reply, ask};
+use crate::ops::question::ask;
 use crate::ops::spinner::Spinner;
 use crate::out;
 use crate::problem::Problem;
@@ -37,9 +38,6 @@ impl Session {
         let mut words = self.tool_words("nagent")?;
         words.extend(["--lines".into(), "--stop-list".into(), self.conversation_flag()]);
         let line = json!({ "prompt": prompt, "read": std::mem::take(&mut self.reads) });
-        if !self.is_interactive && self.count > 0 && !self.args.json {
-            out::piece("\n");
-        }
         let columns = if terminal::stderr_is_terminal() { terminal::width() } else { usize::MAX };
         let names = self.names();
         let view =
@@ -57,6 +55,7 @@ impl Session {
         mut view: SessionView<'_>,
     ) -> Result<RunEnd, Problem> {
         view.shows_begin = self.count == 0 && self.look.figures;
+        view.needs_gap = self.count > 0 && !self.is_interactive;
         let mut child = self.foreground.converse(words, &self.variables())?;
         child.send(&prompt.to_string());
         let spinner = Spinner::new(self.shows_lines());
@@ -66,8 +65,10 @@ impl Session {
             words: String::new(),
             is_unread: false,
         };
+        // The number of the action that the user was asked about.
+        let mut asked = 0;
         while let Some(line) = child.next_line() {
-            let Some((children, event)) = RunEvent::from_line(&line) else {
+            let Some((children, mut event)) = RunEvent::from_line(&line) else {
                 spinner.stop();
                 match last_line(&line) {
                     Some(document) => end.document = Some(document),
@@ -76,6 +77,9 @@ impl Session {
                 }
                 continue;
             };
+            if children.is_empty() && !self.args.verbose {
+                event.shorten(asked);
+            }
             let shown = view.show(&children, &event);
             if !shown.is_empty() || matches!(event, RunEvent::Decide(_) | RunEvent::Finish(_)) {
                 spinner.stop();
@@ -86,7 +90,7 @@ impl Session {
             }
             match &event {
                 RunEvent::Decide(start) if children.is_empty() => {
-                    self.answer_question(start, &mut child);
+                    asked = self.answer_question(start, &mut child);
                 }
                 RunEvent::Ask { .. } => spinner.start("model"),
                 RunEvent::Start(start) => {
@@ -113,18 +117,11 @@ impl Session {
             // A second Ctrl-C ends it at once.
             (Ended::Code(130), true) => (130, None),
             (ended, _) => {
-                let how = match ended {
-                    Ended::Code(code) => format!("with exit code {code}"),
-                    Ended::Signal(number) => format!("by signal {number}"),
+                let words = match end.words.trim() {
+                    "" => "it printed nothing".to_owned(),
+                    words => format!("its words: {words}"),
                 };
-                let words = end.words.trim();
-                let words = if words.is_empty() {
-                    "it printed nothing".to_owned()
-                } else {
-                    format!("its words: {words}")
-                };
-                let message = format!("nagent ended {how} without a last line; {words}");
-                (1, Some(message))
+                (1, Some(format!("nagent ended {ended} without a last line; {words}")))
             }
         };
         if self.args.json {
@@ -176,25 +173,18 @@ impl Session {
         true
     }
 
-    /// Asks the person on the terminal, and hands the answer on. Without a terminal every question is a no.
-    fn answer_question(&self, start: &Start, child: &mut Conversing<'_>) {
+    /// Asks the person on the terminal, and hands the answer on. Without a terminal every question is a no. Returns the number
+    /// of the action where it is done, or not, as the person saw it.
+    fn answer_question(&self, start: &Start, child: &mut Conversing<'_>) -> u64 {
         let (Some(action), Some(mut tty)) = (read_action(start), Tty::open()) else {
-            return child.close();
+            child.close();
+            return 0;
         };
         let folder = self.env.current_folder().unwrap_or_default();
-        let reply = ask(&mut tty, &action, &folder, &self.foreground.interrupts);
-        let mut decision = json!({ "decide": start.n, "allow": true });
-        match reply {
-            Reply::Once => {}
-            Reply::Always => decision["always"] = true.into(),
-            Reply::Edited(text) => decision["text"] = text.into(),
-            Reply::No(reason) => {
-                decision["allow"] = false.into();
-                decision["reason"] = reason.into();
-            }
-            Reply::None => decision["allow"] = false.into(),
-        }
-        child.send(&decision.to_string());
+        let interrupts = &self.foreground.interrupts;
+        let reply = ask(&mut tty, start.n, &action, &folder, interrupts, Some(child.as_fd()));
+        child.send(&json!(reply).to_string());
+        if reply.text.is_some() { 0 } else { start.n }
     }
 }
 

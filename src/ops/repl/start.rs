@@ -16,6 +16,7 @@ use crate::ops::connection::no_provider;
 use crate::ops::conversation_name::choose_name;
 use crate::ops::flags::{ConversationArgs, RunArgs};
 use crate::ops::settings::Settings;
+use crate::out;
 use crate::problem::Problem;
 use crate::sys::env::Env;
 use crate::sys::foreground::Foreground;
@@ -23,6 +24,9 @@ use crate::sys::interrupt::Interrupts;
 use crate::sys::root::explain_refusal;
 use crate::sys::{fs, terminal};
 use crate::view::look::Look;
+
+/// The name of the tool, for lines on stderr.
+pub const NAME: &str = "nagent-repl";
 
 /// A session.
 pub(super) struct Session {
@@ -69,7 +73,7 @@ pub(super) fn start(session: &SessionArgs) -> Result<Session, Problem> {
     let conversation = session.conversation.clone();
     let which = ConversationArgs { conversation, ..ConversationArgs::default() };
     let interrupts = Interrupts::without_handlers()?;
-    let call = Call::with("nagent-repl", &args, &which, env.clone(), interrupts)?;
+    let call = Call::with(NAME, &args, &which, env.clone(), interrupts)?;
     let name = choose_name(&call)?;
     let mut settings = call.settings.clone();
     check_model(&mut settings, &env)?;
@@ -141,24 +145,27 @@ fn add_credentials(named: &[PathBuf], args: &RunArgs, env: &mut Env) -> Result<(
         return Ok(());
     }
     let mut tried = Vec::new();
-    let mut variable = String::new();
+    let mut or_else = String::new();
     for file in files {
-        let path = match file.strip_prefix('$') {
-            Some(name) => {
-                variable = format!(", or set {name} to another one");
-                env.get(name).unwrap_or_default().to_owned()
-            }
-            None => file,
+        let (path, variable) = match file.strip_prefix('$') {
+            Some(name) => (env.get(name).unwrap_or_default().to_owned(), Some(name)),
+            None => (file.clone(), None),
         };
+        if let Some(name) = variable {
+            or_else = format!(", or set {name} to another one");
+        }
         if path.is_empty() {
             continue;
         }
         if take_credentials(Path::new(&path), env)?.is_some() {
             return Ok(());
         }
+        if let Some(name) = variable {
+            out::line(&format!("{NAME}: note: {name} names {path}, which is not there"));
+        }
         tried.push(path);
     }
-    Err(missing(&tried, &variable))
+    Err(missing(&tried, &or_else))
 }
 
 fn missing(tried: &[String], or_else: &str) -> Problem {

@@ -152,9 +152,7 @@ impl Session {
                 out::line("(interrupted)");
                 Next::Input
             }
-            Ended::Signal(number) => {
-                self.refuse(format!("the command was ended by signal {number}"))
-            }
+            Ended::Signal(_) => self.refuse(format!("the command ended {ended}")),
             Ended::Code(_) => Next::Input,
         }
     }
@@ -215,7 +213,7 @@ impl Session {
         let words = ["/bin/sh".into(), "-c".into(), line.into(), "sh".into(), path.into()];
         let ended = self.foreground.run(&words, &self.user_env.for_children(&[]))?;
         if ended != Ended::Code(0) {
-            return Ok(self.refuse(format!("the editor {editor} failed")));
+            return Ok(self.refuse(format!("the editor {editor} ended {ended}")));
         }
         let words = self.conversations_words(&["lint".into(), self.name.clone().into()])?;
         let (_, document) = self.read_document(words)?;

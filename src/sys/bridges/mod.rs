@@ -214,9 +214,8 @@ impl Bridges<'_> {
         let watch = Instant::now();
         let hint =
             default.map(|default| format!(" [{}]", escape_text(default))).unwrap_or_default();
-        tty.write(&format!("\n  ◆ ASK  {}{hint}\n  ❯ ", escape_text(question)));
-        tty.forget_input();
-        let line = tty.read_line(self.permissions.interrupts);
+        let question = format!("\n  ◆ ASK  {}{hint}\n", escape_text(question));
+        let line = tty.ask(&question, "  ❯ ", self.permissions.interrupts, None);
         self.permissions.asked += watch.elapsed();
         match line {
             Some(line) if line.is_empty() => Ok(json!(default.unwrap_or_default())),
