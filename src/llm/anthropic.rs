@@ -9,6 +9,8 @@
 //!
 //! Source: anthropic-sdk-python and the platform's API reference. Counts in `message_delta` are cumulative; cached
 //! tokens are not included in `input_tokens`. Thinking is never text. An `error` may come at any time after a 200.
+//! A reply is one message from its start to its stop, and a piece belongs to the block that is open: anything else is a
+//! stream that lost or mixed events, and no answer.
 
 use serde_json::{Value, json};
 
@@ -92,7 +94,9 @@ impl Api for Messages {
         }
         let delta = &event["delta"];
         read_usage(&event["usage"], reply);
-        match event["type"].as_str().unwrap_or_default() {
+        let kind = event["type"].as_str().unwrap_or_default();
+        check_place(kind, event, reply)?;
+        match kind {
             "content_block_delta" if delta["type"] == "text_delta" => {
                 reply.push_text(&read_text(&delta["text"]))?;
             }
@@ -106,11 +110,11 @@ impl Api for Messages {
                 reply.model = read_some_text(&event["message"]["model"]);
                 read_usage(&event["message"]["usage"], reply);
             }
-            "message_delta" if !read_text(&delta["stop_reason"]).is_empty() => {
+            "message_delta" if !delta["stop_reason"].is_null() => {
                 reply.announced_stop = Some(read_stop(delta)?);
             }
             "message_stop" => {
-                reply.stop = Some(reply.announced_stop.unwrap_or(StopReason::End));
+                reply.stop = reply.announced_stop;
                 reply.is_done = true;
             }
             "error" => return Err(error::from_value(event, None)),
@@ -161,6 +165,40 @@ impl Api for Messages {
             }),
         }
     }
+}
+
+/// Checks that an event follows those before it, and notes where the stream is.
+fn check_place(kind: &str, event: &Value, reply: &mut PartialReply) -> Result<(), ApiError> {
+    let block = read_count(&event["index"]);
+    let place = &mut reply.place;
+    let wrong = match kind {
+        "message_start" => {
+            std::mem::replace(&mut place.has_begun, true).then_some("a second message began")
+        }
+        "message_stop" if !place.has_begun => Some("its end came without its start"),
+        "message_stop" if reply.announced_stop.is_none() => {
+            Some("its end came without a stop_reason")
+        }
+        "content_block_start" => {
+            place.block = block;
+            None
+        }
+        "content_block_stop" => {
+            place.block = None;
+            None
+        }
+        "content_block_delta" if block != place.block => {
+            Some("a piece came for a block that is not open")
+        }
+        _ => None,
+    };
+    let broken = |wrong| {
+        ApiError::new(
+            ErrorKind::Broken,
+            &format!("the reply's events do not fit together: {wrong}"),
+        )
+    };
+    wrong.map_or(Ok(()), |wrong| Err(broken(wrong)))
 }
 
 /// How much to think. Models from 4.6 on decide themselves, and take an effort; those before take a budget; the newest cannot
@@ -269,10 +307,12 @@ fn read_stop(message: &Value) -> Result<StopReason, ApiError> {
             let why = why.map(|why| format!(": {why}")).unwrap_or_default();
             Err(ApiError::new(ErrorKind::Refused, &format!("the model refused{why}")))
         }
+        // It would pause again.
         "pause_turn" => Err(ApiError::new(
-            ErrorKind::Cut,
-            "the provider paused the turn, which it does only for its own tools",
+            ErrorKind::Other,
+            "the provider paused the turn (pause_turn), which it does for tools of its own: leave them out of \"body\"",
         )),
+        "" => Err(ApiError::new(ErrorKind::Cut, "the reply has no stop_reason")),
         // `end_turn`, `stop_sequence`, `tool_use` (no tools are offered), and names to come.
         _ => Ok(StopReason::End),
     }

@@ -10,7 +10,7 @@
 //! Source: openai-python for the format; for the variants the sources and documentation of vLLM, llama.cpp, groq-python,
 //! mistral client-python, OpenRouter, DeepSeek and Azure. A reply is whole once a `finish_reason` came. Reasoning
 //! (`reasoning`, `reasoning_content`, thinking parts) is never text. An answer that is not streamed has the same form
-//! with `message` for `delta`.
+//! with `message` for `delta`. Chunks without choices say nothing.
 
 use serde_json::{Value, json};
 
@@ -84,16 +84,14 @@ impl Api for ChatCompletions {
 
     fn on_event(&self, chunk: &Value, reply: &mut PartialReply) -> Result<(), ApiError> {
         let choices = chunk["choices"].as_array();
-        let is_known = choices.is_some()
-            || chunk["usage"].is_object()
-            || chunk["object"] == "chat.completion.chunk";
         // OpenRouter reports errors in a choice, Groq in a field of its own.
         let in_choices = choices.into_iter().flatten().map(|choice| &choice["error"]);
         let mut inner = in_choices.chain([&chunk["x_groq"]["error"]]).filter(|it| !it.is_null());
         if let (Some(inner), true) = (inner.next(), chunk["error"].is_null()) {
             return Err(error::from_value(&json!({ "error": inner }), None));
         }
-        if !chunk["error"].is_null() || chunk["object"] == "error" || !is_known {
+        let is_error = ["error", "message", "detail"].iter().any(|key| !chunk[key].is_null());
+        if is_error || chunk["object"] == "error" || !(chunk.is_object() || chunk.is_null()) {
             return Err(error::from_value(chunk, None));
         }
         reply.model = reply.model.take().or_else(|| read_some_text(&chunk["model"]));
@@ -114,10 +112,18 @@ impl Api for ChatCompletions {
             reply.push_text(&read_text(&delta["content"]))?;
             reply.push_refusal(&read_text(&delta["refusal"]));
             if let Some(reason) = read_some_text(&choice["finish_reason"]) {
-                reply.stop = Some(read_stop(&reason)?);
+                // What was cut stays cut, whatever a gateway says at the end.
+                let stop = read_stop(&reason)?;
+                reply.stop = reply.stop.filter(|stop| *stop == StopReason::Length).or(Some(stop));
             }
         }
         Ok(())
+    }
+
+    fn on_body(&self, body: &Value, reply: &mut PartialReply) -> Result<(), ApiError> {
+        self.on_event(body, reply)?;
+        // Chunks may hold nothing, a whole body may not.
+        if body["choices"].is_null() { Err(error::from_value(body, None)) } else { Ok(()) }
     }
 
     /// “Chat Completions accepts only PDF files as file content parts”. Compatible servers have limits of their own.

@@ -8,6 +8,7 @@
 //!
 //! Source: openai-python and openai-openapi (events, fields); the nested form of `error` and errors after a 200 were
 //! seen live and are what Codex reads. Unknown events and items are skipped; reasoning and commentary are never text.
+//! Events have numbers (`sequence_number`), by which a lost, doubled or misplaced one is noticed; some servers send none.
 
 use serde_json::{Value, json};
 
@@ -67,19 +68,27 @@ impl Api for Responses {
         if !event["error"].is_null() {
             return Err(error::from_value(event, None));
         }
-        match event["type"].as_str().unwrap_or_default() {
-            "response.custom_tool_call_input.delta"
-                if reply.tool != read_count(&event["output_index"]) => {}
+        if is_repeated(event, reply)? {
+            return Ok(());
+        }
+        let item = read_count(&event["output_index"]);
+        let kind = event["type"].as_str().unwrap_or_default();
+        note_place(kind, reply);
+        match kind {
+            "response.custom_tool_call_input.delta" if reply.tool != item => {}
             "response.output_text.delta" | "response.custom_tool_call_input.delta" => {
-                let item = read_count(&event["output_index"]);
                 reply.push_text_of(item, &read_text(&event["delta"]))?;
             }
-            "response.output_item.added" if is_tool_call(&event["item"]) => {
-                reply.tool = read_count(&event["output_index"]);
+            // All at once, where the server sends no pieces.
+            "response.output_text.done" if !reply.place.has_part => {
+                reply.push_text_of(item, &read_text(&event["text"]))?;
+                reply.place.has_item = true;
             }
-            "response.output_item.added" if is_commentary(&event["item"]) => {
-                reply.set_aside(read_count(&event["output_index"]));
+            "response.output_item.done" if !reply.place.has_item => {
+                read_item(item, &event["item"], reply)?;
             }
+            "response.output_item.added" if is_tool_call(&event["item"]) => reply.tool = item,
+            "response.output_item.added" if is_commentary(&event["item"]) => reply.set_aside(item),
             "response.reasoning_summary_text.delta" | "response.reasoning_text.delta" => {
                 reply.push_thought(&read_text(&event["delta"]));
             }
@@ -178,25 +187,60 @@ fn is_tool_call(item: &Value) -> bool {
     item["type"] == "custom_tool_call" && item["name"] == TOOL
 }
 
-/// Reads the messages of a whole response. In a stream this is needed only when no text came before.
+/// Whether the event came before. One that is missing or misplaced is an error: the text would be another.
+fn is_repeated(event: &Value, reply: &mut PartialReply) -> Result<bool, ApiError> {
+    let last = &mut reply.place.event;
+    // Gateways write 0 into events of their own, and -1 where they do not count.
+    let number = event["sequence_number"].as_u64().filter(|number| *number > 0 || last.is_none());
+    let Some(number) = number else { return Ok(false) };
+    match last.replace(number) {
+        Some(last) if last == number => Ok(true),
+        Some(last) if last.checked_add(1) != Some(number) => {
+            let message =
+                format!("the reply's events are not in order: number {number} came after {last}");
+            Err(ApiError::new(ErrorKind::Broken, &message))
+        }
+        _ => Ok(false),
+    }
+}
+
+/// Notes whether an item and its part have begun to arrive.
+fn note_place(kind: &str, reply: &mut PartialReply) {
+    match kind {
+        "response.output_item.added" => {
+            (reply.place.has_item, reply.place.has_part) = (false, false)
+        }
+        "response.content_part.added" => reply.place.has_part = false,
+        "response.output_text.delta"
+        | "response.custom_tool_call_input.delta"
+        | "response.refusal.delta" => {
+            (reply.place.has_item, reply.place.has_part) = (true, true);
+        }
+        _ => {}
+    }
+}
+
+/// Reads the items of a whole response. In a stream this is needed only when no text came before.
 fn read_output(response: &Value, reply: &mut PartialReply) -> Result<(), ApiError> {
-    let items = response["output"].as_array().into_iter().flatten();
-    for (index, item) in items.enumerate() {
-        if is_commentary(item) {
-            reply.set_aside(u64::try_from(index).ok());
-        }
-        if is_tool_call(item) {
-            reply.push_text_of(u64::try_from(index).ok(), &read_text(&item["input"]))?;
-        }
-        if item["type"] != "message" {
-            continue;
-        }
-        for part in item["content"].as_array().into_iter().flatten() {
-            if part["type"] == "output_text" {
-                reply.push_text_of(u64::try_from(index).ok(), &read_text(&part["text"]))?;
-            } else if part["type"] == "refusal" {
-                reply.push_refusal(&read_text(&part["refusal"]));
-            }
+    let mut items = (0..).zip(response["output"].as_array().into_iter().flatten());
+    items.try_for_each(|(index, item)| read_item(Some(index), item, reply))
+}
+
+/// Reads a whole item.
+fn read_item(index: Option<u64>, item: &Value, reply: &mut PartialReply) -> Result<(), ApiError> {
+    if is_commentary(item) {
+        reply.set_aside(index);
+    }
+    if is_tool_call(item) {
+        reply.push_text_of(index, &read_text(&item["input"]))?;
+    }
+    let is_message = item["type"] == "message";
+    let parts = item["content"].as_array().filter(|_| is_message).into_iter().flatten();
+    for part in parts {
+        if part["type"] == "output_text" {
+            reply.push_text_of(index, &read_text(&part["text"]))?;
+        } else if part["type"] == "refusal" {
+            reply.push_refusal(&read_text(&part["refusal"]));
         }
     }
     Ok(())

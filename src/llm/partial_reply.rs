@@ -21,6 +21,8 @@ pub struct PartialReply {
     /// Their text: the answer, where no other came.
     aside: String,
     reasoning: Option<ReasoningFilter>,
+    /// Where the stream is.
+    pub place: Place,
     /// Token counts, as far as they arrived.
     pub usage: Option<Usage>,
     /// The model that answers.
@@ -33,6 +35,21 @@ pub struct PartialReply {
     pub is_done: bool,
     /// Reasoning that arrived and that nobody has taken yet. Never part of the text.
     pub thoughts: String,
+}
+
+/// Where a stream is, as far as its events say it.
+#[derive(Debug, Default)]
+pub struct Place {
+    /// The number of the last event.
+    pub event: Option<u64>,
+    /// The message has begun.
+    pub has_begun: bool,
+    /// The block that is open.
+    pub block: Option<u64>,
+    /// Some of this item has arrived.
+    pub has_item: bool,
+    /// Some of this part of the item has arrived.
+    pub has_part: bool,
 }
 
 impl PartialReply {
