@@ -21,10 +21,10 @@ use super::json::{
     write_body,
 };
 use super::models::{Model, ReasoningWords};
-use super::options::Reasoning;
+use super::options::{ChatOptions, Reasoning};
 use super::partial_reply::PartialReply;
 use super::schema::is_closed;
-use super::{ApiError, ChatRequest, ErrorKind, Message, Role, StopReason, Usage, error, models};
+use super::{ApiError, ChatRequest, ErrorKind, Message, StopReason, Usage, error, models};
 
 /// The API requires `max_tokens`. Where nobody chose one: what the model can, but no more than this, which is about
 /// 100 KB of text. Older models reserve the room for the reply in the window, and a runaway reply must end.
@@ -40,16 +40,11 @@ impl Api for Messages {
         "/v1/messages".to_owned()
     }
 
-    /// Three cache marks: the system prompt, which all turns share, and the ends of the last two user messages: what this
-    /// turn reads (written by the one before), and what the next will.
+    /// Three cache marks: the system prompt, which all turns share, and the ends of the last two user messages.
     fn chat_body(&self, ask: &ChatRequest<'_>, server: &Endpoint) -> Vec<u8> {
-        let is_user = |message: &Message<'_>| message.role == Role::User;
-        let users = ask.messages.iter().enumerate().filter(|(_, message)| is_user(message));
-        let marked_from = users.rev().nth(1).map_or(0, |(index, _)| index);
+        let marked = ask.marked_messages();
         let messages = ask.messages_and_file().enumerate().map(|(index, (message, file))| {
-            // A mark is paid for, and nothing will read what a request with a file has written.
-            let is_marked = is_user(message) && index >= marked_from && ask.file.is_none();
-            write_message(message, file, is_marked)
+            write_message(message, file.map(write_file), marked.contains(&index))
         });
         let known = models::find_model(ask.model);
         let longest = known.as_ref().and_then(|model| model.max_output);
@@ -64,7 +59,7 @@ impl Api for Messages {
             "max_tokens": ask.max_output.unwrap_or(default),
             "stream": true,
             "system": system.map(|text| [write_text(text, true)]),
-            "temperature": ask.options.temperature,
+            "temperature": ask.options.temperature.filter(|_| takes_temperature(ask.model, ask.options)),
             "service_tier": ask.options.service_tier,
         });
         merge(&mut head, &thinking);
@@ -201,14 +196,30 @@ fn check_place(kind: &str, event: &Value, reply: &mut PartialReply) -> Result<()
     wrong.map_or(Ok(()), |wrong| Err(broken(wrong)))
 }
 
+/// Whether a model takes a temperature beside these options: it refuses one while it thinks, but for the usual 1.
+pub fn takes_temperature(model: &str, options: &ChatOptions) -> bool {
+    let known = models::find_model(model);
+    let words = known.map_or(ReasoningWords::Unknown, |model| model.reasoning);
+    let thinks = match options.reasoning {
+        None | Some(Reasoning::Off) => !can_be_off(&words),
+        Some(_) => true,
+    };
+    !thinks || options.temperature == Some(1.0)
+}
+
+/// Whether a model can be told not to think.
+fn can_be_off(words: &ReasoningWords) -> bool {
+    match words {
+        ReasoningWords::Words(words) => words.contains(&"none"),
+        _ => true,
+    }
+}
+
 /// How much to think. Models from 4.6 on decide themselves, and take an effort; those before take a budget; the newest cannot
 /// be told not to think, and get the least effort.
 fn write_thinking(ask: &ChatRequest<'_>, known: Option<&Model>) -> Value {
     let words = known.map_or(&ReasoningWords::Unknown, |model| &model.reasoning);
-    let can_be_off = match words {
-        ReasoningWords::Words(words) => words.contains(&"none"),
-        _ => true,
-    };
+    let can_be_off = can_be_off(words);
     let display = ask.shows_reasoning().then_some("summarized");
     match (ask.options.reasoning, words) {
         // Where it thinks anyway, it can be shown.
@@ -236,14 +247,16 @@ fn write_thinking(ask: &ChatRequest<'_>, known: Option<&Model>) -> Value {
     }
 }
 
-fn write_text(text: &str, is_marked: bool) -> ContentPart<'_> {
+/// A text, with a mark for the cache where it ends what is worth keeping.
+pub(super) fn write_text(text: &str, is_marked: bool) -> ContentPart<'_> {
     let cache_control = is_marked.then(|| json!({"type": "ephemeral"}));
     ContentPart::Text { r#type: Some("text"), text, cache_control }
 }
 
-fn write_message<'a>(
+/// A message of text blocks behind its file.
+pub(super) fn write_message<'a>(
     message: &Message<'a>,
-    file: Option<&Attachment<'_>>,
+    file: Option<Value>,
     is_marked: bool,
 ) -> ChatMessage<'a> {
     // The API refuses blank blocks, and one such block would end a conversation for good.
@@ -252,7 +265,7 @@ fn write_message<'a>(
     if texts.is_empty() {
         texts.push("(blank)");
     }
-    let mut parts: Vec<ContentPart<'_>> = file.map(write_file).into_iter().collect();
+    let mut parts: Vec<ContentPart<'_>> = file.map(ContentPart::File).into_iter().collect();
     let last = texts.len() - 1;
     let marked = |(index, text)| write_text(text, is_marked && index == last);
     parts.extend(texts.into_iter().enumerate().map(marked));
@@ -260,18 +273,18 @@ fn write_message<'a>(
 }
 
 /// Source: the guides on vision, PDF and files.
-fn write_file<'a>(file: &Attachment<'_>) -> ContentPart<'a> {
+fn write_file(file: &Attachment<'_>) -> Value {
     let source = match file.payload {
         Payload::Bytes(_) => {
             json!({"type": "base64", "media_type": file.media_type(), "data": file.base64()})
         }
         Payload::Remote(remote) => json!({"type": "file", "file_id": remote.id}),
     };
-    ContentPart::File(if file.format.is_image() {
+    if file.format.is_image() {
         json!({"type": "image", "source": source})
     } else {
         json!({"type": "document", "title": file.name, "source": source})
-    })
+    }
 }
 
 /// Updates the counts with those of an event, which may hold only some of them.

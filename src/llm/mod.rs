@@ -114,6 +114,15 @@ impl<'a> ChatRequest<'a> {
         self.messages.iter().zip(files)
     }
 
+    /// The messages that end with a mark for Anthropic's cache: the last two of the user. One is what this turn reads (written
+    /// by the turn before), the other what the next turn will. A mark is paid for, and nothing reads what a request with a
+    /// file has written.
+    fn marked_messages(&self) -> Vec<usize> {
+        let is_user = |index: &usize| self.messages[*index].role == Role::User;
+        let users = (0..self.messages.len()).rev().filter(is_user);
+        users.take(if self.file.is_some() { 0 } else { 2 }).collect()
+    }
+
     fn texts(&self) -> impl Iterator<Item = &str> {
         self.system
             .into_iter()

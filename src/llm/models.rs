@@ -1,11 +1,11 @@
 //! The models that nagent knows: the table of `docs/models.md`, which is also the page for people.
 //!
 //! ```text
-//! | `gpt-5.5` | openai | 1050000 | 128000 | 5 | 0.5 | 5 | 30 | 272000: 2, 1.5 | none low medium high xhigh | – |
+//! | `gpt-5.5` | openai | 1050000 | 128000 | 5 | 0.5 | 5 | 30 | 272000: 2, 1.5 | flex 0.5, priority 2.5 | none low medium high xhigh | – |
 //! ```
 //!
 //! Its columns: id, and the day from which the row counts; provider or server; window; longest reply; four prices; what a
-//! long input costs; reasoning; the day on which it ends. A model that is not here is unknown, not small.
+//! long input costs; classes of service with a price of their own; reasoning; the day on which it ends. A model that is not here is unknown, not small.
 
 use super::price::{LongInput, Price};
 
@@ -30,7 +30,12 @@ pub struct Model {
     pub ends: Option<&'static str>,
     /// The first day on which the row counts; empty: always.
     from: &'static str,
+    /// The classes of service with a price of their own: `flex 0.5 cached 1, priority 2`.
+    tiers: &'static str,
 }
+
+/// Classes of service that cost what a model costs where none is asked for.
+const USUAL_TIERS: [&str; 5] = ["auto", "default", "standard", "standard_only", "on_demand"];
 
 /// How much a model can be told to think.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -55,16 +60,40 @@ pub fn find_model(id: &str) -> Option<Model> {
     list_models().find(|model| is_version_of(id, model.id))
 }
 
-/// The price of a model at a provider or server on a day (`2026-11-23`).
-pub fn find_price(provider: &str, id: &str, day: &str) -> Option<Price> {
+/// The price of a model at a provider or server on a day (`2026-11-23`), in a class of service.
+pub fn find_price(provider: &str, id: &str, day: &str, tier: Option<&str>) -> Option<Price> {
     let rows = list_models().filter(|row| row.provider == provider && is_version_of(id, row.id));
-    rows.filter(|row| row.from <= day).last()?.price
+    let row = rows.filter(|row| row.from <= day).last()?;
+    let Some(tier) = tier.filter(|tier| is_special_tier(tier)) else { return row.price };
+    let tiers = row.tiers.split(',').map(|tier| tier.split_whitespace().collect::<Vec<_>>());
+    let words = tiers.filter(|words| words.first() == Some(&tier)).last()?;
+    let factor = words.get(1)?.parse().ok()?;
+    let cached = words.get(3).and_then(|factor| factor.parse().ok()).unwrap_or(factor);
+    row.price.map(|price| price.multiply(factor, cached))
+}
+
+/// Whether a class of service has, or may have, a price of its own.
+pub fn is_special_tier(tier: &str) -> bool {
+    !USUAL_TIERS.contains(&tier)
 }
 
 fn read_row(line: &'static str) -> Option<Model> {
     let cells: Vec<&str> = line.strip_prefix("| `")?.split('|').map(str::trim).collect();
-    let [id, provider, window, max_output, input, cached, write, output, long, reasoning, ends, ..] =
-        cells[..]
+    let [
+        id,
+        provider,
+        window,
+        max_output,
+        input,
+        cached,
+        write,
+        output,
+        long,
+        tiers,
+        reasoning,
+        ends,
+        ..,
+    ] = cells[..]
     else {
         return None;
     };
@@ -86,6 +115,7 @@ fn read_row(line: &'static str) -> Option<Model> {
         reasoning: read_reasoning(reasoning),
         ends: Some(ends).filter(|ends| ends.starts_with("20")),
         from: from.trim().strip_prefix("from ").unwrap_or_default(),
+        tiers,
     })
 }
 
@@ -143,6 +173,11 @@ mod tests {
         check("openai/gpt-oss-120b", Some(131_072));
         check("gemini-2.5-flash-image", None);
         check("", None);
+        // Nobody knows what these are, whatever their names begin with.
+        check("claude-fable-5-2", None);
+        check("gpt-5.6", Some(1_050_000));
+        check("gpt-5.6-nova", None);
+        check("openai/gpt-5.5:nitro", None);
     }
 
     #[test]
@@ -154,6 +189,12 @@ mod tests {
             assert!(model.window.is_some() && model.max_output.is_some(), "{model:?}");
             assert!(model.price.is_none_or(|price| price.input > 0.0 && price.output > 0.0));
             assert!(model.ends.is_none_or(|day| day.len() == 10 && day > "2026-11-23"));
+            for tier in model.tiers.split(", ").filter(|tier| *tier != "–") {
+                let words: Vec<&str> = tier.split(' ').collect();
+                let factors = words[1..].iter().filter(|word| **word != "cached");
+                assert!(factors.clone().count() > 0 && ["flex", "priority"].contains(&words[0]));
+                assert!(factors.clone().all(|factor| factor.parse::<f64>().unwrap() > 0.0));
+            }
         }
         let find = |id| find_model(id).unwrap();
         assert_eq!(find("gemini-2.5-pro").reasoning, ReasoningWords::Budget(128, 32_768));
@@ -163,11 +204,28 @@ mod tests {
 
     #[test]
     fn prices_are_those_of_the_day_and_of_the_server() {
-        let output = |provider, id, day| find_price(provider, id, day).map(|price| price.output);
+        let output =
+            |provider, id, day| find_price(provider, id, day, None).map(|price| price.output);
         assert_eq!(output("google", "gemini-3.8-flash", "2026-12-31"), Some(3.75));
         assert_eq!(output("google", "gemini-3.8-flash", "2027-01-01"), Some(7.5));
         assert_eq!(output("openai", "gpt-5.9-pro", "2026-12-31"), None);
         assert_eq!(output("openai", "openai/gpt-oss-120b", "2026-12-31"), None);
         assert_eq!(output("groq", "openai/gpt-oss-120b", "2026-12-31"), Some(0.6));
+    }
+
+    #[test]
+    fn a_class_of_service_has_its_price_or_none() {
+        let check = |provider, id, tier: &str, expect: Option<(f64, Option<f64>)>| {
+            let found = find_price(provider, id, "2026-12-01", Some(tier));
+            assert_eq!(found.map(|price| (price.output, price.cached)), expect, "{id} {tier}");
+        };
+        check("openai", "gpt-5.5", "auto", Some((30.0, Some(0.5))));
+        check("openai", "gpt-5.5", "flex", Some((15.0, Some(0.25))));
+        check("openai", "gpt-5.5", "priority", Some((75.0, Some(1.25))));
+        check("openai", "gpt-5.5", "scale", None);
+        check("google", "gemini-3.1-pro", "flex", Some((6.0, Some(0.2))));
+        check("anthropic", "claude-opus-5-5", "standard_only", Some((20.0, Some(0.2))));
+        check("anthropic", "claude-opus-5-5", "priority", None);
+        check("mistral", "mistral-large-4", "flex", None);
     }
 }

@@ -14,6 +14,7 @@
 
 use serde_json::{Value, json};
 
+use super::anthropic::{write_message, write_text};
 use super::api::{Api, Endpoint, FileRules};
 use super::attachment::{Attachment, FileFormat, Payload};
 use super::json::{
@@ -43,8 +44,16 @@ impl Api for ChatCompletions {
         let has_new_limit = official || server.server.is_some_and(|server| server.has_new_limit);
         let options = ask.options;
         let role = if official { "developer" } else { "system" };
-        let system = ask.system.map(|text| ChatMessage::plain(role, text));
-        let messages = ask.messages_and_file().map(|(message, file)| {
+        let takes_marks = takes_marks(ask.model, server);
+        let marked = ask.marked_messages();
+        let system = ask.system.map(|text| match takes_marks && !text.trim().is_empty() {
+            true => ChatMessage::new(role, MessageContent::Parts(vec![write_text(text, true)])),
+            false => ChatMessage::plain(role, text),
+        });
+        let messages = ask.messages_and_file().enumerate().map(|(index, (message, file))| {
+            if takes_marks {
+                return write_message(message, file.map(write_file), marked.contains(&index));
+            }
             // Templates of open models often accept strings only.
             if file.is_some() || official && message.role == Role::User {
                 let parts = write_parts(message, Some("text"), file.map(write_file));
@@ -143,6 +152,12 @@ impl Api for ChatCompletions {
             files_api: Some(openai::FILES_API),
         }
     }
+}
+
+/// Whether the marks for Anthropic's cache reach it: OpenRouter passes them on, and caches nothing without.
+fn takes_marks(model: &str, server: &Endpoint) -> bool {
+    server.server.is_some_and(|server| server.name == "openrouter")
+        && model.starts_with("anthropic/")
 }
 
 /// The form of the reply. A server that nobody knows may refuse the key, and is asked by words alone.

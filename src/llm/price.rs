@@ -35,6 +35,19 @@ pub struct LongInput {
     pub output: f64,
 }
 
+impl Price {
+    /// The same, times a factor; that of cached input times one of its own.
+    pub(super) fn multiply(self, factor: f64, cached: f64) -> Self {
+        Self {
+            input: self.input * factor,
+            cached: self.cached.map(|price| price * cached),
+            cache_write: self.cache_write.map(|price| price * factor),
+            output: self.output * factor,
+            long: self.long,
+        }
+    }
+}
+
 /// The cost in US dollars. An estimate where the usage is one.
 pub fn compute_cost(price: &Price, usage: &Usage) -> f64 {
     let plain = usage.input.saturating_sub(usage.cached).saturating_sub(usage.cache_written);

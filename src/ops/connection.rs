@@ -257,7 +257,8 @@ impl Settings {
     /// asked: any other may charge what it likes.
     pub fn price(&self, model: &str) -> Option<Price> {
         let own = self.config.prices.get(model).copied();
-        own.or_else(|| models::find_price(self.seller()?, model, clock::now().get(..10)?))
+        let tier = self.config.service_tier.as_deref();
+        own.or_else(|| models::find_price(self.seller()?, model, clock::now().get(..10)?, tier))
     }
 
     /// The price in the server's own list. Of the servers that nagent knows, OpenRouter's has prices.
@@ -267,7 +268,8 @@ impl Settings {
         model: &str,
         interrupts: &Interrupts,
     ) -> Result<Option<Price>, Problem> {
-        if self.server().is_none_or(|server| server.name != "openrouter") {
+        let is_special = self.config.service_tier.as_deref().is_some_and(models::is_special_tier);
+        if is_special || self.server().is_none_or(|server| server.name != "openrouter") {
             return Ok(None);
         }
         let models = client.list_models(interrupts)?;

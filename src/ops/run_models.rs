@@ -13,6 +13,7 @@ use crate::client::{ModelClient, RequestError};
 use crate::drive::asker::Asker;
 use crate::drive::{ProgressEvent, Runner};
 use crate::llm::error::too_long_advice;
+use crate::llm::models::is_special_tier;
 use crate::llm::price::Price;
 use crate::llm::provider::{Provider, ollama_address};
 use crate::llm::server::GrammarForm;
@@ -123,8 +124,10 @@ fn check_price(settings: &Settings, model: &str, price: Option<&Price>) -> Resul
             "--max-cost needs the price of the model: name the model with --model, and give its price in the config",
         ));
     }
+    let tier = settings.config.service_tier.as_deref().filter(|tier| is_special_tier(tier));
+    let tier = tier.map(|tier| format!(" in service tier {tier}")).unwrap_or_default();
     Err(Problem::usage(format!(
-        "--max-cost needs the price of model {model}, which is not built in for this server: \"prices\": {{\"{model}\": {{\"input\": 1.25, \"output\": 10}}}} \
+        "--max-cost needs the price of model {model}{tier}, which is not built in for this server: \"prices\": {{\"{model}\": {{\"input\": 1.25, \"output\": 10}}}} \
          (US dollars per million tokens) in {}",
         settings.config_path.display()
     )))

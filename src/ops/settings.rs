@@ -12,6 +12,7 @@ use super::look;
 use crate::approve::Approve;
 use crate::config::{self, Config};
 use crate::limits;
+use crate::llm::anthropic::takes_temperature;
 use crate::llm::options::ChatOptions;
 use crate::llm::provider::Provider;
 use crate::llm::server::KnownServer;
@@ -130,7 +131,7 @@ impl Settings {
         let mut context = context_files(&config, &config_path, run);
         let recording = config.model.as_mut().filter(|_| provider == Some(Provider::Replay));
         let copies = copy_streams(&mut context, recording)?;
-        let settings = Self {
+        let mut settings = Self {
             tags,
             context,
             look,
@@ -146,7 +147,19 @@ impl Settings {
             _copies: copies,
         };
         settings.check_url()?;
+        settings.note_temperature();
         Ok(settings)
+    }
+
+    /// Notes that the temperature is not sent.
+    fn note_temperature(&mut self) {
+        let model = self.config.model.as_deref().unwrap_or_default();
+        let is_sent = self.options.temperature.is_none() || takes_temperature(model, &self.options);
+        if self.provider == Some(Provider::Anthropic) && !is_sent {
+            self.notes.push(format!(
+                "the temperature is left out: {model} takes none while it thinks; --reasoning off, where the model can, sends it"
+            ));
+        }
     }
 
     /// Every setting in force for `--status`: where it came from, its key, its value.

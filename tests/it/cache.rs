@@ -132,19 +132,24 @@ fn openai_has_a_key_for_each_conversation() {
     assert!(first.len() == 64 && first != second && first == key(&long), "{first} {second}");
 }
 
-#[test]
-fn marks_roll_with_the_conversation_at_anthropic() {
-    let sandbox = crate::models::anthropic();
+/// Runs four turns and an answer, and checks which messages end with a mark: the last two of the user, beside the rules.
+fn check_marks(sandbox: &Sandbox, args: &[&str], has_rules_within: bool) {
     let turns = 4;
     for _ in 0..turns {
         sandbox.llm.push(shell("true"));
     }
     sandbox.llm.push(answer("done"));
-    sandbox.run(&["-m", "m", "task"]).answers("done");
+    sandbox.run(&[args, &["task"]].concat()).answers("done");
+    let mut before = Vec::new();
     for request in sandbox.requests() {
         let body = request.json();
-        assert_eq!(body["system"][0]["cache_control"]["type"], "ephemeral");
-        let messages = body["messages"].as_array().unwrap();
+        let mut messages = body["messages"].as_array().unwrap().clone();
+        let rules = if has_rules_within {
+            messages.remove(0)["content"].take()
+        } else {
+            body["system"].clone()
+        };
+        assert_eq!(rules[0]["cache_control"]["type"], "ephemeral", "{body}");
         let marked: Vec<usize> = (0..messages.len())
             .filter(|at| {
                 let last = messages[*at]["content"].as_array().unwrap().last().unwrap();
@@ -156,7 +161,40 @@ fn marks_roll_with_the_conversation_at_anthropic() {
         let expect: Vec<usize> = if last == 0 { vec![0] } else { vec![last - 2, last] };
         assert_eq!(marked, expect);
         assert_eq!(request.text().matches("cache_control").count(), marked.len() + 1);
+        // But for the marks, a request begins with the one before it.
+        let unmarked =
+            json!(messages).to_string().replace(",\"cache_control\":{\"type\":\"ephemeral\"}", "");
+        let unmarked = unmarked.replace("\"cache_control\":{\"type\":\"ephemeral\"},", "");
+        let now: Vec<serde_json::Value> = serde_json::from_str(&unmarked).unwrap();
+        assert!(now.starts_with(&before), "{unmarked}");
+        before = now;
     }
+    assert_eq!(before.len(), turns * 2 + 1);
+}
+
+#[test]
+fn marks_roll_with_the_conversation_at_anthropic() {
+    check_marks(&crate::models::anthropic(), &["-m", "m"], false);
+}
+
+#[test]
+fn openrouter_passes_the_marks_on_to_anthropic_and_others_get_none() {
+    let sandbox = || {
+        let sandbox = Sandbox::new();
+        let work = json!({"provider": "openrouter", "base_url": sandbox.base_url()});
+        let profiles = json!({"profiles": {"work": work}});
+        sandbox.config_also(profiles).env("OPENROUTER_API_KEY", "k")
+    };
+    check_marks(&sandbox(), &["--profile", "work", "-m", "anthropic/claude-sonnet-5.5"], true);
+    let other = sandbox().reply(answer("done"));
+    other.run(&["--profile", "work", "-m", "google/gemini-3.8-flash", "task"]).answers("done");
+    assert!(!other.requests()[0].text().contains("cache_control"));
+    let own = Sandbox::new().reply(answer("done"));
+    own.run(&["-m", "anthropic/claude-sonnet-5.5", "task"]).answers("done");
+    assert!(
+        !own.requests()[0].text().contains("cache_control"),
+        "nobody knows what this server takes"
+    );
 }
 
 #[test]

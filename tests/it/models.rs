@@ -327,6 +327,46 @@ fn a_cost_is_limited_by_the_price_that_the_server_lists() {
     run.stderr_has(&["the price of model test-model"]);
 }
 
+#[test]
+fn a_class_of_service_has_its_price_or_the_cost_is_unknown() {
+    let sandbox = work_at("groq", &json!({"model": "openai/gpt-oss-120b"}));
+    let sandbox = sandbox.env("GROQ_API_KEY", "k");
+    let cost = |args: &[&str]| {
+        sandbox.llm.push(answer("done"));
+        let run = sandbox.run(&[&["--profile", "work", "--json", "-n"], args, &["task"]].concat());
+        run.assert_exit(0).json()["cost"].clone()
+    };
+    let usual = cost(&[]);
+    assert!(usual.as_f64().unwrap() > 0.0, "{usual}");
+    assert_eq!(cost(&["--service-tier", "on_demand"]), usual);
+    assert_eq!(cost(&["--service-tier", "flex"]), json!(null));
+    let args = ["--profile", "work", "--service-tier", "flex", "--max-cost", "5", "task"];
+    sandbox.run(&args).assert_exit(2).stderr_has(&["openai/gpt-oss-120b in service tier flex"]);
+    // That of OpenAI is built in.
+    let openai = Sandbox::new().config(json!({"provider": "openai", "model": "gpt-5.5"}));
+    let args = |tier| ["--max-cost", "5", "--service-tier", tier, "--show-request", "task"];
+    openai.run(&args("priority")).assert_exit(0);
+    openai.run(&args("scale")).assert_exit(2).stderr_has(&["service tier scale"]);
+}
+
+#[test]
+fn a_temperature_that_would_be_refused_is_left_out_with_a_note() {
+    let sandbox = anthropic().file("q.txt", "What is it?");
+    let shown = |model: &str| {
+        let args =
+            ["-m", model, "--reasoning", "low", "--temperature", "0.5", "--show-request", "q.txt"];
+        sandbox.llm_text(&args).run().assert_exit(0)
+    };
+    let run = shown("claude-haiku-4-5");
+    assert!(!run.stdout.contains("temperature"), "{}", run.stdout);
+    run.stderr_has(&[
+        "note: the temperature is left out: claude-haiku-4-5 takes none while it thinks",
+    ]);
+    let args = ["-m", "claude-haiku-4-5", "--temperature", "0.5", "--show-request", "task"];
+    let run = sandbox.run(&args).assert_exit(0);
+    assert!(run.stdout.contains("\"temperature\":0.5") && run.stderr.is_empty(), "{}", run.stderr);
+}
+
 // Fallbacks and rates.
 
 #[test]

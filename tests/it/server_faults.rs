@@ -47,6 +47,22 @@ const FORMATS: [(Format, &str); 5] = [
     (Format::Ollama, "ollama"),
 ];
 
+/// Recorded streams whose events were lost, swapped or mixed: no answer, and asked for again.
+const BROKEN: [(Format, &str); 6] = [
+    (Format::Responses, include_str!("../fixtures/llm/openai-responses/74-stream-lost-delta.sse")),
+    (
+        Format::Responses,
+        include_str!("../fixtures/llm/openai-responses/76-stream-swapped-deltas.sse"),
+    ),
+    (Format::Anthropic, include_str!("../fixtures/llm/anthropic/79-stream-stop-alone.sse")),
+    (Format::Anthropic, include_str!("../fixtures/llm/anthropic/80-stream-no-stop-reason.sse")),
+    (Format::Anthropic, include_str!("../fixtures/llm/anthropic/81-stream-two-messages.sse")),
+    (
+        Format::Anthropic,
+        include_str!("../fixtures/llm/anthropic/82-stream-delta-of-closed-block.sse"),
+    ),
+];
+
 /// The words of each provider for a fault: status and body, and the class where it is not the usual one.
 fn said(format: Format, what: &str) -> (u16, String) {
     let openai = |code: &str, kind: &str, message: &str| {
@@ -329,6 +345,9 @@ fn of(format: Format, provider: &str) -> Vec<Row> {
         soon,
     );
     row("a stream that breaks", Answer::Cut(Reply::new("a whole answer").pieces(9)), Again, soon);
+    for (index, (_, text)) in BROKEN.iter().enumerate().filter(|(_, (of, _))| *of == format) {
+        row(&format!("broken stream {index}"), Answer::raw(200, kind, *text), Again, soon);
+    }
     row("busy in the middle of a stream", within(format, "busy"), Again, soon);
     row(
         "no credit in the middle of a stream",

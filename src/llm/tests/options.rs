@@ -132,6 +132,26 @@ fn sampling_and_service() {
 }
 
 #[test]
+fn anthropic_gets_no_temperature_while_it_thinks() {
+    let check = |model: &str, reasoning, temperature, expect: bool| {
+        let temperature = Some(temperature);
+        let options = ChatOptions { reasoning, temperature, ..ChatOptions::NONE };
+        let body = members(&endpoint(&Messages, true), model, &options);
+        assert_eq!(body.get("temperature").is_some(), expect, "{model} {reasoning:?}: {body}");
+    };
+    let (low, off) = (Some(Reasoning::Low), Some(Reasoning::Off));
+    check("claude-haiku-4-5", None, 0.5, true);
+    check("claude-haiku-4-5", low, 0.5, false);
+    check("claude-haiku-4-5", low, 1.0, true);
+    check("claude-sonnet-4-6", low, 0.5, false);
+    check("claude-sonnet-4-6", off, 0.5, true);
+    // It cannot be told not to think.
+    check("claude-sonnet-5-5", None, 0.5, false);
+    check("claude-sonnet-5-5", off, 0.5, false);
+    check("of-nobody", None, 0.5, true);
+}
+
+#[test]
 fn members_of_the_user_lie_over_those_of_the_api() {
     let mut endpoint = endpoint(&Gemini, true);
     let own =
