@@ -65,8 +65,8 @@ pub fn find_price(provider: &str, id: &str, day: &str, tier: Option<&str>) -> Op
     let rows = list_models().filter(|row| row.provider == provider && is_version_of(id, row.id));
     let row = rows.filter(|row| row.from <= day).last()?;
     let Some(tier) = tier.filter(|tier| is_special_tier(tier)) else { return row.price };
-    let tiers = row.tiers.split(',').map(|tier| tier.split_whitespace().collect::<Vec<_>>());
-    let words = tiers.filter(|words| words.first() == Some(&tier)).last()?;
+    let mut tiers = row.tiers.split(',').map(|tier| tier.split_whitespace().collect::<Vec<_>>());
+    let words = tiers.find(|words| words.first() == Some(&tier))?;
     let factor = words.get(1)?.parse().ok()?;
     let cached = words.get(3).and_then(|factor| factor.parse().ok()).unwrap_or(factor);
     row.price.map(|price| price.multiply(factor, cached))

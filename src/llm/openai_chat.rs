@@ -46,9 +46,12 @@ impl Api for ChatCompletions {
         let role = if official { "developer" } else { "system" };
         let takes_marks = takes_marks(ask.model, server);
         let marked = ask.marked_messages();
-        let system = ask.system.map(|text| match takes_marks && !text.trim().is_empty() {
-            true => ChatMessage::new(role, MessageContent::Parts(vec![write_text(text, true)])),
-            false => ChatMessage::plain(role, text),
+        let system = ask.system.map(|text| {
+            if takes_marks && !text.trim().is_empty() {
+                ChatMessage::new(role, MessageContent::Parts(vec![write_text(text, true)]))
+            } else {
+                ChatMessage::plain(role, text)
+            }
         });
         let messages = ask.messages_and_file().enumerate().map(|(index, (message, file))| {
             if takes_marks {

@@ -206,15 +206,16 @@ fn is_repeated(event: &Value, reply: &mut PartialReply) -> Result<bool, ApiError
 
 /// Notes whether an item and its part have begun to arrive.
 fn note_place(kind: &str, reply: &mut PartialReply) {
+    let place = &mut reply.place;
     match kind {
         "response.output_item.added" => {
-            (reply.place.has_item, reply.place.has_part) = (false, false)
+            (place.has_item, place.has_part) = (false, false);
         }
-        "response.content_part.added" => reply.place.has_part = false,
+        "response.content_part.added" => place.has_part = false,
         "response.output_text.delta"
         | "response.custom_tool_call_input.delta"
         | "response.refusal.delta" => {
-            (reply.place.has_item, reply.place.has_part) = (true, true);
+            (place.has_item, place.has_part) = (true, true);
         }
         _ => {}
     }
