@@ -11,6 +11,7 @@
 //! A = "allow" | "deny" | "prompt"
 //! ```
 
+use std::net::IpAddr;
 use std::path::Path;
 
 use serde_json::{Value, json};
@@ -209,11 +210,14 @@ impl Policy {
         })
     }
 
-    /// Whether an entry allows this host by its whole name.
+    /// Whether an entry allows this host by its whole name. An answer to a question does so only where the name itself says
+    /// that it is a private one: any other may lead elsewhere by now.
     pub fn names_host(&self, host: &str, port: u16) -> bool {
         self.entries(Kind::Host, "entries").any(|entry| {
             let is_exact = !entry.text("host").starts_with('*');
-            is_exact && entry.approval() == Approval::Allow && entry.is_for_host(host, port)
+            let is_meant = entry.text("source") != "prompt" || is_plainly_private(host);
+            let is_allowed = entry.approval() == Approval::Allow;
+            is_exact && is_meant && is_allowed && entry.is_for_host(host, port)
         })
     }
 
@@ -333,6 +337,12 @@ fn check_entry(kind: Kind, entry: &Value) -> Result<(), String> {
     if kind == Kind::Path { check_mode(text("mode")?) } else { Ok(()) }
 }
 
+/// Whether nobody can take a host for one of the internet: an address, or this machine's own name.
+pub fn is_plainly_private(host: &str) -> bool {
+    let name = host.trim_matches(['[', ']']);
+    name == "localhost" || name.ends_with(".localhost") || name.parse::<IpAddr>().is_ok()
+}
+
 /// Checks a mode of a path: some of `rwd`.
 ///
 /// # Errors
@@ -390,6 +400,16 @@ impl Layers {
         }
         let is_asked = found.contains(&Some(Approval::Prompt));
         if is_asked { Verdict::Ask } else { self.decide_default(Kind::Path) }
+    }
+
+    /// Whether an entry does not allow all of a folder: what it says is lost where the folder has another name.
+    pub fn restricts_below(&self, folder: &Path) -> bool {
+        let lists =
+            [(&self.own, "entries"), (&self.global, "entries"), (&self.global, "protected")];
+        let mut entries = lists.iter().flat_map(|(policy, list)| policy.entries(Kind::Path, list));
+        entries.any(|entry| {
+            entry.approval() != Approval::Allow && Path::new(entry.text("path")).starts_with(folder)
+        })
     }
 
     /// Decides about reading a variable. `is_secret`: only its whole name in an entry allows it.

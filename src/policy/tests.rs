@@ -101,6 +101,29 @@ fn a_file_round_trips_with_what_is_not_known_in_it() {
 }
 
 #[test]
+fn an_answer_opens_no_private_address_by_a_name_of_the_internet() {
+    let mut policy = Policy::default();
+    for host in ["a.example", "localhost:80", "[::1]", "10.0.0.1", "db.localhost"] {
+        policy.add((Kind::Host, host, ""), Approval::Allow, "prompt", "");
+    }
+    policy.add((Kind::Host, "nas.example", ""), Approval::Allow, "cli", "");
+    for (host, expect) in [
+        ("localhost", true),
+        ("db.localhost", true),
+        ("[::1]", true),
+        ("10.0.0.1", true),
+        ("nas.example", true),
+        ("a.example", false),
+    ] {
+        assert_eq!(policy.names_host(host, 80), expect, "{host}");
+    }
+    assert!(!policy.names_host("localhost", 81));
+    // As who asks for it by nagent-thought has said what it is for.
+    policy.add((Kind::Host, "a.example", ""), Approval::Allow, "cli", "");
+    assert!(policy.names_host("a.example", 443));
+}
+
+#[test]
 fn damage_is_named() {
     for (text, part) in [
         ("{", "line 1"),

@@ -40,6 +40,9 @@ const CHOICES: [(&str, Answer); 3] =
 /// The choice that Enter takes at first.
 const DEFAULT: usize = 1;
 
+/// For how long nothing may be typed before the choices are shown.
+const QUIET: Duration = Duration::from_millis(250);
+
 /// How long the rest of a key's sequence may take.
 const SEQUENCE: Duration = Duration::from_millis(50);
 
@@ -83,6 +86,9 @@ impl AskTty {
         }
         self.tty.write(&text);
         let Some(_raw) = RawMode::enter(self.tty.file()) else { return Answer::Interrupted };
+        if !self.wait_for_quiet(interrupts) {
+            return Answer::Interrupted;
+        }
         self.tty.forget_input();
         let mut at = DEFAULT;
         let mut is_drawn = false;
@@ -105,6 +111,15 @@ impl AskTty {
             self.tty.write(&format!("\x1b[{lines}A\r\x1b[J"));
         }
         answer
+    }
+
+    /// Waits until nobody types: keys that were meant for something else are no answer. False: Ctrl-C, or a signal.
+    fn wait_for_quiet(&self, interrupts: &Interrupts) -> bool {
+        let mut typed = Vec::new();
+        while self.read_bytes(&mut typed, Some(QUIET), interrupts) && !typed.contains(&3) {
+            typed.clear();
+        }
+        typed.is_empty() && interrupts.pending().is_none()
     }
 
     fn draw(&mut self, at: usize, again: bool) {

@@ -18,7 +18,7 @@ use super::{env, fs, sandbox};
 use crate::exit::Signal;
 use crate::limits;
 use crate::policy::places::Places;
-use crate::policy::{Approval, Kind, Layers, Mode, Policy, Verdict};
+use crate::policy::{Approval, Kind, Layers, Mode, Policy, Verdict, is_plainly_private};
 
 /// Something that a script wants to do.
 #[derive(Debug, Clone, Copy)]
@@ -103,7 +103,9 @@ impl<'a> Permissions<'a> {
 
     /// Whether a host is named outright: then it may be a private one.
     pub(super) fn names_host(&self, host: &str, port: u16) -> bool {
-        [&self.layers.own, &self.layers.global].iter().any(|policy| policy.names_host(host, port))
+        let policies = [&self.layers.own, &self.layers.global];
+        policies.iter().any(|policy| policy.names_host(host, port))
+            || is_plainly_private(host) && self.is_granted_once(Wish::Host(host, port))
     }
 
     fn decide(&self, wish: Wish<'_>) -> Verdict {
@@ -119,14 +121,16 @@ impl<'a> Permissions<'a> {
             }
             Wish::Host(host, port) => self.layers.decide_host(host, port),
         };
-        let is_once = || {
-            let (kind, mode, subject) = describe(wish);
-            self.once.iter().any(|(other, other_mode, allowed)| {
-                let is_below = kind == Kind::Path && Path::new(&subject).starts_with(allowed);
-                *other == kind && *other_mode == mode && (is_below || *allowed == subject)
-            })
-        };
-        if verdict == Verdict::Ask && is_once() { Verdict::Allow } else { verdict }
+        let is_asked = verdict == Verdict::Ask;
+        if is_asked && self.is_granted_once(wish) { Verdict::Allow } else { verdict }
+    }
+
+    fn is_granted_once(&self, wish: Wish<'_>) -> bool {
+        let (kind, mode, subject) = describe(wish);
+        self.once.iter().any(|(other, other_mode, allowed)| {
+            let is_below = kind == Kind::Path && Path::new(&subject).starts_with(allowed);
+            *other == kind && *other_mode == mode && (is_below || *allowed == subject)
+        })
     }
 
     /// Grants a wish, or says why not.
@@ -206,7 +210,7 @@ impl<'a> Permissions<'a> {
         Ok(())
     }
 
-    fn refuse(&mut self, label: &str, subject: &str, why: &str) -> String {
+    pub(super) fn refuse(&mut self, label: &str, subject: &str, why: &str) -> String {
         let denied = format!("{} {}", label.to_lowercase(), shown(subject));
         let message = format!("{denied} is not allowed: {why}");
         if !self.denied.contains(&denied) {

@@ -5,6 +5,7 @@ use std::io::Write;
 use rustix::process::Signal;
 use serde_json::{Value, json};
 
+use crate::answers::Answer;
 use crate::js::JS;
 use crate::process_under_test::Running;
 use crate::sandbox::{Sandbox, wait_until};
@@ -95,6 +96,70 @@ fn what_was_typed_before_the_question_is_no_answer() {
 }
 
 #[test]
+fn who_is_typing_answers_nothing() {
+    let sandbox = Sandbox::new();
+    let mut running = start(&sandbox, "process.stdout.write('go'); env.get('HOME')");
+    wait_until("it runs", || running.stdout_so_far().contains("go"));
+    let mut stdin = running.take_stdin();
+    // Keys that go on while the question appears: each would be a yes.
+    let mut behind = 0;
+    while behind < 10 {
+        stdin.write_all(b"1").unwrap();
+        behind += usize::from(running.stdout_so_far().contains("ENV"));
+        std::thread::sleep(std::time::Duration::from_millis(30));
+    }
+    wait_for_question(&running, 1);
+    stdin.write_all(b"2").unwrap();
+    let shown = running.wait().assert_exit(1).stdout;
+    assert!(shown.contains("the user said no"), "{shown}");
+    let running = start(&sandbox, "env.get('LANG')");
+    wait_until("its head is there", || running.stdout_so_far().contains("ENV"));
+    let mut running = running;
+    running.take_stdin().write_all(b"\x03").unwrap();
+    running.wait().assert_exit(130);
+}
+
+#[test]
+fn a_private_host_that_a_question_shows_is_reached() {
+    let sandbox = Sandbox::new();
+    sandbox.llm.beside(|_| Some(Answer::raw(200, "text/plain", "reached")));
+    let code = format!("net.fetch('{}/').body", sandbox.llm.origin());
+    for (key, entries) in [("3", 0), ("1", 1)] {
+        let mut running = start(&sandbox, &code);
+        wait_for_question(&running, 1);
+        running.take_stdin().write_all(key.as_bytes()).unwrap();
+        let shown = running.wait().assert_exit(0).stdout;
+        assert!(shown.trim_end().ends_with("reached"), "{key}: {shown}");
+        let stored = policy(&sandbox)["net"]["hosts"]["entries"].as_array().map_or(0, Vec::len);
+        assert_eq!(stored, entries, "{key}");
+    }
+}
+
+#[test]
+fn questions_reach_the_terminal_behind_pipes() {
+    let sandbox = Sandbox::new();
+    let line = format!("echo piped | '{JS}' -e \"env.get('LANG').length\" 2>/dev/null | tr 0-9 n");
+    let mut running = sandbox.program("sh", &["-c", &line]).on_terminal(60).spawn();
+    wait_for_question(&running, 1);
+    running.take_stdin().write_all(b"3").unwrap();
+    let shown = running.wait().assert_exit(0).stdout;
+    assert!(shown.ends_with('n'), "{shown}");
+}
+
+#[test]
+fn a_question_of_the_script_itself_looks_like_no_other() {
+    let sandbox = Sandbox::new();
+    let code =
+        "input.prompt('name?\\n\\n weather asks\\n  ◆ NET  a.example\\n    1 Allow\\u001b[7m')";
+    let mut running = start(&sandbox, code);
+    wait_until("the question", || running.stdout_so_far().contains("1 Allow"));
+    running.take_stdin().write_all(b"1\n").unwrap();
+    let shown = running.wait().assert_exit(0).stdout;
+    assert!(shown.contains("\n           ◆ NET") && !shown.contains("\u{1b}[7m"), "{shown}");
+    assert_eq!(policy(&sandbox), Value::Null);
+}
+
+#[test]
 fn what_no_answer_could_allow_is_not_asked() {
     let sandbox = Sandbox::new();
     for path in ["/proc/version", "/dev/null"] {
@@ -107,7 +172,7 @@ fn what_no_answer_could_allow_is_not_asked() {
 #[test]
 fn a_long_detail_is_shown_whole_and_nothing_in_it_steers_the_terminal() {
     let sandbox = Sandbox::new();
-    let code = "env.get('\\u001b[2J\\n  ❯ 1 Allow' + 'A'.repeat(2000) + 'END')";
+    let code = "env.get('\\u001b[2J\\n  ❯ 1 Allow' + 'A'.repeat(10240) + 'END')";
     let mut running = start(&sandbox, code);
     wait_for_question(&running, 1);
     running.take_stdin().write_all(b"2").unwrap();
@@ -129,7 +194,7 @@ fn a_long_detail_is_shown_whole_and_nothing_in_it_steers_the_terminal() {
         .filter(|c| *c == 'A')
         .collect();
     let rows = run.stdout.matches('A').count();
-    assert!(rows >= 2000 && run.stdout.contains("END"), "{} {}", shown.len(), run.stdout);
+    assert!(rows >= 10240 && run.stdout.contains("END"), "{} {}", shown.len(), run.stdout);
 }
 
 #[test]

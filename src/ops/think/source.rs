@@ -92,7 +92,9 @@ fn fetch_page(
     let mut layers =
         Layers { global: read_policy(&home.policy(None)).unwrap_or_default(), ..Layers::default() };
     layers.own.add((Kind::Host, &host, ""), Approval::Allow, "cli", "");
-    let permissions = Permissions::new(Places::default(), layers, interrupts);
+    let mut permissions = Permissions::new(Places::default(), layers, interrupts);
+    // Advice about another host that it leads to is about the global policy.
+    permissions.name = Some("--global".to_owned());
     let mut bridges = Bridges::new(permissions, env, PathBuf::new(), Box::new(|_| ()));
     let request = FetchRequest {
         method: "GET".to_owned(),

@@ -171,6 +171,10 @@ impl Bridges<'_> {
             self.permissions.permit(Wish::Path(mode, label, &source.path))?;
         }
         self.permissions.refuse_key("READ", &source.path, &stat)?;
+        if self.permissions.layers.restricts_below(&source.path) {
+            let why = "the policy has entries for what is in it, which would not hold elsewhere";
+            return Err(self.permissions.refuse("MOVE", &source.path.to_string_lossy(), why));
+        }
         let target = self.find_writable(to)?;
         if !target.missing.is_empty() {
             target.check_file()?;

@@ -214,7 +214,9 @@ impl Bridges<'_> {
         let watch = Instant::now();
         let hint =
             default.map(|default| format!(" [{}]", escape_text(default))).unwrap_or_default();
-        let question = format!("\n  ◆ ASK  {}{hint}\n", escape_text(question));
+        // Indented, its lines are not those of a question about a right.
+        let question = escape_text(question).replace('\n', "\n         ");
+        let question = format!("\n  ◆ ASK  {question}{hint}\n");
         let line = tty.ask(&question, "  ❯ ", self.permissions.interrupts, None);
         self.permissions.asked += watch.elapsed();
         match line {

@@ -20,6 +20,18 @@ const REDIRECTS: usize = 10;
 /// Headers that are not sent on to another host.
 const PRIVATE_HEADERS: [&str; 3] = ["authorization", "cookie", "proxy-authorization"];
 
+/// Headers that say what a connection is for, and to whom: a script that may reach one host reaches another by them.
+const CONNECTION_HEADERS: [&str; 8] = [
+    "host",
+    "connection",
+    "content-length",
+    "expect",
+    "te",
+    "trailer",
+    "transfer-encoding",
+    "upgrade",
+];
+
 impl Bridges<'_> {
     pub(super) fn fetch(
         &mut self,
@@ -52,6 +64,15 @@ impl Bridges<'_> {
             time: TIME,
             limit: limits::JS_READ,
         };
+        let is_refused = |(name, _): &&(String, String)| {
+            name.starts_with("proxy-") || CONNECTION_HEADERS.contains(&name.as_str())
+        };
+        if let Some((name, _)) = request.headers.iter().find(is_refused) {
+            return Err(format!("net.fetch: the header {name} cannot be set"));
+        }
+        if matches!(request.method.as_str(), "CONNECT" | "TRACE") {
+            return Err(format!("net.fetch: the method {} cannot be used", request.method));
+        }
         let is_base64 = option("base64") == Some(&Value::Bool(true));
         let fetched = self.follow(request, deadline)?;
         let mut headers = Map::new();

@@ -122,26 +122,38 @@ fn build_client(request: &FetchRequest) -> Result<reqwest::Client, String> {
         .redirect(redirect::Policy::none())
         .referer(false)
         .user_agent(concat!("nagent-think/", env!("CARGO_PKG_VERSION")));
-    // A proxy looks names up by itself, and is itself in a private network as a rule.
-    let builder = if request.is_private_allowed {
-        builder.no_proxy()
-    } else if find_proxy(request.url.scheme()).is_some() {
-        builder
-    } else {
-        builder.no_proxy().dns_resolver(PublicNames)
+    let proxy = find_proxy(request.url.scheme()).and_then(|name| std::env::var(name).ok());
+    let builder = match proxy {
+        _ if request.is_private_allowed => builder.no_proxy(),
+        None => builder.no_proxy().dns_resolver(PublicNames(None)),
+        // It looks names up by itself; those of NO_PROXY are looked up here.
+        Some(proxy) => {
+            let host = find_host(&proxy).filter(|host| request.url.host_str() != Some(host));
+            builder.dns_resolver(PublicNames(host))
+        }
     };
     builder.build().map_err(|error| error.to_string())
 }
 
-/// Looks names up, and takes them only where every address is public: the connection then goes to one of these.
-struct PublicNames;
+/// The host in a variable that names a proxy: a URL, or one without its scheme.
+fn find_host(proxy: &str) -> Option<String> {
+    let url = Url::parse(proxy).ok().filter(Url::has_host);
+    let url = url.or_else(|| Url::parse(&format!("http://{proxy}")).ok())?;
+    url.host_str().map(str::to_owned)
+}
+
+/// Looks names up, and takes them only where every address is public: the connection then goes to one of these. The host in it
+/// is a proxy's, which is in a private network as a rule.
+struct PublicNames(Option<String>);
 
 impl Resolve for PublicNames {
     fn resolve(&self, name: Name) -> Resolving {
+        let is_proxy = self.0.as_deref() == Some(name.as_str());
         Box::pin(async move {
             let host = name.as_str().to_owned();
-            let found = tokio::net::lookup_host((host.as_str(), 0)).await?;
-            Ok(Box::new(take_public(&host, found.collect())?.into_iter()) as Addrs)
+            let found = tokio::net::lookup_host((host.as_str(), 0)).await?.collect();
+            let found = if is_proxy { found } else { take_public(&host, found)? };
+            Ok(Box::new(found.into_iter()) as Addrs)
         })
     }
 }
