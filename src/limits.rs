@@ -227,6 +227,10 @@ limits! {
         bytes CONFIG: u64 = 1 << 20, "exit 2";
         /// Conversation or recording
         bytes CONVERSATION: u64 = 1 << 30, "exit 1";
+        /// Message to a run (`nagent-message`)
+        bytes MESSAGE: u64 = 1 << 20, "exit 1";
+        /// Time that a run has to end after `nagent-status --stop`
+        time STOP_PATIENCE: Duration = Duration::from_secs(10), "exit 1";
         /// Room in a conversation that a new prompt leaves for its run
         bytes CONVERSATION_SPARE: u64 = 256 << 20, "exit 1";
         /// Index of saved conversations

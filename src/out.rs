@@ -274,6 +274,12 @@ pub fn piece(text: &str) -> bool {
     out.write_all(shown.as_bytes()).and_then(|()| out.flush()).is_ok()
 }
 
+/// Writes a text over the screen of a terminal on stdout.
+pub fn page(text: &str) {
+    let mut out = io::stdout().lock();
+    let _ = write!(out, "\x1b[H\x1b[2J{}", fit(text, true)).and_then(|()| out.flush());
+}
+
 /// Writes a JSON document as a line to stdout at once. `false`: nobody reads it any more.
 pub fn json_line(document: &Value) -> bool {
     if STDOUT_WAS_CLOSED.load(Ordering::Relaxed) {

@@ -15,9 +15,11 @@ pub mod file_summarize;
 pub mod js;
 pub mod llm_text;
 pub mod llm_upload;
+pub mod message;
 pub mod nagent;
 pub mod repl;
 pub mod sandbox;
+pub mod status;
 pub mod think;
 pub mod thought;
 
@@ -55,6 +57,8 @@ tools! {
     "nagent-repl" => repl::Args,
     "nagent-sandbox" => sandbox::Args,
     "nagent-conversations" => conversations::Args,
+    "nagent-message" => message::Args,
+    "nagent-status" => status::Args,
     "nagent-js" => js::Args,
     "nagent-think" => think::Args,
     "nagent-thought" => thought::Args,

@@ -106,6 +106,11 @@ impl Children {
         !self.parents.is_empty()
     }
 
+    /// The conversation that started this one.
+    pub(super) fn parent(&self) -> Option<&str> {
+        self.parents.last().map(String::as_str)
+    }
+
     pub(super) fn rename_conversation(&mut self, name: &str) {
         name.clone_into(&mut self.name);
     }

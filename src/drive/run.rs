@@ -32,6 +32,7 @@ use crate::turn::unfinished;
 pub fn run(runner: &mut Runner<'_>, turn: &mut Turn, first: Effect) -> Result<Outcome> {
     let mut effect = first;
     loop {
+        runner.tell_effect(&effect, turn.totals());
         let event = match (effect, runner.context.interrupts.pending()) {
             // What is to be kept is kept, signal or not.
             (Effect::Done(outcome), _) => return Ok(outcome),
@@ -58,13 +59,21 @@ pub fn run(runner: &mut Runner<'_>, turn: &mut Turn, first: Effect) -> Result<Ou
                 Some(signal),
             ) => interrupted(signal),
             (Effect::Ask, None) => {
-                (runner.on_progress)(ProgressEvent::Asking(turn.totals().turns + 1));
-                runner.ask_model()?
+                let messages = runner.receive(false)?;
+                if messages.is_empty() {
+                    (runner.on_progress)(ProgressEvent::Asking(turn.totals().turns + 1));
+                    runner.ask_model()?
+                } else {
+                    Event::Received(messages)
+                }
             }
+            (Effect::Receive, None) => Event::Received(runner.receive(false)?),
+            (Effect::Receive, Some(_)) => Event::Received(Vec::new()),
             (Effect::Wait { time, error }, None) => runner.wait_to_retry(time, &error),
             (Effect::Switch(error), _) => runner.switch_model(&error),
             (Effect::Say(text), None) => {
                 (runner.on_progress)(ProgressEvent::Response(&text));
+                runner.note_last_line(&text);
                 Event::Said
             }
             (Effect::Decide(action), None) => runner.decide(&action),
@@ -79,6 +88,7 @@ pub fn run(runner: &mut Runner<'_>, turn: &mut Turn, first: Effect) -> Result<Ou
             }
             _ => None,
         };
+        runner.note_event(&event);
         effect = turn.step(event);
         if let Some((usage, cost)) = reply {
             let (turn, verdict) = (turn.totals().turns, turn.last_verdict());
@@ -119,6 +129,7 @@ impl Runner<'_> {
                 blocks.push(Block::new("system").body(note));
             }
         }
+        self.inbox.remove_taken(&self.context.root);
         Ok(Event::Appended(self.watch.elapsed().as_secs_f64()))
     }
 

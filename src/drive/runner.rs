@@ -8,6 +8,7 @@ use super::asker::Asker;
 use super::children::Children;
 use super::commands::Commands;
 use super::file_guard::FileGuard;
+use super::inbox::Inbox;
 use super::progress_event::ProgressEvent;
 use super::run_context::RunContext;
 use super::script_host::ScriptHost;
@@ -15,6 +16,7 @@ use crate::llm::schema::Schema;
 use crate::protocol::Action;
 use crate::sys::clock::Stopwatch;
 use crate::sys::conversation_file::ConversationFile;
+use crate::sys::run_note::Activity;
 
 /// A run: its conversation, its model, and what carries out actions.
 pub struct Runner<'a> {
@@ -40,6 +42,10 @@ pub struct Runner<'a> {
     pub scripts: Option<Box<dyn ScriptHost + 'a>>,
     /// What all actions share.
     pub context: RunContext<'a>,
+    /// Messages of the user's to this run.
+    pub inbox: Inbox,
+    /// What the run's note says.
+    pub activity: Activity,
     /// Measures the time since the run began.
     pub watch: Stopwatch,
     /// Called with what happens.

@@ -156,6 +156,7 @@ pub(super) fn make_blocks(
     }
     report_misreading(runner);
     blocks.extend(first_context(&runner.conversation, now));
+    blocks.extend(runner.receive(call.args.show_request)?);
     blocks.extend(read_own_file(call, runner)?);
     for path in &call.reads {
         blocks.push(read_for_user(call, runner, path)?);

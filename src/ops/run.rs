@@ -4,7 +4,7 @@ use std::path::Path;
 
 use super::approval;
 use super::call::Call;
-use super::file_memory::gather_memory;
+use super::file_memory::{FileMemory, gather_memory};
 use super::one_shot::report_request;
 use super::opening::{self, gather_facts};
 use super::progress::Progress;
@@ -13,9 +13,10 @@ use super::{
     change_report, child_flags, edit_conversation, file_conversation, manage, prompt_input, undo,
 };
 use crate::client::ModelClient;
-use crate::context::{self, Facts};
+use crate::context::{self, Facts, Section};
 use crate::drive::commands::Commands;
 use crate::drive::file_guard::FileGuard;
+use crate::drive::inbox::Inbox;
 use crate::drive::redaction::make_redactor;
 use crate::drive::run_context::RunContext;
 use crate::drive::{self, ProgressEvent, Runner, was_started_by};
@@ -35,6 +36,7 @@ use crate::sys::clock::Stopwatch;
 use crate::sys::conversation_file::ConversationFile;
 use crate::sys::fs;
 use crate::sys::names::shown;
+use crate::sys::run_note::Activity;
 use crate::turn::Turn;
 use crate::turn::event::{Limits, Rules, Totals};
 use crate::view::event::{Begin, RunEvent};
@@ -206,34 +208,54 @@ fn run_loop(
         scripts: call.scripts.map(|scripts| scripts.host(env, interrupts)),
         schema,
         context: RunContext { root, env, folder, run, interrupts, redactor, sandbox },
+        inbox: Inbox::default(),
+        activity: Activity::default(),
         watch,
         on_progress: &mut on_progress,
     };
-    start_recording(call, &mut runner)?;
     let sections = match call.scripts {
         None => context::sections(&facts),
         Some(scripts) => scripts.sections(),
     };
-    let opening = opening::make_blocks(call, &mut runner, &sections, text)?;
-    if args.show_request {
-        return show_request(&runner, &opening);
-    }
-    check_room(&runner, &opening)?;
-    let (mut turn, first) = Turn::start(rules(call, &runner), opening);
-    if memory.requests > 0 {
-        let price = runner.asker.price.as_ref();
-        turn.spend(&memory.usage, price.map(|price| price::compute_cost(price, &memory.usage)));
-    }
-    let outcome = drive::run(&mut runner, &mut turn, first);
-    let mut report = finish(call, &mut runner, outcome, turn.totals());
+    let ran = run_turns(call, &mut runner, &sections, text, &memory);
+    let exit = ran.as_ref().map_or_else(|problem| problem.exit, |(report, _)| report.exit);
+    runner.conversation.record_exit(exit);
     let seconds = runner.watch.elapsed().as_secs_f64();
     drop(runner);
+    let (mut report, totals) = ran?;
+    if args.show_request {
+        return Ok(report);
+    }
     if progress.has_streamed(&report.text) {
         report.text.clear();
     }
     *printed = progress.shown_diff.take();
-    let last_line = progress.status(turn.totals(), seconds, call.settings.is_billed());
+    let last_line = progress.status(&totals, seconds, call.settings.is_billed());
     Ok(Report { last_line, ..report.with("summary_requests", memory.requests) })
+}
+
+/// Runs the loop of a runner that is complete.
+fn run_turns(
+    call: &Call<'_>,
+    runner: &mut Runner<'_>,
+    sections: &[Section],
+    text: Option<Vec<u8>>,
+    memory: &FileMemory,
+) -> Result<(Report, Totals), Problem> {
+    start_recording(call, runner)?;
+    let opening = opening::make_blocks(call, runner, sections, text)?;
+    if call.args.show_request {
+        return Ok((show_request(runner, &opening)?, Totals::default()));
+    }
+    check_room(runner, &opening)?;
+    let (mut turn, first) = Turn::start(rules(call, runner), opening);
+    if memory.requests > 0 {
+        let price = runner.asker.price.as_ref();
+        turn.spend(&memory.usage, price.map(|price| price::compute_cost(price, &memory.usage)));
+    }
+    let outcome = drive::run(runner, &mut turn, first);
+    let report = finish(call, runner, outcome, turn.totals());
+    Ok((report, turn.totals().clone()))
 }
 
 fn commands(call: &Call<'_>) -> Commands {
@@ -333,6 +355,7 @@ fn finish(
     outcome: anyhow::Result<crate::turn::event::Outcome>,
     totals: &Totals,
 ) -> Report {
+    runner.note_waiting_messages();
     let change = if outcome.is_ok() { runner.finish() } else { Ok(None) };
     let (mut exit, responses, mut error) = match outcome {
         Ok(outcome) => (outcome.exit, outcome.responses, outcome.error),

@@ -18,6 +18,12 @@ pub fn format_time(since_epoch: Duration) -> String {
     humantime::format_rfc3339_seconds(time).to_string()
 }
 
+/// The seconds since a time in RFC 3339; 0 where it is in the future, since clocks are set back.
+pub fn seconds_since(time: &str) -> u64 {
+    let then = humantime::parse_rfc3339(time).unwrap_or_else(|_| SystemTime::now());
+    then.elapsed().unwrap_or_default().as_secs()
+}
+
 /// A monotonic stopwatch, running from the start.
 #[derive(Debug, Clone, Copy)]
 pub struct Stopwatch(Instant);

@@ -20,7 +20,10 @@ use super::file_stamp::FileStamp;
 use super::fs;
 use super::interrupt::Interrupts;
 use super::lock::{self, Lock, LockError};
+use super::messages;
 use super::root::Root;
+use super::run_note::Activity;
+use crate::exit::Exit;
 use crate::format::conversation::{self, Kind, Piece, Trouble};
 use crate::limits::{self, CONVERSATION, CONVERSATION_SPARE};
 
@@ -55,6 +58,7 @@ impl ConversationFile {
         let mut journal = Self::without_text(root, name);
         let mut lock = lock::lock_conversation(root, name, timeout, interrupts, waiting)?;
         journal.read_file(false, lock.is_after_crash())?;
+        journal.forget_taken(&lock);
         // The note of a killed holder has served.
         lock.settle();
         journal.lock = Some(lock);
@@ -73,9 +77,18 @@ impl ConversationFile {
         let mut lock = lock::lock_conversation(root, name, timeout, interrupts, waiting)?;
         let mut journal = Self::without_text(root, name);
         if lock.is_after_crash() && journal.read_file(false, true).is_ok() {
+            journal.forget_taken(&lock);
             lock.settle();
         }
         Ok((lock, journal.torn))
+    }
+
+    /// Removes the messages that a killed run has appended and not removed: in another text they would count as new.
+    fn forget_taken(&self, lock: &Lock) {
+        if lock.is_after_crash() {
+            let taken = self.pieces.iter().filter_map(|piece| piece.get(messages::ID));
+            taken.for_each(|id| messages::remove(&self.root, &self.name, id));
+        }
     }
 
     fn without_text(root: &Root, name: &str) -> Self {
@@ -99,6 +112,16 @@ impl ConversationFile {
         journal.read_file(true, false)?;
         journal.file = None;
         Ok(journal)
+    }
+
+    /// Tells whoever looks what the run on this conversation does.
+    pub fn tell(&mut self, activity: Activity) {
+        self.lock.iter_mut().for_each(|lock| lock.tell(activity.clone()));
+    }
+
+    /// Tells whoever waits for the run how it has ended.
+    pub fn record_exit(&self, exit: Exit) {
+        self.lock.iter().for_each(|lock| lock.record_exit(exit));
     }
 
     /// The conversation's name; another one after a fork.

@@ -296,6 +296,13 @@ fn start_time(pid: &str) -> Option<String> {
     field(&read_stat(pid)?, 22).map(str::to_owned)
 }
 
+/// The same of a process that has not ended: one whose parent has not asked for its end is still listed.
+pub(super) fn living_since(pid: &str) -> Option<String> {
+    let stat = read_stat(pid)?;
+    let has_ended = matches!(field(&stat, 3), Some("Z" | "X"));
+    field(&stat, 22).filter(|_| !has_ended).map(str::to_owned)
+}
+
 fn read_stat(pid: &str) -> Option<String> {
     std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()
 }

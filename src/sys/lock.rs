@@ -5,34 +5,27 @@
 //! last one was killed.
 
 use std::fs::{File, OpenOptions, TryLockError};
-use std::io::{self, Write};
+use std::io;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Context, Result};
-use serde::{Deserialize, Serialize};
 
 use super::clock::Stopwatch;
+use super::fs;
 use super::interrupt::Interrupts;
 use super::root::{self, Root};
-use super::{clock, fs};
+use super::run_note::{Activity, NoteFile, RunEnd, RunNote};
 use crate::exit::{Exit, Signal};
 use crate::problem::Problem;
-
-/// The process at work on a conversation, as its note tells it.
-#[derive(Serialize, Deserialize)]
-struct Holder {
-    host: String,
-    pid: u32,
-    started: String,
-}
 
 /// A lock that is held until it is dropped.
 #[derive(Debug)]
 pub struct Lock {
-    _file: File,
+    file: File,
     run: PathBuf,
+    note: Option<NoteFile>,
     after_crash: bool,
     is_settled: bool,
 }
@@ -40,7 +33,7 @@ pub struct Lock {
 impl Lock {
     fn new(file: File, run: PathBuf) -> Self {
         let after_crash = fs::exists(&run);
-        Self { _file: file, run, after_crash, is_settled: !after_crash }
+        Self { file, run, note: None, after_crash, is_settled: !after_crash }
     }
 
     /// Whether the last holder left its note behind: it was killed.
@@ -51,6 +44,18 @@ impl Lock {
     /// The conversation was read and its torn tail moved aside: the note of a killed holder is not needed any more.
     pub fn settle(&mut self) {
         self.is_settled = true;
+    }
+
+    /// Tells whoever looks what the run does.
+    pub fn tell(&mut self, activity: Activity) {
+        if let Some(note) = &mut self.note {
+            note.tell(activity);
+        }
+    }
+
+    /// Tells whoever waits how the run has ended.
+    pub fn record_exit(&self, exit: Exit) {
+        RunEnd::write(&self.file, exit.code());
     }
 }
 
@@ -113,8 +118,8 @@ pub fn try_lock_conversation(root: &Root, name: &str) -> Result<Lock, LockError>
     match file.try_lock() {
         // Held for a moment, so the note is no more than a courtesy: on a full disk a conversation can still be removed.
         Ok(()) => {
-            let lock = Lock::new(file, run);
-            let _ = write_note(&lock.run);
+            let mut lock = Lock::new(file, run);
+            lock.note = NoteFile::begin(&lock.run).ok();
             Ok(lock)
         }
         Err(TryLockError::WouldBlock) => {
@@ -138,21 +143,9 @@ pub fn lock_new_conversation(root: &Root, name: &str) -> Result<Lock> {
 }
 
 fn leave_note(file: File, run: PathBuf) -> Result<Lock> {
-    let lock = Lock::new(file, run);
-    write_note(&lock.run)?;
+    let mut lock = Lock::new(file, run);
+    lock.note = Some(NoteFile::begin(&lock.run)?);
     Ok(lock)
-}
-
-fn write_note(run: &Path) -> Result<()> {
-    let me =
-        Holder { host: super::env::host_name(), pid: std::process::id(), started: clock::now() };
-    let text = serde_json::to_string(&me).context("cannot describe this process")?;
-    // Written in place: what is missing of it after a crash is read as an unknown holder.
-    let mut options = OpenOptions::new();
-    let opened = options.write(true).create(true).truncate(true).mode(0o600).open(run);
-    opened
-        .and_then(|mut note| note.write_all(format!("{text}\n").as_bytes()))
-        .with_context(|| format!("cannot write {}", run.display()))
 }
 
 /// How long an index's lock is waited for, which is held for moments only. A process that was stopped keeps it.
@@ -274,11 +267,10 @@ fn open_lock_file(path: &Path) -> Result<File> {
 
 /// " by process 12 on host, since …", where that is known.
 fn describe_holder(run: &Path) -> String {
-    let text = fs::read_text(run, 4096).ok().flatten().unwrap_or_default();
-    serde_json::from_str::<Holder>(&text).map_or_else(
-        |_| String::new(),
-        |holder| format!(" by process {} on {}, since {}", holder.pid, holder.host, holder.started),
-    )
+    RunNote::read_at(run).map_or_else(String::new, |note| {
+        let RunNote { process, started, .. } = note;
+        format!(" by process {} on {}, since {started}", process.pid, process.host)
+    })
 }
 
 impl Drop for Lock {

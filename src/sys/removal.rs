@@ -87,19 +87,20 @@ pub fn list_files_below(folder: &Path) -> Vec<Stored> {
     files
 }
 
-/// Moves a conversation, whose lock is held, into the trash with its unread replies, and returns where it is there.
+/// Moves a conversation, whose lock is held, into the trash with what is beside it, and returns where it is there.
 ///
 /// # Errors
-/// It is still where it was, unless the error names its unread replies.
+/// It is still where it was, unless the error names what is beside it.
 pub fn move_to_trash(root: &Root, name: &str) -> Result<PathBuf> {
     let trash = root.trash();
     create_private_folder(&trash)?;
     let place = free_place(&trash, name);
     move_file(&root.conversation(name), &place)?;
-    let (invalid, mut beside) = (root.invalid(name), place.clone().into_os_string());
-    beside.push(".invalid");
-    if invalid.exists() {
-        move_file(&invalid, Path::new(&beside))?;
+    for beside in root.beside(name).iter().filter(|beside| beside.exists()) {
+        let mut moved = place.clone().into_os_string();
+        moved.push(".");
+        moved.push(beside.extension().unwrap_or_default());
+        move_file(beside, Path::new(&moved))?;
     }
     sync_folder(&trash)?;
     sync_folder(&root.conversations())?;

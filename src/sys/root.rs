@@ -16,7 +16,7 @@ pub struct Root {
 }
 
 /// Suffixes that files beside a conversation bear; no conversation's name ends so.
-const RESERVED: [&str; 4] = [".invalid", ".run", ".locks", ".json"];
+const RESERVED: [&str; 5] = [".invalid", ".messages", ".run", ".locks", ".json"];
 
 /// The folders that nobody else is to look into. The user's own tools are not among them.
 const OWN: [&str; 7] =
@@ -57,6 +57,16 @@ impl Root {
     /// The folder of replies that did not parse and of torn tails.
     pub fn invalid(&self, name: &str) -> PathBuf {
         self.conversations().join(format!("{name}.invalid"))
+    }
+
+    /// The folder of messages that a conversation's run has not read yet.
+    pub fn messages(&self, name: &str) -> PathBuf {
+        self.conversations().join(format!("{name}.messages"))
+    }
+
+    /// The folders beside a conversation, which go where it goes.
+    pub fn beside(&self, name: &str) -> [PathBuf; 2] {
+        [self.invalid(name), self.messages(name)]
     }
 
     /// The file that tells which process is at work on a conversation.
@@ -180,9 +190,19 @@ mod tests {
         for good in ["a", "latest-host-1.2", "A_b"] {
             assert_eq!(check_name(good), Ok(()));
         }
-        for bad in
-            ["", ".x", "..", "a/b", "a b", "x.run", "x.invalid", "ä", "x\n", &"y".repeat(101)]
-        {
+        for bad in [
+            "",
+            ".x",
+            "..",
+            "a/b",
+            "a b",
+            "x.run",
+            "x.invalid",
+            "x.messages",
+            "ä",
+            "x\n",
+            &"y".repeat(101),
+        ] {
             assert!(check_name(bad).is_err(), "{bad:?}");
         }
         assert_eq!(name_part("my host/ä"), "my-host--");

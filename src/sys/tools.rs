@@ -23,7 +23,7 @@ use crate::format::harmless;
 use crate::limits::{self, ASKED_TOOLS};
 
 /// The names of the toolkit's own executables, nagent itself first.
-pub const TOOLS: [&str; 15] = [
+pub const TOOLS: [&str; 17] = [
     "nagent",
     "nagent-llm-text",
     "nagent-llm-upload",
@@ -36,6 +36,8 @@ pub const TOOLS: [&str; 15] = [
     "nagent-repl",
     "nagent-sandbox",
     "nagent-conversations",
+    "nagent-message",
+    "nagent-status",
     "nagent-js",
     "nagent-think",
     "nagent-thought",

@@ -63,6 +63,9 @@ pub enum Event {
         /// The block that reports it.
         block: Block,
     },
+    /// The messages that have come for the conversation, as blocks: in place of a reply, which is asked for after them, or in
+    /// answer to [`Effect::Receive`], where there may be none.
+    Received(Vec<Block>),
     /// The command after writes ended, with this block as its report.
     AfterWriteEnded(Block),
     /// A signal arrived in the middle of a reply.
@@ -154,6 +157,8 @@ pub enum Effect {
     AfterWrite,
     /// Check this answer: hold it against the schema, run `--check`.
     Check(Vec<String>),
+    /// Look for messages once more, before the run ends with an answer.
+    Receive,
     /// The run is over.
     Done(Outcome),
 }

@@ -65,6 +65,8 @@ enum State {
     Checking(Vec<String>),
     /// That another model has taken over.
     Switching,
+    /// Messages that came before the end with this answer.
+    Ending(Vec<String>),
     /// Nothing: the run is over.
     Over,
 }
@@ -75,6 +77,7 @@ enum NextStep {
     Say { notes: Vec<String>, rest: ActionGroups },
     Results { running: VecDeque<Action>, rest: ActionGroups },
     Answer(Vec<String>),
+    End(Vec<String>),
     Done(Outcome),
 }
 
@@ -182,6 +185,10 @@ impl Turn {
             (State::AfterWrite, Event::AfterWriteEnded(block)) => {
                 self.append(vec![block], NextStep::Ask)
             }
+            (State::Asking, Event::Received(blocks)) => self.append(blocks, NextStep::Ask),
+            (State::Ending(answer), Event::Received(blocks)) => {
+                self.after_last_look(answer, blocks)
+            }
             (State::Checking(answer), Event::Checked { passed, block }) => {
                 self.after_check(answer, passed, block)
             }
@@ -229,6 +236,7 @@ impl Turn {
                 Effect::Next
             }
             NextStep::Answer(responses) => self.accept_answer(responses),
+            NextStep::End(responses) => self.end_with_answer(responses),
             NextStep::Done(outcome) => {
                 self.state = State::Over;
                 Effect::Done(outcome)
@@ -241,8 +249,25 @@ impl Turn {
             self.state = State::Checking(responses.clone());
             return Effect::Check(responses);
         }
-        self.state = State::Over;
-        Effect::Done(Outcome { exit: Exit::Done, responses, error: None })
+        self.end_with_answer(responses)
+    }
+
+    /// Ends the run unless a message has come meanwhile. One that no limit leaves room for waits for the next prompt.
+    fn end_with_answer(&mut self, responses: Vec<String>) -> Effect {
+        if self.reached_limit().is_some() {
+            return self.after_last_look(responses, Vec::new());
+        }
+        self.state = State::Ending(responses);
+        Effect::Receive
+    }
+
+    fn after_last_look(&mut self, responses: Vec<String>, messages: Vec<Block>) -> Effect {
+        if messages.is_empty() {
+            self.state = State::Over;
+            return Effect::Done(Outcome { exit: Exit::Done, responses, error: None });
+        }
+        // An answer that is not the last one is not lost.
+        self.append(messages, NextStep::Say { notes: responses, rest: ActionGroups::new() })
     }
 
     fn ask_model(&mut self) -> Effect {
@@ -363,8 +388,7 @@ impl Turn {
 
     fn after_check(&mut self, answer: Vec<String>, passed: bool, block: Block) -> Effect {
         if passed {
-            let outcome = Outcome { exit: Exit::Done, responses: answer, error: None };
-            return self.append(vec![block], NextStep::Done(outcome));
+            return self.append(vec![block], NextStep::End(answer));
         }
         self.failed_checks += 1;
         // A rejected answer is not lost.

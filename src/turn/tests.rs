@@ -115,19 +115,81 @@ fn show(effect: &Effect) -> String {
         Effect::Next => "next".to_owned(),
         Effect::AfterWrite => "after write".to_owned(),
         Effect::Check(_) => "check".to_owned(),
+        Effect::Receive => "receive".to_owned(),
         Effect::Done(outcome) => {
             format!("done {} {}", outcome.exit.code(), outcome.responses.join("|"))
         }
     }
 }
 
-/// Plays events from the start, and compares the effects, the opening append left out.
+/// Plays events from the start, and compares the effects, the opening append left out. Unless they say otherwise, no message has
+/// come when the run ends.
 fn check(rules: Rules, events: Vec<Event>, expect: &[&str]) -> Turn {
     let (mut turn, first) = Turn::start(rules, vec![Block::new("user-prompt").body("go")]);
     assert_eq!(show(&first), "append user-prompt");
-    let effects: Vec<String> = events.into_iter().map(|event| show(&turn.step(event))).collect();
+    let mut events = events.into_iter().peekable();
+    let mut effects = Vec::new();
+    while let Some(event) = events.next() {
+        let mut effect = turn.step(event);
+        if effect == Effect::Receive && !matches!(events.peek(), Some(Event::Received(_))) {
+            effect = turn.step(Event::Received(Vec::new()));
+        }
+        effects.push(show(&effect));
+    }
     assert_eq!(effects, expect);
     turn
+}
+
+fn message() -> Event {
+    Event::Received(vec![Block::new("user-prompt").with("message", "1").body("and that")])
+}
+
+#[test]
+fn a_message_comes_before_the_next_request_and_prolongs_the_last_turn() {
+    let answer = "<nagent-response>a</nagent-response>";
+    let turn = check(
+        rules(UNLIMITED, true),
+        vec![
+            SAVED,
+            message(),
+            SAVED,
+            reply(answer),
+            SAVED,
+            checked(true),
+            SAVED,
+            message(),
+            SAVED,
+            Event::Said,
+            reply(answer),
+            SAVED,
+            checked(true),
+            SAVED,
+        ],
+        &[
+            "ask",
+            "append user-prompt",
+            "ask",
+            "append agent-response,turn-status",
+            "check",
+            "append system",
+            "receive",
+            "append user-prompt",
+            "say a",
+            "ask",
+            "append agent-response,turn-status",
+            "check",
+            "append system",
+            "done 0 a",
+        ],
+    );
+    assert_eq!(turn.totals().notes, ["a"]);
+    // What no limit leaves room for waits: an answer does not become a failure by it.
+    let limits = Limits { turns: 1, ..UNLIMITED };
+    check(
+        rules(limits, false),
+        vec![SAVED, reply(answer), SAVED],
+        &["ask", "append agent-response,turn-status", "done 0 a"],
+    );
 }
 
 #[test]

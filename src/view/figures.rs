@@ -21,6 +21,15 @@ pub fn plural(count: u64, name: &str) -> String {
     if count == 1 { format!("1 {name}") } else { format!("{count} {name}s") }
 }
 
+/// A time in seconds: `12 s`, `3 min 5 s`, `2 h 5 min`.
+pub fn span(seconds: u64) -> String {
+    match seconds {
+        0..100 => format!("{seconds} s"),
+        100..6_000 => format!("{} min {} s", seconds / 60, seconds % 60),
+        _ => format!("{} h {} min", seconds / 3_600, seconds % 3_600 / 60),
+    }
+}
+
 /// What a run took.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct RunFigures {

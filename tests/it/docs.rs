@@ -26,7 +26,7 @@ use regex::Regex;
 use crate::sandbox::Sandbox;
 
 /// The documents that people write.
-const WRITTEN: [&str; 20] = [
+const WRITTEN: [&str; 21] = [
     "SECURITY.md",
     "CHANGELOG.md",
     "README.md",
@@ -46,6 +46,7 @@ const WRITTEN: [&str; 20] = [
     "docs/programs.md",
     "docs/protocol.md",
     "docs/recipes.md",
+    "docs/runs.md",
     "docs/think.md",
 ];
 

@@ -84,6 +84,7 @@ mod shell; // output, exit codes, timeouts, descendants, environment
 mod shown; // a write never replaces what the model has not seen
 mod soak; // a long run with a provider that fails every fifth time
 mod split; // splitting large files: all bytes kept, no edited segment lost
+mod steering; // nagent-message and nagent-status: what reaches a run, exactly once; what it tells of itself
 mod structured; // answers that scripts can trust: --schema, --output, --grammar, nagent-decide
 mod summarize; // summaries: what is asked, cached, joined, refused
 mod summarize_input; // summaries of empty, binary, wide, odd or unreadable files

@@ -40,9 +40,10 @@ pub fn rename_conversation(catalog: &Catalog, from: &str, to: &str) -> Result<Re
     manage::rename_saved(root, &from, to, wait)?;
     fs::rename_file(&old, &new)?;
     change_log::record_rename(root, &from, to)?;
-    let (invalid, moved) = (root.invalid(&from), root.invalid(to));
-    if fs::exists(&invalid) {
-        fs::rename_file(&invalid, &moved)?;
+    for (beside, moved) in root.beside(&from).into_iter().zip(root.beside(to)) {
+        if fs::exists(&beside) {
+            fs::rename_file(&beside, &moved)?;
+        }
     }
     let path = new.display().to_string();
     Ok(Report::done(format!("{from} is now {to}\n"))

@@ -265,7 +265,9 @@ fn remove(catalog: &Catalog, item: &Item, now: Duration, cutoff: Duration) -> an
                 return Ok(false);
             }
             removal::remove(path)?;
-            removal::remove(&catalog.root.invalid(name))?;
+            for beside in catalog.root.beside(name) {
+                removal::remove(&beside)?;
+            }
         }
         (Part::Outputs | Part::Splits, _) => {
             return Ok(removal::remove_unused(

@@ -25,6 +25,8 @@ fn any_event() -> impl Strategy<Value = Event> {
         Just(done("nagent-shell-result")),
         any::<bool>().prop_map(checked),
         Just(interrupt(vec![])),
+        Just(message()),
+        Just(Event::Received(vec![])),
     ]
 }
 

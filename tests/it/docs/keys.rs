@@ -8,11 +8,13 @@ use serde_json::{Value, json};
 
 use super::runs::{LARGE, PATCH, SPLIT};
 use super::{quoted, text};
+use crate::answers::Answer;
 use crate::apply::APPLY;
 use crate::conversations::CONVERSATIONS;
 use crate::file_memory::{commit, willing};
 use crate::js::JS;
 use crate::sandbox::{Sandbox, answer};
+use crate::steering::{MESSAGE, STATUS};
 use crate::summarize::SUMMARIZE;
 use crate::think::THINK;
 
@@ -97,6 +99,7 @@ fn every_key_that_is_printed_is_told_and_every_key_that_is_told_is_printed() {
     keys_of_histories(&mut keys);
     keys_of_rework(&mut keys);
     keys_of_catalogs(&mut keys);
+    keys_of_runs(&mut keys);
     assert_eq!(keys.unseen(), [""; 0], "told in docs/json.md, and printed by none of these runs");
 }
 
@@ -307,6 +310,22 @@ fn keys_of_catalogs(keys: &mut Keys) {
             sandbox.program(CONVERSATIONS, &[&["--json"], args].concat()).run().assert_exit(0);
         keys.note(&["nagent-conversations"], &args.join(" "), &run.json());
     }
+}
+
+fn keys_of_runs(keys: &mut Keys) {
+    let sandbox = Sandbox::new().answer(Answer::StallHead);
+    let running = sandbox.cmd(&["-c", "c", "task"]).spawn();
+    sandbox.llm.wait_for_requests(1);
+    let mut note = |tool: &str, heading: &str, args: &[&str], exit: i32| {
+        let args = [&["--json"], args].concat();
+        let run = sandbox.program(tool, &args).run().assert_exit(exit);
+        keys.note(&[heading], &args.join(" "), &run.json());
+    };
+    note(MESSAGE, "nagent-message", &["-c", "c", "x"], 0);
+    note(STATUS, "nagent-status", &[], 0);
+    note(STATUS, "nagent-status", &["--stop", "c"], 0);
+    note(STATUS, "nagent-status", &["--wait", "c"], 130);
+    drop(running);
 }
 
 fn keys_of_rework(keys: &mut Keys) {

@@ -11,6 +11,7 @@ use crate::blocks::blocks;
 use crate::conversations::CONVERSATIONS;
 use crate::file_memory::commit;
 use crate::sandbox::{Sandbox, answer, shell};
+use crate::steering::MESSAGE;
 use crate::summarize::SUMMARIZE;
 
 pub(super) const SPLIT: &str = env!("CARGO_BIN_EXE_nagent-file-split");
@@ -74,6 +75,10 @@ fn busy() -> (Sandbox, String) {
     sandbox.llm.push(shell("true"));
     sandbox.llm.push(answer("done"));
     answer_questions(&sandbox, &["--approve", "shell"], &["a"]);
+    sandbox.program(MESSAGE, &["-c", "advised", "read"]).run().assert_exit(0);
+    sandbox.llm.push(answer("done"));
+    sandbox.run(&["--conversation", "advised", "task"]).assert_exit(0);
+    sandbox.program(MESSAGE, &["-c", "advised", "not read"]).run().assert_exit(0);
     sandbox.llm.push(answer("hi"));
     let mut pty = sandbox.repl(&["--conversation", "typed"]).on_pty(80);
     pty.expect("» ");
@@ -118,6 +123,8 @@ fn every_file_on_disk_is_in_the_table() {
                 .replace(r"\{name\}", "[A-Za-z0-9._-]+")
                 .replace(r"\{n\}", r"\d+")
                 .replace(r"\{sha256\}", "[0-9a-f]{64}")
+                .replace(r"\{time\}", r"\d{16}")
+                .replace(r"\{id8\}", "[0-9a-f]{8}")
                 .replace(r"\{slug\}", "[a-z0-9-]+")
                 .replace(r"\{uuid\}", "[0-9a-f-]{32,36}")
                 .replace(r"\{id\}", "[0-9a-f]{12}")

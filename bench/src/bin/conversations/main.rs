@@ -46,12 +46,34 @@ fn main() {
         let took = time(|| list(verb));
         print_row(&format!("nagent-conversations {}", verb.join(" ")), took, ls);
     }
+    status_rows(&bin, &folder, &root);
     std::fs::remove_dir_all(Path::new(&root)).expect("the folder is ours");
+}
+
+/// What it takes to look at ten runs, beside the start of a process that does nothing.
+fn status_rows(bin: &Path, folder: &Path, root: &Path) {
+    let start = time(|| Command::new("/bin/true"));
+    println!("\n| call | ms | times /bin/true |\n|---|--:|--:|");
+    print_row("/bin/true", start, start);
+    let print_status = |what: &str| {
+        let took = time(|| {
+            let mut command = Command::new(bin.join("nagent-status"));
+            command.env("NAGENT_ROOT", root);
+            command
+        });
+        print_row(what, took, start);
+    };
+    print_status("nagent-status");
+    for number in 0..10 {
+        let note = format!(r#"{{"n":1,"host":"other","pid":{number},"turn":1,"action":"model","end":1}}"#);
+        std::fs::write(folder.join(format!("c{number:05}.run")), note).expect("room for a file");
+    }
+    print_status("nagent-status, ten runs");
 }
 
 fn print_row(call: &str, took: Duration, ls: Duration) {
     let ratio = took.as_secs_f64() / ls.as_secs_f64();
-    println!("| `{call}` | {:.0} | {ratio:.1} |", took.as_secs_f64() * 1000.0);
+    println!("| `{call}` | {:.1} | {ratio:.1} |", took.as_secs_f64() * 1000.0);
 }
 
 /// The median time of a command whose output is not looked at.

@@ -1,0 +1,75 @@
+//! `nagent-message`: says something to a run in progress.
+
+use std::path::PathBuf;
+
+use clap::Parser;
+use clap_complete::engine::ArgValueCandidates;
+
+use crate::cli::Tool;
+use crate::ops::find_root::find_root;
+use crate::ops::{completion, message};
+use crate::out::Report;
+use crate::problem::Problem;
+use crate::sys::env::Env;
+use crate::sys::interrupt::Interrupts;
+use crate::sys::{stdin, terminal};
+
+/// What a newcomer needs, below the flags.
+const AFTER_HELP: &str = "\
+Examples:
+  nagent-message \"Leave the tests alone\"
+  nagent-message --conversation parser \"The old format must still work\"
+  git diff | nagent-message \"I have changed this meanwhile:\" -
+
+Exit codes: 0 left for the run or the next prompt, 1 failed, 2 wrong usage";
+
+/// Say something to a run in progress: it reads the message before its next request
+///
+/// The message counts as your words and is appended to the conversation exactly once. One that comes while the model writes
+/// its answer makes the run go on. If nobody is at work, it waits, and goes before the next prompt of that conversation.
+///
+/// Without --conversation it is for the run of this shell's conversation; if there is none, for the only run that you have
+/// started; if none is active, for this shell's next prompt.
+#[derive(Debug, Clone, Parser)]
+#[command(after_help = AFTER_HELP)]
+pub struct Args {
+    /// What to say. End with - to add stdin; with no words, stdin is the message
+    #[arg(value_name = "TEXT")]
+    text: Vec<String>,
+    /// Say it to the run of this conversation, by its name or the beginning of it; children have names, too
+    #[arg(long, short, value_name = "NAME", add = ArgValueCandidates::new(completion::conversations))]
+    conversation: Option<String>,
+    /// Use the conversations in this folder [env: NAGENT_ROOT] [default: ~/.nagent]
+    #[arg(long, value_name = "DIR")]
+    root: Option<PathBuf>,
+}
+
+impl Tool for Args {
+    const NAME: &'static str = "nagent-message";
+    const DESCRIPTION: &'static str = "Lets the user say something to a run in progress, which reads it before its next request. \
+        Call it as nagent-message [--conversation NAME] \"TEXT\". A command of a conversation cannot: a message counts as the \
+        user's words. Exit codes: 0 done, 1 failed, 2 wrong usage.";
+
+    fn run(self) -> Result<Report, Problem> {
+        let (env, interrupts) = (Env::read(), Interrupts::install()?);
+        let root = find_root(self.root.as_deref(), &env)?.0;
+        let (words, reads_stdin) = match self.text.split_last() {
+            Some((last, words)) if last == "-" => (words, true),
+            _ => (self.text.as_slice(), self.text.is_empty() && !terminal::stdin_is_terminal()),
+        };
+        let mut text = words.join(" ").into_bytes();
+        if reads_stdin {
+            let input = stdin::read_to_end(&interrupts)?.map_err(Problem::interrupted)?;
+            if !text.is_empty() {
+                text.push(b'\n');
+            }
+            text.extend(input);
+        }
+        if text.trim_ascii().is_empty() {
+            return Err(Problem::usage(
+                "there is no message: nagent-message \"TEXT\", or the text on stdin (--help shows all)",
+            ));
+        }
+        message::send_message(&root, &env, &interrupts, self.conversation.as_deref(), &text)
+    }
+}

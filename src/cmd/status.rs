@@ -1,0 +1,68 @@
+//! `nagent-status`: which runs are active and what they do; waits for one, or stops one.
+
+use std::path::PathBuf;
+
+use clap::Parser;
+use clap_complete::engine::ArgValueCandidates;
+
+use crate::cli::Tool;
+use crate::ops::find_root::find_root;
+use crate::ops::{completion, runs};
+use crate::out::Report;
+use crate::problem::Problem;
+use crate::sys::env::Env;
+use crate::sys::interrupt::Interrupts;
+
+/// What a newcomer needs, below the flags.
+const AFTER_HELP: &str = "\
+Examples:
+  nagent-status
+  nagent-status --wait parser && make test
+  nagent-status --stop parser
+
+Exit codes: 0 done, 1 failed, 2 wrong usage or no such conversation; with --wait
+that of the run";
+
+/// Show the runs that are active: turn, action, seconds, tokens, cost and last line, children below their parents
+///
+/// A run that was killed is shown until its conversation goes on. Settings are what nagent --status shows.
+#[derive(Debug, Clone, Parser)]
+#[command(after_help = AFTER_HELP)]
+pub struct Args {
+    /// Show them again every second, until Ctrl-C
+    #[arg(long, conflicts_with_all = ["wait", "stop", "json"])]
+    watch: bool,
+    /// Wait until the run of this conversation has ended, and end with its exit code; if none is active, with that of the last one
+    #[arg(long, value_name = "NAME", conflicts_with = "stop", add = ArgValueCandidates::new(completion::conversations))]
+    wait: Option<String>,
+    /// Stop the run of this conversation as Ctrl-C does (SIGINT), and wait until it is gone
+    #[arg(long, value_name = "NAME", add = ArgValueCandidates::new(completion::conversations))]
+    stop: Option<String>,
+    /// Print one JSON document instead of text
+    #[arg(long)]
+    json: bool,
+    /// Use the conversations in this folder [env: NAGENT_ROOT] [default: ~/.nagent]
+    #[arg(long, value_name = "DIR")]
+    root: Option<PathBuf>,
+}
+
+impl Tool for Args {
+    const NAME: &'static str = "nagent-status";
+    const DESCRIPTION: &'static str = "Shows which runs of nagent are active and what they do. Call it as nagent-status [--json]; \
+        --wait NAME waits until the run of that conversation has ended and ends with its exit code, --stop NAME stops it. \
+        Exit codes: 0 done, 1 failed, 2 wrong usage or no such conversation.";
+
+    fn run(self) -> Result<Report, Problem> {
+        let env = Env::read();
+        let root = find_root(self.root.as_deref(), &env)?.0;
+        if !self.watch && self.wait.is_none() && self.stop.is_none() {
+            return runs::report_runs(&root);
+        }
+        let interrupts = Interrupts::install()?;
+        match (&self.wait, &self.stop) {
+            (Some(name), _) => runs::wait_for_run(&root, &env, &interrupts, name),
+            (None, Some(name)) => runs::stop_run(&root, &env, &interrupts, name),
+            (None, None) => runs::watch_runs(&root, &interrupts),
+        }
+    }
+}

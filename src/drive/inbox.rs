@@ -1,0 +1,65 @@
+//! The messages to a run: which have come, which are about to be durable, what was wrong with some.
+
+use crate::sys::conversation_file::ConversationFile;
+use crate::sys::messages::{self, Message};
+use crate::sys::root::Root;
+
+/// What a run knows of its messages.
+#[derive(Debug, Default)]
+pub struct Inbox {
+    /// The conversation and the ids of those that the next append makes durable.
+    taken: Vec<(String, String)>,
+    /// What was wrong, which is noted once.
+    noted: Vec<String>,
+}
+
+impl Inbox {
+    /// The messages that have come since the last look, with their ids. Calls `note` with what cannot be read.
+    pub(super) fn take(
+        &mut self,
+        root: &Root,
+        conversation: &ConversationFile,
+        note: &mut dyn FnMut(&str),
+    ) -> Vec<(String, Vec<u8>)> {
+        let name = conversation.name();
+        let found = match messages::read_all(root, name) {
+            Ok(found) => found,
+            Err(error) => {
+                self.note_once(format!("messages cannot be read: {error:#}"), note);
+                return Vec::new();
+            }
+        };
+        let mut texts = Vec::new();
+        for Message { id, text } in found {
+            let mut pieces = conversation.pieces().iter();
+            if pieces.any(|piece| piece.get(messages::ID) == Some(&id)) {
+                messages::remove(root, name, &id);
+                continue;
+            }
+            match text {
+                Ok(text) => {
+                    self.taken.push((name.to_owned(), id.clone()));
+                    texts.push((id, text));
+                }
+                Err(error) => {
+                    self.note_once(format!("a message cannot be read: {error:#}"), note);
+                }
+            }
+        }
+        texts
+    }
+
+    /// Removes the messages that were taken: they are durable now.
+    pub(super) fn remove_taken(&mut self, root: &Root) {
+        for (name, id) in self.taken.drain(..) {
+            messages::remove(root, &name, &id);
+        }
+    }
+
+    fn note_once(&mut self, text: String, note: &mut dyn FnMut(&str)) {
+        if !self.noted.contains(&text) {
+            note(&text);
+            self.noted.push(text);
+        }
+    }
+}

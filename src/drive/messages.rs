@@ -1,0 +1,44 @@
+//! Messages of the user's to the run: read before each request and before the end, and removed when they are durable.
+
+use anyhow::Result;
+
+use super::progress_event::ProgressEvent;
+use super::runner::Runner;
+use crate::format::conversation::Block;
+use crate::limits;
+use crate::memory::changes::first_line;
+use crate::sys::{clock, messages};
+
+impl Runner<'_> {
+    /// The messages that have come since the last look, as blocks, which are appended next. `is_dry`: they stay where they are.
+    ///
+    /// # Errors
+    /// A text cannot be stored.
+    pub fn receive(&mut self, is_dry: bool) -> Result<Vec<Block>> {
+        let mut note = |text: &str| (self.on_progress)(ProgressEvent::Note(text));
+        let texts = self.inbox.take(&self.context.root, &self.conversation, &mut note);
+        let mut blocks = Vec::with_capacity(texts.len());
+        for (id, text) in texts {
+            (self.on_progress)(ProgressEvent::Note(&format!("a message: {}", first_line(&text))));
+            let block = Block::new("user-prompt").with("at", clock::now()).with(messages::ID, id);
+            blocks.push(if text.len() > limits::PROMPT_WHOLE {
+                self.show_long(block, text, is_dry)?
+            } else {
+                self.show_short(block, &text, is_dry)?
+            });
+        }
+        Ok(blocks)
+    }
+
+    /// Notes, at the end of a run, that messages are left for the next one.
+    pub fn note_waiting_messages(&mut self) {
+        let name = self.conversation.name();
+        let note = match messages::list_ids(&self.context.root, name).map_or(0, |ids| ids.len()) {
+            0 => return,
+            1 => "a message came too late for this run; it waits".to_owned(),
+            count => format!("{count} messages came too late for this run; they wait"),
+        };
+        let note = format!("{note} for the next prompt in conversation {name}");
+        (self.on_progress)(ProgressEvent::Note(&note));
+    }
+}

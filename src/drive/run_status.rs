@@ -1,0 +1,79 @@
+//! What the note of the run says while it runs, for `nagent-status` and `nagent-message`: its turn, what it does, its figures.
+
+use super::runner::Runner;
+use crate::format::harmless;
+use crate::protocol::Action;
+use crate::sys::clock;
+use crate::sys::run_note::Activity;
+use crate::turn::event::{Effect, Event, Totals};
+use crate::view::event::{describe_target, split_action};
+
+/// The longest line in the note, in characters.
+const LINE: usize = 200;
+
+impl Runner<'_> {
+    /// Tells what is done next. Only what takes time is told.
+    pub(super) fn tell_effect(&mut self, effect: &Effect, totals: &Totals) {
+        let action = match effect {
+            Effect::Ask => "model".to_owned(),
+            Effect::Wait { .. } => "waits to ask again".to_owned(),
+            Effect::Decide(_) => "asks the user".to_owned(),
+            Effect::Act(actions) => match actions.as_slice() {
+                [action] => describe_action(action),
+                several => format!("{} conversations", several.len()),
+            },
+            Effect::AfterWrite => "after-write".to_owned(),
+            Effect::Check(_) => "check".to_owned(),
+            Effect::Receive | Effect::Done(_) => "ends".to_owned(),
+            _ => return,
+        };
+        let action = self.context.redactor.redact_text(action).0;
+        let turn = totals.turns + u64::from(matches!(effect, Effect::Ask));
+        let old = &self.activity;
+        let is_same = old.action == action && old.turn == turn;
+        let since = if is_same { old.since.clone() } else { clock::now() };
+        self.activity = Activity {
+            parent: self.children.parent().map(str::to_owned),
+            cwd: self.context.folder.display().to_string(),
+            turn,
+            action,
+            since,
+            tokens_in: totals.all.input,
+            tokens_out: totals.all.output,
+            cost: (!totals.unpriced || totals.cost > 0.0).then_some(totals.cost),
+            last_line: std::mem::take(&mut self.activity.last_line),
+            is_ending: matches!(effect, Effect::Receive | Effect::Done(_)),
+        };
+        self.conversation.tell(self.activity.clone());
+    }
+
+    /// Takes the last line of what has happened; it is told with what comes next.
+    pub(super) fn note_event(&mut self, event: &Event) {
+        let text = match event {
+            Event::Acted(acted) => acted.block.body.as_deref(),
+            Event::Checked { block, .. } | Event::AfterWriteEnded(block) => block.body.as_deref(),
+            _ => None,
+        };
+        self.note_last_line(text.unwrap_or_default());
+    }
+
+    /// Takes the last line of a text.
+    pub(super) fn note_last_line(&mut self, text: &str) {
+        if let Some(line) = text.lines().rev().find(|line| !line.trim().is_empty()) {
+            let line = self.context.redactor.redact_text(line.to_owned()).0;
+            self.activity.last_line = harmless::truncate(line.trim(), LINE);
+        }
+    }
+}
+
+/// `nagent-shell: make test`, `nagent-edit: src/main.rs`
+fn describe_action(action: &Action) -> String {
+    let (attributes, body) = split_action(action);
+    let target = match action {
+        Action::Shell { .. } => body.trim().lines().next().unwrap_or_default().to_owned(),
+        _ => describe_target(&attributes),
+    };
+    let tag = action.tag();
+    let text = if target.is_empty() { tag.to_owned() } else { format!("{tag}: {target}") };
+    harmless::truncate(&text, LINE)
+}

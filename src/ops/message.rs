@@ -1,0 +1,125 @@
+//! `nagent-message`: leaves a message for the run of a conversation, and says who will read it.
+
+use std::time::Duration;
+
+use super::runs::{self, Run, find_conversation, list_runs};
+use crate::limits::STOP_PATIENCE;
+use crate::out::Report;
+use crate::problem::Problem;
+use crate::sys::clock::Stopwatch;
+use crate::sys::env::{self, Env};
+use crate::sys::interrupt::Interrupts;
+use crate::sys::root::{self, Root};
+use crate::sys::run_note::RunNote;
+use crate::sys::{fs, messages};
+
+/// The time between two looks at a run that ends.
+const PAUSE: Duration = Duration::from_millis(5);
+
+/// Who reads a message.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Reader {
+    /// The run, before its next request.
+    Run,
+    /// The run has read it by now.
+    Read,
+    /// The next run on the conversation.
+    Next,
+}
+
+/// Leaves a message. Without a name it is for this shell's conversation, or for the only run that is active.
+pub fn send_message(
+    root: &Root,
+    env: &Env,
+    interrupts: &Interrupts,
+    name: Option<&str>,
+    text: &[u8],
+) -> Result<Report, Problem> {
+    if env.get(env::PARENTS).is_some() {
+        return Err(Problem::usage(
+            "a message counts as the user's words, and a conversation has started this command; nagent \"TASK\" starts another one",
+        ));
+    }
+    let name = match name {
+        Some(name) => find_conversation(root, env, name)?,
+        None => choose_conversation(root, env)?,
+    };
+    let id = messages::send(root, &name, text).map_err(|error| root::explain_refusal(&error))?;
+    let reader = find_reader(root, interrupts, &name, &id)?;
+    let path = messages::path_of(root, &name, &id).display().to_string();
+    let (text, last_line) = match reader {
+        Reader::Run => (format!("{name} reads it before its next request\n"), None),
+        Reader::Read => (format!("{name} has read it\n"), None),
+        Reader::Next => {
+            let note = format!(
+                "nagent-message: nobody is at work on {name}; the message waits, and goes before the next prompt there: nagent -c {name} \"go on\""
+            );
+            (String::new(), Some(note))
+        }
+    };
+    let state = match reader {
+        Reader::Run => "running",
+        Reader::Read => "read",
+        Reader::Next => "waiting",
+    };
+    let report = Report { last_line, ..Report::done(text) };
+    Ok(report
+        .with("conversation", name.as_str())
+        .with("conversation_path", root.conversation(&name).display().to_string())
+        .with("message", id)
+        .with("message_path", path)
+        .with("state", state)
+        .with("pending", messages::list_ids(root, &name)?.len()))
+}
+
+/// Finds out who reads a message that is there by now. A run that has begun to end may have looked before, or after.
+fn find_reader(
+    root: &Root,
+    interrupts: &Interrupts,
+    name: &str,
+    id: &str,
+) -> Result<Reader, Problem> {
+    let watch = Stopwatch::start();
+    loop {
+        let note = RunNote::read(root, name);
+        if !fs::exists(&messages::path_of(root, name, id)) {
+            return Ok(Reader::Read);
+        }
+        let Some(note) = note else { return Ok(Reader::Next) };
+        let is_ending = note.activity.is_ending;
+        let run = Run { name: name.to_owned(), life: note.process.life(), note };
+        if !run.is_active() {
+            return Ok(Reader::Next);
+        }
+        if !is_ending || watch.elapsed() > STOP_PATIENCE {
+            return Ok(Reader::Run);
+        }
+        if let Some(signal) = interrupts.wait(Some(PAUSE)) {
+            return Err(Problem::interrupted(signal));
+        }
+    }
+}
+
+/// The conversation that this shell continues, where a run is at work on it or there is no other; else that of the only run.
+fn choose_conversation(root: &Root, env: &Env) -> Result<String, Problem> {
+    let named = env.get("NAGENT_CONVERSATION").map(str::to_owned);
+    let own = named.unwrap_or_else(|| env.shell_conversation(None));
+    root::check_name(&own).map_err(Problem::usage)?;
+    let all = list_runs(root)?;
+    let active: Vec<&Run> = all.iter().filter(|run| run.is_active()).collect();
+    let users: Vec<&Run> =
+        active.iter().copied().filter(|run| run.note.activity.parent.is_none()).collect();
+    match users.as_slice() {
+        _ if active.iter().any(|run| run.name == own) => Ok(own),
+        [only] => Ok(only.name.clone()),
+        [] if fs::exists(&root.conversation(&own)) => Ok(own),
+        [] => Err(Problem::usage(
+            "no run is active, and this shell has no conversation yet; --conversation NAME names one (nagent-conversations list \
+             shows all)",
+        )),
+        several => Err(Problem::usage(format!(
+            "{}; --conversation NAME says for which one the message is",
+            runs::describe_names(several)
+        ))),
+    }
+}

@@ -1,0 +1,269 @@
+//! What a run tells of itself: `{name}.run` beside its conversation while it runs, and in the file of the lock how it ended.
+//!
+//! The note is written in place with one write each time, since a run must not become slower by it. Its first and its last key
+//! are the same count, so that a reader knows one that was read in the middle of a write, and reads again. Neither is synced:
+//! after a power cut the conversation is what counts.
+
+use std::fs::{File, OpenOptions};
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::path::Path;
+
+use anyhow::{Context, Result};
+use serde::{Deserialize, Serialize};
+
+use super::root::Root;
+use super::{clock, env, fs};
+
+/// The longest note, and the longest line that tells how a run ended.
+const NOTE: u64 = 16 << 10;
+
+/// How often a note is read that is being written.
+const TRIES: u32 = 20;
+
+/// A process, on every machine that shares the folder.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Process {
+    /// Its host.
+    pub host: String,
+    /// Its number.
+    pub pid: u32,
+    /// When the kernel started it, in ticks since boot: numbers are used again.
+    pub ticks: String,
+    /// The namespace that has this number.
+    pub namespace: String,
+}
+
+/// Whether a process is still there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Life {
+    /// It runs.
+    Running,
+    /// It has ended, whoever has its number now.
+    Dead,
+    /// It is on another host or in another container, where this one cannot look.
+    Elsewhere,
+}
+
+impl Process {
+    /// This process.
+    pub fn own() -> Self {
+        let namespace = std::fs::read_link("/proc/self/ns/pid");
+        Self {
+            host: env::host_name(),
+            pid: std::process::id(),
+            ticks: env::living_since("self").unwrap_or_default(),
+            namespace: namespace.map(|path| path.display().to_string()).unwrap_or_default(),
+        }
+    }
+
+    /// Whether it is still there.
+    pub fn life(&self) -> Life {
+        let own = Self::own();
+        if self.host != own.host || self.namespace != own.namespace {
+            return Life::Elsewhere;
+        }
+        match env::living_since(&self.pid.to_string()) {
+            Some(ticks) if ticks == self.ticks => Life::Running,
+            _ => Life::Dead,
+        }
+    }
+
+    /// Sends it SIGINT. False where it has ended.
+    ///
+    /// # Errors
+    /// It belongs to another user.
+    pub fn interrupt(&self) -> Result<bool> {
+        let pid = i32::try_from(self.pid).ok().and_then(rustix::process::Pid::from_raw);
+        let flags = rustix::process::PidfdFlags::empty();
+        let opened = pid.map(|pid| rustix::process::pidfd_open(pid, flags));
+        // Its number cannot be used again while it is open.
+        let Some(Ok(pidfd)) = opened.filter(|_| self.life() == Life::Running) else {
+            return Ok(false);
+        };
+        match rustix::process::pidfd_send_signal(pidfd, rustix::process::Signal::INT) {
+            Ok(()) => Ok(true),
+            Err(rustix::io::Errno::SRCH) => Ok(false),
+            Err(error) => Err(error).context(format!("cannot send SIGINT to process {}", self.pid)),
+        }
+    }
+}
+
+/// What a run is doing.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Activity {
+    /// The conversation that started it.
+    pub parent: Option<String>,
+    /// Its working folder.
+    pub cwd: String,
+    /// Its turn, from 1; 0 before the first.
+    pub turn: u64,
+    /// What it does now: `model`, or a tag with its target.
+    pub action: String,
+    /// Since when, RFC 3339.
+    pub since: String,
+    /// Tokens so far, children's too.
+    pub tokens_in: u64,
+    /// The same of its output.
+    pub tokens_out: u64,
+    /// US dollars so far, where prices are known.
+    pub cost: Option<f64>,
+    /// The last line of the last result or response.
+    pub last_line: String,
+    /// Whether it has begun to end: a message may come too late.
+    pub is_ending: bool,
+}
+
+/// The note of a run.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct RunNote {
+    /// How often it was written.
+    n: u64,
+    /// Who is at work.
+    #[serde(flatten)]
+    pub process: Process,
+    /// Since when, RFC 3339.
+    pub started: String,
+    /// What it does.
+    #[serde(flatten)]
+    pub activity: Activity,
+    /// The same as `n` in a note that is whole.
+    end: u64,
+}
+
+impl RunNote {
+    /// Reads the note of a conversation. `None`: nobody is at work on it, or an older nagent is.
+    pub fn read(root: &Root, name: &str) -> Option<Self> {
+        Self::read_at(&root.run_note(name))
+    }
+
+    pub(super) fn read_at(path: &Path) -> Option<Self> {
+        for _ in 0..TRIES {
+            let text = fs::read_text(path, NOTE).ok().flatten()?;
+            match serde_json::from_str::<Self>(&text) {
+                Ok(note) if note.n == note.end => return Some(note),
+                _ => std::thread::yield_now(),
+            }
+        }
+        None
+    }
+}
+
+/// The note of this process, which it writes again and again.
+#[derive(Debug)]
+pub(super) struct NoteFile {
+    file: File,
+    note: RunNote,
+    /// How many bytes the file has.
+    written: usize,
+}
+
+impl NoteFile {
+    /// Begins the note at a path, where a killed run may have left one.
+    pub(super) fn begin(path: &Path) -> Result<Self> {
+        let what = || format!("cannot write {}", path.display());
+        let mut options = OpenOptions::new();
+        let file = options.write(true).create(true).truncate(true).mode(0o600).open(path);
+        let file = file.with_context(what)?;
+        let note = RunNote { process: Process::own(), started: clock::now(), ..RunNote::default() };
+        let mut begun = Self { file, note, written: 0 };
+        begun.write().with_context(what)?;
+        Ok(begun)
+    }
+
+    /// Tells what the run does now. A failure is not an error of the run.
+    pub(super) fn tell(&mut self, activity: Activity) {
+        if self.note.activity != activity {
+            self.note.activity = activity;
+            let _ = self.write();
+        }
+    }
+
+    fn write(&mut self) -> std::io::Result<()> {
+        self.note.n += 1;
+        self.note.end = self.note.n;
+        let text = serde_json::to_string(&self.note)?;
+        // Blanks in place of the rest of a longer one: a file that is first cut would be empty for an instant.
+        let width = self.written.saturating_sub(1);
+        let text = format!("{text:width$}\n");
+        self.written = text.len();
+        self.file.write_all_at(text.as_bytes(), 0)
+    }
+}
+
+/// How the last run of a conversation ended.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RunEnd {
+    /// Who it was.
+    #[serde(flatten)]
+    pub process: Process,
+    /// Its exit code.
+    pub exit_code: u8,
+    /// When it ended, RFC 3339.
+    pub ended: String,
+}
+
+impl RunEnd {
+    /// Reads how the last run of a conversation ended. `None`: it was killed, or there was none since this is written.
+    pub fn read(root: &Root, name: &str) -> Option<Self> {
+        let text = fs::read_text(&root.locks().join(name), NOTE).ok().flatten()?;
+        serde_json::from_str(&text).ok()
+    }
+
+    /// Writes into the file of the lock, which is held, how this process has ended its run. A failure is not an error.
+    pub(super) fn write(lock: &File, exit_code: u8) {
+        let end = Self { process: Process::own(), exit_code, ended: clock::now() };
+        let Ok(text) = serde_json::to_string(&end) else { return };
+        let _ = lock.set_len(0).and_then(|()| lock.write_all_at(format!("{text}\n").as_bytes(), 0));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn activity(words: &str) -> Activity {
+        Activity { last_line: words.repeat(50), ..Activity::default() }
+    }
+
+    #[test]
+    fn a_note_is_whole_whatever_was_there_and_whenever_it_is_read() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("c.run");
+        std::fs::write(&path, "x".repeat(9000)).unwrap();
+        let mut file = NoteFile::begin(&path).unwrap();
+        for words in ["a", "longer words", ""] {
+            file.tell(activity(words));
+            let note = RunNote::read_at(&path).unwrap();
+            assert_eq!(note.activity, activity(words));
+            assert_eq!(note.process.life(), Life::Running);
+        }
+        std::thread::scope(|scope| {
+            let reader = scope.spawn(|| {
+                let read = || RunNote::read_at(&path).expect("a note").activity.last_line;
+                (0..5000).all(|_| matches!(read().trim_matches('b'), "" | "a"))
+            });
+            while !reader.is_finished() {
+                file.tell(Activity { last_line: "a".to_owned(), ..Activity::default() });
+                file.tell(Activity { last_line: "b".repeat(3000), ..Activity::default() });
+            }
+            assert!(reader.join().unwrap());
+        });
+        // One that was read in the middle of a write is no note.
+        let text = std::fs::read_to_string(&path).unwrap();
+        std::fs::write(&path, text.replacen("\"n\":", "\"n\":1", 1)).unwrap();
+        assert_eq!(RunNote::read_at(&path), None);
+    }
+
+    #[test]
+    fn a_process_that_has_the_number_of_a_dead_one_is_another() {
+        let own = Process::own();
+        assert_eq!(own.life(), Life::Running);
+        let reused = Process { ticks: "1".to_owned(), ..own.clone() };
+        assert_eq!((reused.life(), reused.interrupt().unwrap()), (Life::Dead, false));
+        assert_eq!(Process { host: "other".to_owned(), ..own.clone() }.life(), Life::Elsewhere);
+        assert_eq!(Process { pid: u32::MAX, ..own }.life(), Life::Dead);
+    }
+}
