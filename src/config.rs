@@ -246,6 +246,14 @@ fn check(object: &mut Map<String, Value>) -> Result<Vec<String>, String> {
         notes.push("\"reasoning\" from 1 to 5 is of an older tool and has no effect; give off, low, medium, high, max or a number of tokens".to_owned());
     }
     object.retain(|key, value| key == "$schema" || !value.is_null());
+    // A shorter name for it.
+    if let Some(window) = object.remove("window")
+        && object.insert("context_window_tokens".to_owned(), window).is_some()
+    {
+        return Err(
+            "\"window\" and \"context_window_tokens\" are the same key: give one".to_owned()
+        );
+    }
     let known = known_keys();
     for (key, value) in object {
         if !known.contains(key) {
@@ -303,12 +311,34 @@ fn expected(key: &str, value: &Value, error: &str) -> String {
     }
 }
 
+/// What is wrong with a header that a user wants to send: one that the request itself decides, or a value that would end it.
+pub fn check_header(name: &str, value: &str) -> Option<String> {
+    const OWN: [&str; 4] = ["content-length", "transfer-encoding", "host", "connection"];
+    let is_token = |byte: u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte);
+    if name.is_empty() || !name.bytes().all(is_token) {
+        Some("has a name that HTTP does not allow".to_owned())
+    } else if OWN.contains(&name.to_lowercase().as_str()) {
+        Some("is not for users: nagent sets it for each request".to_owned())
+    } else if value.chars().any(char::is_control) {
+        Some("has a line feed or another control character in its value".to_owned())
+    } else {
+        None
+    }
+}
+
 fn check_value(key: &str, value: &Value) -> Option<String> {
     if let Err(error) = serde_json::from_value::<Config>(json!({ key: value })) {
         return Some(format!("{}; it is {value}", expected(key, value, &error.to_string())));
     }
     let (number, text) = (value.as_f64(), value.as_str().unwrap_or_default());
     let is_negative = |price: &Value| price.as_f64().is_some_and(|dollars| dollars < 0.0);
+    if key == "headers" {
+        let mut headers = value.as_object().into_iter().flatten();
+        return headers.find_map(|(name, value)| {
+            let wrong = check_header(name, value.as_str().unwrap_or_default())?;
+            Some(format!("has a header that cannot be sent: \"{}\" {wrong}", name.escape_debug()))
+        });
+    }
     let wrong = match key {
         "prices" => {
             let mut all = value.as_object().into_iter().flat_map(Map::values);
@@ -367,6 +397,20 @@ mod tests {
         }
         assert!(parse(r#"{"shell": ""}"#, None).unwrap_err().contains("shell"));
         assert!(parse("\u{feff}{}", None).is_ok());
+        let window = |text: &str| parse(text, Some("a")).map(|parsed| parsed.values);
+        let values = window(r#"{"profiles": {"a": {"window": 4096}}}"#).unwrap();
+        assert_eq!(values["context_window_tokens"], 4096);
+        assert!(
+            window(r#"{"window": 1, "context_window_tokens": 2}"#)
+                .unwrap_err()
+                .contains("same key")
+        );
+        for header in
+            [r#""Content-Length": "3""#, r#""Host": "x""#, r#""x": "a\r\nb: c""#, r#""a b": "x""#]
+        {
+            let error = parse(&format!(r#"{{"headers": {{{header}}}}}"#), None).unwrap_err();
+            assert!(error.contains("\"headers\" has a header that cannot be sent"), "{error}");
+        }
         assert!(parse("[1]", None).unwrap_err().contains("object"));
         assert!(parse("{", None).unwrap_err().contains("JSON"));
     }

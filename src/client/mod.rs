@@ -36,7 +36,7 @@ pub struct ModelClient {
     backend: Backend,
     /// The model's id, when one was chosen.
     pub model_id: Option<String>,
-    /// The environment variable that the credential came from.
+    /// Where the credential came from: an environment variable, or the config's command.
     pub credential: Option<String>,
     /// Notes for the user that came up while asking.
     pub notes: Vec<String>,

@@ -45,25 +45,31 @@ impl Server {
         Ok(is_new)
     }
 
-    /// Asks the model; a token that has expired is renewed once.
+    /// Makes an attempt with a credential; a token that is refused is renewed, and the attempt repeated, once.
+    pub(super) fn with_key<T>(
+        &mut self,
+        interrupts: &Interrupts,
+        mut attempt: impl FnMut(&mut Self) -> Result<T, RequestError>,
+    ) -> Result<T, RequestError> {
+        self.renew_key(false, interrupts)?;
+        match attempt(self) {
+            Err(RequestError::Api(error))
+                if error.kind == ErrorKind::Auth && self.renew_key(true, interrupts)? =>
+            {
+                attempt(self)
+            }
+            result => result,
+        }
+    }
+
+    /// Asks the model.
     pub(super) fn ask(
         &mut self,
         ask: &ChatRequest<'_>,
         on_arrival: &mut dyn FnMut(Arrival<'_>),
         interrupts: &Interrupts,
     ) -> Result<Reply, RequestError> {
-        let has_old_key = self.endpoint.key.is_some();
-        self.renew_key(false, interrupts)?;
-        match self.ask_once(ask, on_arrival, interrupts) {
-            Err(RequestError::Api(error))
-                if error.kind == ErrorKind::Auth
-                    && has_old_key
-                    && self.renew_key(true, interrupts)? =>
-            {
-                self.ask_once(ask, on_arrival, interrupts)
-            }
-            result => result,
-        }
+        self.with_key(interrupts, |server| server.ask_once(ask, on_arrival, interrupts))
     }
 
     fn ask_once(
@@ -138,12 +144,12 @@ impl Server {
         &mut self,
         interrupts: &Interrupts,
     ) -> Result<Vec<ModelInfo>, RequestError> {
-        self.renew_key(false, interrupts)?;
         let mut models = Vec::new();
         let mut next: Option<String> = None;
         for _ in 0..limits::MODEL_PAGES {
-            let (_, body) =
-                self.fetch(self.endpoint.models_request(next.as_deref()), interrupts)?;
+            let (_, body) = self.with_key(interrupts, |server| {
+                server.fetch(server.endpoint.models_request(next.as_deref()), interrupts)
+            })?;
             let page = self.endpoint.read_models(&body)?;
             models.extend(page.models);
             next = page.next;

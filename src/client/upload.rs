@@ -62,8 +62,7 @@ impl Upload<'_> {
         };
         let boundary = uuid::Uuid::new_v4().simple().to_string();
         // Where an upload is two requests, they are retried together: an address is good for one upload.
-        let result = self.retry(|client, interrupts| {
-            let server = client.as_server()?;
+        let result = self.retry_at_server(|server, interrupts| {
             let request = server.endpoint.files()?.upload_request(file, &boundary);
             let (head, mut body) = server.fetch(request, interrupts)?;
             if server.endpoint.files()?.has_two_steps() {
@@ -107,8 +106,7 @@ impl Upload<'_> {
             }
             waited = waited.saturating_add(wait);
             wait = wait.saturating_mul(2).min(LONGEST_WAIT);
-            state = self.retry(|client, interrupts| {
-                let server = client.as_server()?;
+            state = self.retry_at_server(|server, interrupts| {
                 let request = server.endpoint.files()?.state_request(remote);
                 let (_, body) = server.fetch(request, interrupts)?;
                 Ok(server.endpoint.files()?.read_file(&body)?.1)
@@ -152,6 +150,17 @@ impl Upload<'_> {
         let Self { client, model, retry, interrupts, report } = self;
         with_retries(retry, interrupts, report, |report| {
             client.attempt(model, report, |client, _| attempt(client, interrupts))
+        })
+    }
+
+    /// The same at the server itself, with its credential.
+    fn retry_at_server<T>(
+        &mut self,
+        mut attempt: impl FnMut(&mut Server, &Interrupts) -> Result<T, RequestError>,
+    ) -> Result<T, RequestError> {
+        self.retry(|client, interrupts| {
+            let server = client.as_server()?;
+            server.with_key(interrupts, |server| attempt(server, interrupts))
         })
     }
 

@@ -13,7 +13,6 @@ use crate::out::Report;
 use crate::problem::Problem;
 use crate::prompt;
 use crate::sys::env::Env;
-use crate::sys::fs;
 use crate::sys::input::InputFile;
 use crate::sys::interrupt::Interrupts;
 
@@ -66,7 +65,8 @@ fn send_text(args: &Args) -> Result<Report, Problem> {
     let file = args.input.path();
     let interrupts = Interrupts::install()?;
     let input = InputFile::open(file, &interrupts)?;
-    let text = fs::read_text(input.path(), crate::limits::CONVERSATION)?
+    let text = input
+        .read_text(crate::limits::CONVERSATION)?
         .ok_or_else(|| Problem::failed(format!("file not found: {}", file.display())))?;
     if text.is_empty() {
         return Err(Problem::failed(format!(

@@ -9,8 +9,8 @@ const QUESTION: &str = "category";
 
 /// Reads a request to classify as one to decide, or says all that is wrong with it.
 pub fn parse(text: &str) -> Result<Request, Vec<String>> {
-    let object = read_object(text).map_err(|error| vec![error])?;
-    let mut reader = Reader::default();
+    let (object, errors) = read_object(text).map_err(|error| vec![error])?;
+    let mut reader = Reader { errors };
     let known = [
         "question",
         "categories",

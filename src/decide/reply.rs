@@ -19,7 +19,12 @@ pub struct Checked {
 pub fn check_reply(request: &Request, items: &[&Item], text: &str) -> Checked {
     let mut checked = Checked::default();
     let decisions = match read_object(text) {
-        Ok(object) => {
+        // Which of two answers counts, the reply does not say.
+        Ok((_, twice)) if !twice.is_empty() => {
+            checked.errors.extend(twice);
+            return checked;
+        }
+        Ok((object, _)) => {
             if let Some(decisions) = object.get("decisions").and_then(Value::as_array) {
                 decisions.clone()
             } else {
@@ -189,6 +194,12 @@ mod tests {
             json!({"decisions": [{"item": "2", "answers": good}, {"item": "2", "answers": good}]});
         assert!(check_reply(&request, &items, &twice.to_string()).answers.is_empty());
         assert!(check_reply(&request, &items, "no").errors[0].contains("not JSON"));
+        let twice =
+            format!(r#"{{"decisions": [{{"item": "2", "answers": {good}, "answers": {good}}}]}}"#);
+        assert_eq!(
+            check_reply(&request, &items, &twice).errors,
+            ["/decisions/0/answers is there twice"]
+        );
     }
 
     #[test]

@@ -5,6 +5,8 @@ use std::collections::BTreeSet;
 
 use serde_json::{Map, Value};
 
+use crate::format::json_members::find_repeated_members;
+
 /// A request.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Request {
@@ -70,18 +72,25 @@ impl Kind {
     }
 }
 
-/// The JSON object in a text, which may stand in a code block or between sentences.
-pub(super) fn read_object(text: &str) -> Result<Map<String, Value>, String> {
-    let whole = serde_json::from_str::<Value>(text.trim_start_matches('\u{feff}').trim());
-    let value = whole.or_else(|error| {
-        let within = text.find('{').zip(text.rfind('}')).filter(|(from, to)| from < to);
-        let inner = within.and_then(|(from, to)| serde_json::from_str(&text[from..=to]).ok());
-        inner.ok_or(error)
-    });
-    match value {
-        Ok(Value::Object(object)) => Ok(object),
-        Ok(_) => Err("it is not a JSON object".to_owned()),
-        Err(error) => Err(format!("it is not JSON: {error}")),
+/// The JSON object in a text, which may stand in a code block or between sentences, and what is there twice in it.
+pub(super) fn read_object(text: &str) -> Result<(Map<String, Value>, Vec<String>), String> {
+    let whole = text.trim_start_matches('\u{feff}').trim();
+    let read = |text| Some((serde_json::from_str::<Value>(text).ok()?, text));
+    let within = || {
+        let (from, to) = text.find('{').zip(text.rfind('}')).filter(|(from, to)| from < to)?;
+        read(&text[from..=to])
+    };
+    match read(whole).or_else(within) {
+        Some((Value::Object(object), text)) => {
+            let twice = find_repeated_members(text).into_iter();
+            Ok((object, twice.map(|place| format!("{place} is there twice")).collect()))
+        }
+        Some(_) => Err("it is not a JSON object".to_owned()),
+        None => {
+            let error = serde_json::from_str::<Value>(whole).err();
+            let error = error.map(|error| error.to_string()).unwrap_or_default();
+            Err(format!("it is not JSON: {error}"))
+        }
     }
 }
 
@@ -207,25 +216,25 @@ impl Reader {
         };
         self.check_keys(object, &["question", "type", "options", "levels", "constraints"], &place);
         let kind = match object.get("type").and_then(Value::as_str) {
-            Some("choice") => Kind::Choice,
-            Some("multi") => Kind::Multi,
-            Some("score") => Kind::Score,
+            Some("choice") => Some(Kind::Choice),
+            Some("multi") => Some(Kind::Multi),
+            Some("score") => Some(Kind::Score),
             _ => {
                 self.complain(format!("the \"type\" of {place} is choice, multi or score"));
-                return None;
+                None
             }
         };
-        let least = if kind == Kind::Choice { 2 } else { 1 };
+        let least = if kind == Some(Kind::Choice) { 2 } else { 1 };
         let options =
             self.read_options(object.get("options"), least, &format!("\"options\" of {place}"));
         let levels = self.read_texts(object.get("levels"), &format!("\"levels\" of {place}"));
         match kind {
-            Kind::Score if levels.len() < 2 => {
+            Some(Kind::Score) if levels.len() < 2 => {
                 self.complain(format!("{place} needs two \"levels\" or more, the lowest first"));
             }
-            Kind::Score => self
+            Some(Kind::Score) => self
                 .check_names(levels.iter().map(String::as_str), &format!("\"levels\" of {place}")),
-            _ if !levels.is_empty() => {
+            Some(_) if !levels.is_empty() => {
                 self.complain(format!("{place} has \"levels\", which only a score has"));
             }
             _ => {}
@@ -233,7 +242,8 @@ impl Reader {
         let constraints =
             self.read_texts(object.get("constraints"), &format!("\"constraints\" of {place}"));
         let text = self.read_text(object, "question", &place);
-        Some(Question { id: id.to_owned(), text, kind, options, levels, constraints })
+        let id = id.to_owned();
+        kind.map(|kind| Question { id, text, kind, options, levels, constraints })
     }
 
     /// Items: texts, which get numbers, or objects with an `id` and what is known, under `key`.
@@ -272,8 +282,8 @@ impl Reader {
 impl Request {
     /// Reads a request, or says all that is wrong with it.
     pub fn parse(text: &str) -> Result<Self, Vec<String>> {
-        let object = read_object(text).map_err(|error| vec![error])?;
-        let mut reader = Reader::default();
+        let (object, errors) = read_object(text).map_err(|error| vec![error])?;
+        let mut reader = Reader { errors };
         let known = ["context", "constraints", "questions", "items", "rationale", "confidence"];
         reader.check_keys(&object, &known, "the request");
         if object.get("context").is_some_and(|context| context.is_number() || context.is_boolean())
@@ -283,6 +293,7 @@ impl Request {
         let constraints = reader.read_texts(object.get("constraints"), "\"constraints\"");
         let questions = match object.get("questions").and_then(Value::as_object) {
             Some(questions) if !questions.is_empty() => {
+                reader.check_names(questions.keys().map(|id| id.trim()), "\"questions\"");
                 questions.iter().filter_map(|(id, value)| reader.read_question(id, value)).collect()
             }
             _ => {
@@ -312,6 +323,9 @@ impl Request {
     /// A question with these options about the context, which is still empty.
     pub fn about_text(question: &str, options: &[String]) -> Result<Self, Vec<String>> {
         let mut reader = Reader::default();
+        if question.trim().is_empty() {
+            reader.complain("the question is empty");
+        }
         let options = Value::from(options.to_vec());
         let options = reader.read_options(Some(&options), 2, "the options");
         if !reader.errors.is_empty() {

@@ -8,3 +8,4 @@ pub mod file_index;
 pub mod harmless;
 pub mod hex;
 pub mod index;
+pub mod json_members;

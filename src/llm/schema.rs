@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 
 use crate::format::code_block::find_code_block;
 use crate::format::harmless::truncate;
+use crate::format::json_members::find_repeated_members;
 
 /// How many errors of an answer are named; one of these is usually the cause of the rest.
 const MAX_ERRORS: usize = 20;
@@ -34,8 +35,8 @@ impl Schema {
         if !value.is_object() && !value.is_boolean() {
             return Err("not a JSON Schema: that is an object".to_owned());
         }
-        if allows_nothing(&value) {
-            return Err("it allows no answer at all".to_owned());
+        if let Some(why) = find_contradiction(&value, "") {
+            return Err(format!("it allows no answer at all: {why}"));
         }
         if let Some(place) = find_endless_reference(&value) {
             return Err(format!("the schema at {place} refers to itself without end"));
@@ -56,13 +57,17 @@ impl Schema {
         let text = block.as_deref().map_or(answer, str::trim);
         let value: Value = serde_json::from_str(text)
             .map_err(|error| vec![format!("it is not JSON alone: {error}")])?;
+        // Which of the two counts, readers do not agree on.
+        let repeated = find_repeated_members(text).into_iter();
+        let repeated =
+            repeated.map(|place| truncate(&format!("{place} is there twice"), MAX_ERROR));
         let describe = |error: jsonschema::ValidationError<'_>| {
             let path = error.instance_path().to_string();
             let place = if path.is_empty() { "the whole".to_owned() } else { path };
             truncate(&format!("{place}: {error}"), MAX_ERROR)
         };
-        let errors: Vec<String> =
-            self.validator.iter_errors(&value).take(MAX_ERRORS).map(describe).collect();
+        let invalid = self.validator.iter_errors(&value).map(describe);
+        let errors: Vec<String> = repeated.chain(invalid).take(MAX_ERRORS).collect();
         if errors.is_empty() { Ok((text.to_owned(), value)) } else { Err(errors) }
     }
 }
@@ -80,12 +85,58 @@ pub fn describe_errors(errors: &[String]) -> String {
     )
 }
 
-fn allows_nothing(schema: &Value) -> bool {
+/// Bounds that exclude each other. They speak of one type, and allow all others.
+const BOUNDS: [(&str, &str, &str); 5] = [
+    ("number", "minimum", "maximum"),
+    ("integer", "minimum", "maximum"),
+    ("string", "minLength", "maxLength"),
+    ("array", "minItems", "maxItems"),
+    ("object", "minProperties", "maxProperties"),
+];
+
+/// Why no answer can be valid, as far as one look tells: what the members of a schema say beside each other.
+fn find_contradiction(schema: &Value, at: &str) -> Option<String> {
+    let place = if at.is_empty() { String::new() } else { format!(" at {at}") };
     let not = &schema["not"];
-    *schema == json!(false)
-        || *not == json!(true)
-        || not.as_object().is_some_and(serde_json::Map::is_empty)
-        || schema["enum"].as_array().is_some_and(Vec::is_empty)
+    let is_empty = |key: &str| schema[key].as_array().is_some_and(Vec::is_empty);
+    if *schema == json!(false) {
+        return Some(format!("it is false{place}"));
+    }
+    if *not == json!(true) || not.as_object().is_some_and(serde_json::Map::is_empty) {
+        return Some(format!("\"not\" excludes everything{place}"));
+    }
+    if let Some(key) = ["enum", "type", "anyOf", "oneOf"].into_iter().find(|key| is_empty(key)) {
+        return Some(format!("\"{key}\" is empty{place}"));
+    }
+    for (of, least, most) in BOUNDS.into_iter().filter(|(of, ..)| schema["type"] == **of) {
+        let is_above =
+            schema[least].as_f64().zip(schema[most].as_f64()).is_some_and(|(a, b)| a > b);
+        if is_above {
+            return Some(format!("\"{least}\" is above \"{most}\" in {of}s{place}"));
+        }
+    }
+    if schema["type"] == "object"
+        && let Some(why) = find_impossible_member(schema, at)
+    {
+        return Some(why);
+    }
+    let all = (0..).zip(schema["allOf"].as_array().into_iter().flatten());
+    all.into_iter().find_map(|(index, part): (usize, _)| {
+        find_contradiction(part, &format!("{at}/allOf/{index}"))
+    })
+}
+
+/// A member that an object must have and cannot.
+fn find_impossible_member(schema: &Value, at: &str) -> Option<String> {
+    let names = schema["required"].as_array().into_iter().flatten().filter_map(Value::as_str);
+    let has_patterns = schema.get("patternProperties").is_some();
+    names.into_iter().find_map(|name| match schema["properties"].get(name) {
+        Some(member) => find_contradiction(member, &format!("{at}/properties/{name}")),
+        None if schema["additionalProperties"] == false && !has_patterns => {
+            Some(format!("{at}/required has {name:?}, and \"additionalProperties\" forbids it"))
+        }
+        None => None,
+    })
 }
 
 /// Whether the schema is of an object, as OpenAI and the servers that follow it require. Any other answer is asked for in
@@ -216,7 +267,30 @@ mod tests {
         check("[]", "an object");
         check("false", "no answer");
         check(r#"{"not": {}}"#, "no answer");
-        check(r#"{"enum": []}"#, "no answer");
+        check(r#"{"enum": []}"#, "no answer at all: \"enum\" is empty");
+        check(r#"{"type": []}"#, "\"type\" is empty");
+        check(r#"{"anyOf": []}"#, "\"anyOf\" is empty");
+        check(r#"{"type": "integer", "minimum": 3, "maximum": 2}"#, "\"minimum\" is above");
+        check(r#"{"type": "string", "minLength": 3, "maxLength": 2}"#, "\"minLength\" is above");
+        check(r#"{"type": "array", "minItems": 1, "maxItems": 0}"#, "\"minItems\" is above");
+        check(
+            r#"{"type": "object", "required": ["a"], "properties": {"a": {"allOf": [{}, false]}}}"#,
+            "it is false at /properties/a/allOf/1",
+        );
+        check(
+            r#"{"type": "object", "required": ["a"], "properties": {"b": {}}, "additionalProperties": false}"#,
+            "/required has \"a\"",
+        );
+        // Of other types these say nothing, and a member that need not be there may be impossible.
+        for possible in [
+            r#"{"minimum": 3, "maximum": 2}"#,
+            r#"{"type": ["string", "null"], "minLength": 3, "maxLength": 2}"#,
+            r#"{"type": "object", "properties": {"a": false}}"#,
+            r#"{"type": "object", "required": ["a"], "patternProperties": {"a": {}}, "additionalProperties": false}"#,
+            r#"{"type": "integer", "minimum": 2, "maximum": 2}"#,
+        ] {
+            assert!(Schema::parse(possible).is_ok(), "{possible}");
+        }
         check(r#"{"type": "objct"}"#, "not a valid JSON Schema");
         check(r##"{"$ref": "#"}"##, "without end");
         check(
@@ -238,6 +312,8 @@ mod tests {
         let errors = schema.check(r#"{"size": 0, "children": [{"name": 7}]}"#).unwrap_err();
         assert_eq!(errors.len(), 3, "{errors:?}");
         assert!(errors.iter().any(|error| error.starts_with("/children/0/name: ")), "{errors:?}");
+        let errors = schema.check(r#"{"name": "a", "name": "b"}"#).unwrap_err();
+        assert_eq!(errors, ["/name is there twice"]);
         assert!(schema.check("Here it is: {}").unwrap_err()[0].starts_with("it is not JSON alone"));
         assert!(schema.check(&"[".repeat(100_000)).is_err());
     }

@@ -8,7 +8,6 @@ use crate::limits;
 use crate::llm::schema::Schema;
 use crate::out::Report;
 use crate::problem::Problem;
-use crate::sys::fs;
 use crate::sys::input::InputFile;
 use crate::sys::interrupt::Interrupts;
 use crate::sys::output_file;
@@ -24,7 +23,7 @@ impl AnswerArgs {
         let Some(path) = &self.schema else { return Ok(None) };
         let wrong = |why: String| Problem::usage(format!("--schema {}: {why}", path.display()));
         let input = InputFile::open(path, interrupts)?;
-        let text = fs::read_text(input.path(), limits::SCHEMA);
+        let text = input.read_text(limits::SCHEMA);
         let text = text.map_err(|error| wrong(format!("{error:#}")))?;
         let text = text.ok_or_else(|| wrong("no such file".to_owned()))?;
         Schema::parse(&text).map(Some).map_err(wrong)

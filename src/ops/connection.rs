@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use super::settings::{READ_TIMEOUT, Settings};
 use crate::client::{KeyCommand, ModelClient, Program};
+use crate::config;
 use crate::drive::ShellRules;
 use crate::llm::models;
 use crate::llm::openai_chat::ChatCompletions;
@@ -112,7 +113,9 @@ impl Settings {
         let has_token = credential.as_deref().is_some_and(Provider::is_token);
         let mut client = self.connect(provider, key, has_token, env)?;
         client.model_id.clone_from(&self.config.model);
-        client.credential = credential;
+        let is_printed = self.config.key_command.is_some();
+        client.credential =
+            if is_printed { Some("\"key_command\" in the config".to_owned()) } else { credential };
         Ok(client)
     }
 
@@ -229,6 +232,11 @@ impl Settings {
                 })?,
                 None => value,
             };
+            if let Some(wrong) = config::check_header(name, value) {
+                let from = self.source_of("headers");
+                let from = if from == "flag" { "--header" } else { from };
+                return Err(Problem::usage(format!("the header {name} (from {from}) {wrong}")));
+            }
             headers.push((name.clone(), value.to_owned()));
         }
         Ok(headers)

@@ -159,10 +159,15 @@ fn decide_batch(
             decisions.answers[open[index]] = answers;
         }
         open.retain(|at| decisions.answers[*at].is_null());
+        checked.errors.truncate(limits::DECIDE_ERRORS);
         if open.is_empty() {
+            // Answers about what nobody asked: they do not count, and the others may be by mistake.
+            for error in &checked.errors {
+                print_line(tool, &format!("note: a part of the reply does not count: {error}"));
+            }
+            decisions.corrections.extend(checked.errors);
             return Ok(());
         }
-        checked.errors.truncate(limits::DECIDE_ERRORS);
         if attempt < attempts {
             print_line(
                 tool,
@@ -246,6 +251,6 @@ pub fn read_text(tool: &str) -> Result<String, Problem> {
 /// Reads a request from a file or from stdin.
 pub fn read_request(path: &Path) -> Result<String, Problem> {
     let input = crate::sys::input::InputFile::open(path, &Interrupts::install()?)?;
-    let text = fs::read_text(input.path(), limits::CONVERSATION)?;
+    let text = input.read_text(limits::CONVERSATION)?;
     text.ok_or_else(|| Problem::failed(format!("file not found: {}", path.display())))
 }

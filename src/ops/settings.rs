@@ -20,7 +20,6 @@ use crate::problem::Problem;
 use crate::protocol::TagSet;
 use crate::sandbox::SandboxMode;
 use crate::sys::env::Env;
-use crate::sys::fs;
 use crate::sys::input::{InputFile, is_stream};
 use crate::sys::interrupt::Interrupts;
 use crate::sys::root::Root;
@@ -293,8 +292,8 @@ fn read_config(
         (None, None) => (root.path().join("config.json"), "default"),
     };
     let input = InputFile::open(&path, &Interrupts::without_handlers()?)?;
-    let mut text = fs::read_text(input.path(), limits::CONFIG)
-        .map_err(|error| Problem::usage(format!("{error:#}")))?;
+    let mut text =
+        input.read_text(limits::CONFIG).map_err(|error| Problem::usage(format!("{error:#}")))?;
     if input.is_copy() && text.as_ref().is_some_and(|text| text.trim().is_empty()) {
         // /dev/null says that there are no settings; an empty file is more likely damaged.
         text = Some("{}".to_owned());

@@ -99,6 +99,7 @@ pub(super) fn with_usage(report: Report, usage: &Usage) -> Report {
     report
         .with("input_tokens", usage.input)
         .with("output_tokens", usage.output)
+        .with("reasoning_tokens", usage.reasoning)
         .with("cache_read_tokens", usage.cached)
         .with("cache_write_tokens", usage.cache_written)
         .with("estimated", usage.estimated)

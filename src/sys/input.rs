@@ -9,7 +9,7 @@ use anyhow::Context;
 use tempfile::TempDir;
 
 use super::atomic_file::AtomicFile;
-use super::fs::empty_folder;
+use super::fs::{empty_folder, read_bytes};
 use super::interrupt::Interrupts;
 use super::stdin;
 use crate::problem::Problem;
@@ -17,6 +17,8 @@ use crate::problem::Problem;
 /// A file to read. A copy is removed when this is dropped.
 #[derive(Debug)]
 pub struct InputFile {
+    /// As the user named it.
+    name: PathBuf,
     path: PathBuf,
     folder: Option<TempDir>,
 }
@@ -46,7 +48,7 @@ impl InputFile {
     /// A stream cannot be read, or has more than [`crate::limits::STDIN_PROMPT`] bytes; a signal came.
     pub fn open(path: &Path, interrupts: &Interrupts) -> Result<Self, Problem> {
         if !is_stream(path) {
-            return Ok(Self { path: path.to_owned(), folder: None });
+            return Ok(Self { name: path.to_owned(), path: path.to_owned(), folder: None });
         }
         let bytes = if path == Path::new("-") {
             stdin::read_to_end(interrupts)?
@@ -59,7 +61,7 @@ impl InputFile {
         let folder = empty_folder()?;
         let copy = folder.path().join("stdin");
         fs::write(&copy, bytes).with_context(|| format!("cannot write {}", copy.display()))?;
-        Ok(Self { path: copy, folder: Some(folder) })
+        Ok(Self { name: path.to_owned(), path: copy, folder: Some(folder) })
     }
 
     /// Whether it is a copy of a stream.
@@ -77,6 +79,20 @@ impl InputFile {
             .write_with(true, &mut |file| io::copy(&mut source, file).map(drop))
             .with_context(|| format!("cannot create {}", to.display()))?;
         Ok(())
+    }
+
+    /// Reads it as text. `None`: there is no such file.
+    ///
+    /// # Errors
+    /// It cannot be read, has more than `limit` bytes, or is not UTF-8 text: the error has the name that the user gave it.
+    pub fn read_text(&self, limit: u64) -> anyhow::Result<Option<String>> {
+        let Some(bytes) = read_bytes(&self.path, limit)? else { return Ok(None) };
+        let text = String::from_utf8(bytes).map_err(|_| {
+            let name =
+                if is_stdin(&self.name) { "stdin".into() } else { self.name.to_string_lossy() };
+            anyhow::anyhow!("cannot read {name}: it is not UTF-8 text")
+        })?;
+        Ok(Some(text))
     }
 
     /// Where it can be read.

@@ -112,6 +112,14 @@ impl Turn {
         }
         let note = Block::new("system").body(message.clone());
         if self.bad >= limits::MALFORMED_REPLIES {
+            if self.verdict == Verdict::Cut {
+                let error = format!(
+                    "the model gave no whole reply in {MALFORMED_REPLIES} tries: the last one, in {path}, was cut off by the length \
+                     limit. \"max_output_tokens\" in the config sets that limit, up to what the model can; thinking counts in it, \
+                     and --reasoning low needs less. Or ask for less at once"
+                );
+                return self.end_without_answer(Exit::Malformed, vec![status], message, error);
+            }
             // For a person, who cannot write tags; what was wrong with them is in the conversation.
             let error = format!(
                 "the model did not follow nagent's protocol in {MALFORMED_REPLIES} tries; its last reply is in {path}. A larger \

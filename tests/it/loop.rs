@@ -110,7 +110,15 @@ fn entities_in_attributes_are_decoded_and_bodies_are_raw() {
 #[test]
 fn a_reply_cut_off_by_the_length_limit_is_never_an_answer() {
     let reply = answer("half of it") + &shell("touch ran");
-    let sandbox = Sandbox::new().reply(Reply::new(reply.as_str()).cut_off()).reply(answer("short"));
+    let cut = || Reply::new(reply.as_str()).cut_off();
+    let sandbox = Sandbox::new().replies([cut(), cut(), cut()]);
+    let run = sandbox.run(&["task"]).assert_exit(4).no_stdout();
+    run.stderr_has(&[
+        "no whole reply in 3 tries",
+        "cut off by the length limit",
+        "\"max_output_tokens\"",
+    ]);
+    let sandbox = Sandbox::new().reply(cut()).reply(answer("short"));
     sandbox.run(&["task"]).assert_exit(0).stdout_is("short\n");
     assert!(!sandbox.work().join("ran").exists(), "nothing of it runs");
     assert_eq!(sandbox.invalid(), [reply]);

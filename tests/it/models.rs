@@ -170,6 +170,21 @@ fn headers_and_members_of_the_user_are_sent() {
     let shown = sandbox.run(&[&args[..], &["--show-request"]].concat()).assert_exit(0).stdout;
     assert!(shown.contains("top_p") && !shown.contains("gateway-secret-1"), "{shown}");
     sandbox.run(&["--header", "no colon", "x"]).assert_exit(2).stderr_has(&["x-team: search"]);
+    for header in
+        ["Content-Length: 3", "host: x", "transfer-encoding: chunked", "x y: z", "x: a\rb"]
+    {
+        let run = sandbox.run(&["--profile", "work", "--header", header, "x"]).assert_exit(2);
+        run.stderr_has(&["header"]);
+        let (name, value) = header.split_once(": ").unwrap();
+        let other = Sandbox::new().config_also(json!({"headers": {name: value}}));
+        other.run(&["x"]).assert_exit(2).stderr_has(&[
+            "config.json",
+            "\"headers\"",
+            "cannot be sent",
+        ]);
+    }
+    let broken = sandbox.cmd(&args).env("GATEWAY_KEY", "a\nb").run().assert_exit(2);
+    broken.stderr_has(&["the header x-gateway (from ", "control character"]);
     let odd = work_at("openai", &json!({"key_env": "MY_LLM"})).env("MY_LLM", "k");
     odd.run(&["--profile", "work", "x"]).assert_exit(2).stderr_has(&["key_env", "_KEY or _TOKEN"]);
 }
@@ -188,6 +203,25 @@ fn a_command_prints_the_key_and_is_asked_again_when_it_has_expired() {
     let keys: Vec<_> =
         keys.iter().map(|request| request.header("authorization").unwrap()).collect();
     assert_eq!(keys, ["Bearer token-1", "Bearer token-1", "Bearer token-2"]);
+    // The first one may have expired, too; twice is enough.
+    let sandbox = Sandbox::new();
+    let program = sandbox.script("key.sh", script);
+    let sandbox = sandbox.config_also(json!({"key_command": [program]})).file("q.txt", "What?");
+    sandbox.llm.choose(|_| Answer::error(401, "invalid_api_key"));
+    let run = sandbox.run(&["task"]).assert_exit(3).no_stdout();
+    run.stderr_has(&["the credential came from \"key_command\" in the config"]);
+    assert_eq!(sandbox.requests().len(), 2);
+    let fixed = "#!/bin/sh\necho always-the-same\n";
+    let sandbox = Sandbox::new();
+    let program = sandbox.script("key.sh", fixed);
+    let sandbox = sandbox.config_also(json!({"key_command": [program]}));
+    sandbox.llm.beside(|request| {
+        let is_list = request.path.ends_with("/models");
+        is_list.then(|| Answer::error(401, "invalid_api_key"))
+    });
+    let run = sandbox.run(&["--list-models"]).assert_exit(3);
+    run.stderr_has(&["the credential came from \"key_command\" in the config"]);
+    assert_eq!(sandbox.llm.all_requests().len(), 1, "the same token is not sent again");
     let sandbox = Sandbox::new();
     let program = sandbox.script("key.sh", "#!/bin/sh\necho 'please log in' >&2\nexit 4\n");
     let sandbox = sandbox.config_also(json!({"key_command": [program]}));

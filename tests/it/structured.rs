@@ -53,11 +53,22 @@ fn a_schema_that_cannot_be_used_is_found_before_anything_is_sent() {
     check("{", "not valid JSON");
     check(r#"{"type": 7}"#, "not a valid JSON Schema");
     check("false", "no answer");
+    let none = r#"{"type": "object", "required": ["n"], "properties": {"n": {"type": "integer", "minimum": 2, "maximum": 1}}}"#;
+    check(none, "no answer at all: \"minimum\" is above \"maximum\" in integers at /properties/n");
     check(r##"{"allOf": [{"$ref": "#"}]}"##, "without end");
     with_schema()
         .run(&["--schema", "none.json", "task"])
         .assert_exit(2)
         .stderr_has(&["no such file"]);
+}
+
+#[test]
+fn a_member_that_is_there_twice_is_named() {
+    let sandbox = with_schema()
+        .reply("{\"total\": 7, \"paid\": true, \"total\": 8}")
+        .reply("{\"total\": 8, \"paid\": true}");
+    let run = sandbox.llm_text(&["--schema", "bill.json", "q.txt"]).run().assert_exit(0);
+    run.stdout_is("{\"total\": 8, \"paid\": true}\n").stderr_has(&["/total is there twice"]);
 }
 
 #[test]
@@ -334,6 +345,39 @@ fn requests_are_checked_before_anything_is_sent() {
     let shown = sandbox.program(DECIDE, &args).run().assert_exit(0).stdout;
     assert_eq!(shown, sandbox.read("p.txt"));
     assert_eq!(sandbox.llm.all_requests().len(), 0);
+}
+
+#[test]
+fn all_that_is_wrong_with_a_request_is_named_at_once_and_stdin_by_its_name() {
+    let text = r#"{"questions": {"q": {"question": "?", "type": "choice", "options": ["a", "b"]},
+        "q": {"question": " ", "type": "guess", "options": ["c", "c"]}}, "context": "x", "context": "y"}"#;
+    let sandbox = Sandbox::new().file("r.json", text);
+    let run = sandbox.program(DECIDE, &["--input", "r.json"]).run().assert_exit(2).no_stdout();
+    run.stderr_has(&[
+        "/questions/q is there twice",
+        "/context is there twice",
+        "needs a text as \"question\"",
+        "choice, multi or score",
+        "\"c\" twice",
+    ]);
+    let run = sandbox.program(DECIDE, &[" ", "yes"]).stdin("x").run().assert_exit(2);
+    run.stderr_has(&["the question is empty", "needs 2 or more"]);
+    for args in [&["Is it spam?", "yes", "no"][..], &[]] {
+        let run = sandbox.program(DECIDE, args).stdin(*b"a\xffb").run().assert_exit(1);
+        run.stderr_has(&["cannot read stdin: it is not UTF-8 text"]);
+    }
+    let run = sandbox.llm_text(&["-"]).stdin(*b"a\xffb").run().assert_exit(1);
+    run.stderr_has(&["cannot read stdin: it is not UTF-8 text"]);
+    assert_eq!(sandbox.llm.all_requests().len(), 0);
+}
+
+#[test]
+fn an_answer_that_nobody_asked_for_is_named() {
+    let sandbox = Sandbox::new().file("r.json", request(1));
+    sandbox.llm.push(decisions(&[("1", "no"), ("2", "yes")]));
+    let run = sandbox.program(DECIDE, &["--input", "r.json"]).run().assert_exit(0);
+    assert_eq!(run.json()["corrections"], json!(["there is no item \"2\""]));
+    run.stderr_has(&["does not count: there is no item \"2\""]);
 }
 
 #[test]

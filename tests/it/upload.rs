@@ -107,7 +107,7 @@ fn an_image_goes_within_the_request() {
     let expect = json!({
         "exit_code": 0, "file": sandbox.work().join("a.png"), "mime": "image/png", "bytes": 8, "kind": "image",
         "sent": "inline", "prompt": "What is it?", "provider": "openai", "model": "test-model", "model_served": "test-model-1",
-        "response": "a cat", "input_tokens": 50, "output_tokens": 3, "cache_read_tokens": 20,
+        "response": "a cat", "input_tokens": 50, "output_tokens": 3, "reasoning_tokens": 0, "cache_read_tokens": 20,
         "cache_write_tokens": 0, "estimated": false, "stop_reason": "end", "truncated": false,
     });
     assert_eq!(document, expect);
