@@ -223,7 +223,7 @@ fn two_scripts_ask_one_after_the_other_and_leave_the_terminal_as_it_was() {
     let mut stdin = running.take_stdin();
     stdin.write_all(b"3").unwrap();
     wait_for_question(&running, 2);
-    stdin.write_all(b"\x1b").unwrap();
+    stdin.write_all(b"\x03").unwrap();
     let shown = running.wait().assert_exit(0).stdout;
     let modes: Vec<&str> = shown.split_whitespace().collect();
     for mode in ["icanon", "echo", "isig"] {

@@ -413,6 +413,75 @@ fn a_script_from_the_web_is_taken_by_its_digest() {
 }
 
 #[test]
+fn a_page_is_shown_and_asked_about_until_its_text_is_known() {
+    let sandbox = Sandbox::new();
+    let text = std::sync::Arc::new(std::sync::Mutex::new(String::new()));
+    let served = std::sync::Arc::clone(&text);
+    sandbox.llm.beside(move |request| {
+        (request.path == "/joke.md")
+            .then(|| Answer::raw(200, "text/plain", served.lock().unwrap().clone()))
+    });
+    let url = format!("{}/joke.md", sandbox.llm.origin());
+    let set = |name: &str| *text.lock().unwrap() = format!("Print {name} \u{1b}[2J.");
+    let run = |key: &str| {
+        let mut running = sandbox.program(THINK, &[&url]).on_terminal(60).spawn();
+        if !key.is_empty() {
+            wait_until("the question", || running.stdout_so_far().contains("3 Once"));
+            running.take_stdin().write_all(key.as_bytes()).unwrap();
+        }
+        let run = running.wait();
+        (run.code, run.stdout)
+    };
+    for (name, key, code, part) in [
+        ("one", "2", 1, "was never run here"),
+        ("one", "\u{1b}", 130, "Print one \\u{1b}[2J."),
+        ("one", "3", 0, "was never run here"),
+        ("one", "1", 0, "was never run here"),
+        ("one", "", 0, "done"),
+        ("two", "2", 1, "has changed"),
+        ("two", "1", 0, "Print two"),
+        ("one", "2", 1, "has changed"),
+    ] {
+        set(name);
+        if code == 0 {
+            sandbox.llm.push(answer("done"));
+        }
+        let (got, shown) = run(key);
+        assert!(got == code && shown.contains(part), "{name} {key:?}: {got} {shown}");
+        assert!(!shown.contains("\u{1b}[2J"), "{shown}");
+    }
+}
+
+#[test]
+fn a_provider_that_is_down_leaves_all_as_it_was() {
+    let sandbox = world();
+    remember(&sandbox, "process.stdout.write('half'); agent.resume('go on')");
+    let run = |words: &[&str]| think(&sandbox, &[&["--patience", "0"], words].concat());
+    sandbox.llm.push(Answer::busy(503));
+    let json = run(&["--json", "hello.md"]).assert_exit(3).json();
+    assert_eq!(
+        (&json["exit_code"], &json["mode"], &json["stdout"], &json["resumed"]),
+        (&json!(3), &json!("agent"), &json!("half"), &json!("go on"))
+    );
+    assert!(json["error"].as_str().unwrap().contains("503"), "{json}");
+    run(&["--base-url", "http://127.0.0.1:1/v1", "hello.md"])
+        .assert_exit(3)
+        .stdout_is("half")
+        .stderr_has(&["127.0.0.1:1"]);
+    // The connection breaks within a reply: none of its actions ran.
+    let path = thought(&sandbox, "hello").join("memory.js").display().to_string();
+    let write = script(&format!("fs.writeFile({path:?}, \"'new'\")"));
+    let cut = (write.clone() + &answer("done")).into();
+    sandbox.llm.push(Answer::Cut(cut));
+    run(&["hello.md"]).assert_exit(3).stdout_is("half");
+    assert!(fs::read_to_string(&path).unwrap().contains("agent.resume"));
+    sandbox.llm.push(write);
+    sandbox.llm.push(answer("done"));
+    think(&sandbox, &["hello.md"]).assert_exit(0).stdout_is("half");
+    think(&sandbox, &["hello.md"]).assert_exit(0).stdout_is("new");
+}
+
+#[test]
 fn ways_to_end() {
     let sandbox = world();
     fs::create_dir_all(home(&sandbox)).unwrap();
