@@ -205,9 +205,12 @@ impl Program {
             Preset::Cursor => {
                 ("cursor-agent", "curl https://cursor.com/install -fsS | bash installs it")
             }
-            Preset::Command => ("", "\"command\" in the config names it"),
+            Preset::Command => ("", ""),
         };
-        let name = self.words.first().map_or(name, String::as_str);
+        // A program of the user's own is nobody else's to install.
+        let own = self.words.first();
+        let hint = if own.is_some() { "\"command\" in the config names it" } else { hint };
+        let name = own.map_or(name, String::as_str);
         let path =
             self.env.iter().find(|(name, _)| name == "PATH").map(|(_, path)| path.as_os_str());
         if name.contains('/') || fs::is_executable(&env::program(path, name)) {

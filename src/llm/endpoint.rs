@@ -166,12 +166,19 @@ fn read_models(list: &Value) -> Option<ModelPage> {
             window: read_size(model, &WINDOW),
             max_output: read_size(model, &OUTPUT),
             price: read_price(&model["pricing"]),
-            ends: model["shutdown_date"].as_str().map(str::to_owned),
+            ends: read_day(model),
         })
     });
     let token = list["nextPageToken"].as_str().filter(|token| !token.is_empty());
     let next = token.or_else(|| list["last_id"].as_str().filter(|_| list["has_more"] == true));
     Some(ModelPage { models: models.collect(), next: next.map(str::to_owned) })
+}
+
+/// Reads the day on which a model ends: OpenAI's name for it, Mistral's (a time), OpenRouter's.
+fn read_day(model: &Value) -> Option<String> {
+    let names = ["shutdown_date", "deprecation", "expiration_date"];
+    let text = names.iter().find_map(|name| model[name].as_str())?;
+    text.get(..10).map(str::to_owned)
 }
 
 /// Reads OpenRouter's prices, which are of one token, as texts.
@@ -339,6 +346,15 @@ mod tests {
             None,
         );
         check(&Ollama, r#"{"models":null}"#, &[], None);
+    }
+
+    #[test]
+    fn the_day_on_which_a_model_ends_has_three_names() {
+        let body = br#"{"data":[{"id":"a","shutdown_date":"2026-12-01"},{"id":"b","deprecation":"2026-12-31T12:00:00Z"},
+            {"id":"c","expiration_date":"2027-01-14"},{"id":"d","deprecation":null,"expiration_date":null,"shutdown_date":""}]}"#;
+        let page = endpoint(&ChatCompletions, "https://h", None).read_models(body).unwrap();
+        let ends: Vec<_> = page.models.iter().map(|model| model.ends.as_deref()).collect();
+        assert_eq!(ends, [Some("2026-12-01"), Some("2026-12-31"), Some("2027-01-14"), None]);
     }
 
     #[test]

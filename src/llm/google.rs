@@ -182,7 +182,18 @@ fn read_stop(reason: &str, message: &str) -> Result<StopReason, ApiError> {
         "PUP_LIMITED_DISABLED" | "MISSING_THOUGHT_SIGNATURE" | "MALFORMED_RESPONSE" => {
             Err(failure(ErrorKind::Other, "Google ended the reply", reason, message))
         }
-        // OTHER, MALFORMED_FUNCTION_CALL, …: the reply failed, and the next may not.
+        "NO_IMAGE" => {
+            let what = "the model was to make an image, which is no text, and made none";
+            Err(failure(ErrorKind::Other, what, reason, message))
+        }
+        "TOO_MANY_TOOL_CALLS" => {
+            Err(failure(ErrorKind::Other, "the model called tools without end", reason, message))
+        }
+        "UNEXPECTED_TOOL_CALL" | "MALFORMED_FUNCTION_CALL" => {
+            let what = "the model called a tool, and none was offered";
+            Err(failure(ErrorKind::Cut, what, reason, message))
+        }
+        // OTHER, …: the reply failed, and the next may not.
         _ => Err(failure(ErrorKind::Cut, "the model did not end its reply", reason, message)),
     }
 }

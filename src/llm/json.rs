@@ -70,6 +70,9 @@ pub(super) struct ChatMessage<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) r#type: Option<&'static str>,
     role: &'static str,
+    /// What a message of the model is, at OpenAI.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) phase: Option<&'static str>,
     #[serde(flatten)]
     content: MessageContent<'a>,
     /// Ollama's place for images: base64.
@@ -103,7 +106,7 @@ pub(super) enum ContentPart<'a> {
 
 impl<'a> ChatMessage<'a> {
     pub(super) fn new(role: &'static str, content: MessageContent<'a>) -> Self {
-        Self { r#type: None, role, content, images: Vec::new() }
+        Self { r#type: None, role, phase: None, content, images: Vec::new() }
     }
 
     /// A message whose content is a string.

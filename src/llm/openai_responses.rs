@@ -55,7 +55,13 @@ impl Api for Responses {
         if let Some(grammar) = &ask.options.grammar {
             merge(&mut head, &write_grammar(grammar));
         }
-        let messages = ask.messages_and_file().map(|(message, file)| write_message(message, file));
+        // What is kept of a reply is its answer: commentary is shown and dropped.
+        let phase = (server.official && has_phases(ask.model)).then_some("final_answer");
+        let messages = ask.messages_and_file().map(|(message, file)| {
+            let mut written = write_message(message, file);
+            written.phase = phase.filter(|_| message.role == Role::Assistant);
+            written
+        });
         write_body(ask, server, head, "input", messages)
     }
 
@@ -144,6 +150,17 @@ fn write_message<'a>(message: &Message<'a>, file: Option<&Attachment<'_>>) -> Ch
     };
     written.r#type = Some("message");
     written
+}
+
+/// Whether a model says of its messages what they are, and wants to be told: OpenAI's from 5.3 on. "Preserve and resend phase on
+/// all assistant messages — dropping it can degrade performance" (openai-python). Others may not know the field.
+fn has_phases(model: &str) -> bool {
+    let id = model.rsplit('/').next().unwrap_or(model);
+    let version = id.strip_prefix("gpt-").unwrap_or_default();
+    let version = version.split('-').next().unwrap_or_default();
+    let (major, minor) = version.split_once('.').unwrap_or((version, "0"));
+    let version: Option<(u32, u32)> = major.parse().ok().zip(minor.parse().ok());
+    version.is_some_and(|version| version >= (5, 3))
 }
 
 fn write_file(file: &Attachment<'_>) -> Value {

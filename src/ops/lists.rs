@@ -18,7 +18,8 @@ use crate::llm::server::SERVERS;
 use crate::out::Report;
 use crate::problem::Problem;
 use crate::sys::names::shown;
-use crate::sys::{clock, file_index, fs, root};
+use crate::sys::{clock, file_index, fs, root, terminal};
+use crate::view::columns::{truncate, width};
 
 /// A model that ends within this time is shown with the day.
 const NEAR: Duration = Duration::from_hours(24 * 90);
@@ -80,23 +81,20 @@ pub fn list_models(call: &Call<'_>) -> Result<Report, Problem> {
     models.sort_by(|a, b| a.id.cmp(&b.id));
     models.dedup_by(|a, b| a.id == b.id);
     let names: Vec<Value> = models.iter().map(|model| model.id.as_str().into()).collect();
-    let width = models.iter().map(|model| model.id.chars().count()).max().unwrap_or(0);
-    let mut text = String::new();
+    let mut rows: Vec<[String; 5]> = Vec::new();
     let mut details = Vec::new();
     for model in &models {
         let price = model.price.or_else(|| call.settings.price(&model.id));
         let reasoning = find_model(&model.id).map(|known| known.reasoning).unwrap_or_default();
         let words = describe_reasoning(&reasoning);
         let ends = model.ends.as_deref().filter(|day| is_near(day));
-        let columns = [
-            model.window.map(|window| format!("{window} tokens")),
-            price.map(|price| format!("${}/${}", price.input, price.output)),
-            words.clone().map(|words| format!("reasoning {words}")),
-            ends.map(|day| format!("ends {day}")),
-        ];
-        let columns: Vec<String> = columns.into_iter().flatten().collect();
-        let line = format!("{:<width$}  {}", model.id, columns.join("  "));
-        text.push_str(&format!("{}\n", line.trim_end()));
+        rows.push([
+            model.id.clone(),
+            model.window.map(|window| window.to_string()).unwrap_or_default(),
+            price.map(|price| format!("${}/${}", price.input, price.output)).unwrap_or_default(),
+            words.clone().unwrap_or_default(),
+            ends.unwrap_or_default().to_owned(),
+        ]);
         details.push(json!({
             "id": model.id,
             "window": model.window,
@@ -106,8 +104,50 @@ pub fn list_models(call: &Call<'_>) -> Result<Report, Problem> {
             "ends": model.ends,
         }));
     }
+    let text = if terminal::stdout_is_terminal() {
+        format_models(&rows, terminal::width())
+    } else {
+        format_model_lines(&rows)
+    };
     let name = call.settings.provider_name(provider);
     Ok(Report::done(text).with("provider", name).with("models", names).with("details", details))
+}
+
+/// A line for each model, each figure with its unit, for pipes.
+fn format_model_lines(rows: &[[String; 5]]) -> String {
+    let widest = rows.iter().map(|[id, ..]| width(id)).max().unwrap_or(0);
+    let line = |[id, window, price, words, ends]: &[String; 5]| {
+        let unit = |before: &str, cell: &str, behind: &str| {
+            if cell.is_empty() { String::new() } else { format!("  {before}{cell}{behind}") }
+        };
+        let blanks = " ".repeat(widest.saturating_sub(width(id)));
+        let window = unit("", window, " tokens");
+        let (words, ends) = (unit("reasoning ", words, ""), unit("ends ", ends, ""));
+        let line = format!("{id}{blanks}{window}{}{words}{ends}", unit("", price, ""));
+        format!("{}\n", line.trim_end())
+    };
+    rows.iter().map(line).collect()
+}
+
+/// A table with a heading, for a terminal of this many columns.
+fn format_models(rows: &[[String; 5]], columns: usize) -> String {
+    if rows.is_empty() {
+        return "no models\n".to_owned();
+    }
+    let heading = ["MODEL", "WINDOW", "$ IN/OUT", "REASONING", "ENDS"].map(str::to_owned);
+    let all = || std::iter::once(&heading).chain(rows);
+    let widths: Vec<usize> =
+        (0..5).map(|at| all().map(|row| width(&row[at])).max().unwrap_or(0)).collect();
+    let line = |row: &[String; 5]| {
+        let cells = row.iter().zip(&widths).enumerate().map(|(at, (cell, most))| {
+            let blanks = " ".repeat(most.saturating_sub(width(cell)));
+            // Numbers end below each other.
+            if matches!(at, 1 | 2) { format!("{blanks}{cell}") } else { format!("{cell}{blanks}") }
+        });
+        let line = cells.collect::<Vec<_>>().join("  ");
+        truncate(line.trim_end(), columns) + "\n"
+    };
+    all().map(line).collect()
 }
 
 /// The words that a model takes, or its range of tokens.

@@ -70,6 +70,13 @@ fn a_program_that_is_not_installed_is_called_by_its_name() {
             json!({"provider": "claude-code"}),
             ["claude is not on the PATH", "npm install -g @anthropic-ai/claude-code"],
         ),
+        (
+            json!({"provider": "claude-code", "command": ["my-claude"]}),
+            [
+                "my-claude is not on the PATH: \"command\" in the config names it",
+                "--list-providers",
+            ],
+        ),
         (json!({"provider": "cursor"}), ["cursor-agent is not on the PATH", "--list-providers"]),
     ] {
         std::fs::write(sandbox.root().join("config.json"), config.to_string()).unwrap();

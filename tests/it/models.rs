@@ -57,6 +57,11 @@ fn a_proxy_is_named_when_it_refuses_or_wants_a_login() {
         run.run().assert_exit(3).no_stdout()
     };
     ask("http://127.0.0.1:9").stderr_has(&["the proxy in HTTPS_PROXY refused the connection"]);
+    let through = ["cannot connect to models.example through the proxy in HTTPS_PROXY: SOCKS"];
+    ask("socks5h://127.0.0.1:9").stderr_has(&through);
+    // What answers is no proxy of this kind.
+    let other = sandbox.llm.origin().replace("http:", "socks5h:");
+    ask(&other).stderr_has(&through);
     sandbox.llm.beside(|_| {
         Some(Answer::Raw {
             status: 407,
@@ -327,7 +332,7 @@ fn the_list_of_models_has_windows_prices_and_days_that_are_near() {
     let list = json!({"data": [
         {"id": "a/cheap", "context_length": 4096, "pricing": {"prompt": "0.000001", "completion": "0.000002"}},
         {"id": "openai/gpt-5.5", "context_length": 1_050_000, "shutdown_date": soon},
-        {"id": "b/far", "shutdown_date": "2099-01-01"},
+        {"id": "b/far", "expiration_date": "2099-01-01"},
     ]});
     sandbox.llm.beside(move |_| Some(Answer::raw(200, "application/json", list.to_string())));
     let run = sandbox.run(&["--profile", "work", "--list-models"]).assert_exit(0);
@@ -341,6 +346,15 @@ fn the_list_of_models_has_windows_prices_and_days_that_are_near() {
     assert_eq!(lines[0], ["a/cheap", "4096 tokens", "$1/$2"]);
     assert_eq!(lines[1], ["b/far"]);
     assert_eq!(lines[2], ["openai/gpt-5.5", "1050000 tokens", words, &near]);
+    assert!(!run.stdout.contains('\t'));
+    let shown = sandbox.cmd(&["--profile", "work", "--list-models"]).on_terminal(100).run().stdout;
+    let lines: Vec<&str> = shown.lines().map(str::trim_end).collect();
+    assert_eq!(lines[0], "MODEL            WINDOW  $ IN/OUT  REASONING                   ENDS");
+    assert_eq!(lines[1], "a/cheap            4096     $1/$2");
+    assert_eq!(
+        lines[3],
+        format!("openai/gpt-5.5  1050000            none|low|medium|high|xhigh  {soon}")
+    );
     let json = sandbox.run(&["--profile", "work", "--list-models", "--json"]).assert_exit(0).json();
     assert_eq!(json["models"], json!(["a/cheap", "b/far", "openai/gpt-5.5"]));
     assert_eq!(json["details"][1]["ends"], "2099-01-01");

@@ -41,6 +41,26 @@ fn check(api: AnyApi, official: bool, ask: &ChatRequest<'_>, path: &str, expect:
 }
 
 #[test]
+fn openais_models_are_told_that_what_is_kept_was_their_answer() {
+    let turns = [vec!["a"], vec!["b"], vec!["c"]];
+    let check = |model: &str, official: bool, expect: Value| {
+        let ask = ChatRequest { model, ..conversation(&turns) };
+        let sent = body(&endpoint(&Responses, official).chat_request(&ask));
+        let phases: Vec<Value> =
+            sent["input"].as_array().unwrap().iter().map(|item| item["phase"].clone()).collect();
+        assert_eq!(phases, [Value::Null, expect, Value::Null], "{model}");
+    };
+    let answer = || json!("final_answer");
+    check("gpt-5.3-codex", true, answer());
+    check("gpt-5.5-2026-04-23", true, answer());
+    check("gpt-6-sol", true, answer());
+    check("gpt-5.5", false, Value::Null);
+    for older in ["gpt-5.2", "gpt-5", "gpt-4o", "gpt-4.1-mini", "o3", "gpt-oss-120b", "m", ""] {
+        check(older, true, Value::Null);
+    }
+}
+
+#[test]
 fn golden() {
     let turns = [vec!["a\n", "b"], vec!["c"], vec!["d"], vec!["e"], vec!["f", "g"]];
     let ask = conversation(&turns);

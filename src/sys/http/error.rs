@@ -55,17 +55,19 @@ pub(super) fn explain(
         (ErrorKind::Other, format!("no secure connection to {host}: {tls}; {advice}"))
     } else if error.is_connect() {
         let through = proxy.map(|name| format!("the proxy in {name}"));
+        let way = through.as_ref().map(|proxy| format!(" through {proxy}")).unwrap_or_default();
         let message = if mentions("proxy auth") {
             let proxy = through.unwrap_or_else(|| "the proxy".to_owned());
             format!("{proxy} requires a login on the way to {host}: http://NAME:PASSWORD@HOST:PORT")
         } else if error.is_timeout() || io == Some(io::ErrorKind::TimedOut) {
             let seconds = connect.as_secs_f64();
             format!(
-                "cannot connect to {host} within {seconds} s; check the network and the proxy settings"
+                "cannot connect to {host}{way} within {seconds} s; check the network and the proxy settings"
             )
         } else if mentions("dns error") {
             format!(
-                "cannot find the address of {host}: {cause}; check its spelling and the network"
+                "cannot find the address of {host}{}: {cause}; check its spelling and the network",
+                through.map(|proxy| format!(", or of {proxy}")).unwrap_or_default()
             )
         } else if mentions("tls handshake eof") {
             format!(
@@ -81,7 +83,9 @@ pub(super) fn explain(
                 ),
             }
         } else {
-            format!("cannot connect to {host}: {cause}; check the network and the proxy settings")
+            format!(
+                "cannot connect to {host}{way}: {cause}; check the network and the proxy settings"
+            )
         };
         (ErrorKind::Broken, message)
     } else if let Some(text) = texts.iter().find(not_http) {

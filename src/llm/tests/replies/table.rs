@@ -206,6 +206,18 @@ pub(super) const TABLE: &[(&str, AnyApi, Expect)] = &[
         &Responses,
         Error(Other, "image_too_large", None),
     ),
+    (
+        "gemini/86-unexpected-tool-call.sse",
+        &Gemini,
+        Error(Cut, "called a tool, and none was offered (UNEXPECTED_TOOL_CALL)", None),
+    ),
+    (
+        "gemini/87-too-many-tool-calls.sse",
+        &Gemini,
+        Error(Other, "tools without end (TOO_MANY_TOOL_CALLS)", None),
+    ),
+    ("gemini/88-no-image.sse", &Gemini, Error(Other, "made none (NO_IMAGE)", None)),
+    ("gemini/89-other.sse", &Gemini, Error(Cut, "did not end its reply (OTHER)", None)),
     ("gemini/66-continuation.sse", &Gemini, Good("cut off he", 9, 0, 0, 4, Length)),
     ("gemini/67-escalation.sse", &Gemini, Error(Refused, "ESCALATION", None)),
     ("gemini/68-malformed-response.sse", &Gemini, Error(Other, "MALFORMED_RESPONSE", None)),
