@@ -370,7 +370,7 @@ impl ModelArgs {
 }
 
 impl RunArgs {
-    /// The flags that were given, for the runs of a session: all but the prompt, what is read with it, and the output.
+    /// The flags that were given, for the tools of a session: all but the prompt, what is read with it, its check, and the output.
     pub fn words(&self) -> Vec<OsString> {
         let mut words = Vec::new();
         let mut flag = |name: &str, value: &OsStr| {
@@ -385,7 +385,6 @@ impl RunArgs {
             ("base-url", model.base_url.clone()),
             ("patience", model.patience.map(|seconds| seconds.to_string())),
             ("profile", model.profile.clone()),
-            ("check", self.check.clone()),
             ("after-write", self.after_write.clone()),
             ("sandbox", self.sandbox.map(|mode| mode.name().to_owned())),
             ("no-network", self.no_network.map(|is_on| is_on.to_string())),

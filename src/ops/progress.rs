@@ -24,7 +24,7 @@ use crate::sys::{fs, git, terminal};
 use crate::turn::event::Totals;
 use crate::view::event::{AFTER_WRITE, RunEvent};
 use crate::view::figures::{RunFigures, figures_line};
-use crate::view::render::{Row, Style, render};
+use crate::view::render::{EventRows, Row, Style, render};
 
 /// Where events go.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -61,8 +61,7 @@ pub(super) struct Progress<'a> {
     thoughts: String,
     /// Whether the text on stdout is in the middle of a line.
     is_open: bool,
-    /// The child that the last rows are of: the names that lead to it.
-    child: Vec<String>,
+    rows: EventRows,
     /// The notes of children that were shown: several children note the same of the same folder.
     noted: Vec<String>,
     /// The mark that advice was shown in this project. `None`: none is shown.
@@ -103,7 +102,7 @@ impl<'a> Progress<'a> {
             streamed: String::new(),
             thoughts: String::new(),
             is_open: false,
-            child: Vec::new(),
+            rows: EventRows::default(),
             noted: Vec::new(),
             advised: if call.quiet && !args.lines { None } else { advised_mark(call) },
             shown_diff: None,
@@ -323,27 +322,18 @@ impl<'a> Progress<'a> {
             }
             return;
         }
-        let depth = children.len();
         let columns = if terminal::stderr_is_terminal() { terminal::width() } else { usize::MAX };
-        let mut rows = render(event, columns.saturating_sub(2 * depth), self.shows_all);
+        let mut rows = self.rows.add(children, event, columns, self.shows_all);
         if self.shows_all
             && let RunEvent::Finish(finish) = event
             && let Some(path) = &finish.output
         {
-            self.spinner.print_above(|| print_output(Path::new(path), depth));
+            self.spinner.print_above(|| print_output(Path::new(path), children.len()));
             rows.retain(|row| row.style != Style::Dim);
         }
-        if rows.is_empty() {
-            return;
+        if !rows.is_empty() {
+            self.spinner.print_above(|| rows.iter().for_each(|row| out::row(row, "")));
         }
-        if self.child != children {
-            self.child = children.to_vec();
-            if let Some(name) = children.last() {
-                rows.insert(0, Row::new(format!("[{name}]"), Style::Bold));
-            }
-        }
-        let indent = "  ".repeat(depth);
-        self.spinner.print_above(|| rows.iter().for_each(|row| out::row(row, &indent)));
     }
 
     fn show_child(&mut self, name: &str, line: &str) {

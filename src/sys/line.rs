@@ -10,7 +10,7 @@ use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
+use std::sync::atomic::{AtomicU8, Ordering};
 
 use anyhow::{Context as _, Result, bail};
 use rustyline::completion::Completer;
@@ -22,7 +22,7 @@ use rustyline::history::FileHistory;
 use rustyline::validate::{ValidationContext, ValidationResult, Validator};
 use rustyline::{
     Cmd, ColorMode, ConditionalEventHandler, Config, Context, Editor, Event, EventContext,
-    EventHandler, Helper, KeyCode, KeyEvent, Modifiers, RepeatCount,
+    EventHandler, Helper, KeyCode, KeyEvent, Modifiers, Movement, RepeatCount,
 };
 
 use super::fs;
@@ -36,11 +36,8 @@ use crate::limits;
 pub enum Typed {
     /// A line, or several.
     Text(String),
-    /// Ctrl-C.
-    Interrupt {
-        /// Whether there was text, which is dropped.
-        had_text: bool,
-    },
+    /// Ctrl-C, on an empty line.
+    Interrupt,
     /// More than the editor can show. Nothing of it is left.
     TooLong,
     /// Ctrl-D on an empty line, or the end of the input.
@@ -54,7 +51,7 @@ pub type Complete = Box<dyn Fn(&str) -> (usize, Vec<String>)>;
 pub struct LineEditor {
     editor: Editor<Assistant, FileHistory>,
     history: Option<PathBuf>,
-    had_text: Arc<AtomicBool>,
+    /// The lines that were typed ahead, as far as that matters.
     typed_ahead: Arc<AtomicU8>,
 }
 
@@ -81,14 +78,12 @@ impl LineEditor {
         let mut editor = Editor::with_config(config).context("cannot use the terminal")?;
         editor.set_helper(Some(Assistant { complete, joined: RefCell::default() }));
         editor.bind_sequence(KeyEvent(KeyCode::Enter, Modifiers::ALT), Cmd::Newline);
-        let had_text = Arc::new(AtomicBool::new(false));
-        let on_interrupt = NoteInterrupt(Arc::clone(&had_text));
-        editor
-            .bind_sequence(KeyEvent::ctrl('C'), EventHandler::Conditional(Box::new(on_interrupt)));
         let typed_ahead = Arc::new(AtomicU8::new(0));
-        let on_end = EndTypedAhead(Arc::clone(&typed_ahead));
-        editor.bind_sequence(KeyEvent::ctrl('@'), EventHandler::Conditional(Box::new(on_end)));
-        Ok(Self { editor, history: None, had_text, typed_ahead })
+        for key in [KeyEvent::ctrl('C'), KeyEvent::ctrl('@')] {
+            let keys = Keys { typed_ahead: Arc::clone(&typed_ahead) };
+            editor.bind_sequence(key, EventHandler::Conditional(Box::new(keys)));
+        }
+        Ok(Self { editor, history: None, typed_ahead })
     }
 
     /// Takes the history from this file, and adds to it from now on.
@@ -126,7 +121,6 @@ impl LineEditor {
     /// # Errors
     /// The terminal failed.
     pub fn read(&mut self, prompt: &str, styled: &str) -> Result<Typed> {
-        self.had_text.store(false, Ordering::Relaxed);
         // The editor may have read more than one line of it.
         let lines = self.typed_ahead.load(Ordering::Relaxed).saturating_sub(1);
         let lines = if super::terminal::has_line(io::stdin()) { 2 } else { lines };
@@ -139,9 +133,7 @@ impl LineEditor {
         match result {
             Ok(text) => Ok(Typed::Text(without_continuations(&text, &joined))),
             Err(ReadlineError::Eof) => Ok(Typed::End),
-            Err(ReadlineError::Interrupted) => {
-                Ok(Typed::Interrupt { had_text: self.had_text.load(Ordering::Relaxed) })
-            }
+            Err(ReadlineError::Interrupted) => Ok(Typed::Interrupt),
             // The terminal has gone away.
             Err(ReadlineError::Io(_) | ReadlineError::Errno(_)) if !is_terminal_there() => {
                 Ok(Typed::End)
@@ -170,23 +162,26 @@ fn is_terminal_there() -> bool {
     rustix::termios::tcgetattr(std::io::stdin()).is_ok()
 }
 
-/// Notes whether a line had text when it was interrupted.
-struct NoteInterrupt(Arc<AtomicBool>);
-
-impl ConditionalEventHandler for NoteInterrupt {
-    fn handle(&self, _: &Event, _: RepeatCount, _: bool, context: &EventContext) -> Option<Cmd> {
-        self.0.store(!context.line().is_empty(), Ordering::Relaxed);
-        Some(Cmd::Interrupt)
-    }
+/// Keys that mean something else than usual.
+struct Keys {
+    typed_ahead: Arc<AtomicU8>,
 }
 
-/// Takes a Ctrl-D that was typed during a run for one: the terminal, which read lines then, has made a zero byte of it.
-struct EndTypedAhead(Arc<AtomicU8>);
-
-impl ConditionalEventHandler for EndTypedAhead {
-    fn handle(&self, _: &Event, _: RepeatCount, _: bool, context: &EventContext) -> Option<Cmd> {
-        let is_end = self.0.load(Ordering::Relaxed) > 0 && context.line().is_empty();
-        Some(if is_end { Cmd::EndOfFile } else { Cmd::Noop })
+impl ConditionalEventHandler for Keys {
+    fn handle(&self, key: &Event, _: RepeatCount, _: bool, context: &EventContext) -> Option<Cmd> {
+        let line = context.line();
+        match key.get(0)?.0 {
+            // It drops a line.
+            KeyCode::Char('C') if !line.is_empty() => Some(Cmd::Kill(Movement::WholeBuffer)),
+            // A Ctrl-D that was typed during a run: the terminal, which read lines then, has made a zero byte of it.
+            KeyCode::Char('@')
+                if line.is_empty() && self.typed_ahead.load(Ordering::Relaxed) > 0 =>
+            {
+                Some(Cmd::EndOfFile)
+            }
+            KeyCode::Char('@') => Some(Cmd::Noop),
+            _ => None,
+        }
     }
 }
 
@@ -278,7 +273,7 @@ impl PlainLines {
         loop {
             while !self.is_over && !self.read.contains(&b'\n') {
                 let Ok(bytes) = stdin::read_line(interrupts)? else {
-                    return Ok(Typed::Interrupt { had_text: !text.is_empty() });
+                    return Ok(Typed::Interrupt);
                 };
                 self.is_over = !bytes.contains(&b'\n');
                 self.read.extend(bytes);

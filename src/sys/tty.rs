@@ -3,9 +3,10 @@
 use std::fs::{File, OpenOptions};
 use std::io::{Read, Write};
 use std::os::fd::BorrowedFd;
+use std::path::Path;
 use std::process::Command;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, bail, ensure};
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::pipe::{PipeFlags, pipe_with};
 use rustix::termios::{QueueSelector, tcflush};
@@ -102,31 +103,36 @@ impl Tty {
 /// # Errors
 /// The editor could not be started, or failed; or what it left is no text.
 pub fn edit_text(text: &str) -> Result<String> {
-    let env = Env::read();
-    let editor = editor(&env);
     let mut file = tempfile::Builder::new().prefix("nagent-").suffix(".txt").tempfile()?;
     file.write_all(text.as_bytes())?;
+    let edited = edit_file(file.path());
+    let saved = std::fs::read(file.path()).context("cannot read what the editor saved")?;
+    if let Err(error) = edited {
+        if saved == text.as_bytes() {
+            return Err(error);
+        }
+        let (_, path) = file.keep()?;
+        bail!("{error:#}; what was saved is in {}", path.display());
+    }
+    String::from_utf8(saved).context("what the editor saved is not text")
+}
+
+/// Opens a file in the user's editor.
+///
+/// # Errors
+/// The editor could not be started, or failed.
+pub fn edit_file(path: &Path) -> Result<()> {
+    let env = Env::read();
+    let editor = env.get("VISUAL").or_else(|| env.get("EDITOR")).unwrap_or("vi");
     let tty = Tty::open().context("there is no terminal for the editor")?.file;
     let status = Command::new("sh")
         .args(["-c", &format!("{editor} \"$1\""), "sh"])
-        .arg(file.path())
+        .arg(path)
         .stdin(tty.try_clone()?)
         .stdout(tty.try_clone()?)
         .stderr(tty)
         .status()
         .with_context(|| format!("cannot start the editor {editor}"))?;
-    let saved = std::fs::read(file.path()).context("cannot read what the editor saved")?;
-    if !status.success() {
-        if saved == text.as_bytes() {
-            bail!("the editor {editor} failed ({status})");
-        }
-        let (_, path) = file.keep()?;
-        bail!("the editor {editor} failed ({status}); what was saved is in {}", path.display());
-    }
-    String::from_utf8(saved).context("what the editor saved is not text")
-}
-
-/// The user's editor: a command, with its words.
-pub fn editor(env: &Env) -> &str {
-    env.get("VISUAL").or_else(|| env.get("EDITOR")).unwrap_or("vi")
+    ensure!(status.success(), "the editor {editor} failed ({status})");
+    Ok(())
 }

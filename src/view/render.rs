@@ -110,6 +110,35 @@ pub fn render(event: &RunEvent, columns: usize, all: bool) -> Vec<Row> {
     }
 }
 
+/// The rows of events one after another, those of a child below its name and indented.
+#[derive(Debug, Default)]
+pub struct EventRows {
+    /// The child that the last rows are of: the names that lead to it.
+    child: Vec<String>,
+}
+
+impl EventRows {
+    /// The rows of an event of the run itself or of a child, see [`render`].
+    pub fn add(
+        &mut self,
+        children: &[String],
+        event: &RunEvent,
+        columns: usize,
+        all: bool,
+    ) -> Vec<Row> {
+        let indent = "  ".repeat(children.len());
+        let mut rows = render(event, columns.saturating_sub(indent.len()), all);
+        if !rows.is_empty() && self.child != children {
+            self.child = children.to_vec();
+            if let Some(name) = children.last() {
+                rows.insert(0, Row::new(format!("[{name}]"), Style::Bold));
+            }
+        }
+        rows.iter_mut().for_each(|row| row.text.insert_str(0, &indent));
+        rows
+    }
+}
+
 /// Lines of a text, wrapped, behind an indentation.
 fn plain(text: &str, indent: &str, columns: usize) -> Vec<Row> {
     let room = columns.saturating_sub(indent.len()).max(ROOM);

@@ -9,7 +9,7 @@ use super::columns::truncate;
 use super::event::{Finish, RunEvent, Start, describe_target};
 use super::figures::{RunFigures, figures_line};
 use super::look::{Look, Span};
-use super::render::{Row, Style, render};
+use super::render::{EventRows, Row};
 
 /// Something to show.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -40,7 +40,7 @@ pub struct SessionView<'a> {
     streamed: String,
     /// Whether the last line of an answer has not ended.
     is_open: bool,
-    child: Vec<String>,
+    rows: EventRows,
 }
 
 impl<'a> SessionView<'a> {
@@ -62,7 +62,7 @@ impl<'a> SessionView<'a> {
             needs_gap: false,
             streamed: String::new(),
             is_open: false,
-            child: Vec::new(),
+            rows: EventRows::default(),
         }
     }
 
@@ -169,22 +169,8 @@ impl<'a> SessionView<'a> {
 
     /// The rows that nagent shows of an event.
     fn own_lines(&mut self, children: &[String], event: &RunEvent) -> Vec<Shown> {
-        let columns = self.columns.saturating_sub(2 * children.len());
-        let mut rows = render(event, columns, self.shows_all);
-        if rows.is_empty() {
-            return Vec::new();
-        }
-        if self.child != children {
-            self.child = children.to_vec();
-            if let Some(name) = children.last() {
-                rows.insert(0, Row::new(format!("[{name}]"), Style::Bold));
-            }
-        }
-        let indent = "  ".repeat(children.len());
-        let span = |row: Row| Span {
-            codes: row.style.codes().to_vec(),
-            text: format!("{indent}{}", row.text),
-        };
+        let rows = self.rows.add(children, event, self.columns, self.shows_all);
+        let span = |row: Row| Span { codes: row.style.codes().to_vec(), text: row.text };
         rows.into_iter().flat_map(|row| self.line(vec![span(row)])).collect()
     }
 

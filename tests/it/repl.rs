@@ -274,7 +274,7 @@ fn commands_are_calls_of_the_toolkit() {
     assert!(broken.exists());
     sandbox.llm.push(answer("to edit"));
     run("more", "to edit");
-    run("/edit", "ended with exit code 3");
+    run("/edit", "failed (exit status: 3)");
     run("/e", "what was saved is in ");
     sandbox.script("editor", "#!/bin/sh\nprintf 'written\\nthere' > \"$1\"\n");
     sandbox.llm.push(answer("read it"));

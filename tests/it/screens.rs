@@ -88,8 +88,9 @@ fn session(look: &str, sign: &str, columns: u16, variable: (&str, &str)) -> Vec<
     run(&mut pty, "fail now\r", "server says no", sign);
     pty.type_keys("exit\r");
     assert!(pty.wait().success());
-    let bye = if matches!(look, "nano" | "pair") { "Goodbye!\r\n" } else { "exit" };
-    pty.expect(bye);
+    let exit = format!("{sign} exit");
+    let bye = if matches!(look, "nano" | "pair") { "Goodbye!" } else { &exit };
+    wait_until("the last line", || pty.screen().last().is_some_and(|line| line == bye));
     let lines = if variable.0 == "TERM" { pty.styled_screen() } else { pty.screen() };
     let folder = sandbox.work().canonicalize().unwrap().display().to_string();
     let times = regex::Regex::new(r"[0-9.]+ s\b").unwrap();

@@ -78,15 +78,12 @@ impl Session {
                         );
                         continue;
                     }
-                    Typed::Interrupt { .. } if !self.is_interactive => {
-                        let signal = Signal::Int;
-                        end = Report::failed(Exit::Signal(signal), "interrupted by SIGINT");
+                    Typed::Interrupt if !self.is_interactive => {
+                        end = Report::failed(Exit::Signal(Signal::Int), "interrupted by SIGINT");
                         break;
                     }
-                    Typed::Interrupt { had_text } => {
-                        if !had_text {
-                            out::line("(Ctrl-D or /quit leaves)");
-                        }
+                    Typed::Interrupt => {
+                        out::line("(Ctrl-D or /quit leaves)");
                         continue;
                     }
                 },

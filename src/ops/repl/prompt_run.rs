@@ -5,6 +5,7 @@ use std::os::fd::AsFd;
 
 use serde_json::{Map, Value, json};
 
+use super::tools::flag;
 use super::{NAME, Next, Session};
 use crate::exit::{Exit, Signal};
 use crate::ops::question::ask;
@@ -37,6 +38,7 @@ impl Session {
     pub(super) fn run_prompt(&mut self, prompt: &str) -> Result<Next, Problem> {
         let mut words = self.tool_words("nagent")?;
         words.extend(["--lines".into(), "--stop-list".into(), self.conversation_flag()]);
+        words.extend(self.check.as_deref().map(|check| flag("--check", check)));
         let line = json!({ "prompt": prompt, "read": std::mem::take(&mut self.reads) });
         let columns = if terminal::stderr_is_terminal() { terminal::width() } else { usize::MAX };
         let names = self.names();

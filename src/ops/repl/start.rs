@@ -44,6 +44,8 @@ pub(super) struct Session {
     /// Whether a person types; else prompts are lines of stdin.
     pub(super) is_interactive: bool,
     pub(super) is_streaming: bool,
+    /// What prompts are checked with.
+    pub(super) check: Option<String>,
     /// Files that the model is shown with the next prompt.
     pub(super) reads: Vec<PathBuf>,
     /// The models of the provider, once they were listed.
@@ -84,6 +86,7 @@ pub(super) fn start(session: &SessionArgs) -> Result<Session, Problem> {
     settings.root.prepare().map_err(|error| explain_refusal(&error))?;
     let reads = std::mem::take(&mut args.read);
     args.prompt.clear();
+    let check = args.check.take();
     Ok(Session {
         look: settings.look.clone().unwrap_or_default(),
         args,
@@ -94,6 +97,7 @@ pub(super) fn start(session: &SessionArgs) -> Result<Session, Problem> {
         foreground: Foreground::start()?,
         is_interactive: terminal::stdin_is_terminal(),
         is_streaming: !session.no_stream,
+        check,
         reads,
         models: Rc::default(),
         count: 0,

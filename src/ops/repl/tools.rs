@@ -44,7 +44,7 @@ impl Session {
             Verb::Undo if argument.is_empty() => self.run_nagent(&["--undo".into()]),
             Verb::Undo => {
                 let words = ["--undo".into(), "--".into(), argument.into()];
-                self.run_unchecked("nagent-file-edit", &words)
+                self.run_tool("nagent-file-edit", &words)
             }
             Verb::Check | Verb::Approve | Verb::Sandbox => Ok(self.set(verb, argument)),
             Verb::Show => {
@@ -83,13 +83,17 @@ impl Session {
 
     /// The beginning of a call of a tool: its path, and the flags that the session was given.
     pub(super) fn tool_words(&self, tool: &str) -> Result<Vec<OsString>, Problem> {
+        Ok([vec![self.tool(tool)?], self.args.words()].concat())
+    }
+
+    fn tool(&self, tool: &str) -> Result<OsString, Problem> {
         let path = self.env.tool(tool);
         if !path.is_absolute() {
             return Err(Problem::failed(format!(
                 "{tool} is not beside this program; install both into the same folder"
             )));
         }
-        Ok([path.into_os_string()].into_iter().chain(self.args.words()).collect())
+        Ok(path.into_os_string())
     }
 
     pub(super) fn conversation_flag(&self) -> OsString {
@@ -104,15 +108,12 @@ impl Session {
     /// Calls nagent on the conversation.
     fn run_nagent(&mut self, more: &[OsString]) -> Result<Next, Problem> {
         let flag = self.conversation_flag();
-        self.run_unchecked("nagent", &[&[flag], more].concat())
+        self.run_tool("nagent", &[&[flag], more].concat())
     }
 
-    /// Runs a tool without the session's check, which is for prompts.
-    fn run_unchecked(&mut self, tool: &str, more: &[OsString]) -> Result<Next, Problem> {
-        let check = self.args.check.take();
-        let words = self.tool_words(tool);
-        self.args.check = check;
-        self.call([words?, more.to_vec()].concat())
+    /// Runs a tool with the flags of the session.
+    fn run_tool(&mut self, tool: &str, more: &[OsString]) -> Result<Next, Problem> {
+        self.call([&self.tool_words(tool)?, more].concat())
     }
 
     fn run_conversations(&mut self, more: &[OsString]) -> Result<Next, Problem> {
@@ -121,11 +122,9 @@ impl Session {
 
     /// A call of the tool that has its own flags.
     fn conversations_words(&self, more: &[OsString]) -> Result<Vec<OsString>, Problem> {
-        let mut words = self.tool_words("nagent-conversations")?;
-        words.truncate(1);
         let mut root = OsString::from("--root=");
         root.push(self.settings.root.path());
-        Ok([words, vec![root], more.to_vec()].concat())
+        Ok([&[self.tool("nagent-conversations")?, root], more].concat())
     }
 
     /// Runs a tool on the terminal. With `--json` its document is one of the session's.
@@ -208,13 +207,7 @@ impl Session {
         if fs::file_size(&path).is_none() {
             return Ok(self.refuse("the conversation is empty"));
         }
-        let editor = tty::editor(&self.user_env);
-        let line = format!("{editor} \"$1\"");
-        let words = ["/bin/sh".into(), "-c".into(), line.into(), "sh".into(), path.into()];
-        let ended = self.foreground.run(&words, &self.user_env.for_children(&[]))?;
-        if ended != Ended::Code(0) {
-            return Ok(self.refuse(format!("the editor {editor} ended {ended}")));
-        }
+        tty::edit_file(&path)?;
         let words = self.conversations_words(&["lint".into(), self.name.clone().into()])?;
         let (_, document) = self.read_document(words)?;
         let findings = document.get("findings").and_then(Value::as_array).into_iter().flatten();
@@ -250,8 +243,7 @@ impl Session {
         let Some((path, words)) = argument.split_once(char::is_whitespace) else {
             return Ok(self.refuse("/file needs a file and what to change in it: FILE WORDS"));
         };
-        let start = self.tool_words("nagent-file-edit")?;
-        self.call([start, vec!["--".into(), path.into(), words.trim().into()]].concat())
+        self.run_tool("nagent-file-edit", &["--".into(), path.into(), words.trim().into()])
     }
 
     /// Changes a setting of the runs that follow.
@@ -264,7 +256,7 @@ impl Session {
                 ("sandbox", SandboxMode::parse(value).map(|it| self.args.sandbox = Some(it)))
             }
             _ => {
-                self.args.check = (value != "off").then(|| value.to_owned());
+                self.check = (value != "off").then(|| value.to_owned());
                 ("check", Ok(()))
             }
         };
@@ -282,7 +274,7 @@ impl Session {
     }
 }
 
-fn flag(name: &str, value: &str) -> OsString {
+pub(super) fn flag(name: &str, value: &str) -> OsString {
     OsString::from(format!("{name}={value}"))
 }
 
