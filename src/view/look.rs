@@ -134,12 +134,13 @@ impl Look {
         for key in look.start.keys() {
             check_word("tag", key, &tags)?;
         }
-        for text in [&look.banner, &look.prompt, &look.say, &look.cleared, &look.bye] {
-            parse_text(text, &OF_SESSION)?;
-        }
-        let lines = look.start.values().chain(&look.finish).chain(&look.failed);
-        for text in lines {
-            parse_text(text, &OF_ACTION)?;
+        let of_session = [&look.banner, &look.prompt, &look.say, &look.cleared, &look.bye];
+        let of_action = look.start.values().chain(&look.finish).chain(&look.failed);
+        let texts = of_session.into_iter().map(|text| (text, &OF_SESSION[..]));
+        for (text, names) in texts.chain(of_action.map(|text| (text, &OF_ACTION[..]))) {
+            let known: Vec<&str> =
+                STYLES.iter().map(|(name, _)| *name).chain(names.iter().copied()).collect();
+            look.fill_in(text, &|name| check_word("name", name, &known).map(|()| ""))?;
         }
         Ok(look)
     }
@@ -147,25 +148,43 @@ impl Look {
     /// The text with what its names stand for, as pieces with styles. Nothing that a name stands for can hold a style or
     /// leave its line.
     pub fn expand(&self, text: &str, values: &BTreeMap<&str, String>) -> Vec<Span> {
-        let mut spans: Vec<Span> = vec![Span::default()];
-        let parts = parse_text(text, &[&OF_SESSION[..], &OF_ACTION[..]].concat());
-        for part in parts.unwrap_or_default() {
-            let codes = spans.last().map(|span| span.codes.clone()).unwrap_or_default();
-            match part {
-                Part::Style(0) => spans.push(Span::default()),
-                Part::Style(code) => {
-                    let codes = codes.into_iter().chain([code]).collect();
-                    spans.push(Span { codes, text: String::new() });
-                }
-                Part::Text(text) => push(&mut spans, text),
-                Part::Name(name, most) => {
-                    let value = values.get(name).map(String::as_str).unwrap_or_default();
-                    push(&mut spans, &self.cut(value, most));
-                }
+        let value_of = |name: &str| Ok(values.get(name).map_or("", String::as_str));
+        self.fill_in(text, &value_of).unwrap_or_default()
+    }
+
+    fn fill_in<'v>(
+        &self,
+        text: &str,
+        value_of: &dyn Fn(&str) -> Result<&'v str, String>,
+    ) -> Result<Vec<Span>, String> {
+        let (mut spans, mut span, mut rest) = (Vec::new(), Span::default(), text);
+        while let Some((before, after)) = rest.split_once('{') {
+            span.text.push_str(before);
+            if let Some(after) = after.strip_prefix('{') {
+                span.text.push('{');
+                rest = after;
+                continue;
             }
+            let (word, after) = after
+                .split_once('}')
+                .ok_or_else(|| format!("\"{text}\" has a {{ without a }}; {{{{ is a brace"))?;
+            rest = after;
+            if let Some((_, code)) = STYLES.iter().find(|(name, _)| *name == word) {
+                let codes = span.codes.iter().chain([code]).copied().filter(|_| *code != 0);
+                let next = Span { codes: codes.collect(), text: String::new() };
+                spans.push(std::mem::replace(&mut span, next));
+                continue;
+            }
+            let (name, most) = word.split_once(':').unzip();
+            let most = most
+                .map(|most| most.parse().map_err(|_| format!("{{{word}}}: {most} is not a width")));
+            let value = value_of(name.unwrap_or(word))?;
+            span.text.push_str(&self.cut(value, most.transpose()?));
         }
+        span.text.push_str(rest);
+        spans.push(span);
         spans.retain(|span| !span.text.is_empty());
-        spans
+        Ok(spans)
     }
 
     /// A value on one line, at most this wide.
@@ -177,55 +196,6 @@ impl Look {
         let room = most.saturating_sub(columns::width(ellipsis)).max(1);
         format!("{}{ellipsis}", columns::wrap(&line, room)[0])
     }
-}
-
-fn push(spans: &mut [Span], text: &str) {
-    if let Some(span) = spans.last_mut() {
-        span.text.push_str(text);
-    }
-}
-
-enum Part<'a> {
-    Text(&'a str),
-    Style(u8),
-    Name(&'a str, Option<usize>),
-}
-
-fn parse_text<'a>(text: &'a str, names: &[&str]) -> Result<Vec<Part<'a>>, String> {
-    let mut parts = Vec::new();
-    let mut rest = text;
-    while let Some(at) = rest.find('{') {
-        let (before, from) = rest.split_at(at);
-        parts.push(Part::Text(before));
-        if let Some(after) = from.strip_prefix("{{") {
-            parts.push(Part::Text("{"));
-            rest = after;
-            continue;
-        }
-        let (word, after) = from[1..]
-            .split_once('}')
-            .ok_or_else(|| format!("\"{text}\" has a {{ without a }}; {{{{ is a brace"))?;
-        parts.push(parse_name(word, names)?);
-        rest = after;
-    }
-    parts.push(Part::Text(rest));
-    Ok(parts)
-}
-
-fn parse_name<'a>(word: &'a str, names: &[&str]) -> Result<Part<'a>, String> {
-    if let Some((_, code)) = STYLES.iter().find(|(name, _)| *name == word) {
-        return Ok(Part::Style(*code));
-    }
-    let (name, most) = match word.split_once(':') {
-        Some((name, most)) => {
-            let most = most.parse().map_err(|_| format!("{{{word}}}: {most} is not a width"))?;
-            (name, Some(most))
-        }
-        None => (word, None),
-    };
-    let styles = STYLES.iter().map(|(name, _)| *name);
-    check_word("name", name, &names.iter().copied().chain(styles).collect::<Vec<_>>())?;
-    Ok(Part::Name(name, most))
 }
 
 fn check_word(kind: &str, word: &str, known: &[&str]) -> Result<(), String> {

@@ -134,7 +134,9 @@ impl EventRows {
                 rows.insert(0, Row::new(format!("[{name}]"), Style::Bold));
             }
         }
-        rows.iter_mut().for_each(|row| row.text.insert_str(0, &indent));
+        for row in &mut rows {
+            row.text.insert_str(0, &indent);
+        }
         rows
     }
 }

@@ -19,22 +19,12 @@ use self::start::Session;
 use super::completion;
 use crate::approve::Approve;
 use crate::exit::{Exit, Signal};
-use crate::llm::provider::{Provider, ollama_address};
+use crate::llm::provider::Provider;
 use crate::out::{self, Report};
 use crate::problem::Problem;
 use crate::sandbox::SandboxMode;
 use crate::sys::line::{LineEditor, PlainLines, Typed};
 use crate::sys::{fs, terminal};
-
-/// What comes after an input.
-enum Next {
-    /// Another one.
-    Input,
-    /// The end of the session.
-    End,
-    /// Its end, since this failed and nobody is there to go on.
-    Failed(Exit, Option<String>),
-}
 
 /// Where prompts come from.
 enum Source {
@@ -66,7 +56,7 @@ impl Session {
     fn run(mut self, mut source: Source, mut first: Option<String>) -> Result<Report, Problem> {
         let mut had_input = first.is_some();
         let mut end = Report::done("");
-        loop {
+        while !self.is_over {
             let text = match first.take() {
                 Some(text) => text,
                 None => match self.read(&mut source)? {
@@ -94,15 +84,16 @@ impl Session {
             {
                 out::line(&format!("note: the history is not kept: {error:#}"));
             }
-            // What fails does not end a session that a person is at.
-            let next = self.take_input(&text).or_else(|problem| {
-                if self.is_interactive { Ok(self.refuse(problem.message)) } else { Err(problem) }
-            });
-            match next? {
-                Next::Input => {}
-                Next::End => break,
-                Next::Failed(exit, error) => {
-                    end = Report { exit, error, ..Report::done("") };
+            match self.take_input(&text) {
+                Ok(()) => {}
+                // What fails does not end a session that a person is at.
+                Err(problem) if self.is_interactive => {
+                    out::line(&format!("{NAME}: {}", problem.message));
+                }
+                Err(problem) => {
+                    // A tool has said why.
+                    let error = Some(problem.message).filter(|message| !message.is_empty());
+                    end = Report { exit: problem.exit, error, ..Report::done("") };
                     break;
                 }
             }
@@ -121,24 +112,14 @@ impl Session {
         Ok(end.with("conversation_path", path.display().to_string()).with("runs", runs))
     }
 
-    fn take_input(&mut self, text: &str) -> Result<Next, Problem> {
+    fn take_input(&mut self, text: &str) -> Result<(), Problem> {
         match parse_input(text) {
-            Input::Empty => Ok(Next::Input),
+            Input::Empty => Ok(()),
             Input::Prompt(prompt) => self.run_prompt(&prompt),
             Input::Command(verb, argument) => self.run_command(verb, &argument),
             Input::Shell(command) => self.run_shell(&command),
-            Input::Wrong(why) => Ok(self.refuse(why)),
+            Input::Wrong(why) => Err(Problem::failed(why)),
         }
-    }
-
-    /// Says why something was not done. Where nobody is there to go on, the session ends.
-    fn refuse(&self, why: impl Into<String>) -> Next {
-        let why = why.into();
-        if !self.is_interactive {
-            return Next::Failed(Exit::Failed, Some(why));
-        }
-        out::line(&format!("{NAME}: {why}"));
-        Next::Input
     }
 
     /// Where prompts are read from. A history that cannot be used is reported, and left alone.
@@ -203,13 +184,8 @@ impl Session {
         let provider = settings.provider.map(name).unwrap_or_default();
         let model = settings.config.model.clone().unwrap_or_else(|| provider.to_owned());
         let base_url = settings.config.base_url.as_deref();
-        let server = match settings.provider {
-            Some(Provider::Ollama) => ollama_address(base_url.unwrap_or_default()),
-            Some(provider) => provider
-                .endpoint(base_url, None)
-                .map_or_else(|| provider.name().to_owned(), |endpoint| endpoint.base_url),
-            None => String::new(),
-        };
+        let endpoint = settings.provider.and_then(|provider| provider.endpoint(base_url, None));
+        let server = endpoint.map_or_else(|| provider.to_owned(), |endpoint| endpoint.base_url);
         let is_claude =
             matches!(settings.provider, Some(Provider::Anthropic | Provider::ClaudeCode));
         let folder = self.env.current_folder();

@@ -5,8 +5,8 @@ use std::os::fd::AsFd;
 
 use serde_json::{Map, Value, json};
 
-use super::tools::flag;
-use super::{NAME, Next, Session};
+use super::start::{NAME, Session};
+use super::tools::{error_of, flag};
 use crate::exit::{Exit, Signal};
 use crate::ops::question::ask;
 use crate::ops::spinner::Spinner;
@@ -35,7 +35,7 @@ struct RunEnd {
 
 impl Session {
     /// Runs a prompt, and shows the run.
-    pub(super) fn run_prompt(&mut self, prompt: &str) -> Result<Next, Problem> {
+    pub(super) fn run_prompt(&mut self, prompt: &str) -> Result<(), Problem> {
         let mut words = self.tool_words("nagent")?;
         words.extend(["--lines".into(), "--stop-list".into(), self.conversation_flag()]);
         words.extend(self.check.as_deref().map(|check| flag("--check", check)));
@@ -46,7 +46,7 @@ impl Session {
             SessionView::new(&self.look, names, columns, self.args.verbose, self.is_streaming);
         let end = self.follow(&words, &line, view)?;
         self.count += 1;
-        Ok(self.report_end(end))
+        self.report_end(end)
     }
 
     /// Starts a run, and shows it to its end.
@@ -110,42 +110,40 @@ impl Session {
         Ok(end)
     }
 
-    /// Says what went wrong, if anything did, and what comes next.
-    fn report_end(&mut self, end: RunEnd) -> Next {
-        let mut document = end.document.unwrap_or_default();
-        let error = document.get("error").and_then(Value::as_str).map(str::to_owned);
-        let (code, error) = match (end.ended, document.is_empty()) {
-            (Ended::Code(code), false) => (code, error),
-            // A second Ctrl-C ends it at once.
-            (Ended::Code(130), true) => (130, None),
-            (ended, _) => {
-                let words = match end.words.trim() {
-                    "" => "it printed nothing".to_owned(),
-                    words => format!("its words: {words}"),
-                };
-                (1, Some(format!("nagent ended {ended} without a last line; {words}")))
-            }
-        };
+    /// Says what went wrong, if anything did.
+    fn report_end(&mut self, end: RunEnd) -> Result<(), Problem> {
+        let (mut ended, mut document) = (end.ended, end.document.unwrap_or_default());
+        let mut error = error_of(&document).unwrap_or_default().to_owned();
+        // A second Ctrl-C ends it at once.
+        let is_interrupted = ended == Ended::Code(Exit::Signal(Signal::Int).code().into());
+        if document.is_empty() && !is_interrupted {
+            let words = match end.words.trim() {
+                "" => "it printed nothing".to_owned(),
+                words => format!("its words: {words}"),
+            };
+            error = format!("nagent ended {ended} without a last line; {words}");
+            ended = Ended::Code(1);
+        }
         if self.args.json {
             document.remove("event");
             self.documents.push(Value::Object(document));
         }
-        if end.is_unread {
-            return Next::End;
+        self.is_over |= end.is_unread;
+        if self.is_over {
+            return Ok(());
         }
         if !self.is_interactive {
-            let exit = u64::try_from(code).ok().and_then(Exit::from_code).unwrap_or(Exit::Failed);
-            return if exit == Exit::Done { Next::Input } else { Next::Failed(exit, error) };
+            return self.after(ended, error);
         }
-        if code == i32::from(Exit::Signal(Signal::Int).code()) {
+        if is_interrupted {
             out::line("(interrupted)");
-        } else if let Some(error) = error.filter(|_| code != 0) {
+        } else if !error.is_empty() {
             out::line(&format!("{NAME}: {error}"));
         }
         if !self.args.quiet && !self.look.prompt.starts_with('\n') {
             out::line("");
         }
-        Next::Input
+        Ok(())
     }
 
     /// Whether lines beside the answers are shown.

@@ -44,6 +44,7 @@ pub(super) struct Session {
     /// Whether a person types; else prompts are lines of stdin.
     pub(super) is_interactive: bool,
     pub(super) is_streaming: bool,
+    pub(super) is_over: bool,
     /// What prompts are checked with.
     pub(super) check: Option<String>,
     /// Files that the model is shown with the next prompt.
@@ -97,6 +98,7 @@ pub(super) fn start(session: &SessionArgs) -> Result<Session, Problem> {
         foreground: Foreground::start()?,
         is_interactive: terminal::stdin_is_terminal(),
         is_streaming: !session.no_stream,
+        is_over: false,
         check,
         reads,
         models: Rc::default(),

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use serde_json::{Map, Value};
 
 use super::commands::{Verb, help_text};
-use super::{Next, Session};
+use super::start::Session;
 use crate::approve::Approve;
 use crate::exit::Exit;
 use crate::out;
@@ -18,17 +18,20 @@ use crate::sys::{fs, tty};
 
 impl Session {
     /// Does what a command says.
-    pub(super) fn run_command(&mut self, verb: Verb, argument: &str) -> Result<Next, Problem> {
+    pub(super) fn run_command(&mut self, verb: Verb, argument: &str) -> Result<(), Problem> {
         match verb {
             Verb::Help => {
                 out::piece(&help_text());
-                Ok(Next::Input)
+                Ok(())
             }
-            Verb::Quit => Ok(Next::End),
+            Verb::Quit => {
+                self.is_over = true;
+                Ok(())
+            }
             Verb::Clear => {
                 self.archive()?;
                 self.show_text(&self.look.cleared);
-                Ok(Next::Input)
+                Ok(())
             }
             Verb::Model => self.run_model(argument),
             Verb::Flag(name) if argument.is_empty() => self.run_nagent(&[name.into()]),
@@ -39,14 +42,14 @@ impl Session {
                 self.run_nagent(&["--edit-conversation".into(), "--".into(), argument.into()])
             }
             Verb::EditPrompt => self.edit_prompt(),
-            Verb::Read => Ok(self.add_read(argument)),
+            Verb::Read => self.add_read(argument),
             Verb::File => self.edit_file(argument),
             Verb::Undo if argument.is_empty() => self.run_nagent(&["--undo".into()]),
             Verb::Undo => {
                 let words = ["--undo".into(), "--".into(), argument.into()];
                 self.run_tool("nagent-file-edit", &words)
             }
-            Verb::Check | Verb::Approve | Verb::Sandbox => Ok(self.set(verb, argument)),
+            Verb::Check | Verb::Approve | Verb::Sandbox => self.set(verb, argument),
             Verb::Show => {
                 let last = (!argument.is_empty()).then(|| flag("--last", argument));
                 let words = [Some("show".into()), last, Some(self.name.clone().into())];
@@ -56,18 +59,14 @@ impl Session {
     }
 
     /// Runs a command line in the user's shell.
-    pub(super) fn run_shell(&mut self, command: &str) -> Result<Next, Problem> {
+    pub(super) fn run_shell(&mut self, command: &str) -> Result<(), Problem> {
         let shell = self.user_env.get("SHELL").unwrap_or("/bin/sh").to_owned();
         let words: [OsString; 3] = [shell.into(), "-c".into(), command.into()];
-        match self.foreground.run(&words, &self.user_env.for_children(&[]))? {
-            Ended::Code(code) if code != 0 && self.is_interactive => {
-                Ok(self.tell(&format!("exit {code}")))
-            }
-            Ended::Code(code) if code != 0 => {
-                Ok(Next::Failed(Exit::Command(u8::try_from(code).unwrap_or(1)), None))
-            }
-            ended => Ok(self.after(ended, None)),
-        }
+        let ended = self.foreground.run(&words, &self.user_env.for_children(&[]))?;
+        let Ended::Code(code @ 1..) = ended else { return self.after(ended, String::new()) };
+        self.tell(&format!("exit {code}"));
+        let exit = Exit::Command(u8::try_from(code).unwrap_or(1));
+        if self.is_interactive { Ok(()) } else { Err(Problem::new(exit, "")) }
     }
 
     /// Archives the conversation, and begins a new one.
@@ -106,17 +105,17 @@ impl Session {
     }
 
     /// Calls nagent on the conversation.
-    fn run_nagent(&mut self, more: &[OsString]) -> Result<Next, Problem> {
+    fn run_nagent(&mut self, more: &[OsString]) -> Result<(), Problem> {
         let flag = self.conversation_flag();
         self.run_tool("nagent", &[&[flag], more].concat())
     }
 
     /// Runs a tool with the flags of the session.
-    fn run_tool(&mut self, tool: &str, more: &[OsString]) -> Result<Next, Problem> {
+    fn run_tool(&mut self, tool: &str, more: &[OsString]) -> Result<(), Problem> {
         self.call([&self.tool_words(tool)?, more].concat())
     }
 
-    fn run_conversations(&mut self, more: &[OsString]) -> Result<Next, Problem> {
+    fn run_conversations(&mut self, more: &[OsString]) -> Result<(), Problem> {
         self.call(self.conversations_words(more)?)
     }
 
@@ -128,31 +127,29 @@ impl Session {
     }
 
     /// Runs a tool on the terminal. With `--json` its document is one of the session's.
-    fn call(&mut self, words: Vec<OsString>) -> Result<Next, Problem> {
-        let (ended, error) = if self.args.json {
-            let (ended, document) = self.read_document(words)?;
-            let error = error_of(&document).map(str::to_owned);
-            self.documents.push(Value::Object(document));
-            (ended, error)
-        } else {
-            (self.foreground.run(&words, &self.variables())?, None)
-        };
-        Ok(self.after(ended, error))
+    fn call(&mut self, words: Vec<OsString>) -> Result<(), Problem> {
+        if !self.args.json {
+            return self.after(self.foreground.run(&words, &self.variables())?, String::new());
+        }
+        let (ended, document) = self.read_document(words)?;
+        let error = error_of(&document).unwrap_or_default().to_owned();
+        self.documents.push(Value::Object(document));
+        self.after(ended, error)
     }
 
     /// What comes after a tool, which has said why it failed.
-    fn after(&self, ended: Ended, error: Option<String>) -> Next {
+    pub(super) fn after(&self, ended: Ended, error: String) -> Result<(), Problem> {
         match ended {
             Ended::Code(code) if code != 0 && !self.is_interactive => {
                 let exit = u64::try_from(code).ok().and_then(Exit::from_code);
-                Next::Failed(exit.unwrap_or(Exit::Failed), error)
+                Err(Problem::new(exit.unwrap_or(Exit::Failed), error))
             }
             Ended::Signal(2) if self.is_interactive => {
                 out::line("(interrupted)");
-                Next::Input
+                Ok(())
             }
-            Ended::Signal(_) => self.refuse(format!("the command ended {ended}")),
-            Ended::Code(_) => Next::Input,
+            Ended::Signal(_) => Err(Problem::failed(format!("the command ended {ended}"))),
+            Ended::Code(_) => Ok(()),
         }
     }
 
@@ -166,7 +163,7 @@ impl Session {
         Ok((ended, serde_json::from_slice(&output).unwrap_or_default()))
     }
 
-    fn run_model(&mut self, argument: &str) -> Result<Next, Problem> {
+    fn run_model(&mut self, argument: &str) -> Result<(), Problem> {
         let (keeps, name) = match argument.strip_prefix("--keep") {
             Some(name) if name.is_empty() || name.starts_with(' ') => (true, name.trim()),
             _ => (false, argument),
@@ -179,17 +176,18 @@ impl Session {
         if !keeps {
             return self.run_command(Verb::Clear, "");
         }
-        Ok(self.tell(&format!("model: {name}")))
+        self.tell(&format!("model: {name}"));
+        Ok(())
     }
 
-    fn list_models(&mut self) -> Result<Next, Problem> {
+    fn list_models(&mut self) -> Result<(), Problem> {
         let mut words = self.tool_words("nagent")?;
         words.push("--list-models".into());
         let (_, document) = self.read_document(words)?;
         let current = self.settings.config.model.as_deref();
         if let Some(error) = error_of(&document) {
             let model = current.unwrap_or("(none)");
-            return Ok(self.refuse(format!("{error}; the model is {model}")));
+            return Err(Problem::failed(format!("{error}; the model is {model}")));
         }
         let models = document.get("models").and_then(Value::as_array).into_iter().flatten();
         let models: Vec<String> = models.filter_map(Value::as_str).map(str::to_owned).collect();
@@ -198,14 +196,14 @@ impl Session {
             out::piece(&format!("{mark} {model}\n"));
         }
         *self.models.borrow_mut() = models;
-        Ok(Next::Input)
+        Ok(())
     }
 
     /// Opens the conversation's file in the editor, and shows what cannot be read afterwards.
-    fn edit_conversation(&mut self) -> Result<Next, Problem> {
+    fn edit_conversation(&mut self) -> Result<(), Problem> {
         let path = self.settings.root.conversation(&self.name);
         if fs::file_size(&path).is_none() {
-            return Ok(self.refuse("the conversation is empty"));
+            return Err(Problem::failed("the conversation is empty"));
         }
         tty::edit_file(&path)?;
         let words = self.conversations_words(&["lint".into(), self.name.clone().into()])?;
@@ -215,62 +213,63 @@ impl Session {
             let message = finding["message"].as_str().unwrap_or_default();
             out::line(&format!("line {}: {message}", finding["line"]));
         }
-        Ok(Next::Input)
+        Ok(())
     }
 
-    fn edit_prompt(&mut self) -> Result<Next, Problem> {
+    fn edit_prompt(&mut self) -> Result<(), Problem> {
         let text = tty::edit_text("")?;
         if text.trim().is_empty() {
-            return Ok(self.refuse("nothing was written"));
+            return Err(Problem::failed("nothing was written"));
         }
         out::line(text.trim());
         self.run_prompt(text.trim())
     }
 
-    fn add_read(&mut self, path: &str) -> Next {
+    fn add_read(&mut self, path: &str) -> Result<(), Problem> {
         let path = PathBuf::from(path);
         let folder = self.env.current_folder().unwrap_or_default();
         let full = folder.join(expand_home(&path, self.env.home().as_deref()));
         if fs::file_size(&full).is_none() {
-            return self.refuse(format!("/read: there is no file {}", shown(&path)));
+            return Err(Problem::failed(format!("/read: there is no file {}", shown(&path))));
         }
-        let next = self.tell(&format!("the model is shown {} with the next prompt", shown(&path)));
+        self.tell(&format!("the model is shown {} with the next prompt", shown(&path)));
         self.reads.push(path);
-        next
+        Ok(())
     }
 
-    fn edit_file(&mut self, argument: &str) -> Result<Next, Problem> {
+    fn edit_file(&mut self, argument: &str) -> Result<(), Problem> {
         let Some((path, words)) = argument.split_once(char::is_whitespace) else {
-            return Ok(self.refuse("/file needs a file and what to change in it: FILE WORDS"));
+            return Err(Problem::failed("/file needs a file and what to change in it: FILE WORDS"));
         };
         self.run_tool("nagent-file-edit", &["--".into(), path.into(), words.trim().into()])
     }
 
     /// Changes a setting of the runs that follow.
-    fn set(&mut self, verb: Verb, value: &str) -> Next {
-        let (name, result) = match verb {
+    fn set(&mut self, verb: Verb, value: &str) -> Result<(), Problem> {
+        let wrong = Problem::failed;
+        let name = match verb {
             Verb::Approve => {
-                ("approve", Approve::parse(value).map(|it| self.args.approve = Some(it)))
+                self.args.approve = Some(Approve::parse(value).map_err(wrong)?);
+                "approve"
             }
             Verb::Sandbox => {
-                ("sandbox", SandboxMode::parse(value).map(|it| self.args.sandbox = Some(it)))
+                self.args.sandbox = Some(SandboxMode::parse(value).map_err(wrong)?);
+                "sandbox"
             }
             _ => {
                 self.check = (value != "off").then(|| value.to_owned());
-                ("check", Ok(()))
+                "check"
             }
         };
-        match result {
-            Ok(()) => self.tell(&format!("{name}: {value}")),
-            Err(why) => self.refuse(format!("/{name}: {why}")),
-        }
+        self.tell(&format!("{name}: {value}"));
+        Ok(())
     }
 
-    fn tell(&self, what: &str) -> Next {
+    /// Tells a person what was done.
+    fn tell(&self, what: &str) {
         if self.is_interactive {
             out::line(what);
         }
-        Next::Input
     }
 }
 
@@ -278,6 +277,6 @@ pub(super) fn flag(name: &str, value: &str) -> OsString {
     OsString::from(format!("{name}={value}"))
 }
 
-fn error_of(document: &Map<String, Value>) -> Option<&str> {
+pub(super) fn error_of(document: &Map<String, Value>) -> Option<&str> {
     document.get("error").and_then(Value::as_str)
 }
