@@ -43,8 +43,8 @@ struct ProviderRow {
 
 /// What answers.
 enum ProviderBackend {
-    /// A server: its API, its address, and the variable that names another address.
-    Server(&'static dyn Api, &'static str, &'static str),
+    /// A server: its API, its address, and the variables that name another address, of which the first that is set counts.
+    Server(&'static dyn Api, &'static str, &'static [&'static str]),
     /// A command-line program.
     Program(Preset),
     /// A recording.
@@ -62,14 +62,14 @@ const TABLE: [ProviderRow; 8] = [
         name: "openai",
         credentials: &["OPENAI_API_KEY"],
         model: Some("gpt-5.5"),
-        backend: Server(&Responses, "https://api.openai.com/v1", "OPENAI_BASE_URL"),
+        backend: Server(&Responses, "https://api.openai.com/v1", &["OPENAI_BASE_URL"]),
         ..row(Provider::OpenAi)
     },
     ProviderRow {
         name: "anthropic",
         credentials: &["ANTHROPIC_API_KEY", TOKEN],
         model: Some("claude-sonnet-4-6"),
-        backend: Server(&Messages, "https://api.anthropic.com", "ANTHROPIC_BASE_URL"),
+        backend: Server(&Messages, "https://api.anthropic.com", &["ANTHROPIC_BASE_URL"]),
         ..row(Provider::Anthropic)
     },
     ProviderRow {
@@ -77,13 +77,18 @@ const TABLE: [ProviderRow; 8] = [
         aliases: &["gemini"],
         credentials: &["GOOGLE_API_KEY", "GEMINI_API_KEY"],
         model: Some("gemini-3.8-flash"),
-        backend: Server(&Gemini, "https://generativelanguage.googleapis.com", "GOOGLE_BASE_URL"),
+        backend: Server(
+            &Gemini,
+            "https://generativelanguage.googleapis.com",
+            // The second is that of Google's own SDK.
+            &["GOOGLE_BASE_URL", "GOOGLE_GEMINI_BASE_URL"],
+        ),
         ..row(Provider::Google)
     },
     ProviderRow {
         name: "ollama",
         credentials: &["OLLAMA_API_KEY"],
-        backend: Server(&Ollama, "http://127.0.0.1:11434", "OLLAMA_HOST"),
+        backend: Server(&Ollama, "http://127.0.0.1:11434", &["OLLAMA_HOST"]),
         ..row(Provider::Ollama)
     },
     ProviderRow {
@@ -171,10 +176,10 @@ impl Provider {
         self.table_row().model
     }
 
-    /// The environment variable that names another address, for servers.
-    pub fn base_url_variable(self) -> Option<&'static str> {
-        let Server(_, _, variable) = self.table_row().backend else { return None };
-        Some(variable)
+    /// The environment variables that name another address, for servers; the first that is set counts.
+    pub fn base_url_variables(self) -> &'static [&'static str] {
+        let Server(_, _, variables) = self.table_row().backend else { return &[] };
+        variables
     }
 
     /// Whether it is a server.

@@ -109,7 +109,8 @@ impl Settings {
         if let Some(server) = server.filter(|server| !server.base_url.is_empty()) {
             values.entry("base_url").or_insert_with(|| server.base_url.into());
         }
-        let address = find_address_variable(provider, server, &values, &parsed.profile_keys);
+        let addresses = find_address_variables(provider, server, &values, &parsed.profile_keys);
+        let address = addresses.iter().copied().find(|name| env.get(name).is_some());
         let of_look = look.as_ref().and_then(|look| look.model_variable.as_deref());
         let variables = [
             ("profile", Some("NAGENT_PROFILE")),
@@ -264,20 +265,21 @@ fn read_tags(config: &Config, sources: &Sources) -> Result<TagSet, Problem> {
     })
 }
 
-/// The variable that names another address. That of OpenAI does not count where a profile names a server: its key would go to
-/// the wrong one.
-fn find_address_variable(
+/// The variables that name another address; the first that is set counts. That of OpenAI does not where a profile names a server: its
+/// key would go to the wrong one.
+fn find_address_variables(
     provider: Option<Provider>,
-    server: Option<&KnownServer>,
+    server: Option<&'static KnownServer>,
     values: &Map<String, Value>,
     profile_keys: &[String],
-) -> Option<&'static str> {
+) -> &'static [&'static str] {
     if let Some(server) = server {
         let is_default = values.get("base_url").is_none_or(|url| url == server.base_url);
-        return Some(server.address_variable).filter(|name| is_default && !name.is_empty());
+        let has_one = is_default && !server.address_variable.is_empty();
+        return if has_one { std::slice::from_ref(&server.address_variable) } else { &[] };
     }
     let is_of_profile = profile_keys.iter().any(|key| key == "base_url");
-    provider.unwrap_or(Provider::Ollama).base_url_variable().filter(|_| !is_of_profile)
+    if is_of_profile { &[] } else { provider.unwrap_or(Provider::Ollama).base_url_variables() }
 }
 
 /// The config file's path, where that came from, and its text; none where there is no such file.

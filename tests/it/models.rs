@@ -252,6 +252,20 @@ fn tokens_of_gateways_are_sent_as_tokens() {
 }
 
 #[test]
+fn the_address_of_gemini_has_two_names() {
+    let sandbox =
+        Sandbox::new().config(json!({"provider": "google"})).env("GEMINI_API_KEY", CANARY);
+    let origin = sandbox.llm.origin();
+    let run = |first: &str, second: &str| {
+        sandbox.llm.push(answer("done"));
+        let run = sandbox.cmd(&["-n", "task"]).env("GOOGLE_BASE_URL", first);
+        run.env("GOOGLE_GEMINI_BASE_URL", second).run().answers("done");
+    };
+    run("", &origin);
+    run(&origin, "http://127.0.0.1:9");
+}
+
+#[test]
 fn the_organisation_is_told_to_openai_only() {
     let sandbox = Sandbox::new().env("OPENAI_ORG_ID", "org-1").reply(answer("done"));
     sandbox.run(&["task"]).answers("done");
@@ -370,6 +384,30 @@ fn a_cost_is_limited_by_the_price_that_the_server_lists() {
     // A server of one's own has a price only where the user says one.
     let run = Sandbox::new().run(&["--max-cost", "5", "task"]).assert_exit(2);
     run.stderr_has(&["the price of model test-model"]);
+}
+
+#[test]
+fn absurd_counts_end_a_run_at_its_limits_and_break_nothing() {
+    let reply = |text: &str| {
+        let choice = json!({"index": 0, "delta": {"content": text}, "finish_reason": "stop"});
+        let usage = r#"{"prompt_tokens": 1e300, "completion_tokens": -7, "prompt_tokens_details": {"cached_tokens": 18446744073709551615}}"#;
+        let body =
+            format!("data: {{\"choices\":[{choice}],\"usage\":{usage}}}\n\ndata: [DONE]\n\n");
+        Answer::raw(200, "text/event-stream", body)
+    };
+    let prices = json!({"prices": {"test-model": {"input": 1, "output": 1}}});
+    let sandbox = Sandbox::new().config_also(prices);
+    sandbox.llm.choose(move |request| {
+        let has_acted = request.user().contains("nagent-shell-result");
+        if has_acted { reply(&answer("done")) } else { reply(&crate::sandbox::shell("true")) }
+    });
+    let document = sandbox.run(&["-n", "--json", "task"]).assert_exit(0).json();
+    assert_eq!(document["tokens_in"], json!(u64::MAX), "{document}");
+    assert!(document["cost"].as_f64().unwrap().is_finite(), "{document}");
+    for limit in ["--max-tokens", "--max-cost"] {
+        let run = sandbox.run(&["-n", limit, "1000", "task"]).assert_exit(5);
+        run.stderr_has(&[limit]);
+    }
 }
 
 #[test]

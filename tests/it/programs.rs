@@ -122,6 +122,9 @@ fn a_kept_program_that_fails_is_exit_3_and_started_again() {
         ),
         &["too dear"],
     );
+    // What nagent does not know is not for it.
+    let more = "echo '{\"type\": \"metrics\", \"load\": 2}'; echo '{\"type\": \"result\", \"result\": \"4\"}'";
+    kept(&format!("{read}{more}")).llm_text(&["q.txt"]).run().assert_exit(0).stdout_is("4\n");
     let slow = kept("sleep 60");
     let program = slow.work().join("model.sh");
     let config =

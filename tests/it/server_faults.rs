@@ -189,6 +189,22 @@ fn refusal(format: Format) -> Option<Answer> {
     Some(Answer::raw(200, format.content_type(), text))
 }
 
+/// A piece of a reply that says neither what came before nor what follows.
+fn piece(format: Format, text: &str) -> Vec<u8> {
+    let event = match format {
+        Format::Chat => json!({"choices": [{"index": 0, "delta": {"content": text}}]}),
+        Format::Responses => json!({"type": "response.output_text.delta", "delta": text}),
+        Format::Anthropic => {
+            json!({"type": "content_block_delta", "delta": {"type": "text_delta", "text": text}})
+        }
+        Format::Gemini => json!({"candidates": [{"content": {"parts": [{"text": text}]}}]}),
+        Format::Ollama => {
+            return format!("{}\n", json!({"message": {"content": text}})).into_bytes();
+        }
+    };
+    format!("data: {event}\n\n").into_bytes()
+}
+
 fn of(format: Format, provider: &str) -> Vec<Row> {
     let mut rows = Vec::new();
     let mut row = |name: &str, first: Answer, class: Class, patience: &'static str| {
@@ -392,6 +408,12 @@ fn of(format: Format, provider: &str) -> Vec<Row> {
         "one line without end",
         Answer::Endless(format!("{head}\r\ndata: ").into_bytes(), vec![b'a'; 1 << 16]),
         Never("more than"),
+        "5",
+    );
+    row(
+        "a text without end",
+        Answer::Endless(format!("{head}\r\n").into_bytes(), piece(format, &"a".repeat(1 << 20))),
+        Never("longer than 64 MiB"),
         "5",
     );
     row(
