@@ -56,7 +56,7 @@ impl Session {
     fn run(mut self, mut source: Source, mut first: Option<String>) -> Result<Report, Problem> {
         let mut had_input = first.is_some();
         let mut end = Report::done("");
-        while !self.is_over {
+        while !self.is_over.get() {
             let text = match first.take() {
                 Some(text) => text,
                 None => match self.read(&mut source)? {

@@ -22,16 +22,8 @@ use crate::view::session::{SessionView, Shown};
 /// The most that is shown of what a run printed beside its events.
 const WORDS: usize = 400;
 
-/// How a run ended.
-struct RunEnd {
-    ended: Ended,
-    /// Its last line; `None` if it had none.
-    document: Option<Map<String, Value>>,
-    /// What it printed that is not an event.
-    words: String,
-    /// Whether nobody reads the answers any more.
-    is_unread: bool,
-}
+/// How a run ended, its last line, which may be missing, and what it printed that is not an event.
+type RunEnd = (Ended, Map<String, Value>, String);
 
 impl Session {
     /// Runs a prompt, and shows the run.
@@ -61,21 +53,18 @@ impl Session {
         let mut child = self.foreground.converse(words, &self.variables())?;
         child.send(&prompt.to_string());
         let spinner = Spinner::new(self.shows_lines());
-        let mut end = RunEnd {
-            ended: Ended::Code(0),
-            document: None,
-            words: String::new(),
-            is_unread: false,
-        };
+        let (mut document, mut said) = (Map::new(), String::new());
         // The number of the action that the user was asked about.
         let mut asked = 0;
         while let Some(line) = child.next_line() {
             let Some((children, mut event)) = RunEvent::from_line(&line) else {
                 spinner.stop();
-                match last_line(&line) {
-                    Some(document) => end.document = Some(document),
-                    None if end.words.len() < WORDS => end.words.push_str(&format!("{line} ")),
-                    None => {}
+                match serde_json::from_str(&line) {
+                    Ok(Value::Object(last)) if last.get("event") == Some(&"end".into()) => {
+                        document = last;
+                    }
+                    _ if said.len() < WORDS => said.push_str(&format!("{line} ")),
+                    _ => {}
                 }
                 continue;
             };
@@ -86,8 +75,8 @@ impl Session {
             if !shown.is_empty() || matches!(event, RunEvent::Decide(_) | RunEvent::Finish(_)) {
                 spinner.stop();
             }
-            if !self.show(shown, &event) {
-                end.is_unread = true;
+            self.show(shown, matches!(event, RunEvent::Note { .. } | RunEvent::Wait { .. }));
+            if self.is_over.get() {
                 break;
             }
             match &event {
@@ -103,21 +92,18 @@ impl Session {
             }
         }
         drop(spinner);
-        end.ended = child.wait()?;
-        let document = end.document.clone().unwrap_or_default();
-        let shown: Vec<Shown> = view.end(&document);
-        end.is_unread |= !self.show(shown, &RunEvent::Ask { turn: 0 });
-        Ok(end)
+        let ended = child.wait()?;
+        self.show(view.end(&document), false);
+        Ok((ended, document, said))
     }
 
     /// Says what went wrong, if anything did.
-    fn report_end(&mut self, end: RunEnd) -> Result<(), Problem> {
-        let (mut ended, mut document) = (end.ended, end.document.unwrap_or_default());
+    fn report_end(&mut self, (mut ended, mut document, said): RunEnd) -> Result<(), Problem> {
         let mut error = error_of(&document).unwrap_or_default().to_owned();
         // A second Ctrl-C ends it at once.
         let is_interrupted = ended == Ended::Code(Exit::Signal(Signal::Int).code().into());
         if document.is_empty() && !is_interrupted {
-            let words = match end.words.trim() {
+            let words = match said.trim() {
                 "" => "it printed nothing".to_owned(),
                 words => format!("its words: {words}"),
             };
@@ -128,8 +114,7 @@ impl Session {
             document.remove("event");
             self.documents.push(Value::Object(document));
         }
-        self.is_over |= end.is_unread;
-        if self.is_over {
+        if self.is_over.get() {
             return Ok(());
         }
         if !self.is_interactive {
@@ -151,17 +136,12 @@ impl Session {
         self.is_interactive && !self.args.quiet
     }
 
-    /// Shows what an event has become. `false`: nobody reads the answers any more.
-    fn show(&self, shown: Vec<Shown>, event: &RunEvent) -> bool {
-        let is_note = matches!(event, RunEvent::Note { .. } | RunEvent::Wait { .. });
+    /// Shows what an event has become. Where nobody reads the answers any more, the session is over.
+    fn show(&self, shown: Vec<Shown>, is_note: bool) {
         for one in shown {
             match one {
                 Shown::Answer(_) if self.args.json => {}
-                Shown::Answer(text) => {
-                    if !out::piece(&text) {
-                        return false;
-                    }
-                }
+                Shown::Answer(text) => self.is_over.set(self.is_over.get() || !out::piece(&text)),
                 Shown::Mark(spans) if self.shows_lines() => out::mark(&spans),
                 Shown::Line(spans) if self.shows_lines() => out::styled_line(&spans),
                 Shown::Line(spans) if is_note => {
@@ -170,7 +150,6 @@ impl Session {
                 Shown::Mark(_) | Shown::Line(_) => {}
             }
         }
-        true
     }
 
     /// Asks the person on the terminal, and hands the answer on. Without a terminal every question is a no. Returns the number
@@ -186,10 +165,4 @@ impl Session {
         child.send(&json!(reply).to_string());
         if reply.text.is_some() { 0 } else { start.n }
     }
-}
-
-/// The document at the end of a run, if this is that line.
-fn last_line(line: &str) -> Option<Map<String, Value>> {
-    let document: Map<String, Value> = serde_json::from_str(line).ok()?;
-    (document.get("event").and_then(Value::as_str) == Some("end")).then_some(document)
 }

@@ -1,6 +1,6 @@
 //! The start of a session: its folder, look, credential, model and conversation, each checked before the first prompt.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
@@ -44,7 +44,7 @@ pub(super) struct Session {
     /// Whether a person types; else prompts are lines of stdin.
     pub(super) is_interactive: bool,
     pub(super) is_streaming: bool,
-    pub(super) is_over: bool,
+    pub(super) is_over: Cell<bool>,
     /// What prompts are checked with.
     pub(super) check: Option<String>,
     /// Files that the model is shown with the next prompt.
@@ -98,7 +98,7 @@ pub(super) fn start(session: &SessionArgs) -> Result<Session, Problem> {
         foreground: Foreground::start()?,
         is_interactive: terminal::stdin_is_terminal(),
         is_streaming: !session.no_stream,
-        is_over: false,
+        is_over: Cell::default(),
         check,
         reads,
         models: Rc::default(),
@@ -139,67 +139,55 @@ fn check_model(settings: &mut Settings, env: &Env) -> Result<(), Problem> {
     })
 }
 
-/// Adds the credentials of env files: those that were named, else those of the look where no credential is set. What is set
-/// already stays.
+/// Adds the credentials of env files: those that were named, else those of the look where no credential is set.
 fn add_credentials(named: &[PathBuf], args: &RunArgs, env: &mut Env) -> Result<(), Problem> {
     for path in named {
-        take_credentials(path, env)?.ok_or_else(|| missing(&[path.display().to_string()], ""))?;
+        take_credentials(&[path.display().to_string()], env)?;
     }
     let settings = Settings::resolve_run(args, env)?;
     let files = settings.look.as_ref().map(|look| look.env_files.clone()).unwrap_or_default();
     if files.is_empty() || settings.source(env, true).is_ok() {
         return Ok(());
     }
-    let mut tried = Vec::new();
-    let mut or_else = String::new();
+    take_credentials(&files, env)
+}
+
+/// Takes the credentials from the first of these files that is there; `$NAME` is the file that a variable names. What is set
+/// already stays.
+fn take_credentials(files: &[String], env: &mut Env) -> Result<(), Problem> {
+    let (mut tried, mut or_else) = (Vec::new(), String::new());
     for file in files {
-        let (path, variable) = match file.strip_prefix('$') {
-            Some(name) => (env.get(name).unwrap_or_default().to_owned(), Some(name)),
-            None => (file.clone(), None),
-        };
+        let variable = file.strip_prefix('$');
         if let Some(name) = variable {
             or_else = format!(", or set {name} to another one");
         }
-        if path.is_empty() {
+        let path = variable.map_or(Some(file.as_str()), |name| env.get(name));
+        let Some(path) = path.filter(|path| !path.is_empty()).map(str::to_owned) else { continue };
+        let text = fs::read_text(&env.absolute_path(Path::new(&path))?, limits::ENV_FILE)
+            .map_err(|error| Problem::usage(format!("env file {path}: {error:#}")))?;
+        let Some(text) = text else {
+            if let Some(name) = variable {
+                out::line(&format!("{NAME}: note: {name} names {path}, which is not there"));
+            }
+            tried.push(format!("{path} is not there"));
             continue;
+        };
+        let found = parse_credentials(&text);
+        if found.is_empty() {
+            return Err(Problem::usage(format!(
+                "env file {path} has no key; add the line {OTHER_NAME}=your-key, or that of another provider, as in \
+                 OPENAI_API_KEY=your-key"
+            )));
         }
-        if take_credentials(Path::new(&path), env)?.is_some() {
-            return Ok(());
+        for (name, value) in found {
+            if env.get(name).is_none() {
+                env.set(name, value);
+            }
         }
-        if let Some(name) = variable {
-            out::line(&format!("{NAME}: note: {name} names {path}, which is not there"));
-        }
-        tried.push(path);
+        return Ok(());
     }
-    Err(missing(&tried, &or_else))
-}
-
-fn missing(tried: &[String], or_else: &str) -> Problem {
-    let what = match tried {
-        [only] => format!("{only} is not there; create it"),
-        _ => format!("neither {} is there; create one", tried.join(" nor ")),
-    };
-    Problem::usage(format!("no env file: {what}{or_else}, with the line {OTHER_NAME}=your-key"))
-}
-
-/// Takes the credentials from a file. `None`: there is no such file.
-fn take_credentials(path: &Path, env: &mut Env) -> Result<Option<()>, Problem> {
-    let shown = path.display();
-    let path = env.absolute_path(path)?;
-    let text = fs::read_text(&path, limits::ENV_FILE)
-        .map_err(|error| Problem::usage(format!("env file {shown}: {error:#}")))?;
-    let Some(text) = text else { return Ok(None) };
-    let found = parse_credentials(&text);
-    if found.is_empty() {
-        return Err(Problem::usage(format!(
-            "env file {shown} has no key; add the line {OTHER_NAME}=your-key, or that of another provider, as in \
-             OPENAI_API_KEY=your-key"
-        )));
-    }
-    for (name, value) in found {
-        if env.get(name).is_none() {
-            env.set(name, value);
-        }
-    }
-    Ok(Some(()))
+    let tried = tried.join(", ");
+    Err(Problem::usage(format!(
+        "no env file: {tried}; create one{or_else}, with the line {OTHER_NAME}=your-key"
+    )))
 }

@@ -25,7 +25,7 @@ impl Session {
                 Ok(())
             }
             Verb::Quit => {
-                self.is_over = true;
+                self.is_over.set(true);
                 Ok(())
             }
             Verb::Clear => {
