@@ -24,13 +24,8 @@ use crate::out::{self, Report};
 use crate::problem::Problem;
 use crate::sandbox::SandboxMode;
 use crate::sys::line::{LineEditor, PlainLines, Typed};
+use crate::sys::root::Root;
 use crate::sys::{fs, terminal};
-
-/// Where prompts come from.
-enum Source {
-    Editor(Box<LineEditor>),
-    Lines(PlainLines),
-}
 
 /// Runs a session to its end.
 pub fn run_session(args: SessionArgs) -> Result<Report, Problem> {
@@ -47,19 +42,24 @@ pub fn run_session(args: SessionArgs) -> Result<Report, Problem> {
     let of_look = of_look.filter(|path| fs::file_size(&cwd.join(path)).is_some());
     session.reads.extend(of_look.collect::<Vec<_>>());
     session.show_banner();
-    let source = session.open_source(&cwd, args.no_history)?;
+    let editor = session.open_editor(cwd, args.no_history)?;
     let first = Some(args.run.prompt.join(" ")).filter(|words| !words.is_empty());
-    session.run(source, first)
+    session.run(editor, first)
 }
 
 impl Session {
-    fn run(mut self, mut source: Source, mut first: Option<String>) -> Result<Report, Problem> {
+    fn run(
+        mut self,
+        mut editor: Option<LineEditor>,
+        mut first: Option<String>,
+    ) -> Result<Report, Problem> {
+        let mut lines = PlainLines::default();
         let mut had_input = first.is_some();
         let mut end = Report::done("");
         while !self.is_over.get() {
             let text = match first.take() {
                 Some(text) => text,
-                None => match self.read(&mut source)? {
+                None => match self.read(editor.as_mut(), &mut lines)? {
                     Typed::Text(text) => text,
                     Typed::End => break,
                     Typed::TooLong => {
@@ -79,7 +79,7 @@ impl Session {
                 },
             };
             had_input |= !text.trim().is_empty();
-            if let Source::Editor(editor) = &mut source
+            if let Some(editor) = &mut editor
                 && let Err(error) = editor.remember(&text)
             {
                 out::line(&format!("note: the history is not kept: {error:#}"));
@@ -122,59 +122,54 @@ impl Session {
         }
     }
 
-    /// Where prompts are read from. A history that cannot be used is reported, and left alone.
-    fn open_source(&self, cwd: &Path, no_history: bool) -> Result<Source, Problem> {
+    /// The editor of the terminal, where it can do that. A history that cannot be used is reported.
+    fn open_editor(
+        &self,
+        folder: PathBuf,
+        no_history: bool,
+    ) -> Result<Option<LineEditor>, Problem> {
         if !self.is_interactive || !terminal::can_overwrite() {
-            return Ok(Source::Lines(PlainLines::default()));
+            return Ok(None);
         }
-        let models = Rc::clone(&self.models);
-        let folder = cwd.to_owned();
+        let key = fs::sha256(folder.as_os_str().as_encoded_bytes());
+        let path = self.settings.root.path().join("repl").join(format!("{key}.history"));
+        let (models, root) = (Rc::clone(&self.models), self.settings.root.clone());
         let home = self.env.home();
-        let root = self.settings.root.clone();
-        let complete = move |before: &str| {
-            let conversations = || completion::conversation_names(&root);
-            complete(before, &folder, home.as_deref(), &conversations, &models.borrow())
-        };
-        let mut editor = LineEditor::new(Box::new(complete))?;
-        if !no_history {
-            let key = fs::sha256(cwd.as_os_str().as_encoded_bytes());
-            let path = self.settings.root.path().join("repl").join(format!("{key}.history"));
-            if let Err(error) = editor.use_history(path) {
-                out::line(&format!("note: there is no history: {error:#}"));
-            }
+        let mut editor = LineEditor::new(Box::new(move |before| {
+            complete(before, &folder, home.as_deref(), &root, &models.borrow())
+        }))?;
+        if !no_history && let Err(error) = editor.use_history(path) {
+            out::line(&format!("note: there is no history: {error:#}"));
         }
-        Ok(Source::Editor(Box::new(editor)))
+        Ok(Some(editor))
     }
 
-    fn read(&self, source: &mut Source) -> Result<Typed, Problem> {
+    fn read(
+        &self,
+        editor: Option<&mut LineEditor>,
+        lines: &mut PlainLines,
+    ) -> Result<Typed, Problem> {
+        if !self.is_interactive {
+            return Ok(lines.read(&self.foreground.interrupts)?);
+        }
         // What was interrupted has ended.
-        if self.is_interactive {
-            self.foreground.interrupts.forget();
+        self.foreground.interrupts.forget();
+        let prompt = self.look.prompt.trim_start_matches('\n');
+        // The line editor counts rows from where its prompt begins.
+        for _ in prompt.len()..self.look.prompt.len() {
+            out::line("");
         }
-        match source {
-            Source::Editor(editor) => {
-                let prompt = self.look.prompt.trim_start_matches('\n');
-                // The line editor counts rows from where its prompt begins.
-                for _ in prompt.len()..self.look.prompt.len() {
-                    out::line("");
-                }
-                let spans = self.look.expand(prompt, &self.names());
-                let plain = out::styled(&spans, true, false);
-                let styled = out::styled(&spans, true, terminal::has_colours());
-                Ok(editor.read(&plain, &styled)?)
-            }
-            Source::Lines(lines) => {
-                if self.is_interactive {
-                    let spans = self.look.expand(&self.look.prompt, &self.names());
-                    out::prompt(&out::styled(&spans, true, false));
-                }
-                let typed = lines.read(&self.foreground.interrupts)?;
-                if self.is_interactive && !matches!(typed, Typed::Text(_)) {
-                    out::line("");
-                }
-                Ok(typed)
-            }
+        let spans = self.look.expand(prompt, &self.names());
+        let plain = out::styled(&spans, true, false);
+        if let Some(editor) = editor {
+            return Ok(editor.read(&plain, &out::styled(&spans, true, terminal::has_colours()))?);
         }
+        out::prompt(&plain);
+        let typed = lines.read(&self.foreground.interrupts)?;
+        if !matches!(typed, Typed::Text(_)) {
+            out::line("");
+        }
+        Ok(typed)
     }
 
     /// What the names in the texts of a look stand for.
@@ -234,12 +229,12 @@ fn complete(
     before: &str,
     folder: &Path,
     home: Option<&Path>,
-    conversations: &dyn Fn() -> Vec<String>,
+    root: &Root,
     models: &[String],
 ) -> (usize, Vec<String>) {
     let (start, mut words) = match before.split_once(' ') {
         Some(("/load" | "/branch" | "/save", argument)) => {
-            (before.len() - argument.len(), conversations())
+            (before.len() - argument.len(), completion::conversation_names(root))
         }
         Some(("/model", _)) => (before.rfind(' ').map_or(0, |at| at + 1), models.to_vec()),
         None if before.starts_with('/') => {

@@ -6,7 +6,7 @@ use std::os::fd::AsFd;
 use serde_json::{Map, Value, json};
 
 use super::start::{NAME, Session};
-use super::tools::{error_of, flag};
+use super::tools::error_of;
 use crate::exit::{Exit, Signal};
 use crate::ops::question::ask;
 use crate::ops::spinner::Spinner;
@@ -28,9 +28,8 @@ type RunEnd = (Ended, Map<String, Value>, String);
 impl Session {
     /// Runs a prompt, and shows the run.
     pub(super) fn run_prompt(&mut self, prompt: &str) -> Result<(), Problem> {
-        let mut words = self.tool_words("nagent")?;
-        words.extend(["--lines".into(), "--stop-list".into(), self.conversation_flag()]);
-        words.extend(self.check.as_deref().map(|check| flag("--check", check)));
+        let mut words = self.tool_words("nagent", &["--lines", "--stop-list"])?;
+        words.extend(self.check.iter().map(|check| format!("--check={check}").into()));
         let line = json!({ "prompt": prompt, "read": std::mem::take(&mut self.reads) });
         let columns = if terminal::stderr_is_terminal() { terminal::width() } else { usize::MAX };
         let names = self.names();
@@ -99,7 +98,7 @@ impl Session {
 
     /// Says what went wrong, if anything did.
     fn report_end(&mut self, (mut ended, mut document, said): RunEnd) -> Result<(), Problem> {
-        let mut error = error_of(&document).unwrap_or_default().to_owned();
+        let mut error = error_of(&document).to_owned();
         // A second Ctrl-C ends it at once.
         let is_interrupted = ended == Ended::Code(Exit::Signal(Signal::Int).code().into());
         if document.is_empty() && !is_interrupted {

@@ -34,26 +34,21 @@ impl Session {
                 Ok(())
             }
             Verb::Model => self.run_model(argument),
-            Verb::Flag(name) if argument.is_empty() => self.run_nagent(&[name.into()]),
-            Verb::Flag(name) => self.run_nagent(&[flag(name, argument)]),
-            Verb::List => self.run_conversations(&["list".into()]),
+            Verb::Flag(name) if argument.is_empty() => self.call("nagent", &[name]),
+            Verb::Flag(name) => self.call("nagent", &[&format!("{name}={argument}")]),
+            Verb::List => self.call("nagent-conversations", &["list"]),
             Verb::EditConversation if argument.is_empty() => self.edit_conversation(),
-            Verb::EditConversation => {
-                self.run_nagent(&["--edit-conversation".into(), "--".into(), argument.into()])
-            }
+            Verb::EditConversation => self.call("nagent", &["--edit-conversation", "--", argument]),
             Verb::EditPrompt => self.edit_prompt(),
             Verb::Read => self.add_read(argument),
             Verb::File => self.edit_file(argument),
-            Verb::Undo if argument.is_empty() => self.run_nagent(&["--undo".into()]),
-            Verb::Undo => {
-                let words = ["--undo".into(), "--".into(), argument.into()];
-                self.run_tool("nagent-file-edit", &words)
-            }
+            Verb::Undo if argument.is_empty() => self.call("nagent", &["--undo"]),
+            Verb::Undo => self.call("nagent-file-edit", &["--undo", "--", argument]),
             Verb::Check | Verb::Approve | Verb::Sandbox => self.set(verb, argument),
             Verb::Show => {
-                let last = (!argument.is_empty()).then(|| flag("--last", argument));
-                let words = [Some("show".into()), last, Some(self.name.clone().into())];
-                self.run_conversations(&words.into_iter().flatten().collect::<Vec<_>>())
+                let (name, last) = (self.name.clone(), format!("--last={argument}"));
+                let count = if argument.is_empty() { 2 } else { 3 };
+                self.call("nagent-conversations", &["show", &name, &last][..count])
             }
         }
     }
@@ -71,32 +66,29 @@ impl Session {
 
     /// Archives the conversation, and begins a new one.
     pub(super) fn archive(&self) -> Result<(), Problem> {
-        let mut words = self.tool_words("nagent")?;
-        words.extend([self.conversation_flag(), "--clear".into()]);
-        let (ended, document) = self.read_document(words)?;
-        if ended == Ended::Code(0) {
-            return Ok(());
-        }
-        Err(Problem::failed(error_of(&document).unwrap_or("nagent --clear failed")))
+        let (ended, document) = self.read_document("nagent", &["--clear"])?;
+        if ended == Ended::Code(0) { Ok(()) } else { Err(Problem::failed(error_of(&document))) }
     }
 
-    /// The beginning of a call of a tool: its path, and the flags that the session was given.
-    pub(super) fn tool_words(&self, tool: &str) -> Result<Vec<OsString>, Problem> {
-        Ok([vec![self.tool(tool)?], self.args.words()].concat())
-    }
-
-    fn tool(&self, tool: &str) -> Result<OsString, Problem> {
+    /// A call of a tool, with the flags that the session was given.
+    pub(super) fn tool_words(&self, tool: &str, more: &[&str]) -> Result<Vec<OsString>, Problem> {
         let path = self.env.tool(tool);
         if !path.is_absolute() {
             return Err(Problem::failed(format!(
                 "{tool} is not beside this program; install both into the same folder"
             )));
         }
-        Ok(path.into_os_string())
-    }
-
-    pub(super) fn conversation_flag(&self) -> OsString {
-        flag("--conversation", &self.name)
+        let mut words = vec![path.into_os_string()];
+        if tool == "nagent-conversations" {
+            words.extend(["--root".into(), self.settings.root.path().into()]);
+        } else {
+            words.extend(self.args.words());
+        }
+        if tool == "nagent" {
+            words.push(format!("--conversation={}", self.name).into());
+        }
+        words.extend(more.iter().map(OsString::from));
+        Ok(words)
     }
 
     /// The variables of tools.
@@ -104,35 +96,14 @@ impl Session {
         self.env.for_children(&[])
     }
 
-    /// Calls nagent on the conversation.
-    fn run_nagent(&mut self, more: &[OsString]) -> Result<(), Problem> {
-        let flag = self.conversation_flag();
-        self.run_tool("nagent", &[&[flag], more].concat())
-    }
-
-    /// Runs a tool with the flags of the session.
-    fn run_tool(&mut self, tool: &str, more: &[OsString]) -> Result<(), Problem> {
-        self.call([&self.tool_words(tool)?, more].concat())
-    }
-
-    fn run_conversations(&mut self, more: &[OsString]) -> Result<(), Problem> {
-        self.call(self.conversations_words(more)?)
-    }
-
-    /// A call of the tool that has its own flags.
-    fn conversations_words(&self, more: &[OsString]) -> Result<Vec<OsString>, Problem> {
-        let mut root = OsString::from("--root=");
-        root.push(self.settings.root.path());
-        Ok([&[self.tool("nagent-conversations")?, root], more].concat())
-    }
-
     /// Runs a tool on the terminal. With `--json` its document is one of the session's.
-    fn call(&mut self, words: Vec<OsString>) -> Result<(), Problem> {
+    fn call(&mut self, tool: &str, more: &[&str]) -> Result<(), Problem> {
         if !self.args.json {
+            let words = self.tool_words(tool, more)?;
             return self.after(self.foreground.run(&words, &self.variables())?, String::new());
         }
-        let (ended, document) = self.read_document(words)?;
-        let error = error_of(&document).unwrap_or_default().to_owned();
+        let (ended, document) = self.read_document(tool, more)?;
+        let error = error_of(&document).to_owned();
         self.documents.push(Value::Object(document));
         self.after(ended, error)
     }
@@ -156,9 +127,10 @@ impl Session {
     /// Runs a tool for its document, in which its error is too.
     fn read_document(
         &self,
-        mut words: Vec<OsString>,
+        tool: &str,
+        more: &[&str],
     ) -> Result<(Ended, Map<String, Value>), Problem> {
-        words.insert(1, "--json".into());
+        let words = self.tool_words(tool, &[&["--json"], more].concat())?;
         let (ended, output) = self.foreground.read(&words, &self.variables())?;
         Ok((ended, serde_json::from_slice(&output).unwrap_or_default()))
     }
@@ -181,15 +153,13 @@ impl Session {
     }
 
     fn list_models(&mut self) -> Result<(), Problem> {
-        let mut words = self.tool_words("nagent")?;
-        words.push("--list-models".into());
-        let (_, document) = self.read_document(words)?;
+        let (_, document) = self.read_document("nagent", &["--list-models"])?;
         let current = self.settings.config.model.as_deref();
-        if let Some(error) = error_of(&document) {
-            let model = current.unwrap_or("(none)");
+        let Some(models) = document.get("models").and_then(Value::as_array) else {
+            let (error, model) = (error_of(&document), current.unwrap_or("(none)"));
             return Err(Problem::failed(format!("{error}; the model is {model}")));
-        }
-        let models = document.get("models").and_then(Value::as_array).into_iter().flatten();
+        };
+        let models = models.iter();
         let models: Vec<String> = models.filter_map(Value::as_str).map(str::to_owned).collect();
         for model in &models {
             let mark = if current == Some(model) { "*" } else { " " };
@@ -206,8 +176,7 @@ impl Session {
             return Err(Problem::failed("the conversation is empty"));
         }
         tty::edit_file(&path)?;
-        let words = self.conversations_words(&["lint".into(), self.name.clone().into()])?;
-        let (_, document) = self.read_document(words)?;
+        let (_, document) = self.read_document("nagent-conversations", &["lint", &self.name])?;
         let findings = document.get("findings").and_then(Value::as_array).into_iter().flatten();
         for finding in findings {
             let message = finding["message"].as_str().unwrap_or_default();
@@ -241,19 +210,18 @@ impl Session {
         let Some((path, words)) = argument.split_once(char::is_whitespace) else {
             return Err(Problem::failed("/file needs a file and what to change in it: FILE WORDS"));
         };
-        self.run_tool("nagent-file-edit", &["--".into(), path.into(), words.trim().into()])
+        self.call("nagent-file-edit", &["--", path, words.trim()])
     }
 
     /// Changes a setting of the runs that follow.
     fn set(&mut self, verb: Verb, value: &str) -> Result<(), Problem> {
-        let wrong = Problem::failed;
         let name = match verb {
             Verb::Approve => {
-                self.args.approve = Some(Approve::parse(value).map_err(wrong)?);
+                self.args.approve = Some(Approve::parse(value).map_err(Problem::failed)?);
                 "approve"
             }
             Verb::Sandbox => {
-                self.args.sandbox = Some(SandboxMode::parse(value).map_err(wrong)?);
+                self.args.sandbox = Some(SandboxMode::parse(value).map_err(Problem::failed)?);
                 "sandbox"
             }
             _ => {
@@ -273,10 +241,6 @@ impl Session {
     }
 }
 
-pub(super) fn flag(name: &str, value: &str) -> OsString {
-    OsString::from(format!("{name}={value}"))
-}
-
-pub(super) fn error_of(document: &Map<String, Value>) -> Option<&str> {
-    document.get("error").and_then(Value::as_str)
+pub(super) fn error_of(document: &Map<String, Value>) -> &str {
+    document.get("error").and_then(Value::as_str).unwrap_or_default()
 }
