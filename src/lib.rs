@@ -13,6 +13,7 @@
 //! - [`protocol`]: the tags that a model may write: their one description, the parser, the grammars
 //! - [`turn`]: the loop as a value: an event goes in, the next effect comes out
 //! - [`approve`]: what a user is asked about before it is done, and what is stopped
+//! - [`compact`]: how a conversation that outgrows the window becomes shorter
 //! - [`context`]: the first block of a conversation, and what has changed of it since
 //! - [`prompt`]: a conversation as messages with roles
 //! - [`overview`]: what a conversation comes to: for lists, reading, export, checking
@@ -51,6 +52,7 @@ pub mod cli;
 pub mod client;
 pub mod cmd;
 pub mod code;
+pub mod compact;
 pub mod config;
 pub mod context;
 pub mod decide;

@@ -154,6 +154,12 @@ pub fn turns(pieces: &[Piece]) -> impl Iterator<Item = TurnUsage<'_>> {
     })
 }
 
+/// The number of the last turn. A compacted conversation has fewer turns than that, and an edited one may have more.
+pub fn last_turn(pieces: &[Piece]) -> u64 {
+    let last = turns(pieces).last().and_then(|turn| turn.turn.parse().ok());
+    last.unwrap_or(0).max(turns(pieces).count() as u64)
+}
+
 /// What kind of conversation it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ConversationKind {

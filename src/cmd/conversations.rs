@@ -8,10 +8,11 @@ use clap_complete::engine::ArgValueCandidates;
 
 use crate::cli::Tool;
 use crate::ops::completion;
+use crate::ops::conversations::expand::Turns;
 use crate::ops::conversations::list::ListFilter;
 use crate::ops::conversations::reading::{self, ExportFormat};
 use crate::ops::conversations::usage::{self, UsageBy};
-use crate::ops::conversations::{Catalog, changes, list, prune};
+use crate::ops::conversations::{Catalog, changes, expand, list, prune};
 use crate::ops::find_root::find_root;
 use crate::ops::flags::parse_count;
 use crate::out::{self, Report};
@@ -95,6 +96,15 @@ enum Verb {
         #[arg(required = true, value_name = "NAME", add = ArgValueCandidates::new(completion::conversations))]
         names: Vec<String>,
     },
+    /// Put back what a compaction took out (nagent --compact, or by itself when the window was nearly full)
+    Expand {
+        /// The conversation
+        #[arg(add = ArgValueCandidates::new(completion::conversations))]
+        name: Option<String>,
+        /// Put back these turns only, such as 3-7; the checkpoint stays
+        #[arg(long, value_name = "A-B", value_parser = parse_turns)]
+        turns: Option<Turns>,
+    },
     /// Print a conversation as Markdown, JSON or HTML
     Export {
         /// The format: md, json or html
@@ -127,6 +137,15 @@ enum Verb {
         #[arg(long)]
         dry_run: bool,
     },
+}
+
+/// A range of turns: `3-7`, or one: `3`.
+fn parse_turns(text: &str) -> Result<Turns, String> {
+    let (first, last) = text.split_once('-').unwrap_or((text, text));
+    match (parse_count(first), parse_count(last)) {
+        (Ok(first), Ok(last)) if first <= last => Ok((first, last)),
+        _ => Err("give two turns, as in 3-7, or one".to_owned()),
+    }
 }
 
 /// A span of time; a bare number means days.
@@ -179,6 +198,9 @@ impl Tool for Args {
             }
             Some(Verb::Rename { name, new }) => changes::rename_conversation(&catalog, &name, &new),
             Some(Verb::Remove { names }) => changes::remove_conversations(&catalog, &names),
+            Some(Verb::Expand { name, turns }) => {
+                expand::expand_conversation(&catalog, name.as_deref(), turns)
+            }
             Some(Verb::Export { format, name }) => export(&catalog, format, name),
             Some(Verb::Lint { name }) => reading::lint_conversation(&catalog, name.as_deref()),
             Some(Verb::Usage { since, by }) => usage::report_usage(&catalog, since.as_deref(), by),

@@ -13,6 +13,7 @@ use crate::protocol::TagSet;
 use crate::protocol::stream::ResponseStream;
 use crate::sys::clock;
 use crate::sys::conversation_file::ConversationFile;
+use crate::sys::interrupt::Interrupts;
 use crate::turn::event::Event;
 
 /// The model of a run.
@@ -25,6 +26,8 @@ pub struct Asker {
     pub price: Option<Price>,
     /// The size of its window in tokens, when it is known.
     pub window: Option<u64>,
+    /// Whether the server is asked for the window where that is not known, once the conversation is large.
+    pub asks_for_window: bool,
     /// Maximum length of a reply in tokens, when it is set.
     pub max_output: Option<u64>,
     /// What else requests ask for.
@@ -109,6 +112,18 @@ impl Asker {
                 let cost = cost.map(|(price, usage)| price::compute_cost(price, usage));
                 Event::Failed { error: self.with_advice(error), cost, jitter: random_fraction() }
             }
+        }
+    }
+
+    /// Looks for the window in the server's list of models, at most once, where nothing else says it. A list that cannot be had
+    /// leaves it unknown.
+    pub(super) fn learn_window(&mut self, interrupts: &Interrupts) {
+        if self.window.is_none()
+            && std::mem::take(&mut self.asks_for_window)
+            && let Ok(models) = self.client.list_models(interrupts)
+        {
+            let own = models.into_iter().find(|model| model.id == self.model_id);
+            self.window = own.and_then(|model| model.window);
         }
     }
 

@@ -73,6 +73,11 @@ impl FileGuard {
         Self { boundary, changes, log, written, last_seen, outputs }
     }
 
+    /// Forgets which files the last reply was shown, by its place: the conversation has another text now.
+    pub(super) fn forget_shown(&mut self) {
+        self.last_seen = LastSeen::default();
+    }
+
     /// Notes what the conversation's own file holds at the start of a run; with `keep`, keeps the content and records it.
     ///
     /// # Errors

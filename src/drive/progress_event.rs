@@ -13,6 +13,8 @@ use crate::turn::event::Verdict;
 pub enum ProgressEvent<'a> {
     /// The model is asked, for this reply of the run, counted from 1.
     Asking(u64),
+    /// The conversation becomes shorter.
+    Compacting,
     /// This many bytes of the reply have arrived.
     ReplyBytes(u64),
     /// Text of a response has arrived. Only where the answer is streamed.

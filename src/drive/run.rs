@@ -6,24 +6,31 @@ use std::time::Duration;
 use anyhow::Result;
 
 use super::commands::with_notes;
+use super::compaction::Compacted;
 use super::file_changes::RunChange;
 use super::file_guard::stored_hash;
 use super::progress_event::ProgressEvent;
 use super::result_block::format_block;
 use super::runner::Runner;
 use crate::approve::Decision;
-use crate::exit::Signal;
+use crate::exit::{Exit, Signal};
 use crate::format::conversation::Block;
 use crate::format::harmless;
 use crate::limits;
-use crate::llm::ApiError;
+use crate::llm::price::compute_cost;
 use crate::llm::schema::describe_errors;
+use crate::llm::{ApiError, Usage};
 use crate::memory::changes::short_hash;
+use crate::problem::Problem;
 use crate::protocol::Action;
 use crate::sys::fs;
 use crate::turn::Turn;
 use crate::turn::event::{Acted, Effect, Event, Limits, Outcome};
 use crate::turn::unfinished;
+use crate::view::figures::plural;
+
+/// From so many tokens on the server is asked for its window, where nothing else says it.
+const LARGE: u64 = 6_000;
 
 /// Performs effects until the run is over.
 ///
@@ -51,6 +58,7 @@ pub fn run(runner: &mut Runner<'_>, turn: &mut Turn, first: Effect) -> Result<Ou
             (Effect::Next, Some(signal)) => runner.children.stop_group(signal, &runner.context)?,
             (
                 Effect::Ask
+                | Effect::Compact { .. }
                 | Effect::Decide(_)
                 | Effect::Wait { .. }
                 | Effect::Say(_)
@@ -69,6 +77,7 @@ pub fn run(runner: &mut Runner<'_>, turn: &mut Turn, first: Effect) -> Result<Ou
             }
             (Effect::Receive, None) => Event::Received(runner.receive(false)?),
             (Effect::Receive, Some(_)) => Event::Received(Vec::new()),
+            (Effect::Compact { was_refused }, None) => runner.compact(was_refused),
             (Effect::Wait { time, error }, None) => runner.wait_to_retry(time, &error),
             (Effect::Switch(error), _) => runner.switch_model(&error),
             (Effect::Say(text), None) => {
@@ -130,7 +139,12 @@ impl Runner<'_> {
             }
         }
         self.inbox.remove_taken(&self.context.root);
-        Ok(Event::Appended(self.watch.elapsed().as_secs_f64()))
+        let seconds = self.watch.elapsed().as_secs_f64();
+        if self.compactor.tokens(&self.conversation) > LARGE {
+            self.asker.learn_window(self.context.interrupts);
+        }
+        let is_full = self.compactor.is_due(&self.conversation, self.asker.window);
+        Ok(Event::Appended { seconds, is_full })
     }
 
     /// The block with the path of its true text, where that holds bytes that [`format_block`] replaces.
@@ -156,6 +170,39 @@ impl Runner<'_> {
         let event = self.asker.request_reply(&self.conversation, &self.context, self.on_progress);
         self.files.changes.after_asking()?;
         Ok(event)
+    }
+
+    /// Compacts the conversation. A failure is noted, and the run goes on with the conversation as it is.
+    fn compact(&mut self, was_refused: bool) -> Event {
+        (self.on_progress)(ProgressEvent::Compacting);
+        let outputs = self.context.root.outputs();
+        // What was refused is over the window, whatever that is.
+        let now = self.compactor.tokens(&self.conversation);
+        let known = self.asker.window.unwrap_or(u64::MAX);
+        let window = if was_refused { known.min(now) } else { known };
+        let (result, usage) = self.compactor.compact(&mut self.conversation, &outputs, window);
+        let name = self.conversation.name();
+        let is_shorter = matches!(result, Ok(Some(_)));
+        match result {
+            Ok(Some(done)) => {
+                self.files.forget_shown();
+                let note = describe_compaction(name, &done);
+                (self.on_progress)(ProgressEvent::Note(&note));
+            }
+            Ok(None) => {}
+            Err(Problem { exit: Exit::Signal(signal), .. }) => return interrupted(signal),
+            Err(problem) => {
+                let why = self.context.redactor.redact_text(problem.message).0;
+                let note =
+                    format!("conversation {name} was not compacted, and is as it was: {why}");
+                (self.on_progress)(ProgressEvent::Note(&note));
+            }
+        }
+        let cost = match usage {
+            Usage { input: 0, output: 0, .. } => Some(0.0),
+            _ => self.asker.price.as_ref().map(|price| compute_cost(price, &usage)),
+        };
+        Event::Compacted { is_shorter, usage, cost }
     }
 
     fn wait_to_retry(&mut self, time: Duration, error: &ApiError) -> Event {
@@ -341,6 +388,21 @@ impl Runner<'_> {
         };
         Event::Checked { passed, block }
     }
+}
+
+/// What a compaction has done, in a line.
+pub fn describe_compaction(name: &str, done: &Compacted) -> String {
+    let Compacted { plan, tokens, .. } = done;
+    let what = match plan.condensed.turns {
+        Some((first, last)) => format!("turns {first} to {last} became a checkpoint"),
+        None => {
+            format!("{} became pointers to files", plural(plan.condensed.pointers, "long result"))
+        }
+    };
+    let before = plan.before;
+    format!(
+        "compacted: {what}, {before} tokens became {tokens} (estimated); nagent-conversations expand {name} puts all of it back"
+    )
 }
 
 /// The block that leads from a conversation that was changed during a run to the one in which the run went on.

@@ -7,6 +7,7 @@ use super::approval::Approval;
 use super::asker::Asker;
 use super::children::Children;
 use super::commands::Commands;
+use super::compaction::Compactor;
 use super::file_guard::FileGuard;
 use super::inbox::Inbox;
 use super::progress_event::ProgressEvent;
@@ -26,6 +27,8 @@ pub struct Runner<'a> {
     pub asker: Asker,
     /// The models that go on when this one fails, by their profiles.
     pub fallbacks: VecDeque<(String, Asker)>,
+    /// Makes the conversation shorter when it fills the window.
+    pub compactor: Compactor<'a>,
     /// Writes files.
     pub files: FileGuard,
     /// Runs commands.

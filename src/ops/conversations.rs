@@ -21,6 +21,7 @@ use crate::sys::root::{self, Root};
 use crate::sys::{file_index, fs};
 
 pub mod changes;
+pub mod expand;
 pub mod list;
 pub mod prune;
 pub mod reading;

@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use super::call::Call;
 use super::child_flags::file_edit_words;
-use super::manage::{lock_conversation, replace_conversation, report_paths};
+use super::manage::{lock_conversation, report_paths};
 use super::spinner::Spinner;
 use super::{file_conversation, opening};
 use crate::drive::nagent_child::{ChildAnswer, SUMS, child_job};
@@ -18,6 +18,7 @@ use crate::out::{self, Report};
 use crate::problem::Problem;
 use crate::sys::atomic_file::AtomicFile;
 use crate::sys::conversation_file::ConversationFile;
+use crate::sys::conversation_file::replace::replace_conversation;
 use crate::sys::env::PARENTS;
 use crate::sys::process::job::Job;
 use crate::sys::{file_index, fs, lock, process, removal};
@@ -76,7 +77,7 @@ pub fn edit_conversation(call: &Call<'_>, prompt: &[u8]) -> Result<Report, Probl
         if ConversationFile::read_only(root, &call.name)?.text() != journal.text() {
             return Err(Problem::failed("another program has changed it meanwhile"));
         }
-        replace_conversation(root, &call.name, &format!("{context}\n{text}"))
+        Ok(replace_conversation(root, &call.name, &format!("{context}\n{text}"))?)
     });
     let report = match result {
         Ok(archived) => {

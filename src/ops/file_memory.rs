@@ -246,7 +246,7 @@ fn format_summary(
 }
 
 /// Returns the settings for these requests: with the run's model, and little patience.
-fn request_settings(settings: &Settings, model: Option<&str>) -> Settings {
+pub(super) fn request_settings(settings: &Settings, model: Option<&str>) -> Settings {
     let mut settings = settings.clone();
     settings.config.patience = settings.config.patience.min(PATIENCE.as_secs_f64());
     if let Some(model) = model.filter(|model| !model.is_empty()) {

@@ -193,6 +193,7 @@ pub struct LimitArgs {
 
 /// Which conversation, and what happens to it besides a prompt
 #[derive(Debug, Clone, Default, Args)]
+#[expect(clippy::struct_excessive_bools, reason = "flags are what they are")]
 #[command(next_help_heading = "Conversation")]
 pub struct ConversationArgs {
     /// Use the conversation of this name instead of this shell's own [env: NAGENT_CONVERSATION]
@@ -219,6 +220,12 @@ pub struct ConversationArgs {
     /// Archive the conversation and continue from a copy of another one, given by name
     #[arg(long, value_name = "NAME", conflicts_with = "show_request", add = ArgValueCandidates::new(completion::conversations))]
     pub branch_conversation: Option<String>,
+    /// Make the conversation shorter: a checkpoint takes the place of its older turns, which are archived (docs/long-work.md)
+    #[arg(long, conflicts_with_all = ["show_request", "clear", "new", "edit_conversation"])]
+    pub compact: bool,
+    /// Say what --compact would do, and do nothing
+    #[arg(long, requires = "compact", conflicts_with_all = ["prompt", "read"])]
+    pub dry_run: bool,
     /// Let the model edit a copy of the conversation as the prompt says, then continue from that copy
     #[arg(
         long,

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 
 use super::call::Call;
+use super::compact;
 use super::flags::{ConversationArgs, RunArgs};
 use super::opening::fresh_context;
 use crate::format::conversation::{self, Trouble};
@@ -18,6 +19,7 @@ use crate::overview::Overview;
 use crate::problem::Problem;
 use crate::sys::atomic_file::AtomicFile;
 use crate::sys::conversation_file::ConversationFile;
+use crate::sys::conversation_file::replace::replace_conversation;
 use crate::sys::fs;
 use crate::sys::input::{InputFile, is_stream};
 use crate::sys::lock::{self, IndexWait, Lock};
@@ -52,12 +54,13 @@ pub(super) struct SavedIndex {
 /// Whether a conversation is to be archived, copied or replaced.
 pub fn is_asked(args: &RunArgs, which: &ConversationArgs) -> bool {
     args.clear
+        || which.compact
         || which.save_conversation.is_some()
         || which.load_conversation.is_some()
         || which.branch_conversation.is_some()
 }
 
-/// Does what was asked for in a fixed order: clear, branch, load, save.
+/// Does what was asked for in a fixed order: clear, branch, load, compact, save.
 pub(super) fn manage(call: &Call<'_>) -> Result<Report, Problem> {
     let mut report = Report::done("");
     let which = call.which;
@@ -75,6 +78,9 @@ pub(super) fn manage(call: &Call<'_>) -> Result<Report, Problem> {
         report = report.then(load_copy(call, &path, &text)?);
     }
     drop(lock);
+    if which.compact {
+        report = report.then(compact::compact_now(call)?);
+    }
     if let Some(name) = &which.save_conversation {
         report = report.then(save_copy(call, name)?);
     }
@@ -94,34 +100,6 @@ pub(super) fn lock_conversation(call: &Call<'_>, name: &str) -> Result<Lock, Pro
         ));
     }
     Ok(lock)
-}
-
-/// Replaces the text of a conversation, whose lock is held. The old text is first archived under a name of its own; whenever
-/// this ends, the conversation is the old text or the new one, whole.
-pub(super) fn replace_conversation(
-    root: &Root,
-    name: &str,
-    text: &str,
-) -> Result<Option<PathBuf>, Problem> {
-    let path = root.conversation(name);
-    let archived = if fs::is_there(&path)? {
-        let stem: String = name.chars().take(60).collect();
-        Some(root.conversation(&format!("{stem}-{}", uuid::Uuid::new_v4())))
-    } else {
-        None
-    };
-    let before = fs::file_id(&path);
-    let copied = archived.as_ref().map_or(Ok(()), |archived| fs::copy_file(&path, archived));
-    if let Err(error) = copied.and_then(|()| AtomicFile::new(&path).write(text.as_bytes())) {
-        let Some(archived) = archived else { return Err(error.into()) };
-        if fs::file_id(&path) == before {
-            // The old text is in its place: its copy is of no use.
-            let _ = fs::remove_file(&archived);
-            return Err(error.into());
-        }
-        return Err(error.context(format!("a copy of it is in {}", archived.display())).into());
-    }
-    Ok(archived)
 }
 
 /// Begins a conversation again. One in which nobody has said anything yet is replaced, and not archived.

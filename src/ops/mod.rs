@@ -7,6 +7,7 @@ pub mod call;
 mod change_report;
 mod child_flags;
 mod choose_model;
+mod compact;
 pub mod completion;
 mod connection;
 pub mod conversation_name;

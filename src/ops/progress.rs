@@ -139,6 +139,7 @@ impl<'a> Progress<'a> {
                 });
                 self.emit(|_| RunEvent::Ask { turn });
             }
+            ProgressEvent::Compacting => self.spinner.start("checkpoint"),
             ProgressEvent::ReplyBytes(bytes) => self.spinner.set_bytes(bytes),
             ProgressEvent::Streamed(streamed) => {
                 self.show_thoughts("\n");

@@ -4,6 +4,7 @@ use std::path::Path;
 
 use super::approval;
 use super::call::Call;
+use super::compact::checkpoint_writer;
 use super::file_memory::{FileMemory, gather_memory};
 use super::one_shot::report_request;
 use super::opening::{self, gather_facts};
@@ -15,6 +16,7 @@ use super::{
 use crate::client::ModelClient;
 use crate::context::{self, Facts, Section};
 use crate::drive::commands::Commands;
+use crate::drive::compaction::Compactor;
 use crate::drive::file_guard::FileGuard;
 use crate::drive::inbox::Inbox;
 use crate::drive::redaction::make_redactor;
@@ -29,6 +31,7 @@ use crate::llm::price;
 use crate::llm::schema::{Schema, describe_form};
 use crate::llm::{self, ChatRequest};
 use crate::out::{self, Report};
+use crate::overview;
 use crate::problem::Problem;
 use crate::prompt;
 use crate::redact::Redactor;
@@ -190,6 +193,7 @@ fn run_loop(
     if !args.show_request {
         progress.show_begin(|| begin(call, &conversation, model_id, asker.window));
     }
+    let checkpoint_model = asker.model_id.clone();
     let fallbacks = connect_fallbacks(call, &mut progress)?;
     let approval = approval::approval(call, progress.asked.clone())?;
     let mut on_progress = |event: ProgressEvent<'_>| progress.show(event);
@@ -201,6 +205,7 @@ fn run_loop(
         conversation,
         asker,
         fallbacks,
+        compactor: Compactor::new(checkpoint_writer(call, &checkpoint_model, false)),
         files: FileGuard::new(boundary, root.outputs(), log),
         commands: commands(call),
         approval,
@@ -301,13 +306,14 @@ fn begin(
     })
 }
 
-/// Refuses a prompt that fits neither the file nor the model, before anything is stored.
+/// Refuses a prompt that fits neither the file nor the model, before anything is stored. What is before it can be compacted.
 fn check_room(runner: &Runner<'_>, opening: &[Block]) -> Result<(), Problem> {
     let bodies = opening.iter().filter_map(|block| block.body.as_ref());
     let added: usize = bodies.map(String::len).sum();
-    runner.conversation.check_room(added)?;
-    let bytes = runner.conversation.text().len() + added;
-    match check_window(bytes, &runner.asker.model_id, runner.asker.window) {
+    let conversation = &runner.conversation;
+    conversation.check_room(added)?;
+    let context = conversation.pieces().first().map_or(0, |piece| piece.span.len());
+    match check_window(context + added, &runner.asker.model_id, runner.asker.window) {
         Some(error) => Err(Problem::new(Exit::Provider, runner.asker.with_advice(error).message)),
         None => Ok(()),
     }
@@ -315,8 +321,7 @@ fn check_room(runner: &Runner<'_>, opening: &[Block]) -> Result<(), Problem> {
 
 fn rules(call: &Call<'_>, runner: &Runner<'_>) -> Rules {
     let settings = &call.settings;
-    let statuses = runner.conversation.pieces().iter();
-    let turns = statuses.filter(|piece| piece.name() == Some("nagent-turn-status")).count();
+    let turns = overview::last_turn(runner.conversation.pieces());
     Rules {
         limits: Limits {
             turns: settings.config.max_turns,
@@ -335,7 +340,7 @@ fn rules(call: &Call<'_>, runner: &Runner<'_>) -> Rules {
         patience: settings.patience(),
         fallbacks: runner.fallbacks.len(),
         model: runner.asker.model_id.clone(),
-        first_turn: turns as u64,
+        first_turn: turns,
     }
 }
 

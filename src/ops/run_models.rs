@@ -103,6 +103,7 @@ fn asker_of(
     }
     Ok(Asker {
         is_streaming,
+        asks_for_window: settings.provider.is_some_and(Provider::is_server),
         max_output: settings.config.max_output_tokens,
         options: settings.options.clone(),
         too_long_advice: too_long_advice(&call.name, call.which.file_edit.is_some()),

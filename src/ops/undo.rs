@@ -21,6 +21,7 @@ use super::undo_report::{
 };
 use crate::diff::merge::merge_lines;
 use crate::drive;
+use crate::format::conversation::Piece;
 use crate::format::file_index::is_certain;
 use crate::memory::changes::{
     Entry, FileChange, FileEvent, find_killed_run, list_changes, short_hash,
@@ -161,9 +162,11 @@ pub fn undo_file(call: &mut Call<'_>, file: &Path, args: &UndoArgs) -> Result<Re
         });
         // What was removed from the file's own conversation, as by --clear, is no longer a change of it.
         let own = ConversationFile::read_only(call.root(), &call.name)?;
-        let has_fork = own.pieces().iter().any(|piece| piece.get("fork").is_some());
+        let is_elsewhere =
+            |piece: &Piece| ["fork", "compacted"].iter().any(|name| piece.get(name).is_some());
+        let goes_on = own.pieces().iter().any(is_elsewhere);
         let names = |hash: &Option<String>| {
-            has_fork || hash.as_ref().is_some_and(|it| own.text().contains(short_hash(it)))
+            goes_on || hash.as_ref().is_some_and(|it| own.text().contains(short_hash(it)))
         };
         changes.retain(|it| it.conversation != call.name || names(&it.before) || names(&it.after));
         Ok((entries, changes.into_iter().map(|change| (path.clone(), change)).collect()))

@@ -7,8 +7,11 @@
 use super::summary_cache::Summary;
 use super::summary_plan::{self as plan, RequestSizes, SummaryKind, WordLimit};
 use super::summary_queue::{SummarizedPart, SummarizedWhole, SummaryQueue, SummaryRequest};
+use crate::compact::notice::is_checkpoint;
 use crate::diff::lines::count_line_feeds;
-use crate::format::conversation::Piece;
+use crate::exit::Exit;
+use crate::format::conversation::{Piece, parse};
+use crate::format::harmless;
 use crate::problem::Problem;
 
 const LEFT_OUT: [&str; 3] = ["initial_context", "context-update", "nagent-turn-status"];
@@ -56,6 +59,49 @@ pub fn summarize_conversation(
         sizes,
     };
     queue.summarize_parts(&whole, parts.len(), progress, &summarize).1
+}
+
+/// Writes a checkpoint of about so many words: what a model needs that goes on in the conversation without these blocks. One
+/// request, unless they are too long for the window.
+///
+/// # Errors
+/// The model cannot be asked, or what it wrote is not a checkpoint.
+pub fn write_checkpoint(
+    queue: &SummaryQueue<'_>,
+    name: &str,
+    text: &str,
+    words: u64,
+) -> Result<String, Problem> {
+    let whole = RequestSizes::for_window(queue.rules.window)?;
+    let sizes = RequestSizes { small: whole.whole, ..whole };
+    let parts = cut_conversation(text, &parse(text).pieces, sizes.small);
+    let limit = WordLimit { words, strict: false };
+    let lines = text.lines().count() as u64;
+    let kind = if parts.len() == 1 { SummaryKind::Checkpoint } else { SummaryKind::Conversation };
+    let summarize = |at: usize| {
+        let ConversationPart { text, first_line: first, last_line: last } = &parts[at];
+        let summary = queue.summarize(&SummaryRequest {
+            kind,
+            limit,
+            place: format!("Conversation: {name}"),
+            subject: format!("the checkpoint of conversation {name}"),
+            text: text.clone(),
+        })?;
+        Ok(SummarizedPart { first_line: *first, last_line: *last, summary })
+    };
+    let kind = SummaryKind::JoinedCheckpoint;
+    let whole = SummarizedWhole { kind, what: "Conversation", name, lines, sizes };
+    let (_, summary) =
+        queue.summarize_parts_within(&whole, parts.len(), limit, &mut |_, _| (), &summarize);
+    let text = summary?.text;
+    if !is_checkpoint(&text) {
+        let begin = harmless::escape_line(&text, 120);
+        return Err(Problem::new(
+            Exit::Provider,
+            format!("the model wrote no checkpoint, but this: {begin}"),
+        ));
+    }
+    Ok(text)
 }
 
 /// Groups neighbouring blocks, as many as fit into `max_bytes`; a larger block is cut.

@@ -139,10 +139,22 @@ impl<'a> SummaryQueue<'a> {
         progress: &mut dyn FnMut(u64, u64),
         summarize: &(dyn Fn(usize) -> Result<SummarizedPart, Problem> + Sync),
     ) -> (Vec<Option<SummarizedPart>>, Result<Summary, Problem>) {
+        self.summarize_parts_within(whole, count, self.limit(), progress, summarize)
+    }
+
+    /// The same with this limit for the whole.
+    pub(super) fn summarize_parts_within(
+        &self,
+        whole: &SummarizedWhole<'_>,
+        count: usize,
+        limit: WordLimit,
+        progress: &mut dyn FnMut(u64, u64),
+        summarize: &(dyn Fn(usize) -> Result<SummarizedPart, Problem> + Sync),
+    ) -> (Vec<Option<SummarizedPart>>, Result<Summary, Problem>) {
         let (parts, problem) = self.run_tasks(count, progress, summarize);
         let done: Vec<SummarizedPart> = parts.iter().flatten().cloned().collect();
         let Some(mut problem) = problem else {
-            return (parts, self.join_summaries(whole, done, self.limit()));
+            return (parts, self.join_summaries(whole, done, limit));
         };
         if count > 1 && problem.exit != Exit::Usage {
             let next =

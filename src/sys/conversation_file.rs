@@ -7,6 +7,8 @@
 // No panic: what is read here, anybody may have written.
 #![deny(clippy::indexing_slicing, clippy::panic, clippy::unwrap_used)]
 
+pub mod replace;
+
 use std::fs::{File, OpenOptions, Permissions};
 use std::io::{self, Read, Write};
 use std::ops::Range;

@@ -24,8 +24,22 @@ pub struct Limits {
 /// Something that happened.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Event {
-    /// The last [`Effect::Append`] is durable, this many seconds after the run began.
-    Appended(f64),
+    /// The last [`Effect::Append`] is durable.
+    Appended {
+        /// Seconds since the run began.
+        seconds: f64,
+        /// Whether the conversation fills the window so far that it is to be compacted.
+        is_full: bool,
+    },
+    /// The conversation was compacted, or could not be.
+    Compacted {
+        /// Whether it is shorter now.
+        is_shorter: bool,
+        /// What the checkpoint took.
+        usage: Usage,
+        /// Its cost in US dollars, if known.
+        cost: Option<f64>,
+    },
     /// The model replied.
     Replied {
         /// The reply.
@@ -127,6 +141,11 @@ impl Acted {
 pub enum Effect {
     /// Append these blocks in one write, and make them durable.
     Append(Vec<Block>),
+    /// Make the conversation shorter, if that can be done.
+    Compact {
+        /// The provider has refused it, whatever is known of the window.
+        was_refused: bool,
+    },
     /// Send the conversation to the model.
     Ask,
     /// Wait before the next try, and tell the user.

@@ -19,7 +19,7 @@ use crate::exit::{Exit, Signal};
 use crate::format::conversation::Block;
 use crate::limits::{self, FAILED_CHECKS};
 use crate::llm::retry::Retry;
-use crate::llm::{ApiError, Usage};
+use crate::llm::{ApiError, ErrorKind, Usage};
 use crate::protocol::{Action, Item};
 
 /// The state machine.
@@ -37,12 +37,17 @@ pub struct Turn {
     /// Whether an action of the last reply has written a file.
     has_written: bool,
     seconds: f64,
+    is_full: bool,
+    /// Whether the provider has refused the conversation as too long since its last reply.
+    was_refused: bool,
 }
 
 #[derive(Debug)]
 enum State {
     /// The end of an append, and what follows it.
     Appending(NextStep),
+    /// The end of a compaction; without a shorter conversation this error ends the run.
+    Compacting(Option<ApiError>),
     Asking,
     Waiting,
     /// The path of a bad reply that is being saved.
@@ -107,6 +112,8 @@ impl Turn {
             failed_checks: 0,
             has_written: false,
             seconds: 0.0,
+            is_full: false,
+            was_refused: false,
         };
         (turn, Effect::Append(opening))
     }
@@ -150,9 +157,16 @@ impl Turn {
             (state, Event::Interrupted { signal, results }) => {
                 self.interrupted(state, signal, results)
             }
-            (State::Appending(then), Event::Appended(seconds)) => {
-                self.seconds = seconds;
+            (State::Appending(then), Event::Appended { seconds, is_full }) => {
+                (self.seconds, self.is_full) = (seconds, is_full);
                 self.continue_with(then)
+            }
+            (State::Compacting(refused), Event::Compacted { is_shorter, usage, cost }) => {
+                self.spend(&usage, cost);
+                match refused.filter(|_| !is_shorter) {
+                    Some(error) => self.fail(&error),
+                    None => self.ask_within_limits(),
+                }
             }
             (State::Asking, Event::Replied { reply, cost, at }) => {
                 self.after_reply(reply, cost, at)
@@ -277,6 +291,10 @@ impl Turn {
 
     fn ask_within_limits(&mut self) -> Effect {
         let Some(limit) = self.reached_limit() else {
+            if std::mem::take(&mut self.is_full) {
+                self.state = State::Compacting(None);
+                return Effect::Compact { was_refused: false };
+            }
             self.retry = Retry::new(self.rules.patience);
             return self.ask_model();
         };
@@ -310,11 +328,20 @@ impl Turn {
             self.state = State::Waiting;
             return Effect::Wait { time, error };
         }
-        let message = self.retry.final_message(&error);
+        if error.kind == ErrorKind::TooLong && !std::mem::replace(&mut self.was_refused, true) {
+            self.state = State::Compacting(Some(error));
+            return Effect::Compact { was_refused: true };
+        }
+        self.fail(&error)
+    }
+
+    /// Goes on with another model, or ends the run.
+    fn fail(&mut self, error: &ApiError) -> Effect {
+        let message = self.retry.final_message(error);
         if self.rules.fallbacks > 0 && error.kind.may_switch() {
             self.rules.fallbacks -= 1;
             self.state = State::Switching;
-            return Effect::Switch(ApiError { message, ..error });
+            return Effect::Switch(ApiError { message, ..error.clone() });
         }
         let error = message;
         let message = format!("the model gave no reply: {error}");

@@ -54,6 +54,7 @@ impl Turn {
 
     /// Counts a reply and what it cost; returns the block that reports them.
     fn count_reply(&mut self, reply: &Reply, cost: Option<f64>, at: &str) -> Block {
+        self.was_refused = false;
         self.totals.turns += 1;
         self.totals.all_turns += 1;
         self.totals.own.add(&reply.usage);

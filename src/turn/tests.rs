@@ -56,9 +56,9 @@ fn cut(text: &str) -> Event {
 #[test]
 fn a_child_of_unknown_cost_makes_the_cost_of_the_run_unknown() {
     let (mut turn, _) = Turn::start(rules(UNLIMITED, false), Vec::new());
-    turn.step(Event::Appended(0.0));
+    turn.step(Event::Appended { seconds: 0.0, is_full: false });
     turn.step(reply("<nagent-conversation>x</nagent-conversation>"));
-    turn.step(Event::Appended(0.0));
+    turn.step(Event::Appended { seconds: 0.0, is_full: false });
     let child = Acted { cost: None, ..Acted::plain(Block::new("nagent-conversation-result")) };
     turn.step(Event::Acted(child));
     assert!(turn.totals().unpriced);
@@ -68,7 +68,7 @@ fn failed(kind: ErrorKind) -> Event {
     Event::Failed { error: ApiError::new(kind, "broke"), cost: None, jitter: 0.0 }
 }
 
-const SAVED: Event = Event::Appended(1.0);
+const SAVED: Event = Event::Appended { seconds: 1.0, is_full: false };
 
 fn kept() -> Event {
     Event::Kept("/k/1.txt".to_owned())
@@ -100,6 +100,7 @@ fn show(effect: &Effect) -> String {
             format!("append {}", blocks.iter().map(name).collect::<Vec<_>>().join(","))
         }
         Effect::Ask => "ask".to_owned(),
+        Effect::Compact { .. } => "compact".to_owned(),
         Effect::Wait { .. } => "wait".to_owned(),
         Effect::Switch(error) => format!("switch {error}"),
         Effect::Keep { text, .. } => format!("keep {text}"),

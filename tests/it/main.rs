@@ -21,7 +21,8 @@ mod bad_input; // broken input: replies, files, configs, servers, folders
 mod bounds; // input that is too large, and the page of limits
 mod cache; // each request begins with the one before; marks, keys, shares of caches
 mod command_line; // short forms, files without a flag, streams, completions, --code
-mod commands; // managing conversations, lists, discovery, input, what a terminal sees
+mod commands;
+mod compact; // managing conversations, lists, discovery, input, what a terminal sees
 mod conversation; // the conversation file: blocks, fences, damage, older files
 mod conversations; // nagent-conversations: lists, texts, names, the trash; --new and --continue
 mod digest; // summaries of conversations

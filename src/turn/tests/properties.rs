@@ -38,7 +38,7 @@ proptest! {
         let mut appended = None;
         for event in events {
             if matches!(effect, Effect::Append(_)) {
-                appended = Some(matches!(event, Event::Appended(_)));
+                appended = Some(matches!(event, Event::Appended { .. }));
             }
             effect = turn.step(event);
             match &effect {

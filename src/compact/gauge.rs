@@ -1,0 +1,107 @@
+//! How many tokens a conversation has: an estimate that each reply's true count corrects.
+
+use super::notice::Notice;
+use crate::format::conversation::Piece;
+
+/// Tokens in a byte where no model has counted yet.
+const USUAL: f64 = 0.25;
+/// No text has fewer, nor more. Beyond these somebody has edited the file since.
+const RANGE: (f64, f64) = (0.12, 0.6);
+/// A conversation with more than this share of the window is compacted.
+const FULL: f64 = 0.8;
+
+/// What the blocks that were read say about the size of a token.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Gauge {
+    /// How many pieces were read.
+    seen: usize,
+    /// Tokens in a byte of this conversation.
+    tokens_per_byte: f64,
+    /// So many of the next turns are from before a compaction: their counts are of another text.
+    stale: u64,
+    /// Where the last reply begins, which is the length of its request.
+    reply: Option<usize>,
+}
+
+impl Default for Gauge {
+    fn default() -> Self {
+        Self { seen: 0, tokens_per_byte: USUAL, stale: 0, reply: None }
+    }
+}
+
+impl Gauge {
+    /// One that has read these pieces.
+    pub fn of(pieces: &[Piece]) -> Self {
+        let mut gauge = Self::default();
+        gauge.read(pieces);
+        gauge
+    }
+
+    /// Reads the pieces that are new. Fewer than before means another text.
+    pub fn read(&mut self, pieces: &[Piece]) {
+        if pieces.len() < self.seen {
+            *self = Self::default();
+        }
+        for piece in &pieces[self.seen..] {
+            match piece.name() {
+                Some("agent-response") => self.reply = Some(piece.span.start),
+                Some("nagent-turn-status") => self.read_status(piece),
+                Some("system") => {
+                    if let Some(notice) = Notice::read(piece) {
+                        self.tokens_per_byte = notice.tokens_per_byte.clamp(RANGE.0, RANGE.1);
+                        self.stale = notice.kept;
+                    }
+                }
+                _ => {}
+            }
+        }
+        self.seen = pieces.len();
+    }
+
+    fn read_status(&mut self, status: &Piece) {
+        let request = self.reply.take().unwrap_or(status.span.start);
+        if self.stale > 0 {
+            self.stale -= 1;
+            return;
+        }
+        let counted = status.get("tokens_in").filter(|_| status.get("estimated").is_none());
+        let counted =
+            counted.and_then(|count| count.parse::<u32>().ok()).filter(|count| *count > 0);
+        #[expect(clippy::cast_precision_loss, reason = "a file has fewer than 2^52 bytes")]
+        if let (Some(tokens), true) = (counted, request > 0) {
+            self.tokens_per_byte = (f64::from(tokens) / request as f64).clamp(RANGE.0, RANGE.1);
+        }
+    }
+
+    /// Tokens in a byte.
+    pub fn tokens_per_byte(&self) -> f64 {
+        self.tokens_per_byte
+    }
+
+    /// About how many tokens so many bytes have.
+    #[expect(
+        clippy::cast_precision_loss,
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "it is an estimate"
+    )]
+    pub fn tokens(&self, bytes: usize) -> u64 {
+        (bytes as f64 * self.tokens_per_byte) as u64
+    }
+
+    /// About how many bytes so many tokens have.
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "it is an estimate"
+    )]
+    pub(super) fn bytes(&self, tokens: f64) -> usize {
+        (tokens.max(0.0) / self.tokens_per_byte) as usize
+    }
+
+    /// Whether so many bytes are over four fifths of a window.
+    #[expect(clippy::cast_precision_loss, reason = "it is an estimate")]
+    pub fn is_full(&self, bytes: usize, window: u64) -> bool {
+        self.tokens(bytes) as f64 > window as f64 * FULL
+    }
+}

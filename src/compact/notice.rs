@@ -1,0 +1,125 @@
+//! The `system` block that tells of a compaction, and has its checkpoint.
+//!
+//! ```text
+//! <system compacted="NAME" turns="3-41" kept="5" tokens_per_byte="0.2731" checkpoint="0123456789ab">
+//! <system compacted="NAME" results="7" kept="5" tokens_per_byte="0.2731">
+//! ```
+//! `compacted` names the archive with the whole. `kept` turns follow as they were. `checkpoint` are the first digits of the
+//! SHA-256 of the body: a body with another hash was changed by the user, and stays.
+
+use sha2::{Digest, Sha256};
+
+use crate::format::conversation::{Block, Piece};
+use crate::format::hex::hex;
+use crate::overview::SHORT_ID;
+
+/// What the summariser asks a checkpoint to consist of; each is a line of its own in it.
+pub const SECTIONS: [&str; 6] =
+    ["Intent", "Constraints", "Decisions", "Files", "Open questions", "Next step"];
+
+/// What a compaction has made of a conversation.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Condensed {
+    /// The turns that the checkpoint stands for, first and last; without one there is no checkpoint.
+    pub turns: Option<(u64, u64)>,
+    /// How many turns stay as they are.
+    pub kept: u64,
+    /// How many results become pointers.
+    pub pointers: u64,
+    /// The content of its file that the conversation knew last, where it is a file's.
+    pub known: Option<String>,
+}
+
+/// What such a block says.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Notice<'a> {
+    /// The conversation that has the whole.
+    pub archive: &'a str,
+    /// The turns that the checkpoint stands for. `None`: there is no checkpoint, long results became pointers.
+    pub turns: Option<(u64, u64)>,
+    /// How many turns after it are from before the compaction.
+    pub kept: u64,
+    /// Tokens in a byte, when it was written.
+    pub tokens_per_byte: f64,
+    checkpoint: Option<&'a str>,
+}
+
+impl<'a> Notice<'a> {
+    /// What a block says of a compaction, if it does.
+    pub fn read(piece: &'a Piece) -> Option<Self> {
+        let archive = piece.get("compacted")?;
+        let turns = piece.get("turns").and_then(|turns| turns.split_once('-'));
+        Some(Self {
+            archive,
+            turns: turns.and_then(|(first, last)| Some((first.parse().ok()?, last.parse().ok()?))),
+            kept: piece.get("kept").and_then(|kept| kept.parse().ok()).unwrap_or(0),
+            tokens_per_byte: piece
+                .get("tokens_per_byte")
+                .and_then(|text| text.parse().ok())
+                .filter(|ratio: &f64| ratio.is_finite())
+                .unwrap_or(0.25),
+            checkpoint: piece.get("checkpoint"),
+        })
+    }
+
+    /// Whether this body of its block is not what was written.
+    pub fn is_edited(&self, body: &str) -> bool {
+        self.checkpoint.is_some_and(|hash| hash != hash_body(body))
+    }
+}
+
+/// The block of a compaction. The conversation `archive` has the whole.
+pub fn notice_block(
+    condensed: &Condensed,
+    archive: &str,
+    tokens_per_byte: f64,
+    checkpoint: &str,
+) -> Block {
+    let block = Block::new("system").with("compacted", archive);
+    let ratio = format!("{tokens_per_byte:.4}");
+    let Some((first, last)) = condensed.turns.filter(|_| !checkpoint.is_empty()) else {
+        return block
+            .with("results", condensed.pointers)
+            .with("kept", condensed.kept)
+            .with("tokens_per_byte", ratio)
+            .body(format!(
+                "{} long results before this are in files now, which their blocks name. All of it is in conversation {archive}",
+                condensed.pointers
+            ));
+    };
+    let body = format!(
+        "Turns {first} to {last} are no longer here; all of them are in conversation {archive}. This is what they came to:\n\n{}",
+        checkpoint.trim()
+    );
+    let mut block = block
+        .with("turns", format!("{first}-{last}"))
+        .with("kept", condensed.kept)
+        .with("tokens_per_byte", ratio)
+        .with("checkpoint", hash_body(&body));
+    if let Some(known) = &condensed.known {
+        block = block.with("after", known);
+    }
+    block.body(body)
+}
+
+/// The block that leads from the archive to the conversation that goes on.
+pub fn archive_block(name: &str) -> Block {
+    Block::new("system").with("compacted_into", name).body(format!(
+        "this is what conversation {name} was before it was compacted; it goes on there"
+    ))
+}
+
+/// Whether a text is a checkpoint, and no refusal: it has half of its sections or more, each at the start of a line.
+pub fn is_checkpoint(text: &str) -> bool {
+    let starts = |section: &str| {
+        text.lines().any(|line| {
+            let line = line.trim_start_matches(['#', '*', ' ', '-']);
+            line.get(..section.len()).is_some_and(|head| head.eq_ignore_ascii_case(section))
+        })
+    };
+    SECTIONS.iter().filter(|section| starts(section)).count() * 2 >= SECTIONS.len()
+}
+
+fn hash_body(body: &str) -> String {
+    hex(&Sha256::digest(body.as_bytes()))[..SHORT_ID].to_owned()
+}

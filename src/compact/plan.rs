@@ -1,0 +1,413 @@
+//! Decides what stays of a conversation, and in which order.
+
+use std::collections::HashSet;
+use std::ops::Range;
+
+use super::gauge::Gauge;
+use super::notice::{Condensed, Notice};
+use crate::context::MEMORY;
+use crate::format::conversation::Piece;
+
+/// Results over this many bytes become pointers, except in the newest turns.
+pub const LONG_RESULT: usize = 4 << 10;
+/// The same in a newest turn that alone is larger than what the newest turns may have.
+const LONG_IN_NEWEST: usize = 1 << 10;
+/// About what the body of a pointer has, in bytes.
+const POINTER: usize = 120;
+/// Prompts over this many bytes are cut to their beginning.
+const PROMPT: usize = 4 << 10;
+/// The least that is left of a prompt, in bytes. The first 200 identify the turns of copies (`nagent-conversations usage`).
+const LEAST_PROMPT: usize = 256;
+/// A compacted conversation has at most this share of the window.
+const GOAL: f64 = 0.6;
+/// Pointers alone are enough when they lead to this share.
+const ENOUGH: f64 = 0.5;
+/// The most that a checkpoint has, in tokens.
+const CHECKPOINT: f64 = 1600.0;
+/// Words in a token, about.
+const WORDS: f64 = 0.6;
+/// With less room than this for prompts, checkpoint and turns there is nothing to gain, in tokens.
+const LEAST_ROOM: f64 = 1000.0;
+
+/// A part of a compacted conversation.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Part {
+    /// Bytes of the old text.
+    Keep(Range<usize>),
+    /// The result at this place among the pieces, with its body in a file.
+    Pointer(usize),
+    /// The prompt or note at this place, cut to so many bytes.
+    Head(usize, usize),
+    /// The block that tells of the compaction.
+    Notice,
+}
+
+/// What becomes of a conversation.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Plan {
+    /// The new text, in order.
+    pub parts: Vec<Part>,
+    /// What the checkpoint is written of; empty where pointers are enough.
+    pub summarized: Vec<Part>,
+    /// What the notice says of it.
+    pub condensed: Condensed,
+    /// The length of the checkpoint, in words.
+    pub words: u64,
+    /// The tokens of the old text, about.
+    pub before: u64,
+    /// The tokens of the new text, about, if the checkpoint is as long as it may be.
+    pub after: u64,
+}
+
+/// What to do with a conversation, for a window in tokens. `None`: it cannot become shorter. `is_asked`: somebody wants it now,
+/// full or not.
+///
+/// # Errors
+/// The window is too small for the first context.
+pub fn plan(
+    text: &str,
+    pieces: &[Piece],
+    gauge: &Gauge,
+    window: u64,
+    is_asked: bool,
+) -> Result<Option<Plan>, String> {
+    Planner { text, pieces, gauge, window, is_asked }.plan()
+}
+
+/// Whether the turns may be cut before this piece: it is a prompt, a reply, or the figures of a reply that was not used.
+pub fn begins_turn(pieces: &[Piece], at: usize) -> bool {
+    let before = at.checked_sub(1).and_then(|at| pieces[at].name());
+    match pieces[at].name() {
+        Some("user-prompt" | "agent-response") => true,
+        Some("nagent-turn-status") => before != Some("agent-response"),
+        _ => false,
+    }
+}
+
+struct Planner<'a> {
+    text: &'a str,
+    pieces: &'a [Piece],
+    gauge: &'a Gauge,
+    window: u64,
+    is_asked: bool,
+}
+
+/// The newest turns.
+struct Newest {
+    /// Where they begin among the pieces.
+    start: usize,
+    /// Whether their long results become pointers, too.
+    is_cut: bool,
+}
+
+/// A block of an earlier compaction.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum NoticeState {
+    /// It tells of results that became pointers. The next one replaces it.
+    Pointers,
+    /// It has a checkpoint as it was written, which the next one takes in.
+    Checkpoint,
+    /// The user has changed its checkpoint, which stays.
+    Edited,
+}
+
+impl Planner<'_> {
+    fn plan(&self) -> Result<Option<Plan>, String> {
+        // What the file begins with: the first context.
+        let first =
+            usize::from(self.pieces.first().and_then(Piece::name) == Some("initial_context"));
+        let context = self.pieces.iter().take(first).map(|piece| piece.span.len()).sum::<usize>();
+        let updates = self.lasting_updates(self.pieces.len());
+        let context = context + updates.iter().map(|at| self.pieces[*at].span.len()).sum::<usize>();
+        let context_tokens = self.gauge.tokens(context);
+        #[expect(clippy::cast_precision_loss, reason = "it is an estimate")]
+        let room = self.window() * GOAL - context_tokens as f64;
+        if room < LEAST_ROOM {
+            return Err(format!(
+                "its first context has about {context_tokens} tokens, and the window has {}",
+                self.window
+            ));
+        }
+        let newest =
+            self.find_newest(first, self.gauge.bytes((self.window() / 4.0).min(room / 2.0)));
+        if let Some(plan) = self.plan_pointers(first, &newest) {
+            return Ok(Some(plan));
+        }
+        Ok(self.plan_checkpoint(first, &newest, room))
+    }
+
+    /// The newest turns within so many bytes, and as they are. If the last alone is larger, that one without its long results.
+    fn find_newest(&self, first: usize, most: usize) -> Newest {
+        let groups: Vec<usize> =
+            (first..self.pieces.len()).filter(|at| begins_turn(self.pieces, *at)).collect();
+        let end = self.text.len();
+        let bytes_from = |at: usize| end - self.pieces[at].span.start;
+        let fits = groups.iter().copied().find(|at| bytes_from(*at) <= most);
+        if let Some(start) = fits {
+            return Newest { start, is_cut: false };
+        }
+        let last = groups.last().copied().filter(|last| {
+            let saved: usize = (*last..self.pieces.len())
+                .filter_map(|at| self.saved_by_pointer(at, LONG_IN_NEWEST))
+                .sum();
+            bytes_from(*last) - saved <= most
+        });
+        Newest { start: last.unwrap_or(self.pieces.len()), is_cut: true }
+    }
+
+    /// The bytes that are saved when this piece becomes a pointer; `None` if it is no result with more than `most` bytes.
+    fn saved_by_pointer(&self, at: usize, most: usize) -> Option<usize> {
+        let piece = &self.pieces[at];
+        let is_result = piece.name().is_some_and(|name| name.ends_with("-result"))
+            || piece.name() == Some("system")
+                && ["check", "after_write"].iter().any(|name| piece.get(name).is_some());
+        let bytes = piece.text(self.text).len();
+        (is_result && bytes > most).then(|| bytes - POINTER)
+    }
+
+    /// The whole conversation with pointers for long results, if that is enough.
+    fn plan_pointers(&self, first: usize, newest: &Newest) -> Option<Plan> {
+        let pointers: Vec<usize> = (first..newest.start)
+            .filter(|at| self.saved_by_pointer(*at, LONG_RESULT).is_some())
+            .collect();
+        let saved = pointers.iter().filter_map(|at| self.saved_by_pointer(*at, LONG_RESULT));
+        let (before, after) = (self.text.len(), self.text.len() - saved.sum::<usize>());
+        let enough =
+            if self.is_asked { before / 2 } else { self.gauge.bytes(self.window() * ENOUGH) };
+        if pointers.is_empty() || after > enough {
+            return None;
+        }
+        let mut parts = Vec::new();
+        self.push_span(&mut parts, 0..newest.start, &|at| pointers.contains(&at), LONG_RESULT);
+        parts.push(Part::Notice);
+        self.push_newest(&mut parts, newest);
+        Some(Plan {
+            parts,
+            summarized: Vec::new(),
+            condensed: Condensed {
+                turns: None,
+                kept: self.count_turns(newest.start..self.pieces.len()),
+                pointers: pointers.len() as u64,
+                known: None,
+            },
+            words: 0,
+            before: self.gauge.tokens(before),
+            after: self.gauge.tokens(after),
+        })
+    }
+
+    #[expect(clippy::cast_precision_loss, reason = "a window has fewer than 2^52 tokens")]
+    fn window(&self) -> f64 {
+        self.window as f64
+    }
+
+    fn plan_checkpoint(&self, first: usize, newest: &Newest, room: f64) -> Option<Plan> {
+        let middle = first..newest.start;
+        let has_turns = self.count_turns(middle.clone()) > 0;
+        if !has_turns {
+            return None;
+        }
+        let mut parts = Vec::new();
+        self.push_span(&mut parts, 0..first, &|_| false, LONG_RESULT);
+        let updates = self.lasting_updates(newest.start);
+        parts.extend(updates.iter().map(|at| Part::Keep(self.pieces[*at].span.clone())));
+        parts.extend(self.prompts(middle.clone(), self.gauge.bytes(room / 4.0)));
+        parts.extend(self.children(middle.clone()));
+        parts.push(Part::Notice);
+        self.push_newest(&mut parts, newest);
+        let mut summarized = Vec::new();
+        let is_left_out = |at: usize| {
+            self.pieces[at].name() == Some("context-update")
+                || matches!(self.state(at), Some(NoticeState::Pointers | NoticeState::Edited))
+        };
+        for at in middle.clone().filter(|at| !is_left_out(*at)) {
+            match self.saved_by_pointer(at, LONG_RESULT) {
+                Some(_) => summarized.push(Part::Pointer(at)),
+                None => summarized.push(Part::Keep(self.pieces[at].span.clone())),
+            }
+        }
+        let checkpoint = (room / 4.0).min(CHECKPOINT);
+        let rest: usize = parts.iter().map(|part| self.bytes_of(part)).sum();
+        let (before, after) = (self.text.len(), rest + self.gauge.bytes(checkpoint));
+        // Not worth a request, and what would be tried again at once.
+        if after > before / 10 * 9 {
+            return None;
+        }
+        #[expect(
+            clippy::cast_possible_truncation,
+            clippy::cast_sign_loss,
+            reason = "it is between 0 and the limit"
+        )]
+        let words = (checkpoint * WORDS) as u64;
+        let pointers = summarized.iter().filter(|part| matches!(part, Part::Pointer(_))).count();
+        Some(Plan {
+            parts,
+            summarized,
+            condensed: Condensed {
+                turns: self.turn_numbers(middle.clone()),
+                kept: self.count_turns(newest.start..self.pieces.len()),
+                pointers: pointers as u64,
+                known: self.known_content(middle),
+            },
+            words,
+            before: self.gauge.tokens(before),
+            after: self.gauge.tokens(after),
+        })
+    }
+
+    /// The pieces of a range as they stand, but for those that become pointers.
+    fn push_span(
+        &self,
+        parts: &mut Vec<Part>,
+        range: Range<usize>,
+        is_pointer: &dyn Fn(usize) -> bool,
+        most: usize,
+    ) {
+        for at in range {
+            if is_pointer(at) && self.saved_by_pointer(at, most).is_some() {
+                parts.push(Part::Pointer(at));
+            } else if self.state(at) != Some(NoticeState::Pointers) {
+                parts.push(Part::Keep(self.pieces[at].span.clone()));
+            }
+        }
+    }
+
+    fn push_newest(&self, parts: &mut Vec<Part>, newest: &Newest) {
+        let range = newest.start..self.pieces.len();
+        if newest.is_cut {
+            self.push_span(parts, range, &|_| true, LONG_IN_NEWEST);
+        } else if let Some(piece) = self.pieces.get(newest.start) {
+            parts.push(Part::Keep(piece.span.start..self.text.len()));
+        }
+    }
+
+    /// The last version of each section of the first context that a `context-update` has changed; of the file's history, which
+    /// holds only what is new, all.
+    fn lasting_updates(&self, end: usize) -> Vec<usize> {
+        let mut seen = HashSet::new();
+        let updates = (0..end).rev().filter(|at| {
+            let piece = &self.pieces[*at];
+            let section = piece.get("section").unwrap_or_default();
+            piece.name() == Some("context-update") && (section == MEMORY || seen.insert(section))
+        });
+        let mut updates: Vec<usize> = updates.collect();
+        updates.reverse();
+        updates
+    }
+
+    /// The user's words: prompts, notes, and checkpoints that the user has changed. All of them, cut so that they fit into so
+    /// many bytes; where even the shortest do not, the first and the newest.
+    fn prompts(&self, range: Range<usize>, most: usize) -> Vec<Part> {
+        let is_users = |at: &usize| match self.pieces[*at].name() {
+            None | Some("user-prompt") => true,
+            // One that the user has emptied is gone.
+            Some("system") => {
+                self.state(*at) == Some(NoticeState::Edited)
+                    && !self.pieces[*at].text(self.text).trim().is_empty()
+            }
+            _ => false,
+        };
+        let all: Vec<usize> = range.filter(is_users).collect();
+        let length = |at: usize, head: usize| {
+            let piece = &self.pieces[at];
+            let tags = piece.span.len() - piece.text(self.text).len();
+            tags + piece.text(self.text).len().min(head + POINTER) + 2
+        };
+        let sum = |places: &[usize], head: usize| -> usize {
+            places.iter().map(|at| length(*at, head)).sum()
+        };
+        let mut head = PROMPT;
+        while head > LEAST_PROMPT && sum(&all, head) > most {
+            head /= 2;
+        }
+        let mut left = most.saturating_sub(all.first().map_or(0, |at| length(*at, head)));
+        let mut newest: Vec<usize> = Vec::new();
+        for at in all.iter().skip(1).rev() {
+            let Some(rest) = left.checked_sub(length(*at, head)) else { break };
+            left = rest;
+            newest.push(*at);
+        }
+        let chosen = all.first().into_iter().chain(newest.iter().rev());
+        let part = |at: usize| {
+            let piece = &self.pieces[at];
+            if piece.text(self.text).len() <= head + POINTER {
+                Part::Keep(piece.span.clone())
+            } else {
+                Part::Head(at, head)
+            }
+        };
+        chosen.map(|at| part(*at)).collect()
+    }
+
+    /// The last result of each child that can be continued by its name, the newest 16.
+    fn children(&self, range: Range<usize>) -> Vec<Part> {
+        let mut seen = HashSet::new();
+        let mut last: Vec<usize> = range
+            .rev()
+            .filter(|at| {
+                let piece = &self.pieces[*at];
+                let is_named = piece.get("conversation").is_some() && piece.get("file").is_none();
+                let name = piece.get("name").or_else(|| piece.get("conversation"));
+                piece.name() == Some("nagent-conversation-result") && is_named && seen.insert(name)
+            })
+            .take(16)
+            .collect();
+        last.reverse();
+        let part = |at: usize| match self.saved_by_pointer(at, LONG_IN_NEWEST) {
+            Some(_) => Part::Pointer(at),
+            None => Part::Keep(self.pieces[at].span.clone()),
+        };
+        last.into_iter().map(part).collect()
+    }
+
+    /// What a block of an earlier compaction is, if it is one.
+    fn state(&self, at: usize) -> Option<NoticeState> {
+        let piece = &self.pieces[at];
+        let notice = Notice::read(piece).filter(|_| piece.name() == Some("system"))?;
+        Some(match notice.turns {
+            None => NoticeState::Pointers,
+            Some(_) if notice.is_edited(piece.text(self.text)) => NoticeState::Edited,
+            Some(_) => NoticeState::Checkpoint,
+        })
+    }
+
+    fn count_turns(&self, range: Range<usize>) -> u64 {
+        let turns = self.pieces[range].iter();
+        turns.filter(|piece| piece.name() == Some("nagent-turn-status")).count() as u64
+    }
+
+    fn turn_numbers(&self, range: Range<usize>) -> Option<(u64, u64)> {
+        let statuses = self.pieces[range].iter();
+        let statuses = statuses.filter(|piece| piece.name() == Some("nagent-turn-status"));
+        let mut numbers = statuses.filter_map(|piece| piece.get("turn")?.parse().ok());
+        let first = numbers.next()?;
+        Some((first, numbers.next_back().unwrap_or(first)))
+    }
+
+    /// The content that a file's own conversation knew last, if the range says it.
+    fn known_content(&self, range: Range<usize>) -> Option<String> {
+        let is_files = self
+            .pieces
+            .iter()
+            .any(|piece| piece.name() == Some("user-prompt") && piece.get("before").is_some());
+        let mut last = self.pieces[range].iter().rev();
+        let known = last.find_map(|piece| piece.get("after").or_else(|| piece.get("before")))?;
+        is_files.then(|| known.to_owned())
+    }
+
+    /// About how many bytes a part has in the new text.
+    fn bytes_of(&self, part: &Part) -> usize {
+        match part {
+            Part::Keep(range) => range.len() + 2,
+            Part::Pointer(at) => {
+                let piece = &self.pieces[*at];
+                piece.span.len() - piece.text(self.text).len() + POINTER + 2
+            }
+            Part::Head(_, bytes) => bytes + POINTER,
+            Part::Notice => 400,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,165 @@
+//! Plans for conversations of every shape: what stays, in which order, and how long it gets.
+
+use proptest::prelude::*;
+
+use super::*;
+use crate::compact::notice::{is_checkpoint, notice_block};
+use crate::format::conversation::{Block, parse};
+
+const CONTEXT: &str = "<initial_context fence=\"f\">\nrules\n</initial_context f>\n\n";
+
+fn block(block: &Block) -> String {
+    format!("{}\n", block.format(&[], &mut || "word".to_owned()))
+}
+
+/// A turn with a prompt, a reply, its figures and a result.
+fn turn(number: u64, prompt: usize, reply: usize, result: usize) -> String {
+    let prompt = (prompt > 0).then(|| {
+        let text = format!("prompt {number} {}", "p".repeat(prompt));
+        block(&Block::new("user-prompt").with("at", number).body(text))
+    });
+    let reply = Block::new("agent-response").body(format!("reply {number} {}", "r".repeat(reply)));
+    let status = Block::new("nagent-turn-status").with("turn", number);
+    let result = Block::new("nagent-shell-result").with("status", "ok").body("o".repeat(result));
+    [prompt.unwrap_or_default(), block(&reply), block(&status), block(&result)].concat()
+}
+
+/// What the plan makes of a text, with stand-ins for files and the checkpoint.
+fn render(text: &str, pieces: &[Piece], plan: &Plan, ratio: f64) -> String {
+    let part = |part: &Part| match part {
+        Part::Keep(range) => text[range.clone()].to_owned(),
+        Part::Pointer(at) => block(&Block::new(pieces[*at].name().unwrap()).body("[a file]")),
+        Part::Head(at, bytes) => {
+            let body = pieces[*at].text(text);
+            let head = &body[..body.floor_char_boundary(*bytes)];
+            match pieces[*at].name() {
+                Some(name) => block(&Block::new(name).body(head)),
+                None => head.to_owned(),
+            }
+        }
+        Part::Notice => {
+            let notice = if plan.condensed.turns.is_some() { SECTIONS_TEXT } else { "" };
+            block(&notice_block(&plan.condensed, "c-archive", ratio, notice))
+        }
+    };
+    plan.parts.iter().map(|it| format!("{}\n\n", part(it).trim_end())).collect()
+}
+
+const SECTIONS_TEXT: &str =
+    "Intent\na\nConstraints\nb\nDecisions\nc\nFiles\nd\nOpen questions\ne\nNext step\nf";
+
+fn plan_of(text: &str, window: u64, is_asked: bool) -> Option<Plan> {
+    let parsed = parse(text);
+    assert_eq!(parsed.trouble, None, "{text}");
+    plan(text, &parsed.pieces, &Gauge::of(&parsed.pieces), window, is_asked).unwrap()
+}
+
+#[test]
+fn a_short_conversation_stays() {
+    let text = format!("{CONTEXT}{}", turn(1, 10, 10, 10));
+    assert_eq!(plan_of(&text, 16_000, true), None);
+    assert_eq!(plan_of("", 16_000, true), None);
+    assert_eq!(plan_of(CONTEXT, 16_000, true), None);
+}
+
+#[test]
+fn the_window_must_have_room_for_the_first_context() {
+    let context =
+        format!("<initial_context fence=\"f\">\n{}\n</initial_context f>\n\n", "x".repeat(40_000));
+    let text = format!("{context}{}", turn(1, 10, 10, 10));
+    let pieces = parse(&text).pieces;
+    let error = plan(&text, &pieces, &Gauge::of(&pieces), 8_000, false).unwrap_err();
+    assert!(error.contains("10012 tokens") && error.contains("8000"), "{error}");
+}
+
+#[test]
+fn a_prompt_that_fills_the_window_keeps_its_beginning() {
+    let text = format!("{CONTEXT}{}{}", turn(1, 10, 10, 10), turn(2, 90_000, 10, 10));
+    let made = plan_of(&text, 16_000, false).unwrap();
+    assert!(made.parts.iter().any(|part| matches!(part, Part::Head(..))), "{made:?}");
+    assert!(made.after < 16_000 * 6 / 10, "{made:?}");
+}
+
+#[test]
+fn what_a_gauge_reads() {
+    let status = |turn: u64, tokens: u64| {
+        let status = Block::new("nagent-turn-status").with("turn", turn).with("tokens_in", tokens);
+        block(&Block::new("agent-response").body("r")) + &block(&status)
+    };
+    let before = "x".repeat(1000);
+    let note = format!("{before}\n\n");
+    let text = format!("{note}{}", status(1, 300));
+    let gauge = Gauge::of(&parse(&text).pieces);
+    assert!((gauge.tokens_per_byte() - 300.0 / 1002.0).abs() < 0.001, "{gauge:?}");
+    // Bit by bit is the same.
+    let mut slow = Gauge::default();
+    let pieces = parse(&text).pieces;
+    for end in 0..=pieces.len() {
+        slow.read(&pieces[..end]);
+    }
+    assert_eq!(slow, gauge);
+    // Counts from before a compaction are of another text.
+    let condensed = Condensed { turns: Some((1, 9)), kept: 1, pointers: 0, known: None };
+    let notice = block(&notice_block(&condensed, "a", 0.3, "b"));
+    let text = format!("{note}{notice}{}", status(10, 90_000));
+    assert!((Gauge::of(&parse(&text).pieces).tokens_per_byte() - 0.3).abs() < 0.001);
+    let text = format!("{text}{}", status(11, 400));
+    let ratio = Gauge::of(&parse(&text).pieces).tokens_per_byte();
+    assert!(ratio > 0.3 && ratio < 0.5, "{ratio}");
+    assert!(Gauge::default().is_full(65_000, 20_000) && !Gauge::default().is_full(63_000, 20_000));
+}
+
+#[test]
+fn refusals_are_no_checkpoints() {
+    assert!(
+        is_checkpoint(SECTIONS_TEXT)
+            && is_checkpoint("## Intent:\nx\n**Decisions**\n- Next step: y")
+    );
+    assert!(!is_checkpoint("I cannot do that. The Intent is unclear.") && !is_checkpoint(""));
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(48))]
+    /// However the turns look: it ends below its goal, in a conversation that can be read, with the first prompt's words, the
+    /// newest turn's reply where that is not too long, and everything else as it was.
+    #[test]
+    fn it_converges(
+        turns in prop::collection::vec((0usize..3_000, 0usize..9_000, 0usize..20_000), 1..40),
+        window in 8_000u64..60_000,
+        is_asked in any::<bool>(),
+    ) {
+        let mut text = CONTEXT.to_owned();
+        for (number, (prompt, reply, result)) in turns.iter().enumerate() {
+            let prompt = if number == 0 { prompt + 1 } else { prompt.saturating_sub(2_000) };
+            text.push_str(&turn(number as u64 + 1, prompt, *reply, *result));
+        }
+        let mut rounds = 0;
+        loop {
+            let pieces = parse(&text).pieces;
+            let gauge = Gauge::of(&pieces);
+            let is_full = gauge.is_full(text.len(), window);
+            if !is_asked && !is_full {
+                break;
+            }
+            let Some(made) = plan(&text, &pieces, &gauge, window, is_asked).unwrap() else {
+                prop_assert!(!is_full, "{} bytes stay in a window of {window}", text.len());
+                break;
+            };
+            let new = render(&text, &pieces, &made, gauge.tokens_per_byte());
+            let parsed = parse(&new);
+            prop_assert_eq!(&parsed.trouble, &None);
+            prop_assert!(new.starts_with(CONTEXT.trim_end()) && new.contains("prompt 1 "));
+            prop_assert!(new.len() < text.len(), "{} of {}", new.len(), text.len());
+            if !made.summarized.is_empty() {
+                prop_assert!(gauge.tokens(new.len()) <= window * 7 / 10, "{} of {window}", gauge.tokens(new.len()));
+            }
+            // What is after the notice is the end of the old text, unless its results were cut.
+            let at = parsed.pieces.iter().rposition(|piece| piece.get("compacted").is_some()).unwrap();
+            let tail = new[parsed.pieces[at].span.end..].trim();
+            prop_assert!(text.trim_end().ends_with(tail) || tail.contains("[a file]"));
+            text = new;
+            rounds += 1;
+            prop_assert!(rounds < 20, "it never ends");
+        }
+    }
+}

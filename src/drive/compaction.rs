@@ -1,0 +1,198 @@
+//! Makes a conversation shorter as [`crate::compact`] has planned it: long results go to `outputs`, a model writes the
+//! checkpoint, the old file is archived, and the new one takes its place in one step.
+//!
+//! Until that step the conversation is as it was, whatever fails.
+
+use std::path::Path;
+
+use anyhow::{Context, Result};
+
+use super::result_block::format_block;
+use crate::compact::gauge::Gauge;
+use crate::compact::notice::{archive_block, notice_block};
+use crate::compact::plan::{Part, Plan, plan};
+use crate::format::conversation::{Block, Kind, Piece};
+use crate::llm::Usage;
+use crate::problem::Problem;
+use crate::sys::conversation_file::ConversationFile;
+use crate::sys::conversation_file::replace::archive_name;
+use crate::sys::fs;
+
+/// Writes a checkpoint of the conversation of this name, of this text, with about so many words. Returns it and what it took.
+pub type WriteCheckpoint<'a> =
+    Box<dyn Fn(&str, &str, u64) -> (Result<String, Problem>, Usage) + 'a>;
+
+/// What compacts the conversation of a run.
+pub struct Compactor<'a> {
+    /// Writes checkpoints.
+    pub write: WriteCheckpoint<'a>,
+    /// How many tokens the conversation has.
+    pub gauge: Gauge,
+    /// Below so many tokens it is not tried: it failed, or was of no use.
+    not_below: u64,
+}
+
+/// What was done.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Compacted {
+    /// The plan.
+    pub plan: Plan,
+    /// The conversation that has the old text.
+    pub archive: String,
+    /// About how many tokens the new text has.
+    pub tokens: u64,
+}
+
+impl<'a> Compactor<'a> {
+    /// One that has not done anything yet.
+    pub fn new(write: WriteCheckpoint<'a>) -> Self {
+        Self { write, gauge: Gauge::default(), not_below: 0 }
+    }
+
+    /// About how many tokens a conversation has.
+    pub(super) fn tokens(&mut self, conversation: &ConversationFile) -> u64 {
+        self.gauge.read(conversation.pieces());
+        self.gauge.tokens(conversation.text().len())
+    }
+
+    /// Whether a conversation fills its window so far that it is to be compacted now.
+    pub(super) fn is_due(&mut self, conversation: &ConversationFile, window: Option<u64>) -> bool {
+        let tokens = self.tokens(conversation);
+        let bytes = conversation.text().len();
+        tokens >= self.not_below && window.is_some_and(|window| self.gauge.is_full(bytes, window))
+    }
+
+    /// Compacts the conversation, if that makes it shorter. Returns also the tokens of the request, if there was one.
+    pub(super) fn compact(
+        &mut self,
+        conversation: &mut ConversationFile,
+        outputs: &Path,
+        window: u64,
+    ) -> (Result<Option<Compacted>, Problem>, Usage) {
+        let tokens = self.gauge.tokens(conversation.text().len());
+        let (result, usage) = compact(conversation, outputs, window, false, &self.write);
+        if !matches!(result, Ok(Some(_))) {
+            self.not_below = tokens + window / 20;
+        }
+        self.gauge.read(conversation.pieces());
+        (result, usage)
+    }
+}
+
+/// Compacts a conversation for a window in tokens. `is_asked`: full or not. `None`: it cannot become shorter.
+pub fn compact(
+    conversation: &mut ConversationFile,
+    outputs: &Path,
+    window: u64,
+    is_asked: bool,
+    write: &WriteCheckpoint<'_>,
+) -> (Result<Option<Compacted>, Problem>, Usage) {
+    let gauge = Gauge::of(conversation.pieces());
+    let plan = match plan(conversation.text(), conversation.pieces(), &gauge, window, is_asked) {
+        Err(why) => return (Err(Problem::failed(why)), Usage::default()),
+        Ok(None) => return (Ok(None), Usage::default()),
+        Ok(Some(plan)) => plan,
+    };
+    let mut usage = Usage::default();
+    let result = carry_out(conversation, outputs, &gauge, &plan, write, &mut usage);
+    let done = result.map(|archive| {
+        let tokens = gauge.tokens(conversation.text().len());
+        Some(Compacted { plan, archive, tokens })
+    });
+    (done, usage)
+}
+
+fn carry_out(
+    conversation: &mut ConversationFile,
+    outputs: &Path,
+    gauge: &Gauge,
+    plan: &Plan,
+    write: &WriteCheckpoint<'_>,
+    usage: &mut Usage,
+) -> Result<String, Problem> {
+    let render = |parts: &[Part], notice: &str| -> Result<String> {
+        let mut text = String::new();
+        for part in parts {
+            let piece = render_part(conversation, outputs, part, notice)?;
+            text.push_str(piece.trim_end_matches('\n'));
+            text.push_str("\n\n");
+        }
+        text.pop();
+        Ok(text)
+    };
+    let mut checkpoint = String::new();
+    if !plan.summarized.is_empty() {
+        let text = render(&plan.summarized, "")?;
+        let (written, spent) = write(conversation.name(), &text, plan.words);
+        usage.add(&spent);
+        checkpoint = cut_checkpoint(written?, plan.words);
+    }
+    let archive = archive_name(conversation.name());
+    let notice = notice_block(&plan.condensed, &archive, gauge.tokens_per_byte(), &checkpoint);
+    let text = render(&plan.parts, &format_block(&notice))?;
+    let link = format_block(&archive_block(conversation.name()));
+    conversation.replace(&text, &archive, &link)?;
+    Ok(archive)
+}
+
+/// Models write more than they were asked for. What is far too long would fill what was just freed.
+fn cut_checkpoint(text: String, words: u64) -> String {
+    let most = usize::try_from(words).unwrap_or(usize::MAX).saturating_mul(20);
+    if text.len() <= most {
+        return text;
+    }
+    let head = &text[..text.floor_char_boundary(most)];
+    let end = head.rfind('\n').unwrap_or(head.len());
+    format!("{}\n[… cut here: it was too long …]", &head[..end])
+}
+
+fn render_part(
+    conversation: &ConversationFile,
+    outputs: &Path,
+    part: &Part,
+    notice: &str,
+) -> Result<String> {
+    let text = conversation.text();
+    Ok(match part {
+        Part::Keep(range) => text[range.clone()].to_owned(),
+        Part::Notice => notice.to_owned(),
+        Part::Pointer(at) => {
+            let piece = &conversation.pieces()[*at];
+            let (block, _) = with_file(piece, text, outputs)?;
+            let bytes = block.get("bytes").unwrap_or_default();
+            let body = format!("[{bytes} bytes, which are in the file that output names]");
+            format_block(&block.body(body))
+        }
+        Part::Head(at, bytes) => {
+            let piece = &conversation.pieces()[*at];
+            let body = piece.text(text);
+            let (block, path) = with_file(piece, text, outputs)?;
+            let head = &body[..body.floor_char_boundary(*bytes)];
+            let body = format!("{head}\n[… cut here; the whole is in {path} …]");
+            if piece.kind == Kind::Note { body } else { format_block(&block.body(body)) }
+        }
+    })
+}
+
+/// The block of a piece, without its body, with the file that has it, and the file's path. What the model was shown of a file
+/// is not in view any more, so that it has to be read again before it is written over.
+fn with_file(piece: &Piece, text: &str, outputs: &Path) -> Result<(Block, String)> {
+    let mut block = Block::new(piece.name().unwrap_or("system"));
+    if let Kind::Block { attributes, .. } = &piece.kind {
+        block.attributes.clone_from(attributes);
+        block.attributes.retain(|(name, _)| !["shown", "part"].contains(&name.as_str()));
+    }
+    if let Some(path) = block.get("output").map(str::to_owned) {
+        let block = if block.get("bytes").is_some() {
+            block
+        } else {
+            block.with("bytes", piece.text(text).len())
+        };
+        return Ok((block, path));
+    }
+    let body = piece.text(text);
+    let path = fs::store_output(outputs, body.as_bytes()).context("cannot store a long result")?;
+    block.attributes.retain(|(name, _)| name != "bytes");
+    let path = path.display().to_string();
+    Ok((block.with("output", &path).with("bytes", body.len()), path))
+}

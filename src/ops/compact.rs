@@ -1,0 +1,112 @@
+//! `nagent --compact`: makes a conversation shorter now, or says what that would do; and who writes the checkpoints of a run.
+
+use super::call::Call;
+use super::file_memory::request_settings;
+use super::spinner::Spinner;
+use super::summaries::{self, Writers};
+use crate::compact::gauge::Gauge;
+use crate::compact::plan::{Plan, plan};
+use crate::drive::compaction::{WriteCheckpoint, compact};
+use crate::drive::describe_compaction;
+use crate::limits::UNKNOWN_WINDOW;
+use crate::llm::price::compute_cost;
+use crate::out::Report;
+use crate::problem::Problem;
+use crate::segments::conversation_summary::write_checkpoint;
+use crate::segments::summary_queue::{SummaryQueue, SummaryRules};
+use crate::sys::conversation_file::ConversationFile;
+use crate::view::figures::plural;
+
+/// The model that writes checkpoints: that of the run.
+pub(super) fn checkpoint_writer<'a>(
+    call: &'a Call<'_>,
+    model: &str,
+    shows_progress: bool,
+) -> WriteCheckpoint<'a> {
+    let settings = request_settings(&call.settings, Some(model));
+    Box::new(move |name, text, words| {
+        let spinner = Spinner::new(shows_progress);
+        let Call { tool, env, interrupts, .. } = call;
+        let writers = Writers { tool, settings: &settings, env, interrupts, spinner: &spinner };
+        // What a model has refused once is not taken from the cache.
+        let rules = SummaryRules { again: true, ..writers.rules(summaries::JOBS) };
+        let queue = SummaryQueue::new(rules);
+        spinner.start("checkpoint");
+        let written = write_checkpoint(&queue, name, text, words);
+        spinner.stop();
+        (written, queue.totals().usage)
+    })
+}
+
+/// Compacts the conversation of a call, or with `--dry-run` says what that would do.
+pub(super) fn compact_now(call: &Call<'_>) -> Result<Report, Problem> {
+    let model = call.settings.config.model.clone().unwrap_or_default();
+    let window = call.settings.window(&model);
+    let size = window.unwrap_or(UNKNOWN_WINDOW);
+    if call.which.dry_run {
+        let journal = ConversationFile::read_only(call.root(), &call.name)?;
+        let gauge = Gauge::of(journal.pieces());
+        let plan = plan(journal.text(), journal.pieces(), &gauge, size, true);
+        let plan = plan.map_err(|why| Problem::failed(refusal(call, &why)))?;
+        let tokens = gauge.tokens(journal.text().len());
+        return Ok(report(call, describe_plan(plan.as_ref(), tokens, size), plan.as_ref(), tokens));
+    }
+    let mut journal = call.open_conversation()?;
+    let tokens = Gauge::of(journal.pieces()).tokens(journal.text().len());
+    let write = checkpoint_writer(call, &model, !call.quiet);
+    let outputs = call.root().outputs();
+    let (result, usage) = compact(&mut journal, &outputs, size, true, &write);
+    let done = result
+        .map_err(|problem| Problem { message: refusal(call, &problem.message), ..problem })?;
+    let cost = call.settings.price(&model).map(|price| compute_cost(&price, &usage));
+    let Some(done) = done else {
+        return Ok(report(call, describe_plan(None, tokens, size), None, tokens));
+    };
+    let archive = call.root().conversation(&done.archive).display().to_string();
+    let report =
+        report(call, describe_compaction(&call.name, &done), Some(&done.plan), done.tokens);
+    Ok(summaries::with_usage(report, &usage).with("cost", cost).with("archived_path", archive))
+}
+
+fn refusal(call: &Call<'_>, why: &str) -> String {
+    format!("conversation {} was not compacted, and is as it was: {why}", call.name)
+}
+
+fn describe_plan(plan: Option<&Plan>, tokens: u64, window: u64) -> String {
+    let Some(plan) = plan else {
+        return format!(
+            "nothing to compact: about {tokens} tokens, and what is not of the newest turns would not become shorter (window: {window})"
+        );
+    };
+    let pointers = match plan.condensed.pointers {
+        0 => String::new(),
+        count => format!("{} would become pointers to files; ", plural(count, "long result")),
+    };
+    let turns = match plan.condensed.turns {
+        Some((first, last)) => format!(
+            "turns {first} to {last} would become a checkpoint of at most {} words (one request); ",
+            plan.words
+        ),
+        None => "no request is needed; ".to_owned(),
+    };
+    format!(
+        "{pointers}{turns}{} stay as they are; about {} tokens would become {} (window: {window})",
+        plural(plan.condensed.kept, "turn"),
+        plan.before,
+        plan.after
+    )
+}
+
+fn report(call: &Call<'_>, text: String, plan: Option<&Plan>, tokens: u64) -> Report {
+    let turns = plan.and_then(|plan| plan.condensed.turns);
+    Report::done(format!("{text}\n"))
+        .with("conversation_path", call.root().conversation(&call.name).display().to_string())
+        .with("compacted", plan.is_some())
+        .with("long_results", plan.map_or(0, |plan| plan.condensed.pointers))
+        .with("checkpoint_turns", turns.map(|(first, last)| vec![first, last]))
+        .with("tokens_before", plan.map_or(tokens, |plan| plan.before))
+        .with(
+            "tokens_after",
+            if call.which.dry_run { plan.map_or(tokens, |plan| plan.after) } else { tokens },
+        )
+}

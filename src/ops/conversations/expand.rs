@@ -1,0 +1,154 @@
+//! `nagent-conversations expand`: puts back what a compaction took out of a conversation, from the archive that has it.
+
+use std::ops::Range;
+
+use super::Catalog;
+use super::changes::lock_unused;
+use crate::compact::gauge::Gauge;
+use crate::compact::notice::Notice;
+use crate::compact::plan::begins_turn;
+use crate::format::conversation::{self, Piece};
+use crate::limits;
+use crate::out::Report;
+use crate::problem::Problem;
+use crate::sys::conversation_file::ConversationFile;
+use crate::sys::conversation_file::replace::replace_conversation;
+use crate::sys::fs;
+
+/// Numbers of turns, first and last.
+pub type Turns = (u64, u64);
+
+/// Puts back all that the last compaction took out, or these turns of it or of one before.
+pub fn expand_conversation(
+    catalog: &Catalog,
+    prefix: Option<&str>,
+    turns: Option<Turns>,
+) -> Result<Report, Problem> {
+    let name = catalog.find(prefix)?;
+    let root = &catalog.root;
+    let _lock = lock_unused(catalog, &name)?;
+    let journal = ConversationFile::read_only(root, &name)?;
+    let (text, pieces) = (journal.text(), journal.pieces());
+    let Some(at) = pieces.iter().rposition(|piece| Notice::read(piece).is_some()) else {
+        return Err(Problem::failed(format!(
+            "conversation {name} has nothing to put back: no compaction took anything out of it"
+        )));
+    };
+    let new = match turns {
+        None => {
+            let archive = Archive::of(catalog, &pieces[at])?;
+            let end = archive.end_of_taken(text, pieces, at);
+            let rest = text[pieces[at].span.end..].trim_start_matches('\n');
+            format!("{}\n\n{rest}", archive.text[..end].trim_end_matches('\n'))
+        }
+        Some(turns) => insert_turns(catalog, text, pieces, at, turns)?,
+    };
+    if let Some(trouble) = conversation::parse(&new).trouble {
+        return Err(Problem::failed(format!(
+            "conversation {name} would be damaged ({trouble:?}); it is as it was"
+        )));
+    }
+    let compacted = replace_conversation(root, &name, &new)?;
+    let compacted = compacted.map(|path| path.display().to_string());
+    let tokens = Gauge::of(&conversation::parse(&new).pieces).tokens(new.len());
+    let what = match turns {
+        Some((first, last)) => format!("turns {first} to {last} are back"),
+        None => "what was taken out is back".to_owned(),
+    };
+    let text = format!(
+        "{what}: conversation {name} has about {tokens} tokens now; as it was before: {}\n",
+        compacted.as_deref().unwrap_or_default()
+    );
+    Ok(Report::done(text)
+        .with("name", name.clone())
+        .with("path", root.conversation(&name).display().to_string())
+        .with("archived_path", compacted)
+        .with("tokens", tokens))
+}
+
+/// The archive of a compaction, without the block that leads on.
+struct Archive {
+    text: String,
+    pieces: Vec<Piece>,
+}
+
+impl Archive {
+    fn of(catalog: &Catalog, notice: &Piece) -> Result<Self, Problem> {
+        let name = Notice::read(notice).map(|notice| notice.archive).unwrap_or_default();
+        crate::sys::root::check_name(name).map_err(Problem::failed)?;
+        let path = catalog.root.conversation(name);
+        let text = fs::read_text(&path, limits::CONVERSATION)?.ok_or_else(|| {
+            Problem::failed(format!(
+                "conversation {name}, which has what was taken out, is not there any more (nagent-conversations remove moves into {})",
+                catalog.root.trash().display()
+            ))
+        })?;
+        let mut pieces = conversation::parse(&text).pieces;
+        pieces.retain(|piece| piece.get("compacted_into").is_none());
+        Ok(Self { text, pieces })
+    }
+
+    /// Where the part ends that was taken out: before the first piece that stayed, which is after the notice at `at` still.
+    fn end_of_taken(&self, text: &str, pieces: &[Piece], at: usize) -> usize {
+        let whole = self.pieces.last().map_or(0, |piece| piece.span.end);
+        let Some(first) = pieces.get(at + 1) else { return whole };
+        let body = &text[first.span.clone()];
+        let is_it = |piece: &&Piece| &self.text[piece.span.clone()] == body;
+        self.pieces.iter().rev().find(is_it).map_or(whole, |piece| piece.span.start)
+    }
+
+    /// The pieces of these turns, with the prompts and results that belong to them.
+    fn find_turns(&self, (first, last): Turns) -> Option<Range<usize>> {
+        let number = |piece: &Piece| piece.get("turn")?.parse::<u64>().ok();
+        let is_status = |piece: &Piece| piece.name() == Some("nagent-turn-status");
+        let find = |turn| {
+            self.pieces.iter().position(|piece| is_status(piece) && number(piece) == Some(turn))
+        };
+        let is_begin = |at: &usize| begins_turn(&self.pieces, *at);
+        let mut start = (0..=find(first)?).rev().find(is_begin)?;
+        while start > 0 && self.pieces[start - 1].name() == Some("user-prompt") {
+            start -= 1;
+        }
+        let end = (find(last)? + 1..self.pieces.len()).find(is_begin);
+        Some(start..end.unwrap_or(self.pieces.len()))
+    }
+}
+
+/// The text with these turns before the notice at `at`. They are looked for in its archive, and in those that came before.
+fn insert_turns(
+    catalog: &Catalog,
+    text: &str,
+    pieces: &[Piece],
+    at: usize,
+    turns: Turns,
+) -> Result<String, Problem> {
+    let mut archive = Archive::of(catalog, &pieces[at])?;
+    let range = loop {
+        if let Some(range) = archive.find_turns(turns) {
+            break range;
+        }
+        let Some(older) = archive.pieces.iter().rfind(|piece| Notice::read(piece).is_some()) else {
+            return Err(Problem::usage(format!(
+                "no archive of this conversation has the turns {} to {} together; its checkpoints say which they have",
+                turns.0, turns.1
+            )));
+        };
+        archive = Archive::of(catalog, older)?;
+    };
+    let put_back = &archive.pieces[range];
+    let is_back = |piece: &Piece| {
+        piece.name() == Some("user-prompt")
+            && put_back
+                .iter()
+                .any(|back| back.name() == Some("user-prompt") && back.get("at") == piece.get("at"))
+    };
+    let mut new = String::new();
+    for piece in pieces[..at].iter().filter(|piece| !is_back(piece)) {
+        new.push_str(&format!("{}\n\n", &text[piece.span.clone()]));
+    }
+    for piece in put_back {
+        new.push_str(&format!("{}\n\n", &archive.text[piece.span.clone()]));
+    }
+    new.push_str(&text[pieces[at].span.start..]);
+    Ok(new)
+}

@@ -1,0 +1,67 @@
+//! Replaces the whole text of a conversation. The old text is archived first, under a name of its own.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::{Result, bail};
+
+use super::super::atomic_file::AtomicFile;
+use super::super::fs;
+use super::super::root::Root;
+use super::ConversationFile;
+
+/// A name for the archive of a conversation, which no other has.
+pub fn archive_name(name: &str) -> String {
+    let stem: String = name.chars().take(60).collect();
+    format!("{stem}-{}", uuid::Uuid::new_v4())
+}
+
+/// Replaces the text of a conversation, whose lock is held. The old text is first archived; whenever this ends, the conversation
+/// is the old text or the new one, whole. Returns the path of the archive.
+///
+/// # Errors
+/// It could not be written, and is as it was.
+pub fn replace_conversation(root: &Root, name: &str, text: &str) -> Result<Option<PathBuf>> {
+    let path = root.conversation(name);
+    let archive = fs::is_there(&path)?.then(|| root.conversation(&archive_name(name)));
+    replace_file(&path, archive.as_deref(), text)?;
+    Ok(archive)
+}
+
+fn replace_file(path: &Path, archive: Option<&Path>, text: &str) -> Result<()> {
+    let before = fs::file_id(path);
+    let copied = archive.map_or(Ok(()), |archive| fs::copy_file(path, archive));
+    let Err(error) = copied.and_then(|()| AtomicFile::new(path).write(text.as_bytes())) else {
+        return Ok(());
+    };
+    let Some(archive) = archive else { return Err(error) };
+    if fs::file_id(path) == before {
+        // The old text is in its place: its copy is of no use.
+        let _ = fs::remove_file(archive);
+        return Err(error);
+    }
+    Err(error.context(format!("a copy of it is in {}", archive.display())))
+}
+
+impl ConversationFile {
+    /// Replaces the text, and goes on with the new one. The old text is archived under the name `archive`, and `link` appended to
+    /// it.
+    ///
+    /// # Errors
+    /// It could not be written, or another program has changed the file meanwhile; the file is as it was.
+    pub fn replace(&mut self, text: &str, archive: &str, link: &str) -> Result<()> {
+        if self.was_changed() {
+            bail!("another program has changed {} meanwhile", self.path.display());
+        }
+        let archive = self.root.conversation(archive);
+        replace_file(&self.path, Some(&archive), text)?;
+        // Without it the archive is as whole, and only does not say what it is.
+        let gap = if self.text.ends_with('\n') { "\n" } else { "\n\n" };
+        let _ = fs::append_text(&archive, &format!("{gap}{link}"));
+        let Some((file, text, pieces)) = self.read_whole()? else {
+            bail!("{} was changed while it was replaced", self.path.display());
+        };
+        (self.file, self.text, self.pieces) = (Some(file), text, pieces);
+        self.is_noted = true;
+        Ok(())
+    }
+}

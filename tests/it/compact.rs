@@ -1,0 +1,263 @@
+//! Conversations that outgrow the window: what `--compact` and a full window do, what stays, and that nothing is lost.
+
+use std::path::PathBuf;
+
+use serde_json::json;
+
+use crate::answers::Answer;
+use crate::fake_llm::Request;
+use crate::sandbox::{Sandbox, answer, shell};
+use crate::wire::Reply;
+
+const CONVERSATIONS: &str = env!("CARGO_BIN_EXE_nagent-conversations");
+
+/// A checkpoint as a model writes it.
+fn checkpoint(words: &str) -> String {
+    format!(
+        "Intent\nmake it work {words}\n\nConstraints\nnone\n\nDecisions\nuse tabs\n\nFiles\na.txt: begun\n\nOpen questions\nnone\n\nNext step\ngo on"
+    )
+}
+
+fn asks_for_checkpoint(request: &Request) -> bool {
+    request.system().contains("Write a checkpoint")
+}
+
+/// About as many tokens as a provider would count.
+fn counted(request: &Request, text: impl Into<String>) -> Answer {
+    let bytes = request.body.len() as u64;
+    Reply::new(text).usage(bytes * 27 / 100, 0, 20).into()
+}
+
+fn window(tokens: u64) -> Sandbox {
+    let sandbox =
+        Sandbox::new().config_also(json!({"context_window_tokens": tokens, "max_turns": 5000}));
+    sandbox.llm.allow_rewrites();
+    sandbox
+}
+
+/// The archive that a compacted conversation names.
+fn archive(sandbox: &Sandbox, text: &str) -> (String, PathBuf) {
+    let name = text.split("compacted=\"").last().unwrap().split('"').next().unwrap().to_owned();
+    let path = sandbox.root().join("conversations").join(&name);
+    (name, path)
+}
+
+/// A conversation with so many turns, each with a command that prints about so many bytes.
+fn fill(sandbox: &Sandbox, turns: usize, bytes: usize) {
+    for turn in 0..turns {
+        let word = format!("word{turn} ");
+        sandbox.write(&format!("{turn}.txt"), word.repeat(bytes / word.len()));
+        let command = format!("cat {turn}.txt");
+        let path = sandbox.root().join("conversations/c");
+        let before = std::fs::metadata(path).map_or(9_000, |data| data.len());
+        let tokens = |bytes: u64| bytes * 27 / 100;
+        sandbox.llm.push(Reply::new(shell(&command)).usage(tokens(before), 0, 20));
+        let after = before + bytes as u64;
+        let reply = Reply::new(answer(&format!("answer {turn}"))).usage(tokens(after), 0, 20);
+        sandbox.llm.push(reply);
+        sandbox.run(&["-c", "c", &format!("prompt {turn}")]).assert_exit(0);
+    }
+}
+
+fn read(sandbox: &Sandbox) -> String {
+    std::fs::read_to_string(sandbox.root().join("conversations/c")).unwrap()
+}
+
+#[test]
+fn long_results_become_pointers_and_no_request_is_made() {
+    let sandbox = window(200_000);
+    fill(&sandbox, 6, 12_000);
+    let before = read(&sandbox);
+    let requests = sandbox.requests().len();
+    let plan = sandbox.run(&["-c", "c", "--compact", "--dry-run"]).assert_exit(0);
+    // The newest turns are within a quarter of a window of this size.
+    assert!(plan.stdout.contains("nothing to compact"), "{plan:?}");
+    let sandbox = sandbox.config_also(json!({"context_window_tokens": 24_000}));
+    let plan = sandbox.run(&["-c", "c", "--compact", "--dry-run"]).assert_exit(0);
+    assert!(plan.stdout.contains("no request is needed"), "{plan:?}");
+    assert_eq!(read(&sandbox), before);
+    let done = sandbox.run(&["-c", "c", "--compact", "--json"]).assert_exit(0).json();
+    assert_eq!(sandbox.requests().len(), requests);
+    assert_eq!((&done["compacted"], &done["checkpoint_turns"]), (&json!(true), &json!(null)));
+    let after = read(&sandbox);
+    assert!(after.len() < before.len() / 2, "{}", after.len());
+    for turn in 0..6 {
+        assert!(
+            after.contains(&format!("prompt {turn}")) && after.contains(&format!("answer {turn}"))
+        );
+    }
+    // The first result is in the file that its block names.
+    let path = after.split("output=\"").nth(1).unwrap().split('"').next().unwrap();
+    assert!(std::fs::read_to_string(path).unwrap().starts_with("word0 word0"), "{path}");
+    let (name, path) = archive(&sandbox, &after);
+    let archived = std::fs::read_to_string(path).unwrap();
+    assert!(
+        archived.starts_with(&before) && archived[before.len()..].contains("compacted_into=\"c\"")
+    );
+    let back = sandbox.program(CONVERSATIONS, &["expand", "c"]).run().assert_exit(0);
+    assert!(back.stdout.contains("is back"), "{back:?}");
+    assert_eq!(read(&sandbox).trim_end(), before.trim_end());
+    assert_eq!(done["archived_path"].as_str().unwrap().rsplit('/').next().unwrap(), name);
+}
+
+#[test]
+fn a_checkpoint_takes_the_place_of_older_turns() {
+    let sandbox = window(16_000);
+    fill(&sandbox, 8, 3_000);
+    let before = read(&sandbox);
+    sandbox.llm.push(Reply::new(checkpoint("(one)")).usage(500, 0, 90));
+    let requests = sandbox.requests().len();
+    let done = sandbox.run(&["-c", "c", "--compact", "--json"]).assert_exit(0).json();
+    assert_eq!(sandbox.requests().len(), requests + 1, "{done}");
+    let request = sandbox.requests().pop().unwrap();
+    assert!(asks_for_checkpoint(&request) && request.user().contains("word0"), "{request:?}");
+    assert!(!request.user().contains("initial_context"));
+    assert_eq!((&done["input_tokens"], &done["output_tokens"]), (&json!(500), &json!(90)));
+    let after = read(&sandbox);
+    assert!(after.contains("make it work (one)") && after.contains("prompt 0"), "{after}");
+    assert!(!after.contains("word0") && after.contains("word7"), "{after}");
+    // The first context is the same, so that caches hit.
+    let context = before.split("</initial_context").next().unwrap();
+    assert!(after.starts_with(context));
+    // The next run goes on there, and counts on.
+    sandbox.llm.push(answer("on"));
+    sandbox.run(&["-c", "c", "more"]).assert_exit(0);
+    assert!(read(&sandbox).contains("turn=\"17\""), "{}", read(&sandbox));
+    assert!(sandbox.requests().last().unwrap().user().contains("make it work (one)"));
+
+    // An edited checkpoint stays, word for word; another one is written beside it.
+    let edited = read(&sandbox).replace("use tabs", "use SPACES, I said");
+    std::fs::write(sandbox.root().join("conversations/c"), edited).unwrap();
+    fill(&sandbox, 5, 3_000);
+    sandbox.llm.push(checkpoint("(two)"));
+    sandbox.run(&["-c", "c", "--compact"]).assert_exit(0);
+    let after = read(&sandbox);
+    assert!(after.contains("use SPACES, I said") && after.contains("(two)"), "{after}");
+    assert!(!sandbox.requests().last().unwrap().user().contains("use SPACES"));
+    // One that is as it was written becomes a part of the next; one that was emptied is gone.
+    let emptied = after.replace("use SPACES, I said", "");
+    let start = emptied.find("Turns 1 to").unwrap();
+    let end = emptied[start..].find("</system").unwrap() + start;
+    std::fs::write(
+        sandbox.root().join("conversations/c"),
+        format!("{}\n{}", &emptied[..start], &emptied[end..]),
+    )
+    .unwrap();
+    fill(&sandbox, 5, 3_000);
+    sandbox.llm.push(checkpoint("(three)"));
+    sandbox.run(&["-c", "c", "--compact"]).assert_exit(0);
+    let after = read(&sandbox);
+    assert!(sandbox.requests().last().unwrap().user().contains("make it work (two)"));
+    assert!(
+        after.contains("(three)") && !after.contains("(two)") && !after.contains("(one)"),
+        "{after}"
+    );
+}
+
+#[test]
+fn turns_are_put_back_whole_or_some_of_them() {
+    let sandbox = window(16_000);
+    fill(&sandbox, 8, 3_000);
+    let before = read(&sandbox);
+    sandbox.llm.push(checkpoint("(one)"));
+    sandbox.run(&["-c", "c", "--compact"]).assert_exit(0);
+    sandbox.program(CONVERSATIONS, &["expand", "c", "--turns", "3-4"]).run().assert_exit(0);
+    let some = read(&sandbox);
+    assert!(
+        some.contains("word1 ") && !some.contains("word0 ") && !some.contains("word2 "),
+        "{some}"
+    );
+    assert_eq!(some.matches("prompt 1\n").count(), 1, "{some}");
+    assert!(some.contains("make it work (one)"));
+    sandbox.program(CONVERSATIONS, &["lint", "c"]).run().assert_exit(0);
+    sandbox.program(CONVERSATIONS, &["expand", "c", "--turns", "90-91"]).run().assert_exit(2);
+    sandbox.program(CONVERSATIONS, &["expand", "c"]).run().assert_exit(0);
+    // With what was put back before.
+    assert_eq!(read(&sandbox).replace('\n', "").len(), before.replace('\n', "").len());
+    let run = sandbox.program(CONVERSATIONS, &["expand", "c"]).run().assert_exit(1);
+    run.stderr_has(&["nothing to put back"]);
+}
+
+#[test]
+fn a_failure_leaves_the_conversation_as_it_was() {
+    let sandbox = window(16_000);
+    fill(&sandbox, 8, 3_000);
+    let before = read(&sandbox);
+    let files = || std::fs::read_dir(sandbox.root().join("conversations")).unwrap().count();
+    let count = files();
+    sandbox.llm.push("I cannot help with that.");
+    let run = sandbox.run(&["-c", "c", "--compact"]).assert_exit(3);
+    run.stderr_has(&["was not compacted, and is as it was", "I cannot help"]);
+    sandbox.llm.push(Answer::raw(
+        400,
+        "application/json",
+        "{\"error\":{\"message\":\"no such thing\"}}",
+    ));
+    let run = sandbox.run(&["-c", "c", "--compact"]).assert_exit(3);
+    run.stderr_has(&["is as it was", "no such thing"]);
+    assert_eq!((read(&sandbox), files()), (before, count));
+    // A window that the first context alone fills.
+    let sandbox = sandbox.config_also(json!({"context_window_tokens": 3_000}));
+    let run = sandbox.run(&["-c", "c", "--compact"]).assert_exit(1);
+    run.stderr_has(&["its first context has about", "the window has 3000"]);
+    let run = sandbox.run(&["-c", "empty", "--compact"]).assert_exit(0);
+    assert!(run.stdout.contains("nothing to compact"), "{run:?}");
+}
+
+/// The case of the issue: 2,000 turns in a window of 16,000 tokens.
+#[test]
+fn two_thousand_turns_keep_their_thread() {
+    let sandbox = window(16_000);
+    let (mut turn, mut checkpoints) = (0, 0);
+    sandbox.llm.choose(move |request| {
+        if asks_for_checkpoint(request) {
+            checkpoints += 1;
+            return counted(request, checkpoint(&format!("(checkpoint {checkpoints})")));
+        }
+        turn += 1;
+        let text = match turn {
+            2000.. => answer("all done"),
+            _ => format!("<nagent-list path=\"d{turn}\"/>"),
+        };
+        counted(request, text)
+    });
+    let run = sandbox.run(&["-c", "c", "FIRST INSTRUCTION: list the folders"]).assert_exit(0);
+    assert_eq!(run.stdout, "all done\n");
+    run.stderr_has(&["turns 1 to ", " became a checkpoint"]);
+    let text = read(&sandbox);
+    assert!(text.contains("FIRST INSTRUCTION") && text.contains("use tabs"), "{text}");
+    assert!(text.contains("path=\"d1999\"") && text.contains("turn=\"2000\""), "{text}");
+    // No request was over the window.
+    let requests = sandbox.requests();
+    let largest = requests.iter().map(|request| request.body.len() * 27 / 100).max().unwrap();
+    assert!(largest < 16_000, "{largest}");
+    // Every turn is in the conversation, or in the archives that lead from one to the next.
+    let (mut all, mut next) = (text.clone(), Some(text));
+    let mut archives = 0;
+    while let Some(text) = next.filter(|text| text.contains("compacted=\"")) {
+        let (_, path) = archive(&sandbox, &text);
+        let older = std::fs::read_to_string(path).unwrap();
+        assert!(older.contains("compacted_into=\"c\""));
+        all.push_str(&older);
+        archives += 1;
+        next = Some(older);
+    }
+    assert!(archives > 5, "{archives}");
+    for turn in 1..2000 {
+        assert!(all.contains(&format!("<nagent-list path=\"d{turn}\"/>")), "turn {turn} is lost");
+        assert!(all.contains(&format!(" turn=\"{turn}\"")), "turn {turn} is lost");
+    }
+}
+
+#[test]
+fn what_the_provider_refuses_as_too_long_is_compacted_and_sent_again() {
+    let sandbox = Sandbox::new();
+    sandbox.llm.allow_rewrites();
+    fill(&sandbox, 8, 8_000);
+    let body = json!({"error": {"message": "too many tokens", "code": "context_length_exceeded"}});
+    sandbox.llm.push(Answer::raw(400, "application/json", body.to_string()));
+    sandbox.llm.push(answer("here it is"));
+    let run = sandbox.run(&["-c", "c", "and now?"]).assert_exit(0);
+    assert_eq!(run.stdout, "here it is\n");
+    run.stderr_has(&["compacted: "]);
+}
