@@ -12,7 +12,7 @@ use crate::ops::conversations::expand::Turns;
 use crate::ops::conversations::list::ListFilter;
 use crate::ops::conversations::reading::{self, ExportFormat};
 use crate::ops::conversations::usage::{self, UsageBy};
-use crate::ops::conversations::{Catalog, changes, expand, list, prune};
+use crate::ops::conversations::{Catalog, changes, expand, list, prune, rewind};
 use crate::ops::find_root::find_root;
 use crate::ops::flags::parse_count;
 use crate::out::{self, Report};
@@ -104,6 +104,18 @@ enum Verb {
         /// Put back these turns only, such as 3-7; the checkpoint stays
         #[arg(long, value_name = "A-B", value_parser = parse_turns)]
         turns: Option<Turns>,
+    },
+    /// Go back to before a turn: the conversation is archived whole, and cut there
+    Rewind {
+        /// The conversation
+        #[arg(add = ArgValueCandidates::new(completion::conversations))]
+        name: Option<String>,
+        /// The turn, as nagent-conversations show numbers them
+        #[arg(long, value_name = "N", value_parser = parse_count)]
+        turn: u64,
+        /// Undo what tags wrote to files since then, all files or none, and list what only commands may have changed
+        #[arg(long)]
+        files: bool,
     },
     /// Print a conversation as Markdown, JSON or HTML
     Export {
@@ -200,6 +212,9 @@ impl Tool for Args {
             Some(Verb::Remove { names }) => changes::remove_conversations(&catalog, &names),
             Some(Verb::Expand { name, turns }) => {
                 expand::expand_conversation(&catalog, name.as_deref(), turns)
+            }
+            Some(Verb::Rewind { name, turn, files }) => {
+                rewind::rewind_conversation(&catalog, name.as_deref(), turn, files)
             }
             Some(Verb::Export { format, name }) => export(&catalog, format, name),
             Some(Verb::Lint { name }) => reading::lint_conversation(&catalog, name.as_deref()),

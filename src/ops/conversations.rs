@@ -25,6 +25,7 @@ pub mod expand;
 pub mod list;
 pub mod prune;
 pub mod reading;
+pub mod rewind;
 pub mod usage;
 
 /// How many conversations are read before those that are older.

@@ -131,6 +131,13 @@ pub fn undo_runs(call: &Call<'_>, args: &UndoArgs) -> Result<Report, Problem> {
     take_back(call, args, &mut journals, chosen()?, None)
 }
 
+/// Takes back these changes, the newest first; all files or none. The caller records it in the conversation.
+pub(super) fn undo_changes(call: &Call<'_>, changes: Vec<FileChange>) -> Result<Report, Problem> {
+    let _lock = lock::lock_index(call.root(), change_log::LOCK, call.index_wait())?;
+    let placed = place(call, changes, true)?;
+    take_back(call, &UndoArgs::default(), &mut [], placed, None)
+}
+
 /// Takes back the last changes that runs made to a file.
 pub fn undo_file(call: &mut Call<'_>, file: &Path, args: &UndoArgs) -> Result<Report, Problem> {
     refuse_within_run(call)?;

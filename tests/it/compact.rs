@@ -12,7 +12,7 @@ use crate::wire::Reply;
 const CONVERSATIONS: &str = env!("CARGO_BIN_EXE_nagent-conversations");
 
 /// A checkpoint as a model writes it.
-fn checkpoint(words: &str) -> String {
+pub(crate) fn checkpoint(words: &str) -> String {
     format!(
         "Intent\nmake it work {words}\n\nConstraints\nnone\n\nDecisions\nuse tabs\n\nFiles\na.txt: begun\n\nOpen questions\nnone\n\nNext step\ngo on"
     )
@@ -28,7 +28,7 @@ fn counted(request: &Request, text: impl Into<String>) -> Answer {
     Reply::new(text).usage(bytes * 27 / 100, 0, 20).into()
 }
 
-fn window(tokens: u64) -> Sandbox {
+pub(crate) fn window(tokens: u64) -> Sandbox {
     let sandbox =
         Sandbox::new().config_also(json!({"context_window_tokens": tokens, "max_turns": 5000}));
     sandbox.llm.allow_rewrites();
@@ -43,7 +43,7 @@ fn archive(sandbox: &Sandbox, text: &str) -> (String, PathBuf) {
 }
 
 /// A conversation with so many turns, each with a command that prints about so many bytes.
-fn fill(sandbox: &Sandbox, turns: usize, bytes: usize) {
+pub(crate) fn fill(sandbox: &Sandbox, turns: usize, bytes: usize) {
     for turn in 0..turns {
         let word = format!("word{turn} ");
         sandbox.write(&format!("{turn}.txt"), word.repeat(bytes / word.len()));

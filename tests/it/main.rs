@@ -21,8 +21,8 @@ mod bad_input; // broken input: replies, files, configs, servers, folders
 mod bounds; // input that is too large, and the page of limits
 mod cache; // each request begins with the one before; marks, keys, shares of caches
 mod command_line; // short forms, files without a flag, streams, completions, --code
-mod commands;
-mod compact; // managing conversations, lists, discovery, input, what a terminal sees
+mod commands; // managing conversations, lists, discovery, input, what a terminal sees
+mod compact; // conversations that outgrow the window: checkpoints, archives, what is put back
 mod conversation; // the conversation file: blocks, fences, damage, older files
 mod conversations; // nagent-conversations: lists, texts, names, the trash; --new and --continue
 mod digest; // summaries of conversations
@@ -73,6 +73,7 @@ mod real_files; // splitting the sources of nagent's dependencies
 mod redact; // masking credentials in results; refusing to write masks
 mod repl; // nagent-repl: looks, commands, prompts on stdin, keys in files
 mod repositories; // repositories without commits, with very many, shallow: what the model learns of them
+mod rewind; // going back to before a turn, with files or without
 mod rework; // a conversation that a model edits is the old text or the new one, never another
 mod sandbox_tags; // in the sandbox, tags read and write nothing that a command could not
 mod sandbox_tool; // nagent-sandbox: what it refuses, and what becomes of protected names

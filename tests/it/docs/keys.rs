@@ -10,6 +10,7 @@ use super::runs::{LARGE, PATCH, SPLIT};
 use super::{quoted, text};
 use crate::answers::Answer;
 use crate::apply::APPLY;
+use crate::compact;
 use crate::conversations::CONVERSATIONS;
 use crate::file_memory::{commit, willing};
 use crate::js::JS;
@@ -97,6 +98,7 @@ fn every_key_that_is_printed_is_told_and_every_key_that_is_told_is_printed() {
     keys_of_large_files(&mut keys);
     keys_of_file_edits(&mut keys);
     keys_of_histories(&mut keys);
+    keys_of_compaction(&mut keys);
     keys_of_rework(&mut keys);
     keys_of_catalogs(&mut keys);
     keys_of_runs(&mut keys);
@@ -326,6 +328,21 @@ fn keys_of_runs(keys: &mut Keys) {
     note(STATUS, "nagent-status", &["--stop", "c"], 0);
     note(STATUS, "nagent-status", &["--wait", "c"], 130);
     drop(running);
+}
+
+fn keys_of_compaction(keys: &mut Keys) {
+    let sandbox = compact::window(16_000);
+    compact::fill(&sandbox, 8, 3_000);
+    sandbox.llm.push(compact::checkpoint("x"));
+    for args in [["--compact", "--dry-run"].as_slice(), &["--compact"]] {
+        let run = sandbox.run(&[&["-c", "c", "--json"], args].concat()).assert_exit(0);
+        keys.note(&["Upkeep of conversations"], "--compact", &run.json());
+    }
+    let run = sandbox.program(CONVERSATIONS, &["--json", "expand", "c"]).run().assert_exit(0);
+    keys.note(&["nagent-conversations"], "expand", &run.json());
+    let args = ["--json", "rewind", "c", "--turn", "2"];
+    let run = sandbox.program(CONVERSATIONS, &args).run().assert_exit(0);
+    keys.note(&["nagent-conversations"], "rewind", &run.json());
 }
 
 fn keys_of_rework(keys: &mut Keys) {
