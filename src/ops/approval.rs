@@ -15,6 +15,7 @@ use crate::protocol::Action;
 use crate::sys::interrupt::Interrupts;
 use crate::sys::tty::Tty;
 use crate::sys::{approvals, stdin};
+use crate::view::event::Start;
 
 /// What nobody can be asked about.
 const NOBODY: &str = "it needs the user's approval, and nobody is there to ask";
@@ -64,7 +65,10 @@ impl Approver for Person<'_> {
     fn ask(&mut self, action: &Action, context: &RunContext<'_>) -> Answer {
         let (n, interrupts) = (self.asked.get(), context.interrupts);
         let reply = match &mut self.who {
-            Who::Terminal(tty) => ask(tty, n, action, &context.folder, interrupts, None),
+            Who::Terminal(tty) => {
+                let start = Start::to_decide(n, action);
+                ask(tty, &start, &context.folder, interrupts, None)
+            }
             Who::FrontEnd => match read_reply(n, interrupts) {
                 Ok(Some(reply)) => reply,
                 Ok(None) => {

@@ -7,14 +7,13 @@ use serde::{Deserialize, Serialize};
 
 use super::change_report::{FileChange, FileVersion};
 use crate::apply;
-use crate::approve;
 use crate::format::edit;
 use crate::format::harmless::{escape_line, escape_name};
 use crate::limits;
-use crate::protocol::Action;
 use crate::sys::fs;
 use crate::sys::interrupt::Interrupts;
 use crate::sys::tty::{self, Tty};
+use crate::view::event::Start;
 use crate::view::question::{action_rows, question_text};
 
 /// The answer to the question about an action: a line on the input of `--lines`.
@@ -35,21 +34,20 @@ pub(super) struct Reply {
     pub stop: Option<bool>,
 }
 
-/// Asks about action `n` on the terminal until there is an answer, or until the hangup of `asker`, whose question it is. What
+/// Asks about an action on the terminal until there is an answer, or until the hangup of `asker`, whose question it is. What
 /// was typed before the question does not count.
 pub(super) fn ask(
     tty: &mut Tty,
-    n: u64,
-    action: &Action,
+    action: &Start,
     folder: &Path,
     interrupts: &Interrupts,
     asker: Option<BorrowedFd<'_>>,
 ) -> Reply {
-    let reply = Reply { decide: n, ..Reply::default() };
+    let reply = Reply { decide: action.n, ..Reply::default() };
     let mut shows_all = false;
     loop {
         let question = question(tty, action, folder, shows_all);
-        let edits = if approve::body(action).is_some() { ", e edits it" } else { "" };
+        let edits = if action.body.is_some() { ", e edits it" } else { "" };
         let choices =
             format!("y once, a always this in this folder{edits}, n REASON or Enter for no: ");
         let Some(line) = tty.ask(&question, &choices, interrupts, asker) else {
@@ -72,7 +70,7 @@ pub(super) fn ask(
 }
 
 /// The action behind a head that no other text can look like.
-fn question(tty: &Tty, action: &Action, folder: &Path, shows_all: bool) -> String {
+fn question(tty: &Tty, action: &Start, folder: &Path, shows_all: bool) -> String {
     let (columns, has_colours) = tty.look();
     let shown = escape_name(folder.as_os_str().as_encoded_bytes());
     let head = format!("nagent asks: {} in {shown}", question_text(action));
@@ -91,28 +89,28 @@ fn question(tty: &Tty, action: &Action, folder: &Path, shows_all: bool) -> Strin
 }
 
 /// What the user makes of the body of an action in the editor: what is saved is what runs.
-fn edit_body(action: &Action) -> Result<String, String> {
-    let body = approve::body(action).ok_or("there is nothing to edit")?;
+fn edit_body(action: &Start) -> Result<String, String> {
+    let body = action.body.as_deref().ok_or("there is nothing to edit")?;
     let saved = tty::edit_text(body).map_err(|error| format!("{error:#}"))?;
     // Editors end a file in a line feed.
     let saved = if body.ends_with('\n') { saved } else { saved.trim_end_matches('\n').to_owned() };
-    if saved.trim().is_empty() && !matches!(action, Action::Write { .. }) {
+    if saved.trim().is_empty() && action.tag != "nagent-write" {
         return Err("nothing was left of it; n is no".to_owned());
     }
     Ok(saved)
 }
 
 /// The change that a write or an edit would make. `None` where that cannot be said: then it is shown as it was sent.
-fn preview(action: &Action, folder: &Path) -> Option<String> {
-    let (Action::Write { path, .. } | Action::Edit { path, .. }) = action else { return None };
-    let path = folder.join(path);
+fn preview(action: &Start, folder: &Path) -> Option<String> {
+    let (path, body) = (folder.join(action.attributes.get("path")?), action.body.as_deref()?);
     let before = fs::read_bytes(&path, limits::KEPT_CONTENT).ok()?;
-    let after = match action {
-        Action::Write { text, .. } => text.clone(),
-        Action::Edit { blocks, all, .. } => {
+    let after = match action.tag.as_str() {
+        "nagent-write" => body.to_owned(),
+        "nagent-edit" => {
             let text = String::from_utf8(before.clone().unwrap_or_default()).ok()?;
-            let apply = if *all { apply::apply_everywhere } else { apply::apply };
-            apply(&text, &edit::parse(blocks).ok()?).ok()?.text
+            let is_all = action.attributes.contains_key("all");
+            let apply = if is_all { apply::apply_everywhere } else { apply::apply };
+            apply(&text, &edit::parse(body).ok()?).ok()?.text
         }
         _ => return None,
     };

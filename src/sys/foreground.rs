@@ -235,8 +235,6 @@ impl Shared {
                 _ => rustix::process::Signal::TERM,
             };
             let _ = rustix::process::kill_process(pid, number);
-            // A question to the person has no answer any more.
-            let _ = low_level::raise(signal_hook::consts::SIGINT);
             let wait = self
                 .ended
                 .wait_timeout_while(running, SIGNAL_PATIENCE, |running| running.is_some());

@@ -95,22 +95,21 @@ impl LineEditor {
         if let Some(folder) = path.parent() {
             fs::create_private_folder(folder)?;
         }
-        if fs::is_there(&path)? {
-            match fs::file_size(&path) {
-                None => bail!("{} is not a file", path.display()),
-                Some(bytes) if bytes > limits::PROMPT_HISTORY => {
-                    bail!("{} has over {} bytes", path.display(), limits::PROMPT_HISTORY)
+        match fs::file_size(&path) {
+            None if fs::is_there(&path)? => bail!("{} is not a file", path.display()),
+            Some(bytes) if bytes > limits::PROMPT_HISTORY => {
+                bail!("{} has over {} bytes", path.display(), limits::PROMPT_HISTORY)
+            }
+            Some(_) => {
+                if let Err(error) = self.editor.load_history(&path) {
+                    let damaged = path.with_extension("history.damaged");
+                    std::fs::rename(&path, &damaged)
+                        .with_context(|| format!("cannot read {}: {error}", path.display()))?;
+                    self.history = Some(path);
+                    bail!("it could not be read ({error}), and is {} now", damaged.display());
                 }
-                Some(_) => {}
             }
-            if let Err(error) = self.editor.load_history(&path) {
-                let mut damaged = path.clone().into_os_string();
-                damaged.push(".damaged");
-                std::fs::rename(&path, &damaged)
-                    .with_context(|| format!("cannot read {}: {error}", path.display()))?;
-                self.history = Some(path);
-                bail!("it could not be read ({error}), and is {} now", damaged.display());
-            }
+            None => {}
         }
         self.history = Some(path);
         Ok(())

@@ -135,9 +135,8 @@ pub struct Finish {
     pub figures: Map<String, Value>,
 }
 
-impl RunEvent {
-    /// The event of an action that starts, the `n`th of the run.
-    pub fn start(n: u64, action: &Action) -> Self {
+impl Start {
+    fn new(n: u64, action: &Action) -> Self {
         let (attributes, body) = split_action(action);
         let sums = match action {
             Action::Edit { blocks, .. } => edit::parse(blocks).ok().map(|edits| {
@@ -155,7 +154,7 @@ impl RunEvent {
                 | Action::Conversation { .. }
                 | Action::Script { .. }
         );
-        Self::Start(Start {
+        Self {
             n,
             tag: action.tag().to_owned(),
             attributes,
@@ -164,17 +163,24 @@ impl RunEvent {
             bytes_out: sums.map(|(out, _)| out),
             bytes_in: sums.map(|(_, into)| into),
             body: is_shown.then(|| body.to_owned()),
-        })
+        }
     }
 
-    /// The event of a question about an action, the `n`th of the run: that of its start, with its whole text.
+    /// What is asked about an action, the `n`th of the run: as it starts, with its whole text.
+    pub fn to_decide(n: u64, action: &Action) -> Self {
+        Self { body: body(action).map(str::to_owned), ..Self::new(n, action) }
+    }
+}
+
+impl RunEvent {
+    /// The event of an action that starts, the `n`th of the run.
+    pub fn start(n: u64, action: &Action) -> Self {
+        Self::Start(Start::new(n, action))
+    }
+
+    /// The event of a question about an action, the `n`th of the run.
     pub fn decide(n: u64, action: &Action) -> Self {
-        match Self::start(n, action) {
-            Self::Start(start) => {
-                Self::Decide(Start { body: body(action).map(str::to_owned), ..start })
-            }
-            other => other,
-        }
+        Self::Decide(Start::to_decide(n, action))
     }
 
     /// The event of a result; `tag` is that of its action, `check` or [`AFTER_WRITE`]. With `all` it has the whole output, where the result

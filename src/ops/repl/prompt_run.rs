@@ -16,7 +16,6 @@ use crate::sys::foreground::{Conversing, Ended};
 use crate::sys::terminal;
 use crate::sys::tty::Tty;
 use crate::view::event::{RunEvent, Start};
-use crate::view::question::read_action;
 use crate::view::session::{SessionView, Shown};
 
 /// The most that is shown of what a run printed beside its events.
@@ -154,13 +153,13 @@ impl Session {
     /// Asks the person on the terminal, and hands the answer on. Without a terminal every question is a no. Returns the number
     /// of the action where it is done, or not, as the person saw it.
     fn answer_question(&self, start: &Start, child: &mut Conversing<'_>) -> u64 {
-        let (Some(action), Some(mut tty)) = (read_action(start), Tty::open()) else {
+        let Some(mut tty) = Tty::open() else {
             child.close();
             return 0;
         };
         let folder = self.env.current_folder().unwrap_or_default();
         let interrupts = &self.foreground.interrupts;
-        let reply = ask(&mut tty, start.n, &action, &folder, interrupts, Some(child.as_fd()));
+        let reply = ask(&mut tty, start, &folder, interrupts, Some(child.as_fd()));
         child.send(&json!(reply).to_string());
         if reply.text.is_some() { 0 } else { start.n }
     }
