@@ -14,7 +14,7 @@ use crate::limits;
 use crate::ops::find_root::find_root;
 use crate::ops::flags::parse_seconds;
 use crate::out::{self, Report};
-use crate::policy::Layers;
+use crate::policy::{Layers, Policy};
 use crate::problem::Problem;
 use crate::sys::ask_tty::AskTty;
 use crate::sys::bridges::{Bridges, Output};
@@ -89,7 +89,7 @@ impl Tool for Args {
         let is_interactive = bridges.permissions.asker.is_some();
         let limit = self.timeout.map(Duration::from_secs_f64);
         let limit = limit.or((!is_interactive).then_some(limits::JS_TIME));
-        let ran = run_script(&env, &start, limit, &interrupts, &mut bridges)?;
+        let ran = run_script(&start, limit, &mut bridges)?;
         Ok(report(&ran, &bridges))
     }
 }
@@ -148,7 +148,7 @@ impl Args {
             Some(path) => {
                 read_policy(&cwd.join(path)).map_err(|error| Problem::usage(format!("{error:#}")))
             }
-            None => Ok(crate::policy::Policy::default()),
+            None => Ok(Policy::default()),
         };
         let layers = Layers { own: read_layer(&self.policy)?, global: read_layer(&self.global)? };
         let mut permissions = Permissions::new(places, layers, interrupts);

@@ -9,9 +9,9 @@ use clap::{Parser, Subcommand};
 
 use crate::cli::Tool;
 use crate::ops::flags::ModelArgs;
-use crate::ops::thoughts::{self, PolicyEdit, Reset};
+use crate::ops::thoughts::{self, Desk, PolicyEdit, Reset};
 use crate::out::Report;
-use crate::policy::{Approval, Kind};
+use crate::policy::Approval;
 use crate::problem::Problem;
 
 /// What a newcomer needs, below the flags.
@@ -171,7 +171,7 @@ enum PolicyVerb {
     /// Add an entry
     Add {
         #[command(flatten)]
-        entry: EntryArgs,
+        entry: PolicyEdit,
         /// For a path: some of rwd (read, write, delete) [default: rwd]
         #[arg(long)]
         mode: Option<String>,
@@ -183,41 +183,8 @@ enum PolicyVerb {
     #[command(visible_alias = "rm")]
     Remove {
         #[command(flatten)]
-        entry: EntryArgs,
+        entry: PolicyEdit,
     },
-}
-
-#[derive(Debug, Clone, clap::Args)]
-struct EntryArgs {
-    /// What it is about
-    #[arg(value_enum)]
-    kind: Kind,
-    /// The script, unless --global is given, and the path, variable or host
-    #[arg(value_name = "SCRIPT VALUE", num_args = 1..=2, required = true)]
-    words: Vec<String>,
-    /// Edit the global policy
-    #[arg(long)]
-    global: bool,
-}
-
-impl EntryArgs {
-    fn into_edit(self) -> Result<PolicyEdit, Problem> {
-        let (kind, mut words) = (self.kind, self.words);
-        let value = words.pop().unwrap_or_default();
-        let script = words.pop();
-        if script.is_some() == self.global {
-            let advice = if self.global {
-                "--global takes no script"
-            } else {
-                "name the script, or give --global"
-            };
-            return Err(Problem::usage(format!(
-                "{advice}: nagent-thought policy add {} SCRIPT VALUE",
-                kind.name()
-            )));
-        }
-        Ok(PolicyEdit { kind, script, value })
-    }
 }
 
 impl Tool for Args {
@@ -238,35 +205,37 @@ impl Tool for Args {
     }
 
     fn run(self) -> Result<Report, Problem> {
+        let desk = Desk::new()?;
         match self.verb {
-            Verb::Ls => thoughts::list(),
-            Verb::Info(of) => thoughts::describe(&of.script),
-            Verb::Run { of, json, args } => thoughts::run(&of.script, &args, json),
-            Verb::Install { script } => thoughts::install(&script),
-            Verb::Rm { script, force } => thoughts::remove(&script, force),
-            Verb::Cat(of) => thoughts::print_prompt(&of.script),
-            Verb::Bin(of) => thoughts::print_place(&of.script),
-            Verb::Path(of) => thoughts::print_folder(&of.script),
-            Verb::Digest(of) => thoughts::print_digest(&of.script),
-            Verb::Open(of) => thoughts::open_folder(&of.script),
+            Verb::Ls => thoughts::list(&desk),
+            Verb::Info(of) => thoughts::describe(&desk, &of.script),
+            Verb::Run { of, json, args } => thoughts::run(&desk, &of.script, &args, json),
+            Verb::Install { script } => thoughts::install(&desk, &script),
+            Verb::Rm { script, force } => thoughts::remove(&desk, &script, force),
+            Verb::Cat(of) => thoughts::print_prompt(&desk, &of.script),
+            Verb::Bin(of) => thoughts::print_place(&desk, &of.script),
+            Verb::Path(of) => thoughts::print_folder(&desk, &of.script),
+            Verb::Digest(of) => thoughts::print_digest(&desk, &of.script),
+            Verb::Open(of) => thoughts::open_folder(&desk, &of.script),
             Verb::Reset { of, all, memories, policy } => thoughts::reset(
+                &desk,
                 &of.script,
                 Reset { memories: memories || all, policy: policy || all },
             ),
             Verb::Memory { verb: MemoryVerb::Ls { of } } => {
-                thoughts::list_memories(of.script.as_deref())
+                thoughts::list_memories(&desk, of.script.as_deref())
             }
             Verb::Cache { of, clear, clear_all } => {
-                thoughts::cache(of.script.as_deref(), clear, clear_all)
+                thoughts::cache(&desk, of.script.as_deref(), clear, clear_all)
             }
-            Verb::Build { input, output } => thoughts::build(&input, &output),
-            Verb::Setup { store, model } => thoughts::setup(store.as_deref(), &model),
+            Verb::Build { input, output } => thoughts::build(&desk, &input, &output),
+            Verb::Setup { store, model } => thoughts::setup(&desk, store.as_deref(), &model),
             Verb::Policy { verb } => match verb {
-                PolicyVerb::List { of } => thoughts::list_policy(of.script.as_deref()),
+                PolicyVerb::List { of } => thoughts::list_policy(&desk, of.script.as_deref()),
                 PolicyVerb::Add { entry, mode, approval } => {
-                    thoughts::add_entry(&entry.into_edit()?, mode.as_deref(), approval)
+                    thoughts::add_entry(&desk, &entry, mode.as_deref(), approval)
                 }
-                PolicyVerb::Remove { entry } => thoughts::remove_entry(&entry.into_edit()?),
+                PolicyVerb::Remove { entry } => thoughts::remove_entry(&desk, &entry),
             },
         }
     }

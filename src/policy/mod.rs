@@ -105,11 +105,11 @@ pub enum Mode {
 
 impl Mode {
     /// Its letter in the file.
-    pub fn letter(self) -> char {
+    pub fn letter(self) -> &'static str {
         match self {
-            Self::Read => 'r',
-            Self::Write => 'w',
-            Self::Delete => 'd',
+            Self::Read => "r",
+            Self::Write => "w",
+            Self::Delete => "d",
         }
     }
 }
@@ -357,17 +357,6 @@ pub fn check_mode(mode: &str) -> Result<(), String> {
     ))
 }
 
-/// What is to be done about a wish.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Verdict {
-    /// Do it.
-    Allow,
-    /// Refuse it.
-    Deny,
-    /// Ask.
-    Ask,
-}
-
 /// The policies that count for a run: the thought's own, and the global one.
 #[derive(Debug, Clone, Default)]
 pub struct Layers {
@@ -382,24 +371,13 @@ impl Layers {
     ///
     /// The global `protected` entries come first, then whoever denies, then free places, then whoever allows: a deny within a
     /// free place counts.
-    pub fn decide_path(&self, mode: Mode, path: &Path, is_free: bool) -> Verdict {
+    pub fn decide_path(&self, mode: Mode, path: &Path, is_free: bool) -> Approval {
         if let Some(entry) = self.global.find_path("protected", mode, path) {
-            return match entry.approval() {
-                Approval::Allow => Verdict::Allow,
-                Approval::Deny => Verdict::Deny,
-                Approval::Prompt => Verdict::Ask,
-            };
+            return entry.approval();
         }
-        let found = [&self.own, &self.global]
-            .map(|policy| policy.find_path("entries", mode, path).map(|entry| entry.approval()));
-        if found.contains(&Some(Approval::Deny)) {
-            return Verdict::Deny;
-        }
-        if is_free || found.contains(&Some(Approval::Allow)) {
-            return Verdict::Allow;
-        }
-        let is_asked = found.contains(&Some(Approval::Prompt));
-        if is_asked { Verdict::Ask } else { self.decide_default(Kind::Path) }
+        let found =
+            self.both().into_iter().filter_map(|policy| policy.find_path("entries", mode, path));
+        self.decide(Kind::Path, is_free, found.map(|entry| entry.approval()).collect())
     }
 
     /// Whether an entry does not allow all of a folder: what it says is lost where the folder has another name.
@@ -413,54 +391,49 @@ impl Layers {
     }
 
     /// Decides about reading a variable. `is_secret`: only its whole name in an entry allows it.
-    pub fn decide_variable(&self, name: &str, is_secret: bool) -> Verdict {
-        self.decide_named(Kind::Env, is_secret, |entry| entry.is_for_variable(name))
+    pub fn decide_variable(&self, name: &str, is_secret: bool) -> Approval {
+        let is_whole = |entry: &Entry<'_>| !is_secret || !entry.subject().contains('*');
+        let found = self.find_all(Kind::Env, |entry| {
+            entry.is_for_variable(name) && (entry.approval() != Approval::Allow || is_whole(entry))
+        });
+        let found: Vec<_> = found.map(|entry| entry.approval()).collect();
+        let is_default = found.is_empty();
+        match self.decide(Kind::Env, false, found) {
+            Approval::Allow if is_secret && is_default => Approval::Prompt,
+            approval => approval,
+        }
     }
 
     /// Decides about a host, in lower case, and a port.
-    pub fn decide_host(&self, host: &str, port: u16) -> Verdict {
-        self.decide_named(Kind::Host, false, |entry| entry.is_for_host(host, port))
+    pub fn decide_host(&self, host: &str, port: u16) -> Approval {
+        let found = self.find_all(Kind::Host, |entry| entry.is_for_host(host, port));
+        self.decide(Kind::Host, false, found.map(|entry| entry.approval()).collect())
     }
 
-    fn decide_named(
+    fn both(&self) -> [&Policy; 2] {
+        [&self.own, &self.global]
+    }
+
+    fn find_all(
         &self,
         kind: Kind,
-        needs_whole_name: bool,
         is_for: impl Fn(&Entry<'_>) -> bool,
-    ) -> Verdict {
-        let policies = [&self.own, &self.global];
-        let found = || {
-            policies
-                .iter()
-                .flat_map(|policy| policy.entries(kind, "entries"))
-                .filter(|entry| is_for(entry))
-        };
-        if found().any(|entry| entry.approval() == Approval::Deny) {
-            return Verdict::Deny;
-        }
-        let allows = |entry: Entry<'_>| {
-            let is_whole = !entry.subject().contains('*');
-            entry.approval() == Approval::Allow && (is_whole || !needs_whole_name)
-        };
-        if found().any(allows) {
-            return Verdict::Allow;
-        }
-        if found().next().is_some() {
-            return Verdict::Ask;
-        }
-        match self.decide_default(kind) {
-            Verdict::Allow if needs_whole_name => Verdict::Ask,
-            verdict => verdict,
-        }
+    ) -> impl Iterator<Item = Entry<'_>> {
+        let entries =
+            self.both().into_iter().flat_map(move |policy| policy.entries(kind, "entries"));
+        entries.filter(move |entry| is_for(entry))
     }
 
-    fn decide_default(&self, kind: Kind) -> Verdict {
-        let defaults = [&self.own, &self.global].map(|policy| policy.default_of(kind));
-        match defaults {
-            [Approval::Deny, _] | [_, Approval::Deny] => Verdict::Deny,
-            [Approval::Allow, _] | [_, Approval::Allow] => Verdict::Allow,
-            _ => Verdict::Ask,
+    /// Decides by what entries say, or the defaults where there are none.
+    fn decide(&self, kind: Kind, is_free: bool, mut found: Vec<Approval>) -> Approval {
+        if found.is_empty() && !is_free {
+            found = self.both().map(|policy| policy.default_of(kind)).to_vec();
         }
+        if found.contains(&Approval::Deny) {
+            return Approval::Deny;
+        }
+        let is_allowed = is_free || found.contains(&Approval::Allow);
+        if is_allowed { Approval::Allow } else { Approval::Prompt }
     }
 }
 

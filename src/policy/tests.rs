@@ -52,24 +52,24 @@ fn policy(paths: &[(&str, &str, &str)]) -> Policy {
 fn the_seeds_file_means_what_the_seed_says() {
     let layers = seed();
     let path = |mode, path: &str| layers.decide_path(mode, Path::new(path), false);
-    assert_eq!(path(Mode::Delete, "/Users/brad/projects/x"), Verdict::Allow);
-    assert_eq!(path(Mode::Read, "/Users/brad/projectsX"), Verdict::Ask);
-    assert_eq!(path(Mode::Read, "/etc/passwd"), Verdict::Allow);
-    assert_eq!(path(Mode::Write, "/etc/passwd"), Verdict::Ask);
+    assert_eq!(path(Mode::Delete, "/Users/brad/projects/x"), Approval::Allow);
+    assert_eq!(path(Mode::Read, "/Users/brad/projectsX"), Approval::Prompt);
+    assert_eq!(path(Mode::Read, "/etc/passwd"), Approval::Allow);
+    assert_eq!(path(Mode::Write, "/etc/passwd"), Approval::Prompt);
     for (name, verdict) in [
-        ("HOME", Verdict::Allow),
-        ("HOMEX", Verdict::Ask),
-        ("AWS_KEY", Verdict::Deny),
-        ("AWSX", Verdict::Ask),
+        ("HOME", Approval::Allow),
+        ("HOMEX", Approval::Prompt),
+        ("AWS_KEY", Approval::Deny),
+        ("AWSX", Approval::Prompt),
     ] {
         assert_eq!(layers.decide_variable(name, false), verdict, "{name}");
     }
     for (host, verdict) in [
-        ("api.github.com", Verdict::Allow),
-        ("a.b.github.com", Verdict::Allow),
-        ("github.com", Verdict::Ask),
-        ("evilgithub.com", Verdict::Ask),
-        ("api.github.com.evil.example", Verdict::Ask),
+        ("api.github.com", Approval::Allow),
+        ("a.b.github.com", Approval::Allow),
+        ("github.com", Approval::Prompt),
+        ("evilgithub.com", Approval::Prompt),
+        ("api.github.com.evil.example", Approval::Prompt),
     ] {
         assert_eq!(layers.decide_host(host, 443), verdict, "{host}");
     }
@@ -148,7 +148,7 @@ fn every_pair_of_layers() {
         let layers = Layers { own: policy(own), global: policy(global) };
         assert_eq!(layers.decide_path(Mode::Read, path, free), expect, "{own:?} {global:?}");
     };
-    let (allow, deny, ask) = (Verdict::Allow, Verdict::Deny, Verdict::Ask);
+    let (allow, deny, ask) = (Approval::Allow, Approval::Deny, Approval::Prompt);
     check(&[], &[], false, ask);
     check(&[], &[], true, allow);
     check(&[("/a", "r", "deny")], &[], true, deny);
@@ -174,13 +174,15 @@ fn every_pair_of_layers() {
 #[test]
 fn a_wildcard_never_covers_a_credential() {
     let mut layers = Layers::default();
-    for (subject, expect) in
-        [("*", Verdict::Ask), ("OPENAI_*", Verdict::Ask), ("OPENAI_API_KEY", Verdict::Allow)]
-    {
+    for (subject, expect) in [
+        ("*", Approval::Prompt),
+        ("OPENAI_*", Approval::Prompt),
+        ("OPENAI_API_KEY", Approval::Allow),
+    ] {
         layers.own.add((Kind::Env, subject, ""), Approval::Allow, "cli", "");
         assert_eq!(layers.decide_variable("OPENAI_API_KEY", true), expect, "{subject}");
     }
-    assert_eq!(layers.decide_variable("LANG", false), Verdict::Allow);
+    assert_eq!(layers.decide_variable("LANG", false), Approval::Allow);
 }
 
 #[test]

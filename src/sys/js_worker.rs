@@ -12,8 +12,8 @@ use anyhow::{Context, Result, anyhow};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
 use rustix::pipe::fcntl_setpipe_size;
-use serde_json::Value;
 
+use super::bridges::Bridges;
 use super::env::Env;
 use super::interrupt::Interrupts;
 use crate::exit::Signal;
@@ -28,23 +28,6 @@ const START_TIME: Duration = Duration::from_secs(20);
 
 /// How much a pipe holds: large files go through it.
 const PIPE: usize = 1 << 20;
-
-/// Answers the calls of a script.
-pub trait Host {
-    /// Does what a function of the API does, by `deadline`.
-    ///
-    /// # Errors
-    /// The message of the error that the script gets.
-    fn call(
-        &mut self,
-        name: &str,
-        args: Vec<Value>,
-        deadline: Option<Instant>,
-    ) -> Result<Value, String>;
-
-    /// For how long people were asked so far. It does not count as time of the script.
-    fn asked_time(&self) -> Duration;
-}
 
 /// How a script's process ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -79,16 +62,15 @@ pub struct Ran {
 /// # Errors
 /// The process could not be started.
 pub fn run_script(
-    env: &Env,
     start: &Start,
     limit: Option<Duration>,
-    interrupts: &Interrupts,
-    host: &mut dyn Host,
+    bridges: &mut Bridges<'_>,
 ) -> Result<Ran> {
     let watch = Instant::now();
-    let mut worker = Worker::start(&env.tool("nagent-js"), start.memory, env)?;
+    bridges.begin();
+    let mut worker = Worker::start(&bridges.env.tool("nagent-js"), start.memory, bridges.env)?;
     let mut landlock = false;
-    let outcome = worker.converse(start, limit, interrupts, host, &mut landlock);
+    let outcome = worker.converse(start, limit, bridges, &mut landlock);
     let outcome = outcome.unwrap_or_else(|broken| match broken {
         Broken::Other(outcome) => outcome,
         Broken::TimedOut => {
@@ -145,10 +127,10 @@ impl Worker {
         &mut self,
         start: &Start,
         limit: Option<Duration>,
-        interrupts: &Interrupts,
-        host: &mut dyn Host,
+        bridges: &mut Bridges<'_>,
         landlock: &mut bool,
     ) -> Result<Outcome, Broken> {
+        let interrupts = bridges.permissions.interrupts;
         let line = self.read_line(Some(Instant::now() + START_TIME), interrupts)?;
         match parse(&line)? {
             Message::Ready(holds) => *landlock = holds,
@@ -157,13 +139,15 @@ impl Worker {
         }
         let at_rest = self.peak_memory();
         let began = Instant::now();
-        let deadline =
-            |host: &dyn Host| began.checked_add(limit?.saturating_add(host.asked_time()));
+        // The time of questions does not count.
+        let deadline = |bridges: &Bridges<'_>| {
+            began.checked_add(limit?.saturating_add(bridges.permissions.asked))
+        };
         let mut line = serde_json::to_string(start).unwrap_or_default();
         loop {
             line.push('\n');
-            self.write_all(line.as_bytes(), deadline(host), interrupts)?;
-            let message = parse(&self.read_line(deadline(host), interrupts)?)?;
+            self.write_all(line.as_bytes(), deadline(bridges), interrupts)?;
+            let message = parse(&self.read_line(deadline(bridges), interrupts)?)?;
             let (name, args) = match message {
                 Message::End(End::Value(Some(value))) if value.len() > limits::JS_VALUE => {
                     let message = format!(
@@ -184,7 +168,7 @@ impl Worker {
                 Message::Call { name, args } => (name, args),
                 Message::Ready(_) | Message::Failed(_) => return Err(broken_protocol()),
             };
-            let answer = host.call(&name, args, deadline(host));
+            let answer = bridges.call(&name, args, deadline(bridges));
             if let Some(signal) = interrupts.pending() {
                 return Ok(Outcome::Interrupted(signal));
             }

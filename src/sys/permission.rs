@@ -18,7 +18,7 @@ use super::{env, fs, sandbox};
 use crate::exit::Signal;
 use crate::limits;
 use crate::policy::places::Places;
-use crate::policy::{Approval, Kind, Layers, Mode, Policy, Verdict, is_plainly_private};
+use crate::policy::{Approval, Kind, Layers, Mode, Policy, is_plainly_private};
 
 /// Something that a script wants to do.
 #[derive(Debug, Clone, Copy)]
@@ -93,12 +93,12 @@ impl<'a> Permissions<'a> {
 
     /// Whether a wish is granted without a question.
     pub(super) fn is_granted(&self, wish: Wish<'_>) -> bool {
-        self.decide(wish) == Verdict::Allow
+        self.decide(wish) == Approval::Allow
     }
 
     /// Whether an entry or a rule refuses a wish, whoever might be asked.
     pub(super) fn is_refused(&self, wish: Wish<'_>) -> bool {
-        self.decide(wish) == Verdict::Deny
+        self.decide(wish) == Approval::Deny
     }
 
     /// Whether a host is named outright: then it may be a private one.
@@ -108,11 +108,11 @@ impl<'a> Permissions<'a> {
             || is_plainly_private(host) && self.is_granted_once(Wish::Host(host, port))
     }
 
-    fn decide(&self, wish: Wish<'_>) -> Verdict {
+    fn decide(&self, wish: Wish<'_>) -> Approval {
         let verdict = match wish {
             Wish::Path(mode, _, path) => {
                 if self.places.find_taboo(mode, path).is_some() {
-                    return Verdict::Deny;
+                    return Approval::Deny;
                 }
                 self.layers.decide_path(mode, path, self.places.is_free(mode, path))
             }
@@ -121,8 +121,8 @@ impl<'a> Permissions<'a> {
             }
             Wish::Host(host, port) => self.layers.decide_host(host, port),
         };
-        let is_asked = verdict == Verdict::Ask;
-        if is_asked && self.is_granted_once(wish) { Verdict::Allow } else { verdict }
+        let is_asked = verdict == Approval::Prompt;
+        if is_asked && self.is_granted_once(wish) { Approval::Allow } else { verdict }
     }
 
     fn is_granted_once(&self, wish: Wish<'_>) -> bool {
@@ -142,8 +142,8 @@ impl<'a> Permissions<'a> {
             Wish::Host(..) => "NET",
         };
         match self.decide(wish) {
-            Verdict::Allow => return Ok(()),
-            Verdict::Deny => {
+            Approval::Allow => return Ok(()),
+            Approval::Deny => {
                 let taboo = match wish {
                     Wish::Path(mode, _, path) => self.places.find_taboo(mode, path),
                     _ => None,
@@ -151,7 +151,7 @@ impl<'a> Permissions<'a> {
                 let why = taboo.map_or("the policy says no".to_owned(), str::to_owned);
                 return Err(self.refuse(label, &subject, &why));
             }
-            Verdict::Ask => {}
+            Approval::Prompt => {}
         }
         let Some(asker) = &mut self.asker else {
             let why = self.explain_unasked(kind, mode, &subject);
@@ -251,12 +251,7 @@ impl<'a> Permissions<'a> {
 fn describe(wish: Wish<'_>) -> (Kind, &'static str, String) {
     match wish {
         Wish::Path(mode, _, path) => {
-            let mode = match mode {
-                Mode::Read => "r",
-                Mode::Write => "w",
-                Mode::Delete => "d",
-            };
-            (Kind::Path, mode, path.to_string_lossy().into_owned())
+            (Kind::Path, mode.letter(), path.to_string_lossy().into_owned())
         }
         Wish::Variable(name) => (Kind::Env, "", name.to_owned()),
         Wish::Host(host, 80 | 443) => (Kind::Host, "", host.to_owned()),

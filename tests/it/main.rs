@@ -45,8 +45,9 @@ mod forgery; // forged blocks in results, names and outputs; what commands may k
 mod imports; // which file of src needs which: no cycles, layers that point one way
 mod injections; // what instructions in documents achieve, without the sandbox
 mod interrupts; // a signal at each stage of a run
-mod js; // nagent-js: the language, limits, files, the network, what is refused
+mod js; // nagent-js: the language, limits, files, what is refused
 mod js_engine; // a process in the engine's place that keeps to nothing
+mod js_network; // requests, redirects and private addresses of scripts
 mod js_questions; // what a script is asked about on a terminal, and what is stored
 mod keys; // what is typed at the prompt of nagent-repl, what is stopped, how the terminal is left
 mod large; // the tags for large files: segments, and which files a patch may write
@@ -92,6 +93,7 @@ mod summarize; // summaries: what is asked, cached, joined, refused
 mod summarize_input; // summaries of empty, binary, wide, odd or unreadable files
 mod terminal; // what reaches a terminal, whoever wrote it
 mod think; // nagent-think: memory.js first, then a model; what it is told, what it may do
+mod think_web; // scripts from the web: shown, asked about, known by their digest
 mod thought; // nagent-thought: every verb, the lines about policies
 mod tidy; // head comments, sizes, leftovers
 mod undo; // what nagent --undo takes back: all files of a run or none; what both undos see

@@ -42,7 +42,7 @@ pub(crate) fn script(code: &str) -> String {
 }
 
 /// The prompt of the last request.
-fn prompt(sandbox: &Sandbox) -> String {
+pub(crate) fn prompt(sandbox: &Sandbox) -> String {
     let requests = sandbox.requests();
     requests.last().unwrap().user()
 }
@@ -386,70 +386,6 @@ fn a_key_of_an_agents_file_goes_to_the_provider_and_nowhere_else() {
     assert!(!requests.iter().any(|request| request.text().contains(KEY)));
     fs::remove_dir_all(&agents).unwrap();
     assert!(!sandbox.everything_at_home().contains(KEY));
-}
-
-#[test]
-fn a_script_from_the_web_is_taken_by_its_digest() {
-    let sandbox = Sandbox::new();
-    let text = std::sync::Arc::new(std::sync::Mutex::new("Print one.".to_owned()));
-    let served = std::sync::Arc::clone(&text);
-    sandbox.llm.beside(move |request| match request.path.as_str() {
-        "/joke.md" => Some(Answer::raw(200, "text/markdown", served.lock().unwrap().clone())),
-        "/gone.md" => Some(Answer::raw(404, "text/plain", "no")),
-        _ => None,
-    });
-    let url = format!("{}/joke.md", sandbox.llm.origin());
-    let refused = ["never run here", "--yes"];
-    think(&sandbox, &[&url]).assert_exit(1).no_stdout().stderr_has(&refused);
-    sandbox.llm.push(answer("done"));
-    think(&sandbox, &["--yes", &url]).assert_exit(0);
-    assert!(prompt(&sandbox).contains("Print one."));
-    sandbox.llm.push(answer("done"));
-    think(&sandbox, &[&url]).assert_exit(0);
-    *text.lock().unwrap() = "Print two.".to_owned();
-    think(&sandbox, &[&url]).assert_exit(1).stderr_has(&["has changed"]);
-    let gone = format!("{}/gone.md", sandbox.llm.origin());
-    think(&sandbox, &["--yes", &gone]).assert_exit(1).stderr_has(&["status 404"]);
-}
-
-#[test]
-fn a_page_is_shown_and_asked_about_until_its_text_is_known() {
-    let sandbox = Sandbox::new();
-    let text = std::sync::Arc::new(std::sync::Mutex::new(String::new()));
-    let served = std::sync::Arc::clone(&text);
-    sandbox.llm.beside(move |request| {
-        (request.path == "/joke.md")
-            .then(|| Answer::raw(200, "text/plain", served.lock().unwrap().clone()))
-    });
-    let url = format!("{}/joke.md", sandbox.llm.origin());
-    let set = |name: &str| *text.lock().unwrap() = format!("Print {name} \u{1b}[2J.");
-    let run = |key: &str| {
-        let mut running = sandbox.program(THINK, &[&url]).on_terminal(60).spawn();
-        if !key.is_empty() {
-            wait_until("the question", || running.stdout_so_far().contains("3 Once"));
-            running.take_stdin().write_all(key.as_bytes()).unwrap();
-        }
-        let run = running.wait();
-        (run.code, run.stdout)
-    };
-    for (name, key, code, part) in [
-        ("one", "2", 1, "was never run here"),
-        ("one", "\u{1b}", 130, "Print one \\u{1b}[2J."),
-        ("one", "3", 0, "was never run here"),
-        ("one", "1", 0, "was never run here"),
-        ("one", "", 0, "done"),
-        ("two", "2", 1, "has changed"),
-        ("two", "1", 0, "Print two"),
-        ("one", "2", 1, "has changed"),
-    ] {
-        set(name);
-        if code == 0 {
-            sandbox.llm.push(answer("done"));
-        }
-        let (got, shown) = run(key);
-        assert!(got == code && shown.contains(part), "{name} {key:?}: {got} {shown}");
-        assert!(!shown.contains("\u{1b}[2J"), "{shown}");
-    }
 }
 
 #[test]

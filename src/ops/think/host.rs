@@ -4,7 +4,7 @@ use std::rc::Rc;
 
 use anyhow::Result;
 
-use super::thought::{Thought, refuse_unsafe};
+use super::thought::Thought;
 use crate::context::Section;
 use crate::drive::script_host::{ScriptHost, ScriptResult};
 use crate::js::wire::End;
@@ -13,7 +13,7 @@ use crate::sys::ask_tty::AskTty;
 use crate::sys::bridges::{Bridges, Output};
 use crate::sys::env::{self, Env};
 use crate::sys::interrupt::Interrupts;
-use crate::sys::js_worker::{Outcome, run_script};
+use crate::sys::js_worker::Outcome;
 use crate::sys::permission::Permissions;
 use crate::sys::thoughts::read_memories;
 use crate::thought::context::{ThoughtFacts, sections};
@@ -43,8 +43,6 @@ pub(super) fn bridges<'a>(
 
 struct ThoughtHost<'a> {
     thought: &'a Thought,
-    env: &'a Env,
-    interrupts: &'a Interrupts,
     bridges: Bridges<'a>,
 }
 
@@ -65,26 +63,14 @@ impl ScriptSetup for Thought {
     }
 
     fn host<'a>(&'a self, env: &'a Env, interrupts: &'a Interrupts) -> Box<dyn ScriptHost + 'a> {
-        Box::new(ThoughtHost {
-            thought: self,
-            env,
-            interrupts,
-            bridges: bridges(self, env, interrupts),
-        })
+        Box::new(ThoughtHost { thought: self, bridges: bridges(self, env, interrupts) })
     }
 }
 
 impl ScriptHost for ThoughtHost<'_> {
     fn run_script(&mut self, code: &str) -> Result<ScriptResult> {
-        let thought = self.thought;
-        let start = thought.start(code.to_owned(), "script");
-        self.bridges.begin();
-        thought.screen.begin_work();
-        let ran = run_script(self.env, &start, thought.limit, self.interrupts, &mut self.bridges);
-        thought.screen.end_work();
-        let ran = ran?;
-        thought.written.borrow_mut().close_line();
-        thought.written.borrow_mut().add_denied(&self.bridges.permissions.denied);
+        let ran = self.thought.run_code(code.to_owned(), "script", &mut self.bridges)?;
+        self.thought.written.borrow_mut().close_line();
         let value = match ran.outcome {
             Outcome::End(End::Value(value)) => Ok(value.unwrap_or_default()),
             Outcome::End(End::Exit(code)) => Ok(format!("process.exit({code})")),
@@ -97,8 +83,10 @@ impl ScriptHost for ThoughtHost<'_> {
                 context.unwrap_or_default()
             )),
             Outcome::Interrupted(signal) => Err(format!("interrupted by {}", signal.name())),
-            Outcome::Broken(why) | Outcome::TimedOut(why) | Outcome::OutOfMemory(why) => Err(why),
-            Outcome::Unsafe(why) => anyhow::bail!("{}", refuse_unsafe(&why).message),
+            Outcome::Broken(why)
+            | Outcome::TimedOut(why)
+            | Outcome::OutOfMemory(why)
+            | Outcome::Unsafe(why) => Err(why),
         };
         let console = std::mem::take(&mut self.bridges.console);
         Ok(ScriptResult { value, console, seconds: ran.took.as_secs_f64() })

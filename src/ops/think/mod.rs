@@ -13,7 +13,7 @@ use serde_json::Value;
 
 use self::agent::AgentSettings;
 use self::host::bridges;
-use self::thought::{Thought, keeps_data, open_thought, refuse_unsafe};
+use self::thought::{Thought, keeps_data, open_thought};
 use super::call::Call;
 use super::flags::{ConversationArgs, RunArgs};
 use super::run::run_call;
@@ -25,7 +25,7 @@ use crate::protocol::TagSet;
 use crate::sys::atomic_file::AtomicFile;
 use crate::sys::env::Env;
 use crate::sys::interrupt::Interrupts;
-use crate::sys::js_worker::{Outcome, run_script};
+use crate::sys::js_worker::Outcome;
 use crate::sys::lock::LockMode;
 use crate::sys::thoughts::{Home, HomeConfig, Origin};
 use crate::sys::{fs, root, stdin, terminal};
@@ -112,13 +112,8 @@ impl Thought {
             return Ok(Memory::Resume(Resume::Changed, Some(code)));
         }
         self.screen.begin_memory(&self.name);
-        let start = self.start(code.clone(), "memory.js");
         let mut bridges = bridges(self, env, interrupts);
-        self.screen.begin_work();
-        let ran = run_script(env, &start, self.limit, interrupts, &mut bridges);
-        self.screen.end_work();
-        let ran = ran?;
-        self.written.borrow_mut().add_denied(&bridges.permissions.denied);
+        let ran = self.run_code(code.clone(), "memory.js", &mut bridges)?;
         let resume = match ran.outcome {
             Outcome::End(End::Value(value)) => {
                 self.written.borrow_mut().write(&value.unwrap_or_default());
@@ -129,10 +124,10 @@ impl Thought {
             Outcome::End(End::Threw { message, line }) => Resume::Threw { message, line },
             Outcome::End(End::Resumed(context)) => Resume::Asked(context),
             Outcome::Interrupted(signal) => return Err(Problem::interrupted(signal)),
-            Outcome::Broken(why) | Outcome::TimedOut(why) | Outcome::OutOfMemory(why) => {
-                Resume::Failed(why)
-            }
-            Outcome::Unsafe(why) => return Err(refuse_unsafe(&why)),
+            Outcome::Broken(why)
+            | Outcome::TimedOut(why)
+            | Outcome::OutOfMemory(why)
+            | Outcome::Unsafe(why) => Resume::Failed(why),
         };
         self.written.borrow_mut().close_line();
         self.screen.show_resume(&resume);

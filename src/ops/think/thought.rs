@@ -11,7 +11,6 @@ use super::request::ThinkRequest;
 use super::screen::Screen;
 use super::source::Source;
 use super::written::Written;
-use crate::exit::Exit;
 use crate::js::wire::Start;
 use crate::limits;
 use crate::ops::find_root::find_root;
@@ -19,7 +18,9 @@ use crate::out;
 use crate::policy::places::Places;
 use crate::policy::{Layers, Policy};
 use crate::problem::Problem;
+use crate::sys::bridges::Bridges;
 use crate::sys::env::Env;
+use crate::sys::js_worker::{Outcome, Ran, run_script};
 use crate::sys::permission::{find_places, read_policy};
 use crate::sys::thoughts::{Home, Origin};
 use crate::sys::tty::Tty;
@@ -60,16 +61,32 @@ impl Thought {
         fs::read_text(&self.memory_path(), limits::JS_SOURCE)
     }
 
-    /// A script for the engine.
-    pub(super) fn start(&self, code: String, file: &str) -> Start {
-        Start {
+    /// Runs a script in the engine.
+    pub(super) fn run_code(
+        &self,
+        code: String,
+        file: &str,
+        bridges: &mut Bridges<'_>,
+    ) -> Result<Ran, Problem> {
+        let start = Start {
             code,
             file: file.to_owned(),
             base: self.folder.display().to_string(),
             args: self.args.clone(),
             cwd: self.cwd.display().to_string(),
             memory: limits::JS_MEMORY,
+        };
+        self.screen.begin_work();
+        let ran = run_script(&start, self.limit, bridges);
+        self.screen.end_work();
+        let ran = ran?;
+        self.written.borrow_mut().add_denied(&bridges.permissions.denied);
+        if let Outcome::Unsafe(why) = &ran.outcome {
+            return Err(Problem::failed(format!(
+                "the sandbox for scripts cannot be built, so nothing ran: {why}"
+            )));
         }
+        Ok(ran)
     }
 
     /// Notes which script the thought belongs to, and that memory.js was made for this text of it, if it was changed.
@@ -158,12 +175,4 @@ pub(super) fn keeps_data(env: &Env) -> Result<bool, Problem> {
             other.escape_debug()
         ))),
     }
-}
-
-/// Why nothing of a run is done where scripts cannot be kept in.
-pub(super) fn refuse_unsafe(why: &str) -> Problem {
-    Problem::new(
-        Exit::Failed,
-        format!("the sandbox for scripts cannot be built, so nothing ran: {why}"),
-    )
 }

@@ -12,7 +12,7 @@ use crate::sys::thoughts::Home;
 use crate::thought::script::is_url;
 
 /// Where a call takes place.
-pub(super) struct Desk {
+pub struct Desk {
     pub(super) env: Env,
     pub(super) home: Home,
     pub(super) interrupts: Interrupts,
@@ -27,7 +27,11 @@ pub(super) struct Target {
 }
 
 impl Desk {
-    pub(super) fn new() -> Result<Self, Problem> {
+    /// Finds and prepares the home.
+    ///
+    /// # Errors
+    /// It cannot be used.
+    pub fn new() -> Result<Self, Problem> {
         let env = Env::read();
         let home = Home::find(&env)?;
         home.prepare()?;

@@ -9,7 +9,6 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 
-use self::desk::Desk;
 use super::think::read_place;
 use crate::exit::Exit;
 use crate::limits;
@@ -23,6 +22,7 @@ use crate::sys::thoughts::Origin;
 use crate::sys::{fs, process};
 use crate::thought::script::{Script, thought_name};
 
+pub use self::desk::Desk;
 pub use self::policy::{PolicyEdit, add_entry, list_policy, remove_entry};
 pub use self::setup::setup;
 
@@ -39,8 +39,7 @@ pub struct Reset {
 }
 
 /// Lists the installed scripts, and thoughts that are not installed.
-pub fn list() -> Result<Report, Problem> {
-    let desk = Desk::new()?;
+pub fn list(desk: &Desk) -> Result<Report, Problem> {
     let names = fs::list_names(&desk.home.folder.join("bin"))?;
     let mut text = String::new();
     let mut rows = Vec::new();
@@ -57,8 +56,7 @@ pub fn list() -> Result<Report, Problem> {
 }
 
 /// Shows what there is of a script.
-pub fn describe(script: &str) -> Result<Report, Problem> {
-    let desk = Desk::new()?;
+pub fn describe(desk: &Desk, script: &str) -> Result<Report, Problem> {
     let target = desk.find(script)?;
     let folder = desk.home.thought(&target.name);
     let count = |below: &str| fs::list_names(&folder.join(below)).map(|names| names.len());
@@ -97,8 +95,7 @@ pub fn describe(script: &str) -> Result<Report, Problem> {
 }
 
 /// Runs a script, with the streams of this process; `is_json`: what it writes is in one document.
-pub fn run(script: &str, args: &[OsString], is_json: bool) -> Result<Report, Problem> {
-    let desk = Desk::new()?;
+pub fn run(desk: &Desk, script: &str, args: &[OsString], is_json: bool) -> Result<Report, Problem> {
     let place = desk.find_place(script)?;
     let mut command = vec![desk.env.tool("nagent-think").into_os_string()];
     command.extend(is_json.then(|| "--json".into()));
@@ -119,8 +116,7 @@ pub fn run(script: &str, args: &[OsString], is_json: bool) -> Result<Report, Pro
 }
 
 /// Installs a script.
-pub fn install(script: &str) -> Result<Report, Problem> {
-    let desk = Desk::new()?;
+pub fn install(desk: &Desk, script: &str) -> Result<Report, Problem> {
     let source = read_place(script, &desk.env, &desk.home, &desk.interrupts)?;
     Script::parse(&source.bytes).map_err(|error| Problem::usage(format!("{script}: {error}")))?;
     let name = thought_name(script);
@@ -159,13 +155,11 @@ pub fn install(script: &str) -> Result<Report, Problem> {
     if fs::exists(&other) && !other.starts_with(&bin) {
         out::line(&format!("note: there is another {name}: {}", other.display()));
     }
-    let path = path.display().to_string();
-    Ok(Report::done(path.clone()).with("installed", path))
+    Ok(say("installed", path.display().to_string()))
 }
 
 /// Removes an installed script.
-pub fn remove(script: &str, force: bool) -> Result<Report, Problem> {
-    let desk = Desk::new()?;
+pub fn remove(desk: &Desk, script: &str, force: bool) -> Result<Report, Problem> {
     let path = desk.home.installed(script);
     if script.contains('/') || !fs::exists(&path) {
         return Err(Problem::failed(format!(
@@ -174,12 +168,17 @@ pub fn remove(script: &str, force: bool) -> Result<Report, Problem> {
     }
     let data = desk.home.thought(&desk.find(script)?.name);
     if force {
-        return move_to_trash(&desk, &[path, data]);
+        return move_to_trash(desk, &[path, data]);
     }
     if fs::exists(&data) {
         out::line(&format!("its data stay in {}; --force removes them, too", data.display()));
     }
-    move_to_trash(&desk, &[path])
+    move_to_trash(desk, &[path])
+}
+
+/// A text that is the whole answer.
+fn say(key: &'static str, text: String) -> Report {
+    Report::done(text.clone()).with(key, text)
 }
 
 fn move_to_trash(desk: &Desk, paths: &[PathBuf]) -> Result<Report, Problem> {
@@ -190,43 +189,39 @@ fn move_to_trash(desk: &Desk, paths: &[PathBuf]) -> Result<Report, Problem> {
 }
 
 /// Prints the prompt of a script.
-pub fn print_prompt(script: &str) -> Result<Report, Problem> {
-    let desk = Desk::new()?;
+pub fn print_prompt(desk: &Desk, script: &str) -> Result<Report, Problem> {
     let place = desk.find_place(script)?;
     let script = Script::parse(&desk.read(&place)?)
         .map_err(|error| Problem::usage(format!("{script}: {error}")))?;
-    Ok(Report::done(script.prompt.clone()).with("prompt", script.prompt))
+    Ok(say("prompt", script.prompt))
 }
 
 /// Prints where a script is.
-pub fn print_place(script: &str) -> Result<Report, Problem> {
-    let place = Desk::new()?.find_place(script)?;
-    Ok(Report::done(place.clone()).with("script", place))
+pub fn print_place(desk: &Desk, script: &str) -> Result<Report, Problem> {
+    let place = desk.find_place(script)?;
+    Ok(say("script", place))
 }
 
 /// Prints where a script's data are.
-pub fn print_folder(script: &str) -> Result<Report, Problem> {
-    let desk = Desk::new()?;
+pub fn print_folder(desk: &Desk, script: &str) -> Result<Report, Problem> {
     let folder = desk.home.thought(&desk.find(script)?.name).display().to_string();
-    Ok(Report::done(folder.clone()).with("folder", folder))
+    Ok(say("folder", folder))
 }
 
 /// Prints the SHA-256 of a script.
-pub fn print_digest(script: &str) -> Result<Report, Problem> {
-    let desk = Desk::new()?;
+pub fn print_digest(desk: &Desk, script: &str) -> Result<Report, Problem> {
     let digest = fs::sha256(&desk.read(&desk.find_place(script)?)?);
-    Ok(Report::done(digest.clone()).with("sha256", digest))
+    Ok(say("sha256", digest))
 }
 
 /// Opens the folder of a script's data; where that cannot be done, prints it.
-pub fn open_folder(script: &str) -> Result<Report, Problem> {
-    let desk = Desk::new()?;
+pub fn open_folder(desk: &Desk, script: &str) -> Result<Report, Problem> {
     let (_, folder) = desk.find_data(script)?;
     let folder = folder.display().to_string();
     let opener = desk.env.program("xdg-open");
     let has_screen = desk.env.get("DISPLAY").or_else(|| desk.env.get("WAYLAND_DISPLAY")).is_some();
     if !has_screen || !fs::is_executable(&opener) {
-        return Ok(Report::done(folder.clone()).with("folder", folder));
+        return Ok(say("folder", folder));
     }
     let argv = vec![opener.into_os_string(), folder.clone().into()];
     let job = Job::new(argv, desk.env.current_folder()?, desk.env.for_children(&[]));
@@ -235,18 +230,16 @@ pub fn open_folder(script: &str) -> Result<Report, Problem> {
 }
 
 /// Removes memory.js and the workspace of a script, and more where that is asked for.
-pub fn reset(script: &str, what: Reset) -> Result<Report, Problem> {
-    let desk = Desk::new()?;
+pub fn reset(desk: &Desk, script: &str, what: Reset) -> Result<Report, Problem> {
     let (_, folder) = desk.find_data(script)?;
     let more = [(what.memories, "memories"), (what.policy, "policy.json")];
     let more = more.into_iter().filter_map(|(is_meant, name)| is_meant.then_some(name));
     let names = ["memory.js", "workspace"].into_iter().chain(more);
-    move_to_trash(&desk, &names.map(|name| folder.join(name)).collect::<Vec<_>>())
+    move_to_trash(desk, &names.map(|name| folder.join(name)).collect::<Vec<_>>())
 }
 
 /// Lists the files of memories.
-pub fn list_memories(script: Option<&str>) -> Result<Report, Problem> {
-    let desk = Desk::new()?;
+pub fn list_memories(desk: &Desk, script: Option<&str>) -> Result<Report, Problem> {
     let names = match script {
         Some(script) => vec![desk.find(script)?.name],
         None => desk.home.list_thoughts()?,
@@ -263,31 +256,32 @@ pub fn list_memories(script: Option<&str>) -> Result<Report, Problem> {
 }
 
 /// Prints or clears the cache.
-pub fn cache(script: Option<&str>, clear: bool, clear_all: bool) -> Result<Report, Problem> {
-    let desk = Desk::new()?;
+pub fn cache(
+    desk: &Desk,
+    script: Option<&str>,
+    clear: bool,
+    clear_all: bool,
+) -> Result<Report, Problem> {
     if clear_all {
         let folder = desk.home.folder.join("cache");
-        return move_to_trash(&desk, &[folder]);
+        return move_to_trash(desk, &[folder]);
     }
     let script = script.ok_or_else(|| Problem::usage("name a script, or give --clear-all"))?;
     let folder = desk.home.cache(&desk.find_place(script)?);
     if !clear {
-        let folder = folder.display().to_string();
-        return Ok(Report::done(folder.clone()).with("cache", folder));
+        return Ok(say("cache", folder.display().to_string()));
     }
-    move_to_trash(&desk, &[folder])
+    move_to_trash(desk, &[folder])
 }
 
 /// Writes a script that can be executed.
-pub fn build(input: &Path, output: &Path) -> Result<Report, Problem> {
-    let desk = Desk::new()?;
+pub fn build(desk: &Desk, input: &Path, output: &Path) -> Result<Report, Problem> {
     let script = input.display().to_string();
     let source = read_place(&script, &desk.env, &desk.home, &desk.interrupts)?;
     Script::parse(&source.bytes).map_err(|error| Problem::usage(format!("{script}: {error}")))?;
     let path = desk.env.absolute_path(output)?;
     write_executable(&path, &with_shebang(&source.bytes))?;
-    let output = output.display().to_string();
-    Ok(Report::done(output.clone()).with("output", output))
+    Ok(say("output", output.display().to_string()))
 }
 
 fn with_shebang(bytes: &[u8]) -> Vec<u8> {

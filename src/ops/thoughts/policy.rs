@@ -12,21 +12,33 @@ use crate::sys::env::Env;
 use crate::sys::permission::{edit_policy, read_policy};
 use crate::sys::{clock, fs};
 
-/// An entry of a policy that is added or removed.
-#[derive(Debug, Clone)]
+/// Which entry of which policy.
+#[derive(Debug, Clone, clap::Args)]
 pub struct PolicyEdit {
-    /// What it is about.
-    pub kind: Kind,
-    /// The script; `None`: the global policy.
-    pub script: Option<String>,
-    /// The path, variable or host.
-    pub value: String,
+    /// What it is about
+    #[arg(value_enum)]
+    kind: Kind,
+    /// The script, unless --global is given, and the path, variable or host
+    #[arg(value_name = "SCRIPT VALUE", num_args = 1..=2, required = true)]
+    words: Vec<String>,
+    /// Edit the global policy
+    #[arg(long)]
+    global: bool,
+}
+
+impl PolicyEdit {
+    fn value(&self) -> &str {
+        self.words.last().map_or("", String::as_str)
+    }
+
+    fn script(&self) -> Option<&str> {
+        self.words.first().filter(|_| self.words.len() > 1).map(String::as_str)
+    }
 }
 
 /// Prints a policy.
-pub fn list_policy(script: Option<&str>) -> Result<Report, Problem> {
-    let desk = Desk::new()?;
-    let (_, path) = find_policy(&desk, script)?;
+pub fn list_policy(desk: &Desk, script: Option<&str>) -> Result<Report, Problem> {
+    let (_, path) = find_policy(desk, script)?;
     let policy = read_policy(&path).map_err(|error| Problem::failed(format!("{error:#}")))?;
     let text = policy.format();
     let value: serde_json::Value = serde_json::from_str(&text).unwrap_or_default();
@@ -35,11 +47,11 @@ pub fn list_policy(script: Option<&str>) -> Result<Report, Problem> {
 
 /// Adds an entry to a policy. `mode`: of a path, all where it is `None`.
 pub fn add_entry(
+    desk: &Desk,
     edit: &PolicyEdit,
     mode: Option<&str>,
     approval: Approval,
 ) -> Result<Report, Problem> {
-    let desk = Desk::new()?;
     let subject = check_value(&desk.env, edit)?;
     if mode.is_some() && edit.kind != Kind::Path {
         let kind = edit.kind.name();
@@ -49,22 +61,21 @@ pub fn add_entry(
     }
     let mode = mode.unwrap_or("rwd");
     check_mode(mode).map_err(Problem::usage)?;
-    change(&desk, edit, |policy| {
+    change(desk, edit, |policy| {
         policy.add((edit.kind, &subject, mode), approval, "cli", &clock::now());
         Ok(())
     })
 }
 
 /// Removes entries from a policy.
-pub fn remove_entry(edit: &PolicyEdit) -> Result<Report, Problem> {
-    let desk = Desk::new()?;
+pub fn remove_entry(desk: &Desk, edit: &PolicyEdit) -> Result<Report, Problem> {
     let subject = check_value(&desk.env, edit)?;
-    change(&desk, edit, |policy| {
-        if policy.remove(edit.kind, &subject) + policy.remove(edit.kind, &edit.value) > 0 {
+    change(desk, edit, |policy| {
+        if policy.remove(edit.kind, &subject) + policy.remove(edit.kind, edit.value()) > 0 {
             return Ok(());
         }
         let kind = edit.kind.name();
-        Err(Problem::usage(format!("there is no entry for the {kind} {}", edit.value)).into())
+        Err(Problem::usage(format!("there is no entry for the {kind} {}", edit.value())).into())
     })
 }
 
@@ -82,7 +93,7 @@ fn change(
     edit: &PolicyEdit,
     with: impl FnOnce(&mut Policy) -> anyhow::Result<()>,
 ) -> Result<Report, Problem> {
-    let (name, path) = find_policy(desk, edit.script.as_deref())?;
+    let (name, path) = find_policy(desk, edit.script())?;
     if let Some(name) = &name {
         desk.home.prepare_thought(name, &clock::now())?;
     }
@@ -92,7 +103,14 @@ fn change(
 
 /// The value as an entry has it: a path from `/` on, a variable's name, a host.
 fn check_value(env: &Env, edit: &PolicyEdit) -> Result<String, Problem> {
-    let value = &edit.value;
+    let value = edit.value();
+    if edit.script().is_some() == edit.global {
+        let global = "--global takes no script";
+        let advice = if edit.global { global } else { "name the script, or give --global" };
+        let kind = edit.kind.name();
+        let usage = format!("{advice}: nagent-thought policy add {kind} SCRIPT VALUE");
+        return Err(Problem::usage(usage));
+    }
     let wrong =
         |why: &str| Err(Problem::usage(format!("\"{}\" is not {why}", value.escape_debug())));
     match edit.kind {
@@ -108,14 +126,13 @@ fn check_value(env: &Env, edit: &PolicyEdit) -> Result<String, Problem> {
             let is_name =
                 name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_') && !value.is_empty();
             if is_name {
-                Ok(value.clone())
+                Ok(value.to_owned())
             } else {
                 wrong("the name of a variable, or its beginning with a *")
             }
         }
         Kind::Host => {
-            let (wildcard, named) =
-                value.strip_prefix("*.").map_or(("", &**value), |end| ("*.", end));
+            let (wildcard, named) = value.strip_prefix("*.").map_or(("", value), |end| ("*.", end));
             let wrong = |advice: String| wrong(&format!("a host{advice}"));
             // As net.fetch reads it.
             let url = Url::parse(named).ok().filter(Url::has_host);

@@ -13,8 +13,7 @@ use crate::sys::thoughts::Agent;
 use crate::sys::{stdin, terminal};
 
 /// Checks that the model of scripts answers; with `store`, stores its key first.
-pub fn setup(store: Option<&str>, given: &ModelArgs) -> Result<Report, Problem> {
-    let desk = Desk::new()?;
+pub fn setup(desk: &Desk, store: Option<&str>, given: &ModelArgs) -> Result<Report, Problem> {
     if let Some(name) = store {
         if terminal::stdin_is_terminal() {
             out::line("paste the key, then Enter and Ctrl-D:");

@@ -158,9 +158,7 @@ impl Bridges<'_> {
 
     pub(super) fn copy(&mut self, from: &Path, to: &Path) -> Result<(), String> {
         let (bytes, _) = self.read_bytes(from, limits::JS_READ)?;
-        let spot = self.find_writable(to)?;
-        spot.check_file()?;
-        self.write_new(&spot, &mut |file| file.write_all(&bytes))
+        self.write_file(to, &bytes)
     }
 
     pub(super) fn rename(&mut self, from: &Path, to: &Path) -> Result<(), String> {

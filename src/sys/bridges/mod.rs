@@ -11,7 +11,6 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 
 use super::env::Env;
-use super::js_worker::Host;
 use super::permission::Permissions;
 use super::tty::Tty;
 use crate::format::harmless::escape_text;
@@ -56,14 +55,16 @@ impl<'a> Bridges<'a> {
 
 impl Bridges<'_> {
     /// Makes room for what the next script writes.
-    pub fn begin(&mut self) {
+    pub(super) fn begin(&mut self) {
         self.console.clear();
         self.stdout_bytes = 0;
     }
-}
 
-impl Host for Bridges<'_> {
-    fn call(
+    /// Does what a function of the API does, by `deadline`.
+    ///
+    /// # Errors
+    /// The message of the error that the script gets.
+    pub(super) fn call(
         &mut self,
         name: &str,
         args: Vec<Value>,
@@ -95,10 +96,6 @@ impl Host for Bridges<'_> {
             }
             name => Err(format!("there is no {name}")),
         }
-    }
-
-    fn asked_time(&self) -> Duration {
-        self.permissions.asked
     }
 }
 

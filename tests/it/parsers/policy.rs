@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use super::input::Input;
-use nagent::policy::{Kind, Layers, Mode, Policy, Verdict};
+use nagent::policy::{Approval, Kind, Layers, Mode, Policy};
 
 pub(crate) fn run(data: &[u8]) {
     let mut input = Input::new(data);
@@ -16,9 +16,9 @@ pub(crate) fn run(data: &[u8]) {
     layer.clone_from(&policy);
     let free = layers.decide_path(Mode::Write, Path::new("/a/b"), true);
     let asked = layers.decide_path(Mode::Write, Path::new("/a/b"), false);
-    assert!(free != Verdict::Deny || asked == Verdict::Deny, "{text}");
+    assert!(free != Approval::Deny || asked == Approval::Deny, "{text}");
     layers.decide_host("a.example", 443);
-    let by_wildcard = layers.decide_variable("A_KEY", true) == Verdict::Allow;
+    let by_wildcard = layers.decide_variable("A_KEY", true) == Approval::Allow;
     assert!(!by_wildcard || text.contains("A_KEY") || text.contains("\\u"), "{text}");
     policy.remove(Kind::Env, "A_KEY");
 }
