@@ -179,7 +179,7 @@ fn check_place(kind: &str, event: &Value, reply: &mut PartialReply) -> Result<()
             None
         }
         "content_block_stop" => {
-            place.block = None;
+            place.block = place.block.filter(|open| Some(*open) != block);
             None
         }
         "content_block_delta" if block != place.block => {

@@ -8,7 +8,7 @@
 //!
 //! Source: openai-python and openai-openapi (events, fields); the nested form of `error` and errors after a 200 were
 //! seen live and are what Codex reads. Unknown events and items are skipped; reasoning and commentary are never text.
-//! Events have numbers (`sequence_number`), by which a lost, doubled or misplaced one is noticed; some servers send none.
+//! Events have numbers (`sequence_number`), by which a lost, doubled or misplaced piece is noticed; some servers send none.
 
 use serde_json::{Value, json};
 
@@ -18,7 +18,7 @@ use super::json::{
     ChatMessage, MessageContent, merge, read_count, read_some_text, read_text, write_body,
     write_parts,
 };
-use super::partial_reply::PartialReply;
+use super::partial_reply::{PartialReply, Place};
 use super::schema::{is_closed, is_of_object};
 use super::{ApiError, ChatRequest, ErrorKind, Message, Role, StopReason, error, openai};
 
@@ -74,11 +74,11 @@ impl Api for Responses {
         if !event["error"].is_null() {
             return Err(error::from_value(event, None));
         }
-        if is_repeated(event, reply)? {
+        let kind = event["type"].as_str().unwrap_or_default();
+        if is_repeated(kind, event, &mut reply.place)? {
             return Ok(());
         }
         let item = read_count(&event["output_index"]);
-        let kind = event["type"].as_str().unwrap_or_default();
         note_place(kind, reply);
         match kind {
             "response.custom_tool_call_input.delta" if reply.tool != item => {}
@@ -204,21 +204,31 @@ fn is_tool_call(item: &Value) -> bool {
     item["type"] == "custom_tool_call" && item["name"] == TOOL
 }
 
-/// Whether the event came before. One that is missing or misplaced is an error: the text would be another.
-fn is_repeated(event: &Value, reply: &mut PartialReply) -> Result<bool, ApiError> {
-    let last = &mut reply.place.event;
-    // Gateways write 0 into events of their own, and -1 where they do not count.
-    let number = event["sequence_number"].as_u64().filter(|number| *number > 0 || last.is_none());
-    let Some(number) = number else { return Ok(false) };
-    match last.replace(number) {
-        Some(last) if last == number => Ok(true),
-        Some(last) if last.checked_add(1) != Some(number) => {
-            let message =
-                format!("the reply's events are not in order: number {number} came after {last}");
-            Err(ApiError::new(ErrorKind::Broken, &message))
-        }
-        _ => Ok(false),
+/// Whether the event came before. A piece of text that does not follow the event before it is an error: one is missing or
+/// misplaced, and the text would be another. Of other events the numbers prove nothing: LiteLLM's are constant.
+fn is_repeated(kind: &str, event: &Value, place: &mut Place) -> Result<bool, ApiError> {
+    let is_first = !std::mem::replace(&mut place.has_begun, true);
+    // Gateways write 0 into events of their own.
+    let number = event["sequence_number"].as_u64().filter(|number| *number > 0 || is_first);
+    let last = std::mem::replace(&mut place.event, number);
+    let has_text = matches!(
+        kind,
+        "response.output_text.delta"
+            | "response.output_text.done"
+            | "response.custom_tool_call_input.delta"
+    );
+    let Some(number) = number.filter(|_| has_text) else { return Ok(false) };
+    let last_piece = place.piece.replace(number);
+    if last_piece == Some(number) {
+        return Ok(true);
     }
+    let is_next = last.is_none_or(|last| last.checked_add(1) == Some(number));
+    if is_next && last_piece.is_none_or(|last| last < number) {
+        return Ok(false);
+    }
+    let last = last.or(last_piece).unwrap_or_default();
+    let message = format!("the reply's events are not in order: number {number} came after {last}");
+    Err(ApiError::new(ErrorKind::Broken, &message))
 }
 
 /// Notes whether an item and its part have begun to arrive.

@@ -42,6 +42,8 @@ pub struct PartialReply {
 pub struct Place {
     /// The number of the last event.
     pub event: Option<u64>,
+    /// The number of the last piece of text.
+    pub piece: Option<u64>,
     /// The message has begun.
     pub has_begun: bool,
     /// The block that is open.

@@ -261,6 +261,7 @@ pub(super) const TABLE: &[(&str, AnyApi, Expect)] = &[
         &Responses,
         Good("one\n\ntwo", 9, 0, 0, 4, End),
     ),
+    ("openai-responses/90-litellm-numbers.sse", &Responses, Good("one two", 9, 0, 0, 4, End)),
     (
         "anthropic/79-stream-stop-alone.sse",
         &Messages,
