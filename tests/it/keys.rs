@@ -1,8 +1,11 @@
 //! What is typed at the prompt of `nagent-repl`, before it and during a run; and how the terminal is left, whatever ends what.
 
+use std::time::Instant;
+
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::answers::{Answer, Latch};
+use crate::process_under_test::slowness;
 use crate::pty::Pty;
 use crate::repl::{prompt, screen, start};
 use crate::sandbox::{Sandbox, answer, shell, wait_until};
@@ -24,6 +27,12 @@ fn lines_are_edited_on_any_terminal() {
     assert!(sandbox.requests().is_empty());
     prompt(&mut pty, "» ", "");
     prompt(&mut pty, "» ", "a\x1b\rb\\\rc");
+    // Ctrl-C drops a line, and says how to leave where there is none.
+    pty.type_keys("dropped\x03");
+    wait_until("it is dropped", || screen(&pty).last().is_some_and(|line| line == "»"));
+    assert!(!pty.printed().contains("leaves)"));
+    pty.type_keys("\x03");
+    pty.expect("(Ctrl-D or /quit leaves)");
     pty.resize(30);
     prompt(&mut pty, "» ", &"世界 e\u{301} ".repeat(9));
     // Up brings the last one back.
@@ -209,12 +218,14 @@ fn a_run_is_stopped_in_each_state_and_the_session_goes_on() {
             file => wait_until(file, || sandbox.work().join(file).exists()),
         }
         let prompts = pty.printed().matches("\x1b[?2004h").count();
+        let clock = Instant::now();
         match state {
             "killed" => kill_process(run_of(&sandbox), Signal::KILL).unwrap(),
             "twice" => pty.type_keys("\x03\x03"),
             _ => pty.type_keys("\x03"),
         }
         pty.expect_times("\x1b[?2004h", prompts + 1);
+        assert!(clock.elapsed().as_secs_f64() < slowness(), "{state}: {:?}", clock.elapsed());
         wait_until("the modes are back", || pty.modes() == modes);
     };
     sandbox.llm.push(Answer::StallHead);

@@ -259,7 +259,10 @@ fn commands_are_calls_of_the_toolkit() {
     run("go", "→ check │ test -e done");
     run("/check off", "check: off");
     run("/approve none", "approve: none");
-    run("/approve everything", "none, shell, ask");
+    run(
+        "/approve everything",
+        "nagent-repl: /approve: \"everything\" is not one of none, shell, ask",
+    );
     run("/sandbox off", "sandbox: off");
     run("!echo out; false", "exit 1");
     sandbox.llm.push(edit("a.txt", "one", "three"));

@@ -215,20 +215,19 @@ impl Session {
 
     /// Changes a setting of the runs that follow.
     fn set(&mut self, verb: Verb, value: &str) -> Result<(), Problem> {
-        let name = match verb {
+        let (name, result) = match verb {
             Verb::Approve => {
-                self.args.approve = Some(Approve::parse(value).map_err(Problem::failed)?);
-                "approve"
+                ("approve", Approve::parse(value).map(|it| self.args.approve = Some(it)))
             }
             Verb::Sandbox => {
-                self.args.sandbox = Some(SandboxMode::parse(value).map_err(Problem::failed)?);
-                "sandbox"
+                ("sandbox", SandboxMode::parse(value).map(|it| self.args.sandbox = Some(it)))
             }
             _ => {
                 self.check = (value != "off").then(|| value.to_owned());
-                "check"
+                ("check", Ok(()))
             }
         };
+        result.map_err(|why| Problem::failed(format!("/{name}: {why}")))?;
         self.tell(&format!("{name}: {value}"));
         Ok(())
     }
