@@ -143,7 +143,9 @@ impl Args {
         let home = Home::find(env)?.folder;
         let root = find_root(None, env)?.0.folder;
         let thought = self.thought.as_ref().map(|thought| cwd.join(thought));
-        let places = find_places(&cwd, &home, &root, thought.as_deref(), env);
+        let mut places = find_places(&cwd, &home, &root, thought.as_deref(), env);
+        let files = [&self.policy, &self.global].into_iter().flatten().map(|path| cwd.join(path));
+        places.policies = files.map(|path| fs::real_path(&path).unwrap_or(path)).collect();
         let read_layer = |path: &Option<PathBuf>| match path {
             Some(path) => {
                 read_policy(&cwd.join(path)).map_err(|error| Problem::usage(format!("{error:#}")))

@@ -20,6 +20,8 @@ pub struct Places {
     pub thought: Option<PathBuf>,
     /// nagent's root.
     pub root: Option<PathBuf>,
+    /// Files with policies elsewhere.
+    pub policies: Vec<PathBuf>,
     /// Where credentials usually are: asked about even in the working folder.
     pub hidden: Vec<PathBuf>,
 }
@@ -91,7 +93,8 @@ impl Places {
         if mode == Mode::Delete && (is_above || path == self.cwd || self.is_workplace(path)) {
             return Some("a run needs this folder itself");
         }
-        (is_of_a_thought || is_setting || is_own_folder)
+        let is_policy = self.policies.iter().any(|policy| holds(policy));
+        (is_of_a_thought || is_setting || is_own_folder || is_policy)
             .then_some("a script cannot change what it may do")
     }
 }

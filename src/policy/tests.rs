@@ -193,6 +193,7 @@ fn free_places_and_taboos() {
         home: "/home/me/.thinkingscript".into(),
         thought: Some("/home/me/.thinkingscript/thoughts/t".into()),
         root: Some("/home/me/.nagent".into()),
+        policies: Vec::new(),
         hidden: vec!["/home/me/project/.ssh".into()],
     };
     let free = |mode, path: &str| places.is_free(mode, Path::new(path));

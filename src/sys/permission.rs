@@ -70,6 +70,7 @@ pub fn find_places(
         home: real(home),
         thought: thought.map(real),
         root: Some(real(root)),
+        policies: Vec::new(),
         hidden: sandbox::credential_paths(root, env),
     }
 }

@@ -169,6 +169,9 @@ fn ways_to_end() {
         ("await Promise.reject(null)", 1, "null"),
         ("throw new Error('out of memory')", 1, "Error: out of memory"),
         ("while (1) console.log('x'.repeat(100000))", 1, "the console is full"),
+        ("'x'.repeat(2e8)", 1, "the value has 200000000 characters, over the limit of 10485760"),
+        ("'ä'.repeat(6e6)", 1, "the value has 12000000 bytes, over the limit of 10485760"),
+        ("fs.exists('x'.repeat(7e7))", 1, "too many for one call"),
     ] {
         run(&sandbox, &[], code).assert_exit(exit).no_stdout().stderr_has(&[part]);
     }
@@ -424,6 +427,27 @@ fn names_that_change_places_lead_nowhere_else() {
     assert_eq!(report, "[true,true,0]");
     let names: Vec<_> = std::fs::read_dir(&out).unwrap().map(|e| e.unwrap().file_name()).collect();
     assert_eq!(names, ["f"], "nothing was written or made outside");
+}
+
+#[test]
+fn a_script_does_not_write_its_own_policy() {
+    let sandbox = Sandbox::new().file("p/own.json", "{}").file("p/global.json", "{}");
+    let work = sandbox.work().canonicalize().unwrap();
+    let policy = policy(&sandbox, &[], &[(&work, "rwd")]);
+    std::fs::rename(policy, work.join("p/own.json")).unwrap();
+    symlink("p/own.json", work.join("link")).unwrap();
+    let flags = ["--policy", "link", "--global", "p/global.json"];
+    for code in [
+        "fs.writeFile('p/own.json', '{}')",
+        "fs.writeFile('link', '{}')",
+        "fs.appendFile('p/global.json', ' ')",
+        "fs.delete('p/global.json')",
+        "fs.move('p', 'q')",
+        "fs.writeFile('x', '{}'); fs.move('x', 'p/own.json')",
+    ] {
+        fails(&sandbox, &flags, code, &["is not allowed", "cannot change what it may do"]);
+    }
+    run(&sandbox, &flags, "fs.readFile('p/global.json')").assert_exit(0).stdout_is("{}");
 }
 
 #[test]

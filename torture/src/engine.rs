@@ -87,6 +87,15 @@ const PROBES: &[Probe] = &[
     ("name-of-process", || call(libc::SYS_prctl, [libc::PR_GET_DUMPABLE.into(), 0, 0])),
     ("user", || call(libc::SYS_getuid, [0, 0, 0])),
     ("mask", || call(libc::SYS_umask, [0o22, 0, 0])),
+    #[cfg(target_arch = "x86_64")]
+    ("call-of-another-table", || {
+        let answer: i64;
+        // SAFETY: number 20 of the calls for 32 bits tells the number of the process.
+        unsafe {
+            std::arch::asm!("int 0x80", inlateout("rax") 20_i64 => answer, out("r8") _, out("r9") _, out("r10") _, out("r11") _);
+        }
+        answer > 0
+    }),
     ("sleep", || {
         thread::sleep(std::time::Duration::from_millis(1));
         true

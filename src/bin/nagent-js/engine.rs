@@ -106,6 +106,7 @@ fn evaluate<'js>(ctx: &Ctx<'js>, start: &Start) -> Result<Option<String>, Error>
     own.set("cwd", &start.cwd)?;
     own.set("args", &start.args)?;
     own.set("base", &start.base)?;
+    own.set("most", limits::JS_VALUE)?;
     let names: Vec<&str> = api::functions().map(|function| function.name).collect();
     let show: Function<'_> =
         make.call((Func::from(call_parent), Func::from(compile), names, own))?;
@@ -164,10 +165,14 @@ fn call_parent(ctx: Ctx<'_>, name: String, args: String) -> Result<Array<'_>, Er
         // Nothing of the script runs behind it, `finally` neither.
         leave_at_once();
     }
+    let answer = Array::new(ctx.clone())?;
+    if args.len() + 1024 > limits::JS_LINE {
+        answer.set(0, format!("{name}: {} bytes are too many for one call", args.len()))?;
+        return Ok(answer);
+    }
     let name = serde_json::Value::from(name);
     write_line(&format!("{{\"call\":{{\"name\":{name},\"args\":{args}}}}}"));
     drop(args);
-    let answer = Array::new(ctx.clone())?;
     let Some(line) = read_line() else { leave_at_once() };
     let value = match serde_json::from_slice(&line) {
         Ok(Ok(value)) => value,

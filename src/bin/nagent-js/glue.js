@@ -67,5 +67,12 @@
     };
   }
   globalThis.require = requireFrom(start.base);
-  return show;
+  return (value) => {
+    const shown = show(value);
+    // It would not fit into this process twice.
+    if (shown?.length > start.most) {
+      throw new Error(`the value has ${shown.length} characters, over the limit of ${start.most} bytes; write it in pieces, with process.stdout.write`);
+    }
+    return shown;
+  };
 })
