@@ -9,6 +9,7 @@ use std::ops::AddAssign;
 use crate::format::conversation::Piece;
 use crate::format::harmless;
 
+pub mod compare;
 pub mod lint;
 pub mod transcript;
 

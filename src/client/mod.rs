@@ -18,7 +18,7 @@ use anyhow::Result;
 
 pub use self::key_command::KeyCommand;
 pub use self::program::Program;
-use self::recording::{Player, Recorder, list_results};
+use self::recording::{Before, Player, Recorder};
 use self::server::Server;
 use crate::format::conversation::Piece;
 use crate::llm::api::{Endpoint, ModelInfo};
@@ -41,8 +41,8 @@ pub struct ModelClient {
     /// Notes for the user that came up while asking.
     pub notes: Vec<String>,
     recorder: Option<Recorder>,
-    /// The results since the last reply, for a recording.
-    results: Vec<String>,
+    /// What the conversation has before the next reply, for a recording.
+    before: Before,
     turn: u64,
 }
 
@@ -77,8 +77,8 @@ impl ModelClient {
 
     fn new(backend: Backend) -> Self {
         let (model_id, credential, recorder) = (None, None, None);
-        let (notes, results) = (Vec::new(), Vec::new());
-        Self { backend, model_id, credential, notes, recorder, results, turn: 0 }
+        let (notes, before) = (Vec::new(), Before::default());
+        Self { backend, model_id, credential, notes, recorder, before, turn: 0 }
     }
 
     /// Ends requests when this much time has passed from now.
@@ -108,10 +108,10 @@ impl ModelClient {
         }
     }
 
-    /// Notes the results since the last reply in the conversation, where they are recorded or compared with a recording.
-    pub fn note_results(&mut self, conversation: &[Piece]) {
+    /// Notes what the conversation has before the next reply, where that is recorded or compared with a recording.
+    pub fn note_conversation(&mut self, text: &str, pieces: &[Piece]) {
         if self.recorder.is_some() || matches!(self.backend, Backend::Recording(_)) {
-            self.results = list_results(conversation);
+            self.before = Before::read(text, pieces);
         }
     }
 
@@ -127,7 +127,7 @@ impl ModelClient {
             Backend::Server(server) => server.ask(ask, on_arrival, interrupts)?,
             Backend::Program(program) => program.ask(ask, on_arrival, interrupts)?,
             Backend::Recording(player) => {
-                let (reply, note) = player.reply(turn, &self.results)?;
+                let (reply, note) = player.reply(turn, &self.before)?;
                 self.notes.extend(note);
                 on_arrival(Arrival::Text(&reply.text));
                 reply
@@ -136,7 +136,7 @@ impl ModelClient {
         reply.assume_input(ask);
         self.turn = turn;
         if let Some(recorder) = &self.recorder {
-            let results = std::mem::take(&mut self.results);
+            let results = std::mem::take(&mut self.before.results);
             if let Err(error) = recorder.append(turn, results, &reply) {
                 self.notes.push(format!("the reply was not recorded: {error:#}"));
             }

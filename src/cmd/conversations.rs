@@ -117,6 +117,14 @@ enum Verb {
         #[arg(long)]
         files: bool,
     },
+    /// Say at which turn, and from which byte, a request would be different with this version; runs and asks nothing
+    ///
+    /// nagent --provider replay --model NAME plays the replies of a conversation.
+    Replay {
+        /// The conversation, or the path of a file
+        #[arg(add = ArgValueCandidates::new(completion::conversations))]
+        name: Option<String>,
+    },
     /// Print a conversation as Markdown, JSON or HTML
     Export {
         /// The format: md, json or html
@@ -183,7 +191,7 @@ fn parse_since(text: &str) -> Result<String, String> {
 impl Tool for Args {
     const NAME: &'static str = "nagent-conversations";
     const DESCRIPTION: &'static str = "Lists, shows, renames and removes conversations. Call it as nagent-conversations VERB: list [--search TEXT] [--here] [--saved], show [NAME] \
-        [--turn N|--last N], path [NAME], rename NAME NEW, remove NAME, export md|json|html [NAME], lint [NAME], usage [--since D] \
+        [--turn N|--last N], path [NAME], rename NAME NEW, remove NAME, expand [NAME] [--turns A-B], rewind [NAME] --turn N [--files], replay [NAME], export md|json|html [NAME], lint [NAME], usage [--since D] \
         [--by model|day|conversation], prune [--older D] [--dry-run]; each with --json. NAME may be the beginning of a \
         name. Exit codes: 0 done, 1 failed, 2 wrong usage.";
 
@@ -216,6 +224,7 @@ impl Tool for Args {
             Some(Verb::Rewind { name, turn, files }) => {
                 rewind::rewind_conversation(&catalog, name.as_deref(), turn, files)
             }
+            Some(Verb::Replay { name }) => reading::compare_conversation(&catalog, name.as_deref()),
             Some(Verb::Export { format, name }) => export(&catalog, format, name),
             Some(Verb::Lint { name }) => reading::lint_conversation(&catalog, name.as_deref()),
             Some(Verb::Usage { since, by }) => usage::report_usage(&catalog, since.as_deref(), by),

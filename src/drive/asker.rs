@@ -47,7 +47,7 @@ impl Asker {
         context: &RunContext<'_>,
         on_progress: &mut dyn FnMut(ProgressEvent<'_>),
     ) -> Event {
-        self.client.note_results(conversation.pieces());
+        self.client.note_conversation(conversation.text(), conversation.pieces());
         let (system, messages) = prompt::messages(conversation.text(), conversation.pieces());
         let ask = ChatRequest {
             model: &self.model_id,

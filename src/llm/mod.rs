@@ -7,6 +7,7 @@ pub mod anthropic;
 pub mod api;
 pub mod attachment;
 pub mod command;
+pub mod conversation_replay;
 pub mod decode;
 pub mod endpoint;
 pub mod error;

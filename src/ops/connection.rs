@@ -18,6 +18,7 @@ use crate::problem::Problem;
 use crate::sys::env::{self, Env};
 use crate::sys::interrupt::Interrupts;
 use crate::sys::rate::RateLimit;
+use crate::sys::root::check_name;
 use crate::sys::{clock, fs};
 
 /// The window, in tokens, that Ollama is asked for; by itself it takes 4,096 on a small machine, and drops what does not fit.
@@ -146,8 +147,11 @@ impl Settings {
             let path = self.config.model.as_ref().ok_or_else(|| {
                 Problem::usage("provider replay needs --model FILE, the recording that it plays")
             })?;
+            let named = self.root.conversation(path);
+            let is_name = !fs::exists(Path::new(path)) && check_name(path).is_ok();
+            let path = if is_name && fs::exists(&named) { &named } else { Path::new(path) };
             let lineage = env.get(crate::sys::env::LINEAGE).unwrap_or("0").to_owned();
-            return Ok(ModelClient::replay(Path::new(path), lineage)?);
+            return Ok(ModelClient::replay(path, lineage)?);
         }
         let base_url = self.config.base_url.as_deref();
         let mut endpoint = provider.endpoint(base_url, key).ok_or_else(no_provider)?;

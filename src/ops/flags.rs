@@ -17,7 +17,7 @@ pub struct ModelArgs {
     /// Use this provider: openai, anthropic, google, ollama, a server such as mistral, or a program (--list-providers)
     #[arg(long, value_name = "NAME", help_heading = "Model", add = ArgValueCandidates::new(completion::providers))]
     pub provider: Option<String>,
-    /// Use this model; for replay, the path of a recording
+    /// Use this model; for replay, a conversation or the path of a recording
     #[arg(long, short, value_name = "ID", help_heading = "Model", add = ArgValueCandidates::new(completion::models))]
     pub model: Option<String>,
     /// Send requests to this address; with openai, any server that speaks Chat Completions

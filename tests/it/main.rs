@@ -73,6 +73,7 @@ mod readme; // the sessions of README and docs/recipes.md, run
 mod real_files; // splitting the sources of nagent's dependencies
 mod redact; // masking credentials in results; refusing to write masks
 mod repl; // nagent-repl: looks, commands, prompts on stdin, keys in files
+mod replays; // conversations as recordings, and what would differ now
 mod repositories; // repositories without commits, with very many, shallow: what the model learns of them
 mod rewind; // going back to before a turn, with files or without
 mod rework; // a conversation that a model edits is the old text or the new one, never another

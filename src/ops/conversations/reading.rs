@@ -1,14 +1,21 @@
 //! Shows, exports and checks one conversation.
 
+use std::path::{Path, PathBuf};
+
 use serde_json::{Value, json};
 
 use super::{Catalog, Conversation};
 use crate::exit::Exit;
+use crate::format::conversation::{self, Trouble};
+use crate::limits::CONVERSATION;
 use crate::out::{self, Report};
+use crate::overview::compare::{Difference, compare};
 use crate::overview::lint::{self, Finding, LintedBlock};
 use crate::overview::transcript::{self, Entry, EntryKind};
 use crate::problem::Problem;
 use crate::sys::conversation_file::BadByte;
+use crate::sys::fs;
+use crate::view::figures::plural;
 
 /// Lines of a result that are shown unless a single turn is asked for.
 const RESULT_LINES: usize = 10;
@@ -188,4 +195,48 @@ pub fn lint_conversation(catalog: &Catalog, name: Option<&str>) -> Result<Report
             Some(format!("{} cannot be read by a run until this is fixed", path.display()));
     }
     Ok(report)
+}
+
+/// Plays a conversation through the loop of now, and says where a request would be different. Nothing is run or asked. A name
+/// with a slash is the path of a file.
+pub fn compare_conversation(catalog: &Catalog, name: Option<&str>) -> Result<Report, Problem> {
+    let (name, path, text) = if let Some(path) = name.filter(|name| name.contains('/')) {
+        let text = fs::read_text(Path::new(path), CONVERSATION)?;
+        let text = text.ok_or_else(|| Problem::failed(format!("{path}: no such file")))?;
+        (path.to_owned(), PathBuf::from(path), text)
+    } else {
+        let one = read(catalog, name)?;
+        (one.name, one.path, one.text)
+    };
+    let parsed = conversation::parse(&text);
+    if let Some(Trouble::Damaged { line, message, .. }) = &parsed.trouble {
+        return Err(Problem::failed(format!("{name} is damaged at line {line}: {message}")));
+    }
+    let kept = |path: &str| fs::read_text(Path::new(path), CONVERSATION).ok().flatten();
+    let compared = compare(&text, &parsed.pieces, &kept);
+    let report = match &compared {
+        Ok(turns) => {
+            let turns = plural(*turns, "turn");
+            Report::done(format!("{name}: no request would differ now ({turns})\n"))
+        }
+        Err(Difference { turn, byte, recorded, now }) => {
+            let line = text[..*byte].matches('\n').count() + 1;
+            let first = |text: &str| text.lines().next().unwrap_or_default().to_owned();
+            let message = format!(
+                "the request of turn {turn} would differ now, from byte {byte} of {} (line {line})\n- {}\n+ {}",
+                path.display(),
+                first(recorded),
+                first(now)
+            );
+            Report::failed(Exit::Failed, message)
+        }
+    };
+    let found = compared.as_ref().err();
+    Ok(report
+        .with("name", name)
+        .with("same", found.is_none())
+        .with("turn", found.map(|it| it.turn))
+        .with("byte", found.map(|it| it.byte))
+        .with("recorded", found.map(|it| it.recorded.clone()))
+        .with("now", found.map(|it| it.now.clone())))
 }

@@ -1,0 +1,105 @@
+//! A conversation as a recording: the replies in its file, in their order, and those of the children that it names.
+//!
+//! Which conversation a run plays is told by its prompts: a child has those of the child that was recorded. The turn is told by
+//! how many turns the run's own conversation has, so that several runs, a prompt each, play one conversation.
+
+use super::Usage;
+use crate::format::conversation::Piece;
+
+/// What is played for a reply that was not used and whose file is not there. It is as malformed.
+const NOT_HERE: &str = "(a reply that was not used, and is not in this conversation)";
+
+/// A conversation that can be played.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct PlayedConversation {
+    /// Its prompts.
+    prompts: Vec<String>,
+    replies: Vec<PlayedReply>,
+    /// The conversations of its children.
+    pub children: Vec<String>,
+}
+
+/// A reply that can be played.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PlayedReply {
+    /// Its number in the conversation.
+    turn: u64,
+    /// The model's text, as far as the conversation has it.
+    pub text: String,
+    /// The file that has all of it, where not all of it was used.
+    pub kept: Option<String>,
+    /// The heads of the results before it.
+    pub after: Vec<String>,
+    /// Its tokens.
+    pub usage: Usage,
+}
+
+impl PlayedConversation {
+    /// Reads the blocks of a conversation.
+    pub fn read(text: &str, pieces: &[Piece]) -> Self {
+        let mut played = Self::default();
+        let mut reply: Option<String> = None;
+        let (mut results, mut before): (Vec<String>, Vec<String>) = (Vec::new(), Vec::new());
+        for piece in pieces {
+            match piece.name() {
+                Some("user-prompt") => played.prompts.push(piece.text(text).to_owned()),
+                Some("agent-response") => {
+                    reply = Some(piece.text(text).to_owned());
+                    before = std::mem::take(&mut results);
+                }
+                Some("nagent-turn-status") => {
+                    // What was not used, or not all of it, was kept whole.
+                    let kept = piece.get("invalid").map(str::to_owned);
+                    let stored = reply.take();
+                    if stored.is_none() {
+                        before = std::mem::take(&mut results);
+                    }
+                    let text = stored.unwrap_or_else(|| NOT_HERE.to_owned());
+                    let (after, usage) = (std::mem::take(&mut before), usage_of(piece));
+                    let number = piece.get("turn").and_then(|turn| turn.parse().ok());
+                    let turn = number.unwrap_or(played.replies.len() as u64 + 1);
+                    played.replies.push(PlayedReply { turn, text, kept, after, usage });
+                }
+                Some(name) if name.ends_with("-result") => {
+                    results.extend(result_head(piece));
+                    played.children.extend(piece.get("conversation").map(str::to_owned));
+                }
+                _ => {}
+            }
+        }
+        played
+    }
+
+    /// Whether there is nothing to play.
+    pub fn is_empty(&self) -> bool {
+        self.replies.is_empty()
+    }
+
+    /// Whether a run with these prompts so far plays this conversation.
+    pub fn has_prompts(&self, prompts: &[String]) -> bool {
+        !prompts.is_empty() && self.prompts.starts_with(prompts)
+    }
+
+    /// The reply of a turn.
+    pub fn reply(&self, turn: u64) -> Option<&PlayedReply> {
+        self.replies.iter().find(|reply| reply.turn == turn)
+    }
+}
+
+/// A result as recordings have it: `NAME STATUS exit_code=N`.
+pub fn result_head(piece: &Piece) -> Option<String> {
+    let name = piece.name().filter(|name| name.ends_with("-result"))?;
+    let code = piece.get("exit_code").map(|code| format!(" exit_code={code}"));
+    Some(format!("{name} {}{}", piece.get("status").unwrap_or("?"), code.unwrap_or_default()))
+}
+
+fn usage_of(status: &Piece) -> Usage {
+    let number = |name| status.get(name).and_then(|text| text.parse().ok()).unwrap_or(0);
+    Usage {
+        input: number("tokens_in"),
+        cached: number("tokens_cached"),
+        output: number("tokens_out"),
+        estimated: status.get("estimated").is_some(),
+        ..Usage::default()
+    }
+}

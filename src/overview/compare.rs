@@ -1,0 +1,296 @@
+//! Plays a conversation through the loop of now, without doing anything: where would its file, and so a request, be different?
+//!
+//! Each reply is given to [`crate::turn`] again; what the loop appends then is compared with what the file has: the reply or the
+//! correction of a malformed one, its figures, and which results follow. Prompts, and what results say, are taken from the
+//! file. Of the first context, the role and the protocol are compared, which do not depend on the machine.
+
+use std::time::Duration;
+
+use crate::approve::{Approve, Decision};
+use crate::context;
+use crate::format::conversation::{Block, Kind, Piece};
+use crate::llm::{Reply, StopReason, Usage};
+use crate::protocol::{self, TagSet, tags};
+use crate::turn::Turn;
+use crate::turn::event::{Acted, Effect, Event, Limits, Rules};
+
+/// Where the file would be different now.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Difference {
+    /// The first turn whose request would differ.
+    pub turn: u64,
+    /// The first byte that would, in the file.
+    pub byte: usize,
+    /// What the file has from there, cut.
+    pub recorded: String,
+    /// What it would have now.
+    pub now: String,
+}
+
+/// How much of a difference is shown, in bytes.
+const SHOWN: usize = 160;
+
+/// Attributes of a turn's figures that say what the provider did, not what the loop makes of a reply.
+const OF_PROVIDER: [&str; 4] = ["retries", "last_error", "cost", "model"];
+
+/// Compares all turns of a conversation. `kept` reads what was kept apart of a reply, by its path. Returns how many turns there
+/// are, or the first difference.
+pub fn compare(
+    text: &str,
+    pieces: &[Piece],
+    kept: &dyn Fn(&str) -> Option<String>,
+) -> Result<u64, Difference> {
+    let mut turns = 0;
+    if let Some(context) = pieces.first().filter(|it| it.name() == Some("initial_context")) {
+        compare_context(text, context)?;
+    }
+    for (at, piece) in pieces.iter().enumerate() {
+        if piece.name() == Some("nagent-turn-status") {
+            turns += 1;
+            compare_turn(text, pieces, at, turns, kept)?;
+        }
+    }
+    Ok(turns)
+}
+
+fn difference(turn: u64, text: &str, at: usize, end: usize, now: &str) -> Difference {
+    let recorded = &text[at..end.max(at)];
+    let same = recorded.bytes().zip(now.bytes()).take_while(|(a, b)| a == b).count();
+    let same = recorded.floor_char_boundary(now.floor_char_boundary(same).min(same));
+    let cut = |text: &str| text[..text.floor_char_boundary(SHOWN)].to_owned();
+    Difference {
+        turn,
+        byte: at + same,
+        recorded: cut(&recorded[same..]),
+        now: cut(now.get(same..).unwrap_or_default()),
+    }
+}
+
+/// Compares the sections that are the same on every machine.
+fn compare_context(text: &str, piece: &Piece) -> Result<(), Difference> {
+    let Kind::Block { body, .. } = &piece.kind else { return Ok(()) };
+    let recorded = context::parse(piece.text(text));
+    for section in recorded.iter().filter(|section| section.title == "Protocol") {
+        // The tags that the run had are those that the section names.
+        let names = tags::TAGS.iter().map(|tag| tag.name);
+        let used = names.filter(|name| section.text.contains(&format!("<{name}")));
+        let Ok(set) = TagSet::parse(used) else { continue };
+        let now = protocol::protocol_text(set);
+        let now = now.trim_matches('\n');
+        if now != section.text {
+            let at = piece.text(text).find(&section.text).unwrap_or(0) + body.start;
+            return Err(difference(1, text, at, at + section.text.len(), now));
+        }
+    }
+    Ok(())
+}
+
+/// Compares what the loop makes of the reply before these figures, with the blocks that the file has of it.
+fn compare_turn(
+    text: &str,
+    pieces: &[Piece],
+    status: usize,
+    turn: u64,
+    kept: &dyn Fn(&str) -> Option<String>,
+) -> Result<(), Difference> {
+    let figures = &pieces[status];
+    let number = figures.get("turn").and_then(|number| number.parse().ok()).unwrap_or(turn);
+    let reply = status.checked_sub(1).map(|at| &pieces[at]);
+    let reply = reply.filter(|piece| piece.name() == Some("agent-response"));
+    let note = pieces.get(status + 1).filter(|piece| piece.name() == Some("system"));
+    let invalid = figures.get("invalid");
+    let whole = match (invalid, reply) {
+        (Some(path), _) => kept(path),
+        (None, reply) => reply.map(|reply| reply.text(text).to_owned()),
+    };
+    // What was kept apart may not be there, and a signal has no correction.
+    let Some(whole) = whole.filter(|_| invalid.is_none() || note.is_some_and(is_correction)) else {
+        return Ok(());
+    };
+    let was_cut = note.is_some_and(|note| note.text(text).contains("cut off by the length limit"));
+    let (mut machine, _) = Turn::start(rules(number), Vec::new());
+    machine.step(appended());
+    let mut effect = machine.step(replied(whole, figures, was_cut && invalid.is_some()));
+    if let (Effect::Keep { .. }, Some(path)) = (&effect, invalid) {
+        effect = machine.step(Event::Kept(path.to_owned()));
+    }
+    let Effect::Append(blocks) = effect else {
+        let now = match effect {
+            Effect::Keep { note, .. } => format!("({note})"),
+            other => format!("{other:?}"),
+        };
+        let start = reply.unwrap_or(figures).span.start;
+        return Err(difference(number + 1, text, start, figures.span.end, &now));
+    };
+    let recorded = reply.into_iter().chain([figures]).chain(note.filter(|_| invalid.is_some()));
+    for (block, piece) in blocks.iter().zip(recorded) {
+        let (recorded, now) = (as_block(piece, text), without_figures(block.clone()));
+        if recorded != now {
+            let now = format_like(&now, piece, text);
+            return Err(difference(number + 1, text, piece.span.start, piece.span.end, &now));
+        }
+    }
+    compare_results(text, pieces, status, number, &mut machine)
+}
+
+/// Whether a block tells the model what was wrong with its reply, and not how the run ended.
+fn is_correction(note: &Piece) -> bool {
+    matches!(&note.kind, Kind::Block { attributes, .. } if attributes.is_empty())
+}
+
+/// Compares which results follow.
+fn compare_results(
+    text: &str,
+    pieces: &[Piece],
+    status: usize,
+    number: u64,
+    machine: &mut Turn,
+) -> Result<(), Difference> {
+    let is_result = |piece: &&Piece| {
+        piece.name().is_some_and(|name| name.ends_with("-result") || name == "nagent-next-input")
+    };
+    let mut results = pieces[status + 1..].iter().take_while(|piece| {
+        !matches!(piece.name(), Some("agent-response" | "nagent-turn-status" | "user-prompt"))
+    });
+    let mut waiting = 0;
+    let mut effect = machine.step(appended());
+    loop {
+        effect = match effect {
+            Effect::Say(_) => machine.step(Event::Said),
+            Effect::Decide(_) => machine.step(Event::Decided(Decision::Allow)),
+            Effect::Append(_) => machine.step(appended()),
+            Effect::Act(actions) => {
+                waiting = actions.len();
+                let Some(piece) = results.find(is_result) else { return Ok(()) };
+                let expected = actions[0].result_block();
+                if piece.name() != Some(expected) {
+                    let now = format!("<{expected} …");
+                    let span = piece.span.clone();
+                    return Err(difference(number + 1, text, span.start, span.end, &now));
+                }
+                waiting -= 1;
+                machine.step(Event::Acted(Acted::plain(Block::new(expected).with("status", "ok"))))
+            }
+            Effect::Next if waiting > 0 => {
+                // Children that ran side by side have results of one kind.
+                let Some(piece) = results.find(is_result) else { return Ok(()) };
+                waiting -= 1;
+                let name = piece.name().unwrap_or_default();
+                machine.step(Event::Acted(Acted::plain(Block::new(name).with("status", "ok"))))
+            }
+            _ => return Ok(()),
+        };
+    }
+}
+
+fn appended() -> Event {
+    Event::Appended { seconds: 0.0, is_full: false }
+}
+
+fn replied(text: String, figures: &Piece, was_cut: bool) -> Event {
+    let number = |name| figures.get(name).and_then(|text| text.parse().ok()).unwrap_or(0);
+    let usage = Usage {
+        input: number("tokens_in"),
+        cached: number("tokens_cached"),
+        output: number("tokens_out"),
+        estimated: figures.get("estimated").is_some(),
+        ..Usage::default()
+    };
+    let stop = if was_cut { StopReason::Length } else { StopReason::End };
+    let reply = Reply { text, usage, stop, model: None };
+    Event::Replied { reply, cost: None, at: figures.get("at").unwrap_or_default().to_owned() }
+}
+
+fn rules(turn: u64) -> Rules {
+    Rules {
+        limits: Limits { turns: u64::MAX, seconds: None, tokens: None, cost: None },
+        tags: TagSet::ALL,
+        approve: Approve::None,
+        has_stop_list: false,
+        after_write: false,
+        check: None,
+        patience: Duration::ZERO,
+        fallbacks: 0,
+        model: String::new(),
+        first_turn: turn.saturating_sub(1),
+    }
+}
+
+/// The block of a piece, without what the provider did.
+fn as_block(piece: &Piece, text: &str) -> Block {
+    let mut block = Block::new(piece.name().unwrap_or("system"));
+    if let Kind::Block { attributes, body, .. } = &piece.kind {
+        block.attributes.clone_from(attributes);
+        block.body = (body.start < piece.span.end).then(|| text[body.clone()].to_owned());
+    }
+    without_figures(block)
+}
+
+fn without_figures(mut block: Block) -> Block {
+    block.attributes.retain(|(name, _)| !OF_PROVIDER.contains(&name.as_str()));
+    block
+}
+
+/// The block as text, with the fence that the piece has.
+fn format_like(block: &Block, piece: &Piece, text: &str) -> String {
+    let span = &text[piece.span.clone()];
+    let fence = span.split("fence=\"").nth(1).and_then(|rest| rest.split('"').next());
+    let mut fence = fence.map(str::to_owned);
+    let names: Vec<&str> = tags::TAGS.iter().map(|tag| tag.name).collect();
+    block.format(&names, &mut || fence.take().unwrap_or_else(|| "fence".to_owned()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::format::conversation::parse;
+
+    const TALK: &str = "<user-prompt>\nhi\n</user-prompt>\n\n<agent-response>\n<nagent-list path=\".\"/>\n</agent-response>\n\n\
+        <nagent-turn-status at=\"T\" turn=\"4\" tokens_in=\"9\" tokens_out=\"2\" tokens_cached=\"0\" model=\"m\" cost=\"0.5\" />\n\n\
+        <nagent-list-result path=\".\" status=\"ok\">\na\n</nagent-list-result>\n\n\
+        <agent-response>\n<nagent-response>done</nagent-response>\n</agent-response>\n\n\
+        <nagent-turn-status at=\"T\" turn=\"5\" tokens_in=\"19\" tokens_out=\"2\" tokens_cached=\"0\" />\n";
+
+    #[test]
+    fn the_first_difference_is_named() {
+        let check = |text: &str| compare(text, &parse(text).pieces, &|_| None);
+        assert_eq!(check(TALK), Ok(2));
+        assert_eq!(check(""), Ok(0));
+        // A reply that is malformed now.
+        let other = TALK.replace("<nagent-list path=\".\"/>", "list it");
+        let found = check(&other).unwrap_err();
+        assert_eq!(found.turn, 5);
+        assert!(found.now.contains("was not used") && other[found.byte..].starts_with("<agent"));
+        // A result of another kind.
+        let other = TALK.replace("nagent-list-result", "nagent-glob-result");
+        let found = check(&other).unwrap_err();
+        assert_eq!((found.turn, &other[found.byte..found.byte + 4]), (5, "glob"));
+        // Figures that are written otherwise.
+        let other =
+            TALK.replace("tokens_in=\"9\" tokens_out=\"2\"", "tokens_out=\"2\" tokens_in=\"9\"");
+        let found = check(&other).unwrap_err();
+        assert!(other[found.byte..].starts_with("out="), "{found:?}");
+        // A reply that was kept apart, and its correction.
+        let kept = "<nagent-turn-status at=\"T\" turn=\"1\" tokens_in=\"1\" tokens_out=\"1\" tokens_cached=\"0\" invalid=\"/k/1.txt\" />\n\n\
+            <system>\nyour reply was cut off by the length limit, and nothing in it was run. Send a shorter one: fewer or smaller \
+            tags, and large files in several steps\n</system>\n";
+        let read = |_: &str| Some("prose".to_owned());
+        assert_eq!(compare(kept, &parse(kept).pieces, &read), Ok(1));
+        let other = kept.replace("Send a shorter one", "Be brief");
+        let found = compare(&other, &parse(&other).pieces, &read).unwrap_err();
+        assert!(found.recorded.starts_with("Be brief") && found.turn == 2, "{found:?}");
+        // Another protocol.
+        let protocol = protocol::protocol_text(TagSet::ALL);
+        let context = |text: &str| {
+            let text = text.trim_matches('\n');
+            format!(
+                "<initial_context fence=\"f\">\n# Role\nx\n\n# Protocol\n{text}\n\n# Rules\ny\n</initial_context f>\n\n{TALK}"
+            )
+        };
+        assert_eq!(check(&context(&protocol)), Ok(2));
+        let text = context(&protocol.replace("Reply only", "Answer only"));
+        let found = check(&text).unwrap_err();
+        assert_eq!((found.turn, found.recorded.starts_with("Answer only")), (1, true), "{found:?}");
+        assert!(text[found.byte..].starts_with("Answer only"));
+    }
+}
