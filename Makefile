@@ -4,14 +4,14 @@
 PREFIX ?= $(HOME)/.local
 CARGO ?= cargo
 TOOLS = nagent nagent-llm-text nagent-llm-upload nagent-decide nagent-file-edit nagent-file-split nagent-file-patch nagent-file-apply \
-	nagent-file-summarize nagent-repl nagent-sandbox nagent-conversations nagent-message nagent-status nagent-js nagent-think nagent-thought
+	nagent-file-summarize nagent-repl nagent-sandbox nagent-conversations nagent-each nagent-message nagent-status nagent-js nagent-think nagent-thought
 # Executables of their own: nagent-js alone has the JavaScript engine.
 OWN = nagent nagent-js
 # Where cargo puts what it builds, by CARGO_TARGET_DIR and its configuration. Asked once, by the first target that needs it.
 TARGET_DIR = $(eval TARGET_DIR := $$(shell $(CARGO) metadata --no-deps --offline --format-version 1 | \
 	sed 's/.*"target_directory":"\([^"]*\)".*/\1/'))$(TARGET_DIR)
 
-.PHONY: build demo test check install uninstall dist live local conformance model bench peers quality edits torture fuzz mutants
+.PHONY: build demo test check install uninstall dist live local scale conformance model bench peers quality edits torture fuzz mutants
 
 build:
 	$(CARGO) build --release --locked
@@ -87,6 +87,11 @@ live: build
 # Exchanges with a real model on this machine: llama.cpp's server and a small model, both from PyPI.
 local: build
 	@local/run $(TARGET_DIR)/release
+
+# 200 inputs over four Slurm nodes on this machine, one of which is killed, and over GNU parallel and ssh, with a scripted
+# model. Needs root; installs slurm, munge, parallel and ssh where they are missing, and leaves nothing running.
+scale: build
+	@scale/run $(TARGET_DIR)/release
 
 # Requests held against the types of the providers' SDKs, where pip has installed them.
 conformance: build

@@ -19,6 +19,8 @@ pub trait Tool: Parser {
     const NAME: &'static str;
     /// Explains to a model when and how to call the tool. The first sentence appears alone in the first context.
     const DESCRIPTION: &'static str;
+    /// Whether `--lines` prints events, the last of them the report.
+    const HAS_EVENTS: bool = true;
 
     /// Rewrites the command line before it is parsed.
     fn prepare(words: Vec<OsString>) -> Vec<OsString> {
@@ -64,7 +66,7 @@ pub fn main<T: Tool>() -> ExitCode {
         }
     };
     let form = match () {
-        () if is_asked(&words, "--lines") => Form::Lines,
+        () if T::HAS_EVENTS && is_asked(&words, "--lines") => Form::Lines,
         () if is_asked(&words, "--json") => Form::Json,
         () => Form::Text,
     };

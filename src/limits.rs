@@ -231,6 +231,10 @@ limits! {
         bytes MESSAGE: u64 = 1 << 20, "exit 1";
         /// Time that a run has to end after `nagent-status --stop`
         time STOP_PATIENCE: Duration = Duration::from_secs(10), "exit 1";
+        /// Inputs of `nagent-each` (`--lines`, `--jsonl`)
+        bytes EACH_INPUTS: u64 = 64 << 20, "exit 1";
+        /// Journal of `nagent-each`
+        bytes EACH_JOURNAL: u64 = 1 << 30, "exit 1";
         /// Room in a conversation that a new prompt leaves for its run
         bytes CONVERSATION_SPARE: u64 = 256 << 20, "exit 1";
         /// Index of saved conversations

@@ -7,6 +7,7 @@ use crate::sys::env;
 
 pub mod conversations;
 pub mod decide;
+pub mod each;
 pub mod file_apply;
 pub mod file_edit;
 pub mod file_patch;
@@ -57,6 +58,7 @@ tools! {
     "nagent-repl" => repl::Args,
     "nagent-sandbox" => sandbox::Args,
     "nagent-conversations" => conversations::Args,
+    "nagent-each" => each::Args,
     "nagent-message" => message::Args,
     "nagent-status" => status::Args,
     "nagent-js" => js::Args,

@@ -4,6 +4,7 @@ use std::ffi::{OsStr, OsString};
 use std::path::Path;
 
 use super::call::Call;
+use super::flags::LimitArgs;
 use crate::drive::children::Children;
 use crate::protocol::TagSet;
 use crate::sys::{env, fs};
@@ -74,13 +75,28 @@ fn child_flags(call: &Call<'_>, model: Option<&str>) -> Vec<OsString> {
 
 /// How a nagent is called that edits a file in the file's own conversation, with the limits of this call.
 pub(super) fn file_edit_words(call: &Call<'_>, file: &Path) -> Vec<OsString> {
+    run_words(call, "--file-edit=", file.as_os_str(), &call.args.limits)
+}
+
+/// How a nagent is called that works beside this one: on what `flag` names, with these limits, and the files of --read.
+pub(super) fn run_words(
+    call: &Call<'_>,
+    flag: &str,
+    target: &OsStr,
+    limits: &LimitArgs,
+) -> Vec<OsString> {
     let model = call.settings.config.model.as_deref();
     let mut words = vec![call.env.tool("nagent").into_os_string()];
     words.extend(child_flags(call, model));
-    let mut target = OsString::from("--file-edit=");
-    target.push(file);
-    words.push(target);
-    words.extend(call.args.limits.words().map(OsString::from));
+    let word = |flag: &str, value: &OsStr| {
+        let mut word = OsString::from(flag);
+        word.push(value);
+        word
+    };
+    words.push(word(flag, target));
+    words.extend(limits.words().map(OsString::from));
+    words.extend(call.args.read.iter().map(|path| word("--read=", path.as_os_str())));
+    words.push(format!("--lock-timeout={}", call.settings.config.lock_timeout).into());
     words
 }
 

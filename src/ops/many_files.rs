@@ -4,7 +4,6 @@
 //! by the caller, one file after the other, and reported here.
 
 use std::ffi::OsString;
-use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
 use serde_json::{Map, Value};
@@ -12,11 +11,12 @@ use serde_json::{Map, Value};
 use super::call::Call;
 use super::child_flags::file_edit_words;
 use super::progress::Progress;
+use super::side_by_side::{Batch, run_batch};
 use super::{change_report, file_conversation, prompt_input, run_models};
 use crate::approve::Approve;
 use crate::diff::file_diff::DiffText;
 use crate::drive::ProgressEvent;
-use crate::drive::nagent_child::{ChildAnswer, ChildLines, SUMS, child_job};
+use crate::drive::nagent_child::{ChildAnswer, SUMS, child_job};
 use crate::exit::{Exit, Signal};
 use crate::out::{self, Report};
 use crate::problem::Problem;
@@ -25,8 +25,7 @@ use crate::sys::env;
 use crate::sys::file_stamp::FileStamp;
 use crate::sys::input::is_stream;
 use crate::sys::names::shown;
-use crate::sys::process::Jobs;
-use crate::sys::process::job::{Finished, Job, JobId};
+use crate::sys::process::job::{Finished, Job};
 use crate::view::event::RunEvent;
 
 /// Gives all files the same prompt, at most `jobs` of them at the same time.
@@ -122,78 +121,74 @@ struct Work<'a> {
     is_followed: bool,
 }
 
-/// A file that is being worked on.
-struct Slot<'a> {
-    job: JobId,
-    at: usize,
-    file: &'a Path,
-    name: String,
-    lines: ChildLines,
-    /// The last diff that was shown of it.
-    shown_diff: Option<String>,
+/// The files that are worked on.
+struct Files<'a, 'p> {
+    work: &'a Work<'a>,
+    named: &'a [PathBuf],
+    /// The last diff that was shown of each.
+    shown_diffs: Vec<Option<String>>,
+    reports: Vec<Option<Report>>,
+    next: usize,
+    progress: &'a mut Progress<'p>,
+}
+
+impl Batch for Files<'_, '_> {
+    fn next_job(&mut self) -> Option<(usize, Job)> {
+        let at = self.next;
+        self.next += 1;
+        Some((at, self.work.build_job(self.named.get(at)?, at)))
+    }
+
+    fn is_followed(&self) -> bool {
+        self.work.is_followed
+    }
+
+    fn on_line(&mut self, at: usize, line: &str) {
+        if let Some((_, RunEvent::Finish(finish))) = RunEvent::from_line(line) {
+            self.shown_diffs[at] = finish.diff.or(self.shown_diffs[at].take());
+        }
+        let name = &shown(&self.named[at]);
+        self.progress.show(ProgressEvent::Child { name, line });
+    }
+
+    fn on_end(&mut self, at: usize, ended: Result<Finished, String>) {
+        let (work, file) = (self.work, &self.named[at]);
+        let finished = match ended {
+            Ok(finished) => finished,
+            Err(error) => {
+                let report = Report::failed(Exit::Failed, error);
+                print_error(work.call, file, &report);
+                self.reports[at] = Some(report);
+                return;
+            }
+        };
+        self.progress.spinner.print_above(|| {
+            let report = work.report_end(file, &finished);
+            let shown_diff = &self.shown_diffs[at];
+            let diff = diff_of(&report.json).filter(|diff| *shown_diff != Some(diff.text.clone()));
+            if let Some(diff) = diff.filter(|_| work.is_shown) {
+                work.print_change(file, &report, &diff);
+            }
+            self.reports[at] = Some(report);
+        });
+    }
 }
 
 impl Work<'_> {
     /// Edits all files, a limited number at the same time. After a signal none is begun.
     fn run_all(&self, files: &[PathBuf], progress: &mut Progress<'_>) -> Vec<Report> {
-        let interrupts = &self.call.interrupts;
-        let at_once = usize::try_from(self.call.settings.config.jobs).unwrap_or(1).max(1);
-        let mut reports = vec![None; files.len()];
-        let mut waiting = files.iter().enumerate();
-        let (mut jobs, mut slots): (_, Vec<Slot<'_>>) = (Jobs::new(), Vec::new());
+        let (call, interrupts) = (self.call, &self.call.interrupts);
         progress.spinner.start("files");
-        loop {
-            while jobs.running() < at_once && interrupts.pending().is_none() {
-                let Some((at, file)) = waiting.next() else { break };
-                match jobs.start(self.build_job(file, at)) {
-                    Ok(job) => {
-                        let (name, lines) = (shown(file), ChildLines::default());
-                        slots.push(Slot { job, at, file, name, lines, shown_diff: None });
-                    }
-                    Err(error) => {
-                        let report = Report::failed(Exit::Failed, error.to_string());
-                        print_error(self.call, file, &report);
-                        reports[at] = Some(report);
-                    }
-                }
-            }
-            let mut on_stdout = |id: JobId, bytes: &[u8]| {
-                if let Some(slot) = slots.iter_mut().find(|slot| slot.job == id)
-                    && self.is_followed
-                {
-                    let Slot { name, lines, shown_diff, .. } = slot;
-                    lines.push(bytes, &mut |line| {
-                        if let Some((_, RunEvent::Finish(finish))) = RunEvent::from_line(line) {
-                            *shown_diff = finish.diff.or(shown_diff.take());
-                        }
-                        progress.show(ProgressEvent::Child { name, line });
-                    });
-                }
-                ControlFlow::Continue(())
-            };
-            let Some(mut finished) = jobs.next_streaming(interrupts, &mut on_stdout) else { break };
-            let Some(at) = slots.iter().position(|slot| slot.job == finished.id) else { continue };
-            let slot = slots.swap_remove(at);
-            if self.is_followed {
-                finished.stdout = slot.lines.answer;
-            }
-            progress.spinner.print_above(|| {
-                let report = self.report_end(slot.file, &finished);
-                let diff =
-                    diff_of(&report.json).filter(|diff| slot.shown_diff != Some(diff.text.clone()));
-                if let Some(diff) = diff.filter(|_| self.is_shown) {
-                    self.print_change(slot.file, &report, &diff);
-                }
-                reports[slot.at] = Some(report);
-            });
-        }
-        progress.spinner.stop();
-        let reports = reports.into_iter().zip(files).map(|(report, file)| {
+        let (reports, shown_diffs) = (vec![None; files.len()], vec![None; files.len()]);
+        let mut batch = Files { work: self, named: files, shown_diffs, reports, next: 0, progress };
+        run_batch(&mut batch, call.settings.config.jobs, interrupts);
+        batch.progress.spinner.stop();
+        let reports = batch.reports.into_iter().zip(files).map(|(report, file)| {
             report.unwrap_or_else(|| {
                 let signal = interrupts.pending().unwrap_or(Signal::Int);
                 let message = format!("not started: interrupted by {}", signal.name());
                 let report = Report::failed(Exit::Signal(signal), message);
-                print_error(self.call, file, &report);
+                print_error(call, file, &report);
                 report
             })
         });
@@ -206,12 +201,6 @@ impl Work<'_> {
         if !self.is_followed {
             words.push("--quiet".into());
         }
-        words.extend(call.args.read.iter().map(|path| {
-            let mut word = OsString::from("--read=");
-            word.push(path);
-            word
-        }));
-        words.push(format!("--lock-timeout={}", call.settings.config.lock_timeout).into());
         words.extend(call.args.clear.then(|| OsString::from("--clear")));
         let lineage = format!("{}.{}", env.get(env::LINEAGE).unwrap_or("0"), at + 1);
         let env = env.for_children(&[(env::LINEAGE, lineage)]);

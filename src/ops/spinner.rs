@@ -51,6 +51,8 @@ struct Work {
     of: Option<u64>,
     /// What is counted, in the plural; else it is bytes.
     unit: Option<&'static str>,
+    /// What else is shown.
+    note: String,
 }
 
 impl Spinner {
@@ -64,7 +66,8 @@ impl Spinner {
     pub fn start(&self, name: &str) {
         let Some(shared) = &self.shared else { return };
         let (name, started) = (name.to_owned(), Stopwatch::start());
-        shared.lock().work = Some(Work { name, started, done: 0, of: None, unit: None });
+        shared.lock().work =
+            Some(Work { name, started, done: 0, of: None, unit: None, note: String::new() });
         shared.changed.notify_one();
         self.thread.get_or_init(|| {
             let shared = Arc::clone(shared);
@@ -81,6 +84,12 @@ impl Spinner {
     /// Shows how much of the work is done, in a unit with a name in the plural; `None`: in bytes.
     pub fn show_progress(&self, done: u64, of: u64, unit: Option<&'static str>) {
         self.set_done(done, Some(of), unit);
+    }
+
+    /// Shows something else behind that.
+    pub fn set_note(&self, note: String) {
+        let Some(shared) = &self.shared else { return };
+        shared.lock().work.iter_mut().for_each(|work| work.note.clone_from(&note));
     }
 
     fn set_done(&self, done: u64, of: Option<u64>, unit: Option<&'static str>) {
@@ -180,6 +189,7 @@ impl Work {
             None if self.done > 0 => text.push_str(&format!(", {}", amount(self.done))),
             None => {}
         }
+        text.push_str(&self.note);
         let Some(of) = self.of.filter(|of| self.done > 0 && self.done < *of) else { return text };
         let left = elapsed.as_secs_f64() * (of - self.done) as f64 / self.done as f64;
         let left = match left {
@@ -199,7 +209,8 @@ mod tests {
     fn texts() {
         let check = |done, of, unit, seconds, expect: &str| {
             let (name, started) = ("x".to_owned(), Stopwatch::start());
-            let work = Work { name, started, done, of, unit };
+            let note = if unit == Some("inputs") { ", $0.12" } else { "" }.to_owned();
+            let work = Work { name, started, done, of, unit, note };
             assert_eq!(work.text(Duration::from_secs(seconds)), expect);
         };
         check(0, None, None, 12, "x 12 s");
@@ -208,6 +219,7 @@ mod tests {
         check(3, Some(40), Some("segments"), 30, "x 30 s, 3 of 40 segments, 7 min left");
         check(0, Some(40), Some("segments"), 30, "x 30 s, 0 of 40 segments");
         check(40, Some(40), Some("segments"), 30, "x 30 s, 40 of 40 segments");
+        check(3, Some(40), Some("inputs"), 30, "x 30 s, 3 of 40 inputs, $0.12, 7 min left");
         check(1, Some(40_000), Some("parts"), 30, "x 30 s, 1 of 40000 parts, 334 h left");
     }
 }

@@ -31,6 +31,7 @@ pub mod http;
 mod ignore_rules;
 pub mod input;
 pub mod interrupt;
+pub mod journal;
 pub mod js_worker;
 pub mod line;
 pub mod list_dir;

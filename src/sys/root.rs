@@ -109,6 +109,11 @@ impl Root {
         self.folder.join("advised")
     }
 
+    /// The folder of the journals of `nagent-each`.
+    pub fn each(&self) -> PathBuf {
+        self.folder.join("each")
+    }
+
     /// The folder of conversations that were removed.
     pub fn trash(&self) -> PathBuf {
         self.folder.join("trash")

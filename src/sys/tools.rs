@@ -23,7 +23,7 @@ use crate::format::harmless;
 use crate::limits::{self, ASKED_TOOLS};
 
 /// The names of the toolkit's own executables, nagent itself first.
-pub const TOOLS: [&str; 17] = [
+pub const TOOLS: [&str; 18] = [
     "nagent",
     "nagent-llm-text",
     "nagent-llm-upload",
@@ -36,6 +36,7 @@ pub const TOOLS: [&str; 17] = [
     "nagent-repl",
     "nagent-sandbox",
     "nagent-conversations",
+    "nagent-each",
     "nagent-message",
     "nagent-status",
     "nagent-js",

@@ -12,6 +12,8 @@ use crate::answers::Answer;
 use crate::apply::APPLY;
 use crate::compact;
 use crate::conversations::CONVERSATIONS;
+use crate::each::EACH;
+use crate::file_edit::edit;
 use crate::file_memory::{commit, willing};
 use crate::js::JS;
 use crate::sandbox::{Sandbox, answer};
@@ -102,6 +104,7 @@ fn every_key_that_is_printed_is_told_and_every_key_that_is_told_is_printed() {
     keys_of_rework(&mut keys);
     keys_of_catalogs(&mut keys);
     keys_of_runs(&mut keys);
+    keys_of_each(&mut keys);
     assert_eq!(keys.unseen(), [""; 0], "told in docs/json.md, and printed by none of these runs");
 }
 
@@ -351,6 +354,24 @@ fn keys_of_compaction(keys: &mut Keys) {
     let args = ["--json", "rewind", "c", "--turn", "2"];
     let run = sandbox.program(CONVERSATIONS, &args).run().assert_exit(0);
     keys.note(&["nagent-conversations"], "rewind", &run.json());
+}
+
+fn keys_of_each(keys: &mut Keys) {
+    let sandbox = Sandbox::outside_temp().file("a.txt", "one\n").file("s.json", "{}");
+    sandbox.llm.choose(|request| match request.user() {
+        user if user.contains("-edit-result") => answer("done").into(),
+        user if user.contains("change") => edit("a.txt", "one", "two").into(),
+        _ => answer("1").into(),
+    });
+    let mut note = |args: &[&str], exit: i32| {
+        let args = [&["--json"], args].concat();
+        let run = sandbox.program(EACH, &args).stdin("a\na\n").run().assert_exit(exit);
+        keys.note(&["nagent-each"], &args.join(" "), &run.json());
+    };
+    note(&["--lines", "--schema", "s.json", "x"], 0);
+    note(&["--lines", "--code", "y"], 0);
+    note(&["--own", "--no-summaries", "change", "a.txt"], 0);
+    note(&["z", "missing.txt"], 1);
 }
 
 fn keys_of_rework(keys: &mut Keys) {

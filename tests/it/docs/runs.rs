@@ -9,6 +9,7 @@ use super::{names, quoted, table};
 use crate::approve::answer_questions;
 use crate::blocks::blocks;
 use crate::conversations::CONVERSATIONS;
+use crate::each::EACH;
 use crate::file_memory::commit;
 use crate::sandbox::{Sandbox, answer, shell};
 use crate::steering::MESSAGE;
@@ -78,6 +79,8 @@ fn busy() -> (Sandbox, String) {
     sandbox.program(MESSAGE, &["-c", "advised", "read"]).run().assert_exit(0);
     sandbox.llm.push(answer("done"));
     sandbox.run(&["--conversation", "advised", "task"]).assert_exit(0);
+    sandbox.llm.push(answer("done"));
+    sandbox.program(EACH, &["--lines", "x"]).stdin("a\n").run().assert_exit(0);
     sandbox.program(MESSAGE, &["-c", "advised", "not read"]).run().assert_exit(0);
     sandbox.llm.push(answer("hi"));
     let mut pty = sandbox.repl(&["--conversation", "typed"]).on_pty(80);

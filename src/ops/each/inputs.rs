@@ -1,0 +1,247 @@
+//! The inputs of `nagent-each`, and the prompt of each. Pure: texts in, values out.
+//!
+//! `{}` in the prompt is the input: the path of a file, a line, a JSON value. `{name}` is a key of a JSON object. `{{}}` and
+//! `{{name}}` stand for themselves. A prompt without any of them is followed by the input, and a file is shown to the model.
+
+use std::collections::HashMap;
+use std::ops::Range;
+use std::os::unix::ffi::OsStrExt;
+use std::path::PathBuf;
+use std::sync::LazyLock;
+
+use regex::Regex;
+use serde_json::Value;
+
+use crate::sys::fs::sha256;
+
+/// `{}`, `{name}`, and both in double braces.
+static PLACE: LazyLock<Regex> = LazyLock::new(|| {
+    Regex::new(r"\{\{([A-Za-z_][\w.-]*)?\}\}|\{([A-Za-z_][\w.-]*)?\}").expect("a constant pattern")
+});
+
+/// What a prompt is about.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Input {
+    /// A file or folder, as it was named.
+    File(PathBuf),
+    /// A line, without its end.
+    Line(Vec<u8>),
+    /// A line of JSON.
+    Json(Value),
+}
+
+/// One of the inputs.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Item {
+    /// Its place among all inputs, from 0.
+    pub index: usize,
+    /// Its hash.
+    pub id: String,
+    /// What it is.
+    pub input: Input,
+    /// The first input with the same content, where this is not the first.
+    pub same_as: Option<usize>,
+}
+
+/// What the model is given.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Prompt {
+    /// The words.
+    pub text: Vec<u8>,
+    /// The file that it is shown before them.
+    pub read: Option<PathBuf>,
+}
+
+/// Which of the inputs a worker takes: the `part`th of `of` workers, from 1.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Shard {
+    /// Its number.
+    pub part: u64,
+    /// The number of workers.
+    pub of: u64,
+}
+
+impl Shard {
+    /// Reads `2/4`.
+    pub fn parse(text: &str) -> Result<Self, String> {
+        let wrong = || "give its number and how many there are, as in 2/4".to_owned();
+        let (part, of) = text.split_once('/').ok_or_else(wrong)?;
+        let number = |text: &str| text.parse::<u64>().map_err(|_| wrong());
+        let shard = Self { part: number(part)?, of: number(of)? };
+        let is_one = (1..=shard.of).contains(&shard.part) && shard.of <= 100_000;
+        if is_one { Ok(shard) } else { Err(wrong()) }
+    }
+
+    /// Whether an input is one of this shard, by its hash: so the order of the inputs may change.
+    pub fn has(self, item: &Item) -> bool {
+        let digits = u64::from_str_radix(&item.id[..15], 16).unwrap_or(0);
+        digits % self.of == self.part - 1
+    }
+}
+
+impl Input {
+    /// All that tells it from others.
+    fn bytes(&self) -> Vec<u8> {
+        match self {
+            Self::File(path) => path.as_os_str().as_bytes().to_vec(),
+            Self::Line(line) => line.clone(),
+            Self::Json(value) => value.to_string().into_bytes(),
+        }
+    }
+
+    /// As results have it.
+    pub fn shown(&self) -> Value {
+        match self {
+            Self::File(path) => path.display().to_string().into(),
+            Self::Line(line) => String::from_utf8_lossy(line).into_owned().into(),
+            Self::Json(value) => value.clone(),
+        }
+    }
+}
+
+/// The lines of a text, blank ones left out.
+pub fn read_lines(text: &[u8]) -> Vec<Input> {
+    let lines = text.split(|byte| *byte == b'\n');
+    let lines = lines.map(|line| line.strip_suffix(b"\r").unwrap_or(line));
+    let lines = lines.filter(|line| !line.trim_ascii().is_empty());
+    lines.map(|line| Input::Line(line.to_vec())).collect()
+}
+
+/// The values of JSON lines.
+///
+/// # Errors
+/// A line is none; the message names it.
+pub fn read_json_lines(text: &[u8]) -> Result<Vec<Input>, String> {
+    let lines = text.split(|byte| *byte == b'\n').enumerate();
+    let lines = lines.filter(|(_, line)| !line.trim_ascii().is_empty());
+    let read = |(at, line): (usize, &[u8])| {
+        let value = serde_json::from_slice(line);
+        value.map(Input::Json).map_err(|error| format!("line {} is not JSON: {error}", at + 1))
+    };
+    lines.map(read).collect()
+}
+
+/// The inputs with their places and hashes.
+pub fn number(inputs: Vec<Input>) -> Vec<Item> {
+    let mut first: HashMap<String, usize> = HashMap::new();
+    let items = inputs.into_iter().enumerate().map(|(index, input)| {
+        let id = sha256(&input.bytes());
+        let seen = *first.entry(id.clone()).or_insert(index);
+        Item { index, id, input, same_as: (seen != index).then_some(seen) }
+    });
+    items.collect()
+}
+
+/// The prompt for an input.
+///
+/// # Errors
+/// The prompt names a key that the input does not have.
+pub fn expand(prompt: &str, input: &Input) -> Result<Prompt, String> {
+    let (mut text, mut rest, mut is_used) = (Vec::new(), 0, false);
+    for found in PLACE.captures_iter(prompt) {
+        let Range { start, end } = found.get(0).map_or(0..0, |all| all.range());
+        let value = match (prompt[start..].starts_with("{{"), found.get(2), input) {
+            (true, ..) => {
+                text.extend_from_slice(&prompt.as_bytes()[rest..start]);
+                text.extend_from_slice(&prompt.as_bytes()[start + 1..end - 1]);
+                rest = end;
+                continue;
+            }
+            (false, None, Input::Json(value)) => show_json(value),
+            (false, None, other) => other.bytes(),
+            (false, Some(name), Input::Json(value)) => {
+                let name = name.as_str();
+                let field = value.get(name).ok_or_else(|| {
+                    format!("it has no key \"{name}\"; {{{{{name}}}}} in the prompt stands for {{{name}}} itself")
+                })?;
+                show_json(field)
+            }
+            // In other inputs there is nothing with a name.
+            (false, Some(_), _) => continue,
+        };
+        text.extend_from_slice(&prompt.as_bytes()[rest..start]);
+        text.extend(value);
+        (rest, is_used) = (end, true);
+    }
+    text.extend_from_slice(&prompt.as_bytes()[rest..]);
+    let mut read = None;
+    match input {
+        _ if is_used => {}
+        Input::File(path) => read = Some(path.clone()),
+        other => {
+            text.extend_from_slice(b"\n\n");
+            text.extend(other.bytes());
+        }
+    }
+    Ok(Prompt { text, read })
+}
+
+/// A text as it is, anything else as JSON.
+fn show_json(value: &Value) -> Vec<u8> {
+    value.as_str().map_or_else(|| value.to_string(), str::to_owned).into_bytes()
+}
+
+/// The first digits of the hash of several texts.
+pub fn short_hash(parts: &[&[u8]]) -> String {
+    let mut bytes = Vec::new();
+    for part in parts {
+        bytes.extend((part.len() as u64).to_be_bytes());
+        bytes.extend_from_slice(part);
+    }
+    sha256(&bytes)[..12].to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn prompts() {
+        let line = || Input::Line(b"a \xff{}".to_vec());
+        let file = || Input::File("b.md".into());
+        let json = || Input::Json(json!({"name": "Ada", "n": 3, "x.y-z": [1]}));
+        let check = |prompt: &str, input: Input, expect: &[u8], read: Option<&str>| {
+            let got = expand(prompt, &input).unwrap();
+            assert_eq!(got, Prompt { text: expect.to_vec(), read: read.map(PathBuf::from) });
+        };
+        check("of {}: {}!", line(), b"of a \xff{}: a \xff{}!", None);
+        check("sum up", line(), b"sum up\n\na \xff{}", None);
+        check("sum up", file(), b"sum up", Some("b.md"));
+        check("look at {}", file(), b"look at b.md", None);
+        check("{name} is {n}, {x.y-z}", json(), b"Ada is 3, [1]", None);
+        check("all: {}", Input::Json(json!("text")), b"all: text", None);
+        check("sum up", Input::Json(json!([1, 2])), b"sum up\n\n[1,2]", None);
+        // What is no place stays: code, JSON, braces of their own.
+        check(
+            "{{}} {{name}} {a b} {\"x\": {}}",
+            json(),
+            br#"{} {name} {a b} {"x": {"name":"Ada","n":3,"x.y-z":[1]}}"#,
+            None,
+        );
+        check("{name} {{}}", line(), b"{name} {}\n\na \xff{}", None);
+        assert!(expand("{nam}", &json()).unwrap_err().contains("no key \"nam\"; {{nam}}"));
+    }
+
+    #[test]
+    fn inputs_are_numbered_and_shared_out() {
+        let items = number(read_lines(b"one\n\n two \r\none\n"));
+        let seen: Vec<_> = items.iter().map(|it| (it.input.shown(), it.same_as)).collect();
+        assert_eq!(seen, [(json!("one"), None), (json!(" two "), None), (json!("one"), Some(0))]);
+        assert_eq!(
+            read_json_lines(b"{}\n\n{"),
+            Err("line 3 is not JSON: EOF while parsing an object at line 1 column 1".to_owned())
+        );
+        let lines: String = (0..200).map(|n| format!("line {n}\n")).collect();
+        let items = number(read_lines(lines.as_bytes()));
+        let takes = |part| items.iter().filter(|item| Shard { part, of: 4 }.has(item)).count();
+        let counts: Vec<usize> = (1..=4).map(takes).collect();
+        assert!(counts.iter().all(|count| (30..=70).contains(count)), "{counts:?}");
+        assert_eq!(counts.iter().sum::<usize>(), 200);
+        for wrong in ["", "0/4", "5/4", "1", "a/b", "1/0", "1/200000"] {
+            assert!(Shard::parse(wrong).is_err(), "{wrong}");
+        }
+        assert_eq!(Shard::parse("2/4"), Ok(Shard { part: 2, of: 4 }));
+    }
+}

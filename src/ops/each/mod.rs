@@ -1,0 +1,149 @@
+//! `nagent-each`: one prompt over many inputs, each with a nagent of its own, side by side; results as JSON lines, in the order of
+//! the inputs. A journal has every result before it is printed, so that a later call goes on where a killed one was.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use self::args::EachArgs;
+use self::inputs::{Input, Item, Shard, expand, short_hash};
+use self::record::{Opening, Record};
+use self::work::Work;
+use super::call::Call;
+use super::child_flags::run_words;
+use super::flags::LimitArgs;
+use super::side_by_side::run_batch;
+use crate::approve::Approve;
+use crate::limits;
+use crate::out::Report;
+use crate::problem::Problem;
+use crate::sys::fs;
+use crate::sys::input::{InputFile, is_stream};
+
+pub mod args;
+pub mod inputs;
+mod record;
+mod recover;
+mod work;
+
+/// How long the end of a call that was killed is waited for.
+const END_PATIENCE: Duration = Duration::from_secs(3);
+
+/// Gives each input the prompt.
+pub fn run_each(call: &Call<'_>, args: &EachArgs) -> Result<Report, Problem> {
+    refuse_flags(call, args)?;
+    let [prompt] = call.args.prompt.as_slice() else {
+        return Err(Problem::usage(
+            "there is no prompt: nagent-each PROMPT FILE... (--help shows all)",
+        ));
+    };
+    let items = inputs::number(read_inputs(call, args)?);
+    for item in &items {
+        expand(prompt, &item.input)
+            .map_err(|error| Problem::usage(format!("input {}: {error}", item.index + 1)))?;
+    }
+    if let Some(file) = items.iter().find(|item| args.own && !matches!(item.input, Input::File(_)))
+    {
+        return Err(Problem::usage(format!(
+            "--own is for files, and input {} is none",
+            file.index + 1
+        )));
+    }
+    call.root().prepare()?;
+    let record = open_record(call, args, prompt)?;
+    let is_ours = |item: &Item| args.shard.is_none_or(|shard| shard.has(item));
+    let items: Vec<Item> = items.into_iter().filter(is_ours).collect();
+    let mut work = Work::new(call, args, prompt, items, record);
+    work.print_known();
+    work.spinner.start("inputs");
+    work.show_progress();
+    let jobs = call.settings.config.jobs;
+    run_batch(&mut work, jobs, &call.interrupts);
+    work.spinner.stop();
+    work.finish()
+}
+
+/// Refuses what is about one run.
+fn refuse_flags(call: &Call<'_>, args: &EachArgs) -> Result<(), Problem> {
+    let run = call.args;
+    let refused = [
+        ("--clear", run.clear),
+        ("--show-request", run.show_request),
+        ("--output", run.answer.output.is_some()),
+        ("--record", run.record.is_some()),
+    ];
+    if let Some((flag, _)) = refused.iter().find(|(_, is_set)| *is_set) {
+        return Err(Problem::usage(format!("{flag} is for one run; nagent has it")));
+    }
+    if call.settings.config.approve != Approve::None {
+        return Err(Problem::usage(
+            "--approve works with one run: several work side by side, and you are asked about one action at a time; use \
+             --approve none, and --sandbox or --tags for what they may do",
+        ));
+    }
+    if args.own && run.check.is_some() && call.settings.config.jobs > 1 {
+        return Err(Problem::usage(
+            "--check with --own needs -j 1: the command would see the other files half done",
+        ));
+    }
+    if run.read.iter().chain(&run.answer.schema).any(|path| is_stream(path)) {
+        return Err(Problem::usage(
+            "a stream can be read once, and each input would read it; save it first",
+        ));
+    }
+    Ok(())
+}
+
+fn read_inputs(call: &Call<'_>, args: &EachArgs) -> Result<Vec<Input>, Problem> {
+    let read = |path: &PathBuf| -> Result<Vec<u8>, Problem> {
+        let input = InputFile::open(path, &call.interrupts)?;
+        let bytes = fs::read_bytes(input.path(), limits::EACH_INPUTS)?;
+        bytes.ok_or_else(|| Problem::failed(format!("file not found: {}", path.display())))
+    };
+    match (&args.lines, &args.jsonl) {
+        (Some(path), _) => Ok(inputs::read_lines(&read(path)?)),
+        (None, Some(path)) => {
+            let wrong = |error| Problem::usage(format!("--jsonl {}: {error}", path.display()));
+            inputs::read_json_lines(&read(path)?).map_err(wrong)
+        }
+        (None, None) if args.files.is_empty() => Err(Problem::usage(
+            "there are no inputs: nagent-each PROMPT FILE..., or --lines or --jsonl for those on stdin (--help shows all)",
+        )),
+        (None, None) => Ok(args.files.iter().cloned().map(Input::File).collect()),
+    }
+}
+
+/// The journal of this job: that which the user names, else one for the prompt, the folder and the part of the inputs.
+fn open_record(call: &Call<'_>, args: &EachArgs, prompt: &str) -> Result<Record, Problem> {
+    let folder = call.env.current_folder()?;
+    let words = run_words(call, "", "".as_ref(), &LimitArgs::default());
+    let words: Vec<String> = words.iter().skip(1).map(|word| word.display().to_string()).collect();
+    let kind =
+        [args.own, args.lines.is_some(), args.jsonl.is_some()].map(|is| if is { "1" } else { "0" });
+    let job = short_hash(&[
+        prompt.as_bytes(),
+        folder.as_os_str().as_encoded_bytes(),
+        words.join("\n").as_bytes(),
+        kind.concat().as_bytes(),
+    ]);
+    let part = args.shard.map(|Shard { part, of }| format!(".{part}-of-{of}")).unwrap_or_default();
+    let path = if let Some(path) = &args.journal {
+        folder.join(path)
+    } else {
+        fs::create_private_folder(&call.root().each())?;
+        call.root().each().join(format!("{job}{part}.jsonl"))
+    };
+    Record::open(&Opening {
+        path: &path,
+        resumes: args.resume || args.shard.is_some(),
+        is_named: args.journal.is_some(),
+        // Whoever did not say that it waits learns soon that the job is running. What a killed call has started keeps the lock
+        // until it has ended.
+        patience: call.args.lock_timeout.map_or(END_PATIENCE, Duration::from_secs_f64),
+        interrupts: &call.interrupts,
+        tell: &|text| {
+            if call.args.lock_timeout.is_some() {
+                call.print_note(text);
+            }
+        },
+    })
+}

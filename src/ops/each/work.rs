@@ -1,0 +1,429 @@
+//! The inputs of a `nagent-each` at work: which is begun next and how, what becomes of it, what is printed when.
+
+use std::collections::{BTreeMap, HashMap};
+use std::ffi::{OsStr, OsString};
+
+use serde_json::{Map, Value, json};
+
+use super::args::EachArgs;
+use super::inputs::{self, Input, Item, expand, short_hash};
+use super::record::{Record, Started};
+use super::recover::{Done, find_done};
+use crate::drive::nagent_child::{ChildAnswer, child_job};
+use crate::exit::{Exit, Signal};
+use crate::ops::call::Call;
+use crate::ops::child_flags::run_words;
+use crate::ops::file_conversation;
+use crate::ops::flags::LimitArgs;
+use crate::ops::side_by_side::Batch;
+use crate::ops::spinner::Spinner;
+use crate::out::{self, Report};
+use crate::overview::{NEW_DIGITS, TurnsUsage};
+use crate::problem::Problem;
+use crate::sys::process::job::{Finished, Job};
+use crate::sys::{clock, env, fs, lock, removal};
+use crate::view::figures::plural;
+
+/// What goes on with a run that was killed.
+const GO_ON: &str = "go on";
+
+/// A result, as it is stored and printed.
+type ResultLine = Map<String, Value>;
+
+/// The inputs and what has become of them.
+pub(super) struct Work<'a> {
+    call: &'a Call<'a>,
+    args: &'a EachArgs,
+    prompt: &'a str,
+    /// Those of this call, in their order.
+    items: Vec<Item>,
+    /// Where they are, by their hashes: several may be the same.
+    places: HashMap<String, Vec<usize>>,
+    record: Record,
+    /// The next one to begin, and to print, by their places in `items`.
+    next: usize,
+    next_printed: usize,
+    /// Results that wait for those before them, by their places.
+    ready: BTreeMap<usize, ResultLine>,
+    /// What `--json` prints.
+    printed: Vec<Value>,
+    /// How many have failed in this call, and the first of them in the order of inputs.
+    failures: u64,
+    first_failure: Option<(usize, Exit)>,
+    /// How many have ended in this call, what they have cost, and whether a limit keeps the rest from being begun.
+    ended: u64,
+    spent_before: f64,
+    limit: Option<String>,
+    /// What ends the work: the journal cannot be written.
+    trouble: Option<Problem>,
+    pub(super) spinner: Spinner,
+}
+
+impl<'a> Work<'a> {
+    pub(super) fn new(
+        call: &'a Call<'a>,
+        args: &'a EachArgs,
+        prompt: &'a str,
+        items: Vec<Item>,
+        record: Record,
+    ) -> Self {
+        let spent_before = record.spent;
+        let mut places: HashMap<String, Vec<usize>> = HashMap::new();
+        for (at, item) in items.iter().enumerate() {
+            places.entry(item.id.clone()).or_default().push(at);
+        }
+        Self {
+            call,
+            args,
+            prompt,
+            items,
+            places,
+            record,
+            next: 0,
+            next_printed: 0,
+            ready: BTreeMap::new(),
+            printed: Vec::new(),
+            failures: 0,
+            first_failure: None,
+            ended: 0,
+            spent_before,
+            limit: None,
+            trouble: None,
+            spinner: Spinner::new(!call.quiet),
+        }
+    }
+
+    /// Prints the answers that the journal has from the first input on.
+    pub(super) fn print_known(&mut self) {
+        let known = self.items.iter().filter(|item| self.record.answer(&item.id).is_some()).count();
+        if known > 0 {
+            let all = self.items.len();
+            self.call.print_note(&format!(
+                "{known} of {} are in the journal already",
+                plural(all as u64, "input")
+            ));
+        }
+        for at in 0..self.items.len() {
+            if let Some(answer) = self.record.answer(&self.items[at].id) {
+                self.ready.insert(at, answer.clone());
+            }
+        }
+        self.print_ready(false);
+    }
+
+    /// Prints what no input before it keeps back; at the end, all that is there.
+    fn print_ready(&mut self, is_end: bool) {
+        while let Some((&at, _)) = self.ready.first_key_value() {
+            if at != self.next_printed && !is_end {
+                return;
+            }
+            let Some(result) = self.ready.remove(&at) else { return };
+            self.next_printed = at + 1;
+            let item = &self.items[at];
+            let mut line = Map::from_iter([
+                ("index".to_owned(), json!(item.index)),
+                ("input".to_owned(), item.input.shown()),
+            ]);
+            line.extend(item.same_as.map(|index| ("same_as".to_owned(), json!(index))));
+            line.extend(result);
+            if self.call.args.json {
+                self.printed.push(Value::Object(line));
+                continue;
+            }
+            let mut is_read = true;
+            self.spinner.print_above(|| is_read = out::json_line(&Value::Object(line)));
+            if !is_read {
+                self.call.interrupts.raise(Signal::Hup);
+            }
+        }
+    }
+
+    pub(super) fn show_progress(&self) {
+        let all = self.items.len() as u64;
+        let done = (self.next_printed + self.ready.len()) as u64;
+        self.spinner.show_progress(done, all, Some("inputs"));
+        let filled = usize::try_from(10 * done / all.max(1)).unwrap_or(0);
+        let mut note = format!(", [{}{}]", "#".repeat(filled), "-".repeat(10 - filled));
+        let spent = self.record.spent - self.spent_before;
+        if spent > 0.0 && self.ended > 0 {
+            let left = spent / self.ended as f64 * (all - done) as f64;
+            note.push_str(&format!(" ${:.4}, about ${left:.2} more", self.record.spent));
+        }
+        self.spinner.set_note(note);
+    }
+
+    /// Why no more inputs are begun.
+    fn find_limit(&self) -> Option<String> {
+        let spent = self.record.spent;
+        let cost = self.call.args.limits.max_cost.filter(|most| spent >= *most);
+        let failures = self.args.max_failures.filter(|most| self.failures >= *most);
+        let cost = cost.map(|most| {
+            format!("the limit of {most} dollars was reached with {spent:.4} (--max-cost)")
+        });
+        cost.or_else(|| {
+            failures.map(|most| format!("{} failed (--max-failures)", plural(most, "input")))
+        })
+    }
+
+    /// Prepares the run on an input. `None`: there is nothing to run; what became of it is recorded.
+    fn begin(&mut self, at: usize) -> Result<Option<Job>, Problem> {
+        let item = &self.items[at];
+        let mut prompt = expand(self.prompt, &item.input).map_err(Problem::usage)?;
+        let before = self.record.started.get(&item.id).cloned();
+        let conversation = match (&item.input, self.args.own) {
+            (Input::File(path), true) => file_conversation::find_conversation(self.call, path)?,
+            // Like those of --new, which prune removes.
+            _ => format!(
+                "new-{}",
+                &short_hash(&[self.record.run.as_bytes(), item.id.as_bytes()])[..NEW_DIGITS]
+            ),
+        };
+        if let Some(started) = &before {
+            let is_checked =
+                self.call.args.check.is_some() || self.call.args.answer.schema.is_some();
+            self.wait_for_lock(&conversation)?;
+            match find_done(self.call.root(), &conversation, &started.at, is_checked)? {
+                Done::Answer(text, usage) => {
+                    let result = self.recovered(&conversation, &text, usage);
+                    self.take_result(at, result)?;
+                    return Ok(None);
+                }
+                Done::Part(usage) => {
+                    self.record.spent +=
+                        if self.record.results.contains_key(&item.id) { 0.0 } else { usage.cost };
+                    (prompt.text, prompt.read) = (GO_ON.into(), None);
+                }
+                Done::Nothing if !self.args.own => self.put_aside(&conversation)?,
+                Done::Nothing => {}
+            }
+        } else {
+            let named = (!self.args.own).then(|| conversation.clone());
+            let started = Started { conversation: named, at: clock::now() };
+            self.record.start(&item.id, &started)?;
+        }
+        Ok(Some(self.build_job(at, &conversation, prompt)))
+    }
+
+    /// Waits for a run on the conversation that may still be ending: that of a worker that was killed.
+    fn wait_for_lock(&self, conversation: &str) -> Result<(), Problem> {
+        let call = self.call;
+        let mut waiting = |by: &str| call.print_waiting(conversation, by);
+        let timeout = call.lock_timeout();
+        drop(lock::lock_conversation(
+            call.root(),
+            conversation,
+            timeout,
+            &call.interrupts,
+            &mut waiting,
+        )?);
+        Ok(())
+    }
+
+    /// Moves a conversation that has no reply yet into the trash, so that its prompt is not given twice.
+    fn put_aside(&self, conversation: &str) -> Result<(), Problem> {
+        if fs::exists(&self.call.root().conversation(conversation)) {
+            let _lock = lock::try_lock_conversation(self.call.root(), conversation)?;
+            removal::move_to_trash(self.call.root(), conversation)?;
+        }
+        Ok(())
+    }
+
+    fn build_job(&self, at: usize, conversation: &str, prompt: inputs::Prompt) -> Job {
+        let (call, args) = (self.call, self.call.args);
+        let max_cost = args.limits.max_cost;
+        let max_cost = max_cost.map(|most| (most - self.record.spent).max(0.0));
+        let limits = LimitArgs { max_cost, ..args.limits.clone() };
+        let mut words = match (&self.items[at].input, self.args.own) {
+            (Input::File(path), true) => run_words(call, "--file-edit=", path.as_os_str(), &limits),
+            _ => run_words(call, "--conversation=", conversation.as_ref(), &limits),
+        };
+        words.push("--quiet".into());
+        let read = prompt.read.filter(|_| !self.args.own);
+        for (flag, value) in [
+            ("--read=", read.as_ref().map(|path| path.as_os_str())),
+            ("--check=", args.check.as_ref().map(OsStr::new)),
+            ("--schema=", args.answer.schema.as_ref().map(|path| path.as_os_str())),
+        ] {
+            words.extend(value.map(|value| {
+                let mut word = OsString::from(flag);
+                word.push(value);
+                word
+            }));
+        }
+        words.extend(args.code.then(|| OsString::from("--code")));
+        let lineage = call.env.get(env::LINEAGE).unwrap_or("0");
+        let lineage = format!("{lineage}.{}", self.items[at].index + 1);
+        let env = call.env.for_children(&[(env::LINEAGE, lineage)]);
+        let folder = call.env.folder.clone().unwrap_or_default();
+        child_job(words, Some(prompt.text), folder, env, false)
+    }
+
+    /// The result of an answer that a conversation had already.
+    fn recovered(&self, conversation: &str, text: &str, usage: TurnsUsage) -> ResultLine {
+        let data: Option<Value> =
+            self.call.args.answer.schema.as_ref().and_then(|_| serde_json::from_str(text).ok());
+        let mut result = result_of(Exit::Done, None, text, conversation);
+        result.extend(data.map(|data| ("data".to_owned(), data)));
+        result.extend([
+            ("turn_count".to_owned(), json!(usage.turns)),
+            ("tokens_in".to_owned(), json!(usage.input)),
+            ("tokens_out".to_owned(), json!(usage.output)),
+            ("cost".to_owned(), json!(usage.known_cost())),
+        ]);
+        result
+    }
+
+    /// Records a result, and prints what may be printed.
+    fn take_result(&mut self, at: usize, result: ResultLine) -> Result<(), Problem> {
+        let exit = result.get("exit_code").and_then(Value::as_u64).unwrap_or(1);
+        self.ended += 1;
+        if exit != 0 {
+            let exit = Exit::from_code(exit).unwrap_or(Exit::Failed);
+            self.failures += 1;
+            if self.first_failure.is_none_or(|(first, _)| at < first) {
+                self.first_failure = Some((at, exit));
+            }
+            if let Some(error) = result.get("error").and_then(Value::as_str) {
+                let line =
+                    format!("{}: input {}: {error}", self.call.tool, self.items[at].index + 1);
+                self.spinner.print_above(|| out::line(&line));
+            }
+        }
+        let id = self.items[at].id.clone();
+        self.record.finish(&id, result.clone())?;
+        for place in self.places.get(&id).into_iter().flatten() {
+            self.ready.insert(*place, result.clone());
+        }
+        self.print_ready(false);
+        self.show_progress();
+        Ok(())
+    }
+
+    /// Reports the end: what is left, and the exit code.
+    pub(super) fn finish(mut self) -> Result<Report, Problem> {
+        self.print_ready(true);
+        let left = self.items.len() as u64 - self.count_done();
+        if let Some(trouble) = self.trouble {
+            return Err(trouble);
+        }
+        let again = "the same command with --resume goes on";
+        let signal = self.call.interrupts.pending();
+        let (exit, error) = match (signal, &self.limit, self.first_failure) {
+            (Some(signal), ..) => {
+                let error = format!(
+                    "interrupted by {}: {} left; {again}",
+                    signal.name(),
+                    plural(left, "input")
+                );
+                (Exit::Signal(signal), Some(error))
+            }
+            (None, Some(limit), first) => {
+                let is_cost = limit.contains("--max-cost");
+                let exit = first.filter(|_| !is_cost).map_or(Exit::Limit, |(_, exit)| exit);
+                (exit, Some(format!("{limit}: {} left; {again}", plural(left, "input"))))
+            }
+            (None, None, Some((_, exit))) => {
+                let (failures, all) = (self.failures, self.items.len());
+                (
+                    exit,
+                    Some(format!(
+                        "{failures} of {} failed; {again}, and asks those again",
+                        plural(all as u64, "input")
+                    )),
+                )
+            }
+            (None, None, None) => (Exit::Done, None),
+        };
+        let report = Report { exit, error, ..Report::done("") };
+        Ok(report
+            .with("results", self.printed)
+            .with("failed", self.failures)
+            .with("left", left)
+            .with("cost", self.record.spent))
+    }
+
+    fn count_done(&self) -> u64 {
+        let is_done = |item: &&Item| self.record.results.contains_key(&item.id);
+        self.items.iter().filter(is_done).count() as u64
+    }
+}
+
+impl Batch for Work<'_> {
+    fn next_job(&mut self) -> Option<(usize, Job)> {
+        while self.trouble.is_none() && self.next < self.items.len() {
+            let at = self.next;
+            let item = &self.items[at];
+            if self.record.answer(&item.id).is_some()
+                || item
+                    .same_as
+                    .is_some_and(|first| self.items.iter().any(|other| other.index == first))
+            {
+                self.next += 1;
+                continue;
+            }
+            self.limit = self.find_limit();
+            if self.limit.is_some() || self.call.interrupts.pending().is_some() {
+                return None;
+            }
+            self.next += 1;
+            match self.begin(at) {
+                Ok(Some(job)) => return Some((at, job)),
+                Ok(None) => {}
+                Err(problem) if matches!(problem.exit, Exit::Signal(_)) => return None,
+                Err(problem) => {
+                    let result = result_of(problem.exit, Some(problem.message), "", "");
+                    self.trouble = self.take_result(at, result).err();
+                }
+            }
+        }
+        None
+    }
+
+    fn on_end(&mut self, at: usize, ended: Result<Finished, String>) {
+        let finished = match ended {
+            Ok(finished) => finished,
+            Err(error) => {
+                let result = result_of(Exit::Failed, Some(error), "", "");
+                self.trouble = self.take_result(at, result).err();
+                return;
+            }
+        };
+        let answer = ChildAnswer::read(&finished);
+        let problem = answer.problem();
+        let is_stopped = problem.as_ref().is_some_and(|it| matches!(it.exit, Exit::Signal(_)));
+        if is_stopped && self.call.interrupts.pending().is_some() {
+            // It goes on with the next call.
+            return;
+        }
+        let texts: Vec<&str> = answer.responses().map(|text| text.trim_end_matches('\n')).collect();
+        let exit = problem.as_ref().map_or(Exit::Done, |problem| problem.exit);
+        let conversation = answer.conversation().unwrap_or_default().to_owned();
+        let error = problem.map(|problem| problem.message);
+        let mut result = result_of(exit, error, &texts.join("\n"), &conversation);
+        let kept = [
+            "data",
+            "code",
+            "changed",
+            "diff",
+            "turn_count",
+            "tokens_in",
+            "tokens_out",
+            "cost",
+            "seconds",
+        ];
+        result.extend(
+            kept.into_iter()
+                .filter_map(|key| Some((key.to_owned(), answer.json.get(key)?.clone()))),
+        );
+        let trouble = self.take_result(at, result).err();
+        self.trouble = self.trouble.take().or(trouble);
+    }
+}
+
+fn result_of(exit: Exit, error: Option<String>, response: &str, conversation: &str) -> ResultLine {
+    let mut result = Map::from_iter([("exit_code".to_owned(), json!(exit.code()))]);
+    result.extend(error.map(|error| ("error".to_owned(), error.into())));
+    result.insert("response".to_owned(), response.into());
+    result.insert("conversation".to_owned(), conversation.into());
+    result
+}

@@ -1,0 +1,130 @@
+//! A file of lines that one process at a time appends to, and that the next one goes on with.
+//!
+//! The lock is `flock` on the file itself: the kernel frees it when its holder ends, however that ends, and on a shared file
+//! system when the holder's host is given up. What a kill or a power cut left of a line gets an end, so that no line is lost to it.
+
+use std::fs::{File, OpenOptions};
+use std::io::{Read, Seek, SeekFrom, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail};
+
+use super::file_stamp::FileStamp;
+use super::fs;
+use super::interrupt::Interrupts;
+use super::lock::{LockError, wait_lock};
+
+/// The open file.
+#[derive(Debug)]
+pub struct Journal {
+    path: PathBuf,
+    file: File,
+}
+
+impl Journal {
+    /// Opens a journal, which need not exist, takes its lock, and reads it. `waiting` is called once when another process has it.
+    ///
+    /// # Errors
+    /// Another process keeps it for longer than `patience`, a signal came, or it cannot be read or written.
+    pub fn open(
+        path: &Path,
+        limit: u64,
+        patience: Duration,
+        interrupts: &Interrupts,
+        waiting: &mut dyn FnMut(),
+    ) -> Result<(Self, String), LockError> {
+        loop {
+            let file = open_file(path)?;
+            if !wait_lock(&file, path, patience, interrupts, Duration::ZERO, waiting)? {
+                return Err(LockError::Busy(format!("{} is in use", path.display())));
+            }
+            // It may have been put aside while this one waited.
+            let stamps = FileStamp::of_open(&file).zip(FileStamp::of(path));
+            if stamps.is_some_and(|(open, named)| open.same_file(&named)) {
+                let mut journal = Self { path: path.to_owned(), file };
+                let text = journal.read(limit)?;
+                return Ok((journal, text));
+            }
+        }
+    }
+
+    fn read(&mut self, limit: u64) -> Result<String> {
+        let what = || format!("cannot read {}", self.path.display());
+        let metadata = self.file.metadata().with_context(what)?;
+        if !metadata.is_file() {
+            bail!("{}: it is not a regular file", what());
+        }
+        if metadata.len() > limit {
+            bail!("{}: it has {} bytes, over the limit of {limit}", what(), metadata.len());
+        }
+        let mut bytes = Vec::new();
+        self.file.seek(SeekFrom::Start(0)).with_context(what)?;
+        self.file.read_to_end(&mut bytes).with_context(what)?;
+        if bytes.last().is_some_and(|byte| *byte != b'\n') {
+            self.append("", false)?;
+        }
+        Ok(String::from_utf8_lossy(&bytes).into_owned())
+    }
+
+    /// Appends a line, in one write. A durable one outlasts a power cut.
+    ///
+    /// # Errors
+    /// It cannot be written. What was written of it is cut off.
+    pub fn append(&mut self, line: &str, is_durable: bool) -> Result<()> {
+        let what = || format!("cannot append to {}", self.path.display());
+        let before = self.file.metadata().with_context(what)?.len();
+        let written = self.file.write_all(format!("{line}\n").as_bytes());
+        let written =
+            written.and_then(|()| if is_durable { self.file.sync_data() } else { Ok(()) });
+        written.inspect_err(|_| drop(self.file.set_len(before))).with_context(what)
+    }
+
+    /// Gives what is there another name, so that the next one begins anew.
+    ///
+    /// # Errors
+    /// The name is taken, or the folder cannot be written.
+    pub fn put_aside(self, to: &Path) -> Result<()> {
+        fs::rename_file(&self.path, to)
+    }
+}
+
+fn open_file(path: &Path) -> Result<File> {
+    let what = || format!("cannot open {}", path.display());
+    let is_new = !fs::exists(path);
+    let mut options = OpenOptions::new();
+    options.read(true).append(true).create(true).mode(0o600).custom_flags(fs::nonblock());
+    let file = options.open(path).with_context(what)?;
+    if is_new {
+        let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+        fs::sync_folder(folder.unwrap_or(Path::new(".")))?;
+    }
+    Ok(file)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn open(path: &Path) -> Result<(Journal, String), LockError> {
+        Journal::open(path, 1 << 20, Duration::ZERO, &Interrupts::none(), &mut || ())
+    }
+
+    #[test]
+    fn one_process_appends_and_a_torn_line_costs_no_other() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("j.jsonl");
+        let (mut journal, text) = open(&path).unwrap();
+        assert_eq!(text, "");
+        journal.append("one", true).unwrap();
+        assert!(matches!(open(&path), Err(LockError::Busy(_))));
+        drop(journal);
+        std::fs::write(&path, "one\ntw").unwrap();
+        let (mut journal, _) = open(&path).unwrap();
+        journal.append("three", false).unwrap();
+        assert_eq!(std::fs::read_to_string(&path).unwrap(), "one\ntw\nthree\n");
+        journal.put_aside(&dir.path().join("old")).unwrap();
+        assert_eq!(open(&path).unwrap().1, "");
+    }
+}
