@@ -76,17 +76,16 @@ pub(super) fn add_settings(
 
 /// The value that is in force where both the config and a look have one.
 fn combine(key: &str, own: &Value, of_look: &Value) -> Value {
-    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    let rank = |value: &Value| {
+        let name = value.as_str().unwrap_or_default();
+        match key {
+            "approve" => Approve::parse(name).map_or(0, |approve| approve as u8),
+            _ => SandboxMode::parse(name).map_or(0, |mode| mode as u8),
+        }
+    };
     let list = |value: &Value| value.as_array().cloned().unwrap_or_default();
     let is_own_stricter = match key {
-        "approve" => {
-            let rank = |value| Approve::parse(&text(value)).map_or(0, |approve| approve as u8);
-            rank(own) > rank(of_look)
-        }
-        "sandbox" => {
-            let rank = |value| SandboxMode::parse(&text(value)).map_or(0, |mode| mode as u8);
-            rank(own) > rank(of_look)
-        }
+        "approve" | "sandbox" => rank(own) > rank(of_look),
         "no_network" | "redact" => own == &Value::Bool(true),
         "max_turns" | "max_seconds" | "max_tokens" | "max_cost" => own.as_f64() < of_look.as_f64(),
         "tags" => {

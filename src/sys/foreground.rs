@@ -22,6 +22,7 @@ use rustix::process::Pid;
 use rustix::termios::{InputModes, LocalModes, OptionalActions, Termios, tcgetattr, tcsetattr};
 use signal_hook::{flag, low_level};
 
+use super::env::Env;
 use super::interrupt::Interrupts;
 use super::terminal;
 use crate::exit::Signal;
@@ -39,9 +40,6 @@ stty "$@" <&2"#;
 
 /// Makes the terminal stop marking what is pasted.
 const PASTE_OFF: &str = "\x1b[?2004l\r\n";
-
-/// The variables of a process, names and values.
-pub type Variables = Vec<(OsString, OsString)>;
 
 /// The processes of a session.
 #[derive(Debug)]
@@ -85,8 +83,8 @@ impl Foreground {
     }
 
     /// Runs a program on the terminal, and waits for it. Without a terminal on stdin it has no input.
-    pub fn run(&self, words: &[OsString], variables: &Variables) -> Result<Ended> {
-        let mut command = command(words, variables);
+    pub fn run(&self, words: &[OsString], env: &Env) -> Result<Ended> {
+        let mut command = command(words, env);
         if !terminal::stdin_is_terminal() {
             command.stdin(Stdio::null());
         }
@@ -95,8 +93,8 @@ impl Foreground {
     }
 
     /// Runs a program without input, and returns its stdout: a document, which has its error too.
-    pub fn read(&self, words: &[OsString], variables: &Variables) -> Result<(Ended, Vec<u8>)> {
-        let mut command = command(words, variables);
+    pub fn read(&self, words: &[OsString], env: &Env) -> Result<(Ended, Vec<u8>)> {
+        let mut command = command(words, env);
         let mut child =
             self.spawn(command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null()))?;
         let mut output = Vec::new();
@@ -107,9 +105,9 @@ impl Foreground {
     }
 
     /// Starts a program with which the session exchanges lines.
-    pub fn converse(&self, words: &[OsString], variables: &Variables) -> Result<Conversing<'_>> {
+    pub fn converse(&self, words: &[OsString], env: &Env) -> Result<Conversing<'_>> {
         let (output, writer) = io::pipe().context("cannot make a pipe")?;
-        let mut command = command(words, variables);
+        let mut command = command(words, env);
         command.stdin(Stdio::piped()).stdout(writer.try_clone()?).stderr(writer);
         let mut child = self.spawn(&mut command)?;
         // It holds the writing end, without which the reading end has no end.
@@ -213,10 +211,10 @@ impl Conversing<'_> {
     }
 }
 
-fn command(words: &[OsString], variables: &Variables) -> Command {
+fn command(words: &[OsString], env: &Env) -> Command {
     let mut words = words.iter();
     let mut command = Command::new(words.next().map_or(OsStr::new(""), OsString::as_os_str));
-    command.args(words).env_clear().envs(variables.iter().map(|(name, value)| (name, value)));
+    command.args(words).env_clear().envs(env.for_children(&[]));
     command
 }
 

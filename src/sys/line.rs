@@ -134,7 +134,9 @@ impl LineEditor {
             Err(ReadlineError::Eof) => Ok(Typed::End),
             Err(ReadlineError::Interrupted) => Ok(Typed::Interrupt),
             // The terminal has gone away.
-            Err(ReadlineError::Io(_) | ReadlineError::Errno(_)) if !is_terminal_there() => {
+            Err(ReadlineError::Io(_) | ReadlineError::Errno(_))
+                if !super::terminal::stdin_is_terminal() =>
+            {
                 Ok(Typed::End)
             }
             Err(error) => Err(error).context("cannot read from the terminal"),
@@ -155,10 +157,6 @@ impl LineEditor {
             anyhow::anyhow!("cannot write {}: {error}", path.display())
         })
     }
-}
-
-fn is_terminal_there() -> bool {
-    rustix::termios::tcgetattr(std::io::stdin()).is_ok()
 }
 
 /// Keys that mean something else than usual.

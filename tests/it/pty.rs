@@ -143,10 +143,15 @@ impl Pty {
         format!("{input_modes:?} {output_modes:?} {control_modes:?} {local_modes:?}")
     }
 
-    /// Waits for the end of the program.
+    /// Waits for the end of the program, and until all that it printed is on the screen.
     #[track_caller]
     pub(crate) fn wait(&mut self) -> ExitStatus {
         wait_until("the program has ended", || self.child.try_wait().unwrap().is_some());
+        // It draws nothing, and comes behind everything else.
+        let last = "\x1b[?25h";
+        let count = self.printed().matches(last).count();
+        rustix::io::write(&self.slave, last.as_bytes()).unwrap();
+        self.expect_times(last, count + 1);
         self.child.wait().unwrap()
     }
 }

@@ -48,7 +48,7 @@ impl Session {
     ) -> Result<RunEnd, Problem> {
         view.shows_begin = self.count == 0 && self.look.figures;
         view.needs_gap = self.count > 0 && !self.is_interactive;
-        let mut child = self.foreground.converse(words, &self.variables())?;
+        let mut child = self.foreground.converse(words, &self.env)?;
         child.send(&prompt.to_string());
         let spinner = Spinner::new(self.shows_lines());
         let (mut document, mut said) = (Map::new(), String::new());

@@ -111,31 +111,30 @@ pub(super) fn start(session: &SessionArgs) -> Result<Session, Problem> {
 fn check_model(settings: &mut Settings, env: &Env) -> Result<(), Problem> {
     let is_guess = settings.provider.is_none();
     let provider = *settings.provider.get_or_insert(Provider::Ollama);
+    let is_ollama = provider == Provider::Ollama;
     let mut client = settings.source(env, true)?;
     let interrupts = Interrupts::without_handlers()?;
-    let mut result = Ok(());
-    if provider == Provider::Ollama {
+    if is_ollama {
         client.limit_time(limits::OLLAMA_PATIENCE);
-        if client.model_id.is_some() {
-            result = client.list_models(&interrupts).map(drop).map_err(Problem::from);
-        }
     }
-    let result =
-        result.and_then(|()| settings.choose_model(&mut client, true, is_guess, &interrupts));
+    let listed = match client.model_id {
+        Some(_) if is_ollama => client.list_models(&interrupts).map(drop).map_err(Problem::from),
+        _ => Ok(()),
+    };
+    let chosen =
+        listed.and_then(|()| settings.choose_model(&mut client, true, is_guess, &interrupts));
     settings.config.model = client.model_id;
-    result.map_err(|problem| {
-        if provider != Provider::Ollama || problem.exit != Exit::Provider {
-            return problem;
+    chosen.map_err(|problem| match problem.exit {
+        Exit::Provider if is_guess => no_provider(),
+        Exit::Provider if is_ollama => {
+            let address = ollama_address(settings.config.base_url.as_deref().unwrap_or_default());
+            let message = format!(
+                "Ollama does not answer at {address}: start it (ollama serve), or set OLLAMA_HOST, or choose another \
+                 provider with --provider"
+            );
+            Problem::new(Exit::Provider, message)
         }
-        if is_guess {
-            return no_provider();
-        }
-        let address = ollama_address(settings.config.base_url.as_deref().unwrap_or_default());
-        let message = format!(
-            "Ollama does not answer at {address}: start it (ollama serve), or set OLLAMA_HOST, or choose another provider \
-             with --provider"
-        );
-        Problem::new(Exit::Provider, message)
+        _ => problem,
     })
 }
 

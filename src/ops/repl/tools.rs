@@ -12,7 +12,7 @@ use crate::exit::Exit;
 use crate::out;
 use crate::problem::Problem;
 use crate::sandbox::SandboxMode;
-use crate::sys::foreground::{Ended, Variables};
+use crate::sys::foreground::Ended;
 use crate::sys::names::{expand_home, shown};
 use crate::sys::{fs, tty};
 
@@ -57,7 +57,7 @@ impl Session {
     pub(super) fn run_shell(&mut self, command: &str) -> Result<(), Problem> {
         let shell = self.user_env.get("SHELL").unwrap_or("/bin/sh").to_owned();
         let words: [OsString; 3] = [shell.into(), "-c".into(), command.into()];
-        let ended = self.foreground.run(&words, &self.user_env.for_children(&[]))?;
+        let ended = self.foreground.run(&words, &self.user_env)?;
         let Ended::Code(code @ 1..) = ended else { return self.after(ended, String::new()) };
         self.tell(&format!("exit {code}"));
         let exit = Exit::Command(u8::try_from(code).unwrap_or(1));
@@ -91,16 +91,11 @@ impl Session {
         Ok(words)
     }
 
-    /// The variables of tools.
-    pub(super) fn variables(&self) -> Variables {
-        self.env.for_children(&[])
-    }
-
     /// Runs a tool on the terminal. With `--json` its document is one of the session's.
     fn call(&mut self, tool: &str, more: &[&str]) -> Result<(), Problem> {
         if !self.args.json {
             let words = self.tool_words(tool, more)?;
-            return self.after(self.foreground.run(&words, &self.variables())?, String::new());
+            return self.after(self.foreground.run(&words, &self.env)?, String::new());
         }
         let (ended, document) = self.read_document(tool, more)?;
         let error = error_of(&document).to_owned();
@@ -131,7 +126,7 @@ impl Session {
         more: &[&str],
     ) -> Result<(Ended, Map<String, Value>), Problem> {
         let words = self.tool_words(tool, &[&["--json"], more].concat())?;
-        let (ended, output) = self.foreground.read(&words, &self.variables())?;
+        let (ended, output) = self.foreground.read(&words, &self.env)?;
         Ok((ended, serde_json::from_slice(&output).unwrap_or_default()))
     }
 
