@@ -30,8 +30,8 @@ fn find_within(commands: &str, depth: usize) -> Option<String> {
                 if words.first().is_some_and(|name| name == "cd") {
                     is_at_all = words.get(1).is_none_or(|folder| is_everything(folder));
                 }
-                for word in words.iter_mut().filter(|_| is_at_all) {
-                    if matches!(word.trim_start_matches("./"), "*" | ".") {
+                for word in words.iter_mut().filter(|word| is_at_all && !word.is_empty()) {
+                    if matches!(word.trim_start_matches("./"), "*" | "." | "") {
                         "/*".clone_into(word);
                     }
                 }
@@ -195,6 +195,7 @@ mod tests {
             "cd / && rm -rf *",
             "cd && sudo rm -rf ./*",
             "cd x; cd ~; rm -rf .",
+            "cd / && rm -rf ./",
             "echo / | xargs rm -rf",
             "printf '%s' ~ | sudo xargs -n 1 rm -rf",
             "su -c 'rm -rf /'",
