@@ -84,15 +84,8 @@ enum Verb {
     Reset {
         #[command(flatten)]
         of: ScriptArg,
-        /// Remove all its data
-        #[arg(long, short)]
-        all: bool,
-        /// Remove its memories, too
-        #[arg(long)]
-        memories: bool,
-        /// Remove its policy, too
-        #[arg(long)]
-        policy: bool,
+        #[command(flatten)]
+        what: Reset,
     },
     /// What scripts remember
     #[command(visible_alias = "mem", arg_required_else_help = false)]
@@ -217,11 +210,7 @@ impl Tool for Args {
             Verb::Path(of) => thoughts::print_folder(&desk, &of.script),
             Verb::Digest(of) => thoughts::print_digest(&desk, &of.script),
             Verb::Open(of) => thoughts::open_folder(&desk, &of.script),
-            Verb::Reset { of, all, memories, policy } => thoughts::reset(
-                &desk,
-                &of.script,
-                Reset { memories: memories || all, policy: policy || all },
-            ),
+            Verb::Reset { of, what } => thoughts::reset(&desk, &of.script, what),
             Verb::Memory { verb: MemoryVerb::Ls { of } } => {
                 thoughts::list_memories(&desk, of.script.as_deref())
             }

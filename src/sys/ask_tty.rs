@@ -89,7 +89,6 @@ impl AskTty {
         if !self.wait_for_quiet(interrupts) {
             return Answer::Interrupted;
         }
-        self.tty.forget_input();
         let mut at = DEFAULT;
         let mut is_drawn = false;
         let mut typed = Vec::new();

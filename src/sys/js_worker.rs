@@ -51,7 +51,7 @@ pub enum Outcome {
 pub struct Ran {
     /// How it ended.
     pub outcome: Outcome,
-    /// How long it took, questions included.
+    /// How long it took, without questions.
     pub took: Duration,
     /// Whether Landlock held.
     pub landlock: bool,
@@ -79,7 +79,7 @@ pub fn run_script(
         }
         Broken::Ended => worker.explain_end(),
     });
-    Ok(Ran { outcome, took: watch.elapsed(), landlock })
+    Ok(Ran { outcome, took: watch.elapsed().saturating_sub(bridges.permissions.asked), landlock })
 }
 
 struct Worker {

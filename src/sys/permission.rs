@@ -51,7 +51,7 @@ pub struct Permissions<'a> {
     once: Vec<(Kind, &'static str, String)>,
     /// What was refused, each once.
     pub denied: Vec<String>,
-    /// For how long people were asked.
+    /// For how long people were asked in this script.
     pub asked: Duration,
 }
 

@@ -544,6 +544,20 @@ fn a_question_of_a_script_stays_on_the_terminal() {
     assert!(!shown.split("3 Once").nth(1).unwrap().contains("Working"), "{shown}");
     running.take_stdin().write_all(b"3").unwrap();
     running.wait().assert_exit(0);
+    // The time of a question counts for no script, neither for the one that asks nor for a later one.
+    let sandbox = world();
+    sandbox.llm.push(script("env.get('LANG')") + &script("for (;;) {}"));
+    sandbox.llm.push(answer("done"));
+    let words = ["--timeout", "0.5", "hello.md"];
+    let mut running = sandbox.program(THINK, &words).on_terminal(60).spawn();
+    wait_until("the question", || running.stdout_so_far().contains("3 Once"));
+    std::thread::sleep(std::time::Duration::from_secs(5));
+    running.take_stdin().write_all(b"3").unwrap();
+    running.wait().assert_exit(0);
+    for block in sandbox.blocks_of("nagent-script-result") {
+        let seconds: f64 = block.get("seconds").parse().unwrap();
+        assert!(seconds < 4.0, "{seconds} s: {}", block.body);
+    }
 }
 
 #[test]

@@ -182,6 +182,8 @@ fn an_installed_script_keeps_what_it_has_learned() {
     let trash = || fs::read_dir(home(&sandbox).join("trash")).unwrap().count();
     assert_eq!(trash(), 3);
     thought(&sandbox, &["install", "weather.md"]).assert_exit(0);
+    // A file of that name is another thing.
+    sandbox.write("weather", "Other.");
     let moved = thought(&sandbox, &["rm", "weather", "--force"]).assert_exit(0).stdout;
     assert!(moved.contains("/bin/weather\n") && moved.contains("/thoughts/weather\n"), "{moved}");
     assert_eq!((trash(), path.exists(), fs::exists(&folder).unwrap()), (4, false, false));
@@ -245,15 +247,19 @@ fn reset_build_and_cache() {
     };
     let run = thought(&sandbox, &["reset", "weather.md"]).assert_exit(0);
     assert_eq!(there(), [false, false, true, true]);
+    let folder_of = |line: &str| line.split("/trash/").nth(1).map(|rest| rest[..32].to_owned());
+    let folders: Vec<_> = run.stdout.lines().map(folder_of).collect();
+    assert!(folders.len() == 2 && folders[0] == folders[1], "{}", run.stdout);
     let moved = run.stdout.lines().next().unwrap().trim_start_matches("moved to ").to_owned();
     assert!(fs::read_to_string(moved).unwrap().contains("sunny"));
     think(&sandbox, &["--dry-run", "weather.md"]).assert_exit(0);
     let run = thought(&sandbox, &["reset", "weather.md", "--all"]).assert_exit(0);
     assert_eq!(there(), [false; 4]);
-    let folder_of = |line: &str| line.split("/trash/").nth(1).map(|rest| rest[..32].to_owned());
-    let folders: Vec<_> = run.stdout.lines().map(folder_of).collect();
-    assert_eq!(folders.len(), 3, "{}", run.stdout);
-    assert!(folders.iter().all(|folder| *folder == folders[0]), "{}", run.stdout);
+    assert!(!folder.exists());
+    let moved = run.stdout.trim_end().trim_start_matches("moved to ");
+    for name in ["memories/a.md", "origin", "policy.json"] {
+        assert!(fs::exists(format!("{moved}/{name}")).unwrap(), "{name}: {moved}");
+    }
     thought(&sandbox, &["build", "weather.md", "-o", "out"]).assert_exit(0).stdout_is("out\n");
     assert!(sandbox.read("out").starts_with("#!/usr/bin/env nagent-think\n---"));
     thought(&sandbox, &["build", "weather.md"]).assert_exit(2);

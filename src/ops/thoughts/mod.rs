@@ -30,12 +30,18 @@ pub use self::setup::setup;
 const SHEBANG: &str = "#!/usr/bin/env nagent-think\n";
 
 /// What a reset removes besides memory.js and the workspace.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, clap::Args)]
+#[group(id = "what")]
 pub struct Reset {
-    /// The memories.
-    pub memories: bool,
-    /// The policy.
-    pub policy: bool,
+    /// Remove all its data
+    #[arg(long, short)]
+    all: bool,
+    /// Remove its memories, too
+    #[arg(long)]
+    memories: bool,
+    /// Remove its policy, too
+    #[arg(long)]
+    policy: bool,
 }
 
 /// Lists the installed scripts, and thoughts that are not installed.
@@ -166,7 +172,7 @@ pub fn remove(desk: &Desk, script: &str, force: bool) -> Result<Report, Problem>
             "{script} is not installed; rm removes scripts that install installed"
         )));
     }
-    let data = desk.home.thought(&desk.find(script)?.name);
+    let data = desk.home.thought(&desk.target(path.display().to_string())?.name);
     if force {
         return move_to_trash(desk, &[path, data]);
     }
@@ -232,6 +238,9 @@ pub fn open_folder(desk: &Desk, script: &str) -> Result<Report, Problem> {
 /// Removes memory.js and the workspace of a script, and more where that is asked for.
 pub fn reset(desk: &Desk, script: &str, what: Reset) -> Result<Report, Problem> {
     let (_, folder) = desk.find_data(script)?;
+    if what.all {
+        return move_to_trash(desk, &[folder]);
+    }
     let more = [(what.memories, "memories"), (what.policy, "policy.json")];
     let more = more.into_iter().filter_map(|(is_meant, name)| is_meant.then_some(name));
     let names = ["memory.js", "workspace"].into_iter().chain(more);

@@ -58,6 +58,7 @@ impl Bridges<'_> {
     pub(super) fn begin(&mut self) {
         self.console.clear();
         self.stdout_bytes = 0;
+        self.permissions.asked = Duration::ZERO;
     }
 
     /// Does what a function of the API does, by `deadline`.
