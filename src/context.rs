@@ -328,7 +328,11 @@ fn environment(facts: &Facts) -> String {
     }
     if !facts.instructions.is_empty() {
         let names: Vec<String> = facts.instructions.iter().map(|name| escaped(name)).collect();
-        let _ = write!(text, "\ninstructions: {} (read before you change files)", names.join(", "));
+        let _ = write!(
+            text,
+            "\ninstructions of the repository, which the user has not confirmed: {}",
+            names.join(", ")
+        );
     }
     if let Some(command) = &facts.after_write {
         let _ =

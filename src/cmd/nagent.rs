@@ -11,6 +11,7 @@ use crate::ops::call::Call;
 use crate::ops::conversation_name::choose_name;
 use crate::ops::flags::{ConversationArgs, RunArgs, prepare_words};
 use crate::ops::summarize_conversation::summarize_conversation;
+use crate::ops::trust::trust_repository;
 use crate::ops::undo::UndoArgs;
 use crate::ops::{doctor, lists, manage, run, status, undo};
 use crate::out::Report;
@@ -58,6 +59,14 @@ pub struct Args {
     #[command(flatten)]
     pub undo: UndoArgs,
 
+    /// Show AGENTS.md and .nagent/context.md of this repository, and begin conversations here with them from now on
+    ///
+    /// They count as your words then, until they change. Without it they are only named to the model.
+    #[arg(long, conflicts_with_all = ["prompt", "read", "untrust"], help_heading = "Files")]
+    pub trust: bool,
+    /// Take that back
+    #[arg(long, conflicts_with_all = ["prompt", "read"], help_heading = "Files")]
+    pub untrust: bool,
     /// Show the conversation, the settings in force and where each came from
     #[arg(long, conflicts_with = "prompt", help_heading = "Information")]
     pub status: bool,
@@ -171,6 +180,9 @@ impl Args {
         move_old_conversation(&call)?;
         if self.undo.undo.is_some() {
             return undo::undo_runs(&call, &self.undo);
+        }
+        if self.trust || self.untrust {
+            return trust_repository(&call, self.untrust);
         }
         if self.has_work() || (report.json.is_empty() && !is_query) {
             let needs_no_prompt = is_query && !self.which.edit_conversation;

@@ -45,5 +45,6 @@ pub mod summaries;
 pub mod summarize_conversation;
 pub mod think;
 pub mod thoughts;
+pub mod trust;
 pub mod undo;
 mod undo_report;

@@ -1,10 +1,11 @@
 //! What a run knows before it starts, and its first blocks: missing results, context, files to read, the prompt.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 
 use super::call::Call;
 use super::progress::Progress;
+use super::trust::{RepositoryText, repository_texts};
 use super::{file_conversation, file_memory, sandbox};
 use crate::context::{self, Facts, Part, Section};
 use crate::drive::{self, ProgressEvent, Runner};
@@ -20,10 +21,6 @@ use crate::sys::sandbox::Sandbox;
 use crate::sys::{clock, context_files, env, fs, git, names, tools};
 use crate::turn::unfinished::unfinished_results;
 
-/// The files in which a project has instructions for those who work on it; the first that a folder has counts.
-const INSTRUCTIONS: [&str; 2] = ["AGENTS.md", "CLAUDE.md"];
-/// How many of them are named.
-const MOST_INSTRUCTIONS: usize = 4;
 /// How many notes a run prints about what hardly counts as it was meant.
 const MISREADINGS: usize = 3;
 
@@ -73,7 +70,13 @@ pub(super) fn gather_facts(
         boundary.restrict(sandbox);
     }
     let own_tools = call.env.executable.as_deref().and_then(Path::parent);
-    let (git, instructions) = facts_about_file(call, folder, git);
+    let (git, texts) = facts_about_file(call, folder, git, progress);
+    let name = |text: &RepositoryText| {
+        text.path.strip_prefix(folder).unwrap_or(&text.path).display().to_string()
+    };
+    let (trusted, others): (Vec<_>, Vec<_>) = texts.iter().partition(|text| text.text.is_some());
+    let trusted =
+        trusted.into_iter().map(|text| (name(text), text.text.clone().unwrap_or_default()));
     let named = context_files::load_named_files(&call.settings.context);
     let named = named.map_err(Problem::usage)?;
     let of_look = call.settings.look.iter().filter(|look| !look.context.is_empty());
@@ -96,11 +99,12 @@ pub(super) fn gather_facts(
         toplevel: git.toplevel.map(|path| path.display().to_string()),
         remotes: git.remotes,
         branch: git.branch,
-        instructions,
+        instructions: others.into_iter().rev().map(name).collect(),
         files: files
             .into_iter()
             .chain(named)
             .map(|part| (part.path.display().to_string(), part.text))
+            .chain(trusted)
             .chain(of_look)
             .collect(),
         memory: String::new(),
@@ -108,18 +112,34 @@ pub(super) fn gather_facts(
     Ok((facts, boundary, sandbox))
 }
 
-/// What the model reads of the repository, which is about its file, wherever the call comes from; and the instructions there.
+/// What the model reads of the repository, which is about its file, wherever the call comes from; and the texts there.
 fn facts_about_file(
     call: &Call<'_>,
     folder: &Path,
     git: git::GitFacts,
-) -> (git::GitFacts, Vec<String>) {
+    progress: &mut Progress<'_>,
+) -> (git::GitFacts, Vec<RepositoryText>) {
     let file = call.which.file_edit.as_ref().map(|path| folder.join(path));
     let about = file.as_deref().and_then(Path::parent).unwrap_or(folder);
     let is_same = git.toplevel.as_ref().is_some_and(|top| about.starts_with(top));
     let git = if is_same { git } else { git::read_facts(about) };
-    let instructions = find_instructions(about, git.toplevel.as_deref(), folder);
-    (git, instructions)
+    let (texts, note) = repository_texts(call.root(), about, git.toplevel.as_deref());
+    if let Some(note) = &note {
+        progress.show(ProgressEvent::Note(note));
+    }
+    let is_users = !call.delegated;
+    for text in texts.iter().filter(|text| is_users && text.has_changed) {
+        let path = names::shown(&text.path);
+        let note = format!(
+            "{path} has changed since you trusted it, and is only named: nagent --trust shows it"
+        );
+        progress.show(ProgressEvent::Note(&note));
+    }
+    if is_users && texts.iter().any(|text| text.text.is_none() && !text.has_changed) {
+        let advice = "instructions of this repository are only named to the model; nagent --trust shows them and makes them yours";
+        progress.show(ProgressEvent::Advice(advice));
+    }
+    (git, texts)
 }
 
 /// The boundary of a run whose tags write nothing.
@@ -129,18 +149,6 @@ pub(super) fn make_boundary(call: &Call<'_>) -> Result<Boundary, Problem> {
     let root = call.root().path();
     let places = Places { cwd: &folder, toplevel: None, home: home.as_deref(), root, tmpdir: None };
     Ok(Boundary::for_main(places).0)
-}
-
-/// Files with instructions, from the folder up to the top of its repository. Paths below `from` are shown from there.
-fn find_instructions(folder: &Path, toplevel: Option<&Path>, from: &Path) -> Vec<String> {
-    let top = toplevel.unwrap_or(folder);
-    let folders = folder.ancestors().take_while(|above| above.starts_with(top));
-    let here = |above: &Path| {
-        let mut paths = INSTRUCTIONS.iter().map(|name| above.join(name));
-        paths.find(|path| fs::file_size(path).is_some())
-    };
-    let name = |path: PathBuf| path.strip_prefix(from).unwrap_or(&path).display().to_string();
-    folders.filter_map(here).map(name).take(MOST_INSTRUCTIONS).collect()
 }
 
 pub(super) fn make_blocks(

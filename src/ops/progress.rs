@@ -122,7 +122,7 @@ impl<'a> Progress<'a> {
                 self.emit_always(&RunEvent::Note { text: text.to_owned() });
             }
             ProgressEvent::Advice(text) => {
-                if self.advised.as_deref().is_some_and(mark_advised) {
+                if self.advised.as_deref().is_some_and(|mark| mark_advised(mark, text)) {
                     self.emit_always(&RunEvent::Note { text: text.to_owned() });
                 }
             }
@@ -424,8 +424,10 @@ fn advised_mark(call: &Call<'_>) -> Option<PathBuf> {
     Some(call.root().advised().join(short_hash(&name)))
 }
 
-/// Marks that advice was shown; false where it was before, or cannot be marked.
-fn mark_advised(mark: &Path) -> bool {
+/// Marks that this advice was shown; false where it was before, or cannot be marked.
+fn mark_advised(mark: &Path, text: &str) -> bool {
     let folder = mark.parent().unwrap_or(mark);
-    fs::create_private_folder(folder).is_ok() && AtomicFile::new(mark).create(b"").is_ok()
+    let name = fs::sha256(format!("{} {text}", mark.display()).as_bytes());
+    let mark = mark.with_file_name(short_hash(&name));
+    fs::create_private_folder(folder).is_ok() && AtomicFile::new(&mark).create(b"").is_ok()
 }

@@ -57,4 +57,5 @@ pub mod temp_files;
 pub mod terminal;
 pub mod thoughts;
 pub mod tools;
+pub mod trust;
 pub mod tty;

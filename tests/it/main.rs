@@ -98,6 +98,7 @@ mod think; // nagent-think: memory.js first, then a model; what it is told, what
 mod think_web; // scripts from the web: shown, asked about, known by their digest
 mod thought; // nagent-thought: every verb, the lines about policies
 mod tidy; // head comments, sizes, leftovers
+mod trust; // a repository's own words, once the user has seen them
 mod undo; // what nagent --undo takes back: all files of a run or none; what both undos see
 mod upload; // files sent to providers: routes, refusals, removal
 mod user_commands; // the commands of --check and --after-write

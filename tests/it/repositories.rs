@@ -10,7 +10,8 @@ use crate::sandbox::{Sandbox, answer};
 fn first_context(sandbox: &Sandbox, folder: &Path, args: &[&str]) -> String {
     sandbox.llm.push(answer("done"));
     let args = [args, &["task"]].concat();
-    sandbox.cmd(&args).folder(folder).run().assert_exit(0).no_stderr().within(10.0);
+    let run = sandbox.cmd(&args).folder(folder).run().assert_exit(0).within(10.0);
+    assert!(run.stderr.lines().all(|line| line.contains("nagent --trust")), "{run:?}");
     sandbox.block("initial_context").body
 }
 
@@ -34,7 +35,7 @@ fn the_first_context_names_the_branch_what_is_changed_the_check_and_instructions
     let sandbox = world();
     let clean = first_context(&sandbox, &sandbox.work(), &[]);
     has_line(&clean, "branch, at first: main");
-    has_line(&clean, "instructions: AGENTS.md (read before you change files)");
+    has_line(&clean, "instructions of the repository, which the user has not confirmed: AGENTS.md");
     assert!(!clean.contains("\ncheck: "), "{clean}");
     let sandbox = world();
     let sub = sandbox.work().join("sub");
@@ -44,7 +45,10 @@ fn the_first_context_names_the_branch_what_is_changed_the_check_and_instructions
     let context = first_context(&sandbox, &sub, &["--check", "test -e a.txt"]);
     has_line(&context, "branch, at first: main, 1 changed, 2 untracked");
     let path = sandbox.work().join("AGENTS.md").display().to_string();
-    has_line(&context, &format!("instructions: {path} (read before you change files)"));
+    has_line(
+        &context,
+        &format!("instructions of the repository, which the user has not confirmed: {path}"),
+    );
     has_line(&context, "check: your answer counts when this exits 0: test -e a.txt");
     // What is changed by the next run is no change of the context.
     sandbox.write("sub/b.txt", "");
@@ -68,7 +72,10 @@ fn instructions_on_the_way_to_a_file_are_named() {
         let shown = |path: &Path| path.strip_prefix(&folder).unwrap_or(path).display().to_string();
         let paths = ["sub/in/CLAUDE.md", "sub/AGENTS.md", "AGENTS.md"];
         let names = paths.map(|path| shown(&top.join(path))).join(", ");
-        has_line(&context, &format!("instructions: {names} (read before you change files)"));
+        has_line(
+            &context,
+            &format!("instructions of the repository, which the user has not confirmed: {names}"),
+        );
         has_line(&context, &format!("git: {}", top.display()));
         assert!(context.len() < 5_000 && context.contains("test 1 = 1;…"), "{context}");
     }
