@@ -23,6 +23,7 @@ fn main() {
         "nagent-file-apply",
         "nagent-file-summarize",
         "nagent-sandbox",
+        "nagent-conversations",
     ] {
         println!("cargo::rustc-env=CARGO_BIN_EXE_{name}={}", folder.join(name).display());
     }

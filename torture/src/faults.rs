@@ -18,6 +18,7 @@ use crate::process_under_test::Run;
 use crate::sandbox::{Sandbox, wait_until};
 
 pub(crate) mod checks; // what must hold afterwards
+mod long_work; // what rewrites a conversation
 pub(crate) mod operations; // what is run
 mod sites; // where a fault may come
 

@@ -109,10 +109,10 @@ fn every_key_that_is_printed_is_told_and_every_key_that_is_told_is_printed() {
 }
 
 fn keys_of_conversations(keys: &mut Keys) {
-    let sandbox = Sandbox::new();
+    let sandbox = Sandbox::new().file("AGENTS.md", "words\n");
     sandbox.llm.allow_rewrites();
     sandbox.llm.choose(|_| answer("done").into());
-    let calls: [(&[&str], &[&str]); 15] = [
+    let calls: [(&[&str], &[&str]); 16] = [
         (&["A run"], &["task"]),
         (&["A run"], &["--code", "task"]),
         (&["Doctor"], &["--doctor"]),
@@ -127,6 +127,7 @@ fn keys_of_conversations(keys: &mut Keys) {
         ),
         (&["Lists and texts"], &["--list-file-edits"]),
         (&["Lists and texts"], &["--print-protocol"]),
+        (&["Lists and texts"], &["--trust"]),
         (&["Lists and texts"], &["--show-request", "task"]),
         (&["Lists and texts"], &["--description"]),
         (&["Lists and texts"], &["--help"]),

@@ -89,6 +89,8 @@ fn busy() -> (Sandbox, String) {
     pty.expect_times("\x1b[?2004h", 2);
     pty.type_keys("\x04");
     pty.wait();
+    sandbox.write("AGENTS.md", "words\n");
+    sandbox.run(&["--trust"]).assert_exit(0);
     std::fs::create_dir(sandbox.root().join("looks")).unwrap();
     std::fs::write(sandbox.root().join("looks/own.json"), "{}").unwrap();
     let mut config: serde_json::Value =

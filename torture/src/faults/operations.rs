@@ -33,7 +33,7 @@ pub(crate) struct Operation {
 }
 
 pub(crate) fn operations() -> Vec<Operation> {
-    vec![
+    let mut all = vec![
         Operation {
             name: "append",
             prepare: |sandbox| {
@@ -376,7 +376,9 @@ pub(crate) fn operations() -> Vec<Operation> {
             },
             least_sites: 80,
         },
-    ]
+    ];
+    all.extend(super::long_work::operations());
+    all
 }
 
 pub(crate) const OLD: &str = "one\ntwo\nthree\n";
