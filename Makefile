@@ -110,6 +110,7 @@ bench: build
 		--command "$(TARGET_DIR)/release/nagent-file-edit --history --json"
 	$(CARGO) run --release --locked --manifest-path bench/Cargo.toml --bin nagent-bench-edits
 	$(CARGO) run --release --locked --manifest-path bench/Cargo.toml --bin nagent-bench-conversations -- --bin $(TARGET_DIR)/release
+	$(CARGO) run --release --locked --manifest-path bench/Cargo.toml --bin nagent-bench-each -- --bin $(TARGET_DIR)/release
 	$(CARGO) run --release --locked --manifest-path bench/Cargo.toml --bin nagent-bench-stream -- --nagent $(TARGET_DIR)/release/nagent
 	$(CARGO) run --release --locked --manifest-path bench/Cargo.toml --bin nagent-bench-think -- --bin $(TARGET_DIR)/release
 	$(CARGO) run --release --locked --manifest-path bench/Cargo.toml --bin nagent-bench-repl -- --bin $(TARGET_DIR)/release

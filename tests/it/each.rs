@@ -431,6 +431,63 @@ fn odd_inputs() {
 }
 
 #[test]
+fn a_file_in_its_own_conversation_goes_on_after_a_kill() {
+    let sandbox = Sandbox::outside_temp().file("a.txt", "one\n");
+    sandbox.llm.allow_rewrites();
+    let latch = Latch::default();
+    let held = latch.clone();
+    // An older prompt, the same one, is none of this job.
+    sandbox.llm.push(answer("older"));
+    sandbox.run(&["--file-edit", "a.txt", "--no-summaries", "change it"]).assert_exit(0);
+    sandbox.llm.choose(move |request| match request.last() {
+        last if last.contains("go on") => answer("went on").into(),
+        last if last.contains("-edit-result") => Answer::held(&held, answer("held")),
+        _ => crate::file_edit::edit("a.txt", "one", "two").into(),
+    });
+    let args = ["--own", "--no-summaries", "--resume", "change it", "a.txt"];
+    let running = each(&sandbox, &args).spawn();
+    sandbox.llm.wait_for_requests(3);
+    running.signal(Signal::KILL);
+    drop(running);
+    let run = each(&sandbox, &args).run().assert_exit(0);
+    assert_eq!(
+        (&results(&run)[0]["response"], sandbox.read("a.txt").as_str()),
+        (&json!("went on"), "two\n")
+    );
+    latch.release();
+}
+
+#[test]
+fn a_full_disk_ends_the_work_and_loses_no_result() {
+    let sandbox = Sandbox::new();
+    let asked = Arc::new(AtomicUsize::new(0));
+    let count = Arc::clone(&asked);
+    // The journal outgrows the limit, the conversations do not.
+    sandbox.llm.choose(move |request| {
+        count.fetch_add(1, Ordering::SeqCst);
+        answer(&format!("of {} {}", number(request), "x".repeat(3000))).into()
+    });
+    let args = "--lines --resume -j 1 --journal j.jsonl 'about {}'";
+    let line = format!("ulimit -f 30; exec {EACH} {args}");
+    let run = sandbox.program("bash", &["-c", &line]).stdin(lines(20)).run().assert_exit(1);
+    let printed = results(&run).len();
+    assert!((2..20).contains(&printed), "{printed}: {}", run.stderr);
+    assert!(
+        run.stderr.contains("cannot append to") && run.stderr.contains("j.jsonl"),
+        "{}",
+        run.stderr
+    );
+    let text = sandbox.read("j.jsonl");
+    let known = text.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
+    assert_eq!(known.filter(|line| line.get("result").is_some()).count(), printed);
+    let line = format!("exec {EACH} {args}");
+    let run = sandbox.program("bash", &["-c", &line]).stdin(lines(20)).run().assert_exit(0);
+    let all = results(&run);
+    assert!(all.len() == 20 && all.iter().all(|it| it["exit_code"] == 0), "{}", run.stdout);
+    assert_eq!(asked.load(Ordering::SeqCst), 20, "nothing is asked twice");
+}
+
+#[test]
 fn one_document_has_all_results() {
     let sandbox = Sandbox::new();
     counting(&sandbox, 3);

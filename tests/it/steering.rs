@@ -160,17 +160,18 @@ fn a_message_to_a_run_that_is_killed_is_appended_once() {
     // Killed between the append and the removal: also a text that begins again does not take it for new.
     let id = blocks.iter().rev().find(|it| !it.get("message").is_empty()).unwrap();
     let id = id.get("message").to_owned();
-    for verb in ["--clear", "--json"] {
+    for (verb, is_killed) in [("--clear", true), ("--json", true), ("--json", false)] {
         std::fs::write(beside(&sandbox, "c.messages").join(format!("{id}.txt")), "twice").unwrap();
-        std::fs::write(beside(&sandbox, "c.run"), "{}").unwrap();
+        if is_killed {
+            std::fs::write(beside(&sandbox, "c.run"), "{}").unwrap();
+        }
         sandbox.run(&["-c", "c", verb, "again"]).assert_exit(0);
         assert!(!sandbox.conversation().contains("twice"), "{verb}");
         assert_eq!(std::fs::read_dir(beside(&sandbox, "c.messages")).unwrap().count(), 0);
-        sandbox.edit_conversation(|text| {
-            text + &format!(
-                "\n<user-prompt at=\"2026-01-01T00:00:00Z\" message=\"{id}\">\nx\n</user-prompt>\n"
-            )
-        });
+        let block = format!(
+            "\n<user-prompt at=\"2026-01-01T00:00:00Z\" message=\"{id}\">\nx\n</user-prompt>\n"
+        );
+        sandbox.edit_conversation(|text| text + &block);
     }
 }
 
@@ -245,6 +246,10 @@ fn messages_that_cannot_be_left_or_read() {
     let message = sandbox.blocks().into_iter().find(|it| !it.get("message").is_empty()).unwrap();
     assert_eq!((message.body.as_str(), message.get("utf8")), ("caf\u{fffd}", "false"));
 
+    // On a full disk nothing is left of it.
+    let line = format!("ulimit -f 1; {MESSAGE} -c c \"$(seq 2000)\"");
+    let full = sandbox.program("bash", &["-c", &line]).run();
+    full.assert_exit(1).no_stdout().stderr_has(&["c.messages"]);
     let folder = beside(&sandbox, "c.messages");
     std::fs::remove_dir(&folder).unwrap();
     std::fs::write(&folder, "a file").unwrap();

@@ -53,7 +53,7 @@ pub(super) struct Work<'a> {
     /// How many have ended in this call, what they have cost, and whether a limit keeps the rest from being begun.
     ended: u64,
     spent_before: f64,
-    limit: Option<String>,
+    limit: Option<Problem>,
     /// What ends the work: the journal cannot be written.
     trouble: Option<Problem>,
     pub(super) spinner: Spinner,
@@ -153,16 +153,16 @@ impl<'a> Work<'a> {
     }
 
     /// Why no more inputs are begun.
-    fn find_limit(&self) -> Option<String> {
+    fn find_limit(&self) -> Option<Problem> {
         let spent = self.record.spent;
-        let cost = self.call.args.limits.max_cost.filter(|most| spent >= *most);
-        let failures = self.args.max_failures.filter(|most| self.failures >= *most);
-        let cost = cost.map(|most| {
-            format!("the limit of {most} dollars was reached with {spent:.4} (--max-cost)")
-        });
-        cost.or_else(|| {
-            failures.map(|most| format!("{} failed (--max-failures)", plural(most, "input")))
-        })
+        if let Some(most) = self.call.args.limits.max_cost.filter(|most| spent >= *most) {
+            let why =
+                format!("the limit of {most} dollars was reached with {spent:.4} (--max-cost)");
+            return Some(Problem::new(Exit::Limit, why));
+        }
+        let most = self.args.max_failures.filter(|most| self.failures >= *most)?;
+        let exit = self.first_failure.map_or(Exit::Failed, |(_, exit)| exit);
+        Some(Problem::new(exit, format!("{} failed (--max-failures)", plural(most, "input"))))
     }
 
     /// Prepares the run on an input. `None`: there is nothing to run; what became of it is recorded.
@@ -182,7 +182,9 @@ impl<'a> Work<'a> {
             let is_checked =
                 self.call.args.check.is_some() || self.call.args.answer.schema.is_some();
             self.wait_for_lock(&conversation)?;
-            match find_done(self.call.root(), &conversation, &started.at, is_checked)? {
+            // What is in a conversation that this job has named is of this input, whatever a clock said.
+            let since = if self.args.own { started.at.as_str() } else { "" };
+            match find_done(self.call.root(), &conversation, since, is_checked)? {
                 Done::Answer(text, usage) => {
                     let result = self.recovered(&conversation, &text, usage);
                     self.take_result(at, result)?;
@@ -317,10 +319,9 @@ impl<'a> Work<'a> {
                 );
                 (Exit::Signal(signal), Some(error))
             }
-            (None, Some(limit), first) => {
-                let is_cost = limit.contains("--max-cost");
-                let exit = first.filter(|_| !is_cost).map_or(Exit::Limit, |(_, exit)| exit);
-                (exit, Some(format!("{limit}: {} left; {again}", plural(left, "input"))))
+            (None, Some(Problem { exit, message }), _) => {
+                let error = format!("{message}: {} left; {again}", plural(left, "input"));
+                (*exit, Some(error))
             }
             (None, None, Some((_, exit))) => {
                 let (failures, all) = (self.failures, self.items.len());

@@ -1,4 +1,5 @@
-//! How long `nagent-conversations list` takes with many conversations, beside `ls -l` of their folder.
+//! How long `nagent-conversations list` takes with many conversations, beside `ls -l` of their folder; `nagent-status` beside the
+//! start of a process.
 //!
 //! `nagent-bench-conversations [--bin DIR] [--count N]`: executables in DIR (default: target/release), N conversations
 //! (default: 10,000) of one to three turns. Prints the median of nine calls each, and their ratio.
@@ -55,20 +56,23 @@ fn status_rows(bin: &Path, folder: &Path, root: &Path) {
     let start = time(|| Command::new("/bin/true"));
     println!("\n| call | ms | times /bin/true |\n|---|--:|--:|");
     print_row("/bin/true", start, start);
-    let print_status = |what: &str| {
+    let print_status = |what: &str, args: &[&str]| {
         let took = time(|| {
             let mut command = Command::new(bin.join("nagent-status"));
-            command.env("NAGENT_ROOT", root);
+            command.args(args).env("NAGENT_ROOT", root);
             command
         });
         print_row(what, took, start);
     };
-    print_status("nagent-status");
+    // What any of the executables takes to start.
+    print_status("nagent-status --version", &["--version"]);
+    print_status("nagent-status", &[]);
     for number in 0..10 {
-        let note = format!(r#"{{"n":1,"host":"other","pid":{number},"turn":1,"action":"model","end":1}}"#);
+        let note =
+            format!(r#"{{"n":1,"host":"other","pid":{number},"turn":1,"action":"model","end":1}}"#);
         std::fs::write(folder.join(format!("c{number:05}.run")), note).expect("room for a file");
     }
-    print_status("nagent-status, ten runs");
+    print_status("nagent-status, ten runs", &[]);
 }
 
 fn print_row(call: &str, took: Duration, ls: Duration) {
