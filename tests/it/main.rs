@@ -64,6 +64,7 @@ mod parsers; // every parser on the inputs that fuzzing collected, and on variat
 mod patch; // patching a source with edited segments: bad splits, merges, kills
 mod patch_properties; // what joining gives, what git and patch(1) make of a patch, what a crash leaves
 mod places; // hostile repositories, settings and programs in the working folder
+mod prices; // windows and prices of models, what a run costs
 mod process; // stdin, refusals, signals, what is left behind, sizes
 mod process_ends; // what ends with a run that is killed; what commands inherit
 mod profiles; // profiles of the config
