@@ -114,6 +114,7 @@ bench: build
 	$(CARGO) run --release --locked --manifest-path bench/Cargo.toml --bin nagent-bench-stream -- --nagent $(TARGET_DIR)/release/nagent
 	$(CARGO) run --release --locked --manifest-path bench/Cargo.toml --bin nagent-bench-think -- --bin $(TARGET_DIR)/release
 	$(CARGO) run --release --locked --manifest-path bench/Cargo.toml --bin nagent-bench-repl -- --bin $(TARGET_DIR)/release
+	$(CARGO) run --release --locked --manifest-path bench/Cargo.toml --bin nagent-bench-long -- --bin $(TARGET_DIR)/release
 
 # nagent beside curl and those of aichat, llm, codex and pi that are installed, against one scripted model.
 peers: build

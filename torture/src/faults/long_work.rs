@@ -3,6 +3,7 @@
 use super::operations::{CONVERSATIONS, Operation, bystanders, expect, nagent};
 use super::{After, World};
 use crate::sandbox::{Sandbox, answer};
+use crate::wire::Reply;
 
 const TOOL: &str = env!("CARGO_BIN_EXE_nagent-conversations");
 const CHECKPOINT: &str =
@@ -14,10 +15,13 @@ fn tool(words: &[&str]) -> (String, Vec<String>) {
 
 /// A conversation of some length, in a window that it fills.
 fn talk(sandbox: &Sandbox) {
-    sandbox.llm.choose(|request| match request.last() {
-        _ if request.system().contains("Write a checkpoint") => CHECKPOINT.into(),
-        last if last.contains("once-more") => answer("again done").into(),
-        _ => answer(&"words ".repeat(700)).into(),
+    sandbox.llm.choose(|request| {
+        let text = match request.last() {
+            _ if request.system().contains("Write a checkpoint") => CHECKPOINT.to_owned(),
+            last if last.contains("once-more") => answer("again done"),
+            _ => answer(&"words ".repeat(700)),
+        };
+        Reply::new(text).usage(request.body.len() as u64 * 27 / 100, 0, 20).into()
     });
     for turn in 0..6 {
         sandbox.run(&["--conversation", "c", &format!("prompt {turn}")]).assert_exit(0);
@@ -25,7 +29,7 @@ fn talk(sandbox: &Sandbox) {
     let path = sandbox.root().join("config.json");
     let mut config: serde_json::Value =
         serde_json::from_slice(&std::fs::read(&path).unwrap()).unwrap();
-    config["context_window_tokens"] = 12_000.into();
+    config["context_window_tokens"] = 16_000.into();
     std::fs::write(&path, config.to_string()).unwrap();
     bystanders(sandbox);
 }
