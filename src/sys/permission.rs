@@ -160,12 +160,11 @@ impl<'a> Permissions<'a> {
         };
         (self.on_question)();
         let watch = Stopwatch::start();
-        let answer = asker.ask(
-            self.name.as_deref().unwrap_or("nagent-js"),
-            label,
-            &subject,
-            self.interrupts,
-        );
+        // An answer about a folder is one about all below it.
+        let is_folder = kind == Kind::Path && fs::is_folder(Path::new(&subject));
+        let detail = format!("{subject}{}", if is_folder { " and all in it" } else { "" });
+        let name = self.name.as_deref().unwrap_or("nagent-js");
+        let answer = asker.ask(name, label, &detail, self.interrupts);
         self.asked += watch.elapsed();
         match answer {
             Answer::Once => {

@@ -120,6 +120,21 @@ fn who_is_typing_answers_nothing() {
 }
 
 #[test]
+fn a_question_about_a_folder_says_that_it_is_about_all_in_it() {
+    for (code, part) in [
+        ("fs.readDir('/etc')", "LIST  /etc and all in it"),
+        ("fs.readFile('/etc/passwd')", "READ  /etc/passwd\r"),
+    ] {
+        let sandbox = Sandbox::new();
+        let mut running = start(&sandbox, code);
+        wait_for_question(&running, 1);
+        running.take_stdin().write_all(b"2").unwrap();
+        let shown = running.wait().assert_exit(1).stdout;
+        assert!(shown.contains(part), "{code}: {shown}");
+    }
+}
+
+#[test]
 fn a_private_host_that_a_question_shows_is_reached() {
     let sandbox = Sandbox::new();
     sandbox.llm.beside(|_| Some(Answer::raw(200, "text/plain", "reached")));
