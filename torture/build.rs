@@ -24,6 +24,8 @@ fn main() {
         "nagent-file-summarize",
         "nagent-sandbox",
         "nagent-conversations",
+        "nagent-message",
+        "nagent-each",
     ] {
         println!("cargo::rustc-env=CARGO_BIN_EXE_{name}={}", folder.join(name).display());
     }

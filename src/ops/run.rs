@@ -39,7 +39,7 @@ use crate::sys::clock::Stopwatch;
 use crate::sys::conversation_file::ConversationFile;
 use crate::sys::fs;
 use crate::sys::names::shown;
-use crate::sys::run_note::Activity;
+use crate::sys::run_note::{Activity, RunEnd};
 use crate::turn::Turn;
 use crate::turn::event::{Limits, Rules, Totals};
 use crate::view::event::{Begin, RunEvent};
@@ -103,6 +103,22 @@ pub fn run_call(
         managed.text.lines().for_each(out::line);
     }
     let managed = Report { text: String::new(), ..managed };
+    let ran = run_prompt(call, client, prompt, schema, managed, target.as_deref());
+    let exit = ran.as_ref().map_or_else(|problem| problem.exit, |report| report.exit);
+    RunEnd::correct(call.root(), &call.name, exit);
+    ran
+}
+
+/// Runs the loop, and does with its answer what the flags say.
+fn run_prompt(
+    call: &mut Call<'_>,
+    client: ModelClient,
+    prompt: Option<Vec<u8>>,
+    schema: Option<Schema>,
+    managed: Report,
+    target: Option<&Path>,
+) -> Result<Report, Problem> {
+    let args = call.args;
     let mut printed = None;
     let form = schema.as_ref().and_then(|schema| Schema::new(schema.value.clone()).ok());
     let mut report = managed.then_try(|| run_loop(call, client, prompt, schema, &mut printed));
@@ -114,7 +130,7 @@ pub fn run_call(
     if args.code {
         report = keep_code(call, report);
     }
-    if let Some(path) = &target {
+    if let Some(path) = target {
         file_conversation::update_index(call);
         report = change_report::with_changes(call, path, report, printed.as_deref());
     }

@@ -13,6 +13,7 @@ use serde::{Deserialize, Serialize};
 
 use super::root::Root;
 use super::{clock, env, fs};
+use crate::exit::Exit;
 
 /// The longest note, and the longest line that tells how a run ended.
 const NOTE: u64 = 16 << 10;
@@ -210,6 +211,16 @@ impl RunEnd {
     pub fn read(root: &Root, name: &str) -> Option<Self> {
         let text = fs::read_text(&root.locks().join(name), NOTE).ok().flatten()?;
         serde_json::from_str(&text).ok()
+    }
+
+    /// Corrects what this process has recorded of its run: what came after it has failed.
+    pub fn correct(root: &Root, name: &str, exit: Exit) {
+        let recorded = Self::read(root, name).filter(|end| end.process == Process::own());
+        if recorded.is_some_and(|end| end.exit_code != exit.code())
+            && let Ok(lock) = OpenOptions::new().write(true).open(root.locks().join(name))
+        {
+            Self::write(&lock, exit.code());
+        }
     }
 
     /// Writes into the file of the lock, which is held, how this process has ended its run. A failure is not an error.

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use crate::answers::{Answer, Latch};
 use crate::process_under_test::{Run, Running};
-use crate::sandbox::{Sandbox, answer, shell, wait_until};
+use crate::sandbox::{NAGENT, Sandbox, answer, shell, wait_until};
 
 /// The path of `nagent-message`.
 pub(crate) const MESSAGE: &str = env!("CARGO_BIN_EXE_nagent-message");
@@ -342,6 +342,11 @@ fn status_waits_and_ends_with_the_exit_code_of_the_run() {
     sandbox.llm.push(Answer::error(400, "invalid_request_error"));
     sandbox.run(&["-c", "c", "task"]).assert_exit(3);
     status(&sandbox, &["--wait", "c"]).assert_exit(3);
+    // After its last one.
+    sandbox.llm.push(answer("x"));
+    let run = sandbox.program("bash", &["-c", &format!("{NAGENT} -c c -o /dev/full task")]).run();
+    assert_ne!(run.code, 0, "{}", run.stderr);
+    status(&sandbox, &["--wait", "c"]).assert_exit(run.code);
     // Before its first request.
     sandbox.run(&["-c", "c", "-f", "no-such-file", "task"]).assert_exit(1);
     status(&sandbox, &["--wait", "c"]).assert_exit(1).no_stderr();

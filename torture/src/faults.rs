@@ -20,6 +20,7 @@ use crate::sandbox::{Sandbox, wait_until};
 pub(crate) mod checks; // what must hold afterwards
 mod long_work; // what rewrites a conversation
 pub(crate) mod operations; // what is run
+mod runs; // messages, and many inputs
 mod sites; // where a fault may come
 
 use operations::{Operation, operations};

@@ -378,6 +378,7 @@ pub(crate) fn operations() -> Vec<Operation> {
         },
     ];
     all.extend(super::long_work::operations());
+    all.extend(super::runs::operations());
     all
 }
 
