@@ -41,6 +41,11 @@ input that failed; 128 + N signal N";
     mut_arg("lines", |arg| arg.long("print-events").hide(true)),
     mut_arg("jobs", |arg| arg.short('j').help("Work on at most N inputs at the same time [default: 4]")),
     mut_arg("max_cost", |arg| arg.help("Begin no input any more when all have cost this many US dollars; what runs may go over it")),
+    mut_arg("output", |arg| arg.hide(true)), mut_arg("show_request", |arg| arg.hide(true)),
+    mut_arg("record", |arg| arg.hide(true)), mut_arg("clear", |arg| arg.hide(true)),
+    mut_arg("approve", |arg| arg.hide(true)), mut_arg("dangerous", |arg| arg.hide(true)),
+    mut_arg("verbose", |arg| arg.hide(true)), mut_arg("progress", |arg| arg.hide(true)),
+    mut_arg("quiet", |arg| arg.help("Print only results and errors: no progress, no notes")),
     mut_arg("json", |arg| arg.help("Print one JSON document with all results at the end, instead of lines")))]
 pub struct Args {
     #[command(flatten)]

@@ -384,7 +384,8 @@ fn a_shard_that_is_running_is_not_run_twice_and_is_taken_over_when_it_is_killed(
         second.stderr
     );
     // One that was told to wait takes over.
-    let waits = [&args[..], &["--lock-timeout", "30"]].concat();
+    let waits =
+        [&args[..], &["--lock-timeout", "29", "--patience", "3", "--max-turns", "7"]].concat();
     let third = each(&sandbox, &waits).stdin(lines(4)).spawn();
     wait_until("it waits", || third.stderr_so_far().contains("waiting for "));
     let asked = counting(&sandbox, 4);

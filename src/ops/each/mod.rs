@@ -1,6 +1,7 @@
 //! `nagent-each`: one prompt over many inputs, each with a nagent of its own, side by side; results as JSON lines, in the order of
 //! the inputs. A journal has every result before it is printed, so that a later call goes on where a killed one was.
 
+use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -115,15 +116,26 @@ fn read_inputs(call: &Call<'_>, args: &EachArgs) -> Result<Vec<Input>, Problem> 
 /// The journal of this job: that which the user names, else one for the prompt, the folder and the part of the inputs.
 fn open_record(call: &Call<'_>, args: &EachArgs, prompt: &str) -> Result<Record, Problem> {
     let folder = call.env.current_folder()?;
+    // What the answers depend on: neither how long something is waited for, nor limits.
+    let is_wait = |word: &OsString| {
+        let word = word.as_encoded_bytes();
+        word.starts_with(b"--lock-timeout=") || word.starts_with(b"--patience=")
+    };
     let words = run_words(call, "", "".as_ref(), &LimitArgs::default());
-    let words: Vec<String> = words.iter().skip(1).map(|word| word.display().to_string()).collect();
-    let kind =
-        [args.own, args.lines.is_some(), args.jsonl.is_some()].map(|is| if is { "1" } else { "0" });
+    let words = words.into_iter().skip(1).filter(|word| !is_wait(word));
+    let words = words.collect::<Vec<OsString>>().join("\n".as_ref());
+    let run = call.args;
+    let what = format!(
+        "{:?} {:?} {:?}",
+        (args.own, args.lines.is_some(), args.jsonl.is_some()),
+        (&run.check, &run.answer.schema),
+        run.code
+    );
     let job = short_hash(&[
         prompt.as_bytes(),
         folder.as_os_str().as_encoded_bytes(),
-        words.join("\n").as_bytes(),
-        kind.concat().as_bytes(),
+        words.as_encoded_bytes(),
+        what.as_bytes(),
     ]);
     let part = args.shard.map(|Shard { part, of }| format!(".{part}-of-{of}")).unwrap_or_default();
     let path = if let Some(path) = &args.journal {
