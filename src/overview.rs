@@ -93,7 +93,8 @@ impl From<&TurnUsage<'_>> for TurnsUsage {
     fn from(turn: &TurnUsage<'_>) -> Self {
         let TurnUsage { input, cached, output, cost, .. } = *turn;
         let unpriced = u64::from(cost.is_none());
-        Self { turns: 1, input, cached, output, cost: cost.unwrap_or(0.0), unpriced }
+        let turns = u64::from(!turn.turn.is_empty());
+        Self { turns, input, cached, output, cost: cost.unwrap_or(0.0), unpriced }
     }
 }
 
@@ -115,7 +116,7 @@ pub struct TurnUsage<'a> {
     pub reply: Option<&'a Piece>,
     /// When the reply was there, RFC 3339.
     pub at: &'a str,
-    /// Its number in the conversation, as written.
+    /// Its number in the conversation, as written; empty for the checkpoint of a compaction, which is no turn.
     pub turn: &'a str,
     /// The model of the run.
     pub model: Option<&'a str>,
@@ -136,14 +137,15 @@ pub fn turns(pieces: &[Piece]) -> impl Iterator<Item = TurnUsage<'_>> {
         if piece.name() == Some("agent-response") {
             reply = Some(piece);
         }
-        if piece.name() != Some("nagent-turn-status") {
+        let is_checkpoint = piece.get("compacted").is_some() && piece.get("tokens_in").is_some();
+        if piece.name() != Some("nagent-turn-status") && !is_checkpoint {
             return None;
         }
         let number = |name| piece.get(name).and_then(|text| text.parse().ok()).unwrap_or(0);
         model = piece.get("model").or(model);
         let cost = piece.get("cost").and_then(|text| text.parse::<f64>().ok());
         Some(TurnUsage {
-            reply: reply.take(),
+            reply: reply.take().filter(|_| !is_checkpoint),
             at: piece.get("at").unwrap_or_default(),
             turn: piece.get("turn").unwrap_or_default(),
             model,
@@ -157,8 +159,9 @@ pub fn turns(pieces: &[Piece]) -> impl Iterator<Item = TurnUsage<'_>> {
 
 /// The number of the last turn. A compacted conversation has fewer turns than that, and an edited one may have more.
 pub fn last_turn(pieces: &[Piece]) -> u64 {
-    let last = turns(pieces).last().and_then(|turn| turn.turn.parse().ok());
-    last.unwrap_or(0).max(turns(pieces).count() as u64)
+    let turns: Vec<&str> = turns(pieces).map(|it| it.turn).filter(|it| !it.is_empty()).collect();
+    let last = turns.last().and_then(|turn| turn.parse().ok());
+    last.unwrap_or(0).max(turns.len() as u64)
 }
 
 /// What kind of conversation it is.

@@ -1,10 +1,11 @@
 //! The `system` block that tells of a compaction, and has its checkpoint.
 //!
 //! ```text
-//! <system compacted="NAME" turns="3-41" kept="5" tokens_per_byte="0.2731" checkpoint="0123456789ab">
-//! <system compacted="NAME" results="7" kept="5" tokens_per_byte="0.2731">
+//! <system compacted="NAME" turns="3-41" kept="5" until="9171" tokens_per_byte="0.2731" checkpoint="0123456789ab">
+//! <system compacted="NAME" results="7" kept="5" until="9171" tokens_per_byte="0.2731">
 //! ```
-//! `compacted` names the archive with the whole. `kept` turns follow as they were. `checkpoint` are the first digits of the
+//! `compacted` names the archive with the whole. `kept` turns follow as they were: what the archive has from the byte `until` on.
+//! What the checkpoint took is in `at`, `model`, `tokens_in`, `tokens_out`, `tokens_cached` and `cost`, as in figures of turns. `checkpoint` are the first digits of the
 //! SHA-256 of the body: a body with another hash was changed by the user, and stays.
 
 use sha2::{Digest, Sha256};
@@ -18,7 +19,7 @@ pub const SECTIONS: [&str; 6] =
     ["Intent", "Constraints", "Decisions", "Files", "Open questions", "Next step"];
 
 /// What a compaction has made of a conversation.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Condensed {
     /// The turns that the checkpoint stands for, first and last; without one there is no checkpoint.
     pub turns: Option<(u64, u64)>,
@@ -26,6 +27,10 @@ pub struct Condensed {
     pub kept: u64,
     /// How many results become pointers.
     pub pointers: u64,
+    /// How many prompts have no place any more.
+    pub left_out: u64,
+    /// The byte of the old text at which the kept turns begin.
+    pub until: usize,
     /// The content of its file that the conversation knew last, where it is a file's.
     pub known: Option<String>,
 }
@@ -41,6 +46,8 @@ pub struct Notice<'a> {
     pub kept: u64,
     /// Tokens in a byte, when it was written.
     pub tokens_per_byte: f64,
+    /// The byte of the archive up to which it is no longer in the conversation as it was.
+    pub until: Option<usize>,
     checkpoint: Option<&'a str>,
 }
 
@@ -58,6 +65,7 @@ impl<'a> Notice<'a> {
                 .and_then(|text| text.parse().ok())
                 .filter(|ratio: &f64| ratio.is_finite())
                 .unwrap_or(0.25),
+            until: piece.get("until").and_then(|until| until.parse().ok()),
             checkpoint: piece.get("checkpoint"),
         })
     }
@@ -76,24 +84,31 @@ pub fn notice_block(
     checkpoint: &str,
 ) -> Block {
     let block = Block::new("system").with("compacted", archive);
-    let ratio = format!("{tokens_per_byte:.4}");
+    let (ratio, until) = (format!("{tokens_per_byte:.4}"), condensed.until);
     let Some((first, last)) = condensed.turns.filter(|_| !checkpoint.is_empty()) else {
         return block
             .with("results", condensed.pointers)
             .with("kept", condensed.kept)
+            .with("until", until)
             .with("tokens_per_byte", ratio)
             .body(format!(
                 "{} long results before this are in files now, which their blocks name. All of it is in conversation {archive}",
                 condensed.pointers
             ));
     };
+    let prompts = match condensed.left_out {
+        0 => String::new(),
+        count => format!(" So are {count} prompts of the user's after the first."),
+    };
     let body = format!(
-        "Turns {first} to {last} are no longer here; all of them are in conversation {archive}. This is what they came to:\n\n{}",
+        "Turns {first} to {last} are no longer here; all of them are in conversation {archive}.{prompts} This is what they came \
+         to:\n\n{}",
         checkpoint.trim()
     );
     let mut block = block
         .with("turns", format!("{first}-{last}"))
         .with("kept", condensed.kept)
+        .with("until", until)
         .with("tokens_per_byte", ratio)
         .with("checkpoint", hash_body(&body));
     if let Some(known) = &condensed.known {

@@ -16,8 +16,9 @@ const LONG_IN_NEWEST: usize = 1 << 10;
 const POINTER: usize = 120;
 /// Prompts over this many bytes are cut to their beginning.
 const PROMPT: usize = 4 << 10;
-/// The least that is left of a prompt, in bytes. The first 200 identify the turns of copies (`nagent-conversations usage`).
-const LEAST_PROMPT: usize = 256;
+/// The least that is left of a prompt, in bytes. The first 100 characters identify the turns of copies (`nagent-conversations
+/// usage`).
+const LEAST_PROMPT: usize = 128;
 /// A compacted conversation has at most this share of the window.
 const GOAL: f64 = 0.6;
 /// Pointers alone are enough when they lead to this share.
@@ -53,6 +54,8 @@ pub struct Plan {
     pub condensed: Condensed,
     /// The length of the checkpoint, in words.
     pub words: u64,
+    /// About how many bytes it is written of.
+    pub summarized_bytes: u64,
     /// The tokens of the old text, about.
     pub before: u64,
     /// The tokens of the new text, about, if the checkpoint is as long as it may be.
@@ -118,22 +121,43 @@ impl Planner<'_> {
             usize::from(self.pieces.first().and_then(Piece::name) == Some("initial_context"));
         let context = self.pieces.iter().take(first).map(|piece| piece.span.len()).sum::<usize>();
         let updates = self.lasting_updates(self.pieces.len());
-        let context = context + updates.iter().map(|at| self.pieces[*at].span.len()).sum::<usize>();
+        // What stays in any case: the first context, and checkpoints that the user has changed.
+        let edited = (0..self.pieces.len()).filter(|at| self.is_users_checkpoint(*at));
+        let stays = updates.into_iter().chain(edited);
+        let context = context + stays.map(|at| self.pieces[at].span.len()).sum::<usize>();
         let context_tokens = self.gauge.tokens(context);
         #[expect(clippy::cast_precision_loss, reason = "it is an estimate")]
         let room = self.window() * GOAL - context_tokens as f64;
         if room < LEAST_ROOM {
+            #[expect(
+                clippy::cast_possible_truncation,
+                clippy::cast_sign_loss,
+                clippy::cast_precision_loss,
+                reason = "it is an estimate"
+            )]
+            let needed = ((context_tokens as f64 + LEAST_ROOM) / GOAL) as u64;
             return Err(format!(
-                "its first context has about {context_tokens} tokens, and the window has {}",
+                "its first context has about {context_tokens} tokens, which needs a window of {needed}, and the window has {}",
                 self.window
             ));
         }
         let newest =
             self.find_newest(first, self.gauge.bytes((self.window() / 4.0).min(room / 2.0)));
-        if let Some(plan) = self.plan_pointers(first, &newest) {
+        if let Some(plan) = self.plan_pointers(&newest) {
             return Ok(Some(plan));
         }
-        Ok(self.plan_checkpoint(first, &newest, room))
+        Ok(self.plan_checkpoint(first, &newest, room).or_else(|| self.plan_last_resort()))
+    }
+
+    /// Where there are no older turns, or too few to gain anything: pointers for all results, the newest ones, too.
+    fn plan_last_resort(&self) -> Option<Plan> {
+        if !self.gauge.is_full(self.text.len(), self.window) {
+            return None;
+        }
+        let end = self.pieces.len();
+        let newest = Newest { start: end, is_cut: true };
+        let plan = self.plan_with_pointers(&newest, LONG_IN_NEWEST);
+        plan.filter(|plan| plan.after <= plan.before / 10 * 9)
     }
 
     /// The newest turns within so many bytes, and as they are. If the last alone is larger, that one without its long results.
@@ -165,35 +189,46 @@ impl Planner<'_> {
         (is_result && bytes > most).then(|| bytes - POINTER)
     }
 
-    /// The whole conversation with pointers for long results, if that is enough.
-    fn plan_pointers(&self, first: usize, newest: &Newest) -> Option<Plan> {
-        let pointers: Vec<usize> = (first..newest.start)
-            .filter(|at| self.saved_by_pointer(*at, LONG_RESULT).is_some())
-            .collect();
-        let saved = pointers.iter().filter_map(|at| self.saved_by_pointer(*at, LONG_RESULT));
-        let (before, after) = (self.text.len(), self.text.len() - saved.sum::<usize>());
-        let enough =
-            if self.is_asked { before / 2 } else { self.gauge.bytes(self.window() * ENOUGH) };
-        if pointers.is_empty() || after > enough {
+    /// The whole conversation with pointers for long results that are not of the newest turns, if that is enough.
+    fn plan_pointers(&self, newest: &Newest) -> Option<Plan> {
+        let plan = self.plan_with_pointers(newest, LONG_RESULT)?;
+        #[expect(clippy::cast_precision_loss, reason = "it is an estimate")]
+        let is_small = plan.after as f64 <= self.window() * ENOUGH;
+        (is_small && (!self.is_asked || plan.after <= plan.before / 2)).then_some(plan)
+    }
+
+    /// The whole conversation with pointers for results of more than `most` bytes before the newest turns.
+    fn plan_with_pointers(&self, newest: &Newest, most: usize) -> Option<Plan> {
+        let pointers: Vec<usize> =
+            (0..newest.start).filter(|at| self.saved_by_pointer(*at, most).is_some()).collect();
+        if pointers.is_empty() {
             return None;
         }
+        let saved = pointers.iter().filter_map(|at| self.saved_by_pointer(*at, most));
+        let (before, after) = (self.text.len(), self.text.len() - saved.sum::<usize>());
         let mut parts = Vec::new();
-        self.push_span(&mut parts, 0..newest.start, &|at| pointers.contains(&at), LONG_RESULT);
+        self.push_span(&mut parts, 0..newest.start, &|at| pointers.contains(&at), most);
         parts.push(Part::Notice);
         self.push_newest(&mut parts, newest);
         Some(Plan {
             parts,
             summarized: Vec::new(),
             condensed: Condensed {
-                turns: None,
                 kept: self.count_turns(newest.start..self.pieces.len()),
                 pointers: pointers.len() as u64,
-                known: None,
+                until: self.start_of(newest),
+                ..Condensed::default()
             },
             words: 0,
             before: self.gauge.tokens(before),
             after: self.gauge.tokens(after),
+            summarized_bytes: 0,
         })
+    }
+
+    /// Where the newest turns begin in the text.
+    fn start_of(&self, newest: &Newest) -> usize {
+        self.pieces.get(newest.start).map_or(self.text.len(), |piece| piece.span.start)
     }
 
     #[expect(clippy::cast_precision_loss, reason = "a window has fewer than 2^52 tokens")]
@@ -211,7 +246,8 @@ impl Planner<'_> {
         self.push_span(&mut parts, 0..first, &|_| false, LONG_RESULT);
         let updates = self.lasting_updates(newest.start);
         parts.extend(updates.iter().map(|at| Part::Keep(self.pieces[*at].span.clone())));
-        parts.extend(self.prompts(middle.clone(), self.gauge.bytes(room / 4.0)));
+        let (prompts, left_out) = self.prompts(middle.clone(), self.gauge.bytes(room / 4.0));
+        parts.extend(prompts);
         parts.extend(self.children(middle.clone()));
         parts.push(Part::Notice);
         self.push_newest(&mut parts, newest);
@@ -240,6 +276,8 @@ impl Planner<'_> {
         )]
         let words = (checkpoint * WORDS) as u64;
         let pointers = summarized.iter().filter(|part| matches!(part, Part::Pointer(_))).count();
+        let summarized_bytes =
+            summarized.iter().map(|part| self.bytes_of(part)).sum::<usize>() as u64;
         Some(Plan {
             parts,
             summarized,
@@ -247,11 +285,14 @@ impl Planner<'_> {
                 turns: self.turn_numbers(middle.clone()),
                 kept: self.count_turns(newest.start..self.pieces.len()),
                 pointers: pointers as u64,
+                left_out,
+                until: self.start_of(newest),
                 known: self.known_content(middle),
             },
             words,
             before: self.gauge.tokens(before),
             after: self.gauge.tokens(after),
+            summarized_bytes,
         })
     }
 
@@ -295,48 +336,44 @@ impl Planner<'_> {
         updates
     }
 
-    /// The user's words: prompts, notes, and checkpoints that the user has changed. All of them, cut so that they fit into so
-    /// many bytes; where even the shortest do not, the first and the newest.
-    fn prompts(&self, range: Range<usize>, most: usize) -> Vec<Part> {
-        let is_users = |at: &usize| match self.pieces[*at].name() {
-            None | Some("user-prompt") => true,
-            // One that the user has emptied is gone.
-            Some("system") => {
-                self.state(*at) == Some(NoticeState::Edited)
-                    && !self.pieces[*at].text(self.text).trim().is_empty()
-            }
-            _ => false,
-        };
-        let all: Vec<usize> = range.filter(is_users).collect();
+    /// The user's words: prompts and notes, cut so that they fit into so many bytes, and checkpoints that the user has changed,
+    /// which stay as they are. Where even short beginnings do not fit: the first and the newest, and how many are left out.
+    fn prompts(&self, range: Range<usize>, most: usize) -> (Vec<Part>, u64) {
+        let is_prompt = |at: &usize| matches!(self.pieces[*at].name(), None | Some("user-prompt"));
+        let all: Vec<usize> = range.clone().filter(is_prompt).collect();
         let length = |at: usize, head: usize| {
             let piece = &self.pieces[at];
             let tags = piece.span.len() - piece.text(self.text).len();
             tags + piece.text(self.text).len().min(head + POINTER) + 2
         };
-        let sum = |places: &[usize], head: usize| -> usize {
-            places.iter().map(|at| length(*at, head)).sum()
-        };
+        let sum = |head: usize| all.iter().map(|at| length(*at, head)).sum::<usize>();
         let mut head = PROMPT;
-        while head > LEAST_PROMPT && sum(&all, head) > most {
+        while head > LEAST_PROMPT && sum(head) > most {
             head /= 2;
         }
         let mut left = most.saturating_sub(all.first().map_or(0, |at| length(*at, head)));
-        let mut newest: Vec<usize> = Vec::new();
-        for at in all.iter().skip(1).rev() {
-            let Some(rest) = left.checked_sub(length(*at, head)) else { break };
-            left = rest;
-            newest.push(*at);
-        }
-        let chosen = all.first().into_iter().chain(newest.iter().rev());
+        let newest = all.iter().skip(1).rev().take_while(|at| {
+            let rest = left.checked_sub(length(**at, head));
+            left = rest.unwrap_or(0);
+            rest.is_some()
+        });
+        let chosen: HashSet<usize> = all.first().into_iter().chain(newest).copied().collect();
         let part = |at: usize| {
             let piece = &self.pieces[at];
-            if piece.text(self.text).len() <= head + POINTER {
-                Part::Keep(piece.span.clone())
-            } else {
+            if is_prompt(&at) && piece.text(self.text).len() > head + POINTER {
                 Part::Head(at, head)
+            } else {
+                Part::Keep(piece.span.clone())
             }
         };
-        chosen.map(|at| part(*at)).collect()
+        let stays = range.filter(|at| chosen.contains(at) || self.is_users_checkpoint(*at));
+        (stays.map(part).collect(), (all.len() - chosen.len()) as u64)
+    }
+
+    /// Whether this is a checkpoint that the user has changed, and not emptied.
+    fn is_users_checkpoint(&self, at: usize) -> bool {
+        self.state(at) == Some(NoticeState::Edited)
+            && !self.pieces[at].text(self.text).trim().is_empty()
     }
 
     /// The last result of each child that can be continued by its name, the newest 16.
@@ -364,10 +401,10 @@ impl Planner<'_> {
     fn state(&self, at: usize) -> Option<NoticeState> {
         let piece = &self.pieces[at];
         let notice = Notice::read(piece).filter(|_| piece.name() == Some("system"))?;
-        Some(match notice.turns {
-            None => NoticeState::Pointers,
-            Some(_) if notice.is_edited(piece.text(self.text)) => NoticeState::Edited,
-            Some(_) => NoticeState::Checkpoint,
+        Some(match () {
+            () if notice.is_edited(piece.text(self.text)) => NoticeState::Edited,
+            () if notice.turns.is_some() => NoticeState::Checkpoint,
+            () => NoticeState::Pointers,
         })
     }
 
@@ -379,9 +416,9 @@ impl Planner<'_> {
     fn turn_numbers(&self, range: Range<usize>) -> Option<(u64, u64)> {
         let statuses = self.pieces[range].iter();
         let statuses = statuses.filter(|piece| piece.name() == Some("nagent-turn-status"));
-        let mut numbers = statuses.filter_map(|piece| piece.get("turn")?.parse().ok());
-        let first = numbers.next()?;
-        Some((first, numbers.next_back().unwrap_or(first)))
+        let numbers = statuses.filter_map(|piece| piece.get("turn")?.parse::<u64>().ok());
+        let numbers: Vec<u64> = numbers.collect();
+        Some((*numbers.iter().min()?, *numbers.iter().max()?))
     }
 
     /// The content that a file's own conversation knew last, if the range says it.

@@ -13,10 +13,11 @@ use crate::compact::notice::{archive_block, notice_block};
 use crate::compact::plan::{Part, Plan, plan};
 use crate::format::conversation::{Block, Kind, Piece};
 use crate::llm::Usage;
+use crate::llm::price::{Price, compute_cost};
 use crate::problem::Problem;
 use crate::sys::conversation_file::ConversationFile;
 use crate::sys::conversation_file::replace::archive_name;
-use crate::sys::fs;
+use crate::sys::{clock, fs};
 
 /// Writes a checkpoint of the conversation of this name, of this text, with about so many words. Returns it and what it took.
 pub type WriteCheckpoint<'a> =
@@ -30,6 +31,39 @@ pub struct Compactor<'a> {
     pub gauge: Gauge,
     /// Below so many tokens it is not tried: it failed, or was of no use.
     not_below: u64,
+}
+
+/// Whose checkpoint it is, and what its tokens cost.
+#[derive(Debug, Clone, Copy)]
+pub struct Payer<'a> {
+    /// The model.
+    pub model: &'a str,
+    /// Its price, where it is known.
+    pub price: Option<&'a Price>,
+}
+
+impl Payer<'_> {
+    /// The cost in US dollars of these tokens; `None` where it is not known.
+    pub fn cost(&self, usage: &Usage) -> Option<f64> {
+        match usage {
+            Usage { input: 0, output: 0, .. } => Some(0.0),
+            _ => self.price.map(|price| compute_cost(price, usage)),
+        }
+    }
+
+    /// The block with what the checkpoint took, as the figures of a turn have it.
+    fn with_figures(&self, block: Block, usage: &Usage) -> Block {
+        let block = block
+            .with("at", clock::now())
+            .with("model", self.model)
+            .with("tokens_in", usage.input)
+            .with("tokens_out", usage.output)
+            .with("tokens_cached", usage.cached);
+        match self.cost(usage) {
+            Some(cost) => block.with("cost", format!("{cost:.6}")),
+            None => block,
+        }
+    }
 }
 
 /// What was done.
@@ -68,9 +102,13 @@ impl<'a> Compactor<'a> {
         conversation: &mut ConversationFile,
         outputs: &Path,
         window: u64,
+        payer: &Payer<'_>,
     ) -> (Result<Option<Compacted>, Problem>, Usage) {
         let tokens = self.gauge.tokens(conversation.text().len());
-        let (result, usage) = compact(conversation, outputs, window, false, &self.write);
+        if tokens < self.not_below {
+            return (Ok(None), Usage::default());
+        }
+        let (result, usage) = compact(conversation, outputs, window, false, &self.write, payer);
         if !matches!(result, Ok(Some(_))) {
             self.not_below = tokens + window / 20;
         }
@@ -86,6 +124,7 @@ pub fn compact(
     window: u64,
     is_asked: bool,
     write: &WriteCheckpoint<'_>,
+    payer: &Payer<'_>,
 ) -> (Result<Option<Compacted>, Problem>, Usage) {
     let gauge = Gauge::of(conversation.pieces());
     let plan = match plan(conversation.text(), conversation.pieces(), &gauge, window, is_asked) {
@@ -94,7 +133,7 @@ pub fn compact(
         Ok(Some(plan)) => plan,
     };
     let mut usage = Usage::default();
-    let result = carry_out(conversation, outputs, &gauge, &plan, write, &mut usage);
+    let result = carry_out(conversation, outputs, &gauge, &plan, write, payer, &mut usage);
     let done = result.map(|archive| {
         let tokens = gauge.tokens(conversation.text().len());
         Some(Compacted { plan, archive, tokens })
@@ -108,6 +147,7 @@ fn carry_out(
     gauge: &Gauge,
     plan: &Plan,
     write: &WriteCheckpoint<'_>,
+    payer: &Payer<'_>,
     usage: &mut Usage,
 ) -> Result<String, Problem> {
     let render = |parts: &[Part], notice: &str| -> Result<String> {
@@ -129,6 +169,7 @@ fn carry_out(
     }
     let archive = archive_name(conversation.name());
     let notice = notice_block(&plan.condensed, &archive, gauge.tokens_per_byte(), &checkpoint);
+    let notice = if checkpoint.is_empty() { notice } else { payer.with_figures(notice, usage) };
     let text = render(&plan.parts, &format_block(&notice))?;
     let link = format_block(&archive_block(conversation.name()));
     conversation.replace(&text, &archive, &link)?;

@@ -6,7 +6,7 @@ use std::time::Duration;
 use anyhow::Result;
 
 use super::commands::with_notes;
-use super::compaction::Compacted;
+use super::compaction::{Compacted, Payer};
 use super::file_changes::RunChange;
 use super::file_guard::stored_hash;
 use super::progress_event::ProgressEvent;
@@ -17,9 +17,8 @@ use crate::exit::{Exit, Signal};
 use crate::format::conversation::Block;
 use crate::format::harmless;
 use crate::limits;
-use crate::llm::price::compute_cost;
+use crate::llm::ApiError;
 use crate::llm::schema::describe_errors;
-use crate::llm::{ApiError, Usage};
 use crate::memory::changes::short_hash;
 use crate::problem::Problem;
 use crate::protocol::Action;
@@ -180,7 +179,10 @@ impl Runner<'_> {
         let now = self.compactor.tokens(&self.conversation);
         let known = self.asker.window.unwrap_or(u64::MAX);
         let window = if was_refused { known.min(now) } else { known };
-        let (result, usage) = self.compactor.compact(&mut self.conversation, &outputs, window);
+        let payer = Payer { model: &self.asker.model_id, price: self.asker.price.as_ref() };
+        let (result, usage) =
+            self.compactor.compact(&mut self.conversation, &outputs, window, &payer);
+        let cost = payer.cost(&usage);
         let name = self.conversation.name();
         let is_shorter = matches!(result, Ok(Some(_)));
         match result {
@@ -198,10 +200,6 @@ impl Runner<'_> {
                 (self.on_progress)(ProgressEvent::Note(&note));
             }
         }
-        let cost = match usage {
-            Usage { input: 0, output: 0, .. } => Some(0.0),
-            _ => self.asker.price.as_ref().map(|price| compute_cost(price, &usage)),
-        };
         Event::Compacted { is_shorter, usage, cost }
     }
 

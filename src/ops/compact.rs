@@ -6,13 +6,13 @@ use super::spinner::Spinner;
 use super::summaries::{self, Writers};
 use crate::compact::gauge::Gauge;
 use crate::compact::plan::{Plan, plan};
-use crate::drive::compaction::{WriteCheckpoint, compact};
+use crate::drive::compaction::{Payer, WriteCheckpoint, compact};
 use crate::drive::describe_compaction;
 use crate::limits::UNKNOWN_WINDOW;
-use crate::llm::price::compute_cost;
 use crate::out::Report;
 use crate::problem::Problem;
 use crate::segments::conversation_summary::write_checkpoint;
+use crate::segments::summary_plan::RequestSizes;
 use crate::segments::summary_queue::{SummaryQueue, SummaryRules};
 use crate::sys::conversation_file::ConversationFile;
 use crate::view::figures::plural;
@@ -41,8 +41,7 @@ pub(super) fn checkpoint_writer<'a>(
 /// Compacts the conversation of a call, or with `--dry-run` says what that would do.
 pub(super) fn compact_now(call: &Call<'_>) -> Result<Report, Problem> {
     let model = call.settings.config.model.clone().unwrap_or_default();
-    let window = call.settings.window(&model);
-    let size = window.unwrap_or(UNKNOWN_WINDOW);
+    let size = find_window(call, &model).unwrap_or(UNKNOWN_WINDOW);
     if call.which.dry_run {
         let journal = ConversationFile::read_only(call.root(), &call.name)?;
         let gauge = Gauge::of(journal.pieces());
@@ -55,17 +54,33 @@ pub(super) fn compact_now(call: &Call<'_>) -> Result<Report, Problem> {
     let tokens = Gauge::of(journal.pieces()).tokens(journal.text().len());
     let write = checkpoint_writer(call, &model, !call.quiet);
     let outputs = call.root().outputs();
-    let (result, usage) = compact(&mut journal, &outputs, size, true, &write);
-    let done = result
-        .map_err(|problem| Problem { message: refusal(call, &problem.message), ..problem })?;
-    let cost = call.settings.price(&model).map(|price| compute_cost(&price, &usage));
-    let Some(done) = done else {
-        return Ok(report(call, describe_plan(None, tokens, size), None, tokens));
+    let price = call.settings.price(&model);
+    let payer = Payer { model: &model, price: price.as_ref() };
+    let (result, usage) = compact(&mut journal, &outputs, size, true, &write, &payer);
+    let report = match result {
+        Err(problem) => Report::failed(problem.exit, refusal(call, &problem.message)),
+        Ok(None) => report(call, describe_plan(None, tokens, size), None, tokens),
+        Ok(Some(done)) => {
+            let archive = call.root().conversation(&done.archive).display().to_string();
+            let text = describe_compaction(&call.name, &done);
+            report(call, text, Some(&done.plan), done.tokens).with("archived_path", archive)
+        }
     };
-    let archive = call.root().conversation(&done.archive).display().to_string();
-    let report =
-        report(call, describe_compaction(&call.name, &done), Some(&done.plan), done.tokens);
-    Ok(summaries::with_usage(report, &usage).with("cost", cost).with("archived_path", archive))
+    // What was paid for is told on failure, too.
+    Ok(summaries::with_usage(report, &usage).with("cost", payer.cost(&usage)))
+}
+
+/// The window of the model: what the settings know, else what the server's list says, if there is one.
+fn find_window(call: &Call<'_>, model: &str) -> Option<u64> {
+    let listed = || {
+        let mut client = call.settings.source(&call.env, true).ok()?;
+        let models = client.list_models(&call.interrupts).ok()?;
+        match models.as_slice() {
+            [only] if model.is_empty() => only.window,
+            all => all.iter().find(|one| one.id == model)?.window,
+        }
+    };
+    call.settings.window(model).or_else(listed)
 }
 
 fn refusal(call: &Call<'_>, why: &str) -> String {
@@ -83,10 +98,18 @@ fn describe_plan(plan: Option<&Plan>, tokens: u64, window: u64) -> String {
         count => format!("{} would become pointers to files; ", plural(count, "long result")),
     };
     let turns = match plan.condensed.turns {
-        Some((first, last)) => format!(
-            "turns {first} to {last} would become a checkpoint of at most {} words (one request); ",
-            plan.words
-        ),
+        Some((first, last)) => {
+            // Parts that the window takes, and one more request that joins them.
+            let whole = RequestSizes::for_window(Some(window)).map_or(1, |sizes| sizes.whole);
+            let requests = match plan.summarized_bytes.div_ceil(whole) {
+                0 | 1 => "one request".to_owned(),
+                parts => format!("about {} requests", parts + 1),
+            };
+            format!(
+                "turns {first} to {last} would become a checkpoint of at most {} words ({requests}); ",
+                plan.words
+            )
+        }
         None => "no request is needed; ".to_owned(),
     };
     format!(

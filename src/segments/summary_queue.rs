@@ -172,6 +172,14 @@ impl<'a> SummaryQueue<'a> {
         progress: &mut dyn FnMut(u64, u64),
         run: &(dyn Fn(usize) -> Result<SummarizedPart, Problem> + Sync),
     ) -> (Vec<Option<SummarizedPart>>, Option<Problem>) {
+        if count == 1 {
+            let (parts, problem) = match run(0) {
+                Ok(part) => (vec![Some(part)], None),
+                Err(problem) => (vec![None], Some(problem)),
+            };
+            let interrupted = self.rules.interrupts.pending().map(Problem::interrupted);
+            return (parts, interrupted.or(problem));
+        }
         let next = AtomicUsize::new(0);
         let has_failed = AtomicBool::new(false);
         let (mut parts, mut problem) = (vec![None; count], None);

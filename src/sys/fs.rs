@@ -186,14 +186,12 @@ pub fn remove_file(path: &Path) -> Result<()> {
 /// The names in a folder, sorted; none when the folder is not there.
 pub fn list_names(folder: &Path) -> Result<Vec<String>> {
     let entries = match fs::read_dir(folder) {
-        Ok(entries) => entries,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
-        Err(error) => {
-            return Err(error).with_context(|| format!("cannot list {}", folder.display()));
-        }
+        entries => entries.and_then(Iterator::collect::<io::Result<Vec<_>>>),
     };
+    let entries = entries.with_context(|| format!("cannot list {}", folder.display()))?;
     let mut names: Vec<String> =
-        entries.flatten().filter_map(|entry| entry.file_name().into_string().ok()).collect();
+        entries.into_iter().filter_map(|entry| entry.file_name().into_string().ok()).collect();
     names.sort();
     Ok(names)
 }

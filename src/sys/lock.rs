@@ -115,7 +115,13 @@ pub fn try_lock_conversation(root: &Root, name: &str) -> Result<Lock, LockError>
     let path = root.locks().join(name);
     let file = open_lock_file(&path)?;
     let run = root.run_note(name);
-    match file.try_lock() {
+    let mut tried = file.try_lock();
+    while let Err(TryLockError::Error(error)) = &tried
+        && error.kind() == io::ErrorKind::Interrupted
+    {
+        tried = file.try_lock();
+    }
+    match tried {
         // Held for a moment, so the note is no more than a courtesy: on a full disk a conversation can still be removed.
         Ok(()) => {
             let mut lock = Lock::new(file, run);

@@ -261,3 +261,123 @@ fn what_the_provider_refuses_as_too_long_is_compacted_and_sent_again() {
     assert_eq!(run.stdout, "here it is\n");
     run.stderr_has(&["compacted: "]);
 }
+
+/// A conversation of turns that are all alike.
+fn alike(turns: usize, prompt: &str) -> String {
+    let mut text = format!(
+        "<initial_context fence=\"f\">\n# Role\n{}\n</initial_context f>\n",
+        "r".repeat(4000)
+    );
+    for turn in 1..=turns {
+        text.push_str(&format!(
+            "\n{prompt}\n<agent-response>\n<nagent-shell>make test</nagent-shell>\n</agent-response>\n\n\
+             <nagent-turn-status at=\"2026-11-20T09:30:00Z\" turn=\"{turn}\" tokens_in=\"0\" tokens_out=\"2\" />\n\n\
+             <nagent-shell-result status=\"ok\" exit_code=\"0\">\n{}\n</nagent-shell-result>\n",
+            "a line of output\n".repeat(60)
+        ));
+    }
+    text
+}
+
+fn put(sandbox: &Sandbox, text: &str) {
+    let folder = sandbox.root().join("conversations");
+    std::fs::create_dir_all(&folder).unwrap();
+    std::fs::write(folder.join("c"), text).unwrap();
+}
+
+#[test]
+fn turns_that_are_alike_are_put_back_byte_for_byte() {
+    let sandbox = window(16_000);
+    let prompt = "<user-prompt>\nagain\n</user-prompt>\n";
+    let before = alike(30, prompt);
+    put(&sandbox, &before);
+    sandbox.llm.push(checkpoint("(one)"));
+    sandbox.run(&["-c", "c", "--compact"]).assert_exit(0);
+    let compacted = read(&sandbox);
+    // Prompts without a time are told apart by their words; those that stay are not put back twice.
+    let prompts = compacted.matches("<user-prompt>").count();
+    sandbox.program(CONVERSATIONS, &["expand", "c", "--turns", "3-4"]).run().assert_exit(0);
+    assert!(read(&sandbox).matches("<user-prompt>").count() >= prompts.min(2));
+    let again = sandbox.program(CONVERSATIONS, &["expand", "c", "--turns", "4-5"]).run();
+    again.assert_exit(1).stderr_has(&["in the conversation already"]);
+    sandbox.program(CONVERSATIONS, &["expand", "c"]).run().assert_exit(0);
+    assert_eq!(read(&sandbox), before);
+    // One that leads to itself ends.
+    put(&sandbox, &compacted.replace(&archive(&sandbox, &compacted).0, "c"));
+    sandbox.program(CONVERSATIONS, &["expand", "c", "--turns", "90-91"]).run().assert_exit(2);
+}
+
+#[test]
+fn what_the_user_wrote_into_a_checkpoint_stays_whole() {
+    let sandbox = window(32_000);
+    put(&sandbox, &alike(60, "<user-prompt at=\"2026-11-20T09:30:00Z\">\nagain\n</user-prompt>\n"));
+    sandbox.llm.push(checkpoint("(one)"));
+    sandbox.run(&["-c", "c", "--compact"]).assert_exit(0);
+    let lines: String = (0..150).map(|n| format!("KEEP {n}: words of the user's\n")).collect();
+    put(&sandbox, &read(&sandbox).replace("none\n\nDecisions", &format!("{lines}\nDecisions")));
+    for round in 2..5 {
+        let more = alike(50, "<user-prompt at=\"2026-11-20T09:31:00Z\">\nagain\n</user-prompt>\n");
+        let more = more.split_once("</initial_context f>\n").unwrap().1.to_owned();
+        put(&sandbox, &(read(&sandbox) + &more));
+        sandbox.llm.push(checkpoint(&format!("({round})")));
+        sandbox.run(&["-c", "c", "--compact"]).assert_exit(0);
+        assert!(read(&sandbox).contains(&lines), "round {round}");
+    }
+    // Also with its attributes damaged.
+    let damaged = read(&sandbox).replacen(" turns=\"", " turn=\"", 1);
+    put(&sandbox, &damaged);
+    sandbox.llm.push(checkpoint("(last)"));
+    let _ = sandbox.run(&["-c", "c", "--compact"]);
+    assert!(read(&sandbox).contains(&lines));
+}
+
+#[test]
+fn prompts_without_a_place_are_counted_and_the_price_is_kept() {
+    let sandbox = window(16_000)
+        .config_also(json!({"prices": {"test-model": {"input": 1000.0, "output": 0.0}}}));
+    let mut text = alike(1, "<user-prompt>\nFIRST\n</user-prompt>\n");
+    for n in 0..400 {
+        text.push_str(&format!("\n<user-prompt at=\"2026-11-20T09:30:00Z\" cwd=\"/a/folder\">\nprompt {n}\n</user-prompt>\n"));
+    }
+    let rest = alike(14, "");
+    text.push_str(rest.split_once("</initial_context f>\n").unwrap().1);
+    put(&sandbox, &text);
+    sandbox.llm.push(Reply::new(checkpoint("(one)")).usage(2_000, 0, 90));
+    sandbox.run(&["-c", "c", "--compact"]).assert_exit(0);
+    let after = read(&sandbox);
+    let kept = after.matches("<user-prompt").count();
+    assert!(after.contains("FIRST") && after.contains("prompt 399") && kept < 401, "{after}");
+    assert!(after.contains(&format!("So are {} prompts of the user's", 401 - kept)), "{after}");
+    let usage = sandbox.program(CONVERSATIONS, &["--json", "usage", "--by", "conversation"]).run();
+    let total = usage.assert_exit(0).json()["total"].clone();
+    assert_eq!((&total["cost"], &total["turns"]), (&json!(2.0), &json!(14)), "{total}");
+}
+
+#[test]
+fn a_first_turn_that_fills_the_window_goes_on() {
+    let sandbox = window(16_000).file("big.txt", "a line of a large file\n".repeat(2_700));
+    sandbox.llm.choose(|request| {
+        let text = match request.last() {
+            last if last.contains("nagent-read-result") => answer("read"),
+            _ => "<nagent-read path=\"big.txt\"/>".to_owned(),
+        };
+        counted(request, text)
+    });
+    let run = sandbox.run(&["-c", "c", "read it"]).assert_exit(0);
+    assert_eq!(run.stdout, "read\n");
+    run.stderr_has(&["1 long result became pointers to files"]);
+    assert!(sandbox.requests().iter().all(|request| request.body.len() * 27 / 100 < 16_000));
+}
+
+#[test]
+fn the_window_that_only_the_server_lists_counts() {
+    let sandbox = Sandbox::new();
+    sandbox.llm.allow_rewrites();
+    sandbox.llm.beside(|request| {
+        let list = json!({"data": [{"id": "test-model", "max_model_len": 9_000}]});
+        (!request.asks()).then(|| Answer::raw(200, "application/json", list.to_string()))
+    });
+    put(&sandbox, &alike(24, "<user-prompt>\nagain\n</user-prompt>\n"));
+    let run = sandbox.run(&["-c", "c", "--compact", "--dry-run"]).assert_exit(0);
+    assert!(run.stdout.contains("(window: 9000)"), "{run:?}");
+}

@@ -359,7 +359,7 @@ fn no_file_of_the_working_tree_says_where_a_key_goes() {
     sandbox.write("nagent.toml", format!("base_url = \"{url}\"\n"));
     sandbox.write("context.yaml", format!("base_url: {url}\n"));
     sandbox.write("AGENTS.md", format!("base_url: {url}\n"));
-    sandbox.run(&["task"]).answers("one");
+    assert_eq!(sandbox.run(&["task"]).assert_exit(0).stdout, "one\n");
     let folder = sandbox.work().join(".nagent");
     sandbox.cmd(&["task"]).folder(folder).run().assert_exit(0).stdout_is("two\n");
     assert!(other.all_requests().is_empty());

@@ -1,5 +1,6 @@
 //! `nagent-conversations expand`: puts back what a compaction took out of a conversation, from the archive that has it.
 
+use std::collections::HashSet;
 use std::ops::Range;
 
 use super::Catalog;
@@ -37,7 +38,7 @@ pub fn expand_conversation(
     let new = match turns {
         None => {
             let archive = Archive::of(catalog, &pieces[at])?;
-            let end = archive.end_of_taken(text, pieces, at);
+            let end = archive.end_of_taken(&pieces[at])?;
             let rest = text[pieces[at].span.end..].trim_start_matches('\n');
             format!("{}\n\n{rest}", archive.text[..end].trim_end_matches('\n'))
         }
@@ -88,13 +89,24 @@ impl Archive {
         Ok(Self { text, pieces })
     }
 
-    /// Where the part ends that was taken out: before the first piece that stayed, which is after the notice at `at` still.
-    fn end_of_taken(&self, text: &str, pieces: &[Piece], at: usize) -> usize {
-        let whole = self.pieces.last().map_or(0, |piece| piece.span.end);
-        let Some(first) = pieces.get(at + 1) else { return whole };
-        let body = &text[first.span.clone()];
-        let is_it = |piece: &&Piece| &self.text[piece.span.clone()] == body;
-        self.pieces.iter().rev().find(is_it).map_or(whole, |piece| piece.span.start)
+    /// Where the part ends that was taken out: before the turns that the notice kept.
+    fn end_of_taken(&self, notice: &Piece) -> Result<usize, Problem> {
+        let until = Notice::read(notice).and_then(|notice| notice.until);
+        let is_begin = |until: &usize| {
+            *until >= self.text_end() && *until <= self.text.len()
+                || self.pieces.iter().any(|it| it.span.start == *until)
+        };
+        until.filter(is_begin).ok_or_else(|| {
+            Problem::failed(
+                "the archive, or the block that leads to it, was changed, so that it cannot be told what to put back; copy it by \
+                 hand from there",
+            )
+        })
+    }
+
+    /// Where the old text ends, before the block that leads on.
+    fn text_end(&self) -> usize {
+        self.pieces.last().map_or(0, |piece| piece.span.end)
     }
 
     /// The pieces of these turns, with the prompts and results that belong to them.
@@ -122,12 +134,25 @@ fn insert_turns(
     at: usize,
     turns: Turns,
 ) -> Result<String, Problem> {
+    let is_here = |piece: &Piece| {
+        let number = piece.get("turn").and_then(|number| number.parse::<u64>().ok());
+        number.is_some_and(|number| (turns.0..=turns.1).contains(&number))
+    };
+    if pieces.iter().any(is_here) {
+        return Err(Problem::failed(format!(
+            "some of the turns {} to {} are in the conversation already; name those that are not",
+            turns.0, turns.1
+        )));
+    }
     let mut archive = Archive::of(catalog, &pieces[at])?;
+    let mut seen = HashSet::new();
     let range = loop {
         if let Some(range) = archive.find_turns(turns) {
             break range;
         }
-        let Some(older) = archive.pieces.iter().rfind(|piece| Notice::read(piece).is_some()) else {
+        let older = archive.pieces.iter().rfind(|piece| Notice::read(piece).is_some());
+        let is_new = |notice: &&Piece| seen.insert(notice.get("compacted").map(str::to_owned));
+        let Some(older) = older.filter(is_new) else {
             return Err(Problem::usage(format!(
                 "no archive of this conversation has the turns {} to {} together; its checkpoints say which they have",
                 turns.0, turns.1

@@ -58,11 +58,13 @@ pub fn report_usage(
     let read = |one: Conversation| {
         let mut found: Vec<(u64, String, TurnsUsage)> = Vec::new();
         let prompt = one.parsed.pieces.iter().find(|piece| piece.name() == Some("user-prompt"));
-        let prompt = prompt.map_or("", |piece| piece.text(&one.text));
+        // A compaction cuts a long one.
+        let prompt: String =
+            prompt.map_or("", |piece| piece.text(&one.text)).chars().take(100).collect();
         for turn in
             turns(&one.parsed.pieces).filter(|turn| since.is_none_or(|since| turn.at >= since))
         {
-            let key = hash_turn(&one.text, prompt, &turn);
+            let key = hash_turn(&one.text, &prompt, &turn);
             found.push((key, by.key(&one.name, &turn), TurnsUsage::from(&turn)));
         }
         let is_copy = matches!(one.kind, ConversationKind::Saved | ConversationKind::Archive);
