@@ -130,7 +130,7 @@ impl Catalog {
         self.read_at(self.root.conversation(name), name)
     }
 
-    fn read_at(&self, path: PathBuf, name: &str) -> Option<Conversation> {
+    pub(super) fn read_at(&self, path: PathBuf, name: &str) -> Option<Conversation> {
         let file = self.files.get(name).cloned();
         let kind = match ConversationKind::from_name(name) {
             _ if file.is_some() => ConversationKind::File,
@@ -150,7 +150,7 @@ impl Catalog {
             }
         };
         // What a crash has left at the end is moved aside by the next run.
-        let is_after_crash = fs::exists(&self.root.run_note(name));
+        let is_after_crash = fs::exists(&root::beside_path(&path, ".run"));
         let bad_byte = if is_after_crash { None } else { find_bad_byte(&bytes) };
         let text = String::from_utf8(bytes)
             .unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned());

@@ -2,7 +2,7 @@
 //!
 //! Each reply is given to [`crate::turn`] again; what the loop appends then is compared with what the file has: the reply or the
 //! correction of a malformed one, its figures, and which results follow. Prompts, and what results say, are taken from the
-//! file. Of the first context, the role and the protocol are compared, which do not depend on the machine.
+//! file. Of the first context, the protocol is compared, which does not depend on the machine and names the run's tags.
 
 use std::time::Duration;
 
@@ -41,13 +41,24 @@ pub fn compare(
     kept: &dyn Fn(&str) -> Option<String>,
 ) -> Result<u64, Difference> {
     let mut turns = 0;
-    if let Some(context) = pieces.first().filter(|it| it.name() == Some("initial_context")) {
-        compare_context(text, context)?;
-    }
+    let mut tags = TagSet::ALL;
     for (at, piece) in pieces.iter().enumerate() {
-        if piece.name() == Some("nagent-turn-status") {
-            turns += 1;
-            compare_turn(text, pieces, at, turns, kept)?;
+        match piece.name() {
+            Some("initial_context") => {
+                let sections = context::parse(piece.text(text));
+                let protocol = sections.iter().find(|section| section.title == "Protocol");
+                if let Some(protocol) = protocol {
+                    tags = compare_protocol(text, piece, &protocol.text, turns + 1)?;
+                }
+            }
+            Some("context-update") if piece.get("section") == Some("Protocol") => {
+                tags = compare_protocol(text, piece, piece.text(text), turns + 1)?;
+            }
+            Some("nagent-turn-status") => {
+                turns += 1;
+                compare_turn(text, pieces, at, turns, tags, kept)?;
+            }
+            _ => {}
         }
     }
     Ok(turns)
@@ -66,23 +77,22 @@ fn difference(turn: u64, text: &str, at: usize, end: usize, now: &str) -> Differ
     }
 }
 
-/// Compares the sections that are the same on every machine.
-fn compare_context(text: &str, piece: &Piece) -> Result<(), Difference> {
-    let Kind::Block { body, .. } = &piece.kind else { return Ok(()) };
-    let recorded = context::parse(piece.text(text));
-    for section in recorded.iter().filter(|section| section.title == "Protocol") {
-        // The tags that the run had are those that the section names.
-        let names = tags::TAGS.iter().map(|tag| tag.name);
-        let used = names.filter(|name| section.text.contains(&format!("<{name}")));
-        let Ok(set) = TagSet::parse(used) else { continue };
-        let now = protocol::protocol_text(set);
-        let now = now.trim_matches('\n');
-        if now != section.text {
-            let at = piece.text(text).find(&section.text).unwrap_or(0) + body.start;
-            return Err(difference(1, text, at, at + section.text.len(), now));
-        }
+/// Compares a protocol with that of now, which is the same on every machine, and returns the tags that it names.
+fn compare_protocol(
+    text: &str,
+    piece: &Piece,
+    protocol: &str,
+    turn: u64,
+) -> Result<TagSet, Difference> {
+    let tags = TagSet::named_in(protocol);
+    let (protocol, now) = (protocol.trim_matches('\n'), protocol::protocol_text(tags));
+    let now = now.trim_matches('\n');
+    if now == protocol {
+        return Ok(tags);
     }
-    Ok(())
+    let span = &text[piece.span.clone()];
+    let at = piece.span.start + span.find(protocol).unwrap_or(0);
+    Err(difference(turn, text, at, at + protocol.len(), now))
 }
 
 /// Compares what the loop makes of the reply before these figures, with the blocks that the file has of it.
@@ -91,6 +101,7 @@ fn compare_turn(
     pieces: &[Piece],
     status: usize,
     turn: u64,
+    tags: TagSet,
     kept: &dyn Fn(&str) -> Option<String>,
 ) -> Result<(), Difference> {
     let figures = &pieces[status];
@@ -100,7 +111,7 @@ fn compare_turn(
     let note = pieces.get(status + 1).filter(|piece| piece.name() == Some("system"));
     let invalid = figures.get("invalid");
     let whole = match (invalid, reply) {
-        (Some(path), _) => kept(path),
+        (Some(path), reply) => kept(path).filter(|whole| fits(whole, text, reply, note)),
         (None, reply) => reply.map(|reply| reply.text(text).to_owned()),
     };
     // What was kept apart may not be there, and a signal has no correction.
@@ -108,7 +119,7 @@ fn compare_turn(
         return Ok(());
     };
     let was_cut = note.is_some_and(|note| note.text(text).contains("cut off by the length limit"));
-    let (mut machine, _) = Turn::start(rules(number), Vec::new());
+    let (mut machine, _) = Turn::start(rules(number, tags), Vec::new());
     machine.step(appended());
     let mut effect = machine.step(replied(whole, figures, was_cut && invalid.is_some()));
     if let (Effect::Keep { .. }, Some(path)) = (&effect, invalid) {
@@ -124,7 +135,7 @@ fn compare_turn(
     };
     let recorded = reply.into_iter().chain([figures]).chain(note.filter(|_| invalid.is_some()));
     for (block, piece) in blocks.iter().zip(recorded) {
-        let (recorded, now) = (as_block(piece, text), without_figures(block.clone()));
+        let (recorded, now) = (as_block(piece, text), as_stored(block.clone()));
         if recorded != now {
             let now = format_like(&now, piece, text);
             return Err(difference(number + 1, text, piece.span.start, piece.span.end, &now));
@@ -136,6 +147,19 @@ fn compare_turn(
 /// Whether a block tells the model what was wrong with its reply, and not how the run ended.
 fn is_correction(note: &Piece) -> bool {
     matches!(&note.kind, Kind::Block { attributes, .. } if attributes.is_empty())
+}
+
+/// Whether a reply that was kept apart can be the one that was here. Under its path there may be another one by now.
+fn fits(whole: &str, text: &str, reply: Option<&Piece>, note: Option<&Piece>) -> bool {
+    match (reply, note) {
+        (Some(reply), _) => whole.replace('\0', "\u{fffd}").starts_with(reply.text(text)),
+        (None, Some(note)) => {
+            let note = note.text(text);
+            let bytes = note.rsplit_once(" bytes, ").and_then(|(rest, _)| rest.rsplit_once('('));
+            bytes.is_none_or(|(_, bytes)| bytes == whole.len().to_string())
+        }
+        (None, None) => true,
+    }
 }
 
 /// Compares which results follow.
@@ -201,10 +225,10 @@ fn replied(text: String, figures: &Piece, was_cut: bool) -> Event {
     Event::Replied { reply, cost: None, at: figures.get("at").unwrap_or_default().to_owned() }
 }
 
-fn rules(turn: u64) -> Rules {
+fn rules(turn: u64, tags: TagSet) -> Rules {
     Rules {
         limits: Limits { turns: u64::MAX, seconds: None, tokens: None, cost: None },
-        tags: TagSet::ALL,
+        tags,
         approve: Approve::None,
         has_stop_list: false,
         after_write: false,
@@ -223,11 +247,13 @@ fn as_block(piece: &Piece, text: &str) -> Block {
         block.attributes.clone_from(attributes);
         block.body = (body.start < piece.span.end).then(|| text[body.clone()].to_owned());
     }
-    without_figures(block)
+    as_stored(block)
 }
 
-fn without_figures(mut block: Block) -> Block {
-    block.attributes.retain(|(name, _)| !OF_PROVIDER.contains(&name.as_str()));
+/// The block as a file has it: without NUL, for which the path of its true bytes is given, and without what the provider did.
+fn as_stored(mut block: Block) -> Block {
+    block.attributes.retain(|(name, _)| name != "output" && !OF_PROVIDER.contains(&name.as_str()));
+    block.body = block.body.map(|body| body.replace('\0', "\u{fffd}"));
     block
 }
 

@@ -338,6 +338,16 @@ impl TagSet {
         Ok(Self(set))
     }
 
+    /// The tags that a text shows, each at the beginning of a line, as the protocol in a conversation does.
+    pub fn named_in(text: &str) -> Self {
+        let is_shown = |tag: &&Tag| {
+            let mut names = text.lines().filter_map(|line| line.strip_prefix('<'));
+            names.any(|line| line.split([' ', '>', '/', '[']).next() == Some(tag.name))
+        };
+        let shown = TAGS.iter().filter(is_shown).fold(0, |set, tag| set | 1 << tag.kind as u32);
+        Self(shown | 1 << TagKind::Response as u32)
+    }
+
     /// Whether a tag is in it.
     pub fn contains(self, kind: TagKind) -> bool {
         self.0 & (1 << kind as u32) != 0

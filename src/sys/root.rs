@@ -15,6 +15,13 @@ pub struct Root {
     pub folder: PathBuf,
 }
 
+/// The path of what is beside a conversation: its own path with one of these endings.
+pub fn beside_path(path: &Path, ending: &str) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(ending);
+    PathBuf::from(name)
+}
+
 /// Suffixes that files beside a conversation bear; no conversation's name ends so.
 const RESERVED: [&str; 5] = [".invalid", ".messages", ".run", ".locks", ".json"];
 

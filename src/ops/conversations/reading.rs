@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::{Catalog, Conversation};
 use crate::exit::Exit;
-use crate::format::conversation::{self, Trouble};
+use crate::format::conversation::Trouble;
 use crate::limits::CONVERSATION;
 use crate::out::{self, Report};
 use crate::overview::compare::{Difference, compare};
@@ -15,6 +15,7 @@ use crate::overview::transcript::{self, Entry, EntryKind};
 use crate::problem::Problem;
 use crate::sys::conversation_file::BadByte;
 use crate::sys::fs;
+use crate::sys::root::beside_path;
 use crate::view::figures::plural;
 
 /// Lines of a result that are shown unless a single turn is asked for.
@@ -200,19 +201,29 @@ pub fn lint_conversation(catalog: &Catalog, name: Option<&str>) -> Result<Report
 /// Plays a conversation through the loop of now, and says where a request would be different. Nothing is run or asked. A name
 /// with a slash is the path of a file.
 pub fn compare_conversation(catalog: &Catalog, name: Option<&str>) -> Result<Report, Problem> {
-    let (name, path, text) = if let Some(path) = name.filter(|name| name.contains('/')) {
-        let text = fs::read_text(Path::new(path), CONVERSATION)?;
-        let text = text.ok_or_else(|| Problem::failed(format!("{path}: no such file")))?;
-        (path.to_owned(), PathBuf::from(path), text)
-    } else {
-        let one = read(catalog, name)?;
-        (one.name, one.path, one.text)
+    let one = match name.filter(|name| name.contains('/')) {
+        Some(path) => catalog
+            .read_at(PathBuf::from(path), path)
+            .ok_or_else(|| Problem::failed(format!("{path}: no such file")))?,
+        None => read(catalog, name)?,
     };
-    let parsed = conversation::parse(&text);
-    if let Some(Trouble::Damaged { line, message, .. }) = &parsed.trouble {
-        return Err(Problem::failed(format!("{name} is damaged at line {line}: {message}")));
+    let torn = match &one.parsed.trouble {
+        Some(Trouble::Torn { line, .. }) => {
+            Some(format!("line {line}: the block that begins there never ends"))
+        }
+        _ => None,
+    };
+    let Conversation { name, path, text, parsed, trouble, .. } = one;
+    if let Some(trouble) = trouble.or(torn) {
+        return Err(Problem::failed(format!("{name} is damaged, and was not compared: {trouble}")));
     }
-    let kept = |path: &str| fs::read_text(Path::new(path), CONVERSATION).ok().flatten();
+    let kept = |kept: &str| {
+        // Under the same path another conversation may have its own by now: what is beside this one comes first.
+        let number = Path::new(kept).file_name()?;
+        let own = beside_path(&path, ".invalid").join(number);
+        let read = |path: &Path| fs::read_text(path, CONVERSATION).ok().flatten();
+        read(&own).or_else(|| read(Path::new(kept)))
+    };
     let compared = compare(&text, &parsed.pieces, &kept);
     let report = match &compared {
         Ok(turns) => {
