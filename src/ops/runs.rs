@@ -16,7 +16,7 @@ use crate::sys::env::Env;
 use crate::sys::interrupt::Interrupts;
 use crate::sys::root::{self, Root};
 use crate::sys::run_note::{Life, RunEnd, RunNote};
-use crate::sys::{fs, messages, terminal};
+use crate::sys::{fs, lock, messages, terminal};
 use crate::view::figures::{plural, span, thousands};
 
 /// The time between two looks at a run that is waited for.
@@ -159,12 +159,15 @@ pub fn stop_run(
     report(format!("stopped {name}\n"), is_stopped)
 }
 
-/// Whether the run that was there is still at work on its conversation.
-pub fn is_at_work(root: &Root, begun: &Run) -> bool {
+/// Whether the run that was there is still at work on its conversation. Of one that is elsewhere the lock tells.
+fn is_at_work(root: &Root, begun: &Run) -> bool {
     let now = RunNote::read(root, &begun.name);
-    now.is_some_and(|now| now.process == begun.note.process) && {
-        begun.note.process.life() != Life::Dead
-    }
+    now.is_some_and(|now| now.process == begun.note.process)
+        && match begun.note.process.life() {
+            Life::Running => true,
+            Life::Dead => false,
+            Life::Elsewhere => lock::is_held(root, &begun.name),
+        }
 }
 
 /// The conversation that a name, or the beginning of one, means: one with a run, or any other.

@@ -230,6 +230,11 @@ fn an_answer_that_is_only_in_its_conversation_is_not_asked_for_again() {
     std::fs::write(&journal, kept.join("\n") + "\n").unwrap();
     let run = each(&sandbox, &args).stdin(lines(3)).run().assert_exit(0);
     assert_in_order(&run, 3);
+    // What went on has the turn before the kill with it.
+    let turns: Vec<_> = results(&run).iter().map(|it| it["turn_count"].clone()).collect();
+    assert_eq!(turns, [json!(1), json!(2), json!(2)]);
+    let costs: Vec<f64> = results(&run).iter().map(|it| it["cost"].as_f64().unwrap()).collect();
+    assert!(costs[1] > 1.5 * costs[0], "{costs:?}");
     let prompts = |n: usize| {
         let paths = sandbox.conversation_paths();
         let texts: Vec<String> =

@@ -372,6 +372,16 @@ fn status_stops_a_run_and_knows_a_killed_one() {
     waits.wait().assert_exit(1).stderr_has(&["was killed", "nagent -c c"]);
     let text = status(&sandbox, &[]).assert_exit(0).stdout;
     assert!(text.starts_with("c  was killed (process "), "{text}");
+    // One on another host is waited for as long as its lock is held.
+    let note = beside(&sandbox, "c.run");
+    let told = std::fs::read_to_string(&note).unwrap();
+    let host = serde_json::from_str::<Value>(&told).unwrap()["host"].as_str().unwrap().to_owned();
+    std::fs::write(&note, told.replace(&format!("\"host\":\"{host}\""), "\"host\":\"other\""))
+        .unwrap();
+    assert_eq!(active(&sandbox)[0]["state"], "elsewhere");
+    status(&sandbox, &["--stop", "c"]).assert_exit(1).stderr_has(&["on other", "stop it there"]);
+    status(&sandbox, &["--wait", "c"]).assert_exit(1).stderr_has(&["was killed"]);
+    std::fs::write(&note, told).unwrap();
     sandbox.llm.push(answer("back"));
     sandbox.run(&["-c", "c", "go on"]).assert_exit(0);
     status(&sandbox, &[]).assert_exit(0).stdout_is("no run is active\n");

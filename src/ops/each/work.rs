@@ -54,6 +54,8 @@ pub(super) struct Work<'a> {
     ended: u64,
     spent_before: f64,
     limit: Option<Problem>,
+    /// What was used before a kill for those that go on, by their places.
+    before: HashMap<usize, TurnsUsage>,
     /// What ends the work: the journal cannot be written.
     trouble: Option<Problem>,
     pub(super) spinner: Spinner,
@@ -88,6 +90,7 @@ impl<'a> Work<'a> {
             ended: 0,
             spent_before,
             limit: None,
+            before: HashMap::new(),
             trouble: None,
             spinner: Spinner::new(!call.quiet),
         }
@@ -191,8 +194,11 @@ impl<'a> Work<'a> {
                     return Ok(None);
                 }
                 Done::Part(usage) => {
-                    self.record.spent +=
-                        if self.record.results.contains_key(&item.id) { 0.0 } else { usage.cost };
+                    // What failed has its cost in the journal.
+                    if !self.record.results.contains_key(&item.id) {
+                        self.record.spent += usage.cost;
+                        self.before.insert(at, usage);
+                    }
                     (prompt.text, prompt.read) = (GO_ON.into(), None);
                 }
                 Done::Nothing if !self.args.own => self.put_aside(&conversation)?,
@@ -416,6 +422,11 @@ impl Batch for Work<'_> {
             kept.into_iter()
                 .filter_map(|key| Some((key.to_owned(), answer.json.get(key)?.clone()))),
         );
+        if let Some(before) = self.before.remove(&at) {
+            // It counts with the result from here on.
+            self.record.spent -= before.cost;
+            add_usage(&mut result, &before);
+        }
         let trouble = self.take_result(at, result).err();
         self.trouble = self.trouble.take().or(trouble);
     }
@@ -427,4 +438,18 @@ fn result_of(exit: Exit, error: Option<String>, response: &str, conversation: &s
     result.insert("response".to_owned(), response.into());
     result.insert("conversation".to_owned(), conversation.into());
     result
+}
+
+/// Adds what was used before a kill to the result of the run that went on.
+fn add_usage(result: &mut ResultLine, before: &TurnsUsage) {
+    let counts =
+        [("turn_count", before.turns), ("tokens_in", before.input), ("tokens_out", before.output)];
+    for (key, more) in counts {
+        if let Some(count) = result.get(key).and_then(Value::as_u64) {
+            result.insert(key.to_owned(), json!(count.saturating_add(more)));
+        }
+    }
+    if let Some(cost) = result.get("cost").and_then(Value::as_f64) {
+        result.insert("cost".to_owned(), json!(cost + before.cost));
+    }
 }
