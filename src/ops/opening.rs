@@ -71,19 +71,7 @@ pub(super) fn gather_facts(
     }
     let own_tools = call.env.executable.as_deref().and_then(Path::parent);
     let (git, texts) = facts_about_file(call, folder, git, progress);
-    let name = |text: &RepositoryText| {
-        text.path.strip_prefix(folder).unwrap_or(&text.path).display().to_string()
-    };
-    let (trusted, others): (Vec<_>, Vec<_>) = texts.iter().partition(|text| text.text.is_some());
-    let trusted =
-        trusted.into_iter().map(|text| (name(text), text.text.clone().unwrap_or_default()));
-    let named = context_files::load_named_files(&call.settings.context);
-    let named = named.map_err(Problem::usage)?;
-    let of_look = call.settings.look.iter().filter(|look| !look.context.is_empty());
-    let of_look = of_look.map(|look| {
-        let name = call.args.look.as_deref().unwrap_or_default();
-        (format!("look {name}"), look.context.clone())
-    });
+    let (texts, instructions) = context_texts(call, files, &texts, folder)?;
     let facts = Facts {
         part,
         tags: call.settings.tags,
@@ -99,17 +87,39 @@ pub(super) fn gather_facts(
         toplevel: git.toplevel.map(|path| path.display().to_string()),
         remotes: git.remotes,
         branch: git.branch,
-        instructions: others.into_iter().rev().map(name).collect(),
-        files: files
-            .into_iter()
-            .chain(named)
-            .map(|part| (part.path.display().to_string(), part.text))
-            .chain(trusted)
-            .chain(of_look)
-            .collect(),
+        instructions,
+        files: texts,
         memory: String::new(),
     };
     Ok((facts, boundary, sandbox))
+}
+
+/// Texts for the first context, each with its name.
+type NamedTexts = Vec<(String, String)>;
+
+/// The texts that count as the user's words, the more specific last: the root's, those of the repository that were confirmed,
+/// those that the config, flags and the look name. And the names of those that were not confirmed, the most specific first.
+fn context_texts(
+    call: &Call<'_>,
+    files: Vec<context_files::Part>,
+    texts: &[RepositoryText],
+    folder: &Path,
+) -> Result<(NamedTexts, Vec<String>), Problem> {
+    let name = |text: &RepositoryText| {
+        text.path.strip_prefix(folder).unwrap_or(&text.path).display().to_string()
+    };
+    let plain = |part: context_files::Part| (part.path.display().to_string(), part.text);
+    let trusted = texts.iter().filter_map(|text| Some((name(text), text.text.clone()?)));
+    let others = texts.iter().rev().filter(|text| text.text.is_none()).map(name);
+    let named = context_files::load_named_files(&call.settings.context);
+    let of_look = call.settings.look.iter().filter(|look| !look.context.is_empty());
+    let of_look = of_look.map(|look| {
+        let name = call.args.look.as_deref().unwrap_or_default();
+        (format!("look {name}"), look.context.clone())
+    });
+    let named = named.map_err(Problem::usage)?.into_iter().map(plain);
+    let all = files.into_iter().map(plain).chain(trusted).chain(named).chain(of_look);
+    Ok((all.collect(), others.collect()))
 }
 
 /// What the model reads of the repository, which is about its file, wherever the call comes from; and the texts there.

@@ -99,10 +99,8 @@ impl Settings {
         sources.insert("config".to_owned(), config_from.to_owned());
         let look = run.look.as_deref().map(|name| look::load(&root, name)).transpose()?;
         if let (Some(look), Some(name)) = (&look, &run.look) {
-            let is_chosen = args.provider.is_some() || env.get("NAGENT_PROVIDER").is_some();
-            look::add_settings(look, &mut values, &parsed.profile_keys, is_chosen, &mut |key| {
-                sources.insert(key.to_owned(), format!("look {name}"));
-            });
+            let mut add = |key: &str| _ = sources.insert(key.to_owned(), format!("look {name}"));
+            look::add_settings(look, &mut values, &parsed.profile_keys, named.is_some(), &mut add);
         }
         let provider = choose_provider(args, env, &mut values, &mut sources)?;
         let server = values.get("server").and_then(Value::as_str).and_then(KnownServer::find);

@@ -54,10 +54,13 @@ fn is_replaced(world: &World, after: &After, mark: &str, wrong: &mut Vec<String>
 fn again(world: &World, _: &After, wrong: &mut Vec<String>) {
     let run = world.sandbox.run(&["--conversation", "c", "once-more"]);
     expect(&run, "again done\n", wrong);
-    // What a killed one has left beside the conversation, the next that is written whole removes.
-    let run = world.sandbox.run(&["--conversation", "other", "--clear", "--quiet"]);
-    if run.code != 0 {
-        wrong.push(format!("afterwards: exit {}, {}", run.code, run.stderr));
+    // What a killed one has left beside conversations and summaries, the next that is written there removes.
+    for verb in ["--clear", "--summarize"] {
+        let name = if verb == "--clear" { "other" } else { "c" };
+        let run = world.sandbox.run(&["--conversation", name, verb, "--quiet"]);
+        if run.code != 0 {
+            wrong.push(format!("{verb} afterwards: exit {}, {}", run.code, run.stderr));
+        }
     }
 }
 
