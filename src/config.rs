@@ -13,7 +13,7 @@ use crate::approve::Approve;
 use crate::legacy::CONFIG_KEYS;
 use crate::llm::options::Reasoning;
 use crate::llm::price::Price;
-use crate::llm::provider::nearest;
+use crate::llm::provider::check_word;
 use crate::llm::server::{KnownServer, SERVERS};
 use crate::sandbox::SandboxMode;
 
@@ -256,18 +256,13 @@ fn check(object: &mut Map<String, Value>) -> Result<Vec<String>, String> {
     }
     let known = known_keys();
     for (key, value) in object {
-        if !known.contains(key) {
-            if key.ends_with("_API_KEY") || key.ends_with("api_key") {
-                return Err(format!(
-                    "\"{key}\": keys are not kept in the config; export the variable, as in export OPENAI_API_KEY=..."
-                ));
-            }
-            let near = nearest(key, known.iter().map(String::as_str)).map_or_else(
-                || format!("known keys: {}", known.join(", ")),
-                |near| format!("did you mean \"{near}\"?"),
-            );
-            return Err(format!("unknown key \"{key}\"; {near}"));
+        let is_credential = key.ends_with("_API_KEY") || key.ends_with("api_key");
+        if is_credential && !known.contains(key) {
+            return Err(format!(
+                "\"{key}\": keys are not kept in the config; export the variable, as in export OPENAI_API_KEY=..."
+            ));
         }
+        check_word("key", key, known.iter().map(String::as_str))?;
         if let Some(wrong) = check_value(key, value) {
             return Err(format!("the value of \"{key}\" {wrong}"));
         }

@@ -251,6 +251,25 @@ pub fn ollama_address(host: &str) -> String {
     format!("{}://{name}{port}{path}", scheme.unwrap_or("http"))
 }
 
+/// Checks that a word is one of those that are known.
+///
+/// # Errors
+/// It is not: the text says what `kind` of word it is, and names the nearest or all.
+pub fn check_word<'a>(
+    kind: &str,
+    word: &str,
+    known: impl IntoIterator<Item = &'a str> + Clone,
+) -> Result<(), String> {
+    if known.clone().into_iter().any(|known| known == word) {
+        return Ok(());
+    }
+    let near = nearest(word, known.clone()).map_or_else(
+        || format!("known {kind}s: {}", Vec::from_iter(known).join(", ")),
+        |near| format!("did you mean \"{near}\"?"),
+    );
+    Err(format!("unknown {kind} \"{}\"; {near}", word.escape_debug()))
+}
+
 /// The most similar of some words, if it is similar enough to be meant: a third of its letters may differ.
 pub fn nearest<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     // A long word is a mistake of another kind; this also bounds the work.

@@ -8,14 +8,14 @@
 //! ```
 //! The looks that are built in are files beside this one. Pure.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
 use super::columns;
 use crate::format::harmless::escape_text;
-use crate::llm::provider::nearest;
+use crate::llm::provider::check_word;
 use crate::protocol::tags::TAGS;
 
 /// The looks that are built in, by name; the first is the default.
@@ -116,31 +116,28 @@ impl Look {
     pub fn parse(text: &str) -> Result<Self, String> {
         let value: Map<String, Value> =
             serde_json::from_str(text).map_err(|error| format!("not a JSON object: {error}"))?;
-        let known = serde_json::to_value(Self::default()).unwrap_or_default();
-        let known = known.as_object().into_iter().flatten().map(|(key, _)| key.as_str());
-        let known: Vec<&str> = known.collect();
+        let keys = serde_json::to_value(Self::default()).unwrap_or_default();
+        let keys = keys.as_object().into_iter().flatten().map(|(key, _)| key.as_str());
         for (key, value) in &value {
-            check_word("key", key, &known)?;
+            check_word("key", key, keys.clone())?;
             serde_json::from_value::<Self>(json!({ key: value }))
                 .map_err(|error| format!("wrong value of \"{key}\": {error}"))?;
         }
         let look: Self = serde_json::from_value(Value::Object(value)).unwrap_or_default();
         for key in look.settings.keys() {
-            check_word("setting", key, &SETTINGS)
+            check_word("setting", key, SETTINGS)
                 .map_err(|error| format!("{error}; a look brings no others"))?;
         }
-        let tags: Vec<&str> =
-            TAGS.iter().filter_map(|tag| tag.name.strip_prefix("nagent-")).chain(["*"]).collect();
+        let tags = TAGS.iter().filter_map(|tag| tag.name.strip_prefix("nagent-")).chain(["*"]);
         for key in look.start.keys() {
-            check_word("tag", key, &tags)?;
+            check_word("tag", key, tags.clone())?;
         }
         let of_session = [&look.banner, &look.prompt, &look.say, &look.cleared, &look.bye];
         let of_action = look.start.values().chain(&look.finish).chain(&look.failed);
         let texts = of_session.into_iter().map(|text| (text, &OF_SESSION[..]));
         for (text, names) in texts.chain(of_action.map(|text| (text, &OF_ACTION[..]))) {
-            let known: Vec<&str> =
-                STYLES.iter().map(|(name, _)| *name).chain(names.iter().copied()).collect();
-            look.fill_in(text, &|name| check_word("name", name, &known).map(|()| ""))?;
+            let known = STYLES.iter().map(|(name, _)| *name).chain(names.iter().copied());
+            look.fill_in(text, &|name| check_word("name", name, known.clone()).map(|()| ""))?;
         }
         Ok(look)
     }
@@ -196,18 +193,6 @@ impl Look {
         let room = most.saturating_sub(columns::width(ellipsis)).max(1);
         format!("{}{ellipsis}", columns::wrap(&line, room)[0])
     }
-}
-
-fn check_word(kind: &str, word: &str, known: &[&str]) -> Result<(), String> {
-    if known.contains(&word) {
-        return Ok(());
-    }
-    let known_words: BTreeSet<&str> = known.iter().copied().collect();
-    let near = nearest(word, known.iter().copied()).map_or_else(
-        || format!("there are {}", Vec::from_iter(known_words).join(", ")),
-        |near| format!("did you mean \"{near}\"?"),
-    );
-    Err(format!("unknown {kind} \"{}\"; {near}", word.escape_debug()))
 }
 
 #[cfg(test)]
