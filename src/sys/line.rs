@@ -6,13 +6,14 @@
 
 use std::borrow::Cow;
 use std::cell::RefCell;
+use std::collections::BTreeSet;
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
 
-use anyhow::{Context as _, Result, bail};
+use anyhow::{Context as _, Result, bail, ensure};
 use rustyline::completion::Completer;
 use rustyline::config::{Behavior, CompletionType};
 use rustyline::error::ReadlineError;
@@ -61,14 +62,9 @@ impl LineEditor {
     /// # Errors
     /// The terminal could not be opened.
     pub fn new(complete: Complete) -> Result<Self> {
-        let behavior = if super::terminal::stdout_is_terminal() {
-            Behavior::Stdio
-        } else {
-            // The prompt goes to the terminal, and the answers to wherever stdout leads.
-            Behavior::PreferTerm
-        };
         let config = Config::builder()
-            .behavior(behavior)
+            // The prompt goes to the terminal, and the answers to wherever stdout leads.
+            .behavior(Behavior::PreferTerm)
             .completion_type(CompletionType::List)
             .history_ignore_space(true)
             .max_history_size(limits::PROMPTS)?
@@ -95,21 +91,17 @@ impl LineEditor {
         if let Some(folder) = path.parent() {
             fs::create_private_folder(folder)?;
         }
-        match fs::file_size(&path) {
-            None if fs::is_there(&path)? => bail!("{} is not a file", path.display()),
-            Some(bytes) if bytes > limits::PROMPT_HISTORY => {
-                bail!("{} has over {} bytes", path.display(), limits::PROMPT_HISTORY)
-            }
-            Some(_) => {
-                if let Err(error) = self.editor.load_history(&path) {
-                    let damaged = path.with_extension("history.damaged");
-                    std::fs::rename(&path, &damaged)
-                        .with_context(|| format!("cannot read {}: {error}", path.display()))?;
-                    self.history = Some(path);
-                    bail!("it could not be read ({error}), and is {} now", damaged.display());
-                }
-            }
-            None => {}
+        let (bytes, shown, most) = (fs::file_size(&path), path.display(), limits::PROMPT_HISTORY);
+        ensure!(bytes.is_some() || !fs::is_there(&path)?, "{shown} is not a file");
+        ensure!(bytes.is_none_or(|bytes| bytes <= most), "{shown} has over {most} bytes");
+        if bytes.is_some()
+            && let Err(error) = self.editor.load_history(&path)
+        {
+            let damaged = path.with_extension("history.damaged");
+            std::fs::rename(&path, &damaged)
+                .with_context(|| format!("cannot read {shown}: {error}"))?;
+            self.history = Some(path);
+            bail!("it could not be read ({error}), and is {} now", damaged.display());
         }
         self.history = Some(path);
         Ok(())
@@ -130,7 +122,7 @@ impl LineEditor {
         let Ok(result) = result else { return Ok(Typed::TooLong) };
         let joined = self.editor.helper().map(|helper| helper.joined.take()).unwrap_or_default();
         match result {
-            Ok(text) => Ok(Typed::Text(without_continuations(&text, &joined))),
+            Ok(text) => Ok(Typed::Text(without_continuations(text, &joined))),
             Err(ReadlineError::Eof) => Ok(Typed::End),
             Err(ReadlineError::Interrupted) => Ok(Typed::Interrupt),
             // The terminal has gone away.
@@ -186,7 +178,7 @@ impl ConditionalEventHandler for Keys {
 struct Assistant {
     complete: Complete,
     /// The texts that ended in a backslash when Enter was pressed.
-    joined: RefCell<Vec<String>>,
+    joined: RefCell<BTreeSet<String>>,
 }
 
 impl Helper for Assistant {}
@@ -214,7 +206,7 @@ impl Validator for Assistant {
         if !goes_on(input) {
             return Ok(ValidationResult::Valid(None));
         }
-        self.joined.borrow_mut().push(input.to_owned());
+        self.joined.borrow_mut().insert(input.to_owned());
         Ok(ValidationResult::Incomplete)
     }
 }
@@ -222,33 +214,34 @@ impl Validator for Assistant {
 impl Highlighter for Assistant {
     /// A hidden character, which could steer the terminal, is shown as one that replaces it.
     fn highlight<'l>(&self, line: &'l str, _: usize) -> Cow<'l, str> {
-        let steers = |c: char| c != '\n' && is_hidden(c);
         if !line.contains(steers) {
             return Cow::Borrowed(line);
         }
-        Cow::Owned(line.chars().map(|c| if steers(c) { '\u{fffd}' } else { c }).collect())
+        line.chars().map(|c| if steers(c) { '\u{fffd}' } else { c }).collect()
     }
 
     fn highlight_char(&self, line: &str, _: usize, _: CmdKind) -> bool {
-        line.chars().any(|c| c != '\n' && is_hidden(c))
+        line.contains(steers)
     }
 }
 
+fn steers(c: char) -> bool {
+    c != '\n' && is_hidden(c)
+}
+
 /// Whether a text ends in a backslash that is not itself behind one.
-pub fn goes_on(text: &str) -> bool {
+fn goes_on(text: &str) -> bool {
     let backslashes = text.len() - text.trim_end_matches('\\').len();
     backslashes % 2 == 1
 }
 
 /// The text without the backslashes that Enter was pressed behind. Those of a text that was pasted stay.
-fn without_continuations(text: &str, joined: &[String]) -> String {
-    let mut text = text.to_owned();
-    let mut ends: Vec<usize> =
-        joined.iter().filter(|part| text.starts_with(*part)).map(String::len).collect();
-    ends.sort_unstable();
-    ends.dedup();
-    for end in ends.into_iter().rev() {
-        text.remove(end - 1);
+fn without_continuations(mut text: String, joined: &BTreeSet<String>) -> String {
+    // The longest first.
+    for part in joined.iter().rev() {
+        if text.starts_with(part.as_str()) {
+            text.remove(part.len() - 1);
+        }
     }
     text
 }
@@ -269,21 +262,17 @@ impl PlainLines {
         let mut text = String::new();
         loop {
             while !self.is_over && !self.read.contains(&b'\n') {
-                let Ok(bytes) = stdin::read_line(interrupts)? else {
-                    return Ok(Typed::Interrupt);
-                };
+                let Ok(bytes) = stdin::read_line(interrupts)? else { return Ok(Typed::Interrupt) };
                 self.is_over = !bytes.contains(&b'\n');
                 self.read.extend(bytes);
             }
             if self.read.is_empty() {
                 return Ok(if text.is_empty() { Typed::End } else { Typed::Text(text) });
             }
-            let end = self.read.iter().position(|byte| *byte == b'\n').unwrap_or(self.read.len());
-            let line = String::from_utf8_lossy(&self.read[..end]).into_owned();
-            self.read.drain(..(end + 1).min(self.read.len()));
-            let line = line.strip_suffix('\r').unwrap_or(&line);
-            text.push_str(line);
-            if !goes_on(line) {
+            let end = self.read.iter().position(|byte| *byte == b'\n').map(|at| at + 1);
+            let line: Vec<u8> = self.read.drain(..end.unwrap_or(self.read.len())).collect();
+            text.push_str(String::from_utf8_lossy(&line).trim_end_matches(['\r', '\n']));
+            if !goes_on(&text) {
                 return Ok(Typed::Text(text));
             }
             text.pop();
@@ -299,8 +288,8 @@ mod tests {
     #[test]
     fn only_backslashes_before_enter_are_left_out() {
         let check = |text: &str, joined: &[&str], expect: &str| {
-            let joined: Vec<String> = joined.iter().map(|part| (*part).to_owned()).collect();
-            assert_eq!(without_continuations(text, &joined), expect);
+            let joined = joined.iter().map(|part| (*part).to_owned()).collect();
+            assert_eq!(without_continuations(text.to_owned(), &joined), expect);
         };
         check("a\\\nb\\\nc", &["a\\", "a\\\nb\\"], "a\nb\nc");
         check("a\\\nb", &[], "a\\\nb");
