@@ -2,11 +2,12 @@
 
 use std::ffi::OsString;
 
-use clap::{Command, Parser};
+use clap::Command;
 
 use crate::cli::Tool;
 use crate::ops::flags::prepare_words;
-use crate::ops::repl::{self, SessionArgs};
+use crate::ops::repl;
+pub use crate::ops::repl::SessionArgs as Args;
 use crate::out::Report;
 use crate::problem::Problem;
 
@@ -27,28 +28,15 @@ Exit codes: 0 left, or all prompts done; 1 failed, 2 wrong usage or no credentia
 /// Flags of a run that a session has no use for: it follows runs with --lines, and each prompt is a run of its own.
 const WITHOUT: [&str; 6] = ["code", "lines", "progress", "show_request", "record", "clear"];
 
-/// Type prompts in a terminal, one after another, in one conversation
-///
-/// Each prompt is a run of nagent, on the conversation that nagent uses in this shell: both can be used in turns, and an
-/// editor beside them. Without a terminal each line of stdin is a prompt, and a \ at its end joins the next line.
-#[derive(Debug, Clone, Parser)]
-#[command(after_help = AFTER_HELP)]
-pub struct Args {
-    #[expect(missing_docs, reason = "clap would take it for help")]
-    #[command(flatten)]
-    pub session: SessionArgs,
-}
-
 impl Tool for Args {
     const NAME: &'static str = repl::NAME;
     const DESCRIPTION: &'static str = "A prompt in a terminal for a person, in front of nagent; a model calls nagent \
         itself. Prompts on stdin, one a line, are answered one after another in one conversation. --json prints one JSON \
         document with runs, conversation_path, exit_code and error.";
 
-    fn run(self) -> Result<Report, Problem> {
-        let mut session = self.session;
-        session.run.allow_working_folder();
-        let run = &session.run;
+    fn run(mut self) -> Result<Report, Problem> {
+        self.run.allow_working_folder();
+        let run = &self.run;
         let is_given =
             [run.code, run.lines, run.progress, run.show_request, run.record.is_some(), run.clear];
         if let Some((name, _)) = WITHOUT.iter().zip(is_given).find(|(_, is_given)| *is_given) {
@@ -57,7 +45,7 @@ impl Tool for Args {
                 name.replace('_', "-")
             )));
         }
-        repl::run_session(session)
+        repl::run_session(self)
     }
 
     fn prepare(words: Vec<OsString>) -> Vec<OsString> {
@@ -68,9 +56,10 @@ impl Tool for Args {
         let command = WITHOUT
             .iter()
             .fold(command, |command, name| command.mut_arg(name, |arg| arg.hide(true)));
-        let command = command.mut_arg("look", |arg| arg.hide(false));
         command
+            .after_help(AFTER_HELP)
             .mut_arg("prompt", |arg| arg.help("The first prompt"))
+            .mut_arg("look", |arg| arg.hide(false))
             .mut_arg("read", |arg| {
                 arg.help("Show the model this file before the first prompt (can be repeated)")
             })

@@ -31,14 +31,13 @@ pub(super) fn load(root: &Root, name: &str) -> Result<Look, Problem> {
             known.join(", ")
         )));
     };
-    Look::parse(text).and_then(check_settings).map_err(|error| {
+    let look = Look::parse(text).and_then(|look| {
+        config::parse(&Value::Object(look.settings.clone()).to_string(), None).map(|_| look)
+    });
+    look.map_err(|error| {
         let path = if own.is_some() { path.display().to_string() } else { name.to_owned() };
         Problem::usage(format!("look {path}: {error}"))
     })
-}
-
-fn check_settings(look: Look) -> Result<Look, String> {
-    config::parse(&Value::Object(look.settings.clone()).to_string(), None).map(|_| look)
 }
 
 /// Lays the settings of a look over those of the config, but not over those of its profile. What the config forbids stays

@@ -5,14 +5,12 @@
 //! and the session ends. Against SIGKILL, which nothing can catch, there is a shell that waits for the end of a pipe: the
 //! session's death closes it, and the shell puts the modes back.
 
-use std::ffi::{OsStr, OsString};
-use std::fmt;
+use std::ffi::OsString;
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, PipeReader, Write};
-use std::os::fd::{AsFd, BorrowedFd};
-use std::os::unix::process::ExitStatusExt;
+use std::os::fd::AsFd;
 use std::path::Path;
-use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
+use std::process::{Child, Command, ExitStatus, Output, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
@@ -70,9 +68,8 @@ impl Foreground {
         let modes = tcgetattr(io::stdin()).ok();
         let file = io::stdin().as_fd().try_clone_to_owned().map(File::from);
         let terminal = modes.zip(file.ok());
-        let shared = Arc::new(Shared { terminal, ..Shared::default() });
-        // Before the modes are changed for the first time.
-        shared.start_guard();
+        let guard = Mutex::new(terminal.as_ref().and_then(start_guard));
+        let shared = Arc::new(Shared { terminal, guard, ..Shared::default() });
         let watched = Arc::clone(&shared);
         thread::Builder::new().spawn(move || {
             if let Some(signal) = ends.wait(None) {
@@ -83,25 +80,19 @@ impl Foreground {
     }
 
     /// Runs a program on the terminal, and waits for it. Without a terminal on stdin it has no input.
-    pub fn run(&self, words: &[OsString], env: &Env) -> Result<Ended> {
+    pub fn run(&self, words: &[OsString], env: &Env) -> Result<ExitStatus> {
         let mut command = command(words, env);
         if !terminal::stdin_is_terminal() {
             command.stdin(Stdio::null());
         }
-        let mut child = self.spawn(&mut command)?;
-        self.wait(&mut child)
+        Ok(self.wait(self.spawn(&mut command)?)?.status)
     }
 
     /// Runs a program without input, and returns its stdout: a document, which has its error too.
-    pub fn read(&self, words: &[OsString], env: &Env) -> Result<(Ended, Vec<u8>)> {
+    pub fn read(&self, words: &[OsString], env: &Env) -> Result<Output> {
         let mut command = command(words, env);
-        let mut child =
-            self.spawn(command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null()))?;
-        let mut output = Vec::new();
-        if let Some(mut stdout) = child.stdout.take() {
-            io::copy(&mut stdout, &mut output).context("cannot read what it prints")?;
-        }
-        Ok((self.wait(&mut child)?, output))
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
+        self.wait(self.spawn(&mut command)?)
     }
 
     /// Starts a program with which the session exchanges lines.
@@ -109,11 +100,9 @@ impl Foreground {
         let (output, writer) = io::pipe().context("cannot make a pipe")?;
         let mut command = command(words, env);
         command.stdin(Stdio::piped()).stdout(writer.try_clone()?).stderr(writer);
-        let mut child = self.spawn(&mut command)?;
-        // It holds the writing end, without which the reading end has no end.
-        drop(command);
-        let input = child.stdin.take();
-        Ok(Conversing { foreground: self, child, input, output: BufReader::new(output) })
+        // The command holds the writing end until it is dropped, and the reading end has no end before.
+        let child = self.spawn(&mut command)?;
+        Ok(Conversing { foreground: self, child, output: BufReader::new(output) })
     }
 
     fn spawn(&self, command: &mut Command) -> Result<Child> {
@@ -126,15 +115,15 @@ impl Foreground {
         Ok(child)
     }
 
-    fn wait(&self, child: &mut Child) -> Result<Ended> {
-        let status = child.wait();
+    fn wait(&self, child: Child) -> Result<Output> {
+        let output = child.wait_with_output();
         *self.shared.lock() = None;
         self.shared.ended.notify_all();
         // The terminal must not get other modes any more.
         while self.shared.is_ending.load(Ordering::SeqCst) {
             thread::park();
         }
-        Ok(Ended::from(status.context("cannot wait for it")?))
+        output.context("cannot wait for it")
     }
 }
 
@@ -144,57 +133,26 @@ impl Drop for Foreground {
     }
 }
 
-/// How a process ended.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Ended {
-    /// With an exit code.
-    Code(i32),
-    /// By a signal.
-    Signal(i32),
-}
-
-impl fmt::Display for Ended {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Code(code) => write!(f, "with exit code {code}"),
-            Self::Signal(number) => write!(f, "by signal {number}"),
-        }
-    }
-}
-
-impl From<ExitStatus> for Ended {
-    fn from(status: ExitStatus) -> Self {
-        status.code().map_or_else(|| Self::Signal(status.signal().unwrap_or(0)), Self::Code)
-    }
-}
-
 /// A process that reads lines and prints lines. What it prints to stderr comes with the rest.
 #[derive(Debug)]
 pub struct Conversing<'a> {
     foreground: &'a Foreground,
     child: Child,
-    input: Option<ChildStdin>,
-    output: BufReader<PipeReader>,
-}
-
-impl AsFd for Conversing<'_> {
-    /// What it prints comes from there; it hangs up when the process ends.
-    fn as_fd(&self) -> BorrowedFd<'_> {
-        self.output.get_ref().as_fd()
-    }
+    /// What it prints; it hangs up when the process ends.
+    pub output: BufReader<PipeReader>,
 }
 
 impl Conversing<'_> {
     /// Sends a line. It may have ended already, which its last line says.
     pub fn send(&mut self, line: &str) {
-        if let Some(input) = &mut self.input {
+        if let Some(input) = &mut self.child.stdin {
             let _ = input.write_all(format!("{line}\n").as_bytes()).and_then(|()| input.flush());
         }
     }
 
     /// Says that no more lines will come.
     pub fn close(&mut self) {
-        self.input = None;
+        self.child.stdin = None;
     }
 
     /// The next line that it prints. `None`: it prints no more.
@@ -205,16 +163,14 @@ impl Conversing<'_> {
     }
 
     /// Waits for its end.
-    pub fn wait(mut self) -> Result<Ended> {
-        self.input = None;
-        self.foreground.wait(&mut self.child)
+    pub fn wait(self) -> Result<ExitStatus> {
+        Ok(self.foreground.wait(self.child)?.status)
     }
 }
 
 fn command(words: &[OsString], env: &Env) -> Command {
-    let mut words = words.iter();
-    let mut command = Command::new(words.next().map_or(OsStr::new(""), OsString::as_os_str));
-    command.args(words).env_clear().envs(env.for_children(&[]));
+    let mut command = Command::new(&words[0]);
+    command.args(&words[1..]).env_clear().envs(env.for_children(&[]));
     command
 }
 
@@ -233,10 +189,8 @@ impl Shared {
                 _ => rustix::process::Signal::TERM,
             };
             let _ = rustix::process::kill_process(pid, number);
-            let wait = self
-                .ended
-                .wait_timeout_while(running, SIGNAL_PATIENCE, |running| running.is_some());
-            drop(wait);
+            let is_running = |running: &mut Option<Pid>| running.is_some();
+            drop(self.ended.wait_timeout_while(running, SIGNAL_PATIENCE, is_running));
         }
         if let Some((modes, file)) = &self.terminal {
             if terminal::can_overwrite() {
@@ -248,23 +202,6 @@ impl Shared {
         low_level::exit(128 + i32::from(signal.number()))
     }
 
-    /// Where the shell cannot be started, the session goes on without it.
-    fn start_guard(&self) {
-        let Some((modes, file)) = self.terminal.as_ref().filter(|_| terminal::can_overwrite())
-        else {
-            return;
-        };
-        let Ok(file) = file.try_clone() else { return };
-        let guard = Command::new("/bin/sh")
-            .args(["-c", GUARD, "sh"])
-            .args(mode_words(modes))
-            .stdin(Stdio::piped())
-            .stdout(Stdio::null())
-            .stderr(file)
-            .spawn();
-        *self.guard.lock().unwrap_or_else(PoisonError::into_inner) = guard.ok();
-    }
-
     fn dismiss_guard(&self) {
         let guard = self.guard.lock().unwrap_or_else(PoisonError::into_inner).take();
         if let Some(mut guard) = guard {
@@ -272,6 +209,14 @@ impl Shared {
             let _ = guard.wait();
         }
     }
+}
+
+/// Where the shell cannot be started, the session goes on without it.
+fn start_guard((modes, file): &(Termios, File)) -> Option<Child> {
+    let mut shell = Command::new("/bin/sh");
+    shell.args(["-c", GUARD, "sh"]).args(mode_words(modes));
+    shell.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(file.try_clone().ok()?);
+    terminal::can_overwrite().then(|| shell.spawn().ok())?
 }
 
 /// The modes that a line editor changes, as words of stty(1).

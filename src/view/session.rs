@@ -24,16 +24,12 @@ pub enum Shown {
 
 /// Turns the events of one run into what is shown.
 #[derive(Debug)]
-#[expect(clippy::struct_excessive_bools, reason = "each is about another thing")]
 pub struct SessionView<'a> {
     look: &'a Look,
     /// What the names of the session stand for.
     names: BTreeMap<&'a str, String>,
     columns: usize,
     shows_all: bool,
-    is_streaming: bool,
-    /// Whether it is shown which conversation goes on.
-    pub shows_begin: bool,
     /// Whether there is an empty line before the next answer.
     pub needs_gap: bool,
     /// The answer of the last reply, as far as it was shown.
@@ -50,20 +46,10 @@ impl<'a> SessionView<'a> {
         names: BTreeMap<&'a str, String>,
         columns: usize,
         shows_all: bool,
-        is_streaming: bool,
     ) -> Self {
-        Self {
-            look,
-            names,
-            columns,
-            shows_all,
-            is_streaming,
-            shows_begin: false,
-            needs_gap: false,
-            streamed: String::new(),
-            is_open: false,
-            rows: EventRows::default(),
-        }
+        let (streamed, rows) = (String::new(), EventRows::default());
+        let (needs_gap, is_open) = (false, false);
+        Self { look, names, columns, shows_all, needs_gap, streamed, is_open, rows }
     }
 
     /// What an event of the run, or of a child, is shown as.
@@ -73,13 +59,15 @@ impl<'a> SessionView<'a> {
                 self.streamed.clear();
                 Vec::new()
             }
-            RunEvent::Text { text } if self.is_streaming => self.answer(text),
+            RunEvent::Text { text } => self.answer(text),
             RunEvent::Say { text } if children.is_empty() => self.whole_answer(text),
-            RunEvent::Begin(_) if !self.shows_begin => Vec::new(),
-            RunEvent::Start(start) => match self.start_text(start) {
-                Some(text) => self.look_line(children, text, &start_values(start)),
-                None => self.own_lines(children, event),
-            },
+            RunEvent::Start(start) => {
+                let (kind, own) = (start.tag.trim_start_matches("nagent-"), &self.look.start);
+                match own.get(kind).or_else(|| own.get("*")) {
+                    Some(text) => self.look_line(children, text, &start_values(start)),
+                    None => self.own_lines(children, event),
+                }
+            }
             RunEvent::Finish(finish) => {
                 let look = self.look;
                 let failed = look.failed.as_ref().filter(|_| finish.status != "ok");
@@ -144,11 +132,6 @@ impl<'a> SessionView<'a> {
         };
         shown.extend(self.close());
         shown
-    }
-
-    fn start_text(&self, start: &Start) -> Option<&'a str> {
-        let kind = start.tag.trim_start_matches("nagent-");
-        self.look.start.get(kind).or_else(|| self.look.start.get("*")).map(String::as_str)
     }
 
     fn look_line(
@@ -264,8 +247,8 @@ mod tests {
     #[test]
     fn an_answer_is_shown_once() {
         let look = Look { say: "> ".into(), ..Look::default() };
-        let check = |is_streaming, pieces: &[&str], answers: &[&str], expect: &[&str]| {
-            let mut view = SessionView::new(&look, BTreeMap::new(), 80, false, is_streaming);
+        let check = |pieces: &[&str], answers: &[&str], expect: &[&str]| {
+            let mut view = SessionView::new(&look, BTreeMap::new(), 80, false);
             let mut all = view.show(&[], &RunEvent::Ask { turn: 1 });
             for piece in pieces {
                 all.extend(view.show(&[], &RunEvent::Text { text: (*piece).to_owned() }));
@@ -274,12 +257,11 @@ mod tests {
             all.extend(view.end(document.as_object().unwrap()));
             assert_eq!(texts(all), expect);
         };
-        check(true, &["on", "e"], &["one"], &["m:> ", "a:on", "a:e", "a:\n"]);
-        check(true, &["one\n"], &["one\n"], &["m:> ", "a:one\n"]);
-        check(true, &["one"], &["one", "two"], &["m:> ", "a:one", "a:\ntwo", "a:\n"]);
-        check(false, &["one"], &["one"], &["m:> ", "a:one", "a:\n"]);
-        check(true, &[], &["one"], &["m:> ", "a:one", "a:\n"]);
-        check(true, &["half"], &["other"], &["m:> ", "a:half", "a:\n", "m:> ", "a:other", "a:\n"]);
-        check(true, &["half"], &[], &["m:> ", "a:half", "a:\n"]);
+        check(&["on", "e"], &["one"], &["m:> ", "a:on", "a:e", "a:\n"]);
+        check(&["one\n"], &["one\n"], &["m:> ", "a:one\n"]);
+        check(&["one"], &["one", "two"], &["m:> ", "a:one", "a:\ntwo", "a:\n"]);
+        check(&[], &["one"], &["m:> ", "a:one", "a:\n"]);
+        check(&["half"], &["other"], &["m:> ", "a:half", "a:\n", "m:> ", "a:other", "a:\n"]);
+        check(&["half"], &[], &["m:> ", "a:half", "a:\n"]);
     }
 }

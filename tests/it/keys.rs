@@ -258,7 +258,11 @@ fn a_run_is_stopped_in_each_state_and_the_session_goes_on() {
     let shown = screen(&pty).join("\n");
     assert_eq!(shown.matches("(interrupted)").count(), 6, "{shown}");
     assert!(shown.contains("nagent-repl: interrupted by SIGTERM"), "{shown}");
-    assert_eq!(shown.matches("nagent ended by signal 9 without a last line").count(), 2, "{shown}");
+    assert_eq!(
+        shown.matches("nagent ended without a last line (signal: 9 (SIGKILL))").count(),
+        2,
+        "{shown}"
+    );
     assert!(shown.contains("still here"), "{shown}");
     assert!(!sandbox.work().join("asked").exists());
     assert!(sandbox.conversation().matches("exit=\"130\"").count() >= 5);

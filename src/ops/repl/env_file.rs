@@ -7,10 +7,8 @@
 use crate::llm::provider::Provider;
 use crate::llm::server::SERVERS;
 
-/// A name that other tools use for Anthropic's key.
+/// A name that other tools use for `ANTHROPIC_API_KEY`.
 pub(super) const OTHER_NAME: &str = "TS_AGENT_API_KEY";
-/// What it counts as.
-const COUNTS_AS: &str = "ANTHROPIC_API_KEY";
 
 /// The credentials in the text of a file: names of variables that a provider reads, with values.
 pub(super) fn parse_credentials(text: &str) -> Vec<(&'static str, String)> {
@@ -22,7 +20,7 @@ pub(super) fn parse_credentials(text: &str) -> Vec<(&'static str, String)> {
         let line = line.strip_prefix("export ").unwrap_or(line);
         let (name, value) = line.split_once('=')?;
         let name = name.trim();
-        let name = if name == OTHER_NAME { COUNTS_AS } else { name };
+        let name = if name == OTHER_NAME { "ANTHROPIC_API_KEY" } else { name };
         let name = known.iter().find(|known| **known == name)?;
         let value = value.trim();
         let quoted = ['"', '\'']

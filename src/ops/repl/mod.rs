@@ -23,6 +23,7 @@ use crate::llm::provider::Provider;
 use crate::out::{self, Report};
 use crate::problem::Problem;
 use crate::sandbox::SandboxMode;
+use crate::sys::env::Env;
 use crate::sys::line::{LineEditor, PlainLines, Typed};
 use crate::sys::root::Root;
 use crate::sys::{fs, terminal};
@@ -37,12 +38,10 @@ pub fn run_session(args: SessionArgs) -> Result<Report, Problem> {
     if args.new || session.look.fresh {
         session.archive()?;
     }
-    let cwd = session.env.current_folder()?;
     let of_look = session.look.read.iter().map(PathBuf::from);
-    let of_look = of_look.filter(|path| fs::file_size(&cwd.join(path)).is_some());
-    session.reads.extend(of_look.collect::<Vec<_>>());
+    session.reads.extend(of_look.filter(|path| fs::file_size(path).is_some()));
     session.show_banner();
-    let editor = session.open_editor(cwd, args.no_history)?;
+    let editor = session.open_editor(args.no_history)?;
     let first = Some(args.run.prompt.join(" ")).filter(|words| !words.is_empty());
     session.run(editor, first)
 }
@@ -57,26 +56,27 @@ impl Session {
         let mut had_input = first.is_some();
         let mut end = Report::done("");
         while !self.is_over.get() {
-            let text = match first.take() {
-                Some(text) => text,
-                None => match self.read(editor.as_mut(), &mut lines)? {
-                    Typed::Text(text) => text,
-                    Typed::End => break,
-                    Typed::TooLong => {
-                        out::line(
-                            "this is too long to be typed: put it into a file, and show it to the model with /read FILE",
-                        );
-                        continue;
-                    }
-                    Typed::Interrupt if !self.is_interactive => {
-                        end = Report::failed(Exit::Signal(Signal::Int), "interrupted by SIGINT");
-                        break;
-                    }
-                    Typed::Interrupt => {
-                        out::line("(Ctrl-D or /quit leaves)");
-                        continue;
-                    }
-                },
+            let typed = match first.take() {
+                Some(text) => Typed::Text(text),
+                None => self.read(editor.as_mut(), &mut lines)?,
+            };
+            let text = match typed {
+                Typed::Text(text) => text,
+                Typed::End => break,
+                Typed::TooLong => {
+                    out::line(
+                        "this is too long to be typed: put it into a file, and show it to the model with /read FILE",
+                    );
+                    continue;
+                }
+                Typed::Interrupt if !self.is_interactive => {
+                    end = Report::failed(Exit::Signal(Signal::Int), "interrupted by SIGINT");
+                    break;
+                }
+                Typed::Interrupt => {
+                    out::line("(Ctrl-D or /quit leaves)");
+                    continue;
+                }
             };
             had_input |= !text.trim().is_empty();
             if let Some(editor) = &mut editor
@@ -123,20 +123,17 @@ impl Session {
     }
 
     /// The editor of the terminal, where it can do that. A history that cannot be used is reported.
-    fn open_editor(
-        &self,
-        folder: PathBuf,
-        no_history: bool,
-    ) -> Result<Option<LineEditor>, Problem> {
+    fn open_editor(&self, no_history: bool) -> Result<Option<LineEditor>, Problem> {
         if !self.is_interactive || !terminal::can_overwrite() {
             return Ok(None);
         }
+        let folder = self.env.current_folder()?;
         let key = fs::sha256(folder.as_os_str().as_encoded_bytes());
         let path = self.settings.root.path().join("repl").join(format!("{key}.history"));
         let (models, root) = (Rc::clone(&self.models), self.settings.root.clone());
-        let home = self.env.home();
+        let env = self.env.clone();
         let mut editor = LineEditor::new(Box::new(move |before| {
-            complete(before, &folder, home.as_deref(), &root, &models.borrow())
+            complete(before, &env, &root, &models.borrow())
         }))?;
         if !no_history && let Err(error) = editor.use_history(path) {
             out::line(&format!("note: there is no history: {error:#}"));
@@ -225,13 +222,7 @@ impl Session {
 }
 
 /// What may be meant by the text before the cursor: the name of a command, what is behind it, or a path.
-fn complete(
-    before: &str,
-    folder: &Path,
-    home: Option<&Path>,
-    root: &Root,
-    models: &[String],
-) -> (usize, Vec<String>) {
+fn complete(before: &str, env: &Env, root: &Root, models: &[String]) -> (usize, Vec<String>) {
     let (start, mut words) = match before.split_once(' ') {
         Some(("/load" | "/branch" | "/save", argument)) => {
             (before.len() - argument.len(), completion::conversation_names(root))
@@ -241,30 +232,28 @@ fn complete(
             let names = COMMANDS.iter().flat_map(|(_, names, ..)| names.iter());
             (0, names.map(|name| format!("/{name}")).collect())
         }
-        _ => return complete_path(before, folder, home),
+        _ => return complete_path(before, env),
     };
     words.retain(|word| word.starts_with(&before[start..]));
     if words.is_empty() && start == 0 {
         // `/etc/ho` is not a command.
-        return complete_path(before, folder, home);
+        return complete_path(before, env);
     }
     (start, words)
 }
 
 /// The paths that the last word may be the beginning of.
-fn complete_path(before: &str, folder: &Path, home: Option<&Path>) -> (usize, Vec<String>) {
+fn complete_path(before: &str, env: &Env) -> (usize, Vec<String>) {
     let start = before.rfind([' ', '\n', '"', '\'']).map_or(0, |at| at + 1);
     let word = &before[start..];
-    let (parent, name) = word.rsplit_once('/').map_or(("", word), |(parent, name)| (parent, name));
-    let prefix = &word[..word.len() - name.len()];
-    let parent = if prefix == "/" { Path::new("/") } else { Path::new(parent) };
-    let parent = folder.join(crate::sys::names::expand_home(parent, home));
-    let names = fs::list_names(&parent).unwrap_or_default().into_iter();
+    let (parent, name) = word.split_at(word.rfind('/').map_or(0, |at| at + 1));
+    let folder = env.absolute_path(Path::new(parent)).unwrap_or_default();
+    let names = fs::list_names(&folder).unwrap_or_default().into_iter();
     let names = names.filter(|other| other.starts_with(name));
     let names = names.filter(|other| name.starts_with('.') || !other.starts_with('.'));
     let whole = |other: String| {
-        let end = if fs::is_folder(&parent.join(&other)) { "/" } else { "" };
-        format!("{prefix}{other}{end}")
+        let end = if fs::is_folder(&folder.join(&other)) { "/" } else { "" };
+        format!("{parent}{other}{end}")
     };
     (start, names.map(whole).collect())
 }

@@ -2,6 +2,7 @@
 
 use std::ffi::OsString;
 use std::os::fd::AsFd;
+use std::process::ExitStatus;
 
 use serde_json::{Map, Value, json};
 
@@ -12,7 +13,7 @@ use crate::ops::question::ask;
 use crate::ops::spinner::Spinner;
 use crate::out;
 use crate::problem::Problem;
-use crate::sys::foreground::{Conversing, Ended};
+use crate::sys::foreground::Conversing;
 use crate::sys::terminal;
 use crate::sys::tty::Tty;
 use crate::view::event::{RunEvent, Start};
@@ -22,7 +23,7 @@ use crate::view::session::{SessionView, Shown};
 const WORDS: usize = 400;
 
 /// How a run ended, its last line, which may be missing, and what it printed that is not an event.
-type RunEnd = (Ended, Map<String, Value>, String);
+type RunEnd = (ExitStatus, Map<String, Value>, String);
 
 impl Session {
     /// Runs a prompt, and shows the run.
@@ -30,23 +31,16 @@ impl Session {
         let mut words = self.tool_words("nagent", &["--lines", "--stop-list"])?;
         words.extend(self.check.iter().map(|check| format!("--check={check}").into()));
         let line = json!({ "prompt": prompt, "read": std::mem::take(&mut self.reads) });
-        let columns = if terminal::stderr_is_terminal() { terminal::width() } else { usize::MAX };
-        let names = self.names();
-        let view =
-            SessionView::new(&self.look, names, columns, self.args.verbose, self.is_streaming);
-        let end = self.follow(&words, &line, view)?;
+        let end = self.follow(&words, &line)?;
         self.count += 1;
         self.report_end(end)
     }
 
     /// Starts a run, and shows it to its end.
-    fn follow(
-        &self,
-        words: &[OsString],
-        prompt: &Value,
-        mut view: SessionView<'_>,
-    ) -> Result<RunEnd, Problem> {
-        view.shows_begin = self.count == 0 && self.look.figures;
+    fn follow(&self, words: &[OsString], prompt: &Value) -> Result<RunEnd, Problem> {
+        let columns = if terminal::stderr_is_terminal() { terminal::width() } else { usize::MAX };
+        let names = self.names();
+        let mut view = SessionView::new(&self.look, names, columns, self.args.verbose);
         view.needs_gap = self.count > 0 && !self.is_interactive;
         let mut child = self.foreground.converse(words, &self.env)?;
         child.send(&prompt.to_string());
@@ -66,8 +60,11 @@ impl Session {
                 }
                 continue;
             };
-            if children.is_empty() && !self.args.verbose {
-                event.shorten(asked);
+            match event {
+                RunEvent::Begin(_) if self.count > 0 || !self.look.figures => continue,
+                RunEvent::Text { .. } if !self.is_streaming => continue,
+                _ if children.is_empty() && !self.args.verbose => event.shorten(asked),
+                _ => {}
             }
             let shown = view.show(&children, &event);
             if !shown.is_empty() || matches!(event, RunEvent::Decide(_) | RunEvent::Finish(_)) {
@@ -96,17 +93,17 @@ impl Session {
     }
 
     /// Says what went wrong, if anything did.
-    fn report_end(&mut self, (mut ended, mut document, said): RunEnd) -> Result<(), Problem> {
+    fn report_end(&mut self, (ended, mut document, said): RunEnd) -> Result<(), Problem> {
         let mut error = error_of(&document).to_owned();
         // A second Ctrl-C ends it at once.
-        let is_interrupted = ended == Ended::Code(Exit::Signal(Signal::Int).code().into());
-        if document.is_empty() && !is_interrupted {
+        let is_interrupted = ended.code() == Some(Exit::Signal(Signal::Int).code().into());
+        let is_lost = document.is_empty() && !is_interrupted;
+        if is_lost {
             let words = match said.trim() {
                 "" => "it printed nothing".to_owned(),
                 words => format!("its words: {words}"),
             };
-            error = format!("nagent ended {ended} without a last line; {words}");
-            ended = Ended::Code(1);
+            error = format!("nagent ended without a last line ({ended}); {words}");
         }
         if self.args.json {
             document.remove("event");
@@ -116,7 +113,7 @@ impl Session {
             return Ok(());
         }
         if !self.is_interactive {
-            return self.after(ended, error);
+            return if is_lost { Err(Problem::failed(error)) } else { self.after(ended, error) };
         }
         if is_interrupted {
             out::line("(interrupted)");
@@ -159,7 +156,7 @@ impl Session {
         };
         let folder = self.env.current_folder().unwrap_or_default();
         let interrupts = &self.foreground.interrupts;
-        let reply = ask(&mut tty, start, &folder, interrupts, Some(child.as_fd()));
+        let reply = ask(&mut tty, start, &folder, interrupts, Some(child.output.get_ref().as_fd()));
         child.send(&json!(reply).to_string());
         if reply.text.is_some() { 0 } else { start.n }
     }

@@ -79,7 +79,7 @@ pub(super) fn start(session: &SessionArgs) -> Result<Session, Problem> {
     let call = Call::with(NAME, &args, &which, env.clone(), interrupts)?;
     let name = choose_name(&call)?;
     let mut settings = call.settings.clone();
-    check_model(&mut settings, &env)?;
+    check_model(&mut settings, &env, &call.interrupts)?;
     if settings.provider == Some(Provider::Ollama) {
         args.model.provider = Some(Provider::Ollama.name().to_owned());
         args.model.model.clone_from(&settings.config.model);
@@ -108,21 +108,19 @@ pub(super) fn start(session: &SessionArgs) -> Result<Session, Problem> {
 }
 
 /// Checks that there is a credential, or that Ollama answers, and which model it has.
-fn check_model(settings: &mut Settings, env: &Env) -> Result<(), Problem> {
+fn check_model(settings: &mut Settings, env: &Env, interrupts: &Interrupts) -> Result<(), Problem> {
     let is_guess = settings.provider.is_none();
     let provider = *settings.provider.get_or_insert(Provider::Ollama);
     let is_ollama = provider == Provider::Ollama;
     let mut client = settings.source(env, true)?;
-    let interrupts = Interrupts::without_handlers()?;
     if is_ollama {
         client.limit_time(limits::OLLAMA_PATIENCE);
     }
-    let listed = match client.model_id {
-        Some(_) if is_ollama => client.list_models(&interrupts).map(drop).map_err(Problem::from),
-        _ => Ok(()),
+    let chosen = if is_ollama && client.model_id.is_some() {
+        client.list_models(interrupts).map(drop).map_err(Problem::from)
+    } else {
+        settings.choose_model(&mut client, true, is_guess, interrupts)
     };
-    let chosen =
-        listed.and_then(|()| settings.choose_model(&mut client, true, is_guess, &interrupts));
     settings.config.model = client.model_id;
     chosen.map_err(|problem| match problem.exit {
         Exit::Provider if is_guess => no_provider(),

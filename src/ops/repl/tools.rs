@@ -1,7 +1,9 @@
 //! The commands of a session. Each is a call of an executable of the toolkit, or a value of the session.
 
 use std::ffi::OsString;
+use std::os::unix::process::ExitStatusExt;
 use std::path::PathBuf;
+use std::process::ExitStatus;
 
 use serde_json::{Map, Value};
 
@@ -12,45 +14,40 @@ use crate::exit::Exit;
 use crate::out;
 use crate::problem::Problem;
 use crate::sandbox::SandboxMode;
-use crate::sys::foreground::Ended;
-use crate::sys::names::{expand_home, shown};
+use crate::sys::names::shown;
 use crate::sys::{fs, tty};
 
 impl Session {
     /// Does what a command says.
     pub(super) fn run_command(&mut self, verb: Verb, argument: &str) -> Result<(), Problem> {
         match verb {
-            Verb::Help => {
-                out::piece(&help_text());
-                Ok(())
-            }
-            Verb::Quit => {
-                self.is_over.set(true);
-                Ok(())
-            }
+            Verb::Help => self.is_over.set(!out::piece(&help_text())),
+            Verb::Quit => self.is_over.set(true),
             Verb::Clear => {
                 self.archive()?;
                 self.show_text(&self.look.cleared);
-                Ok(())
             }
-            Verb::Model => self.run_model(argument),
-            Verb::Flag(name) if argument.is_empty() => self.call("nagent", &[name]),
-            Verb::Flag(name) => self.call("nagent", &[&format!("{name}={argument}")]),
-            Verb::List => self.call("nagent-conversations", &["list"]),
-            Verb::EditConversation if argument.is_empty() => self.edit_conversation(),
-            Verb::EditConversation => self.call("nagent", &["--edit-conversation", "--", argument]),
-            Verb::EditPrompt => self.edit_prompt(),
-            Verb::Read => self.add_read(argument),
-            Verb::File => self.edit_file(argument),
-            Verb::Undo if argument.is_empty() => self.call("nagent", &["--undo"]),
-            Verb::Undo => self.call("nagent-file-edit", &["--undo", "--", argument]),
-            Verb::Check | Verb::Approve | Verb::Sandbox => self.set(verb, argument),
+            Verb::Model => self.run_model(argument)?,
+            Verb::Flag(name) if argument.is_empty() => self.call("nagent", &[name])?,
+            Verb::Flag(name) => self.call("nagent", &[&format!("{name}={argument}")])?,
+            Verb::List => self.call("nagent-conversations", &["list"])?,
+            Verb::EditConversation if argument.is_empty() => self.edit_conversation()?,
+            Verb::EditConversation => {
+                self.call("nagent", &["--edit-conversation", "--", argument])?;
+            }
+            Verb::EditPrompt => self.edit_prompt()?,
+            Verb::Read => self.add_read(argument)?,
+            Verb::File => self.edit_file(argument)?,
+            Verb::Undo if argument.is_empty() => self.call("nagent", &["--undo"])?,
+            Verb::Undo => self.call("nagent-file-edit", &["--undo", "--", argument])?,
+            Verb::Check | Verb::Approve | Verb::Sandbox => self.set(verb, argument)?,
             Verb::Show => {
                 let (name, last) = (self.name.clone(), format!("--last={argument}"));
                 let count = if argument.is_empty() { 2 } else { 3 };
-                self.call("nagent-conversations", &["show", &name, &last][..count])
+                self.call("nagent-conversations", &["show", &name, &last][..count])?;
             }
         }
+        Ok(())
     }
 
     /// Runs a command line in the user's shell.
@@ -58,7 +55,7 @@ impl Session {
         let shell = self.user_env.get("SHELL").unwrap_or("/bin/sh").to_owned();
         let words: [OsString; 3] = [shell.into(), "-c".into(), command.into()];
         let ended = self.foreground.run(&words, &self.user_env)?;
-        let Ended::Code(code @ 1..) = ended else { return self.after(ended, String::new()) };
+        let Some(code @ 1..) = ended.code() else { return self.after(ended, String::new()) };
         self.tell(&format!("exit {code}"));
         let exit = Exit::Command(u8::try_from(code).unwrap_or(1));
         if self.is_interactive { Ok(()) } else { Err(Problem::new(exit, "")) }
@@ -67,7 +64,7 @@ impl Session {
     /// Archives the conversation, and begins a new one.
     pub(super) fn archive(&self) -> Result<(), Problem> {
         let (ended, document) = self.read_document("nagent", &["--clear"])?;
-        if ended == Ended::Code(0) { Ok(()) } else { Err(Problem::failed(error_of(&document))) }
+        if ended.success() { Ok(()) } else { Err(Problem::failed(error_of(&document))) }
     }
 
     /// A call of a tool, with the flags that the session was given.
@@ -104,18 +101,18 @@ impl Session {
     }
 
     /// What comes after a tool, which has said why it failed.
-    pub(super) fn after(&self, ended: Ended, error: String) -> Result<(), Problem> {
-        match ended {
-            Ended::Code(code) if code != 0 && !self.is_interactive => {
+    pub(super) fn after(&self, ended: ExitStatus, error: String) -> Result<(), Problem> {
+        match ended.code() {
+            Some(code @ 1..) if !self.is_interactive => {
                 let exit = u64::try_from(code).ok().and_then(Exit::from_code);
                 Err(Problem::new(exit.unwrap_or(Exit::Failed), error))
             }
-            Ended::Signal(2) if self.is_interactive => {
+            None if self.is_interactive && ended.signal() == Some(2) => {
                 out::line("(interrupted)");
                 Ok(())
             }
-            Ended::Signal(_) => Err(Problem::failed(format!("the command ended {ended}"))),
-            Ended::Code(_) => Ok(()),
+            None => Err(Problem::failed(format!("the command was ended ({ended})"))),
+            Some(_) => Ok(()),
         }
     }
 
@@ -124,10 +121,10 @@ impl Session {
         &self,
         tool: &str,
         more: &[&str],
-    ) -> Result<(Ended, Map<String, Value>), Problem> {
+    ) -> Result<(ExitStatus, Map<String, Value>), Problem> {
         let words = self.tool_words(tool, &[&["--json"], more].concat())?;
-        let (ended, output) = self.foreground.read(&words, &self.env)?;
-        Ok((ended, serde_json::from_slice(&output).unwrap_or_default()))
+        let output = self.foreground.read(&words, &self.env)?;
+        Ok((output.status, serde_json::from_slice(&output.stdout).unwrap_or_default()))
     }
 
     fn run_model(&mut self, argument: &str) -> Result<(), Problem> {
@@ -148,14 +145,13 @@ impl Session {
     }
 
     fn list_models(&mut self) -> Result<(), Problem> {
-        let (_, document) = self.read_document("nagent", &["--list-models"])?;
+        let (_, mut document) = self.read_document("nagent", &["--list-models"])?;
+        let models = document.remove("models").map(serde_json::from_value::<Vec<String>>);
         let current = self.settings.config.model.as_deref();
-        let Some(models) = document.get("models").and_then(Value::as_array) else {
+        let Some(Ok(models)) = models else {
             let (error, model) = (error_of(&document), current.unwrap_or("(none)"));
             return Err(Problem::failed(format!("{error}; the model is {model}")));
         };
-        let models = models.iter();
-        let models: Vec<String> = models.filter_map(Value::as_str).map(str::to_owned).collect();
         for model in &models {
             let mark = if current == Some(model) { "*" } else { " " };
             out::piece(&format!("{mark} {model}\n"));
@@ -191,9 +187,7 @@ impl Session {
 
     fn add_read(&mut self, path: &str) -> Result<(), Problem> {
         let path = PathBuf::from(path);
-        let folder = self.env.current_folder().unwrap_or_default();
-        let full = folder.join(expand_home(&path, self.env.home().as_deref()));
-        if fs::file_size(&full).is_none() {
+        if fs::file_size(&self.env.absolute_path(&path)?).is_none() {
             return Err(Problem::failed(format!("/read: there is no file {}", shown(&path))));
         }
         self.tell(&format!("the model is shown {} with the next prompt", shown(&path)));
@@ -210,12 +204,11 @@ impl Session {
 
     /// Changes a setting of the runs that follow.
     fn set(&mut self, verb: Verb, value: &str) -> Result<(), Problem> {
+        let args = &mut self.args;
         let (name, result) = match verb {
-            Verb::Approve => {
-                ("approve", Approve::parse(value).map(|it| self.args.approve = Some(it)))
-            }
+            Verb::Approve => ("approve", Approve::parse(value).map(|it| args.approve = Some(it))),
             Verb::Sandbox => {
-                ("sandbox", SandboxMode::parse(value).map(|it| self.args.sandbox = Some(it)))
+                ("sandbox", SandboxMode::parse(value).map(|it| args.sandbox = Some(it)))
             }
             _ => {
                 self.check = (value != "off").then(|| value.to_owned());
