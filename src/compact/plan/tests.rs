@@ -120,6 +120,34 @@ fn refusals_are_no_checkpoints() {
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(48))]
+    /// Whatever somebody has made of the file: no panic, and what is planned can be read.
+    #[test]
+    fn edited_files_are_planned_too(
+        blocks in prop::collection::vec(prop::sample::select(vec![
+            "<user-prompt>\nü words\n</user-prompt>\n\n",
+            "<agent-response>\n<nagent-list path=\".\"/>\n</agent-response>\n",
+            "<nagent-turn-status turn=\"3\" tokens_in=\"900000\" />\n",
+            "<nagent-turn-status turn=\"x\" invalid=\"/k\" />\n",
+            "<nagent-conversation-result name=\"n\" conversation=\"c.n\" status=\"ok\">\nx\n</nagent-conversation-result>\n",
+            "<system compacted=\"a\" turns=\"9-2\" kept=\"99\" tokens_per_byte=\"NaN\" checkpoint=\"x\">\nüü\n</system>\n",
+            "<system compacted=\"a\" until=\"5\" tokens_per_byte=\"-1\">\n\n</system>\n",
+            "<context-update section=\"Rules\">\nr\n</context-update>\n",
+            "<nagent-shell-result status=\"ok\">\nLONG\n</nagent-shell-result>\n",
+            "a note of the user's\n\n",
+        ]), 0..40),
+        window in 0u64..40_000,
+        is_asked in any::<bool>(),
+    ) {
+        let text = blocks.concat().replace("LONG", &"ö".repeat(3_000));
+        let pieces = parse(&text).pieces;
+        let gauge = Gauge::of(&pieces);
+        if let Ok(Some(made)) = plan(&text, &pieces, &gauge, window, is_asked) {
+            let new = render(&text, &pieces, &made, gauge.tokens_per_byte());
+            prop_assert_eq!(parse(&new).trouble, None);
+            prop_assert!(text.is_char_boundary(made.condensed.until));
+        }
+    }
+
     /// However the turns look: it ends below its goal, in a conversation that can be read, with the first prompt's words, the
     /// newest turn's reply where that is not too long, and everything else as it was.
     #[test]
