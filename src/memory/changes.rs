@@ -124,6 +124,8 @@ struct Stretch<'a> {
     /// The place of its last line.
     last: usize,
     writes: Vec<(&'a str, &'a str)>,
+    /// Its lines, and the number of the change that each is of.
+    lines: Vec<(&'a Entry, usize)>,
     end: Option<&'a Option<Vec<(String, String)>>>,
     file_id: Option<&'a String>,
 }
@@ -150,6 +152,8 @@ fn collect(entries: &[Entry]) -> Vec<Stretch<'_>> {
                     Some(last) if last.0 == before => last.1 = after,
                     _ => stretch.writes.push((before, after)),
                 }
+                stretch.lines.push((entry, stretch.writes.len() - 1));
+                continue;
             }
             FileEvent::End { changes, file_id } => {
                 stretch.end = Some(changes);
@@ -157,6 +161,7 @@ fn collect(entries: &[Entry]) -> Vec<Stretch<'_>> {
             }
             FileEvent::Begin { .. } | FileEvent::Undo { .. } | FileEvent::Rename { .. } => {}
         }
+        stretch.lines.push((entry, stretch.writes.len()));
     }
     all.sort_by_key(|stretch| stretch.last);
     all
@@ -164,7 +169,52 @@ fn collect(entries: &[Entry]) -> Vec<Stretch<'_>> {
 
 impl<'a> Stretch<'a> {
     fn new(first: &'a Entry, last: usize) -> Self {
-        Self { first, last, writes: Vec::new(), end: None, file_id: None }
+        let (writes, lines) = (Vec::new(), Vec::new());
+        Self { first, last, writes, lines, end: None, file_id: None }
+    }
+
+    /// The contents before and after each change, by what the run came to, or else by its writes.
+    fn contents(&self) -> Vec<(&'a str, &'a str)> {
+        match self.end {
+            Some(Some(ends)) => {
+                ends.iter().map(|(old, new)| (old.as_str(), new.as_str())).collect()
+            }
+            _ => self.writes.clone(),
+        }
+    }
+
+    /// What of each change belongs to a part: all from its first line on.
+    fn ends(&self, belongs: &dyn Fn(&Entry) -> bool) -> Vec<ChangeEnd> {
+        let Some(place) = self.lines.iter().position(|(entry, _)| belongs(entry)) else {
+            return Vec::new();
+        };
+        let contents = self.contents();
+        let has_ended = matches!(self.end, Some(Some(_)));
+        let (entry, number) = self.lines[place];
+        let number = if has_ended { contents.len().saturating_sub(1) } else { number };
+        // What the part found, where it is not the beginning.
+        let found = match &entry.event {
+            FileEvent::Write { before, .. } | FileEvent::Begin { before } if place > 0 => {
+                Some(before.as_str())
+            }
+            _ => None,
+        };
+        let first = if found.is_some() { number } else { 0 };
+        let end = |(at, (start, after)): (usize, (&str, &str))| {
+            let found = found.filter(|_| at == first);
+            let change = self.change(at, found.unwrap_or(start), after);
+            let mut rest = Vec::new();
+            if let Some(found) = found.filter(|_| has_ended) {
+                let event = FileEvent::Write { before: start.into(), after: found.into() };
+                rest.push(Entry { event, ..self.first.clone() });
+            } else if found.is_some() {
+                let lines = self.lines.iter().take(place).filter(|(_, number)| *number == at);
+                rest.extend(lines.map(|(entry, _)| (*entry).clone()));
+                rest.retain(|entry| matches!(entry.event, FileEvent::Write { .. }));
+            }
+            ChangeEnd { change, rest }
+        };
+        contents.into_iter().enumerate().skip(first).map(end).collect()
     }
 
     fn change(&self, number: usize, before: &str, after: &str) -> FileChange {
@@ -186,38 +236,48 @@ impl<'a> Stretch<'a> {
     }
 }
 
-/// Lists the changes that were not undone, the oldest first, with the names that their conversations have now.
+/// The end of a change.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ChangeEnd {
+    /// The change, from the content on that its end found.
+    pub change: FileChange,
+    /// The writes before that.
+    pub rest: Vec<Entry>,
+}
+
+/// Lists the changes that were not undone, the oldest first.
 pub fn list_changes(entries: &[Entry]) -> Vec<FileChange> {
+    list_ends(entries, &|_| true).into_iter().map(|end| end.change).collect()
+}
+
+/// Lists what was not undone of changes, from the first line of each on that `belongs` to a part; the oldest first.
+pub fn list_ends(entries: &[Entry], belongs: &dyn Fn(&Entry) -> bool) -> Vec<ChangeEnd> {
     let undone: HashSet<&String> = undone_ids(entries).collect();
-    let renames = entries.iter().enumerate().filter_map(|(at, entry)| match &entry.event {
-        FileEvent::Rename { to } => Some((at, &entry.conversation, to)),
-        _ => None,
-    });
-    let renames: Vec<(usize, &String, &String)> = renames.collect();
-    let mut found = Vec::new();
-    for stretch in collect(entries) {
-        let changes: Vec<(&str, &str)> = match stretch.end {
-            Some(Some(changes)) => {
-                changes.iter().map(|(before, after)| (before.as_str(), after.as_str())).collect()
+    let stretches = collect(entries);
+    let ends = stretches.iter().flat_map(|stretch| stretch.ends(belongs));
+    let is_left =
+        |end: &ChangeEnd| end.change.before != end.change.after && !undone.contains(&end.change.id);
+    ends.filter(is_left).collect()
+}
+
+/// Gives each line the names that its conversations have now.
+pub fn rename_all(entries: &mut [Entry]) {
+    let mut now: HashMap<String, String> = HashMap::new();
+    for entry in entries.iter_mut().rev() {
+        if let FileEvent::Rename { to } = &entry.event {
+            let to = now.get(to).unwrap_or(to).clone();
+            now.insert(entry.conversation.clone(), to);
+            continue;
+        }
+        if now.is_empty() {
+            continue;
+        }
+        for name in entry.of.iter_mut().chain([&mut entry.conversation]) {
+            if let Some(to) = now.get(name) {
+                name.clone_from(to);
             }
-            _ => stretch.writes.clone(),
-        };
-        let changes =
-            changes.into_iter().enumerate().filter(|(_, (before, after))| before != after);
-        found.extend(changes.map(|(number, (before, after))| {
-            let mut change = stretch.change(number, before, after);
-            for (_, from, to) in renames.iter().filter(|(at, ..)| *at > stretch.last) {
-                for name in change.of.iter_mut().chain([&mut change.conversation]) {
-                    if name == *from {
-                        name.clone_from(to);
-                    }
-                }
-            }
-            change
-        }));
+        }
     }
-    found.retain(|change| !undone.contains(&change.id));
-    found
 }
 
 /// The names that a conversation had before its own.
@@ -327,7 +387,9 @@ mod tests {
     #[test]
     fn a_renamed_conversation_keeps_its_changes() {
         let lines = ["1 a write x y", "2 - rename d", "3 a write y z"];
-        let found = list_changes(&entries(&lines));
+        let mut entries = entries(&lines);
+        rename_all(&mut entries);
+        let found = list_changes(&entries);
         let names: Vec<&str> = found.iter().map(|it| it.conversation.as_str()).collect();
         // A conversation that has the old name later is another one.
         assert_eq!(names, ["d", "c"]);

@@ -324,7 +324,7 @@ fn take_back(
         }
     }
     if !refusals.is_empty() {
-        return Ok(report_refusals(call, &refusals));
+        return Ok(report_refusals(call, args.undo.is_some(), &refusals));
     }
     write_all(call, &mut plans)?;
     // From here on the files are changed: a failure to record that says so.

@@ -129,7 +129,7 @@ pub(super) fn report_done(call: &Call<'_>, plans: Vec<Plan>) -> Report {
 }
 
 /// The refusal of files that are not as the last change left them, with what changed since.
-pub(super) fn report_refusals(call: &Call<'_>, refusals: &[Refusal]) -> Report {
+pub(super) fn report_refusals(call: &Call<'_>, has_flags: bool, refusals: &[Refusal]) -> Report {
     let mut files = Vec::new();
     for refusal in refusals {
         if let Some(diff) = refusal.since.as_ref().filter(|_| !call.args.lines) {
@@ -144,12 +144,21 @@ pub(super) fn report_refusals(call: &Call<'_>, refusals: &[Refusal]) -> Report {
     let reasons: Vec<&str> = refusals.iter().map(|refusal| refusal.message.as_str()).collect();
     let above =
         if refusals.iter().any(|it| it.since.is_some()) { " (the diff is above)" } else { "" };
-    let message = format!(
-        "nothing was undone: {}{above}. --merge keeps changes on other lines, --force undoes all and keeps the current \
-         content in {}",
-        reasons.join("; "),
-        shown(call.root().outputs())
-    );
+    let outputs = call.root().outputs();
+    let outputs = shown(&outputs);
+    // Who goes back in a conversation has no such flags.
+    let advice = if has_flags {
+        format!(
+            "--merge keeps changes on other lines, --force undoes all and keeps the current content in {outputs}"
+        )
+    } else {
+        format!(
+            "First take back runs with nagent -c {} --undo: --merge keeps changes on other lines, --force undoes all and keeps the \
+             current content in {outputs}",
+            call.name
+        )
+    };
+    let message = format!("nothing was undone: {}{above}. {advice}", reasons.join("; "));
     Report::failed(Exit::Failed, message).with("files", files)
 }
 

@@ -58,7 +58,11 @@ impl ChangeLog {
     }
 }
 
-fn append(root: &Root, entry: &Entry) -> Result<()> {
+/// Appends a line, durably.
+///
+/// # Errors
+/// It could not be written.
+pub fn append(root: &Root, entry: &Entry) -> Result<()> {
     let line = serde_json::to_string(entry).context("cannot write an entry")?;
     // Behind a line that was cut off it begins a new one.
     fs::append_durably(&root.changes(), &format!("\n{line}\n"))
@@ -84,11 +88,13 @@ pub fn record_rename(root: &Root, from: &str, to: &str) -> Result<()> {
     )
 }
 
-/// Reads the log; empty where there is none.
+/// Reads the log, with the names that conversations have now; empty where there is none.
 ///
 /// # Errors
 /// It cannot be read.
 pub fn read_log(root: &Root) -> Result<Vec<Entry>> {
     let text = fs::read_text(&root.changes(), limits::CHANGE_LOG)?;
-    Ok(changes::parse(&text.unwrap_or_default()))
+    let mut entries = changes::parse(&text.unwrap_or_default());
+    changes::rename_all(&mut entries);
+    Ok(entries)
 }

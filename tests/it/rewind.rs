@@ -124,3 +124,131 @@ fn a_turn_that_was_compacted_is_in_its_archive() {
     let run = sandbox.program(CONVERSATIONS, &["rewind", "c", "--turn", "1"]).run().assert_exit(1);
     run.stderr_has(&["where a compaction put it", "expand c"]);
 }
+
+/// A child that is asked twice in one run, with these prompts: first it writes k1, then k1 and k2.
+fn child_twice(prompts: [&'static str; 2]) -> Sandbox {
+    let sandbox = Sandbox::outside_temp();
+    sandbox.llm.allow_rewrites();
+    let (mut asked, mut answered) = (0, 0);
+    sandbox.llm.choose(move |request| {
+        let last = request.last();
+        if last.contains("nagent-write-result") {
+            return answer("child done").into();
+        }
+        if last.contains("the-errand") || last.contains("child done") {
+            asked += 1;
+            let ask = |prompt| {
+                format!("<nagent-conversation name=\"kid\">{prompt}</nagent-conversation>")
+            };
+            return prompts.get(asked - 1).map_or_else(|| answer("all done"), ask).into();
+        }
+        answered += 1;
+        let two = write("k1", "two\n") + &write("k2", "two\n");
+        if answered == 1 { write("k1", "one\n") } else { two }.into()
+    });
+    sandbox.run(&["-c", "c", "-w", ".", "the-errand"]).assert_exit(0);
+    assert_eq!((sandbox.read("k1"), sandbox.read("k2")), ("two\n".into(), "two\n".into()));
+    sandbox
+}
+
+#[test]
+fn a_child_that_went_on_goes_back_by_what_it_wrote_since() {
+    for prompts in [["first", "second"], ["again", "again"]] {
+        let sandbox = child_twice(prompts);
+        let rewind = |turn| {
+            sandbox.program(CONVERSATIONS, &["rewind", "c", "--turn", turn, "--files"]).run()
+        };
+        rewind("2").assert_exit(0);
+        assert_eq!(sandbox.read("k1"), "one\n", "{prompts:?}");
+        assert!(!sandbox.work().join("k2").exists(), "{prompts:?}");
+        assert!(read(&sandbox).contains("Child conversations still have all that was said"));
+        if prompts[0] == prompts[1] {
+            // The child has both prompts still, and within a second nothing tells them apart.
+            let before = read(&sandbox);
+            rewind("1").assert_exit(1).stderr_has(&["which prompts of the child c.kid", "--files"]);
+            assert_eq!((sandbox.read("k1"), read(&sandbox)), ("one\n".into(), before));
+        } else {
+            rewind("1").assert_exit(0);
+            assert!(!sandbox.work().join("k1").exists());
+        }
+    }
+    // What the child wrote cannot be told without its conversation.
+    let sandbox = child_twice(["first", "second"]);
+    std::fs::remove_file(sandbox.root().join("conversations/c.kid")).unwrap();
+    let args = ["rewind", "c", "--turn", "2", "--files"];
+    let run = sandbox.program(CONVERSATIONS, &args).run().assert_exit(1);
+    run.stderr_has(&["nothing was undone", "c.kid", "not there any more"]);
+    assert_eq!((sandbox.read("k1"), sandbox.read("k2")), ("two\n".into(), "two\n".into()));
+}
+
+#[test]
+fn files_that_the_log_does_not_know_of_stop_all_of_it() {
+    let sandbox = talk();
+    let before = read(&sandbox);
+    // A copy, whose writes the log has under the other's name.
+    sandbox.run(&["-c", "copy", "--load-conversation", "c"]).assert_exit(0);
+    let edited = before.replace("third prompt", "the third prompt, in better words");
+    for (name, turn, files) in [("copy", "1", "a.txt"), ("c", "6", "a.txt"), ("c", "3", "a.txt")] {
+        if name == "c" {
+            std::fs::write(sandbox.root().join("conversations/c"), &edited).unwrap();
+        }
+        let args = ["rewind", name, "--turn", turn, "--files"];
+        let run = sandbox.program(CONVERSATIONS, &args).run().assert_exit(1);
+        run.stderr_has(&["nothing was undone", files, "without --files"]);
+        assert_eq!((sandbox.read("a.txt"), sandbox.read("b.txt")), ("four\n".into(), "b\n".into()));
+    }
+    assert_eq!(read(&sandbox), edited);
+    let left = std::fs::read_dir(sandbox.root().join("conversations")).unwrap();
+    let names = left.map(|entry| entry.unwrap().file_name().into_string().unwrap());
+    assert!(!names.into_iter().any(|name| name.starts_with("c-")), "an archive was left");
+}
+
+#[test]
+fn a_refusal_names_a_way_that_works() {
+    let sandbox = talk();
+    sandbox.run(&["-c", "c", "--undo", "2"]).assert_exit(0);
+    sandbox.write("a.txt", "one\nmine\n");
+    let args = ["rewind", "c", "--turn", "1", "--files"];
+    let run = sandbox.program(CONVERSATIONS, &args).run().assert_exit(1);
+    run.stderr_has(&["nagent -c c --undo", "--force undoes all"]);
+    sandbox.run(&["-c", "c", "--undo", "--force"]).assert_exit(0);
+    sandbox.program(CONVERSATIONS, &args).run().assert_exit(0);
+    let after = read(&sandbox);
+    assert!(after.contains("nothing was left to take back: ") && !after.contains("first prompt"));
+}
+
+#[test]
+fn a_full_disk_after_files_went_back_says_so_and_the_same_command_goes_on() {
+    let names: String =
+        (0..20).map(|n| format!("touch {n}-{}\n", "x".repeat(4))).collect::<String>();
+    let sandbox = Sandbox::outside_temp().replies([
+        write("a.txt", "one\n"),
+        answer("first done"),
+        shell(&format!("cd \"$LONG\"\n{names}")) + &write("a.txt", "two\n"),
+        answer("second done"),
+    ]);
+    sandbox.llm.allow_rewrites();
+    let long = sandbox.work().join("long".repeat(50)).join("name".repeat(50));
+    std::fs::create_dir_all(&long).unwrap();
+    let sandbox = sandbox.env("LONG", long.to_str().unwrap());
+    for prompt in ["first", "second"] {
+        sandbox.run(&["-c", "c", "-w", ".", prompt]).assert_exit(0);
+    }
+    let before = read(&sandbox);
+    // Room for the archive, and not for the conversation, which then names the files that commands have changed.
+    let script = format!(
+        "trap '' XFSZ\nulimit -f {}\nexec {CONVERSATIONS} rewind c --turn 3 --files\n",
+        before.len() / 512 + 2
+    );
+    let run = sandbox.program("/bin/sh", &["-c", &script]).run().assert_exit(1);
+    run.stderr_has(&["a.txt", "content of then again", "The same command completes it"]);
+    assert_eq!((sandbox.read("a.txt"), read(&sandbox)), ("one\n".into(), before));
+    let args = ["rewind", "c", "--turn", "3", "--files"];
+    sandbox.program(CONVERSATIONS, &args).run().assert_exit(0);
+    let after = read(&sandbox);
+    assert_eq!(sandbox.read("a.txt"), "one\n");
+    assert!(after.contains("first done") && !after.contains("second done"), "{after}");
+    // What stayed can be undone as before.
+    sandbox.run(&["-c", "c", "--undo"]).assert_exit(0);
+    assert!(!sandbox.work().join("a.txt").exists());
+}

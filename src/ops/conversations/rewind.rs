@@ -7,20 +7,19 @@ use std::time::Duration;
 use serde_json::{Map, Value};
 
 use super::Catalog;
+use super::written::{Part, Written};
 use crate::compact::notice::Notice;
 use crate::compact::plan::begins_turn;
 use crate::drive::format_block;
 use crate::format::conversation::{Block, Piece};
-use crate::memory::changes::{
-    FileChange, FileEvent, NO_FILE, first_line, is_hash_of, list_changes,
-};
+use crate::memory::changes::{ChangeEnd, Entry, FileChange, NO_FILE, list_ends};
 use crate::ops::call::Call;
 use crate::ops::flags::{ConversationArgs, ModelArgs, RunArgs};
 use crate::ops::undo;
 use crate::out::Report;
 use crate::problem::Problem;
 use crate::protocol::{self, Action, Item, ParsedReply};
-use crate::sys::change_log::{self, ChangeLog};
+use crate::sys::change_log;
 use crate::sys::conversation_file::ConversationFile;
 use crate::sys::conversation_file::replace::archive_name;
 use crate::sys::interrupt::Interrupts;
@@ -48,31 +47,37 @@ pub fn rewind_conversation(
     let cut = find_cut(journal.text(), journal.pieces(), turn)
         .ok_or_else(|| no_such_turn(&name, journal.pieces(), turn))?;
     let removed = Removed::new(&journal, cut);
-    let mut undone = Map::new();
-    let mut text = String::new();
     let mut lines = vec![format!(
         "The user went back to before turn {turn}: what came after this is no longer here."
     )];
-    if files {
-        let report = undo_files(&name, root, &removed)?;
-        if let Some(error) = report.error {
-            return Ok(Report {
-                error: Some(format!("{error}; the conversation is unchanged")),
-                ..report
-            });
+    // First, so that a full disk is found before a file is touched.
+    let archive = archive_name(&name);
+    journal.archive(&archive)?;
+    let undone = match files.then(|| undo_files(catalog, &journal, &name, cut)) {
+        None => Undone { report: Report::done(String::new()), before: Vec::new() },
+        Some(Ok(Undone { report, .. })) if report.error.is_some() => {
+            let _ = fs::remove_file(&root.conversation(&archive));
+            let error = report.error.map(|error| format!("{error}; the conversation is unchanged"));
+            return Ok(Report { error, ..report });
         }
-        lines.push(describe_files(&report.json));
-        (text, undone) = (report.text, report.json);
-    } else {
-        lines.push("Files are as they were left.".to_owned());
+        Some(Ok(undone)) => undone,
+        Some(Err(problem)) => {
+            let _ = fs::remove_file(&root.conversation(&archive));
+            return Err(problem);
+        }
+    };
+    lines.push(if files { undone.describe() } else { "Files are as they were left.".to_owned() });
+    if !removed.children.is_empty() {
+        let names = removed.children.join(", ");
+        lines.push(format!("Child conversations still have all that was said in them: {names}"));
     }
-    let others = removed.files_of_commands(&undone);
+    let Report { mut text, json, .. } = undone.report;
+    let others = removed.files_of_commands(&json);
     if files && !others.is_empty() {
         lines.push(format!("Commands, or others, have changed since then: {}", name_some(&others)));
         text.push_str("changed since then by commands or by others, and left as they are:\n");
         text.extend(others.iter().map(|path| format!("  {}\n", shown(path))));
     }
-    let archive = archive_name(&name);
     let notice = Block::new("system").with("rewound", &archive).body(lines.join("\n"));
     let kept = journal.text()[..removed.start].trim_end_matches('\n');
     let gap = if kept.is_empty() { "" } else { "\n\n" };
@@ -80,18 +85,31 @@ pub fn rewind_conversation(
     let link = Block::new("system").with("rewound_into", &name).body(format!(
         "this is what conversation {name} was before it was taken back to before turn {turn}"
     ));
-    journal.replace(&new, &archive, &format_block(&link))?;
+    let replaced = journal.replace_archived(&new, &archive, &format_block(&link));
+    replaced.map_err(|error| after_files(error, &paths_of(&json)))?;
     let archive = root.conversation(&archive).display().to_string();
     let text = format!(
         "conversation {name} is as it was before turn {turn}; the whole is in {archive}\n{text}"
     );
     let others: Vec<String> = others.iter().map(|path| path.display().to_string()).collect();
-    Ok(Report { json: undone, ..Report::done(text) }
+    Ok(Report { json, ..Report::done(text) }
         .with("name", name)
         .with("path", journal.path().display().to_string())
         .with("archived_path", archive)
         .with("turn", turn)
         .with("left_changed", others))
+}
+
+/// The failure to write the conversation after files went back.
+fn after_files(error: anyhow::Error, files: &[PathBuf]) -> Problem {
+    if files.is_empty() {
+        return error.into();
+    }
+    Problem::failed(format!(
+        "these files have their content of then again: {}; but the conversation could not be written and is as it was: {error:#}. The \
+         same command completes it",
+        name_some(files)
+    ))
 }
 
 /// The piece that a turn begins with: its reply, or its prompt with what was shown before it, if it is the first after that.
@@ -150,55 +168,22 @@ fn no_such_turn(name: &str, pieces: &[Piece], turn: u64) -> Problem {
 struct Removed {
     /// Where it begins.
     start: usize,
-    /// The prompts in it.
-    prompts: Vec<Prompt>,
     /// Its first time.
     since: Option<String>,
     /// The children that it started or went on with.
     children: Vec<String>,
-    /// The run of which the beginning stays, where there is one.
-    partial: Option<Partial>,
     /// Whether it ran commands, or children, which may have.
     has_commands: bool,
     /// The folder of its last prompt.
     folder: PathBuf,
 }
 
-/// A run of which the beginning stays.
-struct Partial {
-    prompt: Prompt,
-    /// What the part that goes wrote first of each file: the path, and the first digits of the hash of the content before.
-    found: Vec<(PathBuf, String)>,
-}
-
-/// A prompt as the log of changes names it: its time, to the second, and its first line.
-#[derive(PartialEq)]
-struct Prompt(String, String);
-
-impl Prompt {
-    fn read(text: &str, piece: &Piece) -> Option<Self> {
-        let line = first_line(piece.text(text).as_bytes());
-        Some(Self(piece.get("at")?.to_owned(), line))
-    }
-
-    fn is_of(&self, change: &FileChange) -> bool {
-        self.0 == change.at && self.1 == change.prompt
-    }
-}
-
-/// A message to a run in progress is no prompt of a run of its own.
-fn is_prompt(piece: &Piece) -> bool {
-    piece.name() == Some("user-prompt") && piece.get("message").is_none()
-}
-
 impl Removed {
     fn new(journal: &ConversationFile, cut: usize) -> Self {
-        let (text, (kept, gone)) = (journal.text(), journal.pieces().split_at(cut));
-        let get = |name: &'static str| gone.iter().filter_map(move |piece| piece.get(name));
+        let (kept, gone) = journal.pieces().split_at(cut);
         let last_of = |pieces: &[Piece], name: &str| {
             pieces.iter().rev().find_map(|piece| piece.get(name)).map(str::to_owned)
         };
-        let prompts = gone.iter().filter(|piece| is_prompt(piece));
         let is_command = |piece: &Piece| {
             matches!(piece.name(), Some("nagent-shell-result" | "nagent-conversation-result"))
                 || piece.get("check").is_some()
@@ -207,39 +192,15 @@ impl Removed {
         let folder = last_of(gone, "cwd").or_else(|| last_of(kept, "cwd"));
         Self {
             start: gone.first().map_or(journal.text().len(), |piece| piece.span.start),
-            prompts: prompts.filter_map(|piece| Prompt::read(text, piece)).collect(),
-            since: get("at").next().map(str::to_owned),
-            children: get("conversation").map(str::to_owned).collect(),
-            partial: Partial::new(text, kept, gone),
+            since: gone.iter().find_map(|piece| piece.get("at")).map(str::to_owned),
+            children: part_from(journal, "", cut)
+                .children()
+                .into_iter()
+                .map(str::to_owned)
+                .collect(),
             has_commands: gone.iter().any(is_command),
             folder: PathBuf::from(folder.unwrap_or_else(|| "/".to_owned())),
         }
-    }
-
-    /// The changes of files that go with it, the newest first.
-    fn changes(&self, name: &str, root: &Root) -> Result<Vec<FileChange>, Problem> {
-        let stored = fs::list_names(&root.outputs()).unwrap_or_default();
-        let since = self.since.as_deref().unwrap_or_default();
-        let mut changes: Vec<FileChange> = Vec::new();
-        for change in list_changes(&change_log::read_log(root)?).into_iter().rev() {
-            let is_own = change.conversation == name;
-            let is_childs = change.of.iter().any(|of| of == name)
-                && self.children.contains(&change.conversation)
-                && change.at.as_str() >= since;
-            if is_own && self.prompts.iter().any(|prompt| prompt.is_of(&change))
-                || !is_own && is_childs
-            {
-                changes.push(change);
-            } else if let Some(partial) =
-                self.partial.as_ref().filter(|it| is_own && it.prompt.is_of(&change))
-                && !changes.iter().any(|it| it.path == change.path && it.run == change.run)
-                && let Some(before) = partial.content_before(&change.path, &stored)
-            {
-                let before = Some(before).filter(|hash| hash != NO_FILE);
-                changes.push(FileChange { before, ..change });
-            }
-        }
-        Ok(changes)
     }
 
     /// Files that were changed since, and that are not among those that were undone.
@@ -258,57 +219,51 @@ impl Removed {
     }
 }
 
-impl Partial {
-    fn new(text: &str, kept: &[Piece], gone: &[Piece]) -> Option<Self> {
-        let prompt = kept.iter().rfind(|piece| is_prompt(piece))?;
-        let of_run: Vec<&Piece> = gone.iter().take_while(|piece| !is_prompt(piece)).collect();
-        let folder = Path::new(prompt.get("cwd").unwrap_or("/"));
-        let mut found: Vec<(PathBuf, String)> = Vec::new();
-        for piece in &of_run {
-            let is_write = matches!(
-                piece.name(),
-                Some("nagent-write-result" | "nagent-edit-result" | "nagent-file-patch-result")
-            ) && piece.get("status") == Some("ok");
-            let Some(path) = piece.get("resolved").or_else(|| piece.get("path")) else { continue };
-            let path = folder.join(path);
-            if is_write && !found.iter().any(|(known, _)| *known == path) {
-                found.push((path, piece.get("previous").unwrap_or(NO_FILE).to_owned()));
-            }
-        }
-        Some(Self { prompt: Prompt::read(text, prompt)?, found })
-    }
-
-    /// The hash of the content that a file had before the part that goes, or [`NO_FILE`]; `None` if that did not write it, or the
-    /// content is not stored any more.
-    fn content_before(&self, path: &str, stored: &[String]) -> Option<String> {
-        let (_, digits) = self.found.iter().find(|(known, _)| known == Path::new(path))?;
-        let mut hashes = stored.iter().filter_map(|name| name.strip_suffix(".txt"));
-        match digits.as_str() {
-            NO_FILE => Some(NO_FILE.to_owned()),
-            digits => hashes.find(|hash| is_hash_of(digits, hash)).map(str::to_owned),
-        }
-    }
+/// The part of a conversation from a piece on.
+fn part_from<'a>(journal: &'a ConversationFile, name: &'a str, cut: usize) -> Part<'a> {
+    let pieces = journal.pieces();
+    Part { name, text: journal.text(), pieces, range: cut..pieces.len() }
 }
 
-/// What has become of the files, for the model.
-fn describe_files(report: &Map<String, Value>) -> String {
+/// The files that a report names.
+fn paths_of(report: &Map<String, Value>) -> Vec<PathBuf> {
     let files = report.get("files").and_then(Value::as_array).into_iter().flatten();
-    let is_gone = |file: &&Value| file["restored_sha256"] == NO_FILE;
-    let (gone, back): (Vec<&Value>, Vec<&Value>) = files.partition(is_gone);
-    let name = |files: &[&Value]| {
-        let paths =
-            files.iter().filter_map(|file| Some(PathBuf::from(file["source_path"].as_str()?)));
-        name_some(&paths.collect::<Vec<_>>())
-    };
-    match (back.is_empty(), gone.is_empty()) {
-        (true, true) => "No file was written by a tag since then.".to_owned(),
-        (false, true) => format!("These files have their content of then again: {}", name(&back)),
-        (true, false) => format!("These files are gone again, as then: {}", name(&gone)),
-        (false, false) => format!(
-            "These files have their content of then again: {}; these are gone again: {}",
-            name(&back),
-            name(&gone)
-        ),
+    files.filter_map(|file| Some(PathBuf::from(file["source_path"].as_str()?))).collect()
+}
+
+/// What has become of the files.
+struct Undone {
+    report: Report,
+    /// Those that were written, and that an undo had taken back before.
+    before: Vec<PathBuf>,
+}
+
+impl Undone {
+    /// What the model is told.
+    fn describe(&self) -> String {
+        let files = self.report.json.get("files").and_then(Value::as_array).into_iter().flatten();
+        let is_gone = |file: &&Value| file["restored_sha256"] == NO_FILE;
+        let (gone, back): (Vec<&Value>, Vec<&Value>) = files.partition(is_gone);
+        let paths = |files: &[&Value]| {
+            let paths = files.iter().filter_map(|file| file["source_path"].as_str());
+            paths.map(PathBuf::from).collect::<Vec<_>>()
+        };
+        let parts: Vec<String> = [
+            ("These files have their content of then again", paths(&back)),
+            ("These files are gone again, as then", paths(&gone)),
+            (
+                "Of what was written to these files, nothing was left to take back",
+                self.before.clone(),
+            ),
+        ]
+        .iter()
+        .filter(|(_, files)| !files.is_empty())
+        .map(|(what, files)| format!("{what}: {}", name_some(files)))
+        .collect();
+        if parts.is_empty() {
+            return "No file was written by a tag since then.".to_owned();
+        }
+        parts.join("\n")
     }
 }
 
@@ -320,38 +275,48 @@ fn name_some(paths: &[PathBuf]) -> String {
 }
 
 /// Gives files the content back that they had before this part, all or none.
-fn undo_files(name: &str, root: &Root, removed: &Removed) -> Result<Report, Problem> {
+fn undo_files(
+    catalog: &Catalog,
+    journal: &ConversationFile,
+    name: &str,
+    cut: usize,
+) -> Result<Undone, Problem> {
+    let root = &catalog.root;
     let args =
         RunArgs::for_model(ModelArgs { root: Some(root.folder.clone()), ..ModelArgs::default() });
     let which =
         ConversationArgs { conversation: Some(name.to_owned()), ..ConversationArgs::default() };
     let mut call = Call::new("nagent-conversations", &args, &which)?;
     name.clone_into(&mut call.name);
-    let all = list_changes(&change_log::read_log(root)?);
-    let changes = removed.changes(name, root)?;
-    let report = undo::undo_changes(&call, changes.clone())?;
-    if report.error.is_none() {
-        record_rest(root, &all, &changes)?;
+    let written = Written::read(catalog, &part_from(journal, name, cut))?;
+    let log = change_log::read_log(root)?;
+    let unknown = written.unknown_files(catalog, &log);
+    if !unknown.is_empty() {
+        return Err(Problem::failed(format!(
+            "nothing was undone: {changes} does not have what was written to these files since then, as after an edit of a prompt, or \
+             in a copy of a conversation: {}; without --files the conversation goes back, and files stay as they are",
+            name_some(&unknown),
+            changes = shown(root.changes())
+        )));
     }
-    Ok(report)
+    let mut ends = list_ends(&log, &|entry| written.has(entry));
+    ends.reverse();
+    let changes: Vec<FileChange> = ends.iter().map(|end| end.change.clone()).collect();
+    let mut before = written.files();
+    before.retain(|path| !changes.iter().any(|change| Path::new(&change.path) == path));
+    let report = undo::undo_changes(&call, changes)?;
+    if report.error.is_none() {
+        record_rest(root, &ends)?;
+    }
+    Ok(Undone { report, before })
 }
 
-/// Records anew what stays of a run whose changes were taken back with those of its end: they can be undone as before.
-fn record_rest(root: &Root, before: &[FileChange], now: &[FileChange]) -> anyhow::Result<()> {
-    for change in now {
-        let Some(whole) = before.iter().find(|it| it.id == change.id) else { continue };
-        if whole.before == change.before {
-            continue;
-        }
-        let hash = |hash: &Option<String>| hash.clone().unwrap_or_else(|| NO_FILE.to_owned());
-        let run = uuid::Uuid::new_v4().simple().to_string();
-        let (conversation, of) = (whole.conversation.clone(), whole.of.clone());
-        let mut log = ChangeLog::new(root.clone(), run, conversation, of);
-        log.at.clone_from(&whole.at);
-        log.prompt.clone_from(&whole.prompt);
-        log.task.clone_from(&whole.task);
-        let event = FileEvent::Write { before: hash(&whole.before), after: hash(&change.before) };
-        log.append(Path::new(&whole.path), event)?;
+/// Records anew what stays of runs whose end was taken back: it can be undone as before.
+fn record_rest(root: &Root, ends: &[ChangeEnd]) -> anyhow::Result<()> {
+    let run = uuid::Uuid::new_v4().simple().to_string();
+    // In the order of the log; the ends have the newest first.
+    for entry in ends.iter().rev().flat_map(|end| &end.rest) {
+        change_log::append(root, &Entry { run: run.clone(), ..entry.clone() })?;
     }
     Ok(())
 }

@@ -23,16 +23,17 @@ pub fn archive_name(name: &str) -> String {
 pub fn replace_conversation(root: &Root, name: &str, text: &str) -> Result<Option<PathBuf>> {
     let path = root.conversation(name);
     let archive = fs::is_there(&path)?.then(|| root.conversation(&archive_name(name)));
+    if let Some(archive) = &archive {
+        fs::copy_file(&path, archive)?;
+    }
     replace_file(&path, archive.as_deref(), text)?;
     Ok(archive)
 }
 
+/// Writes a file anew whose old text is in the archive.
 fn replace_file(path: &Path, archive: Option<&Path>, text: &str) -> Result<()> {
     let before = fs::file_id(path);
-    let copied = archive.map_or(Ok(()), |archive| fs::copy_file(path, archive));
-    let Err(error) = copied.and_then(|()| AtomicFile::new(path).write(text.as_bytes())) else {
-        return Ok(());
-    };
+    let Err(error) = AtomicFile::new(path).write(text.as_bytes()) else { return Ok(()) };
     let Some(archive) = archive else { return Err(error) };
     if fs::file_id(path) == before {
         // The old text is in its place: its copy is of no use.
@@ -49,10 +50,31 @@ impl ConversationFile {
     /// # Errors
     /// It could not be written, or another program has changed the file meanwhile; the file is as it was.
     pub fn replace(&mut self, text: &str, archive: &str, link: &str) -> Result<()> {
+        self.archive(archive)?;
+        self.replace_archived(text, archive, link)
+    }
+
+    /// Copies the file to the archive of this name, before it is replaced.
+    ///
+    /// # Errors
+    /// It could not be copied, or another program has changed it meanwhile.
+    pub fn archive(&self, archive: &str) -> Result<()> {
         if self.was_changed() {
             bail!("another program has changed {} meanwhile", self.path.display());
         }
+        fs::copy_file(&self.path, &self.root.conversation(archive))
+    }
+
+    /// Like [`ConversationFile::replace`], where [`ConversationFile::archive`] has made the copy.
+    ///
+    /// # Errors
+    /// As there; the copy is gone again.
+    pub fn replace_archived(&mut self, text: &str, archive: &str, link: &str) -> Result<()> {
         let archive = self.root.conversation(archive);
+        if self.was_changed() {
+            let _ = fs::remove_file(&archive);
+            bail!("another program has changed {} meanwhile", self.path.display());
+        }
         replace_file(&self.path, Some(&archive), text)?;
         // Without it the archive is as whole, and only does not say what it is.
         let gap = if self.text.ends_with('\n') { "\n" } else { "\n\n" };
