@@ -69,6 +69,8 @@ impl Approve {
 pub enum Decision {
     /// It is done.
     Allow,
+    /// It is done, and from now on without a question, in this folder.
+    Always,
     /// This is done in its place: what the user made of it.
     Replace(Action),
     /// It is not done, for this reason.
@@ -82,7 +84,7 @@ pub enum Decision {
 pub struct Approval {
     /// The tag.
     pub tag: String,
-    /// What it said, as [`action_text`] has it.
+    /// What it said, whole.
     pub text: String,
     /// The absolute path of the folder.
     pub folder: String,
@@ -90,58 +92,34 @@ pub struct Approval {
     pub at: String,
 }
 
-/// The approvals of a user, the content of `approvals.json`.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Approvals {
-    /// The version of the format, 1.
-    pub version: u32,
-    /// All of them, the oldest first.
-    pub entries: Vec<Approval>,
-}
-
-impl Default for Approvals {
-    fn default() -> Self {
-        Self { version: 1, entries: Vec::new() }
+impl Approval {
+    /// The approval of an action in a folder.
+    pub fn new(action: &Action, folder: &str, at: String) -> Self {
+        let (tag, text) = (action.tag().to_owned(), action_text(action));
+        Self { tag, text, folder: folder.to_owned(), at }
     }
-}
 
-impl Approvals {
-    /// Whether an action was approved for good in a folder.
-    pub fn cover(&self, action: &Action, folder: &str) -> bool {
-        let text = action_text(action);
-        let tag = action.tag();
-        self.entries.iter().any(|one| one.tag == tag && one.folder == folder && one.text == text)
+    /// Whether it is for this action in this folder.
+    pub fn covers(&self, action: &Action, folder: &str) -> bool {
+        self.tag == action.tag() && self.folder == folder && self.text == action_text(action)
     }
 }
 
 /// All that an action says, in one text: two actions have the same one only if they do the same.
-pub fn action_text(action: &Action) -> String {
+fn action_text(action: &Action) -> String {
     match action {
         Action::Shell { commands, keep: None, .. } => commands.clone(),
         other => format!("{other:?}"),
     }
 }
 
-/// The action with a text in place of its body. `None` for one without a body.
-pub fn with_body(action: &Action, body: String) -> Option<Action> {
-    Some(match action.clone() {
-        Action::Shell { timeout, keep, .. } => Action::Shell { commands: body, timeout, keep },
-        Action::Write { path, .. } => Action::Write { path, text: body },
-        Action::Edit { path, all, .. } => Action::Edit { path, blocks: body, all },
-        Action::Conversation { name, from, file, .. } => {
-            Action::Conversation { prompt: body, name, from, file }
-        }
-        _ => return None,
-    })
-}
-
-/// The body of an action that has one.
-pub fn body(action: &Action) -> Option<&str> {
+/// The body of an action that a user may be asked about, to be replaced. `None` for one without a body.
+pub fn body_mut(action: &mut Action) -> Option<&mut String> {
     match action {
-        Action::Shell { commands, .. } => Some(commands),
-        Action::Write { text, .. } => Some(text),
-        Action::Edit { blocks, .. } => Some(blocks),
-        Action::Conversation { prompt, .. } => Some(prompt),
+        Action::Shell { commands: body, .. }
+        | Action::Write { text: body, .. }
+        | Action::Edit { blocks: body, .. }
+        | Action::Conversation { prompt: body, .. } => Some(body),
         _ => None,
     }
 }

@@ -80,21 +80,17 @@ fn check_command(words: &[String], depth: usize) -> Option<String> {
         "rm" if removes_everything(arguments) => {
             Some("it removes everything below / or the home folder".to_owned())
         }
-        "dd" | "tee" => arguments
-            .iter()
-            .filter_map(
-                |word| if name == "tee" { Some(&word[..]) } else { word.strip_prefix("of=") },
-            )
-            .find(|path| is_disk(path))
-            .map(|path| format!("it writes over the device {path}")),
-        "init" | "telinit" if arguments.iter().any(|level| matches!(level.as_str(), "0" | "6")) => {
-            Some(format!("{name} ends the machine"))
+        "dd" | "tee" => {
+            let before = if name == "tee" { "" } else { "of=" };
+            let mut paths = arguments.iter().filter_map(|word| word.strip_prefix(before));
+            paths.find_map(writes_over)
         }
         "shutdown" | "reboot" | "halt" | "poweroff" => Some(format!("{name} ends the machine")),
-        "systemctl" => {
-            let ends =
-                |word: &&String| matches!(word.as_str(), "reboot" | "halt" | "poweroff" | "kexec");
-            arguments.iter().find(ends).map(|word| format!("systemctl {word} ends the machine"))
+        "systemctl" | "init" | "telinit" => {
+            let ends = |word: &&String| {
+                matches!(word.as_str(), "0" | "6" | "reboot" | "halt" | "poweroff" | "kexec")
+            };
+            arguments.iter().find(ends).map(|word| format!("{name} {word} ends the machine"))
         }
         "diskutil" => Some("diskutil changes disks".to_owned()),
         _ if name == "mkfs" || name.starts_with("mkfs.") => {
@@ -126,19 +122,20 @@ fn is_everything(word: &str) -> bool {
         || matches!(word.trim_end_matches('/'), "~" | "$HOME" | "${HOME}")
 }
 
-/// A device that holds data, so not `/dev/null` and its like.
-fn is_disk(path: &str) -> bool {
+/// Why a device that holds data is not written to; `/dev/null` and its like hold none.
+fn writes_over(path: &str) -> Option<String> {
     const OTHERS: [&str; 10] =
         ["null", "zero", "full", "stdout", "stderr", "tty", "fd/", "shm/", "pts/", "tcp/"];
-    path.strip_prefix("/dev/")
-        .is_some_and(|name| !name.is_empty() && !OTHERS.iter().any(|other| name.starts_with(other)))
+    let name = path.strip_prefix("/dev/").filter(|name| !name.is_empty())?;
+    let is_disk = !OTHERS.iter().any(|other| name.starts_with(other));
+    is_disk.then(|| format!("it writes over the device {path}"))
 }
 
 fn check_redirect(node: Node<'_>, text: &str) -> Option<String> {
     let operator = &text[node.byte_range()];
     let target = node.child_by_field_name("destination")?;
     let path = text[target.byte_range()].trim_matches(['"', '\'']);
-    (operator.contains('>') && is_disk(path)).then(|| format!("it writes over the device {path}"))
+    if operator.contains('>') { writes_over(path) } else { None }
 }
 
 /// A function that pipes itself to itself.

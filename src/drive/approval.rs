@@ -3,40 +3,18 @@
 use std::path::Path;
 
 use super::run_context::RunContext;
-use crate::approve::{self, Approvals, Approve, Decision};
+use crate::approve::{self, Approve, Decision};
 use crate::format::harmless;
 use crate::limits;
 use crate::protocol::Action;
 
-/// What somebody said to a question.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Answer {
-    /// What is done.
-    pub decision: Decision,
-    /// Whether the same action is done from now on without a question, in this folder.
-    pub is_for_good: bool,
-}
-
-impl Answer {
-    /// A no, and why.
-    pub fn no(why: impl Into<String>) -> Self {
-        Decision::Refuse(why.into()).into()
-    }
-}
-
-impl From<Decision> for Answer {
-    fn from(decision: Decision) -> Self {
-        Self { decision, is_for_good: false }
-    }
-}
-
 /// Who is asked.
 pub trait Approver {
     /// Asks about an action in a folder.
-    fn ask(&mut self, action: &Action, context: &RunContext<'_>) -> Answer;
+    fn ask(&mut self, action: &Action, context: &RunContext<'_>) -> Decision;
 
-    /// Stores an approval for good.
-    fn store(&mut self, approval: approve::Approval);
+    /// Stores an approval for good, and returns it.
+    fn store(&mut self, action: &Action, folder: &str) -> approve::Approval;
 }
 
 /// The rules of a run, and who is asked where they leave it open.
@@ -48,7 +26,7 @@ pub struct Approval<'a> {
     /// The patterns of commands that need no question.
     pub patterns: Vec<String>,
     /// What was approved for good.
-    pub approvals: Approvals,
+    pub approvals: Vec<approve::Approval>,
     /// Who is asked.
     pub approver: Box<dyn Approver + 'a>,
 }
@@ -56,50 +34,41 @@ pub struct Approval<'a> {
 impl Approval<'_> {
     /// The decision that needs no question.
     pub(super) fn decide_alone(&self, action: &Action, folder: &Path) -> Option<Decision> {
-        if let (Action::Shell { commands, .. }, true) = (action, self.has_stop_list)
-            && let Some(why) = approve::find_stop(commands)
-        {
+        if let Some((_, why)) = self.find_stop(action) {
             return Some(Decision::Refuse(format!(
                 "nagent never runs this command: {why}. If the user wants it, they run it themselves"
             )));
         }
         let is_plain = |commands: &str| approve::is_allowed(&self.patterns, commands);
+        let folder = folder.to_string_lossy();
         let is_allowed = !self.approve.covers(action)
             || matches!(action, Action::Shell { commands, .. } if is_plain(commands))
-            || self.approvals.cover(action, &folder.to_string_lossy());
+            || self.approvals.iter().any(|approval| approval.covers(action, &folder));
         is_allowed.then_some(Decision::Allow)
     }
 
     /// Asks, and stores an approval for good.
     pub(super) fn ask(&mut self, action: &Action, context: &RunContext<'_>) -> Decision {
-        let Answer { decision, is_for_good } = self.approver.ask(action, context);
-        if is_for_good {
-            let approved = match &decision {
-                Decision::Replace(other) => other,
-                _ => action,
-            };
-            // It is dated where it is stored.
-            let approval = approve::Approval {
-                tag: approved.tag().to_owned(),
-                text: approve::action_text(approved),
-                folder: context.folder.to_string_lossy().into_owned(),
-                at: String::new(),
-            };
-            self.approver.store(approval.clone());
-            self.approvals.entries.push(approval);
+        let decision = self.approver.ask(action, context);
+        if decision == Decision::Always {
+            let folder = context.folder.to_string_lossy();
+            self.approvals.push(self.approver.store(action, &folder));
         }
         // What the user made of it is not asked about again, and not everything may be made of it.
-        match decision {
-            Decision::Replace(Action::Shell { commands, timeout, keep }) if self.has_stop_list => {
-                match approve::find_stop(&commands) {
-                    Some(why) => Decision::Refuse(format!(
-                        "the user changed the command to {}, which nagent never runs: {why}",
-                        harmless::truncate(commands.trim(), limits::EDIT_SHOWN)
-                    )),
-                    None => Decision::Replace(Action::Shell { commands, timeout, keep }),
-                }
-            }
-            decision => decision,
+        if let Decision::Replace(other) = &decision
+            && let Some((commands, why)) = self.find_stop(other)
+        {
+            return Decision::Refuse(format!(
+                "the user changed the command to {}, which nagent never runs: {why}",
+                harmless::truncate(commands.trim(), limits::EDIT_SHOWN)
+            ));
         }
+        decision
+    }
+
+    /// The commands of an action that are never run, and why.
+    fn find_stop<'c>(&self, action: &'c Action) -> Option<(&'c str, String)> {
+        let Action::Shell { commands, .. } = action else { return None };
+        approve::find_stop(commands).filter(|_| self.has_stop_list).map(|why| (&**commands, why))
     }
 }

@@ -6,19 +6,22 @@ use std::rc::Rc;
 use super::call::Call;
 use super::flags::Invocation;
 use super::question::{Reply, ask};
-use crate::approve::{self, Approval as Stored, Approve, Decision};
-use crate::drive::approval::{Answer, Approval, Approver};
+use crate::approve::{self, Approve, Decision};
+use crate::drive::approval::{Approval, Approver};
 use crate::drive::run_context::RunContext;
 use crate::exit::Signal;
 use crate::problem::Problem;
 use crate::protocol::Action;
 use crate::sys::interrupt::Interrupts;
 use crate::sys::tty::Tty;
-use crate::sys::{approvals, stdin};
+use crate::sys::{clock, entry_file, stdin};
 use crate::view::event::Start;
 
 /// What nobody can be asked about.
 const NOBODY: &str = "it needs the user's approval, and nobody is there to ask";
+
+/// What was approved for good.
+const FILE: &str = "approvals.json";
 
 /// The rules of a call, and who is asked. `asked` has the number of the action that a question is about; it is 0 once something
 /// starts that the user was not shown.
@@ -36,8 +39,8 @@ pub(super) fn approval<'a>(
         () => Tty::open().map_or(Who::Nobody(NOBODY), Who::Terminal),
     };
     let approvals = match approve {
-        Approve::None => approve::Approvals::default(),
-        _ => approvals::load(call.root())?,
+        Approve::None => Vec::new(),
+        _ => entry_file::load(call.root(), FILE)?,
     };
     Ok(Approval {
         approve,
@@ -62,7 +65,7 @@ struct Person<'a> {
 }
 
 impl Approver for Person<'_> {
-    fn ask(&mut self, action: &Action, context: &RunContext<'_>) -> Answer {
+    fn ask(&mut self, action: &Action, context: &RunContext<'_>) -> Decision {
         let (n, interrupts) = (self.asked.get(), context.interrupts);
         let reply = match &mut self.who {
             Who::Terminal(tty) => {
@@ -73,13 +76,13 @@ impl Approver for Person<'_> {
                 Ok(Some(reply)) => reply,
                 Ok(None) => {
                     self.who = Who::Nobody(NOBODY);
-                    return Answer::no(NOBODY);
+                    return Decision::Refuse(NOBODY.to_owned());
                 }
-                Err(why) => return Decision::Fail(format!("--lines: {why}")).into(),
+                Err(why) => return Decision::Fail(format!("--lines: {why}")),
             },
             Who::Nobody(why) => {
                 self.asked.set(0);
-                return Answer::no(*why);
+                return Decision::Refuse((*why).to_owned());
             }
         };
         if reply.stop == Some(true) && interrupts.pending().is_none() {
@@ -87,28 +90,33 @@ impl Approver for Person<'_> {
         }
         let reason = reply.reason.as_deref().map(str::trim).filter(|reason| !reason.is_empty());
         match (reply.allow, reply.text) {
-            (true, None) => {
-                Answer { is_for_good: reply.always == Some(true), ..Decision::Allow.into() }
-            }
+            (true, None) if reply.always == Some(true) => Decision::Always,
+            (true, None) => Decision::Allow,
             (true, Some(text)) => {
                 self.asked.set(0);
-                approve::with_body(action, text).map_or_else(
-                    || Answer::no("the user sent a text for an action that has none"),
-                    |action| Decision::Replace(action).into(),
-                )
+                let mut other = action.clone();
+                match approve::body_mut(&mut other).map(|body| *body = text) {
+                    Some(()) => Decision::Replace(other),
+                    None => {
+                        Decision::Refuse("the user sent a text for an action that has none".into())
+                    }
+                }
             }
-            (false, _) => Answer::no(match reason {
+            (false, _) => Decision::Refuse(match reason {
                 Some(reason) => format!("the user said no: {reason}"),
                 None => "the user said no".to_owned(),
             }),
         }
     }
 
-    fn store(&mut self, approval: Stored) {
-        let stored = approvals::add(self.call.root(), approval, self.call.index_wait());
-        if let Err(error) = stored {
+    fn store(&mut self, action: &Action, folder: &str) -> approve::Approval {
+        let (root, wait) = (self.call.root(), self.call.index_wait());
+        let approval = approve::Approval::new(action, folder, clock::now());
+        let add = |all: &mut Vec<_>| all.push(approval.clone());
+        if let Err(error) = entry_file::change(root, FILE, wait, add) {
             self.call.print_note(&format!("the approval counts for this run only: {error:#}"));
         }
+        approval
     }
 }
 

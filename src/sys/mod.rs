@@ -7,7 +7,6 @@
     reason = "the ban on effects is lifted here and nowhere else"
 )]
 
-pub mod approvals;
 pub mod ask_tty;
 pub mod atomic_file;
 pub mod boundary;
@@ -17,6 +16,7 @@ pub mod clock;
 pub mod context_files;
 pub mod conversation_file;
 mod durable;
+pub mod entry_file;
 pub mod env;
 pub mod file_error;
 pub mod file_index;

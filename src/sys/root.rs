@@ -96,16 +96,6 @@ impl Root {
         self.conversations().join("file-index.json")
     }
 
-    /// What the user approved for good.
-    pub fn approvals(&self) -> PathBuf {
-        self.folder.join("approvals.json")
-    }
-
-    /// Which texts of repositories the user has confirmed.
-    pub fn trusted(&self) -> PathBuf {
-        self.folder.join("trusted.json")
-    }
-
     /// The log of what runs wrote, and of what was undone.
     pub fn changes(&self) -> PathBuf {
         self.folder.join("changes.jsonl")

@@ -5,6 +5,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::FileType;
+use rustix::termios::Winsize;
 
 /// Whether stdin is a terminal.
 pub fn stdin_is_terminal() -> bool {
@@ -25,6 +26,11 @@ pub fn stderr_is_terminal() -> bool {
 pub fn width() -> usize {
     let size = rustix::termios::tcgetwinsize(io::stderr())
         .or_else(|_| rustix::termios::tcgetwinsize(io::stdout()));
+    columns(size)
+}
+
+/// The columns of a terminal of this size; 80 where that is not known.
+pub(super) fn columns(size: rustix::io::Result<Winsize>) -> usize {
     size.map_or(80, |size| if size.ws_col > 0 { size.ws_col.into() } else { 80 })
 }
 

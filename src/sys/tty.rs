@@ -9,7 +9,7 @@ use std::process::Command;
 use anyhow::{Context, Result, bail, ensure};
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::pipe::{PipeFlags, pipe_with};
-use rustix::termios::{QueueSelector, tcflush};
+use rustix::termios::{QueueSelector, tcflush, tcgetwinsize};
 use signal_hook::consts::SIGCONT;
 use signal_hook::low_level;
 
@@ -92,9 +92,7 @@ impl Tty {
 
     /// The columns, and whether colours are shown.
     pub fn look(&self) -> (usize, bool) {
-        let columns =
-            rustix::termios::tcgetwinsize(&self.file).map_or(80, |size| size.ws_col.into());
-        (if columns > 0 { columns } else { 80 }, terminal::has_colours())
+        (terminal::columns(tcgetwinsize(&self.file)), terminal::has_colours())
     }
 }
 

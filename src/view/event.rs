@@ -17,7 +17,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use super::columns::truncate;
-use crate::approve::body;
+use crate::approve::body_mut;
 use crate::format::conversation::Block;
 use crate::format::edit;
 use crate::format::harmless::escape_name;
@@ -168,7 +168,7 @@ impl Start {
 
     /// What is asked about an action, the `n`th of the run: as it starts, with its whole text.
     pub fn to_decide(n: u64, action: &Action) -> Self {
-        Self { body: body(action).map(str::to_owned), ..Self::new(n, action) }
+        Self { body: body_mut(&mut action.clone()).map(std::mem::take), ..Self::new(n, action) }
     }
 }
 
