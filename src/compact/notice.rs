@@ -101,8 +101,9 @@ pub fn notice_block(
         count => format!(" So are {count} prompts of the user's after the first."),
     };
     let body = format!(
-        "Turns {first} to {last} are no longer here; all of them are in conversation {archive}.{prompts} This is what they came \
-         to:\n\n{}",
+        "Turns {first} to {last} are no longer here; all of them are in conversation {archive} (nagent-conversations show {archive} \
+         --turn N prints one).{prompts} This is what they came to:\n\n{}\n\nThe turns below are newer than this: where they differ, \
+         they count, and what they show as done is done.",
         checkpoint.trim()
     );
     let mut block = block

@@ -3,7 +3,7 @@
 //!
 //! Until that step the conversation is as it was, whatever fails.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 
@@ -19,9 +19,10 @@ use crate::sys::conversation_file::ConversationFile;
 use crate::sys::conversation_file::replace::archive_name;
 use crate::sys::{clock, fs};
 
-/// Writes a checkpoint of the conversation of this name, of this text, with about so many words. Returns it and what it took.
+/// Writes a checkpoint of the conversation of this name, of this text, with about so many words; the text has so many tokens a
+/// byte. Returns it and what it took.
 pub type WriteCheckpoint<'a> =
-    Box<dyn Fn(&str, &str, u64) -> (Result<String, Problem>, Usage) + 'a>;
+    Box<dyn Fn(&str, &str, u64, f64) -> (Result<String, Problem>, Usage) + 'a>;
 
 /// What compacts the conversation of a run.
 pub struct Compactor<'a> {
@@ -150,27 +151,26 @@ fn carry_out(
     payer: &Payer<'_>,
     usage: &mut Usage,
 ) -> Result<String, Problem> {
-    let render = |parts: &[Part], notice: &str| -> Result<String> {
-        let mut text = String::new();
-        for part in parts {
-            let piece = render_part(conversation, outputs, part, notice)?;
-            text.push_str(piece.trim_end_matches('\n'));
-            text.push_str("\n\n");
-        }
-        text.pop();
-        Ok(text)
-    };
     let mut checkpoint = String::new();
     if !plan.summarized.is_empty() {
-        let text = render(&plan.summarized, "")?;
-        let (written, spent) = write(conversation.name(), &text, plan.words);
+        let text = render(conversation, &plan.summarized, "", &mut |_| Ok(None))?;
+        let (written, spent) =
+            write(conversation.name(), &text, plan.words, gauge.tokens_per_byte());
         usage.add(&spent);
         checkpoint = cut_checkpoint(written?, plan.words);
     }
     let archive = archive_name(conversation.name());
     let notice = notice_block(&plan.condensed, &archive, gauge.tokens_per_byte(), &checkpoint);
     let notice = if checkpoint.is_empty() { notice } else { payer.with_figures(notice, usage) };
-    let text = render(&plan.parts, &format_block(&notice))?;
+    let mut stored = Vec::new();
+    let mut store = |bytes: &[u8]| {
+        let path =
+            fs::store_output_unsynced(outputs, bytes).context("cannot store a long result")?;
+        stored.push(path.clone());
+        Ok(Some(path))
+    };
+    let text = render(conversation, &plan.parts, &format_block(&notice), &mut store)?;
+    fs::sync_outputs(outputs, &stored)?;
     let link = format_block(&archive_block(conversation.name()));
     conversation.replace(&text, &archive, &link)?;
     Ok(archive)
@@ -187,11 +187,30 @@ fn cut_checkpoint(text: String, words: u64) -> String {
     format!("{}\n[… cut here: it was too long …]", &head[..end])
 }
 
+/// Stores what goes out of the text, and gives its file. `None`: it is nowhere but in the archive.
+type StoreOutput<'a> = dyn FnMut(&[u8]) -> Result<Option<PathBuf>> + 'a;
+
+fn render(
+    conversation: &ConversationFile,
+    parts: &[Part],
+    notice: &str,
+    store: &mut StoreOutput<'_>,
+) -> Result<String> {
+    let mut text = String::new();
+    for part in parts {
+        let piece = render_part(conversation, part, notice, store)?;
+        text.push_str(piece.trim_end_matches('\n'));
+        text.push_str("\n\n");
+    }
+    text.pop();
+    Ok(text)
+}
+
 fn render_part(
     conversation: &ConversationFile,
-    outputs: &Path,
     part: &Part,
     notice: &str,
+    store: &mut StoreOutput<'_>,
 ) -> Result<String> {
     let text = conversation.text();
     Ok(match part {
@@ -199,41 +218,43 @@ fn render_part(
         Part::Notice => notice.to_owned(),
         Part::Pointer(at) => {
             let piece = &conversation.pieces()[*at];
-            let (block, _) = with_file(piece, text, outputs)?;
+            let block = with_file(piece, text, store)?;
             let bytes = block.get("bytes").unwrap_or_default();
-            let body = format!("[{bytes} bytes, which are in the file that output names]");
+            let place = if block.get("output").is_some() {
+                "which are in the file that output names"
+            } else {
+                "left out here"
+            };
+            let body = format!("[{bytes} bytes, {place}]");
             format_block(&block.body(body))
         }
         Part::Head(at, bytes) => {
             let piece = &conversation.pieces()[*at];
             let body = piece.text(text);
-            let (block, path) = with_file(piece, text, outputs)?;
+            let block = with_file(piece, text, store)?;
             let head = &body[..body.floor_char_boundary(*bytes)];
-            let body = format!("{head}\n[… cut here; the whole is in {path} …]");
+            let place = block.get("output").unwrap_or("the archive");
+            let body = format!("{head}\n[… cut here; the whole is in {place} …]");
             if piece.kind == Kind::Note { body } else { format_block(&block.body(body)) }
         }
     })
 }
 
-/// The block of a piece, without its body, with the file that has it, and the file's path. What the model was shown of a file
-/// is not in view any more, so that it has to be read again before it is written over.
-fn with_file(piece: &Piece, text: &str, outputs: &Path) -> Result<(Block, String)> {
+/// The block of a piece, without its body, with the file that has it. What the model was shown of a file is not in view any
+/// more, so that it has to be read again before it is written over.
+fn with_file(piece: &Piece, text: &str, store: &mut StoreOutput<'_>) -> Result<Block> {
     let mut block = Block::new(piece.name().unwrap_or("system"));
     if let Kind::Block { attributes, .. } = &piece.kind {
         block.attributes.clone_from(attributes);
         block.attributes.retain(|(name, _)| !["shown", "part"].contains(&name.as_str()));
     }
-    if let Some(path) = block.get("output").map(str::to_owned) {
-        let block = if block.get("bytes").is_some() {
-            block
-        } else {
-            block.with("bytes", piece.text(text).len())
-        };
-        return Ok((block, path));
-    }
     let body = piece.text(text);
-    let path = fs::store_output(outputs, body.as_bytes()).context("cannot store a long result")?;
+    if block.get("output").is_some() {
+        let has_size = block.get("bytes").is_some();
+        return Ok(if has_size { block } else { block.with("bytes", body.len()) });
+    }
     block.attributes.retain(|(name, _)| name != "bytes");
-    let path = path.display().to_string();
-    Ok((block.with("output", &path).with("bytes", body.len()), path))
+    let path = store(body.as_bytes())?;
+    let block = path.into_iter().fold(block, |block, path| block.with("output", path.display()));
+    Ok(block.with("bytes", body.len()))
 }

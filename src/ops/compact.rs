@@ -24,7 +24,7 @@ pub(super) fn checkpoint_writer<'a>(
     shows_progress: bool,
 ) -> WriteCheckpoint<'a> {
     let settings = request_settings(&call.settings, Some(model));
-    Box::new(move |name, text, words| {
+    Box::new(move |name, text, words, tokens_per_byte| {
         let spinner = Spinner::new(shows_progress);
         let Call { tool, env, interrupts, .. } = call;
         let writers = Writers { tool, settings: &settings, env, interrupts, spinner: &spinner };
@@ -32,7 +32,7 @@ pub(super) fn checkpoint_writer<'a>(
         let rules = SummaryRules { again: true, ..writers.rules(summaries::JOBS) };
         let queue = SummaryQueue::new(rules);
         spinner.start("checkpoint");
-        let written = write_checkpoint(&queue, name, text, words);
+        let written = write_checkpoint(&queue, name, text, words, tokens_per_byte);
         spinner.stop();
         (written, queue.totals().usage)
     })

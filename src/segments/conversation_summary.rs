@@ -61,8 +61,8 @@ pub fn summarize_conversation(
     queue.summarize_parts(&whole, parts.len(), progress, &summarize).1
 }
 
-/// Writes a checkpoint of about so many words: what a model needs that goes on in the conversation without these blocks. One
-/// request, unless they are too long for the window.
+/// Writes a checkpoint of about so many words: what a model needs that goes on in the conversation without these blocks, which
+/// have so many tokens a byte. One request, unless they are too long for the window.
 ///
 /// # Errors
 /// The model cannot be asked, or what it wrote is not a checkpoint.
@@ -71,19 +71,33 @@ pub fn write_checkpoint(
     name: &str,
     text: &str,
     words: u64,
+    tokens_per_byte: f64,
 ) -> Result<String, Problem> {
-    let whole = RequestSizes::for_window(queue.rules.window)?;
-    let sizes = RequestSizes { small: whole.whole, ..whole };
+    let sizes = RequestSizes::for_window(queue.rules.window)?;
+    // A token of this conversation is known better than three bytes.
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_precision_loss,
+        clippy::cast_sign_loss,
+        reason = "it is an estimate"
+    )]
+    let whole = (sizes.whole as f64 / 3.0 / tokens_per_byte * 0.9) as u64;
+    let whole = sizes.whole.max(whole);
+    let sizes = RequestSizes { small: whole, whole, ..sizes };
     let parts = cut_conversation(text, &parse(text).pieces, sizes.small);
     let limit = WordLimit { words, strict: false };
     let lines = text.lines().count() as u64;
-    let kind = if parts.len() == 1 { SummaryKind::Checkpoint } else { SummaryKind::Conversation };
+    let (kind, count) = (SummaryKind::Checkpoint, parts.len());
     let summarize = |at: usize| {
         let ConversationPart { text, first_line: first, last_line: last } = &parts[at];
         let summary = queue.summarize(&SummaryRequest {
             kind,
             limit,
-            place: format!("Conversation: {name}"),
+            place: if count == 1 {
+                format!("Conversation: {name}")
+            } else {
+                format!("Conversation: {name}\nPart {} of {count}", at + 1)
+            },
             subject: format!("the checkpoint of conversation {name}"),
             text: text.clone(),
         })?;

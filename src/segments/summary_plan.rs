@@ -160,14 +160,15 @@ pub fn system_prompt(kind: SummaryKind, limit: WordLimit) -> String {
              contradicts an earlier one, the later one counts."
         }
         SummaryKind::Checkpoint => {
-            "You are given the older part of a conversation between a user and an assistant that works with files and commands, in \
-             the blocks of its file. The conversation goes on without it. Write a checkpoint for the assistant, which will read \
-             that in its place. A block with compacted=\"…\" is the checkpoint before: take over what still holds."
+            "You are given the older part of a conversation between a user and an assistant that works with files and commands, or \
+             a part of it, in the blocks of its file. The conversation goes on without it. Write a checkpoint for the assistant, \
+             which will read that in its place. A block with compacted=\"…\" is the checkpoint before: take over what still \
+             holds."
         }
         SummaryKind::JoinedCheckpoint => {
-            "You are given summaries of the parts of the older half of a conversation between a user and an assistant that works \
-             with files and commands, in order. The conversation goes on without it. Combine them into a checkpoint for the \
-             assistant, which will read that in its place. Where a later part contradicts an earlier one, the later one counts."
+            "You are given checkpoints of the parts of the older half of a conversation between a user and an assistant that works \
+             with files and commands, in order. The conversation goes on without it. Write a checkpoint of the whole for the \
+             assistant, which will read that in its place: leave out only what a later part has settled."
         }
     };
     let form = match kind {
@@ -185,13 +186,14 @@ pub fn system_prompt(kind: SummaryKind, limit: WordLimit) -> String {
 /// How a checkpoint is written ([`crate::compact::notice::SECTIONS`]).
 const CHECKPOINT: &str = "\
 Write these sections, each after a line with its name alone:
-Intent (what the user wants in the end),
-Constraints (what the user ruled out or insists on, in the user's words),
+Intent (what the user wants in the end, and which of the prompts are done),
+Constraints (what was agreed on, ruled out or learned on the way),
 Decisions (what was decided and found out, and why),
-Files (each that matters, by its path: what was done to it, what state it is in),
+Files (each that matters, by its path: which lines were read, what was done to it, what state it is in),
 Open questions,
-Next step (what was being done, and what comes next).
-Keep names, paths, numbers, commands and error messages exactly. Write nothing about this task.";
+Next step (what was under way at the end of this part; newer turns follow that you do not see).
+The user's prompts stay in the conversation word for word: do not repeat them. Keep names, paths, numbers, commands and error
+messages exactly. Write nothing about writing this checkpoint.";
 
 /// Returns the user's message. The lines around the content are made from its key, so the content cannot contain them.
 pub fn user_message(place: &str, key: &str, text: &str) -> String {

@@ -286,6 +286,26 @@ pub fn store_output(outputs: &Path, bytes: &[u8]) -> Result<PathBuf> {
     Ok(path)
 }
 
+/// Like [`store_output`], but not durable before [`sync_outputs`]: one wait for many files.
+pub fn store_output_unsynced(outputs: &Path, bytes: &[u8]) -> Result<PathBuf> {
+    let sha256 = sha256(bytes);
+    let path = outputs.join(format!("{sha256}.txt"));
+    if !is_stored(&path, &sha256) {
+        create_private_folder(outputs)?;
+        AtomicFile::new(&path).without_sync().write(bytes)?;
+    }
+    Ok(path)
+}
+
+/// Makes stored files durable.
+pub fn sync_outputs(outputs: &Path, paths: &[PathBuf]) -> Result<()> {
+    for path in paths {
+        let synced = File::open(path).and_then(|file| file.sync_all());
+        synced.with_context(|| format!("cannot make {} durable", path.display()))?;
+    }
+    if paths.is_empty() { Ok(()) } else { Ok(sync_folder(outputs)?) }
+}
+
 /// Creates a file in `outputs` for what a command prints while it runs on. Its name begins with `name`, and is new.
 ///
 /// # Errors

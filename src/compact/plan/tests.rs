@@ -103,7 +103,7 @@ fn what_a_gauge_reads() {
     let notice = block(&notice_block(&condensed, "a", 0.3, "b"));
     let text = format!("{note}{notice}{}", status(10, 90_000));
     assert!((Gauge::of(&parse(&text).pieces).tokens_per_byte() - 0.3).abs() < 0.001);
-    let text = format!("{text}{}", status(11, 400));
+    let text = format!("{text}{}", status(11, 600));
     let ratio = Gauge::of(&parse(&text).pieces).tokens_per_byte();
     assert!(ratio > 0.3 && ratio < 0.5, "{ratio}");
     assert!(Gauge::default().is_full(65_000, 20_000) && !Gauge::default().is_full(63_000, 20_000));
