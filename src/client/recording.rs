@@ -1,6 +1,6 @@
 //! A recorded exchange as backend, and the recording of one. A conversation is a recording, too.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, anyhow, bail};
@@ -12,6 +12,9 @@ use crate::llm::replay::{self, RecordedReply, Recording};
 use crate::llm::{ApiError, ErrorKind, Reply, StopReason, Usage};
 use crate::sys::fs;
 
+/// A conversation, and its numbers among the children that were asked after a prompt.
+type Played = (HashSet<String>, PlayedConversation);
+
 pub(super) struct Player {
     source: Source,
     path: PathBuf,
@@ -20,8 +23,8 @@ pub(super) struct Player {
 enum Source {
     /// A recording, and the lineage of the run in it.
     Lines(Recording, String),
-    /// A conversation, and after it those of its children.
-    Conversations(Vec<PlayedConversation>),
+    /// A conversation, and after it those of its children; and the lineage of the run.
+    Conversations(Vec<Played>, String),
 }
 
 /// What a run knows of its own conversation before a reply.
@@ -51,7 +54,7 @@ impl Player {
     pub(super) fn open_recording(path: &Path, lineage: String) -> Result<Self> {
         let text = read(path)?;
         let source = if text.trim_start().starts_with('<') {
-            Source::Conversations(read_conversations(path, &text)?)
+            Source::Conversations(read_conversations(path, &text)?, lineage)
         } else {
             let recording = Recording::parse(&text)
                 .map_err(|(line, why)| anyhow!("{}: line {line}: {why}", path.display()))?;
@@ -78,11 +81,20 @@ impl Player {
                 let usage = entry.usage.unwrap_or_else(|| Usage::estimate(&entry.reply));
                 (entry.reply.clone(), usage, &entry.after, format!("turn {turn} of {lineage}"))
             }
-            Source::Conversations(all) => {
+            Source::Conversations(all, lineage) => {
                 let turn = before.turns + 1;
-                let own = all.iter().find(|it| it.has_prompts(&before.prompts)).or(all.first());
-                let played = own.and_then(|own| own.reply(turn)).ok_or_else(|| {
-                    missing(format!("the conversation {path} has no turn {turn} to play"))
+                let has_prompts = |it: &&Played| it.1.has_prompts(&before.prompts);
+                let (own, what) = match lineage.rsplit_once('.') {
+                    None => (all.first(), String::new()),
+                    // Where children are counted otherwise now, the prompts tell.
+                    Some((_, number)) => {
+                        let children = || all.iter().skip(1).filter(has_prompts);
+                        let own = children().find(|it| it.0.contains(number));
+                        (own.or_else(|| children().next()), format!(" of child {lineage}"))
+                    }
+                };
+                let played = own.and_then(|(_, own)| own.reply(turn)).ok_or_else(|| {
+                    missing(format!("the conversation {path} has no turn {turn}{what} to play"))
                 })?;
                 let PlayedReply { text, kept, after, usage, .. } = played;
                 let kept = kept.as_ref().and_then(|kept| read(Path::new(kept)).ok());
@@ -102,25 +114,45 @@ fn read(path: &Path) -> Result<String> {
 }
 
 /// A conversation and those of its children, which are beside it.
-fn read_conversations(path: &Path, text: &str) -> Result<Vec<PlayedConversation>> {
-    let first = PlayedConversation::read(text, &conversation::parse(text).pieces);
+fn read_conversations(path: &Path, text: &str) -> Result<Vec<Played>> {
+    let folder = path.parent().unwrap_or(Path::new("."));
+    let first = read_with_archives(folder, text);
     if first.is_empty() {
         bail!("{} has no reply to play", path.display());
     }
-    let folder = path.parent().unwrap_or(Path::new("."));
-    let mut seen = HashSet::new();
-    let mut all = vec![first];
+    let mut places: HashMap<String, usize> = HashMap::new();
+    let mut all = vec![(HashSet::new(), first)];
     let mut at = 0;
-    while let Some(names) = all.get(at).map(|one| one.children.clone()) {
+    while let Some((_, one)) = all.get(at) {
         at += 1;
-        for name in names.into_iter().filter(|name| seen.insert(name.clone())) {
+        for (number, name) in one.children.clone() {
             // A child whose file is not there cannot be played; the run says so when it asks.
-            if let Ok(Some(text)) = fs::read_text(&folder.join(&name), CONVERSATION) {
-                all.push(PlayedConversation::read(&text, &conversation::parse(&text).pieces));
+            let place = *places.entry(name.clone()).or_insert(all.len());
+            if place == all.len() {
+                let text = fs::read_text(&folder.join(&name), CONVERSATION).ok().flatten();
+                let text = text.unwrap_or_default();
+                all.push((HashSet::new(), read_with_archives(folder, &text)));
             }
+            all[place].0.insert(number.to_string());
         }
     }
     Ok(all)
+}
+
+/// A conversation, after what compactions took out of it, where their archives are beside it.
+fn read_with_archives(folder: &Path, text: &str) -> PlayedConversation {
+    let mut newest_first = vec![PlayedConversation::read(text, &conversation::parse(text).pieces)];
+    let mut seen = HashSet::new();
+    while let Some(name) = newest_first.last().and_then(|last| last.archive.clone())
+        && seen.insert(name.clone())
+        && let Ok(Some(text)) = fs::read_text(&folder.join(&name), CONVERSATION)
+    {
+        newest_first.push(PlayedConversation::read(&text, &conversation::parse(&text).pieces));
+    }
+    let mut parts = newest_first.into_iter().rev();
+    let mut whole = parts.next().unwrap_or_default();
+    parts.for_each(|part| whole.go_on(part));
+    whole
 }
 
 pub(super) struct Recorder {

@@ -1,9 +1,11 @@
 //! A conversation as a recording: the replies in its file, in their order, and those of the children that it names.
 //!
-//! Which conversation a run plays is told by its prompts: a child has those of the child that was recorded. The turn is told by
-//! how many turns the run's own conversation has, so that several runs, a prompt each, play one conversation.
+//! Which conversation a run plays is told by its lineage, as in a recording, and by its prompts: a child plays the one that was
+//! asked at its place, with its prompts. The turn is told by how many turns the run's own conversation has, so that several
+//! runs, a prompt each, play one conversation, and one of which a turn was removed.
 
 use super::Usage;
+use crate::compact::notice::Notice;
 use crate::format::conversation::Piece;
 
 /// What is played for a reply that was not used and whose file is not there. It is as malformed.
@@ -15,8 +17,10 @@ pub struct PlayedConversation {
     /// Its prompts.
     prompts: Vec<String>,
     replies: Vec<PlayedReply>,
-    /// The conversations of its children.
-    pub children: Vec<String>,
+    /// The conversations of its children, each with its number since the prompt before it.
+    pub children: Vec<(u64, String)>,
+    /// The conversation that has what a compaction took out of this one.
+    pub archive: Option<String>,
 }
 
 /// A reply that can be played.
@@ -37,12 +41,19 @@ pub struct PlayedReply {
 impl PlayedConversation {
     /// Reads the blocks of a conversation.
     pub fn read(text: &str, pieces: &[Piece]) -> Self {
-        let mut played = Self::default();
+        let archive = pieces.iter().rev().find_map(Notice::read);
+        let archive = archive.map(|notice| notice.archive.to_owned());
+        let mut played = Self { archive, ..Self::default() };
+        let mut asked = 0;
         let mut reply: Option<String> = None;
         let (mut results, mut before): (Vec<String>, Vec<String>) = (Vec::new(), Vec::new());
         for piece in pieces {
             match piece.name() {
-                Some("user-prompt") => played.prompts.push(piece.text(text).to_owned()),
+                Some("user-prompt") => {
+                    // A message to a run in progress is no run of its own.
+                    asked = if piece.get("message").is_some() { asked } else { 0 };
+                    played.prompts.push(piece.text(text).to_owned());
+                }
                 Some("agent-response") => {
                     reply = Some(piece.text(text).to_owned());
                     before = std::mem::take(&mut results);
@@ -62,12 +73,23 @@ impl PlayedConversation {
                 }
                 Some(name) if name.ends_with("-result") => {
                     results.extend(result_head(piece));
-                    played.children.extend(piece.get("conversation").map(str::to_owned));
+                    asked += u64::from(name == "nagent-conversation-result");
+                    let child = piece.get("conversation").map(|child| (asked, child.to_owned()));
+                    played.children.extend(child);
                 }
                 _ => {}
             }
         }
         played
+    }
+
+    /// Goes on with what followed a compaction, after which this is the archive.
+    pub fn go_on(&mut self, compacted: Self) {
+        // What it kept is in the archive, too.
+        let last = self.replies.iter().map(|reply| reply.turn).max().unwrap_or(0);
+        self.replies.extend(compacted.replies.into_iter().filter(|reply| reply.turn > last));
+        self.prompts.extend(compacted.prompts.into_iter().skip(self.prompts.len()));
+        self.children.extend(compacted.children);
     }
 
     /// Whether there is nothing to play.
@@ -80,9 +102,9 @@ impl PlayedConversation {
         !prompts.is_empty() && self.prompts.starts_with(prompts)
     }
 
-    /// The reply of a turn.
+    /// The reply of a turn, by its place.
     pub fn reply(&self, turn: u64) -> Option<&PlayedReply> {
-        self.replies.iter().find(|reply| reply.turn == turn)
+        self.replies.get(usize::try_from(turn.checked_sub(1)?).ok()?)
     }
 }
 

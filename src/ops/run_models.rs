@@ -109,7 +109,8 @@ fn asker_of(
         too_long_advice: too_long_advice(&call.name, call.which.file_edit.is_some()),
         tags: settings.tags,
         client,
-        window: settings.window(&model_id),
+        // What is played does not have to fit, and is not to be compacted: its turns are counted.
+        window: settings.window(&model_id).filter(|_| settings.provider != Some(Provider::Replay)),
         model_id,
         price,
     })

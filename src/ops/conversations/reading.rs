@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
 
+use super::rewind::no_such_turn;
 use super::{Catalog, Conversation};
 use crate::exit::Exit;
 use crate::format::conversation::Trouble;
@@ -80,13 +81,9 @@ pub fn show_conversation(
     report_damage(&one);
     let mut entries = transcript::entries(&one.text, &one.parsed.pieces);
     if let Some(turn) = turn {
-        let last = entries.iter().map(|entry| entry.turn).max().unwrap_or(0);
         entries = select_turn(entries, turn);
         if entries.is_empty() {
-            return Err(Problem::failed(format!(
-                "{} has nothing of turn {turn}; its last is {last}",
-                one.name
-            )));
+            return Err(no_such_turn(&one.name, &one.parsed.pieces, turn));
         }
     }
     if let Some(last) = last {

@@ -145,15 +145,19 @@ fn reply_before_reads(text: &str, pieces: &[Piece], at: usize) -> bool {
     items.iter().any(|item| matches!(item, Item::Action(Action::Read { .. })))
 }
 
-fn no_such_turn(name: &str, pieces: &[Piece], turn: u64) -> Problem {
+/// That a conversation has no such turn, and which it has, or where that turn is.
+pub(super) fn no_such_turn(name: &str, pieces: &[Piece], turn: u64) -> Problem {
     let turns = pieces.iter().filter(|piece| piece.name() == Some("nagent-turn-status"));
     let mut turns = turns.filter_map(|piece| piece.get("turn")?.parse::<u64>().ok());
     let Some(first) = turns.next() else {
         return Problem::failed(format!("conversation {name} has no turns"));
     };
     let last = turns.next_back().unwrap_or(first);
-    let notice = pieces.iter().rev().find_map(Notice::read);
-    match notice.filter(|_| turn < first) {
+    let holds = |notice: &Notice<'_>| {
+        let (start, end) = notice.turns.unwrap_or((1, first.saturating_sub(1)));
+        (start..=end).contains(&turn)
+    };
+    match pieces.iter().rev().filter_map(Notice::read).find(holds) {
         Some(notice) => Problem::failed(format!(
             "turn {turn} of conversation {name} is in {}, where a compaction put it; nagent-conversations expand {name} puts it back",
             notice.archive
