@@ -198,7 +198,8 @@ impl Work<'_> {
     fn build_job(&self, file: &Path, at: usize) -> Job {
         let (call, env) = (self.call, &self.call.env);
         let mut words = file_edit_words(call, file);
-        if !self.is_followed {
+        // A child that tells more cannot be quiet.
+        if !self.is_followed && !call.args.verbose {
             words.push("--quiet".into());
         }
         words.extend(call.args.clear.then(|| OsString::from("--clear")));

@@ -21,6 +21,9 @@ use crate::sys::sandbox::Sandbox;
 use crate::sys::{clock, context_files, env, fs, git, names, tools};
 use crate::turn::unfinished::unfinished_results;
 
+/// The attribute of a prompt that `nagent-each` has given: its id, by which a later call finds what became of it.
+pub(super) const PROMPT_ID: &str = "input";
+
 /// How many notes a run prints about what hardly counts as it was meant.
 const MISREADINGS: usize = 3;
 
@@ -262,6 +265,9 @@ fn prompt_block(
     }
     if let Some(parent) = &call.which.parent_conversation {
         block = block.with("from", parent);
+    }
+    if let Some(id) = &call.which.prompt_id {
+        block = block.with(PROMPT_ID, id);
     }
     let words = &call.args.prompt;
     let is_input = words.is_empty() || words.last().is_some_and(|last| last == "-");

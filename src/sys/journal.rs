@@ -21,6 +21,8 @@ use super::lock::{LockError, wait_lock};
 pub struct Journal {
     path: PathBuf,
     file: File,
+    /// Whether its last line has no end yet.
+    is_torn: bool,
 }
 
 impl Journal {
@@ -43,7 +45,7 @@ impl Journal {
             // It may have been put aside while this one waited.
             let stamps = FileStamp::of_open(&file).zip(FileStamp::of(path));
             if stamps.is_some_and(|(open, named)| open.same_file(&named)) {
-                let mut journal = Self { path: path.to_owned(), file };
+                let mut journal = Self { path: path.to_owned(), file, is_torn: false };
                 let text = journal.read(limit)?;
                 return Ok((journal, text));
             }
@@ -62,9 +64,7 @@ impl Journal {
         let mut bytes = Vec::new();
         self.file.seek(SeekFrom::Start(0)).with_context(what)?;
         self.file.read_to_end(&mut bytes).with_context(what)?;
-        if bytes.last().is_some_and(|byte| *byte != b'\n') {
-            self.append("", false)?;
-        }
+        self.is_torn = bytes.last().is_some_and(|byte| *byte != b'\n');
         Ok(String::from_utf8_lossy(&bytes).into_owned())
     }
 
@@ -75,10 +75,13 @@ impl Journal {
     pub fn append(&mut self, line: &str, is_durable: bool) -> Result<()> {
         let what = || format!("cannot append to {}", self.path.display());
         let before = self.file.metadata().with_context(what)?.len();
-        let written = self.file.write_all(format!("{line}\n").as_bytes());
+        let end = if self.is_torn { "\n" } else { "" };
+        let written = self.file.write_all(format!("{end}{line}\n").as_bytes());
         let written =
             written.and_then(|()| if is_durable { self.file.sync_data() } else { Ok(()) });
-        written.inspect_err(|_| drop(self.file.set_len(before))).with_context(what)
+        written.inspect_err(|_| drop(self.file.set_len(before))).with_context(what)?;
+        self.is_torn = false;
+        Ok(())
     }
 
     /// Gives what is there another name, so that the next one begins anew.

@@ -55,7 +55,7 @@ impl Lock {
 
     /// Tells whoever waits how the run has ended.
     pub fn record_exit(&self, exit: Exit) {
-        RunEnd::write(&self.file, exit.code());
+        RunEnd::write(&self.file, exit.code(), None);
     }
 }
 

@@ -204,6 +204,9 @@ pub struct RunEnd {
     pub exit_code: u8,
     /// When it ended, RFC 3339.
     pub ended: String,
+    /// The id of its prompt, where `nagent-each` has given it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub prompt: Option<String>,
 }
 
 impl RunEnd {
@@ -213,19 +216,21 @@ impl RunEnd {
         serde_json::from_str(&text).ok()
     }
 
-    /// Corrects what this process has recorded of its run: what came after it has failed.
-    pub fn correct(root: &Root, name: &str, exit: Exit) {
+    /// Corrects what this process has recorded of its run: what came after it has failed, and which prompt it had.
+    pub fn correct(root: &Root, name: &str, exit: Exit, prompt: Option<&str>) {
         let recorded = Self::read(root, name).filter(|end| end.process == Process::own());
-        if recorded.is_some_and(|end| end.exit_code != exit.code())
+        if recorded
+            .is_some_and(|end| end.exit_code != exit.code() || end.prompt.as_deref() != prompt)
             && let Ok(lock) = OpenOptions::new().write(true).open(root.locks().join(name))
         {
-            Self::write(&lock, exit.code());
+            Self::write(&lock, exit.code(), prompt);
         }
     }
 
     /// Writes into the file of the lock, which is held, how this process has ended its run. A failure is not an error.
-    pub(super) fn write(lock: &File, exit_code: u8) {
-        let end = Self { process: Process::own(), exit_code, ended: clock::now() };
+    pub(super) fn write(lock: &File, exit_code: u8, prompt: Option<&str>) {
+        let prompt = prompt.map(str::to_owned);
+        let end = Self { process: Process::own(), exit_code, ended: clock::now(), prompt };
         let Ok(text) = serde_json::to_string(&end) else { return };
         let _ = lock.set_len(0).and_then(|()| lock.write_all_at(format!("{text}\n").as_bytes(), 0));
     }

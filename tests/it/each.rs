@@ -17,17 +17,17 @@ use crate::sandbox::{Invocation, Sandbox, answer, shell, wait_until};
 /// The path of `nagent-each`.
 pub(crate) const EACH: &str = env!("CARGO_BIN_EXE_nagent-each");
 
-fn each<'a>(sandbox: &'a Sandbox, args: &[&str]) -> Invocation<'a> {
+pub(crate) fn each<'a>(sandbox: &'a Sandbox, args: &[&str]) -> Invocation<'a> {
     sandbox.program(EACH, args)
 }
 
 /// Lines `input 0` to `input N-1`.
-fn lines(count: usize) -> String {
+pub(crate) fn lines(count: usize) -> String {
     (0..count).map(|n| format!("input {n}\n")).collect()
 }
 
 #[track_caller]
-fn results(run: &Run) -> Vec<Value> {
+pub(crate) fn results(run: &Run) -> Vec<Value> {
     run.stdout.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
 }
 
@@ -39,7 +39,7 @@ fn number(request: &Request) -> usize {
 }
 
 /// Answers every input with `of N`, and counts how often each was asked about.
-fn counting(sandbox: &Sandbox, count: usize) -> Arc<Vec<AtomicUsize>> {
+pub(crate) fn counting(sandbox: &Sandbox, count: usize) -> Arc<Vec<AtomicUsize>> {
     let asked: Arc<Vec<AtomicUsize>> = Arc::new((0..count).map(|_| AtomicUsize::new(0)).collect());
     let counts = Arc::clone(&asked);
     sandbox.llm.choose(move |request| {
@@ -51,14 +51,14 @@ fn counting(sandbox: &Sandbox, count: usize) -> Arc<Vec<AtomicUsize>> {
 }
 
 #[track_caller]
-fn assert_in_order(run: &Run, count: usize) {
+pub(crate) fn assert_in_order(run: &Run, count: usize) {
     let expect: Vec<_> = (0..count).map(|n| (json!(n), json!(format!("of {n}")))).collect();
     let got = results(run);
     let got: Vec<_> = got.iter().map(|it| (it["index"].clone(), it["response"].clone())).collect();
     assert_eq!(got, expect, "{}", run.stderr);
 }
 
-fn prices(sandbox: Sandbox) -> Sandbox {
+pub(crate) fn prices(sandbox: Sandbox) -> Sandbox {
     sandbox.config_also(json!({"prices": {"test-model": {"input": 100, "output": 100}}}))
 }
 

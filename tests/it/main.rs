@@ -30,6 +30,7 @@ mod discovery; // which programs are tools, and what is said of them
 mod docs; // the documents describe what the executables do
 mod durability; // kills at any instant, failed appends, forks as --json reports them
 mod each; // nagent-each: order, going on after kills, limits over all, shards, odd inputs
+mod each_resume; // nagent-each: what a later call takes from earlier ones, and what it refuses
 mod edits; // a generated corpus of edits: what applies, what is refused, with which message
 mod endless; // nothing keeps nagent waiting: ignore files, sparse files, signals while it works
 mod exits; // every row of the exit table

@@ -5,6 +5,8 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use serde_json::{Map, Value};
+
 use self::args::EachArgs;
 use self::inputs::{Input, Item, Shard, expand, short_hash};
 use self::record::{Opening, Record};
@@ -24,6 +26,7 @@ pub mod args;
 pub mod inputs;
 mod record;
 mod recover;
+mod result_line;
 mod work;
 
 /// How long the end of a call that was killed is waited for.
@@ -54,6 +57,7 @@ pub fn run_each(call: &Call<'_>, args: &EachArgs) -> Result<Report, Problem> {
     let is_ours = |item: &Item| args.shard.is_none_or(|shard| shard.has(item));
     let items: Vec<Item> = items.into_iter().filter(is_ours).collect();
     let mut work = Work::new(call, args, prompt, items, record);
+    work.look_back()?;
     work.print_known();
     work.spinner.start("inputs");
     work.show_progress();
@@ -116,36 +120,19 @@ fn read_inputs(call: &Call<'_>, args: &EachArgs) -> Result<Vec<Input>, Problem> 
 /// The journal of this job: that which the user names, else one for the prompt, the folder and the part of the inputs.
 fn open_record(call: &Call<'_>, args: &EachArgs, prompt: &str) -> Result<Record, Problem> {
     let folder = call.env.current_folder()?;
-    // What the answers depend on: neither how long something is waited for, nor limits.
-    let is_wait = |word: &OsString| {
-        let word = word.as_encoded_bytes();
-        word.starts_with(b"--lock-timeout=") || word.starts_with(b"--patience=")
-    };
-    let words = run_words(call, "", "".as_ref(), &LimitArgs::default());
-    let words = words.into_iter().skip(1).filter(|word| !is_wait(word));
-    let words = words.collect::<Vec<OsString>>().join("\n".as_ref());
-    let run = call.args;
-    let what = format!(
-        "{:?} {:?} {:?}",
-        (args.own, args.lines.is_some(), args.jsonl.is_some()),
-        (&run.check, &run.answer.schema),
-        run.code
-    );
-    let job = short_hash(&[
-        prompt.as_bytes(),
-        folder.as_os_str().as_encoded_bytes(),
-        words.as_encoded_bytes(),
-        what.as_bytes(),
-    ]);
+    let job = describe_job(call, args, prompt)?;
+    let hash = short_hash(&[Value::Object(job.clone()).to_string().as_bytes()]);
     let part = args.shard.map(|Shard { part, of }| format!(".{part}-of-{of}")).unwrap_or_default();
     let path = if let Some(path) = &args.journal {
         folder.join(path)
     } else {
         fs::create_private_folder(&call.root().each())?;
-        call.root().each().join(format!("{job}{part}.jsonl"))
+        call.root().each().join(format!("{hash}{part}.jsonl"))
     };
     Record::open(&Opening {
         path: &path,
+        job,
+        is_resume: args.resume,
         resumes: args.resume || args.shard.is_some(),
         is_named: args.journal.is_some(),
         // Whoever did not say that it waits learns soon that the job is running. What a killed call has started keeps the lock
@@ -157,5 +144,41 @@ fn open_record(call: &Call<'_>, args: &EachArgs, prompt: &str) -> Result<Record,
                 call.print_note(text);
             }
         },
+        note: &|text| call.print_note(text),
     })
+}
+
+/// The hash of each part of what the answers depend on: neither how long something is waited for, nor limits, nor what is shown.
+fn describe_job(
+    call: &Call<'_>,
+    args: &EachArgs,
+    prompt: &str,
+) -> Result<Map<String, Value>, Problem> {
+    let (run, folder) = (call.args, call.env.current_folder()?);
+    let is_other = |word: &OsString| {
+        let word = word.as_encoded_bytes();
+        let others: [&[u8]; 3] = [b"--lock-timeout=", b"--patience=", b"--verbose"];
+        others.iter().any(|other| word.starts_with(other))
+    };
+    let words = run_words(call, "", "".as_ref(), &LimitArgs::default());
+    let words = words.into_iter().skip(1).filter(|word| !is_other(word));
+    let words = words.collect::<Vec<OsString>>().join("\n".as_ref());
+    let what = format!(
+        "{:?} {:?} {:?}",
+        (args.own, args.lines.is_some(), args.jsonl.is_some()),
+        (&run.check, &run.answer.schema),
+        run.code
+    );
+    let mut files = Vec::new();
+    for path in run.read.iter().chain(&run.answer.schema).chain(&call.settings.context) {
+        let hash = fs::hash_file(&call.env.absolute_path(path)?, &|| false);
+        files.extend(hash.unwrap_or_default().into_bytes());
+    }
+    let parts = [
+        ("prompt", short_hash(&[prompt.as_bytes()])),
+        ("folder", short_hash(&[folder.as_os_str().as_encoded_bytes()])),
+        ("set of flags", short_hash(&[words.as_encoded_bytes(), what.as_bytes()])),
+        ("content of the files of its flags", short_hash(&[&files])),
+    ];
+    Ok(parts.into_iter().map(|(name, hash)| (name.to_owned(), hash.into())).collect())
 }

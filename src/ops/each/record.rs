@@ -1,9 +1,10 @@
 //! What `nagent-each` writes down: which inputs were begun, in which conversation, and the results. From it a later call goes on.
 //!
 //! ```text
-//! {"begin": {"run": …, "host": …, "pid": …, "at": …}}       one for each call
-//! {"start": ID, "conversation": NAME or null, "at": …}      before an input is worked on
-//! {"result": ID, …}                                         its result, durable before it is printed
+//! {"begin": {"run": …, "job": …, "host": …, "pid": …, "at": …}}           one for each call
+//! {"start": ID, "conversation": NAME or null, "prompt": ID, "content": …}   before an input is worked on
+//! {"part": ID, "cost": …}                                                   what a run without a result has cost
+//! {"result": ID, …}                                                         its result, durable before it is printed
 //! ```
 
 use std::collections::HashMap;
@@ -20,14 +21,17 @@ use crate::sys::interrupt::Interrupts;
 use crate::sys::journal::Journal;
 use crate::sys::lock::LockError;
 use crate::sys::run_note::Process;
+use crate::view::figures::plural;
 
 /// An input that was begun.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Started {
     /// Its conversation; `None` where that is its file's own.
     pub conversation: Option<String>,
-    /// When, RFC 3339.
-    pub at: String,
+    /// The id of its prompt.
+    pub prompt: String,
+    /// The hash of its file's content.
+    pub content: Option<String>,
 }
 
 /// The journal and what is known from it.
@@ -40,16 +44,25 @@ pub(super) struct Record {
     pub results: HashMap<String, Map<String, Value>>,
     /// The inputs that were begun.
     pub started: HashMap<String, Started>,
-    /// US dollars that all results have cost.
+    /// US dollars that all inputs have cost, and those of them that each has cost since it was begun.
     pub spent: f64,
+    paid: HashMap<String, f64>,
+    /// What the answers depend on: the hash of each part.
+    job: Map<String, Value>,
+    /// How many lines could not be read.
+    damaged: u64,
 }
 
 /// How a record is opened.
 pub(super) struct Opening<'a> {
     /// Its file.
     pub path: &'a Path,
+    /// What the answers depend on: the hash of each part, by what it is called in an error.
+    pub job: Map<String, Value>,
     /// Whether what is there is continued.
     pub resumes: bool,
+    /// Whether the user has asked for that, and learns that there is nothing.
+    pub is_resume: bool,
     /// Whether the file was named by the user, and is not put aside.
     pub is_named: bool,
     /// How long another process is waited for.
@@ -58,6 +71,8 @@ pub(super) struct Opening<'a> {
     pub interrupts: &'a Interrupts,
     /// Called with who has it.
     pub tell: &'a dyn Fn(&str),
+    /// Called with what must not be missed.
+    pub note: &'a dyn Fn(&str),
 }
 
 impl Record {
@@ -90,35 +105,113 @@ impl Record {
             return Self::open(opening);
         }
         let mut record = Self::read(journal, &text);
+        record.check(opening, &text)?;
+        record.job.clone_from(&opening.job);
         if record.run.is_empty() {
             record.run = uuid::Uuid::new_v4().simple().to_string();
         }
         let Process { host, pid, .. } = Process::own();
-        let begin = json!({"run": record.run, "host": host, "pid": pid, "at": clock::now()});
+        let begin = json!({"run": record.run, "job": record.job, "host": host, "pid": pid, "at": clock::now()});
         record.journal.append(&json!({ "begin": begin }).to_string(), true)?;
         Ok(record)
     }
 
-    fn read(journal: Journal, text: &str) -> Self {
-        let (results, started) = Default::default();
-        let mut record = Self { journal, run: String::new(), results, started, spent: 0.0 };
-        // What is no line of ours is what a kill has left of one.
-        for line in text.lines() {
-            let Ok(mut line) = serde_json::from_str::<Map<String, Value>>(line) else { continue };
-            let word = |key: &str| line.get(key).and_then(Value::as_str).map(str::to_owned);
-            if let Some(begin) = line.get("begin") {
-                begin["run"].as_str().unwrap_or_default().clone_into(&mut record.run);
-            } else if let (Some(id), Some(at)) = (word("start"), word("at")) {
-                // The first one: what goes on after a kill began then.
-                let conversation = word("conversation");
-                record.started.entry(id).or_insert(Started { conversation, at });
-            } else if let Some(id) = word("result") {
-                line.remove("result");
-                record.spent += cost_of(&line);
-                record.results.insert(id, line);
+    /// Refuses a file that is no journal, or that of another job.
+    fn check(&self, opening: &Opening<'_>, text: &str) -> Result<(), Problem> {
+        let path = opening.path.display();
+        if text.trim().is_empty() {
+            if opening.is_resume {
+                (opening.note)(&format!(
+                    "there is nothing to go on with in {path}: all begins anew"
+                ));
             }
+            return Ok(());
+        }
+        let is_known = !(self.run.is_empty() && self.started.is_empty() && self.results.is_empty());
+        if !is_known && !text.starts_with("{\"begin\"") {
+            return Err(Problem::usage(format!(
+                "{path} is no journal of nagent-each: nothing was written to it; --journal names another file"
+            )));
+        }
+        let differs = |(name, hash): (&String, &Value)| {
+            self.job.get(name).is_some_and(|other| other != hash).then(|| name.clone())
+        };
+        let differing: Vec<String> = opening.job.iter().filter_map(differs).collect();
+        if !differing.is_empty() {
+            return Err(Problem::usage(format!(
+                "{path} is the journal of another job, which had another {}: repeat that call as it was, or name another file \
+                 with --journal",
+                differing.join(", another ")
+            )));
+        }
+        if self.damaged > 0 {
+            (opening.note)(&format!(
+                "{} of {path} cannot be read; what they tell is looked for in the conversations, or asked again",
+                plural(self.damaged, "line")
+            ));
+        }
+        Ok(())
+    }
+
+    fn read(journal: Journal, text: &str) -> Self {
+        let (results, started, paid, job) = Default::default();
+        let (run, spent, damaged) = (String::new(), 0.0, 0);
+        let mut record = Self { journal, run, results, started, spent, paid, job, damaged };
+        let mut lines = text.lines().peekable();
+        while let Some(line) = lines.next() {
+            let is_known = serde_json::from_str(line).is_ok_and(|line| record.read_line(line));
+            // A kill tears the last line, before the next call begins.
+            let is_torn = match lines.peek() {
+                Some(next) => next.starts_with("{\"begin\""),
+                None => !text.ends_with('\n'),
+            };
+            record.damaged += u64::from(!is_known && !is_torn);
         }
         record
+    }
+
+    /// Takes what a line tells; `false`: it is none of ours.
+    fn read_line(&mut self, mut line: Map<String, Value>) -> bool {
+        let word = |key: &str| line.get(key).and_then(Value::as_str).map(str::to_owned);
+        if let Some(begin) = line.get("begin") {
+            begin["run"].as_str().unwrap_or_default().clone_into(&mut self.run);
+            self.job = begin["job"].as_object().cloned().unwrap_or_default();
+        } else if let (Some(id), Some(prompt)) = (word("start"), word("prompt")) {
+            let (conversation, content) = (word("conversation"), word("content"));
+            self.paid.remove(&id);
+            self.started.insert(id, Started { conversation, prompt, content });
+        } else if let Some(id) = word("part") {
+            self.count(&id, cost_of(&line));
+        } else if let Some(id) = word("result") {
+            line.shift_remove("result");
+            self.count(&id, cost_of(&line));
+            self.results.insert(id, line);
+        } else {
+            return false;
+        }
+        true
+    }
+
+    /// Counts what an input has cost in all since it was begun, each dollar once. Returns that.
+    fn count(&mut self, id: &str, cost: f64) -> f64 {
+        let paid = self.paid.entry(id.to_owned()).or_default();
+        self.spent += (cost - *paid).max(0.0);
+        *paid = paid.max(cost);
+        *paid
+    }
+
+    /// Notes what an input has cost since it was begun that has no result yet, and returns what is known of that.
+    pub(super) fn note_part(&mut self, id: &str, cost: f64) -> Result<f64, Problem> {
+        if cost > self.paid.get(id).copied().unwrap_or(0.0) {
+            self.journal.append(&json!({"part": id, "cost": cost}).to_string(), false)?;
+        }
+        Ok(self.count(id, cost))
+    }
+
+    /// Forgets an input that is another one by now: it is begun anew.
+    pub(super) fn forget(&mut self, id: &str) {
+        self.results.remove(id);
+        self.started.remove(id);
     }
 
     /// The answer that an input has got, and that is not asked for again.
@@ -129,8 +222,11 @@ impl Record {
 
     /// Notes that an input is begun.
     pub(super) fn start(&mut self, id: &str, started: &Started) -> Result<(), Problem> {
-        let Started { conversation, at } = started;
-        let line = json!({"start": id, "conversation": conversation, "at": at});
+        let Started { conversation, prompt, content } = started;
+        let line = json!({
+            "start": id, "conversation": conversation, "prompt": prompt, "content": content, "at": clock::now()
+        });
+        self.paid.remove(id);
         Ok(self.journal.append(&line.to_string(), false)?)
     }
 
@@ -139,7 +235,7 @@ impl Record {
         let mut line = Map::from_iter([("result".to_owned(), id.into())]);
         line.extend(result.clone());
         self.journal.append(&Value::Object(line).to_string(), true)?;
-        self.spent += cost_of(&result);
+        self.count(id, cost_of(&result));
         self.results.insert(id.to_owned(), result);
         Ok(())
     }

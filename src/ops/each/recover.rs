@@ -3,47 +3,60 @@
 
 use crate::exit::Exit;
 use crate::format::conversation::Piece;
+use crate::ops::opening::PROMPT_ID;
 use crate::overview::{Overview, TurnsUsage};
 use crate::problem::Problem;
 use crate::protocol::{Item, ParsedReply, TagSet, parse_reply_with};
 use crate::sys::conversation_file::ConversationFile;
+use crate::sys::messages;
 use crate::sys::root::Root;
 use crate::sys::run_note::RunEnd;
 
 /// What there is of an input's run.
 #[derive(Debug, PartialEq)]
 pub(super) enum Done {
-    /// No reply: the prompt is given again.
+    /// Its prompt is not there.
     Nothing,
-    /// Replies, and no answer: the run goes on.
-    Part(TurnsUsage),
+    /// The prompt, and perhaps replies, but no answer. `is_last`: nobody has given another prompt since.
+    Part {
+        /// What the replies took.
+        usage: TurnsUsage,
+        /// Whether the run can go on.
+        is_last: bool,
+    },
     /// The answer, accepted, and what it took.
     Answer(String, TurnsUsage),
 }
 
-/// Looks into a conversation for what came after the first prompt that was given at or after `since`. `is_checked`: an answer
-/// counts only if the run has recorded that it was accepted.
+/// Looks into a conversation for what came after the prompt of this id, up to somebody else's. `is_checked`: an answer counts
+/// only if the run has recorded that it was accepted.
 pub(super) fn find_done(
     root: &Root,
     name: &str,
-    since: &str,
+    prompt: &str,
     is_checked: bool,
 ) -> Result<Done, Problem> {
     let conversation = ConversationFile::read_only(root, name)?;
-    let (text, pieces) = (conversation.text(), conversation.pieces());
-    let is_ours = |piece: &Piece| {
-        let is_prompt = piece.name() == Some("user-prompt") && piece.get("message").is_none();
-        is_prompt && piece.get("at").is_some_and(|at| at >= since)
-    };
-    // Not the last one: what goes on after a kill has a prompt of its own.
-    let Some(prompt) = pieces.iter().position(is_ours) else { return Ok(Done::Nothing) };
-    let after = &pieces[prompt..];
-    let usage = Overview::read(text, after).usage;
-    let Some(last) = after.iter().rposition(|piece| piece.name() == Some("agent-response")) else {
+    let text = conversation.text();
+    // What goes on after a kill has a prompt of its own with the same id; a message goes to the run that is there.
+    let mut is_ours = false;
+    let after = conversation.pieces().iter().filter(|piece| {
+        if piece.name() == Some("user-prompt") && piece.get(messages::ID).is_none() {
+            is_ours = piece.get(PROMPT_ID) == Some(prompt);
+        }
+        is_ours
+    });
+    let after: Vec<Piece> = after.cloned().collect();
+    if after.is_empty() {
         return Ok(Done::Nothing);
+    }
+    let usage = Overview::read(text, &after).usage;
+    let is_last = is_ours;
+    let Some(last) = after.iter().rposition(|piece| piece.name() == Some("agent-response")) else {
+        return Ok(Done::Part { usage, is_last });
     };
     let has_failed = after[last..].iter().any(|piece| piece.get("exit").is_some());
-    let end = RunEnd::read(root, name).filter(|end| end.ended.as_str() >= since);
+    let end = RunEnd::read(root, name).filter(|end| end.prompt.as_deref() == Some(prompt));
     let is_accepted = end.is_some_and(|end| end.exit_code == Exit::Done.code());
     match parse_reply_with(after[last].text(text), TagSet::ALL) {
         ParsedReply::Whole(items) if !has_failed && (is_accepted || !is_checked) => {
@@ -54,8 +67,11 @@ pub(super) fn find_done(
                     Item::Action(_) => None,
                 })
                 .collect();
-            Ok(responses.map_or(Done::Part(usage), |texts| Done::Answer(texts.join("\n"), usage)))
+            Ok(match responses {
+                Some(texts) => Done::Answer(texts.join("\n"), usage),
+                None => Done::Part { usage, is_last },
+            })
         }
-        _ => Ok(Done::Part(usage)),
+        _ => Ok(Done::Part { usage, is_last }),
     }
 }

@@ -9,8 +9,10 @@ use super::args::EachArgs;
 use super::inputs::{self, Input, Item, expand, short_hash};
 use super::record::{Record, Started};
 use super::recover::{Done, find_done};
+use super::result_line::{ResultLine, add_usage, result_of};
 use crate::drive::nagent_child::{ChildAnswer, child_job};
 use crate::exit::{Exit, Signal};
+use crate::format::code_block::find_code_block;
 use crate::ops::call::Call;
 use crate::ops::child_flags::run_words;
 use crate::ops::file_conversation;
@@ -21,14 +23,11 @@ use crate::out::{self, Report};
 use crate::overview::{NEW_DIGITS, TurnsUsage};
 use crate::problem::Problem;
 use crate::sys::process::job::{Finished, Job};
-use crate::sys::{clock, env, fs, lock, removal};
+use crate::sys::{env, fs, lock, removal};
 use crate::view::figures::plural;
 
 /// What goes on with a run that was killed.
 const GO_ON: &str = "go on";
-
-/// A result, as it is stored and printed.
-type ResultLine = Map<String, Value>;
 
 /// The inputs and what has become of them.
 pub(super) struct Work<'a> {
@@ -168,48 +167,95 @@ impl<'a> Work<'a> {
         Some(Problem::new(exit, format!("{} failed (--max-failures)", plural(most, "input"))))
     }
 
+    /// The conversation of an input: its file's own, or one for it alone.
+    fn conversation_of(&self, item: &Item) -> Result<String, Problem> {
+        if let (Input::File(path), true) = (&item.input, self.args.own) {
+            return file_conversation::find_conversation(self.call, path);
+        }
+        let known = self.record.started.get(&item.id).and_then(|it| it.conversation.clone());
+        // Like those of --new, which prune removes.
+        let id = [self.record.run.as_bytes(), item.id.as_bytes()];
+        Ok(known.unwrap_or_else(|| format!("new-{}", &short_hash(&id)[..NEW_DIGITS])))
+    }
+
+    /// The hash of the content of an input's file. A file that its run may write changes by that.
+    fn content_of(&self, item: &Item) -> Option<String> {
+        match &item.input {
+            Input::File(path) if !self.args.own => {
+                fs::hash_file(path, &|| self.call.interrupts.pending().is_some())
+            }
+            _ => None,
+        }
+    }
+
+    /// Forgets answers about files that have other content by now, and counts what runs without a result have cost.
+    pub(super) fn look_back(&mut self) -> Result<(), Problem> {
+        let mut changed = 0;
+        for item in self.items.clone() {
+            let Some(started) = self.record.started.get(&item.id).cloned() else { continue };
+            if started.content != self.content_of(&item) {
+                self.record.forget(&item.id);
+                changed += 1;
+            } else if self.record.answer(&item.id).is_none() {
+                // What is wrong with one is said when it is begun.
+                let done = self.conversation_of(&item);
+                let done = done.and_then(|name| self.find_done(&name, &started.prompt));
+                if let Ok(Done::Part { usage, .. } | Done::Answer(_, usage)) = done {
+                    self.record.note_part(&item.id, usage.cost)?;
+                }
+            }
+        }
+        if changed > 0 {
+            let changed = plural(changed, "input file");
+            self.call.print_note(&format!("{changed} changed since: asked about again"));
+        }
+        Ok(())
+    }
+
+    fn find_done(&self, conversation: &str, prompt: &str) -> Result<Done, Problem> {
+        let args = self.call.args;
+        let is_checked = args.check.is_some() || args.answer.schema.is_some();
+        find_done(self.call.root(), conversation, prompt, is_checked)
+    }
+
     /// Prepares the run on an input. `None`: there is nothing to run; what became of it is recorded.
     fn begin(&mut self, at: usize) -> Result<Option<Job>, Problem> {
-        let item = &self.items[at];
+        let item = self.items[at].clone();
         let mut prompt = expand(self.prompt, &item.input).map_err(Problem::usage)?;
-        let before = self.record.started.get(&item.id).cloned();
-        let conversation = match (&item.input, self.args.own) {
-            (Input::File(path), true) => file_conversation::find_conversation(self.call, path)?,
-            // Like those of --new, which prune removes.
-            _ => format!(
-                "new-{}",
-                &short_hash(&[self.record.run.as_bytes(), item.id.as_bytes()])[..NEW_DIGITS]
-            ),
+        let conversation = self.conversation_of(&item)?;
+        let Some(started) = self.record.started.get(&item.id).cloned() else {
+            let content = self.content_of(&item);
+            let parts = [&self.record.run, &item.id, content.as_deref().unwrap_or_default()];
+            let id = short_hash(&parts.map(str::as_bytes));
+            if !self.args.own {
+                self.put_aside(&conversation)?;
+            }
+            let named = (!self.args.own).then(|| conversation.clone());
+            let started = Started { conversation: named, prompt: id, content };
+            self.record.start(&item.id, &started)?;
+            return Ok(Some(self.build_job(at, &conversation, &started.prompt, prompt)));
         };
-        if let Some(started) = &before {
-            let is_checked =
-                self.call.args.check.is_some() || self.call.args.answer.schema.is_some();
-            self.wait_for_lock(&conversation)?;
-            // What is in a conversation that this job has named is of this input, whatever a clock said.
-            let since = if self.args.own { started.at.as_str() } else { "" };
-            match find_done(self.call.root(), &conversation, since, is_checked)? {
-                Done::Answer(text, usage) => {
-                    let result = self.recovered(&conversation, &text, usage);
-                    self.take_result(at, result)?;
-                    return Ok(None);
-                }
-                Done::Part(usage) => {
-                    // What failed has its cost in the journal.
-                    if !self.record.results.contains_key(&item.id) {
-                        self.record.spent += usage.cost;
-                        self.before.insert(at, usage);
-                    }
+        self.wait_for_lock(&conversation)?;
+        match self.find_done(&conversation, &started.prompt)? {
+            Done::Answer(text, usage) => {
+                let result = self.recovered(&conversation, &text, usage);
+                self.take_result(at, result)?;
+                return Ok(None);
+            }
+            Done::Part { usage, .. } if usage.turns == 0 && !self.args.own => {
+                self.put_aside(&conversation)?;
+            }
+            Done::Part { usage, is_last } => {
+                let cost = self.record.note_part(&item.id, usage.cost)?;
+                self.before.insert(at, TurnsUsage { cost, ..usage });
+                if is_last {
                     (prompt.text, prompt.read) = (GO_ON.into(), None);
                 }
-                Done::Nothing if !self.args.own => self.put_aside(&conversation)?,
-                Done::Nothing => {}
             }
-        } else {
-            let named = (!self.args.own).then(|| conversation.clone());
-            let started = Started { conversation: named, at: clock::now() };
-            self.record.start(&item.id, &started)?;
+            Done::Nothing if !self.args.own => self.put_aside(&conversation)?,
+            Done::Nothing => {}
         }
-        Ok(Some(self.build_job(at, &conversation, prompt)))
+        Ok(Some(self.build_job(at, &conversation, &started.prompt, prompt)))
     }
 
     /// Waits for a run on the conversation that may still be ending: that of a worker that was killed.
@@ -236,7 +282,7 @@ impl<'a> Work<'a> {
         Ok(())
     }
 
-    fn build_job(&self, at: usize, conversation: &str, prompt: inputs::Prompt) -> Job {
+    fn build_job(&self, at: usize, conversation: &str, id: &str, prompt: inputs::Prompt) -> Job {
         let (call, args) = (self.call, self.call.args);
         let max_cost = args.limits.max_cost;
         let max_cost = max_cost.map(|most| (most - self.record.spent).max(0.0));
@@ -245,7 +291,8 @@ impl<'a> Work<'a> {
             (Input::File(path), true) => run_words(call, "--file-edit=", path.as_os_str(), &limits),
             _ => run_words(call, "--conversation=", conversation.as_ref(), &limits),
         };
-        words.push("--quiet".into());
+        words.extend((!args.verbose).then(|| OsString::from("--quiet")));
+        words.push(format!("--prompt-id={id}").into());
         let read = prompt.read.filter(|_| !self.args.own);
         for (flag, value) in [
             ("--read=", read.as_ref().map(|path| path.as_os_str())),
@@ -268,10 +315,12 @@ impl<'a> Work<'a> {
 
     /// The result of an answer that a conversation had already.
     fn recovered(&self, conversation: &str, text: &str, usage: TurnsUsage) -> ResultLine {
-        let data: Option<Value> =
-            self.call.args.answer.schema.as_ref().and_then(|_| serde_json::from_str(text).ok());
+        let args = self.call.args;
+        let data = args.answer.schema.as_ref().and_then(|_| serde_json::from_str(text).ok());
+        let code = args.code.then(|| find_code_block(text).into());
         let mut result = result_of(Exit::Done, None, text, conversation);
-        result.extend(data.map(|data| ("data".to_owned(), data)));
+        result.extend(data.map(|data: Value| ("data".to_owned(), data)));
+        result.extend(code.map(|code| ("code".to_owned(), code)));
         result.extend([
             ("turn_count".to_owned(), json!(usage.turns)),
             ("tokens_in".to_owned(), json!(usage.input)),
@@ -399,7 +448,10 @@ impl Batch for Work<'_> {
         let problem = answer.problem();
         let is_stopped = problem.as_ref().is_some_and(|it| matches!(it.exit, Exit::Signal(_)));
         if is_stopped && self.call.interrupts.pending().is_some() {
-            // It goes on with the next call.
+            // It goes on with the next call; what it has cost counts.
+            let before = self.before.get(&at).map_or(0.0, |before| before.cost);
+            let cost = answer.json.get("cost").and_then(Value::as_f64).unwrap_or(0.0);
+            self.trouble = self.record.note_part(&self.items[at].id, before + cost).err();
             return;
         }
         let texts: Vec<&str> = answer.responses().map(|text| text.trim_end_matches('\n')).collect();
@@ -423,33 +475,9 @@ impl Batch for Work<'_> {
                 .filter_map(|key| Some((key.to_owned(), answer.json.get(key)?.clone()))),
         );
         if let Some(before) = self.before.remove(&at) {
-            // It counts with the result from here on.
-            self.record.spent -= before.cost;
             add_usage(&mut result, &before);
         }
         let trouble = self.take_result(at, result).err();
         self.trouble = self.trouble.take().or(trouble);
-    }
-}
-
-fn result_of(exit: Exit, error: Option<String>, response: &str, conversation: &str) -> ResultLine {
-    let mut result = Map::from_iter([("exit_code".to_owned(), json!(exit.code()))]);
-    result.extend(error.map(|error| ("error".to_owned(), error.into())));
-    result.insert("response".to_owned(), response.into());
-    result.insert("conversation".to_owned(), conversation.into());
-    result
-}
-
-/// Adds what was used before a kill to the result of the run that went on.
-fn add_usage(result: &mut ResultLine, before: &TurnsUsage) {
-    let counts =
-        [("turn_count", before.turns), ("tokens_in", before.input), ("tokens_out", before.output)];
-    for (key, more) in counts {
-        if let Some(count) = result.get(key).and_then(Value::as_u64) {
-            result.insert(key.to_owned(), json!(count.saturating_add(more)));
-        }
-    }
-    if let Some(cost) = result.get("cost").and_then(Value::as_f64) {
-        result.insert("cost".to_owned(), json!(cost + before.cost));
     }
 }

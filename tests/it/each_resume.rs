@@ -1,0 +1,192 @@
+//! nagent-each: what a later call takes from earlier ones, and what it refuses.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use serde_json::{Value, json};
+
+use crate::each::{assert_in_order, counting, each, lines, prices, results};
+use crate::sandbox::{Sandbox, answer};
+
+/// The text of the only journal in the root, and its path.
+fn journal(sandbox: &Sandbox) -> (std::path::PathBuf, String) {
+    let folder = sandbox.root().join("each");
+    let path = std::fs::read_dir(folder).unwrap().next().unwrap().unwrap().path();
+    let text = std::fs::read_to_string(&path).unwrap();
+    (path, text)
+}
+
+/// Takes the results out of a journal, as a kill before they were written leaves it.
+fn forget_results(sandbox: &Sandbox) {
+    let (path, text) = journal(sandbox);
+    let kept: Vec<&str> = text.lines().filter(|line| !line.starts_with("{\"result\"")).collect();
+    std::fs::write(path, kept.join("\n") + "\n").unwrap();
+}
+
+/// Answers with the number of the request.
+fn numbered(sandbox: &Sandbox) -> Arc<AtomicUsize> {
+    let count: Arc<AtomicUsize> = Arc::default();
+    let counted = Arc::clone(&count);
+    sandbox.llm.allow_rewrites();
+    sandbox.llm.choose(move |_| {
+        answer(&format!("answer {}", counted.fetch_add(1, Ordering::SeqCst))).into()
+    });
+    count
+}
+
+#[test]
+fn the_answer_to_somebody_elses_prompt_is_none_of_this_job() {
+    let sandbox = Sandbox::outside_temp().file("a.txt", "one\n");
+    let count = numbered(&sandbox);
+    let args = ["--own", "--no-summaries", "--resume", "document it", "a.txt"];
+    each(&sandbox, &args).run().assert_exit(0);
+    sandbox.run(&["--file-edit", "a.txt", "--no-summaries", "other"]).assert_exit(0);
+    forget_results(&sandbox);
+    let all = results(&each(&sandbox, &args).run().assert_exit(0));
+    assert_eq!(all[0]["response"], "answer 0", "not the later prompt's");
+    // A clock that was set back changes nothing.
+    let path = sandbox.conversation_paths().remove(0);
+    let text = std::fs::read_to_string(&path).unwrap();
+    std::fs::write(&path, text.replace("at=\"20", "at=\"19")).unwrap();
+    forget_results(&sandbox);
+    let all = results(&each(&sandbox, &args).run().assert_exit(0));
+    assert_eq!((&all[0]["response"], count.load(Ordering::SeqCst)), (&json!("answer 0"), 2));
+    // Its prompt without a reply goes on; it is not given twice.
+    let text = std::fs::read_to_string(&path).unwrap();
+    std::fs::write(&path, &text[..=text.find("\n<agent-response").unwrap()]).unwrap();
+    forget_results(&sandbox);
+    let all = results(&each(&sandbox, &args).run().assert_exit(0));
+    assert_eq!(all[0]["response"], "answer 2");
+    let text = std::fs::read_to_string(&path).unwrap();
+    let counts = (text.matches("document it").count(), text.matches("go on").count());
+    assert_eq!(counts, (1, 1), "{text}");
+}
+
+#[test]
+fn an_accepted_answer_is_known_by_its_prompt() {
+    let sandbox = Sandbox::outside_temp().file("a.txt", "one\n");
+    let count = numbered(&sandbox);
+    let args = ["--own", "-j", "1", "--check", "true", "--no-summaries", "--resume", "do", "a.txt"];
+    each(&sandbox, &args).run().assert_exit(0);
+    forget_results(&sandbox);
+    let all = results(&each(&sandbox, &args).run().assert_exit(0));
+    assert_eq!((&all[0]["response"], count.load(Ordering::SeqCst)), (&json!("answer 0"), 1));
+    // The end of another run says nothing of this one.
+    sandbox.run(&["--file-edit", "a.txt", "--no-summaries", "other"]).assert_exit(0);
+    forget_results(&sandbox);
+    let all = results(&each(&sandbox, &args).run().assert_exit(0));
+    assert_eq!(all[0]["response"].as_str().unwrap().lines().last(), Some("answer 2"));
+    assert_eq!(count.load(Ordering::SeqCst), 3);
+}
+
+#[test]
+fn a_journal_of_another_job_is_refused() {
+    let sandbox = Sandbox::new().file("rules.txt", "one").file("notes.txt", "my notes");
+    counting(&sandbox, 3);
+    let call = |args: &[&str]| {
+        let args = [&["--lines", "--journal", "j.jsonl", "--resume"], args].concat();
+        each(&sandbox, &args).stdin(lines(2)).run()
+    };
+    let first = call(&["-f", "rules.txt", "about {}"]).assert_exit(0);
+    let nothing = "there is nothing to go on with in ";
+    assert!(first.stderr.contains(nothing), "{}", first.stderr);
+    let again = call(&["-f", "rules.txt", "about {}"]).assert_exit(0);
+    assert!(!again.stderr.contains(nothing), "{}", again.stderr);
+    let before = sandbox.read("j.jsonl");
+    call(&["-f", "rules.txt", "more about {}"]).assert_exit(2).stderr_has(&["another prompt"]);
+    call(&["about {}"]).assert_exit(2).stderr_has(&["another set of flags"]);
+    sandbox.write("rules.txt", "two");
+    call(&["-f", "rules.txt", "about {}"])
+        .assert_exit(2)
+        .stderr_has(&["another content of the files of its flags"]);
+    assert_eq!(sandbox.read("j.jsonl"), before);
+    for flags in [&["--resume"][..], &["--shard", "1/1"]] {
+        let args = [&["--lines", "--journal", "notes.txt", "about {}"], flags].concat();
+        each(&sandbox, &args).stdin(lines(1)).run().assert_exit(2).stderr_has(&["is no journal"]);
+    }
+    assert_eq!(sandbox.read("notes.txt"), "my notes");
+}
+
+#[test]
+fn a_damaged_journal_is_told_and_its_conversations_are_used() {
+    let sandbox = Sandbox::new();
+    let asked = counting(&sandbox, 3);
+    let args = ["--lines", "--resume", "about {}"];
+    each(&sandbox, &args).stdin(lines(3)).run().assert_exit(0);
+    let (path, text) = journal(&sandbox);
+    // The first line is lost, and every result.
+    let damage = |line: &str| {
+        let is_kept = line.starts_with("{\"start\"");
+        if is_kept { format!("{line}\n") } else { "\0\0\n".to_owned() }
+    };
+    std::fs::write(&path, text.lines().map(damage).collect::<String>()).unwrap();
+    let run = each(&sandbox, &args).stdin(lines(3)).run().assert_exit(0);
+    assert_in_order(&run, 3);
+    assert!(run.stderr.contains("4 lines of "), "{}", run.stderr);
+    assert!(asked.iter().all(|it| it.load(Ordering::SeqCst) == 1), "{asked:?}");
+    // A torn last line is what a kill leaves: not a word about it.
+    let (_, text) = journal(&sandbox);
+    let begin = text.lines().rfind(|line| line.starts_with("{\"begin\"")).unwrap();
+    let whole = text.lines().filter(|line| !line.contains('\0'));
+    let whole: String = whole.map(|line| format!("{line}\n")).collect();
+    std::fs::write(&path, format!("{begin}\n{whole}{{\"resu")).unwrap();
+    for _ in 0..2 {
+        let run = each(&sandbox, &args).stdin(lines(3)).run().assert_exit(0);
+        assert!(!run.stderr.contains("cannot be read"), "{}", run.stderr);
+    }
+}
+
+#[test]
+fn every_dollar_counts_once() {
+    let sandbox = prices(Sandbox::new());
+    counting(&sandbox, 2);
+    sandbox.llm.allow_rewrites();
+    let args = ["--json", "--lines", "-j", "1", "--resume", "about {}"];
+    let whole = each(&sandbox, &args).stdin(lines(2)).run().assert_exit(0).json();
+    let cost = whole["results"][0]["cost"].as_f64().unwrap();
+    assert!(cost > 0.0);
+    // Both were killed before their answer.
+    forget_results(&sandbox);
+    for path in sandbox.conversation_paths() {
+        let text = std::fs::read_to_string(&path).unwrap();
+        std::fs::write(&path, text.replace("nagent-response>", "nagent-shell>")).unwrap();
+    }
+    // What they have cost counts before the first is begun.
+    let limit = (cost * 1.5).to_string();
+    let limited = [&args[..], &["--max-cost", &limit]].concat();
+    let before = sandbox.requests().len();
+    let run = each(&sandbox, &limited).stdin(lines(2)).run().assert_exit(5);
+    assert_eq!(sandbox.requests().len(), before, "{}", run.stderr);
+    assert!((run.json()["cost"].as_f64().unwrap() - 2.0 * cost).abs() < cost / 10.0);
+    let sum =
+        |all: &Value| (0..2).map(|n| all["results"][n]["cost"].as_f64().unwrap()).sum::<f64>();
+    for _ in 0..2 {
+        let all = each(&sandbox, &args).stdin(lines(2)).run().assert_exit(0).json();
+        assert!(sum(&all) > 3.0 * cost, "{all}");
+        assert!((all["cost"].as_f64().unwrap() - sum(&all)).abs() < 1e-9, "{all}");
+    }
+}
+
+#[test]
+fn a_file_with_other_content_is_asked_about_again() {
+    let sandbox = Sandbox::new().file("a.txt", "one").file("b.txt", "two");
+    let count = numbered(&sandbox);
+    let args = ["-j", "1", "--resume", "sum it up", "a.txt", "b.txt"];
+    each(&sandbox, &args).run().assert_exit(0);
+    sandbox.write("a.txt", "changed");
+    for _ in 0..2 {
+        let run = each(&sandbox, &args).run().assert_exit(0);
+        let all = results(&run);
+        let responses = (&all[0]["response"], &all[1]["response"]);
+        assert_eq!(responses, (&json!("answer 2"), &json!("answer 1")));
+        assert_eq!(count.load(Ordering::SeqCst), 3, "{}", run.stderr);
+    }
+}
+
+#[test]
+fn verbose_calls_work() {
+    let sandbox = Sandbox::new();
+    counting(&sandbox, 2);
+    let run = each(&sandbox, &["-v", "--lines", "about {}"]).stdin(lines(2)).run().assert_exit(0);
+    assert_in_order(&run, 2);
+}
