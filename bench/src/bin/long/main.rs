@@ -73,7 +73,10 @@ fn recording(turns: usize) -> String {
         } else {
             "<nagent-list path='empty'/>"
         };
-        let _ = writeln!(text, "{{\"conversation\":\"0\",\"turn\":{turn},\"reply\":\"{reply}\"}}");
+        let _ = writeln!(
+            text,
+            "{{\"conversation\":\"0\",\"turn\":{turn},\"reply\":\"{reply}\",\"usage\":{{\"input\":9,\"output\":9}}}}"
+        );
     }
     text
 }
