@@ -167,7 +167,7 @@ fn show_has_prompts_actions_and_answers_without_the_first_context() {
     assert!(turn.contains("It is db2.") && !turn.contains("hidden-in"), "{turn}");
     run(&sandbox, &["show", "log", "--turn", "3"])
         .assert_exit(1)
-        .stderr_has(&["has no turn 3", "its last is 2"]);
+        .stderr_has(&["has no turn 3", "the turns 1 to 2"]);
     let entries = run(&sandbox, &["show", "log", "--json"]).assert_exit(0).json();
     let kinds: Vec<_> = entries["entries"]
         .as_array()
