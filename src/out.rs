@@ -280,18 +280,30 @@ pub fn page(text: &str) {
     let _ = write!(out, "\x1b[H\x1b[2J{}", fit(text, true)).and_then(|()| out.flush());
 }
 
+/// Whether there is a stdout at all.
+pub fn stdout_is_open() -> bool {
+    !STDOUT_WAS_CLOSED.load(Ordering::Relaxed)
+}
+
 /// Writes a JSON document as a line to stdout at once. `false`: nobody reads it any more.
 pub fn json_line(document: &Value) -> bool {
-    if STDOUT_WAS_CLOSED.load(Ordering::Relaxed) {
-        return false;
+    json_text(document.to_string()).is_ok()
+}
+
+/// Writes the text of a JSON document as a line to stdout at once.
+///
+/// # Errors
+/// It was not written; a broken pipe: nobody reads it any more.
+pub fn json_text(mut text: String) -> io::Result<()> {
+    if !stdout_is_open() {
+        return Err(io::Error::other("it is closed"));
     }
-    let mut text = document.to_string();
     if terminal::stdout_is_terminal() {
         text = escaped(&text);
     }
     text.push('\n');
     let mut out = io::stdout().lock();
-    out.write_all(text.as_bytes()).and_then(|()| out.flush()).is_ok()
+    out.write_all(text.as_bytes()).and_then(|()| out.flush())
 }
 
 /// Writes a prompt to stderr: the line stays open.

@@ -44,7 +44,8 @@ input that failed; 128 + N signal N";
     mut_arg("output", |arg| arg.hide(true)), mut_arg("show_request", |arg| arg.hide(true)),
     mut_arg("record", |arg| arg.hide(true)), mut_arg("clear", |arg| arg.hide(true)),
     mut_arg("approve", |arg| arg.hide(true)), mut_arg("dangerous", |arg| arg.hide(true)),
-    mut_arg("verbose", |arg| arg.hide(true)), mut_arg("progress", |arg| arg.hide(true)),
+    mut_arg("verbose", |arg| arg.hide(true)),
+    mut_arg("progress", |arg| arg.help("Print a line for each input that has ended where stderr is not a terminal too")),
     mut_arg("quiet", |arg| arg.help("Print only results and errors: no progress, no notes")),
     mut_arg("json", |arg| arg.help("Print one JSON document with all results at the end, instead of lines")))]
 pub struct Args {
@@ -88,7 +89,7 @@ impl Tool for Args {
         let mut run = self.run;
         run.allow_working_folder();
         let which = ConversationArgs::default();
-        let call = Call::new(Self::NAME, &run, &which)?;
+        let mut call = Call::new(Self::NAME, &run, &which)?;
         let args = EachArgs {
             files: self.files,
             lines: self.lines,
@@ -99,7 +100,7 @@ impl Tool for Args {
             shard: self.shard,
             max_failures: self.max_failures,
         };
-        run_each(&call, &args)
+        run_each(&mut call, &args)
     }
 
     fn prepare(words: Vec<OsString>) -> Vec<OsString> {

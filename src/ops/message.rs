@@ -10,7 +10,7 @@ use crate::sys::clock::Stopwatch;
 use crate::sys::env::{self, Env};
 use crate::sys::interrupt::Interrupts;
 use crate::sys::root::{self, Root};
-use crate::sys::run_note::RunNote;
+use crate::sys::run_note::{Life, RunNote};
 use crate::sys::{fs, messages};
 
 /// The time between two looks at a run that ends.
@@ -21,6 +21,8 @@ const PAUSE: Duration = Duration::from_millis(5);
 enum Reader {
     /// The run, before its next request.
     Run,
+    /// The run, if it is still at work: it is on another host or in another container.
+    Elsewhere,
     /// The run has read it by now.
     Read,
     /// The next run on the conversation.
@@ -49,6 +51,13 @@ pub fn send_message(
     let path = messages::path_of(root, &name, &id).display().to_string();
     let (text, last_line) = match reader {
         Reader::Run => (format!("{name} reads it before its next request\n"), None),
+        Reader::Elsewhere => (
+            format!(
+                "{name} reads it before its next request, if its run is still at work, which cannot be seen from here: it is on \
+                 another host or in another container\n"
+            ),
+            None,
+        ),
         Reader::Read => (format!("{name} has read it\n"), None),
         Reader::Next => {
             let note = format!(
@@ -58,7 +67,7 @@ pub fn send_message(
         }
     };
     let state = match reader {
-        Reader::Run => "running",
+        Reader::Run | Reader::Elsewhere => "running",
         Reader::Read => "read",
         Reader::Next => "waiting",
     };
@@ -92,7 +101,8 @@ fn find_reader(
             return Ok(Reader::Next);
         }
         if !is_ending || watch.elapsed() > STOP_PATIENCE {
-            return Ok(Reader::Run);
+            let is_elsewhere = run.life == Life::Elsewhere;
+            return Ok(if is_elsewhere { Reader::Elsewhere } else { Reader::Run });
         }
         if let Some(signal) = interrupts.wait(Some(PAUSE)) {
             return Err(Problem::interrupted(signal));

@@ -7,7 +7,7 @@
 
 use std::path::PathBuf;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, anyhow, bail};
 
 use super::atomic_file::AtomicFile;
 use super::root::Root;
@@ -16,6 +16,9 @@ use crate::limits;
 
 /// The attribute of a block that a message became: its id.
 pub const ID: &str = "message";
+
+/// The highest time that an id has room for.
+const LAST_TIME: u64 = 9_999_999_999_999_999;
 
 /// A message that waits.
 #[derive(Debug)]
@@ -44,6 +47,12 @@ pub fn send(root: &Root, name: &str, text: &[u8]) -> Result<String> {
     let last = list_ids(root, name)?.iter().filter_map(|id| time_of(id)).max();
     let now = u64::try_from(clock::since_epoch().as_micros()).unwrap_or(0);
     let time = now.max(last.map_or(0, |last| last.saturating_add(1)));
+    if time > LAST_TIME {
+        bail!(
+            "a message in {} has the highest time that there is, and no other comes after it: remove it",
+            folder.display()
+        );
+    }
     let random = uuid::Uuid::new_v4().simple().to_string();
     let id = format!("{time:016}-{}", &random[..8]);
     AtomicFile::new(&path_of(root, name, &id)).create(text)?;
@@ -77,9 +86,12 @@ pub fn read_all(root: &Root, name: &str) -> Result<Vec<Message>> {
     }
     let read = |id: String| {
         let path = path_of(root, name, &id);
-        let text = fs::read_bytes(&path, limits::MESSAGE);
-        let text =
-            text.and_then(|text| text.with_context(|| format!("{} is gone", path.display())));
+        let text = if path.is_symlink() {
+            Err(anyhow!("{} is a symbolic link, which is not followed", path.display()))
+        } else {
+            fs::read_bytes(&path, limits::MESSAGE)
+                .and_then(|text| text.with_context(|| format!("{} is gone", path.display())))
+        };
         Message { id, text }
     };
     Ok(ids.into_iter().map(read).collect())
@@ -134,6 +146,15 @@ mod tests {
             remove(&root, "c", &message.id);
         }
         assert_eq!(list_ids(&root, "c").unwrap(), [""; 0]);
+        std::os::unix::fs::symlink("/etc/hostname", path_of(&root, "c", future)).unwrap();
+        let linked = read_all(&root, "c").unwrap().remove(0).text.unwrap_err();
+        assert!(linked.to_string().contains("is a symbolic link"), "{linked}");
+        remove(&root, "c", future);
+        let last = path_of(&root, "c", "9999999999999999-00000000");
+        std::fs::write(&last, "last").unwrap();
+        let refused = send(&root, "c", b"after it").unwrap_err();
+        assert!(refused.to_string().contains("the highest time"), "{refused}");
+        std::fs::remove_file(last).unwrap();
         let long = vec![b'x'; usize::try_from(limits::MESSAGE).unwrap() + 1];
         assert!(send(&root, "c", &long).unwrap_err().to_string().contains("1048577 bytes"));
     }

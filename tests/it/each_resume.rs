@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use serde_json::{Value, json};
 
-use crate::each::{assert_in_order, counting, each, lines, prices, results};
+use crate::each::{EACH, assert_in_order, counting, each, lines, prices, results};
 use crate::sandbox::{Sandbox, answer};
 
 /// The text of the only journal in the root, and its path.
@@ -189,4 +189,78 @@ fn verbose_calls_work() {
     counting(&sandbox, 2);
     let run = each(&sandbox, &["-v", "--lines", "about {}"]).stdin(lines(2)).run().assert_exit(0);
     assert_in_order(&run, 2);
+}
+
+#[test]
+fn json_inputs_stay_as_they_are() {
+    let sandbox = Sandbox::new();
+    sandbox.llm.choose(|request| answer(&request.last()).into());
+    let values =
+        ["90071992547409931234567", "90071992547409931234568", "1e400", "0.10000000000000000555"];
+    let input: String =
+        values.iter().map(|value| format!("{{\"n\": {value}, \"m\": 1}}\n")).collect();
+    let args = ["--jsonl", "--resume", "n is {n}; all: {}"];
+    let run = each(&sandbox, &args).stdin(format!("\u{feff}{input}")).run().assert_exit(0);
+    let lines: Vec<&str> = run.stdout.lines().collect();
+    assert_eq!(lines.len(), 4, "{}", run.stdout);
+    for (at, value) in values.iter().enumerate() {
+        let start =
+            format!("{{\"index\":{at},\"input\":{{\"n\": {value}, \"m\": 1}},\"exit_code\":0");
+        assert!(lines[at].starts_with(&start), "{}", lines[at]);
+        let prompt = format!("n is {value}; all: {{\\\"n\\\": {value}, \\\"m\\\": 1}}");
+        assert!(lines[at].contains(&prompt), "{}", lines[at]);
+    }
+    assert_eq!(sandbox.requests().len(), 4);
+    // The order of the keys stays with a result from the journal.
+    let again = each(&sandbox, &args).stdin(input).run().assert_exit(0);
+    assert_eq!(again.stdout, run.stdout);
+}
+
+#[test]
+fn results_that_cannot_be_written_end_the_work() {
+    let sandbox = Sandbox::new();
+    counting(&sandbox, 30);
+    let call = |end: &str| {
+        let line = format!("{EACH} --lines -j 1 'about {{}}' {end}");
+        sandbox.program("bash", &["-c", &line]).stdin(lines(30)).run()
+    };
+    call(">&-").assert_exit(1).stderr_has(&["cannot write to stdout: it is closed"]);
+    assert_eq!(sandbox.requests().len(), 0);
+    let full = call("> /dev/full").assert_exit(1).stderr_has(&["No space left", "--resume"]);
+    assert!(!full.stderr.contains("SIGHUP"), "{}", full.stderr);
+    let head = call("| head -n 1; echo ${PIPESTATUS[0]}").assert_exit(0);
+    assert_eq!((head.stdout.lines().last(), head.stderr.as_str()), (Some("129"), ""));
+    assert!(sandbox.requests().len() < 30);
+}
+
+#[test]
+fn what_is_wrong_for_every_input_is_said_once() {
+    let sandbox = Sandbox::new();
+    for flags in [
+        &["--max-cost", "1"][..],
+        &["--context", "missing"],
+        &["--schema", "missing"],
+        &["-f", "missing"],
+        &["--grammar"],
+    ] {
+        let args = [&["--lines", "about {}"], flags].concat();
+        let run = each(&sandbox, &args).stdin(lines(3)).run().assert_exit(2).no_stdout();
+        assert_eq!(run.stderr.lines().count(), 1, "{}", run.stderr);
+        assert!(run.stderr.contains(flags[0].trim_start_matches("-f")), "{}", run.stderr);
+    }
+    assert_eq!(sandbox.requests().len(), 0);
+}
+
+#[test]
+fn a_file_with_several_names_is_one_and_odd_names_keep_their_bytes() {
+    let sandbox = Sandbox::outside_temp().file("a.txt", "one\n");
+    std::os::unix::fs::symlink("a.txt", sandbox.work().join("b.txt")).unwrap();
+    let count = numbered(&sandbox);
+    let args = ["--own", "--no-summaries", "--progress", "do", "a.txt", "./a.txt", "b.txt"];
+    let run = each(&sandbox, &args).run().assert_exit(0).stderr_has(&["3 of 3 inputs"]);
+    let all = results(&run);
+    assert_eq!((&all[1]["same_as"], &all[2]["same_as"]), (&json!(0), &json!(0)));
+    assert_eq!((&all[2]["input"], count.load(Ordering::SeqCst)), (&json!("b.txt"), 1));
+    let odd = each(&sandbox, &["--lines", "about {}"]).stdin(b"caf\xe9\n".to_vec()).run();
+    assert_eq!(results(&odd.assert_exit(0))[0]["input_bytes"], "636166e9");
 }

@@ -379,6 +379,9 @@ fn status_stops_a_run_and_knows_a_killed_one() {
     std::fs::write(&note, told.replace(&format!("\"host\":\"{host}\""), "\"host\":\"other\""))
         .unwrap();
     assert_eq!(active(&sandbox)[0]["state"], "elsewhere");
+    let sent = sandbox.program(MESSAGE, &["-c", "c", "hello"]).run().assert_exit(0);
+    assert!(sent.stdout.contains("cannot be seen from here"), "{}", sent.stdout);
+    std::fs::remove_dir_all(beside(&sandbox, "c.messages")).unwrap();
     status(&sandbox, &["--stop", "c"]).assert_exit(1).stderr_has(&["on other", "stop it there"]);
     status(&sandbox, &["--wait", "c"]).assert_exit(1).stderr_has(&["was killed"]);
     std::fs::write(&note, told).unwrap();

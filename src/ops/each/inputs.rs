@@ -4,14 +4,17 @@
 //! `{{name}}` stand for themselves. A prompt without any of them is followed by the input, and a file is shown to the model.
 
 use std::collections::HashMap;
+use std::fmt::Display;
 use std::ops::Range;
 use std::os::unix::ffi::OsStrExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::LazyLock;
 
 use regex::Regex;
+use serde::de::IgnoredAny;
 use serde_json::Value;
 
+use crate::format::hex::hex;
 use crate::sys::fs::sha256;
 
 /// `{}`, `{name}`, and both in double braces.
@@ -26,8 +29,8 @@ pub enum Input {
     File(PathBuf),
     /// A line, without its end.
     Line(Vec<u8>),
-    /// A line of JSON.
-    Json(Value),
+    /// A line of JSON, as it is: a number may have more digits than a program would keep.
+    Json(String),
 }
 
 /// One of the inputs.
@@ -85,7 +88,7 @@ impl Input {
         match self {
             Self::File(path) => path.as_os_str().as_bytes().to_vec(),
             Self::Line(line) => line.clone(),
-            Self::Json(value) => value.to_string().into_bytes(),
+            Self::Json(text) => text.clone().into_bytes(),
         }
     }
 
@@ -94,14 +97,28 @@ impl Input {
         match self {
             Self::File(path) => path.display().to_string().into(),
             Self::Line(line) => String::from_utf8_lossy(line).into_owned().into(),
-            Self::Json(value) => value.clone(),
+            Self::Json(text) => serde_json::from_str(text).unwrap_or_else(|_| text.as_str().into()),
         }
+    }
+
+    /// As a line of results has it.
+    pub fn to_json(&self) -> String {
+        match self {
+            Self::Json(text) => text.clone(),
+            other => other.shown().to_string(),
+        }
+    }
+
+    /// The bytes of a path or line that is not UTF-8, as hexadecimal digits.
+    pub fn odd_bytes(&self) -> Option<String> {
+        let bytes = self.bytes();
+        std::str::from_utf8(&bytes).is_err().then(|| hex(&bytes))
     }
 }
 
 /// The lines of a text, blank ones left out.
 pub fn read_lines(text: &[u8]) -> Vec<Input> {
-    let lines = text.split(|byte| *byte == b'\n');
+    let lines = without_mark(text).split(|byte| *byte == b'\n');
     let lines = lines.map(|line| line.strip_suffix(b"\r").unwrap_or(line));
     let lines = lines.filter(|line| !line.trim_ascii().is_empty());
     lines.map(|line| Input::Line(line.to_vec())).collect()
@@ -112,20 +129,30 @@ pub fn read_lines(text: &[u8]) -> Vec<Input> {
 /// # Errors
 /// A line is none; the message names it.
 pub fn read_json_lines(text: &[u8]) -> Result<Vec<Input>, String> {
-    let lines = text.split(|byte| *byte == b'\n').enumerate();
-    let lines = lines.filter(|(_, line)| !line.trim_ascii().is_empty());
+    let lines = without_mark(text).split(|byte| *byte == b'\n').enumerate();
+    let lines = lines.map(|(at, line)| (at, line.trim_ascii()));
     let read = |(at, line): (usize, &[u8])| {
-        let value = serde_json::from_slice(line);
-        value.map(Input::Json).map_err(|error| format!("line {} is not JSON: {error}", at + 1))
+        let wrong = |error: &dyn Display| format!("line {} is not JSON: {error}", at + 1);
+        let line = std::str::from_utf8(line).map_err(|error| wrong(&error))?;
+        serde_json::from_str::<IgnoredAny>(line).map_err(|error| wrong(&error))?;
+        Ok(Input::Json(line.to_owned()))
     };
-    lines.map(read).collect()
+    lines.filter(|(_, line)| !line.is_empty()).map(read).collect()
 }
 
-/// The inputs with their places and hashes.
-pub fn number(inputs: Vec<Input>) -> Vec<Item> {
+/// A text without the mark that some programs put before UTF-8.
+fn without_mark(text: &[u8]) -> &[u8] {
+    text.strip_prefix(b"\xef\xbb\xbf").unwrap_or(text)
+}
+
+/// The inputs with their places and hashes. `true_path`: what a file is known by, where it has several names.
+pub fn number(inputs: Vec<Input>, true_path: &dyn Fn(&Path) -> PathBuf) -> Vec<Item> {
     let mut first: HashMap<String, usize> = HashMap::new();
     let items = inputs.into_iter().enumerate().map(|(index, input)| {
-        let id = sha256(&input.bytes());
+        let id = match &input {
+            Input::File(path) => sha256(true_path(path).as_os_str().as_bytes()),
+            other => sha256(&other.bytes()),
+        };
         let seen = *first.entry(id.clone()).or_insert(index);
         Item { index, id, input, same_as: (seen != index).then_some(seen) }
     });
@@ -147,11 +174,11 @@ pub fn expand(prompt: &str, input: &Input) -> Result<Prompt, String> {
                 rest = end;
                 continue;
             }
-            (false, None, Input::Json(value)) => show_json(value),
+            (false, None, Input::Json(text)) => show_json(text),
             (false, None, other) => other.bytes(),
-            (false, Some(name), Input::Json(value)) => {
+            (false, Some(name), Input::Json(text)) => {
                 let name = name.as_str();
-                let field = value.get(name).ok_or_else(|| {
+                let field = find_field(text, name).ok_or_else(|| {
                     format!("it has no key \"{name}\"; {{{{{name}}}}} in the prompt stands for {{{name}}} itself")
                 })?;
                 show_json(field)
@@ -177,8 +204,30 @@ pub fn expand(prompt: &str, input: &Input) -> Result<Prompt, String> {
 }
 
 /// A text as it is, anything else as JSON.
-fn show_json(value: &Value) -> Vec<u8> {
-    value.as_str().map_or_else(|| value.to_string(), str::to_owned).into_bytes()
+fn show_json(text: &str) -> Vec<u8> {
+    serde_json::from_str(text).unwrap_or_else(|_| text.to_owned()).into_bytes()
+}
+
+/// The text of a key's value in an object; of several, that of the last.
+fn find_field<'a>(object: &'a str, name: &str) -> Option<&'a str> {
+    let (mut rest, mut found) = (object.trim_start().strip_prefix('{')?, None);
+    while let Some((key, after)) = take_value(rest) {
+        let (value, after) = take_value(after.trim_start().strip_prefix(':')?)?;
+        if serde_json::from_str::<String>(key).is_ok_and(|key| key == name) {
+            found = Some(value);
+        }
+        rest = after.trim_start();
+        rest = rest.strip_prefix(',').unwrap_or(rest);
+    }
+    found
+}
+
+/// The text of the JSON value that a text begins with, and what comes after it.
+fn take_value(text: &str) -> Option<(&str, &str)> {
+    let mut values = serde_json::Deserializer::from_str(text).into_iter::<IgnoredAny>();
+    values.next()?.ok()?;
+    let (value, rest) = text.split_at(values.byte_offset());
+    Some((value.trim(), rest))
 }
 
 /// The first digits of the hash of several texts.
@@ -201,7 +250,7 @@ mod tests {
     fn prompts() {
         let line = || Input::Line(b"a \xff{}".to_vec());
         let file = || Input::File("b.md".into());
-        let json = || Input::Json(json!({"name": "Ada", "n": 3, "x.y-z": [1]}));
+        let json = || Input::Json("{\"name\": \"Ada\", \"n\":3, \"x.y-z\": [1]}".to_owned());
         let check = |prompt: &str, input: Input, expect: &[u8], read: Option<&str>| {
             let got = expand(prompt, &input).unwrap();
             assert_eq!(got, Prompt { text: expect.to_vec(), read: read.map(PathBuf::from) });
@@ -211,13 +260,13 @@ mod tests {
         check("sum up", file(), b"sum up", Some("b.md"));
         check("look at {}", file(), b"look at b.md", None);
         check("{name} is {n}, {x.y-z}", json(), b"Ada is 3, [1]", None);
-        check("all: {}", Input::Json(json!("text")), b"all: text", None);
-        check("sum up", Input::Json(json!([1, 2])), b"sum up\n\n[1,2]", None);
+        check("all: {}", Input::Json("\"text\"".to_owned()), b"all: text", None);
+        check("sum up", Input::Json("[1, 2]".to_owned()), b"sum up\n\n[1, 2]", None);
         // What is no place stays: code, JSON, braces of their own.
         check(
             "{{}} {{name}} {a b} {\"x\": {}}",
             json(),
-            br#"{} {name} {a b} {"x": {"name":"Ada","n":3,"x.y-z":[1]}}"#,
+            br#"{} {name} {a b} {"x": {"name": "Ada", "n":3, "x.y-z": [1]}}"#,
             None,
         );
         check("{name} {{}}", line(), b"{name} {}\n\na \xff{}", None);
@@ -225,8 +274,20 @@ mod tests {
     }
 
     #[test]
+    fn fields_are_found_in_the_text_as_it_is() {
+        let object = r#" {"a": 1e400 , "b\u0061": [ "}" , {"a": 2}], "z":0.10000000000000000555,"a":90071992547409931234567} "#;
+        let check = |name: &str, expect: Option<&str>| assert_eq!(find_field(object, name), expect);
+        check("a", Some("90071992547409931234567"));
+        check("ba", Some(r#"[ "}" , {"a": 2}]"#));
+        check("z", Some("0.10000000000000000555"));
+        check("b", None);
+        assert_eq!((find_field("{}", "a"), find_field("[1]", "a")), (None, None));
+    }
+
+    #[test]
     fn inputs_are_numbered_and_shared_out() {
-        let items = number(read_lines(b"one\n\n two \r\none\n"));
+        let number = |inputs| number(inputs, &Path::to_owned);
+        let items = number(read_lines(b"\xef\xbb\xbfone\n\n two \r\none\n"));
         let seen: Vec<_> = items.iter().map(|it| (it.input.shown(), it.same_as)).collect();
         assert_eq!(seen, [(json!("one"), None), (json!(" two "), None), (json!("one"), Some(0))]);
         assert_eq!(

@@ -2,7 +2,7 @@
 //! the inputs. A journal has every result before it is printed, so that a later call goes on where a killed one was.
 
 use std::ffi::OsString;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use serde_json::{Map, Value};
@@ -14,11 +14,13 @@ use self::work::Work;
 use super::call::Call;
 use super::child_flags::run_words;
 use super::flags::LimitArgs;
+use super::run_models;
 use super::side_by_side::run_batch;
 use crate::approve::Approve;
 use crate::limits;
-use crate::out::Report;
+use crate::out::{self, Report};
 use crate::problem::Problem;
+use crate::sys::context_files::load_named_files;
 use crate::sys::fs;
 use crate::sys::input::{InputFile, is_stream};
 
@@ -33,14 +35,19 @@ mod work;
 const END_PATIENCE: Duration = Duration::from_secs(3);
 
 /// Gives each input the prompt.
-pub fn run_each(call: &Call<'_>, args: &EachArgs) -> Result<Report, Problem> {
+pub fn run_each(call: &mut Call<'_>, args: &EachArgs) -> Result<Report, Problem> {
     refuse_flags(call, args)?;
     let [prompt] = call.args.prompt.as_slice() else {
         return Err(Problem::usage(
             "there is no prompt: nagent-each PROMPT FILE... (--help shows all)",
         ));
     };
-    let items = inputs::number(read_inputs(call, args)?);
+    // A run in a file's own conversation is one, whatever the file is called.
+    let true_path = |path: &Path| {
+        let real = if args.own { fs::real_path(path) } else { None };
+        real.unwrap_or_else(|| path.to_owned())
+    };
+    let items = inputs::number(read_inputs(call, args)?, &true_path);
     for item in &items {
         expand(prompt, &item.input)
             .map_err(|error| Problem::usage(format!("input {}: {error}", item.index + 1)))?;
@@ -52,10 +59,17 @@ pub fn run_each(call: &Call<'_>, args: &EachArgs) -> Result<Report, Problem> {
             file.index + 1
         )));
     }
+    check_flags(call)?;
     call.root().prepare()?;
     let record = open_record(call, args, prompt)?;
     let is_ours = |item: &Item| args.shard.is_none_or(|shard| shard.has(item));
     let items: Vec<Item> = items.into_iter().filter(is_ours).collect();
+    // What is wrong for every input is said once.
+    if items.iter().any(|item| record.answer(&item.id).is_none()) {
+        let client = run_models::connect(call)?;
+        run_models::make_asker(call, client, false)?;
+    }
+    let call = &*call;
     let mut work = Work::new(call, args, prompt, items, record);
     work.look_back()?;
     work.print_known();
@@ -65,6 +79,22 @@ pub fn run_each(call: &Call<'_>, args: &EachArgs) -> Result<Report, Problem> {
     run_batch(&mut work, jobs, &call.interrupts);
     work.spinner.stop();
     work.finish()
+}
+
+/// Checks what the flags name, which every run would find wrong.
+fn check_flags(call: &Call<'_>) -> Result<(), Problem> {
+    if !out::stdout_is_open() {
+        return Err(Problem::failed("cannot write to stdout: it is closed"));
+    }
+    let run = call.args;
+    run.answer.read_schema(&call.interrupts)?;
+    load_named_files(&call.settings.context).map_err(Problem::usage)?;
+    for path in &run.read {
+        if !fs::exists(&call.env.absolute_path(path)?) {
+            return Err(Problem::usage(format!("--read {}: no such file", path.display())));
+        }
+    }
+    Ok(())
 }
 
 /// Refuses what is about one run.

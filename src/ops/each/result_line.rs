@@ -2,11 +2,37 @@
 
 use serde_json::{Map, Value, json};
 
+use super::inputs::Item;
 use crate::exit::Exit;
+use crate::format::code_block::find_code_block;
+use crate::ops::flags::RunArgs;
 use crate::overview::TurnsUsage;
 
 /// The keys of a result.
 pub(super) type ResultLine = Map<String, Value>;
+
+impl Item {
+    /// The result of this input as one document has it.
+    pub(super) fn with_result(&self, result: ResultLine) -> ResultLine {
+        let mut line = Map::from_iter([
+            ("index".to_owned(), json!(self.index)),
+            ("input".to_owned(), self.input.shown()),
+        ]);
+        line.extend(self.input.odd_bytes().map(|bytes| ("input_bytes".to_owned(), bytes.into())));
+        line.extend(self.same_as.map(|index| ("same_as".to_owned(), json!(index))));
+        line.extend(result);
+        line
+    }
+
+    /// The result of this input as a line, with the text of a JSON input as it is.
+    pub(super) fn to_line(&self, result: ResultLine) -> String {
+        let mut line = self.with_result(result);
+        line.shift_remove("index");
+        line.shift_remove("input");
+        let (input, rest) = (self.input.to_json(), Value::Object(line).to_string());
+        format!("{{\"index\":{},\"input\":{input},{}", self.index, &rest[1..])
+    }
+}
 
 /// A result with the keys that every one has.
 pub(super) fn result_of(
@@ -34,4 +60,25 @@ pub(super) fn add_usage(result: &mut ResultLine, before: &TurnsUsage) {
     if let Some(cost) = result.get("cost").and_then(Value::as_f64) {
         result.insert("cost".to_owned(), json!(cost + before.cost));
     }
+}
+
+/// The result of an answer that a conversation had already.
+pub(super) fn recovered_result(
+    args: &RunArgs,
+    conversation: &str,
+    text: &str,
+    usage: TurnsUsage,
+) -> ResultLine {
+    let data = args.answer.schema.as_ref().and_then(|_| serde_json::from_str(text).ok());
+    let code = args.code.then(|| find_code_block(text).into());
+    let mut result = result_of(Exit::Done, None, text, conversation);
+    result.extend(data.map(|data: Value| ("data".to_owned(), data)));
+    result.extend(code.map(|code| ("code".to_owned(), code)));
+    result.extend([
+        ("turn_count".to_owned(), json!(usage.turns)),
+        ("tokens_in".to_owned(), json!(usage.input)),
+        ("tokens_out".to_owned(), json!(usage.output)),
+        ("cost".to_owned(), json!(usage.known_cost())),
+    ]);
+    result
 }

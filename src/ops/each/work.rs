@@ -2,17 +2,17 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::ffi::{OsStr, OsString};
+use std::io;
 
-use serde_json::{Map, Value, json};
+use serde_json::Value;
 
 use super::args::EachArgs;
 use super::inputs::{self, Input, Item, expand, short_hash};
 use super::record::{Record, Started};
 use super::recover::{Done, find_done};
-use super::result_line::{ResultLine, add_usage, result_of};
+use super::result_line::{ResultLine, add_usage, recovered_result, result_of};
 use crate::drive::nagent_child::{ChildAnswer, child_job};
 use crate::exit::{Exit, Signal};
-use crate::format::code_block::find_code_block;
 use crate::ops::call::Call;
 use crate::ops::child_flags::run_words;
 use crate::ops::file_conversation;
@@ -23,7 +23,7 @@ use crate::out::{self, Report};
 use crate::overview::{NEW_DIGITS, TurnsUsage};
 use crate::problem::Problem;
 use crate::sys::process::job::{Finished, Job};
-use crate::sys::{env, fs, lock, removal};
+use crate::sys::{env, fs, lock, removal, terminal};
 use crate::view::figures::plural;
 
 /// What goes on with a run that was killed.
@@ -57,6 +57,8 @@ pub(super) struct Work<'a> {
     before: HashMap<usize, TurnsUsage>,
     /// What ends the work: the journal cannot be written.
     trouble: Option<Problem>,
+    /// Why a result could not be printed.
+    unwritten: Option<io::Error>,
     pub(super) spinner: Spinner,
 }
 
@@ -91,6 +93,7 @@ impl<'a> Work<'a> {
             limit: None,
             before: HashMap::new(),
             trouble: None,
+            unwritten: None,
             spinner: Spinner::new(!call.quiet),
         }
     }
@@ -101,8 +104,9 @@ impl<'a> Work<'a> {
         if known > 0 {
             let all = self.items.len();
             self.call.print_note(&format!(
-                "{known} of {} are in the journal already",
-                plural(all as u64, "input")
+                "{known} of {} {} in the journal already",
+                plural(all as u64, "input"),
+                if known == 1 { "is" } else { "are" }
             ));
         }
         for at in 0..self.items.len() {
@@ -115,27 +119,26 @@ impl<'a> Work<'a> {
 
     /// Prints what no input before it keeps back; at the end, all that is there.
     fn print_ready(&mut self, is_end: bool) {
+        if self.unwritten.is_some() {
+            return;
+        }
         while let Some((&at, _)) = self.ready.first_key_value() {
             if at != self.next_printed && !is_end {
                 return;
             }
             let Some(result) = self.ready.remove(&at) else { return };
             self.next_printed = at + 1;
-            let item = &self.items[at];
-            let mut line = Map::from_iter([
-                ("index".to_owned(), json!(item.index)),
-                ("input".to_owned(), item.input.shown()),
-            ]);
-            line.extend(item.same_as.map(|index| ("same_as".to_owned(), json!(index))));
-            line.extend(result);
             if self.call.args.json {
-                self.printed.push(Value::Object(line));
+                self.printed.push(Value::Object(self.items[at].with_result(result)));
                 continue;
             }
-            let mut is_read = true;
-            self.spinner.print_above(|| is_read = out::json_line(&Value::Object(line)));
-            if !is_read {
+            let text = self.items[at].to_line(result);
+            let mut written = Ok(());
+            self.spinner.print_above(|| written = out::json_text(text));
+            if let Err(error) = written {
+                self.unwritten = Some(error);
                 self.call.interrupts.raise(Signal::Hup);
+                return;
             }
         }
     }
@@ -152,6 +155,14 @@ impl<'a> Work<'a> {
             note.push_str(&format!(" ${:.4}, about ${left:.2} more", self.record.spent));
         }
         self.spinner.set_note(note);
+        if self.call.args.progress && self.ended > 0 && !terminal::stderr_is_terminal() {
+            let cost = self.record.spent;
+            out::line(&format!(
+                "{}: {done} of {}, ${cost:.4}",
+                self.call.tool,
+                plural(all, "input")
+            ));
+        }
     }
 
     /// Why no more inputs are begun.
@@ -238,7 +249,7 @@ impl<'a> Work<'a> {
         self.wait_for_lock(&conversation)?;
         match self.find_done(&conversation, &started.prompt)? {
             Done::Answer(text, usage) => {
-                let result = self.recovered(&conversation, &text, usage);
+                let result = recovered_result(self.call.args, &conversation, &text, usage);
                 self.take_result(at, result)?;
                 return Ok(None);
             }
@@ -313,23 +324,6 @@ impl<'a> Work<'a> {
         child_job(words, Some(prompt.text), folder, env, false)
     }
 
-    /// The result of an answer that a conversation had already.
-    fn recovered(&self, conversation: &str, text: &str, usage: TurnsUsage) -> ResultLine {
-        let args = self.call.args;
-        let data = args.answer.schema.as_ref().and_then(|_| serde_json::from_str(text).ok());
-        let code = args.code.then(|| find_code_block(text).into());
-        let mut result = result_of(Exit::Done, None, text, conversation);
-        result.extend(data.map(|data: Value| ("data".to_owned(), data)));
-        result.extend(code.map(|code| ("code".to_owned(), code)));
-        result.extend([
-            ("turn_count".to_owned(), json!(usage.turns)),
-            ("tokens_in".to_owned(), json!(usage.input)),
-            ("tokens_out".to_owned(), json!(usage.output)),
-            ("cost".to_owned(), json!(usage.known_cost())),
-        ]);
-        result
-    }
-
     /// Records a result, and prints what may be printed.
     fn take_result(&mut self, at: usize, result: ResultLine) -> Result<(), Problem> {
         let exit = result.get("exit_code").and_then(Value::as_u64).unwrap_or(1);
@@ -364,6 +358,17 @@ impl<'a> Work<'a> {
             return Err(trouble);
         }
         let again = "the same command with --resume goes on";
+        match self.unwritten {
+            // Nobody reads on, and nobody needs to be told so.
+            Some(error) if error.kind() == io::ErrorKind::BrokenPipe => {
+                return Ok(Report { exit: Exit::Signal(Signal::Hup), ..Report::done("") });
+            }
+            Some(error) => {
+                let error = format!("cannot write to stdout: {error}; {again}");
+                return Err(Problem::failed(error));
+            }
+            None => {}
+        }
         let signal = self.call.interrupts.pending();
         let (exit, error) = match (signal, &self.limit, self.first_failure) {
             (Some(signal), ..) => {
