@@ -12,6 +12,7 @@ use serde_json::Value;
 
 use super::child_names::choose_conversation;
 use super::commands::with_sandbox;
+use super::inbox::describe_waiting;
 use super::nagent_child::{ChildAnswer, ChildLines, child_job};
 use super::progress_event::ProgressEvent;
 use super::run_context::RunContext;
@@ -247,7 +248,14 @@ impl Children {
                 ControlFlow::Continue(())
             };
             if let Some(finished) = jobs.next_streaming(interrupts, &mut on_stdout) {
+                let id = finished.id;
                 self.record_end(finished, context)?;
+                // One that reports what it does has said so itself.
+                let ended = self.slots.iter().find(|slot| slot.job == Some(id) && !self.report);
+                let name = ended.and_then(|slot| slot.result.as_ref()?.block.get("conversation"));
+                if let Some(note) = name.and_then(|name| describe_waiting(&context.root, name)) {
+                    on_progress(ProgressEvent::Note(&note));
+                }
             }
         }
     }

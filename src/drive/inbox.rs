@@ -63,3 +63,13 @@ impl Inbox {
         }
     }
 }
+
+/// What is said of the messages that the run of a conversation has not read.
+pub(super) fn describe_waiting(root: &Root, name: &str) -> Option<String> {
+    let note = match messages::list_ids(root, name).map_or(0, |ids| ids.len()) {
+        0 => return None,
+        1 => "a message came too late for this run; it waits".to_owned(),
+        count => format!("{count} messages came too late for this run; they wait"),
+    };
+    Some(format!("{note} for the next prompt in conversation {name}"))
+}

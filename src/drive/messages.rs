@@ -2,6 +2,7 @@
 
 use anyhow::Result;
 
+use super::inbox::describe_waiting;
 use super::progress_event::ProgressEvent;
 use super::runner::Runner;
 use crate::format::conversation::Block;
@@ -32,13 +33,8 @@ impl Runner<'_> {
 
     /// Notes, at the end of a run, that messages are left for the next one.
     pub fn note_waiting_messages(&mut self) {
-        let name = self.conversation.name();
-        let note = match messages::list_ids(&self.context.root, name).map_or(0, |ids| ids.len()) {
-            0 => return,
-            1 => "a message came too late for this run; it waits".to_owned(),
-            count => format!("{count} messages came too late for this run; they wait"),
-        };
-        let note = format!("{note} for the next prompt in conversation {name}");
-        (self.on_progress)(ProgressEvent::Note(&note));
+        if let Some(note) = describe_waiting(&self.context.root, self.conversation.name()) {
+            (self.on_progress)(ProgressEvent::Note(&note));
+        }
     }
 }

@@ -214,6 +214,24 @@ fn a_message_reaches_a_child() {
 }
 
 #[test]
+fn a_child_that_ends_without_reading_a_message_is_told_of() {
+    let sandbox = Sandbox::new();
+    sandbox.llm.choose(move |request| match request.user() {
+        user if user.contains("-result") => answer("all").into(),
+        user if user.contains("part") => Answer::StallHead,
+        _ => "<nagent-conversation name=\"kid\">part</nagent-conversation>".into(),
+    });
+    let running = sandbox.cmd(&["-c", "c", "task"]).spawn();
+    sandbox.llm.wait_for_requests(2);
+    let pid = active(&sandbox)[1]["pid"].as_u64().unwrap();
+    send(&sandbox, &["-c", "c.k", "for the child"]).assert_exit(0);
+    let killed = std::process::Command::new("kill").args(["-9", &pid.to_string()]).status();
+    assert!(killed.unwrap().success());
+    let run = running.wait().assert_exit(0);
+    run.stderr_has(&["a message came too late", "conversation c.kid"]);
+}
+
+#[test]
 fn a_message_finds_its_run() {
     let sandbox = Sandbox::new();
     send(&sandbox, &["x"]).assert_exit(2).stderr_has(&["no run is active", "--conversation"]);
