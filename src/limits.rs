@@ -126,6 +126,8 @@ limits! {
         bytes SCHEMA: u64 = 4 << 20, "error";
         /// Time of a command that prints a credential
         seconds KEY_COMMAND_SECONDS: u64 = 60, "error";
+        /// Time that a server has to list its models, where nothing else says the window
+        time WINDOW_PATIENCE: Duration = Duration::from_secs(2), "the window stays unknown";
         /// Body of an error
         bytes ERROR_BODY: usize = 64 << 10, "the rest is not read";
         /// Message of an error, in characters

@@ -40,7 +40,7 @@ impl Bench {
         let loop_shell = shell.unwrap_or(if has_bash { "bash" } else { "sh" }).to_owned();
         let shell = shell.map(|shell| format!(",\"shell\":\"{shell}\"")).unwrap_or_default();
         let config = format!(
-            "{{\"provider\":\"openai\",\"model\":\"bench\",\"base_url\":\"http://127.0.0.1:{}/v1\"{shell}}}",
+            "{{\"provider\":\"openai\",\"model\":\"bench\",\"context_window_tokens\":100000000,\"base_url\":\"http://127.0.0.1:{}/v1\"{shell}}}",
             server.port
         );
         std::fs::write(root.join("config.json"), config).map_err(say)?;

@@ -21,6 +21,7 @@ pub use self::program::Program;
 use self::recording::{Before, Player, Recorder};
 use self::server::Server;
 use crate::format::conversation::Piece;
+use crate::limits::WINDOW_PATIENCE;
 use crate::llm::api::{Endpoint, ModelInfo};
 use crate::llm::attachment::FileFormat;
 use crate::llm::command::Preset;
@@ -167,6 +168,16 @@ impl ModelClient {
         match &mut self.backend {
             Backend::Server(server) => server.list_models(interrupts),
             _ => Err(ApiError::new(ErrorKind::Other, none).into()),
+        }
+    }
+
+    /// The window of a model in tokens, if the server lists it and answers at once; where no model is named, that of its only one.
+    pub fn find_window(&mut self, model: &str, interrupts: &Interrupts) -> Option<u64> {
+        let Backend::Server(server) = &mut self.backend else { return None };
+        let models = server.list_models_within(WINDOW_PATIENCE, interrupts).ok()?;
+        match models.as_slice() {
+            [only] if model.is_empty() => only.window,
+            all => all.iter().find(|one| one.id == model)?.window,
         }
     }
 

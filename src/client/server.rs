@@ -140,6 +140,18 @@ impl Server {
         }
     }
 
+    /// The models that the server lists within this time.
+    pub(super) fn list_models_within(
+        &mut self,
+        limit: Duration,
+        interrupts: &Interrupts,
+    ) -> Result<Vec<ModelInfo>, RequestError> {
+        let before = self.client.limit_for_now(limit);
+        let models = self.list_models(interrupts);
+        self.client.set_deadline(before);
+        models
+    }
+
     pub(super) fn list_models(
         &mut self,
         interrupts: &Interrupts,

@@ -118,12 +118,8 @@ impl Asker {
     /// Looks for the window in the server's list of models, at most once, where nothing else says it. A list that cannot be had
     /// leaves it unknown.
     pub(super) fn learn_window(&mut self, interrupts: &Interrupts) {
-        if self.window.is_none()
-            && std::mem::take(&mut self.asks_for_window)
-            && let Ok(models) = self.client.list_models(interrupts)
-        {
-            let own = models.into_iter().find(|model| model.id == self.model_id);
-            self.window = own.and_then(|model| model.window);
+        if self.window.is_none() && std::mem::take(&mut self.asks_for_window) {
+            self.window = self.client.find_window(&self.model_id, interrupts);
         }
     }
 

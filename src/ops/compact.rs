@@ -74,11 +74,7 @@ pub(super) fn compact_now(call: &Call<'_>) -> Result<Report, Problem> {
 fn find_window(call: &Call<'_>, model: &str) -> Option<u64> {
     let listed = || {
         let mut client = call.settings.source(&call.env, true).ok()?;
-        let models = client.list_models(&call.interrupts).ok()?;
-        match models.as_slice() {
-            [only] if model.is_empty() => only.window,
-            all => all.iter().find(|one| one.id == model)?.window,
-        }
+        client.find_window(model, &call.interrupts)
     };
     call.settings.window(model).or_else(listed)
 }

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use serde_json::json;
 
-use crate::answers::Answer;
+use crate::answers::{Answer, Latch};
 use crate::fake_llm::Request;
 use crate::sandbox::{Sandbox, answer, shell};
 use crate::wire::Reply;
@@ -380,4 +380,20 @@ fn the_window_that_only_the_server_lists_counts() {
     put(&sandbox, &alike(24, "<user-prompt>\nagain\n</user-prompt>\n"));
     let run = sandbox.run(&["-c", "c", "--compact", "--dry-run"]).assert_exit(0);
     assert!(run.stdout.contains("(window: 9000)"), "{run:?}");
+}
+
+#[test]
+fn a_server_that_lists_nothing_keeps_no_run_waiting() {
+    let sandbox = Sandbox::new();
+    sandbox.llm.allow_rewrites();
+    let never = Latch::default();
+    let latch = never.clone();
+    sandbox.llm.beside(move |request| {
+        let silent = || Answer::held(&latch, Answer::raw(404, "text/plain", ""));
+        (!request.asks()).then(silent)
+    });
+    put(&sandbox, &alike(24, "<user-prompt>\nagain\n</user-prompt>\n"));
+    sandbox.llm.push(answer("done"));
+    sandbox.run(&["-c", "c", "go on"]).assert_exit(0).within(6.0);
+    never.release();
 }

@@ -107,6 +107,19 @@ impl HttpClient {
         self.deadline = Instant::now().checked_add(limit);
     }
 
+    /// Ends exchanges after this much time, until [`Self::set_deadline`] gets back what this returns.
+    pub fn limit_for_now(&mut self, limit: Duration) -> Option<Instant> {
+        let soon = Instant::now().checked_add(limit);
+        let before = self.deadline;
+        self.deadline = soon.into_iter().chain(before).min();
+        before
+    }
+
+    /// Ends exchanges at this instant.
+    pub fn set_deadline(&mut self, deadline: Option<Instant>) {
+        self.deadline = deadline;
+    }
+
     /// Sends a request, passes the response to `on_part` while it arrives, and returns its head when the body has ended.
     ///
     /// Any status is a response. An error of `on_part` ends the exchange and is returned. A signal ends it at any point,

@@ -143,7 +143,7 @@ fn write(home: &Path, path: &str, text: &str) -> std::io::Result<()> {
 
 fn set_up_nagent(home: &Path, port: u16) -> std::io::Result<()> {
     let config = format!(
-        "{{\"provider\":\"openai\",\"model\":\"bench\",\"base_url\":\"http://127.0.0.1:{port}/v1\"}}"
+        "{{\"provider\":\"openai\",\"model\":\"bench\",\"context_window_tokens\":100000000,\"base_url\":\"http://127.0.0.1:{port}/v1\"}}"
     );
     write(home, ".nagent/config.json", &config)
 }
