@@ -5,8 +5,8 @@
 //! <system compacted="NAME" results="7" kept="5" until="9171" tokens_per_byte="0.2731">
 //! ```
 //! `compacted` names the archive with the whole. `kept` turns follow as they were: what the archive has from the byte `until` on.
-//! What the checkpoint took is in `at`, `model`, `tokens_in`, `tokens_out`, `tokens_cached` and `cost`, as in figures of turns. `checkpoint` are the first digits of the
-//! SHA-256 of the body: a body with another hash was changed by the user, and stays.
+//! `checkpoint` are the first digits of the SHA-256 of the body: a body with another hash was changed by the user, and stays.
+//! What the checkpoint took is in `at`, `model`, `tokens_in`, `tokens_out`, `tokens_cached` and `cost`, as in figures of turns.
 
 use sha2::{Digest, Sha256};
 

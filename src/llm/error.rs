@@ -48,8 +48,8 @@ pub fn too_long_advice(conversation: &str, is_of_file: bool) -> String {
         "nagent --new, or --clear to archive this one"
     };
     format!(
-        "Start a new conversation ({new}), shorten this one in an editor (nagent-conversations path {conversation} prints where \
-         it is), or use a model with a larger window"
+        "Start a new conversation ({new}), shorten this one (--compact --dry-run says what that would do; \
+         nagent-conversations path {conversation} prints where it is, for an editor), or use a model with a larger window"
     )
 }
 

@@ -256,7 +256,7 @@ impl ConversationFile {
         }
         bail!(
             "conversation {} would have {bytes} bytes of the {CONVERSATION} that one may have, and {CONVERSATION_SPARE} stay for what a run adds: \
-             --clear archives it and begins a new one, --edit-conversation shortens it",
+             --clear archives it and begins a new one, --compact shortens it",
             self.name
         )
     }
