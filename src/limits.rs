@@ -221,7 +221,7 @@ limits! {
         /// Characters of the description of another tool
         count TOOL_DESCRIPTION: usize = 600, "truncated";
         /// Time that a tool has for its description
-        time TOOL_PATIENCE: Duration = Duration::from_secs(10), "left out this time, with a note";
+        time TOOL_PATIENCE: Duration = Duration::from_secs(3), "left out this time, with a note";
     }
 
     "nagent's own files" {

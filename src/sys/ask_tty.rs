@@ -188,7 +188,7 @@ impl AskTty {
     }
 
     fn lock(&self, interrupts: &Interrupts) -> Option<File> {
-        let stat = std::fs::read_to_string("/proc/self/stat").unwrap_or_default();
+        let stat = super::env::read_proc("/proc/self/stat").unwrap_or_default();
         // The seventh field; the second, which may hold blanks, is left out.
         let terminal = stat.rsplit_once(") ").and_then(|(_, rest)| rest.split(' ').nth(4));
         let path = self.locks.join(format!("prompt-{}.lock", terminal.unwrap_or("0")));

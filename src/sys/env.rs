@@ -5,6 +5,7 @@
 //! could read them there.
 
 use std::ffi::{CStr, OsStr, OsString};
+use std::io::Read;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
@@ -304,7 +305,14 @@ pub(super) fn living_since(pid: &str) -> Option<String> {
 }
 
 fn read_stat(pid: &str) -> Option<String> {
-    std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()
+    read_proc(&format!("/proc/{pid}/stat"))
+}
+
+/// A file of `/proc`. The kernel says that it has no size, which makes [`std::fs::read_to_string`] read it in small pieces.
+pub(super) fn read_proc(path: &str) -> Option<String> {
+    let mut text = String::with_capacity(4096);
+    std::fs::File::open(path).ok()?.read_to_string(&mut text).ok()?;
+    Some(text)
 }
 
 /// A field of `/proc/PID/stat`, counted from 1 as proc(5) does.

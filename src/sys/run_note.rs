@@ -7,6 +7,7 @@
 use std::fs::{File, OpenOptions};
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::Path;
+use std::sync::OnceLock;
 
 use anyhow::{Context, Result};
 use serde::{Deserialize, Serialize};
@@ -49,13 +50,19 @@ pub enum Life {
 impl Process {
     /// This process.
     pub fn own() -> Self {
-        let namespace = std::fs::read_link("/proc/self/ns/pid");
-        Self {
-            host: env::host_name(),
-            pid: std::process::id(),
-            ticks: env::living_since("self").unwrap_or_default(),
-            namespace: namespace.map(|path| path.display().to_string()).unwrap_or_default(),
-        }
+        static OWN: OnceLock<Process> = OnceLock::new();
+        let read = || {
+            let namespace = std::fs::read_link("/proc/self/ns/pid");
+            Self {
+                host: env::host_name(),
+                pid: std::process::id(),
+                ticks: env::living_since("self").unwrap_or_default(),
+                namespace: namespace.map(|path| path.display().to_string()).unwrap_or_default(),
+            }
+        };
+        let own = OWN.get_or_init(read);
+        // A fork has the memory of its parent, but not its number.
+        if own.pid == std::process::id() { own.clone() } else { read() }
     }
 
     /// Whether it is still there.

@@ -349,7 +349,7 @@ fn tools_of_the_root_are_found_by_their_description() {
             .unwrap();
     }
     std::fs::write(folder.join("notes.txt"), "no tool").unwrap();
-    sandbox.run(&["--conversation", "a", "x"]).assert_exit(0).within(6.0);
+    sandbox.run(&["--conversation", "a", "x"]).assert_exit(0).within(4.0);
     let system = sandbox.requests()[0].system();
     assert!(system.contains("weigh") && system.contains("Weighs a parcel"), "{system}");
     assert!(!system.contains("notes.txt"));

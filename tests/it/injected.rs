@@ -157,7 +157,8 @@ static PHRASE: LazyLock<Regex> = LazyLock::new(|| {
         .collect();
     let with: Vec<&str> = WORDS.iter().map(|(_, words)| words[3]).collect();
     let (verbs, with) = (verbs.join("|"), with.join("|"));
-    let quoted = "(?:`([^`]*)`|«([^»]*)»)";
+    // Within a line: what is cut in a result must not lend its end to what follows.
+    let quoted = "(?:`([^`\\n]*)`|«([^»\\n]*)»)";
     Regex::new(&format!("({verbs}) {quoted}(?: (?:{with}) {quoted})?(?: (?:{with}) {quoted})?"))
         .unwrap()
 });

@@ -181,3 +181,21 @@ fn every_file_of_tests_is_in_the_list_of_modules() {
         .collect();
     assert_eq!(listed, there, "each file of tests/it is a module with a sentence");
 }
+
+#[test]
+fn every_mutant_has_one_place_to_break() {
+    let table = text("mutants/table");
+    let mut found = Vec::new();
+    for record in table.split("\n\n") {
+        let field = |key: &str| record.lines().find_map(|line| line.strip_prefix(key));
+        let Some(name) = field("name: ") else { continue };
+        let place = field("in: ").unwrap_or("src");
+        let files = if top().join(place).is_dir() { below(place) } else { vec![place.to_owned()] };
+        let old = field("old: ").unwrap();
+        let count: usize = files.iter().map(|file| text(file).matches(old).count()).sum();
+        if count != 1 {
+            found.push(format!("{name}: {count} times"));
+        }
+    }
+    none("mutants/table names a text that does not occur exactly once", &found);
+}

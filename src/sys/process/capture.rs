@@ -105,7 +105,7 @@ impl Capture {
             self.record_failure(&error);
         }
         self.bytes += chunk.len() as u64;
-        self.line_feeds += chunk.iter().map(|byte| u64::from(*byte == b'\n')).sum::<u64>();
+        self.line_feeds += memchr::memchr_iter(b'\n', chunk).count() as u64;
         self.ends_open = *last != b'\n';
         self.utf8.append(chunk);
         self.has_nul = self.has_nul || chunk.contains(&0);
