@@ -2,7 +2,7 @@
 //!
 //! Some documents come from the code: they are compared here, and written anew under `UPDATE_DOCS=1`. Of the others,
 //! what can be checked is: flags, links, make targets, tables. What runs leave behind is compared in `runs`, what they
-//! print as JSON in `keys`; the README's sessions are run in `readme`.
+//! print as JSON in `keys`; the pages' sessions are run in `sessions`.
 
 mod keys;
 mod runs;

@@ -72,7 +72,6 @@ mod profiles; // profiles of the config
 mod programs; // programs as models: the examples of docs/programs.md, what a program may do wrong
 mod providers; // every row of the provider table
 mod prune; // what nagent-conversations prune removes, beside runs and kills
-mod readme; // the sessions of README and docs/recipes.md, run
 mod real_files; // splitting the sources of nagent's dependencies
 mod redact; // masking credentials in results; refusing to write masks
 mod repl; // nagent-repl: looks, commands, prompts on stdin, keys in files
@@ -87,6 +86,7 @@ mod screens; // what each look of nagent-repl shows, as stored screens
 mod secrets; // no key in any file, output or command line; where a key goes
 mod seeds; // what three small assistants can do, as looks of nagent-repl
 mod server_faults; // faults of servers, for each format, and how each is classified
+mod sessions; // the sessions of README.md and docs/, run
 mod shell; // output, exit codes, timeouts, descendants, environment
 mod shown; // a write never replaces what the model has not seen
 mod soak; // a long run with a provider that fails every fifth time

@@ -1,12 +1,13 @@
-//! The sessions of README and docs/recipes.md, run: every `console` block, in order, in one sandbox a page, against the
-//! scripted model.
+//! The sessions of README.md and the pages in docs/, run: every `console` block, in order, in one sandbox for each page,
+//! against the scripted model.
 //!
-//! A block is made of commands behind `$ ` (and `> ` where they go on) and of what a terminal shows for them. Before it
-//! may stand HTML comments: `<!-- reply` holds one reply of the model, `<!-- setup` commands that are run unseen. In an
+//! A block has commands after `$ ` (continued after `> `) and what a terminal shows of them. HTML comments before it
+//! prepare it: `<!-- reply` holds one reply of the model, `<!-- setup` commands that are run without being compared. In an
 //! output, a line of `...` stands for any lines, `[..]` for anything within a line. Times, sizes of requests, counts of
-//! tokens and colours are not compared. Of `nagent-repl` what is behind its prompt and its questions is typed. `http://localhost:8080` is the scripted model.
+//! tokens and colors are not compared. For `nagent-repl`, the text after its prompt and its questions is typed.
+//! `http://localhost:8080` is the scripted model.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use regex::Regex;
@@ -16,10 +17,10 @@ use crate::process_under_test::Running;
 use crate::pty::Pty;
 use crate::sandbox::{CANARY, NAGENT, Sandbox};
 
-/// The address that README and docs use for a server of the user's own.
+/// The address that the pages use for a server of the user's own.
 const SERVER: &str = "http://localhost:8080";
 
-/// One `console` block, with what was said about it.
+/// One `console` block, with the comments before it.
 #[derive(Default)]
 struct Session {
     line: usize,
@@ -74,7 +75,7 @@ fn sessions(text: &str) -> Vec<Session> {
     found
 }
 
-/// The world of the README's reader.
+/// The machine of a page's reader.
 struct World {
     sandbox: Sandbox,
     folder: PathBuf,
@@ -199,22 +200,34 @@ fn steady(text: &str) -> String {
     text
 }
 
+/// Every page with a `console` block is found by itself, so that no session is left out.
 #[test]
-fn the_sessions_of_the_readme_are_as_it_shows_them() {
-    are_as_shown("README.md");
+fn sessions_show_what_the_executables_do() {
+    let top = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let mut pages = vec!["README.md".to_owned()];
+    for entry in std::fs::read_dir(top.join("docs")).unwrap() {
+        pages.push(format!("docs/{}", entry.unwrap().file_name().into_string().unwrap()));
+    }
+    let tested: Vec<(&String, Vec<Session>)> = pages
+        .iter()
+        .map(|page| (page, sessions(&std::fs::read_to_string(top.join(page)).unwrap())))
+        .filter(|(_, sessions)| !sessions.is_empty())
+        .collect();
+    let names: Vec<&str> = tested.iter().map(|(page, _)| page.as_str()).collect();
+    assert!(names.len() > 4 && names.contains(&"README.md"), "only {names:?} have sessions");
+    let wrong: Vec<String> = std::thread::scope(|scope| {
+        let pages: Vec<_> = tested
+            .into_iter()
+            .map(|(page, sessions)| scope.spawn(move || compare_page(page, sessions)))
+            .collect();
+        pages.into_iter().flat_map(|page| page.join().unwrap()).collect()
+    });
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
-#[test]
-fn the_other_recipes_are_as_they_are_shown() {
-    are_as_shown("docs/recipes.md");
-}
-
-#[track_caller]
-fn are_as_shown(page: &str) {
-    let text = std::fs::read_to_string(format!("{}/{page}", env!("CARGO_MANIFEST_DIR"))).unwrap();
+/// Runs the sessions of a page, and returns where it shows something else.
+fn compare_page(page: &str, sessions: Vec<Session>) -> Vec<String> {
     let world = World::new();
-    let sessions = sessions(&text);
-    assert!(sessions.len() >= 4, "only {} sessions were found", sessions.len());
     let mut wrong = Vec::new();
     for session in sessions {
         for commands in &session.setup {
@@ -245,5 +258,5 @@ fn are_as_shown(page: &str) {
             wrong.push(format!("{page}:{}: {asked} requests, {replies} replies", session.line));
         }
     }
-    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+    wrong
 }
