@@ -66,7 +66,7 @@ impl Runner<'_> {
                 let block = block.with("path", path);
                 let done =
                     self.files.write_file(block.clone(), path, text, &self.conversation, &stop);
-                done.unwrap_or_else(|why| error(block, why.to_string()))
+                done.unwrap_or_else(|why| error(block, FileError::explain_to_model(&why)))
             }
             Action::Edit { path, blocks, all } => {
                 let block = block.with("path", path);
@@ -78,7 +78,7 @@ impl Runner<'_> {
                     &self.conversation,
                     &stop,
                 );
-                done.unwrap_or_else(|why| error(block, why.to_string()))
+                done.unwrap_or_else(|why| error(block, FileError::explain_to_model(&why)))
             }
             Action::List { .. } | Action::Glob { .. } | Action::Grep { .. } => {
                 self.search(block, action)?
@@ -230,7 +230,7 @@ impl Runner<'_> {
     ) -> Result<Block> {
         let read = match read {
             Ok(read) => read,
-            Err(failure) => return Ok(error(block, failure.to_string())),
+            Err(failure) => return Ok(error(block, failure.for_model())),
         };
         let context = &self.context;
         let is_part = read.more || read.first_line != 1;
@@ -294,7 +294,7 @@ fn show_found(
 ) -> Result<Block> {
     let found = match found {
         Ok(found) => found,
-        Err(failure) => return Ok(error(block, failure.to_string())),
+        Err(failure) => return Ok(error(block, failure.for_model())),
     };
     let block = block.with("status", "ok").with("lines", found.shown);
     let total = (found.total > found.shown).then_some(found.total);

@@ -161,7 +161,7 @@ impl FileGuard {
                 return Ok(self.removed_since(block, &opened));
             }
             if !is_same {
-                let why = "nothing was written: the file has changed since you last saw it, and this would undo that";
+                let why = "nothing was written: the file has changed since it was last shown, and this would undo that";
                 let then = "Send the write again with these changes in it, or edit only the lines that matter.";
                 let seen = KnownContent { is_whole: true, ..seen };
                 return self.refuse_stale(block, &opened, &seen, conversation, [why, then]);
@@ -172,7 +172,7 @@ impl FileGuard {
         let now = if is_asked { replace::hash_target(&opened)? } else { None };
         if let Some(now) = now {
             let why = format!(
-                "nothing was written: the file exists ({} bytes), and you have not read it whole. Read it and send the \
+                "nothing was written: the file exists ({} bytes), and was never shown whole. Read it and send the \
                  write again, or change parts of it with <nagent-edit>; the same write sent again replaces it",
                 opened.bytes()
             );
@@ -218,13 +218,13 @@ impl FileGuard {
                     text.push_str(&refusal.to_string());
                 }
                 let Some(seen) = stale else { bail!(text) };
-                text.push_str("\nThe file has changed since you last saw it");
+                text.push_str("\nThe file has changed since it was last shown");
                 return self.refuse_stale(block, &opened, seen, conversation, [&text, ""]);
             }
         };
         let is_lax = applied.changes.iter().any(|change| change.how > How::LineEnds);
         if let Some(seen) = stale.filter(|_| is_lax) {
-            let why = "nothing was changed: the file has changed since you last saw it, and a search text is in it only \
+            let why = "nothing was changed: the file has changed since it was last shown, and a search text is in it only \
                        with other blanks, indentation or quotes";
             let then = "If the edit is still right, send it again.";
             return self.refuse_stale(block, &opened, seen, conversation, [why, then]);
@@ -346,7 +346,8 @@ impl FileGuard {
         conversation: &ConversationFile,
         [why, then]: [&str; 2],
     ) -> Result<Block> {
-        let now = replace::read_target(opened).map_err(|denied| anyhow!("{why}; {denied}"))?;
+        let now = replace::read_target(opened)
+            .map_err(|denied| anyhow!("{why}; {}", denied.for_model()))?;
         let hash = fs::sha256(&now);
         let (mut change, is_whole) =
             describe_change(conversation, &self.outputs, &seen.hash, &now, opened.path());
@@ -365,7 +366,7 @@ impl FileGuard {
 
     /// The file existed when the model was last shown it, and does not any more.
     fn removed_since(&self, block: Block, opened: &Opened) -> Block {
-        let text = "nothing was written: the file has been removed since you last saw it. To create it again, send \
+        let text = "nothing was written: the file has been removed since it was last shown. To create it again, send \
                     <nagent-write> with its whole text";
         let block = self.with_resolved(block, opened.path());
         error(with_shown(block, &KnownContent { hash: NO_FILE.to_owned(), is_whole: true }), text)

@@ -15,8 +15,8 @@ pub(super) fn cannot(what: &str, path: &Path, why: impl Display) -> Problem {
 /// Says to a person why a file is not read.
 pub(super) fn unreadable(what: &str, path: &Path, error: &FileError) -> Problem {
     match error.kind {
-        FileErrorKind::Missing => Problem::failed(error.problem()),
-        _ => cannot(what, path, error.problem()),
+        FileErrorKind::Missing => Problem::failed(error.to_string()),
+        _ => cannot(what, path, error.to_string()),
     }
 }
 

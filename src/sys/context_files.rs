@@ -59,13 +59,17 @@ pub fn load_named_files(paths: &[PathBuf]) -> Result<Vec<Part>, String> {
             Ok(text) => Ok(Part { path: path.clone(), text }),
             Err(why) => {
                 let path = shown(path);
-                // Some reasons end in the path.
-                let why = why.trim_end_matches(&format!(": {path}"));
-                Err(format!("--context {path}: {why}"))
+                Err(format!("--context {path}: {}", without_path(&why, &path)))
             }
         }
     };
     paths.iter().map(load).collect()
+}
+
+/// The reason without the path, which the message has already.
+fn without_path(why: &str, path: &str) -> String {
+    let why = why.trim_end_matches(&format!(": {path}"));
+    why.strip_prefix(path).map_or_else(|| why.to_owned(), |rest| format!("it{rest}"))
 }
 
 #[derive(Default)]
@@ -82,8 +86,9 @@ struct Loader<'a> {
 impl Loader<'_> {
     fn add_warning(&mut self, path: &Path, why: impl AsRef<str>) {
         let list = self.open.last().map(|list| format!(", named in {}", shown(list)));
-        let (path, by, why) = (shown(path), list.unwrap_or_default(), why.as_ref());
-        self.warnings.push(format!("context file {path}{by}: {why}; it is left out"));
+        let (path, by) = (shown(path), list.unwrap_or_default());
+        let why = without_path(why.as_ref(), &path);
+        self.warnings.push(format!("context file {path}{by}: {why}; skipped"));
     }
 
     fn load_entry(&mut self, path: &Path) {

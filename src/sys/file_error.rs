@@ -1,4 +1,4 @@
-//! Why a file is not read, listed, searched or written: what is wrong, and for the model what to do instead.
+//! Why a file cannot be read, listed, searched or written, and advice for the model.
 
 use std::fmt;
 use std::io;
@@ -20,7 +20,9 @@ pub enum FileErrorKind {
     Other,
 }
 
-/// Why a file is not read, listed, searched or written. `Display` is for the model; people get [`FileError::problem`].
+/// Why a file cannot be read, listed, searched or written.
+///
+/// `Display` is for people. The advice speaks of tags, so only [`FileError::for_model`] adds it.
 #[derive(Debug)]
 pub struct FileError {
     /// Which kind of error it is.
@@ -38,9 +40,15 @@ impl FileError {
         Self { kind, ..self }
     }
 
-    /// What is wrong, without the advice: that speaks of the model's tags.
-    pub fn problem(&self) -> &str {
-        &self.problem
+    /// The message with advice for the model.
+    pub fn for_model(&self) -> String {
+        let Self { problem, advice, .. } = self;
+        if advice.is_empty() { problem.clone() } else { format!("{problem}; {advice}") }
+    }
+
+    /// Writes an error for the model: with the advice, if it is a `FileError`.
+    pub fn explain_to_model(error: &anyhow::Error) -> String {
+        error.downcast_ref::<Self>().map_or_else(|| error.to_string(), Self::for_model)
     }
 
     /// What the system refused.
@@ -111,8 +119,7 @@ impl FileError {
 
 impl fmt::Display for FileError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.problem)?;
-        if self.advice.is_empty() { Ok(()) } else { write!(f, "; {}", self.advice) }
+        f.write_str(&self.problem)
     }
 }
 

@@ -404,7 +404,7 @@ mod tests {
         let check = |pattern: &str, expect: &str| {
             let error = search_lines(search(&dir, GO_ON), &plain(pattern), Path::new("."), None)
                 .unwrap_err()
-                .to_string();
+                .for_model();
             assert!(error.contains(expect) && !error.contains('\n'), "{error}");
         };
         check("fn main(", "unclosed group; a plain (");

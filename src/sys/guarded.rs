@@ -124,7 +124,7 @@ impl Spot {
             return Err("the path contains a NUL byte".to_owned());
         }
         let (dir, folder, missing) =
-            open_folder(path, parent).map_err(|error| error.problem().to_owned())?;
+            open_folder(path, parent).map_err(|error| error.to_string())?;
         if is_special(&dir) {
             return Err(format!("{} is not a folder of files", shown(&folder)));
         }

@@ -410,7 +410,7 @@ pub(super) mod tests {
     fn what_cannot_be_listed_is_an_error_that_teaches() {
         let dir = tree(&[("source/a", "")]);
         let check = |path: &str, expect: &str| {
-            let error = list_dir(search(&dir, GO_ON), Path::new(path)).unwrap_err().to_string();
+            let error = list_dir(search(&dir, GO_ON), Path::new(path)).unwrap_err().for_model();
             assert!(error.contains(expect), "{error}");
         };
         check("sourc", "near: ");
@@ -444,7 +444,7 @@ pub(super) mod tests {
         check(&absolute, ".", "src/a.rs ");
         let wrong = |pattern: &str, expect: &str| {
             let error =
-                find_by_glob(search(&dir, GO_ON), pattern, Path::new(".")).unwrap_err().to_string();
+                find_by_glob(search(&dir, GO_ON), pattern, Path::new(".")).unwrap_err().for_model();
             assert!(error.contains(expect), "{error}");
         };
         wrong("{a,b", "is not a valid glob");

@@ -312,7 +312,7 @@ mod tests {
         assert_eq!(path("../in/x").unwrap(), world.at("in/x"));
         assert_eq!(path("~/x").unwrap(), world.at("home/x"));
         let check = |asked: &str, expect: &str| {
-            let denied = path(asked).unwrap_err().to_string();
+            let denied = path(asked).unwrap_err().for_model();
             assert!(denied.contains(expect), "{denied}");
         };
         check("~user/x", "only ~/ stands for");

@@ -249,8 +249,7 @@ impl Source<'_> {
 
 /// The size of a regular file in bytes, and its bytes from `start` on, `most` at most. A range behind the end is empty.
 pub fn read_range(path: &Path, start: u64, most: u64) -> anyhow::Result<(u64, Vec<u8>)> {
-    let (mut file, metadata) =
-        open_regular(path).map_err(|error| anyhow::anyhow!("{}", error.problem()))?;
+    let (mut file, metadata) = open_regular(path)?;
     let mut bytes = Vec::new();
     file.seek(SeekFrom::Start(start))
         .and_then(|_| file.take(most).read_to_end(&mut bytes))
@@ -288,7 +287,7 @@ mod tests {
 
     #[track_caller]
     fn fails(path: &Path, range: Option<(u64, Option<u64>)>, expect: &str) {
-        let error = read(path, range).unwrap_err().to_string();
+        let error = read(path, range).unwrap_err().for_model();
         assert!(error.contains(expect), "{error}");
     }
 

@@ -214,12 +214,12 @@ fn write_in_place(
             let previous = previous.filter(|previous| !previous.as_os_str().is_empty());
             let previous = previous.map_or_else(String::new, |previous| {
                 let kept = shown(previous);
-                format!("its previous content is in {kept}: copy that over it")
+                format!("; its previous content is in {kept}: copy that over it")
             });
             let problem = format!(
-                "cannot write {path}: {source}; it is written in place and may be half written"
+                "cannot write {path}: {source}; it is written in place and may be half written{previous}"
             );
-            FileError::new(problem, previous)
+            FileError::new(problem, "")
         })
 }
 

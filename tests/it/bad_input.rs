@@ -9,6 +9,9 @@ use std::os::unix::fs::PermissionsExt;
 use serde_json::json;
 
 use crate::answers::Answer;
+use crate::each::each;
+use crate::file_edit::{change, undo};
+use crate::process_under_test::Run;
 use crate::sandbox::{Sandbox, answer, shell};
 use crate::wire::Reply;
 
@@ -121,6 +124,34 @@ fn files_to_read_that_are_none_are_an_error_before_anything_is_sent() {
             .stderr_has(&[path]);
     }
     assert_eq!(sandbox.requests().len(), 0);
+}
+
+/// The model's own advice names tags, which a person cannot send.
+#[test]
+fn errors_for_a_person_name_no_tag() {
+    let sandbox = Sandbox::outside_temp().file("folder/x", "").file("a.txt", "one\n");
+    let check = |run: Run, expect: &str| {
+        let run = run.stderr_has(&[expect]);
+        assert!(!run.stderr.contains("nagent-list") && !run.stderr.contains("<nagent"), "{run:?}");
+    };
+    let run = sandbox.run(&["--context", "folder", "task"]).assert_exit(2);
+    check(run, "--context folder: it is a folder\n");
+    let run = each(&sandbox, &["task", "a.txt", "--context", "folder"]).run();
+    check(run.assert_exit(2), "it is a folder\n");
+
+    sandbox.llm.push(answer("done"));
+    std::fs::create_dir_all(sandbox.root().join("context.md")).unwrap();
+    check(sandbox.run(&["task"]).assert_exit(0), "context.md: it is a folder; skipped\n");
+    std::fs::write(sandbox.root().join("context.yaml"), "[conversations]").unwrap();
+    sandbox.llm.push(answer("done"));
+    check(sandbox.run(&["--new", "task"]).assert_exit(0), "it is a folder; skipped\n");
+
+    change(&sandbox, "prompt", "one", "two");
+    std::fs::remove_file(sandbox.work().join("a.txt")).unwrap();
+    std::fs::create_dir(sandbox.work().join("a.txt")).unwrap();
+    check(undo(&sandbox, &[]).assert_exit(1), "a.txt is a folder\n");
+    let run = sandbox.file_edit(&["--file", "folder", "task"]).run();
+    check(run.assert_exit(1), "folder is a folder\n");
 }
 
 #[test]

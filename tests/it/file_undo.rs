@@ -297,7 +297,7 @@ fn the_model_knows_the_file_as_the_undo_left_it() {
     sandbox.llm.push(answer("done"));
     sandbox.file_edit(&["--file", "a.txt", "again"]).run().assert_exit(0);
     let mut results = sandbox.blocks_of("nagent-write-result");
-    assert!(results.remove(0).body.contains("not read it whole"), "not that it has changed");
+    assert!(results.remove(0).body.contains("never shown whole"), "not that it has changed");
     assert_eq!(results[0].get("status"), "ok");
     assert_eq!(sandbox.read("a.txt"), "three\n");
     // What it was not shown, it does not know: here the diff is too long to be told.

@@ -63,7 +63,7 @@ fn a_file_that_was_saved_while_the_model_thought_is_not_written_over() {
     ];
     run_with(&sandbox, steps);
     let results = results(&sandbox, "nagent-write-result");
-    refused(&results[0], &["has changed since you last saw it", "-two\n+TWO, by the user"]);
+    refused(&results[0], &["has changed since it was last shown", "-two\n+TWO, by the user"]);
     assert_eq!(results[1].get("status"), "ok", "once it was told, it knows: {:?}", results[1]);
     assert_eq!(sandbox.read("a.txt"), "new\nTWO, by the user\n");
 }
@@ -116,7 +116,7 @@ fn an_edit_of_lines_that_have_changed_since_is_refused_with_the_change() {
     ];
     run_with(&sandbox, steps);
     let results = results(&sandbox, "nagent-edit-result");
-    refused(&results[0], &["has changed since you last saw it", "-  two()", "+    two()"]);
+    refused(&results[0], &["has changed since it was last shown", "-  two()", "+    two()"]);
     assert_eq!(results[1].get("status"), "ok", "{:?}", results[1]);
     assert_eq!(sandbox.read("a.txt"), "if a:\n    one()\n    three()\nrest\n");
 }
@@ -168,7 +168,7 @@ fn a_change_is_shown_once_in_a_reply() {
     for again in [&edits[1], &results(&sandbox, "nagent-write-result")[0]] {
         refused(
             again,
-            &["has changed since you last saw it", "What changed is shown in a result above"],
+            &["has changed since it was last shown", "What changed is shown in a result above"],
         );
         assert!(!again.body.contains("+gamma"), "{again:?}");
     }
@@ -192,10 +192,7 @@ fn what_was_shown_is_remembered_from_run_to_run() {
         text[..from].to_owned()
     });
     run_with(&sandbox, vec![(nothing(), write("x\n")), (nothing(), answer("done"))]);
-    refused(
-        results(&sandbox, "nagent-write-result").last().unwrap(),
-        &["you have not read it whole"],
-    );
+    refused(results(&sandbox, "nagent-write-result").last().unwrap(), &["was never shown whole"]);
     assert_eq!(sandbox.read("a.txt"), "one\nTWO\n");
 }
 
@@ -386,7 +383,7 @@ fn a_file_that_was_never_shown_is_not_written_over_at_once() {
     }
     sandbox.run(&["--write", ".", "task"]).assert_exit(0);
     let results = results(&sandbox, "nagent-write-result");
-    refused(&results[0], &["exists (8 bytes)", "not read it whole", "sent again replaces it"]);
+    refused(&results[0], &["exists (8 bytes)", "never shown whole", "sent again replaces it"]);
     assert_eq!(results[1].get("status"), "ok", "nothing is lost of an empty file");
     assert_eq!(results[2].get("status"), "ok", "{:?}", results[2]);
     assert_eq!(sandbox.read("a.txt"), "new\n");
@@ -417,7 +414,7 @@ fn who_has_edited_a_line_has_not_seen_the_file() {
             let sandbox = Sandbox::outside_temp().file("a.txt", &text);
             replies.into_iter().chain([answer("left alone")]).for_each(|r| sandbox.llm.push(r));
             sandbox.run(args).assert_exit(0);
-            refused(&results(&sandbox, "nagent-write-result")[0], &["you have not read it whole"]);
+            refused(&results(&sandbox, "nagent-write-result")[0], &["was never shown whole"]);
             assert_eq!(sandbox.read("a.txt").lines().count(), 500);
         }
     }

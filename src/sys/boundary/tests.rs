@@ -43,7 +43,7 @@ impl World {
 
     #[track_caller]
     pub(in super::super) fn denies(&self, path: impl AsRef<Path>, expect: &str) {
-        let denied = self.boundary.open_for_write(&self.top.join(path)).unwrap_err().to_string();
+        let denied = self.boundary.open_for_write(&self.top.join(path)).unwrap_err().for_model();
         assert!(denied.contains(expect), "{denied}");
     }
 
@@ -119,7 +119,9 @@ fn a_per_file_conversation_writes_its_target_only() {
     assert!(
         matches!(world.for_file("out/.git/config"), Err(error) if error.to_string().contains(".git"))
     );
-    assert!(matches!(world.for_file("out"), Err(error) if error.problem().contains("is a folder")));
+    assert!(
+        matches!(world.for_file("out"), Err(error) if error.to_string().contains("is a folder"))
+    );
 }
 
 #[test]

@@ -167,7 +167,7 @@ fn another_file_is_parted_from_its_other_names() {
 }
 
 fn is_changed(result: Result<Written, FileError>) -> bool {
-    result.is_err_and(|error| error.problem().contains("was changed or replaced"))
+    result.is_err_and(|error| error.to_string().contains("was changed or replaced"))
 }
 
 #[test]
@@ -182,7 +182,7 @@ fn what_changed_since_it_was_opened_is_left_alone() {
         let opened = boundary.open_for_write(&path).unwrap();
         change();
         let error = replace_file(opened, b"after", &mut keep).unwrap_err();
-        assert!(error.problem().contains("was changed or replaced"), "{error}");
+        assert!(error.to_string().contains("was changed or replaced"), "{error}");
         assert_eq!(fs::read(&secret).unwrap(), b"secret");
     };
     check(&|| {
