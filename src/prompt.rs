@@ -9,7 +9,7 @@ use crate::format::conversation::Piece;
 use crate::llm::{Message, Role};
 
 /// Stands before a first assistant message, since providers want a user to begin.
-const BEGINNING: &str = "(the conversation begins with the model's words)";
+const BEGINNING: &str = "(this conversation starts with a reply)";
 
 /// The system prompt, if the file has one, and the messages.
 pub fn messages<'a>(text: &'a str, pieces: &[Piece]) -> (Option<&'a str>, Vec<Message<'a>>) {

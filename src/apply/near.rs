@@ -118,7 +118,9 @@ pub(super) fn describe_difference(
     let Some((index, op)) = parting.filter(|_| agree > 0) else {
         let (lines, there, asked) =
             (describe_range(window), quote_inline(file[window.start].text), quote_inline(first));
-        let what = format!("the most similar is {lines}, `{there}` where the search has `{asked}`");
+        let what = format!(
+            "the closest match is {lines}, which has `{there}` where the search has `{asked}`"
+        );
         return (what, window.clone());
     };
     let (old, new) = (op.old_range(), op.new_range());

@@ -40,9 +40,9 @@ pub(super) fn overlap(
 ) -> Refusal {
     let shared = second.start..second.end.min(first.end);
     let is_long = file[shared.clone()].iter().any(|line| partial::is_long(line.text));
-    let advice = if is_long { "send one of them by itself" } else { "merge the two blocks" };
+    let advice = if is_long { "send them in separate replies" } else { "merge the two blocks" };
     let message = format!(
-        "it changes {}, and block {} changes {}: {advice}",
+        "it changes {}, and overlaps block {}, which changes {}: {advice}",
         describe_range(second),
         other + 1,
         describe_range(first)
@@ -61,7 +61,7 @@ pub(super) fn twice(places: &[Place], file: &[Line]) -> Refusal {
         Some(How::BlankLines | How::PartOfLine) => " (ignoring blank lines)",
     };
     let message = format!(
-        "the search occurs {} times{more} in the file{up_to}, at {}: add lines above or below it until it occurs only once{all}",
+        "the search matches {} places{more} in the file{up_to}, at {}: add lines above or below it until it occurs only once{all}",
         places.len(),
         describe_numbers(&lines)
     );
@@ -81,7 +81,7 @@ fn advise_all(places: usize) -> (&'static str, &'static str) {
     if places < MOST_PLACES {
         ("", ADVICE_ON_ALL)
     } else {
-        (" or more", "; change so many places with a command (sed)")
+        (" or more", "; use a command such as sed for this many")
     }
 }
 
@@ -90,7 +90,7 @@ pub const ADVICE_ON_ALL: &str = "; all=\"true\" changes each of them";
 
 pub(super) fn too_many() -> Refusal {
     let (_, advice) = advise_all(MOST_PLACES);
-    let message = format!("the search occurs {MOST_PLACES} times or more in the file{advice}");
+    let message = format!("the search matches {MOST_PLACES} places or more in the file{advice}");
     refuse(Cause::Twice, message, Vec::new())
 }
 
@@ -106,7 +106,7 @@ pub(super) fn unclear(place: &Place, unclear: Unclear, file: &[Line]) -> Refusal
     let (why, lines) = match unclear {
         Unclear::Margin => (
             format!(
-                "found at {at}, where the file has less indentation than the search, and a line of the replacement has too little to remove: \
+                "found at {at}, where the file has less indentation than the search, and a line of the replacement is indented too little: \
                  write the search and the replacement with the file's indentation"
             ),
             place.lines.clone(),
@@ -126,7 +126,7 @@ pub(super) fn unclear(place: &Place, unclear: Unclear, file: &[Line]) -> Refusal
         ),
         Unclear::BlankLine(line) => (
             format!(
-                "found at {at}, but the search leaves out line {}, a blank line, just where new lines go: \
+                "found at {at}, but the search leaves out line {}, a blank line, exactly where new lines would go: \
                  copy it into the search, and into the replacement where it belongs",
                 line + 1
             ),
@@ -234,7 +234,7 @@ fn part_of_line(search: &[Line], file: &[Line]) -> Option<Refusal> {
         return Some(part_of_long_line(text, &inside));
     }
     let message = format!(
-        "only a part of a line, found in {}: blocks need whole lines: copy the whole line from here",
+        "the search is only part of a line (in {}); blocks need whole lines: copy the whole line from here",
         describe_numbers(&lines)
     );
     let near = lines.iter().take(MOST_QUOTES);
@@ -252,7 +252,7 @@ fn part_of_long_line(text: &str, places: &[partial::Inside]) -> Refusal {
     } else if places.iter().any(|place| place.cuts_word) {
         ("is cut in the middle of a word", "add text around it, up to the ends of words")
     } else {
-        ("is there more than once", &*format!("add text around it{all}"))
+        ("is ambiguous", &*format!("add text around it{all}"))
     };
     let times = if count == 1 { "once".to_owned() } else { format!("{count} times{more}") };
     let message = format!(

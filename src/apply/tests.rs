@@ -73,7 +73,7 @@ fn several_blocks() {
     no(
         &[("a\nb\n", "x\n"), ("b\nc\n", "y\n")],
         Cause::Overlap,
-        "block 2 (line 2): it changes lines 2 to 3, and block 1",
+        "block 2 (line 2): it changes lines 2 to 3, and overlaps block 1",
     );
     no(&[("a\n", "x\n"), ("a\n", "x\n")], Cause::Overlap, "merge the two blocks");
     no(&[("a\n", "x\n"), ("x\n", "y\n")], Cause::Missing, "(block 1 writes such lines");
@@ -315,7 +315,7 @@ fn nearest_lines() {
     );
     // First and last line alike.
     no("fn one() {\n    nothing();\n    else_();\n    here();\n}\n", "of 5 lines match");
-    no("    a - b\n", "most similar is");
+    no("    a - b\n", "closest match is");
     no("completely unrelated words\n", "no line is similar to the search");
     let readme = "# Similar: A Library\n\n[![similar](similar.svg)](similar)\n";
     check(readme, &[("# similar: a libary\n", "x\n")], Err((Cause::Missing, "1 | # Similar")));
@@ -355,7 +355,7 @@ fn a_part_of_a_very_long_line_that_is_there_once() {
     let no = |text: &str, block: &[_], words| check(text, block, Err((Cause::PartOfLine, words)));
     no(&line("123"), &block, "occurs once in line 2, within long lines, and is cut in the middle");
     let twice = line("12, \"id\": 12");
-    no(&twice, &block, "occurs 2 times in line 2, within long lines, and is there more than once");
+    no(&twice, &block, "occurs 2 times in line 2, within long lines, and is ambiguous");
     no(&twice, &block, "word, \"id\": 12, \"id\": 12, word");
     no(&line("12"), &[("12\n", "x\n")], "has too few letters and digits");
     no("x \"id\": 12, y\n", &block, "found in line 1: blocks need whole lines");

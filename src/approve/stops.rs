@@ -85,12 +85,14 @@ fn check_command(words: &[String], depth: usize) -> Option<String> {
             let mut paths = arguments.iter().filter_map(|word| word.strip_prefix(before));
             paths.find_map(writes_over)
         }
-        "shutdown" | "reboot" | "halt" | "poweroff" => Some(format!("{name} ends the machine")),
+        "shutdown" | "reboot" | "halt" | "poweroff" => {
+            Some(format!("{name} shuts down the machine"))
+        }
         "systemctl" | "init" | "telinit" => {
             let ends = |word: &&String| {
                 matches!(word.as_str(), "0" | "6" | "reboot" | "halt" | "poweroff" | "kexec")
             };
-            arguments.iter().find(ends).map(|word| format!("{name} {word} ends the machine"))
+            arguments.iter().find(ends).map(|word| format!("{name} {word} shuts down the machine"))
         }
         "diskutil" => Some("diskutil changes disks".to_owned()),
         _ if name == "mkfs" || name.starts_with("mkfs.") => {
@@ -150,7 +152,7 @@ fn check_function(node: Node<'_>, text: &str) -> Option<String> {
             part.kind() == "command" && words_of(**part, text).first().is_some_and(|it| it == name)
         };
         if node.kind() == "pipeline" && parts.iter().filter(calls).count() > 1 {
-            return Some("it starts itself twice, without end".to_owned());
+            return Some("it is a fork bomb".to_owned());
         }
         nodes.extend(parts);
     }

@@ -92,18 +92,18 @@ pub fn notice_block(
             .with("until", until)
             .with("tokens_per_byte", ratio)
             .body(format!(
-                "{} long results before this are in files now, which their blocks name. All of it is in conversation {archive}",
+                "{} long results above were moved to files; each block names its file. Conversation {archive} has the full text",
                 condensed.pointers
             ));
     };
     let prompts = match condensed.left_out {
         0 => String::new(),
-        count => format!(" So are {count} prompts of the user's after the first."),
+        count => format!(" It also has {count} user prompts after the first."),
     };
     let body = format!(
-        "Turns {first} to {last} are no longer here; all of them are in conversation {archive} (nagent-conversations show {archive} \
-         --turn N prints one).{prompts} This is what they came to:\n\n{}\n\nThe turns below are newer than this: where they differ, \
-         they count, and what they show as done is done.",
+        "Turns {first} to {last} were archived in conversation {archive} (nagent-conversations show {archive} --turn N prints \
+         one).{prompts} Their checkpoint:\n\n{}\n\nWhere the turns below differ from the checkpoint, the turns are right; what \
+         they show as done is done.",
         checkpoint.trim()
     );
     let mut block = block
@@ -120,9 +120,9 @@ pub fn notice_block(
 
 /// The block that leads from the archive to the conversation that goes on.
 pub fn archive_block(name: &str) -> Block {
-    Block::new("system").with("compacted_into", name).body(format!(
-        "this is what conversation {name} was before it was compacted; it goes on there"
-    ))
+    Block::new("system")
+        .with("compacted_into", name)
+        .body(format!("this is conversation {name} before it was compacted; it continues there"))
 }
 
 /// Whether a text is a checkpoint, and no refusal: it has half of its sections or more, each at the start of a line.

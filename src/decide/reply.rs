@@ -52,7 +52,7 @@ pub fn check_reply(request: &Request, items: &[&Item], text: &str) -> Checked {
             continue;
         };
         if !seen.insert(index) {
-            checked.errors.push(format!("item {id:?} is there twice"));
+            checked.errors.push(format!("item {id:?} appears twice"));
             checked.answers.remove(&index);
             continue;
         }
@@ -126,7 +126,7 @@ fn check_answer(question: &Question, answer: &Value) -> Result<Value, String> {
             for name in names {
                 let name = known(name)?;
                 if chosen.contains(&name) {
-                    return Err(format!("{name:?} is there twice"));
+                    return Err(format!("{name:?} appears twice"));
                 }
                 chosen.push(name);
             }
@@ -198,7 +198,7 @@ mod tests {
             format!(r#"{{"decisions": [{{"item": "2", "answers": {good}, "answers": {good}}}]}}"#);
         assert_eq!(
             check_reply(&request, &items, &twice).errors,
-            ["/decisions/0/answers is there twice"]
+            ["/decisions/0/answers appears twice"]
         );
     }
 

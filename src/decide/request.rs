@@ -83,7 +83,7 @@ pub(super) fn read_object(text: &str) -> Result<(Map<String, Value>, Vec<String>
     match read(whole).or_else(within) {
         Some((Value::Object(object), text)) => {
             let twice = find_repeated_members(text).into_iter();
-            Ok((object, twice.map(|place| format!("{place} is there twice")).collect()))
+            Ok((object, twice.map(|place| format!("{place} appears twice")).collect()))
         }
         Some(_) => Err("it is not a JSON object".to_owned()),
         None => {

@@ -36,7 +36,7 @@ impl Approval<'_> {
     pub(super) fn decide_alone(&self, action: &Action, folder: &Path) -> Option<Decision> {
         if let Some((_, why)) = self.find_stop(action) {
             return Some(Decision::Refuse(format!(
-                "nagent never runs this command: {why}. If the user wants it, they run it themselves"
+                "nagent refuses this command: {why}. If it is needed, ask the user to run it"
             )));
         }
         let is_plain = |commands: &str| approve::is_allowed(&self.patterns, commands);
@@ -59,7 +59,7 @@ impl Approval<'_> {
             && let Some((commands, why)) = self.find_stop(other)
         {
             return Decision::Refuse(format!(
-                "the user changed the command to {}, which nagent never runs: {why}",
+                "the user edited the command to {}, which nagent refuses: {why}",
                 harmless::truncate(commands.trim(), limits::EDIT_SHOWN)
             ));
         }

@@ -127,7 +127,9 @@ impl Children {
         let spent = left.turns == 0
             || left.tokens == Some(0)
             || [left.seconds, left.cost].into_iter().flatten().any(|left| left <= 0.0);
-        spent.then(|| "the limits of this run leave nothing for another conversation".to_owned())
+        spent.then(|| {
+            "the limits of this run are used up: no further conversation can be started".to_owned()
+        })
     }
 
     /// Takes what a child has used from what is left for those beside it that have not started.
@@ -150,24 +152,24 @@ impl Children {
         };
         Some(if self.in_reply > limits::CHILDREN_PER_REPLY {
             format!(
-                "a reply may start {CHILDREN_PER_REPLY} conversations at most, and this one asks for more; wait for the results of the \
-                 first ones, and do small parts yourself"
+                "too many conversations: at most {CHILDREN_PER_REPLY} per reply. Wait for the first results, or do small parts \
+                 yourself"
             )
         } else if self.started > limits::CHILDREN_PER_RUN {
             format!(
-                "a run may start {CHILDREN_PER_RUN} conversations at most, and it has; do the rest yourself"
+                "this run has started {CHILDREN_PER_RUN} conversations, the maximum; do the rest yourself"
             )
         } else if self.parents.len() >= limits::CHILD_DEPTH {
             format!(
-                "conversations may be nested {CHILD_DEPTH} deep, and this one is; do this part yourself"
+                "conversations cannot be nested deeper than {CHILD_DEPTH}; do this part yourself"
             )
         } else if *name == self.name || self.parents.contains(name) {
-            format!("{name} is this conversation or one that it was started from; use another name")
+            format!("{name} is this conversation or one of its parents; use another name")
         } else if file.as_ref().is_some_and(is_taken)
             || self.slots.iter().any(|other| other.name == *name)
         {
-            let why = "a conversation before this one in the same reply has this name or file; put both tasks into one \
-                       prompt, or send the second one after the first one's result";
+            let why = "an earlier <nagent-conversation> in this reply has the same name or file; combine the two prompts, \
+                       or wait for the first result";
             why.to_owned()
         } else {
             return self.refuse_spent();

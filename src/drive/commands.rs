@@ -27,7 +27,7 @@ use crate::sys::{fs, process, root};
 const STARTING: Duration = Duration::from_millis(500);
 
 /// For a command that fails without a word, as searches do that find nothing.
-const NO_OUTPUT: &str = "no output; exit code 1 of grep or rg means that nothing was found";
+const NO_OUTPUT: &str = "no output (exit code 1 from grep or rg means no match)";
 
 /// How commands are run.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -71,14 +71,11 @@ impl KeptCommand {
         let how = match ended.outcome {
             Outcome::Ended { code } => format!("exit code {code}"),
             Outcome::Killed { signal } => format!("signal {signal}"),
-            _ => "it was ended".to_owned(),
+            _ => "killed".to_owned(),
         };
         let left = describe_left(&ended.left).map(|left| format!("; {left}"));
         let (name, output) = (&self.name, self.output.display());
-        Some(format!(
-            "{name} has ended: {how}; its output is in {output}{}",
-            left.unwrap_or_default()
-        ))
+        Some(format!("{name} has exited: {how}; output: {output}{}", left.unwrap_or_default()))
     }
 }
 
@@ -111,13 +108,13 @@ impl Commands {
         let printed = String::from_utf8_lossy(&printed).trim_end().to_owned();
         let most = limits::KEPT_OUTPUT >> 20;
         let runs = format!(
-            "it runs until your run ends; what it prints, up to {most} MiB, goes to the output file"
+            "running until your run ends; its output (up to {most} MiB) goes to the output file"
         );
         let (status, note) = match ended {
             Some(ended) => ("error", ended),
             None => ("ok", runs),
         };
-        let replaced = replaced.then(|| format!("the {name} that ran before was ended"));
+        let replaced = replaced.then(|| format!("the previous {name} was stopped"));
         let is_cut_off = context.sandbox.as_ref().is_some_and(|sandbox| sandbox.request.no_network);
         let unreachable =
             is_cut_off.then(|| "without a network, no other command can connect to it".to_owned());
@@ -139,7 +136,7 @@ impl Commands {
         self.kept.retain(|kept| kept.name != name && kept.job.is_running());
         ensure!(
             self.kept.len() < limits::KEPT_COMMANDS,
-            "{} commands are kept running already; a name used again ends the one before",
+            "{} commands are already running in the background, the maximum; use one of their names again to replace it",
             self.kept.len()
         );
         let mut job = self.build_job(commands, None, parents, context);
@@ -235,8 +232,9 @@ fn describe_left(left: &LeftRunning) -> Option<String> {
     let more = (more > 0).then(|| format!("{more} more"));
     let names: Vec<String> = left.commands.iter().cloned().chain(more).collect();
     let processes = if left.count == 1 { "process" } else { "processes" };
+    let were = if left.count == 1 { "was" } else { "were" };
     let text = format!(
-        "ended with the command: {} background {processes}: {}",
+        "{} background {processes} {were} killed when the command ended: {}",
         left.count,
         names.join("; ")
     );
@@ -276,15 +274,14 @@ fn describe_result(
         Outcome::Ended { code } => (Some(code), String::new()),
         Outcome::Killed { signal } => (Some(128 + signal), format!("ended by signal {signal}")),
         Outcome::TimedOut => {
-            let limit = format!("ended at its time limit of {} s", timeout.as_secs());
-            (None, format!("{limit}, with all it had started (timeout=\"S\" allows more)"))
+            let limit = timeout.as_secs();
+            let why = "with everything it had started; timeout=\"S\" allows more";
+            (None, format!("killed after {limit} s {why}"))
         }
         Outcome::Interrupted(signal) => {
-            (None, format!("ended because nagent got {}", signal.name()))
+            (None, format!("stopped: nagent received {}", signal.name()))
         }
-        Outcome::TooMuch => {
-            (None, "ended because it wrote too much output; let it print less".to_owned())
-        }
+        Outcome::TooMuch => (None, "killed: too much output; print less".to_owned()),
         Outcome::Stopped => (None, "ended".to_owned()),
     };
     let why = (!why.is_empty()).then_some(why);
@@ -301,7 +298,8 @@ fn describe_result(
     let left = describe_left(&finished.left);
     let ended = matches!(finished.outcome, Outcome::Ended { .. } | Outcome::Killed { .. });
     block = with_notes(block, left.filter(|_| ended));
-    let left = "processes of this command may still run: they could not be ended within a second";
+    let left =
+        "some processes of this command may still be running: they did not end within a second";
     block = with_notes(block, why.into_iter().chain((!finished.all_gone).then(|| left.to_owned())));
     let signal = match finished.outcome {
         Outcome::Interrupted(signal) => Some(signal),

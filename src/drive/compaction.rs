@@ -221,9 +221,9 @@ fn render_part(
             let block = with_file(piece, text, store)?;
             let bytes = block.get("bytes").unwrap_or_default();
             let place = if block.get("output").is_some() {
-                "which are in the file that output names"
+                "in the file named by output"
             } else {
-                "left out here"
+                "omitted here"
             };
             let body = format!("[{bytes} bytes, {place}]");
             format_block(&block.body(body))
@@ -234,7 +234,7 @@ fn render_part(
             let block = with_file(piece, text, store)?;
             let head = &body[..body.floor_char_boundary(*bytes)];
             let place = block.get("output").unwrap_or("the archive");
-            let body = format!("{head}\n[… cut here; the whole is in {place} …]");
+            let body = format!("{head}\n[… cut here; full text: {place} …]");
             if piece.kind == Kind::Note { body } else { format_block(&block.body(body)) }
         }
     })

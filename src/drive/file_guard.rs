@@ -224,8 +224,8 @@ impl FileGuard {
         };
         let is_lax = applied.changes.iter().any(|change| change.how > How::LineEnds);
         if let Some(seen) = stale.filter(|_| is_lax) {
-            let why = "nothing was changed: the file has changed since it was last shown, and a search text is in it only \
-                       with other blanks, indentation or quotes";
+            let why = "nothing was changed: the file has changed since it was last shown, and a search matches only if \
+                       white space, indentation or quotes are ignored";
             let then = "If the edit is still right, send it again.";
             return self.refuse_stale(block, &opened, seen, conversation, [why, then]);
         }
@@ -331,8 +331,7 @@ impl FileGuard {
             block = block.with("previous", previous.display());
         }
         if written.parted > 0 {
-            block =
-                block.body("the other names (hard links) of this file keep the previous content");
+            block = block.body("other hard links to this file keep the previous content");
         }
         Ok(if is_target { block.with("after", short_hash(&after)) } else { block })
     }
@@ -354,7 +353,7 @@ impl FileGuard {
         let record =
             ShownChange { path: opened.path().into(), from: seen.hash.clone(), to: hash.clone() };
         if !self.last_seen.record_change(conversation.pieces(), record) {
-            "What changed is shown in a result above".clone_into(&mut change);
+            "The change is shown in a result above".clone_into(&mut change);
         }
         let block = self.with_resolved(block, opened.path());
         let block = error(block, format!("{why}. {change}\n{then}").trim_end());

@@ -93,7 +93,8 @@ fn find_split(splits: &Path, source: &Path, context: &RunContext<'_>) -> Option<
         };
         if *hash == found.source_sha256 {
             let edited = edited_segments(&path, &found, &context.stop_check()).join(", ");
-            let note = "it was split before, and these segments were edited since";
+            let note =
+                "it was already split, and these segments have edits that are not in the file";
             let note = (!edited.is_empty()).then(|| format!("{note}: {edited}"));
             return Some(Split { index_path: path, index: found, notes: Vec::from_iter(note) });
         }
@@ -156,7 +157,7 @@ pub(super) fn apply_patch(
     let mut text = if done.changed {
         String::new()
     } else {
-        "no segment differs from the file: nothing was changed\n".to_owned()
+        "no segment was edited: nothing was changed\n".to_owned()
     };
     for note in &done.notes {
         let _ = writeln!(text, "{note}");

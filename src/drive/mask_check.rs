@@ -42,8 +42,8 @@ fn read_for_masks(path: &Path, limit: u64) -> Result<String, Option<String>> {
         Ok(Some(bytes)) => Ok(String::from_utf8_lossy(&bytes).into_owned()),
         Ok(None) => Err(None),
         Err(_) => Err(Some(format!(
-            "nothing was changed: {} cannot be read, or has more than {} MiB, too much to search for masks of credentials; \
-             without --redact it is not searched",
+            "nothing was changed: {} cannot be checked for masked credentials (unreadable, or over {} MiB); only the user \
+             can turn the check off (--redact)",
             path.display(),
             limit >> 20
         ))),

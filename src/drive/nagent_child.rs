@@ -99,7 +99,7 @@ impl ChildAnswer {
         let ended_by = match finished.outcome {
             Outcome::Interrupted(signal) => Some(Problem::interrupted(signal)),
             Outcome::Killed { signal } => failed(&format!("ended by signal {signal}")),
-            Outcome::TooMuch => failed("ended because it wrote too much"),
+            Outcome::TooMuch => failed("killed: too much output"),
             _ => None,
         };
         let Ok(mut json) = serde_json::from_slice::<Map<String, Value>>(&finished.stdout) else {
@@ -108,7 +108,8 @@ impl ChildAnswer {
                 _ => 1,
             };
             let stderr = String::from_utf8_lossy(&finished.stderr);
-            let error = format!("the child gave no readable answer; its stderr: {}", stderr.trim());
+            let error =
+                format!("the child's answer could not be read; its stderr: {}", stderr.trim());
             return Self { code, error: Some(error), ended_by, json: Map::new() };
         };
         json.remove("event");

@@ -165,5 +165,5 @@ fn read_or_create_key(root: &Root, is_dry_run: bool) -> Result<String> {
     {
         return Err(error);
     }
-    read()?.with_context(|| format!("{} was written and is not there any more", path.display()))
+    read()?.with_context(|| format!("{} was written but no longer exists", path.display()))
 }

@@ -279,9 +279,9 @@ impl Runner<'_> {
         Some(match action {
             Action::Shell { commands, .. } => {
                 let ran = harmless::truncate(commands.trim(), limits::EDIT_SHOWN);
-                format!("the user changed the command before it ran; this ran: {ran}")
+                format!("the user edited the command before it ran; this ran instead: {ran}")
             }
-            _ => "the user changed this before it was done".to_owned(),
+            _ => "the user edited this action before it ran".to_owned(),
         })
     }
 
@@ -346,7 +346,7 @@ impl Runner<'_> {
             return Ok(Event::Interrupted { signal, results: vec![block] });
         }
         let names: Vec<String> = changed.iter().map(|path| path.display().to_string()).collect();
-        let note = format!("[it changed {}]", names.join(", "));
+        let note = format!("[changed: {}]", names.join(", "));
         let lines = block.body.iter().cloned().chain((!names.is_empty()).then_some(note));
         let text = lines.filter(|line| !line.is_empty()).collect::<Vec<_>>().join("\n");
         Ok(Event::AfterWriteEnded(block.body(text)))
@@ -394,7 +394,7 @@ pub fn describe_compaction(name: &str, done: &Compacted) -> String {
     let what = match plan.condensed.turns {
         Some((first, last)) => format!("turns {first} to {last} became a checkpoint"),
         None => {
-            format!("{} became pointers to files", plural(plan.condensed.pointers, "long result"))
+            format!("{} moved to files", plural(plan.condensed.pointers, "long result"))
         }
     };
     let before = plan.before;
@@ -406,8 +406,8 @@ pub fn describe_compaction(name: &str, done: &Compacted) -> String {
 /// The block that leads from a conversation that was changed during a run to the one in which the run went on.
 pub fn fork_block(name: &str) -> Block {
     Block::new("system").with("fork", name).body(format!(
-        "this conversation was changed while a run was using it; the run went on in conversation {name}, and what it did is \
-         recorded there"
+        "this conversation was changed while a run was using it; the run continued in conversation {name}, which has everything \
+         it did"
     ))
 }
 

@@ -11,7 +11,7 @@ use crate::format::conversation::Block;
 impl Runner<'_> {
     pub(super) fn run_script(&mut self, block: Block, code: &str) -> Result<Block> {
         let Some(scripts) = &mut self.scripts else {
-            return Ok(error(block, "scripts run in nagent-think only"));
+            return Ok(error(block, "<nagent-script> works only in nagent-think"));
         };
         let ScriptResult { value, console, seconds } = scripts.run_script(code)?;
         let (status, mut text) = match value {
@@ -30,7 +30,7 @@ impl Runner<'_> {
 
     pub(super) fn write_stdout(&mut self, block: Block, text: &str) -> Block {
         match &mut self.scripts {
-            None => error(block, "stdout is for nagent-think only"),
+            None => error(block, "<nagent-stdout> works only in nagent-think"),
             Some(scripts) => {
                 scripts.write_stdout(text);
                 block.with("status", "ok").with("bytes", text.len())

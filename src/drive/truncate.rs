@@ -29,7 +29,8 @@ pub fn with_head_and_tail(block: Block, text: &str, path: &Path) -> Block {
     let tail = &text[text.ceil_char_boundary(text.len() - KEEP)..];
     let left_out = (text.len() - head.len() - tail.len()) as u64;
     let lines = text.lines().count() as u64;
-    let body = join_head_and_tail(head, tail, left_out, lines, &path.display().to_string());
+    let place = path.display().to_string();
+    let body = join_head_and_tail(head, tail, left_out, lines, Some(&place));
     block.with("output", path.display()).with("bytes", text.len()).body(body)
 }
 
@@ -46,8 +47,13 @@ pub fn with_output(block: Block, output: &Captured) -> Block {
     let body = if output.left_out == 0 {
         format!("{head}{}", output.tail_text())
     } else {
-        let place = path.unwrap_or_else(|| "nowhere (it could not be kept)".to_owned());
-        join_head_and_tail(&head, &output.tail_text(), output.left_out, output.lines, &place)
+        join_head_and_tail(
+            &head,
+            &output.tail_text(),
+            output.left_out,
+            output.lines,
+            path.as_deref(),
+        )
     };
     // One line feed at the end belongs to the last line, not to a line of its own.
     let body = body.strip_suffix('\n').map(str::to_owned).unwrap_or(body);
@@ -55,20 +61,25 @@ pub fn with_output(block: Block, output: &Captured) -> Block {
 }
 
 /// Joins the two at ends of lines, with a note of the lines between them; where a line is too long for that, of the bytes.
-fn join_head_and_tail(head: &str, tail: &str, left_out: u64, lines: u64, place: &str) -> String {
+fn join_head_and_tail(
+    head: &str,
+    tail: &str,
+    left_out: u64,
+    lines: u64,
+    path: Option<&str>,
+) -> String {
     // Long lines are cut rather than left out.
     let end = head.rfind('\n').filter(|end| *end > head.len() / 2);
     let start = tail.find('\n').map(|at| at + 1).filter(|start| *start < tail.len() / 2);
     let (Some(end), Some(start)) = (end, start) else {
         let before = if head.ends_with('\n') { "" } else { "\n" };
-        return format!(
-            "{head}{before}[… {left_out} bytes left out here; the whole is in {place} …]\n{tail}"
-        );
+        let place = path.map_or("not saved".to_owned(), |path| format!("full text: {path}"));
+        return format!("{head}{before}[… {left_out} bytes omitted; {place} …]\n{tail}");
     };
     let (head, tail) = (&head[..=end], &tail[start..]);
     let first = head.matches('\n').count() as u64 + 1;
     let last = lines.saturating_sub(tail.lines().count() as u64);
-    format!(
-        "{head}[… lines {first} to {last} of {lines} left out here: read them in {place} from offset=\"{first}\" …]\n{tail}"
-    )
+    let place =
+        path.map_or("not saved".to_owned(), |path| format!("read {path} from offset=\"{first}\""));
+    format!("{head}[… lines {first} to {last} of {lines} omitted: {place} …]\n{tail}")
 }

@@ -123,7 +123,7 @@ impl Open {
                 return Ok(false);
             }
             (Some(Marker::Divider), true) => format!(
-                "a second `{equals}` in the block that begins at line {opened}, so it is not certain where its search ends: \
+                "a second `{equals}` in the block that begins at line {opened}, so it is unclear where its search ends: \
                  if the text itself holds such a line, write all three markers of this block longer, with {longer} characters"
             ),
             (Some(Marker::Replace), false) => format!(

@@ -56,11 +56,10 @@ impl Schema {
         let block = if is_block { find_code_block(answer) } else { None };
         let text = block.as_deref().map_or(answer, str::trim);
         let value: Value = serde_json::from_str(text)
-            .map_err(|error| vec![format!("it is not JSON alone: {error}")])?;
+            .map_err(|error| vec![format!("it contains text other than JSON: {error}")])?;
         // Which of the two counts, readers do not agree on.
         let repeated = find_repeated_members(text).into_iter();
-        let repeated =
-            repeated.map(|place| truncate(&format!("{place} is there twice"), MAX_ERROR));
+        let repeated = repeated.map(|place| truncate(&format!("{place} appears twice"), MAX_ERROR));
         let describe = |error: jsonschema::ValidationError<'_>| {
             let path = error.instance_path().to_string();
             let place = if path.is_empty() { "the whole".to_owned() } else { path };
@@ -313,7 +312,7 @@ mod tests {
         assert_eq!(errors.len(), 3, "{errors:?}");
         assert!(errors.iter().any(|error| error.starts_with("/children/0/name: ")), "{errors:?}");
         let errors = schema.check(r#"{"name": "a", "name": "b"}"#).unwrap_err();
-        assert_eq!(errors, ["/name is there twice"]);
+        assert_eq!(errors, ["/name appears twice"]);
         assert!(schema.check("Here it is: {}").unwrap_err()[0].starts_with("it is not JSON alone"));
         assert!(schema.check(&"[".repeat(100_000)).is_err());
     }

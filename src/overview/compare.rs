@@ -299,7 +299,7 @@ mod tests {
         // A reply that was kept apart, and its correction.
         let kept = "<nagent-turn-status at=\"T\" turn=\"1\" tokens_in=\"1\" tokens_out=\"1\" tokens_cached=\"0\" invalid=\"/k/1.txt\" />\n\n\
             <system>\nyour reply was cut off by the length limit, and nothing in it was run. Send a shorter one: fewer or smaller \
-            tags, and large files in several steps\n</system>\n";
+            tags, and write large files in several steps\n</system>\n";
         let read = |_: &str| Some("prose".to_owned());
         assert_eq!(compare(kept, &parse(kept).pieces, &read), Ok(1));
         let other = kept.replace("Send a shorter one", "Be brief");

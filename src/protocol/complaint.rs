@@ -91,8 +91,7 @@ pub(super) fn stray_text(text: &str) -> String {
         return format!("a code fence outside of tags: write the tags without {fence} around them");
     }
     if text.starts_with("<!") {
-        return "a comment or declaration outside of tags: a reply holds only tags and white space"
-            .to_owned();
+        return "comments are not allowed: a reply contains only tags and white space".to_owned();
     }
     "text outside of tags: put it in <nagent-response>".to_owned()
 }
@@ -100,7 +99,7 @@ pub(super) fn stray_text(text: &str) -> String {
 pub(super) fn forged(block: &str) -> String {
     let instead = match block {
         "agent-response" => "write your tags without it, and an answer as <nagent-response>",
-        _ => "write only the action, and its result follows",
+        _ => "write only the action; nagent adds the result",
     };
     format!("only nagent writes <{block}>, as it does all results and prompts: {instead}")
 }
@@ -131,7 +130,7 @@ pub(super) fn shape(tag: &Tag, wrong: &str) -> String {
 pub(super) fn stray_closer(name: &str) -> String {
     let shown = excerpt_of(name, NAME);
     let known = if tags::find_tag(name).is_some() { "" } else { ", and there is no such tag" };
-    format!("</{shown}> closes nothing{known}")
+    format!("</{shown}> has no opening tag{known}")
 }
 
 #[cfg(test)]

@@ -299,7 +299,7 @@ impl<'a> Parser<'a> {
             }
             let excluded = attribute.excludes.iter().find(|other| values.find(other).is_some());
             if let Some(other) = excluded.filter(|_| is_given) {
-                let wrong = format!("takes either {} or {other}, not both", attribute.name);
+                let wrong = format!("cannot take both {} and {other}", attribute.name);
                 values.wrong = values.wrong.or_else(|| Some(complaint::shape(tag, &wrong)));
             }
         }
@@ -350,7 +350,7 @@ impl<'a> Parser<'a> {
             (name, wrong)
         };
         if values.find(name).is_some() {
-            return Err(self.wrong(at, format!("<{}> has {key} twice", tag.name)));
+            return Err(self.wrong(at, format!("<{}> has the attribute {key} twice", tag.name)));
         }
         values.wrong = values.wrong.take().or(wrong);
         values.given.push((name, value));
@@ -364,7 +364,7 @@ impl<'a> Parser<'a> {
             format!("the reply ends inside <{}>", tag.name)
         } else {
             format!(
-                "cannot read <{}> from here on: write each attribute as name=\"value\", with white space before it and \
+                "cannot parse <{}> from here on: write each attribute as name=\"value\", with white space before it and \
                  &quot; for a \" in it, and end the tag with > or />",
                 tag.name
             )

@@ -9,11 +9,11 @@ const RULES: &str = r#"
 - Every tag except nagent-response is an action. Several actions in a reply run in order, and their results are your next input. A reply without an action ends the run.
 - Attribute values go in "" or ''; in them, write &quot; &apos; &amp; &lt; &gt; for " ' & < >. Bodies are raw text: escape nothing.
 - A body ends at the first closing tag of its name. If the text contains that tag, add fence="WORD" (a word not in the text) and close with </NAME WORD>.
-- One mistake in a tag, even a word between tags, and nothing in the reply runs.
+- If a tag is malformed, or there is text between tags, nothing in the reply runs.
 - nagent writes results, prompts and status. Never write them yourself.
 "#;
 
-const EDIT_RULES: &str = r#"- nagent-edit takes one or more blocks; all are applied or none. The old lines must be whole lines that occur exactly once in the file. To insert, repeat a line beside the place in both parts; to delete, leave the new lines empty. If the text contains such markers, make all three of yours one character longer.
+const EDIT_RULES: &str = r#"- nagent-edit takes one or more blocks; all are applied or none. The old lines must be whole lines that occur exactly once in the file. To insert, include a neighbouring line in both parts; to delete, leave the new lines empty. If the text contains such markers, make all three of yours one character longer.
 <<<<<<< SEARCH
 old lines
 =======

@@ -168,7 +168,7 @@ pub fn system_prompt(kind: SummaryKind, limit: WordLimit) -> String {
         SummaryKind::JoinedCheckpoint => {
             "You are given checkpoints of the parts of the older half of a conversation between a user and an assistant that works \
              with files and commands, in order. The conversation goes on without it. Write a checkpoint of the whole for the \
-             assistant, which will read that in its place: leave out only what a later part has settled."
+             assistant, which will read that in its place: leave out only what a later part supersedes."
         }
     };
     let form = match kind {

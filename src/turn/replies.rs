@@ -17,7 +17,7 @@ impl Turn {
         if reply.stop == StopReason::Length {
             self.verdict = Verdict::Cut;
             let message = "your reply was cut off by the length limit, and nothing in it was run. \
-                           Send a shorter one: fewer or smaller tags, and large files in several steps"
+                           Send a shorter one: fewer or smaller tags, and write large files in several steps"
                 .to_owned();
             let why = "it was cut off by the length limit";
             return self.keep_reply(reply.text, status, None, message, why);

@@ -123,7 +123,7 @@ fn the_editor_makes_another_command_of_it() {
     answer_questions(&sandbox, &["--approve", "shell"], &["e"]);
     assert!(sandbox.work().join("edited").exists() && !sandbox.work().join("original").exists());
     // The reply does not have what ran: the result does.
-    let said = "[the user changed the command before it ran; this ran: touch edited]";
+    let said = "[the user edited the command before it ran; this ran instead: touch edited]";
     assert!(sandbox.block("nagent-shell-result").body.contains(said));
 }
 
@@ -154,7 +154,7 @@ fn what_is_allowed_by_pattern_needs_no_question_and_what_is_stopped_gets_none() 
     let results = results(&sandbox);
     assert_eq!(results[0], "ok: a");
     assert!(results[1].contains("nobody is there to ask"), "{results:?}");
-    assert!(results[2].contains("nagent never runs this command"), "{results:?}");
+    assert!(results[2].contains("nagent refuses this command"), "{results:?}");
 }
 
 #[test]

@@ -141,8 +141,8 @@ fn a_reply_may_start_64_children_and_a_run_200() {
     sandbox.run(&["--conversation", "c", "the task"]).assert_exit(0).stdout_is("done\n");
     let text = std::fs::read_to_string(sandbox.root().join("conversations/c")).unwrap();
     let said = |words: &str| text.matches(words).count();
-    assert_eq!(said("a reply may start 64 conversations at most"), 6);
-    assert_eq!(said("a run may start 200 conversations at most"), 10);
+    assert_eq!(said("too many conversations: at most 64 per reply"), 6);
+    assert_eq!(said("this run has started 200 conversations, the maximum"), 10);
     assert_eq!(said("</nagent-conversation-result>"), 210, "each has its result");
 }
 
@@ -163,7 +163,7 @@ fn what_a_child_used_is_not_left_for_those_that_wait() {
     let args = ["--conversation", "t", "--jobs", "1", "--max-tokens", "2500", "the task"];
     sandbox.run(&args).assert_exit(5);
     let text = std::fs::read_to_string(sandbox.root().join("conversations/t")).unwrap();
-    let refused = "the limits of this run leave nothing for another conversation";
+    let refused = "the limits of this run are used up: no further conversation can be started";
     assert_eq!(text.matches(refused).count(), 1, "{text}");
 }
 

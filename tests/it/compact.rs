@@ -347,7 +347,10 @@ fn prompts_without_a_place_are_counted_and_the_price_is_kept() {
     let after = read(&sandbox);
     let kept = after.matches("<user-prompt").count();
     assert!(after.contains("FIRST") && after.contains("prompt 399") && kept < 401, "{after}");
-    assert!(after.contains(&format!("So are {} prompts of the user's", 401 - kept)), "{after}");
+    assert!(
+        after.contains(&format!("It also has {} user prompts after the first", 401 - kept)),
+        "{after}"
+    );
     let usage = sandbox.program(CONVERSATIONS, &["--json", "usage", "--by", "conversation"]).run();
     let total = usage.assert_exit(0).json()["total"].clone();
     assert_eq!((&total["cost"], &total["turns"]), (&json!(2.0), &json!(14)), "{total}");
@@ -365,7 +368,7 @@ fn a_first_turn_that_fills_the_window_goes_on() {
     });
     let run = sandbox.run(&["-c", "c", "read it"]).assert_exit(0);
     assert_eq!(run.stdout, "read\n");
-    run.stderr_has(&["1 long result became pointers to files"]);
+    run.stderr_has(&["1 long result moved to files"]);
     assert!(sandbox.requests().iter().all(|request| request.body.len() * 27 / 100 < 16_000));
 }
 

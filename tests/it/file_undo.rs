@@ -106,7 +106,7 @@ fn a_run_whose_conversation_was_edited_meanwhile_can_be_undone() {
     sandbox.file_edit(&["--file", "a.txt", "and now?"]).run().assert_exit(0);
     let last = sandbox.requests().pop().unwrap();
     let seen = last.user();
-    assert!(seen.contains("the run went on in conversation a-"), "{seen}");
+    assert!(seen.contains("the run continued in conversation a-"), "{seen}");
 }
 
 #[test]

@@ -312,7 +312,7 @@ fn what_long_output_is_cut_into() {
     let found = both(&sandbox.conversation());
     assert_eq!(names(&found)[4..44], vec![name; 40]);
     assert_eq!(found.len(), 46);
-    assert!(found[4].body.contains(" left out here: read them in "));
+    assert!(found[4].body.contains(" omitted: read "));
     goes_on(&sandbox);
 }
 

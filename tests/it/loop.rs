@@ -395,7 +395,7 @@ fn a_file_has_one_child_in_a_reply() {
     sandbox.llm.choose(with_children(tags.concat()));
     sandbox.run(&["--conversation", "top", "task"]).assert_exit(0);
     let text = std::fs::read_to_string(sandbox.root().join("conversations/top")).unwrap();
-    assert_eq!(text.matches("in the same reply has this name or file").count(), 3, "{text}");
+    assert_eq!(text.matches("in this reply has the same name or file").count(), 3, "{text}");
 }
 
 #[test]

@@ -34,8 +34,8 @@ fn the_first_context_names_the_branch_what_is_changed_the_check_and_instructions
     };
     let sandbox = world();
     let clean = first_context(&sandbox, &sandbox.work(), &[]);
-    has_line(&clean, "branch, at first: main");
-    has_line(&clean, "instructions of the repository, which the user has not confirmed: AGENTS.md");
+    has_line(&clean, "branch at start: main");
+    has_line(&clean, "repository instructions that the user has not confirmed: AGENTS.md");
     assert!(!clean.contains("\ncheck: "), "{clean}");
     let sandbox = world();
     let sub = sandbox.work().join("sub");
@@ -43,13 +43,10 @@ fn the_first_context_names_the_branch_what_is_changed_the_check_and_instructions
     sandbox.write("new 1", "");
     sandbox.write("new 2", "");
     let context = first_context(&sandbox, &sub, &["--check", "test -e a.txt"]);
-    has_line(&context, "branch, at first: main, 1 changed, 2 untracked");
+    has_line(&context, "branch at start: main, 1 changed, 2 untracked");
     let path = sandbox.work().join("AGENTS.md").display().to_string();
-    has_line(
-        &context,
-        &format!("instructions of the repository, which the user has not confirmed: {path}"),
-    );
-    has_line(&context, "check: your answer counts when this exits 0: test -e a.txt");
+    has_line(&context, &format!("repository instructions that the user has not confirmed: {path}"));
+    has_line(&context, "check: your answer is accepted only if this exits 0: test -e a.txt");
     // What is changed by the next run is no change of the context.
     sandbox.write("sub/b.txt", "");
     first_context(&sandbox, &sub, &["--check", "test -e a.txt"]);
@@ -74,7 +71,7 @@ fn instructions_on_the_way_to_a_file_are_named() {
         let names = paths.map(|path| shown(&top.join(path))).join(", ");
         has_line(
             &context,
-            &format!("instructions of the repository, which the user has not confirmed: {names}"),
+            &format!("repository instructions that the user has not confirmed: {names}"),
         );
         has_line(&context, &format!("git: {}", top.display()));
         assert!(context.len() < 5_000 && context.contains("test 1 = 1;…"), "{context}");
@@ -85,14 +82,14 @@ fn instructions_on_the_way_to_a_file_are_named() {
 fn a_repository_without_commits() {
     let sandbox = Sandbox::new().git().file("a.txt", "1\n");
     let context = first_context(&sandbox, &sandbox.work(), &["--file-edit", "a.txt"]);
-    has_line(&context, "branch, at first: main, no commit yet, 1 untracked");
+    has_line(&context, "branch at start: main, no commit yet, 1 untracked");
     assert!(!context.contains("{file-history}"), "{context}");
     let commit =
         ["-c", "user.name=A", "-c", "user.email=a@x", "commit", "--allow-empty", "-qm", "x"];
     git(&sandbox, &commit, "");
     git(&sandbox, &["checkout", "-q", "--detach"], "");
     let context = first_context(&sandbox, &sandbox.work(), &["-n"]);
-    assert!(context.contains("\nbranch, at first: none, HEAD is detached at "), "{context}");
+    assert!(context.contains("\nbranch at start: none, HEAD is detached at "), "{context}");
 }
 
 #[test]
@@ -117,7 +114,7 @@ fn a_repository_with_very_many_commits() {
     git(&sandbox, &["reset", "--quiet", "--hard"], "");
     let context =
         first_context(&sandbox, &sandbox.work(), &["--file-edit", "a.txt", "--no-summaries"]);
-    has_line(&context, "branch, at first: main");
+    has_line(&context, "branch at start: main");
     assert!(context.contains(" A: Step 4990\n") && context.len() < 16_000, "{context}");
     assert!(context.contains("\n- history read back to ") || context.contains(" earlier commits "));
 }
@@ -133,7 +130,7 @@ fn a_shallow_clone_names_what_it_has() {
     git(&sandbox, &["clone", "--quiet", "--depth", "1", &url, "."], "");
     let context =
         first_context(&sandbox, &sandbox.work(), &["--file-edit", "a.txt", "--no-summaries"]);
-    has_line(&context, "branch, at first: main");
+    has_line(&context, "branch at start: main");
     has_line(&context, "- earlier commits are not in this clone, which is shallow");
     // Nothing is known of these, and no heading says so.
     for heading in ["Individuals", "Files edited"] {

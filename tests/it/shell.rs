@@ -82,7 +82,7 @@ fn output_is_cut_at_ends_of_lines_and_reads_on_where_the_note_says() {
 fn a_command_that_fails_without_a_word_is_explained() {
     let sandbox = Sandbox::new().file("a.txt", "x\n");
     let body = |commands: &str| act(&sandbox, &shell(commands), "nagent-shell-result").body;
-    let note = "[no output; exit code 1 of grep or rg means that nothing was found]";
+    let note = "[no output (exit code 1 from grep or rg means no match)]";
     assert_eq!(body("grep nothing a.txt"), note);
     assert_eq!(body("cat a.txt; grep nothing a.txt"), "x");
     assert_eq!(body("exit 2") + &body("true"), "");
@@ -142,19 +142,21 @@ fn processes_left_in_the_background_are_named() {
         assert_eq!(block.get("status"), "ok", "{block:?}");
         block.body.lines().last().unwrap_or_default().to_owned()
     };
-    let one = "[ended with the command: 1 background process: sleep 300]";
+    let one = "[1 background process was killed when the command ended: sleep 300]";
     assert_eq!(last("sleep 300 >/dev/null 2>&1 & sleep 0.3; echo on"), one);
     assert_eq!(last("(setsid sleep 300 &); sleep 0.3; echo on"), one);
     let many = last(
         "for i in 1 2 3 4 5 6 7 8 9; do sleep 300.000000000000000000000000000000000000000000000000000000000$i & done; sleep 0.5",
     );
-    assert!(many.starts_with("[ended with the command: 9 background processes: sleep 300.0"));
+    assert!(
+        many.starts_with("[9 background processes were killed when the command ended: sleep 300.0")
+    );
     assert!(many.ends_with(" more]"), "{many}");
     // One that was about to start its program when the command ended, and one that never does.
     for _ in 0..10 {
         assert_eq!(last("sleep 300 & echo on"), one);
     }
-    let subshell = "[ended with the command: 1 background process: a subshell of it]";
+    let subshell = "[1 background process was killed when the command ended: a subshell of it]";
     assert_eq!(last("(while :; do read -t 9 <> <(:); done) & sleep 0.1; echo on"), subshell);
     // What has ended by itself was not left.
     assert_eq!(last("true & sleep 0.2; echo on"), "on");
@@ -171,10 +173,13 @@ fn processes_left_in_the_background_of_a_sandbox_are_named_and_end() {
         .reply(answer("done"));
     sandbox.run(&["--sandbox", "workspace", "task"]).assert_exit(0);
     let results = sandbox.blocks_of("nagent-shell-result");
-    assert_eq!(results[0].body, "on\n[ended with the command: 1 background process: sleep 300]");
+    assert_eq!(
+        results[0].body,
+        "on\n[1 background process was killed when the command ended: sleep 300]"
+    );
     // The process that names them cannot be ended or written to.
     assert_eq!(results[1].get("exit_code"), "7");
-    assert!(!results[1].body.contains("ended with the command"), "{results:?}");
+    assert!(!results[1].body.contains("killed when the command ended"), "{results:?}");
     assert_eq!(sandbox.processes(), Vec::<String>::new());
 }
 
@@ -199,7 +204,7 @@ fn a_kept_command_runs_until_the_run_ends_with_its_output_in_a_file() {
     assert_eq!((found[0].get("status"), found[0].get("keep")), ("ok", "server"));
     assert!(found[0].body.starts_with("ready\n") && found[0].get("output").contains("/server-"));
     assert!(found[0].body.ends_with(
-        "[it runs until your run ends; what it prints, up to 64 MiB, goes to the output file]"
+        "[running until your run ends; its output (up to 64 MiB) goes to the output file]"
     ));
     let ticks: u32 = found[1].body.lines().next().unwrap().parse().unwrap();
     assert!(ticks > 3, "{:?}", found[1]);
@@ -211,9 +216,7 @@ fn a_kept_command_that_dies_is_reported() {
     let later = keep("later", "sleep 0.9; exit 4");
     let found = run_replies(&[dies, later, shell("sleep 1.2; echo on"), shell("echo on")]);
     assert_eq!(found[0].get("status"), "error");
-    assert!(
-        found[0].body.starts_with("port taken\n[dies has ended: exit code 3; its output is in /")
-    );
+    assert!(found[0].body.starts_with("port taken\n[dies has exited: exit code 3; output: /"));
     assert_eq!(found[1].get("status"), "ok");
     assert!(found[2].body.starts_with("on\n[later has ended: exit code 4; "), "{:?}", found[2]);
     assert_eq!(found[3].body, "on", "once");
@@ -228,11 +231,11 @@ fn a_kept_command_that_dies_is_reported() {
         _ => keep("later", "sleep 300 & sleep 0.7").into(),
     });
     sandbox.run(&["task"]).assert_exit(0);
-    let note = "later has ended: exit code 0; its output is in ";
+    let note = "later has exited: exit code 0; output: ";
     let listed = sandbox.block("nagent-list-result").body;
     assert!(listed.contains(note), "{listed}");
     assert!(
-        listed.ends_with("; ended with the command: 1 background process: sleep 300]"),
+        listed.ends_with("; 1 background process was killed when the command ended: sleep 300]"),
         "{listed}"
     );
 }
@@ -261,13 +264,17 @@ fn names_of_kept_commands() {
     let found = run_replies(&[replies]);
     let status: Vec<&str> = found.iter().map(|block| block.get("status")).collect();
     assert_eq!(status[..8], ["ok"; 8]);
-    assert!(found[8].body.contains("8 commands are kept running already"), "{:?}", found[8]);
+    assert!(
+        found[8].body.contains("8 commands are already running in the background"),
+        "{:?}",
+        found[8]
+    );
     assert_eq!(
         (status[9], found[9].body.lines().next()),
         ("ok", Some("new")),
         "it replaces the first n1"
     );
-    assert!(found[9].body.contains("[the n1 that ran before was ended]"), "{:?}", found[9]);
+    assert!(found[9].body.contains("[the previous n1 was stopped]"), "{:?}", found[9]);
     assert!(found[10].body.contains("keep: "), "{:?}", found[10]);
     assert_eq!(status[10..], ["error"; 2]);
     assert!(found[11].body.contains("over 100 characters"));

@@ -168,7 +168,7 @@ fn a_change_is_shown_once_in_a_reply() {
     for again in [&edits[1], &results(&sandbox, "nagent-write-result")[0]] {
         refused(
             again,
-            &["has changed since it was last shown", "What changed is shown in a result above"],
+            &["has changed since it was last shown", "The change is shown in a result above"],
         );
         assert!(!again.body.contains("+gamma"), "{again:?}");
     }
@@ -298,7 +298,7 @@ fn what_a_reply_asks_to_be_shown_it_has_not_seen_when_it_writes() {
     let results = results(&sandbox, "nagent-write-result");
     refused(&results[0], &["-two\n+TWO, by the user"]);
     refused(&results[1], &["-TWO, by the user\n+two\n+three"]);
-    refused(&results[2], &["What changed is shown in a result above"]);
+    refused(&results[2], &["The change is shown in a result above"]);
     assert_eq!(results[3].get("status"), "ok", "{:?}", results[3]);
     assert_eq!(sandbox.read("a.txt"), "done\n");
 }

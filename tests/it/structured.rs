@@ -68,7 +68,7 @@ fn a_member_that_is_there_twice_is_named() {
         .reply("{\"total\": 7, \"paid\": true, \"total\": 8}")
         .reply("{\"total\": 8, \"paid\": true}");
     let run = sandbox.llm_text(&["--schema", "bill.json", "q.txt"]).run().assert_exit(0);
-    run.stdout_is("{\"total\": 8, \"paid\": true}\n").stderr_has(&["/total is there twice"]);
+    run.stdout_is("{\"total\": 8, \"paid\": true}\n").stderr_has(&["/total appears twice"]);
 }
 
 #[test]
@@ -354,8 +354,8 @@ fn all_that_is_wrong_with_a_request_is_named_at_once_and_stdin_by_its_name() {
     let sandbox = Sandbox::new().file("r.json", text);
     let run = sandbox.program(DECIDE, &["--input", "r.json"]).run().assert_exit(2).no_stdout();
     run.stderr_has(&[
-        "/questions/q is there twice",
-        "/context is there twice",
+        "/questions/q appears twice",
+        "/context appears twice",
         "needs a text as \"question\"",
         "choice, multi or score",
         "\"c\" twice",
