@@ -8,6 +8,7 @@ use std::ops::AddAssign;
 
 use crate::format::conversation::Piece;
 use crate::format::harmless;
+use crate::format::hex::SHORT_ID;
 
 pub mod compare;
 pub mod lint;
@@ -236,9 +237,6 @@ pub fn is_id(text: &str) -> bool {
         _ => c.is_ascii_digit() || ('a'..='f').contains(&c),
     })
 }
-
-/// How many digits of a hash or a UUID name a stored file where that is enough.
-pub const SHORT_ID: usize = 12;
 
 /// The hashes, whole or their first digits, and UUIDs in a text: what it may name stored files by.
 pub fn find_ids(text: &[u8]) -> HashSet<Vec<u8>> {

@@ -186,7 +186,7 @@ fn indentation() {
     no("    a\n", "a\n", "    b\n", Cause::Unclear, "a different indentation");
     no("a\n", "    a\n", "b\n", Cause::Unclear, "a different indentation");
     no("  a\n", "      a\n", "      x\ny\n", Cause::Unclear, "indentation");
-    no("  a\n", "      a\n", "      x\n   y\n", Cause::Unclear, "too little to remove");
+    no("  a\n", "      a\n", "      x\n   y\n", Cause::Unclear, "is indented too little");
 }
 
 #[test]
@@ -245,7 +245,7 @@ fn no_search_takes_long() {
     let same = "a\n".repeat(10_000);
     let search = "a\n".repeat(5_000);
     let no = |s: &str, cause, part| check(&same, &[(s, "x\n")], Err((cause, part)));
-    no(&search, Cause::Twice, "100 times or more");
+    no(&search, Cause::Twice, "100 places or more");
     no(&(search.clone() + "b\n"), Cause::Missing, "line 5001 of the search, `b`, is `a`");
     no(&(search.replace('a', "  a") + "    a\n"), Cause::Indentation, "differ");
 }
@@ -258,7 +258,7 @@ fn not_certain() {
         "    let a = 1;\n",
         "    let a = 3;\n",
         Cause::Twice,
-        "2 times in the file, at lines 2, 8",
+        "2 places in the file, at lines 2, 8",
     );
     no("a\na\na\n", "a\na\n", "b\n", Cause::Twice, "at lines 1, 2");
     no(CODE, "", "x\n", Cause::Empty, "the search is empty");
@@ -321,7 +321,7 @@ fn nearest_lines() {
     check(readme, &[("# similar: a libary\n", "x\n")], Err((Cause::Missing, "1 | # Similar")));
     check("alpha\nbeta\ngamma\n", &[("betta\n", "x\n")], Err((Cause::Missing, "2 | beta")));
     check(CODE, &[("a + b\n", "a\n")], Ok((&CODE.replace("a + b", "a"), How::Indent)));
-    check(CODE, &[("+ b\n", "a\n")], Err((Cause::PartOfLine, "found in line 4")));
+    check(CODE, &[("+ b\n", "a\n")], Err((Cause::PartOfLine, "(in line 4)")));
     check(&"ab ".repeat(500), &[("ab cd\n", "x\n")], Err((Cause::Missing, "ab ab")));
 }
 
@@ -358,7 +358,7 @@ fn a_part_of_a_very_long_line_that_is_there_once() {
     no(&twice, &block, "occurs 2 times in line 2, within long lines, and is ambiguous");
     no(&twice, &block, "word, \"id\": 12, \"id\": 12, word");
     no(&line("12"), &[("12\n", "x\n")], "has too few letters and digits");
-    no("x \"id\": 12, y\n", &block, "found in line 1: blocks need whole lines");
+    no("x \"id\": 12, y\n", &block, "(in line 1); blocks need whole lines");
     // Everywhere, if that is asked for.
     let all = |text: &str| apply_everywhere(text, &blocks(&block)).map(|applied| applied.text);
     assert_eq!(all(&twice), Ok(line("15, \"id\": 15")));
@@ -379,7 +379,7 @@ fn every_place_is_changed_where_that_is_asked_for() {
     assert!(everywhere(&[("    let a = 2;\n", "x\n")]).is_err());
     let many = "same\n".repeat(500);
     let refusals = apply_everywhere(&many, &blocks(&[("same\n", "x\n")])).unwrap_err();
-    assert!(refusals[0].to_string().contains("(sed)"), "{}", refusals[0]);
+    assert!(refusals[0].to_string().contains("such as sed"), "{}", refusals[0]);
 }
 
 /// Lines of few kinds, so that they repeat, with all line ends.

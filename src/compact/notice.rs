@@ -11,8 +11,7 @@
 use sha2::{Digest, Sha256};
 
 use crate::format::conversation::{Block, Piece};
-use crate::format::hex::hex;
-use crate::overview::SHORT_ID;
+use crate::format::hex::{SHORT_ID, hex};
 
 /// What the summariser asks a checkpoint to consist of; each is a line of its own in it.
 pub const SECTIONS: [&str; 6] =

@@ -168,7 +168,7 @@ impl Children {
         } else if file.as_ref().is_some_and(is_taken)
             || self.slots.iter().any(|other| other.name == *name)
         {
-            let why = "an earlier <nagent-conversation> in this reply has the same name or file; combine the two prompts, \
+            let why = "an earlier conversation in this reply has the same name or file; combine the two prompts, \
                        or wait for the first result";
             why.to_owned()
         } else {

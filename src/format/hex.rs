@@ -1,5 +1,8 @@
 //! Bytes as hexadecimal digits: how hashes and ids are written everywhere. Pure.
 
+/// How many digits of a hash or a UUID name a stored file where that is enough.
+pub const SHORT_ID: usize = 12;
+
 /// Bytes as lower-case hexadecimal digits.
 pub fn hex(bytes: &[u8]) -> String {
     let digit = |digit: u8| char::from(if digit < 10 { b'0' + digit } else { b'a' + digit - 10 });

@@ -55,8 +55,9 @@ impl Schema {
         let is_block = answer.starts_with("```") || answer.starts_with("~~~");
         let block = if is_block { find_code_block(answer) } else { None };
         let text = block.as_deref().map_or(answer, str::trim);
-        let value: Value = serde_json::from_str(text)
-            .map_err(|error| vec![format!("it contains text other than JSON: {error}")])?;
+        let value: Value = serde_json::from_str(text).map_err(|error| {
+            vec![format!("it is not valid JSON, or has other text around it: {error}")]
+        })?;
         // Which of the two counts, readers do not agree on.
         let repeated = find_repeated_members(text).into_iter();
         let repeated = repeated.map(|place| truncate(&format!("{place} appears twice"), MAX_ERROR));
@@ -313,7 +314,7 @@ mod tests {
         assert!(errors.iter().any(|error| error.starts_with("/children/0/name: ")), "{errors:?}");
         let errors = schema.check(r#"{"name": "a", "name": "b"}"#).unwrap_err();
         assert_eq!(errors, ["/name appears twice"]);
-        assert!(schema.check("Here it is: {}").unwrap_err()[0].starts_with("it is not JSON alone"));
+        assert!(schema.check("Here it is: {}").unwrap_err()[0].starts_with("it is not valid JSON"));
         assert!(schema.check(&"[".repeat(100_000)).is_err());
     }
 

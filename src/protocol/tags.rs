@@ -1,7 +1,7 @@
 //! The table of the tags that a model may write, and the names of all blocks.
 //! The parser, the text for the model and the grammars are all made from [`TAGS`]. ARCHITECTURE.md lists what a new tag needs.
 
-use std::sync::LazyLock;
+use crate::format::conversation::BLOCKS;
 
 /// Identifies a tag.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -138,7 +138,7 @@ pub const TAGS: &[Tag] = &[
         ],
         body: Body::None,
         result: Some("nagent-read-result"),
-        meaning: "read a file, whole up to 64 KiB, or N lines (limit) starting at line N (offset, from 1); numbers puts each line's number before it (not part of the file)",
+        meaning: "read a file, whole up to 64 KiB, or N lines (limit) from line N (offset, from 1); numbers adds line numbers, which are not in the file",
     },
     Tag {
         kind: TagKind::FileRead,
@@ -273,25 +273,6 @@ pub const TAGS: &[Tag] = &[
 
 /// The attribute that every tag with a body takes: the body then ends only at `</name WORD>`.
 pub const FENCE: &str = "fence";
-
-const OTHER_BLOCKS: [&str; 6] = [
-    "initial_context",
-    "user-prompt",
-    "agent-response",
-    "nagent-turn-status",
-    "system",
-    "context-update",
-];
-
-/// Blocks of the hooks of older tools: they are read, never written.
-const HOOK_BLOCKS: [&str; 4] =
-    ["hook-per-run", "hook-per-file-edit", "hook-per-response", "hook-per-turn"];
-
-/// The names of all blocks of a conversation file. Only nagent and the user write them; in a reply they are forged.
-pub static BLOCKS: LazyLock<Vec<&'static str>> = LazyLock::new(|| {
-    let results = TAGS.iter().filter_map(|tag| tag.result);
-    OTHER_BLOCKS.into_iter().chain(results).chain(HOOK_BLOCKS).collect()
-});
 
 /// Finds a tag by its exact name.
 pub fn find_tag(name: &str) -> Option<&'static Tag> {
@@ -453,6 +434,7 @@ mod tests {
             assert!(tag.name.starts_with("nagent-"), "{}", tag.name);
             assert!(driver_block(tag.name).is_none(), "{} is nobody's block", tag.name);
             assert_eq!(tag.result.is_none(), tag.kind == TagKind::Response, "{}", tag.name);
+            assert!(tag.result.is_none_or(|result| BLOCKS.contains(&result)), "{}", tag.name);
             for attribute in tag.attributes {
                 assert!(std::ptr::eq(tag.attribute(attribute.name).unwrap(), attribute));
                 assert_ne!(attribute.name, FENCE);

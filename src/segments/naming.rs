@@ -1,6 +1,6 @@
 //! Names the files of a split after the source, by the name that was given, which may be that of a link.
 
-use crate::overview::SHORT_ID;
+use crate::format::hex::SHORT_ID;
 use crate::sys::fs;
 
 /// A name with more bytes is shortened. A file name has at most 255: the rest is for the number, `.orig` and the like.

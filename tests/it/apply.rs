@@ -76,7 +76,7 @@ fn all_blocks_or_none() {
 fn a_text_that_is_there_twice_is_refused_without_words_for_models() {
     let sandbox = Sandbox::new().file("f", "x\na\nx\n");
     let twice = run(&sandbox, &[], block("x\n", "y\n")).assert_exit(1);
-    twice.stderr_has(&["occurs 2 times", "until it occurs only once\n"]);
+    twice.stderr_has(&["matches 2 places", "until it occurs only once\n"]);
 }
 
 #[test]
@@ -168,9 +168,9 @@ fn hunks_hold_what_blocks_hold() {
     let hunk = |at: &str| format!("@@ {at} @@\n a\n-x\n+y\n b\n");
     check(twice, &hunk("-4,3 +4,3"), Ok("a\nx\nb\na\ny\nb\n"));
     check(twice, &hunk("-1,3 +1,3"), Ok("a\ny\nb\na\nx\nb\n"));
-    check(twice, &hunk("-3,3 +3,3"), Err("2 times"));
-    check(twice, &hunk("..."), Err("2 times"));
-    check("  a\n  x\n  b\n a\n x\n b\n", &hunk("-4,3 +4,3"), Err("2 times"));
+    check(twice, &hunk("-3,3 +3,3"), Err("2 places"));
+    check(twice, &hunk("..."), Err("2 places"));
+    check("  a\n  x\n  b\n a\n x\n b\n", &hunk("-4,3 +4,3"), Err("2 places"));
     check("a\nz\nb\n", &hunk("-1,3 +1,3"), Err("`x`, is `z` at line 2"));
     check("a\ny\nb\n", &hunk("-1,3 +1,3"), Err("already applied"));
     check("a  \r\nx\r\nb", &hunk("-1,3 +1,3"), Ok("a  \r\ny\r\nb"));

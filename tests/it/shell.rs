@@ -218,7 +218,7 @@ fn a_kept_command_that_dies_is_reported() {
     assert_eq!(found[0].get("status"), "error");
     assert!(found[0].body.starts_with("port taken\n[dies has exited: exit code 3; output: /"));
     assert_eq!(found[1].get("status"), "ok");
-    assert!(found[2].body.starts_with("on\n[later has ended: exit code 4; "), "{:?}", found[2]);
+    assert!(found[2].body.starts_with("on\n[later has exited: exit code 4; "), "{:?}", found[2]);
     assert_eq!(found[3].body, "on", "once");
     // Whatever the next action is; and with what it had left running itself.
     let sandbox = Sandbox::new();

@@ -126,7 +126,7 @@ fn a_run_answers_with_valid_json_or_with_exit_6() {
     sandbox.run(&["--schema", "bill.json", "-o", "out.json", "task"]).assert_exit(0).no_stdout();
     assert_eq!(sandbox.read("out.json"), "{\"total\": 7, \"paid\": true}\n");
     assert!(sandbox.requests()[0].last().contains("valid against this JSON Schema"));
-    assert!(sandbox.requests()[1].last().contains("not JSON alone"));
+    assert!(sandbox.requests()[1].last().contains("not valid JSON, or has other text around it"));
     sandbox.llm.choose(|_| answer("{}").into());
     let run = sandbox.run(&["-n", "--schema", "bill.json", "--json", "task"]).assert_exit(6);
     assert!(run.json()["error"].as_str().unwrap().contains("valid against bill.json"), "{run:?}");

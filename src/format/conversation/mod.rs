@@ -27,7 +27,34 @@ use regex_lite::Regex;
 
 pub use self::parse::parse;
 use super::attributes::{self, Attribute};
-pub use crate::protocol::tags::BLOCKS;
+
+/// The names of all blocks. Only nagent and the user write them; in a reply they are forged. The last four are of the hooks of
+/// older tools: they are read, never written.
+pub const BLOCKS: [&str; 23] = [
+    "initial_context",
+    "user-prompt",
+    "agent-response",
+    "nagent-turn-status",
+    "system",
+    "context-update",
+    "nagent-read-result",
+    "nagent-file-read-result",
+    "nagent-file-patch-result",
+    "nagent-write-result",
+    "nagent-edit-result",
+    "nagent-list-result",
+    "nagent-glob-result",
+    "nagent-grep-result",
+    "nagent-shell-result",
+    "nagent-next-input",
+    "nagent-conversation-result",
+    "nagent-stdout-result",
+    "nagent-script-result",
+    "hook-per-run",
+    "hook-per-file-edit",
+    "hook-per-response",
+    "hook-per-turn",
+];
 
 /// What in a body calls for a fence: whatever looks like a tag of nagent's, or opens a block ([`BLOCKS`]).
 static SUSPECT: LazyLock<Regex> = LazyLock::new(|| {

@@ -12,10 +12,11 @@ use serde_json::{Value, json};
 
 use super::changes::lock_unused;
 use super::{Catalog, Conversation, list};
+use crate::format::hex::SHORT_ID;
 use crate::limits::{self, MIN_UNUSED};
 use crate::memory::changes::{self, FileEvent};
 use crate::out::Report;
-use crate::overview::{ConversationKind, SHORT_ID, find_ids, is_id};
+use crate::overview::{ConversationKind, find_ids, is_id};
 use crate::problem::Problem;
 use crate::sys::removal::{self, Stored};
 use crate::sys::{clock, fs, root};

@@ -1,10 +1,11 @@
 //! The parser against the tables, and every tag and attribute of the description.
 
-use super::super::tags::{self, BLOCKS, Body, FENCE, Value};
+use super::super::tags::{self, Body, FENCE, Value};
 use super::super::{Malformed, ParsedReply, parse_reply};
 use super::{
     Action, BAD, Item, WRONG_VALUES, is_sound, parser_only, plain, prose, read, say, shell,
 };
+use crate::format::conversation::BLOCKS;
 use crate::limits;
 
 fn malformed(reply: &str) -> Malformed {
