@@ -104,7 +104,7 @@ fn file_read_again_says_which_segments_were_edited() {
     std::fs::write(&first, "").unwrap();
     let again = ok(&sandbox, "<nagent-file-read path=\"big.py\"/>", "nagent-file-read-result");
     assert_eq!(again.get("index_path"), read.get("index_path"));
-    assert!(again.body.contains("edited since: big-0001.py"), "{again:?}");
+    assert!(again.body.contains("edits that are not in the file: big-0001.py"), "{again:?}");
 }
 
 #[test]
