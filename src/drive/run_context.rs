@@ -20,7 +20,7 @@ pub struct RunContext<'a> {
     pub env: &'a Env,
     /// The working folder. Relative paths start here.
     pub folder: PathBuf,
-    /// The run that changes of files are recorded for, as `NAGENT_RUN` has it.
+    /// The run and its turn, as `NAGENT_RUN` has them: what they start is recorded as theirs.
     pub run: String,
     /// Signals.
     pub interrupts: &'a Interrupts,

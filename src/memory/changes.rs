@@ -2,7 +2,7 @@
 //!
 //! One JSON object a line, appended before a file is written, so that a run that is killed at any instant can be undone:
 //! ```text
-//! {"run":R,"at":T,"conversation":C,"of":[…],"prompt":P,"task":P,"path":F, then one of
+//! {"run":R,"at":T,"conversation":C,"of":[…],"turns":[{"conversation":C,"turn":N,"at":T}…],"prompt":P,"task":P,"path":F, then one of
 //!  "what":"begin","before":H}              a run on F's own conversation began; H is a SHA-256, or "none" without a file
 //!  "what":"write","before":H,"after":H}    a tag writes F
 //!  "what":"end","changes":[[H,H]…],"file_id":ID}    what the run came to, commands included; without `changes`, the writes count
@@ -10,7 +10,9 @@
 //!  "what":"rename","to":C}                 conversation C has another name from here on; nothing happened to a file
 //! ```
 //! `of` has the names by which a run is found: its shell's conversation, the conversations that it was started from, its
-//! own. `task` is the prompt of the first of these runs, where another run started this one. Contents are stored in `outputs/` under their hash. A line that cannot be read, as after a power cut, is left out.
+//! own. `turns` has the turn that did it, last, and before it the turns that it was started from; logs of older versions
+//! have none. `task` is the prompt of the first of these runs, where another run started this one. Contents are stored in
+//! `outputs/` under their hash. A line that cannot be read, as after a power cut, is left out.
 
 use std::collections::{HashMap, HashSet};
 
@@ -34,6 +36,18 @@ pub fn is_hash_of(attribute: &str, hash: &str) -> bool {
     attribute == hash || attribute.len() >= HASH_DIGITS && hash.starts_with(attribute)
 }
 
+/// A turn of a conversation, with the time of its `nagent-turn-status`. Before the first reply of a run: the turn that comes
+/// next, with the time of the prompt. After a rewind the number comes again, with another time.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TurnMark {
+    /// Its conversation.
+    pub conversation: String,
+    /// Its number there.
+    pub turn: u64,
+    /// The time, as the conversation has it.
+    pub at: String,
+}
+
 /// A line of the log.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Entry {
@@ -45,6 +59,9 @@ pub struct Entry {
     pub conversation: String,
     /// The names by which it is found.
     pub of: Vec<String>,
+    /// The turns that led to it, the one that did it last.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub turns: Vec<TurnMark>,
     /// The first line of its prompt.
     pub prompt: String,
     /// That of the run that started it, where one did.
@@ -183,11 +200,13 @@ impl<'a> Stretch<'a> {
         }
     }
 
-    /// What of each change belongs to a part: all from its first line on.
+    /// What of each change belongs to a part: all from its first line on. The line about its end does not say when a command
+    /// changed the file, so it does not count.
     fn ends(&self, belongs: &dyn Fn(&Entry) -> bool) -> Vec<ChangeEnd> {
-        let Some(place) = self.lines.iter().position(|(entry, _)| belongs(entry)) else {
-            return Vec::new();
+        let is_first = |(entry, _): &(&Entry, usize)| {
+            !matches!(entry.event, FileEvent::End { .. }) && belongs(entry)
         };
+        let Some(place) = self.lines.iter().position(is_first) else { return Vec::new() };
         let contents = self.contents();
         let has_ended = matches!(self.end, Some(Some(_)));
         let (entry, number) = self.lines[place];
@@ -272,7 +291,8 @@ pub fn rename_all(entries: &mut [Entry]) {
         if now.is_empty() {
             continue;
         }
-        for name in entry.of.iter_mut().chain([&mut entry.conversation]) {
+        let turns = entry.turns.iter_mut().map(|turn| &mut turn.conversation);
+        for name in entry.of.iter_mut().chain([&mut entry.conversation]).chain(turns) {
             if let Some(to) = now.get(name) {
                 name.clone_from(to);
             }
@@ -340,7 +360,8 @@ mod tests {
             };
             let (run, path) = (word(0), word(1));
             let (at, conversation, prompt) = ("t".into(), "c".into(), "p".into());
-            Entry { run, at, conversation, of: vec![], prompt, task: String::new(), path, event }
+            let (of, turns, task) = Default::default();
+            Entry { run, at, conversation, of, turns, prompt, task, path, event }
         };
         lines.iter().map(read).collect()
     }

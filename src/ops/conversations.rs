@@ -27,7 +27,6 @@ pub mod prune;
 pub mod reading;
 pub mod rewind;
 pub mod usage;
-mod written;
 
 /// How many conversations are read before those that are older.
 const READ_AT_ONCE: usize = 32;

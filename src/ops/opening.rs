@@ -12,6 +12,7 @@ use crate::drive::{self, ProgressEvent, Runner};
 use crate::format::conversation::{Block, Piece};
 use crate::limits::{self, PROMPT_WHOLE, STDIN_PROMPT};
 use crate::memory::changes::{first_line, short_hash};
+use crate::overview::last_turn;
 use crate::overview::lint::{Finding, NO_CONTEXT, find_misread_lines};
 use crate::problem::Problem;
 use crate::sys::boundary::{Boundary, Places};
@@ -253,13 +254,10 @@ fn prompt_block(
         (runner.on_progress)(ProgressEvent::Note(&note));
     }
     let mut block = Block::new("user-prompt").with("at", clock::now()).with("cwd", folder);
-    let prompt = first_line(&bytes);
-    if runner.files.log.task.is_empty() {
-        runner.context.run.push('/');
-        runner.context.run.extend(prompt.chars().filter(|c| !c.is_control()));
-    }
-    runner.files.log.prompt = prompt;
+    runner.files.log.prompt = first_line(&bytes);
     block.get("at").unwrap_or_default().clone_into(&mut runner.files.log.at);
+    let next = last_turn(runner.conversation.pieces()) + 1;
+    runner.begin_turn(next, block.get("at").unwrap_or_default());
     if let Some(before) = runner.files.begin(!call.args.show_request)? {
         block = block.with("before", short_hash(&before));
     }

@@ -215,7 +215,7 @@ fn run_loop(
     let mut on_progress = |event: ProgressEvent<'_>| progress.show(event);
     let root = call.root().clone();
     let (env, interrupts) = (&call.env, &call.interrupts);
-    let (run, log) = undo::start_log(call, conversation.name());
+    let log = undo::start_log(call, conversation.name());
     let mut runner = Runner {
         children,
         conversation,
@@ -228,7 +228,15 @@ fn run_loop(
         replaced: None,
         scripts: call.scripts.map(|scripts| scripts.host(env, interrupts)),
         schema,
-        context: RunContext { root, env, folder, run, interrupts, redactor, sandbox },
+        context: RunContext {
+            root,
+            env,
+            folder,
+            run: String::new(),
+            interrupts,
+            redactor,
+            sandbox,
+        },
         inbox: Inbox::default(),
         activity: Activity::default(),
         watch,

@@ -28,7 +28,7 @@ use crate::memory::changes::{
 };
 use crate::out::Report;
 use crate::problem::Problem;
-use crate::sys::change_log::{self, ChangeLog};
+use crate::sys::change_log::{self, ChangeLog, StartedBy};
 use crate::sys::conversation_file::ConversationFile;
 use crate::sys::names::shown;
 use crate::sys::opening::Opened;
@@ -72,25 +72,22 @@ impl UndoArgs {
 /// A change, and where its file is now.
 type PlacedChange = (PathBuf, FileChange);
 
-/// The log of a run that starts, and the run's name as `NAGENT_RUN` has it: with the shell, and the prompt if it was started
-/// by another run. What a run starts belongs to it.
-pub(super) fn start_log(call: &Call<'_>, conversation: &str) -> (String, ChangeLog) {
+/// The log of a run that starts. What a run starts belongs to it.
+pub(super) fn start_log(call: &Call<'_>, conversation: &str) -> ChangeLog {
     let inherited = call.env.get(env::RUN).filter(|_| call.delegated);
-    let inherited: Vec<&str> =
-        inherited.map(|run| run.splitn(3, '/').collect()).unwrap_or_default();
-    let (run, shell, task) = match inherited.as_slice() {
-        [run, shell, task @ ..] => ((*run).to_owned(), (*shell).to_owned(), task.concat()),
-        _ => (uuid::Uuid::new_v4().simple().to_string(), shell_conversation(call), String::new()),
-    };
-    let mut of = vec![shell.clone()];
+    let inherited = inherited.and_then(|run| serde_json::from_str(run).ok());
+    let StartedBy { run, shell, turns, task } = inherited.unwrap_or_else(|| StartedBy {
+        run: uuid::Uuid::new_v4().simple().to_string(),
+        shell: shell_conversation(call),
+        ..StartedBy::default()
+    });
+    let mut of = vec![shell];
     of.extend(call.parents.iter().cloned());
     of.push(conversation.to_owned());
     of.dedup();
-    let slash = if task.is_empty() { "" } else { "/" };
-    let name = format!("{run}/{shell}{slash}{task}");
     let mut log = ChangeLog::new(call.root().clone(), run, conversation.to_owned(), of);
-    log.task = task;
-    (name, log)
+    (log.started_from, log.task) = (turns, task);
+    log
 }
 
 /// Takes back what the last runs of the call's conversation wrote, or of others that were started from its shell.
@@ -488,7 +485,7 @@ fn write_all(call: &Call<'_>, plans: &mut [Plan]) -> Result<(), Problem> {
 /// Records an undo in the log, and in the conversations that made the changes.
 fn record(call: &Call<'_>, journals: &mut [ConversationFile], plan: &Plan) -> anyhow::Result<()> {
     let (before, after) = (plan.now.hash_or_none(), plan.goal.hash_or_none());
-    let (_, mut log) = start_log(call, &call.name);
+    let mut log = start_log(call, &call.name);
     log.at = clock::now();
     let undone = plan.undone.iter().map(|undone| undone.change.id.clone()).collect();
     let event = FileEvent::Undo { undone, before: before.to_owned(), after: after.to_owned() };

@@ -3,14 +3,28 @@
 use std::path::Path;
 
 use anyhow::{Context, Result};
+use serde::{Deserialize, Serialize};
 
 use super::root::Root;
 use super::{clock, fs};
 use crate::limits;
-use crate::memory::changes::{self, Entry, FileEvent};
+use crate::memory::changes::{self, Entry, FileEvent, TurnMark};
 
 /// The name of the lock of undo. No conversation can have it.
 pub const LOCK: &str = "changes.json";
+
+/// What a run tells the runs that it starts of itself, as JSON in `NAGENT_RUN`.
+#[derive(Debug, Default, Serialize, Deserialize)]
+pub struct StartedBy {
+    /// The run that they belong to.
+    pub run: String,
+    /// The conversation of its shell.
+    pub shell: String,
+    /// The turns that led to them, the outermost first.
+    pub turns: Vec<TurnMark>,
+    /// The first line of the first run's prompt.
+    pub task: String,
+}
 
 /// What a run writes to the log.
 #[derive(Debug, Clone)]
@@ -24,6 +38,10 @@ pub struct ChangeLog {
     pub conversation: String,
     /// The names by which it is found.
     pub of: Vec<String>,
+    /// The turns that it was started from.
+    pub started_from: Vec<TurnMark>,
+    /// The number of its turn, and its time, as [`TurnMark`] has them.
+    pub turn: Option<(u64, String)>,
     /// The first line of its prompt.
     pub prompt: String,
     /// That of the run that started it, where one did.
@@ -33,8 +51,24 @@ pub struct ChangeLog {
 impl ChangeLog {
     /// The log of a run that has no prompt yet.
     pub fn new(root: Root, run: String, conversation: String, of: Vec<String>) -> Self {
-        let (at, prompt, task) = Default::default();
-        Self { root, run, at, conversation, of, prompt, task }
+        let (at, started_from, turn, prompt, task) = Default::default();
+        Self { root, run, at, conversation, of, started_from, turn, prompt, task }
+    }
+
+    /// The turns that lead to what happens now.
+    fn turns(&self) -> Vec<TurnMark> {
+        let conversation = self.conversation.clone();
+        let own = self.turn.clone().map(|(turn, at)| TurnMark { conversation, turn, at });
+        self.started_from.iter().cloned().chain(own).collect()
+    }
+
+    /// The value of `NAGENT_RUN` for what the run starts now.
+    pub fn started_by(&self) -> String {
+        let shell = self.of.first().cloned().unwrap_or_default();
+        let task = if self.task.is_empty() { &self.prompt } else { &self.task };
+        let (run, task) = (self.run.clone(), task.clone());
+        let started_by = StartedBy { run, shell, turns: self.turns(), task };
+        serde_json::to_string(&started_by).unwrap_or_default()
     }
 
     /// Appends what happens to a file, durably. Segments and other files of nagent's own are not recorded.
@@ -49,6 +83,7 @@ impl ChangeLog {
                 at: self.at.clone(),
                 conversation: self.conversation.clone(),
                 of: self.of.clone(),
+                turns: self.turns(),
                 prompt: self.prompt.clone(),
                 task: self.task.clone(),
                 path: path.display().to_string(),
@@ -80,6 +115,7 @@ pub fn record_rename(root: &Root, from: &str, to: &str) -> Result<()> {
             at: clock::now(),
             conversation: from.to_owned(),
             of: Vec::new(),
+            turns: Vec::new(),
             prompt: String::new(),
             task: String::new(),
             path: String::new(),

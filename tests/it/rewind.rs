@@ -1,7 +1,7 @@
 //! `nagent-conversations rewind`: what goes, what stays, and which files have their content again.
 
 use crate::compact::{checkpoint, fill, window};
-use crate::sandbox::{Sandbox, answer, shell};
+use crate::sandbox::{NAGENT, Sandbox, answer, shell};
 
 const CONVERSATIONS: &str = env!("CARGO_BIN_EXE_nagent-conversations");
 
@@ -153,54 +153,117 @@ fn child_twice(prompts: [&'static str; 2]) -> Sandbox {
 
 #[test]
 fn a_child_that_went_on_goes_back_by_what_it_wrote_since() {
+    // With the same prompt twice the log alone tells which writes were for which turn.
     for prompts in [["first", "second"], ["again", "again"]] {
         let sandbox = child_twice(prompts);
         let rewind = |turn| {
-            sandbox.program(CONVERSATIONS, &["rewind", "c", "--turn", turn, "--files"]).run()
+            let args = ["rewind", "c", "--turn", turn, "--files"];
+            sandbox.program(CONVERSATIONS, &args).run().assert_exit(0);
         };
-        rewind("2").assert_exit(0);
+        rewind("2");
         assert_eq!(sandbox.read("k1"), "one\n", "{prompts:?}");
         assert!(!sandbox.work().join("k2").exists(), "{prompts:?}");
         assert!(read(&sandbox).contains("Child conversations still have all that was said"));
-        if prompts[0] == prompts[1] {
-            // The child has both prompts still, and within a second nothing tells them apart.
-            let before = read(&sandbox);
-            rewind("1").assert_exit(1).stderr_has(&["which prompts of the child c.kid", "--files"]);
-            assert_eq!((sandbox.read("k1"), read(&sandbox)), ("one\n".into(), before));
-        } else {
-            rewind("1").assert_exit(0);
-            assert!(!sandbox.work().join("k1").exists());
-        }
+        rewind("1");
+        assert!(!sandbox.work().join("k1").exists());
     }
-    // What the child wrote cannot be told without its conversation.
+    // The log tells what the child wrote, also without its conversation and under another name.
     let sandbox = child_twice(["first", "second"]);
     std::fs::remove_file(sandbox.root().join("conversations/c.kid")).unwrap();
-    let args = ["rewind", "c", "--turn", "2", "--files"];
-    let run = sandbox.program(CONVERSATIONS, &args).run().assert_exit(1);
-    run.stderr_has(&["nothing was undone", "c.kid", "not there any more"]);
-    assert_eq!((sandbox.read("k1"), sandbox.read("k2")), ("two\n".into(), "two\n".into()));
+    sandbox.program(CONVERSATIONS, &["rename", "c", "d"]).run().assert_exit(0);
+    let args = ["rewind", "d", "--turn", "2", "--files"];
+    sandbox.program(CONVERSATIONS, &args).run().assert_exit(0);
+    assert_eq!(sandbox.read("k1"), "one\n");
+    assert!(!sandbox.work().join("k2").exists());
+}
+
+#[test]
+fn what_a_command_of_the_turn_started_goes_back_too() {
+    let config = serde_json::json!({"pass_env": ["OPENAI_API_KEY"]});
+    let sandbox = Sandbox::outside_temp().config_also(config);
+    sandbox.llm.allow_rewrites();
+    sandbox.llm.choose(|request| {
+        let last = request.last();
+        if last.contains("inner") {
+            write("a.txt", "inner\n").into()
+        } else if last.contains("outer") {
+            shell(&format!("{NAGENT} -c other -w . the inner task")).into()
+        } else {
+            answer("done").into()
+        }
+    });
+    sandbox.run(&["-c", "c", "the outer task"]).assert_exit(0);
+    assert_eq!(sandbox.read("a.txt"), "inner\n");
+    sandbox.program(CONVERSATIONS, &["rewind", "c", "--turn", "1", "--files"]).run().assert_exit(0);
+    assert!(!sandbox.work().join("a.txt").exists());
+}
+
+/// Changes each line of the log of changes.
+fn edit_log(sandbox: &Sandbox, edit: impl Fn(&mut serde_json::Value)) {
+    let path = sandbox.root().join("changes.jsonl");
+    let text = std::fs::read_to_string(&path).unwrap();
+    let lines = text.lines().filter(|line| !line.is_empty()).map(|line| {
+        let mut line = serde_json::from_str(line).unwrap();
+        edit(&mut line);
+        format!("\n{line}\n")
+    });
+    std::fs::write(&path, lines.collect::<String>()).unwrap();
+}
+
+#[test]
+fn another_turn_of_the_same_number_stays() {
+    let sandbox = talk();
+    sandbox.program(CONVERSATIONS, &["rewind", "c", "--turn", "6"]).run().assert_exit(0);
+    // The times have whole seconds: what was left behind is a year older.
+    edit_log(&sandbox, |line| {
+        for turn in line["turns"].as_array_mut().unwrap() {
+            turn["at"] = "2020-01-01T00:00:00Z".into();
+        }
+    });
+    for reply in [write("b.txt", "another\n"), answer("done")] {
+        sandbox.llm.push(reply);
+    }
+    sandbox.run(&["-c", "c", "-w", ".", "another way"]).assert_exit(0);
+    assert!(read(&sandbox).contains("turn=\"6\""));
+    sandbox.program(CONVERSATIONS, &["rewind", "c", "--turn", "6", "--files"]).run().assert_exit(0);
+    assert_eq!((sandbox.read("a.txt"), sandbox.read("b.txt")), ("four\n".into(), "b\n".into()));
 }
 
 #[test]
 fn files_that_the_log_does_not_know_of_stop_all_of_it() {
     let sandbox = talk();
-    let before = read(&sandbox);
     // A copy, whose writes the log has under the other's name.
     sandbox.run(&["-c", "copy", "--load-conversation", "c"]).assert_exit(0);
-    let edited = before.replace("third prompt", "the third prompt, in better words");
-    for (name, turn, files) in [("copy", "1", "a.txt"), ("c", "6", "a.txt"), ("c", "3", "a.txt")] {
-        if name == "c" {
-            std::fs::write(sandbox.root().join("conversations/c"), &edited).unwrap();
-        }
+    let edited = read(&sandbox).replace("third prompt", "the third prompt, in better words");
+    std::fs::write(sandbox.root().join("conversations/c"), &edited).unwrap();
+    let refuse = |name: &str, turn: &str| {
         let args = ["rewind", name, "--turn", turn, "--files"];
         let run = sandbox.program(CONVERSATIONS, &args).run().assert_exit(1);
-        run.stderr_has(&["nothing was undone", files, "without --files"]);
-        assert_eq!((sandbox.read("a.txt"), sandbox.read("b.txt")), ("four\n".into(), "b\n".into()));
-    }
-    assert_eq!(read(&sandbox), edited);
+        run.stderr_has(&["nothing was undone", "a.txt", "without --files"]);
+    };
+    refuse("copy", "1");
+    // An edited prompt is still the same turn.
+    sandbox.program(CONVERSATIONS, &["rewind", "c", "--turn", "6", "--files"]).run().assert_exit(0);
+    assert_eq!((sandbox.read("a.txt"), sandbox.read("b.txt")), ("three\n".into(), "b\n".into()));
+    // The log of an older version does not have the turns.
+    let remove_turns = |line: &mut serde_json::Value| {
+        line.as_object_mut().unwrap().remove("turns");
+    };
+    edit_log(&sandbox, remove_turns);
+    let before = read(&sandbox);
+    refuse("c", "3");
+    assert_eq!((sandbox.read("a.txt"), read(&sandbox)), ("three\n".into(), before));
     let left = std::fs::read_dir(sandbox.root().join("conversations")).unwrap();
     let names = left.map(|entry| entry.unwrap().file_name().into_string().unwrap());
-    assert!(!names.into_iter().any(|name| name.starts_with("c-")), "an archive was left");
+    assert_eq!(names.filter(|name| name.starts_with("c-")).count(), 1, "an archive was left");
+    sandbox.run(&["-c", "c", "--undo"]).assert_exit(0);
+    // Of children such a log does not say for which turn they wrote.
+    let sandbox = child_twice(["first", "second"]);
+    edit_log(&sandbox, remove_turns);
+    let args = ["rewind", "c", "--turn", "2", "--files"];
+    let run = sandbox.program(CONVERSATIONS, &args).run().assert_exit(1);
+    run.stderr_has(&["nothing was undone", "k1", "k2", "older nagent"]);
+    assert_eq!((sandbox.read("k1"), sandbox.read("k2")), ("two\n".into(), "two\n".into()));
 }
 
 #[test]

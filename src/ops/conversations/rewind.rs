@@ -1,18 +1,20 @@
 //! `nagent-conversations rewind`: goes back to before a turn. The conversation is archived whole and cut; with `--files`, what
 //! tags wrote since then is undone as `nagent --undo` does it, and what only commands may have changed is listed.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use serde_json::{Map, Value};
 
 use super::Catalog;
-use super::written::{Part, Written};
 use crate::compact::notice::Notice;
 use crate::compact::plan::begins_turn;
 use crate::drive::format_block;
 use crate::format::conversation::{Block, Piece};
-use crate::memory::changes::{ChangeEnd, Entry, FileChange, NO_FILE, list_ends};
+use crate::memory::changes::{
+    ChangeEnd, Entry, FileChange, FileEvent, NO_FILE, is_hash_of, list_ends,
+};
 use crate::ops::call::Call;
 use crate::ops::flags::{ConversationArgs, ModelArgs, RunArgs};
 use crate::ops::undo;
@@ -46,14 +48,14 @@ pub fn rewind_conversation(
         ConversationFile::open(root, &name, Duration::ZERO, &interrupts, &mut waiting)?;
     let cut = find_cut(journal.text(), journal.pieces(), turn)
         .ok_or_else(|| no_such_turn(&name, journal.pieces(), turn))?;
-    let removed = Removed::new(&journal, cut);
+    let removed = Removed::new(&journal, cut, turn);
     let mut lines = vec![format!(
         "The user went back to before turn {turn}: what came after this is no longer here."
     )];
     // First, so that a full disk is found before a file is touched.
     let archive = archive_name(&name);
     journal.archive(&archive)?;
-    let undone = match files.then(|| undo_files(catalog, &journal, &name, cut)) {
+    let undone = match files.then(|| undo_files(root, &removed)) {
         None => Undone { report: Report::done(String::new()), before: Vec::new() },
         Some(Ok(Undone { report, .. })) if report.error.is_some() => {
             let _ = fs::remove_file(&root.conversation(&archive));
@@ -170,12 +172,17 @@ pub(super) fn no_such_turn(name: &str, pieces: &[Piece], turn: u64) -> Problem {
 
 /// The part of a conversation that goes.
 struct Removed {
+    name: String,
     /// Where it begins.
     start: usize,
-    /// Its first time.
-    since: Option<String>,
+    /// Its first turn.
+    turn: u64,
+    /// Its times, the first one first.
+    times: Vec<String>,
     /// The children that it started or went on with.
     children: Vec<String>,
+    /// Its writes by tags: the file, and the first digits of the hash of what was there.
+    writes: Vec<(PathBuf, String)>,
     /// Whether it ran commands, or children, which may have.
     has_commands: bool,
     /// The folder of its last prompt.
@@ -183,28 +190,65 @@ struct Removed {
 }
 
 impl Removed {
-    fn new(journal: &ConversationFile, cut: usize) -> Self {
+    fn new(journal: &ConversationFile, cut: usize, turn: u64) -> Self {
         let (kept, gone) = journal.pieces().split_at(cut);
-        let last_of = |pieces: &[Piece], name: &str| {
-            pieces.iter().rev().find_map(|piece| piece.get(name)).map(str::to_owned)
-        };
         let is_command = |piece: &Piece| {
             matches!(piece.name(), Some("nagent-shell-result" | "nagent-conversation-result"))
                 || piece.get("check").is_some()
                 || piece.get("after_write").is_some()
         };
-        let folder = last_of(gone, "cwd").or_else(|| last_of(kept, "cwd"));
-        Self {
-            start: gone.first().map_or(journal.text().len(), |piece| piece.span.start),
-            since: gone.iter().find_map(|piece| piece.get("at")).map(str::to_owned),
-            children: part_from(journal, "", cut)
-                .children()
-                .into_iter()
-                .map(str::to_owned)
-                .collect(),
-            has_commands: gone.iter().any(is_command),
-            folder: PathBuf::from(folder.unwrap_or_else(|| "/".to_owned())),
+        let mut folder = kept.iter().rev().find_map(|piece| piece.get("cwd")).unwrap_or("/");
+        let (mut children, mut writes): (Vec<String>, Vec<_>) = Default::default();
+        for piece in gone {
+            folder = piece.get("cwd").unwrap_or(folder);
+            let child = piece.get("conversation").map(str::to_owned);
+            children.extend(child.filter(|child| !children.contains(child)));
+            writes.extend(
+                written_file(piece)
+                    .map(|(path, found)| (Path::new(folder).join(path), found.to_owned())),
+            );
         }
+        Self {
+            name: journal.name().to_owned(),
+            start: gone.first().map_or(journal.text().len(), |piece| piece.span.start),
+            turn,
+            times: gone.iter().filter_map(|piece| piece.get("at")).map(str::to_owned).collect(),
+            children,
+            writes,
+            has_commands: gone.iter().any(is_command),
+            folder: PathBuf::from(folder),
+        }
+    }
+
+    /// Whether a line of the log of changes is of this part, or of what this part has started.
+    fn contains(&self, entry: &Entry) -> bool {
+        entry.turns.iter().any(|it| {
+            it.conversation == self.name && it.turn >= self.turn && self.times.contains(&it.at)
+        })
+    }
+
+    /// The files that it wrote and whose change is not in the log with its turn.
+    fn find_unlogged(&self, root: &Root, log: &[Entry]) -> Vec<PathBuf> {
+        // Those of nagent's own are never in it.
+        let own = fs::real_path(root.path());
+        let is_logged = |path: &Path, found: &str| {
+            own.as_ref().is_some_and(|own| path.starts_with(own))
+                || log.iter().any(|entry| {
+                    let FileEvent::Write { before, .. } = &entry.event else { return false };
+                    Path::new(&entry.path) == path
+                        && is_hash_of(found, before)
+                        && self.contains(entry)
+                })
+        };
+        let unlogged = self.writes.iter().filter(|(path, found)| !is_logged(path, found));
+        // What an older nagent wrote since then, in this conversation or for it.
+        let since = self.times.first().map_or("", String::as_str);
+        let is_older = |entry: &Entry| {
+            entry.turns.is_empty() && entry.at.as_str() >= since && entry.of.contains(&self.name)
+        };
+        let older = list_ends(log, &is_older).into_iter().map(|end| end.change.path.into());
+        let files: BTreeSet<_> = unlogged.map(|(path, _)| path.clone()).chain(older).collect();
+        files.into_iter().collect()
     }
 
     /// Files that were changed since, and that are not among those that were undone.
@@ -212,7 +256,7 @@ impl Removed {
         if !self.has_commands {
             return Vec::new();
         }
-        let Some(since) = self.since.as_deref().and_then(clock::parse_time) else {
+        let Some(since) = self.times.first().and_then(|at| clock::parse_time(at)) else {
             return Vec::new();
         };
         let files = undone.get("files").and_then(Value::as_array).into_iter().flatten();
@@ -223,10 +267,16 @@ impl Removed {
     }
 }
 
-/// The part of a conversation from a piece on.
-fn part_from<'a>(journal: &'a ConversationFile, name: &'a str, cut: usize) -> Part<'a> {
-    let pieces = journal.pieces();
-    Part { name, text: journal.text(), pieces, range: cut..pieces.len() }
+/// The file that a result says was written, and the first digits of the hash of what was there.
+fn written_file(piece: &Piece) -> Option<(&str, &str)> {
+    let found = match piece.name()? {
+        "nagent-write-result" | "nagent-edit-result" => piece.get("previous").unwrap_or(NO_FILE),
+        // Without it the patch has changed nothing.
+        "nagent-file-patch-result" => piece.get("previous")?,
+        _ => return None,
+    };
+    let path = piece.get("resolved").or_else(|| piece.get("path"))?;
+    (piece.get("status") == Some("ok")).then_some((path, found))
 }
 
 /// The files that a report names.
@@ -279,35 +329,33 @@ fn name_some(paths: &[PathBuf]) -> String {
 }
 
 /// Gives files the content back that they had before this part, all or none.
-fn undo_files(
-    catalog: &Catalog,
-    journal: &ConversationFile,
-    name: &str,
-    cut: usize,
-) -> Result<Undone, Problem> {
-    let root = &catalog.root;
+fn undo_files(root: &Root, removed: &Removed) -> Result<Undone, Problem> {
     let args =
         RunArgs::for_model(ModelArgs { root: Some(root.folder.clone()), ..ModelArgs::default() });
-    let which =
-        ConversationArgs { conversation: Some(name.to_owned()), ..ConversationArgs::default() };
+    let which = ConversationArgs {
+        conversation: Some(removed.name.clone()),
+        ..ConversationArgs::default()
+    };
     let mut call = Call::new("nagent-conversations", &args, &which)?;
-    name.clone_into(&mut call.name);
-    let written = Written::read(catalog, &part_from(journal, name, cut))?;
+    removed.name.clone_into(&mut call.name);
     let log = change_log::read_log(root)?;
-    let unknown = written.unknown_files(catalog, &log);
-    if !unknown.is_empty() {
+    let unlogged = removed.find_unlogged(root, &log);
+    if !unlogged.is_empty() {
         return Err(Problem::failed(format!(
-            "nothing was undone: {changes} does not have what was written to these files since then, as after an edit of a prompt, or \
-             in a copy of a conversation: {}; without --files the conversation goes back, and files stay as they are",
-            name_some(&unknown),
-            changes = shown(root.changes())
+            "nothing was undone: {} does not say in which turn these files were written, as in a copy of a conversation, or \
+             after a run of an older nagent: {}; without --files the conversation goes back, and files stay as they are",
+            shown(root.changes()),
+            name_some(&unlogged)
         )));
     }
-    let mut ends = list_ends(&log, &|entry| written.has(entry));
+    let mut ends = list_ends(&log, &|entry| removed.contains(entry));
     ends.reverse();
     let changes: Vec<FileChange> = ends.iter().map(|end| end.change.clone()).collect();
-    let mut before = written.files();
-    before.retain(|path| !changes.iter().any(|change| Path::new(&change.path) == path));
+    let is_write =
+        |entry: &&Entry| matches!(entry.event, FileEvent::Write { .. }) && removed.contains(entry);
+    let written: BTreeSet<&String> = log.iter().filter(is_write).map(|entry| &entry.path).collect();
+    let is_undone = |path: &&String| changes.iter().any(|change| change.path == **path);
+    let before = written.into_iter().filter(|path| !is_undone(path)).map(PathBuf::from).collect();
     let report = undo::undo_changes(&call, changes)?;
     if report.error.is_none() {
         record_rest(root, &ends)?;
