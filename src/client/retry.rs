@@ -34,14 +34,6 @@ pub fn with_retries<T>(
     }
 }
 
-/// Says why nothing is sent for a while.
-pub fn describe_rate(time: Duration) -> String {
-    format!(
-        "waiting {:.0} s before the next request, for \"requests_per_minute\"",
-        time.as_secs_f64()
-    )
-}
-
 /// A random number from 0 to 1, to spread retries.
 pub fn random_fraction() -> f64 {
     f64::from(uuid::Uuid::new_v4().as_fields().0) / f64::from(u32::MAX)
@@ -65,7 +57,7 @@ impl ModelClient {
             let result = self.attempt(ask.model, report, |client, report| {
                 let mut on_arrival = |piece: Arrival<'_>| match piece {
                     Arrival::Thought(text) => thoughts.push_str(text),
-                    Arrival::Waits(time) => report(&describe_rate(time)),
+                    Arrival::Waits(what) => report(what),
                     Arrival::Text(_) => {}
                 };
                 client.ask(ask, &mut on_arrival, interrupts)

@@ -10,6 +10,7 @@ use crate::llm::decode::Decoder;
 use crate::llm::{ApiError, Arrival, ChatRequest, ErrorKind, HttpRequest, Reply};
 use crate::sys::http::{HttpClient, RequestError, ResponseHead, ResponsePart};
 use crate::sys::interrupt::Interrupts;
+use crate::sys::lock::LockError;
 use crate::sys::rate::RateLimit;
 
 pub(super) struct Server {
@@ -79,13 +80,11 @@ impl Server {
         interrupts: &Interrupts,
     ) -> Result<Reply, RequestError> {
         if let Some(rate) = &self.rate {
-            let mut report = |time| on_arrival(Arrival::Waits(time));
-            let waited = rate.wait_for_turn(interrupts, &mut report);
-            let waited =
-                waited.map_err(|error| ApiError::new(ErrorKind::Other, &format!("{error:#}")))?;
-            if let Some(signal) = waited {
-                return Err(RequestError::Interrupted(signal));
-            }
+            let mut report = |what: &str| on_arrival(Arrival::Waits(what));
+            rate.wait_for_turn(interrupts, &mut report).map_err(|error| match error {
+                LockError::Interrupted(signal) => RequestError::Interrupted(signal),
+                error => ApiError::new(ErrorKind::Other, &format!("{error:#}")).into(),
+            })?;
         }
         let Self { endpoint, client, .. } = self;
         let mut decoder: Option<Decoder> = None;

@@ -2,7 +2,7 @@
 
 use super::progress_event::ProgressEvent;
 use super::run_context::RunContext;
-use crate::client::retry::{describe_rate, random_fraction};
+use crate::client::retry::random_fraction;
 use crate::client::{ModelClient, RequestError};
 use crate::llm::error::check_window;
 use crate::llm::options::ChatOptions;
@@ -70,9 +70,7 @@ impl Asker {
                 let text = match piece {
                     Arrival::Text(text) => text,
                     Arrival::Thought(text) => return on_progress(ProgressEvent::Thought(text)),
-                    Arrival::Waits(time) => {
-                        return on_progress(ProgressEvent::Note(&describe_rate(time)));
-                    }
+                    Arrival::Waits(what) => return on_progress(ProgressEvent::Note(what)),
                 };
                 arrived.push_str(text);
                 on_progress(ProgressEvent::ReplyBytes(arrived.len() as u64));

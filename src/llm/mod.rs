@@ -162,8 +162,8 @@ pub enum Arrival<'a> {
     Text(&'a str),
     /// Reasoning, which is shown and never part of the answer.
     Thought(&'a str),
-    /// Nothing yet: the request is sent after this time, as the user's limit of requests wants it.
-    Waits(Duration),
+    /// Nothing yet: what the request waits for before it is sent, as the user's limit of requests wants it.
+    Waits(&'a str),
 }
 
 /// A whole reply, received up to the API's end mark.

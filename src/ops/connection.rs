@@ -175,7 +175,8 @@ impl Settings {
         let read = Duration::from_secs_f64(read(READ_TIMEOUT));
         let mut client = ModelClient::server(endpoint, connect, read);
         if let Some(most) = self.config.requests_per_minute {
-            client.limit_rate(RateLimit::new(&self.root, most));
+            let patience = Duration::from_secs_f64(self.config.lock_timeout);
+            client.limit_rate(RateLimit::new(&self.root, most, patience));
         }
         if let Some(words) = self.config.key_command.clone() {
             let folder = env.folder.clone().unwrap_or_else(|_| "/".into());

@@ -1,9 +1,8 @@
 //! A question with three answers on the terminal of this process, whatever stdin, stdout and stderr are. Only keys that are
 //! pressed while it is shown count.
 
-use std::fs::{File, OpenOptions};
+use std::fs::File;
 use std::io::Read;
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -14,7 +13,7 @@ use rustix::termios::{
 };
 
 use super::interrupt::Interrupts;
-use super::lock::wait_lock;
+use super::lock::{LockWait, lock_file};
 use super::terminal;
 use super::tty::Tty;
 use crate::format::harmless::escape_text;
@@ -193,11 +192,7 @@ impl AskTty {
         let terminal = stat.rsplit_once(") ").and_then(|(_, rest)| rest.split(' ').nth(4));
         let path = self.locks.join(format!("prompt-{}.lock", terminal.unwrap_or("0")));
         super::fs::create_private_folder(&self.locks).ok()?;
-        let mut options = OpenOptions::new();
-        let file = options.write(true).create(true).truncate(false).mode(0o600).open(&path).ok()?;
-        let forever = Duration::from_hours(24);
-        wait_lock(&file, &path, forever, interrupts, forever, &mut || {}).ok()?;
-        Some(file)
+        lock_file(&path, LockWait::new(Duration::from_hours(24), interrupts)).ok()?
     }
 }
 

@@ -4,11 +4,13 @@
 
 use std::fs::{self, File};
 use std::io::{self, Write};
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
 use anyhow::{Context, Result};
+use rustix::fs::Mode;
 
-use super::temp_files::TempFile;
+use super::temp_files::{PRIVATE, TempFile, open_folder};
 
 /// How a file is written: for its owner alone and durably, unless an option says otherwise.
 #[derive(Debug, Clone, Copy)]
@@ -58,11 +60,9 @@ impl<'a> AtomicFile<'a> {
         let folder = self.path.parent().unwrap_or(Path::new("."));
         let old = if self.keeps_mode { fs::metadata(self.path).ok() } else { None };
         let is_public = self.keeps_mode && old.is_none();
-        let mut new = TempFile::create(folder, !is_public)?;
-        fill(new.file_mut())?;
-        if let Some(old) = old {
-            new.file_mut().set_permissions(old.permissions())?;
-        }
+        let mode = if is_public { Mode::from_raw_mode(0o666) } else { PRIVATE };
+        let like = old.map(|old| Mode::from_raw_mode(old.mode()));
+        let mut new = TempFile::create_filled(open_folder(folder)?, mode, like, fill)?;
         if self.is_durable {
             new.persist_durably(name, no_clobber)
         } else {

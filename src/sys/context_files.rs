@@ -4,6 +4,7 @@
 //! `context.yaml` is such a list itself. Paths are relative to the file that names them. A file that cannot be used is a
 //! warning, never an error: the run goes on without it.
 
+use super::fs::read_within;
 use super::names::{expand_home, shown};
 use super::read::open_regular;
 use crate::limits::{
@@ -12,7 +13,6 @@ use crate::limits::{
 use serde_yaml::Value;
 use std::collections::HashSet;
 use std::fs;
-use std::io::Read;
 use std::path::{Path, PathBuf};
 
 const WARNINGS: usize = 20;
@@ -123,16 +123,9 @@ impl Loader<'_> {
 
     fn read_file(&mut self, path: &Path) -> Result<String, String> {
         let (file, meta) = open_regular(path).map_err(|error| error.to_string())?;
-        let mut bytes = Vec::new();
-        if meta.len() <= limits::CONTEXT_FILE {
-            file.take(limits::CONTEXT_FILE + 1)
-                .read_to_end(&mut bytes)
-                .map_err(|error| format!("cannot read it: {error}"))?;
-        }
-        let count = meta.len().max(bytes.len() as u64);
-        if count > limits::CONTEXT_FILE {
-            return Err(format!("it has {count} bytes, more than {CONTEXT_FILE}"));
-        }
+        let bytes =
+            read_within(file, meta.len(), CONTEXT_FILE).map_err(|error| format!("{error:#}"))?;
+        let count = bytes.len() as u64;
         if self.bytes + count > limits::CONTEXT_FILES_TOTAL {
             let why = "with it there would be more than";
             return Err(format!("{why} {CONTEXT_FILES_TOTAL} bytes in all"));

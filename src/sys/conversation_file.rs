@@ -10,7 +10,7 @@
 pub mod replace;
 
 use std::fs::{File, OpenOptions, Permissions};
-use std::io::{self, Read, Write};
+use std::io::{self, Write};
 use std::ops::Range;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::PathBuf;
@@ -185,7 +185,7 @@ impl ConversationFile {
         let mut options = OpenOptions::new();
         // Never waits at a FIFO.
         options.read(true).append(!looks_only).custom_flags(fs::nonblock());
-        let mut file = match options.open(&self.path) {
+        let file = match options.open(&self.path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
             opened => opened.with_context(what)?,
         };
@@ -200,11 +200,7 @@ impl ConversationFile {
                 let _ = file.set_permissions(Permissions::from_mode(metadata.mode() & 0o600));
             }
         }
-        if metadata.len() > limits::CONVERSATION {
-            bail!("{}: it has {} bytes, over the limit of {CONVERSATION}", what(), metadata.len());
-        }
-        let mut bytes = Vec::with_capacity(usize::try_from(metadata.len()).unwrap_or(0) + 1);
-        file.read_to_end(&mut bytes).with_context(what)?;
+        let bytes = fs::read_within(&file, metadata.len(), CONVERSATION).with_context(what)?;
         Ok(Some((file, bytes)))
     }
 

@@ -101,7 +101,7 @@ impl Env {
     /// The user's home folder.
     pub fn home(&self) -> Option<PathBuf> {
         let home = self.get_os("HOME").map(PathBuf::from);
-        home.or_else(dirs::home_dir).filter(|home| home.is_absolute())
+        home.or_else(std::env::home_dir).filter(|home| home.is_absolute())
     }
 
     /// The working folder.
@@ -227,11 +227,6 @@ fn set_variables(
     variables.retain(|(name, _)| name != "NAGENT_CONVERSATION" && !is_replaced(name));
     variables.extend(set.iter().map(|(name, value)| (name.into(), value.into())));
     variables
-}
-
-/// Whether a variable of this name is a credential, whatever its value.
-pub fn is_credential_name(name: &str) -> bool {
-    Credential::classify(name.as_ref(), "some value".as_ref()).is_withheld()
 }
 
 /// The name that this executable was called by: the tool that it is to act as.

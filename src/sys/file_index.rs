@@ -11,7 +11,6 @@
 //! system tells no time of birth, an inode may have been given to another file, so it counts only while the path says the
 //! same. What the index looks like is [`crate::format::file_index`]'s; this prints nothing and starts no program.
 
-use std::collections::VecDeque;
 use std::os::unix::fs::DirEntryExt;
 use std::path::{Path, PathBuf};
 
@@ -21,6 +20,7 @@ use serde_json::Map;
 use super::atomic_file::AtomicFile;
 use super::lock::{self, IndexWait, LockError};
 use super::root::{self, Root};
+use super::walk::walk_below;
 use super::{fs, git};
 use crate::format::file_index::{Entry, FileIndex, Spot, is_backup, is_certain, is_made, path_id};
 use crate::limits;
@@ -334,20 +334,12 @@ pub fn find_moved_anywhere(path: &Path, file_id: &str) -> Option<PathBuf> {
     }
     let inode: u64 = file_id.split(':').nth(1)?.parse().ok()?;
     let near = path.ancestors().skip(1).find(|folder| folder.is_dir())?;
-    let mut folders = VecDeque::from([git::find_toplevel(near).unwrap_or_else(|| near.to_owned())]);
-    let mut left = limits::MOVED_SEARCH;
-    while let Some(folder) = folders.pop_front() {
-        for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {
-            left = left.checked_sub(1)?;
-            let (place, is_folder) = (entry.path(), entry.file_type().is_ok_and(|it| it.is_dir()));
-            if is_folder && entry.file_name() != ".git" {
-                folders.push_back(place);
-            } else if entry.ino() == inode && fs::file_id(&place).is_some_and(|id| id == file_id) {
-                return Some(place);
-            }
-        }
-    }
-    None
+    let top = git::find_toplevel(near).unwrap_or_else(|| near.to_owned());
+    walk_below(&top, &|name| name != ".git")
+        .take(limits::MOVED_SEARCH)
+        .filter(|entry| entry.ino() == inode)
+        .map(|entry| entry.path())
+        .find(|place| fs::file_id(place).is_some_and(|id| id == file_id))
 }
 
 /// Where an entry's own file is: where it was, or under another name in the same folder, but for an editor's backup.

@@ -16,10 +16,9 @@ use rustix::io::Errno;
 use super::file_error::FileError;
 use super::file_stamp::FileStamp;
 use super::interrupt::Interrupts;
-use super::lock::{LockError, wait_lock};
-use super::names::shown;
+use super::lock::lock_folder;
 use super::opening::{Opened, READ_FILE};
-use super::temp_files::TempFile;
+use super::temp_files::{PRIVATE, TempFile};
 use crate::problem::Problem;
 
 /// A folder that is open.
@@ -68,13 +67,11 @@ impl Folder {
         fill: &mut dyn FnMut(&mut File) -> io::Result<()>,
     ) -> Result<TempFile, FileError> {
         let failed = |error: io::Error| FileError::io("write", &self.path.join(like), error);
-        let dir = self.dir.try_clone().map_err(failed)?;
-        let mut new = TempFile::create_in(dir, Mode::from_raw_mode(0o600)).map_err(failed)?;
-        if let Ok(stat) = rustix::fs::statat(&self.dir, like, AtFlags::SYMLINK_NOFOLLOW) {
-            let mode = Mode::from_raw_mode(stat.st_mode) & Mode::from_raw_mode(0o777);
-            rustix::fs::fchmod(new.file_mut(), mode).map_err(|errno| failed(errno.into()))?;
-        }
-        fill(new.file_mut()).and_then(|()| new.file_mut().sync_all()).map_err(failed)?;
+        let stat = rustix::fs::statat(&self.dir, like, AtFlags::SYMLINK_NOFOLLOW);
+        let mode = stat.ok().map(|stat| Mode::from_raw_mode(stat.st_mode & 0o777));
+        let mut create = || TempFile::create_filled(self.dir.try_clone()?, PRIVATE, mode, fill);
+        let mut new = create().map_err(failed)?;
+        new.file_mut().sync_all().map_err(failed)?;
         Ok(new)
     }
 
@@ -105,16 +102,7 @@ impl Folder {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let file = rustix::fs::openat(&self.dir, ".", flags, Mode::empty());
         let file = file.map_err(|errno| FileError::io("lock", &self.path, errno))?;
-        let file = File::from(file);
-        match wait_lock(&file, &self.path, patience, interrupts, Duration::MAX, &mut || ()) {
-            Ok(true) => Ok(file),
-            Ok(false) => Err(Problem::failed(format!(
-                "another process is working on {}; run the same command again when it has finished",
-                shown(&self.path)
-            ))),
-            Err(LockError::Interrupted(signal)) => Err(Problem::interrupted(signal)),
-            Err(error) => Err(Problem::failed(format!("{error:#}"))),
-        }
+        Ok(lock_folder(File::from(file), &self.path, Some((patience, interrupts)))?)
     }
 }
 

@@ -11,7 +11,7 @@ use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, bail, ensure};
 use sha2::{Digest, Sha256};
 use tempfile::TempDir;
 
@@ -23,6 +23,7 @@ use super::file_stamp::FileStamp;
 use super::names::shown;
 use super::read::open_regular;
 use super::temp_files::TempFile;
+use super::walk::walk_below;
 
 mod private; // folders for their owner alone
 
@@ -91,17 +92,21 @@ pub fn read_bytes(path: &Path, limit: u64) -> Result<Option<Vec<u8>>> {
 /// Like [`read_bytes`], with the time since 1970 when the file was last modified.
 pub fn read_dated(path: &Path, limit: u64) -> Result<Option<(Vec<u8>, Duration)>> {
     let what = || format!("cannot read {}", path.display());
-    let Some((file, metadata)) = open_regular_file(path, limit).with_context(what)? else {
+    let Some((file, metadata)) = open_regular_file(path).with_context(what)? else {
         return Ok(None);
     };
-    let (size, modified) = (metadata.len(), modified_time(&metadata));
+    let bytes = read_within(file, metadata.len(), limit).with_context(what)?;
+    Ok(Some((bytes, modified_time(&metadata))))
+}
+
+/// Reads an open file to its end, which had `size` bytes a moment ago. One with more than `limit` is an error.
+pub(super) fn read_within(file: impl Read, size: u64, limit: u64) -> Result<Vec<u8>> {
+    ensure!(size <= limit, "it has {size} bytes, over the limit of {limit}");
     let mut bytes = Vec::with_capacity(usize::try_from(size).unwrap_or(0) + 1);
     // One byte more than the limit: a file may grow after its size was asked, and files of procfs say 0.
-    file.take(limit.saturating_add(1)).read_to_end(&mut bytes).with_context(what)?;
-    if bytes.len() as u64 > limit {
-        bail!("{}: it has more than {limit} bytes", what());
-    }
-    Ok(Some((bytes, modified)))
+    file.take(limit.saturating_add(1)).read_to_end(&mut bytes)?;
+    ensure!(bytes.len() as u64 <= limit, "it has more than {limit} bytes");
+    Ok(bytes)
 }
 
 pub(super) fn modified_time(metadata: &fs::Metadata) -> Duration {
@@ -109,8 +114,8 @@ pub(super) fn modified_time(metadata: &fs::Metadata) -> Duration {
     Duration::new(u64::try_from(metadata.mtime()).unwrap_or(0), nanos)
 }
 
-/// Opens a regular file of `limit` bytes at most. Never waits at a FIFO.
-fn open_regular_file(path: &Path, limit: u64) -> Result<Option<(File, fs::Metadata)>> {
+/// Opens a regular file. Never waits at a FIFO.
+fn open_regular_file(path: &Path) -> Result<Option<(File, fs::Metadata)>> {
     let file = match OpenOptions::new().read(true).custom_flags(nonblock()).open(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
         opened => opened?,
@@ -118,9 +123,6 @@ fn open_regular_file(path: &Path, limit: u64) -> Result<Option<(File, fs::Metada
     let metadata = file.metadata()?;
     if !metadata.is_file() {
         bail!("it is not a regular file");
-    }
-    if metadata.len() > limit {
-        bail!("it has {} bytes, over the limit of {limit}", metadata.len());
     }
     Ok(Some((file, metadata)))
 }
@@ -231,14 +233,10 @@ pub fn real_path(path: &Path) -> Option<PathBuf> {
 
 /// The bytes of all files below a folder, links not followed.
 pub fn bytes_below(folder: &Path) -> u64 {
-    let Ok(entries) = fs::read_dir(folder) else { return 0 };
-    entries
-        .flatten()
-        .map(|entry| match entry.metadata() {
-            Ok(metadata) if metadata.is_dir() => bytes_below(&entry.path()),
-            Ok(metadata) => metadata.len(),
-            Err(_) => 0,
-        })
+    walk_below(folder, &|_| true)
+        .filter_map(|entry| entry.metadata().ok())
+        .filter(|metadata| !metadata.is_dir())
+        .map(|metadata| metadata.len())
         .sum()
 }
 
@@ -254,7 +252,7 @@ impl OutputFile {
     /// Creates the file, and its folder where that is missing.
     pub(super) fn create(outputs: &Path) -> io::Result<Self> {
         make_folders(outputs, 0o700, &mut Vec::new())?;
-        let file = TempFile::create(outputs, true)?;
+        let file = TempFile::create(outputs)?;
         Ok(Self { file, folder: outputs.to_owned(), hash: Sha256::new() })
     }
 
@@ -277,22 +275,21 @@ impl OutputFile {
 
 /// Stores bytes under the name of their hash, and gives the path.
 pub fn store_output(outputs: &Path, bytes: &[u8]) -> Result<PathBuf> {
-    let sha256 = sha256(bytes);
-    let path = outputs.join(format!("{sha256}.txt"));
-    if !is_stored(&path, &sha256) {
-        create_private_folder(outputs)?;
-        AtomicFile::new(&path).write(bytes)?;
-    }
-    Ok(path)
+    store_new(outputs, bytes, true)
 }
 
 /// Like [`store_output`], but not durable before [`sync_outputs`]: one wait for many files.
 pub fn store_output_unsynced(outputs: &Path, bytes: &[u8]) -> Result<PathBuf> {
+    store_new(outputs, bytes, false)
+}
+
+fn store_new(outputs: &Path, bytes: &[u8], is_durable: bool) -> Result<PathBuf> {
     let sha256 = sha256(bytes);
     let path = outputs.join(format!("{sha256}.txt"));
     if !is_stored(&path, &sha256) {
         create_private_folder(outputs)?;
-        AtomicFile::new(&path).without_sync().write(bytes)?;
+        let file = AtomicFile::new(&path);
+        if is_durable { file } else { file.without_sync() }.write(bytes)?;
     }
     Ok(path)
 }
@@ -322,7 +319,7 @@ pub fn create_output(outputs: &Path, name: &str) -> Result<(PathBuf, File)> {
 /// Marks the file as used now, and looks whether it is still there after that: [`super::removal`] removes what was not used for
 /// long, and moves a file out of the way before it looks at the time. So one of the two always sees the other.
 fn is_stored(path: &Path, sha256: &str) -> bool {
-    let Some((file, _)) = open_regular_file(path, u64::MAX).ok().flatten() else { return false };
+    let Some((file, _)) = open_regular_file(path).ok().flatten() else { return false };
     if sha256_of_file(&file).is_ok_and(|hash| hash == sha256) {
         // Another user's file keeps its time. Nobody prunes that.
         let _ = file.set_modified(SystemTime::now());

@@ -2,13 +2,13 @@
 //! open the files of a repository whatever they are; here they are regular files of at most 1 MiB, or are left out and
 //! reported.
 
-use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use ignore::Match;
 use ignore::gitignore::{Gitignore, GitignoreBuilder};
 
+use super::fs::read_within;
 use super::names::shown;
 use super::read::open_regular;
 use crate::limits;
@@ -99,11 +99,8 @@ impl IgnoreRules {
             return Gitignore::empty();
         }
         let text = match open_regular(&path) {
-            Ok((file, there)) if there.len() <= limits::IGNORE_FILE => {
-                let mut text = Vec::new();
-                file.take(limits::IGNORE_FILE).read_to_end(&mut text).ok().map(|_| text)
-            }
-            _ => None,
+            Ok((file, there)) => read_within(file, there.len(), limits::IGNORE_FILE).ok(),
+            Err(_) => None,
         };
         let Some(text) = text else {
             lock(&self.left_out).push(path);

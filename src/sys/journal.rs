@@ -4,7 +4,7 @@
 //! system when the holder's host is given up. What a kill or a power cut left of a line gets an end, so that no line is lost to it.
 
 use std::fs::{File, OpenOptions};
-use std::io::{Read, Seek, SeekFrom, Write};
+use std::io::{Seek, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -14,7 +14,7 @@ use anyhow::{Context, Result, bail};
 use super::file_stamp::FileStamp;
 use super::fs;
 use super::interrupt::Interrupts;
-use super::lock::{LockError, wait_lock};
+use super::lock::{LockError, LockWait, wait_lock};
 
 /// The open file.
 #[derive(Debug)]
@@ -39,7 +39,10 @@ impl Journal {
     ) -> Result<(Self, String), LockError> {
         loop {
             let file = open_file(path)?;
-            if !wait_lock(&file, path, patience, interrupts, Duration::ZERO, waiting)? {
+            let report = &mut || waiting();
+            let report = Some((Duration::ZERO, report as _));
+            let wait = LockWait { report, ..LockWait::new(patience, interrupts) };
+            if !wait_lock(&file, path, wait)? {
                 return Err(LockError::Busy(format!("{} is in use", path.display())));
             }
             // It may have been put aside while this one waited.
@@ -58,12 +61,8 @@ impl Journal {
         if !metadata.is_file() {
             bail!("{}: it is not a regular file", what());
         }
-        if metadata.len() > limit {
-            bail!("{}: it has {} bytes, over the limit of {limit}", what(), metadata.len());
-        }
-        let mut bytes = Vec::new();
-        self.file.seek(SeekFrom::Start(0)).with_context(what)?;
-        self.file.read_to_end(&mut bytes).with_context(what)?;
+        self.file.rewind().with_context(what)?;
+        let bytes = fs::read_within(&self.file, metadata.len(), limit).with_context(what)?;
         self.is_torn = bytes.last().is_some_and(|byte| *byte != b'\n');
         Ok(String::from_utf8_lossy(&bytes).into_owned())
     }

@@ -1,4 +1,4 @@
-//! The lock of a conversation, the note that says who holds it, and the one way to wait for a lock.
+//! The lock of a conversation, the note that says who holds it, and the one way to open a lock, to wait for it and to take it.
 //!
 //! The lock is `flock` on `.locks/{name}`, a file that is never replaced or removed: the kernel frees it when its
 //! holder ends, however that ends. `{name}.run` beside the conversation tells people who it is, and the next holder that the
@@ -15,6 +15,7 @@ use anyhow::{Context, Result};
 use super::clock::Stopwatch;
 use super::fs;
 use super::interrupt::Interrupts;
+use super::names::shown;
 use super::root::{self, Root};
 use super::run_note::{Activity, NoteFile, RunEnd, RunNote};
 use crate::exit::{Exit, Signal};
@@ -93,12 +94,11 @@ pub fn lock_conversation(
     interrupts: &Interrupts,
     waiting: &mut dyn FnMut(&str),
 ) -> Result<Lock, LockError> {
-    let path = root.locks().join(name);
-    let file = open_lock_file(&path)?;
     let run = root.run_note(name);
     let report = &mut || waiting(&describe_holder(&run));
-    let is_taken = wait_lock(&file, &path, timeout, interrupts, Duration::ZERO, report)?;
-    if is_taken {
+    let wait =
+        LockWait { report: Some((Duration::ZERO, report)), ..LockWait::new(timeout, interrupts) };
+    if let Some(file) = lock_file(&root.locks().join(name), wait)? {
         return Ok(leave_note(file, run)?);
     }
     let (by, seconds) = (describe_holder(&run), timeout.as_secs_f64());
@@ -115,29 +115,16 @@ pub fn try_lock_conversation(root: &Root, name: &str) -> Result<Lock, LockError>
     let path = root.locks().join(name);
     let file = open_lock_file(&path)?;
     let run = root.run_note(name);
-    let mut tried = file.try_lock();
-    while let Err(TryLockError::Error(error)) = &tried
-        && error.kind() == io::ErrorKind::Interrupted
-    {
-        tried = file.try_lock();
+    if !try_lock(&file, LockMode::Exclusive, &path)? {
+        let by = describe_holder(&run);
+        return Err(LockError::Busy(format!(
+            "conversation {name} is in use{by}; try again when that run has ended"
+        )));
     }
-    match tried {
-        // Held for a moment, so the note is no more than a courtesy: on a full disk a conversation can still be removed.
-        Ok(()) => {
-            let mut lock = Lock::new(file, run);
-            lock.note = NoteFile::begin(&lock.run).ok();
-            Ok(lock)
-        }
-        Err(TryLockError::WouldBlock) => {
-            let by = describe_holder(&run);
-            Err(LockError::Busy(format!(
-                "conversation {name} is in use{by}; try again when that run has ended"
-            )))
-        }
-        Err(TryLockError::Error(error)) => {
-            Err(anyhow::Error::new(error).context(format!("cannot lock {}", path.display())).into())
-        }
-    }
+    // Held for a moment, so the note is no more than a courtesy: on a full disk a conversation can still be removed.
+    let mut lock = Lock::new(file, run);
+    lock.note = NoteFile::begin(&lock.run).ok();
+    Ok(lock)
 }
 
 /// Whether somebody has the lock of a conversation. Takes it for an instant where nobody has.
@@ -177,44 +164,64 @@ pub struct IndexWait<'a> {
 
 /// Takes a lock that is held for moments only: an index's.
 pub fn lock_index(root: &Root, name: &str, wait: IndexWait<'_>) -> Result<File, LockError> {
-    let path = root.locks().join(name);
-    let file = open_lock_file(&path)?;
-    let seconds = INDEX_PATIENCE.as_secs();
+    let tell = &mut |what: &str| (wait.tell)(what);
+    lock_briefly(&root.locks().join(name), INDEX_PATIENCE, wait.interrupts, tell)
+}
+
+/// Takes a lock that is held for moments only, waiting up to `patience`; `tell` is called once when the wait takes long.
+pub(super) fn lock_briefly(
+    path: &Path,
+    patience: Duration,
+    interrupts: &Interrupts,
+    tell: &mut dyn FnMut(&str),
+) -> Result<File, LockError> {
+    let seconds = patience.as_secs_f64();
     let report = &mut || {
-        (wait.tell)(&format!(
+        tell(&format!(
             "waiting up to {seconds} s for {}, which another process holds (fuser names it)",
             path.display()
         ));
     };
-    if wait_lock(&file, &path, INDEX_PATIENCE, wait.interrupts, REPORT_AFTER, report)? {
-        return Ok(file);
-    }
-    Err(LockError::Busy(format!(
-        "cannot lock {}: another process has held it for {seconds} s, though it is needed for moments only (fuser names it); end that \
+    let wait =
+        LockWait { report: Some((REPORT_AFTER, report)), ..LockWait::new(patience, interrupts) };
+    let busy = || {
+        LockError::Busy(format!(
+            "cannot lock {}: another process has held it for {seconds} s, though it is needed for moments only (fuser names it); end that \
          process, or continue it",
-        path.display()
-    )))
+            path.display()
+        ))
+    };
+    lock_file(path, wait)?.ok_or_else(busy)
+}
+
+/// Takes the lock of an open folder, until it is closed; `wait` says how long it is waited for, if at all.
+///
+/// # Errors
+/// `Busy` where another process has had it for longer than `patience`.
+pub(super) fn lock_folder(
+    folder: File,
+    path: &Path,
+    wait: Option<(Duration, &Interrupts)>,
+) -> Result<File, LockError> {
+    let is_locked = match wait {
+        Some((patience, interrupts)) => {
+            wait_lock(&folder, path, LockWait::new(patience, interrupts))?
+        }
+        None => try_lock(&folder, LockMode::Exclusive, path)?,
+    };
+    let busy = || {
+        let path = shown(path);
+        LockError::Busy(format!(
+            "another process is working on {path}; run the same command again when it has finished"
+        ))
+    };
+    is_locked.then_some(folder).ok_or_else(busy)
 }
 
 /// A wait lasts at least this long before a signal ends it, so that what a run notes at its end is not lost.
 const SIGNAL_GRACE: Duration = Duration::from_millis(500);
 
 const MAX_PAUSE: Duration = Duration::from_millis(25);
-
-/// Takes the exclusive lock of an open file, until it is closed. False if another process keeps it beyond `patience`.
-///
-/// `report` is called once, when it has waited for `report_after`; not where there is no patience at all. Without the lock
-/// nothing is written: where a file system has no locks, that is an error.
-pub fn wait_lock(
-    file: &File,
-    path: &Path,
-    patience: Duration,
-    interrupts: &Interrupts,
-    report_after: Duration,
-    report: &mut dyn FnMut(),
-) -> Result<bool, LockError> {
-    wait_lock_as(LockMode::Exclusive, file, path, patience, interrupts, report_after, report)
-}
 
 /// Who else may have a lock at the same time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -225,40 +232,44 @@ pub enum LockMode {
     Exclusive,
 }
 
-/// Like [`wait_lock`], for a lock that may be shared.
-pub fn wait_lock_as(
-    mode: LockMode,
-    file: &File,
-    path: &Path,
-    patience: Duration,
-    interrupts: &Interrupts,
-    report_after: Duration,
-    report: &mut dyn FnMut(),
-) -> Result<bool, LockError> {
+/// How a lock is waited for.
+pub(super) struct LockWait<'a> {
+    pub(super) mode: LockMode,
+    pub(super) patience: Duration,
+    pub(super) interrupts: &'a Interrupts,
+    /// What is called once, when it has waited for that time; not where there is no patience at all.
+    pub(super) report: Option<(Duration, &'a mut dyn FnMut())>,
+}
+
+impl<'a> LockWait<'a> {
+    /// A silent wait for an exclusive lock.
+    pub(super) fn new(patience: Duration, interrupts: &'a Interrupts) -> Self {
+        Self { mode: LockMode::Exclusive, patience, interrupts, report: None }
+    }
+}
+
+/// Takes the lock of a file that is there for it alone, until it is closed. `None` if others keep it beyond the patience.
+pub(super) fn lock_file(path: &Path, wait: LockWait<'_>) -> Result<Option<File>, LockError> {
+    let file = open_lock_file(path)?;
+    Ok(wait_lock(&file, path, wait)?.then_some(file))
+}
+
+/// Takes the lock of an open file, until it is closed. False if others keep it beyond the patience.
+///
+/// Without the lock nothing is written: where a file system has no locks, that is an error.
+pub(super) fn wait_lock(file: &File, path: &Path, wait: LockWait<'_>) -> Result<bool, LockError> {
+    let LockWait { mode, patience, interrupts, mut report } = wait;
     let watch = Stopwatch::start();
-    let mut is_reported = false;
     let mut pause = Duration::from_millis(1);
     loop {
-        let locked = match mode {
-            LockMode::Shared => file.try_lock_shared(),
-            LockMode::Exclusive => file.try_lock(),
-        };
-        match locked {
-            Ok(()) => return Ok(true),
-            Err(TryLockError::WouldBlock) => {}
-            Err(TryLockError::Error(error)) if error.kind() == io::ErrorKind::Interrupted => {
-                continue;
-            }
-            Err(TryLockError::Error(error)) => {
-                let context = format!("cannot lock {}", path.display());
-                return Err(anyhow::Error::new(error).context(context).into());
-            }
+        if try_lock(file, mode, path)? {
+            return Ok(true);
         }
         let waited = watch.elapsed();
         if waited >= patience {
             return Ok(false);
         }
-        if waited >= report_after && !std::mem::replace(&mut is_reported, true) {
+        if let Some((_, report)) = report.take_if(|(after, _)| waited >= *after) {
             report();
         }
         pause = pause.min(patience.saturating_sub(waited));
@@ -268,6 +279,24 @@ pub fn wait_lock_as(
             return Err(LockError::Interrupted(signal));
         }
         pause = (2 * pause).min(MAX_PAUSE);
+    }
+}
+
+/// Takes a lock if nobody has it. A signal in between does not count.
+pub(super) fn try_lock(file: &File, mode: LockMode, path: &Path) -> Result<bool> {
+    loop {
+        let locked = match mode {
+            LockMode::Shared => file.try_lock_shared(),
+            LockMode::Exclusive => file.try_lock(),
+        };
+        match locked {
+            Ok(()) => return Ok(true),
+            Err(TryLockError::WouldBlock) => return Ok(false),
+            Err(TryLockError::Error(error)) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(TryLockError::Error(error)) => {
+                return Err(error).with_context(|| format!("cannot lock {}", path.display()));
+            }
+        }
     }
 }
 

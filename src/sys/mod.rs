@@ -59,3 +59,4 @@ pub mod thoughts;
 pub mod tools;
 pub mod trust;
 pub mod tty;
+mod walk;

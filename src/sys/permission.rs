@@ -11,10 +11,11 @@ use anyhow::{Context, Result};
 use super::ask_tty::{Answer, AskTty};
 use super::atomic_file::AtomicFile;
 use super::clock::{self, Stopwatch};
+use super::env::Env;
 use super::interrupt::Interrupts;
-use super::lock::{LockError, wait_lock};
+use super::lock::lock_folder;
 use super::names::shown;
-use super::{env, fs, sandbox};
+use super::{fs, sandbox};
 use crate::exit::Signal;
 use crate::limits;
 use crate::policy::places::Places;
@@ -61,7 +62,7 @@ pub fn find_places(
     home: &Path,
     root: &Path,
     thought: Option<&Path>,
-    env: &env::Env,
+    env: &Env,
 ) -> Places {
     let real = |path: &Path| fs::real_path(path).unwrap_or_else(|| path.to_owned());
     Places {
@@ -117,9 +118,7 @@ impl<'a> Permissions<'a> {
                 }
                 self.layers.decide_path(mode, path, self.places.is_free(mode, path))
             }
-            Wish::Variable(name) => {
-                self.layers.decide_variable(name, env::is_credential_name(name))
-            }
+            Wish::Variable(name) => self.layers.decide_variable(name, Env::is_credential(name)),
             Wish::Host(host, port) => self.layers.decide_host(host, port),
         };
         let is_asked = verdict == Approval::Prompt;
@@ -291,11 +290,8 @@ pub fn edit_policy(
 ) -> Result<()> {
     const PATIENCE: Duration = Duration::from_secs(10);
     let folder = path.parent().unwrap_or(Path::new("."));
-    let lock = File::open(folder).with_context(|| format!("cannot open {}", folder.display()))?;
-    let is_locked = wait_lock(&lock, folder, PATIENCE, interrupts, PATIENCE, &mut || {});
-    if !is_locked.map_err(|error: LockError| anyhow::anyhow!("{error}"))? {
-        anyhow::bail!("another process is changing {}; try again", path.display());
-    }
+    let open = File::open(folder).with_context(|| format!("cannot open {}", folder.display()))?;
+    let _lock = lock_folder(open, folder, Some((PATIENCE, interrupts)))?;
     let mut policy = read_policy(path)?;
     edit(&mut policy)?;
     AtomicFile::new(path).write(policy.format().as_bytes())

@@ -3,61 +3,69 @@
 //! `rate.json` has the times of the last minute's requests, in seconds since 1970, under a lock beside those of the conversations. Times that are
 //! ahead of the clock do not count: it was set back.
 
-use std::fs::OpenOptions;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use anyhow::{Context, Result};
+use anyhow::Context;
 
 use super::atomic_file::AtomicFile;
 use super::interrupt::Interrupts;
+use super::lock::{LockError, lock_briefly};
 use super::root::Root;
 use super::{clock, fs};
-use crate::exit::Signal;
 
 const MINUTE: f64 = 60.0;
 
-/// The limit.
+/// A lock that is held for moments is waited for at least so long: `--lock-timeout 0` means that no run is waited for.
+const MIN_PATIENCE: Duration = Duration::from_secs(1);
+
+/// A limit of requests.
 #[derive(Debug, Clone)]
 pub struct RateLimit {
     folder: PathBuf,
     per_minute: usize,
+    patience: Duration,
 }
 
 impl RateLimit {
-    /// At most this many requests in a minute, of all that use this root.
-    pub fn new(root: &Root, per_minute: u64) -> Self {
+    /// At most this many requests in a minute, of all that use this root. Another process may have the times for `patience`.
+    pub fn new(root: &Root, per_minute: u64, patience: Duration) -> Self {
         let per_minute = usize::try_from(per_minute).unwrap_or(usize::MAX);
-        Self { folder: root.path().to_owned(), per_minute }
+        Self { folder: root.path().to_owned(), per_minute, patience: patience.max(MIN_PATIENCE) }
     }
 
-    /// Waits until a request may be sent, and counts it; `report` gets each time that it waits. A signal ends the wait, and is
-    /// returned.
+    /// Waits until a request may be sent, and counts it; `report` gets what it waits for.
+    ///
+    /// # Errors
+    /// A signal came, or the times cannot be locked, read or written.
     pub fn wait_for_turn(
         &self,
         interrupts: &Interrupts,
-        report: &mut dyn FnMut(Duration),
-    ) -> Result<Option<Signal>> {
+        report: &mut dyn FnMut(&str),
+    ) -> Result<(), LockError> {
         loop {
-            let Some(wait) = self.take_turn()? else { return Ok(None) };
-            report(wait);
+            let Some(wait) = self.take_turn(interrupts, report)? else { return Ok(()) };
+            let seconds = wait.as_secs_f64();
+            report(&format!(
+                "waiting {seconds:.0} s before the next request, for \"requests_per_minute\""
+            ));
             if let Some(signal) = interrupts.wait(Some(wait)) {
-                return Ok(Some(signal));
+                return Err(LockError::Interrupted(signal));
             }
         }
     }
 
     /// Counts a request, or says how long to wait until there is room for one.
-    fn take_turn(&self) -> Result<Option<Duration>> {
+    fn take_turn(
+        &self,
+        interrupts: &Interrupts,
+        report: &mut dyn FnMut(&str),
+    ) -> Result<Option<Duration>, LockError> {
         let locks = self.folder.join("conversations/.locks");
         for folder in [&self.folder, &self.folder.join("conversations"), &locks] {
             fs::create_private_folder(folder)?;
         }
-        let lock = locks.join("rate.json");
-        let opened = OpenOptions::new().create(true).truncate(false).write(true).open(&lock);
-        let lock = opened.with_context(|| format!("cannot open {}", lock.display()))?;
-        // Held for the time of a small file's writing.
-        lock.lock().context("cannot lock the times of requests")?;
+        let _lock = lock_briefly(&locks.join("rate.json"), self.patience, interrupts, report)?;
         let path = self.folder.join("rate.json");
         let text = fs::read_text(&path, 1 << 20).ok().flatten().unwrap_or_default();
         let now = clock::since_epoch().as_secs_f64();
@@ -81,15 +89,17 @@ mod tests {
     #[test]
     fn requests_beyond_the_limit_wait_for_a_minute_to_pass() {
         let folder = tempfile::tempdir().unwrap();
-        let limit = RateLimit { folder: folder.path().to_owned(), per_minute: 2 };
-        assert_eq!(limit.take_turn().unwrap(), None);
-        assert_eq!(limit.clone().take_turn().unwrap(), None);
-        let wait = limit.take_turn().unwrap().unwrap();
+        let root = Root { folder: folder.path().to_owned() };
+        let limit = RateLimit::new(&root, 2, Duration::ZERO);
+        let take_turn = || limit.take_turn(&Interrupts::none(), &mut |_| ()).unwrap();
+        assert_eq!(take_turn(), None);
+        assert_eq!(take_turn(), None);
+        let wait = take_turn().unwrap();
         assert!(wait > Duration::from_secs(55) && wait <= Duration::from_mins(1), "{wait:?}");
         // Times of a clock that was set back since, and a torn file, stop nobody.
         for text in ["[9e15, 9e15, 9e15]", "[1", "[1.0, 2.0]"] {
             std::fs::write(folder.path().join("rate.json"), text).unwrap();
-            assert_eq!(limit.take_turn().unwrap(), None, "{text}");
+            assert_eq!(take_turn(), None, "{text}");
         }
     }
 }

@@ -14,8 +14,10 @@ use anyhow::{Context, Result};
 
 use super::durable::{rename_to_free_name, sync_folder};
 use super::fs::{create_private_folder, modified_time};
+use super::lock::{LockMode, try_lock};
 use super::root::Root;
 use super::temp_files::is_temp_name;
+use super::walk::walk_below;
 
 /// A file or folder that may be removed.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -56,14 +58,11 @@ fn measure(path: &Path, metadata: &Metadata) -> (u64, Duration) {
     if !metadata.is_dir() {
         return (metadata.len(), modified_time(metadata));
     }
-    let mut sum = (0_u64, modified_time(metadata));
-    for entry in fs::read_dir(path).into_iter().flatten().flatten() {
-        if let Ok(metadata) = entry.metadata() {
-            let (bytes, modified) = measure(&entry.path(), &metadata);
-            sum = (sum.0.saturating_add(bytes), sum.1.max(modified));
-        }
-    }
-    sum
+    let below = walk_below(path, &|_| true).filter_map(|entry| entry.metadata().ok());
+    below.fold((0, modified_time(metadata)), |(bytes, modified), metadata| {
+        let own = if metadata.is_dir() { 0 } else { metadata.len() };
+        (bytes + own, modified.max(modified_time(&metadata)))
+    })
 }
 
 /// What is in a folder, in the order of names. A missing folder is empty.
@@ -74,16 +73,12 @@ pub fn list_stored(folder: &Path) -> Vec<Stored> {
     stored
 }
 
-/// All files below a folder.
+/// All files below a folder, in the order of paths.
 pub fn list_files_below(folder: &Path) -> Vec<Stored> {
-    let mut files = Vec::new();
-    for stored in list_stored(folder) {
-        if fs::symlink_metadata(&stored.path).is_ok_and(|metadata| metadata.is_dir()) {
-            files.extend(list_files_below(&stored.path));
-        } else {
-            files.push(stored);
-        }
-    }
+    let is_file = |entry: &fs::DirEntry| entry.file_type().is_ok_and(|kind| !kind.is_dir());
+    let files = walk_below(folder, &|_| true).filter(is_file);
+    let mut files: Vec<Stored> = files.filter_map(|file| Stored::look(&file.path())).collect();
+    files.sort_by(|a, b| a.path.cmp(&b.path));
     files
 }
 
@@ -135,7 +130,8 @@ pub fn remove_unused(stored: &Stored, cutoff: Duration) -> io::Result<bool> {
     let folder = stored.path.parent().unwrap_or(Path::new("."));
     // A split that somebody works on is locked.
     let lock = File::open(&stored.path).ok();
-    if lock.as_ref().is_none_or(|file| file.try_lock().is_err()) {
+    let is_free = |file: &File| try_lock(file, LockMode::Exclusive, &stored.path).unwrap_or(false);
+    if !lock.as_ref().is_some_and(is_free) {
         return Ok(false);
     }
     let aside = folder.join(format!(".nagent-{}.tmp", uuid::Uuid::new_v4().simple()));

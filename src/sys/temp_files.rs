@@ -21,6 +21,9 @@ use super::durable::{rename_to_free_name, sync, sync_names};
 /// Minimum age of a file that is removed: its maker may be between creating and locking it.
 const MIN_AGE: Duration = Duration::from_hours(1);
 
+/// The mode of a file for its owner alone.
+pub(super) const PRIVATE: Mode = Mode::from_raw_mode(0o600);
+
 /// A new file in a folder. It is removed when it is dropped before it has its name.
 #[derive(Debug)]
 pub struct TempFile {
@@ -32,12 +35,9 @@ pub struct TempFile {
 }
 
 impl TempFile {
-    /// Creates a file for its owner alone, or with the mode that the umask leaves.
-    pub(super) fn create(folder: &Path, is_private: bool) -> io::Result<Self> {
-        let folder = if folder.as_os_str().is_empty() { Path::new(".") } else { folder };
-        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
-        let dir = rustix::fs::openat(CWD, folder, flags, Mode::empty())?;
-        Self::create_in(dir, Mode::from_raw_mode(if is_private { 0o600 } else { 0o666 }))
+    /// Creates a file for its owner alone.
+    pub(super) fn create(folder: &Path) -> io::Result<Self> {
+        Self::create_in(open_folder(folder)?, PRIVATE)
     }
 
     /// Creates a file in an open folder. The umask applies to `mode`.
@@ -55,6 +55,21 @@ impl TempFile {
         // On a file system without locks, only the age protects it.
         _ = file.try_lock();
         Ok(Self { dir, file, name, is_linked })
+    }
+
+    /// Creates a file with its content in an open folder. It has the permissions of `like`, if any, else `mode` less the umask.
+    pub(super) fn create_filled(
+        dir: OwnedFd,
+        mode: Mode,
+        like: Option<Mode>,
+        fill: &mut dyn FnMut(&mut File) -> io::Result<()>,
+    ) -> io::Result<Self> {
+        let mut new = Self::create_in(dir, mode)?;
+        if let Some(like) = like {
+            rustix::fs::fchmod(&new.file, like)?;
+        }
+        fill(&mut new.file)?;
+        Ok(new)
     }
 
     /// The file, open for reading and writing.
@@ -98,6 +113,13 @@ impl Drop for TempFile {
             _ = rustix::fs::unlinkat(&self.dir, &self.name, AtFlags::empty());
         }
     }
+}
+
+/// Opens a folder to create files in it.
+pub(super) fn open_folder(folder: &Path) -> io::Result<OwnedFd> {
+    let folder = if folder.as_os_str().is_empty() { Path::new(".") } else { folder };
+    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    Ok(rustix::fs::openat(CWD, folder, flags, Mode::empty())?)
 }
 
 /// A new file without a name. Not every file system has such files, and to name one takes procfs.
@@ -197,16 +219,16 @@ mod tests {
     fn a_new_file_is_gone_unless_it_has_its_name_and_takes_no_name_that_is_taken() {
         let folder = tempfile::tempdir().unwrap();
         let count = || fs::read_dir(folder.path()).unwrap().count();
-        drop(TempFile::create(folder.path(), true).unwrap());
+        drop(TempFile::create(folder.path()).unwrap());
         assert_eq!(count(), 0);
         for (no_clobber, content) in [(true, "one"), (false, "two")] {
-            let mut new = TempFile::create(folder.path(), true).unwrap();
+            let mut new = TempFile::create(folder.path()).unwrap();
             io::Write::write_all(new.file_mut(), content.as_bytes()).unwrap();
             new.persist("name".as_ref(), no_clobber).unwrap();
             drop(new);
             assert_eq!(fs::read_to_string(folder.path().join("name")).unwrap(), content);
         }
-        let mut third = TempFile::create(folder.path(), true).unwrap();
+        let mut third = TempFile::create(folder.path()).unwrap();
         let taken = third.persist("name".as_ref(), true).unwrap_err();
         assert_eq!(taken.kind(), io::ErrorKind::AlreadyExists);
         drop(third);

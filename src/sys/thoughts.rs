@@ -1,12 +1,11 @@
 //! The home of scripts in plain language, `~/.thinkingscript`: their folders, settings, locks, and what memory.js was made
 //! for. Its layout is that of the public runtime, whose homes are used as they are.
 
-use std::fs::{File, OpenOptions};
-use std::os::unix::fs::OpenOptionsExt;
+use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
@@ -14,7 +13,7 @@ use super::atomic_file::AtomicFile;
 use super::env::Env;
 use super::fs;
 use super::interrupt::Interrupts;
-use super::lock::{LockError, LockMode, wait_lock_as};
+use super::lock::{LockError, LockMode, LockWait, lock_file};
 use crate::limits;
 use crate::policy::{Approval, Kind, Policy};
 use crate::problem::Problem;
@@ -269,17 +268,14 @@ impl Home {
         interrupts: &Interrupts,
     ) -> Result<File, LockError> {
         let path = self.folder.join("locks").join(format!("thought-{name}.lock"));
-        let mut options = OpenOptions::new();
-        let opened =
-            options.read(true).write(true).create(true).truncate(false).mode(0o600).open(&path);
-        let file = opened.with_context(|| format!("cannot open the lock {}", path.display()))?;
-        if wait_lock_as(mode, &file, &path, patience, interrupts, patience, &mut || {})? {
-            return Ok(file);
-        }
-        Err(LockError::Busy(format!(
-            "thought {name} is in use by another run; it did not come free in {} s (--lock-timeout S waits longer)",
-            patience.as_secs_f64()
-        )))
+        let busy = || {
+            LockError::Busy(format!(
+                "thought {name} is in use by another run; it did not come free in {} s (--lock-timeout S waits longer)",
+                patience.as_secs_f64()
+            ))
+        };
+        let wait = LockWait { mode, ..LockWait::new(patience, interrupts) };
+        lock_file(&path, wait)?.ok_or_else(busy)
     }
 
     /// Moves what is there of these to one new folder in the trash of the home, each to the place that it had in the home.

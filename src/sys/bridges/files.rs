@@ -1,7 +1,7 @@
 //! The files of a script. Each is found first, then asked about by its true path, then used.
 
 use std::fs::File;
-use std::io::{self, Read, Write};
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 use base64::Engine;
@@ -12,6 +12,7 @@ use serde_json::{Value, json};
 use super::Bridges;
 use crate::limits;
 use crate::policy::Mode;
+use crate::sys::fs::read_within;
 use crate::sys::guarded::{Found, Spot, explain, list, open_below};
 use crate::sys::names::shown;
 use crate::sys::permission::Wish;
@@ -42,19 +43,9 @@ impl Bridges<'_> {
     ) -> Result<(Vec<u8>, PathBuf), String> {
         let found = self.find(path, "READ")?;
         let file = found.open()?;
-        let too_large = |bytes: u64| {
-            format!("{} has {bytes} bytes, over the limit of {limit}", shown(&found.path))
-        };
         let size = u64::try_from(found.stat.st_size).unwrap_or(0);
-        if size > limit {
-            return Err(too_large(size));
-        }
-        let mut bytes = Vec::with_capacity(usize::try_from(size).unwrap_or(0) + 1);
-        // It may have grown.
-        file.take(limit + 1).read_to_end(&mut bytes).map_err(failed(&found.path))?;
-        if bytes.len() as u64 > limit {
-            return Err(too_large(bytes.len() as u64));
-        }
+        let bytes = read_within(file, size, limit)
+            .map_err(|error| format!("{}: {error:#}", shown(&found.path)))?;
         Ok((bytes, found.path))
     }
 
@@ -204,11 +195,7 @@ impl Bridges<'_> {
         let mut write = || -> io::Result<()> {
             let old = spot.stat.map(|stat| Bits::from_raw_mode(stat.st_mode & 0o777));
             let mode = Bits::from_raw_mode(self.new_mode(&spot.path));
-            let mut new = TempFile::create_in(spot.dir.try_clone()?, mode)?;
-            if let Some(old) = old {
-                rustix::fs::fchmod(new.file_mut(), old)?;
-            }
-            fill(new.file_mut())?;
+            let mut new = TempFile::create_filled(spot.dir.try_clone()?, mode, old, fill)?;
             // What a script leaves for the next run survives a power cut; other files need not.
             if spot.name == "memory.js" {
                 new.persist_durably(&spot.name, false)

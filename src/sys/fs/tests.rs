@@ -14,7 +14,7 @@ fn an_open_file_that_cannot_be_read_is_named() {
 
 #[test]
 fn a_file_that_has_more_bytes_than_its_size_says_is_not_truncated_silently() {
-    let error = read_bytes(Path::new("/proc/self/status"), 10).unwrap_err().to_string();
+    let error = format!("{:#}", read_bytes(Path::new("/proc/self/status"), 10).unwrap_err());
     assert!(error.contains("more than 10 bytes"), "{error}");
 }
 

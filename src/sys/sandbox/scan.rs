@@ -10,6 +10,7 @@ use crate::limits;
 use crate::sandbox::protected::{Group, is_protected, names_in};
 use crate::sys::git;
 use crate::sys::names::resolve_links;
+use crate::sys::walk::walk_below;
 
 /// Maximum time that a walk takes.
 pub(super) const MAX_TIME: Duration = Duration::from_millis(200);
@@ -101,19 +102,11 @@ fn walk(top: &Path, is_writable: &dyn Fn(&Path) -> bool, max_entries: usize) -> 
 pub(super) fn find_hard_link(top: &Path) -> Option<PathBuf> {
     let started = Instant::now();
     let heavy: Vec<&str> = names_in(Group::Heavy).chain([".git"]).collect();
-    let mut ahead = VecDeque::from([top.to_owned()]);
-    while let Some(folder) = ahead.pop_front().filter(|_| started.elapsed() < MAX_TIME) {
-        for entry in fs::read_dir(&folder).into_iter().flatten().flatten() {
-            let Ok(there) = entry.metadata() else { continue };
-            if there.is_file() && there.nlink() > 1 {
-                return Some(entry.path());
-            }
-            if there.is_dir() && !heavy.iter().any(|heavy| entry.file_name() == *heavy) {
-                ahead.push_back(entry.path());
-            }
-        }
-    }
-    None
+    let is_linked = |there: &fs::Metadata| there.is_file() && there.nlink() > 1;
+    walk_below(top, &|name| !heavy.iter().any(|heavy| name == *heavy))
+        .take_while(|_| started.elapsed() < MAX_TIME)
+        .find(|entry| entry.metadata().is_ok_and(|there| is_linked(&there)))
+        .map(|entry| entry.path())
 }
 
 impl TreeScan {
