@@ -210,7 +210,7 @@ impl ConversationKind {
     }
 
     /// The word for it.
-    pub fn word(self) -> &'static str {
+    pub fn as_str(self) -> &'static str {
         match self {
             Self::Shell => "shell",
             Self::Named => "named",
@@ -288,7 +288,7 @@ mod tests {
     #[test]
     fn names_tell_kinds() {
         let check = |name: &str, expect: &str| {
-            assert_eq!(ConversationKind::from_name(name).word(), expect, "{name}");
+            assert_eq!(ConversationKind::from_name(name).as_str(), expect, "{name}");
         };
         let (simple, id) =
             ("0123456789abcdef0123456789abcdef", "01234567-89ab-cdef-0123-456789abcdef");

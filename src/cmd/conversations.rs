@@ -198,7 +198,7 @@ impl Tool for Args {
     fn run(self) -> Result<Report, Problem> {
         let env = Env::read();
         let root = find_root(self.root.as_deref(), &env)?.0;
-        let catalog = Catalog::open(root.clone(), env);
+        let catalog = Catalog::read_indexes(root.clone(), env);
         for note in &catalog.notes {
             out::line(&format!("{}: note: {note}", Self::NAME));
         }
@@ -213,7 +213,10 @@ impl Tool for Args {
                 reading::show_conversation(&catalog, name.as_deref(), turn, most)
             }
             Some(Verb::Path { name }) => {
-                let path = root.conversation(&catalog.find(name.as_deref())?).display().to_string();
+                let path = root
+                    .conversation(&catalog.resolve_name(name.as_deref())?)
+                    .display()
+                    .to_string();
                 Ok(Report::done(path.clone()).with("path", path))
             }
             Some(Verb::Rename { name, new }) => changes::rename_conversation(&catalog, &name, &new),

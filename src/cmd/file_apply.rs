@@ -131,7 +131,8 @@ fn apply_input(args: &Args) -> Result<Report, Problem> {
     let report = report(report_applied(args, &applied, &diff));
     let previous = match opened.filter(|_| !args.dry_run) {
         Some(opened) => {
-            let mut keep = |file: &mut File| fs::store_file(&root.outputs(), file, &|| false);
+            let mut keep =
+                |file: &mut File| fs::store_file(&root.outputs_folder(), file, &|| false);
             replace::replace_file(opened, &new, &mut keep)?.previous
         }
         None => None,

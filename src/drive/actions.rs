@@ -185,7 +185,7 @@ impl Runner<'_> {
         if str::from_utf8(bytes).is_err() {
             block = block.with("utf8", "false");
             if !is_dry {
-                let path = fs::store_output(&self.context.root.outputs(), bytes)?;
+                let path = fs::store_output(&self.context.root.outputs_folder(), bytes)?;
                 block = block.with("output", path.display());
             }
         }
@@ -198,7 +198,7 @@ impl Runner<'_> {
     pub fn show_long(&self, block: Block, bytes: Vec<u8>, is_dry: bool) -> Result<Block> {
         let masked = self.context.redactor.redact_bytes(&bytes);
         let bytes = masked.map_or(bytes, |(masked, _)| masked);
-        let outputs = self.context.root.outputs();
+        let outputs = self.context.root.outputs_folder();
         let path = if is_dry {
             outputs.join(format!("{}.txt", fs::sha256(&bytes)))
         } else {
@@ -250,8 +250,10 @@ impl Runner<'_> {
                 hash = is_whole.then(|| fs::sha256(&bytes));
                 let masked = context.redactor.redact_bytes(&bytes);
                 let bytes = masked.map_or(bytes, |(masked, _)| masked);
-                block = block
-                    .with("output", fs::store_output(&context.root.outputs(), &bytes)?.display());
+                block = block.with(
+                    "output",
+                    fs::store_output(&context.root.outputs_folder(), &bytes)?.display(),
+                );
             }
         }
         if let Some(hash) = hash {
@@ -303,7 +305,7 @@ fn show_found(
     let block = with_given(block, "matches", matches);
     let text = found.text();
     let text = text.strip_suffix('\n').map(str::to_owned).unwrap_or(text);
-    context.redactor.with_cut_lines(block, text, &context.root.outputs())
+    context.redactor.with_cut_lines(block, text, &context.root.outputs_folder())
 }
 
 fn read_path(action: &Action) -> Option<&str> {

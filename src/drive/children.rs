@@ -384,7 +384,7 @@ impl Children {
         if let Some(diff) = answer.json.get("diff").and_then(Value::as_str) {
             parts.push(cut_diff(diff));
         }
-        let outputs = context.root.outputs();
+        let outputs = context.root.outputs_folder();
         let block = context.redactor.with_text(block, parts.join("\n"), &outputs)?;
         slot.result = Some(Acted { block, usage, cost: answer.cost(), turns: answer.turns() });
         Ok(())

@@ -144,7 +144,7 @@ impl Commands {
             Some(sandbox) => Some(sandbox.wrap(&mut job)?),
             None => None,
         };
-        let (output, file) = fs::create_output(&context.root.outputs(), name)?;
+        let (output, file) = fs::create_output(&context.root.outputs_folder(), name)?;
         let job = KeptJob::start(job, file, limits::KEPT_OUTPUT, context.redactor.filter_lines())?;
         Ok(KeptCommand { name: name.to_owned(), output, job, sandboxed })
     }
@@ -165,7 +165,7 @@ impl Commands {
     ) -> (Block, Option<Signal>) {
         let timeout = timeout.map_or(self.rules.timeout, Duration::from_secs);
         let mut job = self.build_job(commands, Some(timeout), parents, context);
-        let mut output = context.redactor.capture_output(&context.root.outputs());
+        let mut output = context.redactor.capture_output(&context.root.outputs_folder());
         let mut run = |job: Job| {
             process::run_streaming(job, context.interrupts, &mut |bytes| {
                 output.append(bytes);

@@ -57,7 +57,7 @@ pub(super) fn split_file(
     let known = KnownContent { hash: index.source_sha256.clone(), is_whole: false };
     let block = files.record_read(block, &source, &known);
     let text = describe_segments(&index, &notes, may_change);
-    context.redactor.with_cut_lines(block, text, &context.root.outputs())
+    context.redactor.with_cut_lines(block, text, &context.root.outputs_folder())
 }
 
 fn make_split(splits: &Path, source: &Path, context: &RunContext<'_>) -> Result<Split, Problem> {
@@ -124,7 +124,7 @@ pub(super) fn apply_patch(
     let index = context.resolve(index);
     let options =
         PatchOptions { index: &index, patch: None, dry_run: false, force: false, merge: false };
-    let (outputs, stop) = (context.root.outputs(), context.stop_check());
+    let (outputs, stop) = (context.root.outputs_folder(), context.stop_check());
     let mut keep = |file: &mut std::fs::File| fs::store_file(&outputs, file, &stop);
     let hooks = PatchHooks {
         interrupts: context.interrupts,

@@ -161,7 +161,7 @@ impl Runner<'_> {
     fn with_true_bytes(&self, block: Block) -> Result<Block> {
         match &block.body {
             Some(body) if body.contains('\0') && block.get("output").is_none() => {
-                let path = fs::store_output(&self.context.root.outputs(), body.as_bytes())?;
+                let path = fs::store_output(&self.context.root.outputs_folder(), body.as_bytes())?;
                 Ok(block.with("output", path.display()))
             }
             _ => Ok(block),
@@ -169,7 +169,7 @@ impl Runner<'_> {
     }
 
     fn keep_reply(&self, text: &str) -> Result<Event> {
-        let folder = self.context.root.invalid(self.conversation.name());
+        let folder = self.context.root.invalid_replies_folder(self.conversation.name());
         let path = fs::store_numbered(&folder, text.as_bytes())?;
         Ok(Event::Kept(path.display().to_string()))
     }
@@ -185,7 +185,7 @@ impl Runner<'_> {
     /// Compacts the conversation. A failure is noted, and the run goes on with the conversation as it is.
     fn compact(&mut self, was_refused: bool) -> Event {
         (self.on_progress)(ProgressEvent::Compacting);
-        let outputs = self.context.root.outputs();
+        let outputs = self.context.root.outputs_folder();
         // What was refused is over the window, whatever that is.
         let now = self.compactor.tokens(&self.conversation);
         let known = self.asker.window.unwrap_or(u64::MAX);

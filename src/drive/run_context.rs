@@ -44,7 +44,7 @@ impl<'a> RunContext<'a> {
     /// Checks whether the model may read a path: what commands in the sandbox may read, stored results, and its own splits.
     pub(super) fn check_read(&self, path: &Path, splits: &Path) -> Result<(), String> {
         let (Some(sandbox), Some(path)) = (&self.sandbox, real_path(path)) else { return Ok(()) };
-        let outputs = real_path(&self.root.outputs());
+        let outputs = real_path(&self.root.outputs_folder());
         let is_result = outputs.is_some() && path.parent() == outputs.as_deref() && path.is_file();
         if is_result || real_path(splits).is_some_and(|splits| path.starts_with(splits)) {
             return Ok(());

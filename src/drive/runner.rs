@@ -58,6 +58,6 @@ pub struct Runner<'a> {
 impl Runner<'_> {
     /// The folder of this conversation's splits.
     pub fn splits_folder(&self) -> PathBuf {
-        self.context.root.splits(self.conversation.name())
+        self.context.root.splits_folder(self.conversation.name())
     }
 }

@@ -25,7 +25,7 @@ impl Runner<'_> {
         let block =
             block.with("status", status).with("seconds", (seconds * 1000.0).round() / 1000.0);
         let text = self.context.redactor.redact_text(text).0;
-        truncate::with_text(block, text, &self.context.root.outputs())
+        truncate::with_text(block, text, &self.context.root.outputs_folder())
     }
 
     pub(super) fn write_stdout(&mut self, block: Block, text: &str) -> Block {

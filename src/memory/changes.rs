@@ -50,7 +50,7 @@ pub struct TurnMark {
 
 /// A line of the log.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Entry {
+pub struct ChangeLogEntry {
     /// Identifies the run, with its children.
     pub run: String,
     /// When it got its prompt.
@@ -95,7 +95,7 @@ impl FileEvent {
 
 /// What a run did to a file, from one content to another. A run has several if something else changed the file in between.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct FileChange {
+pub struct RunFileChange {
     /// Identifies the change in the log.
     pub id: String,
     /// The run, its prompt, when that was given, its conversation, and the names by which it is found.
@@ -131,24 +131,24 @@ pub fn first_line(prompt: &[u8]) -> String {
 }
 
 /// Reads the log.
-pub fn parse(text: &str) -> Vec<Entry> {
+pub fn parse(text: &str) -> Vec<ChangeLogEntry> {
     text.lines().filter_map(|line| serde_json::from_str(line).ok()).collect()
 }
 
 /// What one run recorded of one file.
 struct Stretch<'a> {
-    first: &'a Entry,
+    first: &'a ChangeLogEntry,
     /// The place of its last line.
     last: usize,
     writes: Vec<(&'a str, &'a str)>,
     /// Its lines, and the number of the change that each is of.
-    lines: Vec<(&'a Entry, usize)>,
+    lines: Vec<(&'a ChangeLogEntry, usize)>,
     end: Option<&'a Option<Vec<(String, String)>>>,
     file_id: Option<&'a String>,
 }
 
 /// What each run recorded of each file, in the order of their last lines.
-fn collect(entries: &[Entry]) -> Vec<Stretch<'_>> {
+fn collect(entries: &[ChangeLogEntry]) -> Vec<Stretch<'_>> {
     let mut all: Vec<Stretch<'_>> = Vec::new();
     let mut places: HashMap<(&str, &str), usize> = HashMap::new();
     for (at, entry) in entries.iter().enumerate() {
@@ -185,7 +185,7 @@ fn collect(entries: &[Entry]) -> Vec<Stretch<'_>> {
 }
 
 impl<'a> Stretch<'a> {
-    fn new(first: &'a Entry, last: usize) -> Self {
+    fn new(first: &'a ChangeLogEntry, last: usize) -> Self {
         let (writes, lines) = (Vec::new(), Vec::new());
         Self { first, last, writes, lines, end: None, file_id: None }
     }
@@ -202,8 +202,8 @@ impl<'a> Stretch<'a> {
 
     /// What of each change belongs to a part: all from its first line on. The line about its end does not say when a command
     /// changed the file, so it does not count.
-    fn ends(&self, belongs: &dyn Fn(&Entry) -> bool) -> Vec<ChangeEnd> {
-        let is_first = |(entry, _): &(&Entry, usize)| {
+    fn change_ends(&self, belongs: &dyn Fn(&ChangeLogEntry) -> bool) -> Vec<ChangeEnd> {
+        let is_first = |(entry, _): &(&ChangeLogEntry, usize)| {
             !matches!(entry.event, FileEvent::End { .. }) && belongs(entry)
         };
         let Some(place) = self.lines.iter().position(is_first) else { return Vec::new() };
@@ -225,7 +225,7 @@ impl<'a> Stretch<'a> {
             let mut rest = Vec::new();
             if let Some(found) = found.filter(|_| has_ended) {
                 let event = FileEvent::Write { before: start.into(), after: found.into() };
-                rest.push(Entry { event, ..self.first.clone() });
+                rest.push(ChangeLogEntry { event, ..self.first.clone() });
             } else if found.is_some() {
                 let lines = self.lines.iter().take(place).filter(|(_, number)| *number == at);
                 rest.extend(lines.map(|(entry, _)| (*entry).clone()));
@@ -236,10 +236,10 @@ impl<'a> Stretch<'a> {
         contents.into_iter().enumerate().skip(first).map(end).collect()
     }
 
-    fn change(&self, number: usize, before: &str, after: &str) -> FileChange {
+    fn change(&self, number: usize, before: &str, after: &str) -> RunFileChange {
         let content = |hash: &str| (hash != NO_FILE).then(|| hash.to_owned());
-        let Entry { run, at, conversation, of, prompt, task, path, .. } = self.first;
-        FileChange {
+        let ChangeLogEntry { run, at, conversation, of, prompt, task, path, .. } = self.first;
+        RunFileChange {
             id: format!("{run}:{number}:{path}"),
             run: run.clone(),
             prompt: prompt.clone(),
@@ -259,28 +259,31 @@ impl<'a> Stretch<'a> {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ChangeEnd {
     /// The change, from the content on that its end found.
-    pub change: FileChange,
+    pub change: RunFileChange,
     /// The writes before that.
-    pub rest: Vec<Entry>,
+    pub rest: Vec<ChangeLogEntry>,
 }
 
 /// Lists the changes that were not undone, the oldest first.
-pub fn list_changes(entries: &[Entry]) -> Vec<FileChange> {
+pub fn list_changes(entries: &[ChangeLogEntry]) -> Vec<RunFileChange> {
     list_ends(entries, &|_| true).into_iter().map(|end| end.change).collect()
 }
 
 /// Lists what was not undone of changes, from the first line of each on that `belongs` to a part; the oldest first.
-pub fn list_ends(entries: &[Entry], belongs: &dyn Fn(&Entry) -> bool) -> Vec<ChangeEnd> {
+pub fn list_ends(
+    entries: &[ChangeLogEntry],
+    belongs: &dyn Fn(&ChangeLogEntry) -> bool,
+) -> Vec<ChangeEnd> {
     let undone: HashSet<&String> = undone_ids(entries).collect();
     let stretches = collect(entries);
-    let ends = stretches.iter().flat_map(|stretch| stretch.ends(belongs));
+    let ends = stretches.iter().flat_map(|stretch| stretch.change_ends(belongs));
     let is_left =
         |end: &ChangeEnd| end.change.before != end.change.after && !undone.contains(&end.change.id);
     ends.filter(is_left).collect()
 }
 
 /// Gives each line the names that its conversations have now.
-pub fn rename_all(entries: &mut [Entry]) {
+pub fn rename_all(entries: &mut [ChangeLogEntry]) {
     let mut now: HashMap<String, String> = HashMap::new();
     for entry in entries.iter_mut().rev() {
         if let FileEvent::Rename { to } = &entry.event {
@@ -301,7 +304,7 @@ pub fn rename_all(entries: &mut [Entry]) {
 }
 
 /// The names that a conversation had before its own.
-pub fn former_names(entries: &[Entry], name: &str) -> HashSet<String> {
+pub fn former_names(entries: &[ChangeLogEntry], name: &str) -> HashSet<String> {
     let mut names = HashSet::new();
     for entry in entries.iter().rev() {
         if let FileEvent::Rename { to } = &entry.event
@@ -313,7 +316,7 @@ pub fn former_names(entries: &[Entry], name: &str) -> HashSet<String> {
     names
 }
 
-fn undone_ids(entries: &[Entry]) -> impl Iterator<Item = &String> {
+fn undone_ids(entries: &[ChangeLogEntry]) -> impl Iterator<Item = &String> {
     entries.iter().flat_map(|entry| match &entry.event {
         FileEvent::Undo { undone, .. } => undone.as_slice(),
         _ => &[],
@@ -323,9 +326,9 @@ fn undone_ids(entries: &[Entry]) -> impl Iterator<Item = &String> {
 /// Returns the last run on a file's own conversation if it was killed before it recorded a change. One of its commands may
 /// have changed the file unnoticed; `after` is the same as `before`. `is_of_file` says which files are meant.
 pub fn find_killed_run(
-    entries: &[Entry],
-    is_of_file: &dyn Fn(&Entry) -> bool,
-) -> Option<FileChange> {
+    entries: &[ChangeLogEntry],
+    is_of_file: &dyn Fn(&ChangeLogEntry) -> bool,
+) -> Option<RunFileChange> {
     let last = entries.iter().rposition(is_of_file)?;
     let entry = entries.get(last)?;
     let FileEvent::Begin { before } = &entry.event else { return None };
@@ -337,7 +340,7 @@ mod tests {
     use super::*;
 
     /// Entries from lines like `1 a write none x`: run, file, event, and its contents.
-    fn entries(lines: &[&str]) -> Vec<Entry> {
+    fn entries(lines: &[&str]) -> Vec<ChangeLogEntry> {
         let read = |line: &&str| {
             let words: Vec<String> = line.split(' ').map(str::to_owned).collect();
             let word = |at: usize| words[at].clone();
@@ -361,7 +364,7 @@ mod tests {
             let (run, path) = (word(0), word(1));
             let (at, conversation, prompt) = ("t".into(), "c".into(), "p".into());
             let (of, turns, task) = Default::default();
-            Entry { run, at, conversation, of, turns, prompt, task, path, event }
+            ChangeLogEntry { run, at, conversation, of, turns, prompt, task, path, event }
         };
         lines.iter().map(read).collect()
     }

@@ -35,21 +35,21 @@ impl FileVersion {
     }
 
     /// The version of this hash, with its bytes if they are still in `outputs/`.
-    pub(super) fn stored(root: &Root, sha256: Option<&str>) -> Self {
-        let bytes = sha256.and_then(|hash| fs::read_stored(&root.outputs(), hash).ok());
+    pub(super) fn read_stored(root: &Root, sha256: Option<&str>) -> Self {
+        let bytes = sha256.and_then(|hash| fs::read_stored(&root.outputs_folder(), hash).ok());
         Self { sha256: sha256.map(str::to_owned), bytes }
     }
 }
 
 /// A file before and after a change.
 #[derive(Debug)]
-pub(super) struct FileChange<'a> {
+pub(super) struct VersionPair<'a> {
     pub(super) path: &'a Path,
     pub(super) before: &'a FileVersion,
     pub(super) after: &'a FileVersion,
 }
 
-impl FileChange<'_> {
+impl VersionPair<'_> {
     /// The diff; `None` where both are the same.
     pub(super) fn text_diff(&self) -> Option<DiffText> {
         let (before, after) = (self.before, self.after);
@@ -77,7 +77,7 @@ impl FileChange<'_> {
     /// Prints the diff to stderr.
     pub(super) fn print(&self, root: &Root, diff: &DiffText) {
         let previous = self.before.sha256.as_ref();
-        let previous = previous.map(|hash| root.outputs().join(format!("{hash}.txt")));
+        let previous = previous.map(|hash| root.outputs_folder().join(format!("{hash}.txt")));
         print_diff(self.path, previous.filter(|path| fs::exists(path)).as_deref(), diff);
     }
 }
@@ -86,7 +86,7 @@ impl FileChange<'_> {
 pub(super) fn with_diff(
     call: &Call<'_>,
     report: Report,
-    change: &FileChange<'_>,
+    change: &VersionPair<'_>,
     diff: Option<DiffText>,
     printed: Option<&str>,
 ) -> Report {
@@ -114,10 +114,10 @@ pub(super) fn with_changes(
     }
     let version = |key: &str| {
         let hash = report.json.get(key).and_then(Value::as_str);
-        FileVersion::stored(call.root(), hash.filter(|hash| *hash != NO_FILE))
+        FileVersion::read_stored(call.root(), hash.filter(|hash| *hash != NO_FILE))
     };
     let (before, after) = (version("before_sha256"), version("after_sha256"));
-    let change = FileChange { path, before: &before, after: &after };
+    let change = VersionPair { path, before: &before, after: &after };
     let report = with_file(call, path, report).with("cleared", call.args.clear);
     with_diff(call, report, &change, change.text_diff(), printed)
 }

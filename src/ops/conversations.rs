@@ -77,7 +77,7 @@ impl Conversation {
 
 impl Catalog {
     /// Reads the two indexes; one that is damaged is a note.
-    pub fn open(root: Root, env: Env) -> Self {
+    pub fn read_indexes(root: Root, env: Env) -> Self {
         let mut catalog =
             Self { root, env, notes: Vec::new(), saved: BTreeSet::new(), files: BTreeMap::new() };
         match file_index::load_index(&catalog.root) {
@@ -108,7 +108,7 @@ impl Catalog {
     }
 
     /// The conversation that a prefix of its name means; without one this shell's own.
-    pub fn find(&self, prefix: Option<&str>) -> Result<String, Problem> {
+    pub fn resolve_name(&self, prefix: Option<&str>) -> Result<String, Problem> {
         let names = self.names()?;
         if let Some(prefix) = prefix {
             return find_by_prefix(names, prefix);
@@ -126,7 +126,7 @@ impl Catalog {
     }
 
     /// Reads a conversation. `None` where it is not a file.
-    pub(super) fn read(&self, name: &str) -> Option<Conversation> {
+    pub(super) fn read_conversation(&self, name: &str) -> Option<Conversation> {
         self.read_at(self.root.conversation(name), name)
     }
 
@@ -193,7 +193,7 @@ impl Catalog {
         keep: &(dyn Fn(Conversation) -> Option<T> + Sync),
     ) -> Result<Vec<T>, Problem> {
         let names = self.names()?;
-        Ok(read_each(&names, &|name| self.read(name), keep))
+        Ok(read_each(&names, &|name| self.read_conversation(name), keep))
     }
 
     /// Like [`Catalog::read_all`], for those in the trash.
@@ -201,7 +201,7 @@ impl Catalog {
         &self,
         keep: &(dyn Fn(Conversation) -> Option<T> + Sync),
     ) -> Result<Vec<T>, Problem> {
-        let trash = self.root.trash();
+        let trash = self.root.trash_folder();
         let mut names = fs::list_names(&trash)?;
         names.retain(|name| root::check_name(name).is_ok());
         Ok(read_each(&names, &|name| self.read_at(trash.join(name), name), keep))
@@ -266,9 +266,9 @@ fn find_by_prefix(names: Vec<String>, prefix: &str) -> Result<String, Problem> {
 
 /// The conversation for `--continue`: the one that the prefix means, else the one that was last used in the working folder.
 pub fn find_continued(root: &Root, env: &Env, prefix: Option<&str>) -> Result<String, Problem> {
-    let catalog = Catalog::open(root.clone(), env.clone());
+    let catalog = Catalog::read_indexes(root.clone(), env.clone());
     if let Some(prefix) = prefix {
-        return catalog.find(Some(prefix)).map_err(|problem| Problem {
+        return catalog.resolve_name(Some(prefix)).map_err(|problem| Problem {
             message: format!(
                 "--continue: {}; a prompt of one word follows --: nagent --continue -- {prefix}",
                 problem.message
@@ -284,9 +284,9 @@ pub fn find_continued(root: &Root, env: &Env, prefix: Option<&str>) -> Result<St
     // The newest first, a few at a time: mostly one of these it is.
     let mut names = catalog.names()?;
     names.sort_by_cached_key(|name| Reverse(fs::modified(&root.conversation(name))));
-    let newest = names
-        .chunks(READ_AT_ONCE)
-        .find_map(|names| read_each(names, &|name| catalog.read(name), &keep).into_iter().max());
+    let newest = names.chunks(READ_AT_ONCE).find_map(|names| {
+        read_each(names, &|name| catalog.read_conversation(name), &keep).into_iter().max()
+    });
     newest.map(|(_, name)| name).ok_or_else(|| {
         Problem::failed(format!(
             "--continue: no conversation had a prompt in {}; nagent-conversations list shows all, and --continue NAME takes one of them",

@@ -47,7 +47,7 @@ pub fn decide(
     attempts: u64,
     keeps: bool,
 ) -> Result<Decisions, Problem> {
-    let folder = one_shot.settings.root.summaries();
+    let folder = one_shot.settings.root.summaries_folder();
     let keys: Vec<String> = {
         let shared = shared_key(one_shot, request);
         request.items.iter().map(|item| key(&shared, item)).collect()

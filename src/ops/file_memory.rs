@@ -130,7 +130,7 @@ pub(super) fn gather_memory(
     let file = fs::real_path(&file).unwrap_or(file);
     let memory = gather_sections(call, &file, run, redact, &progress.spinner);
     for note in &memory.notes {
-        progress.show(ProgressEvent::Note(note));
+        progress.show_event(ProgressEvent::Note(note));
     }
     memory
 }
@@ -148,8 +148,11 @@ fn gather_sections(
     let root = call.root();
     spinner.start("history");
     let (history, mut notes) = read_history(call, file);
-    let (mut commits, missing) =
-        commits::read_cached(&root.summaries(), &history.commits, crate::limits::HISTORY_STEPS);
+    let (mut commits, missing) = commits::read_cached(
+        &root.summaries_folder(),
+        &history.commits,
+        crate::limits::HISTORY_STEPS,
+    );
     let block = choose_block(file, &previous);
     let may_ask = run.is_some() && may_ask(call);
     let settings = request_settings(&call.settings, run.map(|(_, model)| model));
@@ -202,7 +205,7 @@ fn gather_sections(
 /// Reads the history of the file, with notes for the user.
 fn read_history(call: &Call<'_>, file: &Path) -> (History, Vec<String>) {
     let mut keep_waiting = || call.interrupts.pending().is_none();
-    let cache = call.root().history();
+    let cache = call.root().history_folder();
     let lookup = git::read_history(file, &cache, ReadingTime::START, &mut keep_waiting);
     let history = lookup.history.unwrap_or_default();
     // A file outside of a repository, or one that was never committed, needs no note.

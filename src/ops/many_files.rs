@@ -45,11 +45,11 @@ pub fn edit_all(call: &Call<'_>, files: Vec<PathBuf>, usage: &str) -> Result<Rep
     }
     let mut progress = Progress::new(call);
     let is_shown = progress.shows_events();
-    let work = Work { call, prompt, folder, is_shown, is_followed: is_shown && !args.clear };
+    let work = FileBatch { call, prompt, folder, is_shown, is_followed: is_shown && !args.clear };
     let reports = work.run_all(&files, &mut progress);
     prompt_input::report_unread(call);
     let files = files.into_iter().zip(reports).collect();
-    let report = sum_up(join_reports(files, call.interrupts.pending()));
+    let report = add_totals(join_reports(files, call.interrupts.pending()));
     Ok(report.with("seconds", (watch.elapsed().as_secs_f64() * 1000.0).round() / 1000.0))
 }
 
@@ -112,7 +112,7 @@ pub fn distinct_files(call: &Call<'_>, files: &[PathBuf]) -> Result<Vec<PathBuf>
     Ok(distinct.into_iter().map(|(file, _)| file).collect())
 }
 
-struct Work<'a> {
+struct FileBatch<'a> {
     call: &'a Call<'a>,
     prompt: Option<Vec<u8>>,
     folder: PathBuf,
@@ -122,8 +122,8 @@ struct Work<'a> {
 }
 
 /// The files that are worked on.
-struct Files<'a, 'p> {
-    work: &'a Work<'a>,
+struct FileSet<'a, 'p> {
+    work: &'a FileBatch<'a>,
     named: &'a [PathBuf],
     /// The last diff that was shown of each.
     shown_diffs: Vec<Option<String>>,
@@ -132,7 +132,7 @@ struct Files<'a, 'p> {
     progress: &'a mut Progress<'p>,
 }
 
-impl Batch for Files<'_, '_> {
+impl Batch for FileSet<'_, '_> {
     fn next_job(&mut self) -> Option<(usize, Job)> {
         let at = self.next;
         self.next += 1;
@@ -148,7 +148,7 @@ impl Batch for Files<'_, '_> {
             self.shown_diffs[at] = finish.diff.or(self.shown_diffs[at].take());
         }
         let name = &shown(&self.named[at]);
-        self.progress.show(ProgressEvent::Child { name, line });
+        self.progress.show_event(ProgressEvent::Child { name, line });
     }
 
     fn on_end(&mut self, at: usize, ended: Result<Finished, String>) {
@@ -165,7 +165,8 @@ impl Batch for Files<'_, '_> {
         self.progress.spinner.print_above(|| {
             let report = work.report_end(file, &finished);
             let shown_diff = &self.shown_diffs[at];
-            let diff = diff_of(&report.json).filter(|diff| *shown_diff != Some(diff.text.clone()));
+            let diff =
+                find_diff(&report.json).filter(|diff| *shown_diff != Some(diff.text.clone()));
             if let Some(diff) = diff.filter(|_| work.is_shown) {
                 work.print_change(file, &report, &diff);
             }
@@ -174,13 +175,14 @@ impl Batch for Files<'_, '_> {
     }
 }
 
-impl Work<'_> {
+impl FileBatch<'_> {
     /// Edits all files, a limited number at the same time. After a signal none is begun.
     fn run_all(&self, files: &[PathBuf], progress: &mut Progress<'_>) -> Vec<Report> {
         let (call, interrupts) = (self.call, &self.call.interrupts);
         progress.spinner.start("files");
         let (reports, shown_diffs) = (vec![None; files.len()], vec![None; files.len()]);
-        let mut batch = Files { work: self, named: files, shown_diffs, reports, next: 0, progress };
+        let mut batch =
+            FileSet { work: self, named: files, shown_diffs, reports, next: 0, progress };
         run_batch(&mut batch, call.settings.config.jobs, interrupts);
         batch.progress.spinner.stop();
         let reports = batch.reports.into_iter().zip(files).map(|(report, file)| {
@@ -233,13 +235,13 @@ impl Work<'_> {
     fn print_change(&self, file: &Path, report: &Report, diff: &DiffText) {
         let path = report.json.get("source_path").and_then(Value::as_str);
         let before = report.json.get("before_sha256").and_then(Value::as_str);
-        let outputs = self.call.root().outputs();
+        let outputs = self.call.root().outputs_folder();
         let before = before.map(|hash| outputs.join(format!("{hash}.txt")));
         change_report::print_diff(path.map_or(file, Path::new), before.as_deref(), diff);
     }
 }
 
-fn diff_of(json: &Map<String, Value>) -> Option<DiffText> {
+fn find_diff(json: &Map<String, Value>) -> Option<DiffText> {
     let text = json.get("diff")?.as_str()?.to_owned();
     let is_cut = json.get("diff_cut").and_then(Value::as_bool).unwrap_or(false);
     Some(DiffText { text, is_cut, removed: None, added: None })
@@ -295,7 +297,7 @@ fn join_reports(reports: Vec<(PathBuf, Report)>, signal: Option<Signal>) -> Repo
     Report { exit, error, ..Report::done(text) }.with("files", objects)
 }
 
-fn sum_up(mut report: Report) -> Report {
+fn add_totals(mut report: Report) -> Report {
     let files = report.json.remove("files").unwrap_or_default();
     let objects: Vec<&Value> = files.as_array().into_iter().flatten().collect();
     for key in SUMS {

@@ -42,7 +42,7 @@ pub(super) fn gather_facts(
     let git = git::read_facts(folder);
     let (files, warnings) = context_files::load_context_files(root.path(), home.as_deref());
     for note in found.notes.iter().chain(&warnings).chain(&git.notes) {
-        progress.show(ProgressEvent::Note(note));
+        progress.show_event(ProgressEvent::Note(note));
     }
     let temp = call.env.get_os("TMPDIR");
     let places = Places {
@@ -60,7 +60,7 @@ pub(super) fn gather_facts(
     } else {
         let (boundary, notes) = Boundary::for_main(places);
         for note in &notes {
-            progress.show(ProgressEvent::Note(note));
+            progress.show_event(ProgressEvent::Note(note));
         }
         (if call.delegated { Part::Delegated } else { Part::User }, boundary)
     };
@@ -139,7 +139,7 @@ fn facts_about_file(
     let git = if is_same { git } else { git::read_facts(about) };
     let (texts, note) = repository_texts(call.root(), about, git.toplevel.as_deref());
     if let Some(note) = &note {
-        progress.show(ProgressEvent::Note(note));
+        progress.show_event(ProgressEvent::Note(note));
     }
     let is_users = !call.delegated;
     for text in texts.iter().filter(|text| is_users && text.has_changed) {
@@ -147,11 +147,11 @@ fn facts_about_file(
         let note = format!(
             "{path} has changed since you trusted it, and is only named: nagent --trust shows it"
         );
-        progress.show(ProgressEvent::Note(&note));
+        progress.show_event(ProgressEvent::Note(&note));
     }
     if is_users && texts.iter().any(|text| text.text.is_none() && !text.has_changed) {
         let advice = "instructions of this repository are only named to the model; nagent --trust shows them and makes them yours";
-        progress.show(ProgressEvent::Advice(advice));
+        progress.show_event(ProgressEvent::Advice(advice));
     }
     (git, texts)
 }

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
 use super::call::Call;
-use super::change_report::{FileChange, FileVersion};
+use super::change_report::{FileVersion, VersionPair};
 use super::flags::Invocation;
 use super::spinner::Spinner;
 use crate::drive::ProgressEvent;
@@ -28,7 +28,7 @@ use crate::view::render::{EventRows, Row, Style, render};
 
 /// Where events go.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Target {
+enum ProgressOutput {
     /// Not even notes are shown.
     Silent,
     /// Only notes are shown.
@@ -43,7 +43,7 @@ enum Target {
 pub(super) struct Progress<'a> {
     tool: &'static str,
     interrupts: &'a Interrupts,
-    target: Target,
+    output: ProgressOutput,
     /// Whether the answer goes to stdout while it arrives.
     pub(super) is_streaming: bool,
     shows_all: bool,
@@ -75,26 +75,26 @@ impl<'a> Progress<'a> {
     pub(super) fn new(call: &'a Call<'_>) -> Self {
         let args = call.args;
         let is_terminal = terminal::stderr_is_terminal();
-        let target = match () {
-            () if args.lines => Target::Lines,
-            () if call.is_silent() => Target::Silent,
-            () if !call.quiet && (is_terminal || args.progress) => Target::Rows,
-            () => Target::Nowhere,
+        let output = match () {
+            () if args.lines => ProgressOutput::Lines,
+            () if call.is_silent() => ProgressOutput::Silent,
+            () if !call.quiet && (is_terminal || args.progress) => ProgressOutput::Rows,
+            () => ProgressOutput::Nowhere,
         };
         // With -q runs side by side share a terminal, as below xargs: each writes its answer in one piece.
         let is_text = !args.json && !args.code && !call.quiet && terminal::stdout_is_terminal();
         // A parent does not show what its child answers.
-        let is_lines = target == Target::Lines && call.which.invocation == Invocation::User;
+        let is_lines = output == ProgressOutput::Lines && call.which.invocation == Invocation::User;
         Self {
             tool: call.tool,
             interrupts: &call.interrupts,
-            target,
+            output,
             is_streaming: args.check.is_none()
                 && args.answer.schema.is_none()
                 && args.answer.output_file().is_none()
                 && (is_text || is_lines),
             shows_all: args.verbose,
-            spinner: Spinner::new(target == Target::Rows),
+            spinner: Spinner::new(output == ProgressOutput::Rows),
             started: 0,
             running: VecDeque::new(),
             asked: Rc::default(),
@@ -111,11 +111,11 @@ impl<'a> Progress<'a> {
 
     /// Whether events are shown, those of children too.
     pub(super) fn shows_events(&self) -> bool {
-        matches!(self.target, Target::Rows | Target::Lines)
+        matches!(self.output, ProgressOutput::Rows | ProgressOutput::Lines)
     }
 
     /// Takes what happened.
-    pub(super) fn show(&mut self, seen: ProgressEvent<'_>) {
+    pub(super) fn show_event(&mut self, seen: ProgressEvent<'_>) {
         match seen {
             ProgressEvent::Note(text) => {
                 self.noted.push(text.to_owned());
@@ -137,7 +137,7 @@ impl<'a> Progress<'a> {
                 } else {
                     "model"
                 });
-                self.emit(|_| RunEvent::Ask { turn });
+                self.emit_event(|_| RunEvent::Ask { turn });
             }
             ProgressEvent::Compacting => self.spinner.start("checkpoint"),
             ProgressEvent::ReplyBytes(bytes) => self.spinner.set_bytes(bytes),
@@ -152,7 +152,7 @@ impl<'a> Progress<'a> {
                 self.end_line();
             }
             ProgressEvent::Replied { turn, usage, cost, verdict } => {
-                self.emit(|_| RunEvent::Heard {
+                self.emit_event(|_| RunEvent::Heard {
                     turn,
                     tokens_in: usage.input,
                     tokens_out: usage.output,
@@ -165,12 +165,12 @@ impl<'a> Progress<'a> {
                 let n = self.count_start();
                 self.numbered = Some(n);
                 self.asked.set(n);
-                self.emit(|_| RunEvent::decide(n, action));
+                self.emit_event(|_| RunEvent::decide(n, action));
             }
             ProgressEvent::Refused(action, why) => self.show_refusal(action, why),
             ProgressEvent::ActionStarted(action) => {
                 let n = self.count_start();
-                self.emit(|_| RunEvent::start(n, action));
+                self.emit_event(|_| RunEvent::start(n, action));
                 // Scripts write and ask on the terminal by themselves.
                 if !matches!(action, Action::Script { .. } | Action::Stdout { .. }) {
                     self.spinner.start(work_name(action));
@@ -181,7 +181,7 @@ impl<'a> Progress<'a> {
             ProgressEvent::Child { name, line } => self.show_child(name, line),
             ProgressEvent::Response(text) => self.show_response(text),
             ProgressEvent::BadReply(text) => {
-                self.emit(|_| RunEvent::Note { text: text.to_owned() });
+                self.emit_event(|_| RunEvent::Note { text: text.to_owned() });
             }
         }
     }
@@ -190,7 +190,7 @@ impl<'a> Progress<'a> {
     fn show_command(&mut self, name: &'static str, command: &str) {
         let n = self.count_start();
         let command = command.to_owned();
-        self.emit(|_| match name {
+        self.emit_event(|_| match name {
             AFTER_WRITE => RunEvent::AfterWrite { n, command },
             _ => RunEvent::Check { n, command },
         });
@@ -205,23 +205,23 @@ impl<'a> Progress<'a> {
         }
         if self.shows_events() {
             let event = self.finish(n, action, block);
-            self.emit(|_| event);
+            self.emit_event(|_| event);
         }
     }
 
     /// A response beside actions. What was streamed to the terminal has been read.
     fn show_response(&mut self, text: &str) {
-        let is_shown = self.is_streaming && self.target != Target::Lines;
+        let is_shown = self.is_streaming && self.output != ProgressOutput::Lines;
         let streamed = if is_shown { self.streamed.as_str() } else { "" };
         let rest = text.strip_prefix(streamed).unwrap_or(text).trim_start_matches('\n');
         if !rest.is_empty() {
-            self.emit(|_| RunEvent::Say { text: rest.to_owned() });
+            self.emit_event(|_| RunEvent::Say { text: rest.to_owned() });
         }
     }
 
     /// Shows the lines of reasoning that are whole, with `-v`, on a terminal or not. A line feed ends what is open.
     fn show_thoughts(&mut self, piece: &str) {
-        if !self.shows_all || self.target == Target::Lines {
+        if !self.shows_all || self.output == ProgressOutput::Lines {
             return;
         }
         self.thoughts.push_str(piece);
@@ -235,20 +235,20 @@ impl<'a> Progress<'a> {
     fn show_refusal(&mut self, action: &Action, why: &str) {
         let n = self.count_start();
         self.running.pop_back();
-        self.emit(|_| RunEvent::start(n, action));
+        self.emit_event(|_| RunEvent::start(n, action));
         let block = Block::new(action.result_block()).with("status", "error");
         let event = self.finish(n, Some(action), &block.body(format!("not run: {why}")));
-        self.emit(|_| event);
+        self.emit_event(|_| event);
     }
 
     /// Shows which conversation goes on.
     pub(super) fn show_begin(&mut self, begin: impl FnOnce() -> RunEvent) {
-        self.emit(|_| begin());
+        self.emit_event(|_| begin());
     }
 
     /// Whether this text was streamed as the answer.
     pub(super) fn has_streamed(&self, answer: &str) -> bool {
-        self.is_streaming && self.target != Target::Lines && self.streamed == answer
+        self.is_streaming && self.output != ProgressOutput::Lines && self.streamed == answer
     }
 
     fn stream(&mut self, streamed: Streamed<'_>) {
@@ -256,11 +256,11 @@ impl<'a> Progress<'a> {
             Streamed::Text(text) => text,
             Streamed::End => "\n",
         };
-        if self.target == Target::Lines {
+        if self.output == ProgressOutput::Lines {
             // Between two responses, not behind the last one.
             let gap = if self.streamed.ends_with('\n') { "\n" } else { "" };
             if streamed != Streamed::End {
-                self.emit(|_| RunEvent::Text { text: format!("{gap}{text}") });
+                self.emit_event(|_| RunEvent::Text { text: format!("{gap}{text}") });
             }
             return text.clone_into(&mut self.streamed);
         }
@@ -291,22 +291,22 @@ impl<'a> Progress<'a> {
         self.started
     }
 
-    fn emit(&mut self, event: impl FnOnce(&Self) -> RunEvent) {
+    fn emit_event(&mut self, event: impl FnOnce(&Self) -> RunEvent) {
         if self.shows_events() {
             let mut event = event(self);
-            if self.target == Target::Rows && !self.shows_all {
+            if self.output == ProgressOutput::Rows && !self.shows_all {
                 event.shorten(self.asked.get());
             }
-            self.put(&[], &event);
+            self.write_event(&[], &event);
         }
     }
 
     /// Shows what must not be missed, also where nothing else is shown.
     fn emit_always(&mut self, event: &RunEvent) {
-        if self.target == Target::Lines {
-            return self.put(&[], event);
+        if self.output == ProgressOutput::Lines {
+            return self.write_event(&[], event);
         }
-        if self.target == Target::Silent {
+        if self.output == ProgressOutput::Silent {
             return;
         }
         for row in render(event, usize::MAX, false) {
@@ -315,8 +315,8 @@ impl<'a> Progress<'a> {
         }
     }
 
-    fn put(&mut self, children: &[String], event: &RunEvent) {
-        if self.target == Target::Lines {
+    fn write_event(&mut self, children: &[String], event: &RunEvent) {
+        if self.output == ProgressOutput::Lines {
             if !out::json_line(&event.to_line(children)) {
                 // As if the terminal had gone away: nobody reads what the run does.
                 self.interrupts.raise(Signal::Hup);
@@ -340,15 +340,15 @@ impl<'a> Progress<'a> {
     fn show_child(&mut self, name: &str, line: &str) {
         let Some((mut children, event)) = RunEvent::from_line(line) else { return };
         children.insert(0, name.to_owned());
-        if let (RunEvent::Note { text }, Target::Rows) = (&event, self.target) {
+        if let (RunEvent::Note { text }, ProgressOutput::Rows) = (&event, self.output) {
             if self.noted.contains(text) {
                 return;
             }
             self.noted.push(text.clone());
         }
         // A child's prompt and answer are shown where it was started and where it ends.
-        if self.target == Target::Lines || !matches!(event, RunEvent::Begin(_)) {
-            self.put(&children, &event);
+        if self.output == ProgressOutput::Lines || !matches!(event, RunEvent::Begin(_)) {
+            self.write_event(&children, &event);
         }
     }
 
@@ -373,7 +373,7 @@ impl<'a> Progress<'a> {
             // A patch that changed nothing names no previous content.
             let is_change = previous.is_some() || block.get("created").is_some();
             let after = FileVersion::from_bytes(if is_change { read(path) } else { None });
-            let diff = FileChange { path, before: &before, after: &after }.text_diff();
+            let diff = VersionPair { path, before: &before, after: &after }.text_diff();
             if let Some(diff) = diff {
                 self.shown_diff = Some(diff.text.clone());
                 (finish.diff, finish.diff_cut) = (Some(diff.text), diff.is_cut);
@@ -395,7 +395,7 @@ impl<'a> Progress<'a> {
             is_estimated: totals.all.estimated,
             seconds,
         };
-        (self.target == Target::Rows && is_counted).then(|| figures_line(&figures()))
+        (self.output == ProgressOutput::Rows && is_counted).then(|| figures_line(&figures()))
     }
 }
 
@@ -421,7 +421,7 @@ fn advised_mark(call: &Call<'_>) -> Option<PathBuf> {
     let folder = call.env.current_folder().ok()?;
     let project = git::find_toplevel(&folder).unwrap_or(folder);
     let name = fs::sha256(project.as_os_str().as_encoded_bytes());
-    Some(call.root().advised().join(short_hash(&name)))
+    Some(call.root().advised_folder().join(short_hash(&name)))
 }
 
 /// Marks that this advice was shown; false where it was before, or cannot be marked.

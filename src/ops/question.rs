@@ -5,7 +5,7 @@ use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
-use super::change_report::{FileChange, FileVersion};
+use super::change_report::{FileVersion, VersionPair};
 use crate::apply;
 use crate::format::edit;
 use crate::format::harmless::{escape_line, escape_name};
@@ -116,6 +116,6 @@ fn preview(action: &Start, folder: &Path) -> Option<String> {
     };
     let (before, after) =
         (FileVersion::from_bytes(before), FileVersion::from_bytes(Some(after.into_bytes())));
-    let diff = FileChange { path: &path, before: &before, after: &after }.text_diff()?;
+    let diff = VersionPair { path: &path, before: &before, after: &after }.text_diff()?;
     (!diff.is_cut).then_some(diff.text)
 }

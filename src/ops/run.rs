@@ -200,7 +200,7 @@ fn run_loop(
     let redact = |text: String| redactor.redact_text(text).0;
     let memory = gather_memory(call, Some((&conversation, model_id)), &redact, &mut progress);
     facts.memory.clone_from(&memory.text);
-    let splits = call.root().splits(conversation.name());
+    let splits = call.root().splits_folder(conversation.name());
     if fs::exists(&splits) {
         boundary.allow_splits(&splits);
     }
@@ -212,7 +212,7 @@ fn run_loop(
     let checkpoint_model = asker.model_id.clone();
     let fallbacks = connect_fallbacks(call, &mut progress)?;
     let approval = approval::approval(call, progress.asked.clone())?;
-    let mut on_progress = |event: ProgressEvent<'_>| progress.show(event);
+    let mut on_progress = |event: ProgressEvent<'_>| progress.show_event(event);
     let root = call.root().clone();
     let (env, interrupts) = (&call.env, &call.interrupts);
     let log = undo::start_log(call, conversation.name());
@@ -222,7 +222,7 @@ fn run_loop(
         asker,
         fallbacks,
         compactor: Compactor::new(checkpoint_writer(call, &checkpoint_model, false)),
-        files: FileGuard::new(boundary, root.outputs(), log),
+        files: FileGuard::new(boundary, root.outputs_folder(), log),
         commands: commands(call),
         approval,
         replaced: None,

@@ -75,7 +75,7 @@ pub(super) fn connect_fallbacks(
             Ok(asker) => fallbacks.push_back((profile.clone(), asker)),
             Err(problem) => {
                 let note = describe_unusable(profile, &problem);
-                progress.show(ProgressEvent::Note(&note));
+                progress.show_event(ProgressEvent::Note(&note));
             }
         }
     }

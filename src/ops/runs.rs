@@ -182,7 +182,7 @@ pub fn find_conversation(root: &Root, env: &Env, name: &str) -> Result<String, P
     if let (Some(run), None) = (active.next(), active.next()) {
         return Ok(run.name.clone());
     }
-    let found = Catalog::open(root.clone(), env.clone()).find(Some(name));
+    let found = Catalog::read_indexes(root.clone(), env.clone()).resolve_name(Some(name));
     found.map_err(|problem| Problem::usage(problem.message))
 }
 

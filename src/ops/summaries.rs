@@ -76,7 +76,7 @@ impl<'a> Writers<'a> {
     pub fn rules(&'a self, jobs: usize) -> SummaryRules<'a> {
         let provider = self.settings.provider;
         SummaryRules {
-            folder: self.settings.root.summaries(),
+            folder: self.settings.root.summaries_folder(),
             words: None,
             jobs: if provider == Some(Provider::Replay) { 1 } else { jobs },
             again: false,

@@ -17,14 +17,14 @@ use super::file_conversation;
 use super::flags::parse_count;
 use super::opening::torn_block;
 use super::undo_report::{
-    Plan, Refusal, Undone, describe, report_done, report_list, report_refusals, undo_block,
+    UndoPlan, UndoRefusal, Undone, describe, report_done, report_list, report_refusals, undo_block,
 };
 use crate::diff::merge::merge_lines;
 use crate::drive;
 use crate::format::conversation::Piece;
 use crate::format::file_index::is_certain;
 use crate::memory::changes::{
-    Entry, FileChange, FileEvent, find_killed_run, list_changes, short_hash,
+    ChangeLogEntry, FileEvent, RunFileChange, find_killed_run, list_changes, short_hash,
 };
 use crate::out::Report;
 use crate::problem::Problem;
@@ -64,13 +64,13 @@ pub struct UndoArgs {
 }
 
 impl UndoArgs {
-    fn count(&self) -> usize {
+    fn undo_count(&self) -> usize {
         usize::try_from(self.undo.unwrap_or(1)).unwrap_or(usize::MAX)
     }
 }
 
 /// A change, and where its file is now.
-type PlacedChange = (PathBuf, FileChange);
+type PlacedChange = (PathBuf, RunFileChange);
 
 /// The log of a run that starts. What a run starts belongs to it.
 pub(super) fn start_log(call: &Call<'_>, conversation: &str) -> ChangeLog {
@@ -93,13 +93,13 @@ pub(super) fn start_log(call: &Call<'_>, conversation: &str) -> ChangeLog {
 /// Takes back what the last runs of the call's conversation wrote, or of others that were started from its shell.
 pub fn undo_runs(call: &Call<'_>, args: &UndoArgs) -> Result<Report, Problem> {
     refuse_within_run(call)?;
-    let read = || -> Result<Vec<FileChange>, Problem> {
+    let read = || -> Result<Vec<RunFileChange>, Problem> {
         let mut changes = list_changes(&change_log::read_log(call.root())?);
         changes.retain(|change| change.of.contains(&call.name));
         changes.reverse();
         Ok(changes)
     };
-    let runs = |changes: &[FileChange]| {
+    let runs = |changes: &[RunFileChange]| {
         let mut runs: Vec<String> = Vec::new();
         for change in changes {
             if !runs.contains(&change.run) {
@@ -111,14 +111,14 @@ pub fn undo_runs(call: &Call<'_>, args: &UndoArgs) -> Result<Report, Problem> {
     if args.list {
         let changes = read()?;
         let runs = runs(&changes);
-        return Ok(report_list(call, &place(call, changes, false)?, &runs));
+        return Ok(report_list(call, &locate_changes(call, changes, false)?, &runs));
     }
     let chosen = || -> Result<Vec<PlacedChange>, Problem> {
         let mut changes = read()?;
         let runs = runs(&changes);
-        check_count(runs.len(), args.count(), "run", &format!("conversation {}", call.name))?;
-        changes.retain(|change| runs[..args.count()].contains(&change.run));
-        place(call, changes, true)
+        check_count(runs.len(), args.undo_count(), "run", &format!("conversation {}", call.name))?;
+        changes.retain(|change| runs[..args.undo_count()].contains(&change.run));
+        locate_changes(call, changes, true)
     };
     let found = chosen()?;
     call.root().prepare()?;
@@ -129,9 +129,12 @@ pub fn undo_runs(call: &Call<'_>, args: &UndoArgs) -> Result<Report, Problem> {
 }
 
 /// Takes back these changes, the newest first; all files or none. The caller records it in the conversation.
-pub(super) fn undo_changes(call: &Call<'_>, changes: Vec<FileChange>) -> Result<Report, Problem> {
+pub(super) fn undo_changes(
+    call: &Call<'_>,
+    changes: Vec<RunFileChange>,
+) -> Result<Report, Problem> {
     let _lock = lock::lock_index(call.root(), change_log::LOCK, call.index_wait())?;
-    let placed = place(call, changes, true)?;
+    let placed = locate_changes(call, changes, true)?;
     take_back(call, &UndoArgs::default(), &mut [], placed, None)
 }
 
@@ -150,13 +153,14 @@ pub fn undo_file(call: &mut Call<'_>, file: &Path, args: &UndoArgs) -> Result<Re
     let is_meant = |conversation: &str, changed: &str, file_id: Option<&String>| {
         conversation == call.name || changed == name || id.is_some() && file_id == id.as_ref()
     };
-    let read = || -> Result<(Vec<Entry>, Vec<PlacedChange>), Problem> {
+    let read = || -> Result<(Vec<ChangeLogEntry>, Vec<PlacedChange>), Problem> {
         let entries = change_log::read_log(call.root())?;
         let changes = list_changes(&entries).into_iter().rev();
-        let mut changes = changes.fold(Vec::new(), |mut later: Vec<FileChange>, it| {
+        let mut changes = changes.fold(Vec::new(), |mut later: Vec<RunFileChange>, it| {
             // Under an older name, whose content a later change found: the file was moved in between.
             let is_older = || {
-                let is_next = |later: &FileChange| later.path == it.path || goes_on(later, &it);
+                let is_next =
+                    |later: &RunFileChange| later.path == it.path || follows_change(later, &it);
                 later.iter().any(is_next) && !fs::exists(Path::new(&it.path))
             };
             if is_meant(&it.conversation, &it.path, it.file_id.as_ref()) || is_older() {
@@ -189,19 +193,19 @@ pub fn undo_file(call: &mut Call<'_>, file: &Path, args: &UndoArgs) -> Result<Re
     let guess = guess.filter(|guess| guess.before != now);
     let guess_id = guess.as_ref().map(|guess| guess.id.clone());
     changes.splice(0..0, guess.map(|guess| (path.clone(), guess)));
-    check_count(changes.len(), args.count(), "change", &shown(&path))?;
-    changes.truncate(args.count());
+    check_count(changes.len(), args.undo_count(), "change", &shown(&path))?;
+    changes.truncate(args.undo_count());
     let report = take_back(call, args, &mut journals, changes, guess_id.as_deref())?;
     file_conversation::update_index(call);
     let journal = call.root().conversation(&call.name).display().to_string();
-    let report = Report { json: flatten_file(report.json), ..report };
+    let report = Report { json: merge_only_file(report.json), ..report };
     let has_path = report.json.contains_key("changed");
     let report = if has_path { report.with("conversation_path", journal) } else { report };
     Ok(if has_path { change_report::with_file(call, &path, report) } else { report })
 }
 
 /// The keys of the only file, beside those of the report.
-fn flatten_file(mut json: Map<String, Value>) -> Map<String, Value> {
+fn merge_only_file(mut json: Map<String, Value>) -> Map<String, Value> {
     if let Some(Value::Array(files)) = json.remove("files") {
         json.extend(files.into_iter().filter_map(|file| file.as_object().cloned()).flatten());
     }
@@ -220,9 +224,9 @@ fn refuse_within_run(call: &Call<'_>) -> Result<(), Problem> {
 }
 
 /// The changes with where their files are now; with `anywhere`, wherever that is.
-fn place(
+fn locate_changes(
     call: &Call<'_>,
-    changes: Vec<FileChange>,
+    changes: Vec<RunFileChange>,
     anywhere: bool,
 ) -> Result<Vec<PlacedChange>, Problem> {
     let all = list_changes(&change_log::read_log(call.root())?);
@@ -237,7 +241,7 @@ fn place(
 
 /// Where the file of a change is now: where it was, in the same folder under another name, or with `anywhere` in another
 /// folder of its repository.
-fn find_file(change: &FileChange, anywhere: bool) -> PathBuf {
+fn find_file(change: &RunFileChange, anywhere: bool) -> PathBuf {
     let path = PathBuf::from(&change.path);
     let find = |id: &String| {
         let far = || anywhere.then(|| file_index::find_moved_anywhere(&path, id)).flatten();
@@ -247,14 +251,15 @@ fn find_file(change: &FileChange, anywhere: bool) -> PathBuf {
 }
 
 /// Whether a change found the content that another one has left. An empty file could be any.
-fn goes_on(later: &FileChange, earlier: &FileChange) -> bool {
+fn follows_change(later: &RunFileChange, earlier: &RunFileChange) -> bool {
     let before = later.before.as_ref();
     before.is_some_and(|hash| earlier.after.as_ref() == Some(hash) && *hash != fs::sha256(b""))
 }
 
 /// Where a file is that was moved between two runs: where a later run found the content that this one left.
-fn find_by_content(change: &FileChange, all: &[FileChange]) -> Option<PathBuf> {
-    let is_next = |later: &&FileChange| goes_on(later, change) && later.path != change.path;
+fn find_by_content(change: &RunFileChange, all: &[RunFileChange]) -> Option<PathBuf> {
+    let is_next =
+        |later: &&RunFileChange| follows_change(later, change) && later.path != change.path;
     let later = all.iter().rev().find(is_next)?;
     Some(find_file(later, true)).filter(|path| fs::exists(path))
 }
@@ -306,7 +311,7 @@ fn take_back(
     chosen: Vec<PlacedChange>,
     guess: Option<&str>,
 ) -> Result<Report, Problem> {
-    let mut files: Vec<(PathBuf, Vec<FileChange>)> = Vec::new();
+    let mut files: Vec<(PathBuf, Vec<RunFileChange>)> = Vec::new();
     for (path, change) in chosen {
         match files.iter_mut().find(|(known, _)| *known == path) {
             Some((_, changes)) => changes.push(change),
@@ -341,12 +346,13 @@ fn plan_file(
     call: &Call<'_>,
     args: &UndoArgs,
     path: PathBuf,
-    changes: Vec<FileChange>,
+    changes: Vec<RunFileChange>,
     guess: Option<&str>,
-) -> Result<Result<Plan, Refusal>, Problem> {
+) -> Result<Result<UndoPlan, UndoRefusal>, Problem> {
     let root = call.root();
     let name = shown(&path);
-    let refuse = |message: String, since| Ok(Err(Refusal { path: path.clone(), message, since }));
+    let refuse =
+        |message: String, since| Ok(Err(UndoRefusal { path: path.clone(), message, since }));
     if fs::real_path(&path).is_some_and(|real| real != path) {
         return refuse(format!("{name} is now reached by a symbolic link"), None);
     }
@@ -358,8 +364,8 @@ fn plan_file(
     let is_guess = guess == Some(&newest.id);
     let is_changed = !is_done && now.sha256 != newest.after;
     if is_changed && !args.force && !args.merge {
-        let left = FileVersion::stored(root, newest.after.as_deref());
-        let since = change_report::FileChange { path: &path, before: &left, after: &now };
+        let left = FileVersion::read_stored(root, newest.after.as_deref());
+        let since = change_report::VersionPair { path: &path, before: &left, after: &now };
         let what = match (&now.sha256, &newest.after) {
             (None, _) => "was removed",
             (_, None) => "was created again",
@@ -396,7 +402,7 @@ fn plan_file(
             ))
         })?
     };
-    let diff = change_report::FileChange { path: &path, before: &now, after: &goal }.text_diff();
+    let diff = change_report::VersionPair { path: &path, before: &now, after: &goal }.text_diff();
     let mut undone: Vec<Undone> =
         changes.into_iter().map(|change| describe(root, &path, &now, change)).collect();
     if is_guess {
@@ -405,7 +411,7 @@ fn plan_file(
     }
     let is_forced = is_changed && args.force && !is_guess;
     let opened = Some(opened);
-    Ok(Ok(Plan { path, opened, now, goal, undone, is_forced, is_guess, diff, previous: None }))
+    Ok(Ok(UndoPlan { path, opened, now, goal, undone, is_forced, is_guess, diff, previous: None }))
 }
 
 /// The later run that left a file as it is now, and how it is undone. `None`: it was no run of nagent.
@@ -423,17 +429,21 @@ fn name_later_run(root: &Root, path: &Path, now: &FileVersion) -> Result<Option<
 }
 
 /// Reads the content before a change.
-fn read_goal(root: &Root, oldest: &FileChange) -> anyhow::Result<FileVersion> {
+fn read_goal(root: &Root, oldest: &RunFileChange) -> anyhow::Result<FileVersion> {
     let Some(hash) = &oldest.before else { return Ok(FileVersion::default()) };
-    let bytes = fs::read_stored(&root.outputs(), hash)?;
+    let bytes = fs::read_stored(&root.outputs_folder(), hash)?;
     Ok(FileVersion { sha256: Some(hash.clone()), bytes: Some(bytes) })
 }
 
 /// Takes the changes out of the content, one after the other, and leaves what else has changed.
-fn merge_goal(root: &Root, now: &FileVersion, changes: &[FileChange]) -> Result<Vec<u8>, String> {
+fn merge_goal(
+    root: &Root,
+    now: &FileVersion,
+    changes: &[RunFileChange],
+) -> Result<Vec<u8>, String> {
     let read = |hash: &Option<String>| {
         let hash = hash.as_ref().ok_or("it was created or removed")?;
-        fs::read_stored(&root.outputs(), hash).map_err(|error| format!("{error:#}"))
+        fs::read_stored(&root.outputs_folder(), hash).map_err(|error| format!("{error:#}"))
     };
     let mut text = now.bytes.clone().ok_or("it was removed")?;
     for change in changes {
@@ -446,8 +456,8 @@ fn merge_goal(root: &Root, now: &FileVersion, changes: &[FileChange]) -> Result<
 }
 
 /// Writes all files, or none: when one cannot be written, those before it get their content back.
-fn write_all(call: &Call<'_>, plans: &mut [Plan]) -> Result<(), Problem> {
-    let outputs = call.root().outputs();
+fn write_all(call: &Call<'_>, plans: &mut [UndoPlan]) -> Result<(), Problem> {
+    let outputs = call.root().outputs_folder();
     let stop = || call.interrupts.pending().is_some();
     let write = |opened: Opened, content: &FileVersion| {
         let mut keep = |file: &mut std::fs::File| fs::store_file(&outputs, file, &stop);
@@ -483,7 +493,11 @@ fn write_all(call: &Call<'_>, plans: &mut [Plan]) -> Result<(), Problem> {
 }
 
 /// Records an undo in the log, and in the conversations that made the changes.
-fn record(call: &Call<'_>, journals: &mut [ConversationFile], plan: &Plan) -> anyhow::Result<()> {
+fn record(
+    call: &Call<'_>,
+    journals: &mut [ConversationFile],
+    plan: &UndoPlan,
+) -> anyhow::Result<()> {
     let (before, after) = (plan.now.hash_or_none(), plan.goal.hash_or_none());
     let mut log = start_log(call, &call.name);
     log.at = clock::now();

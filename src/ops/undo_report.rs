@@ -10,7 +10,7 @@ use crate::diff::file_diff::DiffText;
 use crate::drive::{self, KnownContent};
 use crate::exit::Exit;
 use crate::format::conversation::Block;
-use crate::memory::changes::{FileChange, NO_FILE, is_hash_of, short_hash};
+use crate::memory::changes::{NO_FILE, RunFileChange, is_hash_of, short_hash};
 use crate::out::Report;
 use crate::sys::conversation_file::ConversationFile;
 use crate::sys::names::shown;
@@ -23,13 +23,13 @@ const DIFF_LIMIT: usize = 6 << 10;
 
 /// A change that is undone.
 pub(super) struct Undone {
-    pub(super) change: FileChange,
+    pub(super) change: RunFileChange,
     /// Lines that it removed and added; `None` where they were not counted.
     pub(super) lines: Option<(u64, u64)>,
 }
 
 /// A file that gets an earlier content.
-pub(super) struct Plan {
+pub(super) struct UndoPlan {
     pub(super) path: PathBuf,
     pub(super) opened: Option<Opened>,
     pub(super) now: FileVersion,
@@ -45,18 +45,27 @@ pub(super) struct Plan {
 }
 
 /// Why a file is not undone, and what has changed in it since.
-pub(super) struct Refusal {
+pub(super) struct UndoRefusal {
     pub(super) path: PathBuf,
     pub(super) message: String,
     pub(super) since: Option<DiffText>,
 }
 
-pub(super) fn describe(root: &Root, path: &Path, now: &FileVersion, change: FileChange) -> Undone {
+pub(super) fn describe(
+    root: &Root,
+    path: &Path,
+    now: &FileVersion,
+    change: RunFileChange,
+) -> Undone {
     let content = |hash: &Option<String>| {
-        if *hash == now.sha256 { now.clone() } else { FileVersion::stored(root, hash.as_deref()) }
+        if *hash == now.sha256 {
+            now.clone()
+        } else {
+            FileVersion::read_stored(root, hash.as_deref())
+        }
     };
     let (before, after) = (content(&change.before), content(&change.after));
-    let diff = change_report::FileChange { path, before: &before, after: &after }.text_diff();
+    let diff = change_report::VersionPair { path, before: &before, after: &after }.text_diff();
     Undone { change, lines: diff.and_then(|diff| diff.removed.zip(diff.added)) }
 }
 
@@ -67,7 +76,7 @@ impl Undone {
             Some((removed, added)) => format!("-{removed} +{added}"),
             None => "lines not counted".to_owned(),
         };
-        let FileChange { at, prompt, .. } = &self.change;
+        let RunFileChange { at, prompt, .. } = &self.change;
         let at = if at.is_empty() { "(no time)" } else { at };
         let prompt = if prompt.is_empty() { "(no prompt)" } else { prompt };
         format!("{at}  {lines}  {prompt}\n")
@@ -86,7 +95,7 @@ impl Undone {
 }
 
 /// Reports what was undone: on stdout, with the diffs where stderr is not a terminal that shows them in color.
-pub(super) fn report_done(call: &Call<'_>, plans: Vec<Plan>) -> Report {
+pub(super) fn report_done(call: &Call<'_>, plans: Vec<UndoPlan>) -> Report {
     let is_terminal = terminal::stderr_is_terminal();
     let (mut text, mut files) = (String::new(), Vec::new());
     for plan in plans {
@@ -104,7 +113,7 @@ pub(super) fn report_done(call: &Call<'_>, plans: Vec<Plan>) -> Report {
             text.push_str(&format!("what it held before this is in {}\n", shown(previous)));
         }
         let change =
-            change_report::FileChange { path: &plan.path, before: &plan.now, after: &plan.goal };
+            change_report::VersionPair { path: &plan.path, before: &plan.now, after: &plan.goal };
         if let Some(diff) = plan.diff.as_ref().filter(|_| !call.quiet) {
             if is_terminal {
                 change.print(call.root(), diff);
@@ -129,7 +138,11 @@ pub(super) fn report_done(call: &Call<'_>, plans: Vec<Plan>) -> Report {
 }
 
 /// The refusal of files that are not as the last change left them, with what changed since.
-pub(super) fn report_refusals(call: &Call<'_>, has_flags: bool, refusals: &[Refusal]) -> Report {
+pub(super) fn report_refusals(
+    call: &Call<'_>,
+    has_flags: bool,
+    refusals: &[UndoRefusal],
+) -> Report {
     let mut files = Vec::new();
     for refusal in refusals {
         if let Some(diff) = refusal.since.as_ref().filter(|_| !call.args.lines) {
@@ -144,7 +157,7 @@ pub(super) fn report_refusals(call: &Call<'_>, has_flags: bool, refusals: &[Refu
     let reasons: Vec<&str> = refusals.iter().map(|refusal| refusal.message.as_str()).collect();
     let above =
         if refusals.iter().any(|it| it.since.is_some()) { " (the diff is above)" } else { "" };
-    let outputs = call.root().outputs();
+    let outputs = call.root().outputs_folder();
     let outputs = shown(&outputs);
     // Who goes back in a conversation has no such flags.
     let advice = if has_flags {
@@ -165,7 +178,7 @@ pub(super) fn report_refusals(call: &Call<'_>, has_flags: bool, refusals: &[Refu
 /// Lists what can be undone, the newest first: the changes of each unit, which is a run or a change.
 pub(super) fn report_list(
     call: &Call<'_>,
-    changes: &[(PathBuf, FileChange)],
+    changes: &[(PathBuf, RunFileChange)],
     units: &[String],
 ) -> Report {
     let (mut text, mut list) = (String::new(), Vec::new());
@@ -178,7 +191,7 @@ pub(super) fn report_list(
             .collect();
         let Some((_, first)) = of_unit.first() else { continue };
         let n = at + 1;
-        let FileChange { at, prompt, task, .. } = &first.change;
+        let RunFileChange { at, prompt, task, .. } = &first.change;
         // What a child did is a part of what the run was asked for.
         let is_run = first.change.run == *unit;
         let prompt = if is_run && !task.is_empty() { task } else { prompt };
@@ -208,8 +221,8 @@ pub(super) fn report_list(
 }
 
 /// Makes the block that records the undo of a file, for the model.
-pub(super) fn undo_block(journal: &ConversationFile, plan: &Plan) -> Block {
-    let Plan { path, now, goal, undone, diff, is_guess, .. } = plan;
+pub(super) fn undo_block(journal: &ConversationFile, plan: &UndoPlan) -> Block {
+    let UndoPlan { path, now, goal, undone, diff, is_guess, .. } = plan;
     let path_name = path.display().to_string();
     let mut block = Block::new("system")
         .with("change", "undo")

@@ -111,7 +111,9 @@ fn compare_turn(
     let note = pieces.get(status + 1).filter(|piece| piece.name() == Some("system"));
     let invalid = figures.get("invalid");
     let whole = match (invalid, reply) {
-        (Some(path), reply) => kept(path).filter(|whole| fits(whole, text, reply, note)),
+        (Some(path), reply) => {
+            kept(path).filter(|whole| matches_stored_reply(whole, text, reply, note))
+        }
         (None, reply) => reply.map(|reply| reply.text(text).to_owned()),
     };
     // What was kept apart may not be there, and a signal has no correction.
@@ -120,8 +122,8 @@ fn compare_turn(
     };
     let was_cut = note.is_some_and(|note| note.text(text).contains("cut off by the length limit"));
     let (mut machine, _) = Turn::start(rules(number, tags), Vec::new());
-    machine.step(appended());
-    let mut effect = machine.step(replied(whole, figures, was_cut && invalid.is_some()));
+    machine.step(appended_event());
+    let mut effect = machine.step(replied_event(whole, figures, was_cut && invalid.is_some()));
     if let (Effect::Keep { .. }, Some(path)) = (&effect, invalid) {
         effect = machine.step(Event::Kept(path.to_owned()));
     }
@@ -150,7 +152,12 @@ fn is_correction(note: &Piece) -> bool {
 }
 
 /// Whether a reply that was kept apart can be the one that was here. Under its path there may be another one by now.
-fn fits(whole: &str, text: &str, reply: Option<&Piece>, note: Option<&Piece>) -> bool {
+fn matches_stored_reply(
+    whole: &str,
+    text: &str,
+    reply: Option<&Piece>,
+    note: Option<&Piece>,
+) -> bool {
     match (reply, note) {
         (Some(reply), _) => whole.replace('\0', "\u{fffd}").starts_with(reply.text(text)),
         (None, Some(note)) => {
@@ -177,12 +184,12 @@ fn compare_results(
         !matches!(piece.name(), Some("agent-response" | "nagent-turn-status" | "user-prompt"))
     });
     let mut waiting = 0;
-    let mut effect = machine.step(appended());
+    let mut effect = machine.step(appended_event());
     loop {
         effect = match effect {
             Effect::Say(_) => machine.step(Event::Said),
             Effect::Decide(_) => machine.step(Event::Decided(Decision::Allow)),
-            Effect::Append(_) => machine.step(appended()),
+            Effect::Append(_) => machine.step(appended_event()),
             Effect::Act(actions) => {
                 waiting = actions.len();
                 let Some(piece) = results.find(is_result) else { return Ok(()) };
@@ -207,11 +214,11 @@ fn compare_results(
     }
 }
 
-fn appended() -> Event {
+fn appended_event() -> Event {
     Event::Appended { seconds: 0.0, is_full: false }
 }
 
-fn replied(text: String, figures: &Piece, was_cut: bool) -> Event {
+fn replied_event(text: String, figures: &Piece, was_cut: bool) -> Event {
     let number = |name| figures.get(name).and_then(|text| text.parse().ok()).unwrap_or(0);
     let usage = Usage {
         input: number("tokens_in"),

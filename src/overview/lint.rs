@@ -38,7 +38,7 @@ pub const NO_CONTEXT: &str = "there is no <initial_context>: the next run sends 
     provider's cache helps; put the block back at the top";
 
 /// Says of a parsed conversation what counts as what, and what is wrong, in the order of lines.
-pub fn lint(text: &str, parsed: &Parsed) -> (Vec<LintedBlock>, Vec<Finding>) {
+pub fn lint_blocks(text: &str, parsed: &Parsed) -> (Vec<LintedBlock>, Vec<Finding>) {
     let mut blocks: Vec<LintedBlock> = Vec::new();
     let mut findings = Vec::new();
     let (mut line, mut at) = (1, 0);
@@ -125,7 +125,7 @@ mod tests {
     use crate::format::conversation::parse;
 
     fn check(text: &str, blocks: &str, findings: &[(usize, &str)]) {
-        let (found, wrong) = lint(text, &parse(text));
+        let (found, wrong) = lint_blocks(text, &parse(text));
         let found: Vec<String> = found
             .iter()
             .map(|block| {

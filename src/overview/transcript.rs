@@ -27,7 +27,7 @@ pub enum EntryKind {
 
 impl EntryKind {
     /// The word for it.
-    pub fn word(self) -> &'static str {
+    pub fn as_str(self) -> &'static str {
         match self {
             Self::Prompt => "prompt",
             Self::Answer => "answer",
@@ -42,7 +42,7 @@ impl EntryKind {
 
 /// Something that happened in a conversation.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Entry {
+pub struct TranscriptEntry {
     /// What it is.
     pub kind: EntryKind,
     /// The line of its block in the file, from 1.
@@ -56,7 +56,7 @@ pub struct Entry {
 }
 
 /// The entries of a conversation.
-pub fn entries(text: &str, pieces: &[Piece]) -> Vec<Entry> {
+pub fn entries(text: &str, pieces: &[Piece]) -> Vec<TranscriptEntry> {
     let mut entries = Vec::new();
     let (mut line, mut at, mut turn) = (1, 0, 0);
     // Where the entries of the last reply begin.
@@ -67,7 +67,7 @@ pub fn entries(text: &str, pieces: &[Piece]) -> Vec<Entry> {
         let body = piece.text(text).trim_matches('\n').to_owned();
         let count = entries.len();
         let mut push = |kind, turn, title: String, text: String| {
-            entries.push(Entry { kind, line, turn, title, text });
+            entries.push(TranscriptEntry { kind, line, turn, title, text });
         };
         match piece.name() {
             Some("initial_context" | "context-update") => {}
@@ -141,7 +141,7 @@ fn result_title(piece: &Piece, name: &str) -> String {
 }
 
 /// Entries as text for a terminal. At most `most` lines of a result are shown, its last ones.
-pub fn to_text(entries: &[Entry], most: usize) -> String {
+pub fn to_text(entries: &[TranscriptEntry], most: usize) -> String {
     let mut out = String::new();
     let mut turn = 0;
     for entry in entries {
@@ -182,7 +182,7 @@ fn push_lines(out: &mut String, lead: &str, text: &str) {
 }
 
 /// Entries as a Markdown document.
-pub fn to_markdown(name: &str, entries: &[Entry]) -> String {
+pub fn to_markdown(name: &str, entries: &[TranscriptEntry]) -> String {
     let mut out = format!("# {name}\n");
     for entry in entries {
         let (heading, fenced) = match entry.kind {
@@ -212,7 +212,7 @@ pub fn to_markdown(name: &str, entries: &[Entry]) -> String {
 }
 
 /// Entries as an HTML page that needs nothing else. Nothing of the conversation is markup in it.
-pub fn to_html(name: &str, entries: &[Entry]) -> String {
+pub fn to_html(name: &str, entries: &[TranscriptEntry]) -> String {
     let mut out = format!(
         "<!DOCTYPE html>\n<html lang=\"en\">\n<meta charset=\"utf-8\">\n<title>{name}</title>\n<style>\n\
          body {{ max-width: 60em; margin: auto; padding: 1em; font-family: sans-serif }}\n\
@@ -222,7 +222,7 @@ pub fn to_html(name: &str, entries: &[Entry]) -> String {
         name = escape_html(name)
     );
     for entry in entries {
-        let word = entry.kind.word();
+        let word = entry.kind.as_str();
         let title = escape_html(&entry.title);
         out.push_str(&format!(
             "<section class=\"{word}\">\n<h2>{word} <small>{title}</small></h2>\n"

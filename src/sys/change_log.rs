@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use super::root::Root;
 use super::{clock, fs};
 use crate::limits;
-use crate::memory::changes::{self, Entry, FileEvent, TurnMark};
+use crate::memory::changes::{self, ChangeLogEntry, FileEvent, TurnMark};
 
 /// The name of the lock of undo. No conversation can have it.
 pub const LOCK: &str = "changes.json";
@@ -78,7 +78,7 @@ impl ChangeLog {
         }
         append(
             &self.root,
-            &Entry {
+            &ChangeLogEntry {
                 run: self.run.clone(),
                 at: self.at.clone(),
                 conversation: self.conversation.clone(),
@@ -97,10 +97,10 @@ impl ChangeLog {
 ///
 /// # Errors
 /// It could not be written.
-pub fn append(root: &Root, entry: &Entry) -> Result<()> {
+pub fn append(root: &Root, entry: &ChangeLogEntry) -> Result<()> {
     let line = serde_json::to_string(entry).context("cannot write an entry")?;
     // Behind a line that was cut off it begins a new one.
-    fs::append_durably(&root.changes(), &format!("\n{line}\n"))
+    fs::append_durably(&root.change_log_path(), &format!("\n{line}\n"))
 }
 
 /// Records that a conversation has another name, so that its changes are found by that.
@@ -110,7 +110,7 @@ pub fn append(root: &Root, entry: &Entry) -> Result<()> {
 pub fn record_rename(root: &Root, from: &str, to: &str) -> Result<()> {
     append(
         root,
-        &Entry {
+        &ChangeLogEntry {
             run: String::new(),
             at: clock::now(),
             conversation: from.to_owned(),
@@ -128,8 +128,8 @@ pub fn record_rename(root: &Root, from: &str, to: &str) -> Result<()> {
 ///
 /// # Errors
 /// It cannot be read.
-pub fn read_log(root: &Root) -> Result<Vec<Entry>> {
-    let text = fs::read_text(&root.changes(), limits::CHANGE_LOG)?;
+pub fn read_log(root: &Root) -> Result<Vec<ChangeLogEntry>> {
+    let text = fs::read_text(&root.change_log_path(), limits::CHANGE_LOG)?;
     let mut entries = changes::parse(&text.unwrap_or_default());
     changes::rename_all(&mut entries);
     Ok(entries)

@@ -169,7 +169,8 @@ impl ConversationFile {
             }
             if !torn.iter().all(u8::is_ascii_whitespace) {
                 // Kept before it is cut off: at no instant is it in neither place.
-                self.torn = Some(fs::store_numbered(&self.root.invalid(&self.name), &torn)?);
+                self.torn =
+                    Some(fs::store_numbered(&self.root.invalid_replies_folder(&self.name), &torn)?);
             }
             file.set_len(offset as u64)
                 .and_then(|()| file.sync_data())

@@ -41,7 +41,7 @@ pub fn send(root: &Root, name: &str, text: &[u8]) -> Result<String> {
             limits::MESSAGE
         );
     }
-    let folder = root.messages(name);
+    let folder = root.messages_folder(name);
     fs::check_folder_owner(&folder)?;
     fs::create_private_folder(&folder)?;
     let last = list_ids(root, name)?.iter().filter_map(|id| time_of(id)).max();
@@ -64,7 +64,7 @@ pub fn send(root: &Root, name: &str, text: &[u8]) -> Result<String> {
 /// # Errors
 /// The folder cannot be read.
 pub fn list_ids(root: &Root, name: &str) -> Result<Vec<String>> {
-    let mut ids = fs::list_names(&root.messages(name))?;
+    let mut ids = fs::list_names(&root.messages_folder(name))?;
     ids.retain_mut(|file| match file.strip_suffix(".txt") {
         Some(id) if time_of(id).is_some() => {
             *file = id.to_owned();
@@ -82,7 +82,7 @@ pub fn list_ids(root: &Root, name: &str) -> Result<Vec<String>> {
 pub fn read_all(root: &Root, name: &str) -> Result<Vec<Message>> {
     let ids = list_ids(root, name)?;
     if !ids.is_empty() {
-        fs::check_folder_owner(&root.messages(name))?;
+        fs::check_folder_owner(&root.messages_folder(name))?;
     }
     let read = |id: String| {
         let path = path_of(root, name, &id);
@@ -107,7 +107,7 @@ pub fn remove(root: &Root, name: &str, id: &str) {
 
 /// The file of a message.
 pub fn path_of(root: &Root, name: &str, id: &str) -> PathBuf {
-    root.messages(name).join(format!("{id}.txt"))
+    root.messages_folder(name).join(format!("{id}.txt"))
 }
 
 /// The time in an id; `None`: it is none.
@@ -129,12 +129,12 @@ mod tests {
         let root = Root { folder: dir.path().to_owned() };
         root.prepare().unwrap();
         let future = "9000000000000000-00000000";
-        fs::create_private_folder(&root.messages("c")).unwrap();
+        fs::create_private_folder(&root.messages_folder("c")).unwrap();
         std::fs::write(path_of(&root, "c", future), "first").unwrap();
         for name in
             ["notes", "1-2.txt", ".nagent-0.tmp", "../x.txt", "é000000000000000-00000000.txt"]
         {
-            let _ = std::fs::write(root.messages("c").join(name), "no message");
+            let _ = std::fs::write(root.messages_folder("c").join(name), "no message");
         }
         for text in ["second", "third"] {
             send(&root, "c", text.as_bytes()).unwrap();

@@ -87,11 +87,11 @@ pub fn list_files_below(folder: &Path) -> Vec<Stored> {
 /// # Errors
 /// It is still where it was, unless the error names what is beside it.
 pub fn move_to_trash(root: &Root, name: &str) -> Result<PathBuf> {
-    let trash = root.trash();
+    let trash = root.trash_folder();
     create_private_folder(&trash)?;
     let place = free_place(&trash, name);
     move_file(&root.conversation(name), &place)?;
-    for beside in root.beside(name).iter().filter(|beside| beside.exists()) {
+    for beside in root.companion_folders(name).iter().filter(|beside| beside.exists()) {
         let mut moved = place.clone().into_os_string();
         moved.push(".");
         moved.push(beside.extension().unwrap_or_default());

@@ -62,18 +62,18 @@ impl Root {
     }
 
     /// The folder of replies that did not parse and of torn tails.
-    pub fn invalid(&self, name: &str) -> PathBuf {
+    pub fn invalid_replies_folder(&self, name: &str) -> PathBuf {
         self.conversations().join(format!("{name}.invalid"))
     }
 
     /// The folder of messages that a conversation's run has not read yet.
-    pub fn messages(&self, name: &str) -> PathBuf {
+    pub fn messages_folder(&self, name: &str) -> PathBuf {
         self.conversations().join(format!("{name}.messages"))
     }
 
     /// The folders beside a conversation, which go where it goes.
-    pub fn beside(&self, name: &str) -> [PathBuf; 2] {
-        [self.invalid(name), self.messages(name)]
+    pub fn companion_folders(&self, name: &str) -> [PathBuf; 2] {
+        [self.invalid_replies_folder(name), self.messages_folder(name)]
     }
 
     /// The file that tells which process is at work on a conversation.
@@ -97,37 +97,37 @@ impl Root {
     }
 
     /// The log of what runs wrote, and of what was undone.
-    pub fn changes(&self) -> PathBuf {
+    pub fn change_log_path(&self) -> PathBuf {
         self.folder.join("changes.jsonl")
     }
 
     /// The folder of results that are too large to keep inline, and of contents of files.
-    pub fn outputs(&self) -> PathBuf {
+    pub fn outputs_folder(&self) -> PathBuf {
         self.folder.join("outputs")
     }
 
     /// The folder that marks the projects in which advice was shown.
-    pub fn advised(&self) -> PathBuf {
+    pub fn advised_folder(&self) -> PathBuf {
         self.folder.join("advised")
     }
 
     /// The folder of the journals of `nagent-each`.
-    pub fn each(&self) -> PathBuf {
+    pub fn journals_folder(&self) -> PathBuf {
         self.folder.join("each")
     }
 
     /// The folder of conversations that were removed.
-    pub fn trash(&self) -> PathBuf {
+    pub fn trash_folder(&self) -> PathBuf {
         self.folder.join("trash")
     }
 
     /// The folder of summaries, by the hash of what was asked for.
-    pub fn summaries(&self) -> PathBuf {
+    pub fn summaries_folder(&self) -> PathBuf {
         self.folder.join("summaries")
     }
 
     /// The folder of what was read of repositories' histories.
-    pub fn history(&self) -> PathBuf {
+    pub fn history_folder(&self) -> PathBuf {
         self.folder.join("history")
     }
 
@@ -137,7 +137,7 @@ impl Root {
     }
 
     /// The folder of the splits that were made on behalf of a conversation.
-    pub fn splits(&self, conversation: &str) -> PathBuf {
+    pub fn splits_folder(&self, conversation: &str) -> PathBuf {
         self.all_splits().join(conversation)
     }
 

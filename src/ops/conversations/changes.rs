@@ -19,7 +19,7 @@ pub(super) fn lock_unused(catalog: &Catalog, name: &str) -> Result<Lock, Problem
 
 /// Gives a conversation another name, in the indexes too.
 pub fn rename_conversation(catalog: &Catalog, from: &str, to: &str) -> Result<Report, Problem> {
-    let from = catalog.find(Some(from))?;
+    let from = catalog.resolve_name(Some(from))?;
     root::check_name(to).map_err(Problem::usage)?;
     let root = &catalog.root;
     let (old, new) = (root.conversation(&from), root.conversation(to));
@@ -40,7 +40,8 @@ pub fn rename_conversation(catalog: &Catalog, from: &str, to: &str) -> Result<Re
     manage::rename_saved(root, &from, to, wait)?;
     fs::rename_file(&old, &new)?;
     change_log::record_rename(root, &from, to)?;
-    for (beside, moved) in root.beside(&from).into_iter().zip(root.beside(to)) {
+    for (beside, moved) in root.companion_folders(&from).into_iter().zip(root.companion_folders(to))
+    {
         if fs::exists(&beside) {
             fs::rename_file(&beside, &moved)?;
         }
@@ -56,7 +57,7 @@ pub fn rename_conversation(catalog: &Catalog, from: &str, to: &str) -> Result<Re
 pub fn remove_conversations(catalog: &Catalog, names: &[String]) -> Result<Report, Problem> {
     let mut found = Vec::new();
     for name in names {
-        let name = catalog.find(Some(name))?;
+        let name = catalog.resolve_name(Some(name))?;
         if !found.contains(&name) {
             found.push(name);
         }

@@ -25,7 +25,7 @@ pub fn expand_conversation(
     prefix: Option<&str>,
     turns: Option<Turns>,
 ) -> Result<Report, Problem> {
-    let name = catalog.find(prefix)?;
+    let name = catalog.resolve_name(prefix)?;
     let root = &catalog.root;
     let _lock = lock_unused(catalog, &name)?;
     let journal = ConversationFile::read_only(root, &name)?;
@@ -37,8 +37,8 @@ pub fn expand_conversation(
     };
     let new = match turns {
         None => {
-            let archive = Archive::of(catalog, &pieces[at])?;
-            let end = archive.end_of_taken(&pieces[at])?;
+            let archive = Archive::find_archive(catalog, &pieces[at])?;
+            let end = archive.find_removed_end(&pieces[at])?;
             let rest = text[pieces[at].span.end..].trim_start_matches('\n');
             format!("{}\n\n{rest}", archive.text[..end].trim_end_matches('\n'))
         }
@@ -74,14 +74,14 @@ struct Archive {
 }
 
 impl Archive {
-    fn of(catalog: &Catalog, notice: &Piece) -> Result<Self, Problem> {
+    fn find_archive(catalog: &Catalog, notice: &Piece) -> Result<Self, Problem> {
         let name = Notice::read(notice).map(|notice| notice.archive).unwrap_or_default();
         crate::sys::root::check_name(name).map_err(Problem::failed)?;
         let path = catalog.root.conversation(name);
         let text = fs::read_text(&path, limits::CONVERSATION)?.ok_or_else(|| {
             Problem::failed(format!(
                 "conversation {name}, which has what was taken out, is not there any more (nagent-conversations remove moves into {})",
-                catalog.root.trash().display()
+                catalog.root.trash_folder().display()
             ))
         })?;
         let mut pieces = conversation::parse(&text).pieces;
@@ -90,7 +90,7 @@ impl Archive {
     }
 
     /// Where the part ends that was taken out: before the turns that the notice kept.
-    fn end_of_taken(&self, notice: &Piece) -> Result<usize, Problem> {
+    fn find_removed_end(&self, notice: &Piece) -> Result<usize, Problem> {
         let until = Notice::read(notice).and_then(|notice| notice.until);
         let is_begin = |until: &usize| {
             *until >= self.text_end() && *until <= self.text.len()
@@ -144,7 +144,7 @@ fn insert_turns(
             turns.0, turns.1
         )));
     }
-    let mut archive = Archive::of(catalog, &pieces[at])?;
+    let mut archive = Archive::find_archive(catalog, &pieces[at])?;
     let mut seen = HashSet::new();
     let range = loop {
         if let Some(range) = archive.find_turns(turns) {
@@ -158,7 +158,7 @@ fn insert_turns(
                 turns.0, turns.1
             )));
         };
-        archive = Archive::of(catalog, older)?;
+        archive = Archive::find_archive(catalog, older)?;
     };
     let put_back = &archive.pieces[range];
     let is_back = |piece: &Piece| {

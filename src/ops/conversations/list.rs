@@ -33,7 +33,7 @@ pub struct ListFilter {
 }
 
 /// What is kept of a conversation for its row.
-struct Row {
+struct ListRow {
     modified: Duration,
     name: String,
     kind: &'static str,
@@ -73,13 +73,13 @@ fn contains(one: &Conversation, search: &str) -> bool {
     one.name.to_lowercase().contains(search) || said.to_lowercase().contains(search)
 }
 
-fn make_row(one: Conversation) -> Row {
+fn make_row(one: Conversation) -> ListRow {
     let overview = &one.overview;
     let usage = overview.usage;
     let value = json!({
         "name": one.name,
         "path": one.path.display().to_string(),
-        "kind": one.kind.word(),
+        "kind": one.kind.as_str(),
         "file": one.file.as_ref().map(|file| file.display().to_string()),
         "modified": clock::format_time(one.modified),
         "bytes": one.bytes,
@@ -99,9 +99,9 @@ fn make_row(one: Conversation) -> Row {
     };
     // A file's own conversation is about the file, wherever it is continued.
     let place = one.file.map(|file| file.display().to_string());
-    Row {
+    ListRow {
         modified: one.modified,
-        kind: one.kind.word(),
+        kind: one.kind.as_str(),
         folder: harmless::escape_line(&place.or(one.overview.folder).unwrap_or_default(), 4096),
         prompts: one.overview.prompts,
         name: one.name,
@@ -112,16 +112,16 @@ fn make_row(one: Conversation) -> Row {
 }
 
 /// A row with tabs between its fields, for scripts. The age is a time here.
-fn format_line(row: &Row) -> String {
+fn format_line(row: &ListRow) -> String {
     let cost = row.usage.known_cost().map(|cost| format!("{cost:.4}")).unwrap_or_default();
     let modified = clock::format_time(row.modified);
     let tokens = row.usage.tokens();
-    let Row { name, kind, folder, prompts, words, .. } = row;
+    let ListRow { name, kind, folder, prompts, words, .. } = row;
     format!("{name}\t{kind}\t{modified}\t{folder}\t{prompts}\t{tokens}\t{cost}\t{words}\n")
 }
 
 /// A table with a heading, no line wider than the terminal.
-fn format_table(rows: &[Row], home: Option<&Path>, columns: usize) -> String {
+fn format_table(rows: &[ListRow], home: Option<&Path>, columns: usize) -> String {
     if rows.is_empty() {
         return "no conversations\n".to_owned();
     }

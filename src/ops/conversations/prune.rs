@@ -23,7 +23,7 @@ use crate::sys::{clock, fs, root};
 
 /// A kind of thing that is removed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Part {
+enum PruneCategory {
     Trash,
     New,
     Children,
@@ -34,7 +34,7 @@ enum Part {
     History,
 }
 
-impl Part {
+impl PruneCategory {
     const ALL: [Self; 8] = [
         Self::Trash,
         Self::New,
@@ -63,8 +63,8 @@ impl Part {
 }
 
 /// Something to remove.
-struct Item {
-    part: Part,
+struct Removable {
+    part: PruneCategory,
     stored: Stored,
     /// The conversation, where it is one that has a lock.
     name: Option<String>,
@@ -76,7 +76,7 @@ pub fn prune(catalog: &Catalog, older: Duration, dry_run: bool) -> Result<Report
     let cutoff = now.saturating_sub(older);
     let items = make_plan(catalog, now, cutoff)?;
     let (mut text, mut parts, mut total, mut errors) = (String::new(), Vec::new(), 0, Vec::new());
-    for part in Part::ALL {
+    for part in PruneCategory::ALL {
         let (mut count, mut bytes, mut kept) = (0_u64, 0_u64, 0_u64);
         for item in items.iter().filter(|item| item.part == part) {
             match if dry_run { Ok(true) } else { remove(catalog, item, now, cutoff) } {
@@ -118,14 +118,18 @@ pub fn prune(catalog: &Catalog, older: Duration, dry_run: bool) -> Result<Report
 }
 
 /// Everything that is old enough and that nothing needs.
-fn make_plan(catalog: &Catalog, now: Duration, cutoff: Duration) -> Result<Vec<Item>, Problem> {
+fn make_plan(
+    catalog: &Catalog,
+    now: Duration,
+    cutoff: Duration,
+) -> Result<Vec<Removable>, Problem> {
     let root = &catalog.root;
-    let log = fs::read_text(&root.changes(), limits::CHANGE_LOG)?.unwrap_or_default();
+    let log = fs::read_text(&root.change_log_path(), limits::CHANGE_LOG)?.unwrap_or_default();
     let mut ids: HashSet<Vec<u8>> = find_ids(log.as_bytes());
     let mut items = plan_conversations(catalog, cutoff, &log, &mut ids)?;
     let is_old = |stored: &Stored| stored.changed <= cutoff;
-    let trash = removal::list_stored(&root.trash()).into_iter().filter(is_old);
-    items.extend(trash.map(|stored| Item { part: Part::Trash, stored, name: None }));
+    let trash = removal::list_stored(&root.trash_folder()).into_iter().filter(is_old);
+    items.extend(trash.map(|stored| Removable { part: PruneCategory::Trash, stored, name: None }));
     let removed: HashSet<PathBuf> = items.iter().map(|item| item.stored.path.clone()).collect();
     for (path, found) in
         catalog.read_trash(&|one| Some((one.path.clone(), find_ids(one.text.as_bytes()))))?
@@ -142,7 +146,7 @@ fn make_plan(catalog: &Catalog, now: Duration, cutoff: Duration) -> Result<Vec<I
             root::check_name(name).is_ok() && !fs::exists(&root.conversation(name))
         });
         if is_orphan && stored.modified <= cutoff {
-            items.push(Item { part: Part::Empty, stored, name: note });
+            items.push(Removable { part: PruneCategory::Empty, stored, name: note });
         }
     }
     let unused = cutoff.min(now.saturating_sub(MIN_UNUSED));
@@ -155,15 +159,15 @@ fn make_plan(catalog: &Catalog, now: Duration, cutoff: Duration) -> Result<Vec<I
     };
     let splits = removal::list_stored(&root.all_splits());
     let splits = splits.iter().flat_map(|folder| removal::list_stored(&folder.path));
-    let outputs = removal::list_stored(&root.outputs()).into_iter();
+    let outputs = removal::list_stored(&root.outputs_folder()).into_iter();
     for (part, all) in [
-        (Part::Outputs, outputs.filter(is_unused).collect::<Vec<_>>()),
-        (Part::Splits, splits.filter(is_unused).collect()),
-        (Part::Summaries, removal::list_files_below(&root.summaries())),
-        (Part::History, removal::list_files_below(&root.history())),
+        (PruneCategory::Outputs, outputs.filter(is_unused).collect::<Vec<_>>()),
+        (PruneCategory::Splits, splits.filter(is_unused).collect()),
+        (PruneCategory::Summaries, removal::list_files_below(&root.summaries_folder())),
+        (PruneCategory::History, removal::list_files_below(&root.history_folder())),
     ] {
         let old = all.into_iter().filter(|stored| stored.modified <= unused);
-        items.extend(old.map(|stored| Item { part, stored, name: None }));
+        items.extend(old.map(|stored| Removable { part, stored, name: None }));
     }
     Ok(items)
 }
@@ -171,7 +175,7 @@ fn make_plan(catalog: &Catalog, now: Duration, cutoff: Duration) -> Result<Vec<I
 /// A conversation, as far as the plan needs it.
 struct Planned {
     /// As what it may be removed.
-    part: Option<Part>,
+    part: Option<PruneCategory>,
     name: String,
     path: PathBuf,
     /// Where it is removed only with the conversation that started it: that one's name.
@@ -186,28 +190,28 @@ fn plan_conversations(
     cutoff: Duration,
     log: &str,
     ids: &mut HashSet<Vec<u8>>,
-) -> Result<Vec<Item>, Problem> {
+) -> Result<Vec<Removable>, Problem> {
     let read = |one: Conversation| {
         let parent = one.started_by().map(str::to_owned);
         let part = match one.kind {
-            ConversationKind::New => Some(Part::New),
+            ConversationKind::New => Some(PruneCategory::New),
             ConversationKind::Archive if one.overview.is_empty && one.trouble.is_none() => {
-                Some(Part::Empty)
+                Some(PruneCategory::Empty)
             }
-            _ => parent.as_ref().map(|_| Part::Children),
+            _ => parent.as_ref().map(|_| PruneCategory::Children),
         };
         let part = part.filter(|_| one.modified <= cutoff);
-        let is_certain = part.is_some_and(|part| part != Part::Children);
+        let is_certain = part.is_some_and(|part| part != PruneCategory::Children);
         let ids = if is_certain { HashSet::new() } else { find_ids(one.text.as_bytes()) };
         Some(Planned { part, name: one.name, path: one.path, parent, ids })
     };
     let (mut gone, mut stays): (Vec<Planned>, Vec<Planned>) = catalog
         .read_all(&read)?
         .into_iter()
-        .partition(|one| one.part.is_some_and(|part| part != Part::Children));
+        .partition(|one| one.part.is_some_and(|part| part != PruneCategory::Children));
     // Children of children too.
     loop {
-        let names = names_that_stay(&stays, log);
+        let names = find_kept_names(&stays, log);
         let is_orphan = |one: &mut Planned| {
             one.part.is_some() && one.parent.as_ref().is_some_and(|name| !names.contains(name))
         };
@@ -220,13 +224,13 @@ fn plan_conversations(
     ids.extend(stays.into_iter().flat_map(|one| one.ids));
     let item = |one: Planned| {
         let (part, stored) = (one.part?, Stored::look(&one.path)?);
-        Some(Item { part, stored, name: Some(one.name) })
+        Some(Removable { part, stored, name: Some(one.name) })
     };
     Ok(gone.into_iter().filter_map(item).collect())
 }
 
 /// The names that conversations have or had: one that was archived or renamed is still there.
-fn names_that_stay(stays: &[Planned], log: &str) -> HashSet<String> {
+fn find_kept_names(stays: &[Planned], log: &str) -> HashSet<String> {
     let mut names = HashSet::new();
     for Planned { name, .. } in stays {
         let digits = match ConversationKind::from_name(name) {
@@ -250,10 +254,15 @@ fn names_that_stay(stays: &[Planned], log: &str) -> HashSet<String> {
 }
 
 /// Removes an item, unless it is in use now. Returns whether it is gone.
-fn remove(catalog: &Catalog, item: &Item, now: Duration, cutoff: Duration) -> anyhow::Result<bool> {
+fn remove(
+    catalog: &Catalog,
+    item: &Removable,
+    now: Duration,
+    cutoff: Duration,
+) -> anyhow::Result<bool> {
     let path = &item.stored.path;
     match (item.part, &item.name) {
-        (Part::New | Part::Children | Part::Empty, Some(name)) => {
+        (PruneCategory::New | PruneCategory::Children | PruneCategory::Empty, Some(name)) => {
             let Ok(_lock) = lock_unused(catalog, name) else { return Ok(false) };
             // Taking the lock has written the note again.
             let is_note = *path == catalog.root.run_note(name);
@@ -266,11 +275,11 @@ fn remove(catalog: &Catalog, item: &Item, now: Duration, cutoff: Duration) -> an
                 return Ok(false);
             }
             removal::remove(path)?;
-            for beside in catalog.root.beside(name) {
+            for beside in catalog.root.companion_folders(name) {
                 removal::remove(&beside)?;
             }
         }
-        (Part::Outputs | Part::Splits, _) => {
+        (PruneCategory::Outputs | PruneCategory::Splits, _) => {
             return Ok(removal::remove_unused(
                 &item.stored,
                 cutoff.min(now.saturating_sub(MIN_UNUSED)),

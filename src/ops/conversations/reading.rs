@@ -12,7 +12,7 @@ use crate::limits::CONVERSATION;
 use crate::out::{self, Report};
 use crate::overview::compare::{Difference, compare};
 use crate::overview::lint::{self, Finding, LintedBlock};
-use crate::overview::transcript::{self, Entry, EntryKind};
+use crate::overview::transcript::{self, EntryKind, TranscriptEntry};
 use crate::problem::Problem;
 use crate::sys::conversation_file::BadByte;
 use crate::sys::fs;
@@ -46,8 +46,8 @@ impl ExportFormat {
 }
 
 fn read(catalog: &Catalog, name: Option<&str>) -> Result<Conversation, Problem> {
-    let name = catalog.find(name)?;
-    let one = catalog.read(&name).ok_or_else(|| {
+    let name = catalog.resolve_name(name)?;
+    let one = catalog.read_conversation(&name).ok_or_else(|| {
         Problem::failed(format!(
             "conversation {name} is not a file; nagent-conversations list shows all"
         ))
@@ -100,8 +100,9 @@ pub fn show_conversation(
 }
 
 /// The entries of a turn, and the prompt that it follows where it is the first behind that.
-fn select_turn(entries: Vec<Entry>, turn: u64) -> Vec<Entry> {
-    let is_of_turn = |entry: &Entry| entry.turn == turn && entry.kind != EntryKind::Prompt;
+fn select_turn(entries: Vec<TranscriptEntry>, turn: u64) -> Vec<TranscriptEntry> {
+    let is_of_turn =
+        |entry: &TranscriptEntry| entry.turn == turn && entry.kind != EntryKind::Prompt;
     let Some(first) = entries.iter().position(is_of_turn) else { return Vec::new() };
     let before = &entries[..first];
     let prompt = before.iter().rposition(|entry| entry.kind == EntryKind::Prompt);
@@ -112,10 +113,10 @@ fn select_turn(entries: Vec<Entry>, turn: u64) -> Vec<Entry> {
     selected.map(|(_, entry)| entry).collect()
 }
 
-fn describe(entries: &[Entry]) -> Vec<Value> {
-    let describe = |entry: &Entry| {
-        let Entry { kind, line, turn, title, text } = entry;
-        json!({ "kind": kind.word(), "turn": turn, "line": line, "title": title, "text": text })
+fn describe(entries: &[TranscriptEntry]) -> Vec<Value> {
+    let describe = |entry: &TranscriptEntry| {
+        let TranscriptEntry { kind, line, turn, title, text } = entry;
+        json!({ "kind": kind.as_str(), "turn": turn, "line": line, "title": title, "text": text })
     };
     entries.iter().map(describe).collect()
 }
@@ -144,12 +145,12 @@ pub fn export_conversation(
 
 /// Says by line what counts as what, what cannot be read, and what an edit there costs.
 pub fn lint_conversation(catalog: &Catalog, name: Option<&str>) -> Result<Report, Problem> {
-    let name = catalog.find(name)?;
+    let name = catalog.resolve_name(name)?;
     let path = catalog.root.conversation(&name);
     let one = catalog
-        .read(&name)
+        .read_conversation(&name)
         .ok_or_else(|| Problem::failed(format!("{} is not a file", path.display())))?;
-    let (blocks, mut findings) = lint::lint(&one.text, &one.parsed);
+    let (blocks, mut findings) = lint::lint_blocks(&one.text, &one.parsed);
     if let Some(trouble) = one.trouble.as_ref().filter(|_| one.text.is_empty()) {
         findings.push(Finding { line: 1, message: trouble.clone(), is_error: true });
     }

@@ -13,7 +13,7 @@ use crate::compact::plan::begins_turn;
 use crate::drive::format_block;
 use crate::format::conversation::{Block, Piece};
 use crate::memory::changes::{
-    ChangeEnd, Entry, FileChange, FileEvent, NO_FILE, is_hash_of, list_ends,
+    ChangeEnd, ChangeLogEntry, FileEvent, NO_FILE, RunFileChange, is_hash_of, list_ends,
 };
 use crate::ops::call::Call;
 use crate::ops::flags::{ConversationArgs, ModelArgs, RunArgs};
@@ -40,7 +40,7 @@ pub fn rewind_conversation(
     turn: u64,
     files: bool,
 ) -> Result<Report, Problem> {
-    let name = catalog.find(prefix)?;
+    let name = catalog.resolve_name(prefix)?;
     let interrupts = Interrupts::install()?;
     let mut waiting = |_: &str| ();
     let root = &catalog.root;
@@ -56,8 +56,8 @@ pub fn rewind_conversation(
     let archive = archive_name(&name);
     journal.archive(&archive)?;
     let undone = match files.then(|| undo_files(root, &removed)) {
-        None => Undone { report: Report::done(String::new()), before: Vec::new() },
-        Some(Ok(Undone { report, .. })) if report.error.is_some() => {
+        None => RewoundFiles { report: Report::done(String::new()), before: Vec::new() },
+        Some(Ok(RewoundFiles { report, .. })) if report.error.is_some() => {
             let _ = fs::remove_file(&root.conversation(&archive));
             let error = report.error.map(|error| format!("{error}; the conversation is unchanged"));
             return Ok(Report { error, ..report });
@@ -88,7 +88,7 @@ pub fn rewind_conversation(
         "this is what conversation {name} was before it was taken back to before turn {turn}"
     ));
     let replaced = journal.replace_archived(&new, &archive, &format_block(&link));
-    replaced.map_err(|error| after_files(error, &paths_of(&json)))?;
+    replaced.map_err(|error| conversation_failure(error, &paths_of(&json)))?;
     let archive = root.conversation(&archive).display().to_string();
     let text = format!(
         "conversation {name} is as it was before turn {turn}; the whole is in {archive}\n{text}"
@@ -103,7 +103,7 @@ pub fn rewind_conversation(
 }
 
 /// The failure to write the conversation after files went back.
-fn after_files(error: anyhow::Error, files: &[PathBuf]) -> Problem {
+fn conversation_failure(error: anyhow::Error, files: &[PathBuf]) -> Problem {
     if files.is_empty() {
         return error.into();
     }
@@ -221,14 +221,14 @@ impl Removed {
     }
 
     /// Whether a line of the log of changes is of this part, or of what this part has started.
-    fn contains(&self, entry: &Entry) -> bool {
+    fn contains(&self, entry: &ChangeLogEntry) -> bool {
         entry.turns.iter().any(|it| {
             it.conversation == self.name && it.turn >= self.turn && self.times.contains(&it.at)
         })
     }
 
     /// The files that it wrote and whose change is not in the log with its turn.
-    fn find_unlogged(&self, root: &Root, log: &[Entry]) -> Vec<PathBuf> {
+    fn find_unlogged(&self, root: &Root, log: &[ChangeLogEntry]) -> Vec<PathBuf> {
         // Those of nagent's own are never in it.
         let own = fs::real_path(root.path());
         let is_logged = |path: &Path, found: &str| {
@@ -243,7 +243,7 @@ impl Removed {
         let unlogged = self.writes.iter().filter(|(path, found)| !is_logged(path, found));
         // What an older nagent wrote since then, in this conversation or for it.
         let since = self.times.first().map_or("", String::as_str);
-        let is_older = |entry: &Entry| {
+        let is_older = |entry: &ChangeLogEntry| {
             entry.turns.is_empty() && entry.at.as_str() >= since && entry.of.contains(&self.name)
         };
         let older = list_ends(log, &is_older).into_iter().map(|end| end.change.path.into());
@@ -286,13 +286,13 @@ fn paths_of(report: &Map<String, Value>) -> Vec<PathBuf> {
 }
 
 /// What has become of the files.
-struct Undone {
+struct RewoundFiles {
     report: Report,
     /// Those that were written, and that an undo had taken back before.
     before: Vec<PathBuf>,
 }
 
-impl Undone {
+impl RewoundFiles {
     /// What the model is told.
     fn describe(&self) -> String {
         let files = self.report.json.get("files").and_then(Value::as_array).into_iter().flatten();
@@ -329,7 +329,7 @@ fn name_some(paths: &[PathBuf]) -> String {
 }
 
 /// Gives files the content back that they had before this part, all or none.
-fn undo_files(root: &Root, removed: &Removed) -> Result<Undone, Problem> {
+fn undo_files(root: &Root, removed: &Removed) -> Result<RewoundFiles, Problem> {
     let args =
         RunArgs::for_model(ModelArgs { root: Some(root.folder.clone()), ..ModelArgs::default() });
     let which = ConversationArgs {
@@ -344,31 +344,32 @@ fn undo_files(root: &Root, removed: &Removed) -> Result<Undone, Problem> {
         return Err(Problem::failed(format!(
             "nothing was undone: {} does not say in which turn these files were written, as in a copy of a conversation, or \
              after a run of an older nagent: {}; without --files the conversation goes back, and files stay as they are",
-            shown(root.changes()),
+            shown(root.change_log_path()),
             name_some(&unlogged)
         )));
     }
     let mut ends = list_ends(&log, &|entry| removed.contains(entry));
     ends.reverse();
-    let changes: Vec<FileChange> = ends.iter().map(|end| end.change.clone()).collect();
-    let is_write =
-        |entry: &&Entry| matches!(entry.event, FileEvent::Write { .. }) && removed.contains(entry);
+    let changes: Vec<RunFileChange> = ends.iter().map(|end| end.change.clone()).collect();
+    let is_write = |entry: &&ChangeLogEntry| {
+        matches!(entry.event, FileEvent::Write { .. }) && removed.contains(entry)
+    };
     let written: BTreeSet<&String> = log.iter().filter(is_write).map(|entry| &entry.path).collect();
     let is_undone = |path: &&String| changes.iter().any(|change| change.path == **path);
     let before = written.into_iter().filter(|path| !is_undone(path)).map(PathBuf::from).collect();
     let report = undo::undo_changes(&call, changes)?;
     if report.error.is_none() {
-        record_rest(root, &ends)?;
+        record_remaining_changes(root, &ends)?;
     }
-    Ok(Undone { report, before })
+    Ok(RewoundFiles { report, before })
 }
 
 /// Records anew what stays of runs whose end was taken back: it can be undone as before.
-fn record_rest(root: &Root, ends: &[ChangeEnd]) -> anyhow::Result<()> {
+fn record_remaining_changes(root: &Root, ends: &[ChangeEnd]) -> anyhow::Result<()> {
     let run = uuid::Uuid::new_v4().simple().to_string();
     // In the order of the log; the ends have the newest first.
     for entry in ends.iter().rev().flat_map(|end| &end.rest) {
-        change_log::append(root, &Entry { run: run.clone(), ..entry.clone() })?;
+        change_log::append(root, &ChangeLogEntry { run: run.clone(), ..entry.clone() })?;
     }
     Ok(())
 }

@@ -23,7 +23,7 @@ pub enum UsageBy {
 }
 
 impl UsageBy {
-    fn word(self) -> &'static str {
+    fn as_str(self) -> &'static str {
         match self {
             Self::Model => "model",
             Self::Day => "day",
@@ -31,7 +31,7 @@ impl UsageBy {
         }
     }
 
-    fn key(self, name: &str, turn: &TurnUsage<'_>) -> String {
+    fn row_key(self, name: &str, turn: &TurnUsage<'_>) -> String {
         match self {
             Self::Model => turn.model.unwrap_or("(unknown)").to_owned(),
             Self::Day => turn.at.get(..10).unwrap_or("(unknown)").to_owned(),
@@ -65,7 +65,7 @@ pub fn report_usage(
             turns(&one.parsed.pieces).filter(|turn| since.is_none_or(|since| turn.at >= since))
         {
             let key = hash_turn(&one.text, &prompt, &turn);
-            found.push((key, by.key(&one.name, &turn), TurnsUsage::from(&turn)));
+            found.push((key, by.row_key(&one.name, &turn), TurnsUsage::from(&turn)));
         }
         let is_copy = matches!(one.kind, ConversationKind::Saved | ConversationKind::Archive);
         Some(((is_copy, one.name), found))
@@ -87,7 +87,7 @@ pub fn report_usage(
         rows.keys().map(|key| key.chars().count()).max().unwrap_or(0).max("conversation".len());
     let mut text = format!(
         "{:<width$}  {:>7}  {:>12}  {:>12}  {:>10}  {:>10}\n",
-        by.word(),
+        by.as_str(),
         "turns",
         "tokens in",
         "cached",
@@ -113,11 +113,14 @@ pub fn report_usage(
         .iter()
         .map(|(key, usage)| {
             let mut row = describe(usage);
-            row[by.word()] = key.as_str().into();
+            row[by.as_str()] = key.as_str().into();
             row
         })
         .collect();
-    Ok(Report::done(text).with("by", by.word()).with("rows", list).with("total", describe(&total)))
+    Ok(Report::done(text)
+        .with("by", by.as_str())
+        .with("rows", list)
+        .with("total", describe(&total)))
 }
 
 /// `$1.25`, `$1.25+` where some turns have no price, `?` where none has.

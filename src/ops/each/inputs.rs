@@ -35,7 +35,7 @@ pub enum Input {
 
 /// One of the inputs.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Item {
+pub struct EachInput {
     /// Its place among all inputs, from 0.
     pub index: usize,
     /// Its hash.
@@ -76,7 +76,7 @@ impl Shard {
     }
 
     /// Whether an input is one of this shard, by its hash: so the order of the inputs may change.
-    pub fn has(self, item: &Item) -> bool {
+    pub fn contains_item(self, item: &EachInput) -> bool {
         let digits = u64::from_str_radix(&item.id[..15], 16).unwrap_or(0);
         digits % self.of == self.part - 1
     }
@@ -93,7 +93,7 @@ impl Input {
     }
 
     /// As results have it.
-    pub fn shown(&self) -> Value {
+    pub fn to_value(&self) -> Value {
         match self {
             Self::File(path) => path.display().to_string().into(),
             Self::Line(line) => String::from_utf8_lossy(line).into_owned().into(),
@@ -105,12 +105,12 @@ impl Input {
     pub fn to_json(&self) -> String {
         match self {
             Self::Json(text) => text.clone(),
-            other => other.shown().to_string(),
+            other => other.to_value().to_string(),
         }
     }
 
     /// The bytes of a path or line that is not UTF-8, as hexadecimal digits.
-    pub fn odd_bytes(&self) -> Option<String> {
+    pub fn invalid_utf8_hex(&self) -> Option<String> {
         let bytes = self.bytes();
         std::str::from_utf8(&bytes).is_err().then(|| hex(&bytes))
     }
@@ -118,7 +118,7 @@ impl Input {
 
 /// The lines of a text, blank ones left out.
 pub fn read_lines(text: &[u8]) -> Vec<Input> {
-    let lines = without_mark(text).split(|byte| *byte == b'\n');
+    let lines = strip_bom(text).split(|byte| *byte == b'\n');
     let lines = lines.map(|line| line.strip_suffix(b"\r").unwrap_or(line));
     let lines = lines.filter(|line| !line.trim_ascii().is_empty());
     lines.map(|line| Input::Line(line.to_vec())).collect()
@@ -129,7 +129,7 @@ pub fn read_lines(text: &[u8]) -> Vec<Input> {
 /// # Errors
 /// A line is none; the message names it.
 pub fn read_json_lines(text: &[u8]) -> Result<Vec<Input>, String> {
-    let lines = without_mark(text).split(|byte| *byte == b'\n').enumerate();
+    let lines = strip_bom(text).split(|byte| *byte == b'\n').enumerate();
     let lines = lines.map(|(at, line)| (at, line.trim_ascii()));
     let read = |(at, line): (usize, &[u8])| {
         let wrong = |error: &dyn Display| format!("line {} is not JSON: {error}", at + 1);
@@ -141,12 +141,12 @@ pub fn read_json_lines(text: &[u8]) -> Result<Vec<Input>, String> {
 }
 
 /// A text without the mark that some programs put before UTF-8.
-fn without_mark(text: &[u8]) -> &[u8] {
+fn strip_bom(text: &[u8]) -> &[u8] {
     text.strip_prefix(b"\xef\xbb\xbf").unwrap_or(text)
 }
 
 /// The inputs with their places and hashes. `true_path`: what a file is known by, where it has several names.
-pub fn number(inputs: Vec<Input>, true_path: &dyn Fn(&Path) -> PathBuf) -> Vec<Item> {
+pub fn number(inputs: Vec<Input>, true_path: &dyn Fn(&Path) -> PathBuf) -> Vec<EachInput> {
     let mut first: HashMap<String, usize> = HashMap::new();
     let items = inputs.into_iter().enumerate().map(|(index, input)| {
         let id = match &input {
@@ -154,7 +154,7 @@ pub fn number(inputs: Vec<Input>, true_path: &dyn Fn(&Path) -> PathBuf) -> Vec<I
             other => sha256(&other.bytes()),
         };
         let seen = *first.entry(id.clone()).or_insert(index);
-        Item { index, id, input, same_as: (seen != index).then_some(seen) }
+        EachInput { index, id, input, same_as: (seen != index).then_some(seen) }
     });
     items.collect()
 }
@@ -288,7 +288,7 @@ mod tests {
     fn inputs_are_numbered_and_shared_out() {
         let number = |inputs| number(inputs, &Path::to_owned);
         let items = number(read_lines(b"\xef\xbb\xbfone\n\n two \r\none\n"));
-        let seen: Vec<_> = items.iter().map(|it| (it.input.shown(), it.same_as)).collect();
+        let seen: Vec<_> = items.iter().map(|it| (it.input.to_value(), it.same_as)).collect();
         assert_eq!(seen, [(json!("one"), None), (json!(" two "), None), (json!("one"), Some(0))]);
         assert_eq!(
             read_json_lines(b"{}\n\n{"),
@@ -296,7 +296,8 @@ mod tests {
         );
         let lines: String = (0..200).map(|n| format!("line {n}\n")).collect();
         let items = number(read_lines(lines.as_bytes()));
-        let takes = |part| items.iter().filter(|item| Shard { part, of: 4 }.has(item)).count();
+        let takes =
+            |part| items.iter().filter(|item| Shard { part, of: 4 }.contains_item(item)).count();
         let counts: Vec<usize> = (1..=4).map(takes).collect();
         assert!(counts.iter().all(|count| (30..=70).contains(count)), "{counts:?}");
         assert_eq!(counts.iter().sum::<usize>(), 200);

@@ -8,9 +8,9 @@ use std::time::Duration;
 use serde_json::{Map, Value};
 
 use self::args::EachArgs;
-use self::inputs::{Input, Item, Shard, expand, short_hash};
-use self::record::{Opening, Record};
-use self::work::Work;
+use self::inputs::{EachInput, Input, Shard, expand, short_hash};
+use self::record::{Record, RecordOptions};
+use self::work::EachBatch;
 use super::call::Call;
 use super::child_flags::run_words;
 use super::flags::LimitArgs;
@@ -62,16 +62,16 @@ pub fn run_each(call: &mut Call<'_>, args: &EachArgs) -> Result<Report, Problem>
     check_flags(call)?;
     call.root().prepare()?;
     let record = open_record(call, args, prompt)?;
-    let is_ours = |item: &Item| args.shard.is_none_or(|shard| shard.has(item));
-    let items: Vec<Item> = items.into_iter().filter(is_ours).collect();
+    let is_ours = |item: &EachInput| args.shard.is_none_or(|shard| shard.contains_item(item));
+    let items: Vec<EachInput> = items.into_iter().filter(is_ours).collect();
     // What is wrong for every input is said once.
     if items.iter().any(|item| record.answer(&item.id).is_none()) {
         let client = run_models::connect(call)?;
         run_models::make_asker(call, client, false)?;
     }
     let call = &*call;
-    let mut work = Work::new(call, args, prompt, items, record);
-    work.look_back()?;
+    let mut work = EachBatch::new(call, args, prompt, items, record);
+    work.drop_stale_answers()?;
     work.print_known();
     work.spinner.start("inputs");
     work.show_progress();
@@ -156,10 +156,10 @@ fn open_record(call: &Call<'_>, args: &EachArgs, prompt: &str) -> Result<Record,
     let path = if let Some(path) = &args.journal {
         folder.join(path)
     } else {
-        fs::create_private_folder(&call.root().each())?;
-        call.root().each().join(format!("{hash}{part}.jsonl"))
+        fs::create_private_folder(&call.root().journals_folder())?;
+        call.root().journals_folder().join(format!("{hash}{part}.jsonl"))
     };
-    Record::open(&Opening {
+    Record::open(&RecordOptions {
         path: &path,
         job,
         is_resume: args.resume,

@@ -54,7 +54,7 @@ pub(super) struct Record {
 }
 
 /// How a record is opened.
-pub(super) struct Opening<'a> {
+pub(super) struct RecordOptions<'a> {
     /// Its file.
     pub path: &'a Path,
     /// What the answers depend on: the hash of each part, by what it is called in an error.
@@ -77,11 +77,11 @@ pub(super) struct Opening<'a> {
 
 impl Record {
     /// Opens the record of a job. `None` in place of a wait that was too long: another process is at work on it.
-    pub(super) fn open(opening: &Opening<'_>) -> Result<Self, Problem> {
-        let Opening { path, patience, interrupts, .. } = *opening;
+    pub(super) fn open(options: &RecordOptions<'_>) -> Result<Self, Problem> {
+        let RecordOptions { path, patience, interrupts, .. } = *options;
         let who = || last_holder(path).map_or_else(String::new, |who| format!(" by {who}"));
         let mut waiting =
-            || (opening.tell)(&format!("waiting for {}, in use{}", path.display(), who()));
+            || (options.tell)(&format!("waiting for {}, in use{}", path.display(), who()));
         let opened = Journal::open(path, limits::EACH_JOURNAL, patience, interrupts, &mut waiting);
         let (journal, text) = match opened {
             Err(LockError::Busy(_)) => {
@@ -93,8 +93,8 @@ impl Record {
             }
             opened => opened?,
         };
-        if !text.is_empty() && !opening.resumes {
-            if opening.is_named {
+        if !text.is_empty() && !options.resumes {
+            if options.is_named {
                 return Err(Problem::usage(format!(
                     "{} has results already: --resume goes on with them, or name another file",
                     path.display()
@@ -102,11 +102,11 @@ impl Record {
             }
             let micros = clock::since_epoch().as_micros();
             journal.put_aside(&path.with_extension(format!("{micros}.jsonl")))?;
-            return Self::open(opening);
+            return Self::open(options);
         }
         let mut record = Self::read(journal, &text);
-        record.check(opening, &text)?;
-        record.job.clone_from(&opening.job);
+        record.check(options, &text)?;
+        record.job.clone_from(&options.job);
         if record.run.is_empty() {
             record.run = uuid::Uuid::new_v4().simple().to_string();
         }
@@ -117,11 +117,11 @@ impl Record {
     }
 
     /// Refuses a file that is no journal, or that of another job.
-    fn check(&self, opening: &Opening<'_>, text: &str) -> Result<(), Problem> {
-        let path = opening.path.display();
+    fn check(&self, options: &RecordOptions<'_>, text: &str) -> Result<(), Problem> {
+        let path = options.path.display();
         if text.trim().is_empty() {
-            if opening.is_resume {
-                (opening.note)(&format!(
+            if options.is_resume {
+                (options.note)(&format!(
                     "there is nothing to go on with in {path}: all begins anew"
                 ));
             }
@@ -136,7 +136,7 @@ impl Record {
         let differs = |(name, hash): (&String, &Value)| {
             self.job.get(name).is_some_and(|other| other != hash).then(|| name.clone())
         };
-        let differing: Vec<String> = opening.job.iter().filter_map(differs).collect();
+        let differing: Vec<String> = options.job.iter().filter_map(differs).collect();
         if !differing.is_empty() {
             return Err(Problem::usage(format!(
                 "{path} is the journal of another job, which had another {}: repeat that call as it was, or name another file \
@@ -145,7 +145,7 @@ impl Record {
             )));
         }
         if self.damaged > 0 {
-            (opening.note)(&format!(
+            (options.note)(&format!(
                 "{} of {path} cannot be read; what they tell is looked for in the conversations, or asked again",
                 plural(self.damaged, "line")
             ));

@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value, json};
 
-use super::inputs::Item;
+use super::inputs::EachInput;
 use crate::exit::Exit;
 use crate::format::code_block::find_code_block;
 use crate::ops::flags::RunArgs;
@@ -11,14 +11,16 @@ use crate::overview::TurnsUsage;
 /// The keys of a result.
 pub(super) type ResultLine = Map<String, Value>;
 
-impl Item {
+impl EachInput {
     /// The result of this input as one document has it.
     pub(super) fn with_result(&self, result: ResultLine) -> ResultLine {
         let mut line = Map::from_iter([
             ("index".to_owned(), json!(self.index)),
-            ("input".to_owned(), self.input.shown()),
+            ("input".to_owned(), self.input.to_value()),
         ]);
-        line.extend(self.input.odd_bytes().map(|bytes| ("input_bytes".to_owned(), bytes.into())));
+        line.extend(
+            self.input.invalid_utf8_hex().map(|bytes| ("input_bytes".to_owned(), bytes.into())),
+        );
         line.extend(self.same_as.map(|index| ("same_as".to_owned(), json!(index))));
         line.extend(result);
         line

@@ -7,7 +7,7 @@ use std::io;
 use serde_json::Value;
 
 use super::args::EachArgs;
-use super::inputs::{self, Input, Item, expand, short_hash};
+use super::inputs::{self, EachInput, Input, expand, short_hash};
 use super::record::{Record, Started};
 use super::recover::{Done, find_done};
 use super::result_line::{ResultLine, add_usage, recovered_result, result_of};
@@ -30,12 +30,12 @@ use crate::view::figures::plural;
 const GO_ON: &str = "go on";
 
 /// The inputs and what has become of them.
-pub(super) struct Work<'a> {
+pub(super) struct EachBatch<'a> {
     call: &'a Call<'a>,
     args: &'a EachArgs,
     prompt: &'a str,
     /// Those of this call, in their order.
-    items: Vec<Item>,
+    items: Vec<EachInput>,
     /// Where they are, by their hashes: several may be the same.
     places: HashMap<String, Vec<usize>>,
     record: Record,
@@ -62,12 +62,12 @@ pub(super) struct Work<'a> {
     pub(super) spinner: Spinner,
 }
 
-impl<'a> Work<'a> {
+impl<'a> EachBatch<'a> {
     pub(super) fn new(
         call: &'a Call<'a>,
         args: &'a EachArgs,
         prompt: &'a str,
-        items: Vec<Item>,
+        items: Vec<EachInput>,
         record: Record,
     ) -> Self {
         let spent_before = record.spent;
@@ -179,7 +179,7 @@ impl<'a> Work<'a> {
     }
 
     /// The conversation of an input: its file's own, or one for it alone.
-    fn conversation_of(&self, item: &Item) -> Result<String, Problem> {
+    fn conversation_of(&self, item: &EachInput) -> Result<String, Problem> {
         if let (Input::File(path), true) = (&item.input, self.args.own) {
             return file_conversation::find_conversation(self.call, path);
         }
@@ -190,7 +190,7 @@ impl<'a> Work<'a> {
     }
 
     /// The hash of the content of an input's file. A file that its run may write changes by that.
-    fn content_of(&self, item: &Item) -> Option<String> {
+    fn content_of(&self, item: &EachInput) -> Option<String> {
         match &item.input {
             Input::File(path) if !self.args.own => {
                 fs::hash_file(path, &|| self.call.interrupts.pending().is_some())
@@ -200,7 +200,7 @@ impl<'a> Work<'a> {
     }
 
     /// Forgets answers about files that have other content by now, and counts what runs without a result have cost.
-    pub(super) fn look_back(&mut self) -> Result<(), Problem> {
+    pub(super) fn drop_stale_answers(&mut self) -> Result<(), Problem> {
         let mut changed = 0;
         for item in self.items.clone() {
             let Some(started) = self.record.started.get(&item.id).cloned() else { continue };
@@ -239,7 +239,7 @@ impl<'a> Work<'a> {
             let parts = [&self.record.run, &item.id, content.as_deref().unwrap_or_default()];
             let id = short_hash(&parts.map(str::as_bytes));
             if !self.args.own {
-                self.put_aside(&conversation)?;
+                self.move_unstarted_to_trash(&conversation)?;
             }
             let named = (!self.args.own).then(|| conversation.clone());
             let started = Started { conversation: named, prompt: id, content };
@@ -254,7 +254,7 @@ impl<'a> Work<'a> {
                 return Ok(None);
             }
             Done::Part { usage, .. } if usage.turns == 0 && !self.args.own => {
-                self.put_aside(&conversation)?;
+                self.move_unstarted_to_trash(&conversation)?;
             }
             Done::Part { usage, is_last } => {
                 let cost = self.record.note_part(&item.id, usage.cost)?;
@@ -263,7 +263,7 @@ impl<'a> Work<'a> {
                     (prompt.text, prompt.read) = (GO_ON.into(), None);
                 }
             }
-            Done::Nothing if !self.args.own => self.put_aside(&conversation)?,
+            Done::Nothing if !self.args.own => self.move_unstarted_to_trash(&conversation)?,
             Done::Nothing => {}
         }
         Ok(Some(self.build_job(at, &conversation, &started.prompt, prompt)))
@@ -285,7 +285,7 @@ impl<'a> Work<'a> {
     }
 
     /// Moves a conversation that has no reply yet into the trash, so that its prompt is not given twice.
-    fn put_aside(&self, conversation: &str) -> Result<(), Problem> {
+    fn move_unstarted_to_trash(&self, conversation: &str) -> Result<(), Problem> {
         if fs::exists(&self.call.root().conversation(conversation)) {
             let _lock = lock::try_lock_conversation(self.call.root(), conversation)?;
             removal::move_to_trash(self.call.root(), conversation)?;
@@ -404,12 +404,12 @@ impl<'a> Work<'a> {
     }
 
     fn count_done(&self) -> u64 {
-        let is_done = |item: &&Item| self.record.results.contains_key(&item.id);
+        let is_done = |item: &&EachInput| self.record.results.contains_key(&item.id);
         self.items.iter().filter(is_done).count() as u64
     }
 }
 
-impl Batch for Work<'_> {
+impl Batch for EachBatch<'_> {
     fn next_job(&mut self) -> Option<(usize, Job)> {
         while self.trouble.is_none() && self.next < self.items.len() {
             let at = self.next;

@@ -76,7 +76,7 @@ impl CommitSummaries {
         let room = usize::try_from(sizes.whole).unwrap_or(usize::MAX);
         let Some(request) = build_request(commits, room) else { return Ok(()) };
         // Nothing is paid for before it is clear that the answer can be stored.
-        let folder = writers.settings.root.summaries();
+        let folder = writers.settings.root.summaries_folder();
         fs::create_private_folder(&folder)?;
         let mut voice = writers.connect()?;
         self.requests += 1;

@@ -29,7 +29,7 @@ pub fn report_history(
     let root = &settings.root;
     let mut keep_waiting = || interrupts.pending().is_none();
     let lookup =
-        git::read_history(&file, &root.history(), ReadingTime::UNLIMITED, &mut keep_waiting);
+        git::read_history(&file, &root.history_folder(), ReadingTime::UNLIMITED, &mut keep_waiting);
     if let Some(signal) = interrupts.pending() {
         let message = format!("interrupted by {} while reading the history", signal.name());
         return Err(Problem::new(Exit::Signal(signal), message));
@@ -39,7 +39,8 @@ pub fn report_history(
         let message = format!("{} has no history: {why}", shown(&file));
         return Err(Problem::failed(message));
     };
-    let (summaries, _) = commits::read_cached(&root.summaries(), &history.commits, usize::MAX);
+    let (summaries, _) =
+        commits::read_cached(&root.summaries_folder(), &history.commits, usize::MAX);
     let notes: Vec<&String> = lookup.notes.iter().chain(&history.notes).collect();
     let mut printed = text::format_history(&history, &summaries, Extent::Whole);
     for note in &notes {

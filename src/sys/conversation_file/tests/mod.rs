@@ -129,7 +129,7 @@ fn damage_in_the_middle_is_refused_and_the_file_stays() {
         let error = open(&root, "c").unwrap_err().to_string();
         assert!(error.contains("damaged at line "), "{error}");
         assert_eq!(std::fs::read(root.conversation("c")).unwrap(), damaged);
-        assert!(!fs::exists(&root.invalid("c")) && !fs::exists(&root.run_note("c")));
+        assert!(!fs::exists(&root.invalid_replies_folder("c")) && !fs::exists(&root.run_note("c")));
     }
 }
 
