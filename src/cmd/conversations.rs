@@ -96,7 +96,7 @@ enum Verb {
         #[arg(required = true, value_name = "NAME", add = ArgValueCandidates::new(completion::conversations))]
         names: Vec<String>,
     },
-    /// Put back what a compaction took out (nagent --compact, or by itself when the window was nearly full)
+    /// Undo a compaction (nagent --compact, or one that a nearly full window caused)
     Expand {
         /// The conversation
         #[arg(add = ArgValueCandidates::new(completion::conversations))]
@@ -105,7 +105,7 @@ enum Verb {
         #[arg(long, value_name = "A-B", value_parser = parse_turns)]
         turns: Option<Turns>,
     },
-    /// Go back to before a turn: the conversation is archived whole, and cut there
+    /// Go back to before a turn (the full conversation is archived)
     Rewind {
         /// The conversation
         #[arg(add = ArgValueCandidates::new(completion::conversations))]
@@ -117,7 +117,7 @@ enum Verb {
         #[arg(long)]
         files: bool,
     },
-    /// Say at which turn, and from which byte, a request would be different with this version; runs and asks nothing
+    /// Find the first request that this version would send differently; runs nothing
     ///
     /// nagent --provider replay --model NAME plays the replies of a conversation.
     Replay {
@@ -133,7 +133,7 @@ enum Verb {
         #[arg(add = ArgValueCandidates::new(completion::conversations))]
         name: Option<String>,
     },
-    /// Say by line what counts as what, what cannot be read, and what an edit there costs
+    /// Check a conversation line by line: what each counts as, what cannot be read, what an edit there costs
     Lint {
         /// The conversation
         #[arg(add = ArgValueCandidates::new(completion::conversations))]
@@ -144,11 +144,11 @@ enum Verb {
         /// Count turns since then: a day (2026-11-01) or a time span (7d, 12h)
         #[arg(long, value_name = "D", value_parser = parse_since)]
         since: Option<String>,
-        /// Print a row for each
+        /// Group by
         #[arg(long, value_enum, default_value_t)]
         by: UsageBy,
     },
-    /// Remove what is not needed any more: old trash, conversations of --new, children whose parent is gone, stored files that nothing names
+    /// Remove old trash, --new conversations, orphaned children and unused stored files
     Prune {
         /// Remove only what is older than this: 30d, 12h, 2w; a number means days
         #[arg(long, value_name = "D", default_value = "30d", value_parser = parse_span)]

@@ -20,18 +20,18 @@ use crate::sys::terminal;
 /// What a newcomer needs, below the flags.
 const AFTER_HELP: &str = "\
 Examples:
-  if [ \"$(nagent-decide 'Is this mail spam?' yes no < mail.txt)\" = yes ]; then ...
+  spam=$(nagent-decide 'Is this mail spam?' yes no < mail.txt)
   nagent-decide --input triage.json > decisions.json
   nagent-decide --classify --input mails.json
 
-Exit codes: 0 done, 1 file trouble, 2 wrong request or no credential, 3 provider
+Exit codes: 0 done, 1 file error, 2 wrong request or no credential, 3 provider
 failed, 4 replies stayed outside of the set";
 
 /// Let a model answer from closed sets: the answer is one of the words you give, or the exit code says that it is not
 ///
 /// With a question and words it prints the word, about the text on stdin. With a request (JSON) it decides about many items
-/// in one call, checks every answer, and asks again only about those that are not in the set. Answers are kept by the hash of
-/// what was asked, so that the same question is not paid for twice.
+/// in one call, checks every answer, and asks again only about invalid ones. Answers are cached by a hash of the question, so
+/// that it is not paid for twice.
 #[derive(Debug, Clone, Parser)]
 #[command(after_help = AFTER_HELP)]
 pub struct Args {
@@ -53,7 +53,7 @@ pub struct Args {
     /// Ask at most N times about an item
     #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u64).range(1..=20))]
     attempts: u64,
-    /// Ask again, and replace the answers that were kept
+    /// Ignore cached answers, and replace them
     #[arg(long)]
     again: bool,
     #[command(flatten)]
@@ -66,7 +66,7 @@ impl Tool for Args {
         nagent-decide QUESTION ANSWER ANSWER < text to get one of the answers, or with --input FILE, a JSON request with \
         \"questions\" ({id: {question, type: choice|multi|score, options, levels}}), \"context\" and \"items\", to get decisions \
         about many items in one call; --classify takes \"question\", \"categories\" and \"inputs\". Every answer is checked; \
-        exit codes: 0 done, 1 file trouble, 2 wrong request or no credential, 3 provider failed, 4 replies stayed outside of \
+        exit codes: 0 done, 1 file error, 2 wrong request or no credential, 3 provider failed, 4 replies stayed outside of \
         the set.";
 
     fn run(self) -> Result<Report, Problem> {

@@ -20,18 +20,18 @@ Examples:
   nagent-each \"Sum this up in a sentence\" docs/*.md
   nagent-each --own \"Document the public functions\" src/*.rs
   git branch | nagent-each --lines -j 8 --max-cost 2 \"Is branch {} merged?\"
-  nagent-each --jsonl=mails.jsonl --resume \"Sort mail {id}: {subject}\" > sorted.jsonl
+  nagent-each --jsonl=mails.jsonl \"Sort mail {id}: {subject}\" > sorted.jsonl
 
-{} in the prompt is the input, {name} a key of a JSON line; {{}} is {} itself. In a
-prompt without them a file is shown to the model, anything else is appended.
+{} in the prompt is the input, {name} a key of a JSON line; {{}} is {} itself.
+Without them a file is shown to the model, anything else is appended.
 
-Exit codes: 0 all done, 2 wrong usage, 5 --max-cost reached, else that of the first
-input that failed; 128 + N signal N";
+Exit codes: 0 all done, 2 wrong usage, 5 --max-cost reached, else that of the
+first input that failed; 128 + N signal N";
 
 /// Give many inputs the same prompt: files, lines, or JSON lines; each in a fresh conversation, several at the same time
 ///
-/// Each result is a line of JSON on stdout, in the order of the inputs. It is stored before it is printed: --resume goes on
-/// after any end, asks nothing that was answered, and prints all results. Several workers on a shared root divide the
+/// Each result is a line of JSON on stdout, in the order of the inputs. Results are stored before they are printed, so --resume
+/// continues after an interruption without asking twice, and prints all results. Several workers on a shared root divide the
 /// inputs among them with --shard.
 ///
 /// --max-turns, --max-seconds and --max-tokens count for each input, --max-cost for all of them together.
@@ -40,7 +40,7 @@ input that failed; 128 + N signal N";
     mut_arg("prompt", |arg| arg.index(1).action(ArgAction::Set).num_args(1).required(true).value_hint(ValueHint::Other).help("What to do with each input")),
     mut_arg("lines", |arg| arg.long("print-events").hide(true)),
     mut_arg("jobs", |arg| arg.short('j').help("Work on at most N inputs at the same time [default: 4]")),
-    mut_arg("max_cost", |arg| arg.help("Begin no input any more when all have cost this many US dollars; what runs may go over it")),
+    mut_arg("max_cost", |arg| arg.help("Start no more inputs after spending this many US dollars; active ones may exceed it")),
     mut_arg("output", |arg| arg.hide(true)), mut_arg("show_request", |arg| arg.hide(true)),
     mut_arg("record", |arg| arg.hide(true)), mut_arg("clear", |arg| arg.hide(true)),
     mut_arg("approve", |arg| arg.hide(true)), mut_arg("dangerous", |arg| arg.hide(true)),
@@ -63,16 +63,16 @@ pub struct Args {
     /// Work on each file in the file's own conversation, which may write it
     #[arg(long, help_heading = "Inputs")]
     own: bool,
-    /// Take only the inputs of worker I of N, by their hashes; goes on with what this worker has done before
+    /// Take only the inputs of worker I of N, by their hashes; continues what this worker has done before
     #[arg(long, value_name = "I/N", value_parser = Shard::parse, help_heading = "Inputs")]
     shard: Option<Shard>,
-    /// Go on with the last call of this command: inputs that have an answer are not asked about again
+    /// Continue the last call of this command: inputs that have an answer are not asked about again
     #[arg(long, help_heading = "Results")]
     resume: bool,
     /// Keep the results in this file [default: one in the root, by prompt, folder and flags]
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, help_heading = "Results")]
     journal: Option<PathBuf>,
-    /// Begin no input any more when N have failed
+    /// Start no more inputs after N failures
     #[arg(long, value_name = "N", value_parser = parse_count, help_heading = "Limits")]
     max_failures: Option<u64>,
 }

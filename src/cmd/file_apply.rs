@@ -43,8 +43,8 @@ or stdin holds neither blocks nor a diff";
 /// Apply search/replace blocks or a unified diff from stdin to a file, all or none
 ///
 /// A block or hunk is applied where it is certain which lines it means: blanks at ends of lines, one common indentation,
-/// tabs for spaces, line ends, typographic quotes and a blank line may differ, words may not. Lines that stay keep the
-/// file's bytes. Hunks may have wrong counts and line numbers. A refusal quotes the nearest lines.
+/// tabs for spaces, line ends, typographic quotes and a blank line may differ, words may not. Unchanged lines keep
+/// their bytes. Hunks may have wrong counts and line numbers. A refusal quotes the nearest lines.
 #[derive(Debug, Clone, Parser)]
 #[command(after_help = AFTER_HELP, mut_arg("path", |arg| arg.help("The file to change")))]
 pub struct Args {

@@ -25,7 +25,7 @@ Examples:
   nagent-file-edit src/parse.rs --undo
   nagent-file-edit src/parse.rs --history
 
-A run that changed the file shows the diff on a terminal's stderr, and in --json.
+A run that changed the file shows the diff, on a terminal and in --json.
 Commands run with your own permissions.
 
 Exit codes: 0 done, 1 failed, 2 wrong usage or no credential, 3 provider failed,

@@ -29,7 +29,7 @@ Examples:
   journalctl | nagent-file-split - --output log
   nagent-file-split --refresh parts
 
-Exit codes: 0 done, 1 file trouble or edited segments in the way, 2 wrong usage,
+Exit codes: 0 done, 1 file error or edited segments in the way, 2 wrong usage,
 3 provider failed with --summarize";
 
 /// Cut a large file into segments, at the boundaries of its structure
@@ -53,7 +53,7 @@ pub struct Args {
     #[arg(long, value_name = "N", default_value_t = split::TARGET, conflicts_with = "refresh",
         value_parser = clap::value_parser!(u64).range(split::LEAST_TARGET..))]
     target_bytes: u64,
-    /// Cut as this type (default: by name and content)
+    /// Cut as this type [default: by name and content]
     #[arg(long, value_name = "TYPE", visible_alias = "type", conflicts_with = "refresh", value_parser = language)]
     split: Option<Language>,
     /// Cut at every natural boundary, not only where a segment is full
@@ -68,7 +68,7 @@ pub struct Args {
     /// Ask a model for a summary of each segment and of the whole, into the index
     #[arg(long)]
     summarize: bool,
-    /// Ask for this many summaries side by side
+    /// Ask for at most N summaries at the same time
     #[arg(long, value_name = "N", default_value_t = 4, requires = "summarize",
         value_parser = clap::value_parser!(u8).range(1..=16))]
     jobs: u8,
@@ -80,7 +80,7 @@ pub struct Args {
 fn language(word: &str) -> Result<Language, String> {
     Language::from_name(word).ok_or_else(|| {
         let names: Vec<&str> = NAMES.iter().map(|(_, names, _)| names[0]).collect();
-        format!("no such type; there are {}", names.join(", "))
+        format!("unknown type; one of {}", names.join(", "))
     })
 }
 
@@ -91,7 +91,7 @@ impl Tool for Args {
         records, paragraphs); the index has the lines and bytes of each. Call it as nagent-file-split --file FILE; --output DIR names the folder, \
         --target-bytes N the size, --split TYPE the type, --natural cuts at every boundary, --json prints the index, \
         --refresh INDEX splits again after the file has changed, --summarize adds a model's summaries. Edit the segment files, then put them back with \
-        nagent-file-patch. Exit codes: 0 done, 1 file trouble, edited segments or a foreign index in the way, 2 wrong usage, \
+        nagent-file-patch. Exit codes: 0 done, 1 file error, edited segments or a foreign index in the way, 2 wrong usage, \
         3 provider failed with --summarize.";
 
     fn run(self) -> Result<Report, Problem> {

@@ -26,7 +26,7 @@ Examples:
   nagent-file-summarize big.log
   dmesg | nagent-file-summarize -
 
-Exit codes: 0 done, 1 file trouble or a summary over the limit, 2 wrong usage or
+Exit codes: 0 done, 1 file error or a summary over the limit, 2 wrong usage or
 no credential, 3 provider failed";
 
 /// Print a summary of a file, by way of segments when it is large
@@ -43,7 +43,7 @@ pub struct Args {
     /// Ask for at most N summaries at the same time
     #[arg(long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u8).range(1..=16))]
     jobs: u8,
-    /// Reject a summary of more than N words; without this flag the model is asked for about 300
+    /// Reject a summary of more than N words [default: no limit; about 300 are asked for]
     #[arg(long, value_name = "N", visible_alias = "max-words", alias = "max-word-count",
         value_parser = clap::value_parser!(u64).range(1..))]
     limit_word_count: Option<u64>,
@@ -60,7 +60,7 @@ impl Tool for Args {
         nagent-file-summarize FILE, or - for stdin; --limit-word-count N bounds the summary, --output DIR keeps the segments of a \
         large file with a summary of each in DIR/index.json, --json adds the segments' summaries and token counts. The \
         same content is never paid for twice; empty and binary files need no model. It needs the provider's credential \
-        in its environment. Exit codes: 0 done, 1 file trouble or a summary over the limit, 2 wrong usage or no \
+        in its environment. Exit codes: 0 done, 1 file error or a summary over the limit, 2 wrong usage or no \
         credential, 3 provider failed.";
 
     fn run(self) -> Result<Report, Problem> {

@@ -54,7 +54,7 @@ pub struct Args {
     /// Decide by this policy, and store answers in it
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, help_heading = "Permissions")]
     policy: Option<PathBuf>,
-    /// Decide by this policy too, after the other one
+    /// Also apply this policy, after the first
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, help_heading = "Permissions")]
     global: Option<PathBuf>,
     /// The folder of a thought: its workspace, memories and memory.js may be written
@@ -64,7 +64,7 @@ pub struct Args {
     #[arg(long, value_name = "S", value_parser = parse_seconds, help_heading = "Limits")]
     timeout: Option<f64>,
     /// Let the script use this much memory, in bytes
-    #[arg(long, value_name = "BYTES", default_value_t = limits::JS_MEMORY, hide_default_value = true,
+    #[arg(long, value_name = "BYTES", default_value_t = limits::JS_MEMORY,
         value_parser = clap::value_parser!(u64).range(1 << 20..=1 << 40), help_heading = "Limits")]
     memory: u64,
     /// Print one JSON document instead of the value

@@ -22,7 +22,7 @@ Examples:
   nagent-llm-text question.txt
   echo \"What is 2+2?\" | nagent-llm-text -
 
-Exit codes: 0 done, 1 file trouble, 2 wrong usage or no credential, 3 provider
+Exit codes: 0 done, 1 file error, 2 wrong usage or no credential, 3 provider
 failed, 4 reply not valid against --schema, 5 reply cut by the length limit";
 
 /// Send a text file to a language model, and print its text
@@ -53,7 +53,7 @@ impl Tool for Args {
     const DESCRIPTION: &'static str = "Sends a text file to a language model and prints its text. Call it as \
         nagent-llm-text --file FILE, or FILE alone, or - for stdin; --json adds token counts, --provider and --model choose the model, \
         --as-conversation sends a conversation file with its roles. It needs the provider's credential in its \
-        environment. Exit codes: 0 done, 1 file trouble, 2 wrong usage or no credential, 3 provider failed, 5 reply cut \
+        environment. Exit codes: 0 done, 1 file error, 2 wrong usage or no credential, 3 provider failed, 5 reply cut \
         by the length limit.";
 
     fn run(self) -> Result<Report, Problem> {

@@ -29,14 +29,15 @@ Examples:
   nagent-llm-upload diagram.png --prompt \"What does it show?\"
   pdftoppm -png -singlefile a.pdf | nagent-llm-upload - --prompt \"Read it out\"
 
-Exit codes: 0 done, 1 file trouble or a file that the provider does not take,
-2 wrong usage or no credential, 3 provider failed, 5 reply cut by the length limit";
+Exit codes: 0 done, 1 file error or a file that the provider does not take,
+2 wrong usage or no credential, 3 provider failed, 5 reply cut by the length
+limit";
 
 /// Send an image, a PDF, an office, code or text file with a prompt to a model, and print its text
 ///
-/// What a file is, its content says, and its name where the content does not. It is sent within the request where the
-/// provider takes it so, else through the provider's files API, and removed there afterwards. Archives, programs, audio,
-/// video, unknown files and files over 50 MB are refused before anything is sent.
+/// The type comes from the content, else from the name. The file is sent inline if the provider allows it, else through the
+/// provider's files API, and removed there afterwards. Archives, programs, audio, video, unknown files and files over 50 MiB
+/// are refused before anything is sent.
 ///
 /// Code and text go as text, to every provider: any file that is UTF-8. Beside text, openai takes png, jpeg, webp, gif,
 /// pdf, docx, xlsx, pptx, odt, doc, xls and ppt; anthropic, and servers compatible with openai, take png, jpeg, webp, gif
@@ -58,10 +59,10 @@ pub struct Args {
 
 impl Tool for Args {
     const NAME: &'static str = "nagent-llm-upload";
-    const DESCRIPTION: &'static str = "Sends a file (image, PDF, office, code or text, up to 50 MB) with a prompt \
+    const DESCRIPTION: &'static str = "Sends a file (image, PDF, office, code or text, up to 50 MiB) with a prompt \
         to a language model and prints its text. Call it as nagent-llm-upload --file FILE --prompt TEXT; --json \
         adds token counts and what the file is, --provider and --model choose the model. It needs the provider's \
-        credential in its environment. Exit codes: 0 done, 1 file trouble or a file that the provider does not take, 2 \
+        credential in its environment. Exit codes: 0 done, 1 file error or a file that the provider does not take, 2 \
         wrong usage or no credential, 3 provider failed, 5 reply cut by the length limit.";
 
     fn run(self) -> Result<Report, Problem> {

@@ -25,8 +25,8 @@ Exit codes: 0 left for the run or the next prompt, 1 failed, 2 wrong usage";
 
 /// Say something to a run in progress: it reads the message before its next request
 ///
-/// The message counts as your words and is appended to the conversation exactly once. One that comes while the model writes
-/// its answer makes the run go on. If nobody is at work, it waits, and goes before the next prompt of that conversation.
+/// The message counts as your words and is appended to the conversation exactly once. A message that arrives
+/// during the last answer keeps the run going. If no run is active, it waits, and precedes the next prompt of that conversation.
 ///
 /// Without --conversation it is for the run of this shell's conversation; if there is none, for the only run that you have
 /// started; if none is active, for this shell's next prompt.

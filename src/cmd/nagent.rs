@@ -26,8 +26,8 @@ Examples:
   git diff | nagent \"Review this change\" -
   nagent --write . --check 'make test' \"Fix the failing test\"
 
-The provider is that of --provider, else that of the config, else the first whose
-credential is set (OPENAI_API_KEY, ANTHROPIC_API_KEY, GOOGLE_API_KEY or
+The provider is that of --provider, else that of the config, else the first
+whose credential is set (OPENAI_API_KEY, ANTHROPIC_API_KEY, GOOGLE_API_KEY or
 GEMINI_API_KEY, ...), else Ollama. Commands run with your own permissions.
 
 Exit codes: 0 done, 1 failed, 2 wrong usage or no credential, 3 provider failed,
@@ -38,9 +38,9 @@ const NO_PROMPT: &str = "there is no prompt: nagent \"task\", or the task on std
 
 /// Ask a language model to work in this folder. The conversation is a plain text file you own
 ///
-/// The prompt is appended to the conversation file and the file is sent to a model. What the reply asks for is done
-/// (reading, commands, edits, child conversations) and the results are appended; then the model is asked again, until
-/// it answers. The answer goes to stdout, everything else to stderr.
+/// The prompt is appended to the conversation file and the file is sent to a model. nagent does what the reply
+/// asks for (reading, commands, edits, child conversations), appends the results, and repeats until the model answers. The
+/// answer goes to stdout, everything else to stderr.
 ///
 /// Commands run with your own permissions unless you restrict them with --sandbox: --write only limits the files that the
 /// model edits directly.
@@ -61,10 +61,10 @@ pub struct Args {
 
     /// Show AGENTS.md and .nagent/context.md of this repository, and begin conversations here with them from now on
     ///
-    /// They count as your words then, until they change. Without it they are only named to the model.
+    /// They are treated as your instructions until they change; otherwise the model only learns that they exist.
     #[arg(long, conflicts_with_all = ["prompt", "read", "untrust"], help_heading = "Files")]
     pub trust: bool,
-    /// Take that back
+    /// Stop trusting them
     #[arg(long, conflicts_with_all = ["prompt", "read"], help_heading = "Files")]
     pub untrust: bool,
     /// Show the conversation, the settings in force and where each came from
@@ -148,16 +148,12 @@ impl Args {
             return Err(Problem::usage("--undo takes no prompt"));
         }
         if self.undo.undo.is_some() && self.which.new {
-            return Err(Problem::usage(
-                "--undo takes back what a run of a conversation wrote, and --new starts another one",
-            ));
+            return Err(Problem::usage("--undo and --new cannot be combined"));
         }
         if self.run.lines
             && (self.is_query() || self.undo.undo.is_some() || self.which.edit_conversation)
         {
-            return Err(Problem::usage(
-                "--lines follows a run, so it needs a prompt and nothing else to do",
-            ));
+            return Err(Problem::usage("--lines needs a prompt and no other command"));
         }
         // These two need no settings, and work with broken ones.
         let mut report = Report::done("");

@@ -19,11 +19,12 @@ Examples:
   nagent-repl --approve ask \"What is in this folder?\"
   printf 'What is in this folder?\\n/summarize\\n' | nagent-repl
 
-/help lists the commands. Ctrl-C stops a run, Ctrl-D leaves. The conversation is that
-of nagent in this shell: nagent \"...\" goes on from it.
+/help lists the commands. Ctrl-C stops a run, Ctrl-D leaves. The conversation is
+that of nagent in this shell: nagent \"...\" continues it.
 
-Exit codes: 0 left, or all prompts done; 1 failed, 2 wrong usage or no credential,
-3 Ollama does not answer; of a prompt on stdin those of nagent; 128 + N signal N";
+Exit codes: 0 left, or all prompts done; 1 failed, 2 wrong usage or no
+credential, 3 Ollama does not answer; of a prompt on stdin those of nagent;
+128 + N signal N";
 
 /// Flags of a run that a session has no use for: it follows runs with --lines, and each prompt is a run of its own.
 const WITHOUT: [&str; 6] = ["code", "lines", "progress", "show_request", "record", "clear"];

@@ -48,15 +48,15 @@ pub struct Args {
     #[arg(long)]
     no_network: bool,
 
-    /// Also let the command write in this folder (repeatable)
+    /// Also let the command write in this folder (can be repeated)
     #[arg(long, value_name = "DIR")]
     write: Vec<PathBuf>,
 
-    /// Hide this folder as nagent's own, instead of NAGENT_ROOT or ~/.nagent
+    /// Hide this folder as nagent's own [env: NAGENT_ROOT] [default: ~/.nagent]
     #[arg(long, value_name = "DIR")]
     root: Option<PathBuf>,
 
-    /// Pass this variable to the command although it looks like a credential (repeatable)
+    /// Pass this variable to the command although it looks like a credential (can be repeated)
     #[arg(long, value_name = "NAME")]
     pass_env: Vec<String>,
 

@@ -23,9 +23,9 @@ Examples:
 Exit codes: 0 done, 1 failed, 2 wrong usage or no such conversation; with --wait
 that of the run";
 
-/// Show the runs that are active: turn, action, seconds, tokens, cost and last line, children below their parents
+/// Show active runs: turn, action, seconds, tokens, cost and last line, children below their parents
 ///
-/// A run that was killed is shown until its conversation goes on. Settings are what nagent --status shows.
+/// A run that was killed is shown until its conversation continues. Settings are what nagent --status shows.
 #[derive(Debug, Clone, Parser)]
 #[command(after_help = AFTER_HELP)]
 pub struct Args {

@@ -12,14 +12,14 @@ use crate::problem::Problem;
 /// What a newcomer needs, below the flags.
 const AFTER_HELP: &str = "\
 Examples:
-  printf '%s\\n' '#!/usr/bin/env nagent-think' 'Print the weekday of the date in the first argument.' > weekday
-  chmod +x weekday && ./weekday 2026-11-23
+  echo 'Print the weekday of the date in the first argument.' > weekday.md
+  nagent-think weekday.md 2026-11-23
   git log --oneline -20 | nagent-think summary.md
 
 Exit codes: 0 done, 1 script or home, 2 wrong usage or no credential, 3 provider
 failed, 4 malformed replies, 5 limit reached, 128 + N signal N";
 
-/// Run a script in plain language, which learns to run by itself
+/// Run a script written in plain language; later runs need no model
 ///
 /// The first run has a model do what the script says; it leaves memory.js, JavaScript that does it without a model, and the next
 /// run needs none. The model acts through scripts that reach only what the policy or you allow; it has no shell. Stdout holds

@@ -39,7 +39,7 @@ enum Verb {
     /// List the installed scripts
     #[command(visible_alias = "list")]
     Ls,
-    /// Show what there is of a script
+    /// Show details of a script
     Info(ScriptArg),
     /// Run a script
     Run {
@@ -72,7 +72,7 @@ enum Verb {
     Cat(ScriptArg),
     /// Print where a script is
     Bin(ScriptArg),
-    /// Print where its data are
+    /// Print the path of its data
     #[command(visible_alias = "dir")]
     Path(ScriptArg),
     /// Print its SHA-256
@@ -87,7 +87,7 @@ enum Verb {
         #[command(flatten)]
         what: Reset,
     },
-    /// What scripts remember
+    /// List memories
     #[command(visible_alias = "mem", arg_required_else_help = false)]
     Memory {
         #[command(subcommand)]
@@ -109,7 +109,7 @@ enum Verb {
         /// The script
         #[arg(value_name = "IN")]
         input: PathBuf,
-        /// Where to
+        /// The output file
         #[arg(long, short, value_name = "OUT")]
         output: PathBuf,
     },
@@ -121,7 +121,7 @@ enum Verb {
         #[command(flatten)]
         model: Box<ModelArgs>,
     },
-    /// What scripts may do
+    /// Manage permissions
     #[command(arg_required_else_help = false)]
     Policy {
         #[command(subcommand)]
@@ -168,7 +168,7 @@ enum PolicyVerb {
         /// For a path: some of rwd (read, write, delete) [default: rwd]
         #[arg(long)]
         mode: Option<String>,
-        /// What it says: allow, deny, prompt
+        /// The decision: allow, deny, prompt
         #[arg(long, default_value = "allow", value_parser = Approval::parse)]
         approval: Approval,
     },

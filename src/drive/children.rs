@@ -13,7 +13,7 @@ use serde_json::Value;
 use super::child_names::choose_conversation;
 use super::commands::with_sandbox;
 use super::inbox::describe_waiting;
-use super::nagent_child::{ChildAnswer, ChildLines, child_job};
+use super::nagent_child::{ChildAnswer, ChildLines, child_job, flag_word};
 use super::progress_event::ProgressEvent;
 use super::run_context::RunContext;
 use crate::exit::Signal;
@@ -320,23 +320,21 @@ impl Children {
         };
         let mut argv = vec![self.executable.clone().into_os_string()];
         argv.extend(self.flags.iter().cloned());
-        // In one word: the model's values may begin with a dash.
-        let mut flag =
-            |name: &str, value: &str| argv.push(OsString::from(format!("{name}={value}")));
+        let mut flag = |name: &str, value: &str| argv.push(flag_word(name, value));
         match file {
-            Some(file) => flag("--file-edit", file),
-            None => flag("--conversation", &slot.name),
+            Some(file) => flag("file-edit", file),
+            None => flag("conversation", &slot.name),
         }
         if let Some(from) = from {
-            flag("--load-conversation", from);
+            flag("load-conversation", from);
         }
-        flag("--invocation", "delegated");
-        flag("--parent-conversation", &self.name);
+        flag("invocation", "delegated");
+        flag("parent-conversation", &self.name);
         if let Some(left) = self.left {
-            flag("--max-turns", &left.turns.to_string());
-            left.seconds.iter().for_each(|seconds| flag("--max-seconds", &seconds.to_string()));
-            left.tokens.iter().for_each(|tokens| flag("--max-tokens", &tokens.to_string()));
-            left.cost.iter().for_each(|cost| flag("--max-cost", &cost.to_string()));
+            flag("max-turns", &left.turns.to_string());
+            left.seconds.iter().for_each(|seconds| flag("max-seconds", &seconds.to_string()));
+            left.tokens.iter().for_each(|tokens| flag("max-tokens", &tokens.to_string()));
+            left.cost.iter().for_each(|cost| flag("max-cost", &cost.to_string()));
         }
         let set = [
             (PARENTS, self.parents_of_commands()),

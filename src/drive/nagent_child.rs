@@ -2,7 +2,7 @@
 //!
 //! The prompt travels on stdin, the answer as JSON on stdout. A child has children to end, so it gets longer than a command.
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -29,6 +29,13 @@ pub const SUMS: [&str; 9] = [
     "tokens_in",
     "tokens_out",
 ];
+
+/// Writes a flag and its value as one word, since values may begin with a dash.
+pub fn flag_word(flag: &str, value: impl AsRef<OsStr>) -> OsString {
+    let mut word = OsString::from(format!("--{flag}="));
+    word.push(value);
+    word
+}
 
 /// The job that runs a child: a program with its flags. `--json` is added, or `--lines` where the child is to report what
 /// it does, and `-` with a prompt.

@@ -8,11 +8,12 @@ use std::path::{Path, PathBuf};
 use serde_json::Value;
 
 use super::call::Call;
-use super::child_flags::file_edit_words;
+use super::child_flags::{nagent_words, part_args};
+use super::flags::RunArgs;
 use super::manage::{lock_conversation, report_paths};
 use super::spinner::Spinner;
 use super::{file_conversation, opening};
-use crate::drive::nagent_child::{ChildAnswer, SUMS, child_job};
+use crate::drive::nagent_child::{ChildAnswer, SUMS, child_job, flag_word};
 use crate::format::conversation::{self, Piece, Trouble};
 use crate::out::{self, Report};
 use crate::problem::Problem;
@@ -131,14 +132,12 @@ fn report_failure(copy: &mut WorkingCopy<'_>, path: &Path, problem: &Problem) ->
 }
 
 fn build_job(call: &Call<'_>, copy: &Path, prompt: &[u8]) -> Result<Job, Problem> {
-    let mut words = file_edit_words(call, copy);
     // Nobody pays for summaries of a working copy.
-    if !call.args.no_summaries {
-        words.push("--no-summaries".into());
-    }
-    words.push(format!("--parent-conversation={}", call.name).into());
-    words.push(format!("--jobs={}", call.settings.config.jobs).into());
-    words.push("--invocation=delegated".into());
+    let mut args = RunArgs { no_summaries: true, ..part_args(call) };
+    args.limits.jobs = Some(call.settings.config.jobs);
+    let mut words = nagent_words(call, &args, "file-edit", copy);
+    words.push(flag_word("parent-conversation", &call.name));
+    words.push(flag_word("invocation", "delegated"));
     let mut parents = call.parents.clone();
     parents.push(call.name.clone());
     let env = call.env.for_children(&[(PARENTS, parents.join("/"))]);

@@ -1,6 +1,6 @@
 //! The flags that several tools share. Which value is in force is decided in [`super::settings`].
 
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum, ValueHint};
@@ -8,6 +8,7 @@ use clap_complete::engine::ArgValueCandidates;
 
 use super::completion;
 use crate::approve::Approve;
+use crate::drive::nagent_child::flag_word;
 use crate::llm::options::Reasoning;
 use crate::sandbox::SandboxMode;
 
@@ -23,16 +24,16 @@ pub struct ModelArgs {
     /// Send requests to this address; with openai, any server that speaks Chat Completions
     #[arg(long, value_name = "URL", help_heading = "Model")]
     pub base_url: Option<String>,
-    /// Let the model think: off, low, medium, high, max, or up to N tokens
+    /// Reasoning effort: off, low, medium, high, max, or a number of tokens
     #[arg(long, value_name = "LEVEL", value_parser = Reasoning::parse, help_heading = "Model")]
     pub reasoning: Option<Reasoning>,
-    /// Choose words with this much chance, from 0 to 2; many newer models refuse it
+    /// Sampling temperature, from 0 to 2; many newer models refuse it
     #[arg(long, value_name = "T", value_parser = parse_temperature, help_heading = "Model")]
     pub temperature: Option<f64>,
-    /// Begin chance with this number, where the provider can repeat it
+    /// Random seed, where the provider supports one
     #[arg(long, value_name = "N", value_parser = parse_seed, help_heading = "Model")]
     pub seed: Option<u64>,
-    /// Ask for this class of service, as the provider names it: flex, priority
+    /// Use this service tier of the provider: flex, priority
     #[arg(long, value_name = "NAME", help_heading = "Model")]
     pub service_tier: Option<String>,
     /// Send this header with every request (can be repeated)
@@ -55,7 +56,7 @@ pub struct ModelArgs {
 /// What an answer must be, and where it goes
 #[derive(Debug, Clone, Default, Args)]
 pub struct AnswerArgs {
-    /// Accept only JSON that is valid against the JSON Schema in this file, or - for stdin; the model is asked again with all errors
+    /// Require an answer that is valid against the JSON Schema in this file (- is stdin); on errors the model is asked again
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub schema: Option<PathBuf>,
     /// Write the answer to this file, in one step at the end, instead of stdout; - is stdout
@@ -73,7 +74,7 @@ pub struct RunArgs {
     /// Show the model this file before the prompt; - is stdin (can be repeated)
     #[arg(long, short = 'f', value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub read: Vec<PathBuf>,
-    /// Begin the conversation with the text of this file too (can be repeated)
+    /// Also begin the conversation with the text of this file (can be repeated)
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub context: Vec<PathBuf>,
     /// Run this command after each reply that wrote files, and show the model its output
@@ -87,13 +88,13 @@ pub struct RunArgs {
     pub code: bool,
     #[command(flatten)]
     pub(crate) answer: AnswerArgs,
-    /// Hold a small model to the form of the tags, where the server takes a grammar: llama.cpp, vLLM, OpenAI's Responses
+    /// Constrain replies by a grammar, for small models (llama.cpp, vLLM, OpenAI's Responses)
     #[arg(long, help_heading = "Model")]
     pub grammar: bool,
     /// Print one JSON document instead of text
     #[arg(long)]
     pub json: bool,
-    /// Print one JSON document a line for everything that happens; the last is that of --json
+    /// Print events as JSON lines; the last line is the document of --json
     #[arg(long, conflicts_with_all = ["json", "show_request", "clear"])]
     pub lines: bool,
     /// Print only the answer, when it is complete, and errors: no progress, diffs, notes or status line
@@ -115,7 +116,7 @@ pub struct RunArgs {
     /// Also allow writes below this folder (can be repeated)
     #[arg(long, value_name = "DIR", help_heading = "Permissions", value_hint = ValueHint::DirPath)]
     pub write: Vec<PathBuf>,
-    /// Also allow writes in this folder, like --write .; -w DIR, with a folder that exists, is --write DIR
+    /// Also allow writes in this folder (--write .); -w DIR means --write DIR
     #[arg(short = 'w', help_heading = "Permissions")]
     pub write_here: bool,
     /// Restrict commands: off, workspace (writes in the working tree and temp folders), read-only [default: off]
@@ -136,10 +137,10 @@ pub struct RunArgs {
     #[arg(long, value_name = "WHAT", value_parser = Approve::parse, help_heading = "Permissions",
         add = ArgValueCandidates::new(completion::approvals))]
     pub approve: Option<Approve>,
-    /// With --approve, also run what is never meant: rm -rf /, mkfs, shutdown and the like
+    /// With --approve, do not block commands such as rm -rf /, mkfs, shutdown
     #[arg(long, help_heading = "Permissions")]
     pub dangerous: bool,
-    /// Refuse what is never meant also without --approve
+    /// Block them even without --approve
     #[arg(long, hide = true)]
     pub stop_list: bool,
     /// Let the model use these tags only, as in read,edit,shell [default: all]
@@ -199,10 +200,10 @@ pub struct ConversationArgs {
     /// Use the conversation of this name instead of this shell's own [env: NAGENT_CONVERSATION]
     #[arg(long, short, value_name = "NAME", add = ArgValueCandidates::new(completion::conversations))]
     pub conversation: Option<String>,
-    /// Start a conversation of its own, which nagent-conversations prune may remove later
+    /// Start a new, temporary conversation (removed by nagent-conversations prune)
     #[arg(long, short, conflicts_with_all = ["conversation", "continue_", "file_edit", "clear"])]
     pub new: bool,
-    /// Continue the conversation whose name begins so; without a name, the one that was last used in this folder
+    /// Continue the conversation whose name starts with NAME; without NAME, the one last used in this folder
     #[arg(long = "continue", value_name = "NAME", num_args = 0..=1, add = ArgValueCandidates::new(completion::conversations), conflicts_with_all = ["conversation", "file_edit", "clear"])]
     pub continue_: Option<Option<String>>,
     /// Use the conversation of the shell with this ID
@@ -363,87 +364,79 @@ impl RunArgs {
     }
 }
 
-impl ModelArgs {
-    /// The flags that say what requests ask for besides their texts, each in one word.
-    pub fn option_words(&self) -> Vec<OsString> {
-        let options = [
-            ("reasoning", self.reasoning.map(|level| level.to_string())),
-            ("temperature", self.temperature.map(|value| value.to_string())),
-            ("seed", self.seed.map(|value| value.to_string())),
-            ("service-tier", self.service_tier.clone()),
-        ];
-        let headers = self.header.iter().map(|(name, value)| format!("--header={name}: {value}"));
-        let options = options.into_iter().filter_map(|(name, value)| Some((name, value?)));
-        let options = options.map(|(name, value)| format!("--{name}={value}"));
-        options.chain(headers).map(OsString::from).collect()
-    }
-}
-
 impl RunArgs {
-    /// The flags that were given, for the tools of a session: all but the prompt, what is read with it, its check, and the output.
+    /// Writes the flags as words for another nagent: all but the prompt and how the answer is printed.
+    ///
+    /// Each flag is one word, since values may begin with a dash. Every field is named here, so that the compiler asks about
+    /// a new one.
     pub fn words(&self) -> Vec<OsString> {
-        let mut words = Vec::new();
-        let mut flag = |name: &str, value: &OsStr| {
-            let mut word = OsString::from(format!("--{name}="));
-            word.push(value);
-            words.push(word);
-        };
-        let model = &self.model;
-        let texts = [
-            ("provider", model.provider.clone()),
-            ("model", model.model.clone()),
-            ("base-url", model.base_url.clone()),
-            ("patience", model.patience.map(|seconds| seconds.to_string())),
-            ("profile", model.profile.clone()),
-            ("after-write", self.after_write.clone()),
-            ("sandbox", self.sandbox.map(|mode| mode.name().to_owned())),
-            ("no-network", self.no_network.map(|is_on| is_on.to_string())),
-            ("approve", self.approve.map(|approve| approve.name().to_owned())),
-            ("tags", self.tags.as_ref().map(|tags| tags.join(","))),
-            ("look", self.look.clone()),
-            ("lock-timeout", self.lock_timeout.map(|seconds| seconds.to_string())),
-            ("jobs", self.limits.jobs.map(|jobs| jobs.to_string())),
+        #[rustfmt::skip]
+        let Self {
+            read, context, after_write, check, code, answer, grammar, quiet, verbose, record, write, sandbox, no_network,
+            approve, dangerous, stop_list, tags, redact, look, model, clear, no_summaries, lock_timeout, limits,
+            prompt: _, json: _, lines: _, progress: _, show_request: _, write_here: _,
+        } = self;
+        let AnswerArgs { schema, output: _ } = answer;
+        #[rustfmt::skip]
+        let ModelArgs {
+            provider, model, base_url, reasoning, temperature, seed, service_tier, header, patience, config, profile, root,
+        } = model;
+        let LimitArgs { max_turns, max_seconds, max_tokens, max_cost, jobs } = limits;
+        let values = [
+            ("root", paths(root)),
+            ("config", paths(config)),
+            ("provider", texts(provider)),
+            ("model", texts(model)),
+            ("base-url", texts(base_url)),
+            ("profile", texts(profile)),
+            ("patience", texts(patience)),
+            ("reasoning", texts(reasoning)),
+            ("temperature", texts(temperature)),
+            ("seed", texts(seed)),
+            ("service-tier", texts(service_tier)),
+            ("header", texts(header.iter().map(|(name, value)| format!("{name}: {value}")))),
+            ("read", paths(read)),
+            ("context", paths(context)),
+            ("write", paths(write)),
+            ("record", paths(record)),
+            ("schema", paths(schema)),
+            ("check", texts(check)),
+            ("after-write", texts(after_write)),
+            ("sandbox", texts(sandbox.map(SandboxMode::name))),
+            ("no-network", texts(no_network)),
+            ("approve", texts(approve.map(Approve::name))),
+            ("tags", texts(tags.iter().map(|tags| tags.join(",")))),
+            ("look", texts(look)),
+            ("lock-timeout", texts(lock_timeout)),
+            ("max-turns", texts(max_turns)),
+            ("max-seconds", texts(max_seconds)),
+            ("max-tokens", texts(max_tokens)),
+            ("max-cost", texts(max_cost)),
+            ("jobs", texts(jobs)),
         ];
-        for (name, value) in texts {
-            if let Some(value) = value {
-                flag(name, value.as_ref());
-            }
-        }
-        let paths = [
-            ("config", model.config.as_slice()),
-            ("root", model.root.as_slice()),
-            ("context", &self.context),
-            ("write", &self.write),
+        let switches = [
+            ("--code", code),
+            ("--grammar", grammar),
+            ("--quiet", quiet),
+            ("--verbose", verbose),
+            ("--dangerous", dangerous),
+            ("--stop-list", stop_list),
+            ("--redact", redact),
+            ("--clear", clear),
+            ("--no-summaries", no_summaries),
         ];
-        for (name, paths) in paths {
-            for path in paths {
-                flag(name, path.as_os_str());
-            }
-        }
-        for (name, is_set) in [
-            ("--no-summaries", self.no_summaries),
-            ("--redact", self.redact),
-            ("--verbose", self.verbose),
-            ("--dangerous", self.dangerous),
-        ] {
-            words.extend(is_set.then(|| name.into()));
-        }
-        words.extend(self.limits.words().map(OsString::from));
-        words.extend(self.model.option_words());
-        words
+        let values = values
+            .iter()
+            .flat_map(|(name, values)| values.iter().map(move |value| flag_word(name, value)));
+        let switches = switches.iter().filter(|(_, is_set)| **is_set).map(|(name, _)| name.into());
+        values.chain(switches).collect()
     }
 }
 
-impl LimitArgs {
-    /// The limits that were given, each flag in one word, for a child; without `jobs`.
-    pub fn words(&self) -> impl Iterator<Item = String> {
-        [
-            ("--max-turns", self.max_turns.map(|value| value.to_string())),
-            ("--max-seconds", self.max_seconds.map(|value| value.to_string())),
-            ("--max-tokens", self.max_tokens.map(|value| value.to_string())),
-            ("--max-cost", self.max_cost.map(|value| value.to_string())),
-        ]
-        .into_iter()
-        .filter_map(|(name, value)| Some(format!("{name}={}", value?)))
-    }
+fn texts<T: ToString>(values: impl IntoIterator<Item = T>) -> Vec<OsString> {
+    values.into_iter().map(|value| value.to_string().into()).collect()
+}
+
+fn paths<'a>(values: impl IntoIterator<Item = &'a PathBuf>) -> Vec<OsString> {
+    values.into_iter().map(Into::into).collect()
 }

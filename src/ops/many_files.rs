@@ -3,13 +3,13 @@
 //! Each file is worked on by a nagent of its own; its JSON becomes one of `files`. What needs no model (undo, history) is done
 //! by the caller, one file after the other, and reported here.
 
-use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use serde_json::{Map, Value};
 
 use super::call::Call;
-use super::child_flags::file_edit_words;
+use super::child_flags::{nagent_words, part_args};
+use super::flags::RunArgs;
 use super::progress::Progress;
 use super::side_by_side::{Batch, run_batch};
 use super::{change_report, file_conversation, prompt_input, run_models};
@@ -199,12 +199,10 @@ impl FileBatch<'_> {
 
     fn build_job(&self, file: &Path, at: usize) -> Job {
         let (call, env) = (self.call, &self.call.env);
-        let mut words = file_edit_words(call, file);
-        // A child that tells more cannot be quiet.
-        if !self.is_followed && !call.args.verbose {
-            words.push("--quiet".into());
-        }
-        words.extend(call.args.clear.then(|| OsString::from("--clear")));
+        // A verbose child cannot be quiet.
+        let quiet = !self.is_followed && !call.args.verbose;
+        let args = RunArgs { quiet, clear: call.args.clear, ..part_args(call) };
+        let words = nagent_words(call, &args, "file-edit", file);
         let lineage = format!("{}.{}", env.get(env::LINEAGE).unwrap_or("0"), at + 1);
         let env = env.for_children(&[(env::LINEAGE, lineage)]);
         child_job(words, self.prompt.clone(), self.folder.clone(), env, self.is_followed)

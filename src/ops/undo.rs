@@ -41,7 +41,7 @@ use crate::turn::unfinished::unfinished_results;
 pub struct UndoArgs {
     /// Take back what the last N runs wrote, all files or none [default: 1]
     ///
-    /// The files must be as the runs left them. The conversations record it. Needs no model.
+    /// Fails if a file has changed since (see --merge, --force). The conversations record it. Needs no model.
     #[arg(
         long,
         value_name = "N",
@@ -58,7 +58,7 @@ pub struct UndoArgs {
     /// Undo even if a file has changed since; its content is saved first
     #[arg(long, requires = "undo", conflicts_with = "list", help_heading = "Undo")]
     pub force: bool,
-    /// Keep what has changed since where it is on other lines
+    /// Keep later changes on other lines
     #[arg(long, requires = "undo", conflicts_with_all = ["list", "force"], help_heading = "Undo")]
     pub merge: bool,
 }

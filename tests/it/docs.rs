@@ -240,6 +240,9 @@ fn help_is_worded_as_contributing_says() {
                 wrong.push(format!("{} {}: {help}", command.get_name(), argument.get_id()));
             }
         }
+        // clap would break a longer line of an example or a table in its middle.
+        let after = command.get_after_help().map(ToString::to_string).unwrap_or_default();
+        wrong.extend(after.lines().filter(|line| line.chars().count() > 80).map(str::to_owned));
         let mut narrow = command.clone().term_width(80);
         let pages = [narrow.render_help().to_string(), narrow.render_long_help().to_string()];
         let lines = pages.iter().flat_map(|page| page.lines());

@@ -1,7 +1,6 @@
 //! `nagent-each`: one prompt over many inputs, each with a nagent of its own, side by side; results as JSON lines, in the order of
 //! the inputs. A journal has every result before it is printed, so that a later call goes on where a killed one was.
 
-use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -12,8 +11,8 @@ use self::inputs::{EachInput, Input, Shard, expand, short_hash};
 use self::record::{Record, RecordOptions};
 use self::work::EachBatch;
 use super::call::Call;
-use super::child_flags::run_words;
-use super::flags::LimitArgs;
+use super::child_flags::part_args;
+use super::flags::{LimitArgs, RunArgs};
 use super::run_models;
 use super::side_by_side::run_batch;
 use crate::approve::Approve;
@@ -185,20 +184,18 @@ fn describe_job(
     prompt: &str,
 ) -> Result<Map<String, Value>, Problem> {
     let (run, folder) = (call.args, call.env.current_folder()?);
-    let is_other = |word: &OsString| {
-        let word = word.as_encoded_bytes();
-        let others: [&[u8]; 3] = [b"--lock-timeout=", b"--patience=", b"--verbose"];
-        others.iter().any(|other| word.starts_with(other))
+    let mut asked = RunArgs {
+        verbose: false,
+        lock_timeout: None,
+        limits: LimitArgs::default(),
+        check: run.check.clone(),
+        code: run.code,
+        answer: run.answer.clone(),
+        ..part_args(call)
     };
-    let words = run_words(call, "", "".as_ref(), &LimitArgs::default());
-    let words = words.into_iter().skip(1).filter(|word| !is_other(word));
-    let words = words.collect::<Vec<OsString>>().join("\n".as_ref());
-    let what = format!(
-        "{:?} {:?} {:?}",
-        (args.own, args.lines.is_some(), args.jsonl.is_some()),
-        (&run.check, &run.answer.schema),
-        run.code
-    );
+    asked.model.patience = None;
+    let words = asked.words().join("\n".as_ref());
+    let what = format!("{:?}", (args.own, args.lines.is_some(), args.jsonl.is_some()));
     let mut files = Vec::new();
     for path in run.read.iter().chain(&run.answer.schema).chain(&call.settings.context) {
         let hash = fs::hash_file(&call.env.absolute_path(path)?, &|| false);

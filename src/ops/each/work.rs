@@ -1,7 +1,6 @@
 //! The inputs of a `nagent-each` at work: which is begun next and how, what becomes of it, what is printed when.
 
 use std::collections::{BTreeMap, HashMap};
-use std::ffi::{OsStr, OsString};
 use std::io;
 
 use serde_json::Value;
@@ -11,12 +10,12 @@ use super::inputs::{self, EachInput, Input, expand, short_hash};
 use super::record::{Record, Started};
 use super::recover::{Done, find_done};
 use super::result_line::{ResultLine, add_usage, recovered_result, result_of};
-use crate::drive::nagent_child::{ChildAnswer, child_job};
+use crate::drive::nagent_child::{ChildAnswer, child_job, flag_word};
 use crate::exit::{Exit, Signal};
 use crate::ops::call::Call;
-use crate::ops::child_flags::run_words;
+use crate::ops::child_flags::{nagent_words, part_args};
 use crate::ops::file_conversation;
-use crate::ops::flags::LimitArgs;
+use crate::ops::flags::RunArgs;
 use crate::ops::side_by_side::Batch;
 use crate::ops::spinner::Spinner;
 use crate::out::{self, Report};
@@ -295,28 +294,16 @@ impl<'a> EachBatch<'a> {
 
     fn build_job(&self, at: usize, conversation: &str, id: &str, prompt: inputs::Prompt) -> Job {
         let (call, args) = (self.call, self.call.args);
-        let max_cost = args.limits.max_cost;
-        let max_cost = max_cost.map(|most| (most - self.record.spent).max(0.0));
-        let limits = LimitArgs { max_cost, ..args.limits.clone() };
+        let mut part = RunArgs { quiet: !args.verbose, ..part_args(call) };
+        part.read.extend(prompt.read.filter(|_| !self.args.own));
+        part.limits.max_cost = args.limits.max_cost.map(|most| (most - self.record.spent).max(0.0));
+        (part.check, part.code) = (args.check.clone(), args.code);
+        part.answer.schema.clone_from(&args.answer.schema);
         let mut words = match (&self.items[at].input, self.args.own) {
-            (Input::File(path), true) => run_words(call, "--file-edit=", path.as_os_str(), &limits),
-            _ => run_words(call, "--conversation=", conversation.as_ref(), &limits),
+            (Input::File(path), true) => nagent_words(call, &part, "file-edit", path),
+            _ => nagent_words(call, &part, "conversation", conversation),
         };
-        words.extend((!args.verbose).then(|| OsString::from("--quiet")));
-        words.push(format!("--prompt-id={id}").into());
-        let read = prompt.read.filter(|_| !self.args.own);
-        for (flag, value) in [
-            ("--read=", read.as_ref().map(|path| path.as_os_str())),
-            ("--check=", args.check.as_ref().map(OsStr::new)),
-            ("--schema=", args.answer.schema.as_ref().map(|path| path.as_os_str())),
-        ] {
-            words.extend(value.map(|value| {
-                let mut word = OsString::from(flag);
-                word.push(value);
-                word
-            }));
-        }
-        words.extend(args.code.then(|| OsString::from("--code")));
+        words.push(flag_word("prompt-id", id));
         let lineage = call.env.get(env::LINEAGE).unwrap_or("0");
         let lineage = format!("{lineage}.{}", self.items[at].index + 1);
         let env = call.env.for_children(&[(env::LINEAGE, lineage)]);

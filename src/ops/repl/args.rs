@@ -8,8 +8,7 @@ use crate::ops::flags::RunArgs;
 
 /// Type prompts in a terminal, one after another, in one conversation
 ///
-/// Each prompt is a run of nagent, on the conversation that nagent uses in this shell: both can be used in turns, and an
-/// editor beside them. Without a terminal each line of stdin is a prompt, and a \ at its end joins the next line.
+/// Each prompt is a run of nagent in this shell's conversation, so nagent and an editor can be used alongside. Without a terminal each line of stdin is a prompt, and a \ at its end joins the next line.
 #[derive(Debug, Clone, Parser)]
 pub struct SessionArgs {
     #[expect(missing_docs, reason = "clap would take it for help")]

@@ -11,6 +11,7 @@ use super::commands::{Verb, help_text};
 use super::start::Session;
 use crate::approve::Approve;
 use crate::exit::Exit;
+use crate::ops::flags::RunArgs;
 use crate::out;
 use crate::problem::Problem;
 use crate::sandbox::SandboxMode;
@@ -79,7 +80,9 @@ impl Session {
         if tool == "nagent-conversations" {
             words.extend(["--root".into(), self.settings.root.path().into()]);
         } else {
-            words.extend(self.args.words());
+            // The session itself is quiet; a run gets --stop-list anyway.
+            let args = RunArgs { quiet: false, stop_list: false, ..self.args.clone() };
+            words.extend(args.words());
         }
         if tool == "nagent" {
             words.push(format!("--conversation={}", self.name).into());

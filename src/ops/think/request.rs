@@ -23,7 +23,7 @@ pub struct ThinkRequest {
     /// Show what would run, the policy in force and the first request; run nothing
     #[arg(long)]
     pub dry_run: bool,
-    /// Run a script from the web as it is today, without a question
+    /// Run a script from the web without asking
     #[arg(long)]
     pub yes: bool,
     /// End each script after S seconds; questions do not count [default: 30 without a terminal, none with one]
