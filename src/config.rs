@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
 use crate::approve::Approve;
-use crate::legacy::CONFIG_KEYS;
+use crate::legacy;
 use crate::llm::options::Reasoning;
 use crate::llm::price::Price;
 use crate::llm::provider::check_word;
@@ -234,17 +234,7 @@ fn expand_server(mut values: Map<String, Value>) -> Map<String, Value> {
 
 /// Checks the settings of one object and removes those without effect. Returns notes for the user.
 fn check(object: &mut Map<String, Value>) -> Result<Vec<String>, String> {
-    let mut notes = Vec::new();
-    for key in CONFIG_KEYS {
-        if object.remove(key).is_some_and(|value| value != Value::String(String::new())) {
-            notes.push(format!("\"{key}\" is a key of an older tool and has no effect"));
-        }
-    }
-    // The scale of an older tool.
-    if object.get("reasoning").and_then(Value::as_u64).is_some_and(|level| level <= 5) {
-        object.remove("reasoning");
-        notes.push("\"reasoning\" from 1 to 5 is of an older tool and has no effect; give off, low, medium, high, max or a number of tokens".to_owned());
-    }
+    let notes = legacy::remove_old_settings(object);
     object.retain(|key, value| key == "$schema" || !value.is_null());
     // A shorter name for it.
     if let Some(window) = object.remove("window")

@@ -30,6 +30,7 @@
 //! - [`thought`]: scripts in plain language: their file, what their model reads
 //! - [`redact`]: credentials masked: by their values, by their shapes
 //! - [`view`]: what a run shows: its events as values, and as rows for a terminal
+//! - [`legacy`]: what older tools left behind: old forms of files, keys without effect
 //! - [`config`]: the config's text → its values, or what is wrong with it
 //!
 //! The world, and what is wired to it:
@@ -40,7 +41,6 @@
 //! - [`drive`]: performs the loop's effects and hands back events
 //! - [`out`]: a report as text or as JSON; text made harmless for terminals
 //! - [`cli`]: what every `main` shares
-//! - [`legacy`]: what older tools left behind
 //! - [`ops`]: what the commands do: run and manage conversations, change files, undo, summarize
 //! - [`cmd`]: one file for each tool: its flags and its description
 //!

@@ -6,7 +6,6 @@ use std::ffi::OsString;
 use clap::{Parser, ValueEnum};
 
 use crate::cli::Tool;
-use crate::legacy;
 use crate::ops::call::Call;
 use crate::ops::conversation_name::choose_name;
 use crate::ops::flags::{ConversationArgs, RunArgs, prepare_words};
@@ -17,6 +16,7 @@ use crate::ops::{doctor, lists, manage, run, status, undo};
 use crate::out::Report;
 use crate::problem::Problem;
 use crate::protocol::{self, TagSet};
+use crate::sys::legacy;
 use crate::sys::root::check_name;
 
 /// What a newcomer needs, below the flags.

@@ -8,8 +8,6 @@
 //! none. A file that does not exist yet is noted under `path:PATH`. A path that is not UTF-8 is beside its readable
 //! form as `path_bytes`, in hexadecimal digits. Keys that nobody knows are kept. An entry whose file was replaced by a file
 //! that has a conversation already stays, with `"gone": true`.
-//!
-//! Older forms are read too: ids of device and inode alone, and one flat object of paths and conversations.
 
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
@@ -97,56 +95,21 @@ mod written_path {
 impl FileIndex {
     /// Reads the index.
     pub fn parse(text: &str) -> Result<Self, String> {
-        Self::parse_form(text, false)
-    }
-
-    /// Reads an index that an older tool wrote; what is not an entry in it is skipped.
-    pub fn parse_old(text: &str) -> Result<Self, String> {
-        Self::parse_form(text, true)
-    }
-
-    fn parse_form(text: &str, is_old: bool) -> Result<Self, String> {
         let mut other: Map<String, Value> =
             serde_json::from_str(text).map_err(|error| error.to_string())?;
         let mut index = Self::default();
         match other.remove("by_file_id") {
-            None => {
-                let (flat, rest) = other
-                    .into_iter()
-                    .partition(|(key, value)| value.is_string() && path_of(key).starts_with('/'));
-                other = rest;
-                index.read_flat(flat);
-            }
+            None => {}
             Some(Value::Object(entries)) => {
                 for (id, value) in entries {
-                    match serde_json::from_value::<Entry>(value) {
-                        Ok(entry) => index.put(Entry { file_id: id, ..entry }),
-                        Err(_) if is_old => {}
-                        Err(error) => return Err(format!("the entry {id}: {error}")),
-                    }
+                    let entry: Entry = serde_json::from_value(value)
+                        .map_err(|error| format!("the entry {id}: {error}"))?;
+                    index.put(Entry { file_id: id, ..entry });
                 }
             }
-            Some(_) if is_old => {}
             Some(_) => return Err("\"by_file_id\" is not an object".to_owned()),
         }
-        if !is_old {
-            index.other = other;
-        }
-        Ok(index)
-    }
-
-    fn read_flat(&mut self, flat: Map<String, Value>) {
-        for (key, value) in flat {
-            let Value::String(conversation) = value else { continue };
-            let path = PathBuf::from(path_of(&key));
-            self.put(Entry {
-                file_id: path_id(&path),
-                path,
-                conversation,
-                repository: None,
-                other: Map::new(),
-            });
-        }
+        Ok(Self { other, ..index })
     }
 
     /// Writes it.
@@ -237,11 +200,6 @@ pub fn is_made(id: &str) -> bool {
     !id.starts_with("path")
 }
 
-/// The path that an older tool's key is.
-fn path_of(key: &str) -> &str {
-    key.strip_prefix("path:").unwrap_or(key)
-}
-
 /// Whether `name` is a backup that an editor makes of `original`: `x.py~`, `#x.py#`, `.x.py.bak`, `x.bak`.
 pub fn is_backup(name: &OsStr, original: &OsStr) -> bool {
     const ENDINGS: [&str; 4] = ["bak", "orig", "old", "tmp"];
@@ -307,33 +265,12 @@ mod tests {
     }
 
     #[test]
-    fn damage_is_told_and_old_forms_are_read() {
+    fn damage_is_told() {
         let error = |text: &str| FileIndex::parse(text).unwrap_err();
         assert!(error("[]").contains("invalid type"));
         assert!(error("{\"by_file_id\": {\"1:2").contains("EOF"));
         assert!(error("{\"by_file_id\": []}").contains("by_file_id"));
         assert!(error("{\"by_file_id\": {\"1:2:3\": {\"path\": \"/x\"}}}").contains("1:2:3"));
-        assert!(FileIndex::parse_old("[]").is_err());
-        let found = |text: &str| -> Vec<(String, String, String)> {
-            let index = FileIndex::parse_old(text).unwrap();
-            let entries = index.by_file_id.into_values();
-            entries.map(|e| (e.file_id, e.path.display().to_string(), e.conversation)).collect()
-        };
-        let one = |id: &str, path: &str, name: &str| {
-            vec![(id.to_owned(), path.to_owned(), name.to_owned())]
-        };
-        assert_eq!(
-            found("{\"/a\": \"c\", \"/b\": 1, \"/d\": null, \"x\": \"y\"}"),
-            one("path:/a", "/a", "c")
-        );
-        assert_eq!(found("{\"path:/a\": \"c\"}"), one("path:/a", "/a", "c"));
-        assert_eq!(
-            found(
-                "{\"by_file_id\": {\"1:2\": {\"file_id\": \"1:2\", \"path\": \"/a\", \"conversation\": \"c\"}, \"3:4\": 5}}"
-            ),
-            one("1:2", "/a", "c")
-        );
-        assert_eq!(found("{}"), []);
     }
 
     #[test]
@@ -386,7 +323,6 @@ mod tests {
         #[test]
         fn nothing_that_stands_in_a_file_panics(text in "\\PC{0,60}", bytes in "[0-9a-gü]{0,9}") {
             let _ = FileIndex::parse(&text);
-            let _ = FileIndex::parse_old(&text);
             let _ = written_path::read_hex(&bytes);
         }
     }

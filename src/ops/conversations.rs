@@ -10,13 +10,13 @@ use std::time::Duration;
 
 use super::manage::read_index;
 use crate::format::conversation::{self, Parsed, Trouble};
-use crate::legacy;
 use crate::limits;
 use crate::llm::provider::nearest;
 use crate::overview::{ConversationKind, Overview};
 use crate::problem::Problem;
 use crate::sys::conversation_file::{BadByte, find_bad_byte};
 use crate::sys::env::Env;
+use crate::sys::legacy;
 use crate::sys::root::{self, Root};
 use crate::sys::{file_index, fs};
 

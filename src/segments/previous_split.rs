@@ -10,6 +10,7 @@ use std::path::Path;
 use super::naming::Naming;
 use super::problems::{cannot, join_names, unreadable};
 use crate::format::index::{self, Index};
+use crate::legacy::split_index;
 use crate::problem::Problem;
 use crate::sys::names::shown;
 use crate::sys::staged_folder::list_names;
@@ -26,7 +27,7 @@ pub(super) fn load_index(path: &Path) -> Result<Index, Problem> {
 
 /// Parses an index; one of another tool, which lacks keys that follow from the source, is completed first.
 pub(super) fn parse_completed(text: &str) -> Result<Index, String> {
-    let completed = index::complete(text, &read_source, &fs::sha256)?;
+    let completed = split_index::complete(text, &read_source, &fs::sha256)?;
     index::parse(completed.as_deref().unwrap_or(text))
         .map_err(|error| format!("it is not an index of a split ({error})"))
 }

@@ -21,8 +21,9 @@ use super::atomic_file::AtomicFile;
 use super::lock::{self, IndexWait, LockError};
 use super::root::{self, Root};
 use super::walk::walk_below;
-use super::{fs, git};
+use super::{fs, git, legacy};
 use crate::format::file_index::{Entry, FileIndex, Spot, is_backup, is_certain, is_made, path_id};
+use crate::legacy::file_index::convert_flat;
 use crate::limits;
 
 /// The name of its lock. No conversation's name ends in `.json`, so none can hold this lock for as long as a run takes.
@@ -50,49 +51,16 @@ pub fn load_index(root: &Root) -> Result<Loaded> {
                 path.display()
             )
         })?;
+        convert_flat(&mut loaded.index);
     }
-    let mut entries = Vec::new();
-    let is_old = |name: &String| {
-        let rest = name.strip_prefix("file-index-");
-        rest.is_some_and(|rest| rest.strip_suffix(".json").is_some())
-    };
-    for name in fs::list_names(&root.conversations())?.into_iter().filter(is_old) {
-        let path = root.conversations().join(name);
-        let read = fs::read_text(&path, limits::FILE_INDEX)
-            .map_err(|error| format!("{error:#}"))
-            .and_then(|text| FileIndex::parse_old(&text.unwrap_or_default()));
-        match read {
-            Ok(index) => {
-                entries.extend(index.by_file_id.into_values());
-                loaded.old.push(path);
-            }
-            Err(error) => loaded.notes.push(format!(
-                "{} is an older index of files that cannot be read ({error}); it was left alone",
-                path.display()
-            )),
+    let old = legacy::read_file_indexes(root)?;
+    for entry in old.entries {
+        // By its path: the older id has no time of birth, and the inode may be another file's by now.
+        if loaded.index.at(&entry.path).next().is_none() {
+            loaded.index.put(entry);
         }
     }
-    // Of several conversations for one file, the one that was used last.
-    entries.sort_by_key(|entry| std::cmp::Reverse(last_used(root, entry)));
-    for entry in entries {
-        take_over_entry(root, &mut loaded, entry);
-    }
-    Ok(loaded)
-}
-
-/// Takes an older index's entry over, unless its file has one.
-fn take_over_entry(root: &Root, loaded: &mut Loaded, entry: Entry) {
-    // An older tool's value may be a path.
-    let folder = format!("{}/", root.conversations().display());
-    let name = entry.conversation.strip_prefix(&folder).unwrap_or(&entry.conversation).to_owned();
-    if let Err(error) = root::check_name(&name) {
-        loaded.notes.push(format!("an older index of files: {error}"));
-        return;
-    }
-    // By its path: the older id has no time of birth, and the inode may be another file's by now.
-    if loaded.index.at(&entry.path).next().is_none() {
-        loaded.index.put(Entry { file_id: path_id(&entry.path), conversation: name, ..entry });
-    }
+    Ok(Loaded { old: old.paths, notes: old.notes, ..loaded })
 }
 
 /// The entry of a file, by its true path. Changes nothing.
@@ -209,15 +177,7 @@ pub fn remove_entries(root: &Root, path: &Path, wait: IndexWait<'_>) -> Result<(
 /// Writes the index, then puts older ones that are part of it aside, so that they are taken over once.
 fn save_index(root: &Root, loaded: &Loaded) -> Result<()> {
     AtomicFile::new(&root.file_index()).write(loaded.index.format().as_bytes())?;
-    for path in &loaded.old {
-        let name = path.file_name().unwrap_or_default().to_string_lossy();
-        let mut aside = path.with_file_name(format!("folded-{name}"));
-        if fs::exists(&aside) {
-            aside = path.with_file_name(format!("folded-{}-{name}", uuid::Uuid::new_v4().simple()));
-        }
-        fs::rename_file(path, &aside)?;
-    }
-    Ok(())
+    legacy::put_aside(&loaded.old)
 }
 
 struct IndexedFile<'a> {

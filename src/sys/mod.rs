@@ -33,6 +33,7 @@ pub mod input;
 pub mod interrupt;
 pub mod journal;
 pub mod js_worker;
+pub mod legacy;
 pub mod line;
 pub mod list_dir;
 pub mod lock;

@@ -3,6 +3,7 @@
 use super::input::Input;
 use nagent::format::file_index::{FileIndex, is_backup, is_certain, path_id};
 use nagent::format::index;
+use nagent::legacy::file_index::convert_flat;
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
@@ -21,9 +22,11 @@ pub(crate) fn run(data: &[u8]) {
             }
         }
         1 | 2 => {
-            let found =
-                if which % 4 == 1 { FileIndex::parse(&text) } else { FileIndex::parse_old(&text) };
-            let Ok(found) = found else { return };
+            let found = FileIndex::parse(&text);
+            let Ok(mut found) = found else { return };
+            if which % 4 == 2 {
+                convert_flat(&mut found);
+            }
             assert_eq!(FileIndex::parse(&found.format()), Ok(found.clone()));
             for (id, entry) in &found.by_file_id {
                 assert_eq!(id, &entry.file_id);
