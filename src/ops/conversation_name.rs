@@ -14,7 +14,7 @@ pub fn choose_name(call: &Call<'_>) -> Result<String, Problem> {
             .map_err(|message| Problem::usage(format!("{message} (from {from})")))?;
         if call.parents.iter().any(|parent| parent == name) {
             return Err(Problem::usage(format!(
-                "conversation {name} started this command and waits for it; leave the name out for a new one"
+                "conversation {name} is waiting for this command; leave the name out for a new one"
             )));
         }
         Ok(name.to_owned())

@@ -55,7 +55,7 @@ pub(super) struct Conversation {
     pub(super) text: String,
     pub(super) parsed: Parsed,
     pub(super) overview: Overview,
-    /// Its bytes.
+    /// The size of its file in bytes.
     pub(super) bytes: u64,
     /// When it was last modified, since 1970.
     pub(super) modified: Duration,
@@ -167,7 +167,7 @@ impl Catalog {
         let bad_byte = bad_byte.filter(|bad| !(is_open && bad.is_cut));
         let bad_line = bad_byte.map(|bad| format!("line {}: it has {}", bad.line, bad.what));
         let trouble = unread.or(bad_line).or_else(|| match &parsed.trouble {
-            Some(Trouble::Damaged { line, message, .. }) => Some(format!("line {line}: {message}")),
+            Some(damage @ Trouble::Damaged { .. }) => Some(damage.to_string()),
             _ => None,
         });
         let name = name.to_owned();

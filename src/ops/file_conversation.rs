@@ -29,7 +29,7 @@ pub(super) fn register(call: &Call<'_>, path: &Path) -> Result<String, Problem> 
     }
     if call.parents.contains(&entry.conversation) {
         return Err(Problem::usage(format!(
-            "conversation {} of {} started this command and waits for it",
+            "conversation {} of {} is waiting for this command",
             entry.conversation,
             shown(path)
         )));

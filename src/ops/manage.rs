@@ -212,7 +212,7 @@ fn save_copy(call: &Call<'_>, name: &str) -> Result<Report, Problem> {
     }
     if call.parents.iter().any(|parent| parent == name) {
         return Err(Problem::usage(format!(
-            "conversation {name} started this command and waits for it; save under another name"
+            "conversation {name} is waiting for this command; save under another name"
         )));
     }
     let index_path = root.saved_index();

@@ -318,7 +318,7 @@ impl<'a> Progress<'a> {
     fn write_event(&mut self, children: &[String], event: &RunEvent) {
         if self.output == ProgressOutput::Lines {
             if !out::json_line(&event.to_line(children)) {
-                // As if the terminal had gone away: nobody reads what the run does.
+                // Stdout is closed: end as on a hangup.
                 self.interrupts.raise(Signal::Hup);
             }
             return;

@@ -216,7 +216,7 @@ fn merge_only_file(mut json: Map<String, Value>) -> Map<String, Value> {
 fn refuse_within_run(call: &Call<'_>) -> Result<(), Problem> {
     if call.parents.contains(&call.name) {
         return Err(Problem::usage(format!(
-            "conversation {} started this command and waits for it; undo once it has ended",
+            "conversation {} is waiting for this command; undo once it has ended",
             call.name
         )));
     }
@@ -268,8 +268,7 @@ fn check_count(there: usize, count: usize, what: &str, of: &str) -> Result<(), P
     if there == 0 {
         return Err(Problem::failed(if what == "run" {
             format!(
-                "nothing to undo: no run has changed a file in {of}, or its changes are undone already; for another \
-                 conversation add -c NAME, or --continue for the last one in this folder"
+                "nothing to undo in {of}; for another conversation add -c NAME, or --continue for the last one in this folder"
             )
         } else {
             format!(
@@ -372,12 +371,10 @@ fn plan_file(
             _ => "was changed",
         };
         let by = if is_guess {
-            "since its last run began, which was killed before it could record whether it did that"
-                .to_owned()
+            "since its last run, which was killed before it recorded its changes".to_owned()
         } else {
-            name_later_run(root, &path, &now)?.unwrap_or_else(|| {
-                "by something else since the last change of its conversation".to_owned()
-            })
+            name_later_run(root, &path, &now)?
+                .unwrap_or_else(|| "by something else since its conversation changed it".to_owned())
         };
         return refuse(format!("{name} {what} {by}"), since.text_diff());
     }
@@ -385,7 +382,7 @@ fn plan_file(
     if let (Some(at), false, false, false) = (gap, args.force, args.merge, is_done) {
         let own = at + 1;
         let message = format!(
-            "before the last {own} of these changes something else changed {name}, and that would be undone too; \
+            "before the last {own} of these changes something else changed {name}, which would be undone too; \
              --undo {own} stops there"
         );
         return refuse(message, None);

@@ -102,15 +102,15 @@ pub(super) fn report_done(call: &Call<'_>, plans: Vec<UndoPlan>) -> Report {
         let is_done = plan.now.sha256 == plan.goal.sha256;
         let is_merged = plan.undone.last().is_some_and(|it| it.change.before != plan.goal.sha256);
         let end = match (is_done, is_merged, &plan.goal.sha256) {
-            (true, ..) => "it held that already, nothing was written",
-            (_, true, _) => "what else has changed in it stays",
-            (_, _, None) => "it was removed, as before",
-            (_, _, Some(_)) => "it is as it was before",
+            (true, ..) => "it has that content already",
+            (_, true, _) => "other changes were kept",
+            (_, _, None) => "it was removed",
+            (_, _, Some(_)) => "it was restored",
         };
         text.push_str(&format!("undone in {}: {end}\n", shown(&plan.path)));
         text.extend(plan.undone.iter().map(Undone::summary_line));
         if let (true, Some(previous)) = (plan.is_forced, &plan.previous) {
-            text.push_str(&format!("what it held before this is in {}\n", shown(previous)));
+            text.push_str(&format!("the replaced content is in {}\n", shown(previous)));
         }
         let change =
             change_report::VersionPair { path: &plan.path, before: &plan.now, after: &plan.goal };
@@ -232,18 +232,18 @@ pub(super) fn undo_block(journal: &ConversationFile, plan: &UndoPlan) -> Block {
     let what = if undone.len() == 1 { "a change" } else { "changes" };
     let state = match goal.sha256 {
         Some(_) if undone.last().is_some_and(|it| it.change.before != goal.sha256) => {
-            "has lost that and nothing else"
+            "no longer has that; other changes were kept"
         }
         Some(_) => "is as it was before that",
         None => "does not exist, as before that",
     };
     let mut text =
-        format!("the user took back {what} of this conversation, and {path_name} {state}:\n");
+        format!("the user undid {what} of this conversation, and {path_name} {state}:\n");
     for change in undone {
         text.push_str(&format!("- {}", change.summary_line()));
     }
     if plan.is_forced && now.sha256 != goal.sha256 {
-        text.push_str("What something else had changed in it since was undone with that.\n");
+        text.push_str("Later changes by others were undone as well.\n");
     }
     let whole = diff
         .as_ref()

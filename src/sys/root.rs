@@ -11,7 +11,7 @@ use crate::problem::Problem;
 /// The root folder, `~/.nagent` unless named otherwise.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Root {
-    /// Its path.
+    /// The path of the folder.
     pub folder: PathBuf,
 }
 
@@ -51,22 +51,22 @@ impl Root {
         Ok(())
     }
 
-    /// The folder of all conversations.
+    /// `conversations/`
     pub fn conversations(&self) -> PathBuf {
         self.folder.join("conversations")
     }
 
-    /// The file of one conversation.
+    /// `conversations/{name}`
     pub fn conversation(&self, name: &str) -> PathBuf {
         self.conversations().join(name)
     }
 
-    /// The folder of replies that did not parse and of torn tails.
+    /// `conversations/{name}.invalid/`: replies that did not parse, and torn tails.
     pub fn invalid_replies_folder(&self, name: &str) -> PathBuf {
         self.conversations().join(format!("{name}.invalid"))
     }
 
-    /// The folder of messages that a conversation's run has not read yet.
+    /// `conversations/{name}.messages/`: messages that no run has read yet.
     pub fn messages_folder(&self, name: &str) -> PathBuf {
         self.conversations().join(format!("{name}.messages"))
     }
@@ -76,67 +76,67 @@ impl Root {
         [self.invalid_replies_folder(name), self.messages_folder(name)]
     }
 
-    /// The file that tells which process is at work on a conversation.
+    /// `conversations/{name}.run`: what the process that uses the conversation is doing.
     pub fn run_note(&self, name: &str) -> PathBuf {
         self.conversations().join(format!("{name}.run"))
     }
 
-    /// The folder of locks.
+    /// `conversations/.locks/`
     pub fn locks(&self) -> PathBuf {
         self.conversations().join(".locks")
     }
 
-    /// The index of saved conversations.
+    /// `conversations/saved-index.json`
     pub fn saved_index(&self) -> PathBuf {
         self.conversations().join("saved-index.json")
     }
 
-    /// The index that tells which file has which conversation.
+    /// `conversations/file-index.json`: which file has which conversation.
     pub fn file_index(&self) -> PathBuf {
         self.conversations().join("file-index.json")
     }
 
-    /// The log of what runs wrote, and of what was undone.
+    /// `changes.jsonl`: what runs wrote, and what was undone.
     pub fn change_log_path(&self) -> PathBuf {
         self.folder.join("changes.jsonl")
     }
 
-    /// The folder of results that are too large to keep inline, and of contents of files.
+    /// `outputs/`: long results, and contents of files.
     pub fn outputs_folder(&self) -> PathBuf {
         self.folder.join("outputs")
     }
 
-    /// The folder that marks the projects in which advice was shown.
+    /// `advised/`: marks of the projects in which advice was shown.
     pub fn advised_folder(&self) -> PathBuf {
         self.folder.join("advised")
     }
 
-    /// The folder of the journals of `nagent-each`.
+    /// `each/`: the journals of `nagent-each`.
     pub fn journals_folder(&self) -> PathBuf {
         self.folder.join("each")
     }
 
-    /// The folder of conversations that were removed.
+    /// `trash/`: removed conversations.
     pub fn trash_folder(&self) -> PathBuf {
         self.folder.join("trash")
     }
 
-    /// The folder of summaries, by the hash of what was asked for.
+    /// `summaries/`, by the hash of the request.
     pub fn summaries_folder(&self) -> PathBuf {
         self.folder.join("summaries")
     }
 
-    /// The folder of what was read of repositories' histories.
+    /// `history/`: what was read of repositories.
     pub fn history_folder(&self) -> PathBuf {
         self.folder.join("history")
     }
 
-    /// The folder of all splits.
+    /// `splits/`
     pub fn all_splits(&self) -> PathBuf {
         self.folder.join("splits")
     }
 
-    /// The folder of the splits that were made on behalf of a conversation.
+    /// `splits/{conversation}/`: the splits that were made for a conversation.
     pub fn splits_folder(&self, conversation: &str) -> PathBuf {
         self.all_splits().join(conversation)
     }

@@ -364,7 +364,7 @@ fn lint_says_what_counts_as_what_and_where_the_damage_is() {
         text.replace("</user-prompt>", "</user-promt>") + "\n<user-prompt>\nmore\n</user-prompt>\n";
     std::fs::write(path(&sandbox, "log"), &wrong).unwrap();
     let found = run(&sandbox, &["lint", "log"]).assert_exit(1);
-    found.stderr_has(&["cannot be read"]);
+    found.stderr_has(&["cannot read"]);
     let found = run(&sandbox, &["lint", "log"]).stdout;
     assert!(
         found.contains(&format!("/log:{opened}: error:"))

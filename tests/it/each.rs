@@ -124,7 +124,7 @@ fn files_lines_and_json_lines_become_prompts() {
         .stdin("a\n")
         .run()
         .assert_exit(2)
-        .stderr_has(&["--own is for files"]);
+        .stderr_has(&["--own takes files"]);
     each(&sandbox, &["--approve", "shell", "x", "a.txt"])
         .run()
         .assert_exit(2)
@@ -190,11 +190,7 @@ fn a_call_goes_on_after_kills_and_asks_nothing_twice() {
         let before = sandbox.requests().len();
         let run = each(&sandbox, &args).stdin(lines(24)).run().assert_exit(0);
         assert_in_order(&run, 24);
-        assert!(
-            run.stderr.contains("24 of 24 inputs are in the journal already"),
-            "{}",
-            run.stderr
-        );
+        assert!(run.stderr.contains("24 of 24 inputs already done"), "{}", run.stderr);
         assert_eq!(sandbox.requests().len(), before);
     }
 }
@@ -292,7 +288,7 @@ fn ctrl_c_stops_all_and_prints_what_is_done() {
     assert_eq!(indexes, [json!(0), json!(2)]);
     assert!(
         run.stderr.contains(
-            "interrupted by SIGINT: 4 inputs left; the same command with --resume goes on"
+            "interrupted by SIGINT: 4 inputs left; run the same command with --resume to continue"
         ),
         "{}",
         run.stderr

@@ -88,7 +88,7 @@ fn a_journal_of_another_job_is_refused() {
         each(&sandbox, &args).stdin(lines(2)).run()
     };
     let first = call(&["-f", "rules.txt", "about {}"]).assert_exit(0);
-    let nothing = "there is nothing to go on with in ";
+    let nothing = "nothing to resume in ";
     assert!(first.stderr.contains(nothing), "{}", first.stderr);
     let again = call(&["-f", "rules.txt", "about {}"]).assert_exit(0);
     assert!(!again.stderr.contains(nothing), "{}", again.stderr);
@@ -102,7 +102,11 @@ fn a_journal_of_another_job_is_refused() {
     assert_eq!(sandbox.read("j.jsonl"), before);
     for flags in [&["--resume"][..], &["--shard", "1/1"]] {
         let args = [&["--lines", "--journal", "notes.txt", "about {}"], flags].concat();
-        each(&sandbox, &args).stdin(lines(1)).run().assert_exit(2).stderr_has(&["is no journal"]);
+        each(&sandbox, &args)
+            .stdin(lines(1))
+            .run()
+            .assert_exit(2)
+            .stderr_has(&["is not a journal"]);
     }
     assert_eq!(sandbox.read("notes.txt"), "my notes");
 }

@@ -38,14 +38,14 @@ fn undo_brings_back_what_the_file_held_and_says_what_it_undid() {
 
     let block = sandbox.blocks_of("system").pop().unwrap();
     assert_eq!((block.get("change"), block.get("count")), ("undo", "1"));
-    for words in ["the user took back", "second thing", "-1\n+one"] {
+    for words in ["the user undid", "second thing", "-1\n+one"] {
         assert!(block.body.contains(words), "{block:?}");
     }
 
     // A second one undoes the change before.
     let run = undo(&sandbox, &[]).assert_exit(0).no_stderr();
     let lines: Vec<&str> = run.stdout.lines().collect();
-    assert!(lines[0].ends_with("a.txt: it is as it was before"), "{lines:?}");
+    assert!(lines[0].ends_with("a.txt: it was restored"), "{lines:?}");
     assert!(lines[1].ends_with("Z  -1 +2  first thing"), "{lines:?}");
     assert_eq!(sandbox.read("a.txt"), "one\ntwo\n");
     undo(&sandbox, &[]).assert_exit(1).stderr_has(&["nothing to undo", "a.txt"]);
@@ -53,7 +53,7 @@ fn undo_brings_back_what_the_file_held_and_says_what_it_undid() {
     // The model is told, and the conversation goes on.
     sandbox.llm.push(answer("I see"));
     sandbox.file_edit(&["--file", "a.txt", "and now?"]).run().assert_exit(0);
-    assert!(sandbox.requests().pop().unwrap().last().contains("the user took back a change"));
+    assert!(sandbox.requests().pop().unwrap().last().contains("the user undid a change"));
 }
 
 #[test]
@@ -145,7 +145,7 @@ fn a_file_that_was_changed_since_is_left_alone_unless_forced() {
     let kept = std::fs::read_to_string(text(&json["previous_path"])).unwrap();
     assert_eq!(kept, "two\nby hand\n");
     let block = sandbox.blocks_of("system").pop().unwrap();
-    assert!(block.body.contains("something else had changed"), "{block:?}");
+    assert!(block.body.contains("Later changes by others"), "{block:?}");
 }
 
 #[test]
@@ -193,7 +193,7 @@ fn a_file_that_was_brought_back_by_hand_counts_as_undone() {
     change(&sandbox, "x", "one", "two");
     sandbox.write("a.txt", "one\n");
     let run = undo(&sandbox, &[]).assert_exit(0);
-    assert!(run.stdout.contains("held that already"), "{}", run.stdout);
+    assert!(run.stdout.contains("has that content already"), "{}", run.stdout);
     undo(&sandbox, &[]).assert_exit(1).stderr_has(&["nothing to undo"]);
 }
 
@@ -334,7 +334,7 @@ fn undo_from_a_command_of_the_same_conversation_is_refused() {
     sandbox.file_edit(&["--file", "a.txt", "undo it"]).run().assert_exit(0);
     let block = sandbox.block("nagent-shell-result");
     assert_eq!(block.get("exit_code"), "2", "{block:?}");
-    assert!(block.body.contains("waits for it"), "{block:?}");
+    assert!(block.body.contains("waiting for this command"), "{block:?}");
     assert_eq!(sandbox.read("a.txt"), "two\n");
 }
 

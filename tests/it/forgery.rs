@@ -235,7 +235,10 @@ fn a_nagent_of_a_command_cannot_go_on_with_an_ancestor_by_name_or_by_file() {
         let run = sandbox.run(&args).assert_exit(0).stdout_is("done\n");
         assert!(run.seconds < 10.0, "it does not wait for a lock that never comes free");
         let result = sandbox.block("nagent-shell-result").body;
-        assert!(result.contains("waits for it") && result.ends_with("exit 2"), "{result}");
+        assert!(
+            result.contains("waiting for this command") && result.ends_with("exit 2"),
+            "{result}"
+        );
     }
 }
 

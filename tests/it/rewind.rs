@@ -36,10 +36,10 @@ fn it_goes_back_to_before_a_prompt_and_leaves_files() {
     let sandbox = talk();
     let before = read(&sandbox);
     let run = sandbox.program(CONVERSATIONS, &["rewind", "c", "--turn", "3"]).run().assert_exit(0);
-    assert!(run.stdout.contains("as it was before turn 3"), "{run:?}");
+    assert!(run.stdout.contains("back to before turn 3"), "{run:?}");
     let after = read(&sandbox);
     assert!(after.contains("first done") && !after.contains("second prompt"), "{after}");
-    assert!(after.contains("Files are as they were left"), "{after}");
+    assert!(after.contains("Files were not changed"), "{after}");
     assert_eq!(sandbox.read("a.txt"), "four\n");
     // The archive has every byte, and says where it goes on.
     let name = after.split("rewound=\"").nth(1).unwrap().split('"').next().unwrap();
@@ -163,7 +163,7 @@ fn a_child_that_went_on_goes_back_by_what_it_wrote_since() {
         rewind("2");
         assert_eq!(sandbox.read("k1"), "one\n", "{prompts:?}");
         assert!(!sandbox.work().join("k2").exists(), "{prompts:?}");
-        assert!(read(&sandbox).contains("Child conversations still have all that was said"));
+        assert!(read(&sandbox).contains("Child conversations were not rewound"));
         rewind("1");
         assert!(!sandbox.work().join("k1").exists());
     }
@@ -277,7 +277,7 @@ fn a_refusal_names_a_way_that_works() {
     sandbox.run(&["-c", "c", "--undo", "--force"]).assert_exit(0);
     sandbox.program(CONVERSATIONS, &args).run().assert_exit(0);
     let after = read(&sandbox);
-    assert!(after.contains("nothing was left to take back: ") && !after.contains("first prompt"));
+    assert!(after.contains("Already undone: ") && !after.contains("first prompt"));
 }
 
 #[test]
@@ -304,7 +304,7 @@ fn a_full_disk_after_files_went_back_says_so_and_the_same_command_goes_on() {
         before.len() / 512 + 2
     );
     let run = sandbox.program("/bin/sh", &["-c", &script]).run().assert_exit(1);
-    run.stderr_has(&["a.txt", "content of then again", "The same command completes it"]);
+    run.stderr_has(&["a.txt", "files were restored", "Run the same command again"]);
     assert_eq!((sandbox.read("a.txt"), read(&sandbox)), ("one\n".into(), before));
     let args = ["rewind", "c", "--turn", "3", "--files"];
     sandbox.program(CONVERSATIONS, &args).run().assert_exit(0);

@@ -44,7 +44,7 @@ fn all_files_of_the_last_run_are_taken_back() {
     assert!(undone.stdout.contains("-eins\n-zwei\n+1\n+two\n"), "{}", undone.stdout);
     let block = sandbox.blocks().pop().unwrap();
     assert_eq!((block.name.as_str(), block.get("change")), ("system", "undo"));
-    assert!(block.body.contains("the user took back"), "{block:?}");
+    assert!(block.body.contains("the user undid"), "{block:?}");
 
     let json = take_back(&sandbox, &["--json"]).assert_exit(0).json();
     assert_eq!(json["files"].as_array().unwrap().len(), 2);
@@ -85,7 +85,7 @@ fn a_file_that_changed_since_keeps_all_files_as_they_are() {
     let forced = take_back(&sandbox, &["--force"]).assert_exit(0);
     assert_eq!(sandbox.read("a.txt"), text_of(0) + "mine\n");
     let path =
-        forced.stdout.lines().find_map(|line| line.strip_prefix("what it held before this is in "));
+        forced.stdout.lines().find_map(|line| line.strip_prefix("the replaced content is in "));
     assert_eq!(std::fs::read_to_string(path.unwrap()).unwrap(), text_of(2));
 }
 

@@ -211,6 +211,15 @@ pub enum Trouble {
     },
 }
 
+impl std::fmt::Display for Trouble {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Torn { line, .. } => write!(f, "line {line}: the last block does not end"),
+            Self::Damaged { line, message, .. } => write!(f, "line {line}: {message}"),
+        }
+    }
+}
+
 /// The pieces of a file up to its first trouble, and the trouble.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Parsed {

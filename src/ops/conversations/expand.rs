@@ -19,7 +19,7 @@ use crate::sys::fs;
 /// Numbers of turns, first and last.
 pub type Turns = (u64, u64);
 
-/// Puts back all that the last compaction took out, or these turns of it or of one before.
+/// Undoes the last compaction, or puts back only these turns, from its archive or an older one.
 pub fn expand_conversation(
     catalog: &Catalog,
     prefix: Option<&str>,
@@ -32,7 +32,7 @@ pub fn expand_conversation(
     let (text, pieces) = (journal.text(), journal.pieces());
     let Some(at) = pieces.iter().rposition(|piece| Notice::read(piece).is_some()) else {
         return Err(Problem::failed(format!(
-            "conversation {name} has nothing to put back: no compaction took anything out of it"
+            "conversation {name} is not compacted: there is nothing to put back"
         )));
     };
     let new = match turns {
@@ -46,7 +46,7 @@ pub fn expand_conversation(
     };
     if let Some(trouble) = conversation::parse(&new).trouble {
         return Err(Problem::failed(format!(
-            "conversation {name} would be damaged ({trouble:?}); it is as it was"
+            "conversation {name} would be damaged ({trouble}); it was not changed"
         )));
     }
     let compacted = replace_conversation(root, &name, &new)?;
@@ -80,7 +80,7 @@ impl Archive {
         let path = catalog.root.conversation(name);
         let text = fs::read_text(&path, limits::CONVERSATION)?.ok_or_else(|| {
             Problem::failed(format!(
-                "conversation {name}, which has what was taken out, is not there any more (nagent-conversations remove moves into {})",
+                "the archive {name} is missing (nagent-conversations remove moves conversations to {})",
                 catalog.root.trash_folder().display()
             ))
         })?;
@@ -89,7 +89,7 @@ impl Archive {
         Ok(Self { text, pieces })
     }
 
-    /// Where the part ends that was taken out: before the turns that the notice kept.
+    /// Where the removed part ends: before the turns that the notice kept.
     fn find_removed_end(&self, notice: &Piece) -> Result<usize, Problem> {
         let until = Notice::read(notice).and_then(|notice| notice.until);
         let is_begin = |until: &usize| {
@@ -98,8 +98,8 @@ impl Archive {
         };
         until.filter(is_begin).ok_or_else(|| {
             Problem::failed(
-                "the archive, or the block that leads to it, was changed, so that it cannot be told what to put back; copy it by \
-                 hand from there",
+                "the archive, or the block that names it, was edited, so nothing can be put back safely; copy the text from the \
+                 archive by hand",
             )
         })
     }
@@ -140,7 +140,7 @@ fn insert_turns(
     };
     if pieces.iter().any(is_here) {
         return Err(Problem::failed(format!(
-            "some of the turns {} to {} are in the conversation already; name those that are not",
+            "some of the turns {} to {} are in the conversation already; name only missing turns",
             turns.0, turns.1
         )));
     }
@@ -154,7 +154,7 @@ fn insert_turns(
         let is_new = |notice: &&Piece| seen.insert(notice.get("compacted").map(str::to_owned));
         let Some(older) = older.filter(is_new) else {
             return Err(Problem::usage(format!(
-                "no archive of this conversation has the turns {} to {} together; its checkpoints say which they have",
+                "no archive of this conversation has all of the turns {} to {}; each checkpoint names the turns of its archive",
                 turns.0, turns.1
             )));
         };

@@ -21,7 +21,7 @@ use crate::problem::Problem;
 use crate::sys::removal::{self, Stored};
 use crate::sys::{clock, fs, root};
 
-/// A kind of thing that is removed.
+/// A category of things that are removed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum PruneCategory {
     Trash,
@@ -50,12 +50,10 @@ impl PruneCategory {
         match self {
             Self::Trash => ("trash", "conversations that were removed"),
             Self::New => ("new", "conversations of runs with --new"),
-            Self::Children => {
-                ("children", "conversations of models, started by others that are gone")
-            }
+            Self::Children => ("children", "child conversations whose parent is gone"),
             Self::Empty => ("empty", "empty archives, leftovers of removed conversations"),
-            Self::Outputs => ("outputs", "contents that nothing names"),
-            Self::Splits => ("splits", "segments that nothing names"),
+            Self::Outputs => ("outputs", "stored contents that are no longer referenced"),
+            Self::Splits => ("splits", "segments that are no longer referenced"),
             Self::Summaries => ("summaries", "cached summaries"),
             Self::History => ("history", "cached histories"),
         }
@@ -96,15 +94,12 @@ pub fn prune(catalog: &Catalog, older: Duration, dry_run: bool) -> Result<Report
     }
     let verb = if dry_run { "would be removed" } else { "removed" };
     let newer = match older {
-        _ if older >= MIN_UNUSED => format!("what is newer than {}", list::format_age(older)),
-        Duration::ZERO => "what was stored within the last hour".to_owned(),
-        _ => format!(
-            "what is newer than {}, or was stored within the last hour,",
-            list::format_age(older)
-        ),
+        _ if older >= MIN_UNUSED => format!("newer than {}", list::format_age(older)),
+        Duration::ZERO => "stored within the last hour".to_owned(),
+        _ => format!("newer than {}, or stored within the last hour", list::format_age(older)),
     };
     let total_bytes = crate::view::figures::bytes(total);
-    text.push_str(&format!("{total_bytes} {verb}; {newer} stays\n"));
+    text.push_str(&format!("{total_bytes} {verb}; kept: {newer}\n"));
     let mut report = Report::done(text)
         .with("dry_run", dry_run)
         .with("older_seconds", older.as_secs())

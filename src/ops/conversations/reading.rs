@@ -190,8 +190,7 @@ pub fn lint_conversation(catalog: &Catalog, name: Option<&str>) -> Result<Report
         Report::done(text).with("name", name).with("blocks", blocks).with("findings", list);
     if errors > 0 {
         report.exit = Exit::Failed;
-        report.error =
-            Some(format!("{} cannot be read by a run until this is fixed", path.display()));
+        report.error = Some(format!("runs cannot read {} until this is fixed", path.display()));
     }
     Ok(report)
 }

@@ -30,7 +30,7 @@ use crate::sys::names::shown;
 use crate::sys::root::Root;
 use crate::sys::{clock, fs};
 
-/// How many files that only commands may have changed are named in the conversation; all are on stdout.
+/// The most files that a list in the conversation names; stdout has all that commands may have changed.
 const NAMED: usize = 20;
 
 /// Goes back to before this turn.
@@ -50,7 +50,7 @@ pub fn rewind_conversation(
         .ok_or_else(|| no_such_turn(&name, journal.pieces(), turn))?;
     let removed = Removed::new(&journal, cut, turn);
     let mut lines = vec![format!(
-        "The user went back to before turn {turn}: what came after this is no longer here."
+        "The user rewound the conversation to before turn {turn}; everything after this point was removed."
     )];
     // First, so that a full disk is found before a file is touched.
     let archive = archive_name(&name);
@@ -68,15 +68,18 @@ pub fn rewind_conversation(
             return Err(problem);
         }
     };
-    lines.push(if files { undone.describe() } else { "Files are as they were left.".to_owned() });
+    lines.push(if files { undone.describe() } else { "Files were not changed.".to_owned() });
     if !removed.children.is_empty() {
         let names = removed.children.join(", ");
-        lines.push(format!("Child conversations still have all that was said in them: {names}"));
+        lines.push(format!("Child conversations were not rewound: {names}"));
     }
     let Report { mut text, json, .. } = undone.report;
     let others = removed.files_of_commands(&json);
     if files && !others.is_empty() {
-        lines.push(format!("Commands, or others, have changed since then: {}", name_some(&others)));
+        lines.push(format!(
+            "Changed since then by commands or by others, and left as they are: {}",
+            name_some(&others)
+        ));
         text.push_str("changed since then by commands or by others, and left as they are:\n");
         text.extend(others.iter().map(|path| format!("  {}\n", shown(path))));
     }
@@ -84,14 +87,14 @@ pub fn rewind_conversation(
     let kept = journal.text()[..removed.start].trim_end_matches('\n');
     let gap = if kept.is_empty() { "" } else { "\n\n" };
     let new = format!("{kept}{gap}{}", format_block(&notice));
-    let link = Block::new("system").with("rewound_into", &name).body(format!(
-        "this is what conversation {name} was before it was taken back to before turn {turn}"
-    ));
+    let link = Block::new("system")
+        .with("rewound_into", &name)
+        .body(format!("this is conversation {name} before it was rewound to before turn {turn}"));
     let replaced = journal.replace_archived(&new, &archive, &format_block(&link));
     replaced.map_err(|error| conversation_failure(error, &paths_of(&json)))?;
     let archive = root.conversation(&archive).display().to_string();
     let text = format!(
-        "conversation {name} is as it was before turn {turn}; the whole is in {archive}\n{text}"
+        "conversation {name} is back to before turn {turn}; the full text is archived in {archive}\n{text}"
     );
     let others: Vec<String> = others.iter().map(|path| path.display().to_string()).collect();
     Ok(Report { json, ..Report::done(text) }
@@ -108,8 +111,8 @@ fn conversation_failure(error: anyhow::Error, files: &[PathBuf]) -> Problem {
         return error.into();
     }
     Problem::failed(format!(
-        "these files have their content of then again: {}; but the conversation could not be written and is as it was: {error:#}. The \
-         same command completes it",
+        "files were restored ({}), but the conversation could not be written: {error:#}. Run the same command again to \
+         complete it",
         name_some(files)
     ))
 }
@@ -170,7 +173,7 @@ pub(super) fn no_such_turn(name: &str, pieces: &[Piece], turn: u64) -> Problem {
     }
 }
 
-/// The part of a conversation that goes.
+/// The removed part of a conversation.
 struct Removed {
     name: String,
     /// Where it begins.
@@ -285,7 +288,7 @@ fn paths_of(report: &Map<String, Value>) -> Vec<PathBuf> {
     files.filter_map(|file| Some(PathBuf::from(file["source_path"].as_str()?))).collect()
 }
 
-/// What has become of the files.
+/// What was undone.
 struct RewoundFiles {
     report: Report,
     /// Those that were written, and that an undo had taken back before.
@@ -293,7 +296,7 @@ struct RewoundFiles {
 }
 
 impl RewoundFiles {
-    /// What the model is told.
+    /// The text for the model.
     fn describe(&self) -> String {
         let files = self.report.json.get("files").and_then(Value::as_array).into_iter().flatten();
         let is_gone = |file: &&Value| file["restored_sha256"] == NO_FILE;
@@ -303,19 +306,16 @@ impl RewoundFiles {
             paths.map(PathBuf::from).collect::<Vec<_>>()
         };
         let parts: Vec<String> = [
-            ("These files have their content of then again", paths(&back)),
-            ("These files are gone again, as then", paths(&gone)),
-            (
-                "Of what was written to these files, nothing was left to take back",
-                self.before.clone(),
-            ),
+            ("Restored", paths(&back)),
+            ("Removed again", paths(&gone)),
+            ("Already undone", self.before.clone()),
         ]
         .iter()
         .filter(|(_, files)| !files.is_empty())
         .map(|(what, files)| format!("{what}: {}", name_some(files)))
         .collect();
         if parts.is_empty() {
-            return "No file was written by a tag since then.".to_owned();
+            return "No tag has written a file since then.".to_owned();
         }
         parts.join("\n")
     }
@@ -343,7 +343,7 @@ fn undo_files(root: &Root, removed: &Removed) -> Result<RewoundFiles, Problem> {
     if !unlogged.is_empty() {
         return Err(Problem::failed(format!(
             "nothing was undone: {} does not say in which turn these files were written, as in a copy of a conversation, or \
-             after a run of an older nagent: {}; without --files the conversation goes back, and files stay as they are",
+             after a run of an older nagent: {}; without --files only the conversation is rewound",
             shown(root.change_log_path()),
             name_some(&unlogged)
         )));
@@ -364,7 +364,7 @@ fn undo_files(root: &Root, removed: &Removed) -> Result<RewoundFiles, Problem> {
     Ok(RewoundFiles { report, before })
 }
 
-/// Records anew what stays of runs whose end was taken back: it can be undone as before.
+/// Logs the remaining changes of partly undone runs again, so that they can still be undone.
 fn record_remaining_changes(root: &Root, ends: &[ChangeEnd]) -> anyhow::Result<()> {
     let run = uuid::Uuid::new_v4().simple().to_string();
     // In the order of the log; the ends have the newest first.

@@ -105,7 +105,7 @@ pub fn report_usage(
     }
     if total.unpriced > 0 {
         text.push_str(&format!(
-            "{} of {} turns had no known price; \"prices\" in the config gives one\n",
+            "{} of {} turns had no known price; set \"prices\" in the config\n",
             total.unpriced, total.turns
         ));
     }

@@ -30,7 +30,7 @@ mod recover;
 mod result_line;
 mod work;
 
-/// How long the end of a call that was killed is waited for.
+/// How long to wait for what a killed call started: it keeps the lock until it has ended.
 const END_PATIENCE: Duration = Duration::from_secs(3);
 
 /// Gives each input the prompt.
@@ -54,7 +54,7 @@ pub fn run_each(call: &mut Call<'_>, args: &EachArgs) -> Result<Report, Problem>
     if let Some(file) = items.iter().find(|item| args.own && !matches!(item.input, Input::File(_)))
     {
         return Err(Problem::usage(format!(
-            "--own is for files, and input {} is none",
+            "--own takes files; input {} is not one",
             file.index + 1
         )));
     }
@@ -96,7 +96,7 @@ fn check_flags(call: &Call<'_>) -> Result<(), Problem> {
     Ok(())
 }
 
-/// Refuses what is about one run.
+/// Refuses flags that make sense for one run only.
 fn refuse_flags(call: &Call<'_>, args: &EachArgs) -> Result<(), Problem> {
     let run = call.args;
     let refused = [
@@ -110,8 +110,7 @@ fn refuse_flags(call: &Call<'_>, args: &EachArgs) -> Result<(), Problem> {
     }
     if call.settings.config.approve != Approve::None {
         return Err(Problem::usage(
-            "--approve works with one run: several work side by side, and you are asked about one action at a time; use \
-             --approve none, and --sandbox or --tags for what they may do",
+            "--approve works with one run at a time; use --approve none, and --sandbox or --tags to limit what runs may do",
         ));
     }
     if args.own && run.check.is_some() && call.settings.config.jobs > 1 {
@@ -121,7 +120,7 @@ fn refuse_flags(call: &Call<'_>, args: &EachArgs) -> Result<(), Problem> {
     }
     if run.read.iter().chain(&run.answer.schema).any(|path| is_stream(path)) {
         return Err(Problem::usage(
-            "a stream can be read once, and each input would read it; save it first",
+            "a stream cannot be read once for each input; save it to a file first",
         ));
     }
     Ok(())
@@ -164,8 +163,6 @@ fn open_record(call: &Call<'_>, args: &EachArgs, prompt: &str) -> Result<Record,
         is_resume: args.resume,
         resumes: args.resume || args.shard.is_some(),
         is_named: args.journal.is_some(),
-        // Whoever did not say that it waits learns soon that the job is running. What a killed call has started keeps the lock
-        // until it has ended.
         patience: call.args.lock_timeout.map_or(END_PATIENCE, Duration::from_secs_f64),
         interrupts: &call.interrupts,
         tell: &|text| {

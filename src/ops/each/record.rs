@@ -71,7 +71,7 @@ pub(super) struct RecordOptions<'a> {
     pub interrupts: &'a Interrupts,
     /// Called with who has it.
     pub tell: &'a dyn Fn(&str),
-    /// Called with what must not be missed.
+    /// Called with notes.
     pub note: &'a dyn Fn(&str),
 }
 
@@ -122,7 +122,7 @@ impl Record {
         if text.trim().is_empty() {
             if options.is_resume {
                 (options.note)(&format!(
-                    "there is nothing to go on with in {path}: all begins anew"
+                    "nothing to resume in {path}; starting from the beginning"
                 ));
             }
             return Ok(());
@@ -130,7 +130,7 @@ impl Record {
         let is_known = !(self.run.is_empty() && self.started.is_empty() && self.results.is_empty());
         if !is_known && !text.starts_with("{\"begin\"") {
             return Err(Problem::usage(format!(
-                "{path} is no journal of nagent-each: nothing was written to it; --journal names another file"
+                "{path} is not a journal of nagent-each, and was left unchanged; --journal names another file"
             )));
         }
         let differs = |(name, hash): (&String, &Value)| {
@@ -139,14 +139,13 @@ impl Record {
         let differing: Vec<String> = options.job.iter().filter_map(differs).collect();
         if !differing.is_empty() {
             return Err(Problem::usage(format!(
-                "{path} is the journal of another job, which had another {}: repeat that call as it was, or name another file \
-                 with --journal",
+                "{path} belongs to a job with another {}: repeat that command as it was, or name another file with --journal",
                 differing.join(", another ")
             )));
         }
         if self.damaged > 0 {
             (options.note)(&format!(
-                "{} of {path} cannot be read; what they tell is looked for in the conversations, or asked again",
+                "{} of {path} cannot be read; their results are recovered from conversations, or asked for again",
                 plural(self.damaged, "line")
             ));
         }
@@ -208,7 +207,7 @@ impl Record {
         Ok(self.count(id, cost))
     }
 
-    /// Forgets an input that is another one by now: it is begun anew.
+    /// Forgets an input whose file has changed, so that it starts over.
     pub(super) fn forget(&mut self, id: &str) {
         self.results.remove(id);
         self.started.remove(id);

@@ -12,7 +12,7 @@ use crate::sys::messages;
 use crate::sys::root::Root;
 use crate::sys::run_note::RunEnd;
 
-/// What there is of an input's run.
+/// The state of an input's run in its conversation.
 #[derive(Debug, PartialEq)]
 pub(super) enum Done {
     /// Its prompt is not there.

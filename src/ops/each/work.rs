@@ -25,17 +25,17 @@ use crate::sys::process::job::{Finished, Job};
 use crate::sys::{env, fs, lock, removal, terminal};
 use crate::view::figures::plural;
 
-/// What goes on with a run that was killed.
+/// The prompt that continues a killed run.
 const GO_ON: &str = "go on";
 
-/// The inputs and what has become of them.
+/// The inputs and their results.
 pub(super) struct EachBatch<'a> {
     call: &'a Call<'a>,
     args: &'a EachArgs,
     prompt: &'a str,
     /// Those of this call, in their order.
     items: Vec<EachInput>,
-    /// Where they are, by their hashes: several may be the same.
+    /// The places of each input in `items`, by its hash: the same input may come twice.
     places: HashMap<String, Vec<usize>>,
     record: Record,
     /// The next one to begin, and to print, by their places in `items`.
@@ -54,7 +54,7 @@ pub(super) struct EachBatch<'a> {
     limit: Option<Problem>,
     /// What was used before a kill for those that go on, by their places.
     before: HashMap<usize, TurnsUsage>,
-    /// What ends the work: the journal cannot be written.
+    /// Why the work stops: the journal cannot be written.
     trouble: Option<Problem>,
     /// Why a result could not be printed.
     unwritten: Option<io::Error>,
@@ -102,11 +102,8 @@ impl<'a> EachBatch<'a> {
         let known = self.items.iter().filter(|item| self.record.answer(&item.id).is_some()).count();
         if known > 0 {
             let all = self.items.len();
-            self.call.print_note(&format!(
-                "{known} of {} {} in the journal already",
-                plural(all as u64, "input"),
-                if known == 1 { "is" } else { "are" }
-            ));
+            self.call
+                .print_note(&format!("{known} of {} already done", plural(all as u64, "input")));
         }
         for at in 0..self.items.len() {
             if let Some(answer) = self.record.answer(&self.items[at].id) {
@@ -217,7 +214,7 @@ impl<'a> EachBatch<'a> {
         }
         if changed > 0 {
             let changed = plural(changed, "input file");
-            self.call.print_note(&format!("{changed} changed since: asked about again"));
+            self.call.print_note(&format!("{changed} changed: asking again"));
         }
         Ok(())
     }
@@ -344,9 +341,9 @@ impl<'a> EachBatch<'a> {
         if let Some(trouble) = self.trouble {
             return Err(trouble);
         }
-        let again = "the same command with --resume goes on";
+        let again = "run the same command with --resume to continue";
         match self.unwritten {
-            // Nobody reads on, and nobody needs to be told so.
+            // Stdout is closed: end quietly.
             Some(error) if error.kind() == io::ErrorKind::BrokenPipe => {
                 return Ok(Report { exit: Exit::Signal(Signal::Hup), ..Report::done("") });
             }
@@ -375,7 +372,7 @@ impl<'a> EachBatch<'a> {
                 (
                     exit,
                     Some(format!(
-                        "{failures} of {} failed; {again}, and asks those again",
+                        "{failures} of {} failed; run the same command with --resume to ask again",
                         plural(all as u64, "input")
                     )),
                 )
