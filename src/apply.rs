@@ -19,10 +19,10 @@ mod write;
 mod tests;
 
 use crate::diff::parse::DiffHunk;
-use crate::format::edit::Block;
+use crate::format::edit::EditBlock;
 use lines::File;
 use outcome::LastEnd;
-pub use outcome::{Applied, Cause, Change, How, Quote, Refusal};
+pub use outcome::{Applied, Cause, Change, EditRefusal, How, Quote};
 pub use refuse::ADVICE_ON_ALL;
 use std::ops::Range;
 
@@ -39,26 +39,26 @@ struct Hint {
 /// What a block does to the lines of the file.
 struct Edit {
     lines: Range<usize>,
-    written: write::Written,
+    written: write::NewText,
     how: How,
 }
 
 /// Applies all blocks to a text, or none; then there is a refusal for each that cannot be applied.
-pub fn apply(text: &str, blocks: &[Block]) -> Result<Applied, Vec<Refusal>> {
+pub fn apply(text: &str, blocks: &[EditBlock]) -> Result<Applied, Vec<EditRefusal>> {
     apply_all(text, blocks, &[])
 }
 
 /// Like [`apply`], but each block is applied at every place where its search is found.
-pub fn apply_everywhere(text: &str, blocks: &[Block]) -> Result<Applied, Vec<Refusal>> {
+pub fn apply_everywhere(text: &str, blocks: &[EditBlock]) -> Result<Applied, Vec<EditRefusal>> {
     apply_all(text, blocks, &vec![Hint { everywhere: true, ..Hint::default() }; blocks.len()])
 }
 
 /// Applies all hunks of a diff to a text, or none; of two places that fit, the one that begins at the hunk's line counts.
-pub fn apply_hunks(text: &str, hunks: &[DiffHunk]) -> Result<Applied, Vec<Refusal>> {
+pub fn apply_hunks(text: &str, hunks: &[DiffHunk]) -> Result<Applied, Vec<EditRefusal>> {
     let whole = |body: &str| {
         if body.is_empty() || body.ends_with('\n') { body.to_owned() } else { format!("{body}\n") }
     };
-    let block = |hunk: &DiffHunk| Block {
+    let block = |hunk: &DiffHunk| EditBlock {
         search: whole(&hunk.old),
         replace: whole(&hunk.new),
         line: hunk.line,
@@ -72,12 +72,16 @@ pub fn apply_hunks(text: &str, hunks: &[DiffHunk]) -> Result<Applied, Vec<Refusa
         };
         Hint { at: hunk.at, last_end, everywhere: false }
     };
-    let blocks: Vec<Block> = hunks.iter().map(block).collect();
+    let blocks: Vec<EditBlock> = hunks.iter().map(block).collect();
     let hints: Vec<Hint> = hunks.iter().map(hint).collect();
     apply_all(text, &blocks, &hints)
 }
 
-fn apply_all(text: &str, blocks: &[Block], hints: &[Hint]) -> Result<Applied, Vec<Refusal>> {
+fn apply_all(
+    text: &str,
+    blocks: &[EditBlock],
+    hints: &[Hint],
+) -> Result<Applied, Vec<EditRefusal>> {
     let (mark, body) = lines::split_mark(text);
     let file = File::new(lines::split(body));
     let mut edits = Vec::with_capacity(blocks.len());
@@ -87,7 +91,7 @@ fn apply_all(text: &str, blocks: &[Block], hints: &[Hint]) -> Result<Applied, Ve
         match plan_edits(body, &file, !mark.is_empty(), block, hint) {
             Ok(planned) => edits.extend(planned.into_iter().map(|edit| (index, edit))),
             Err(refusal) => {
-                refusals.push(Refusal { block: index + 1, line: block.line, ..refusal });
+                refusals.push(EditRefusal { block: index + 1, line: block.line, ..refusal });
             }
         }
     }
@@ -101,9 +105,9 @@ fn apply_all(text: &str, blocks: &[Block], hints: &[Hint]) -> Result<Applied, Ve
         if second.lines.start < first.lines.end
             || (first.lines.is_empty() && second.lines.is_empty())
         {
-            let refusal = refuse::overlap(&file, &first.lines, *before, &second.lines);
+            let refusal = refuse::refuse_overlap(&file, &first.lines, *before, &second.lines);
             let line = blocks[*after].line;
-            refusals.push(Refusal { block: after + 1, line, ..refusal });
+            refusals.push(EditRefusal { block: after + 1, line, ..refusal });
         }
     }
     if !refusals.is_empty() {
@@ -145,9 +149,9 @@ fn plan_edits(
     text: &str,
     file: &File,
     marked: bool,
-    block: &Block,
+    block: &EditBlock,
     hint: Hint,
-) -> Result<Vec<Edit>, Refusal> {
+) -> Result<Vec<Edit>, EditRefusal> {
     let (search, replace) = (lines::split(&block.search), lines::split(&block.replace));
     let has_text = search.iter().any(|line| !lines::is_blank(line.text));
     let places =
@@ -158,7 +162,7 @@ fn plan_edits(
     {
         let edit = |(number, text, added)| Edit {
             lines: number..number + 1,
-            written: write::Written { text, removed: 1, added },
+            written: write::NewText { text, removed: 1, added },
             how: How::PartOfLine,
         };
         return Ok(replaced.into_iter().map(edit).collect());
@@ -167,14 +171,14 @@ fn plan_edits(
         return plan_edit(text, file, marked, block, hint).map(|edit| vec![edit]);
     }
     if places.len() >= find::MOST_PLACES {
-        return Err(refuse::too_many());
+        return Err(refuse::refuse_too_many());
     }
     let is_new =
-        |place: &&find::Place| find::already_applied(place, &search, &replace, file).is_none();
-    let write = |place: &find::Place| {
+        |place: &&find::MatchPlace| find::already_applied(place, &search, &replace, file).is_none();
+    let write = |place: &find::MatchPlace| {
         write::write(place, &search, &replace, file, hint.last_end)
             .map(|written| Edit { lines: place.lines.clone(), written, how: place.how })
-            .map_err(|unclear| refuse::unclear(place, unclear, file))
+            .map_err(|unclear| refuse::refuse_unclear(place, unclear, file))
     };
     let edits: Vec<Edit> = places.iter().filter(is_new).map(write).collect::<Result<_, _>>()?;
     if edits.is_empty() {
@@ -189,9 +193,9 @@ fn plan_edit(
     text: &str,
     file: &File,
     marked: bool,
-    block: &Block,
+    block: &EditBlock,
     hint: Hint,
-) -> Result<Edit, Refusal> {
+) -> Result<Edit, EditRefusal> {
     let (search_mark, search) = lines::split_mark(&block.search);
     let (_, replace) = lines::split_mark(&block.replace);
     // A byte order mark that is shared, or that the file has, stays as it is.
@@ -199,11 +203,11 @@ fn plan_edit(
     if search.is_empty() && file.is_empty() {
         let added = lines::split(replace).len();
         if added == 0 {
-            return Err(refuse::no_change());
+            return Err(refuse::refuse_unchanged());
         }
         return Ok(Edit {
             lines: 0..0,
-            written: write::Written {
+            written: write::NewText {
                 text: match hint.last_end {
                     LastEnd::Goes => lines::without_last_end(replace).to_owned(),
                     _ => replace.to_owned(),
@@ -216,12 +220,12 @@ fn plan_edit(
     }
     let (search, replace) = (lines::split(search), lines::split(replace));
     if search.iter().all(|line| lines::is_blank(line.text)) {
-        return Err(refuse::empty(file));
+        return Err(refuse::refuse_empty(file));
     }
     let same =
         search.len() == replace.len() && search.iter().zip(&replace).all(|(s, r)| s.text == r.text);
     if same && hint.last_end == LastEnd::Stays {
-        return Err(refuse::no_change());
+        return Err(refuse::refuse_unchanged());
     }
     let mut places = find::find_places(&search, file);
     if places.first().is_none_or(|place| place.how >= How::Quotes)
@@ -240,20 +244,20 @@ fn plan_edit(
     }
     let place = match places.len() {
         0 => {
-            let whole = partial::complete(block, &search, &replace, file);
-            let whole = whole.ok_or_else(|| refuse::missing(&search, &replace, file))?;
+            let whole = partial::complete_block(block, &search, &replace, file);
+            let whole = whole.ok_or_else(|| refuse::refuse_missing(&search, &replace, file))?;
             return plan_edit(text, file, marked, &whole, hint)
                 .map(|edit| Edit { how: How::PartOfLine, ..edit });
         }
         1 => places.remove(0),
-        _ => return Err(refuse::twice(&places, file)),
+        _ => return Err(refuse::refuse_ambiguous(&places, file)),
     };
     if let Some(lines) = find::already_applied(&place, &search, &replace, file) {
         let advice = "; to insert it once more, add more of the lines around it";
         return Err(refuse::already_applied(&lines, file, advice));
     }
     let written = write::write(&place, &search, &replace, file, hint.last_end)
-        .map_err(|unclear| refuse::unclear(&place, unclear, file))?;
+        .map_err(|unclear| refuse::refuse_unclear(&place, unclear, file))?;
     let (from, to) = lines::bytes(file, &place.lines);
     if text[from..to] == written.text {
         return Err(refuse::already_applied(&place.lines, file, ", so there is nothing to do"));

@@ -178,7 +178,7 @@ pub fn parse(text: &str, profile: Option<&str>) -> Result<Parsed, String> {
     let Some(name) = name.as_deref() else {
         return Ok(Parsed { values: object, notes, profile_keys: Vec::new() });
     };
-    let built_in = KnownServer::find(name).map(KnownServer::settings);
+    let built_in = KnownServer::find_server(name).map(KnownServer::settings);
     let own = match profiles.remove(name) {
         Some(Value::Object(own)) => Some(own),
         _ => None,
@@ -225,7 +225,7 @@ pub fn lay_over(values: &mut Map<String, Value>, over: Map<String, Value>) {
 /// Writes the name of a known server, given as a provider, as its settings.
 fn expand_server(mut values: Map<String, Value>) -> Map<String, Value> {
     let name = values.get("provider").and_then(Value::as_str);
-    let Some(server) = name.and_then(KnownServer::find) else { return values };
+    let Some(server) = name.and_then(KnownServer::find_server) else { return values };
     values.remove("provider");
     let mut all = server.settings();
     all.extend(values);
@@ -350,7 +350,7 @@ fn check_value(key: &str, value: &Value) -> Option<String> {
         "key_command" if value.as_array().is_some_and(Vec::is_empty) => {
             Some("is empty; it is the words of a command")
         }
-        "server" if KnownServer::find(text).is_none() => {
+        "server" if KnownServer::find_server(text).is_none() => {
             Some("is not a known server; profiles set this key (docs/config.md)")
         }
         "provider" | "model" | "shell" | "base_url" | "key_env" | "after_write" => {

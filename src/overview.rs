@@ -43,7 +43,8 @@ impl Overview {
                 Some("user-prompt") => {
                     overview.prompts += 1;
                     if overview.first_words.is_empty() {
-                        overview.first_words = harmless::escape_line(piece.text(text), FIRST_WORDS);
+                        overview.first_words =
+                            harmless::escape_line(piece.body_text(text), FIRST_WORDS);
                     }
                     let get = |name| piece.get(name).map(str::to_owned);
                     overview.folder = get("cwd").or(overview.folder);

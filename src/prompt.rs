@@ -6,34 +6,34 @@
 //! Pure: borrows the text, copies nothing, sends nothing.
 
 use crate::format::conversation::Piece;
-use crate::llm::{Message, Role};
+use crate::llm::{RequestMessage, Role};
 
 /// Stands before a first assistant message, since providers want a user to begin.
 const BEGINNING: &str = "(this conversation starts with a reply)";
 
 /// The system prompt, if the file has one, and the messages.
-pub fn messages<'a>(text: &'a str, pieces: &[Piece]) -> (Option<&'a str>, Vec<Message<'a>>) {
+pub fn messages<'a>(text: &'a str, pieces: &[Piece]) -> (Option<&'a str>, Vec<RequestMessage<'a>>) {
     let mut system = None;
-    let mut messages: Vec<Message<'a>> = Vec::new();
+    let mut messages: Vec<RequestMessage<'a>> = Vec::new();
     for piece in pieces {
         let name = piece.name();
         if name == Some("initial_context") && system.is_none() {
-            system = Some(piece.text(text));
+            system = Some(piece.body_text(text));
             continue;
         }
         let (role, part) = match name {
-            Some("agent-response") => (Role::Assistant, piece.text(text)),
+            Some("agent-response") => (Role::Assistant, piece.body_text(text)),
             _ => (Role::User, &text[piece.span.clone()]),
         };
         if part.is_empty() {
             continue;
         }
         if messages.is_empty() && role == Role::Assistant {
-            messages.push(Message { role: Role::User, parts: vec![BEGINNING] });
+            messages.push(RequestMessage { role: Role::User, parts: vec![BEGINNING] });
         }
         match messages.last_mut() {
             Some(last) if last.role == role => last.parts.push(part),
-            _ => messages.push(Message { role, parts: vec![part] }),
+            _ => messages.push(RequestMessage { role, parts: vec![part] }),
         }
     }
     (system, messages)

@@ -18,7 +18,7 @@ use regex::bytes::{Regex, RegexBuilder};
 use sha2::{Digest, Sha256};
 
 use self::shapes::{SHAPES, is_likely};
-use crate::format::hex::hex;
+use crate::format::hex::encode_hex;
 
 /// The shortest value of a variable that is masked, in bytes: shorter ones are in other words by chance.
 pub const SHORTEST: usize = 8;
@@ -279,7 +279,7 @@ impl Redactor {
         hash.update(kind.as_bytes());
         hash.update([0]);
         hash.update(secret.trim_ascii_end());
-        format!("[masked {kind} {}]", &hex(&hash.finalize())[..8])
+        format!("[masked {kind} {}]", &encode_hex(&hash.finalize())[..8])
     }
 }
 

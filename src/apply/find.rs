@@ -16,7 +16,7 @@ const MOST_WORK: usize = 1_000_000;
 
 /// Lines of the file that a search means.
 #[derive(Debug)]
-pub(super) struct Place {
+pub(super) struct MatchPlace {
     pub lines: Range<usize>,
     /// For each line of the search, its line in the file; none for a blank line that the file lacks.
     pub map: Vec<Option<usize>>,
@@ -54,7 +54,7 @@ const READINGS: [(Blanks, bool, bool); 8] = [
 ];
 
 /// Returns all places of a search, in the strictest reading that finds any. The search holds text.
-pub(super) fn find_places(search: &[Line], file: &File) -> Vec<Place> {
+pub(super) fn find_places(search: &[Line], file: &File) -> Vec<MatchPlace> {
     let (s, f) = (texts(search), texts(file));
     let mut with_text = None;
     for (number, (blanks, quotes, blank_lines)) in READINGS.into_iter().enumerate() {
@@ -63,7 +63,7 @@ pub(super) fn find_places(search: &[Line], file: &File) -> Vec<Place> {
             break;
         }
         let same = |a: &str, b: &str| reading.is_same(a, b);
-        let (starts, places): (_, Vec<Place>) = if blank_lines {
+        let (starts, places): (_, Vec<MatchPlace>) = if blank_lines {
             let [s, f] = with_text
                 .get_or_insert_with(|| [WithText::from_texts(&s), WithText::from_texts(&f)]);
             let starts = find_runs(&s.texts, &f.texts, same);
@@ -109,7 +109,7 @@ pub(super) fn find_cores(search: &[Line], file: &File) -> Vec<Range<usize>> {
 
 /// Returns the lines around a place that hold the replacement already: applying an insertion twice would insert twice.
 pub(super) fn already_applied(
-    place: &Place,
+    place: &MatchPlace,
     search: &[Line],
     replace: &[Line],
     file: &[Line],
@@ -140,7 +140,7 @@ pub(super) fn already_applied(
 
 /// Returns where the replacement is already, indented as the edit indented it, over a place that was not found exactly.
 fn find_replacement_over(
-    place: &Place,
+    place: &MatchPlace,
     search: &[Line],
     replace: &[Line],
     file: &[Line],
@@ -220,7 +220,7 @@ impl Reading {
     }
 }
 
-fn place_at(search: &[Line], file: &[Line], at: usize, reading: Reading) -> Option<Place> {
+fn place_at(search: &[Line], file: &[Line], at: usize, reading: Reading) -> Option<MatchPlace> {
     if reading.blanks == Blanks::Around {
         // The first and the last line with text rule out most places.
         let text = |i: &usize| !is_blank(search[*i].text);
@@ -238,7 +238,7 @@ fn place_with_blank_lines(
     s: &[usize],
     f: &[usize],
     reading: Reading,
-) -> Option<Place> {
+) -> Option<MatchPlace> {
     let mut map = vec![None; search.len()];
     let (first, last) = (*f.first()?, *f.last()?);
     let blanks_before = file[..first].iter().rev().take_while(|line| is_blank(line.text)).count();
@@ -282,7 +282,7 @@ fn build_place(
     map: Vec<Option<usize>>,
     gap: Option<(usize, usize)>,
     reading: Reading,
-) -> Option<Place> {
+) -> Option<MatchPlace> {
     let pairs = || search.iter().zip(&map).filter_map(|(s, f)| f.map(|f| (*s, file[f])));
     let shift = if reading.blanks == Blanks::Around {
         let indents: Vec<_> = pairs()
@@ -304,7 +304,7 @@ fn build_place(
     } else {
         How::Exact
     };
-    Some(Place { lines, map, gap, how, shift })
+    Some(MatchPlace { lines, map, gap, how, shift })
 }
 
 #[cfg(test)]

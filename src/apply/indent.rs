@@ -141,7 +141,7 @@ impl<'a> Reindent<'a> {
             let swallows = !own && indent.contains(" \t");
             return Some(match self.shift {
                 Shift::Columns { width, delta } if swallows => {
-                    self.tabbed(columns(new, *width).checked_add_signed(*delta)?)
+                    self.with_tabs(columns(new, *width).checked_add_signed(*delta)?)
                 }
                 _ => indent,
             });
@@ -154,14 +154,14 @@ impl<'a> Reindent<'a> {
             }
             Shift::Columns { width, delta } => {
                 let at = columns(new, *width).checked_add_signed(*delta)?;
-                Some(if self.tabs { self.tabbed(at) } else { " ".repeat(at) })
+                Some(if self.tabs { self.with_tabs(at) } else { " ".repeat(at) })
             }
         }
     }
 
     fn convert(&self, blanks: &str) -> String {
         if self.tabs && blanks.contains(' ') {
-            self.tabbed(columns(blanks, self.width))
+            self.with_tabs(columns(blanks, self.width))
         } else if !self.tabs {
             " ".repeat(columns(blanks, self.width))
         } else {
@@ -169,7 +169,7 @@ impl<'a> Reindent<'a> {
         }
     }
 
-    fn tabbed(&self, columns: usize) -> String {
+    fn with_tabs(&self, columns: usize) -> String {
         format!("{}{}", "\t".repeat(columns / self.width), " ".repeat(columns % self.width))
     }
 }

@@ -1,6 +1,6 @@
 //! A text as lines that keep their ends, and what counts as blank.
 
-use crate::format::edit::Block;
+use crate::format::edit::EditBlock;
 use std::cell::OnceCell;
 use std::ops::{Deref, Range};
 
@@ -52,7 +52,7 @@ pub(super) fn split(text: &str) -> Vec<Line<'_>> {
         .collect()
 }
 
-/// The byte range of a range of lines.
+/// Converts a range of lines to a range of bytes.
 pub(super) fn bytes(lines: &[Line], range: &Range<usize>) -> (usize, usize) {
     let end = lines.last().map_or(0, |line| line.at + line.text.len() + line.end.len());
     let at = |index: usize| lines.get(index).map_or(end, |line| line.at);
@@ -102,19 +102,19 @@ pub(super) fn plain_char(c: char) -> char {
 /// A hash that ignores outer blanks and the shape of quotes; 0 for a blank line. Lines that any reading equates have the same.
 pub(super) fn line_key(text: &str) -> u64 {
     // All control characters count as blanks, which includes what readings ignore.
-    fn inner(mut bytes: &[u8]) -> &[u8] {
+    fn trim_blanks(mut bytes: &[u8]) -> &[u8] {
         while let [0..=b' ', rest @ ..] | [rest @ .., 0..=b' '] = bytes {
             bytes = rest;
         }
         bytes
     }
-    let bytes = inner(text.as_bytes());
+    let bytes = trim_blanks(text.as_bytes());
     if bytes.is_empty() && is_blank(text) {
         0
     } else if bytes.is_ascii() {
         quick_hash(bytes)
     } else {
-        quick_hash(inner(text.chars().map(plain_char).collect::<String>().as_bytes()))
+        quick_hash(trim_blanks(text.chars().map(plain_char).collect::<String>().as_bytes()))
     }
 }
 
@@ -129,7 +129,7 @@ fn quick_hash(bytes: &[u8]) -> u64 {
 }
 
 /// The block with plain blanks instead of no-break ones, if its search has such at the start or end of a line.
-pub(super) fn typed_blanks(block: &Block) -> Option<Block> {
+pub(super) fn typed_blanks(block: &EditBlock) -> Option<EditBlock> {
     let outer = |line: &str| {
         let is_blank = |c: char| plain_char(c) == ' ' || c == '\t' || c == '\r';
         let start = line.len() - line.trim_start_matches(is_blank).len();
@@ -145,5 +145,9 @@ pub(super) fn typed_blanks(block: &Block) -> Option<Block> {
     }
     let plain_blank = |c: char| if plain_char(c) == ' ' { ' ' } else { c };
     let typed = |text: &str| text.chars().map(plain_blank).collect::<String>();
-    Some(Block { search: typed(&block.search), replace: typed(&block.replace), line: block.line })
+    Some(EditBlock {
+        search: typed(&block.search),
+        replace: typed(&block.replace),
+        line: block.line,
+    })
 }

@@ -27,8 +27,8 @@ pub(super) fn nearest(search: &[Line], file: &[Line]) -> Option<Range<usize>> {
         // The search may begin before the file does: `start` counts from one search before it.
         let facing = |i: usize| there.get((start + i).checked_sub(wanted.len())?);
         let likeness = |(i, wanted): (usize, &LetterPairs)| {
-            let likeness = wanted.likeness(facing(i)?);
-            (likeness >= LEAST_LIKENESS).then_some(likeness * wanted.weight())
+            let likeness = wanted.similarity(facing(i)?);
+            (likeness >= LEAST_LIKENESS).then_some(likeness * wanted.line_weight())
         };
         wanted.iter().enumerate().filter_map(likeness).sum()
     };
@@ -75,11 +75,11 @@ impl LetterPairs {
     }
 
     /// A long line says more about where the search belongs than a short one.
-    fn weight(&self) -> usize {
+    fn line_weight(&self) -> usize {
         self.count.clamp(1, 40) as usize
     }
 
-    fn likeness(&self, other: &Self) -> usize {
+    fn similarity(&self, other: &Self) -> usize {
         let shared: u32 =
             self.bits.iter().zip(&other.bits).map(|(a, b)| (a & b).count_ones()).sum();
         (100 * shared / (self.count + other.count - shared).max(1)) as usize

@@ -79,8 +79,8 @@ pub struct Quote {
 
 /// A block that was not applied, and why. `Display` gives all of it, for a model to read.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Refusal {
-    /// Which block, from 1.
+pub struct EditRefusal {
+    /// The number of the block, from 1.
     pub block: usize,
     /// The line of its opening marker in the text of the blocks.
     pub line: usize,
@@ -92,7 +92,7 @@ pub struct Refusal {
     pub near: Vec<Quote>,
 }
 
-impl fmt::Display for Refusal {
+impl fmt::Display for EditRefusal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "block {} (line {}): {}", self.block, self.line, self.message)?;
         let width = self.near.last().map_or(0, |quote| quote.line.to_string().len());
@@ -102,7 +102,7 @@ impl fmt::Display for Refusal {
     }
 }
 
-impl std::error::Error for Refusal {}
+impl std::error::Error for EditRefusal {}
 
 impl How {
     /// Its name for programs.

@@ -6,7 +6,7 @@
 
 use super::find::MOST_PLACES;
 use super::lines::Line;
-use crate::format::edit::Block;
+use crate::format::edit::EditBlock;
 
 /// Lines that are longer, in bytes, are not copied whole.
 const LONG_LINE: usize = 1024;
@@ -14,18 +14,23 @@ const LONG_LINE: usize = 1024;
 pub(super) const LEAST_LETTERS: usize = 3;
 
 /// The block with whole lines of the file. `None`: it is not certain which.
-pub(super) fn complete(
-    block: &Block,
+pub(super) fn complete_block(
+    block: &EditBlock,
     search: &[Line],
     replace: &[Line],
     file: &[Line],
-) -> Option<Block> {
+) -> Option<EditBlock> {
     complete_ends(block, search, replace, file).or_else(|| complete_inside(block, search, file))
 }
 
-fn complete_ends(block: &Block, search: &[Line], replace: &[Line], file: &[Line]) -> Option<Block> {
+fn complete_ends(
+    block: &EditBlock,
+    search: &[Line],
+    replace: &[Line],
+    file: &[Line],
+) -> Option<EditBlock> {
     let shares = |mine: Option<&Line>, other: Option<&Line>| {
-        let text = mine.map(|line| line.text).filter(|text| is_telling(text));
+        let text = mine.map(|line| line.text).filter(|text| has_enough_letters(text));
         text.is_some() && text == other.map(|line| line.text)
     };
     let shares_first = shares(search.first(), replace.first());
@@ -59,25 +64,25 @@ fn complete_ends(block: &Block, search: &[Line], replace: &[Line], file: &[Line]
     };
     let search = place.iter().map(|line| format!("{}\n", line.text)).collect();
     let replace = replace.iter().enumerate().map(|(i, line)| whole(i, line)).collect();
-    Some(Block { search, replace, line: block.line })
+    Some(EditBlock { search, replace, line: block.line })
 }
 
-fn complete_inside(block: &Block, search: &[Line], file: &[Line]) -> Option<Block> {
+fn complete_inside(block: &EditBlock, search: &[Line], file: &[Line]) -> Option<EditBlock> {
     let [place] = find_inside(search, file, 2)[..] else { return None };
     let text = search[0].text;
-    if !is_telling(text) || place.cuts_word {
+    if !has_enough_letters(text) || place.cuts_word {
         return None;
     }
     let (before, after) = (&place.line[..place.at], &place.line[place.at + text.len()..]);
     let new = block.replace.strip_suffix('\n').unwrap_or(&block.replace);
     let (search, replace) = (format!("{}\n", place.line), format!("{before}{new}{after}\n"));
-    Some(Block { search, replace, line: block.line })
+    Some(EditBlock { search, replace, line: block.line })
 }
 
 /// The long lines that change where a search of one line is replaced at every place in them: the number of each, from 0, its new text,
 /// and how many lines that is. `None`: it is not certain.
 pub(super) fn replace_inside(
-    block: &Block,
+    block: &EditBlock,
     search: &[Line],
     file: &[Line],
 ) -> Option<Vec<(usize, String, usize)>> {
@@ -85,7 +90,7 @@ pub(super) fn replace_inside(
     let text = search.first()?.text;
     let is_certain = !places.is_empty()
         && places.len() < MOST_PLACES
-        && is_telling(text)
+        && has_enough_letters(text)
         && text != block.replace.trim_end_matches(['\r', '\n'])
         && !places.iter().any(|place| place.cuts_word);
     let new = block.replace.strip_suffix('\n').unwrap_or(&block.replace);
@@ -144,6 +149,6 @@ pub(super) fn is_long(line: &str) -> bool {
 }
 
 /// Whether a part of a line says more than that there is a brace.
-pub(super) fn is_telling(text: &str) -> bool {
+pub(super) fn has_enough_letters(text: &str) -> bool {
     text.chars().filter(|c| c.is_alphanumeric()).count() >= LEAST_LETTERS
 }

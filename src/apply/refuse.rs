@@ -1,43 +1,43 @@
 //! Refusals of edit blocks: the cause, the nearest lines, and what to do instead.
 
-use super::find::{self, MOST_PLACES, Place};
+use super::find::{self, MOST_PLACES, MatchPlace};
 use super::lines::{File, Line, is_blank, without_blanks};
 use super::near;
-use super::outcome::{Cause, How, Quote, Refusal};
+use super::outcome::{Cause, EditRefusal, How, Quote};
 use super::partial;
 use super::quote::{
     MOST_LONG_QUOTES, MOST_QUOTES, describe_numbers, describe_range, quote_around, quote_inline,
     quote_lines, quote_near,
 };
 use super::write::Unclear;
-use crate::format::edit::Block;
+use crate::format::edit::EditBlock;
 use std::collections::HashSet;
 use std::ops::Range;
 
 /// A refusal of a block whose number and line are not yet known.
-fn refuse(cause: Cause, message: String, near: Vec<Quote>) -> Refusal {
-    Refusal { block: 0, line: 0, cause, message, near }
+fn new_refusal(cause: Cause, message: String, near: Vec<Quote>) -> EditRefusal {
+    EditRefusal { block: 0, line: 0, cause, message, near }
 }
 
-pub(super) fn no_change() -> Refusal {
+pub(super) fn refuse_unchanged() -> EditRefusal {
     let message =
         "the search and the replacement are the same: leave the block out, or write the new lines";
-    refuse(Cause::NoChange, message.to_owned(), Vec::new())
+    new_refusal(Cause::NoChange, message.to_owned(), Vec::new())
 }
 
-pub(super) fn empty(file: &[Line]) -> Refusal {
+pub(super) fn refuse_empty(file: &[Line]) -> EditRefusal {
     let message = "the search is empty, which works only for an empty file: copy the lines next to the place into the search, and into the \
                    replacement together with the new lines"
         .to_owned();
-    refuse(Cause::Empty, message, quote_lines(file, 0..file.len().min(4)))
+    new_refusal(Cause::Empty, message, quote_lines(file, 0..file.len().min(4)))
 }
 
-pub(super) fn overlap(
+pub(super) fn refuse_overlap(
     file: &[Line],
     first: &Range<usize>,
     other: usize,
     second: &Range<usize>,
-) -> Refusal {
+) -> EditRefusal {
     let shared = second.start..second.end.min(first.end);
     let is_long = file[shared.clone()].iter().any(|line| partial::is_long(line.text));
     let advice = if is_long { "send them in separate replies" } else { "merge the two blocks" };
@@ -47,10 +47,10 @@ pub(super) fn overlap(
         other + 1,
         describe_range(first)
     );
-    refuse(Cause::Overlap, message, quote_lines(file, shared))
+    new_refusal(Cause::Overlap, message, quote_lines(file, shared))
 }
 
-pub(super) fn twice(places: &[Place], file: &[Line]) -> Refusal {
+pub(super) fn refuse_ambiguous(places: &[MatchPlace], file: &[Line]) -> EditRefusal {
     let lines: Vec<_> = places.iter().map(|place| place.lines.clone()).collect();
     let (more, all) = advise_all(places.len());
     let up_to = match places.iter().map(|place| place.how).max() {
@@ -73,7 +73,7 @@ pub(super) fn twice(places: &[Place], file: &[Line]) -> Refusal {
     let mut near: Vec<_> = near.collect();
     near.sort_by_key(|quote| quote.line);
     near.dedup_by_key(|quote| quote.line);
-    refuse(Cause::Twice, message, near)
+    new_refusal(Cause::Twice, message, near)
 }
 
 /// What follows a number of places, and how all of them can be changed.
@@ -88,20 +88,20 @@ fn advise_all(places: usize) -> (&'static str, &'static str) {
 /// How a model changes every place. A person has no such attribute.
 pub const ADVICE_ON_ALL: &str = "; all=\"true\" changes each of them";
 
-pub(super) fn too_many() -> Refusal {
+pub(super) fn refuse_too_many() -> EditRefusal {
     let (_, advice) = advise_all(MOST_PLACES);
     let message = format!("the search matches {MOST_PLACES} places or more in the file{advice}");
-    refuse(Cause::Twice, message, Vec::new())
+    new_refusal(Cause::Twice, message, Vec::new())
 }
 
 /// Refuses a block whose replacement is at these lines of the file already. `advice` ends the sentence.
-pub(super) fn already_applied(lines: &Range<usize>, file: &[Line], advice: &str) -> Refusal {
+pub(super) fn already_applied(lines: &Range<usize>, file: &[Line], advice: &str) -> EditRefusal {
     let message =
         format!("already applied: the replacement is at {}{advice}", describe_range(lines));
-    refuse(Cause::AlreadyApplied, message, quote_lines(file, lines.clone()))
+    new_refusal(Cause::AlreadyApplied, message, quote_lines(file, lines.clone()))
 }
 
-pub(super) fn unclear(place: &Place, unclear: Unclear, file: &[Line]) -> Refusal {
+pub(super) fn refuse_unclear(place: &MatchPlace, unclear: Unclear, file: &[Line]) -> EditRefusal {
     let at = describe_range(&place.lines);
     let (why, lines) = match unclear {
         Unclear::Margin => (
@@ -133,15 +133,15 @@ pub(super) fn unclear(place: &Place, unclear: Unclear, file: &[Line]) -> Refusal
             line.saturating_sub(2)..(line + 3).min(file.len()),
         ),
     };
-    refuse(Cause::Unclear, why, quote_lines(file, lines))
+    new_refusal(Cause::Unclear, why, quote_lines(file, lines))
 }
 
 /// Refuses a search that is not in the file, with the most similar lines and where they differ.
-pub(super) fn missing(search: &[Line], replace: &[Line], file: &File) -> Refusal {
+pub(super) fn refuse_missing(search: &[Line], replace: &[Line], file: &File) -> EditRefusal {
     if file.is_empty() {
         let message =
             "the file is empty: leave the search empty to write the replacement".to_owned();
-        return refuse(Cause::Missing, message, Vec::new());
+        return new_refusal(Cause::Missing, message, Vec::new());
     }
     let part = part_of_line(search, file);
     if let Some(reason) = refuse_if_replaced(search, replace, file) {
@@ -157,7 +157,7 @@ pub(super) fn missing(search: &[Line], replace: &[Line], file: &File) -> Refusal
             "the text is in the file at {}, but with different indentation or blank lines: copy them from here",
             describe_numbers(&cores)
         );
-        return refuse(Cause::Indentation, message, near);
+        return new_refusal(Cause::Indentation, message, near);
     }
     if let Some(reason) = part {
         return reason;
@@ -169,17 +169,17 @@ pub(super) fn missing(search: &[Line], replace: &[Line], file: &File) -> Refusal
             [only] => quote_near(only.text, file, lines),
             _ => quote_lines(file, lines),
         };
-        return refuse(Cause::Missing, message, quotes);
+        return new_refusal(Cause::Missing, message, quotes);
     }
     let message = format!(
         "not in the file, and no line is similar to the search, which begins with `{}`: check the path, and read the file again",
         quote_inline(search.iter().find(|line| !is_blank(line.text)).map_or("", |line| line.text))
     );
-    refuse(Cause::Missing, message, Vec::new())
+    new_refusal(Cause::Missing, message, Vec::new())
 }
 
 /// Adds a hint to a refusal when another block would write the lines that this one looks for.
-pub(super) fn mention_other_blocks(refusal: &mut Refusal, blocks: &[Block]) {
+pub(super) fn mention_other_blocks(refusal: &mut EditRefusal, blocks: &[EditBlock]) {
     let own = refusal.block - 1;
     let Some(block) = blocks.get(own).filter(|_| refusal.cause == Cause::Missing) else { return };
     let search = block.search.trim();
@@ -195,7 +195,7 @@ pub(super) fn mention_other_blocks(refusal: &mut Refusal, blocks: &[Block]) {
     }
 }
 
-fn refuse_if_replaced(search: &[Line], replace: &[Line], file: &File) -> Option<Refusal> {
+fn refuse_if_replaced(search: &[Line], replace: &[Line], file: &File) -> Option<EditRefusal> {
     let texts = replace
         .iter()
         .map(|line| without_blanks(line.text))
@@ -217,7 +217,7 @@ fn refuse_if_replaced(search: &[Line], replace: &[Line], file: &File) -> Option<
     Some(already_applied(&place.lines, file, advice))
 }
 
-fn part_of_line(search: &[Line], file: &[Line]) -> Option<Refusal> {
+fn part_of_line(search: &[Line], file: &[Line]) -> Option<EditRefusal> {
     let mut texts =
         search.iter().map(|line| without_blanks(line.text)).filter(|text| !text.is_empty());
     let (text, None) = (texts.next()?, texts.next()) else { return None };
@@ -239,15 +239,15 @@ fn part_of_line(search: &[Line], file: &[Line]) -> Option<Refusal> {
     );
     let near = lines.iter().take(MOST_QUOTES);
     let near = near.flat_map(|range| quote_lines(file, range.clone())).collect();
-    Some(refuse(Cause::PartOfLine, message, near))
+    Some(new_refusal(Cause::PartOfLine, message, near))
 }
 
 /// Refuses a search within lines that are too long to be copied whole.
-fn part_of_long_line(text: &str, places: &[partial::Inside]) -> Refusal {
+fn part_of_long_line(text: &str, places: &[partial::Inside]) -> EditRefusal {
     let lines: Vec<_> = places.iter().map(|place| place.number..place.number + 1).collect();
     let count = places.len();
     let (more, all) = advise_all(count);
-    let (why, advice) = if !partial::is_telling(text) {
+    let (why, advice) = if !partial::has_enough_letters(text) {
         ("has too few letters and digits", "add text around it, as it is here")
     } else if places.iter().any(|place| place.cuts_word) {
         ("is cut in the middle of a word", "add text around it, up to the ends of words")
@@ -263,5 +263,5 @@ fn part_of_long_line(text: &str, places: &[partial::Inside]) -> Refusal {
         .iter()
         .take(MOST_LONG_QUOTES)
         .map(|place| Quote { line: place.number + 1, text: quote_around(place.line, place.at) });
-    refuse(Cause::PartOfLine, message, near.collect())
+    new_refusal(Cause::PartOfLine, message, near.collect())
 }

@@ -1,11 +1,11 @@
 //! Edits as a table: a file, blocks, and what must come out.
 
 use super::{Applied, Cause, How, apply, apply_everywhere};
-use crate::format::edit::Block;
+use crate::format::edit::EditBlock;
 use proptest::prelude::*;
 
-fn blocks(pairs: &[(&str, &str)]) -> Vec<Block> {
-    let block = |(i, (s, r)): (usize, &(&str, &str))| Block {
+fn blocks(pairs: &[(&str, &str)]) -> Vec<EditBlock> {
+    let block = |(i, (s, r)): (usize, &(&str, &str))| EditBlock {
         search: (*s).into(),
         replace: (*r).into(),
         line: i + 1,

@@ -4,7 +4,7 @@
 //! indentation, the text is; new lines get the file's indentation and line ends.
 
 use super::align::{Step, align};
-use super::find::Place;
+use super::find::MatchPlace;
 use super::indent::Reindent;
 use super::indent::Shift;
 use super::lines::{Line, indent, is_blank, plain_char, trim_end, without_blanks};
@@ -14,7 +14,7 @@ use std::ops::Range;
 
 /// The new text of a place, and how many lines were removed and added.
 #[derive(Debug)]
-pub(super) struct Written {
+pub(super) struct NewText {
     pub text: String,
     pub removed: usize,
     pub added: usize,
@@ -41,7 +41,7 @@ enum Piece {
 }
 
 struct Writer<'a> {
-    place: &'a Place,
+    place: &'a MatchPlace,
     search: Vec<Line<'a>>,
     map: Vec<Option<usize>>,
     /// As in the place; `None` once the missing blank line was added to `search`.
@@ -61,12 +61,12 @@ struct Writer<'a> {
 }
 
 pub(super) fn write<'a>(
-    place: &'a Place,
+    place: &'a MatchPlace,
     search: &'a [Line<'a>],
     replace: &'a [Line<'a>],
     file: &'a [Line<'a>],
     last_end: LastEnd,
-) -> Result<Written, Unclear> {
+) -> Result<NewText, Unclear> {
     if last_end == LastEnd::Goes && place.lines.end < file.len() {
         return Err(Unclear::NotTheEnd);
     }
@@ -81,8 +81,8 @@ pub(super) fn write<'a>(
         && pairs
             .iter()
             .any(|(s, f)| trailing_blanks(s).len() > trailing_blanks(f).len() && !is_blank(s));
-    let typographic = typographic(&pairs);
-    let everywhere = everywhere(&pairs).filter(|_| stray);
+    let typographic = find_typographic(&pairs);
+    let everywhere = find_trailing_blanks(&pairs).filter(|_| stray);
     let pieces = Vec::with_capacity(replace.len());
     let at = place.lines.start;
     let (mut search, mut map, mut gap) = (search.to_vec(), place.map.clone(), place.gap);
@@ -311,7 +311,7 @@ impl Writer<'_> {
         plain_char(c) != c && self.typographic.contains(&plain_char(c))
     }
 
-    fn finish(self, last_end: LastEnd) -> Written {
+    fn finish(self, last_end: LastEnd) -> NewText {
         let lines = &self.place.lines;
         let kept = self.pieces.iter().filter(|piece| matches!(piece, Piece::Keep(_))).count();
         let at_end = lines.end == self.file.len()
@@ -332,7 +332,7 @@ impl Writer<'_> {
                 text.push_str(self.line_end(like));
             }
         }
-        Written { text, removed: lines.len() - kept, added: count - kept }
+        NewText { text, removed: lines.len() - kept, added: count - kept }
     }
 
     /// The end of a line of the file; if it has none, of the line before it; else the block's own.
@@ -344,7 +344,7 @@ impl Writer<'_> {
 }
 
 /// The plain characters of the file for which the search always has typographic ones.
-fn typographic(pairs: &[(&str, &str)]) -> Vec<char> {
+fn find_typographic(pairs: &[(&str, &str)]) -> Vec<char> {
     let mut found: Vec<char> = Vec::new();
     let mut meant: Vec<char> = Vec::new();
     for (s, f) in pairs
@@ -364,7 +364,7 @@ fn typographic(pairs: &[(&str, &str)]) -> Vec<char> {
 }
 
 /// The blanks after every line of the search with text, beyond the file's own.
-fn everywhere(pairs: &[(&str, &str)]) -> Option<String> {
+fn find_trailing_blanks(pairs: &[(&str, &str)]) -> Option<String> {
     let mut more = pairs.iter().filter(|(s, _)| !is_blank(s)).map(|(s, f)| {
         trailing_blanks(s).strip_prefix(trailing_blanks(f)).filter(|more| !more.is_empty())
     });

@@ -81,7 +81,7 @@ pub enum Decision {
 
 /// An answer of `always`: exactly this text of a tag, in this folder.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Approval {
+pub struct StandingApproval {
     /// The tag.
     pub tag: String,
     /// What it said, whole.
@@ -92,16 +92,16 @@ pub struct Approval {
     pub at: String,
 }
 
-impl Approval {
+impl StandingApproval {
     /// The approval of an action in a folder.
     pub fn new(action: &Action, folder: &str, at: String) -> Self {
-        let (tag, text) = (action.tag().to_owned(), action_text(action));
+        let (tag, text) = (action.tag_name().to_owned(), action_text(action));
         Self { tag, text, folder: folder.to_owned(), at }
     }
 
     /// Whether it is for this action in this folder.
     pub fn covers(&self, action: &Action, folder: &str) -> bool {
-        self.tag == action.tag() && self.folder == folder && self.text == action_text(action)
+        self.tag == action.tag_name() && self.folder == folder && self.text == action_text(action)
     }
 }
 

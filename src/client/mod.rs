@@ -117,7 +117,7 @@ impl ModelClient {
     }
 
     /// Sends a request and waits for the whole reply; `on_arrival` gets its pieces while they arrive.
-    pub fn ask(
+    pub fn request_reply(
         &mut self,
         ask: &ChatRequest<'_>,
         on_arrival: &mut dyn FnMut(Arrival<'_>),
@@ -125,8 +125,8 @@ impl ModelClient {
     ) -> Result<Reply, RequestError> {
         let turn = self.turn + 1;
         let mut reply = match &mut self.backend {
-            Backend::Server(server) => server.ask(ask, on_arrival, interrupts)?,
-            Backend::Program(program) => program.ask(ask, on_arrival, interrupts)?,
+            Backend::Server(server) => server.request_reply(ask, on_arrival, interrupts)?,
+            Backend::Program(program) => program.request_reply(ask, on_arrival, interrupts)?,
             Backend::Recording(player) => {
                 let (reply, note) = player.reply(turn, &self.before)?;
                 self.notes.extend(note);

@@ -98,16 +98,16 @@ impl Program {
         command::stdin(self.preset, ask, &self.words)
     }
 
-    pub(super) fn ask(
+    pub(super) fn request_reply(
         &mut self,
         ask: &ChatRequest<'_>,
         on_arrival: &mut dyn FnMut(Arrival<'_>),
         interrupts: &Interrupts,
     ) -> Result<Reply, RequestError> {
         let result = if self.keeps_running {
-            self.ask_kept(ask, on_arrival, interrupts)
+            self.request_from_kept_program(ask, on_arrival, interrupts)
         } else {
-            self.run(ask, on_arrival, interrupts)
+            self.run_program(ask, on_arrival, interrupts)
         };
         result.map_err(|error| match error {
             RequestError::Api(mut error) => {
@@ -118,7 +118,7 @@ impl Program {
         })
     }
 
-    fn run(
+    fn run_program(
         &self,
         ask: &ChatRequest<'_>,
         on_arrival: &mut dyn FnMut(Arrival<'_>),
@@ -129,14 +129,14 @@ impl Program {
             text.push(bytes, on_arrival);
             ControlFlow::Continue(())
         })
-        .map_err(|error| failed(&self.explain_start(&error.to_string())))?;
+        .map_err(|error| program_error(&self.explain_start(&error.to_string())))?;
         let exit = self.exit_code(&finished)?;
         Ok(command::parse(self.preset, exit, &finished.stdout, &finished.stderr)?)
     }
 
     /// Asks the program that is kept running, and starts it where there is none. After anything but a reply or an error of its
     /// own it is ended, and the next request starts it again.
-    fn ask_kept(
+    fn request_from_kept_program(
         &mut self,
         ask: &ChatRequest<'_>,
         on_arrival: &mut dyn FnMut(Arrival<'_>),
@@ -145,9 +145,9 @@ impl Program {
         let mut kept = match self.kept.take() {
             Some(kept) => kept,
             None => KeptProgram::start(self.build_job(ask))
-                .map_err(|error| failed(&self.explain_start(&error)))?,
+                .map_err(|error| program_error(&self.explain_start(&error)))?,
         };
-        let output = kept.converse(self.stdin(ask), self.time(), on_arrival, interrupts);
+        let output = kept.converse(self.stdin(ask), self.reply_timeout(), on_arrival, interrupts);
         match output {
             Ok(reply) => {
                 self.kept = Some(kept);
@@ -172,23 +172,25 @@ impl Program {
             Outcome::Interrupted(signal) => RequestError::Interrupted(signal),
             Outcome::Ended { code } => return Ok(Some(code)),
             Outcome::TimedOut if self.time_left() == Some(Duration::ZERO) => {
-                failed("the time of --max-seconds was over before the reply ended").into()
+                program_error("the time of --max-seconds was over before the reply ended").into()
             }
             Outcome::TimedOut => {
                 let message = "the program did not answer in time; raise \"read_timeout\" in the config to allow more";
-                failed(message).into()
+                program_error(message).into()
             }
             Outcome::TooMuch => {
                 let limit = limits::PROGRAM_OUTPUT >> 20;
-                failed(&format!("the program printed more than {limit} MiB and was terminated"))
-                    .into()
+                program_error(&format!(
+                    "the program printed more than {limit} MiB and was terminated"
+                ))
+                .into()
             }
             _ => return Ok(None),
         })
     }
 
     /// How long a reply may take.
-    fn time(&self) -> Duration {
+    fn reply_timeout(&self) -> Duration {
         self.time_left().map_or(self.timeout, |left| left.min(self.timeout))
     }
 
@@ -234,12 +236,12 @@ impl Program {
         job.output = Output::Separate;
         job.keep = limits::PROGRAM_OUTPUT;
         job.limit = if self.keeps_running { u64::MAX } else { limits::PROGRAM_OUTPUT as u64 };
-        job.timeout = Some(self.time());
+        job.timeout = Some(self.reply_timeout());
         job
     }
 }
 
-fn failed(message: &str) -> ApiError {
+fn program_error(message: &str) -> ApiError {
     ApiError::new(ErrorKind::Other, message)
 }
 
@@ -287,7 +289,8 @@ impl KeptProgram {
                 }
                 match (&ended, output.push_line(&text, on_arrival)) {
                     (Some(Ok(_)), _) => {
-                        ended = Some(Err(failed("the program printed more after its result")));
+                        ended =
+                            Some(Err(program_error("the program printed more after its result")));
                     }
                     (Some(Err(_)), _) | (None, Ok(false)) => {}
                     (None, other) => ended = Some(other),
@@ -296,7 +299,7 @@ impl KeptProgram {
             if line.len() > limits::PROGRAM_OUTPUT {
                 let limit = limits::PROGRAM_OUTPUT >> 20;
                 let message = format!("the program printed a line of more than {limit} MiB");
-                ended = Some(Err(failed(&message)));
+                ended = Some(Err(program_error(&message)));
             }
             if ended.is_some() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
         });
@@ -306,7 +309,7 @@ impl KeptProgram {
             (Some(Err(error)), None) if error.kind != ErrorKind::Other => Ok(Err(error)),
             (Some(Err(error)), _) => Err(Broken::Protocol(error)),
             (None, Some(finished)) => Err(Broken::Ended(finished)),
-            (None, None) => Err(Broken::Protocol(failed("the program has ended"))),
+            (None, None) => Err(Broken::Protocol(program_error("the program has ended"))),
         }
     }
 }

@@ -16,11 +16,11 @@ use crate::sys::fs;
 type Played = (HashSet<String>, PlayedConversation);
 
 pub(super) struct Player {
-    source: Source,
+    source: PlaybackSource,
     path: PathBuf,
 }
 
-enum Source {
+enum PlaybackSource {
     /// A recording, and the lineage of the run in it.
     Lines(Recording, String),
     /// A conversation, and after it those of its children; and the lineage of the run.
@@ -44,7 +44,7 @@ impl Before {
         let of_name = |name: &'static str| pieces.iter().filter(move |it| it.name() == Some(name));
         Self {
             results: pieces[since..].iter().filter_map(result_head).collect(),
-            prompts: of_name("user-prompt").map(|piece| piece.text(text).to_owned()).collect(),
+            prompts: of_name("user-prompt").map(|piece| piece.body_text(text).to_owned()).collect(),
             turns: of_name("nagent-turn-status").count() as u64,
         }
     }
@@ -52,13 +52,13 @@ impl Before {
 
 impl Player {
     pub(super) fn open_recording(path: &Path, lineage: String) -> Result<Self> {
-        let text = read(path)?;
+        let text = read_played_file(path)?;
         let source = if text.trim_start().starts_with('<') {
-            Source::Conversations(read_conversations(path, &text)?, lineage)
+            PlaybackSource::Conversations(read_conversations(path, &text)?, lineage)
         } else {
             let recording = Recording::parse(&text)
                 .map_err(|(line, why)| anyhow!("{}: line {line}: {why}", path.display()))?;
-            Source::Lines(recording, lineage)
+            PlaybackSource::Lines(recording, lineage)
         };
         Ok(Self { source, path: path.to_owned() })
     }
@@ -72,7 +72,7 @@ impl Player {
         let path = self.path.display();
         let missing = |message: String| ApiError::new(ErrorKind::Other, &message);
         let (text, usage, after, place) = match &self.source {
-            Source::Lines(recording, lineage) => {
+            PlaybackSource::Lines(recording, lineage) => {
                 let entry = recording.find_reply(lineage, turn).ok_or_else(|| {
                     missing(format!(
                         "the recording {path} has no turn {turn} of conversation {lineage}"
@@ -81,7 +81,7 @@ impl Player {
                 let usage = entry.usage.unwrap_or_else(|| Usage::estimate(&entry.reply));
                 (entry.reply.clone(), usage, &entry.after, format!("turn {turn} of {lineage}"))
             }
-            Source::Conversations(all, lineage) => {
+            PlaybackSource::Conversations(all, lineage) => {
                 let turn = before.turns + 1;
                 let has_prompts = |it: &&Played| it.1.has_prompts(&before.prompts);
                 let (own, what) = match lineage.rsplit_once('.') {
@@ -97,7 +97,7 @@ impl Player {
                     missing(format!("the conversation {path} has no turn {turn}{what} to play"))
                 })?;
                 let PlayedReply { text, kept, after, usage, .. } = played;
-                let kept = kept.as_ref().and_then(|kept| read(Path::new(kept)).ok());
+                let kept = kept.as_ref().and_then(|kept| read_played_file(Path::new(kept)).ok());
                 let text = kept.unwrap_or_else(|| text.clone());
                 (text, *usage, after, format!("turn {turn}"))
             }
@@ -108,7 +108,7 @@ impl Player {
     }
 }
 
-fn read(path: &Path) -> Result<String> {
+fn read_played_file(path: &Path) -> Result<String> {
     fs::read_text(path, CONVERSATION)?
         .with_context(|| format!("there is no recording at {}", path.display()))
 }

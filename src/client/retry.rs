@@ -60,7 +60,7 @@ impl ModelClient {
                     Arrival::Waits(what) => report(what),
                     Arrival::Text(_) => {}
                 };
-                client.ask(ask, &mut on_arrival, interrupts)
+                client.request_reply(ask, &mut on_arrival, interrupts)
             });
             if ask.options.shows_reasoning {
                 for line in thoughts.lines().filter(|line| !line.trim().is_empty()) {

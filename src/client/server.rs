@@ -64,7 +64,7 @@ impl Server {
     }
 
     /// Asks the model.
-    pub(super) fn ask(
+    pub(super) fn request_reply(
         &mut self,
         ask: &ChatRequest<'_>,
         on_arrival: &mut dyn FnMut(Arrival<'_>),

@@ -46,7 +46,7 @@ pub fn ask_about(
     let reply = upload.wait_until_ready(&remote, state).and_then(|()| {
         let file = Attachment { payload: Payload::Remote(&remote), ..*file };
         let ask = ChatRequest { file: Some(file), ..ask.clone() };
-        upload.retry(|client, interrupts| client.ask(&ask, &mut |_| (), interrupts))
+        upload.retry(|client, interrupts| client.request_reply(&ask, &mut |_| (), interrupts))
     });
     upload.remove(&remote);
     reply

@@ -6,12 +6,12 @@ use std::path::{Path, PathBuf};
 use clap::Parser;
 use serde_json::{Value, json};
 
-use crate::apply::{self, ADVICE_ON_ALL, Applied, Refusal};
+use crate::apply::{self, ADVICE_ON_ALL, Applied, EditRefusal};
 use crate::cli::Tool;
 use crate::diff::file_diff;
 use crate::diff::parse::{self, FileDiff};
 use crate::exit::Exit;
-use crate::format::edit::{self, Block};
+use crate::format::edit::{self, EditBlock};
 use crate::ops::file_conversation::file_boundary;
 use crate::ops::find_root::find_root;
 use crate::ops::flags::InputArgs;
@@ -74,7 +74,7 @@ impl Tool for Args {
 
 /// What came in.
 enum Edits {
-    Blocks(Vec<Block>),
+    Blocks(Vec<EditBlock>),
     Hunks(FileDiff),
 }
 
@@ -242,7 +242,7 @@ fn readable(text: &str) -> String {
     text.chars().map(|c| if u32::from(c) >= FIRST_BYTE { '\u{fffd}' } else { c }).collect()
 }
 
-fn report_refusals(refusals: &[Refusal]) -> Report {
+fn report_refusals(refusals: &[EditRefusal]) -> Report {
     let texts = refusals.iter().map(|refusal| format!("\n{}", readable(&refusal.to_string())));
     let text = format!("nothing was changed{}", texts.collect::<String>());
     let list = refusals.iter().map(|refusal| {

@@ -91,7 +91,7 @@ fn summarize_path(args: &Args) -> Result<Report, Problem> {
     spinner.stop();
     let report = match result {
         Ok(done) => report(&done, output.is_some()),
-        Err(problem) => match queue.rejected() {
+        Err(problem) => match queue.rejected_summary() {
             Some(summary) => Report::from(problem).with("summary", summary),
             None => Report::from(problem),
         },

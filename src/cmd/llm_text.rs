@@ -6,7 +6,7 @@ use crate::cli::Tool;
 use crate::exit::Exit;
 use crate::format::conversation::{self, Trouble};
 use crate::llm::schema::describe_form;
-use crate::llm::{Message, Role};
+use crate::llm::{RequestMessage, Role};
 use crate::ops::flags::{AnswerArgs, InputArgs, ModelArgs};
 use crate::ops::one_shot::{OneShot, report_request};
 use crate::out::Report;
@@ -88,7 +88,7 @@ fn send_text(args: &Args) -> Result<Report, Problem> {
         }
         prompt::messages(&text, &parsed.pieces)
     } else {
-        (None, vec![Message { role: Role::User, parts: vec![&text] }])
+        (None, vec![RequestMessage { role: Role::User, parts: vec![&text] }])
     };
     if let (Some(form), Some(last)) = (&form, messages.last_mut()) {
         last.parts.push(form);

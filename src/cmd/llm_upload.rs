@@ -13,7 +13,7 @@ use crate::format::harmless;
 use crate::limits::UPLOADED_FILE;
 use crate::llm::attachment::{self, Attachment, Payload, RemoteFile};
 use crate::llm::route::FileRoute;
-use crate::llm::{Message, Role, sniff};
+use crate::llm::{RequestMessage, Role, sniff};
 use crate::ops::flags::{InputArgs, ModelArgs};
 use crate::ops::one_shot::{OneShot, print_line, report_request};
 use crate::out::Report;
@@ -93,7 +93,8 @@ fn send_file(args: &Args) -> Result<Report, Problem> {
     let text = (route == FileRoute::Text).then(|| as_text(&full_name, &bytes));
     let parts = text.iter().map(String::as_str).chain([args.prompt.as_str()]).collect();
     let file = Attachment { name: &name, format: kind, payload: Payload::Bytes(&bytes) };
-    let mut ask = settings.build_request(model, None, vec![Message { role: Role::User, parts }]);
+    let mut ask =
+        settings.build_request(model, None, vec![RequestMessage { role: Role::User, parts }]);
     ask.file = (route == FileRoute::Inline).then_some(file);
     if args.show_request {
         let nobody = RemoteFile { id: NO_ID.to_owned(), uri: None };

@@ -262,7 +262,7 @@ fn print_protocol(form: Form, names: Option<&[String]>) -> Result<String, Proble
     };
     Ok(match form {
         Form::Text => protocol::protocol_text(tags),
-        Form::Gbnf => protocol::gbnf(tags),
-        Form::Lark => protocol::lark(tags),
+        Form::Gbnf => protocol::write_gbnf(tags),
+        Form::Lark => protocol::write_lark(tags),
     })
 }

@@ -67,13 +67,13 @@ impl RecordScanner {
 
     fn measure(&mut self, sink: &mut Sink<'_>) {
         if !self.is_long && self.at - self.record > self.target {
-            sink.reach(self.record + self.target);
+            sink.advance_to(self.record + self.target);
             let from = self.record.max(sink.start());
             add_lines(sink, from, self.at, level::LINE);
             self.is_long = true;
             self.is_quoted = false;
         }
-        sink.reach(self.at);
+        sink.advance_to(self.at);
     }
 }
 

@@ -1,7 +1,7 @@
 //! Cuts a file as it streams, in bounded memory: its scanner names possible cuts, the packer chooses.
 //!
 //! The driver shows a [`View`] of the file that begins no later than [`Cutter::keep_from`] and, if the file goes on so
-//! far, reaches [`Cutter::wants`]; settled segments come out. They do not depend on how much is shown at once, except for
+//! far, reaches [`Cutter::wanted_end`]; settled segments come out. They do not depend on how much is shown at once, except for
 //! the windows of parsers, which have their own size.
 
 use super::character::Unit;
@@ -18,8 +18,8 @@ enum Scanner {
     Lines(text::LineScanner),
     Records(csv::RecordScanner),
     Bytes,
-    Markdown(markdown::Context),
-    Grammar(Language, grammar::Context),
+    Markdown(markdown::ParseContext),
+    Grammar(Language, grammar::ParseContext),
 }
 
 /// Cuts one file.
@@ -40,14 +40,14 @@ impl Cutter {
         let lines = |kind| Scanner::Lines(text::LineScanner::new(kind, rules.target, 0));
         let scanner = match language {
             _ if !is_text || unit != Unit::Byte => Scanner::Bytes,
-            Language::Text => lines(text::Kind::Paragraphs),
-            Language::JsonLines => lines(text::Kind::Elements),
+            Language::Text => lines(text::LineStructure::Paragraphs),
+            Language::JsonLines => lines(text::LineStructure::Elements),
             Language::Csv => Scanner::Records(csv::RecordScanner::new(rules.target)),
-            Language::Markdown => Scanner::Markdown(markdown::Context::default()),
-            language if grammar::parses(language) => {
-                Scanner::Grammar(language, grammar::Context::default())
+            Language::Markdown => Scanner::Markdown(markdown::ParseContext::default()),
+            language if grammar::has_grammar(language) => {
+                Scanner::Grammar(language, grammar::ParseContext::default())
             }
-            _ => lines(text::Kind::Paragraphs),
+            _ => lines(text::LineStructure::Paragraphs),
         };
         let packer = Packer::new(rules, unit);
         Self { packer, scanner, rules, at: 0, unparsed: Vec::new() }
@@ -57,7 +57,7 @@ impl Cutter {
     fn window(&self) -> Option<u64> {
         let least = match &self.scanner {
             Scanner::Markdown(_) => MARKDOWN_WINDOW,
-            Scanner::Grammar(language, _) => grammar::piece(*language),
+            Scanner::Grammar(language, _) => grammar::max_piece_size(*language),
             _ => return None,
         };
         // What fits into a segment should fit into a window.
@@ -65,7 +65,7 @@ impl Cutter {
     }
 
     /// The offset up to which the next view should reach, if the file does.
-    pub fn wants(&self) -> u64 {
+    pub fn wanted_end(&self) -> u64 {
         self.window().map_or(0, |window| self.at.saturating_add(window))
     }
 
@@ -75,14 +75,14 @@ impl Cutter {
     }
 
     /// Windows that the parser did not take, and that were cut by lines, from and to.
-    pub fn unparsed(&self) -> &[(u64, u64)] {
+    pub fn unparsed_ranges(&self) -> &[(u64, u64)] {
         &self.unparsed
     }
 
     /// Parses no more: what follows is cut by lines.
     pub fn give_up(&mut self) {
         if self.window().is_some() {
-            let kind = text::Kind::Unread;
+            let kind = text::LineStructure::Unread;
             self.scanner = Scanner::Lines(text::LineScanner::new(kind, self.rules.target, self.at));
         }
     }
@@ -116,7 +116,7 @@ impl Cutter {
             match &mut self.scanner {
                 Scanner::Lines(scanner) => scanner.scan_to(&mut sink, end),
                 Scanner::Records(scanner) => scanner.scan_to(&mut sink, end),
-                _ => sink.reach(end),
+                _ => sink.advance_to(end),
             }
             self.at = end;
             return last;
@@ -146,11 +146,12 @@ impl Cutter {
             let lines = memchr::memrchr(b'\n', piece).map_or(length, |lf| lf + 1);
             let next = if is_last { end } else { self.at + lines as u64 };
             sink.add_boundary(self.at, level::LINE);
-            text::LineScanner::new(text::Kind::Unread, target, self.at).scan_to(&mut sink, next);
+            text::LineScanner::new(text::LineStructure::Unread, target, self.at)
+                .scan_to(&mut sink, next);
             self.unparsed.push((self.at, next));
             self.at = next;
         }
-        sink.reach(self.at);
+        sink.advance_to(self.at);
         last && self.at == view.end_offset()
     }
 
@@ -201,7 +202,7 @@ pub(super) mod tests {
         let mut out = Vec::new();
         let mut shown = 0;
         loop {
-            let wants = usize::try_from(cutter.wants()).unwrap();
+            let wants = usize::try_from(cutter.wanted_end()).unwrap();
             shown = (shown + step).max(wants).min(bytes.len());
             let base = cutter.keep_from();
             let view = View { base, bytes: &bytes[usize::try_from(base).unwrap()..shown] };
@@ -308,7 +309,7 @@ pub(super) mod tests {
         let view = View { base: 0, bytes: text.as_bytes() };
         let mut out = Vec::new();
         while !cutter.read_view(view, true, &mut || true, &mut out) {}
-        assert_eq!(cutter.unparsed(), [(0, text.len() as u64)]);
+        assert_eq!(cutter.unparsed_ranges(), [(0, text.len() as u64)]);
         cutter.finish(view, &mut out);
         for (_, end) in out {
             assert_eq!(text.as_bytes()[usize::try_from(end).unwrap() - 1], b'\n');

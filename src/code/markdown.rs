@@ -9,7 +9,7 @@ use std::borrow::Cow;
 use pulldown_cmark::{Event, Options, Parser, Tag, TagEnd};
 
 use super::grammar::Window;
-use super::pack::{Boundary, CutRules, level};
+use super::pack::{CutBoundary, CutRules, level};
 
 /// The level of a block of the document that is not a heading. It opens no segment by itself, whatever is natural.
 const BLOCK: u32 = level::PART;
@@ -19,7 +19,7 @@ const DEEPEST: usize = 200;
 
 /// What carries over from one window to the next.
 #[derive(Debug, Default)]
-pub struct Context {
+pub struct ParseContext {
     /// The next window is not the first.
     has_begun: bool,
 }
@@ -29,12 +29,12 @@ pub fn boundaries(
     piece: &[u8],
     rules: CutRules,
     last: bool,
-    context: &mut Context,
+    context: &mut ParseContext,
     stop: &mut dyn FnMut() -> bool,
 ) -> Option<Window> {
     let front = if context.has_begun { 0 } else { front_matter(piece) };
     context.has_begun = true;
-    let text = mask(&piece[front..]);
+    let text = blank_unparsable_bytes(&piece[front..]);
     let mut finder = Finder {
         piece,
         rules,
@@ -72,7 +72,7 @@ pub fn boundaries(
 
 /// The text for the parser: every byte in its place, but for those that are not UTF-8 and those that nest blocks deeper than
 /// anybody reads, for which the parser's time grows with the square of the depth.
-fn mask(piece: &[u8]) -> Cow<'_, str> {
+fn blank_unparsable_bytes(piece: &[u8]) -> Cow<'_, str> {
     let mut deep = Vec::new();
     let mut start = 0;
     for lf in memchr::memchr_iter(b'\n', piece).chain([piece.len()]) {
@@ -145,7 +145,7 @@ struct Finder<'a> {
     rules: CutRules,
     /// Where the parsed text begins in the piece.
     front: usize,
-    found: Vec<Boundary>,
+    found: Vec<CutBoundary>,
     /// What is not to be cut at its lines, as start and end, in the order of their starts.
     whole: Vec<(usize, usize)>,
     fits: Vec<bool>,
@@ -199,7 +199,7 @@ impl Finder<'_> {
             self.whole.push((heading, at + 1));
         } else {
             let level = if depth == 0 { level } else { level::PART + depth };
-            self.found.push(Boundary { at: at as u64, level });
+            self.found.push(CutBoundary { at: at as u64, level });
         }
         if is_heading {
             self.heading = Some(heading.unwrap_or(at));
@@ -230,7 +230,7 @@ impl Finder<'_> {
                 }
                 if at > start && at < end && at >= kept && !is_blank {
                     let level = if is_parted { level::PART + 500 } else { level::LINE };
-                    self.found.push(Boundary { at: at as u64, level });
+                    self.found.push(CutBoundary { at: at as u64, level });
                 }
                 is_parted = is_blank;
                 at = next;
@@ -252,7 +252,7 @@ impl Finder<'_> {
         let end = block.map_or_else(
             || {
                 // One block fills the window: on from its last item, or its last line.
-                let is_part = |found: &&Boundary| {
+                let is_part = |found: &&CutBoundary| {
                     (level::PART..level::PART + 500).contains(&found.level)
                         && found.at > length as u64 / 2
                 };

@@ -7,7 +7,7 @@ use super::view::View;
 
 /// A place where a file may be cut.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Boundary {
+pub struct CutBoundary {
     /// The offset of the first byte behind the cut.
     pub at: u64,
     /// How much the cut hurts: see the constants. Smaller is better.
@@ -48,7 +48,7 @@ pub struct Packer {
     start: u64,
     /// Boundaries after `start` that may still be chosen, in order, their levels rising: one that is followed by one
     /// no deeper would never be chosen, so that there are at most as many as levels, whatever the file is.
-    open: Vec<Boundary>,
+    open: Vec<CutBoundary>,
     /// Segments that are settled, as start and end. Whoever uses them takes them out.
     pub settled: Vec<(u64, u64)>,
 }
@@ -61,12 +61,12 @@ pub(super) struct Sink<'a> {
 
 impl Sink<'_> {
     pub(super) fn add_boundary(&mut self, at: u64, level: u32) {
-        self.packer.add_boundary(self.view, Boundary { at, level });
+        self.packer.add_boundary(self.view, CutBoundary { at, level });
     }
 
     /// No more cuts come before `end`.
-    pub(super) fn reach(&mut self, end: u64) {
-        self.packer.reach(self.view, end);
+    pub(super) fn advance_to(&mut self, end: u64) {
+        self.packer.advance_to(self.view, end);
     }
 
     /// Where the segment begins that is being filled.
@@ -88,12 +88,12 @@ impl Packer {
 
     /// Takes the next possible cut. Offsets rise strictly; one that does not is ignored. The view has the bytes around
     /// the place where a segment must be cut although no boundary fits.
-    pub fn add_boundary(&mut self, view: View<'_>, boundary: Boundary) {
+    pub fn add_boundary(&mut self, view: View<'_>, boundary: CutBoundary) {
         let last = self.open.last().map_or(self.start, |last| last.at);
         if boundary.at <= last {
             return;
         }
-        self.reach(view, boundary.at);
+        self.advance_to(view, boundary.at);
         if self.rules.natural && boundary.level < level::PART {
             self.end_segment(boundary);
         } else if boundary.at > self.start {
@@ -106,30 +106,30 @@ impl Packer {
 
     /// Ends the file at `end`.
     pub fn finish(&mut self, view: View<'_>, end: u64) {
-        self.reach(view, end);
+        self.advance_to(view, end);
         if end > self.start {
             self.open.clear();
-            self.end_segment(Boundary { at: end, level: level::STRUCTURE });
+            self.end_segment(CutBoundary { at: end, level: level::STRUCTURE });
         }
         self.settled.extend(self.held.map(|(start, _)| (start, end)));
     }
 
     /// Notes that no other boundary comes before `end`, and cuts until what is before it fits into one segment.
-    pub fn reach(&mut self, view: View<'_>, end: u64) {
+    pub fn advance_to(&mut self, view: View<'_>, end: u64) {
         while end.saturating_sub(self.start) > self.rules.target {
             let cut = self.best_cut().unwrap_or_else(|| {
                 let furthest = self.start.saturating_add(self.rules.target);
                 let at = character::find_start(view, self.unit, furthest);
                 // Without progress, the same place would be found again and again.
                 let at = if at > self.start { at } else { furthest };
-                Boundary { at, level: level::CHARACTER }
+                CutBoundary { at, level: level::CHARACTER }
             });
             self.end_segment(cut);
         }
     }
 
     /// The shallowest boundary that leaves at least a quarter of the target, and of those the last; else the last.
-    fn best_cut(&self) -> Option<Boundary> {
+    fn best_cut(&self) -> Option<CutBoundary> {
         let least = self.start.saturating_add(self.rules.target.div_ceil(4));
         let good = self.open.iter().filter(|boundary| boundary.at >= least);
         good.min_by_key(|boundary| (boundary.level, u64::MAX - boundary.at))
@@ -137,7 +137,7 @@ impl Packer {
             .copied()
     }
 
-    fn end_segment(&mut self, cut: Boundary) {
+    fn end_segment(&mut self, cut: CutBoundary) {
         let CutRules { target, natural } = self.rules;
         let size = cut.at - self.start;
         match self.held {
@@ -170,7 +170,7 @@ mod tests {
         let view = View { base: 0, bytes: &[] };
         let mut packer = Packer::new(rules, Unit::Byte);
         for &(at, level) in boundaries {
-            packer.add_boundary(view, Boundary { at, level });
+            packer.add_boundary(view, CutBoundary { at, level });
             assert!(packer.open.is_sorted_by(|a, b| a.at < b.at && a.level < b.level));
         }
         packer.finish(view, end);

@@ -6,7 +6,7 @@ use super::pack::{Sink, level};
 
 /// What a line is to a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Kind {
+pub enum LineStructure {
     /// Paragraphs, with blank lines between them.
     Paragraphs,
     /// Each line is an element.
@@ -19,7 +19,7 @@ pub enum Kind {
 #[derive(Debug)]
 #[expect(clippy::struct_excessive_bools, reason = "each is a fact of its own")]
 pub struct LineScanner {
-    kind: Kind,
+    kind: LineStructure,
     target: u64,
     /// Where the line that is being read begins.
     line: u64,
@@ -39,7 +39,7 @@ pub struct LineScanner {
 
 impl LineScanner {
     /// Begins at an offset where a line begins.
-    pub fn new(kind: Kind, target: u64, at: u64) -> Self {
+    pub fn new(kind: LineStructure, target: u64, at: u64) -> Self {
         Self {
             kind,
             target,
@@ -84,14 +84,15 @@ impl LineScanner {
     /// The line turns out not to be blank.
     fn begin_line(&mut self, sink: &mut Sink<'_>) {
         match self.kind {
-            Kind::Elements => sink.add_boundary(self.line, level::STRUCTURE),
-            Kind::Paragraphs | Kind::Unread if self.is_parted => {
-                let part = if self.kind == Kind::Unread { level::PART } else { level::STRUCTURE };
+            LineStructure::Elements => sink.add_boundary(self.line, level::STRUCTURE),
+            LineStructure::Paragraphs | LineStructure::Unread if self.is_parted => {
+                let part =
+                    if self.kind == LineStructure::Unread { level::PART } else { level::STRUCTURE };
                 sink.add_boundary(self.line, part);
                 self.paragraph = self.line;
                 self.is_long = false;
             }
-            Kind::Paragraphs | Kind::Unread => {}
+            LineStructure::Paragraphs | LineStructure::Unread => {}
         }
         self.is_parted = false;
         self.has_text = true;
@@ -113,7 +114,7 @@ impl LineScanner {
         if !self.is_long && self.at - self.paragraph > self.target {
             self.is_long = true;
             // The first cut must not depend on how much was read at once.
-            sink.reach(self.paragraph + self.target);
+            sink.advance_to(self.paragraph + self.target);
             // What was cut off may no longer be in the view.
             let from = self.paragraph.max(sink.start());
             add_lines(sink, from, self.line, level::LINE);
@@ -121,7 +122,7 @@ impl LineScanner {
                 sink.add_boundary(self.line, level::LINE);
             }
         }
-        sink.reach(self.at);
+        sink.advance_to(self.at);
     }
 }
 

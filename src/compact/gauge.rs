@@ -3,9 +3,9 @@
 use super::notice::Notice;
 use crate::format::conversation::Piece;
 
-/// Tokens in a byte where no model has counted yet.
+/// The default number of tokens per byte, before a model has counted.
 const USUAL: f64 = 0.25;
-/// No text has fewer, nor more. Beyond these somebody has edited the file since.
+/// The bounds of tokens per byte. Outside them, the file was edited since the count.
 const RANGE: (f64, f64) = (0.12, 0.6);
 /// A conversation with more than this share of the window is compacted.
 const FULL: f64 = 0.8;
@@ -17,7 +17,7 @@ pub struct Gauge {
     seen: usize,
     /// Tokens in a byte of this conversation.
     tokens_per_byte: f64,
-    /// So many of the next turns are from before a compaction: their counts are of another text.
+    /// Turns still to skip: they were counted before a compaction, with another text.
     stale: u64,
     /// Where the last reply begins, which is the length of its request.
     reply: Option<usize>,
@@ -30,15 +30,15 @@ impl Default for Gauge {
 }
 
 impl Gauge {
-    /// One that has read these pieces.
-    pub fn of(pieces: &[Piece]) -> Self {
+    /// Builds a gauge from pieces.
+    pub fn from_pieces(pieces: &[Piece]) -> Self {
         let mut gauge = Self::default();
-        gauge.read(pieces);
+        gauge.count_pieces(pieces);
         gauge
     }
 
     /// Reads the pieces that are new. Fewer than before means another text.
-    pub fn read(&mut self, pieces: &[Piece]) {
+    pub fn count_pieces(&mut self, pieces: &[Piece]) {
         if pieces.len() < self.seen {
             *self = Self::default();
         }
@@ -73,12 +73,12 @@ impl Gauge {
         }
     }
 
-    /// Tokens in a byte.
+    /// Estimated tokens per byte, corrected by the count of each reply.
     pub fn tokens_per_byte(&self) -> f64 {
         self.tokens_per_byte
     }
 
-    /// About how many tokens so many bytes have.
+    /// Converts bytes to estimated tokens.
     #[expect(
         clippy::cast_precision_loss,
         clippy::cast_possible_truncation,
@@ -89,7 +89,7 @@ impl Gauge {
         (bytes as f64 * self.tokens_per_byte) as u64
     }
 
-    /// About how many bytes so many tokens have.
+    /// Converts tokens to estimated bytes.
     #[expect(
         clippy::cast_possible_truncation,
         clippy::cast_sign_loss,
@@ -99,7 +99,7 @@ impl Gauge {
         (tokens.max(0.0) / self.tokens_per_byte) as usize
     }
 
-    /// Whether so many bytes are over four fifths of a window.
+    /// Whether this many bytes fill more than four fifths of a window.
     #[expect(clippy::cast_precision_loss, reason = "it is an estimate")]
     pub fn is_full(&self, bytes: usize, window: u64) -> bool {
         self.tokens(bytes) as f64 > window as f64 * FULL

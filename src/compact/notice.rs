@@ -11,22 +11,22 @@
 use sha2::{Digest, Sha256};
 
 use crate::format::conversation::{Block, Piece};
-use crate::format::hex::{SHORT_ID, hex};
+use crate::format::hex::{SHORT_ID, encode_hex};
 
 /// What the summariser asks a checkpoint to consist of; each is a line of its own in it.
 pub const SECTIONS: [&str; 6] =
     ["Intent", "Constraints", "Decisions", "Files", "Open questions", "Next step"];
 
-/// What a compaction has made of a conversation.
+/// The facts of a compaction, for its notice.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Condensed {
-    /// The turns that the checkpoint stands for, first and last; without one there is no checkpoint.
+pub struct CompactionFacts {
+    /// The turns that the checkpoint replaces, first and last. `None`: there is no checkpoint.
     pub turns: Option<(u64, u64)>,
     /// How many turns stay as they are.
     pub kept: u64,
     /// How many results become pointers.
     pub pointers: u64,
-    /// How many prompts have no place any more.
+    /// Prompts left out for lack of room.
     pub left_out: u64,
     /// The byte of the old text at which the kept turns begin.
     pub until: usize,
@@ -39,7 +39,7 @@ pub struct Condensed {
 pub struct Notice<'a> {
     /// The conversation that has the whole.
     pub archive: &'a str,
-    /// The turns that the checkpoint stands for. `None`: there is no checkpoint, long results became pointers.
+    /// The turns that the checkpoint replaces. `None`: there is no checkpoint, long results became pointers.
     pub turns: Option<(u64, u64)>,
     /// How many turns after it are from before the compaction.
     pub kept: u64,
@@ -77,7 +77,7 @@ impl<'a> Notice<'a> {
 
 /// The block of a compaction. The conversation `archive` has the whole.
 pub fn notice_block(
-    condensed: &Condensed,
+    condensed: &CompactionFacts,
     archive: &str,
     tokens_per_byte: f64,
     checkpoint: &str,
@@ -136,5 +136,5 @@ pub fn is_checkpoint(text: &str) -> bool {
 }
 
 fn hash_body(body: &str) -> String {
-    hex(&Sha256::digest(body.as_bytes()))[..SHORT_ID].to_owned()
+    encode_hex(&Sha256::digest(body.as_bytes()))[..SHORT_ID].to_owned()
 }

@@ -4,7 +4,7 @@ use std::collections::HashSet;
 use std::ops::Range;
 
 use super::gauge::Gauge;
-use super::notice::{Condensed, Notice};
+use super::notice::{CompactionFacts, Notice};
 use crate::context::MEMORY;
 use crate::format::conversation::Piece;
 
@@ -32,7 +32,7 @@ const LEAST_ROOM: f64 = 1000.0;
 
 /// A part of a compacted conversation.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Part {
+pub enum PlanPart {
     /// Bytes of the old text.
     Keep(Range<usize>),
     /// The result at this place among the pieces, with its body in a file.
@@ -47,14 +47,14 @@ pub enum Part {
 #[derive(Debug, Clone, PartialEq)]
 pub struct Plan {
     /// The new text, in order.
-    pub parts: Vec<Part>,
-    /// What the checkpoint is written of; empty where pointers are enough.
-    pub summarized: Vec<Part>,
+    pub parts: Vec<PlanPart>,
+    /// The input of the checkpoint; empty where pointers are enough.
+    pub summarized: Vec<PlanPart>,
     /// What the notice says of it.
-    pub condensed: Condensed,
+    pub condensed: CompactionFacts,
     /// The length of the checkpoint, in words.
     pub words: u64,
-    /// About how many bytes it is written of.
+    /// The estimated size of that input, in bytes.
     pub summarized_bytes: u64,
     /// The tokens of the old text, about.
     pub before: u64,
@@ -67,14 +67,14 @@ pub struct Plan {
 ///
 /// # Errors
 /// The window is too small for the first context.
-pub fn plan(
+pub fn plan_compaction(
     text: &str,
     pieces: &[Piece],
     gauge: &Gauge,
     window: u64,
     is_asked: bool,
 ) -> Result<Option<Plan>, String> {
-    Planner { text, pieces, gauge, window, is_asked }.plan()
+    Planner { text, pieces, gauge, window, is_asked }.make_plan()
 }
 
 /// Whether the turns may be cut before this piece: it is a prompt, a reply, or the figures of a reply that was not used.
@@ -115,7 +115,7 @@ enum NoticeState {
 }
 
 impl Planner<'_> {
-    fn plan(&self) -> Result<Option<Plan>, String> {
+    fn make_plan(&self) -> Result<Option<Plan>, String> {
         // What the file begins with: the first context.
         let first =
             usize::from(self.pieces.first().and_then(Piece::name) == Some("initial_context"));
@@ -160,7 +160,8 @@ impl Planner<'_> {
         plan.filter(|plan| plan.after <= plan.before / 10 * 9)
     }
 
-    /// The newest turns within so many bytes, and as they are. If the last alone is larger, that one without its long results.
+    /// Finds the newest turns that fit into this many bytes unchanged. If the last alone is larger, that one without its long
+    /// results.
     fn find_newest(&self, first: usize, most: usize) -> Newest {
         let groups: Vec<usize> =
             (first..self.pieces.len()).filter(|at| begins_turn(self.pieces, *at)).collect();
@@ -185,7 +186,7 @@ impl Planner<'_> {
         let is_result = piece.name().is_some_and(|name| name.ends_with("-result"))
             || piece.name() == Some("system")
                 && ["check", "after_write"].iter().any(|name| piece.get(name).is_some());
-        let bytes = piece.text(self.text).len();
+        let bytes = piece.body_text(self.text).len();
         (is_result && bytes > most).then(|| bytes - POINTER)
     }
 
@@ -208,16 +209,16 @@ impl Planner<'_> {
         let (before, after) = (self.text.len(), self.text.len() - saved.sum::<usize>());
         let mut parts = Vec::new();
         self.push_span(&mut parts, 0..newest.start, &|at| pointers.contains(&at), most);
-        parts.push(Part::Notice);
+        parts.push(PlanPart::Notice);
         self.push_newest(&mut parts, newest);
         Some(Plan {
             parts,
             summarized: Vec::new(),
-            condensed: Condensed {
+            condensed: CompactionFacts {
                 kept: self.count_turns(newest.start..self.pieces.len()),
                 pointers: pointers.len() as u64,
                 until: self.start_of(newest),
-                ..Condensed::default()
+                ..CompactionFacts::default()
             },
             words: 0,
             before: self.gauge.tokens(before),
@@ -245,11 +246,11 @@ impl Planner<'_> {
         let mut parts = Vec::new();
         self.push_span(&mut parts, 0..first, &|_| false, LONG_RESULT);
         let updates = self.lasting_updates(newest.start);
-        parts.extend(updates.iter().map(|at| Part::Keep(self.pieces[*at].span.clone())));
+        parts.extend(updates.iter().map(|at| PlanPart::Keep(self.pieces[*at].span.clone())));
         let (prompts, left_out) = self.prompts(middle.clone(), self.gauge.bytes(room / 4.0));
         parts.extend(prompts);
         parts.extend(self.children(middle.clone()));
-        parts.push(Part::Notice);
+        parts.push(PlanPart::Notice);
         self.push_newest(&mut parts, newest);
         let mut summarized = Vec::new();
         let is_left_out = |at: usize| {
@@ -258,14 +259,14 @@ impl Planner<'_> {
         };
         for at in middle.clone().filter(|at| !is_left_out(*at)) {
             match self.saved_by_pointer(at, LONG_RESULT) {
-                Some(_) => summarized.push(Part::Pointer(at)),
-                None => summarized.push(Part::Keep(self.pieces[at].span.clone())),
+                Some(_) => summarized.push(PlanPart::Pointer(at)),
+                None => summarized.push(PlanPart::Keep(self.pieces[at].span.clone())),
             }
         }
         let checkpoint = (room / 4.0).min(CHECKPOINT);
         let rest: usize = parts.iter().map(|part| self.bytes_of(part)).sum();
         let (before, after) = (self.text.len(), rest + self.gauge.bytes(checkpoint));
-        // Not worth a request, and what would be tried again at once.
+        // Saves under a tenth: not worth a request, and due again at once.
         if after > before / 10 * 9 {
             return None;
         }
@@ -275,13 +276,14 @@ impl Planner<'_> {
             reason = "it is between 0 and the limit"
         )]
         let words = (checkpoint * WORDS) as u64;
-        let pointers = summarized.iter().filter(|part| matches!(part, Part::Pointer(_))).count();
+        let pointers =
+            summarized.iter().filter(|part| matches!(part, PlanPart::Pointer(_))).count();
         let summarized_bytes =
             summarized.iter().map(|part| self.bytes_of(part)).sum::<usize>() as u64;
         Some(Plan {
             parts,
             summarized,
-            condensed: Condensed {
+            condensed: CompactionFacts {
                 turns: self.turn_numbers(middle.clone()),
                 kept: self.count_turns(newest.start..self.pieces.len()),
                 pointers: pointers as u64,
@@ -299,26 +301,26 @@ impl Planner<'_> {
     /// The pieces of a range as they stand, but for those that become pointers.
     fn push_span(
         &self,
-        parts: &mut Vec<Part>,
+        parts: &mut Vec<PlanPart>,
         range: Range<usize>,
         is_pointer: &dyn Fn(usize) -> bool,
         most: usize,
     ) {
         for at in range {
             if is_pointer(at) && self.saved_by_pointer(at, most).is_some() {
-                parts.push(Part::Pointer(at));
+                parts.push(PlanPart::Pointer(at));
             } else if self.state(at) != Some(NoticeState::Pointers) {
-                parts.push(Part::Keep(self.pieces[at].span.clone()));
+                parts.push(PlanPart::Keep(self.pieces[at].span.clone()));
             }
         }
     }
 
-    fn push_newest(&self, parts: &mut Vec<Part>, newest: &Newest) {
+    fn push_newest(&self, parts: &mut Vec<PlanPart>, newest: &Newest) {
         let range = newest.start..self.pieces.len();
         if newest.is_cut {
             self.push_span(parts, range, &|_| true, LONG_IN_NEWEST);
         } else if let Some(piece) = self.pieces.get(newest.start) {
-            parts.push(Part::Keep(piece.span.start..self.text.len()));
+            parts.push(PlanPart::Keep(piece.span.start..self.text.len()));
         }
     }
 
@@ -338,13 +340,13 @@ impl Planner<'_> {
 
     /// The user's words: prompts and notes, cut so that they fit into so many bytes, and checkpoints that the user has changed,
     /// which stay as they are. Where even short beginnings do not fit: the first and the newest, and how many are left out.
-    fn prompts(&self, range: Range<usize>, most: usize) -> (Vec<Part>, u64) {
+    fn prompts(&self, range: Range<usize>, most: usize) -> (Vec<PlanPart>, u64) {
         let is_prompt = |at: &usize| matches!(self.pieces[*at].name(), None | Some("user-prompt"));
         let all: Vec<usize> = range.clone().filter(is_prompt).collect();
         let length = |at: usize, head: usize| {
             let piece = &self.pieces[at];
-            let tags = piece.span.len() - piece.text(self.text).len();
-            tags + piece.text(self.text).len().min(head + POINTER) + 2
+            let tags = piece.span.len() - piece.body_text(self.text).len();
+            tags + piece.body_text(self.text).len().min(head + POINTER) + 2
         };
         let sum = |head: usize| all.iter().map(|at| length(*at, head)).sum::<usize>();
         let mut head = PROMPT;
@@ -360,10 +362,10 @@ impl Planner<'_> {
         let chosen: HashSet<usize> = all.first().into_iter().chain(newest).copied().collect();
         let part = |at: usize| {
             let piece = &self.pieces[at];
-            if is_prompt(&at) && piece.text(self.text).len() > head + POINTER {
-                Part::Head(at, head)
+            if is_prompt(&at) && piece.body_text(self.text).len() > head + POINTER {
+                PlanPart::Head(at, head)
             } else {
-                Part::Keep(piece.span.clone())
+                PlanPart::Keep(piece.span.clone())
             }
         };
         let stays = range.filter(|at| chosen.contains(at) || self.is_users_checkpoint(*at));
@@ -373,11 +375,11 @@ impl Planner<'_> {
     /// Whether this is a checkpoint that the user has changed, and not emptied.
     fn is_users_checkpoint(&self, at: usize) -> bool {
         self.state(at) == Some(NoticeState::Edited)
-            && !self.pieces[at].text(self.text).trim().is_empty()
+            && !self.pieces[at].body_text(self.text).trim().is_empty()
     }
 
     /// The last result of each child that can be continued by its name, the newest 16.
-    fn children(&self, range: Range<usize>) -> Vec<Part> {
+    fn children(&self, range: Range<usize>) -> Vec<PlanPart> {
         let mut seen = HashSet::new();
         let mut last: Vec<usize> = range
             .rev()
@@ -391,8 +393,8 @@ impl Planner<'_> {
             .collect();
         last.reverse();
         let part = |at: usize| match self.saved_by_pointer(at, LONG_IN_NEWEST) {
-            Some(_) => Part::Pointer(at),
-            None => Part::Keep(self.pieces[at].span.clone()),
+            Some(_) => PlanPart::Pointer(at),
+            None => PlanPart::Keep(self.pieces[at].span.clone()),
         };
         last.into_iter().map(part).collect()
     }
@@ -402,7 +404,7 @@ impl Planner<'_> {
         let piece = &self.pieces[at];
         let notice = Notice::read(piece).filter(|_| piece.name() == Some("system"))?;
         Some(match () {
-            () if notice.is_edited(piece.text(self.text)) => NoticeState::Edited,
+            () if notice.is_edited(piece.body_text(self.text)) => NoticeState::Edited,
             () if notice.turns.is_some() => NoticeState::Checkpoint,
             () => NoticeState::Pointers,
         })
@@ -433,15 +435,15 @@ impl Planner<'_> {
     }
 
     /// About how many bytes a part has in the new text.
-    fn bytes_of(&self, part: &Part) -> usize {
+    fn bytes_of(&self, part: &PlanPart) -> usize {
         match part {
-            Part::Keep(range) => range.len() + 2,
-            Part::Pointer(at) => {
+            PlanPart::Keep(range) => range.len() + 2,
+            PlanPart::Pointer(at) => {
                 let piece = &self.pieces[*at];
-                piece.span.len() - piece.text(self.text).len() + POINTER + 2
+                piece.span.len() - piece.body_text(self.text).len() + POINTER + 2
             }
-            Part::Head(_, bytes) => bytes + POINTER,
-            Part::Notice => 400,
+            PlanPart::Head(_, bytes) => bytes + POINTER,
+            PlanPart::Notice => 400,
         }
     }
 }

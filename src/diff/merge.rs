@@ -10,7 +10,7 @@ use super::lines::{ChangedRange, changed_ranges};
 /// The text of both sides together.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MergedText {
-    /// The text.
+    /// The merged content.
     pub text: Vec<u8>,
     /// Where the segments of our side end in it, in bytes.
     pub ends: Vec<usize>,

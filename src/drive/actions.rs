@@ -45,7 +45,13 @@ impl Runner<'_> {
             Action::Shell { commands, timeout, keep } => {
                 let parents = self.children.parents_of_commands();
                 let (block, signal) = match keep {
-                    Some(name) => self.commands.keep(block, commands, name, parents, &self.context),
+                    Some(name) => self.commands.start_kept_commands(
+                        block,
+                        commands,
+                        name,
+                        parents,
+                        &self.context,
+                    ),
                     None => self.commands.run(block, commands, *timeout, parents, &self.context),
                 };
                 return Ok((self.context.redactor.redact_block(block), signal));

@@ -1,4 +1,4 @@
-//! Decides whether an action is done: by the list of stopped commands, by what is approved for good, or by asking.
+//! Decides whether an action runs: by the block list of commands, by standing approvals, or by asking.
 
 use std::path::Path;
 
@@ -11,14 +11,14 @@ use crate::protocol::Action;
 /// Who is asked.
 pub trait Approver {
     /// Asks about an action in a folder.
-    fn ask(&mut self, action: &Action, context: &RunContext<'_>) -> Decision;
+    fn ask_user(&mut self, action: &Action, context: &RunContext<'_>) -> Decision;
 
     /// Stores an approval for good, and returns it.
-    fn store(&mut self, action: &Action, folder: &str) -> approve::Approval;
+    fn store(&mut self, action: &Action, folder: &str) -> approve::StandingApproval;
 }
 
 /// The rules of a run, and who is asked where they leave it open.
-pub struct Approval<'a> {
+pub struct ApprovalRules<'a> {
     /// What is asked about.
     pub approve: Approve,
     /// Whether stopped commands are refused.
@@ -26,14 +26,14 @@ pub struct Approval<'a> {
     /// The patterns of commands that need no question.
     pub patterns: Vec<String>,
     /// What was approved for good.
-    pub approvals: Vec<approve::Approval>,
+    pub approvals: Vec<approve::StandingApproval>,
     /// Who is asked.
     pub approver: Box<dyn Approver + 'a>,
 }
 
-impl Approval<'_> {
+impl ApprovalRules<'_> {
     /// The decision that needs no question.
-    pub(super) fn decide_alone(&self, action: &Action, folder: &Path) -> Option<Decision> {
+    pub(super) fn decide_without_asking(&self, action: &Action, folder: &Path) -> Option<Decision> {
         if let Some((_, why)) = self.find_stop(action) {
             return Some(Decision::Refuse(format!(
                 "nagent refuses this command: {why}. If it is needed, ask the user to run it"
@@ -48,8 +48,8 @@ impl Approval<'_> {
     }
 
     /// Asks, and stores an approval for good.
-    pub(super) fn ask(&mut self, action: &Action, context: &RunContext<'_>) -> Decision {
-        let decision = self.approver.ask(action, context);
+    pub(super) fn ask_and_store(&mut self, action: &Action, context: &RunContext<'_>) -> Decision {
+        let decision = self.approver.ask_user(action, context);
         if decision == Decision::Always {
             let folder = context.folder.to_string_lossy();
             self.approvals.push(self.approver.store(action, &folder));

@@ -64,7 +64,7 @@ impl Asker {
         }
         let mut arrived = String::new();
         let mut stream = self.is_streaming.then(|| ResponseStream::new(self.tags));
-        let result = self.client.ask(
+        let result = self.client.request_reply(
             &ask,
             &mut |piece| {
                 let text = match piece {

@@ -1,4 +1,4 @@
-//! Which conversation a child is. A parent continues the children that its own text tells of and that it started itself;
+//! Which conversation a child is. A parent continues the children that its text names and that it started;
 //! every other child gets a conversation of its own, whatever conversations there are.
 
 use anyhow::Result;

@@ -64,8 +64,8 @@ struct Slot {
 }
 
 /// The result of a child that was not started. It names no conversation: there may be none.
-fn refused(why: String) -> Acted {
-    Acted::plain(Block::new(RESULT).with("status", "error").body(why))
+fn refused_result(why: String) -> Acted {
+    Acted::without_model(Block::new(RESULT).with("status", "error").body(why))
 }
 
 impl Children {
@@ -133,7 +133,7 @@ impl Children {
     }
 
     /// Takes what a child has used from what is left for those beside it that have not started.
-    fn draw_on_limits(&mut self, answer: &ChildAnswer) {
+    fn subtract_from_limits(&mut self, answer: &ChildAnswer) {
         let Some(left) = &mut self.left else { return };
         let usage = answer.usage();
         let tokens = usage.input.saturating_add(usage.output);
@@ -209,7 +209,7 @@ impl Children {
                 lines: ChildLines::default(),
                 result: None,
             };
-            slot.result = bad_name.or_else(|| self.refuse(&slot)).map(refused);
+            slot.result = bad_name.or_else(|| self.refuse(&slot)).map(refused_result);
             self.files_in_reply.extend(slot.file.clone());
             self.slots.push_back(slot);
         }
@@ -308,7 +308,7 @@ impl Children {
             let slot = &mut self.slots[at];
             match started {
                 Ok(id) => slot.job = Some(id),
-                Err(why) => slot.result = Some(refused(why)),
+                Err(why) => slot.result = Some(refused_result(why)),
             }
         }
     }
@@ -352,8 +352,8 @@ impl Children {
         {
             finished.stdout = std::mem::take(&mut slot.lines.answer);
         }
-        let answer = ChildAnswer::read(&finished);
-        self.draw_on_limits(&answer);
+        let answer = ChildAnswer::parse_output(&finished);
+        self.subtract_from_limits(&answer);
         let Some(slot) = self.slots.iter_mut().find(|slot| slot.job == Some(finished.id)) else {
             return Ok(());
         };

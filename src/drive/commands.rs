@@ -43,7 +43,7 @@ pub struct ShellRules {
 /// Runs commands.
 #[derive(Debug)]
 pub struct Commands {
-    /// The shell.
+    /// How commands run: the shell, the time limit, the credentials that they get.
     pub rules: ShellRules,
     /// The command that runs after the writes of a reply.
     pub after_write: Option<String>,
@@ -86,7 +86,7 @@ impl Commands {
     }
 
     /// Starts commands that run on until the run ends; the result has what they print at once.
-    pub(super) fn keep(
+    pub(super) fn start_kept_commands(
         &mut self,
         block: Block,
         commands: &str,

@@ -10,8 +10,8 @@ use anyhow::{Context, Result};
 use super::result_block::format_block;
 use crate::compact::gauge::Gauge;
 use crate::compact::notice::{archive_block, notice_block};
-use crate::compact::plan::{Part, Plan, plan};
-use crate::format::conversation::{Block, Kind, Piece};
+use crate::compact::plan::{Plan, PlanPart, plan_compaction};
+use crate::format::conversation::{Block, Piece, PieceKind};
 use crate::llm::Usage;
 use crate::llm::price::{Price, compute_cost};
 use crate::problem::Problem;
@@ -19,25 +19,24 @@ use crate::sys::conversation_file::ConversationFile;
 use crate::sys::conversation_file::replace::archive_name;
 use crate::sys::{clock, fs};
 
-/// Writes a checkpoint of the conversation of this name, of this text, with about so many words; the text has so many tokens a
-/// byte. Returns it and what it took.
+/// Asks the model for a checkpoint: (name, text, words, tokens per byte) to the checkpoint and its usage.
 pub type WriteCheckpoint<'a> =
     Box<dyn Fn(&str, &str, u64, f64) -> (Result<String, Problem>, Usage) + 'a>;
 
 /// What compacts the conversation of a run.
 pub struct Compactor<'a> {
-    /// Writes checkpoints.
+    /// Asks the model for a checkpoint.
     pub write: WriteCheckpoint<'a>,
     /// How many tokens the conversation has.
     pub gauge: Gauge,
-    /// Below so many tokens it is not tried: it failed, or was of no use.
+    /// It is not tried again below this many tokens, where it failed or gained nothing.
     not_below: u64,
 }
 
 /// Whose checkpoint it is, and what its tokens cost.
 #[derive(Debug, Clone, Copy)]
 pub struct Payer<'a> {
-    /// The model.
+    /// The model's id, for the figures in the block.
     pub model: &'a str,
     /// Its price, where it is known.
     pub price: Option<&'a Price>,
@@ -70,7 +69,7 @@ impl Payer<'_> {
 /// What was done.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Compacted {
-    /// The plan.
+    /// What was kept, moved to files and summarized.
     pub plan: Plan,
     /// The conversation that has the old text.
     pub archive: String,
@@ -86,7 +85,7 @@ impl<'a> Compactor<'a> {
 
     /// About how many tokens a conversation has.
     pub(super) fn tokens(&mut self, conversation: &ConversationFile) -> u64 {
-        self.gauge.read(conversation.pieces());
+        self.gauge.count_pieces(conversation.pieces());
         self.gauge.tokens(conversation.text().len())
     }
 
@@ -113,7 +112,7 @@ impl<'a> Compactor<'a> {
         if !matches!(result, Ok(Some(_))) {
             self.not_below = tokens + window / 20;
         }
-        self.gauge.read(conversation.pieces());
+        self.gauge.count_pieces(conversation.pieces());
         (result, usage)
     }
 }
@@ -127,14 +126,16 @@ pub fn compact(
     write: &WriteCheckpoint<'_>,
     payer: &Payer<'_>,
 ) -> (Result<Option<Compacted>, Problem>, Usage) {
-    let gauge = Gauge::of(conversation.pieces());
-    let plan = match plan(conversation.text(), conversation.pieces(), &gauge, window, is_asked) {
-        Err(why) => return (Err(Problem::failed(why)), Usage::default()),
-        Ok(None) => return (Ok(None), Usage::default()),
-        Ok(Some(plan)) => plan,
-    };
+    let gauge = Gauge::from_pieces(conversation.pieces());
+    let plan =
+        match plan_compaction(conversation.text(), conversation.pieces(), &gauge, window, is_asked)
+        {
+            Err(why) => return (Err(Problem::failed(why)), Usage::default()),
+            Ok(None) => return (Ok(None), Usage::default()),
+            Ok(Some(plan)) => plan,
+        };
     let mut usage = Usage::default();
-    let result = carry_out(conversation, outputs, &gauge, &plan, write, payer, &mut usage);
+    let result = write_compaction(conversation, outputs, &gauge, &plan, write, payer, &mut usage);
     let done = result.map(|archive| {
         let tokens = gauge.tokens(conversation.text().len());
         Some(Compacted { plan, archive, tokens })
@@ -142,7 +143,7 @@ pub fn compact(
     (done, usage)
 }
 
-fn carry_out(
+fn write_compaction(
     conversation: &mut ConversationFile,
     outputs: &Path,
     gauge: &Gauge,
@@ -187,12 +188,12 @@ fn cut_checkpoint(text: String, words: u64) -> String {
     format!("{}\n[… cut here: it was too long …]", &head[..end])
 }
 
-/// Stores what goes out of the text, and gives its file. `None`: it is nowhere but in the archive.
+/// Stores a removed body and returns its file. `None`: only the archive has it.
 type StoreOutput<'a> = dyn FnMut(&[u8]) -> Result<Option<PathBuf>> + 'a;
 
 fn render(
     conversation: &ConversationFile,
-    parts: &[Part],
+    parts: &[PlanPart],
     notice: &str,
     store: &mut StoreOutput<'_>,
 ) -> Result<String> {
@@ -208,15 +209,15 @@ fn render(
 
 fn render_part(
     conversation: &ConversationFile,
-    part: &Part,
+    part: &PlanPart,
     notice: &str,
     store: &mut StoreOutput<'_>,
 ) -> Result<String> {
     let text = conversation.text();
     Ok(match part {
-        Part::Keep(range) => text[range.clone()].to_owned(),
-        Part::Notice => notice.to_owned(),
-        Part::Pointer(at) => {
+        PlanPart::Keep(range) => text[range.clone()].to_owned(),
+        PlanPart::Notice => notice.to_owned(),
+        PlanPart::Pointer(at) => {
             let piece = &conversation.pieces()[*at];
             let block = with_file(piece, text, store)?;
             let bytes = block.get("bytes").unwrap_or_default();
@@ -228,14 +229,14 @@ fn render_part(
             let body = format!("[{bytes} bytes, {place}]");
             format_block(&block.body(body))
         }
-        Part::Head(at, bytes) => {
+        PlanPart::Head(at, bytes) => {
             let piece = &conversation.pieces()[*at];
-            let body = piece.text(text);
+            let body = piece.body_text(text);
             let block = with_file(piece, text, store)?;
             let head = &body[..body.floor_char_boundary(*bytes)];
             let place = block.get("output").unwrap_or("the archive");
             let body = format!("{head}\n[… cut here; full text: {place} …]");
-            if piece.kind == Kind::Note { body } else { format_block(&block.body(body)) }
+            if piece.kind == PieceKind::Note { body } else { format_block(&block.body(body)) }
         }
     })
 }
@@ -244,11 +245,11 @@ fn render_part(
 /// more, so that it has to be read again before it is written over.
 fn with_file(piece: &Piece, text: &str, store: &mut StoreOutput<'_>) -> Result<Block> {
     let mut block = Block::new(piece.name().unwrap_or("system"));
-    if let Kind::Block { attributes, .. } = &piece.kind {
+    if let PieceKind::Block { attributes, .. } = &piece.kind {
         block.attributes.clone_from(attributes);
         block.attributes.retain(|(name, _)| !["shown", "part"].contains(&name.as_str()));
     }
-    let body = piece.text(text);
+    let body = piece.body_text(text);
     if block.get("output").is_some() {
         let has_size = block.get("bytes").is_some();
         return Ok(if has_size { block } else { block.with("bytes", body.len()) });

@@ -58,7 +58,7 @@ impl RunChanges {
     }
 
     /// The content when the run began, where the path is that of the file.
-    pub(super) fn begun_with(&self, path: &Path) -> Option<&String> {
+    pub(super) fn content_at_start(&self, path: &Path) -> Option<&String> {
         self.before.as_ref().filter(|_| self.file.as_deref() == Some(path))
     }
 

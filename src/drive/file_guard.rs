@@ -41,25 +41,25 @@ pub struct FileGuard {
     /// Where each write is recorded, so that it can be undone.
     pub log: ChangeLog,
     /// What was written.
-    written: BTreeMap<PathBuf, Written>,
+    written: BTreeMap<PathBuf, WrittenFile>,
     last_seen: LastSeen,
     outputs: PathBuf,
 }
 
 /// A file that was written.
 #[derive(Debug)]
-struct Written {
+struct WrittenFile {
     /// Its identity then: a command may move it before the run ends.
     file_id: Option<String>,
     /// The hash of what was written.
     hash: String,
     /// What the file looked like then.
     stamp: Option<FileStamp>,
-    /// Nobody else has changed it before the command that runs now.
+    /// Unchanged by others when the current command started.
     is_own: bool,
 }
 
-impl Written {
+impl WrittenFile {
     fn new(path: &Path, hash: String) -> Self {
         Self { file_id: fs::file_id(path), hash, stamp: FileStamp::of(path), is_own: true }
     }
@@ -152,9 +152,9 @@ impl FileGuard {
         stop: &dyn Fn() -> bool,
     ) -> Result<Block> {
         let opened = self.boundary.open_for_write(Path::new(path))?;
-        let shown = self.last_seen.known_to_reply(conversation.pieces(), opened.path());
+        let shown = self.last_seen.content_known_at_reply(conversation.pieces(), opened.path());
         let is_unseen = shown.as_ref().is_none_or(|known| !known.is_whole) && !opened.is_empty();
-        if let Some(seen) = shown.or_else(|| self.begun_with(opened.path())) {
+        if let Some(seen) = shown.or_else(|| self.content_at_start(opened.path())) {
             let now = replace::hash_target(&opened)?.unwrap_or_else(|| NO_FILE.to_owned());
             let is_same = is_hash_of(&seen.hash, &now);
             if !is_same && now == NO_FILE {
@@ -200,7 +200,7 @@ impl FileGuard {
             .map_err(|why| anyhow!("line {} of the blocks: {}", why.line, why.message))?;
         let opened = self.boundary.open_for_write(Path::new(path))?;
         let path = opened.path().to_owned();
-        let seen = self.known_to_reply(conversation.pieces(), &path);
+        let seen = self.content_known_at_reply(conversation.pieces(), &path);
         if !opened.exists() && seen.as_ref().is_some_and(|seen| seen.hash != NO_FILE) {
             return Ok(self.removed_since(block, &opened));
         }
@@ -233,7 +233,7 @@ impl FileGuard {
         let note = done.body.iter().map(|note| format!("\n{note}"));
         let text = describe_edit(&old, &applied.text) + &note.collect::<String>();
         let done = done.with("blocks", edits.len()).body(text);
-        // Who had not seen the file as it was has not seen all of it now.
+        // A partial view stays partial after an edit.
         let new_hash = fs::sha256(applied.text.as_bytes());
         let known_now = |known: Option<KnownContent>| match known {
             Some(known) if !is_hash_of(&known.hash, &old_hash) => known,
@@ -269,7 +269,7 @@ impl FileGuard {
         if let Some(previous) = block.get("previous") {
             let before = stored_hash(Path::new(previous));
             self.log.append(source, FileEvent::Write { before, after: hash.clone() })?;
-            self.written.insert(source.to_owned(), Written::new(source, hash.clone()));
+            self.written.insert(source.to_owned(), WrittenFile::new(source, hash.clone()));
         }
         if self.boundary.target() != Some(source) {
             return Ok(block);
@@ -283,13 +283,13 @@ impl FileGuard {
     }
 
     /// What the model knew of a file when it wrote its last reply.
-    fn known_to_reply(&self, pieces: &[Piece], path: &Path) -> Option<KnownContent> {
-        self.last_seen.known_to_reply(pieces, path).or_else(|| self.begun_with(path))
+    fn content_known_at_reply(&self, pieces: &[Piece], path: &Path) -> Option<KnownContent> {
+        self.last_seen.content_known_at_reply(pieces, path).or_else(|| self.content_at_start(path))
     }
 
     /// The content of the conversation's own file when the run began. It was not shown.
-    fn begun_with(&self, path: &Path) -> Option<KnownContent> {
-        let hash = self.changes.begun_with(path)?.clone();
+    fn content_at_start(&self, path: &Path) -> Option<KnownContent> {
+        let hash = self.changes.content_at_start(path)?.clone();
         Some(KnownContent { hash, is_whole: false })
     }
 
@@ -317,7 +317,7 @@ impl FileGuard {
             Ok(kept)
         };
         let written = replace::replace_file(opened, bytes, &mut keep)?;
-        let record = Written::new(&written.path, after.clone());
+        let record = WrittenFile::new(&written.path, after.clone());
         self.written.insert(written.path.clone(), record);
         self.boundary.renew_target();
         let mut block = self
@@ -382,7 +382,7 @@ pub(super) fn stored_hash(path: &Path) -> String {
 }
 
 /// The text that the blocks are applied to, or why there is none. A single block without a search text creates a file.
-fn text_to_edit(opened: &Opened, edits: &[edit::Block]) -> Result<String> {
+fn text_to_edit(opened: &Opened, edits: &[edit::EditBlock]) -> Result<String> {
     if opened.exists() {
         let text = String::from_utf8(replace::read_target(opened)?);
         return text

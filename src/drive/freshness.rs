@@ -49,7 +49,11 @@ pub(super) struct ShownChange {
 
 impl LastSeen {
     /// What the model knew when it wrote its last reply, or what that reply has written since.
-    pub(super) fn known_to_reply(&self, pieces: &[Piece], path: &Path) -> Option<KnownContent> {
+    pub(super) fn content_known_at_reply(
+        &self,
+        pieces: &[Piece],
+        path: &Path,
+    ) -> Option<KnownContent> {
         let reply = last_reply(pieces);
         let written = self.written.iter().find(|(file, _)| file == path);
         match written.filter(|_| self.reply == reply) {
@@ -87,14 +91,14 @@ pub fn recorded_content(pieces: &[Piece], path: &Path) -> Option<KnownContent> {
     let name = path.display().to_string();
     let (mut cwd, mut last) = ("", None);
     for (at, piece) in pieces.iter().enumerate() {
-        // What the user has shown with a prompt comes right before it.
+        // The results of `--read` come right before their prompt.
         let is_read = |piece: &&Piece| piece.name() == Some("nagent-read-result");
         let prompt = pieces[at..].iter().find(|piece| !is_read(piece) && piece.name().is_some());
         cwd = prompt.and_then(|prompt| prompt.get("cwd")).unwrap_or(cwd);
         let Some(hash) = piece.get("shown").or_else(|| piece.get("after")) else { continue };
         let is_it = match piece.get("resolved") {
             Some(resolved) => resolved == name,
-            // Left out where the path leads there from the folder of the prompt.
+            // `resolved` is omitted where the path leads there from the folder of the prompt.
             None if piece.name() == Some("system") => false,
             None => piece.get("path").is_some_and(|given| Path::new(cwd).join(given) == path),
         };
@@ -125,7 +129,7 @@ pub(super) fn with_resolved(block: Block, cwd: &Path, path: &Path) -> Block {
 fn find_content(conversation: &ConversationFile, outputs: &Path, hash: &str) -> Option<Vec<u8>> {
     let in_result = |piece: &Piece| {
         // The result lacks the last line feed of the file.
-        let text = piece.text(conversation.text());
+        let text = piece.body_text(conversation.text());
         let candidates = [format!("{text}\n"), text.to_owned()];
         let is_it = |bytes: &Vec<u8>| is_hash_of(hash, &fs::sha256(bytes));
         candidates.into_iter().map(String::into_bytes).find(is_it)

@@ -1,4 +1,4 @@
-//! The messages to a run: which have come, which are about to be durable, what was wrong with some.
+//! The messages to a run: those read but not yet appended, and what was wrong with some.
 
 use crate::sys::conversation_file::ConversationFile;
 use crate::sys::messages::{self, Message};
@@ -7,7 +7,7 @@ use crate::sys::root::Root;
 /// What a run knows of its messages.
 #[derive(Debug, Default)]
 pub struct Inbox {
-    /// The conversation and the ids of those that the next append makes durable.
+    /// The conversation and the ids of those that were read but not yet appended.
     taken: Vec<(String, String)>,
     /// What was wrong, which is noted once.
     noted: Vec<String>,
@@ -15,7 +15,7 @@ pub struct Inbox {
 
 impl Inbox {
     /// The messages that have come since the last look, with their ids. Calls `note` with what cannot be read.
-    pub(super) fn take(
+    pub(super) fn take_messages(
         &mut self,
         root: &Root,
         conversation: &ConversationFile,
@@ -68,8 +68,8 @@ impl Inbox {
 pub(super) fn describe_waiting(root: &Root, name: &str) -> Option<String> {
     let note = match messages::list_ids(root, name).map_or(0, |ids| ids.len()) {
         0 => return None,
-        1 => "a message came too late for this run; it waits".to_owned(),
-        count => format!("{count} messages came too late for this run; they wait"),
+        1 => "a message arrived too late for this run; it is".to_owned(),
+        count => format!("{count} messages arrived too late for this run; they are"),
     };
-    Some(format!("{note} for the next prompt in conversation {name}"))
+    Some(format!("{note} kept for the next prompt in conversation {name}"))
 }

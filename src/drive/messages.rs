@@ -11,21 +11,24 @@ use crate::memory::changes::first_line;
 use crate::sys::{clock, messages};
 
 impl Runner<'_> {
-    /// The messages that have come since the last look, as blocks, which are appended next. `is_dry`: they stay where they are.
+    /// Takes new messages as blocks, to append next. With `is_dry` they stay in their folder.
     ///
     /// # Errors
     /// A text cannot be stored.
     pub fn receive(&mut self, is_dry: bool) -> Result<Vec<Block>> {
         let mut note = |text: &str| (self.on_progress)(ProgressEvent::Note(text));
-        let texts = self.inbox.take(&self.context.root, &self.conversation, &mut note);
+        let texts = self.inbox.take_messages(&self.context.root, &self.conversation, &mut note);
         let mut blocks = Vec::with_capacity(texts.len());
-        for (id, text) in texts {
-            (self.on_progress)(ProgressEvent::Note(&format!("a message: {}", first_line(&text))));
+        for (id, body_text) in texts {
+            (self.on_progress)(ProgressEvent::Note(&format!(
+                "message from the user: {}",
+                first_line(&body_text)
+            )));
             let block = Block::new("user-prompt").with("at", clock::now()).with(messages::ID, id);
-            blocks.push(if text.len() > limits::PROMPT_WHOLE {
-                self.show_long(block, text, is_dry)?
+            blocks.push(if body_text.len() > limits::PROMPT_WHOLE {
+                self.show_long(block, body_text, is_dry)?
             } else {
-                self.show_short(block, &text, is_dry)?
+                self.show_short(block, &body_text, is_dry)?
             });
         }
         Ok(blocks)

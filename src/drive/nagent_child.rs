@@ -101,7 +101,7 @@ pub struct ChildAnswer {
 
 impl ChildAnswer {
     /// Reads what a child printed.
-    pub fn read(finished: &Finished) -> Self {
+    pub fn parse_output(finished: &Finished) -> Self {
         let failed = |why: &str| Some(Problem::failed(why));
         let ended_by = match finished.outcome {
             Outcome::Interrupted(signal) => Some(Problem::interrupted(signal)),

@@ -105,7 +105,7 @@ impl Redactor {
         text
     }
 
-    /// Searches a whole file of which a piece is shown: the piece may lie within a private key.
+    /// Scans the whole file, since the shown range may be inside a private key.
     pub(super) fn learn_from(&self, path: &Path) {
         if self.finds_shapes()
             && let Ok(Some(bytes)) = fs::read_bytes(path, limits::SEARCHED_FOR_KEYS)

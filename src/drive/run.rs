@@ -24,23 +24,23 @@ use crate::problem::Problem;
 use crate::protocol::Action;
 use crate::sys::fs;
 use crate::turn::Turn;
-use crate::turn::event::{Acted, Effect, Event, Limits, Outcome};
+use crate::turn::event::{Acted, Effect, Event, Limits, RunOutcome};
 use crate::turn::unfinished;
 use crate::view::figures::plural;
 
-/// From so many tokens on the server is asked for its window, where nothing else says it.
+/// Above this many tokens, the server is asked for the window if it is unknown.
 const LARGE: u64 = 6_000;
 
 /// Performs effects until the run is over.
 ///
 /// # Errors
 /// The conversation could not be written: nothing can be recorded any more, so nothing more is done.
-pub fn run(runner: &mut Runner<'_>, turn: &mut Turn, first: Effect) -> Result<Outcome> {
+pub fn run(runner: &mut Runner<'_>, turn: &mut Turn, first: Effect) -> Result<RunOutcome> {
     let mut effect = first;
     loop {
-        runner.tell_effect(&effect, turn.totals());
+        runner.note_effect(&effect, turn.totals());
         let event = match (effect, runner.context.interrupts.pending()) {
-            // What is to be kept is kept, signal or not.
+            // These effects only store: they are done even after a signal.
             (Effect::Done(outcome), _) => return Ok(outcome),
             (Effect::Append(blocks), _) => runner.append(blocks)?,
             (Effect::Keep { text, note }, _) => {
@@ -64,7 +64,7 @@ pub fn run(runner: &mut Runner<'_>, turn: &mut Turn, first: Effect) -> Result<Ou
                 | Effect::AfterWrite
                 | Effect::Check(_),
                 Some(signal),
-            ) => interrupted(signal),
+            ) => interrupt_event(signal),
             (Effect::Ask, None) => {
                 let messages = runner.receive(false)?;
                 if messages.is_empty() {
@@ -138,7 +138,7 @@ impl Runner<'_> {
             let old = self.conversation.name().to_owned();
             if let Some(name) = self.conversation.append(&texts.join("\n"))? {
                 let note = format!(
-                    "another program changed conversation {old} while this run was using it; the run goes on in {name}"
+                    "another program changed conversation {old} while this run was using it; the run continues in {name}"
                 );
                 (self.on_progress)(ProgressEvent::Note(&note));
                 self.children.rename_conversation(&name);
@@ -203,11 +203,10 @@ impl Runner<'_> {
                 (self.on_progress)(ProgressEvent::Note(&note));
             }
             Ok(None) => {}
-            Err(Problem { exit: Exit::Signal(signal), .. }) => return interrupted(signal),
+            Err(Problem { exit: Exit::Signal(signal), .. }) => return interrupt_event(signal),
             Err(problem) => {
                 let why = self.context.redactor.redact_text(problem.message).0;
-                let note =
-                    format!("conversation {name} was not compacted, and is as it was: {why}");
+                let note = format!("conversation {name} was not compacted (unchanged): {why}");
                 (self.on_progress)(ProgressEvent::Note(&note));
             }
         }
@@ -217,7 +216,7 @@ impl Runner<'_> {
     fn wait_to_retry(&mut self, time: Duration, error: &ApiError) -> Event {
         (self.on_progress)(ProgressEvent::Waiting(time, error));
         match self.context.interrupts.wait(Some(time)) {
-            Some(signal) => interrupted(signal),
+            Some(signal) => interrupt_event(signal),
             None => Event::Waited,
         }
     }
@@ -231,19 +230,19 @@ impl Runner<'_> {
         next.client.take_recorder(&mut self.asker.client);
         self.asker = next;
         let new = &self.asker.model_id;
-        let note = format!("{old} gave no reply ({error}); {new} of profile {profile} goes on");
+        let note = format!("{old} failed ({error}); continuing with {new} (profile {profile})");
         (self.on_progress)(ProgressEvent::Note(&note));
         Event::Switched(self.context.redactor.redact_text(note).0)
     }
 
     fn decide(&mut self, action: &Action) -> Event {
-        let decided = self.approval.decide_alone(action, &self.context.folder);
+        let decided = self.approval.decide_without_asking(action, &self.context.folder);
         let decision = decided.unwrap_or_else(|| {
             (self.on_progress)(ProgressEvent::Deciding(action));
-            self.approval.ask(action, &self.context)
+            self.approval.ask_and_store(action, &self.context)
         });
         if let Some(signal) = self.context.interrupts.pending() {
-            return interrupted(signal);
+            return interrupt_event(signal);
         }
         match &decision {
             Decision::Refuse(why) => (self.on_progress)(ProgressEvent::Refused(action, why)),
@@ -276,7 +275,7 @@ impl Runner<'_> {
             self.advise_write_flag(action, &block);
             return Ok(match signal {
                 Some(signal) => Event::Interrupted { signal, results: vec![block] },
-                None => Event::Acted(Acted::plain(block)),
+                None => Event::Acted(Acted::without_model(block)),
             });
         }
         let pieces = self.conversation.pieces();
@@ -327,7 +326,7 @@ impl Runner<'_> {
         };
         let is_users = self.files.boundary.target().is_none() && !self.children.has_parents();
         if is_case && is_users {
-            let note = "each file here is changed in a conversation of its own; -w lets this one write them";
+            let note = "-w lets this conversation write files here; without it each file gets its own conversation";
             (self.on_progress)(ProgressEvent::Advice(note));
         }
     }
@@ -410,7 +409,7 @@ pub fn describe_compaction(name: &str, done: &Compacted) -> String {
     };
     let before = plan.before;
     format!(
-        "compacted: {what}, {before} tokens became {tokens} (estimated); nagent-conversations expand {name} puts all of it back"
+        "compacted: {what}, {before} tokens became {tokens} (estimated); nagent-conversations expand {name} undoes this"
     )
 }
 
@@ -430,6 +429,6 @@ fn with_short_previous(mut block: Block) -> Block {
     block
 }
 
-fn interrupted(signal: Signal) -> Event {
+fn interrupt_event(signal: Signal) -> Event {
     Event::Interrupted { signal, results: Vec::new() }
 }

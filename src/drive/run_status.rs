@@ -12,8 +12,8 @@ use crate::view::event::{describe_target, split_action};
 const LINE: usize = 200;
 
 impl Runner<'_> {
-    /// Tells what is done next. Only what takes time is told.
-    pub(super) fn tell_effect(&mut self, effect: &Effect, totals: &Totals) {
+    /// Records the next effect in the run note, if it takes time.
+    pub(super) fn note_effect(&mut self, effect: &Effect, totals: &Totals) {
         let action = match effect {
             Effect::Ask => "model".to_owned(),
             Effect::Wait { .. } => "waits to ask again".to_owned(),
@@ -47,7 +47,7 @@ impl Runner<'_> {
         self.conversation.tell(self.activity.clone());
     }
 
-    /// Takes the last line of what has happened; it is told with what comes next.
+    /// Takes the last line of what has happened; it is written with the next activity.
     pub(super) fn note_event(&mut self, event: &Event) {
         let text = match event {
             Event::Acted(acted) => acted.block.body.as_deref(),
@@ -73,7 +73,7 @@ fn describe_action(action: &Action) -> String {
         Action::Shell { .. } => body.trim().lines().next().unwrap_or_default().to_owned(),
         _ => describe_target(&attributes),
     };
-    let tag = action.tag();
+    let tag = action.tag_name();
     let text = if target.is_empty() { tag.to_owned() } else { format!("{tag}: {target}") };
     harmless::truncate(&text, LINE)
 }

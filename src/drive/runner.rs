@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::path::PathBuf;
 
-use super::approval::Approval;
+use super::approval::ApprovalRules;
 use super::asker::Asker;
 use super::children::Children;
 use super::commands::Commands;
@@ -21,7 +21,7 @@ use crate::sys::run_note::Activity;
 
 /// A run: its conversation, its model, and what carries out actions.
 pub struct Runner<'a> {
-    /// The conversation.
+    /// The conversation's file, whose lock is held for the run.
     pub conversation: ConversationFile,
     /// The model.
     pub asker: Asker,
@@ -29,16 +29,16 @@ pub struct Runner<'a> {
     pub fallbacks: VecDeque<(String, Asker)>,
     /// Makes the conversation shorter when it fills the window.
     pub compactor: Compactor<'a>,
-    /// Writes files.
+    /// Checks and performs writes, and records them for undo.
     pub files: FileGuard,
-    /// Runs commands.
+    /// Runs commands, and owns those that run in the background.
     pub commands: Commands,
     /// What an answer must be valid against.
     pub schema: Option<Schema>,
     /// Runs child conversations.
     pub children: Children,
     /// Decides whether actions are done.
-    pub approval: Approval<'a>,
+    pub approval: ApprovalRules<'a>,
     /// What the user has made of the action that comes next.
     pub replaced: Option<Action>,
     /// Runs the model's scripts, in a run of a script in plain language.

@@ -1,8 +1,8 @@
-//! What runs the scripts of the model in a run of a script in plain language, and has its stdout.
+//! Runs the model's scripts in `nagent-think`, and owns its stdout.
 
 use anyhow::Result;
 
-/// What a script of the model came to.
+/// The result of a script of the model.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ScriptResult {
     /// Its value, or what went wrong.

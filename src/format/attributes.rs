@@ -36,7 +36,7 @@ pub fn decode(raw: &str) -> String {
 }
 
 /// The value of the first attribute of that name.
-pub fn find<'a>(attributes: &'a [Attribute], name: &str) -> Option<&'a str> {
+pub fn find_value<'a>(attributes: &'a [Attribute], name: &str) -> Option<&'a str> {
     attributes.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_str())
 }
 

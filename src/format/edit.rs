@@ -18,7 +18,7 @@ use crate::limits;
 
 /// One search/replace block.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Block {
+pub struct EditBlock {
     /// The lines to look for: empty, or whole lines that each end in a line feed.
     pub search: String,
     /// The lines to put there instead: empty, or whole lines that each end in a line feed.
@@ -50,7 +50,7 @@ enum Marker {
 }
 
 impl Marker {
-    fn spelled(self, length: usize) -> String {
+    fn marker_text(self, length: usize) -> String {
         match self {
             Self::Search => format!("{} SEARCH", "<".repeat(length)),
             Self::Divider => "=".repeat(length),
@@ -60,13 +60,13 @@ impl Marker {
 }
 
 struct Open {
-    block: Block,
+    block: EditBlock,
     length: usize,
     divided: bool,
 }
 
 /// Reads all blocks of a text, or says what the first thing is that is not in the grammar.
-pub fn parse(text: &str) -> Result<Vec<Block>, Complaint> {
+pub fn parse(text: &str) -> Result<Vec<EditBlock>, Complaint> {
     let fence = fence_lines(text);
     let mut blocks = Vec::new();
     let mut open: Option<Open> = None;
@@ -87,15 +87,15 @@ pub fn parse(text: &str) -> Result<Vec<Block>, Complaint> {
                         return Err(Complaint { line: number, message });
                     }
                     let block =
-                        Block { search: String::new(), replace: String::new(), line: number };
+                        EditBlock { search: String::new(), replace: String::new(), line: number };
                     open = Some(Open { block, length, divided: false });
                 }
-                _ => return Err(outside(line, number)),
+                _ => return Err(describe_outside(line, number)),
             },
         }
     }
     if let Some(open) = open {
-        return Err(open.unclosed());
+        return Err(open.describe_unclosed());
     }
     if blocks.is_empty() {
         return Err(Complaint { line: 1, message: format!("no edit block: {SHAPE}") });
@@ -109,7 +109,7 @@ impl Open {
         let found =
             marker(line).filter(|(_, length)| *length == self.length).map(|(marker, _)| marker);
         let opened = self.block.line;
-        let equals = Marker::Divider.spelled(self.length);
+        let equals = Marker::Divider.marker_text(self.length);
         let longer = self.length + 1;
         let message = match (found, self.divided) {
             (Some(Marker::Divider), false) => {
@@ -132,17 +132,17 @@ impl Open {
             (Some(Marker::Search), _) => format!(
                 "a new block begins before the one that begins at line {opened} was closed with `{}`: if this line belongs to \
                  the text, write all three markers of that block longer, with {longer} characters",
-                Marker::Replace.spelled(self.length)
+                Marker::Replace.marker_text(self.length)
             ),
         };
         Err(Complaint { line: number, message })
     }
 
-    fn unclosed(self) -> Complaint {
+    fn describe_unclosed(self) -> Complaint {
         let wanted = if self.divided { Marker::Replace } else { Marker::Divider };
         let message = format!(
             "this block is not closed: a line `{}` is missing, as long as the marker that opens the block",
-            wanted.spelled(self.length)
+            wanted.marker_text(self.length)
         );
         Complaint { line: self.block.line, message }
     }
@@ -175,7 +175,7 @@ fn run_at_start(line: &str) -> usize {
     }
 }
 
-fn outside(line: &str, number: usize) -> Complaint {
+fn describe_outside(line: &str, number: usize) -> Complaint {
     let text = excerpt(line);
     let message = if marker(line).is_some() {
         format!(
@@ -290,12 +290,12 @@ mod tests {
     }
 
     /// The blocks as text: markers are longer than any run at the start of a line.
-    fn format(blocks: &[Block]) -> String {
-        let block = |block: &Block| {
+    fn format(blocks: &[EditBlock]) -> String {
+        let block = |block: &EditBlock| {
             let lines = block.search.lines().chain(block.replace.lines());
             let length = SHORTEST.max(lines.map(run_at_start).max().unwrap_or(0) + 1);
             let [search, divider, replace] =
-                [Marker::Search, Marker::Divider, Marker::Replace].map(|it| it.spelled(length));
+                [Marker::Search, Marker::Divider, Marker::Replace].map(|it| it.marker_text(length));
             format!("{search}\n{}{divider}\n{}{replace}\n", block.search, block.replace)
         };
         blocks.iter().map(block).collect()
@@ -305,8 +305,8 @@ mod tests {
         let line = prop_oneof![
             "[ -~é\t\r]{0,12}",
             (0..12usize, "[<=>]").prop_map(|(n, c)| c.repeat(n)),
-            (6..10usize).prop_map(|n| Marker::Search.spelled(n)),
-            (6..10usize).prop_map(|n| Marker::Replace.spelled(n)),
+            (6..10usize).prop_map(|n| Marker::Search.marker_text(n)),
+            (6..10usize).prop_map(|n| Marker::Replace.marker_text(n)),
         ];
         proptest::collection::vec(line, 0..6)
             .prop_map(|lines| lines.iter().flat_map(|l| [l.as_str(), "\n"]).collect())
@@ -315,7 +315,7 @@ mod tests {
     proptest! {
         #[test]
         fn what_is_written_reads_back(bodies in proptest::collection::vec((body(), body()), 1..4)) {
-            let blocks: Vec<_> = bodies.into_iter().map(|(search, replace)| Block { search, replace, line: 0 }).collect();
+            let blocks: Vec<_> = bodies.into_iter().map(|(search, replace)| EditBlock { search, replace, line: 0 }).collect();
             let mut back = parse(&format(&blocks)).unwrap();
             for block in &mut back {
                 block.line = 0;

@@ -17,20 +17,20 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use super::hex::hex;
+use super::hex::encode_hex;
 
 /// The index.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct FileIndex {
     /// Entries by the id of their file.
-    pub by_file_id: BTreeMap<String, Entry>,
+    pub by_file_id: BTreeMap<String, FileIndexEntry>,
     /// Whatever else is in the file.
     pub other: Map<String, Value>,
 }
 
 /// One file's conversation.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Entry {
+pub struct FileIndexEntry {
     /// The id, as in the key.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub file_id: String,
@@ -41,7 +41,7 @@ pub struct Entry {
     pub conversation: String,
     /// Where it was in its repository, where that is known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub repository: Option<Spot>,
+    pub repository: Option<RepositoryPath>,
     /// Whatever else is in the entry.
     #[serde(flatten)]
     pub other: Map<String, Value>,
@@ -49,7 +49,7 @@ pub struct Entry {
 
 /// A file's place in a repository, the same in every clone.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Spot {
+pub struct RepositoryPath {
     /// The id of the repository's first commit.
     pub first_commit: String,
     /// The path from the top of the working tree.
@@ -59,7 +59,7 @@ pub struct Spot {
 
 /// A path as JSON has it.
 mod written_path {
-    use super::{OsStrExt, OsStringExt, Path, PathBuf, hex};
+    use super::{OsStrExt, OsStringExt, Path, PathBuf, encode_hex};
     use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
     #[derive(Serialize, Deserialize)]
@@ -71,7 +71,7 @@ mod written_path {
 
     pub(super) fn serialize<S: Serializer>(path: &Path, to: S) -> Result<S::Ok, S::Error> {
         let bytes = path.as_os_str().as_bytes();
-        let path_bytes = std::str::from_utf8(bytes).is_err().then(|| hex(bytes));
+        let path_bytes = std::str::from_utf8(bytes).is_err().then(|| encode_hex(bytes));
         WrittenPath { path: String::from_utf8_lossy(bytes).into_owned(), path_bytes }.serialize(to)
     }
 
@@ -102,9 +102,9 @@ impl FileIndex {
             None => {}
             Some(Value::Object(entries)) => {
                 for (id, value) in entries {
-                    let entry: Entry = serde_json::from_value(value)
+                    let entry: FileIndexEntry = serde_json::from_value(value)
                         .map_err(|error| format!("the entry {id}: {error}"))?;
-                    index.put(Entry { file_id: id, ..entry });
+                    index.insert_entry(FileIndexEntry { file_id: id, ..entry });
                 }
             }
             Some(_) => return Err("\"by_file_id\" is not an object".to_owned()),
@@ -125,21 +125,21 @@ impl FileIndex {
     }
 
     /// Notes an entry under its id, in place of what was there.
-    pub fn put(&mut self, entry: Entry) {
+    pub fn insert_entry(&mut self, entry: FileIndexEntry) {
         self.by_file_id.insert(entry.file_id.clone(), entry);
     }
 
     /// Keeps an entry whose path or identity belongs to another one now.
-    pub fn put_gone(&mut self, mut entry: Entry) {
+    pub fn insert_gone_entry(&mut self, mut entry: FileIndexEntry) {
         entry.set_gone(true);
         if self.by_file_id.contains_key(&entry.file_id) || !is_made(&entry.file_id) {
             entry.file_id = format!("gone:{}", entry.conversation);
         }
-        self.put(entry);
+        self.insert_entry(entry);
     }
 
     /// The entries whose file was last at a path.
-    pub fn at(&self, path: &Path) -> impl Iterator<Item = &Entry> {
+    pub fn entries_at_path(&self, path: &Path) -> impl Iterator<Item = &FileIndexEntry> {
         self.by_file_id.values().filter(move |entry| entry.path == path)
     }
 
@@ -152,10 +152,10 @@ impl FileIndex {
     }
 }
 
-impl Entry {
+impl FileIndexEntry {
     /// The path's bytes in hexadecimal digits if it is not UTF-8.
     pub fn path_bytes(&self) -> Option<String> {
-        self.path.to_str().is_none().then(|| hex(self.path.as_os_str().as_bytes()))
+        self.path.to_str().is_none().then(|| encode_hex(self.path.as_os_str().as_bytes()))
     }
 
     /// Whether the path belongs to another entry now: this one's file was replaced by that one's.
@@ -190,7 +190,7 @@ pub fn is_certain(id: &str) -> bool {
 /// The id of a file that does not exist yet.
 pub fn path_id(path: &Path) -> String {
     path.to_str().map_or_else(
-        || format!("path-bytes:{}", hex(path.as_os_str().as_bytes())),
+        || format!("path-bytes:{}", encode_hex(path.as_os_str().as_bytes())),
         |text| format!("path:{text}"),
     )
 }
@@ -226,8 +226,8 @@ mod tests {
         PathBuf::from(OsStr::from_bytes(bytes))
     }
 
-    fn entry(id: &str, path: PathBuf, conversation: &str) -> Entry {
-        Entry {
+    fn entry(id: &str, path: PathBuf, conversation: &str) -> FileIndexEntry {
+        FileIndexEntry {
             file_id: id.into(),
             path,
             conversation: conversation.into(),
@@ -250,9 +250,10 @@ mod tests {
     #[test]
     fn a_path_that_is_no_text_keeps_its_bytes() {
         let mut index = FileIndex::default();
-        let spot = Spot { first_commit: "ab".into(), path: path(b"x\xff") };
-        let entry = Entry { repository: Some(spot), ..entry("1:2:3", path(b"/p/x\xff"), "c") };
-        index.put(entry.clone());
+        let spot = RepositoryPath { first_commit: "ab".into(), path: path(b"x\xff") };
+        let entry =
+            FileIndexEntry { repository: Some(spot), ..entry("1:2:3", path(b"/p/x\xff"), "c") };
+        index.insert_entry(entry.clone());
         let text = index.format();
         assert!(
             text.contains("\"path\": \"/p/x\u{fffd}\"") && text.contains("2f702f78ff"),
@@ -314,8 +315,8 @@ mod tests {
         ) {
             let mut index = FileIndex::default();
             for (id, bytes, conversation, spot) in &entries {
-                let spot = spot.as_ref().map(|(commit, bytes)| Spot { first_commit: commit.clone(), path: path(bytes) });
-                index.put(Entry { repository: spot, ..entry(id, path(bytes), conversation) });
+                let spot = spot.as_ref().map(|(commit, bytes)| RepositoryPath { first_commit: commit.clone(), path: path(bytes) });
+                index.insert_entry(FileIndexEntry { repository: spot, ..entry(id, path(bytes), conversation) });
             }
             prop_assert_eq!(FileIndex::parse(&index.format()).unwrap(), index);
         }

@@ -4,7 +4,7 @@
 pub const SHORT_ID: usize = 12;
 
 /// Bytes as lower-case hexadecimal digits.
-pub fn hex(bytes: &[u8]) -> String {
+pub fn encode_hex(bytes: &[u8]) -> String {
     let digit = |digit: u8| char::from(if digit < 10 { b'0' + digit } else { b'a' + digit - 10 });
     bytes.iter().flat_map(|byte| [digit(byte >> 4), digit(byte & 15)]).collect()
 }
@@ -15,6 +15,6 @@ mod tests {
     fn every_byte_is_two_digits() {
         let bytes: Vec<u8> = (0..=255).collect();
         let expect: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
-        assert_eq!(super::hex(&bytes), expect);
+        assert_eq!(super::encode_hex(&bytes), expect);
     }
 }

@@ -10,16 +10,16 @@ pub fn find_repeated_members(text: &str) -> Vec<String> {
     let mut found = BTreeSet::new();
     let mut reader = serde_json::Deserializer::from_str(text);
     // What is no JSON has no members; who reads it says so.
-    let _ = Search { at: String::new(), found: &mut found }.deserialize(&mut reader);
+    let _ = DuplicateFinder { at: String::new(), found: &mut found }.deserialize(&mut reader);
     found.into_iter().collect()
 }
 
-struct Search<'a> {
+struct DuplicateFinder<'a> {
     at: String,
     found: &'a mut BTreeSet<String>,
 }
 
-impl<'de> DeserializeSeed<'de> for Search<'_> {
+impl<'de> DeserializeSeed<'de> for DuplicateFinder<'_> {
     type Value = ();
 
     fn deserialize<D: Deserializer<'de>>(self, reader: D) -> Result<(), D::Error> {
@@ -27,7 +27,7 @@ impl<'de> DeserializeSeed<'de> for Search<'_> {
     }
 }
 
-impl<'de> Visitor<'de> for Search<'_> {
+impl<'de> Visitor<'de> for DuplicateFinder<'_> {
     type Value = ();
 
     fn expecting(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -41,7 +41,7 @@ impl<'de> Visitor<'de> for Search<'_> {
             if !seen.insert(name) {
                 self.found.insert(at.clone());
             }
-            members.next_value_seed(Search { at, found: &mut *self.found })?;
+            members.next_value_seed(DuplicateFinder { at, found: &mut *self.found })?;
         }
         Ok(())
     }
@@ -49,7 +49,7 @@ impl<'de> Visitor<'de> for Search<'_> {
     fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<(), A::Error> {
         let mut index = 0;
         while items
-            .next_element_seed(Search {
+            .next_element_seed(DuplicateFinder {
                 at: format!("{}/{index}", self.at),
                 found: &mut *self.found,
             })?

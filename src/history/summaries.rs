@@ -16,7 +16,7 @@ use sha2::{Digest, Sha256};
 use super::commit::{CommitKind, FileCommit};
 use super::text::{Summaries, format_date, show_marks, show_path};
 use crate::format::harmless;
-use crate::format::hex::hex;
+use crate::format::hex::encode_hex;
 use crate::limits;
 
 /// The longest message of a commit that is sent, in bytes.
@@ -79,7 +79,7 @@ pub fn summary_key(commit: &FileCommit) -> String {
     let mut hash = Sha256::new();
     hash.update(format!("nagent commit 1\n{}\n", commit.id));
     hash.update(&commit.path);
-    hex(&hash.finalize())
+    encode_hex(&hash.finalize())
 }
 
 /// Builds the request for commits, newest first, in `room` bytes. `None` where not even one has room.
@@ -106,7 +106,7 @@ pub fn build_request(commits: &[CommitToSummarize<'_>], room: usize) -> Option<S
         hash.update(&text);
         texts.push(text);
     }
-    let digits = hex(&hash.finalize());
+    let digits = encode_hex(&hash.finalize());
     let mark = format!("==== {} ====", &digits[..16]);
     let mut message = String::new();
     for (at, text) in texts.iter().enumerate() {

@@ -4,17 +4,17 @@ use std::path::PathBuf;
 
 use serde_json::{Map, Value};
 
-use crate::format::file_index::{Entry, FileIndex, path_id};
+use crate::format::file_index::{FileIndex, FileIndexEntry, path_id};
 
 /// Reads an index in either form; what is not an entry in it is skipped.
-pub fn parse_entries(text: &str) -> Result<Vec<Entry>, String> {
+pub fn parse_entries(text: &str) -> Result<Vec<FileIndexEntry>, String> {
     let mut object: Map<String, Value> =
         serde_json::from_str(text).map_err(|error| error.to_string())?;
     let Some(entries) = object.remove("by_file_id") else { return Ok(take_flat(&mut object)) };
     let Value::Object(entries) = entries else { return Ok(Vec::new()) };
     let read = |(id, value)| {
-        let entry: Entry = serde_json::from_value(value).ok()?;
-        Some(Entry { file_id: id, ..entry })
+        let entry: FileIndexEntry = serde_json::from_value(value).ok()?;
+        Some(FileIndexEntry { file_id: id, ..entry })
     };
     Ok(entries.into_iter().filter_map(read).collect())
 }
@@ -23,12 +23,12 @@ pub fn parse_entries(text: &str) -> Result<Vec<Entry>, String> {
 pub fn convert_flat(index: &mut FileIndex) {
     if index.by_file_id.is_empty() {
         for entry in take_flat(&mut index.other) {
-            index.put(entry);
+            index.insert_entry(entry);
         }
     }
 }
 
-fn take_flat(object: &mut Map<String, Value>) -> Vec<Entry> {
+fn take_flat(object: &mut Map<String, Value>) -> Vec<FileIndexEntry> {
     let (flat, rest) = std::mem::take(object)
         .into_iter()
         .partition(|(key, value)| value.is_string() && path_of(key).starts_with('/'));
@@ -38,7 +38,7 @@ fn take_flat(object: &mut Map<String, Value>) -> Vec<Entry> {
         let path = PathBuf::from(path_of(&key));
         let conversation = conversation.as_str().unwrap_or_default().to_owned();
         let file_id = path_id(&path);
-        Entry { file_id, path, conversation, repository: None, other: Map::new() }
+        FileIndexEntry { file_id, path, conversation, repository: None, other: Map::new() }
     });
     entries.collect()
 }

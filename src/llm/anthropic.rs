@@ -24,7 +24,7 @@ use super::models::{Model, ReasoningWords};
 use super::options::{ChatOptions, Reasoning};
 use super::partial_reply::PartialReply;
 use super::schema::is_closed;
-use super::{ApiError, ChatRequest, ErrorKind, Message, StopReason, Usage, error, models};
+use super::{ApiError, ChatRequest, ErrorKind, RequestMessage, StopReason, Usage, error, models};
 
 /// The API requires `max_tokens`. Where nobody chose one: what the model can, but no more than this, which is about
 /// 100 KB of text. Older models reserve the room for the reply in the window, and a runaway reply must end.
@@ -32,7 +32,7 @@ const LONGEST_REPLY: u64 = 32_000;
 /// For unknown models: every model in use accepts it.
 const UNKNOWN_LIMIT: u64 = 8_192;
 
-/// The Messages API.
+/// Implements [`Api`] for the Messages API.
 pub struct Messages;
 
 impl Api for Messages {
@@ -150,7 +150,7 @@ impl Api for Messages {
             images: &[FileFormat::Png, FileFormat::Jpeg, FileFormat::Webp, FileFormat::Gif],
             documents: &[FileFormat::Pdf],
             image_limit: 5 << 20,
-            document_limit: FileRules::fitting(32_000_000),
+            document_limit: FileRules::max_file_size(32_000_000),
             uploads_images: true,
             files_api: Some(FilesApi {
                 path: "/v1/files",
@@ -255,7 +255,7 @@ pub(super) fn write_text(text: &str, is_marked: bool) -> ContentPart<'_> {
 
 /// A message of text blocks behind its file.
 pub(super) fn write_message<'a>(
-    message: &Message<'a>,
+    message: &RequestMessage<'a>,
     file: Option<Value>,
     is_marked: bool,
 ) -> ChatMessage<'a> {

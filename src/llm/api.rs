@@ -44,7 +44,7 @@ pub trait Api: Sync {
     }
 
     /// Whether servers that imitate the API may send reasoning as text in `<think>` tags.
-    fn may_think_aloud(&self) -> bool {
+    fn may_inline_reasoning(&self) -> bool {
         false
     }
 
@@ -56,7 +56,7 @@ pub trait Api: Sync {
         self.on_event(body, reply)
     }
 
-    /// The path of the models.
+    /// The path of the request that lists models.
     fn models_path(&self) -> &'static str {
         "/models"
     }
@@ -103,7 +103,7 @@ impl Endpoint {
         let (headers, body) = (Vec::new(), Map::new());
         let mut endpoint =
             Self { api, base_url, key, official, server: None, has_token: false, headers, body };
-        endpoint.server = KnownServer::at_host(&endpoint.host_name());
+        endpoint.server = KnownServer::find_server_at_host(&endpoint.host_name());
         endpoint
     }
 
@@ -129,7 +129,7 @@ pub struct ModelInfo {
     pub ends: Option<String>,
 }
 
-/// A page of models.
+/// One page of the server's list of models.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct ModelPage {
     /// In the server's order.
@@ -143,7 +143,7 @@ pub struct ModelPage {
 pub struct FileRules {
     /// Who accepts them, for messages.
     pub server: &'static str,
-    /// Formats of images.
+    /// Image formats that the API accepts.
     pub images: &'static [FileFormat],
     /// Other formats that are not text.
     pub documents: &'static [FileFormat],

@@ -9,7 +9,7 @@
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
-use crate::format::hex::hex;
+use crate::format::hex::encode_hex;
 
 use self::output::read_json;
 use super::{ApiError, ChatRequest, ErrorKind, Reply, StopReason, Usage, error};
@@ -137,7 +137,7 @@ fn role_marker(ask: &ChatRequest<'_>) -> String {
     let first = ask.messages.first().and_then(|message| message.parts.first());
     hash.update(first.copied().unwrap_or_default());
     loop {
-        let word = hex(&hash.finalize_reset())[..16].to_owned();
+        let word = encode_hex(&hash.finalize_reset())[..16].to_owned();
         if !ask.texts().any(|text| text.contains(&word)) {
             return format!("=== {word}");
         }
@@ -156,7 +156,7 @@ pub fn parse(
     let text = output.trim();
     let stderr = String::from_utf8_lossy(&stderr[stderr.len().saturating_sub(8 << 10)..]);
     if let Some(found) = read_json(text) {
-        let reply = found.map_err(|error| error.cleaned(None))?;
+        let reply = found.map_err(|error| error.with_clean_message(None))?;
         // An agent that was cut off ends with an error.
         return if exit == Some(0) || reply.stop == StopReason::Length {
             Ok(reply)

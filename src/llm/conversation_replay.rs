@@ -1,8 +1,8 @@
 //! A conversation as a recording: the replies in its file, in their order, and those of the children that it names.
 //!
-//! Which conversation a run plays is told by its lineage, as in a recording, and by its prompts: a child plays the one that was
-//! asked at its place, with its prompts. The turn is told by how many turns the run's own conversation has, so that several
-//! runs, a prompt each, play one conversation, and one of which a turn was removed.
+//! The lineage and the prompts select the conversation, as in a recording: a child plays the one that was asked at its place,
+//! with its prompts. The number of turns in the run's own file selects the turn, so that several runs, a prompt each, play one
+//! conversation, also one of which a turn was removed.
 
 use super::Usage;
 use crate::compact::notice::Notice;
@@ -14,7 +14,7 @@ const NOT_HERE: &str = "(a reply that was not used, and is not in this conversat
 /// A conversation that can be played.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct PlayedConversation {
-    /// Its prompts.
+    /// The prompts in file order, compared with those of the run.
     prompts: Vec<String>,
     replies: Vec<PlayedReply>,
     /// The conversations of its children, each with its number since the prompt before it.
@@ -52,10 +52,10 @@ impl PlayedConversation {
                 Some("user-prompt") => {
                     // A message to a run in progress is no run of its own.
                     asked = if piece.get("message").is_some() { asked } else { 0 };
-                    played.prompts.push(piece.text(text).to_owned());
+                    played.prompts.push(piece.body_text(text).to_owned());
                 }
                 Some("agent-response") => {
-                    reply = Some(piece.text(text).to_owned());
+                    reply = Some(piece.body_text(text).to_owned());
                     before = std::mem::take(&mut results);
                 }
                 Some("nagent-turn-status") => {

@@ -56,7 +56,7 @@ impl From<TooLong> for DecodeError {
 
 impl Decoder {
     pub(super) fn new(endpoint: &Endpoint, status: u16, headers: &[(String, String)]) -> Self {
-        let filter_reasoning = !endpoint.official && endpoint.api.may_think_aloud();
+        let filter_reasoning = !endpoint.official && endpoint.api.may_inline_reasoning();
         Self {
             status,
             headers: headers.to_vec(),
@@ -104,7 +104,7 @@ impl Decoder {
         std::mem::take(&mut self.reply.thoughts)
     }
 
-    /// Whether the provider's last word came, or as much of an error as is read: the rest can be left unread.
+    /// Whether the end mark, or enough of an error's body, has arrived: the rest can be left unread.
     pub fn is_done(&self) -> bool {
         let is_enough =
             matches!(&self.body, BodyReader::Failure(kept) if kept.len() >= limits::ERROR_BODY);
@@ -186,7 +186,7 @@ impl Decoder {
                     allow_cut(read_event(event.error, &event.data, *api, reply))?;
                 }
                 if reply.stop.is_none() {
-                    explain_stray(events.stray(), *status)?;
+                    explain_stray(events.stray_lines(), *status)?;
                 }
             }
             BodyReader::Lines(lines) => allow_cut(read_event(false, &lines.finish(), *api, reply))?,

@@ -90,7 +90,7 @@ impl Endpoint {
     }
 
     pub(super) fn clean(&self, error: ApiError) -> ApiError {
-        error.cleaned(self.key.as_deref())
+        error.with_clean_message(self.key.as_deref())
     }
 
     /// The API's own headers and the credential.

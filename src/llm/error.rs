@@ -17,7 +17,7 @@ impl ApiError {
         new_error(kind, sanitize(message, None))
     }
 
-    pub(super) fn cleaned(mut self, key: Option<&str>) -> Self {
+    pub(super) fn with_clean_message(mut self, key: Option<&str>) -> Self {
         self.message = sanitize(&self.message, key);
         self
     }
@@ -185,7 +185,7 @@ fn new_error(kind: ErrorKind, message: String) -> ApiError {
     ApiError { kind, message, status: None, retry_after: None, should_retry: None, usage: None }
 }
 
-/// What follows the message must survive the cut at 2,000 characters.
+/// Leaves room for the advice that follows, below the limit of 2,000 characters.
 fn shorten(message: &str) -> &str {
     message.char_indices().nth(1800).map_or(message, |(at, _)| &message[..at])
 }
@@ -209,7 +209,7 @@ mod tests {
     use super::*;
 
     fn check(status: u16, body: &str, kind: ErrorKind, part: &str) -> ApiError {
-        let error = from_response(status, &[], body.as_bytes()).cleaned(None);
+        let error = from_response(status, &[], body.as_bytes()).with_clean_message(None);
         assert_eq!(error.kind, kind, "{status} {body}: {error}");
         assert!(error.message.contains(part), "{error} has no {part:?}");
         error

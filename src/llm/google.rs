@@ -23,7 +23,7 @@ use super::partial_reply::PartialReply;
 use super::schema::is_plain;
 use super::{ApiError, ChatRequest, ErrorKind, Role, StopReason, Usage, error, models};
 
-/// The Gemini API.
+/// Implements [`Api`] for the Gemini API.
 pub struct Gemini;
 
 impl Api for Gemini {
@@ -127,8 +127,8 @@ impl Api for Gemini {
             server: "Google",
             images: &[Png, Jpeg, Webp, Heic, Heif],
             documents: &[Pdf],
-            image_limit: FileRules::fitting(20_000_000),
-            document_limit: FileRules::fitting(50_000_000),
+            image_limit: FileRules::max_file_size(20_000_000),
+            document_limit: FileRules::max_file_size(50_000_000),
             uploads_images: true,
             files_api: Some(FilesApi {
                 path: "/v1beta/files",

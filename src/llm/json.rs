@@ -11,7 +11,7 @@ use serde_json::{Map, Value};
 
 use super::api::Endpoint;
 use super::attachment::Attachment;
-use super::{ChatRequest, Message};
+use super::{ChatRequest, RequestMessage};
 
 /// Writes the body of a request, usually in one allocation: the members of `head`
 /// that are not null with those that the user wants, then the messages.
@@ -110,23 +110,23 @@ impl<'a> ChatMessage<'a> {
     }
 
     /// A message whose content is a string.
-    pub(super) fn plain(role: &'static str, text: impl Into<Cow<'a, str>>) -> Self {
+    pub(super) fn from_text(role: &'static str, text: impl Into<Cow<'a, str>>) -> Self {
         Self::new(role, MessageContent::Text(text.into()))
     }
 
     /// A message whose content is a string: its parts with a blank line between them.
-    pub(super) fn joined(message: &Message<'a>) -> Self {
+    pub(super) fn from_joined_parts(message: &RequestMessage<'a>) -> Self {
         let text = match message.parts[..] {
             [part] => Cow::Borrowed(part),
             _ => Cow::Owned(message.parts.join("\n\n")),
         };
-        Self::plain(message.role.as_str(), text)
+        Self::from_text(message.role.as_str(), text)
     }
 }
 
 /// The parts of a message, a file first: providers want it before the text.
 pub(super) fn write_parts<'a>(
-    message: &Message<'a>,
+    message: &RequestMessage<'a>,
     r#type: Option<&'static str>,
     file: Option<Value>,
 ) -> Vec<ContentPart<'a>> {

@@ -66,7 +66,7 @@ impl Role {
 
 /// A message. Its parts are sent apart where the provider has content parts, else joined by a blank line.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Message<'a> {
+pub struct RequestMessage<'a> {
     /// Who wrote it.
     pub role: Role,
     /// The text, in one or more parts, never empty.
@@ -81,7 +81,7 @@ pub struct ChatRequest<'a> {
     /// The system prompt, if there is one.
     pub system: Option<&'a str>,
     /// The conversation, beginning with a user message, roles alternating.
-    pub messages: Vec<Message<'a>>,
+    pub messages: Vec<RequestMessage<'a>>,
     /// A file that belongs to the first message.
     pub file: Option<Attachment<'a>>,
     /// A stable key for the provider's prompt cache: the conversation's name.
@@ -110,7 +110,9 @@ impl<'a> ChatRequest<'a> {
         self.options.shows_reasoning_of(self.model)
     }
 
-    fn messages_and_file(&self) -> impl Iterator<Item = (&Message<'a>, Option<&Attachment<'a>>)> {
+    fn messages_and_file(
+        &self,
+    ) -> impl Iterator<Item = (&RequestMessage<'a>, Option<&Attachment<'a>>)> {
         let files = std::iter::once(self.file.as_ref()).chain(std::iter::repeat(None));
         self.messages.iter().zip(files)
     }
@@ -162,7 +164,7 @@ pub enum Arrival<'a> {
     Text(&'a str),
     /// Reasoning, which is shown and never part of the answer.
     Thought(&'a str),
-    /// Nothing yet: what the request waits for before it is sent, as the user's limit of requests wants it.
+    /// Nothing yet: what the request waits for before it is sent, because of `requests_per_minute`.
     Waits(&'a str),
 }
 

@@ -17,7 +17,7 @@ use super::json::{ChatMessage, read_count, read_some_text, read_text, write_body
 use super::partial_reply::PartialReply;
 use super::{ApiError, ChatRequest, ErrorKind, StopReason, Usage, error, estimate};
 
-/// Ollama's API.
+/// Implements [`Api`] for Ollama's API.
 pub struct Ollama;
 
 impl Api for Ollama {
@@ -36,9 +36,9 @@ impl Api for Ollama {
             "none" => Value::Bool(false),
             word => word.into(),
         });
-        let system = ask.system.map(|text| ChatMessage::plain("system", text));
+        let system = ask.system.map(|text| ChatMessage::from_text("system", text));
         let messages = ask.messages_and_file().map(|(message, file)| {
-            let mut message = ChatMessage::joined(message);
+            let mut message = ChatMessage::from_joined_parts(message);
             // Source: ollama's API types: base64 without a prefix, beside the text.
             message.images.extend(file.map(Attachment::base64));
             message
@@ -51,7 +51,7 @@ impl Api for Ollama {
         true
     }
 
-    fn may_think_aloud(&self) -> bool {
+    fn may_inline_reasoning(&self) -> bool {
         true
     }
 

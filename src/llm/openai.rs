@@ -9,7 +9,7 @@ use super::api::{Endpoint, FilesApi, UploadProtocol};
 use super::attachment::FileFormat;
 use super::json::read_count;
 use super::{ChatRequest, Usage};
-use crate::format::hex::hex;
+use crate::format::hex::encode_hex;
 
 /// OpenAI: the files of one request, 50 MB (file inputs guide; the unit from memory).
 pub(super) const REQUEST_LIMIT: u64 = 50_000_000;
@@ -39,7 +39,7 @@ pub(super) fn cache_key<'a>(ask: &ChatRequest<'a>, server: &Endpoint) -> Option<
     if key.len() <= MAX_CACHE_KEY {
         return Some(key.into());
     }
-    Some(hex(&Sha256::digest(key.as_bytes())).into())
+    Some(encode_hex(&Sha256::digest(key.as_bytes())).into())
 }
 
 /// Reads token counts. `input` and `output` are the names of the two; the cached tokens are included in the input.

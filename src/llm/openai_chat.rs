@@ -27,7 +27,7 @@ use super::schema::{is_closed, is_of_object};
 use super::server::{GrammarForm, ReasoningForm, SchemaForm};
 use super::{ApiError, ChatRequest, ErrorKind, Role, StopReason, error, openai};
 
-/// Chat Completions.
+/// Implements [`Api`] for Chat Completions.
 pub struct ChatCompletions;
 
 impl Api for ChatCompletions {
@@ -50,7 +50,7 @@ impl Api for ChatCompletions {
             if takes_marks && !text.trim().is_empty() {
                 ChatMessage::new(role, MessageContent::Parts(vec![write_text(text, true)]))
             } else {
-                ChatMessage::plain(role, text)
+                ChatMessage::from_text(role, text)
             }
         });
         let messages = ask.messages_and_file().enumerate().map(|(index, (message, file))| {
@@ -62,7 +62,7 @@ impl Api for ChatCompletions {
                 let parts = write_parts(message, Some("text"), file.map(write_file));
                 ChatMessage::new(message.role.as_str(), MessageContent::Parts(parts))
             } else {
-                ChatMessage::joined(message)
+                ChatMessage::from_joined_parts(message)
             }
         });
         let mut head = json!({
@@ -90,7 +90,7 @@ impl Api for ChatCompletions {
         write_body(ask, server, head, "messages", system.into_iter().chain(messages))
     }
 
-    fn may_think_aloud(&self) -> bool {
+    fn may_inline_reasoning(&self) -> bool {
         true
     }
 
@@ -140,7 +140,8 @@ impl Api for ChatCompletions {
 
     /// “Chat Completions accepts only PDF files as file content parts”. Compatible servers have limits of their own.
     fn file_rules(&self, official: bool) -> FileRules {
-        let limit = if official { FileRules::fitting(openai::REQUEST_LIMIT) } else { u64::MAX };
+        let limit =
+            if official { FileRules::max_file_size(openai::REQUEST_LIMIT) } else { u64::MAX };
         FileRules {
             server: if official {
                 "OpenAI's Chat Completions"

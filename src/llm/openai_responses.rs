@@ -18,14 +18,14 @@ use super::json::{
     ChatMessage, MessageContent, merge, read_count, read_some_text, read_text, write_body,
     write_parts,
 };
-use super::partial_reply::{PartialReply, Place};
+use super::partial_reply::{PartialReply, StreamPosition};
 use super::schema::{is_closed, is_of_object};
-use super::{ApiError, ChatRequest, ErrorKind, Message, Role, StopReason, error, openai};
+use super::{ApiError, ChatRequest, ErrorKind, RequestMessage, Role, StopReason, error, openai};
 
 /// The name of the tool that carries a reply which is held to a grammar.
 const TOOL: &str = "reply";
 
-/// The Responses API.
+/// Implements [`Api`] for the Responses API.
 pub struct Responses;
 
 impl Api for Responses {
@@ -94,7 +94,9 @@ impl Api for Responses {
                 read_item(item, &event["item"], reply)?;
             }
             "response.output_item.added" if is_tool_call(&event["item"]) => reply.tool = item,
-            "response.output_item.added" if is_commentary(&event["item"]) => reply.set_aside(item),
+            "response.output_item.added" if is_commentary(&event["item"]) => {
+                reply.mark_commentary(item);
+            }
             "response.reasoning_summary_text.delta" | "response.reasoning_text.delta" => {
                 reply.push_thought(&read_text(&event["delta"]));
             }
@@ -130,8 +132,8 @@ impl Api for Responses {
             server: "OpenAI",
             images: openai::IMAGES,
             documents: &[Pdf, Docx, Xlsx, Pptx, Odt, Doc, Xls, Ppt],
-            image_limit: FileRules::fitting(openai::REQUEST_LIMIT),
-            document_limit: FileRules::fitting(openai::REQUEST_LIMIT),
+            image_limit: FileRules::max_file_size(openai::REQUEST_LIMIT),
+            document_limit: FileRules::max_file_size(openai::REQUEST_LIMIT),
             uploads_images: true,
             files_api: Some(openai::FILES_API),
         }
@@ -140,13 +142,16 @@ impl Api for Responses {
 
 /// The user's parts are kept apart; for the model's own words a plain string is the documented form. OpenAI takes a
 /// message without its `type`, llama.cpp does not ("Cannot determine type of 'item'").
-fn write_message<'a>(message: &Message<'a>, file: Option<&Attachment<'_>>) -> ChatMessage<'a> {
+fn write_message<'a>(
+    message: &RequestMessage<'a>,
+    file: Option<&Attachment<'_>>,
+) -> ChatMessage<'a> {
     let mut written = match message.role {
         Role::User => {
             let parts = write_parts(message, Some("input_text"), file.map(write_file));
             ChatMessage::new("user", MessageContent::Parts(parts))
         }
-        Role::Assistant => ChatMessage::joined(message),
+        Role::Assistant => ChatMessage::from_joined_parts(message),
     };
     written.r#type = Some("message");
     written
@@ -206,7 +211,7 @@ fn is_tool_call(item: &Value) -> bool {
 
 /// Whether the event came before. A piece of text that does not follow the event before it is an error: one is missing or
 /// misplaced, and the text would be another. Of other events the numbers prove nothing: LiteLLM's are constant.
-fn is_repeated(kind: &str, event: &Value, place: &mut Place) -> Result<bool, ApiError> {
+fn is_repeated(kind: &str, event: &Value, place: &mut StreamPosition) -> Result<bool, ApiError> {
     let is_first = !std::mem::replace(&mut place.has_begun, true);
     // Gateways write 0 into events of their own.
     let number = event["sequence_number"].as_u64().filter(|number| *number > 0 || is_first);
@@ -257,7 +262,7 @@ fn read_output(response: &Value, reply: &mut PartialReply) -> Result<(), ApiErro
 /// Reads a whole item.
 fn read_item(index: Option<u64>, item: &Value, reply: &mut PartialReply) -> Result<(), ApiError> {
     if is_commentary(item) {
-        reply.set_aside(index);
+        reply.mark_commentary(index);
     }
     if is_tool_call(item) {
         reply.push_text_of(index, &read_text(&item["input"]))?;

@@ -119,7 +119,7 @@ pub struct ChatOptions {
     pub reasoning: Option<Reasoning>,
     /// Whether the provider is to send what the model thinks.
     pub shows_reasoning: bool,
-    /// How much chance there is in the choice of words.
+    /// The sampling temperature.
     pub temperature: Option<f64>,
     /// What chance begins with, where the server can repeat it.
     pub seed: Option<u64>,

@@ -16,13 +16,13 @@ pub struct PartialReply {
     item: Option<u64>,
     /// The item whose input is the reply, where the model is held to a grammar by a tool.
     pub tool: Option<u64>,
-    /// Messages of which the text is not the answer, by their numbers.
+    /// The numbers of the messages that are commentary.
     asides: Vec<u64>,
-    /// Their text: the answer, where no other came.
+    /// Their text, used as the answer if there is no other.
     aside: String,
     reasoning: Option<ReasoningFilter>,
     /// Where the stream is.
-    pub place: Place,
+    pub place: StreamPosition,
     /// Token counts, as far as they arrived.
     pub usage: Option<Usage>,
     /// The model that answers.
@@ -39,7 +39,7 @@ pub struct PartialReply {
 
 /// Where a stream is, as far as its events say it.
 #[derive(Debug, Default)]
-pub struct Place {
+pub struct StreamPosition {
     /// The number of the last event.
     pub event: Option<u64>,
     /// The number of the last piece of text.
@@ -79,7 +79,7 @@ impl PartialReply {
         self.append(&piece)
     }
 
-    /// Appends a piece of reasoning, which the user may see. What nobody takes is bounded like the text.
+    /// Appends a piece of reasoning, which the user may see. It is bounded like the text.
     pub fn push_thought(&mut self, piece: &str) {
         if self.thoughts.len() + piece.len() <= limits::REPLY_TEXT {
             self.thoughts.push_str(piece);
@@ -87,7 +87,7 @@ impl PartialReply {
     }
 
     /// The message with this number comments on the work: its text is shown like reasoning, and is not the answer if there is one.
-    pub fn set_aside(&mut self, item: Option<u64>) {
+    pub fn mark_commentary(&mut self, item: Option<u64>) {
         self.asides.extend(item);
     }
 

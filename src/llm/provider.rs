@@ -11,7 +11,7 @@ use super::openai_chat::ChatCompletions;
 use super::openai_responses::Responses;
 use super::server::{KnownServer, SERVERS};
 
-/// A provider.
+/// Where replies come from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Provider {
     /// OpenAI, or any server that speaks Chat Completions.
@@ -63,14 +63,14 @@ const TABLE: [ProviderRow; 8] = [
         credentials: &["OPENAI_API_KEY"],
         model: Some("gpt-5.5"),
         backend: Server(&Responses, "https://api.openai.com/v1", &["OPENAI_BASE_URL"]),
-        ..row(Provider::OpenAi)
+        ..default_row(Provider::OpenAi)
     },
     ProviderRow {
         name: "anthropic",
         credentials: &["ANTHROPIC_API_KEY", TOKEN],
         model: Some("claude-sonnet-4-6"),
         backend: Server(&Messages, "https://api.anthropic.com", &["ANTHROPIC_BASE_URL"]),
-        ..row(Provider::Anthropic)
+        ..default_row(Provider::Anthropic)
     },
     ProviderRow {
         name: "google",
@@ -83,33 +83,37 @@ const TABLE: [ProviderRow; 8] = [
             // The second is that of Google's own SDK.
             &["GOOGLE_BASE_URL", "GOOGLE_GEMINI_BASE_URL"],
         ),
-        ..row(Provider::Google)
+        ..default_row(Provider::Google)
     },
     ProviderRow {
         name: "ollama",
         credentials: &["OLLAMA_API_KEY"],
         backend: Server(&Ollama, "http://127.0.0.1:11434", &["OLLAMA_HOST"]),
-        ..row(Provider::Ollama)
+        ..default_row(Provider::Ollama)
     },
     ProviderRow {
         name: "cursor",
         credentials: &["CURSOR_API_KEY"],
         model: Some("composer-2.5"),
         backend: Program(Preset::Cursor),
-        ..row(Provider::Cursor)
+        ..default_row(Provider::Cursor)
     },
     ProviderRow {
         name: "claude-code",
         credentials: &["CLAUDE_CODE_OAUTH_TOKEN", "ANTHROPIC_API_KEY"],
         backend: Program(Preset::ClaudeCode),
-        ..row(Provider::ClaudeCode)
+        ..default_row(Provider::ClaudeCode)
     },
-    ProviderRow { name: "command", backend: Program(Preset::Command), ..row(Provider::Command) },
-    row(Provider::Replay),
+    ProviderRow {
+        name: "command",
+        backend: Program(Preset::Command),
+        ..default_row(Provider::Command)
+    },
+    default_row(Provider::Replay),
 ];
 
 /// What most rows have in common; all of the row of `replay`.
-const fn row(provider: Provider) -> ProviderRow {
+const fn default_row(provider: Provider) -> ProviderRow {
     let backend = Recording;
     ProviderRow { provider, name: "replay", aliases: &[], credentials: &[], model: None, backend }
 }
@@ -121,14 +125,14 @@ fn names() -> String {
 
 impl Provider {
     /// All providers, in the order in which one is searched for.
-    pub fn all() -> impl Iterator<Item = Self> {
+    pub fn iter() -> impl Iterator<Item = Self> {
         TABLE.iter().map(|row| row.provider)
     }
 
     /// The provider of a name or an alias, in any case.
     pub fn parse(name: &str) -> Result<Self, String> {
         let wanted = name.trim().to_lowercase();
-        if KnownServer::find(&wanted).is_some() {
+        if KnownServer::find_server(&wanted).is_some() {
             return Ok(Self::OpenAi);
         }
         let row =
@@ -182,7 +186,7 @@ impl Provider {
         variables
     }
 
-    /// Whether it is a server.
+    /// Whether it is reached over HTTP.
     pub fn is_server(self) -> bool {
         matches!(self.table_row().backend, Server(..))
     }
@@ -290,7 +294,7 @@ mod tests {
 
     #[test]
     fn names_and_aliases() {
-        for provider in Provider::all() {
+        for provider in Provider::iter() {
             assert_eq!(Provider::parse(provider.name()), Ok(provider));
             for alias in provider.aliases() {
                 assert_eq!(Provider::parse(alias), Ok(provider));

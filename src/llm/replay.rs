@@ -17,7 +17,7 @@ use serde::{Deserialize, Serialize};
 
 use super::Usage;
 
-/// A recorded reply.
+/// One line of a recording: a reply.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RecordedReply {
@@ -68,7 +68,7 @@ impl Recording {
         Ok(())
     }
 
-    /// The reply of a turn.
+    /// Finds the reply recorded for a turn of a lineage.
     pub fn find_reply(&self, lineage: &str, turn: u64) -> Option<&RecordedReply> {
         self.0.get(&(lineage.to_owned(), turn))
     }

@@ -35,7 +35,7 @@ impl FileRoute {
 
 impl FileRules {
     /// The size of the largest file that fits into a request of this size, in bytes.
-    pub(super) const fn fitting(request: u64) -> u64 {
+    pub(super) const fn max_file_size(request: u64) -> u64 {
         (request - PROMPT_ROOM) / 4 * 3
     }
 }

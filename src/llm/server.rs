@@ -5,7 +5,7 @@
 
 use serde_json::{Map, Value, json};
 
-/// A server.
+/// A server that nagent knows by name.
 #[derive(Debug, PartialEq, Eq)]
 pub struct KnownServer {
     /// The name, as in `--profile` and `--provider`.
@@ -67,7 +67,7 @@ pub enum SchemaForm {
     Object,
 }
 
-const fn row(
+const fn known_server(
     name: &'static str,
     base_url: &'static str,
     key_variable: &'static str,
@@ -93,68 +93,68 @@ pub const SERVERS: [KnownServer; 10] = [
         address_variable: "AZURE_OPENAI_ENDPOINT",
         host: ".azure.com",
         has_new_limit: true,
-        ..row("azure", "", "AZURE_OPENAI_API_KEY")
+        ..known_server("azure", "", "AZURE_OPENAI_API_KEY")
     },
     KnownServer {
         host: "openrouter.ai",
         reasoning: ReasoningForm::OpenRouter,
-        ..row("openrouter", "https://openrouter.ai/api/v1", "OPENROUTER_API_KEY")
+        ..known_server("openrouter", "https://openrouter.ai/api/v1", "OPENROUTER_API_KEY")
     },
     KnownServer {
         host: "api.groq.com",
         has_new_limit: true,
         is_strict: true,
-        ..row("groq", "https://api.groq.com/openai/v1", "GROQ_API_KEY")
+        ..known_server("groq", "https://api.groq.com/openai/v1", "GROQ_API_KEY")
     },
     KnownServer {
         host: "mistral.ai",
         is_strict: true,
-        ..row("mistral", "https://api.mistral.ai/v1", "MISTRAL_API_KEY")
+        ..known_server("mistral", "https://api.mistral.ai/v1", "MISTRAL_API_KEY")
     },
     KnownServer {
         host: "api.deepseek.com",
         reasoning: ReasoningForm::DeepSeek,
         schema: SchemaForm::Object,
-        ..row("deepseek", "https://api.deepseek.com", "DEEPSEEK_API_KEY")
+        ..known_server("deepseek", "https://api.deepseek.com", "DEEPSEEK_API_KEY")
     },
     KnownServer {
         host: "api.x.ai",
         has_new_limit: true,
-        ..row("xai", "https://api.x.ai/v1", "XAI_API_KEY")
+        ..known_server("xai", "https://api.x.ai/v1", "XAI_API_KEY")
     },
     KnownServer {
         host: "together.xyz",
-        ..row("together", "https://api.together.xyz/v1", "TOGETHER_API_KEY")
+        ..known_server("together", "https://api.together.xyz/v1", "TOGETHER_API_KEY")
     },
     KnownServer {
         address_variable: "VLLM_BASE_URL",
         needs_key: false,
         reasoning: ReasoningForm::Template,
         grammar: GrammarForm::Vllm,
-        ..row("vllm", "http://127.0.0.1:8000/v1", "VLLM_API_KEY")
+        ..known_server("vllm", "http://127.0.0.1:8000/v1", "VLLM_API_KEY")
     },
     KnownServer {
         address_variable: "LLAMA_BASE_URL",
         needs_key: false,
         reasoning: ReasoningForm::Template,
         grammar: GrammarForm::Gbnf,
-        ..row("llama.cpp", "http://127.0.0.1:8080/v1", "LLAMA_API_KEY")
+        ..known_server("llama.cpp", "http://127.0.0.1:8080/v1", "LLAMA_API_KEY")
     },
     KnownServer {
         address_variable: "LMSTUDIO_BASE_URL",
         needs_key: false,
-        ..row("lmstudio", "http://127.0.0.1:1234/v1", "LM_API_TOKEN")
+        ..known_server("lmstudio", "http://127.0.0.1:1234/v1", "LM_API_TOKEN")
     },
 ];
 
 impl KnownServer {
     /// The server of this name.
-    pub fn find(name: &str) -> Option<&'static Self> {
+    pub fn find_server(name: &str) -> Option<&'static Self> {
         SERVERS.iter().find(|server| server.name == name.trim().to_lowercase())
     }
 
     /// The server at a host.
-    pub fn at_host(host: &str) -> Option<&'static Self> {
+    pub fn find_server_at_host(host: &str) -> Option<&'static Self> {
         SERVERS.iter().find(|server| !server.host.is_empty() && host.ends_with(server.host))
     }
 

@@ -8,7 +8,7 @@
 
 use super::attachment::{FileFormat, ending};
 use crate::code::language::Language;
-use crate::format::hex::hex;
+use crate::format::hex::encode_hex;
 
 /// Endings of archives: a file with such a name is refused even where its bytes could be text.
 const ARCHIVES: &str =
@@ -164,7 +164,7 @@ fn describe_refused(bytes: &[u8]) -> Option<&'static str> {
     if at(4, b"ftyp") && !at(8, b"avi") {
         return Some(if at(8, b"M4A") { "audio" } else { "video" });
     }
-    let start = hex(&bytes[..bytes.len().min(8)]);
+    let start = encode_hex(&bytes[..bytes.len().min(8)]);
     let is_marked = |marks: &str| marks.split(' ').any(|mark| start.starts_with(mark));
     let what = REFUSED.iter().find(|(_, marks)| is_marked(marks)).map(|(what, _)| *what)?;
     // A text may begin with any letters; one that holds no NUL is a text.

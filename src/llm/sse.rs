@@ -3,7 +3,7 @@
 //! The event format is that of the WHATWG HTML standard, section "Server-sent events": lines end with LF, CR or CRLF;
 //! `:` opens a comment; the `data:` lines of one event are joined by LF; a blank line ends it. Two things are added,
 //! since servers need them: an event at the end of the stream counts without its blank line, and lines that are not
-//! fields (a bare JSON error after the events, plain text) are kept as [`EventReader::stray`].
+//! fields (a bare JSON error after the events, plain text) are kept as [`EventReader::stray_lines`].
 
 use crate::limits;
 
@@ -53,7 +53,7 @@ impl LineReader {
     }
 }
 
-/// One event.
+/// An event, its lines joined.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StreamEvent {
     /// The event's name is `error`. Other names are in the data, too.
@@ -104,7 +104,7 @@ impl EventReader {
     }
 
     /// The lines that were not events, at most 64 KiB of them.
-    pub fn stray(&self) -> &[u8] {
+    pub fn stray_lines(&self) -> &[u8] {
         &self.stray
     }
 
@@ -117,7 +117,7 @@ impl EventReader {
     fn read_line(&mut self, line: &[u8]) -> Option<StreamEvent> {
         // Bare JSON continues to the end of the stream, whatever its lines look like.
         if matches!(self.stray.first(), Some(b'{' | b'[')) {
-            self.keep_aside(line);
+            self.keep_stray_line(line);
             return None;
         }
         if line.is_empty() {
@@ -136,12 +136,12 @@ impl EventReader {
             },
             b"event" => self.error = value == b"error",
             b"id" | b"retry" => {}
-            _ => self.keep_aside(line),
+            _ => self.keep_stray_line(line),
         }
         None
     }
 
-    fn keep_aside(&mut self, line: &[u8]) {
+    fn keep_stray_line(&mut self, line: &[u8]) {
         let room = limits::STREAM_STRAY.saturating_sub(self.stray.len() + 1);
         self.stray.extend_from_slice(&line[..line.len().min(room)]);
         if room > 0 {
@@ -172,7 +172,7 @@ mod tests {
             }
         }
         found.extend(reader.finish().map(show));
-        (found, String::from_utf8_lossy(reader.stray()).into_owned())
+        (found, String::from_utf8_lossy(reader.stray_lines()).into_owned())
     }
 
     fn check(text: &str, expect: &[&str]) {

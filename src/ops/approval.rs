@@ -7,7 +7,7 @@ use super::call::Call;
 use super::flags::Invocation;
 use super::question::{Reply, ask};
 use crate::approve::{self, Approve, Decision};
-use crate::drive::approval::{Approval, Approver};
+use crate::drive::approval::{ApprovalRules, Approver};
 use crate::drive::run_context::RunContext;
 use crate::exit::Signal;
 use crate::problem::Problem;
@@ -28,7 +28,7 @@ const FILE: &str = "approvals.json";
 pub(super) fn approval<'a>(
     call: &'a Call<'_>,
     asked: Rc<Cell<u64>>,
-) -> Result<Approval<'a>, Problem> {
+) -> Result<ApprovalRules<'a>, Problem> {
     let config = &call.settings.config;
     let approve = config.approve;
     let who = match () {
@@ -42,7 +42,7 @@ pub(super) fn approval<'a>(
         Approve::None => Vec::new(),
         _ => entry_file::load(call.root(), FILE)?,
     };
-    Ok(Approval {
+    Ok(ApprovalRules {
         approve,
         has_stop_list: (approve != Approve::None || call.args.stop_list) && !call.args.dangerous,
         patterns: config.approve_allow.clone(),
@@ -65,7 +65,7 @@ struct Person<'a> {
 }
 
 impl Approver for Person<'_> {
-    fn ask(&mut self, action: &Action, context: &RunContext<'_>) -> Decision {
+    fn ask_user(&mut self, action: &Action, context: &RunContext<'_>) -> Decision {
         let (n, interrupts) = (self.asked.get(), context.interrupts);
         let reply = match &mut self.who {
             Who::Terminal(tty) => {
@@ -109,9 +109,9 @@ impl Approver for Person<'_> {
         }
     }
 
-    fn store(&mut self, action: &Action, folder: &str) -> approve::Approval {
+    fn store(&mut self, action: &Action, folder: &str) -> approve::StandingApproval {
         let (root, wait) = (self.call.root(), self.call.index_wait());
-        let approval = approve::Approval::new(action, folder, clock::now());
+        let approval = approve::StandingApproval::new(action, folder, clock::now());
         let add = |all: &mut Vec<_>| all.push(approval.clone());
         if let Err(error) = entry_file::change(root, FILE, wait, add) {
             self.call.print_note(&format!("the approval counts for this run only: {error:#}"));

@@ -23,7 +23,7 @@ use crate::sys::{fs, root};
 /// The providers.
 pub fn providers() -> Vec<CompletionCandidate> {
     let servers = SERVERS.iter().map(|server| server.name);
-    Provider::all().map(Provider::name).chain(servers).map(CompletionCandidate::new).collect()
+    Provider::iter().map(Provider::name).chain(servers).map(CompletionCandidate::new).collect()
 }
 
 /// The modes of the sandbox.
@@ -39,7 +39,7 @@ pub fn approvals() -> Vec<CompletionCandidate> {
 /// The models that nagent knows, and those of the config.
 pub fn models() -> Vec<CompletionCandidate> {
     let mut names: BTreeSet<String> = list_models().map(|model| model.id.to_owned()).collect();
-    names.extend(Provider::all().filter_map(Provider::default_model).map(str::to_owned));
+    names.extend(Provider::iter().filter_map(Provider::default_model).map(str::to_owned));
     names.extend(models_of_config().unwrap_or_default());
     names.into_iter().map(CompletionCandidate::new).collect()
 }

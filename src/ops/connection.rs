@@ -13,7 +13,7 @@ use crate::llm::openai_responses::Responses;
 use crate::llm::price::Price;
 use crate::llm::provider::Provider;
 use crate::llm::server::{GrammarForm, KnownServer};
-use crate::llm::{ChatRequest, Message};
+use crate::llm::{ChatRequest, RequestMessage};
 use crate::problem::Problem;
 use crate::sys::env::{self, Env};
 use crate::sys::interrupt::Interrupts;
@@ -49,7 +49,7 @@ impl Settings {
         if self.config.key_command.is_some() || provider.preset().is_some() {
             return false;
         }
-        match self.config.server.as_deref().and_then(KnownServer::find) {
+        match self.config.server.as_deref().and_then(KnownServer::find_server) {
             _ if self.config.key_env.is_some() => true,
             Some(server) => server.needs_key,
             None => provider.needs_credential() && self.config.base_url.is_none(),
@@ -86,7 +86,7 @@ impl Settings {
             let (chosen, other) = if from == "flag" {
                 (String::new(), None)
             } else {
-                let mut others = Provider::all().filter(|other| *other != provider);
+                let mut others = Provider::iter().filter(|other| *other != provider);
                 let other = others.find_map(|other| {
                     let set =
                         other.credential_variables().iter().find(|name| env.get(name).is_some());
@@ -252,7 +252,7 @@ impl Settings {
         &'a self,
         model: &'a str,
         system: Option<&'a str>,
-        messages: Vec<Message<'a>>,
+        messages: Vec<RequestMessage<'a>>,
     ) -> ChatRequest<'a> {
         ChatRequest {
             model,
@@ -299,7 +299,7 @@ impl Settings {
 
     /// The name of the provider, or of the known server that is asked through it.
     pub fn provider_name(&self, provider: Provider) -> &'static str {
-        let server = self.config.server.as_deref().and_then(KnownServer::find);
+        let server = self.config.server.as_deref().and_then(KnownServer::find_server);
         server.map_or(provider.name(), |server| server.name)
     }
 
@@ -344,7 +344,7 @@ impl Settings {
 pub(super) fn no_provider() -> Problem {
     let first = |provider: Provider| provider.credential_variables().first().copied();
     let mut variables: Vec<&str> =
-        Provider::all().filter(|provider| provider.preset().is_none()).filter_map(first).collect();
+        Provider::iter().filter(|provider| provider.preset().is_none()).filter_map(first).collect();
     let last = variables.pop().unwrap_or_default();
     Problem::usage(format!(
         "no API key found: set {} or {last}, or start Ollama\n\

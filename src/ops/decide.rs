@@ -13,7 +13,7 @@ use crate::decide::request::{Item, Request};
 use crate::exit::Exit;
 
 use crate::limits;
-use crate::llm::{Message, Role, StopReason, Usage, estimate, models};
+use crate::llm::{RequestMessage, Role, StopReason, Usage, estimate, models};
 use crate::problem::Problem;
 use crate::segments::summary_cache::{Summary, read_summary, write_lightly};
 use crate::sys::interrupt::Interrupts;
@@ -147,7 +147,7 @@ fn decide_batch(
     for attempt in 1..=attempts {
         let items: Vec<&Item> = open.iter().map(|at| &request.items[*at]).collect();
         let asked = write_items(request, &items, &corrections);
-        let messages = vec![Message { role: Role::User, parts: vec![questions, &asked] }];
+        let messages = vec![RequestMessage { role: Role::User, parts: vec![questions, &asked] }];
         let reply = one_shot.ask(None, &messages)?;
         decisions.attempts += 1;
         decisions.usage.add(&reply.usage);

@@ -153,7 +153,7 @@ fn check_providers(
     let is_set = |provider: Provider| {
         provider.credential_variables().iter().any(|name| env.get(name).is_some())
     };
-    for provider in Provider::all() {
+    for provider in Provider::iter() {
         let is_chosen = settings.provider == Some(provider);
         let is_local = provider == Provider::Ollama;
         if provider.preset().is_some() || provider == Provider::Replay {

@@ -69,7 +69,7 @@ pub fn edit_conversation(call: &Call<'_>, prompt: &[u8]) -> Result<Report, Probl
     let finished = process::run(build_job(call, &copy.path, prompt)?, &call.interrupts);
     spinner.stop();
     let finished = finished.map_err(|error| Problem::failed(error.to_string()))?;
-    let answer = ChildAnswer::read(&finished);
+    let answer = ChildAnswer::parse_output(&finished);
     let failure = call.interrupts.pending().map(Problem::interrupted).or_else(|| {
         let problem = answer.problem()?;
         Some(Problem { message: format!("the edit failed: {}", problem.message), ..problem })

@@ -40,7 +40,7 @@ impl Fallbacks {
                 Ok((settings, client)) => {
                     let new = client.model_id.as_deref().unwrap_or_default();
                     report(&format!(
-                        "note: {old} gave no reply ({error}); {new} of profile {profile} goes on"
+                        "note: {old} failed ({error}); continuing with {new} (profile {profile})"
                     ));
                     return Some((settings, client));
                 }

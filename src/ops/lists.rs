@@ -10,7 +10,7 @@ use super::manage;
 use super::spinner::Spinner;
 use crate::client::RequestError;
 use crate::exit::Exit;
-use crate::format::file_index::Entry;
+use crate::format::file_index::FileIndexEntry;
 use crate::llm::models::{ReasoningWords, find_model};
 use crate::llm::provider::Provider;
 use crate::llm::server::SERVERS;
@@ -28,7 +28,7 @@ const NEAR: Duration = Duration::from_hours(24 * 90);
 pub fn list_providers() -> Report {
     let mut text = String::new();
     let mut list = Vec::new();
-    for provider in Provider::all() {
+    for provider in Provider::iter() {
         let credentials = provider.credential_variables();
         let model = provider.default_model().unwrap_or("-");
         let shown =
@@ -210,7 +210,7 @@ pub fn list_file_edits(call: &Call<'_>) -> Result<Report, Problem> {
     Ok(Report::done(text).with("file_index_path", path).with("files", files))
 }
 
-fn describe_entry(call: &Call<'_>, entry: &Entry) -> Value {
+fn describe_entry(call: &Call<'_>, entry: &FileIndexEntry) -> Value {
     // Nobody makes a path of a name that is none.
     let conversation = root::check_name(&entry.conversation)
         .ok()

@@ -275,7 +275,7 @@ fn write_index(path: &Path, index: &SavedIndex) -> Result<(), Problem> {
 fn first_prompt(journal: &ConversationFile) -> String {
     let prompt = journal.pieces().iter().find(|piece| piece.name() == Some("user-prompt"));
     let words: Vec<&str> =
-        prompt.map_or("", |piece| piece.text(journal.text())).split_whitespace().collect();
+        prompt.map_or("", |piece| piece.body_text(journal.text())).split_whitespace().collect();
     let mut line = words.join(" ");
     if let Some((end, _)) = line.char_indices().nth(SUMMARY) {
         line.replace_range(end.., "...");

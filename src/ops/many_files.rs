@@ -210,7 +210,7 @@ impl FileBatch<'_> {
 
     /// Takes the answer of a child that ended, and prints what it printed to stderr.
     fn report_end(&self, file: &Path, finished: &Finished) -> Report {
-        let report = report_child(ChildAnswer::read(finished));
+        let report = report_child(ChildAnswer::parse_output(finished));
         // The error comes with the report; every other line must not be missed.
         let own_error = report.error.as_ref().map(|error| format!("nagent: {error}"));
         let printed = String::from_utf8_lossy(&finished.stderr);

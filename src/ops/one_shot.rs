@@ -11,7 +11,7 @@ use crate::client::ModelClient;
 use crate::exit::Exit;
 use crate::limits;
 use crate::llm::schema::{Schema, describe_errors};
-use crate::llm::{Message, Reply, Role, StopReason, Usage};
+use crate::llm::{Reply, RequestMessage, Role, StopReason, Usage};
 use crate::out::{self, Report};
 use crate::problem::Problem;
 use crate::sys::env::Env;
@@ -61,7 +61,7 @@ impl OneShot {
     pub fn ask(
         &mut self,
         system: Option<&str>,
-        messages: &[Message<'_>],
+        messages: &[RequestMessage<'_>],
     ) -> Result<Reply, Problem> {
         loop {
             let Self { interrupts, settings, source, model, spinner, tool, fallbacks } = self;
@@ -88,7 +88,7 @@ impl OneShot {
     pub fn ask_until_valid(
         &mut self,
         system: Option<&str>,
-        messages: Vec<Message<'_>>,
+        messages: Vec<RequestMessage<'_>>,
         schema: Option<&Schema>,
     ) -> Result<Reply, Problem> {
         let tool = self.tool;
@@ -97,8 +97,8 @@ impl OneShot {
         loop {
             let mut all = messages.clone();
             for (reply, complaint) in &said {
-                all.push(Message { role: Role::Assistant, parts: vec![reply] });
-                all.push(Message { role: Role::User, parts: vec![complaint] });
+                all.push(RequestMessage { role: Role::Assistant, parts: vec![reply] });
+                all.push(RequestMessage { role: Role::User, parts: vec![complaint] });
             }
             let mut reply = self.ask(system, &all)?;
             usage.add(&reply.usage);

@@ -7,7 +7,7 @@ use super::call::Call;
 use super::progress::Progress;
 use super::trust::{RepositoryText, repository_texts};
 use super::{file_conversation, file_memory, sandbox};
-use crate::context::{self, Facts, Part, Section};
+use crate::context::{self, ConversationRole, Facts, Section};
 use crate::drive::{self, ProgressEvent, Runner};
 use crate::format::conversation::{Block, Piece};
 use crate::limits::{self, PROMPT_WHOLE, STDIN_PROMPT};
@@ -56,13 +56,16 @@ pub(super) fn gather_facts(
         let boundary = Boundary::for_file(places, path)
             .map_err(|denied| Problem::usage(denied.to_string()))?;
         file_conversation::check_target(call, &boundary)?;
-        (Part::File(folder.join(path).display().to_string()), boundary)
+        (ConversationRole::File(folder.join(path).display().to_string()), boundary)
     } else {
         let (boundary, notes) = Boundary::for_main(places);
         for note in &notes {
             progress.show_event(ProgressEvent::Note(note));
         }
-        (if call.delegated { Part::Delegated } else { Part::User }, boundary)
+        (
+            if call.delegated { ConversationRole::Delegated } else { ConversationRole::User },
+            boundary,
+        )
     };
     for extra in &call.settings.write {
         boundary
@@ -314,7 +317,7 @@ fn first_context(journal: &ConversationFile, now: &[Section]) -> Vec<Block> {
     if journal.pieces().is_empty() {
         return vec![Block::new("initial_context").body(context::format(now))];
     }
-    context::changes(&context::known_sections(journal.text(), journal.pieces()), now)
+    context::changed_sections(&context::known_sections(journal.text(), journal.pieces()), now)
         .into_iter()
         .map(|section| {
             Block::new("context-update").with("section", section.title).body(section.text)

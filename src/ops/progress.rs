@@ -354,7 +354,7 @@ impl<'a> Progress<'a> {
 
     fn finish(&mut self, n: u64, action: Option<&Action>, block: &Block) -> RunEvent {
         let command = if block.get(AFTER_WRITE).is_some() { AFTER_WRITE } else { "check" };
-        let tag = action.map_or(command, Action::tag);
+        let tag = action.map_or(command, Action::tag_name);
         let mut finish = RunEvent::finish(n, tag, block, self.shows_all);
         if let Some(Action::Conversation { file, name, .. }) = action {
             // As the rows of the child are headed.
@@ -404,7 +404,7 @@ fn work_name(action: &Action) -> &'static str {
     match action {
         Action::Shell { .. } => "command",
         Action::Conversation { .. } => "child",
-        action => action.tag().trim_start_matches("nagent-"),
+        action => action.tag_name().trim_start_matches("nagent-"),
     }
 }
 

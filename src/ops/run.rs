@@ -41,7 +41,7 @@ use crate::sys::fs;
 use crate::sys::names::shown;
 use crate::sys::run_note::{Activity, RunEnd};
 use crate::turn::Turn;
-use crate::turn::event::{Limits, Rules, Totals};
+use crate::turn::event::{Limits, RunRules, Totals};
 use crate::view::event::{Begin, RunEvent};
 
 /// What `--code` adds to the prompt.
@@ -280,7 +280,10 @@ fn run_turns(
     let (mut turn, first) = Turn::start(rules(call, runner), opening);
     if memory.requests > 0 {
         let price = runner.asker.price.as_ref();
-        turn.spend(&memory.usage, price.map(|price| price::compute_cost(price, &memory.usage)));
+        turn.add_spending(
+            &memory.usage,
+            price.map(|price| price::compute_cost(price, &memory.usage)),
+        );
     }
     let outcome = drive::run(runner, &mut turn, first);
     let report = finish(call, runner, outcome, turn.totals());
@@ -343,10 +346,10 @@ fn check_room(runner: &Runner<'_>, opening: &[Block]) -> Result<(), Problem> {
     }
 }
 
-fn rules(call: &Call<'_>, runner: &Runner<'_>) -> Rules {
+fn rules(call: &Call<'_>, runner: &Runner<'_>) -> RunRules {
     let settings = &call.settings;
     let turns = overview::last_turn(runner.conversation.pieces());
-    Rules {
+    RunRules {
         limits: Limits {
             turns: settings.config.max_turns,
             seconds: settings.config.max_seconds,
@@ -381,7 +384,7 @@ fn command_to_continue(call: &Call<'_>) -> String {
 fn finish(
     call: &Call<'_>,
     runner: &mut Runner<'_>,
-    outcome: anyhow::Result<crate::turn::event::Outcome>,
+    outcome: anyhow::Result<crate::turn::event::RunOutcome>,
     totals: &Totals,
 ) -> Report {
     runner.note_waiting_messages();

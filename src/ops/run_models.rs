@@ -145,8 +145,8 @@ fn grammar(call: &Call<'_>) -> Result<Option<String>, Problem> {
             "--grammar needs a server that takes one: --provider llama.cpp or vllm, or \"server\" in a profile says that it is one; \
              or OpenAI's Responses API",
         )),
-        GrammarForm::CustomTool => Ok(Some(protocol::lark(call.settings.tags))),
-        GrammarForm::Gbnf | GrammarForm::Vllm => Ok(Some(protocol::gbnf(call.settings.tags))),
+        GrammarForm::CustomTool => Ok(Some(protocol::write_lark(call.settings.tags))),
+        GrammarForm::Gbnf | GrammarForm::Vllm => Ok(Some(protocol::write_gbnf(call.settings.tags))),
     }
 }
 

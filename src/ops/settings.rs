@@ -78,7 +78,7 @@ impl Settings {
             .map_err(|error| Problem::usage(format!("{path}: {error}")))?;
         let mut values = parsed.values;
         let named = args.provider.as_deref().or_else(|| env.get("NAGENT_PROVIDER"));
-        let server = named.and_then(KnownServer::find);
+        let server = named.and_then(KnownServer::find_server);
         let of_server: Vec<String> =
             server.iter().flat_map(|server| server.settings()).map(|(key, _)| key).collect();
         if let Some(server) = server {
@@ -103,7 +103,8 @@ impl Settings {
             look::add_settings(look, &mut values, &parsed.profile_keys, named.is_some(), &mut add);
         }
         let provider = choose_provider(args, env, &mut values, &mut sources)?;
-        let server = values.get("server").and_then(Value::as_str).and_then(KnownServer::find);
+        let server =
+            values.get("server").and_then(Value::as_str).and_then(KnownServer::find_server);
         if let Some(server) = server.filter(|server| !server.base_url.is_empty()) {
             values.entry("base_url").or_insert_with(|| server.base_url.into());
         }
@@ -198,14 +199,14 @@ impl Settings {
 
     /// The known server that is asked: the one that the settings name, else the one at the address.
     pub fn server(&self) -> Option<&'static KnownServer> {
-        let named = self.config.server.as_deref().and_then(KnownServer::find);
+        let named = self.config.server.as_deref().and_then(KnownServer::find_server);
         let base_url = self.config.base_url.as_deref();
         named.or_else(|| self.provider?.endpoint(base_url, None)?.server)
     }
 
     /// Refuses what is not an address. Ollama's may lack the scheme.
     fn check_url(&self) -> Result<(), Problem> {
-        let server = self.config.server.as_deref().and_then(KnownServer::find);
+        let server = self.config.server.as_deref().and_then(KnownServer::find_server);
         let Some(given) = &self.config.base_url else {
             return match server {
                 Some(server) => Err(Problem::usage(format!(
@@ -397,7 +398,7 @@ fn choose_provider(
         .or_else(|| Some((env.get("NAGENT_PROVIDER")?, "NAGENT_PROVIDER")));
     let is_chosen = given.is_some();
     let by_credential = || {
-        Provider::all().find_map(|provider| {
+        Provider::iter().find_map(|provider| {
             let mut names = provider.credential_variables().iter();
             Some((provider.name(), *names.find(|name| env.get(name).is_some())?))
         })

@@ -7,7 +7,7 @@ use super::fallback::Fallbacks;
 use super::settings::Settings;
 use super::spinner::Spinner;
 use crate::llm::provider::Provider;
-use crate::llm::{Message, Usage};
+use crate::llm::{RequestMessage, Usage};
 use crate::out::{self, Report};
 use crate::problem::Problem;
 use crate::segments::summary_queue::{Author, SummaryModel, SummaryRules, SummaryTotals};
@@ -38,7 +38,7 @@ impl<'a> Writers<'a> {
         let mut fallbacks = Fallbacks::new(settings, self.env);
         let mut switched: Option<Settings> = None;
         let author = (provider.name().to_owned(), source.model_id.clone().unwrap_or_default());
-        let send = move |system: &str, messages: &[Message<'_>], author: &mut Author| loop {
+        let send = move |system: &str, messages: &[RequestMessage<'_>], author: &mut Author| loop {
             let settings = switched.as_ref().unwrap_or(settings);
             let ask = settings.build_request(&author.1, Some(system), messages.to_vec());
             let (patience, mut report) = (settings.patience(), |line: &str| self.print_line(line));

@@ -8,11 +8,11 @@ use std::time::Duration;
 
 use crate::approve::{Approve, Decision};
 use crate::context;
-use crate::format::conversation::{Block, Kind, Piece};
+use crate::format::conversation::{Block, Piece, PieceKind};
 use crate::llm::{Reply, StopReason, Usage};
 use crate::protocol::{self, TagSet, tags};
 use crate::turn::Turn;
-use crate::turn::event::{Acted, Effect, Event, Limits, Rules};
+use crate::turn::event::{Acted, Effect, Event, Limits, RunRules};
 
 /// Where the file would be different now.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -45,14 +45,14 @@ pub fn compare(
     for (at, piece) in pieces.iter().enumerate() {
         match piece.name() {
             Some("initial_context") => {
-                let sections = context::parse(piece.text(text));
+                let sections = context::parse(piece.body_text(text));
                 let protocol = sections.iter().find(|section| section.title == "Protocol");
                 if let Some(protocol) = protocol {
                     tags = compare_protocol(text, piece, &protocol.text, turns + 1)?;
                 }
             }
             Some("context-update") if piece.get("section") == Some("Protocol") => {
-                tags = compare_protocol(text, piece, piece.text(text), turns + 1)?;
+                tags = compare_protocol(text, piece, piece.body_text(text), turns + 1)?;
             }
             Some("nagent-turn-status") => {
                 turns += 1;
@@ -114,13 +114,14 @@ fn compare_turn(
         (Some(path), reply) => {
             kept(path).filter(|whole| matches_stored_reply(whole, text, reply, note))
         }
-        (None, reply) => reply.map(|reply| reply.text(text).to_owned()),
+        (None, reply) => reply.map(|reply| reply.body_text(text).to_owned()),
     };
     // What was kept apart may not be there, and a signal has no correction.
     let Some(whole) = whole.filter(|_| invalid.is_none() || note.is_some_and(is_correction)) else {
         return Ok(());
     };
-    let was_cut = note.is_some_and(|note| note.text(text).contains("cut off by the length limit"));
+    let was_cut =
+        note.is_some_and(|note| note.body_text(text).contains("cut off by the length limit"));
     let (mut machine, _) = Turn::start(rules(number, tags), Vec::new());
     machine.step(appended_event());
     let mut effect = machine.step(replied_event(whole, figures, was_cut && invalid.is_some()));
@@ -148,7 +149,7 @@ fn compare_turn(
 
 /// Whether a block tells the model what was wrong with its reply, and not how the run ended.
 fn is_correction(note: &Piece) -> bool {
-    matches!(&note.kind, Kind::Block { attributes, .. } if attributes.is_empty())
+    matches!(&note.kind, PieceKind::Block { attributes, .. } if attributes.is_empty())
 }
 
 /// Whether a reply that was kept apart can be the one that was here. Under its path there may be another one by now.
@@ -159,9 +160,9 @@ fn matches_stored_reply(
     note: Option<&Piece>,
 ) -> bool {
     match (reply, note) {
-        (Some(reply), _) => whole.replace('\0', "\u{fffd}").starts_with(reply.text(text)),
+        (Some(reply), _) => whole.replace('\0', "\u{fffd}").starts_with(reply.body_text(text)),
         (None, Some(note)) => {
-            let note = note.text(text);
+            let note = note.body_text(text);
             let bytes = note.rsplit_once(" bytes, ").and_then(|(rest, _)| rest.rsplit_once('('));
             bytes.is_none_or(|(_, bytes)| bytes == whole.len().to_string())
         }
@@ -200,14 +201,17 @@ fn compare_results(
                     return Err(difference(number + 1, text, span.start, span.end, &now));
                 }
                 waiting -= 1;
-                machine.step(Event::Acted(Acted::plain(Block::new(expected).with("status", "ok"))))
+                machine.step(Event::Acted(Acted::without_model(
+                    Block::new(expected).with("status", "ok"),
+                )))
             }
             Effect::Next if waiting > 0 => {
                 // Children that ran side by side have results of one kind.
                 let Some(piece) = results.find(is_result) else { return Ok(()) };
                 waiting -= 1;
                 let name = piece.name().unwrap_or_default();
-                machine.step(Event::Acted(Acted::plain(Block::new(name).with("status", "ok"))))
+                machine
+                    .step(Event::Acted(Acted::without_model(Block::new(name).with("status", "ok"))))
             }
             _ => return Ok(()),
         };
@@ -232,8 +236,8 @@ fn replied_event(text: String, figures: &Piece, was_cut: bool) -> Event {
     Event::Replied { reply, cost: None, at: figures.get("at").unwrap_or_default().to_owned() }
 }
 
-fn rules(turn: u64, tags: TagSet) -> Rules {
-    Rules {
+fn rules(turn: u64, tags: TagSet) -> RunRules {
+    RunRules {
         limits: Limits { turns: u64::MAX, seconds: None, tokens: None, cost: None },
         tags,
         approve: Approve::None,
@@ -250,7 +254,7 @@ fn rules(turn: u64, tags: TagSet) -> Rules {
 /// The block of a piece, without what the provider did.
 fn as_block(piece: &Piece, text: &str) -> Block {
     let mut block = Block::new(piece.name().unwrap_or("system"));
-    if let Kind::Block { attributes, body, .. } = &piece.kind {
+    if let PieceKind::Block { attributes, body, .. } = &piece.kind {
         block.attributes.clone_from(attributes);
         block.body = (body.start < piece.span.end).then(|| text[body.clone()].to_owned());
     }

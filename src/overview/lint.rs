@@ -85,7 +85,7 @@ pub fn find_misread_lines(text: &str, pieces: &[Piece]) -> Vec<Finding> {
     let notes = pieces.iter().filter(|piece| piece.name().is_none());
     let find = |note: &Piece| {
         let line = 1 + text[..note.span.start].matches('\n').count();
-        find_stray_tags(note.text(text), line)
+        find_stray_tags(note.body_text(text), line)
     };
     notes.flat_map(find).collect()
 }

@@ -1,9 +1,9 @@
 //! A conversation as people read it: prompts, answers, actions and results, without the first context; as text, Markdown
 //! or HTML.
 
-use crate::format::conversation::{Kind, Piece};
+use crate::format::conversation::{Piece, PieceKind};
 use crate::format::harmless;
-use crate::protocol::{Action, Item, ParsedReply, parse_reply};
+use crate::protocol::{Action, ParsedReply, ReplyItem, parse_reply};
 use crate::view::event::{describe_target, split_action};
 
 /// What an entry is.
@@ -64,7 +64,7 @@ pub fn entries(text: &str, pieces: &[Piece]) -> Vec<TranscriptEntry> {
     for piece in pieces {
         line += text[at..piece.span.start].matches('\n').count();
         at = piece.span.start;
-        let body = piece.text(text).trim_matches('\n').to_owned();
+        let body = piece.body_text(text).trim_matches('\n').to_owned();
         let count = entries.len();
         let mut push = |kind, turn, title: String, text: String| {
             entries.push(TranscriptEntry { kind, line, turn, title, text });
@@ -104,8 +104,8 @@ fn read_reply(body: String) -> Vec<(EntryKind, String, String)> {
         ParsedReply::Malformed(_) => return vec![(EntryKind::Reply, String::new(), body)],
     };
     let read = |item| match item {
-        Item::Response(text) => (EntryKind::Answer, String::new(), text),
-        Item::Action(action) => {
+        ReplyItem::Response(text) => (EntryKind::Answer, String::new(), text),
+        ReplyItem::Action(action) => {
             let (title, text) = describe_action(&action);
             (EntryKind::Action, title, text)
         }
@@ -120,13 +120,13 @@ fn describe_action(action: &Action) -> (String, String) {
         Action::Wrong { why, .. } => why.clone(),
         _ => describe_target(&attributes),
     };
-    let title = format!("{} {what}", action.tag().trim_start_matches("nagent-"));
+    let title = format!("{} {what}", action.tag_name().trim_start_matches("nagent-"));
     (title.trim_end().to_owned(), text.trim_matches('\n').to_owned())
 }
 
 /// `shell-result: exit 0, 0.4 s, 20 bytes`
 fn result_title(piece: &Piece, name: &str) -> String {
-    let Kind::Block { .. } = &piece.kind else { return String::new() };
+    let PieceKind::Block { .. } = &piece.kind else { return String::new() };
     let mut parts = Vec::new();
     match (piece.get("exit_code"), piece.get("status")) {
         (Some(code), _) => parts.push(format!("exit {code}")),

@@ -64,12 +64,12 @@ pub(super) fn unknown_tag(name: &str, tags: TagSet) -> String {
     let shown = excerpt_of(name, NAME);
     let bare = shown.to_ascii_lowercase().replace('_', "-");
     let bare = bare.strip_prefix("nagent-").unwrap_or(&bare);
-    let names: Vec<_> = tags.tags().map(Tag::short_name).collect();
+    let names: Vec<_> = tags.iter().map(Tag::short_name).collect();
     match nearest(bare, &names) {
         Some(near) => format!("there is no tag <{shown}>; did you mean <nagent-{near}>?"),
         None => format!(
             "there is no tag <{shown}>; the tags are {}",
-            join_names(tags.tags().map(|tag| tag.name))
+            join_names(tags.iter().map(|tag| tag.name))
         ),
     }
 }
@@ -96,7 +96,7 @@ pub(super) fn stray_text(text: &str) -> String {
     "text outside of tags: put it in <nagent-response>".to_owned()
 }
 
-pub(super) fn forged(block: &str) -> String {
+pub(super) fn describe_forged(block: &str) -> String {
     let instead = match block {
         "agent-response" => "write your tags without it, and an answer as <nagent-response>",
         _ => "write only the action; nagent adds the result",
@@ -105,7 +105,7 @@ pub(super) fn forged(block: &str) -> String {
 }
 
 /// Explains what to do about a body that ended too early.
-pub(super) fn fence(tag: &Tag) -> String {
+pub(super) fn fence_hint(tag: &Tag) -> String {
     let name = tag.name;
     format!(
         "; the body of <{name}> ended at its first </{name}>: if the text contains that tag, \
@@ -123,8 +123,8 @@ fn join_names<'a>(names: impl Iterator<Item = &'a str>) -> String {
 }
 
 /// Reports a tag whose form is wrong, with its right form.
-pub(super) fn shape(tag: &Tag, wrong: &str) -> String {
-    format!("<{}> {wrong}: write {}", tag.name, tag.shapes().join(" or "))
+pub(super) fn describe_form(tag: &Tag, wrong: &str) -> String {
+    format!("<{}> {wrong}: write {}", tag.name, tag.usage_lines().join(" or "))
 }
 
 pub(super) fn stray_closer(name: &str) -> String {
@@ -167,8 +167,10 @@ mod tests {
         check("nagent-conversations", "nagent-conversation");
         assert!(unknown_tag("thought", TagSet::ALL).ends_with("nagent-next, nagent-conversation"));
         assert!(unknown_tag(&"x".repeat(1_000_000), TagSet::ALL).len() < 400);
-        assert!(unknown_attribute(TagKind::Read.tag(), "Path").contains("did you mean path?"));
-        assert!(unknown_attribute(TagKind::Next.tag(), "zzz").ends_with("it takes fence"));
+        assert!(
+            unknown_attribute(TagKind::Read.table_row(), "Path").contains("did you mean path?")
+        );
+        assert!(unknown_attribute(TagKind::Next.table_row(), "zzz").ends_with("it takes fence"));
     }
 
     #[test]

@@ -14,7 +14,7 @@
 
 use regex_lite::{Captures, Regex};
 
-use super::tags::{Attribute, Body, Tag, TagSet, Value};
+use super::tags::{Body, Tag, TagAttribute, TagSet, ValueType};
 
 const SHARED: &str = r#"space ::= [ \t\r\n]*
 gap ::= [ \t\r\n]+
@@ -26,13 +26,13 @@ positive ::= "\"" [1-9] [0-9]{0,18} "\"" | "'" [1-9] [0-9]{0,18} "'"
 "#;
 
 /// The grammar for llama.cpp: `--grammar-file`, or `grammar` in a request to its server.
-pub fn gbnf(tags: TagSet) -> String {
+pub fn write_gbnf(tags: TagSet) -> String {
     let head = "# A reply of nagent, as its table of tags has it: nagent --print-protocol gbnf";
     format!("{head}\nroot ::= space (tag space)+\n{}", rules(tags))
 }
 
 /// The grammar for llguidance and for OpenAI's custom tools (`"syntax": "lark"`).
-pub fn lark(tags: TagSet) -> String {
+pub fn write_lark(tags: TagSet) -> String {
     let head = "// A reply of nagent, as its table of tags has it: nagent --print-protocol lark";
     // A string; characters, and how often they come; the name of a rule.
     let token = r#""(?:\\.|[^"\\])*"|\[[^\]]*\](?:[*+]|\{[0-9,]+\})?|[a-z][a-z-]*"#;
@@ -49,8 +49,8 @@ pub fn lark(tags: TagSet) -> String {
 
 /// All rules but the first, which differs: Lark's terminals cannot make it up.
 fn rules(tags: TagSet) -> String {
-    let names: Vec<&str> = tags.tags().map(|tag| tag.name).collect();
-    let rules: String = tags.tags().map(tag_rules).collect();
+    let names: Vec<&str> = tags.iter().map(|tag| tag.name).collect();
+    let rules: String = tags.iter().map(tag_rules).collect();
     format!("tag ::= {}\n{SHARED}{rules}", names.join(" | "))
 }
 
@@ -67,7 +67,7 @@ fn tag_rules(tag: &Tag) -> String {
     };
     // A `<` with what follows up to the next, but not the closing tag.
     let opened = format!("{name}-opened");
-    let rest = other_than(&format!("/{name}>"));
+    let rest = text_not_starting_with(&format!("/{name}>"));
     let body = if may_be_empty {
         format!("[^<]* {opened}*")
     } else {
@@ -76,13 +76,13 @@ fn tag_rules(tag: &Tag) -> String {
     format!("{opened} ::= \"<\" ({rest})\n{opening} \">\" {body} {closing}\n")
 }
 
-fn attribute_rule((attribute, must): (&Attribute, bool)) -> String {
+fn attribute_rule((attribute, must): (&TagAttribute, bool)) -> String {
     let value = match attribute.value {
-        Value::Positive => "positive",
-        Value::Flag => "flag",
-        Value::Name => "filled",
-        Value::Text if attribute.required => "filled",
-        Value::Text => "text",
+        ValueType::Positive => "positive",
+        ValueType::Flag => "flag",
+        ValueType::Name => "filled",
+        ValueType::Text if attribute.required => "filled",
+        ValueType::Text => "text",
     };
     let pair = format!("gap \"{}\" is {value}", attribute.name);
     if must { pair } else { format!("({pair})?") }
@@ -90,7 +90,7 @@ fn attribute_rule((attribute, must): (&Attribute, bool)) -> String {
 
 /// Text without `<` that does not begin with `start`: some of `start` and no more, or then a character
 /// other than its next, after which anything may come. Flat, since some decoders limit how deep groups nest.
-fn other_than(start: &str) -> String {
+fn text_not_starting_with(start: &str) -> String {
     let alternatives = start.char_indices().map(|(at, char)| {
         let same = if at == 0 { String::new() } else { format!("\"{}\" ", &start[..at]) };
         format!("{same}([^{char}<] [^<]*)?")

@@ -29,7 +29,7 @@ pub mod tags;
 mod text;
 
 pub use complaint::Malformed;
-pub use grammar::{gbnf, lark};
+pub use grammar::{write_gbnf, write_lark};
 pub use parse::{parse_reply, parse_reply_with};
 pub use tags::{TagKind, TagSet};
 pub use text::protocol_text;
@@ -103,7 +103,7 @@ pub enum Action {
 
 impl Action {
     /// Which tag it came from.
-    pub fn kind(&self) -> TagKind {
+    pub fn tag_kind(&self) -> TagKind {
         match self {
             Self::Read { .. } => TagKind::Read,
             Self::FileRead { .. } => TagKind::FileRead,
@@ -123,19 +123,19 @@ impl Action {
     }
 
     /// The name of its tag.
-    pub fn tag(&self) -> &'static str {
-        self.kind().tag().name
+    pub fn tag_name(&self) -> &'static str {
+        self.tag_kind().table_row().name
     }
 
     /// The name of the block that answers it.
     pub fn result_block(&self) -> &'static str {
-        self.kind().tag().result.expect("every row but that of nagent-response has one")
+        self.tag_kind().table_row().result.expect("every row but that of nagent-response has one")
     }
 }
 
 /// One tag of a reply.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Item {
+pub enum ReplyItem {
     /// Words for the user, without line feeds at their ends.
     Response(String),
     /// Something to do.
@@ -146,11 +146,11 @@ pub enum Item {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ParsedReply<'a> {
     /// Every byte of it is tags and white space. At least one item.
-    Whole(Vec<Item>),
+    Whole(Vec<ReplyItem>),
     /// It has a block of the driver at its top level, and what is before that is whole.
     Forged {
         /// The items before the block, at least one.
-        items: Vec<Item>,
+        items: Vec<ReplyItem>,
         /// The text before the block, byte for byte.
         kept: &'a str,
         /// The block's name as the driver spells it.

@@ -11,8 +11,8 @@ use std::sync::LazyLock;
 use regex_lite::{Captures, Regex};
 
 use super::complaint::{self, Malformed};
-use super::tags::{self, Body, FENCE, Tag, TagKind, TagSet, Trim, Value};
-use super::{Action, Item, ParsedReply};
+use super::tags::{self, Body, FENCE, Tag, TagKind, TagSet, Trim, ValueType};
+use super::{Action, ParsedReply, ReplyItem};
 use crate::format::attributes;
 
 /// White space between tags, and between the parts of a tag.
@@ -57,18 +57,18 @@ pub fn parse_reply_with(reply: &str, tags: TagSet) -> ParsedReply<'_> {
 }
 
 /// The opening tag that a text is, whole; `None`: it is none that a reply may have.
-pub(super) fn parse_opening(text: &str, tags: TagSet) -> Option<Opening> {
+pub(super) fn parse_opening(text: &str, tags: TagSet) -> Option<TagOpening> {
     let mut parser = Parser { reply: text, at: 0, tags, bodies: Vec::new(), empty: None };
     let tag = parser.parse_name().ok()?;
     let values = parser.parse_attributes(tag, 0).ok()?;
-    let fence = values.find(FENCE);
+    let fence = values.find_value(FENCE);
     let closer =
         fence.map_or_else(|| format!("</{}>", tag.name), |word| format!("</{} {word}>", tag.name));
-    (parser.at == text.len()).then_some(Opening { tag, closer, closed: values.closed })
+    (parser.at == text.len()).then_some(TagOpening { tag, closer, closed: values.closed })
 }
 
 /// An opening tag.
-pub(super) struct Opening {
+pub(super) struct TagOpening {
     pub(super) tag: &'static Tag,
     /// What ends its body.
     pub(super) closer: String,
@@ -98,7 +98,7 @@ struct Values {
 
 impl<'a> Parser<'a> {
     /// Parses all items, up to the first block that only nagent writes, if there is one.
-    fn parse_items(&mut self) -> Result<(Vec<Item>, Option<String>), Malformed> {
+    fn parse_items(&mut self) -> Result<(Vec<ReplyItem>, Option<String>), Malformed> {
         let mut items = Vec::new();
         self.skip_space();
         // Where words outside of tags begin.
@@ -106,7 +106,7 @@ impl<'a> Parser<'a> {
         if let Some(words) = self.prose_before() {
             prose = Some(self.at);
             self.at += words.len();
-            items.push(Item::Response(words.trim_matches(SPACE).to_owned()));
+            items.push(ReplyItem::Response(words.trim_matches(SPACE).to_owned()));
         }
         let first_tag = items.len();
         loop {
@@ -117,13 +117,13 @@ impl<'a> Parser<'a> {
             }
             if items.len() > first_tag && self.at > end && is_prose(self.remaining()) {
                 prose = prose.or(Some(self.at));
-                items.push(Item::Response(self.remaining().trim_matches(SPACE).to_owned()));
+                items.push(ReplyItem::Response(self.remaining().trim_matches(SPACE).to_owned()));
                 self.at = self.reply.len();
                 break;
             }
             if let Some(block) = self.driver_block() {
                 if items.is_empty() {
-                    return Err(self.wrong(self.at, complaint::forged(&block)));
+                    return Err(self.malformed_at(self.at, complaint::describe_forged(&block)));
                 }
                 self.check_words(prose, &mut items)?;
                 return Ok((items, Some(block)));
@@ -131,14 +131,14 @@ impl<'a> Parser<'a> {
             if items.len() - first_tag == limits::REPLY_TAGS {
                 let message =
                     format!("more than {REPLY_TAGS} tags in one reply: send fewer at a time");
-                return Err(self.wrong(self.at, message));
+                return Err(self.malformed_at(self.at, message));
             }
             items.push(self.parse_tag()?);
         }
         if items.is_empty() {
             let message =
                 "the reply is empty: answer with <nagent-response>, or use another tag to act";
-            return Err(self.wrong(self.at, message.to_owned()));
+            return Err(self.malformed_at(self.at, message.to_owned()));
         }
         self.check_words(prose, &mut items)?;
         Ok((items, None))
@@ -150,7 +150,7 @@ impl<'a> Parser<'a> {
         let rest = self.remaining();
         let tag = ANYWHERE
             .captures(rest)
-            .filter(|tag| self.tags.find(&tag[2]).is_some() && tag[1].is_empty())?;
+            .filter(|tag| self.tags.find_tag(&tag[2]).is_some() && tag[1].is_empty())?;
         let tag = tag.get(0).filter(|tag| tag.start() > 0)?.start();
         let words = &rest[..tag];
         if !is_prose(words) {
@@ -178,14 +178,14 @@ impl<'a> Parser<'a> {
     fn check_words(
         &mut self,
         prose: Option<usize>,
-        items: &mut Vec<Item>,
+        items: &mut Vec<ReplyItem>,
     ) -> Result<(), Malformed> {
-        if items.iter().any(|item| matches!(item, Item::Action(_))) {
-            items.retain(|item| !matches!(item, Item::Response(text) if text.is_empty()));
+        if items.iter().any(|item| matches!(item, ReplyItem::Action(_))) {
+            items.retain(|item| !matches!(item, ReplyItem::Response(text) if text.is_empty()));
             return Ok(());
         }
         if let Some(at) = prose {
-            return Err(self.wrong(at, complaint::stray_text(&self.reply[at..])));
+            return Err(self.malformed_at(at, complaint::stray_text(&self.reply[at..])));
         }
         self.empty.take().map_or(Ok(()), Err)
     }
@@ -198,7 +198,7 @@ impl<'a> Parser<'a> {
         self.at = self.reply.len() - self.remaining().trim_start_matches(SPACE).len();
     }
 
-    fn wrong(&self, offset: usize, message: String) -> Malformed {
+    fn malformed_at(&self, offset: usize, message: String) -> Malformed {
         Malformed::new(self.reply, offset, message)
     }
 
@@ -207,31 +207,33 @@ impl<'a> Parser<'a> {
         tags::driver_block(&DRIVER.captures(self.remaining())?[1])
     }
 
-    fn parse_tag(&mut self) -> Result<Item, Malformed> {
+    fn parse_tag(&mut self) -> Result<ReplyItem, Malformed> {
         let start = self.at;
         let tag = self.parse_name()?;
         let mut values = self.parse_attributes(tag, start)?;
         let body = match tag.body {
             Body::None => {
                 if !values.closed {
-                    self.close_at_once(tag, start)?;
+                    self.parse_empty_pair(tag, start)?;
                 }
                 ""
             }
             Body::Raw { may_be_empty, trim, .. } => {
                 if values.closed {
-                    return Err(self.wrong(start, complaint::shape(tag, "needs a body")));
+                    return Err(
+                        self.malformed_at(start, complaint::describe_form(tag, "needs a body"))
+                    );
                 }
-                let body = self.parse_body(tag, values.find(FENCE), start)?;
+                let body = self.parse_body(tag, values.find_value(FENCE), start)?;
                 if !may_be_empty && body.trim_matches(SPACE).is_empty() {
-                    let wrong = complaint::shape(tag, "has an empty body");
+                    let wrong = complaint::describe_form(tag, "has an empty body");
                     if tag.kind == TagKind::Response {
-                        self.empty = self.empty.take().or(Some(self.wrong(start, wrong)));
-                        return Ok(Item::Response(String::new()));
+                        self.empty = self.empty.take().or(Some(self.malformed_at(start, wrong)));
+                        return Ok(ReplyItem::Response(String::new()));
                     }
                     values.wrong = values.wrong.or(Some(wrong));
                 }
-                trimmed(body, trim)
+                trim_body(body, trim)
             }
         };
         Ok(build(&values, body.to_owned()))
@@ -247,17 +249,17 @@ impl<'a> Parser<'a> {
                 }
                 _ => self.unknown_tag_behind(rest).unwrap_or_else(|| complaint::stray_text(rest)),
             };
-            return Err(self.stray(message));
+            return Err(self.stray_tag(message));
         };
         let (whole, name) = (&found[0], &found[2]);
         if !found[1].is_empty() {
-            return Err(self.stray(complaint::stray_closer(name)));
+            return Err(self.stray_tag(complaint::stray_closer(name)));
         }
-        let Some(tag) = self.tags.find(name) else {
+        let Some(tag) = self.tags.find_tag(name) else {
             if whole.len() == rest.len() {
-                return Err(self.wrong(self.at, "the reply ends inside a tag".to_owned()));
+                return Err(self.malformed_at(self.at, "the reply ends inside a tag".to_owned()));
             }
-            return Err(self.stray(complaint::unknown_tag(name, self.tags)));
+            return Err(self.stray_tag(complaint::unknown_tag(name, self.tags)));
         };
         self.at += whole.len();
         Ok(tag)
@@ -266,17 +268,17 @@ impl<'a> Parser<'a> {
     /// Why words are not a message: the first tag behind them is one that there is not.
     fn unknown_tag_behind(&self, words: &str) -> Option<String> {
         let tag = ANYWHERE.captures(words)?;
-        let is_unknown = tag[1].is_empty() && self.tags.find(&tag[2]).is_none();
+        let is_unknown = tag[1].is_empty() && self.tags.find_tag(&tag[2]).is_none();
         is_unknown.then(|| complaint::unknown_tag(&tag[2], self.tags))
     }
 
     /// Reports what is no known tag. If the next tag closes one that was read before, its body probably ended too early.
-    fn stray(&self, message: String) -> Malformed {
+    fn stray_tag(&self, message: String) -> Malformed {
         let next = if self.bodies.is_empty() { None } else { ANYWHERE.captures(self.remaining()) };
         let early = next.filter(|next| !next[1].is_empty());
         let early = early.and_then(|next| self.bodies.iter().find(|tag| tag.name == &next[2]));
-        let hint = early.map(|tag| complaint::fence(tag)).unwrap_or_default();
-        self.wrong(self.at, message + &hint)
+        let hint = early.map(|tag| complaint::fence_hint(tag)).unwrap_or_default();
+        self.malformed_at(self.at, message + &hint)
     }
 
     fn parse_attributes(&mut self, tag: &'static Tag, start: usize) -> Result<Values, Malformed> {
@@ -292,15 +294,16 @@ impl<'a> Parser<'a> {
         values.closed = !end[1].is_empty();
         self.at += end[0].len();
         for attribute in tag.attributes {
-            let is_given = values.find(attribute.name).is_some();
+            let is_given = values.find_value(attribute.name).is_some();
             if attribute.required && !is_given {
                 let wrong = format!("needs {}, {}", attribute.name, attribute.meaning);
-                return Err(self.wrong(start, complaint::shape(tag, &wrong)));
+                return Err(self.malformed_at(start, complaint::describe_form(tag, &wrong)));
             }
-            let excluded = attribute.excludes.iter().find(|other| values.find(other).is_some());
+            let excluded =
+                attribute.excludes.iter().find(|other| values.find_value(other).is_some());
             if let Some(other) = excluded.filter(|_| is_given) {
                 let wrong = format!("cannot take both {} and {other}", attribute.name);
-                values.wrong = values.wrong.or_else(|| Some(complaint::shape(tag, &wrong)));
+                values.wrong = values.wrong.or_else(|| Some(complaint::describe_form(tag, &wrong)));
             }
         }
         Ok(values)
@@ -320,12 +323,12 @@ impl<'a> Parser<'a> {
         let (name, wrong) = if key == FENCE && tag.body != Body::None {
             if !WORD.is_match(&value) {
                 let message = "a fence is one word of at most 64 letters, digits, dots, - and _";
-                return Err(self.wrong(at, message.to_owned()));
+                return Err(self.malformed_at(at, message.to_owned()));
             }
             (FENCE, None)
         } else {
             let Some(attribute) = tag.attribute(key) else {
-                return Err(self.wrong(at, complaint::unknown_attribute(tag, key)));
+                return Err(self.malformed_at(at, complaint::unknown_attribute(tag, key)));
             };
             let (name, meaning) = (attribute.name, attribute.meaning);
             let is_number = || POSITIVE.is_match(&value) && value.parse::<u64>().is_ok();
@@ -335,11 +338,11 @@ impl<'a> Parser<'a> {
                 Some(format!("the value of {key} in <{}> has {bytes} bytes; {most}", tag.name))
             } else if attribute.required && value.is_empty() {
                 Some(format!("{name} of <{}> is empty: it is {meaning}", tag.name))
-            } else if attribute.value == Value::Name && value.is_empty() {
+            } else if attribute.value == ValueType::Name && value.is_empty() {
                 Some(format!("{name} of <{}> is empty: leave it out, or give a value", tag.name))
-            } else if attribute.value == Value::Flag && !matches!(&*value, "true" | "false") {
+            } else if attribute.value == ValueType::Flag && !matches!(&*value, "true" | "false") {
                 Some(format!("{name} of <{}> is \"true\" or \"false\"", tag.name))
-            } else if attribute.value == Value::Positive && !is_number() {
+            } else if attribute.value == ValueType::Positive && !is_number() {
                 let number = "must be a whole number from 1";
                 let given = complaint::excerpt_of(&value, 40);
                 let tag = tag.name;
@@ -349,8 +352,10 @@ impl<'a> Parser<'a> {
             };
             (name, wrong)
         };
-        if values.find(name).is_some() {
-            return Err(self.wrong(at, format!("<{}> has the attribute {key} twice", tag.name)));
+        if values.find_value(name).is_some() {
+            return Err(
+                self.malformed_at(at, format!("<{}> has the attribute {key} twice", tag.name))
+            );
         }
         values.wrong = values.wrong.take().or(wrong);
         values.given.push((name, value));
@@ -369,16 +374,17 @@ impl<'a> Parser<'a> {
                 tag.name
             )
         };
-        self.wrong(self.reply.len() - inner.len(), message)
+        self.malformed_at(self.reply.len() - inner.len(), message)
     }
 
     /// Parses the closing tag of a tag without a body that was written as a pair.
-    fn close_at_once(&mut self, tag: &Tag, start: usize) -> Result<(), Malformed> {
+    fn parse_empty_pair(&mut self, tag: &Tag, start: usize) -> Result<(), Malformed> {
         self.skip_space();
         let closing =
             self.remaining().strip_prefix("</").and_then(|rest| rest.strip_prefix(tag.name));
         let Some(rest) = closing.and_then(|rest| rest.strip_prefix('>')) else {
-            return Err(self.wrong(start, complaint::shape(tag, "has no body and ends in />")));
+            return Err(self
+                .malformed_at(start, complaint::describe_form(tag, "has no body and ends in />")));
         };
         self.at = self.reply.len() - rest.len();
         Ok(())
@@ -395,7 +401,7 @@ impl<'a> Parser<'a> {
         let rest = self.remaining();
         let Some(length) = rest.find(&closer) else {
             let message = format!("<{name}> is not closed: {closer} is missing");
-            return Err(self.wrong(start, message));
+            return Err(self.malformed_at(start, message));
         };
         self.at += length + closer.len();
         if fence.is_none() && !self.bodies.iter().any(|seen| seen.kind == tag.kind) {
@@ -430,7 +436,7 @@ fn is_prose(words: &str) -> bool {
         && !words.match_indices('<').any(|(at, _)| looks_like_tag(at))
 }
 
-fn trimmed(body: &str, trim: Trim) -> &str {
+fn trim_body(body: &str, trim: Trim) -> &str {
     match trim {
         Trim::First => {
             body.strip_prefix("\r\n").or_else(|| body.strip_prefix('\n')).unwrap_or(body)
@@ -440,36 +446,36 @@ fn trimmed(body: &str, trim: Trim) -> &str {
 }
 
 impl Values {
-    fn find(&self, name: &str) -> Option<&str> {
+    fn find_value(&self, name: &str) -> Option<&str> {
         self.given.iter().find(|(known, _)| *known == name).map(|(_, value)| value.as_str())
     }
 
     /// A required value, which was checked to be there.
     fn required(&self, name: &str) -> String {
-        self.find(name).unwrap_or_default().to_owned()
+        self.find_value(name).unwrap_or_default().to_owned()
     }
 
     /// An optional value; an empty one counts as left out.
     fn optional(&self, name: &str) -> Option<String> {
-        self.find(name).filter(|value| !value.is_empty()).map(str::to_owned)
+        self.find_value(name).filter(|value| !value.is_empty()).map(str::to_owned)
     }
 
     fn number(&self, name: &str) -> Option<u64> {
-        self.find(name)?.parse().ok()
+        self.find_value(name)?.parse().ok()
     }
 }
 
-fn build(values: &Values, body: String) -> Item {
+fn build(values: &Values, body: String) -> ReplyItem {
     if let Some(why) = &values.wrong {
-        return Item::Action(Action::Wrong { kind: values.tag.kind, why: why.clone() });
+        return ReplyItem::Action(Action::Wrong { kind: values.tag.kind, why: why.clone() });
     }
-    Item::Action(match values.tag.kind {
-        TagKind::Response => return Item::Response(body),
+    ReplyItem::Action(match values.tag.kind {
+        TagKind::Response => return ReplyItem::Response(body),
         TagKind::Read => Action::Read {
             path: values.required("path"),
             offset: values.number("offset"),
             limit: values.number("limit"),
-            numbers: values.find("numbers") == Some("true"),
+            numbers: values.find_value("numbers") == Some("true"),
         },
         TagKind::FileRead => Action::FileRead { path: values.required("path") },
         TagKind::FilePatch => Action::FilePatch { index: values.required("index") },
@@ -477,7 +483,7 @@ fn build(values: &Values, body: String) -> Item {
         TagKind::Edit => Action::Edit {
             path: values.required("path"),
             blocks: body,
-            all: values.find("all") == Some("true"),
+            all: values.find_value("all") == Some("true"),
         },
         TagKind::List => Action::List { path: values.required("path") },
         TagKind::Glob => {
@@ -488,7 +494,7 @@ fn build(values: &Values, body: String) -> Item {
             path: values.optional("path"),
             glob: values.optional("glob"),
             context: values.number("context"),
-            ignore_case: values.find("ignore_case") == Some("true"),
+            ignore_case: values.find_value("ignore_case") == Some("true"),
         },
         TagKind::Shell => Action::Shell {
             commands: body,

@@ -33,11 +33,11 @@ pub struct ResponseStream {
     quote: Option<char>,
     tags: usize,
     has_begun: bool,
-    state: State,
+    state: StreamState,
 }
 
 #[derive(Debug, Default)]
-enum State {
+enum StreamState {
     /// Between two tags, or within an opening tag.
     #[default]
     Between,
@@ -75,7 +75,7 @@ impl ResponseStream {
         {
             at += used;
         }
-        if !matches!(self.state, State::Stopped) {
+        if !matches!(self.state, StreamState::Stopped) {
             rest.drain(..at);
             self.rest = rest;
         }
@@ -84,39 +84,39 @@ impl ResponseStream {
     /// Reads the next part; returns its length, `None` if more of the reply is needed, or nothing of it is wanted.
     fn read(&mut self, rest: &str, show: &mut dyn FnMut(Streamed<'_>)) -> Option<usize> {
         match &mut self.state {
-            State::Stopped => None,
-            State::Between => self.read_opening(rest),
-            State::Closing(closer) => {
+            StreamState::Stopped => None,
+            StreamState::Between => self.read_opening(rest),
+            StreamState::Closing(closer) => {
                 let skipped = rest.len() - rest.trim_start_matches(SPACE).len();
                 if skipped > 0 {
                     return Some(skipped);
                 }
                 if rest.starts_with(closer.as_str()) {
                     let used = closer.len();
-                    self.state = State::Between;
+                    self.state = StreamState::Between;
                     return Some(used);
                 }
                 if !closer.starts_with(rest) {
-                    self.state = State::Stopped;
+                    self.state = StreamState::Stopped;
                 }
                 None
             }
-            State::Body(body) => {
+            StreamState::Body(body) => {
                 if rest.is_empty() {
                     return None;
                 }
                 let Some(end) = rest.find(&body.closer) else {
                     let certain = rest.len() - longest_start(&body.closer, rest);
-                    body.show(rest.get(..certain).unwrap_or_default(), show);
+                    body.stream_body(rest.get(..certain).unwrap_or_default(), show);
                     return (certain > 0).then_some(certain);
                 };
-                body.show(rest.get(..end).unwrap_or_default(), show);
+                body.stream_body(rest.get(..end).unwrap_or_default(), show);
                 let used = end + body.closer.len();
                 let is_whole = body.may_be_empty || body.has_text;
                 if is_whole && body.is_response {
                     show(Streamed::End);
                 }
-                self.state = if is_whole { State::Between } else { State::Stopped };
+                self.state = if is_whole { StreamState::Between } else { StreamState::Stopped };
                 Some(used)
             }
         }
@@ -136,7 +136,7 @@ impl ResponseStream {
                 return None;
             }
             if !text.starts_with('<') || self.tags == REPLY_TAGS {
-                self.state = State::Stopped;
+                self.state = StreamState::Stopped;
                 return None;
             }
         }
@@ -156,20 +156,22 @@ impl ResponseStream {
         let used = self.searched + end + 1;
         self.searched = 0;
         self.tags += 1;
-        self.state =
-            rest.get(..used).and_then(|text| open_body(text, self.known)).unwrap_or(State::Stopped);
+        self.state = rest
+            .get(..used)
+            .and_then(|text| open_body(text, self.known))
+            .unwrap_or(StreamState::Stopped);
         Some(used)
     }
 }
 
 /// The state behind an opening tag; `None`: the reply is malformed.
-fn open_body(text: &str, tags: TagSet) -> Option<State> {
+fn open_body(text: &str, tags: TagSet) -> Option<StreamState> {
     let opening = parse_opening(text, tags)?;
     match opening.tag.body {
-        Body::None if opening.closed => Some(State::Between),
-        Body::None => Some(State::Closing(opening.closer)),
+        Body::None if opening.closed => Some(StreamState::Between),
+        Body::None => Some(StreamState::Closing(opening.closer)),
         Body::Raw { .. } if opening.closed => None,
-        Body::Raw { may_be_empty, .. } => Some(State::Body(OpenBody {
+        Body::Raw { may_be_empty, .. } => Some(StreamState::Body(OpenBody {
             closer: opening.closer,
             is_response: opening.tag.kind == TagKind::Response,
             may_be_empty,
@@ -188,7 +190,7 @@ fn longest_start(closer: &str, text: &str) -> usize {
 
 impl OpenBody {
     /// Takes more of the body.
-    fn show(&mut self, text: &str, show: &mut dyn FnMut(Streamed<'_>)) {
+    fn stream_body(&mut self, text: &str, show: &mut dyn FnMut(Streamed<'_>)) {
         if !self.is_response {
             self.has_text |= !text.trim_matches(SPACE).is_empty();
             return;

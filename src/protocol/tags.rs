@@ -31,7 +31,7 @@ pub struct Tag {
     /// The name as the model writes it; case matters.
     pub name: &'static str,
     /// The attributes it takes, except `fence`, which every tag with a body takes.
-    pub attributes: &'static [Attribute],
+    pub attributes: &'static [TagAttribute],
     /// The text between the opening and the closing tag.
     pub body: Body,
     /// The block that holds the result; `None` for `nagent-response`, which is not an action.
@@ -42,13 +42,13 @@ pub struct Tag {
 
 /// One attribute of a tag.
 #[derive(Debug)]
-pub struct Attribute {
+pub struct TagAttribute {
     /// The name; case matters.
     pub name: &'static str,
-    /// Whether it must be given and not be empty. An optional [text](Value::Text) that is empty counts as not given.
+    /// Whether it must be given and not be empty. An optional [text](ValueType::Text) that is empty counts as not given.
     pub required: bool,
     /// What values it takes.
-    pub value: Value,
+    pub value: ValueType,
     /// The word for the value in the text for the model.
     pub placeholder: &'static str,
     /// Attributes that cannot be given together with it.
@@ -59,7 +59,7 @@ pub struct Attribute {
 
 /// The values that an attribute takes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Value {
+pub enum ValueType {
     /// Any text.
     Text,
     /// Any text but an empty one, also where the attribute is optional.
@@ -99,17 +99,24 @@ const fn required(
     name: &'static str,
     placeholder: &'static str,
     meaning: &'static str,
-) -> Attribute {
-    Attribute { name, required: true, value: Value::Text, placeholder, excludes: &[], meaning }
+) -> TagAttribute {
+    TagAttribute {
+        name,
+        required: true,
+        value: ValueType::Text,
+        placeholder,
+        excludes: &[],
+        meaning,
+    }
 }
 
 const fn optional(
     name: &'static str,
-    value: Value,
+    value: ValueType,
     placeholder: &'static str,
     meaning: &'static str,
-) -> Attribute {
-    Attribute { name, required: false, value, placeholder, excludes: &[], meaning }
+) -> TagAttribute {
+    TagAttribute { name, required: false, value, placeholder, excludes: &[], meaning }
 }
 
 /// A body that is prose or commands.
@@ -132,9 +139,9 @@ pub const TAGS: &[Tag] = &[
         name: "nagent-read",
         attributes: &[
             required("path", "P", "the file"),
-            optional("offset", Value::Positive, "N", "the first line to read, counted from 1"),
-            optional("limit", Value::Positive, "N", "how many lines"),
-            optional("numbers", Value::Flag, "true", "number the lines"),
+            optional("offset", ValueType::Positive, "N", "the first line to read, counted from 1"),
+            optional("limit", ValueType::Positive, "N", "how many lines"),
+            optional("numbers", ValueType::Flag, "true", "number the lines"),
         ],
         body: Body::None,
         result: Some("nagent-read-result"),
@@ -169,7 +176,7 @@ pub const TAGS: &[Tag] = &[
         name: "nagent-edit",
         attributes: &[
             required("path", "P", "the file"),
-            optional("all", Value::Flag, "true", "change every match"),
+            optional("all", ValueType::Flag, "true", "change every match"),
         ],
         body: Body::Raw { placeholder: "BLOCKS", may_be_empty: false, trim: Trim::First },
         result: Some("nagent-edit-result"),
@@ -188,7 +195,7 @@ pub const TAGS: &[Tag] = &[
         name: "nagent-glob",
         attributes: &[
             required("pattern", "G", "the glob, as in src/**/*.rs"),
-            optional("path", Value::Text, "P", "the folder to look in"),
+            optional("path", ValueType::Text, "P", "the folder to look in"),
         ],
         body: Body::None,
         result: Some("nagent-glob-result"),
@@ -199,10 +206,10 @@ pub const TAGS: &[Tag] = &[
         name: "nagent-grep",
         attributes: &[
             required("pattern", "R", "the regular expression"),
-            optional("path", Value::Text, "P", "the folder or file to look in"),
-            optional("glob", Value::Text, "G", "only files whose path matches"),
-            optional("context", Value::Positive, "N", "lines to show around each match"),
-            optional("ignore_case", Value::Flag, "true", "ignore case"),
+            optional("path", ValueType::Text, "P", "the folder or file to look in"),
+            optional("glob", ValueType::Text, "G", "only files whose path matches"),
+            optional("context", ValueType::Positive, "N", "lines to show around each match"),
+            optional("ignore_case", ValueType::Flag, "true", "ignore case"),
         ],
         body: Body::None,
         result: Some("nagent-grep-result"),
@@ -212,11 +219,11 @@ pub const TAGS: &[Tag] = &[
         kind: TagKind::Shell,
         name: "nagent-shell",
         attributes: &[
-            optional("timeout", Value::Positive, "S", "the time limit in seconds"),
-            Attribute {
+            optional("timeout", ValueType::Positive, "S", "the time limit in seconds"),
+            TagAttribute {
                 name: "keep",
                 required: false,
-                value: Value::Name,
+                value: ValueType::Name,
                 placeholder: "N",
                 excludes: &["timeout"],
                 meaning: "the same in the background as N until your run ends; using N again replaces it. Output goes to a file",
@@ -238,12 +245,17 @@ pub const TAGS: &[Tag] = &[
         kind: TagKind::Conversation,
         name: "nagent-conversation",
         attributes: &[
-            optional("name", Value::Name, "N", "the child's name"),
-            optional("from", Value::Name, "SAVED", "the saved conversation that it starts from"),
-            Attribute {
+            optional("name", ValueType::Name, "N", "the child's name"),
+            optional(
+                "from",
+                ValueType::Name,
+                "SAVED",
+                "the saved conversation that it starts from",
+            ),
+            TagAttribute {
                 name: "file",
                 required: false,
-                value: Value::Name,
+                value: ValueType::Name,
                 placeholder: "P",
                 excludes: &["name", "from"],
                 meaning: "ask the conversation of file P, which may write P; you get its answer and the diff",
@@ -276,7 +288,7 @@ pub const FENCE: &str = "fence";
 
 /// Finds a tag by its exact name.
 pub fn find_tag(name: &str) -> Option<&'static Tag> {
-    TagSet::ALL.find(name)
+    TagSet::ALL.find_tag(name)
 }
 
 /// The tags that a model may write in a run; `nagent-response` is always one of them.
@@ -307,7 +319,7 @@ impl TagSet {
         for name in names {
             let bare = name.trim().trim_start_matches("nagent-");
             let Some(tag) = find_tag(&format!("nagent-{bare}")) else {
-                let known: Vec<&str> = Self::ALL.tags().map(Tag::short_name).collect();
+                let known: Vec<&str> = Self::ALL.iter().map(Tag::short_name).collect();
                 return Err(format!(
                     "there is no tag \"{}\"; the tags are {}",
                     bare.escape_debug(),
@@ -335,18 +347,18 @@ impl TagSet {
     }
 
     /// The rows of its tags, in the order of the table.
-    pub fn tags(self) -> impl Iterator<Item = &'static Tag> {
+    pub fn iter(self) -> impl Iterator<Item = &'static Tag> {
         TAGS.iter().filter(move |tag| self.contains(tag.kind))
     }
 
     /// Finds one of its tags by the exact name.
-    pub fn find(self, name: &str) -> Option<&'static Tag> {
-        self.tags().find(|tag| tag.name == name)
+    pub fn find_tag(self, name: &str) -> Option<&'static Tag> {
+        self.iter().find(|tag| tag.name == name)
     }
 
     /// The names without `nagent-`, separated by commas, as [`parse`](Self::parse) reads them.
     pub fn names(self) -> String {
-        self.tags().map(Tag::short_name).collect::<Vec<_>>().join(",")
+        self.iter().map(Tag::short_name).collect::<Vec<_>>().join(",")
     }
 }
 
@@ -362,7 +374,7 @@ pub fn driver_block(name: &str) -> Option<String> {
 
 impl TagKind {
     /// The row of this tag.
-    pub fn tag(self) -> &'static Tag {
+    pub fn table_row(self) -> &'static Tag {
         TAGS.iter()
             .find(|tag| tag.kind == self)
             .expect("there is a row for each kind, which a test holds")
@@ -376,13 +388,13 @@ impl Tag {
     }
 
     /// Finds an attribute by its exact name.
-    pub fn attribute(&self, name: &str) -> Option<&'static Attribute> {
+    pub fn attribute(&self, name: &str) -> Option<&'static TagAttribute> {
         self.attributes.iter().find(|attribute| attribute.name == name)
     }
 
     /// The sets of attributes that may be given together, with whether each is required: one set without the attributes
     /// that exclude others, then one for each of those, which comes first and is required there.
-    pub fn forms(&self) -> Vec<Vec<(&'static Attribute, bool)>> {
+    pub fn forms(&self) -> Vec<Vec<(&'static TagAttribute, bool)>> {
         let plain = self.attributes.iter().filter(|attribute| attribute.excludes.is_empty());
         let mut forms = vec![plain.map(|attribute| (attribute, attribute.required)).collect()];
         for one in self.attributes.iter().filter(|attribute| !attribute.excludes.is_empty()) {
@@ -397,11 +409,11 @@ impl Tag {
     }
 
     /// The tag as the text for the model shows it, one line for each of its [forms](Self::forms).
-    pub fn shapes(&self) -> Vec<String> {
-        self.forms().iter().map(|form| self.shape(form)).collect()
+    pub fn usage_lines(&self) -> Vec<String> {
+        self.forms().iter().map(|form| self.usage_line(form)).collect()
     }
 
-    fn shape(&self, form: &[(&Attribute, bool)]) -> String {
+    fn usage_line(&self, form: &[(&TagAttribute, bool)]) -> String {
         let name = self.name;
         let attributes = form.iter().map(|(attribute, must)| {
             let pair = format!("{}=\"{}\"", attribute.name, attribute.placeholder);
@@ -422,8 +434,8 @@ mod tests {
     #[test]
     fn every_kind_finds_its_row() {
         for tag in TAGS {
-            assert_eq!(tag.kind.tag().name, tag.name);
-            let found = find_tag(tag.name).or_else(|| TagSet::SCRIPTS.find(tag.name));
+            assert_eq!(tag.kind.table_row().name, tag.name);
+            let found = find_tag(tag.name).or_else(|| TagSet::SCRIPTS.find_tag(tag.name));
             assert!(found.is_some_and(|found| found.kind == tag.kind));
         }
     }
@@ -462,7 +474,7 @@ mod tests {
 
     #[test]
     fn shapes_read_like_the_contract() {
-        let shapes: Vec<_> = TAGS.iter().flat_map(Tag::shapes).collect();
+        let shapes: Vec<_> = TAGS.iter().flat_map(Tag::usage_lines).collect();
         assert_eq!(
             shapes,
             [

@@ -24,8 +24,8 @@ new lines
 /// Writes the protocol for the model, with these tags, ending in a line feed.
 pub fn protocol_text(tags: TagSet) -> String {
     let mut text = HEAD.to_owned();
-    for tag in tags.tags() {
-        for (form, shape) in tag.forms().iter().zip(tag.shapes()) {
+    for tag in tags.iter() {
+        for (form, shape) in tag.forms().iter().zip(tag.usage_lines()) {
             // A form with an attribute that excludes others is explained by that attribute.
             let own = form.first().filter(|(attribute, _)| !attribute.excludes.is_empty());
             let meaning = own.map_or(tag.meaning, |(attribute, _)| attribute.meaning);
@@ -50,8 +50,8 @@ mod tests {
     fn is_short_and_names_every_form() {
         let text = protocol_text(TagSet::ALL);
         assert!(text.len() <= 2_900, "{} bytes", text.len());
-        for tag in TagSet::ALL.tags() {
-            for shape in tag.shapes() {
+        for tag in TagSet::ALL.iter() {
+            for shape in tag.usage_lines() {
                 assert!(text.contains(&format!("\n{shape} ")), "{shape}");
             }
             assert!(text.contains(tag.meaning), "{}", tag.name);

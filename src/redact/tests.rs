@@ -20,7 +20,7 @@ fn masked(text: &str) -> (String, u64) {
 /// A private key as `openssl genrsa` writes one.
 fn pem(end: &str) -> String {
     let line = |n: usize| {
-        let text = hex(&Sha256::digest([u8::try_from(n).unwrap()]));
+        let text = encode_hex(&Sha256::digest([u8::try_from(n).unwrap()]));
         format!("{text}{end}")
     };
     let begin = concat!("-----BEGIN RSA PRIV", "ATE KEY-----");

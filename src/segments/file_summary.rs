@@ -33,7 +33,7 @@ pub struct FileSummary {
     pub split: Option<Split>,
 }
 
-struct Source<'a, 'q> {
+struct SummaryInput<'a, 'q> {
     queue: &'a SummaryQueue<'q>,
     encoding: Encoding,
     /// Whether the user knows already that bytes were replaced.
@@ -57,7 +57,7 @@ pub fn summarize_file(
     }
     let sizes = RequestSizes::for_window(queue.rules.window)?;
     if bytes <= sizes.small {
-        let source = Source::new(queue, kind);
+        let source = SummaryInput::new(queue, kind);
         let (_, content) = read_range(path, 0, sizes.small)?;
         let request = SummaryRequest {
             kind: SummaryKind::File,
@@ -129,7 +129,7 @@ fn fill_index(
         lines: index.source_line_count,
         sizes: RequestSizes::for_window(queue.rules.window)?,
     };
-    let source = Source::new(queue, kind);
+    let source = SummaryInput::new(queue, kind);
     let count = index.segments.len();
     if count > MANY_SEGMENTS {
         (queue.rules.report)(&format!(
@@ -149,7 +149,7 @@ fn fill_index(
     Ok(summary)
 }
 
-impl<'a, 'q> Source<'a, 'q> {
+impl<'a, 'q> SummaryInput<'a, 'q> {
     fn new(queue: &'a SummaryQueue<'q>, kind: ContentKind) -> Self {
         let encoding =
             if let ContentKind::Text(encoding) = kind { encoding } else { Encoding::Utf8 };

@@ -8,7 +8,7 @@ use std::ffi::OsString;
 use std::path::Path;
 
 use super::naming::Naming;
-use super::problems::{cannot, join_names, unreadable};
+use super::problems::{failure, join_names, read_failure};
 use crate::format::index::{self, Index};
 use crate::legacy::split_index;
 use crate::problem::Problem;
@@ -18,7 +18,7 @@ use crate::sys::temp_files::is_temp_name;
 use crate::sys::{fs, read};
 
 pub(super) fn load_index(path: &Path) -> Result<Index, Problem> {
-    read::open_regular(path).map_err(|error| unreadable("read the index", path, &error))?;
+    read::open_regular(path).map_err(|error| read_failure("read the index", path, &error))?;
     let text = fs::read_text(path, crate::limits::SEGMENT_INDEX)?
         .ok_or_else(|| Problem::failed(format!("no such file: {}", shown(path))))?;
     parse_completed(&text)
@@ -163,7 +163,7 @@ fn list_files(folder: &Path) -> Result<Vec<OsString>, Problem> {
     if !fs::exists(folder) {
         return Ok(Vec::new());
     }
-    list_names(folder).map_err(|error| cannot("list", folder, error))
+    list_names(folder).map_err(|error| failure("list", folder, error))
 }
 
 fn has_hash(path: &Path, sha256: &str, stop: &dyn Fn() -> bool) -> bool {

@@ -8,15 +8,15 @@ use crate::sys::file_error::{FileError, FileErrorKind};
 use crate::sys::names::shown;
 
 /// Something failed: `cannot {what} {path}: {why}`.
-pub(super) fn cannot(what: &str, path: &Path, why: impl Display) -> Problem {
+pub(super) fn failure(what: &str, path: &Path, why: impl Display) -> Problem {
     Problem::failed(format!("cannot {what} {}: {why}", shown(path)))
 }
 
 /// Says to a person why a file is not read.
-pub(super) fn unreadable(what: &str, path: &Path, error: &FileError) -> Problem {
+pub(super) fn read_failure(what: &str, path: &Path, error: &FileError) -> Problem {
     match error.kind {
         FileErrorKind::Missing => Problem::failed(error.to_string()),
-        _ => cannot(what, path, error.to_string()),
+        _ => failure(what, path, error.to_string()),
     }
 }
 

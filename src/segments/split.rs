@@ -15,7 +15,7 @@ use super::naming::Naming;
 use super::previous_split::{
     check_replaceable, given_name, is_disposable, is_disposable_leftover, load_index,
 };
-use super::problems::{cannot, join_names, unreadable};
+use super::problems::{failure, join_names, read_failure};
 use super::read_window::ReadWindow;
 use crate::code::cutter::Cutter;
 use crate::code::language::{self, Language};
@@ -24,7 +24,7 @@ use crate::format::index::{self, Index, Segment};
 use crate::problem::Problem;
 use crate::sys::clock::{self, Stopwatch};
 use crate::sys::file_stamp::FileStamp;
-use crate::sys::fs::{hex, sha256};
+use crate::sys::fs::{encode_hex, sha256};
 use crate::sys::names::shown;
 use crate::sys::staged_folder::StagedFolder;
 use crate::sys::{fs, read};
@@ -116,7 +116,7 @@ pub fn refresh(index: &Path, force: bool, hooks: &mut SplitHooks<'_>) -> Result<
         let (index, language) = (shown(index), &known.split_type);
         Problem::failed(format!("{index} names the type {language}, which is not known"))
     })?;
-    let real = fs::real_path(index).ok_or_else(|| cannot("find", index, "it was removed"))?;
+    let real = fs::real_path(index).ok_or_else(|| failure("find", index, "it was removed"))?;
     let request = SplitRequest {
         source: Path::new(&known.source_path),
         output: real.parent().unwrap_or(Path::new("/")),
@@ -133,7 +133,7 @@ fn to_utf8(path: &Path) -> Result<&str, Problem> {
     path.to_str().ok_or_else(|| {
         let why =
             "its path is not UTF-8, which an index cannot hold; rename it, or use a symbolic link";
-        cannot("split", path, why)
+        failure("split", path, why)
     })
 }
 
@@ -149,19 +149,19 @@ fn split_as(
         return Err(Problem::usage(message));
     }
     let (file, metadata) =
-        read::open_regular(source).map_err(|error| unreadable("split", source, &error))?;
-    let real = fs::real_path(source).ok_or_else(|| cannot("split", source, "it was removed"))?;
+        read::open_regular(source).map_err(|error| read_failure("split", source, &error))?;
+    let real = fs::real_path(source).ok_or_else(|| failure("split", source, "it was removed"))?;
     let source_path = to_utf8(&real)?.to_owned();
     let name =
         name.unwrap_or_else(|| real.file_name().unwrap_or_default().to_string_lossy().into_owned());
     // File names in the folder tell about a source that others may not read.
     let private = request.private || metadata.mode() & 0o044 == 0;
     let folder = StagedFolder::create(output, private, &is_disposable_leftover)
-        .map_err(|error| cannot("use the folder", output, error))?;
+        .map_err(|error| failure("use the folder", output, error))?;
     let place = folder.place().to_owned();
     to_utf8(&place)?;
     let precious = check_replaceable(&place, &real, request.force, hooks.stop)?;
-    let group = folder.group().map_err(|error| cannot("use the folder", &place, error))?;
+    let group = folder.group().map_err(|error| failure("use the folder", &place, error))?;
     let writer = SegmentWriter {
         folder,
         // Below the root, and in a folder of our own, everything is for the owner alone.
@@ -184,7 +184,7 @@ fn split_as(
     let Splitter { window, hasher, writer, mut notes, .. } = splitter;
     let index = Index {
         source_path,
-        source_sha256: hex(&hasher.finalize()),
+        source_sha256: encode_hex(&hasher.finalize()),
         source_size_bytes: window.current_view().end_offset(),
         source_line_count: writer.segments.last().map_or(0, |segment| segment.end_line_num),
         split_type: language.name().to_owned(),
@@ -201,9 +201,9 @@ fn split_as(
         folder.sync_files()?;
         folder.create_whole_file(index::NAME, mode, &index::format(&index))
     };
-    write_index().map_err(|error| unwritten(&place.join(index::NAME), &error))?;
+    write_index().map_err(|error| write_failure(&place.join(index::NAME), &error))?;
     let kept = folder.publish(&is_disposable);
-    if let Some(kept) = kept.map_err(|error| cannot("replace", &place, error))? {
+    if let Some(kept) = kept.map_err(|error| failure("replace", &place, error))? {
         let files = join_names(&precious, ", ");
         let files = if files.is_empty() { "changed files".to_owned() } else { files };
         notes.push(format!("the previous folder is kept as {}, because of {files}", shown(kept)));
@@ -219,13 +219,13 @@ fn segment_mode(source: &Metadata, group: u32) -> u32 {
     mode | 0o600
 }
 
-fn unwritten(path: &Path, error: &io::Error) -> Problem {
+fn write_failure(path: &Path, error: &io::Error) -> Problem {
     let is_full = matches!(
         error.kind(),
         io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded | io::ErrorKind::FileTooLarge
     );
     let advice = if is_full { "; make room, or choose another folder" } else { "" };
-    cannot("write", path, format!("{error}{advice}; nothing was changed"))
+    failure("write", path, format!("{error}{advice}; nothing was changed"))
 }
 
 struct Splitter<'a, 'h> {
@@ -271,7 +271,7 @@ impl Splitter<'_, '_> {
         let mut settled = Vec::new();
         let mut late = 0;
         loop {
-            let goal = match cutter.wants() {
+            let goal = match cutter.wanted_end() {
                 0 => self.window.current_view().end_offset() + 1,
                 goal => goal,
             };
@@ -306,11 +306,12 @@ impl Splitter<'_, '_> {
         while !self.window.at_end() && self.window.current_view().end_offset() < goal {
             self.check_stop()?;
             let source = self.request.source;
-            let chunk = self.window.read_chunk().map_err(|error| cannot("read", source, error))?;
+            let chunk = self.window.read_chunk().map_err(|error| failure("read", source, error))?;
             self.hasher.update(chunk);
             let copied = self.copy.write_all(chunk);
-            copied
-                .map_err(|error| self.writer.failed(&self.writer.naming.original_name(), &error))?;
+            copied.map_err(|error| {
+                self.writer.segment_problem(&self.writer.naming.original_name(), &error)
+            })?;
             let done = self.window.current_view().end_offset();
             if done > self.size {
                 return Err(self.source_changed());
@@ -339,12 +340,12 @@ impl Splitter<'_, '_> {
 
     fn source_changed(&self) -> Problem {
         let why = "it was changed while it was read; nothing was changed in the folder, try again";
-        cannot("split", self.request.source, why)
+        failure("split", self.request.source, why)
     }
 
     /// Adds a note about parts that were cut by lines. `late`: how many of them took the parser too long.
     fn note_unparsed(&mut self, cutter: &Cutter, language: Language, late: usize) {
-        let parts = cutter.unparsed();
+        let parts = cutter.unparsed_ranges();
         let Some((from, to)) = parts.first() else { return };
         let more = if parts.len() > 1 { " and others" } else { "" };
         let when = if late > 0 { " in time" } else { "" };
@@ -368,14 +369,14 @@ struct SegmentWriter {
 
 impl SegmentWriter {
     fn create_file(&self, name: &str) -> Result<File, Problem> {
-        self.folder.create_file(name, self.mode).map_err(|error| self.failed(name, &error))
+        self.folder.create_file(name, self.mode).map_err(|error| self.segment_problem(name, &error))
     }
 
     fn write_segment(&mut self, start: u64, bytes: &[u8]) -> Result<(), Problem> {
         let number = self.segments.len() + 1;
         let name = self.naming.segment_name(number);
         let written = self.create_file(&name)?.write_all(bytes);
-        written.map_err(|error| self.failed(&name, &error))?;
+        written.map_err(|error| self.segment_problem(&name, &error))?;
         let feeds = memchr::memchr_iter(b'\n', bytes).count() as u64;
         let ends_line = bytes.last() == Some(&b'\n');
         self.segments.push(Segment {
@@ -392,7 +393,7 @@ impl SegmentWriter {
         Ok(())
     }
 
-    fn failed(&self, name: &str, error: &io::Error) -> Problem {
-        unwritten(&self.folder.place().join(name), error)
+    fn segment_problem(&self, name: &str, error: &io::Error) -> Problem {
+        write_failure(&self.folder.place().join(name), error)
     }
 }

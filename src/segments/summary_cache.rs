@@ -18,7 +18,7 @@ use crate::sys::{clock, fs};
 /// A summary.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Summary {
-    /// The text.
+    /// The model's words.
     pub text: String,
     /// Provider and model; `None` if none was needed.
     pub by: Option<(String, String)>,

@@ -11,7 +11,7 @@ use sha2::{Digest, Sha256};
 use crate::diff::lines::count_line_feeds;
 use crate::exit::Exit;
 use crate::problem::Problem;
-use crate::sys::fs::hex;
+use crate::sys::fs::encode_hex;
 
 /// What one request takes where the window of the model is not known, in bytes: less, and a summary of a file a little larger
 /// sends more than 1.05 times its bytes.
@@ -63,7 +63,7 @@ impl RequestSizes {
 /// The maximum length of a summary.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct WordLimit {
-    /// In words.
+    /// How many words it may have.
     pub words: u64,
     /// The user gave it: a longer summary is not accepted.
     pub strict: bool,
@@ -129,7 +129,7 @@ pub fn cache_key(kind: SummaryKind, limit: WordLimit, text: &str) -> String {
     let manner = if limit.strict { "at most" } else { "about" };
     let head = format!("nagent summary 2\n{kind}\n{manner} {}\n", limit.words);
     let hash = Sha256::new().chain_update(head).chain_update(text).finalize();
-    hex(&hash)
+    encode_hex(&hash)
 }
 
 /// Returns the system prompt.

@@ -14,7 +14,7 @@ use std::time::Duration;
 use super::summary_cache::{self, Summary};
 use super::summary_plan::{self as plan, RequestSizes, SummaryKind, WordLimit};
 use crate::exit::Exit;
-use crate::llm::{Message, Reply, Role, StopReason, Usage};
+use crate::llm::{Reply, RequestMessage, Role, StopReason, Usage};
 use crate::problem::Problem;
 use crate::sys::fs;
 use crate::sys::interrupt::Interrupts;
@@ -28,7 +28,7 @@ pub type Author = (String, String);
 /// Sends a system prompt and messages, and waits for the reply, retries included. Another model may go on: its names replace those
 /// of the author.
 pub type SendRequest<'a> =
-    Box<dyn FnMut(&str, &[Message<'_>], &mut Author) -> Result<Reply, Problem> + Send + 'a>;
+    Box<dyn FnMut(&str, &[RequestMessage<'_>], &mut Author) -> Result<Reply, Problem> + Send + 'a>;
 
 /// A model, connected.
 pub struct SummaryModel<'a> {
@@ -123,7 +123,7 @@ impl<'a> SummaryQueue<'a> {
     }
 
     /// The summary that failed because it was longer than the user's limit.
-    pub fn rejected(&self) -> Option<String> {
+    pub fn rejected_summary(&self) -> Option<String> {
         lock_mutex(&self.rejected).clone()
     }
 
@@ -357,7 +357,7 @@ impl<'a> SummaryQueue<'a> {
             let roles = [Role::User, Role::Assistant].into_iter().cycle();
             let messages = texts.iter().zip(roles);
             let messages: Vec<_> =
-                messages.map(|(text, role)| Message { role, parts: vec![*text] }).collect();
+                messages.map(|(text, role)| RequestMessage { role, parts: vec![*text] }).collect();
             lock_mutex(&self.totals).requests += 1;
             let reply = (model.send)(system, &messages, &mut model.author)?;
             lock_mutex(&self.totals).usage.add(&reply.usage);

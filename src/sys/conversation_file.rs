@@ -26,7 +26,7 @@ use super::messages;
 use super::root::Root;
 use super::run_note::Activity;
 use crate::exit::Exit;
-use crate::format::conversation::{self, Kind, Piece, Trouble};
+use crate::format::conversation::{self, Piece, PieceKind, Trouble};
 use crate::limits::{self, CONVERSATION, CONVERSATION_SPARE};
 
 /// An open conversation.
@@ -228,12 +228,14 @@ impl ConversationFile {
             Some(Trouble::Damaged { perhaps_torn: Some(offset), .. }) if after_crash && is_torn => {
                 Some(*offset)
             }
-            Some(Trouble::Damaged { line, message, .. }) => return Err(damage(*line, message)),
+            Some(Trouble::Damaged { line, message, .. }) => {
+                return Err(damage(*line, message));
+            }
             Some(Trouble::Torn { offset, .. }) if is_torn => Some(*offset),
             None if tail.is_empty() => None,
             // Bytes behind the last block that are not text: zeros of the file system, or half a character.
             None if is_zeros || after_crash && is_torn => {
-                let last_block = parsed.pieces.iter().rfind(|piece| piece.kind != Kind::Note);
+                let last_block = parsed.pieces.iter().rfind(|piece| piece.kind != PieceKind::Note);
                 if last_block.is_none() && !text.trim().is_empty() {
                     let path = self.path.display();
                     bail!("{path} is not a text file; a conversation is UTF-8 text");
@@ -285,7 +287,7 @@ impl ConversationFile {
     fn add_pieces(&mut self, start: usize) {
         let shift = |range: &mut Range<usize>| *range = range.start + start..range.end + start;
         for mut piece in conversation::parse(&self.text[start..]).pieces {
-            if let Kind::Block { body, .. } = &mut piece.kind {
+            if let PieceKind::Block { body, .. } = &mut piece.kind {
                 shift(body);
             }
             shift(&mut piece.span);
@@ -365,7 +367,7 @@ impl ConversationFile {
         let Some((name, _lock)) = self.left.take() else { return };
         let left = Self::without_text(&self.root, &name);
         if let Ok(Some((mut file, text, pieces))) = left.read_whole()
-            && pieces.iter().any(|piece| piece.kind != Kind::Note)
+            && pieces.iter().any(|piece| piece.kind != PieceKind::Note)
         {
             let gap = if text.ends_with('\n') { "\n" } else { "\n\n" };
             let _ = file.write_all(format!("{gap}{block}").as_bytes());
@@ -460,7 +462,7 @@ fn tail_holds_blocks(tail: &[u8]) -> bool {
     let text = String::from_utf8_lossy(tail);
     let parsed = conversation::parse(&text.replace('\0', "\n"));
     let is_damaged = matches!(parsed.trouble, Some(Trouble::Damaged { .. }));
-    is_damaged || parsed.pieces.iter().any(|piece| piece.kind != Kind::Note)
+    is_damaged || parsed.pieces.iter().any(|piece| piece.kind != PieceKind::Note)
 }
 
 /// Whether this is what a power cut leaves of one append, when the disk wrote its later sectors before its earlier ones: zeros,

@@ -22,7 +22,9 @@ use super::lock::{self, IndexWait, LockError};
 use super::root::{self, Root};
 use super::walk::walk_below;
 use super::{fs, git, legacy};
-use crate::format::file_index::{Entry, FileIndex, Spot, is_backup, is_certain, is_made, path_id};
+use crate::format::file_index::{
+    FileIndex, FileIndexEntry, RepositoryPath, is_backup, is_certain, is_made, path_id,
+};
 use crate::legacy::file_index::convert_flat;
 use crate::limits;
 
@@ -56,19 +58,20 @@ pub fn load_index(root: &Root) -> Result<Loaded> {
     let old = legacy::read_file_indexes(root)?;
     for entry in old.entries {
         // By its path: the older id has no time of birth, and the inode may be another file's by now.
-        if loaded.index.at(&entry.path).next().is_none() {
-            loaded.index.put(entry);
+        if loaded.index.entries_at_path(&entry.path).next().is_none() {
+            loaded.index.insert_entry(entry);
         }
     }
     Ok(Loaded { old: old.paths, notes: old.notes, ..loaded })
 }
 
 /// The entry of a file, by its true path. Changes nothing.
-pub fn find_entry(root: &Root, path: &Path) -> Result<Option<Entry>> {
+pub fn find_entry(root: &Root, path: &Path) -> Result<Option<FileIndexEntry>> {
     let index = load_index(root)?.index;
     // Finding the first commit takes long, and mostly no entry could match it.
-    let may_be_meant =
-        |entry: &Entry| entry.repository.as_ref().is_some_and(|spot| path.ends_with(&spot.path));
+    let may_be_meant = |entry: &FileIndexEntry| {
+        entry.repository.as_ref().is_some_and(|spot| path.ends_with(&spot.path))
+    };
     let file = if index.by_file_id.values().any(may_be_meant) {
         IndexedFile::inspect(&index, path)
     } else {
@@ -84,7 +87,7 @@ pub fn register(
     path: &Path,
     new_name: impl FnOnce() -> String,
     wait: IndexWait<'_>,
-) -> Result<(Entry, Vec<String>), LockError> {
+) -> Result<(FileIndexEntry, Vec<String>), LockError> {
     // Without the lock first: mostly there is nothing to write, and finding the first commit takes long.
     let loaded = load_index(root)?;
     let file = IndexedFile::inspect(&loaded.index, path);
@@ -97,7 +100,7 @@ pub fn register(
     let _lock = lock::lock_index(root, LOCK, wait)?;
     let mut loaded = load_index(root)?;
     let known = file.entry(root, &loaded.index).cloned();
-    let old = known.unwrap_or_else(|| Entry {
+    let old = known.unwrap_or_else(|| FileIndexEntry {
         file_id: path_id(path),
         path: path.to_owned(),
         conversation: new_name(),
@@ -108,9 +111,9 @@ pub fn register(
     let entry = file.updated_entry(&old);
     let same_id = loaded.index.by_file_id.remove(&entry.file_id);
     loaded.notes.extend(free_path(&mut loaded.index, path));
-    loaded.index.put(entry.clone());
+    loaded.index.insert_entry(entry.clone());
     if let Some(other) = same_id.filter(has_usable_name) {
-        loaded.index.put_gone(other);
+        loaded.index.insert_gone_entry(other);
     }
     save_index(root, &loaded)?;
     Ok((entry, loaded.notes))
@@ -122,7 +125,7 @@ pub fn update_identity(
     conversation: &str,
     wait: IndexWait<'_>,
 ) -> Result<(), LockError> {
-    let is_outdated = |entry: &&Entry| {
+    let is_outdated = |entry: &&FileIndexEntry| {
         entry.conversation == conversation
             && !entry.is_gone()
             && fs::file_id(&entry.path).is_some_and(|id| id != entry.file_id)
@@ -133,7 +136,8 @@ pub fn update_identity(
     let _lock = lock::lock_index(root, LOCK, wait)?;
     let mut loaded = load_index(root)?;
     let index = &mut loaded.index;
-    let entries: Vec<Entry> = index.by_file_id.values().filter(is_outdated).cloned().collect();
+    let entries: Vec<FileIndexEntry> =
+        index.by_file_id.values().filter(is_outdated).cloned().collect();
     for entry in entries {
         let file = IndexedFile::inspect(index, &entry.path);
         // A file that has a conversation of its own was put there by somebody else.
@@ -142,7 +146,7 @@ pub fn update_identity(
             && find_moved_file(&entry).is_none()
         {
             index.by_file_id.remove(&entry.file_id);
-            index.put(file.updated_entry(&entry));
+            index.insert_entry(file.updated_entry(&entry));
         }
     }
     Ok(save_index(root, &loaded)?)
@@ -184,7 +188,7 @@ struct IndexedFile<'a> {
     path: &'a Path,
     /// `None` when there is no such file yet.
     id: Option<String>,
-    spot: Option<Spot>,
+    spot: Option<RepositoryPath>,
 }
 
 impl<'a> IndexedFile<'a> {
@@ -196,13 +200,13 @@ impl<'a> IndexedFile<'a> {
             same.filter(|entry| entry.path == path).and_then(|entry| entry.repository.clone());
         let spot = known.or_else(|| {
             let (first_commit, path) = git::location::locate(path, &|top| index.first_commit(top))?;
-            Some(Spot { first_commit, path })
+            Some(RepositoryPath { first_commit, path })
         });
         Self { path, id, spot }
     }
 
-    fn entry<'i>(&self, root: &Root, index: &'i FileIndex) -> Option<&'i Entry> {
-        let may_be_used = |entry: &&Entry| has_usable_name(entry);
+    fn entry<'i>(&self, root: &Root, index: &'i FileIndex) -> Option<&'i FileIndexEntry> {
+        let may_be_used = |entry: &&FileIndexEntry| has_usable_name(entry);
         let by_id = self.id.as_ref().and_then(|id| index.by_file_id.get(id)).filter(|entry| {
             // A hard link: the other name is still there.
             let is_linked = || fs::file_id(&entry.path).as_ref() == self.id.as_ref();
@@ -212,7 +216,7 @@ impl<'a> IndexedFile<'a> {
             return Some(entry);
         }
         // One that was never made cannot have been moved, and one whose path has another file was saved there.
-        let same_place = |entry: &&Entry| {
+        let same_place = |entry: &&FileIndexEntry| {
             let is_moved = || {
                 is_made(&entry.file_id) && !entry.is_gone() && fs::file_id(&entry.path).is_none()
             };
@@ -220,11 +224,11 @@ impl<'a> IndexedFile<'a> {
                 && entry.repository == self.spot
                 && (entry.path == self.path || is_moved())
         };
-        let same_path = |entry: &&Entry| entry.path == self.path;
-        let latest = |is_meant: &dyn Fn(&&Entry) -> bool| {
+        let same_path = |entry: &&FileIndexEntry| entry.path == self.path;
+        let latest = |is_meant: &dyn Fn(&&FileIndexEntry) -> bool| {
             let entries = index.by_file_id.values().filter(is_meant).filter(may_be_used);
             let free = entries.filter(|entry| find_moved_file(entry).is_none());
-            let rank = |entry: &&Entry| {
+            let rank = |entry: &&FileIndexEntry| {
                 (entry.path == self.path, !entry.is_gone(), last_used(root, entry))
             };
             free.max_by_key(rank)
@@ -233,9 +237,9 @@ impl<'a> IndexedFile<'a> {
     }
 
     /// The entry as it is when it is this file's.
-    fn updated_entry(&self, entry: &Entry) -> Entry {
+    fn updated_entry(&self, entry: &FileIndexEntry) -> FileIndexEntry {
         let known = entry.repository.as_ref().filter(|_| entry.path == self.path);
-        let mut entry = Entry {
+        let mut entry = FileIndexEntry {
             file_id: self.id.clone().unwrap_or_else(|| path_id(self.path)),
             path: self.path.to_owned(),
             // A repository that cannot be opened just now is still the same one.
@@ -248,28 +252,29 @@ impl<'a> IndexedFile<'a> {
 }
 
 /// Whether the entry leads to a conversation; a name that somebody forged does not.
-fn has_usable_name(entry: &Entry) -> bool {
+fn has_usable_name(entry: &FileIndexEntry) -> bool {
     root::check_name(&entry.conversation).is_ok()
 }
 
 /// Takes the path from entries that had it before. They get the path where their file is now, or are gone. Returns what the
 /// user should know.
 fn free_path(index: &mut FileIndex, path: &Path) -> Vec<String> {
-    let others: Vec<Entry> = index.at(path).filter(|entry| !entry.is_gone()).cloned().collect();
+    let others: Vec<FileIndexEntry> =
+        index.entries_at_path(path).filter(|entry| !entry.is_gone()).cloned().collect();
     let mut notes = Vec::new();
     for mut other in others {
         index.by_file_id.remove(&other.file_id);
         if let Some(now) = find_moved_file(&other) {
             other.path = now;
             other.repository = None;
-            index.put(other);
+            index.insert_entry(other);
         } else if has_usable_name(&other) {
             let (file, name) = (path.display(), &other.conversation);
             notes.push(format!(
                 "{file} is another file now; the one before had conversation {name}, which \
                  --file-edit {file} --load-conversation {name} continues"
             ));
-            index.put_gone(other);
+            index.insert_gone_entry(other);
         }
     }
     notes
@@ -277,7 +282,7 @@ fn free_path(index: &mut FileIndex, path: &Path) -> Vec<String> {
 
 /// Where the file with this identity is that was at a path, if it is in the same folder under another name.
 pub fn find_moved(path: &Path, file_id: &str) -> Option<PathBuf> {
-    find_moved_file(&Entry {
+    find_moved_file(&FileIndexEntry {
         file_id: file_id.to_owned(),
         path: path.to_owned(),
         conversation: String::new(),
@@ -303,7 +308,7 @@ pub fn find_moved_anywhere(path: &Path, file_id: &str) -> Option<PathBuf> {
 }
 
 /// Where an entry's own file is: where it was, or under another name in the same folder, but for an editor's backup.
-fn find_moved_file(entry: &Entry) -> Option<PathBuf> {
+fn find_moved_file(entry: &FileIndexEntry) -> Option<PathBuf> {
     if fs::file_id(&entry.path).is_some_and(|id| id == entry.file_id) {
         return Some(entry.path.clone());
     }
@@ -320,7 +325,7 @@ fn find_moved_file(entry: &Entry) -> Option<PathBuf> {
 }
 
 /// When an entry's conversation was written last, as seconds since 1970.
-fn last_used(root: &Root, entry: &Entry) -> u64 {
+fn last_used(root: &Root, entry: &FileIndexEntry) -> u64 {
     root::check_name(&entry.conversation)
         .map_or(0, |()| fs::modified_seconds(&root.conversation(&entry.conversation)))
 }
@@ -336,7 +341,7 @@ mod tests {
         let (here, other) = (folder.path().join("here"), folder.path().join("other"));
         let find = |entry_id: &str, file_id: &str, path: &Path| {
             let mut index = FileIndex::default();
-            index.put(Entry {
+            index.insert_entry(FileIndexEntry {
                 file_id: entry_id.to_owned(),
                 path: here.clone(),
                 conversation: "c".to_owned(),

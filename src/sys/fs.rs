@@ -15,7 +15,7 @@ use anyhow::{Context, Result, bail, ensure};
 use sha2::{Digest, Sha256};
 use tempfile::TempDir;
 
-pub use crate::format::hex::hex;
+pub use crate::format::hex::encode_hex;
 
 use super::atomic_file::AtomicFile;
 use super::durable::rename_to_free_name;
@@ -263,7 +263,7 @@ impl OutputFile {
 
     /// Names and syncs the file, and gives its path. One of that name stays, unless its content has another hash.
     pub(super) fn finish(self) -> io::Result<PathBuf> {
-        let sha256 = hex(&self.hash.finalize());
+        let sha256 = encode_hex(&self.hash.finalize());
         let name = format!("{sha256}.txt");
         let path = self.folder.join(&name);
         if !is_stored(&path, &sha256) {
@@ -371,7 +371,7 @@ fn hash_until(file: impl Read, stop: &dyn Fn() -> bool) -> io::Result<String> {
         hash.update(bytes);
         if stop() { Err(io::ErrorKind::TimedOut.into()) } else { Ok(()) }
     })?;
-    Ok(hex(&hash.finalize()))
+    Ok(encode_hex(&hash.finalize()))
 }
 
 /// Reads a file line by line; a line that is longer than 64 KiB in several pieces.
@@ -428,7 +428,7 @@ pub fn read_stored(outputs: &Path, sha256: &str) -> Result<Vec<u8>> {
 
 /// The SHA-256 of bytes, in lower-case hexadecimal digits.
 pub fn sha256(bytes: &[u8]) -> String {
-    hex(&Sha256::digest(bytes))
+    encode_hex(&Sha256::digest(bytes))
 }
 
 /// Stores bytes as the next `{n}.txt` of a folder, and gives the path.

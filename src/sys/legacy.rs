@@ -8,7 +8,7 @@ use anyhow::Result;
 
 use super::fs;
 use super::root::{self, Root};
-use crate::format::file_index::{Entry, path_id};
+use crate::format::file_index::{FileIndexEntry, path_id};
 use crate::legacy::file_index::parse_entries;
 use crate::limits;
 
@@ -40,7 +40,7 @@ pub(super) struct OldFileIndexes {
     /// Those that could be read.
     pub(super) paths: Vec<PathBuf>,
     /// What is in them, by the paths of files; of several conversations for one file first the one that was used last.
-    pub(super) entries: Vec<Entry>,
+    pub(super) entries: Vec<FileIndexEntry>,
     /// What the user should know.
     pub(super) notes: Vec<String>,
 }
@@ -75,17 +75,18 @@ pub(super) fn read_file_indexes(root: &Root) -> Result<OldFileIndexes> {
             )),
         }
     }
-    let last_used = |entry: &Entry| fs::modified_seconds(&root.conversation(&entry.conversation));
+    let last_used =
+        |entry: &FileIndexEntry| fs::modified_seconds(&root.conversation(&entry.conversation));
     found.entries.sort_by_key(|entry| Reverse(last_used(entry)));
     Ok(found)
 }
 
 /// The conversation of an entry may be a path.
-fn with_checked_name(root: &Root, entry: Entry) -> Result<Entry, String> {
+fn with_checked_name(root: &Root, entry: FileIndexEntry) -> Result<FileIndexEntry, String> {
     let folder = format!("{}/", root.conversations().display());
     let name = entry.conversation.strip_prefix(&folder).unwrap_or(&entry.conversation).to_owned();
     root::check_name(&name)?;
-    Ok(Entry { file_id: path_id(&entry.path), conversation: name, ..entry })
+    Ok(FileIndexEntry { file_id: path_id(&entry.path), conversation: name, ..entry })
 }
 
 /// Gives indexes that were taken over another name, so that this is done once.

@@ -131,7 +131,7 @@ pub struct Acted {
 
 impl Acted {
     /// The result of an action that asked no model.
-    pub fn plain(block: Block) -> Self {
+    pub fn without_model(block: Block) -> Self {
         Self { block, usage: Usage::default(), cost: Some(0.0), turns: 0 }
     }
 }
@@ -179,12 +179,12 @@ pub enum Effect {
     /// Look for messages once more, before the run ends with an answer.
     Receive,
     /// The run is over.
-    Done(Outcome),
+    Done(RunOutcome),
 }
 
 /// How a run ended.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Outcome {
+pub struct RunOutcome {
     /// The exit code.
     pub exit: Exit,
     /// The responses of the reply that ended the run.
@@ -214,7 +214,7 @@ pub struct Totals {
 
 /// The settings of a run.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Rules {
+pub struct RunRules {
     /// Its limits.
     pub limits: Limits,
     /// The tags that the model may write.
@@ -229,7 +229,7 @@ pub struct Rules {
     pub check: Option<String>,
     /// How long to wait for a busy provider in total.
     pub patience: Duration,
-    /// How many other models there are to go on with.
+    /// The number of fallback models left.
     pub fallbacks: usize,
     /// The model's id, for the first status in the file.
     pub model: String,

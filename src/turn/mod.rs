@@ -12,7 +12,7 @@ pub mod unfinished;
 
 use std::collections::VecDeque;
 
-use self::event::{Acted, Effect, Event, Limits, Outcome, Rules, Totals, Verdict};
+use self::event::{Acted, Effect, Event, Limits, RunOutcome, RunRules, Totals, Verdict};
 use self::unfinished::{ActionGroups, result_of_unrun};
 use crate::approve::Decision;
 use crate::exit::{Exit, Signal};
@@ -20,14 +20,14 @@ use crate::format::conversation::Block;
 use crate::limits::{self, FAILED_CHECKS};
 use crate::llm::retry::Retry;
 use crate::llm::{ApiError, ErrorKind, Usage};
-use crate::protocol::{Action, Item};
+use crate::protocol::{Action, ReplyItem};
 
-/// The state machine.
+/// The loop's state between two events.
 #[derive(Debug)]
 pub struct Turn {
-    rules: Rules,
+    rules: RunRules,
     totals: Totals,
-    state: State,
+    state: TurnState,
     retry: Retry,
     /// The errors of the provider since the last reply: how many, and the last one.
     failures: Option<(u32, String)>,
@@ -43,7 +43,7 @@ pub struct Turn {
 }
 
 #[derive(Debug)]
-enum State {
+enum TurnState {
     /// The end of an append, and what follows it.
     Appending(NextStep),
     /// The end of a compaction; without a shorter conversation this error ends the run.
@@ -83,7 +83,7 @@ enum NextStep {
     Results { running: VecDeque<Action>, rest: ActionGroups },
     Answer(Vec<String>),
     End(Vec<String>),
-    Done(Outcome),
+    Done(RunOutcome),
 }
 
 /// A bad reply that is being saved, and the correction for the model.
@@ -91,7 +91,7 @@ enum NextStep {
 struct BadReply {
     status: Block,
     /// The part of a forged reply before the forged block.
-    valid: Option<(String, Vec<Item>)>,
+    valid: Option<(String, Vec<ReplyItem>)>,
     message: String,
     /// The signal that ended the run in the middle of the reply.
     signal: Option<Signal>,
@@ -99,12 +99,12 @@ struct BadReply {
 
 impl Turn {
     /// Starts a run. The first effect appends the opening blocks: repairs, files to read, the prompt.
-    pub fn start(rules: Rules, opening: Vec<Block>) -> (Self, Effect) {
+    pub fn start(rules: RunRules, opening: Vec<Block>) -> (Self, Effect) {
         let retry = Retry::new(rules.patience);
         let turn = Self {
             rules,
             totals: Totals::default(),
-            state: State::Appending(NextStep::Ask),
+            state: TurnState::Appending(NextStep::Ask),
             retry,
             failures: None,
             verdict: Verdict::Whole,
@@ -119,7 +119,7 @@ impl Turn {
     }
 
     /// Counts tokens and dollars that were spent outside the turns of this run. They count against its limits.
-    pub fn spend(&mut self, usage: &Usage, cost: Option<f64>) {
+    pub fn add_spending(&mut self, usage: &Usage, cost: Option<f64>) {
         self.totals.all.add(usage);
         match cost {
             Some(cost) => self.totals.cost += cost,
@@ -127,7 +127,7 @@ impl Turn {
         }
     }
 
-    /// The totals so far.
+    /// Totals so far, child conversations included.
     pub fn totals(&self) -> &Totals {
         &self.totals
     }
@@ -151,59 +151,59 @@ impl Turn {
 
     /// Processes an event and returns the next effect. An unexpected event, a bug in the caller, ends the run with an error.
     pub fn step(&mut self, event: Event) -> Effect {
-        let state = std::mem::replace(&mut self.state, State::Over);
+        let state = std::mem::replace(&mut self.state, TurnState::Over);
         match (state, event) {
-            (State::Over, _) => self.end_with_error(Exit::Failed, "the run is already over"),
+            (TurnState::Over, _) => self.end_with_error(Exit::Failed, "the run is already over"),
             (state, Event::Interrupted { signal, results }) => {
-                self.interrupted(state, signal, results)
+                self.end_by_signal(state, signal, results)
             }
-            (State::Appending(then), Event::Appended { seconds, is_full }) => {
+            (TurnState::Appending(then), Event::Appended { seconds, is_full }) => {
                 (self.seconds, self.is_full) = (seconds, is_full);
                 self.continue_with(then)
             }
-            (State::Compacting(refused), Event::Compacted { is_shorter, usage, cost }) => {
-                self.spend(&usage, cost);
+            (TurnState::Compacting(refused), Event::Compacted { is_shorter, usage, cost }) => {
+                self.add_spending(&usage, cost);
                 match refused.filter(|_| !is_shorter) {
-                    Some(error) => self.fail(&error),
+                    Some(error) => self.switch_or_end(&error),
                     None => self.ask_within_limits(),
                 }
             }
-            (State::Asking, Event::Replied { reply, cost, at }) => {
+            (TurnState::Asking, Event::Replied { reply, cost, at }) => {
                 self.after_reply(reply, cost, at)
             }
-            (State::Asking, Event::CutOff { signal, reply, cost, at }) => {
+            (TurnState::Asking, Event::CutOff { signal, reply, cost, at }) => {
                 self.after_cut_off(signal, reply, cost, &at)
             }
-            (State::Asking, Event::Failed { error, cost, jitter }) => {
+            (TurnState::Asking, Event::Failed { error, cost, jitter }) => {
                 // A refused reply is billed.
                 if let Some(usage) = &error.usage {
                     self.totals.own.add(usage);
-                    self.spend(usage, cost);
+                    self.add_spending(usage, cost);
                 }
                 self.after_failure(error, jitter)
             }
-            (State::Waiting, Event::Waited) => self.ask_model(),
-            (State::Switching, Event::Switched(note)) => {
+            (TurnState::Waiting, Event::Waited) => self.ask_model(),
+            (TurnState::Switching, Event::Switched(note)) => {
                 self.retry = Retry::new(self.rules.patience);
                 self.failures = None;
                 self.append(vec![Block::new("system").body(note)], NextStep::Ask)
             }
-            (State::Keeping(reply), Event::Kept(path)) => self.after_saving(reply, path),
-            (State::Saying(rest), Event::Said) => self.run_next_group(rest),
-            (State::Deciding { action, rest }, Event::Decided(decision)) => {
+            (TurnState::Keeping(reply), Event::Kept(path)) => self.after_saving(reply, path),
+            (TurnState::Saying(rest), Event::Said) => self.run_next_group(rest),
+            (TurnState::Deciding { action, rest }, Event::Decided(decision)) => {
                 self.after_decision(action, rest, decision)
             }
-            (State::Acting { running, rest }, Event::Acted(acted)) => {
+            (TurnState::Acting { running, rest }, Event::Acted(acted)) => {
                 self.after_action(running, rest, acted)
             }
-            (State::AfterWrite, Event::AfterWriteEnded(block)) => {
+            (TurnState::AfterWrite, Event::AfterWriteEnded(block)) => {
                 self.append(vec![block], NextStep::Ask)
             }
-            (State::Asking, Event::Received(blocks)) => self.append(blocks, NextStep::Ask),
-            (State::Ending(answer), Event::Received(blocks)) => {
+            (TurnState::Asking, Event::Received(blocks)) => self.append(blocks, NextStep::Ask),
+            (TurnState::Ending(answer), Event::Received(blocks)) => {
                 self.after_last_look(answer, blocks)
             }
-            (State::Checking(answer), Event::Checked { passed, block }) => {
+            (TurnState::Checking(answer), Event::Checked { passed, block }) => {
                 self.after_check(answer, passed, block)
             }
             (state, event) => {
@@ -214,13 +214,13 @@ impl Turn {
     }
 
     fn append(&mut self, blocks: Vec<Block>, then: NextStep) -> Effect {
-        self.state = State::Appending(then);
+        self.state = TurnState::Appending(then);
         Effect::Append(blocks)
     }
 
     fn end_with_error(&mut self, exit: Exit, message: &str) -> Effect {
-        self.state = State::Over;
-        Effect::Done(Outcome { exit, responses: Vec::new(), error: Some(message.to_owned()) })
+        self.state = TurnState::Over;
+        Effect::Done(RunOutcome { exit, responses: Vec::new(), error: Some(message.to_owned()) })
     }
 
     /// Appends the last blocks of a run without an answer, and after them the block that records how it ended.
@@ -232,7 +232,7 @@ impl Turn {
         error: String,
     ) -> Effect {
         blocks.push(Block::new("system").with("exit", exit.code()).body(message));
-        let outcome = Outcome { exit, responses: Vec::new(), error: Some(error) };
+        let outcome = RunOutcome { exit, responses: Vec::new(), error: Some(error) };
         self.append(blocks, NextStep::Done(outcome))
     }
 
@@ -241,18 +241,18 @@ impl Turn {
             NextStep::Ask => self.ask_within_limits(),
             NextStep::Say { notes, rest } => {
                 self.totals.notes.extend(notes.iter().cloned());
-                self.state = State::Saying(rest);
+                self.state = TurnState::Saying(rest);
                 Effect::Say(notes.join("\n"))
             }
             NextStep::Results { running, rest } if running.is_empty() => self.run_next_group(rest),
             NextStep::Results { running, rest } => {
-                self.state = State::Acting { running, rest };
+                self.state = TurnState::Acting { running, rest };
                 Effect::Next
             }
             NextStep::Answer(responses) => self.accept_answer(responses),
             NextStep::End(responses) => self.end_with_answer(responses),
             NextStep::Done(outcome) => {
-                self.state = State::Over;
+                self.state = TurnState::Over;
                 Effect::Done(outcome)
             }
         }
@@ -260,7 +260,7 @@ impl Turn {
 
     fn accept_answer(&mut self, responses: Vec<String>) -> Effect {
         if self.rules.check.is_some() {
-            self.state = State::Checking(responses.clone());
+            self.state = TurnState::Checking(responses.clone());
             return Effect::Check(responses);
         }
         self.end_with_answer(responses)
@@ -271,28 +271,28 @@ impl Turn {
         if self.reached_limit().is_some() {
             return self.after_last_look(responses, Vec::new());
         }
-        self.state = State::Ending(responses);
+        self.state = TurnState::Ending(responses);
         Effect::Receive
     }
 
     fn after_last_look(&mut self, responses: Vec<String>, messages: Vec<Block>) -> Effect {
         if messages.is_empty() {
-            self.state = State::Over;
-            return Effect::Done(Outcome { exit: Exit::Done, responses, error: None });
+            self.state = TurnState::Over;
+            return Effect::Done(RunOutcome { exit: Exit::Done, responses, error: None });
         }
         // An answer that is not the last one is not lost.
         self.append(messages, NextStep::Say { notes: responses, rest: ActionGroups::new() })
     }
 
     fn ask_model(&mut self) -> Effect {
-        self.state = State::Asking;
+        self.state = TurnState::Asking;
         Effect::Ask
     }
 
     fn ask_within_limits(&mut self) -> Effect {
         let Some(limit) = self.reached_limit() else {
             if std::mem::take(&mut self.is_full) {
-                self.state = State::Compacting(None);
+                self.state = TurnState::Compacting(None);
                 return Effect::Compact { was_refused: false };
             }
             self.retry = Retry::new(self.rules.patience);
@@ -325,22 +325,22 @@ impl Turn {
             let before = self.failures.take().map_or(0, |(count, _)| count);
             let line = error.message.split_whitespace().collect::<Vec<_>>().join(" ");
             self.failures = Some((before + 1, line));
-            self.state = State::Waiting;
+            self.state = TurnState::Waiting;
             return Effect::Wait { time, error };
         }
         if error.kind == ErrorKind::TooLong && !std::mem::replace(&mut self.was_refused, true) {
-            self.state = State::Compacting(Some(error));
+            self.state = TurnState::Compacting(Some(error));
             return Effect::Compact { was_refused: true };
         }
-        self.fail(&error)
+        self.switch_or_end(&error)
     }
 
     /// Goes on with another model, or ends the run.
-    fn fail(&mut self, error: &ApiError) -> Effect {
+    fn switch_or_end(&mut self, error: &ApiError) -> Effect {
         let message = self.retry.final_message(error);
         if self.rules.fallbacks > 0 && error.kind.may_switch() {
             self.rules.fallbacks -= 1;
-            self.state = State::Switching;
+            self.state = TurnState::Switching;
             return Effect::Switch(ApiError { message, ..error.clone() });
         }
         let error = message;
@@ -351,7 +351,7 @@ impl Turn {
     fn run_next_group(&mut self, mut rest: ActionGroups) -> Effect {
         let Some(mut group) = rest.pop_front() else {
             if std::mem::take(&mut self.has_written) && self.rules.after_write {
-                self.state = State::AfterWrite;
+                self.state = TurnState::AfterWrite;
                 return Effect::AfterWrite;
             }
             return self.ask_within_limits();
@@ -362,14 +362,14 @@ impl Turn {
             if !group.is_empty() {
                 rest.push_front(group);
             }
-            self.state = State::Deciding { action: action.clone(), rest };
+            self.state = TurnState::Deciding { action: action.clone(), rest };
             return Effect::Decide(action);
         }
         self.run_group(group, rest)
     }
 
     fn run_group(&mut self, group: Vec<Action>, rest: ActionGroups) -> Effect {
-        self.state = State::Acting { running: group.iter().cloned().collect(), rest };
+        self.state = TurnState::Acting { running: group.iter().cloned().collect(), rest };
         Effect::Act(group)
     }
 
@@ -408,7 +408,7 @@ impl Turn {
                 action,
                 Some(Action::Write { .. } | Action::Edit { .. } | Action::FilePatch { .. })
             );
-        self.spend(&acted.usage, acted.cost);
+        self.add_spending(&acted.usage, acted.cost);
         self.totals.all_turns = self.totals.all_turns.saturating_add(acted.turns);
         self.append(vec![acted.block], NextStep::Results { running, rest })
     }
@@ -432,14 +432,14 @@ impl Turn {
         self.end_without_answer(Exit::Unchecked, vec![block], message, error)
     }
 
-    fn interrupted(&mut self, state: State, signal: Signal, results: Vec<Block>) -> Effect {
+    fn end_by_signal(&mut self, state: TurnState, signal: Signal, results: Vec<Block>) -> Effect {
         let (running, rest) = match state {
-            State::Acting { running, rest }
-            | State::Appending(NextStep::Results { running, rest }) => (running, Some(rest)),
-            State::Saying(rest) | State::Appending(NextStep::Say { rest, .. }) => {
+            TurnState::Acting { running, rest }
+            | TurnState::Appending(NextStep::Results { running, rest }) => (running, Some(rest)),
+            TurnState::Saying(rest) | TurnState::Appending(NextStep::Say { rest, .. }) => {
                 (VecDeque::new(), Some(rest))
             }
-            State::Deciding { action, mut rest } => {
+            TurnState::Deciding { action, mut rest } => {
                 rest.push_front(vec![action]);
                 (VecDeque::new(), Some(rest))
             }

@@ -1,15 +1,15 @@
-//! What becomes of a reply: it is counted, parsed, stored whole or saved apart, and its actions are queued.
+//! Handles a reply: counts and parses it, stores it or saves it apart, and queues its actions.
 
 use std::collections::VecDeque;
 
 use super::event::{Effect, Verdict};
 use super::unfinished::group_actions;
-use super::{BadReply, NextStep, State, Turn};
+use super::{BadReply, NextStep, Turn, TurnState};
 use crate::exit::{Exit, Signal};
 use crate::format::conversation::Block;
 use crate::limits::{self, MALFORMED_REPLIES};
 use crate::llm::{Reply, StopReason};
-use crate::protocol::{self, Item, Malformed, ParsedReply};
+use crate::protocol::{self, Malformed, ParsedReply, ReplyItem};
 
 impl Turn {
     pub(super) fn after_reply(&mut self, reply: Reply, cost: Option<f64>, at: String) -> Effect {
@@ -58,7 +58,7 @@ impl Turn {
         self.totals.turns += 1;
         self.totals.all_turns += 1;
         self.totals.own.add(&reply.usage);
-        self.spend(&reply.usage, cost);
+        self.add_spending(&reply.usage, cost);
         self.status_block(reply, cost, at)
     }
 
@@ -73,7 +73,7 @@ impl Turn {
         let status = self.count_reply(&reply, cost, at);
         self.verdict = Verdict::Cut;
         let (valid, message) = (None, String::new());
-        self.state = State::Keeping(BadReply { status, valid, message, signal: Some(signal) });
+        self.state = TurnState::Keeping(BadReply { status, valid, message, signal: Some(signal) });
         let note = format!("what had arrived of the reply is kept: {} bytes", reply.text.len());
         Effect::Keep { text: reply.text, note }
     }
@@ -83,7 +83,7 @@ impl Turn {
         &mut self,
         text: String,
         status: Block,
-        valid: Option<(String, Vec<Item>)>,
+        valid: Option<(String, Vec<ReplyItem>)>,
         message: String,
         why: &str,
     ) -> Effect {
@@ -92,7 +92,7 @@ impl Turn {
             Some(_) => format!("a part of the reply was not used: {why}"),
             None => format!("reply {number} of {MALFORMED_REPLIES} was not used: {why}"),
         };
-        self.state = State::Keeping(BadReply { status, valid, message, signal: None });
+        self.state = TurnState::Keeping(BadReply { status, valid, message, signal: None });
         Effect::Keep { text, note }
     }
 
@@ -106,8 +106,10 @@ impl Turn {
             );
             return self.end_without_answer(Exit::Signal(signal), vec![status], message, error);
         }
-        let has_action =
-            valid.iter().flat_map(|(_, items)| items).any(|item| matches!(item, Item::Action(_)));
+        let has_action = valid
+            .iter()
+            .flat_map(|(_, items)| items)
+            .any(|item| matches!(item, ReplyItem::Action(_)));
         if !has_action {
             self.bad += 1;
         }
@@ -138,13 +140,13 @@ impl Turn {
     }
 
     /// Appends a valid reply. A forged one never ends the run.
-    fn store_reply(&mut self, blocks: Vec<Block>, items: Vec<Item>, forged: bool) -> Effect {
+    fn store_reply(&mut self, blocks: Vec<Block>, items: Vec<ReplyItem>, forged: bool) -> Effect {
         let mut responses = Vec::new();
         let mut actions = Vec::new();
         for item in items {
             match item {
-                Item::Response(text) => responses.push(text),
-                Item::Action(action) => actions.push(action),
+                ReplyItem::Response(text) => responses.push(text),
+                ReplyItem::Action(action) => actions.push(action),
             }
         }
         let then = match (actions.is_empty(), forged) {

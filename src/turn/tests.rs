@@ -14,8 +14,8 @@ use crate::protocol::TagSet;
 
 const UNLIMITED: Limits = Limits { turns: 200, seconds: None, tokens: None, cost: None };
 
-fn rules(limits: Limits, check: bool) -> Rules {
-    Rules {
+fn rules(limits: Limits, check: bool) -> RunRules {
+    RunRules {
         limits,
         tags: TagSet::ALL,
         approve: Approve::None,
@@ -59,7 +59,8 @@ fn a_child_of_unknown_cost_makes_the_cost_of_the_run_unknown() {
     turn.step(Event::Appended { seconds: 0.0, is_full: false });
     turn.step(reply("<nagent-conversation>x</nagent-conversation>"));
     turn.step(Event::Appended { seconds: 0.0, is_full: false });
-    let child = Acted { cost: None, ..Acted::plain(Block::new("nagent-conversation-result")) };
+    let child =
+        Acted { cost: None, ..Acted::without_model(Block::new("nagent-conversation-result")) };
     turn.step(Event::Acted(child));
     assert!(turn.totals().unpriced);
 }
@@ -75,7 +76,7 @@ fn kept() -> Event {
 }
 
 fn done(name: &'static str) -> Event {
-    Event::Acted(Acted::plain(Block::new(name).with("status", "ok")))
+    Event::Acted(Acted::without_model(Block::new(name).with("status", "ok")))
 }
 
 fn checked(passed: bool) -> Event {
@@ -106,12 +107,14 @@ fn show(effect: &Effect) -> String {
         Effect::Keep { text, .. } => format!("keep {text}"),
         Effect::Say(text) => format!("say {text}"),
         Effect::Act(actions) => {
-            let tags: Vec<&str> =
-                actions.iter().map(|action| action.tag().trim_start_matches("nagent-")).collect();
+            let tags: Vec<&str> = actions
+                .iter()
+                .map(|action| action.tag_name().trim_start_matches("nagent-"))
+                .collect();
             format!("act {}", tags.join(","))
         }
         Effect::Decide(action) => {
-            format!("decide {}", action.tag().trim_start_matches("nagent-"))
+            format!("decide {}", action.tag_name().trim_start_matches("nagent-"))
         }
         Effect::Next => "next".to_owned(),
         Effect::AfterWrite => "after write".to_owned(),
@@ -125,7 +128,7 @@ fn show(effect: &Effect) -> String {
 
 /// Plays events from the start, and compares the effects, the opening append left out. Unless they say otherwise, no message has
 /// come when the run ends.
-fn check(rules: Rules, events: Vec<Event>, expect: &[&str]) -> Turn {
+fn check(rules: RunRules, events: Vec<Event>, expect: &[&str]) -> Turn {
     let (mut turn, first) = Turn::start(rules, vec![Block::new("user-prompt").body("go")]);
     assert_eq!(show(&first), "append user-prompt");
     let mut events = events.into_iter().peekable();
@@ -195,7 +198,7 @@ fn a_message_comes_before_the_next_request_and_prolongs_the_last_turn() {
 
 #[test]
 fn what_is_asked_about_runs_only_after_a_yes() {
-    let asking = Rules { approve: Approve::Ask, ..rules(UNLIMITED, false) };
+    let asking = RunRules { approve: Approve::Ask, ..rules(UNLIMITED, false) };
     let child = "<nagent-conversation>x</nagent-conversation>";
     let text = format!("<nagent-shell>a</nagent-shell><nagent-list path=\".\"/>{child}{child}");
     let refused = Event::Decided(Decision::Refuse("the user said no".to_owned()));

@@ -5,7 +5,7 @@
 use std::collections::VecDeque;
 
 use crate::format::conversation::{Block, Piece};
-use crate::protocol::{self, Action, Item, ParsedReply};
+use crate::protocol::{self, Action, ParsedReply, ReplyItem};
 
 /// Actions that have not started yet. The actions of one group run at the same time.
 pub(super) type ActionGroups = VecDeque<Vec<Action>>;
@@ -50,7 +50,7 @@ pub fn unfinished_results(text: &str, pieces: &[Piece]) -> Vec<Block> {
         return Vec::new();
     }
     let after: Vec<&str> = after.iter().filter_map(Piece::name).collect();
-    results_after(pieces[at].text(text), &after)
+    results_after(pieces[at].body_text(text), &after)
 }
 
 /// The results that a reply lacks, given the names of the blocks after it. The first group of actions without all its
@@ -62,8 +62,8 @@ fn results_after(reply: &str, results: &[&str]) -> Vec<Block> {
         return Vec::new();
     };
     let actions = items.into_iter().filter_map(|item| match item {
-        Item::Action(action) => Some(action),
-        Item::Response(_) => None,
+        ReplyItem::Action(action) => Some(action),
+        ReplyItem::Response(_) => None,
     });
     let mut groups = group_actions(&actions.collect::<Vec<_>>());
     for result in results {

@@ -140,7 +140,7 @@ impl Start {
         let (attributes, body) = split_action(action);
         let sums = match action {
             Action::Edit { blocks, .. } => edit::parse(blocks).ok().map(|edits| {
-                let sum = |lengths: &dyn Fn(&edit::Block) -> usize| {
+                let sum = |lengths: &dyn Fn(&edit::EditBlock) -> usize| {
                     edits.iter().map(|edit| lengths(edit) as u64).sum::<u64>()
                 };
                 (sum(&|edit| edit.search.len()), sum(&|edit| edit.replace.len()))
@@ -156,7 +156,7 @@ impl Start {
         );
         Self {
             n,
-            tag: action.tag().to_owned(),
+            tag: action.tag_name().to_owned(),
             attributes,
             first_line: body.lines().next().unwrap_or_default().to_owned(),
             bytes: body.len() as u64,

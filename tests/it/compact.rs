@@ -187,14 +187,14 @@ fn a_failure_leaves_the_conversation_as_it_was() {
     let count = files();
     sandbox.llm.push("I cannot help with that.");
     let run = sandbox.run(&["-c", "c", "--compact"]).assert_exit(3);
-    run.stderr_has(&["was not compacted, and is as it was", "I cannot help"]);
+    run.stderr_has(&["was not compacted (unchanged)", "I cannot help"]);
     sandbox.llm.push(Answer::raw(
         400,
         "application/json",
         "{\"error\":{\"message\":\"no such thing\"}}",
     ));
     let run = sandbox.run(&["-c", "c", "--compact"]).assert_exit(3);
-    run.stderr_has(&["is as it was", "no such thing"]);
+    run.stderr_has(&["(unchanged)", "no such thing"]);
     assert_eq!((read(&sandbox), files()), (before, count));
     // A window that the first context alone fills.
     let sandbox = sandbox.config_also(json!({"context_window_tokens": 3_000}));

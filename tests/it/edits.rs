@@ -12,8 +12,8 @@ mod trial; // an edit, line by line
 use std::fmt::Write as _;
 use std::io::Write as _;
 
-use nagent::apply::{Applied, Cause, Refusal, apply};
-use nagent::format::edit::Block;
+use nagent::apply::{Applied, Cause, EditRefusal, apply};
+use nagent::format::edit::EditBlock;
 use proptest::prelude::*;
 
 use draw::{EDITS, draw};
@@ -107,7 +107,7 @@ impl Report {
     }
 }
 
-fn run(file: &str, blocks: &[Block]) -> Result<Applied, Vec<Refusal>> {
+fn run(file: &str, blocks: &[EditBlock]) -> Result<Applied, Vec<EditRefusal>> {
     apply(file, blocks)
 }
 
@@ -116,7 +116,7 @@ fn rounds(fixture: &Fixture, many: usize) -> usize {
 }
 
 /// What is quoted stands in the file, where it is said to stand.
-fn check_quotes(file: &str, refusals: &[Refusal]) {
+fn check_quotes(file: &str, refusals: &[EditRefusal]) {
     let body = file.strip_prefix('\u{feff}').unwrap_or(file);
     let lines: Vec<&str> =
         body.split('\n').map(|line| line.strip_suffix('\r').unwrap_or(line)).collect();
@@ -352,7 +352,7 @@ proptest! {
         let new = format!("{shift}NEW{blanks}{}", if crlf { "\r\n" } else { "\n" });
         let replace: String = (from..to).map(|i| if i == at { new.clone() } else { said(&whole[i]) }).collect();
         let file = whole.concat();
-        if let Ok(applied) = apply(&file, &[Block { search, replace, line: 1 }]) {
+        if let Ok(applied) = apply(&file, &[EditBlock { search, replace, line: 1 }]) {
             let (before, after) = (whole[..at].concat(), whole[at + 1..].concat());
             prop_assert!(applied.text.starts_with(&before) && applied.text.ends_with(&after), "{}", applied.text);
             let middle = &applied.text[before.len()..applied.text.len() - after.len()];

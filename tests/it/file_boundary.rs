@@ -420,8 +420,7 @@ fn an_index_that_names_segments_of_another_split_writes_none_of_them() {
 /// Who does not know of `-w` pays five times the requests.
 #[test]
 fn the_flag_that_lets_a_conversation_write_is_named_once_in_a_project() {
-    const NOTE: &str =
-        "each file here is changed in a conversation of its own; -w lets this one write them";
+    const NOTE: &str = "-w lets this conversation write files here; without it each file gets its own conversation";
     let write = "<nagent-write path=\"a.txt\">x</nagent-write>";
     let child = "<nagent-conversation file=\"a.txt\">do</nagent-conversation>";
     for first in [write, child] {

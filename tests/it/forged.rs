@@ -5,7 +5,7 @@
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::process::Command;
 
-use nagent::format::conversation::{BLOCKS, Block as Written, Kind, parse};
+use nagent::format::conversation::{BLOCKS, Block as Written, PieceKind, parse};
 use serde_json::json;
 
 use crate::answers::Answer;
@@ -148,7 +148,7 @@ fn both(text: &str) -> Vec<Block> {
         .map(|piece| {
             (
                 piece.name().unwrap_or("note"),
-                if piece.kind == Kind::Note { "" } else { piece.text(text) },
+                if piece.kind == PieceKind::Note { "" } else { piece.body_text(text) },
             )
         })
         .collect();
@@ -245,7 +245,7 @@ fn no_block_is_ended_or_opened_by_what_it_holds() {
             let file = format!("{before}\n{text}\n{after}");
             let parsed = parse(&file);
             assert_eq!(parsed.trouble, None, "{file}");
-            let found: Vec<_> = parsed.pieces.iter().map(|piece| piece.text(&file)).collect();
+            let found: Vec<_> = parsed.pieces.iter().map(|piece| piece.body_text(&file)).collect();
             assert_eq!(found, ["before", body.as_str(), "after"], "{file}");
             assert_eq!(parsed.pieces[1].get("path"), Some(body.as_str()));
         }

@@ -5,7 +5,7 @@
 //! Other large nodes may be cut between their parts, and what has no parts, or could not be parsed, between its lines. No
 //! cut is within a node that fits, nor within a line that fits.
 //!
-//! A file larger than a piece is parsed piece by piece, the next one from a shallow cut of the last; [`Context`] carries
+//! A file larger than a piece is parsed piece by piece, the next one from a shallow cut of the last; [`ParseContext`] carries
 //! the brackets or tags that were open there, so that the rest parses as what it is.
 
 mod settle;
@@ -18,7 +18,7 @@ use tree_sitter::{Node, ParseOptions, ParseState, Parser, Tree};
 
 use super::kinds::{self, Role};
 use super::language::Language;
-use super::pack::Boundary;
+use super::pack::CutBoundary;
 use settle::Settle;
 use walk::Walk;
 
@@ -28,7 +28,7 @@ const YAML_COLUMNS: usize = 200;
 
 /// What carries over from one piece of a file to the next.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Context {
+pub struct ParseContext {
     /// What is open where the next piece begins, as text that opens it.
     opened: Vec<u8>,
 }
@@ -37,19 +37,19 @@ pub struct Context {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Window {
     /// Relative to the piece, rising.
-    pub boundaries: Vec<Boundary>,
+    pub boundaries: Vec<CutBoundary>,
     /// Where the next piece begins, relative to this one; its length when it was the last.
     pub end: usize,
 }
 
 /// Whether a language is parsed here.
-pub fn parses(language: Language) -> bool {
+pub fn has_grammar(language: Language) -> bool {
     kinds::grammar(language).is_some()
 }
 
 /// The most that is parsed at once, in bytes. A tree takes some fifty times its text, and of small numbers in JSON 160
 /// times; the scanner of YAML counts lines in 16 bits, and gives up behind the 32,767th (tree-sitter-yaml 0.7.2).
-pub fn piece(language: Language) -> u64 {
+pub fn max_piece_size(language: Language) -> u64 {
     match language {
         Language::Yaml => 256 << 10,
         Language::Json => 2 << 20,
@@ -63,7 +63,7 @@ pub fn boundaries(
     piece: &[u8],
     target: u64,
     last: bool,
-    context: &mut Context,
+    context: &mut ParseContext,
     stop: &mut dyn FnMut() -> bool,
 ) -> Option<Window> {
     if language == Language::Yaml && is_deep_yaml(piece) {
@@ -84,16 +84,16 @@ pub fn boundaries(
         whole: OnceCell::new(),
     };
     let boundaries = settle.choose_cuts(found);
-    let mut boundaries: Vec<Boundary> = boundaries
+    let mut boundaries: Vec<CutBoundary> = boundaries
         .into_iter()
-        .map(|cut| Boundary { at: cut.at as u64, level: cut.level })
+        .map(|cut| CutBoundary { at: cut.at as u64, level: cut.level })
         .collect();
     if last {
         return Some(Window { boundaries, end: piece.len() });
     }
     let end = next_start(&boundaries, piece);
     boundaries.retain(|boundary| boundary.at <= end as u64);
-    context.opened = opened(root, end + shift, &roles, language, &context.opened, piece);
+    context.opened = opening_text(root, end + shift, &roles, language, &context.opened, piece);
     Some(Window { boundaries, end })
 }
 
@@ -159,7 +159,7 @@ fn is_deep_yaml(piece: &[u8]) -> bool {
 }
 
 /// Where the next piece begins: at the shallowest cut of the second half, but not near the end, which may be torn.
-fn next_start(boundaries: &[Boundary], piece: &[u8]) -> usize {
+fn next_start(boundaries: &[CutBoundary], piece: &[u8]) -> usize {
     let whole = piece.len() - piece.len() / 8;
     let from = |least: usize| {
         boundaries
@@ -175,7 +175,7 @@ fn next_start(boundaries: &[Boundary], piece: &[u8]) -> usize {
 }
 
 /// The text that opens what is open at a place, its offset counted with the text that opened the piece.
-fn opened(
+fn opening_text(
     root: Node<'_>,
     at: usize,
     roles: &[Role],

@@ -5,7 +5,7 @@ use std::cell::OnceCell;
 
 use tree_sitter::Node;
 
-use super::walk::{Cut, Found};
+use super::walk::{CandidateCuts, Cut};
 use crate::code::kinds::{Role, role_of, visit_nodes};
 use crate::code::pack::level;
 
@@ -24,7 +24,7 @@ pub(super) struct Settle<'a> {
 
 impl Settle<'_> {
     /// Returns the cuts that may be taken, with as many of the spare ones and of the lines as needed.
-    pub(super) fn choose_cuts(&self, mut found: Found) -> Vec<Cut> {
+    pub(super) fn choose_cuts(&self, mut found: CandidateCuts) -> Vec<Cut> {
         let in_order = |list: &mut Vec<Cut>| {
             list.sort_unstable_by_key(|cut| (cut.at, cut.level));
             list.dedup_by_key(|cut| cut.at);
@@ -93,15 +93,17 @@ impl Settle<'_> {
             if at >= to {
                 break;
             }
-            if !within(atoms, at) {
+            if !is_inside_range(atoms, at) {
                 settled.push(Cut { at, level: level::LINE });
-            } else if !self.is_data && !within(self.whole.get_or_init(|| self.whole()), at) {
+            } else if !self.is_data
+                && !is_inside_range(self.whole.get_or_init(|| self.whole_ranges()), at)
+            {
                 settled.push(Cut { at, level: level::LINE + 1 });
             }
         }
     }
 
-    fn whole(&self) -> Vec<(usize, usize)> {
+    fn whole_ranges(&self) -> Vec<(usize, usize)> {
         let mut whole = Vec::new();
         visit_nodes(self.root, |node| {
             let fits = node.end_byte() - node.start_byte() <= self.target
@@ -118,7 +120,7 @@ impl Settle<'_> {
 }
 
 /// Whether a place is strictly within one of the ranges, which are in order and do not overlap.
-fn within(ranges: &[(usize, usize)], at: usize) -> bool {
+fn is_inside_range(ranges: &[(usize, usize)], at: usize) -> bool {
     let before = ranges.partition_point(|(start, _)| *start < at);
     before.checked_sub(1).is_some_and(|before| at < ranges[before].1)
 }

@@ -9,7 +9,7 @@ use crate::code::view::View;
 fn cut(language: Language, text: &str, target: u64, piece: usize) -> Vec<String> {
     let mut packer = Packer::new(CutRules { target, natural: false }, Unit::Byte);
     let view = View { base: 0, bytes: &[] };
-    let mut context = Context::default();
+    let mut context = ParseContext::default();
     let mut at = 0;
     loop {
         let end = (at + piece).min(text.len());
@@ -23,7 +23,7 @@ fn cut(language: Language, text: &str, target: u64, piece: usize) -> Vec<String>
         )
         .unwrap();
         for boundary in window.boundaries {
-            packer.add_boundary(view, Boundary { at: boundary.at + at as u64, ..boundary });
+            packer.add_boundary(view, CutBoundary { at: boundary.at + at as u64, ..boundary });
         }
         if end == text.len() {
             break;
@@ -147,9 +147,9 @@ fn pieces_are_cut_as_the_whole_would_be() {
 #[test]
 fn what_the_parser_cannot_take_is_left_to_lines() {
     let deep: String = (0..3_000).map(|depth| format!("{}a:\n", " ".repeat(depth))).collect();
-    let mut context = Context::default();
+    let mut context = ParseContext::default();
     let mut never = || false;
-    let yaml = |text: &str, context: &mut Context, stop: &mut dyn FnMut() -> bool| {
+    let yaml = |text: &str, context: &mut ParseContext, stop: &mut dyn FnMut() -> bool| {
         boundaries(Language::Yaml, text.as_bytes(), 100, true, context, stop)
     };
     assert_eq!(yaml(&deep, &mut context, &mut never), None);

@@ -21,7 +21,7 @@ pub(super) struct Cut {
 }
 
 #[derive(Debug, Default)]
-pub(super) struct Found {
+pub(super) struct CandidateCuts {
     /// Cuts that may be taken, in any order.
     pub(super) main: Vec<Cut>,
     /// Cuts for where the others leave too much.
@@ -48,7 +48,7 @@ pub(super) struct Walk<'a> {
     roles: &'a [Role],
     /// The line that was looked at last.
     line: Range<usize>,
-    found: Found,
+    found: CandidateCuts,
 }
 
 impl<'a> Walk<'a> {
@@ -59,11 +59,11 @@ impl<'a> Walk<'a> {
         target: usize,
         roles: &'a [Role],
     ) -> Self {
-        Self { language, piece, shift, target, roles, line: 0..0, found: Found::default() }
+        Self { language, piece, shift, target, roles, line: 0..0, found: CandidateCuts::default() }
     }
 
     /// Walks the tree, as deep as its nodes are larger than the target.
-    pub(super) fn find_cuts(mut self, root: Node<'_>) -> Found {
+    pub(super) fn find_cuts(mut self, root: Node<'_>) -> CandidateCuts {
         // Recursion would need a stack as deep as the text is nested.
         let mut work = vec![(root, 0)];
         while let Some((node, depth)) = work.pop() {
@@ -84,7 +84,7 @@ impl<'a> Walk<'a> {
         while more {
             let node = cursor.node();
             // Some nodes include the line feed after them, or blanks.
-            let end = self.trimmed(node.start_byte(), node.end_byte());
+            let end = self.trim_range(node.start_byte(), node.end_byte());
             let role = role_of(self.roles, node);
             let large = end - node.start_byte() > self.target || node.start_byte() < self.shift;
             children.push(Child {
@@ -99,7 +99,7 @@ impl<'a> Walk<'a> {
         children
     }
 
-    fn trimmed(&self, start: usize, end: usize) -> usize {
+    fn trim_range(&self, start: usize, end: usize) -> usize {
         let Some(first) = start.checked_sub(self.shift) else { return end };
         let last = end.saturating_sub(self.shift).min(self.piece.len());
         let Some(text) = self.piece.get(first..last) else { return end };
@@ -129,18 +129,23 @@ impl<'a> Walk<'a> {
             if end - at <= self.target && at >= self.shift {
                 self.add_atom(at, end);
             } else {
-                self.inside(group, deeper, work);
+                self.add_inner_cuts(group, deeper, work);
             }
         }
         // What closes the container has its own line.
         if let Some(closer) = children.last().filter(|child| !child.member) {
             self.boundary(closer.start, level::PART + depth, false);
         }
-        self.inside(&children[..first], deeper, work);
+        self.add_inner_cuts(&children[..first], deeper, work);
     }
 
     /// Adds the cuts within a member that is too large together with what belongs to it.
-    fn inside<'t>(&mut self, group: &[Child<'t>], depth: u32, work: &mut Vec<(Node<'t>, u32)>) {
+    fn add_inner_cuts<'t>(
+        &mut self,
+        group: &[Child<'t>],
+        depth: u32,
+        work: &mut Vec<(Node<'t>, u32)>,
+    ) {
         for (number, child) in group.iter().enumerate() {
             if number > 0 {
                 self.boundary(child.start, WITHIN + depth, false);
@@ -186,7 +191,7 @@ impl<'a> Walk<'a> {
                 continue;
             }
             match waiting {
-                Some(from) if self.leads(&children[from..number], child) => {
+                Some(from) if self.belongs_to_next(&children[from..number], child) => {
                     if !belongs {
                         groups.push((from, number));
                         waiting = None;
@@ -217,7 +222,7 @@ impl<'a> Walk<'a> {
     }
 
     /// Whether what waits belongs to the child after it.
-    fn leads(&self, waiting: &[Child<'_>], child: &Child<'_>) -> bool {
+    fn belongs_to_next(&self, waiting: &[Child<'_>], child: &Child<'_>) -> bool {
         waiting.last().is_some_and(|last| {
             waiting.iter().any(|one| one.role.includes(Role::PREFIX))
                 || self.line_feeds(last.end, child.start) <= 1

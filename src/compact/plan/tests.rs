@@ -26,18 +26,18 @@ fn turn(number: u64, prompt: usize, reply: usize, result: usize) -> String {
 
 /// What the plan makes of a text, with stand-ins for files and the checkpoint.
 fn render(text: &str, pieces: &[Piece], plan: &Plan, ratio: f64) -> String {
-    let part = |part: &Part| match part {
-        Part::Keep(range) => text[range.clone()].to_owned(),
-        Part::Pointer(at) => block(&Block::new(pieces[*at].name().unwrap()).body("[a file]")),
-        Part::Head(at, bytes) => {
-            let body = pieces[*at].text(text);
+    let part = |part: &PlanPart| match part {
+        PlanPart::Keep(range) => text[range.clone()].to_owned(),
+        PlanPart::Pointer(at) => block(&Block::new(pieces[*at].name().unwrap()).body("[a file]")),
+        PlanPart::Head(at, bytes) => {
+            let body = pieces[*at].body_text(text);
             let head = &body[..body.floor_char_boundary(*bytes)];
             match pieces[*at].name() {
                 Some(name) => block(&Block::new(name).body(head)),
                 None => head.to_owned(),
             }
         }
-        Part::Notice => {
+        PlanPart::Notice => {
             let notice = if plan.condensed.turns.is_some() { SECTIONS_TEXT } else { "" };
             block(&notice_block(&plan.condensed, "c-archive", ratio, notice))
         }
@@ -51,7 +51,8 @@ const SECTIONS_TEXT: &str =
 fn plan_of(text: &str, window: u64, is_asked: bool) -> Option<Plan> {
     let parsed = parse(text);
     assert_eq!(parsed.trouble, None, "{text}");
-    plan(text, &parsed.pieces, &Gauge::of(&parsed.pieces), window, is_asked).unwrap()
+    plan_compaction(text, &parsed.pieces, &Gauge::from_pieces(&parsed.pieces), window, is_asked)
+        .unwrap()
 }
 
 #[test]
@@ -68,7 +69,8 @@ fn the_window_must_have_room_for_the_first_context() {
         format!("<initial_context fence=\"f\">\n{}\n</initial_context f>\n\n", "x".repeat(40_000));
     let text = format!("{context}{}", turn(1, 10, 10, 10));
     let pieces = parse(&text).pieces;
-    let error = plan(&text, &pieces, &Gauge::of(&pieces), 8_000, false).unwrap_err();
+    let error =
+        plan_compaction(&text, &pieces, &Gauge::from_pieces(&pieces), 8_000, false).unwrap_err();
     assert!(error.contains("10012 tokens") && error.contains("a window of 18353"), "{error}");
 }
 
@@ -76,7 +78,7 @@ fn the_window_must_have_room_for_the_first_context() {
 fn a_prompt_that_fills_the_window_keeps_its_beginning() {
     let text = format!("{CONTEXT}{}{}", turn(1, 10, 10, 10), turn(2, 90_000, 10, 10));
     let made = plan_of(&text, 16_000, false).unwrap();
-    assert!(made.parts.iter().any(|part| matches!(part, Part::Head(..))), "{made:?}");
+    assert!(made.parts.iter().any(|part| matches!(part, PlanPart::Head(..))), "{made:?}");
     assert!(made.after < 16_000 * 6 / 10, "{made:?}");
 }
 
@@ -89,22 +91,22 @@ fn what_a_gauge_reads() {
     let before = "x".repeat(1000);
     let note = format!("{before}\n\n");
     let text = format!("{note}{}", status(1, 300));
-    let gauge = Gauge::of(&parse(&text).pieces);
+    let gauge = Gauge::from_pieces(&parse(&text).pieces);
     assert!((gauge.tokens_per_byte() - 300.0 / 1002.0).abs() < 0.001, "{gauge:?}");
     // Bit by bit is the same.
     let mut slow = Gauge::default();
     let pieces = parse(&text).pieces;
     for end in 0..=pieces.len() {
-        slow.read(&pieces[..end]);
+        slow.count_pieces(&pieces[..end]);
     }
     assert_eq!(slow, gauge);
     // Counts from before a compaction are of another text.
-    let condensed = Condensed { turns: Some((1, 9)), kept: 1, ..Condensed::default() };
+    let condensed = CompactionFacts { turns: Some((1, 9)), kept: 1, ..CompactionFacts::default() };
     let notice = block(&notice_block(&condensed, "a", 0.3, "b"));
     let text = format!("{note}{notice}{}", status(10, 90_000));
-    assert!((Gauge::of(&parse(&text).pieces).tokens_per_byte() - 0.3).abs() < 0.001);
+    assert!((Gauge::from_pieces(&parse(&text).pieces).tokens_per_byte() - 0.3).abs() < 0.001);
     let text = format!("{text}{}", status(11, 600));
-    let ratio = Gauge::of(&parse(&text).pieces).tokens_per_byte();
+    let ratio = Gauge::from_pieces(&parse(&text).pieces).tokens_per_byte();
     assert!(ratio > 0.3 && ratio < 0.5, "{ratio}");
     assert!(Gauge::default().is_full(65_000, 20_000) && !Gauge::default().is_full(63_000, 20_000));
 }
@@ -140,8 +142,8 @@ proptest! {
     ) {
         let text = blocks.concat().replace("LONG", &"ö".repeat(3_000));
         let pieces = parse(&text).pieces;
-        let gauge = Gauge::of(&pieces);
-        if let Ok(Some(made)) = plan(&text, &pieces, &gauge, window, is_asked) {
+        let gauge = Gauge::from_pieces(&pieces);
+        if let Ok(Some(made)) = plan_compaction(&text, &pieces, &gauge, window, is_asked) {
             let new = render(&text, &pieces, &made, gauge.tokens_per_byte());
             prop_assert_eq!(parse(&new).trouble, None);
             prop_assert!(text.is_char_boundary(made.condensed.until));
@@ -164,12 +166,12 @@ proptest! {
         let mut rounds = 0;
         loop {
             let pieces = parse(&text).pieces;
-            let gauge = Gauge::of(&pieces);
+            let gauge = Gauge::from_pieces(&pieces);
             let is_full = gauge.is_full(text.len(), window);
             if !is_asked && !is_full {
                 break;
             }
-            let Some(made) = plan(&text, &pieces, &gauge, window, is_asked).unwrap() else {
+            let Some(made) = plan_compaction(&text, &pieces, &gauge, window, is_asked).unwrap() else {
                 prop_assert!(!is_full, "{} bytes stay in a window of {window}", text.len());
                 break;
             };

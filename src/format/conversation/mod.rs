@@ -97,7 +97,7 @@ impl Block {
 
     /// The value of an attribute.
     pub fn get(&self, name: &str) -> Option<&str> {
-        attributes::find(&self.attributes, name)
+        attributes::find_value(&self.attributes, name)
     }
 
     /// The block as text, with a last line feed. `own` are the tags that an `agent-response` may hold without a
@@ -142,14 +142,14 @@ fn is_own_tag(text: &str, own: &[&str]) -> bool {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Piece {
     /// What it is.
-    pub kind: Kind,
+    pub kind: PieceKind,
     /// The piece as it is in the file, without the line feed after it.
     pub span: Range<usize>,
 }
 
 /// What a piece is.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Kind {
+pub enum PieceKind {
     /// A block.
     Block {
         /// One of [`BLOCKS`].
@@ -167,24 +167,24 @@ impl Piece {
     /// The block's name, or `None` for a note.
     pub fn name(&self) -> Option<&'static str> {
         match &self.kind {
-            Kind::Block { name, .. } => Some(name),
-            Kind::Note => None,
+            PieceKind::Block { name, .. } => Some(name),
+            PieceKind::Note => None,
         }
     }
 
     /// The value of a block's attribute.
     pub fn get(&self, attribute: &str) -> Option<&str> {
         match &self.kind {
-            Kind::Block { attributes, .. } => attributes::find(attributes, attribute),
-            Kind::Note => None,
+            PieceKind::Block { attributes, .. } => attributes::find_value(attributes, attribute),
+            PieceKind::Note => None,
         }
     }
 
     /// The body of a block, or the note itself.
-    pub fn text<'a>(&self, file: &'a str) -> &'a str {
+    pub fn body_text<'a>(&self, file: &'a str) -> &'a str {
         match &self.kind {
-            Kind::Block { body, .. } => &file[body.clone()],
-            Kind::Note => &file[self.span.clone()],
+            PieceKind::Block { body, .. } => &file[body.clone()],
+            PieceKind::Note => &file[self.span.clone()],
         }
     }
 }

@@ -5,7 +5,7 @@ use std::sync::LazyLock;
 
 use regex_lite::Regex;
 
-use super::{BLOCKS, Kind, Parsed, Piece, Trouble};
+use super::{BLOCKS, Parsed, Piece, PieceKind, Trouble};
 use crate::format::attributes::{self, Attribute};
 
 /// The start of an opening or closing tag of a block, at the start of the text.
@@ -71,7 +71,7 @@ impl Parser<'_> {
         let Some(range) = self.note.take() else { return };
         let note = self.text[range.clone()].trim_end();
         let span = range.start..range.start + note.len();
-        self.pieces.push(Piece { kind: Kind::Note, span });
+        self.pieces.push(Piece { kind: PieceKind::Note, span });
     }
 
     fn block(&self) -> Result<Option<(Piece, usize)>, Trouble> {
@@ -81,12 +81,12 @@ impl Parser<'_> {
             return Ok(None);
         }
         let Some(opening) = read_opening(rest) else { return self.check_tag(rest) };
-        let Opening { name, mut attributes, is_closed, length } = opening;
+        let BlockOpening { name, mut attributes, is_closed, length } = opening;
         let fence = take_attribute(&mut attributes, "fence");
         let tag_end = start + length;
         if is_closed {
             let next = self.after_line_end(tag_end);
-            let kind = Kind::Block { name, attributes, body: tag_end..tag_end };
+            let kind = PieceKind::Block { name, attributes, body: tag_end..tag_end };
             return Ok(Some((Piece { kind, span: start..tag_end }, next)));
         }
         let closing = closing_tag(name, fence.as_deref());
@@ -98,12 +98,12 @@ impl Parser<'_> {
             find_at_line_start(self.text, body_start, &closing)
         };
         let Some(close) = found else {
-            return Err(self.unterminated(tag_end, name, fence.as_deref()));
+            return Err(self.unterminated_trouble(tag_end, name, fence.as_deref()));
         };
         if fence.is_none() && name != "initial_context" {
             let opener = format!("<{name}");
             if let Some(inner) = find_opening(&self.text[..close], body_start, &opener) {
-                return Err(self.unclosed(name, &closing, body_start, inner));
+                return Err(self.unclosed_trouble(name, &closing, body_start, inner));
             }
         }
         let mut body_end = close;
@@ -116,7 +116,7 @@ impl Parser<'_> {
         }
         let span_end = close + closing.len();
         let next = self.after_line_end(span_end);
-        let kind = Kind::Block { name, attributes, body: body_start..body_end };
+        let kind = PieceKind::Block { name, attributes, body: body_start..body_end };
         Ok(Some((Piece { kind, span: start..span_end }, next)))
     }
 
@@ -127,23 +127,23 @@ impl Parser<'_> {
             // `<agent-resp` and nothing more: the name itself was cut.
             let is_cut_name = !rest.contains(['\n', '>', ' '])
                 && BLOCKS.iter().any(|name| name.starts_with(&rest[1..]));
-            return if is_cut_name { Err(self.torn(start)) } else { Ok(None) };
+            return if is_cut_name { Err(self.torn_tail_trouble(start)) } else { Ok(None) };
         };
         let name = &tag[2];
         Err(if !tag[1].is_empty() {
             let advice = "put its opening tag back, or remove this line";
-            self.damaged(start, format!("</{name}> closes no block; {advice}"), None)
+            self.damage_trouble(start, format!("</{name}> closes no block; {advice}"), None)
         } else if rest.contains('>') {
             let wrong = "attributes that cannot be read; they are name=\"value\"";
-            self.damaged(start, format!("<{name} … has {wrong}"), None)
+            self.damage_trouble(start, format!("<{name} … has {wrong}"), None)
         } else {
             // No `>` ends it: it was cut within the tag.
-            self.torn(start)
+            self.torn_tail_trouble(start)
         })
     }
 
     /// A block that another one of its name begins inside of. Names the line that was probably meant as its end.
-    fn unclosed(&self, name: &str, closing: &str, body: usize, inner: usize) -> Trouble {
+    fn unclosed_trouble(&self, name: &str, closing: &str, body: usize, inner: usize) -> Trouble {
         let (opened, next) = (self.line_of(self.at), self.line_of(inner));
         let mut at = body;
         let similar = self.text[body..inner].split_inclusive('\n').find_map(|line| {
@@ -163,7 +163,7 @@ impl Parser<'_> {
     }
 
     /// A block whose end is nowhere: a torn tail, unless what follows shows that the file went on after it.
-    fn unterminated(&self, tag_end: usize, name: &str, fence: Option<&str>) -> Trouble {
+    fn unterminated_trouble(&self, tag_end: usize, name: &str, fence: Option<&str>) -> Trouble {
         let rest = &self.text[tag_end..];
         let goes_on = match fence {
             // The writer fences every body that holds a block's tag, so one here was written after it.
@@ -172,20 +172,25 @@ impl Parser<'_> {
             Some(_) => ends_in_whole_block(rest),
         };
         if !goes_on {
-            return self.torn(self.at);
+            return self.torn_tail_trouble(self.at);
         }
         let closing = closing_tag(name, fence);
         let message = format!(
             "<{name}> is never closed by {closing}; put that line back where its text ends"
         );
-        self.damaged(self.at, message, fence.map(|_| self.at))
+        self.damage_trouble(self.at, message, fence.map(|_| self.at))
     }
 
-    fn torn(&self, offset: usize) -> Trouble {
+    fn torn_tail_trouble(&self, offset: usize) -> Trouble {
         Trouble::Torn { offset, line: self.line_of(offset) }
     }
 
-    fn damaged(&self, offset: usize, message: String, perhaps_torn: Option<usize>) -> Trouble {
+    fn damage_trouble(
+        &self,
+        offset: usize,
+        message: String,
+        perhaps_torn: Option<usize>,
+    ) -> Trouble {
         Trouble::Damaged { line: self.line_of(offset), message, perhaps_torn }
     }
 
@@ -209,7 +214,7 @@ fn ends_in_whole_block(text: &str) -> bool {
     let from = trimmed[..last_line].rfind(&format!("\n{closing}")).map_or(0, |at| at + 1);
     block_starts(trimmed).filter(|at| follows_blank_line(trimmed, *at)).any(|at| {
         read_opening(&trimmed[at..]).is_some_and(|opening| {
-            let Opening { name, mut attributes, is_closed, length } = opening;
+            let BlockOpening { name, mut attributes, is_closed, length } = opening;
             if is_closed {
                 return at + length == trimmed.len();
             }
@@ -229,7 +234,7 @@ fn closing_tag(name: &str, fence: Option<&str>) -> String {
 }
 
 /// A whole opening tag.
-struct Opening {
+struct BlockOpening {
     name: &'static str,
     attributes: Vec<Attribute>,
     /// Whether it ends in `/>`.
@@ -240,7 +245,7 @@ struct Opening {
 
 /// Reads the opening tag of a block at the start of a text. By hand, since a list of ten thousand conversations reads a hundred
 /// thousand of them.
-fn read_opening(text: &str) -> Option<Opening> {
+fn read_opening(text: &str) -> Option<BlockOpening> {
     let is_word = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
     let after = |rest: &str| {
         rest.trim_start_matches(|c: char| c.is_ascii_whitespace() || c == '\u{b}').len()
@@ -255,7 +260,7 @@ fn read_opening(text: &str) -> Option<Opening> {
         let next = rest.get(blanks..)?;
         if let Some(behind) = next.strip_prefix("/>").or_else(|| next.strip_prefix('>')) {
             let is_closed = next.starts_with('/');
-            return Some(Opening {
+            return Some(BlockOpening {
                 name,
                 attributes,
                 is_closed,

@@ -21,7 +21,7 @@ fn check(text: &str, expect: &str) {
     for piece in &parsed.pieces {
         let name = piece.name().unwrap_or("note");
         let line = 1 + text[..piece.span.start].matches('\n').count();
-        out.push(format!("{line}:{name}({})", piece.text(text)));
+        out.push(format!("{line}:{name}({})", piece.body_text(text)));
     }
     match &parsed.trouble {
         None => {}
@@ -58,7 +58,7 @@ fn blocks_notes_and_line_numbers() {
 fn a_fence_is_no_attribute_however_often_it_stands() {
     let text = "<system fence=\"\" a=\"b\" fence=\"w\" />\n";
     let parsed = parse(text);
-    let [Piece { kind: Kind::Block { attributes, .. }, .. }] = parsed.pieces.as_slice() else {
+    let [Piece { kind: PieceKind::Block { attributes, .. }, .. }] = parsed.pieces.as_slice() else {
         panic!("{parsed:?}")
     };
     assert_eq!(attributes, &[("a".to_owned(), "b".to_owned())]);
@@ -155,12 +155,12 @@ proptest! {
         let parsed = parse(&text);
         prop_assert_eq!(&parsed.trouble, &None, "{}", text);
         let back: Vec<Block> = parsed.pieces.iter().map(|piece| match &piece.kind {
-            Kind::Block { name, attributes, body } => Block {
+            PieceKind::Block { name, attributes, body } => Block {
                 name,
                 attributes: attributes.clone(),
                 body: (!text[piece.span.clone()].ends_with("/>")).then(|| text[body.clone()].to_owned()),
             },
-            Kind::Note => panic!("a note in {text}"),
+            PieceKind::Note => panic!("a note in {text}"),
         }).collect();
         prop_assert_eq!(back, blocks);
     }

@@ -71,7 +71,9 @@ impl ProgramOutput {
             Some("thought") => on_arrival(Arrival::Thought(piece)),
             _ => {}
         }
-        if !event.is_object() || !self.read_event(&event).map_err(|error| error.cleaned(None))? {
+        if !event.is_object()
+            || !self.read_event(&event).map_err(|error| error.with_clean_message(None))?
+        {
             return Err(wrong());
         }
         Ok(self.stop.is_some())

@@ -2,12 +2,12 @@
 
 use super::*;
 use crate::llm::options::ChatOptions;
-use crate::llm::{Message, Role};
+use crate::llm::{RequestMessage, Role};
 
 fn ask<'a>(system: Option<&'a str>, texts: &'a [&'a str]) -> ChatRequest<'a> {
     let roles = [Role::User, Role::Assistant].into_iter().cycle();
     let messages =
-        roles.zip(texts).map(|(role, text)| Message { role, parts: vec![text] }).collect();
+        roles.zip(texts).map(|(role, text)| RequestMessage { role, parts: vec![text] }).collect();
     ChatRequest {
         model: "m",
         system,

@@ -8,7 +8,7 @@ use super::super::api::Endpoint;
 use super::super::attachment::{Attachment, FileFormat, Payload, RemoteFile};
 use super::super::files::UploadState;
 use super::super::options::ChatOptions;
-use super::super::{ChatRequest, ErrorKind, HttpRequest, Message, Role};
+use super::super::{ChatRequest, ErrorKind, HttpRequest, RequestMessage, Role};
 use super::{APIS, AnyApi, Chat, Gemini, KEY, Messages, Ollama, Responses, endpoint};
 
 const PNG: Attachment<'_> = Attachment {
@@ -25,7 +25,7 @@ const DOCX: Attachment<'_> = Attachment {
 };
 
 fn ask(prompt: &str) -> ChatRequest<'_> {
-    let messages = vec![Message { role: Role::User, parts: vec![prompt] }];
+    let messages = vec![RequestMessage { role: Role::User, parts: vec![prompt] }];
     ChatRequest {
         model: "m",
         system: None,

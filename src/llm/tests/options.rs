@@ -5,12 +5,12 @@ use serde_json::{Value, json};
 use super::super::api::Endpoint;
 use super::super::options::{ChatOptions, Reasoning};
 use super::super::server::KnownServer;
-use super::super::{ChatRequest, Message, Role};
+use super::super::{ChatRequest, RequestMessage, Role};
 use super::{AnyApi, Chat, Gemini, Messages, Ollama, Responses, endpoint};
 
 /// The members of a body that an option has set: all but the usual ones.
 fn members(endpoint: &Endpoint, model: &str, options: &ChatOptions) -> Value {
-    let messages = vec![Message { role: Role::User, parts: vec!["a"] }];
+    let messages = vec![RequestMessage { role: Role::User, parts: vec!["a"] }];
     let ask = ChatRequest {
         model,
         system: None,
@@ -31,7 +31,7 @@ fn members(endpoint: &Endpoint, model: &str, options: &ChatOptions) -> Value {
 
 fn thinking(api: AnyApi, server: &str, model: &str, level: Reasoning) -> Value {
     let endpoint =
-        Endpoint { server: KnownServer::find(server), ..endpoint(api, server.is_empty()) };
+        Endpoint { server: KnownServer::find_server(server), ..endpoint(api, server.is_empty()) };
     let options = ChatOptions { reasoning: Some(level), ..ChatOptions::NONE };
     members(&endpoint, model, &options)
 }
@@ -112,7 +112,8 @@ fn sampling_and_service() {
         ..ChatOptions::NONE
     };
     let check = |api: AnyApi, server: &str, expect: Value| {
-        let endpoint = Endpoint { server: KnownServer::find(server), ..endpoint(api, false) };
+        let endpoint =
+            Endpoint { server: KnownServer::find_server(server), ..endpoint(api, false) };
         assert_eq!(members(&endpoint, "m", &options), expect, "{server}");
     };
     let plain = json!({"temperature": 0.5, "service_tier": "flex"});

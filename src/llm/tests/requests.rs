@@ -4,13 +4,15 @@ use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use super::super::options::ChatOptions;
-use super::super::{ChatRequest, HttpRequest, Message, Role, api::Endpoint};
+use super::super::{ChatRequest, HttpRequest, RequestMessage, Role, api::Endpoint};
 use super::{APIS, AnyApi, Chat, Gemini, KEY, Messages, Ollama, Responses, api_name, endpoint};
 
 fn conversation<'a>(turns: &'a [Vec<&'a str>]) -> ChatRequest<'a> {
     let roles = [Role::User, Role::Assistant].into_iter().cycle();
-    let messages =
-        roles.zip(turns).map(|(role, parts)| Message { role, parts: parts.clone() }).collect();
+    let messages = roles
+        .zip(turns)
+        .map(|(role, parts)| RequestMessage { role, parts: parts.clone() })
+        .collect();
     ChatRequest {
         model: "m",
         system: Some("S"),

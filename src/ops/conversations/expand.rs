@@ -51,7 +51,7 @@ pub fn expand_conversation(
     }
     let compacted = replace_conversation(root, &name, &new)?;
     let compacted = compacted.map(|path| path.display().to_string());
-    let tokens = Gauge::of(&conversation::parse(&new).pieces).tokens(new.len());
+    let tokens = Gauge::from_pieces(&conversation::parse(&new).pieces).tokens(new.len());
     let what = match turns {
         Some((first, last)) => format!("turns {first} to {last} are back"),
         None => "what was taken out is back".to_owned(),

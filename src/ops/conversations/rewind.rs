@@ -20,7 +20,7 @@ use crate::ops::flags::{ConversationArgs, ModelArgs, RunArgs};
 use crate::ops::undo;
 use crate::out::Report;
 use crate::problem::Problem;
-use crate::protocol::{self, Action, Item, ParsedReply};
+use crate::protocol::{self, Action, ParsedReply, ReplyItem};
 use crate::sys::change_log;
 use crate::sys::conversation_file::ConversationFile;
 use crate::sys::conversation_file::replace::archive_name;
@@ -143,11 +143,11 @@ fn find_cut(text: &str, pieces: &[Piece], turn: u64) -> Option<usize> {
 /// Whether the last reply before a piece reads a file.
 fn reply_before_reads(text: &str, pieces: &[Piece], at: usize) -> bool {
     let reply = pieces[..at].iter().rfind(|piece| piece.name() == Some("agent-response"));
-    let parsed = reply.map(|reply| protocol::parse_reply(reply.text(text)));
+    let parsed = reply.map(|reply| protocol::parse_reply(reply.body_text(text)));
     let Some(ParsedReply::Whole(items) | ParsedReply::Forged { items, .. }) = parsed else {
         return false;
     };
-    items.iter().any(|item| matches!(item, Item::Action(Action::Read { .. })))
+    items.iter().any(|item| matches!(item, ReplyItem::Action(Action::Read { .. })))
 }
 
 /// That a conversation has no such turn, and which it has, or where that turn is.

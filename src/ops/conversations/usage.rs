@@ -43,7 +43,7 @@ impl UsageBy {
 /// Identifies a turn and its copies, and no other: a saved, branched or archived conversation has the same turns again, which
 /// were paid once.
 fn hash_turn(text: &str, first_prompt: &str, turn: &TurnUsage<'_>) -> u64 {
-    let reply = turn.reply.map_or("", |piece| piece.text(text));
+    let reply = turn.reply.map_or("", |piece| piece.body_text(text));
     let mut hasher = DefaultHasher::new();
     (first_prompt, reply, turn.at, turn.turn, turn.input, turn.output).hash(&mut hasher);
     hasher.finish()
@@ -60,7 +60,7 @@ pub fn report_usage(
         let prompt = one.parsed.pieces.iter().find(|piece| piece.name() == Some("user-prompt"));
         // A compaction cuts a long one.
         let prompt: String =
-            prompt.map_or("", |piece| piece.text(&one.text)).chars().take(100).collect();
+            prompt.map_or("", |piece| piece.body_text(&one.text)).chars().take(100).collect();
         for turn in
             turns(&one.parsed.pieces).filter(|turn| since.is_none_or(|since| turn.at >= since))
         {

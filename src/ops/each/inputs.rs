@@ -14,7 +14,7 @@ use regex::Regex;
 use serde::de::IgnoredAny;
 use serde_json::Value;
 
-use crate::format::hex::hex;
+use crate::format::hex::encode_hex;
 use crate::sys::fs::sha256;
 
 /// `{}`, `{name}`, and both in double braces.
@@ -112,7 +112,7 @@ impl Input {
     /// The bytes of a path or line that is not UTF-8, as hexadecimal digits.
     pub fn invalid_utf8_hex(&self) -> Option<String> {
         let bytes = self.bytes();
-        std::str::from_utf8(&bytes).is_err().then(|| hex(&bytes))
+        std::str::from_utf8(&bytes).is_err().then(|| encode_hex(&bytes))
     }
 }
 

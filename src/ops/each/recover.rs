@@ -6,7 +6,7 @@ use crate::format::conversation::Piece;
 use crate::ops::opening::PROMPT_ID;
 use crate::overview::{Overview, TurnsUsage};
 use crate::problem::Problem;
-use crate::protocol::{Item, ParsedReply, TagSet, parse_reply_with};
+use crate::protocol::{ParsedReply, ReplyItem, TagSet, parse_reply_with};
 use crate::sys::conversation_file::ConversationFile;
 use crate::sys::messages;
 use crate::sys::root::Root;
@@ -58,13 +58,13 @@ pub(super) fn find_done(
     let has_failed = after[last..].iter().any(|piece| piece.get("exit").is_some());
     let end = RunEnd::read(root, name).filter(|end| end.prompt.as_deref() == Some(prompt));
     let is_accepted = end.is_some_and(|end| end.exit_code == Exit::Done.code());
-    match parse_reply_with(after[last].text(text), TagSet::ALL) {
+    match parse_reply_with(after[last].body_text(text), TagSet::ALL) {
         ParsedReply::Whole(items) if !has_failed && (is_accepted || !is_checked) => {
             let responses: Option<Vec<String>> = items
                 .into_iter()
                 .map(|item| match item {
-                    Item::Response(text) => Some(text),
-                    Item::Action(_) => None,
+                    ReplyItem::Response(text) => Some(text),
+                    ReplyItem::Action(_) => None,
                 })
                 .collect();
             Ok(match responses {

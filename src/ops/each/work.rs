@@ -433,7 +433,7 @@ impl Batch for EachBatch<'_> {
                 return;
             }
         };
-        let answer = ChildAnswer::read(&finished);
+        let answer = ChildAnswer::parse_output(&finished);
         let problem = answer.problem();
         let is_stopped = problem.as_ref().is_some_and(|it| matches!(it.exit, Exit::Signal(_)));
         if is_stopped && self.call.interrupts.pending().is_some() {

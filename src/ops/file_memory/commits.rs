@@ -9,7 +9,7 @@ use crate::history::summaries::{
 };
 use crate::history::text::Summaries;
 use crate::history::{FileCommit, History};
-use crate::llm::{Message, Role, Usage};
+use crate::llm::{RequestMessage, Role, Usage};
 use crate::ops::summaries::Writers;
 use crate::problem::Problem;
 use crate::segments::summary_cache::{Summary, read_summary, write_summary};
@@ -80,7 +80,7 @@ impl CommitSummaries {
         fs::create_private_folder(&folder)?;
         let mut voice = writers.connect()?;
         self.requests += 1;
-        let message = Message { role: Role::User, parts: vec![&request.message] };
+        let message = RequestMessage { role: Role::User, parts: vec![&request.message] };
         let reply = (voice.send)(&request.system, &[message], &mut voice.author)?;
         self.usage = reply.usage;
         self.summaries = parse_answer(&reply.text, &request.commits);

@@ -112,7 +112,7 @@ fn co_changed_json(history: &History) -> Value {
 fn insert_path(value: &mut Value, key: &str, bytes: &[u8]) {
     value[key] = String::from_utf8_lossy(bytes).into();
     if std::str::from_utf8(bytes).is_err() {
-        value[format!("{key}_bytes")] = fs::hex(bytes).into();
+        value[format!("{key}_bytes")] = fs::encode_hex(bytes).into();
     }
 }
 

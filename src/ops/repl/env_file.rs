@@ -13,7 +13,7 @@ pub(super) const OTHER_NAME: &str = "TS_AGENT_API_KEY";
 /// The credentials in the text of a file: names of variables that a provider reads, with values.
 pub(super) fn parse_credentials(text: &str) -> Vec<(&'static str, String)> {
     let of_servers = SERVERS.iter().map(|server| server.key_variable);
-    let of_providers = Provider::all().flat_map(Provider::credential_variables).copied();
+    let of_providers = Provider::iter().flat_map(Provider::credential_variables).copied();
     let known: Vec<&'static str> = of_providers.chain(of_servers).collect();
     let parse = |line: &str| {
         let line = line.trim();

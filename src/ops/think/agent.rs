@@ -79,7 +79,7 @@ impl AgentSettings {
             None if Provider::parse(name).is_ok() => Agent::default(),
             None => {
                 let mut known: Vec<String> =
-                    Provider::all().map(|other| other.name().to_owned()).collect();
+                    Provider::iter().map(|other| other.name().to_owned()).collect();
                 let files =
                     crate::sys::fs::list_names(&home.folder.join("agents")).unwrap_or_default();
                 known.extend(

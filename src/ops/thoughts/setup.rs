@@ -3,7 +3,7 @@
 use super::desk::Desk;
 use crate::client::RequestError;
 use crate::exit::Exit;
-use crate::llm::{ChatRequest, Message, Role};
+use crate::llm::{ChatRequest, RequestMessage, Role};
 use crate::ops::flags::{ModelArgs, RunArgs};
 use crate::ops::settings::Settings;
 use crate::ops::think::choose_agent;
@@ -50,10 +50,10 @@ pub fn setup(desk: &Desk, store: Option<&str>, given: &ModelArgs) -> Result<Repo
         ..settings.build_request(
             &model_id,
             None,
-            vec![Message { role: Role::User, parts: vec!["Say ok."] }],
+            vec![RequestMessage { role: Role::User, parts: vec!["Say ok."] }],
         )
     };
-    match client.ask(&request, &mut |_| (), &desk.interrupts) {
+    match client.request_reply(&request, &mut |_| (), &desk.interrupts) {
         Ok(_) => {
             let text = format!("{} answers, with model {model_id}", provider.name());
             Ok(Report::done(text).with("provider", provider.name()).with("model", model_id))

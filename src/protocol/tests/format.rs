@@ -7,14 +7,14 @@ use std::fmt::Write;
 
 use crate::format::attributes::encode;
 use crate::protocol::tags::{Body, FENCE, Tag, TagKind, Trim};
-use crate::protocol::{Action, Item};
+use crate::protocol::{Action, ReplyItem};
 
 /// The reply that these items are, each ending in a line feed.
-pub(super) fn format(items: &[Item]) -> String {
+pub(super) fn format(items: &[ReplyItem]) -> String {
     let mut reply = String::new();
     for item in items {
         let (kind, values, body) = parts(item);
-        write_tag(&mut reply, kind.tag(), &values, body);
+        write_tag(&mut reply, kind.table_row(), &values, body);
         reply.push('\n');
     }
     reply
@@ -23,10 +23,10 @@ pub(super) fn format(items: &[Item]) -> String {
 /// A value beside the name of its attribute.
 type Pair = (&'static str, Option<String>);
 
-fn parts(item: &Item) -> (TagKind, Vec<Pair>, &str) {
+fn parts(item: &ReplyItem) -> (TagKind, Vec<Pair>, &str) {
     let action = match item {
-        Item::Response(text) => return (TagKind::Response, Vec::new(), text),
-        Item::Action(action) => action,
+        ReplyItem::Response(text) => return (TagKind::Response, Vec::new(), text),
+        ReplyItem::Action(action) => action,
     };
     let some = |text: &String| Some(text.clone());
     let number = |number: &Option<u64>| number.map(|number| number.to_string());
@@ -72,7 +72,7 @@ fn parts(item: &Item) -> (TagKind, Vec<Pair>, &str) {
             prompt.as_str(),
         ),
     };
-    (action.kind(), values, body)
+    (action.tag_kind(), values, body)
 }
 
 fn write_tag(reply: &mut String, tag: &Tag, values: &[Pair], body: &str) {

@@ -7,7 +7,7 @@
 use std::collections::{BTreeSet, HashMap};
 
 use super::super::tags::TagSet;
-use super::super::{gbnf, lark};
+use super::super::{write_gbnf, write_lark};
 use super::{BAD, format, is_sound, parser_only, plain};
 
 enum Node {
@@ -220,8 +220,8 @@ impl Reader {
 
 fn both() -> [Grammar; 2] {
     [
-        Grammar::new(&gbnf(TagSet::ALL), "::=", "root"),
-        Grammar::new(&lark(TagSet::ALL), ":", "start"),
+        Grammar::new(&write_gbnf(TagSet::ALL), "::=", "root"),
+        Grammar::new(&write_lark(TagSet::ALL), ":", "start"),
     ]
 }
 
@@ -233,8 +233,8 @@ fn grammars_accept_what_the_parser_accepts() {
             let formatted = format(&items);
             assert_eq!(grammar.accepts(&formatted), !formatted.contains(" fence="), "{formatted}");
         }
-        for tag in TagSet::ALL.tags() {
-            for shape in tag.shapes() {
+        for tag in TagSet::ALL.iter() {
+            for shape in tag.usage_lines() {
                 let reply = shape
                     .replace(['[', ']'], "")
                     .replace("\"N\"", "\"1\"")

@@ -5,67 +5,67 @@ mod grammars;
 mod properties;
 mod verdicts;
 
-use super::{Action, Item, ParsedReply, parse_reply};
+use super::{Action, ParsedReply, ReplyItem, parse_reply};
 use format::format;
 
 /// Whether the reply parses and its values are right.
 pub(super) fn is_sound(reply: &str) -> bool {
-    let is_wrong = |item: &Item| matches!(item, Item::Action(Action::Wrong { .. }));
+    let is_wrong = |item: &ReplyItem| matches!(item, ReplyItem::Action(Action::Wrong { .. }));
     matches!(parse_reply(reply), ParsedReply::Whole(items) if !items.iter().any(is_wrong))
 }
 
-pub(super) fn say(text: &str) -> Item {
-    Item::Response(text.into())
+pub(super) fn say(text: &str) -> ReplyItem {
+    ReplyItem::Response(text.into())
 }
 
-pub(super) fn read(path: &str) -> Item {
-    Item::Action(Action::Read { path: path.into(), offset: None, limit: None, numbers: false })
+pub(super) fn read(path: &str) -> ReplyItem {
+    ReplyItem::Action(Action::Read { path: path.into(), offset: None, limit: None, numbers: false })
 }
 
-pub(super) fn lines(path: &str, offset: Option<u64>, limit: Option<u64>) -> Item {
-    Item::Action(Action::Read { path: path.into(), offset, limit, numbers: false })
+pub(super) fn lines(path: &str, offset: Option<u64>, limit: Option<u64>) -> ReplyItem {
+    ReplyItem::Action(Action::Read { path: path.into(), offset, limit, numbers: false })
 }
 
-pub(super) fn write(path: &str, text: &str) -> Item {
-    Item::Action(Action::Write { path: path.into(), text: text.into() })
+pub(super) fn write(path: &str, text: &str) -> ReplyItem {
+    ReplyItem::Action(Action::Write { path: path.into(), text: text.into() })
 }
 
-pub(super) fn edit(path: &str, blocks: &str) -> Item {
-    Item::Action(Action::Edit { path: path.into(), blocks: blocks.into(), all: false })
+pub(super) fn edit(path: &str, blocks: &str) -> ReplyItem {
+    ReplyItem::Action(Action::Edit { path: path.into(), blocks: blocks.into(), all: false })
 }
 
-pub(super) fn list(path: &str) -> Item {
-    Item::Action(Action::List { path: path.into() })
+pub(super) fn list(path: &str) -> ReplyItem {
+    ReplyItem::Action(Action::List { path: path.into() })
 }
 
-pub(super) fn glob(pattern: &str, path: Option<&str>) -> Item {
-    Item::Action(Action::Glob { pattern: pattern.into(), path: path.map(Into::into) })
+pub(super) fn glob(pattern: &str, path: Option<&str>) -> ReplyItem {
+    ReplyItem::Action(Action::Glob { pattern: pattern.into(), path: path.map(Into::into) })
 }
 
-pub(super) fn grep(pattern: &str, path: Option<&str>, glob: Option<&str>) -> Item {
+pub(super) fn grep(pattern: &str, path: Option<&str>, glob: Option<&str>) -> ReplyItem {
     let (path, glob) = (path.map(Into::into), glob.map(Into::into));
     let (context, ignore_case) = (None, false);
-    Item::Action(Action::Grep { pattern: pattern.into(), path, glob, context, ignore_case })
+    ReplyItem::Action(Action::Grep { pattern: pattern.into(), path, glob, context, ignore_case })
 }
 
-pub(super) fn shell(commands: &str) -> Item {
-    Item::Action(Action::Shell { commands: commands.into(), timeout: None, keep: None })
+pub(super) fn shell(commands: &str) -> ReplyItem {
+    ReplyItem::Action(Action::Shell { commands: commands.into(), timeout: None, keep: None })
 }
 
-pub(super) fn next(prompt: &str) -> Item {
-    Item::Action(Action::Next { prompt: prompt.into() })
+pub(super) fn next(prompt: &str) -> ReplyItem {
+    ReplyItem::Action(Action::Next { prompt: prompt.into() })
 }
 
-pub(super) fn child(prompt: &str, name: &str, from: &str, file: &str) -> Item {
+pub(super) fn child(prompt: &str, name: &str, from: &str, file: &str) -> ReplyItem {
     let given = |text: &str| (!text.is_empty()).then(|| text.to_owned());
     let (name, from, file) = (given(name), given(from), given(file));
-    Item::Action(Action::Conversation { prompt: prompt.into(), name, from, file })
+    ReplyItem::Action(Action::Conversation { prompt: prompt.into(), name, from, file })
 }
 
 /// Replies that parser and grammars accept.
-pub(super) fn plain() -> Vec<(&'static str, Vec<Item>)> {
+pub(super) fn plain() -> Vec<(&'static str, Vec<ReplyItem>)> {
     let timed =
-        Item::Action(Action::Shell { commands: "ls".into(), timeout: Some(30), keep: None });
+        ReplyItem::Action(Action::Shell { commands: "ls".into(), timeout: Some(30), keep: None });
     vec![
         ("<nagent-response>hi</nagent-response>", vec![say("hi")]),
         (" \t\r\n<nagent-response>hi</nagent-response> \t\r\n", vec![say("hi")]),
@@ -134,11 +134,11 @@ pub(super) fn plain() -> Vec<(&'static str, Vec<Item>)> {
         ("<nagent-read path=\" \"/>", vec![read(" ")]),
         (
             "<nagent-file-read path=\"big\"/>",
-            vec![Item::Action(Action::FileRead { path: "big".into() })],
+            vec![ReplyItem::Action(Action::FileRead { path: "big".into() })],
         ),
         (
             "<nagent-file-patch index=\"s/index.json\"/>",
-            vec![Item::Action(Action::FilePatch { index: "s/index.json".into() })],
+            vec![ReplyItem::Action(Action::FilePatch { index: "s/index.json".into() })],
         ),
         ("<nagent-write path=\"a\"></nagent-write>", vec![write("a", "")]),
         ("<nagent-write path=\"a\">\n</nagent-write>", vec![write("a", "")]),
@@ -166,11 +166,15 @@ pub(super) fn plain() -> Vec<(&'static str, Vec<Item>)> {
         ),
         (
             "<nagent-edit path=\"a\" all=\"true\">x</nagent-edit>",
-            vec![Item::Action(Action::Edit { path: "a".into(), blocks: "x".into(), all: true })],
+            vec![ReplyItem::Action(Action::Edit {
+                path: "a".into(),
+                blocks: "x".into(),
+                all: true,
+            })],
         ),
         (
             "<nagent-grep pattern=\"x\" context=\"2\" ignore_case='true'/>",
-            vec![Item::Action(Action::Grep {
+            vec![ReplyItem::Action(Action::Grep {
                 pattern: "x".into(),
                 path: None,
                 glob: None,
@@ -210,7 +214,7 @@ pub(super) fn plain() -> Vec<(&'static str, Vec<Item>)> {
 }
 
 /// Replies that only the parser accepts, since the grammars are narrower.
-pub(super) fn parser_only() -> Vec<(&'static str, Vec<Item>)> {
+pub(super) fn parser_only() -> Vec<(&'static str, Vec<ReplyItem>)> {
     vec![
         ("\u{feff}<nagent-response>hi</nagent-response>", vec![say("hi")]),
         ("<nagent-read limit=\"2\" path=\"a\" offset=\"1\"/>", vec![lines("a", Some(1), Some(2))]),
@@ -291,7 +295,7 @@ pub(super) const WRONG_VALUES: &[(&str, &str)] = &[
 ];
 
 /// Words around tags, which are a message where there is an action.
-pub(super) fn prose() -> Vec<(&'static str, Vec<Item>)> {
+pub(super) fn prose() -> Vec<(&'static str, Vec<ReplyItem>)> {
     vec![
         ("Sure!\n<nagent-shell>ls</nagent-shell>", vec![say("Sure!"), shell("ls")]),
         (" a < b\n\nso\n <nagent-shell>ls</nagent-shell>", vec![say("a < b\n\nso"), shell("ls")]),

@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 
 use super::super::stream::{ResponseStream, Streamed};
-use super::super::{Action, Item, ParsedReply, parse_reply};
+use super::super::{Action, ParsedReply, ReplyItem, parse_reply};
 use super::{BAD, format};
 
 /// Text that likes to look like the protocol.
@@ -72,7 +72,7 @@ fn number() -> impl Strategy<Value = Option<u64>> {
     prop::option::of(prop_oneof![1..u64::MAX, Just(u64::MAX)])
 }
 
-fn item() -> impl Strategy<Value = Item> {
+fn item() -> impl Strategy<Value = ReplyItem> {
     let action = prop_oneof![
         (value(), number(), number(), any::<bool>()).prop_map(|(path, offset, limit, numbers)| {
             Action::Read { path, offset, limit, numbers }
@@ -120,10 +120,10 @@ fn item() -> impl Strategy<Value = Item> {
             file: Some(file)
         }),
     ];
-    prop_oneof![1 => body().prop_map(Item::Response), 9 => action.prop_map(Item::Action)]
+    prop_oneof![1 => body().prop_map(ReplyItem::Response), 9 => action.prop_map(ReplyItem::Action)]
 }
 
-fn items() -> impl Strategy<Value = Vec<Item>> {
+fn items() -> impl Strategy<Value = Vec<ReplyItem>> {
     prop::collection::vec(item(), 1..6)
 }
 
@@ -209,8 +209,8 @@ fn shows_its_responses(reply: &str, lengths: &[usize], is_exact: bool) {
     let (shown, last) = stream(reply, lengths);
     if let ParsedReply::Whole(items) | ParsedReply::Forged { items, .. } = parse_reply(reply) {
         let responses = items.into_iter().filter_map(|item| match item {
-            Item::Response(text) => Some(text),
-            Item::Action(_) => None,
+            ReplyItem::Response(text) => Some(text),
+            ReplyItem::Action(_) => None,
         });
         let responses: Vec<String> = responses.collect();
         // Words outside of tags are not shown while they arrive, nor is what follows them.

@@ -1,9 +1,9 @@
 //! The parser against the tables, and every tag and attribute of the description.
 
-use super::super::tags::{self, Body, FENCE, Value};
+use super::super::tags::{self, Body, FENCE, ValueType};
 use super::super::{Malformed, ParsedReply, parse_reply};
 use super::{
-    Action, BAD, Item, WRONG_VALUES, is_sound, parser_only, plain, prose, read, say, shell,
+    Action, BAD, ReplyItem, WRONG_VALUES, is_sound, parser_only, plain, prose, read, say, shell,
 };
 use crate::format::conversation::BLOCKS;
 use crate::limits;
@@ -15,7 +15,7 @@ fn malformed(reply: &str) -> Malformed {
     }
 }
 
-fn whole(reply: &str) -> Vec<Item> {
+fn whole(reply: &str) -> Vec<ReplyItem> {
     match parse_reply(reply) {
         ParsedReply::Whole(items) => items,
         other => panic!("{reply:?} came to {other:?}"),
@@ -26,7 +26,7 @@ fn whole(reply: &str) -> Vec<Item> {
 fn a_wrong_value_costs_its_action_alone() {
     for (reply, words) in WRONG_VALUES {
         match &whole(&format!("{reply}\n<nagent-shell>ls</nagent-shell>"))[..] {
-            [Item::Action(Action::Wrong { why, .. }), last] => {
+            [ReplyItem::Action(Action::Wrong { why, .. }), last] => {
                 assert!(why.contains(words), "{reply:?}: {why}");
                 assert_eq!(*last, shell("ls"));
             }
@@ -159,18 +159,18 @@ fn minimal(tag: &tags::Tag) -> (String, String) {
 
 #[test]
 fn every_tag_of_the_table() {
-    for tag in tags::TagSet::ALL.tags() {
+    for tag in tags::TagSet::ALL.iter() {
         let (start, end) = minimal(tag);
         let items = whole(&format!("{start}{end}"));
         let kind = match &items[..] {
-            [Item::Response(text)] => {
+            [ReplyItem::Response(text)] => {
                 assert_eq!(text, "body");
                 tags::TagKind::Response
             }
-            [Item::Action(action)] => {
-                assert_eq!(action.tag(), tag.name);
+            [ReplyItem::Action(action)] => {
+                assert_eq!(action.tag_name(), tag.name);
                 assert_eq!(Some(action.result_block()), tag.result);
-                action.kind()
+                action.tag_kind()
             }
             other => panic!("{other:?}"),
         };
@@ -193,7 +193,7 @@ fn every_tag_of_the_table() {
                 assert_ne!(whole(&fenced), items);
             }
         }
-        for shape in tag.shapes() {
+        for shape in tag.usage_lines() {
             // Without its brackets a shape is a reply, numbers apart.
             let reply =
                 shape.replace(['[', ']'], "").replace("\"N\"", "\"1\"").replace("\"S\"", "\"1\"");
@@ -204,7 +204,7 @@ fn every_tag_of_the_table() {
 
 #[test]
 fn every_attribute_of_the_table() {
-    for tag in tags::TagSet::ALL.tags() {
+    for tag in tags::TagSet::ALL.iter() {
         for (place, attribute) in tag.attributes.iter().enumerate() {
             let name = attribute.name;
             let (_, end) = minimal(tag);
@@ -214,22 +214,27 @@ fn every_attribute_of_the_table() {
                 others.map(|(_, other)| format!(" {}=\"v\"", other.name)).collect();
             let others = others.concat();
             let with = |value: &str| format!("<{} {name}={value}{others}{end}", tag.name);
-            if attribute.value == Value::Flag {
+            if attribute.value == ValueType::Flag {
                 assert_ne!(whole(&with("'true'")), whole(&with("'false'")));
                 continue;
             }
-            let good = if attribute.value == Value::Positive { "\"77\"" } else { "\"7<&quot;7\"" };
+            let good =
+                if attribute.value == ValueType::Positive { "\"77\"" } else { "\"7<&quot;7\"" };
             let items = whole(&with(good));
             let seen = format!("{items:?}");
             assert!(
-                seen.contains(if attribute.value == Value::Positive { "77" } else { "7<\\\"7" }),
+                seen.contains(if attribute.value == ValueType::Positive {
+                    "77"
+                } else {
+                    "7<\\\"7"
+                }),
                 "{seen}"
             );
             assert_ne!(whole(&with(&good.replace('7', "8"))), items, "the value of {name} counts");
             malformed(&with("bare"));
             malformed(&with(&format!("{good} {name}={good}")));
             let empty = is_sound(&with("''"));
-            let may_be_empty = !attribute.required && attribute.value == Value::Text;
+            let may_be_empty = !attribute.required && attribute.value == ValueType::Text;
             assert_eq!(empty, may_be_empty, "{name} of {}", tag.name);
             let without = is_sound(&format!("<{}{others}{end}", tag.name));
             assert_eq!(without, !attribute.required, "{name} of {}", tag.name);

@@ -5,7 +5,7 @@ use std::sync::Mutex;
 use super::*;
 use crate::exit::Exit;
 use crate::format::index::Segment;
-use crate::llm::{Message, Reply, StopReason, Usage};
+use crate::llm::{Reply, RequestMessage, StopReason, Usage};
 use crate::segments::summary_queue::{SummaryModel, SummaryRules, SummaryTotals};
 use crate::sys::atomic_file::AtomicFile;
 use crate::sys::interrupt::Interrupts;
@@ -74,15 +74,22 @@ impl World {
         let connect = || {
             Ok(SummaryModel {
                 author: ("p".into(), "m".into()),
-                send: Box::new(|_: &str, messages: &[Message<'_>], _: &mut (String, String)| {
-                    let text = messages[0].parts.concat();
-                    self.sent.lock().unwrap().push(text.clone());
-                    let text = script(&text);
-                    if text == "no" {
-                        return Err(Problem::new(Exit::Provider, text));
-                    }
-                    Ok(Reply { text, usage: Usage::default(), stop: StopReason::End, model: None })
-                }),
+                send: Box::new(
+                    |_: &str, messages: &[RequestMessage<'_>], _: &mut (String, String)| {
+                        let text = messages[0].parts.concat();
+                        self.sent.lock().unwrap().push(text.clone());
+                        let text = script(&text);
+                        if text == "no" {
+                            return Err(Problem::new(Exit::Provider, text));
+                        }
+                        Ok(Reply {
+                            text,
+                            usage: Usage::default(),
+                            stop: StopReason::End,
+                            model: None,
+                        })
+                    },
+                ),
             })
         };
         let queue = SummaryQueue::new(SummaryRules {

@@ -14,10 +14,10 @@ use super::request::PatchHooks;
 use crate::diff::lines::count_line_feeds;
 use crate::problem::Problem;
 use crate::sys::file_stamp::FileStamp;
-use crate::sys::fs::{self, cannot_read, hex, sha256};
+use crate::sys::fs::{self, cannot_read, encode_hex, sha256};
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Extent {
+pub(super) struct SegmentExtent {
     pub(super) bytes: u64,
     pub(super) line_feeds: u64,
     /// It is empty, or its last byte is a line feed.
@@ -25,7 +25,7 @@ pub(super) struct Extent {
     pub(super) sha256: String,
 }
 
-impl Extent {
+impl SegmentExtent {
     pub(super) fn new(text: &[u8], sha256: String) -> Self {
         Self {
             bytes: text.len() as u64,
@@ -47,7 +47,7 @@ pub(super) struct SegmentState {
     /// The file that was read.
     pub(super) stamp: Option<FileStamp>,
     /// The text that it stands for.
-    pub(super) extent: Extent,
+    pub(super) extent: SegmentExtent,
     /// The source still has what the segment was when the index was written.
     pub(super) is_in_source: bool,
     /// Line feeds of what the segment was, if the source still has it.
@@ -78,7 +78,7 @@ pub(super) fn find_edits(
     let size = read_metadata(source)?.len();
     let has_size = size == split.index.source_size_bytes;
     let original = split.folder.open_file(&split.original).ok().flatten();
-    let reader = Reader { split, source: has_size.then_some(source), original, force };
+    let reader = SegmentReader { split, source: has_size.then_some(source), original, force };
     let source_stamp = FileStamp::of_open(source);
     let (mut segments, mut notes, mut whole) = (Vec::new(), Vec::new(), Sha256::new());
     let mut done = 0;
@@ -93,7 +93,7 @@ pub(super) fn find_edits(
         refuse_renamed_segments(split, &segments)?;
     }
     let matches_source = has_size && segments.iter().all(|segment| segment.is_in_source);
-    Ok(Edits { segments, joined_sha256: hex(&whole.finalize()), matches_source, notes })
+    Ok(Edits { segments, joined_sha256: encode_hex(&whole.finalize()), matches_source, notes })
 }
 
 /// Fails if an edited segment holds what another one was: then files were renamed or index entries reordered.
@@ -116,7 +116,7 @@ fn refuse_renamed_segments(split: &OpenSplit, segments: &[SegmentState]) -> Resu
     Ok(())
 }
 
-struct Reader<'a> {
+struct SegmentReader<'a> {
     split: &'a OpenSplit,
     /// The source, if it has the size that was split.
     source: Option<&'a File>,
@@ -124,7 +124,7 @@ struct Reader<'a> {
     force: bool,
 }
 
-impl Reader<'_> {
+impl SegmentReader<'_> {
     fn read_segment(
         &self,
         at: usize,
@@ -144,7 +144,7 @@ impl Reader<'_> {
         let file_sha256 = sha256(&text);
         let is_edited = file_sha256 != entry.sha256;
         if !is_edited && text.len() as u64 != size {
-            return Err(inconsistent(&format!(
+            return Err(inconsistent_index(&format!(
                 "segment {} has {} bytes and the hash that is listed, but its range has {size} bytes",
                 at + 1,
                 text.len()
@@ -163,7 +163,7 @@ impl Reader<'_> {
         let mut ending: &[u8] = b"";
         if let Some(old) = old.as_ref().filter(|_| is_edited) {
             if at + 1 < self.split.segments.len() {
-                ending = lost_ending(old, &text);
+                ending = find_lost_ending(old, &text);
             }
             add_notes(at + 1, old, &text, ending, notes);
         }
@@ -171,7 +171,7 @@ impl Reader<'_> {
         whole.update(&text);
         let sha256 = if ending.is_empty() { file_sha256.clone() } else { sha256(&text) };
         Ok(SegmentState {
-            extent: Extent::new(&text, sha256),
+            extent: SegmentExtent::new(&text, sha256),
             edited: is_edited.then_some(text),
             gets_ending: !ending.is_empty(),
             file_sha256,
@@ -205,14 +205,14 @@ impl Reader<'_> {
     }
 }
 
-pub(super) fn inconsistent(what: &str) -> Problem {
+pub(super) fn inconsistent_index(what: &str) -> Problem {
     Problem::failed(format!(
         "the index is inconsistent: {what}; split the file again into another folder"
     ))
 }
 
 /// Returns the line ending that an edited segment has lost, unless it was emptied or had been cut inside of a line.
-fn lost_ending(old: &[u8], new: &[u8]) -> &'static [u8] {
+fn find_lost_ending(old: &[u8], new: &[u8]) -> &'static [u8] {
     // A line feed of UTF-16 or UTF-32 follows a NUL; one byte more would shift the rest of the file.
     let was_line = old.last() == Some(&b'\n') && !old.ends_with(b"\0\n");
     match new.last() {
@@ -269,7 +269,7 @@ mod tests {
     #[test]
     fn a_lost_line_ending_comes_back() {
         let check =
-            |old: &[u8], new: &[u8], expect: &[u8]| assert_eq!(lost_ending(old, new), expect);
+            |old: &[u8], new: &[u8], expect: &[u8]| assert_eq!(find_lost_ending(old, new), expect);
         check(b"a\n", b"b", b"\n");
         check(b"a\r\n", b"b", b"\r\n");
         check(b"a\r\n", b"b\r", b"\n");

@@ -59,8 +59,8 @@ fn patch_locked(
     boundary: &mut Boundary,
     hooks: &mut PatchHooks<'_>,
 ) -> Result<PatchReport, Problem> {
-    let (split, _lock) = OpenSplit::open(options.index, boundary, hooks.interrupts)?;
-    let source = OpenSource::open(options.dry_run, boundary, &split)?;
+    let (split, _lock) = OpenSplit::open_index(options.index, boundary, hooks.interrupts)?;
+    let source = OpenSource::open_file(options.dry_run, boundary, &split)?;
     let edits = find_edits(&split, &source.file, options.force, hooks)?;
     let toplevel = source.path.parent().and_then(git::find_toplevel);
     let name = name_in_tree(&source.path, toplevel.as_deref());

@@ -36,7 +36,7 @@ pub(super) struct OpenSplit {
 
 impl OpenSplit {
     /// Opens the folder of an index within the boundary, locks it, and reads the index.
-    pub(super) fn open(
+    pub(super) fn open_index(
         index: &Path,
         boundary: &Boundary,
         interrupts: &Interrupts,
@@ -122,7 +122,7 @@ pub(super) struct OpenSource {
 
 impl OpenSource {
     /// Opens the source that an index names; for reading alone if nothing is to be written.
-    pub(super) fn open(
+    pub(super) fn open_file(
         is_dry: bool,
         boundary: &Boundary,
         split: &OpenSplit,

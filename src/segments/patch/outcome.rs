@@ -3,7 +3,9 @@
 use std::fs::File;
 use std::os::unix::fs::MetadataExt;
 
-use super::edits::{Edits, Extent, hash_file, inconsistent, read_metadata, read_part, read_whole};
+use super::edits::{
+    Edits, SegmentExtent, hash_file, inconsistent_index, read_metadata, read_part, read_whole,
+};
 use super::open::OpenSplit;
 use super::request::PatchOptions;
 use super::segment_diff::diff_segments;
@@ -32,7 +34,7 @@ pub(super) struct PatchOutcome {
     /// The patch; `None` if the source does not change.
     pub(super) patch: Option<Vec<u8>>,
     /// The segments as the next index describes them.
-    pub(super) extents: Vec<Extent>,
+    pub(super) extents: Vec<SegmentExtent>,
     pub(super) rewrites: Vec<(usize, Vec<u8>)>,
     /// Changes of the source were merged with the edits.
     pub(super) merged: bool,
@@ -118,7 +120,7 @@ impl Inputs<'_> {
         if size == listed || sha256 != self.split.index.source_sha256 {
             return Ok(());
         }
-        Err(inconsistent(&format!(
+        Err(inconsistent_index(&format!(
             "source_sha256 belongs to a file of {size} bytes, but source_size_bytes is {listed}"
         )))
     }
@@ -165,7 +167,7 @@ impl Inputs<'_> {
         let mut start = 0;
         for (at, end) in merged.ends.iter().enumerate() {
             let text = merged.text.get(start..*end).unwrap_or_default();
-            let extent = Extent::new(text, sha256(text));
+            let extent = SegmentExtent::new(text, sha256(text));
             if extent.sha256 != self.edits.segments[at].file_sha256 {
                 rewrites.push((at, text.to_vec()));
             }

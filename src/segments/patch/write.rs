@@ -114,7 +114,7 @@ fn write_split(
     for (at, text) in &outcome.rewrites {
         // An editor may have saved it meanwhile. What only lacks a line ending keeps that edit for the next run; a merged
         // segment must not be listed as written when it is not.
-        if is_as_read(split, edits, *at) {
+        if is_unchanged(split, edits, *at) {
             let name = &split.segments[*at];
             let new = split.folder.create(name, &mut |file| file.write_all(text))?;
             split.folder.persist(new, name)?;
@@ -133,7 +133,7 @@ fn write_split(
 }
 
 /// Whether a segment file still is what was read. What is saved between this check and the rename that follows is lost.
-fn is_as_read(split: &OpenSplit, edits: &Edits, at: usize) -> bool {
+fn is_unchanged(split: &OpenSplit, edits: &Edits, at: usize) -> bool {
     let now = split.open_segment(at).ok().and_then(FileStamp::of_open);
     now.zip(edits.segments[at].stamp).is_some_and(|(now, read)| now.is_unchanged(&read))
 }
@@ -208,7 +208,7 @@ fn replace_source(
     let keeps_always = hooks.keep.is_some() || outcome.keeps_previous;
     let mut keep_previous = |file: &mut File| match &mut hooks.keep {
         Some(keep) => keep(file),
-        None => keep_beside(split, file),
+        None => copy_to_before(split, file),
     };
     let mut content = Content {
         // Not from the source: one with hard links is written in place.
@@ -220,7 +220,7 @@ fn replace_source(
 }
 
 /// Copies a source to `{name}.before`, or to `{name}.before-2` and so on if that exists.
-fn keep_beside(split: &OpenSplit, file: &mut File) -> anyhow::Result<PathBuf> {
+fn copy_to_before(split: &OpenSplit, file: &mut File) -> anyhow::Result<PathBuf> {
     let (folder, name) = (&split.folder, Path::new(&split.original));
     let mut copy = folder.create(&split.original, &mut |to| fs::copy_rest(file, to))?;
     for n in 1..=u32::MAX {

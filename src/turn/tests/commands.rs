@@ -9,7 +9,7 @@ fn the_command_after_writes_runs_once_after_all_writes_of_a_reply_that_succeeded
     let failed = Block::new("nagent-write-result").with("status", "error");
     let ended = Event::AfterWriteEnded(Block::new("system"));
     check(
-        Rules { after_write: true, ..rules(UNLIMITED, false) },
+        RunRules { after_write: true, ..rules(UNLIMITED, false) },
         vec![
             SAVED,
             two,
@@ -24,7 +24,7 @@ fn the_command_after_writes_runs_once_after_all_writes_of_a_reply_that_succeeded
             SAVED,
             reply(write),
             SAVED,
-            Event::Acted(Acted::plain(failed)),
+            Event::Acted(Acted::without_model(failed)),
             SAVED,
         ],
         &[

@@ -72,7 +72,7 @@ fn busy_for_ever_is_bounded() {
 
 #[test]
 fn another_model_goes_on_where_that_may_help() {
-    let rules = || Rules { fallbacks: 1, ..rules(UNLIMITED, false) };
+    let rules = || RunRules { fallbacks: 1, ..rules(UNLIMITED, false) };
     let switched = || Event::Switched("b goes on".to_owned());
     let expect = ["ask", "switch broke", "append system", "ask", "append system", "done 3 "];
     let events =

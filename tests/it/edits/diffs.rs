@@ -1,6 +1,6 @@
 //! Edits as unified diffs: what must be applied, with what models get wrong in one, and what must be refused.
 
-use nagent::apply::{Applied, Refusal, apply_hunks};
+use nagent::apply::{Applied, EditRefusal, apply_hunks};
 use nagent::diff::parse::parse_diff;
 
 use super::draw::{self, EDITS, draw};
@@ -9,7 +9,7 @@ use super::trial::{Dice, Trial};
 use super::{Report, Tally, check_quotes, fixtures, oracle, rounds};
 
 /// The diff of a trial, put into its file.
-fn run_diff(trial: &Trial, diff: &str) -> Result<Applied, Vec<Refusal>> {
+fn run_diff(trial: &Trial, diff: &str) -> Result<Applied, Vec<EditRefusal>> {
     let files = parse_diff(diff).unwrap_or_else(|complaint| panic!("{complaint}\n{diff}"));
     assert_eq!(files.len(), 1, "{diff}");
     apply_hunks(&trial.file(), &files[0].hunks)

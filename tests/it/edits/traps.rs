@@ -1,7 +1,7 @@
 //! Blocks that must never be applied: each says something of the file that is not so, or does not say which place it means.
 
 use nagent::apply::Cause;
-use nagent::format::edit::Block;
+use nagent::format::edit::EditBlock;
 
 use super::draw::change_word;
 use super::trial::{Dice, Trial};
@@ -9,7 +9,7 @@ use super::trial::{Dice, Trial};
 /// A block that must be refused.
 pub(crate) struct Trap {
     pub(crate) file: String,
-    pub(crate) blocks: Vec<Block>,
+    pub(crate) blocks: Vec<EditBlock>,
     /// The causes that may be named.
     pub(crate) causes: &'static [Cause],
     /// A word that the refusal must say, and a line of the file (from 1) that it must quote.
@@ -143,7 +143,7 @@ pub(crate) const TRAPS: [(&str, Lay); 20] = [
         let stands = lines.iter().any(|line| line.trim() == part);
         (!stands && line.contains(&part)).then_some(())?;
         let block =
-            Block { search: format!("{part}\n"), replace: "something else\n".into(), line: 1 };
+            EditBlock { search: format!("{part}\n"), replace: "something else\n".into(), line: 1 };
         Some(Trap {
             causes: &[Cause::PartOfLine],
             quotes: Some(lines.iter().position(|line| line.contains(&part))? + 1),
@@ -154,7 +154,7 @@ pub(crate) const TRAPS: [(&str, Lay); 20] = [
         let (at, line) = row_with_text(dice, &trial)?;
         let stale = change_word(dice, &line)?;
         trial.rows[at].file = Some(format!("{line}{}", " word".repeat(300)));
-        let block = Block { search: format!("{stale}\n"), replace: "NEW\n".into(), line: 1 };
+        let block = EditBlock { search: format!("{stale}\n"), replace: "NEW\n".into(), line: 1 };
         let is_there = trial.file().contains(&stale);
         let causes = &[Cause::Missing, Cause::PartOfLine, Cause::Indentation];
         (!is_there).then(|| Trap { causes, ..plain(&trial, vec![block]) })
@@ -162,7 +162,7 @@ pub(crate) const TRAPS: [(&str, Lay); 20] = [
     ("a part of a long line, twice", |dice, mut trial| {
         let (at, line) = row_with_text(dice, &trial)?;
         trial.rows[at].file = Some(format!("{line}{}{line}", " word".repeat(300)));
-        let block = Block { search: format!("{line}\n"), replace: "NEW\n".into(), line: 1 };
+        let block = EditBlock { search: format!("{line}\n"), replace: "NEW\n".into(), line: 1 };
         let is_whole = trial.file().lines().any(|other| other.trim() == line.trim());
         let causes = &[Cause::Missing, Cause::PartOfLine, Cause::Indentation];
         (!is_whole).then(|| Trap { causes, ..plain(&trial, vec![block]) })
@@ -175,12 +175,12 @@ pub(crate) const TRAPS: [(&str, Lay); 20] = [
     }),
     ("an empty search", |dice, trial| {
         let search = ["", "\n", "   \n\n", "\t\n"][dice.below(4)].to_owned();
-        let block = Block { search, replace: "something new\n".into(), line: 1 };
+        let block = EditBlock { search, replace: "something new\n".into(), line: 1 };
         Some(Trap { causes: &[Cause::Empty], ..plain(&trial, vec![block]) })
     }),
     ("search and replacement the same", |_, trial| {
         let search = trial.block().search;
-        let block = Block { replace: search.clone(), search, line: 1 };
+        let block = EditBlock { replace: search.clone(), search, line: 1 };
         Some(Trap { causes: &[Cause::NoChange], ..plain(&trial, vec![block]) })
     }),
     ("the same block twice", |_, trial| {
@@ -196,7 +196,7 @@ pub(crate) const TRAPS: [(&str, Lay); 20] = [
     }),
 ];
 
-fn plain(trial: &Trial, blocks: Vec<Block>) -> Trap {
+fn plain(trial: &Trial, blocks: Vec<EditBlock>) -> Trap {
     Trap { file: trial.file(), blocks, causes: &[], says: None, quotes: None, search: None }
 }
 

@@ -1,7 +1,7 @@
 //! One edit of one file, as the truth has it and as a block says it. It is built line by line, so that the text that must
 //! come out is known without looking anything up.
 
-use nagent::format::edit::Block;
+use nagent::format::edit::EditBlock;
 
 /// xorshift: enough for choosing cases, and the same on every machine.
 pub(crate) struct Dice(u64);
@@ -153,7 +153,7 @@ impl Trial {
     }
 
     /// The block as a model would write it.
-    pub(crate) fn block(&self) -> Block {
+    pub(crate) fn block(&self) -> EditBlock {
         let body = |lines: Vec<String>| {
             let mut text = lines.iter().flat_map(|line| [line.as_str(), self.block_end]).collect();
             if self.block_mark && !lines.is_empty() {
@@ -161,7 +161,7 @@ impl Trial {
             }
             text
         };
-        Block { search: body(self.search()), replace: body(self.replace()), line: 1 }
+        EditBlock { search: body(self.search()), replace: body(self.replace()), line: 1 }
     }
 
     /// The line in the file of a row, from 1.

@@ -36,7 +36,7 @@ fn streamed(mut cutter: Cutter, bytes: &[u8], step: usize) -> Vec<(u64, u64)> {
     let mut shown = 0;
     loop {
         let from = usize::try_from(cutter.keep_from()).expect("a small file");
-        let wants = usize::try_from(cutter.wants()).unwrap_or(usize::MAX);
+        let wants = usize::try_from(cutter.wanted_end()).unwrap_or(usize::MAX);
         shown = (shown + step).max(wants.min(bytes.len())).min(bytes.len());
         let last = shown == bytes.len();
         let view = View { base: from as u64, bytes: &bytes[from..shown] };

@@ -2,7 +2,7 @@
 
 use super::input::Input;
 use nagent::format::attributes::{decode, encode};
-use nagent::format::conversation::{BLOCKS, Block, Kind, parse};
+use nagent::format::conversation::{BLOCKS, Block, PieceKind, parse};
 use nagent::protocol::tags;
 
 pub(crate) fn run(data: &[u8]) {
@@ -26,10 +26,10 @@ pub(crate) fn run(data: &[u8]) {
     let parsed = parse(&text);
     assert_eq!(parsed.trouble, None, "{text}");
     assert_eq!(parsed.pieces.len(), 2, "{text}");
-    assert_eq!(parsed.pieces[0].text(&text), body);
+    assert_eq!(parsed.pieces[0].body_text(&text), body);
     assert_eq!(parsed.pieces[0].get("path"), Some(value.as_str()));
     assert!(
-        matches!(&parsed.pieces[0].kind, Kind::Block { attributes, .. } if attributes.len() == 1)
+        matches!(&parsed.pieces[0].kind, PieceKind::Block { attributes, .. } if attributes.len() == 1)
     );
-    assert_eq!(parsed.pieces[1].text(&text), "next");
+    assert_eq!(parsed.pieces[1].body_text(&text), "next");
 }

@@ -32,7 +32,7 @@ pub(crate) fn run(data: &[u8]) {
                 assert_eq!(id, &entry.file_id);
                 entry.path_bytes();
                 entry.is_certain();
-                assert!(found.at(&entry.path).any(|other| other == entry));
+                assert!(found.entries_at_path(&entry.path).any(|other| other == entry));
             }
             found.first_commit(Path::new("/p"));
         }

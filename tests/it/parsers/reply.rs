@@ -3,7 +3,7 @@
 
 use super::input::{Input, cut};
 use nagent::protocol::stream::{ResponseStream, Streamed};
-use nagent::protocol::{Item, ParsedReply, parse_reply};
+use nagent::protocol::{ParsedReply, ReplyItem, parse_reply};
 
 pub(crate) fn run(data: &[u8]) {
     let mut input = Input::new(data);
@@ -35,9 +35,9 @@ pub(crate) fn run(data: &[u8]) {
         });
     }
     let Some(items) = whole else { return };
-    let said = |item: &Item| match item {
-        Item::Response(text) => Some(text.clone()),
-        Item::Action(_) => None,
+    let said = |item: &ReplyItem| match item {
+        ReplyItem::Response(text) => Some(text.clone()),
+        ReplyItem::Action(_) => None,
     };
     let expect: Vec<String> = items.iter().filter_map(said).chain([String::new()]).collect();
     // Words outside of tags are not shown while they arrive, nor is what follows them.
@@ -53,6 +53,6 @@ pub(crate) fn run(data: &[u8]) {
     }
 }
 
-fn actions(items: &[Item]) -> Vec<Item> {
-    items.iter().filter(|item| matches!(item, Item::Action(_))).cloned().collect()
+fn actions(items: &[ReplyItem]) -> Vec<ReplyItem> {
+    items.iter().filter(|item| matches!(item, ReplyItem::Action(_))).cloned().collect()
 }

@@ -4,7 +4,7 @@ use super::input::{APIS, Input};
 use nagent::llm::api::Endpoint;
 use nagent::llm::attachment::{Attachment, Payload, safe_name};
 use nagent::llm::options::ChatOptions;
-use nagent::llm::{ChatRequest, Message, Role, sniff};
+use nagent::llm::{ChatRequest, RequestMessage, Role, sniff};
 use serde_json::Value;
 
 pub(crate) fn run(data: &[u8]) {
@@ -43,7 +43,7 @@ pub(crate) fn run(data: &[u8]) {
 
 /// A request whose texts are slices of one text.
 fn ask(text: &str, parts: usize) -> ChatRequest<'_> {
-    let mut messages: Vec<Message<'_>> = Vec::new();
+    let mut messages: Vec<RequestMessage<'_>> = Vec::new();
     let mut rest = text;
     let length = (text.len() / parts).max(64);
     while !rest.is_empty() {
@@ -51,10 +51,10 @@ fn ask(text: &str, parts: usize) -> ChatRequest<'_> {
         let (part, after) = rest.split_at(end);
         rest = after;
         let role = if messages.len().is_multiple_of(2) { Role::User } else { Role::Assistant };
-        messages.push(Message { role, parts: vec![part] });
+        messages.push(RequestMessage { role, parts: vec![part] });
     }
     if messages.is_empty() {
-        messages.push(Message { role: Role::User, parts: vec!["x"] });
+        messages.push(RequestMessage { role: Role::User, parts: vec!["x"] });
     }
     ChatRequest {
         model: "m",

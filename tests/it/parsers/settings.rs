@@ -31,7 +31,7 @@ pub(crate) fn run(data: &[u8]) {
     }
     let address = ollama_address(&text);
     assert!(address.contains("://"), "{address}");
-    for provider in Provider::all() {
+    for provider in Provider::iter() {
         if let Some(endpoint) = provider.endpoint(Some(&text), None) {
             endpoint.models_request(Some(&text));
         }

@@ -26,7 +26,7 @@ fn events<'a>(chunks: impl Iterator<Item = &'a [u8]>, max: usize) -> Seen {
             match reader.next_event(&mut chunk) {
                 Ok(Some(event)) => found.push((event.error, event.data)),
                 Ok(None) => break,
-                Err(_) => return (found, reader.stray().to_vec(), true),
+                Err(_) => return (found, reader.stray_lines().to_vec(), true),
             }
         }
     }
@@ -36,7 +36,7 @@ fn events<'a>(chunks: impl Iterator<Item = &'a [u8]>, max: usize) -> Seen {
     for (_, data) in &found {
         assert!(data.len() <= max + 1);
     }
-    (found, reader.stray().to_vec(), false)
+    (found, reader.stray_lines().to_vec(), false)
 }
 
 fn lines<'a>(chunks: impl Iterator<Item = &'a [u8]>, max: usize) -> (Vec<Vec<u8>>, bool) {

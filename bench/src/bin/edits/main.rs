@@ -12,7 +12,7 @@ use std::time::Instant;
 
 use nagent::apply::{apply, apply_hunks};
 use nagent::diff::parse::DiffHunk;
-use nagent::format::edit::Block;
+use nagent::format::edit::EditBlock;
 
 /// 10,000 lines of functions that are much like each other.
 fn text() -> String {
@@ -35,12 +35,12 @@ fn main() {
     let map = |text: &str, with: &dyn Fn(&str) -> String| {
         text.lines().map(|line| with(line) + "\n").collect::<String>()
     };
-    let block = |with: &dyn Fn(&str) -> String| Block {
+    let block = |with: &dyn Fn(&str) -> String| EditBlock {
         search: map(search, with),
         replace: map(&replace, with),
         line: 1,
     };
-    let cases: Vec<(&str, Block)> = vec![
+    let cases: Vec<(&str, EditBlock)> = vec![
         ("exact", block(&str::to_owned)),
         ("blanks at ends", block(&|line| format!("{line} "))),
         ("indented", block(&|line| format!("    {line}"))),
@@ -51,7 +51,7 @@ fn main() {
         ("refused: one stale value", block(&|line| line.replace("4200", "4201"))),
         (
             "refused: found many times",
-            Block {
+            EditBlock {
                 search: "    let mut sum = 0;\n    for item in input {\n".to_owned(),
                 replace: "    for item in input {\n".to_owned(),
                 line: 1,
@@ -59,12 +59,12 @@ fn main() {
         ),
         (
             "refused: already applied",
-            Block { search: replace.clone(), replace: search.to_owned(), line: 1 },
+            EditBlock { search: replace.clone(), replace: search.to_owned(), line: 1 },
         ),
         ("refused: its own indentation", block(&|line| line.replace("    let mut", "  let mut"))),
         (
             "refused: nothing alike",
-            Block {
+            EditBlock {
                 search: "@@ quite unlike @@\n@@ anything @@\n".to_owned(),
                 replace: "new\n".to_owned(),
                 line: 1,

@@ -396,7 +396,7 @@ fn a_flipped_bit_in_a_header_is_refused_with_its_line_or_hides_no_later_turn() {
                             let pieces =
                                 journal.pieces().iter().filter(|piece| piece.name() == Some(name));
                             pieces
-                                .filter(|piece| piece.text(journal.text()).contains(&words))
+                                .filter(|piece| piece.body_text(journal.text()).contains(&words))
                                 .count()
                         };
                         let all = [
@@ -436,7 +436,7 @@ fn line_ends_of_all_kinds_stay_what_they_are() {
     drop(journal);
     let mut journal = open(&root, "c").unwrap();
     assert_eq!((journal.pieces().len(), journal.text()), (3, text.as_str()));
-    assert!(journal.pieces().iter().all(|piece| piece.text(journal.text()) == body));
+    assert!(journal.pieces().iter().all(|piece| piece.body_text(journal.text()) == body));
     journal.append("<system>\nmore\n</system>\n").unwrap();
     assert!(get(&root, "c").starts_with(&text));
     drop(journal);

@@ -49,12 +49,12 @@ fn block(number: usize, length: usize, tags: bool) -> String {
 fn texts(root: &Root, name: &str) -> Vec<String> {
     let journal = ConversationFile::read_only(root, name).unwrap();
     let pieces = journal.pieces().iter();
-    pieces.map(|piece| piece.text(journal.text()).trim().to_owned()).collect()
+    pieces.map(|piece| piece.body_text(journal.text()).trim().to_owned()).collect()
 }
 
 fn body(block: &str) -> String {
     let parsed = conversation::parse(block);
-    parsed.pieces[0].text(block).trim().to_owned()
+    parsed.pieces[0].body_text(block).trim().to_owned()
 }
 
 proptest! {
