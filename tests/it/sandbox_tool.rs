@@ -285,6 +285,27 @@ fn a_command_opens_sockets_and_reaches_none_of_another_program() {
 }
 
 #[test]
+fn without_network_a_command_reaches_no_address() {
+    let sandbox = Sandbox::outside_temp();
+    let server = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = server.local_addr().unwrap();
+    let connect = format!(
+        "import socket\nsocket.create_connection(('{}', {}), 2)\nprint('reached')",
+        address.ip(),
+        address.port()
+    );
+    let reaches = |flags: &[&str]| {
+        let words = [flags, &["--", "python3", "-c", &connect]].concat();
+        sandbox.program(SANDBOX, &words).run().stdout == "reached\n"
+    };
+    assert!(reaches(&[]), "the server is there");
+    for mode in [&[][..], &["--sandbox", "read-only"], &["--sandbox", "off"], &["--only-landlock"]]
+    {
+        assert!(!reaches(&[mode, &["--no-network"]].concat()), "{mode:?}");
+    }
+}
+
+#[test]
 fn git_commits_and_its_config_and_hooks_stay() {
     if !has_bwrap() {
         return;

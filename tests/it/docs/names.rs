@@ -30,6 +30,24 @@ fn modules_in(folder: &str, root: &str) -> BTreeMap<String, String> {
     modules
 }
 
+/// The modules of the library and of `tests/it`, with their sources.
+pub(super) fn all_modules() -> BTreeMap<String, String> {
+    let mut modules = modules_in("src", "src");
+    modules.extend(modules_in("tests/it", "it"));
+    modules
+}
+
+/// Whether tests are found by this name: a module of `tests/it`, or the beginning of a test's name with or without modules.
+pub(super) fn is_test(modules: &BTreeMap<String, String>, name: &str) -> bool {
+    let (module, start) = name.rsplit_once("::").unwrap_or(("", name));
+    let test = Regex::new(&format!(r"#\[test\]\s+(?:#\[[^\]]*\]\s+)*fn {start}\w*\(")).unwrap();
+    // Tests of a module may be in its own file.
+    let file = module.trim_end_matches("tests").trim_end_matches("::");
+    let is_file = |key: &String| format!("::{key}").contains(&format!("::{file}"));
+    modules.contains_key(&format!("it::{name}"))
+        || modules.iter().any(|(key, source)| is_file(key) && test.is_match(source))
+}
+
 /// Whether one of the sources declares an item of this name.
 fn declares(sources: &[&str], name: &str) -> bool {
     let kinds = "fn|struct|enum|trait|const|static|type|mod";
@@ -72,8 +90,7 @@ fn exists(modules: &BTreeMap<String, String>, path: &str) -> bool {
 
 #[test]
 fn names_of_the_code_exist() {
-    let mut modules = modules_in("src", "src");
-    modules.extend(modules_in("tests/it", "it"));
+    let modules = all_modules();
     let name = Regex::new(r"^[A-Za-z_]\w*(?:::\w+)*$").unwrap();
     let is_shouted = |word: &str| !word.contains("::") && word == word.to_uppercase();
     let mut checked = 0;
@@ -92,6 +109,7 @@ fn names_of_the_code_exist() {
     assert!(wrong.is_empty(), "renamed or gone: {wrong:#?}");
     assert!(checked > 200, "only {checked} names were found");
     assert!(!exists(&modules, "Turn::leap") && !exists(&modules, "sys::lock::unpick"));
+    assert!(!is_test(&modules, "forged::no_such") && !is_test(&modules, "nothing_like_it"));
     assert!(!exists(&modules, "sys::lok") && !exists(&modules, "Turm"));
 }
 
