@@ -116,13 +116,13 @@ fn keys_of_conversations(keys: &mut Keys) {
         (&["A run"], &["task"]),
         (&["A run"], &["--code", "task"]),
         (&["Doctor"], &["--doctor"]),
-        (&["Upkeep of conversations"], &["--save-conversation", "one"]),
-        (&["Upkeep of conversations"], &["--load-conversation", "one"]),
-        (&["A run", "Upkeep of conversations"], &["--clear", "task"]),
-        (&["Upkeep of conversations"], &["--summarize"]),
+        (&["Managing conversations"], &["--save-conversation", "one"]),
+        (&["Managing conversations"], &["--load-conversation", "one"]),
+        (&["A run", "Managing conversations"], &["--clear", "task"]),
+        (&["Managing conversations"], &["--summarize"]),
         (&["Status"], &["--status"]),
         (
-            &["Lists and texts", "Upkeep of conversations"],
+            &["Lists and texts", "Managing conversations"],
             &["--list-conversations", "--list-models", "--list-providers"],
         ),
         (&["Lists and texts"], &["--list-file-edits"]),
@@ -248,7 +248,7 @@ fn keys_of_file_edits(keys: &mut Keys) {
         }
     });
     let run = ["A run in a file's own conversation", "A run"];
-    let cleared = ["A run in a file's own conversation", "Upkeep of conversations"];
+    let cleared = ["A run in a file's own conversation", "Managing conversations"];
     let several = ["Several files", "A run in a file's own conversation", "A run"];
     let undone = ["Several files", "Undo"];
     let calls: [(&[&str], &[&str], i32); 9] = [
@@ -340,7 +340,7 @@ fn keys_of_compaction(keys: &mut Keys) {
     sandbox.llm.push(compact::checkpoint("x"));
     for args in [["--compact", "--dry-run"].as_slice(), &["--compact"]] {
         let run = sandbox.run(&[&["-c", "c", "--json"], args].concat()).assert_exit(0);
-        keys.note(&["Upkeep of conversations"], "--compact", &run.json());
+        keys.note(&["Managing conversations"], "--compact", &run.json());
     }
     let run = sandbox.program(CONVERSATIONS, &["--json", "expand", "c"]).run().assert_exit(0);
     keys.note(&["nagent-conversations"], "expand", &run.json());
@@ -377,7 +377,7 @@ fn keys_of_each(keys: &mut Keys) {
 }
 
 fn keys_of_rework(keys: &mut Keys) {
-    let heading = ["Upkeep of conversations", "A run"];
+    let heading = ["Managing conversations", "A run"];
     let sandbox = Sandbox::new().replies([answer("4"), answer("nothing to do")]);
     sandbox.run(&["--conversation", "main", "2+2?"]).assert_exit(0);
     let args = ["--json", "--conversation", "main", "--edit-conversation", "x"];
