@@ -219,21 +219,46 @@ impl<'a> Stretch<'a> {
             _ => None,
         };
         let first = if found.is_some() { number } else { 0 };
+        let is_only = contents.len() == 1;
         let end = |(at, (start, after)): (usize, (&str, &str))| {
-            let found = found.filter(|_| at == first);
-            let change = self.change(at, found.unwrap_or(start), after);
-            let mut rest = Vec::new();
-            if let Some(found) = found.filter(|_| has_ended) {
-                let event = FileEvent::Write { before: start.into(), after: found.into() };
-                rest.push(ChangeLogEntry { event, ..self.first.clone() });
-            } else if found.is_some() {
-                let lines = self.lines.iter().take(place).filter(|(_, number)| *number == at);
-                rest.extend(lines.map(|(entry, _)| (*entry).clone()));
-                rest.retain(|entry| matches!(entry.event, FileEvent::Write { .. }));
-            }
-            ChangeEnd { change, rest }
+            let found = found.filter(|_| at == first).unwrap_or(start);
+            let is_of = |number: usize| is_only || number == at;
+            let rest = if found == start {
+                Vec::new()
+            } else {
+                self.writes_before(place, &is_of, [start, found])
+            };
+            ChangeEnd { change: self.change(at, found, after), rest }
         };
         contents.into_iter().enumerate().skip(first).map(end).collect()
+    }
+
+    /// The writes of a change before the line at `place`, each with its turn, as one chain between these contents: commands may
+    /// have changed the file before, between and after them.
+    fn writes_before(
+        &self,
+        place: usize,
+        is_of: &dyn Fn(usize) -> bool,
+        [start, found]: [&str; 2],
+    ) -> Vec<ChangeLogEntry> {
+        let is_write = |(entry, number): &&(&ChangeLogEntry, usize)| {
+            is_of(*number) && matches!(entry.event, FileEvent::Write { .. })
+        };
+        let mut lines: Vec<&ChangeLogEntry> =
+            self.lines[..place].iter().filter(is_write).map(|(entry, _)| *entry).collect();
+        if lines.is_empty() {
+            lines.push(self.first);
+        }
+        let founds = lines.iter().skip(1).map(|entry| match &entry.event {
+            FileEvent::Write { before, .. } => before.as_str(),
+            _ => start,
+        });
+        let contents: Vec<&str> = [start].into_iter().chain(founds).chain([found]).collect();
+        let link = |(entry, pair): (&ChangeLogEntry, &[&str])| {
+            let event = FileEvent::Write { before: pair[0].into(), after: pair[1].into() };
+            ChangeLogEntry { event, ..entry.clone() }
+        };
+        lines.into_iter().zip(contents.windows(2)).map(link).collect()
     }
 
     fn change(&self, number: usize, before: &str, after: &str) -> RunFileChange {

@@ -178,6 +178,28 @@ fn a_child_that_went_on_goes_back_by_what_it_wrote_since() {
 }
 
 #[test]
+fn a_run_on_its_own_file_goes_back_turn_by_turn() {
+    let sandbox = Sandbox::outside_temp().file("a.txt", "0\n");
+    sandbox.llm.allow_rewrites();
+    let edit = |old, new| {
+        format!(
+            "<nagent-edit path=\"a.txt\">\n<<<<<<< SEARCH\n{old}\n=======\n{new}\n>>>>>>> REPLACE\n</nagent-edit>"
+        )
+    };
+    for reply in [edit(0, 1), shell("echo 2 > a.txt"), edit(2, 3), edit(3, 4), answer("done")] {
+        sandbox.llm.push(reply);
+    }
+    sandbox.file_edit(&["--file", "a.txt", "task"]).run().assert_exit(0);
+    let path = sandbox.conversation_path();
+    let name = path.file_name().unwrap().to_str().unwrap().to_owned();
+    for (turn, expect) in [("4", "3\n"), ("3", "2\n"), ("1", "0\n")] {
+        let args = ["rewind", &name, "--turn", turn, "--files"];
+        sandbox.program(CONVERSATIONS, &args).run().assert_exit(0);
+        assert_eq!(sandbox.read("a.txt"), expect, "turn {turn}");
+    }
+}
+
+#[test]
 fn what_a_command_of_the_turn_started_goes_back_too() {
     let config = serde_json::json!({"pass_env": ["OPENAI_API_KEY"]});
     let sandbox = Sandbox::outside_temp().config_also(config);
