@@ -522,7 +522,7 @@ fn an_action_that_is_wrong_in_itself_leaves_the_others() {
     let mut results = sandbox.blocks_of("nagent-shell-result");
     assert_eq!(results.pop().unwrap().body.trim_end(), "ran");
     results.extend(sandbox.blocks_of("nagent-conversation-result"));
-    let words = ["empty body", "either keep or timeout", "keep of", "file of", "name of"];
+    let words = ["empty body", "both keep and timeout", "keep of", "file of", "name of"];
     assert_eq!(results.len(), words.len());
     for (block, words) in results.iter().zip(words) {
         assert!(block.get("status") == "error" && block.body.contains(words), "{block:?}");

@@ -38,7 +38,7 @@ fn the_command_after_writes_shows_its_output_and_is_undone_with_them() {
     let reports: Vec<_> =
         blocks.iter().filter(|block| block.get("after_write") == command).collect();
     let path = sandbox.work().join("a.c").display().to_string();
-    assert_eq!(reports[0].body, format!("formatted\n[it changed {path}]"));
+    assert_eq!(reports[0].body, format!("formatted\n[changed: {path}]"));
     assert_eq!(reports[1].body, reports[0].body);
     // The write over what the command had changed was refused once: the model had not seen that.
     assert!(sandbox.requests()[2].last().contains("int a;"), "{:?}", sandbox.requests()[2].last());
