@@ -367,7 +367,7 @@ fn another_profile_goes_on_when_a_provider_fails_for_good() {
     let run = run.stderr_has(&[
         "fallback none cannot be used",
         "NOT_SET_API_KEY",
-        "spare-model of profile spare goes on",
+        "continuing with spare-model (profile spare)",
     ]);
     assert_eq!(run.json()["responses"], json!(["done"]));
     let models: Vec<_> =
@@ -399,8 +399,11 @@ fn another_profile_goes_on_in_tools_without_a_loop() {
         json!({"fallback": ["none", "other"], "profiles": {"none": unusable, "other": profile}}),
     );
     let fails = || sandbox.llm.push(Answer::error(429, "insufficient_quota"));
-    let goes_on =
-        ["fallback none cannot be used", "test-model failed (", "spare of profile other goes on"];
+    let goes_on = [
+        "fallback none cannot be used",
+        "test-model failed (",
+        "continuing with spare (profile other)",
+    ];
     fails();
     sandbox.llm.push("4");
     let run = sandbox.llm_text(&["q.txt", "--json", "--header", "x-first: 1"]).run().assert_exit(0);
