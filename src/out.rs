@@ -161,7 +161,7 @@ pub fn emit(tool: &str, form: Form, report: Report) -> Exit {
 
 /// Shows a text in the user's pager, and says whether it was shown.
 fn paged(tool: &str, text: &str) -> bool {
-    let shown = pager::show(&harmless::escape_text(text));
+    let shown = pager::show_in_pager(&harmless::escape_text(text));
     if let Err(Some(why)) = &shown {
         line(&format!("{tool}: {why}"));
     }

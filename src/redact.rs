@@ -150,7 +150,7 @@ impl Redactor {
         let parts: Vec<&str> = text.split('…').collect();
         let last = parts.len() - 1;
         let cleaned = parts.into_iter().enumerate().map(|(at, part)| {
-            let start = if at == 0 { 0 } else { self.ragged_bytes(part, false) };
+            let start = if at == 0 { 0 } else { self.count_cut_secret_bytes(part, false) };
             let part = &part[start..];
             let end = if at == last { part.len() } else { self.clean_end(part) };
             &part[..end]
@@ -160,11 +160,11 @@ impl Redactor {
 
     /// Where a text that was cut must end, so that it does not end in a part of a secret.
     pub fn clean_end(&self, text: &str) -> usize {
-        text.len() - self.ragged_bytes(text, true)
+        text.len() - self.count_cut_secret_bytes(text, true)
     }
 
     /// How many bytes at the end of a text, or at its start, may be part of a secret that was cut there.
-    fn ragged_bytes(&self, text: &str, at_end: bool) -> usize {
+    fn count_cut_secret_bytes(&self, text: &str, at_end: bool) -> usize {
         let bytes = text.as_bytes();
         let is_part = |value: &[u8], len: usize| {
             if at_end {
@@ -214,7 +214,7 @@ impl Redactor {
         if self.salt.is_some() {
             self.find_shapes(text, &mut spans);
         }
-        merged(text, spans)
+        merge_spans(text, spans)
     }
 
     fn find_shapes(&self, text: &[u8], spans: &mut Vec<Span>) {
@@ -334,7 +334,7 @@ impl Stream {
 }
 
 /// Sorts, and makes one of those that overlap: its label is that of the lower rank.
-fn merged(text: &[u8], mut spans: Vec<Span>) -> Vec<Span> {
+fn merge_spans(text: &[u8], mut spans: Vec<Span>) -> Vec<Span> {
     let is_inside = |at: usize| text.get(at).is_some_and(|byte| byte & 0xC0 == 0x80);
     for span in &mut spans {
         while span.secret.start > 0 && is_inside(span.secret.start) {

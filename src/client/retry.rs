@@ -28,7 +28,7 @@ pub fn with_retries<T>(
             return Err(error.into());
         };
         report(&format!("{error}; trying again in {:.1} s", time.as_secs_f64()));
-        if let Some(signal) = interrupts.wait(Some(time)) {
+        if let Some(signal) = interrupts.wait_for_signal(Some(time)) {
             return Err(RequestError::Interrupted(signal));
         }
     }

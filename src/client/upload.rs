@@ -101,7 +101,7 @@ impl Upload<'_> {
                 }
                 UploadState::Processing => {}
             }
-            if let Some(signal) = self.interrupts.wait(Some(wait)) {
+            if let Some(signal) = self.interrupts.wait_for_signal(Some(wait)) {
                 return Err(RequestError::Interrupted(signal));
             }
             waited = waited.saturating_add(wait);

@@ -102,7 +102,7 @@ impl Tool for Args {
 fn split_file(args: &Args) -> Result<Report, Problem> {
     let interrupts = Interrupts::install()?;
     let env = Env::read();
-    let home = env.home();
+    let home = env.home_folder();
     let expand = |path: &PathBuf| expand_home(path, home.as_deref());
     let spinner = Spinner::new(true);
     spinner.start("split");
@@ -154,7 +154,7 @@ fn split_file(args: &Args) -> Result<Report, Problem> {
 fn save_stream(stream: &Path, folder: &Path, interrupts: &Interrupts) -> Result<PathBuf, Problem> {
     let name = folder.file_name().unwrap_or("stdin".as_ref()).to_string_lossy();
     let file = folder.with_file_name(format!("{name}.input"));
-    InputFile::open(stream, interrupts)?.save(&file)?;
+    InputFile::open(stream, interrupts)?.save_copy(&file)?;
     out::line(&format!("nagent-file-split: note: the input is in {}", shown(&file)));
     Ok(file)
 }

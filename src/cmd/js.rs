@@ -140,7 +140,7 @@ impl Args {
         interrupts: &'a Interrupts,
     ) -> Result<Bridges<'a>, Problem> {
         let cwd = env.current_folder()?;
-        let home = Home::find(env)?.folder;
+        let home = Home::from_env(env)?.folder;
         let root = find_root(None, env)?.0.folder;
         let thought = self.thought.as_ref().map(|thought| cwd.join(thought));
         let mut places = find_places(&cwd, &home, &root, thought.as_deref(), env);

@@ -34,7 +34,7 @@ macro_rules! tools {
 
         /// Runs the tool by whose name this executable was called; under any other name it is `nagent`.
         pub fn main() -> ExitCode {
-            match env::called_as().as_deref() {
+            match env::invoked_name().as_deref() {
                 $(Some($name) => cli::main::<$args>(),)*
                 // The names that the public runtime has.
                 Some("think") => cli::main::<think::Args>(),

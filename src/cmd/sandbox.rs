@@ -155,7 +155,8 @@ fn run_command(
         output: Output::Inherited,
         ..Job::new(args.command.clone(), folder.to_owned(), variables)
     };
-    let run = sandbox.wrap(&mut job).map_err(|error| Problem::failed(format!("{error:#}")))?;
+    let run =
+        sandbox.sandbox_job(&mut job).map_err(|error| Problem::failed(format!("{error:#}")))?;
     let finished =
         process::run(job, &interrupts).map_err(|error| Problem::failed(error.to_string()))?;
     let outcome = run.finish();
@@ -199,12 +200,12 @@ fn report_status(sandbox: Option<&Sandbox>) -> Report {
     lines.push("seccomp: on".to_owned());
     let writable = sandbox.writable();
     lines.extend(writable.iter().map(|folder| format!("writable: {folder}")));
-    let gaps = sandbox.gaps();
+    let gaps = sandbox.describe_gaps();
     lines.extend(gaps.iter().map(|gap| format!("gap: {gap}")));
     Report::done(lines.join("\n"))
         .with("sandbox", request.mode.name())
         .with("no_network", request.no_network)
-        .with("kind", sandbox.kind())
+        .with("kind", sandbox.mechanism_name())
         .with("bwrap", bwrap)
         .with("landlock", mechanism.enforced.landlock)
         .with("unix_sockets", mechanism.enforced.unix_sockets)

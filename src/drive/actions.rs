@@ -309,7 +309,7 @@ fn show_found(
     let block = with_given(block, "total", total);
     let matches = (found.more_in_lines > 0).then_some(found.shown + found.more_in_lines);
     let block = with_given(block, "matches", matches);
-    let text = found.text();
+    let text = found.to_text();
     let text = text.strip_suffix('\n').map(str::to_owned).unwrap_or(text);
     context.redactor.with_cut_lines(block, text, &context.root.outputs_folder())
 }

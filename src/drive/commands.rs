@@ -141,7 +141,7 @@ impl Commands {
         );
         let mut job = self.build_job(commands, None, parents, context);
         let sandboxed = match &context.sandbox {
-            Some(sandbox) => Some(sandbox.wrap(&mut job)?),
+            Some(sandbox) => Some(sandbox.sandbox_job(&mut job)?),
             None => None,
         };
         let (output, file) = fs::create_output(&context.root.outputs_folder(), name)?;
@@ -177,7 +177,7 @@ impl Commands {
             return describe_result(block, ended, output, timeout);
         };
         let block = with_sandbox(block, sandbox);
-        let sandboxed = match sandbox.wrap(&mut job) {
+        let sandboxed = match sandbox.sandbox_job(&mut job) {
             Ok(sandboxed) => sandboxed,
             Err(error) => return (block.with("status", "error").body(format!("{error:#}")), None),
         };
@@ -216,7 +216,7 @@ impl Commands {
         let plain = [("TERM", "dumb"), ("NO_COLOR", "1")].into_iter();
         let plain = plain.filter(|(name, _)| !self.rules.pass_env.iter().any(|pass| pass == name));
         set.extend(plain.map(|(name, value)| (name, value.to_owned())));
-        let program = context.env.program(&self.rules.program).into_os_string();
+        let program = context.env.find_program(&self.rules.program).into_os_string();
         let argv = vec![program, OsString::from("-c"), OsString::from(commands)];
         let env = context.env.for_commands(&self.rules.pass_env, &set);
         let mut job = Job::new(argv, context.folder.clone(), env);

@@ -64,7 +64,7 @@ impl RunChanges {
 
     pub(super) fn before_asking(&mut self) {
         let (Some(_), Some(file)) = (&self.before, &self.file) else { return };
-        let now = FileStamp::of(file);
+        let now = FileStamp::of_path(file);
         if self.when_asked.as_ref().is_none_or(|(known, _)| *known != now) {
             // A file that cannot be read: whose change it was cannot be determined.
             self.when_asked = content_hash(file, None).ok().flatten().map(|hash| (now, hash));
@@ -74,7 +74,7 @@ impl RunChanges {
     /// Sets apart what somebody else has changed while the model was being asked.
     pub(super) fn after_asking(&mut self) -> Result<()> {
         let (Some(before), Some(file)) = (&self.before, &self.file) else { return Ok(()) };
-        let now = FileStamp::of(file);
+        let now = FileStamp::of_path(file);
         let Some((_, held)) = self.when_asked.take_if(|(known, _)| *known != now) else {
             return Ok(());
         };

@@ -61,7 +61,7 @@ struct WrittenFile {
 
 impl WrittenFile {
     fn new(path: &Path, hash: String) -> Self {
-        Self { file_id: fs::file_id(path), hash, stamp: FileStamp::of(path), is_own: true }
+        Self { file_id: fs::file_id(path), hash, stamp: FileStamp::of_path(path), is_own: true }
     }
 }
 
@@ -115,7 +115,7 @@ impl FileGuard {
     /// Looks at the files that the run has written before a command starts: what has changed by now was somebody else.
     pub(super) fn before_command(&mut self) {
         for (path, written) in &mut self.written {
-            written.is_own = FileStamp::of(path) == written.stamp;
+            written.is_own = FileStamp::of_path(path) == written.stamp;
         }
     }
 
@@ -124,7 +124,7 @@ impl FileGuard {
     pub(super) fn record_rewritten(&mut self) -> Result<Vec<PathBuf>> {
         let mut rewritten = Vec::new();
         for (path, written) in &mut self.written {
-            let stamp = FileStamp::of(path);
+            let stamp = FileStamp::of_path(path);
             // What was removed or moved is looked for when it is undone.
             if !written.is_own || stamp.is_none() || stamp == written.stamp {
                 continue;

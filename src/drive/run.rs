@@ -215,7 +215,7 @@ impl Runner<'_> {
 
     fn wait_to_retry(&mut self, time: Duration, error: &ApiError) -> Event {
         (self.on_progress)(ProgressEvent::Waiting(time, error));
-        match self.context.interrupts.wait(Some(time)) {
+        match self.context.interrupts.wait_for_signal(Some(time)) {
             Some(signal) => interrupt_event(signal),
             None => Event::Waited,
         }

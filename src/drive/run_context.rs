@@ -38,7 +38,7 @@ impl<'a> RunContext<'a> {
 
     /// The path that the model wrote, with `~` expanded.
     pub(super) fn expand(&self, path: &str) -> PathBuf {
-        expand_home(Path::new(path), self.env.home().as_deref())
+        expand_home(Path::new(path), self.env.home_folder().as_deref())
     }
 
     /// Checks whether the model may read a path: what commands in the sandbox may read, stored results, and its own splits.

@@ -44,7 +44,7 @@ impl Runner<'_> {
             last_line: std::mem::take(&mut self.activity.last_line),
             is_ending: matches!(effect, Effect::Receive | Effect::Done(_)),
         };
-        self.conversation.tell(self.activity.clone());
+        self.conversation.set_activity(self.activity.clone());
     }
 
     /// Takes the last line of what has happened; it is written with the next activity.

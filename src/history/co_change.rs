@@ -181,7 +181,7 @@ impl CoChangeCounts {
             }
             let share = if all > 0.0 { (common / all).min(1.0) } else { 0.0 };
             let weight = counts.weight() as f64 / ONE;
-            let likelihood = judge(counts.together, share, weight);
+            let likelihood = rate_likelihood(counts.together, share, weight);
             let together = counts.together;
             listed
                 .push((CoChangedFile { path: path.clone(), together, share, likelihood }, weight));
@@ -206,7 +206,7 @@ impl CoChangeCounts {
 /// Weights are rounded: half is half, whatever the last digit says.
 const ROUNDING: f64 = 1e-5;
 
-fn judge(together: u64, share: f64, weight: f64) -> Likelihood {
+fn rate_likelihood(together: u64, share: f64, weight: f64) -> Likelihood {
     let (share, weight) = (share + ROUNDING, weight + ROUNDING);
     if together < MIN_TOGETHER || share < MEDIUM.0 || weight < MEDIUM.1 {
         Likelihood::Low

@@ -61,7 +61,7 @@ pub fn functions() -> impl Iterator<Item = Function> {
 }
 
 /// The API as the model reads it, a function a line.
-pub fn text() -> String {
+pub fn api_text() -> String {
     let called = functions().map(|Function { name, form, meaning, asks }| {
         let asks = if asks.is_empty() { String::new() } else { format!(" [{asks}]") };
         format!("{name}{form}: {meaning}{asks}\n")

@@ -79,7 +79,7 @@ impl Message {
     }
 
     /// The line, without its line feed.
-    pub fn line(&self) -> String {
+    pub fn to_line(&self) -> String {
         serde_json::to_string(self).unwrap_or_default()
     }
 }
@@ -123,7 +123,7 @@ mod tests {
             End::Exit(-1),
         ] {
             let message = Message::End(end);
-            assert_eq!(Message::parse(message.line().as_bytes()), Ok(message));
+            assert_eq!(Message::parse(message.to_line().as_bytes()), Ok(message));
         }
         assert_eq!(Message::parse(b"\"memory\""), Ok(Message::Memory));
         let call = br#"{"call":{"name":"fs.stat","args":["a"]}}"#;

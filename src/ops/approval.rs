@@ -40,7 +40,7 @@ pub(super) fn approval<'a>(
     };
     let approvals = match approve {
         Approve::None => Vec::new(),
-        _ => entry_file::load(call.root(), FILE)?,
+        _ => entry_file::load_entries(call.root(), FILE)?,
     };
     Ok(ApprovalRules {
         approve,
@@ -113,7 +113,7 @@ impl Approver for Person<'_> {
         let (root, wait) = (self.call.root(), self.call.index_wait());
         let approval = approve::StandingApproval::new(action, folder, clock::now());
         let add = |all: &mut Vec<_>| all.push(approval.clone());
-        if let Err(error) = entry_file::change(root, FILE, wait, add) {
+        if let Err(error) = entry_file::update_entries(root, FILE, wait, add) {
             self.call.print_note(&format!("the approval counts for this run only: {error:#}"));
         }
         approval

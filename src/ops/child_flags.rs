@@ -62,7 +62,7 @@ pub(super) fn nagent_words(
     flag: &str,
     target: impl AsRef<OsStr>,
 ) -> Vec<OsString> {
-    let mut words = vec![call.env.tool("nagent").into_os_string()];
+    let mut words = vec![call.env.tool_path("nagent").into_os_string()];
     words.extend(args.words());
     words.push(flag_word(flag, target));
     words
@@ -71,7 +71,7 @@ pub(super) fn nagent_words(
 /// The child conversations of a run, none of them started yet. `report`: they report what they do.
 pub(super) fn children(call: &Call<'_>, model: Option<&str>, report: bool) -> Children {
     Children::new(
-        call.env.tool("nagent"),
+        call.env.tool_path("nagent"),
         child_args(call, model).words(),
         report,
         usize::try_from(call.settings.config.jobs).unwrap_or(1),

@@ -253,7 +253,7 @@ fn check_program(checks: &mut Checks, settings: &Settings, env: &Env, provider: 
     if program.is_empty() {
         return checks.add(Finding::Missing, "provider", format!("{name}: nothing to check"));
     }
-    let path = env.program(program);
+    let path = env.find_program(program);
     if fs::is_executable(&path) {
         checks.add(Finding::Ok, "provider", format!("{name}: {}", path.display()));
     } else {
@@ -298,7 +298,8 @@ fn check_sandbox(checks: &mut Checks, settings: &Settings, env: &Env) {
     };
     match Sandbox::build(&request, places) {
         Ok(Some(sandbox)) => {
-            let (mode, kind, gaps) = (mode.name(), sandbox.kind(), sandbox.gaps().len());
+            let (mode, kind, gaps) =
+                (mode.name(), sandbox.mechanism_name(), sandbox.describe_gaps().len());
             checks.add(
                 Finding::Ok,
                 "sandbox",

@@ -39,7 +39,7 @@ pub(super) fn register(call: &Call<'_>, path: &Path) -> Result<String, Problem> 
 
 /// The boundary of a run that may write this file alone.
 pub fn file_boundary(env: &Env, root: &Root, path: &Path) -> Result<Boundary, Problem> {
-    let (folder, home) = (env.current_folder()?, env.home());
+    let (folder, home) = (env.current_folder()?, env.home_folder());
     let places = Places {
         cwd: &folder,
         toplevel: None,

@@ -9,7 +9,7 @@ use crate::sys::root::Root;
 
 /// The root and where it came from: that of the flag, else that of the environment, else `~/.nagent`.
 pub fn find_root(flag: Option<&Path>, env: &Env) -> Result<(Root, &'static str), Problem> {
-    let home = env.home();
+    let home = env.home_folder();
     let (path, from) = match (flag, env.get_os("NAGENT_ROOT"), &home) {
         (Some(path), ..) => (path.to_owned(), "flag"),
         (None, Some(path), _) => (PathBuf::from(path), "NAGENT_ROOT"),

@@ -96,9 +96,9 @@ pub fn distinct_files(call: &Call<'_>, files: &[PathBuf]) -> Result<Vec<PathBuf>
     let mut distinct: Vec<(PathBuf, PathBuf)> = Vec::new();
     for file in files {
         let path = file_conversation::resolve_target(call, file)?;
-        let stamp = FileStamp::of(&path);
+        let stamp = FileStamp::of_path(&path);
         let is_same = |known: &Path| {
-            let known_stamp = FileStamp::of(known);
+            let known_stamp = FileStamp::of_path(known);
             known == path
                 || stamp.as_ref().zip(known_stamp.as_ref()).is_some_and(|(a, b)| a.same_file(b))
         };

@@ -96,7 +96,7 @@ fn find_reader(
         }
         let Some(note) = note else { return Ok(Reader::Next) };
         let is_ending = note.activity.is_ending;
-        let run = Run { name: name.to_owned(), life: note.process.life(), note };
+        let run = Run { name: name.to_owned(), life: note.process.check_liveness(), note };
         if !run.is_active() {
             return Ok(Reader::Next);
         }
@@ -104,7 +104,7 @@ fn find_reader(
             let is_elsewhere = run.life == Life::Elsewhere;
             return Ok(if is_elsewhere { Reader::Elsewhere } else { Reader::Run });
         }
-        if let Some(signal) = interrupts.wait(Some(PAUSE)) {
+        if let Some(signal) = interrupts.wait_for_signal(Some(PAUSE)) {
             return Err(Problem::interrupted(signal));
         }
     }

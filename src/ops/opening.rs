@@ -35,7 +35,7 @@ pub(super) fn gather_facts(
 ) -> Result<(Facts, Boundary, Option<Arc<Sandbox>>), Problem> {
     let (root, folder) = (call.root(), call.env.current_folder()?);
     let folder = folder.as_path();
-    let home = call.env.home();
+    let home = call.env.home_folder();
     progress.spinner.start("tools");
     let found = tools::discover(root, &call.env, &call.interrupts);
     progress.spinner.stop();
@@ -162,7 +162,7 @@ fn facts_about_file(
 /// The boundary of a run whose tags write nothing.
 pub(super) fn make_boundary(call: &Call<'_>) -> Result<Boundary, Problem> {
     let folder = call.env.current_folder()?;
-    let home = call.env.home();
+    let home = call.env.home_folder();
     let root = call.root().path();
     let places = Places { cwd: &folder, toplevel: None, home: home.as_deref(), root, tmpdir: None };
     Ok(Boundary::for_main(places).0)
@@ -208,8 +208,10 @@ fn read_own_file(call: &Call<'_>, runner: &mut Runner<'_>) -> Result<Option<Bloc
 /// The file of `--read`, as the model's own reading would show it.
 fn read_for_user(call: &Call<'_>, runner: &mut Runner<'_>, named: &Path) -> Result<Block, Problem> {
     let path = named.display();
-    let file =
-        runner.context.folder.join(names::expand_home(named, runner.context.env.home().as_deref()));
+    let file = runner
+        .context
+        .folder
+        .join(names::expand_home(named, runner.context.env.home_folder().as_deref()));
     if file.is_dir() {
         return Err(Problem::failed(format!(
             "--read {path}: it is a folder; name a file, or just ask about the folder"

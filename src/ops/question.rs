@@ -50,7 +50,7 @@ pub(super) fn ask(
         let edits = if action.body.is_some() { ", e edits it" } else { "" };
         let choices =
             format!("y once, a always this in this folder{edits}, n REASON or Enter for no: ");
-        let Some(line) = tty.ask(&question, &choices, interrupts, asker) else {
+        let Some(line) = tty.read_answer(&question, &choices, interrupts, asker) else {
             tty.write("\n");
             return Reply { stop: Some(interrupts.pending().is_some()), ..reply };
         };
@@ -71,7 +71,7 @@ pub(super) fn ask(
 
 /// The action behind a head that no other text can look like.
 fn question(tty: &Tty, action: &Start, folder: &Path, shows_all: bool) -> String {
-    let (columns, has_colours) = tty.look();
+    let (columns, has_colours) = tty.read_dimensions();
     let shown = escape_name(folder.as_os_str().as_encoded_bytes());
     let head = format!("nagent asks: {} in {shown}", question_text(action));
     let mut text = if has_colours {

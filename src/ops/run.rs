@@ -105,7 +105,7 @@ pub fn run_call(
     let managed = Report { text: String::new(), ..managed };
     let ran = run_prompt(call, client, prompt, schema, managed, target.as_deref());
     let exit = ran.as_ref().map_or_else(|problem| problem.exit, |report| report.exit);
-    RunEnd::correct(call.root(), &call.name, exit, call.which.prompt_id.as_deref());
+    RunEnd::correct_run_end(call.root(), &call.name, exit, call.which.prompt_id.as_deref());
     ran
 }
 

@@ -38,7 +38,7 @@ pub struct Run {
 impl Run {
     fn read(root: &Root, name: &str) -> Option<Self> {
         let note = RunNote::read(root, name)?;
-        Some(Self { name: name.to_owned(), life: note.process.life(), note })
+        Some(Self { name: name.to_owned(), life: note.process.check_liveness(), note })
     }
 
     /// Whether somebody is at work, or may be, where this cannot be known.
@@ -80,7 +80,7 @@ pub fn watch_runs(root: &Root, interrupts: &Interrupts) -> Result<Report, Proble
             return Ok(Report::done(""));
         }
         shown = text;
-        if let Some(signal) = interrupts.wait(Some(PACE)) {
+        if let Some(signal) = interrupts.wait_for_signal(Some(PACE)) {
             return Ok(Report { exit: Exit::Signal(signal), ..Report::done("") });
         }
     }
@@ -96,7 +96,7 @@ pub fn wait_for_run(
     let name = find_conversation(root, env, name)?;
     let begun = Run::read(root, &name);
     while begun.as_ref().is_some_and(|begun| is_at_work(root, begun)) {
-        if let Some(signal) = interrupts.wait(Some(PAUSE)) {
+        if let Some(signal) = interrupts.wait_for_signal(Some(PAUSE)) {
             return Err(Problem::interrupted(signal));
         }
     }
@@ -142,9 +142,9 @@ pub fn stop_run(
             process.pid, process.host
         )));
     }
-    let is_stopped = process.interrupt()?;
+    let is_stopped = process.send_interrupt()?;
     let watch = Stopwatch::start();
-    while process.life() == Life::Running {
+    while process.check_liveness() == Life::Running {
         if watch.elapsed() > STOP_PATIENCE {
             return Err(Problem::failed(format!(
                 "process {} did not end within {} s of SIGINT; kill -9 {0} ends it, and loses nothing that is in {name}",
@@ -152,7 +152,7 @@ pub fn stop_run(
                 STOP_PATIENCE.as_secs()
             )));
         }
-        if let Some(signal) = interrupts.wait(Some(PAUSE)) {
+        if let Some(signal) = interrupts.wait_for_signal(Some(PAUSE)) {
             return Err(Problem::interrupted(signal));
         }
     }
@@ -163,7 +163,7 @@ pub fn stop_run(
 fn is_at_work(root: &Root, begun: &Run) -> bool {
     let now = RunNote::read(root, &begun.name);
     now.is_some_and(|now| now.process == begun.note.process)
-        && match begun.note.process.life() {
+        && match begun.note.process.check_liveness() {
             Life::Running => true,
             Life::Dead => false,
             Life::Elsewhere => lock::is_held(root, &begun.name),

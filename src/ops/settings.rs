@@ -194,7 +194,7 @@ impl Settings {
             header: Vec::new(),
             ..run.model
         };
-        Self::resolve_run(&run, &env.without(&["NAGENT_PROVIDER", "NAGENT_MODEL"]))
+        Self::resolve_run(&run, &env.without_variables(&["NAGENT_PROVIDER", "NAGENT_MODEL"]))
     }
 
     /// The known server that is asked: the one that the settings name, else the one at the address.

@@ -43,9 +43,9 @@ pub fn report_status(call: &Call<'_>) -> Report {
     };
     let (mut writable, mut gaps) = (Vec::new(), Vec::new());
     if let Some(sandbox) = &sandbox {
-        text.push_str(&format!(" by:{}", sandbox.kind()));
+        text.push_str(&format!(" by:{}", sandbox.mechanism_name()));
         writable = sandbox.writable();
-        gaps = sandbox.gaps();
+        gaps = sandbox.describe_gaps();
     }
     if let Some(error) = &error {
         text.push_str(&format!("\nsandbox cannot be built: {error}"));
@@ -71,7 +71,7 @@ pub fn report_status(call: &Call<'_>) -> Report {
         .with("root", root.path().display().to_string())
         .with("root_size_bytes", root_size)
         .with("sandbox", mode)
-        .with("sandbox_kind", sandbox.as_ref().map(Sandbox::kind))
+        .with("sandbox_kind", sandbox.as_ref().map(Sandbox::mechanism_name))
         .with("sandbox_writable", writable)
         .with("sandbox_gaps", gaps)
         .with("sandbox_error", error)

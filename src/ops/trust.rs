@@ -60,7 +60,7 @@ pub(super) fn repository_texts(
     folder: &Path,
     toplevel: Option<&Path>,
 ) -> (Vec<RepositoryText>, Option<String>) {
-    let (known, note) = match trust::load(root) {
+    let (known, note) = match trust::load_trusted(root) {
         Ok(known) => (known, None),
         Err(error) => (Vec::new(), Some(format!("no text of a repository is trusted: {error:#}"))),
     };
@@ -115,7 +115,7 @@ pub fn trust_repository(call: &Call<'_>, revokes: bool) -> Result<Report, Proble
     call.root().prepare()?;
     let records: Vec<(&Path, Option<&str>)> =
         hashes.iter().map(|(path, hash)| (path.as_path(), hash.as_deref())).collect();
-    trust::record(call.root(), &records, call.index_wait())?;
+    trust::record_trusted(call.root(), &records, call.index_wait())?;
     let count = plural(hashes.len() as u64, "file");
     text.push_str(&if revokes {
         format!("{count} of this repository: no longer trusted\n")

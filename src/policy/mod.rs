@@ -78,7 +78,7 @@ impl Kind {
     }
 
     /// The key of an entry that holds its subject.
-    fn key(self) -> &'static str {
+    fn subject_key(self) -> &'static str {
         if self == Self::Env { "name" } else { self.name() }
     }
 
@@ -194,7 +194,7 @@ impl Policy {
     }
 
     /// What holds for everything of a kind that no entry names.
-    fn default_of(&self, kind: Kind) -> Approval {
+    fn default_approval(&self, kind: Kind) -> Approval {
         let default = self.0.pointer(&format!("{}/default", kind.section()));
         let default = default.and_then(Value::as_str).and_then(|word| Approval::parse(word).ok());
         default.unwrap_or(Approval::Prompt)
@@ -203,10 +203,11 @@ impl Policy {
     /// The entry for a path: the longest that covers it and has the mode. Of two for one path the stricter counts.
     fn find_path(&self, list: &str, mode: Mode, path: &Path) -> Option<Entry<'_>> {
         let covering = self.entries(Kind::Path, list).filter(|entry| {
-            entry.text("mode").contains(mode.letter()) && path.starts_with(entry.text("path"))
+            entry.text_field("mode").contains(mode.letter())
+                && path.starts_with(entry.text_field("path"))
         });
         covering.max_by_key(|entry| {
-            (Path::new(entry.text("path")).components().count(), entry.approval())
+            (Path::new(entry.text_field("path")).components().count(), entry.approval())
         })
     }
 
@@ -214,8 +215,8 @@ impl Policy {
     /// that it is a private one: any other may lead elsewhere by now.
     pub fn names_host(&self, host: &str, port: u16) -> bool {
         self.entries(Kind::Host, "entries").any(|entry| {
-            let is_exact = !entry.text("host").starts_with('*');
-            let is_meant = entry.text("source") != "prompt" || is_plainly_private(host);
+            let is_exact = !entry.text_field("host").starts_with('*');
+            let is_meant = entry.text_field("source") != "prompt" || is_plainly_private(host);
             let is_allowed = entry.approval() == Approval::Allow;
             is_exact && is_meant && is_allowed && entry.is_for_host(host, port)
         })
@@ -223,7 +224,7 @@ impl Policy {
 
     /// Adds an entry, in place of one for the same subject and mode. `mode`: for a path, some of `rwd`. `source` says who made
     /// it (`default`, `prompt`, `config`, `cli`), `created` when, as RFC 3339.
-    pub fn add(
+    pub fn add_entry(
         &mut self,
         (kind, subject, mode): (Kind, &str, &str),
         approval: Approval,
@@ -231,10 +232,10 @@ impl Policy {
         created: &str,
     ) {
         self.retain(kind, |entry| {
-            entry.subject() != subject || kind == Kind::Path && entry.text("mode") != mode
+            entry.subject() != subject || kind == Kind::Path && entry.text_field("mode") != mode
         });
         let mut entry = json!({
-            kind.key(): subject,
+            kind.subject_key(): subject,
             "mode": mode,
             "approval": approval.name(),
             "source": source,
@@ -292,29 +293,29 @@ struct Entry<'a> {
 }
 
 impl<'a> Entry<'a> {
-    fn text(&self, key: &str) -> &'a str {
+    fn text_field(&self, key: &str) -> &'a str {
         self.entry.get(key).and_then(Value::as_str).unwrap_or_default()
     }
 
     fn subject(&self) -> &'a str {
-        self.text(self.kind.key())
+        self.text_field(self.kind.subject_key())
     }
 
     fn approval(&self) -> Approval {
-        Approval::parse(self.text("approval")).unwrap_or(Approval::Deny)
+        Approval::parse(self.text_field("approval")).unwrap_or(Approval::Deny)
     }
 
     /// A variable's name, or all that begin as a name with `*` at its end does.
     fn is_for_variable(&self, name: &str) -> bool {
-        match self.text("name").strip_suffix('*') {
+        match self.text_field("name").strip_suffix('*') {
             Some(prefix) => name.starts_with(prefix),
-            None => name == self.text("name"),
+            None => name == self.text_field("name"),
         }
     }
 
     /// A host's name, with a port or for every one, or all below a name with `*.` before it.
     fn is_for_host(&self, host: &str, port: u16) -> bool {
-        let named = self.text("host").to_ascii_lowercase();
+        let named = self.text_field("host").to_ascii_lowercase();
         let named = match named.strip_suffix(&format!(":{port}")) {
             Some(bare) if !bare.ends_with(':') => bare,
             _ => named.as_str(),
@@ -330,8 +331,8 @@ fn check_entry(kind: Kind, entry: &Value) -> Result<(), String> {
     let text = |key: &str| {
         entry.get(key).and_then(Value::as_str).ok_or_else(|| format!("\"{key}\" is missing"))
     };
-    if text(kind.key())?.is_empty() {
-        return Err(format!("\"{}\" is empty", kind.key()));
+    if text(kind.subject_key())?.is_empty() {
+        return Err(format!("\"{}\" is empty", kind.subject_key()));
     }
     Approval::parse(text("approval")?)?;
     if kind == Kind::Path { check_mode(text("mode")?) } else { Ok(()) }
@@ -375,8 +376,10 @@ impl Layers {
         if let Some(entry) = self.global.find_path("protected", mode, path) {
             return entry.approval();
         }
-        let found =
-            self.both().into_iter().filter_map(|policy| policy.find_path("entries", mode, path));
+        let found = self
+            .own_and_global()
+            .into_iter()
+            .filter_map(|policy| policy.find_path("entries", mode, path));
         self.decide(Kind::Path, is_free, found.map(|entry| entry.approval()).collect())
     }
 
@@ -386,7 +389,8 @@ impl Layers {
             [(&self.own, "entries"), (&self.global, "entries"), (&self.global, "protected")];
         let mut entries = lists.iter().flat_map(|(policy, list)| policy.entries(Kind::Path, list));
         entries.any(|entry| {
-            entry.approval() != Approval::Allow && Path::new(entry.text("path")).starts_with(folder)
+            entry.approval() != Approval::Allow
+                && Path::new(entry.text_field("path")).starts_with(folder)
         })
     }
 
@@ -410,7 +414,7 @@ impl Layers {
         self.decide(Kind::Host, false, found.map(|entry| entry.approval()).collect())
     }
 
-    fn both(&self) -> [&Policy; 2] {
+    fn own_and_global(&self) -> [&Policy; 2] {
         [&self.own, &self.global]
     }
 
@@ -419,15 +423,17 @@ impl Layers {
         kind: Kind,
         is_for: impl Fn(&Entry<'_>) -> bool,
     ) -> impl Iterator<Item = Entry<'_>> {
-        let entries =
-            self.both().into_iter().flat_map(move |policy| policy.entries(kind, "entries"));
+        let entries = self
+            .own_and_global()
+            .into_iter()
+            .flat_map(move |policy| policy.entries(kind, "entries"));
         entries.filter(move |entry| is_for(entry))
     }
 
     /// Decides by what entries say, or the defaults where there are none.
     fn decide(&self, kind: Kind, is_free: bool, mut found: Vec<Approval>) -> Approval {
         if found.is_empty() && !is_free {
-            found = self.both().map(|policy| policy.default_of(kind)).to_vec();
+            found = self.own_and_global().map(|policy| policy.default_approval(kind)).to_vec();
         }
         if found.contains(&Approval::Deny) {
             return Approval::Deny;

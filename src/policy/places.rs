@@ -29,7 +29,7 @@ pub struct Places {
 impl Places {
     /// Whether a place needs no question: reading the working folder and the thought's, writing its workspace, its memories,
     /// and exactly `memory.js`.
-    pub fn is_free(&self, mode: Mode, path: &Path) -> bool {
+    pub fn is_always_allowed(&self, mode: Mode, path: &Path) -> bool {
         if let Some(thought) = &self.thought {
             let is_own = ["workspace", "memories"].iter().any(|name| {
                 let folder = thought.join(name);
@@ -63,7 +63,7 @@ impl Places {
     }
 
     /// Why a place may not be touched, by any entry: policies, settings and keys, nagent's own folder.
-    pub fn find_taboo(&self, mode: Mode, path: &Path) -> Option<&'static str> {
+    pub fn find_forbidden(&self, mode: Mode, path: &Path) -> Option<&'static str> {
         if DEVICES.iter().any(|place| path.starts_with(place)) && !path.starts_with("/dev/shm") {
             return Some("what is there are devices and processes, not files");
         }

@@ -43,7 +43,7 @@ fn policy(paths: &[(&str, &str, &str)]) -> Policy {
     let mut policy = Policy::default();
     for (subject, mode, approval) in paths {
         let approval = Approval::parse(approval).unwrap();
-        policy.add((Kind::Path, subject, mode), approval, "cli", "");
+        policy.add_entry((Kind::Path, subject, mode), approval, "cli", "");
     }
     policy
 }
@@ -85,7 +85,7 @@ fn a_file_round_trips_with_what_is_not_known_in_it() {
     assert_eq!(policy.format().find("\"mine\""), Some(20), "{}", policy.format());
     let add = |policy: &mut Policy| {
         let entry = (Kind::Host, "a.example", "");
-        policy.add(entry, Approval::Deny, "cli", "2026-11-23T00:00:00Z");
+        policy.add_entry(entry, Approval::Deny, "cli", "2026-11-23T00:00:00Z");
     };
     add(&mut policy);
     add(&mut policy);
@@ -104,9 +104,9 @@ fn a_file_round_trips_with_what_is_not_known_in_it() {
 fn an_answer_opens_no_private_address_by_a_name_of_the_internet() {
     let mut policy = Policy::default();
     for host in ["a.example", "localhost:80", "[::1]", "10.0.0.1", "db.localhost"] {
-        policy.add((Kind::Host, host, ""), Approval::Allow, "prompt", "");
+        policy.add_entry((Kind::Host, host, ""), Approval::Allow, "prompt", "");
     }
-    policy.add((Kind::Host, "nas.example", ""), Approval::Allow, "cli", "");
+    policy.add_entry((Kind::Host, "nas.example", ""), Approval::Allow, "cli", "");
     for (host, expect) in [
         ("localhost", true),
         ("db.localhost", true),
@@ -119,7 +119,7 @@ fn an_answer_opens_no_private_address_by_a_name_of_the_internet() {
     }
     assert!(!policy.names_host("localhost", 81));
     // As who asks for it by nagent-thought has said what it is for.
-    policy.add((Kind::Host, "a.example", ""), Approval::Allow, "cli", "");
+    policy.add_entry((Kind::Host, "a.example", ""), Approval::Allow, "cli", "");
     assert!(policy.names_host("a.example", 443));
 }
 
@@ -179,7 +179,7 @@ fn a_wildcard_never_covers_a_credential() {
         ("OPENAI_*", Approval::Prompt),
         ("OPENAI_API_KEY", Approval::Allow),
     ] {
-        layers.own.add((Kind::Env, subject, ""), Approval::Allow, "cli", "");
+        layers.own.add_entry((Kind::Env, subject, ""), Approval::Allow, "cli", "");
         assert_eq!(layers.decide_variable("OPENAI_API_KEY", true), expect, "{subject}");
     }
     assert_eq!(layers.decide_variable("LANG", false), Approval::Allow);
@@ -196,7 +196,7 @@ fn free_places_and_taboos() {
         policies: Vec::new(),
         hidden: vec!["/home/me/project/.ssh".into()],
     };
-    let free = |mode, path: &str| places.is_free(mode, Path::new(path));
+    let free = |mode, path: &str| places.is_always_allowed(mode, Path::new(path));
     let thought = "/home/me/.thinkingscript/thoughts/t";
     assert!(free(Mode::Read, "/home/me/project/a"));
     assert!(!free(Mode::Read, "/home/me/projectX/a") && !free(Mode::Write, "/home/me/project/a"));
@@ -214,7 +214,7 @@ fn free_places_and_taboos() {
         let got = [Mode::Read, Mode::Write, Mode::Delete].map(|mode| free(mode, &path));
         assert_eq!(got, [read, write, delete], "{below}");
     }
-    let taboo = |mode, path: &str| places.find_taboo(mode, Path::new(path)).is_some();
+    let taboo = |mode, path: &str| places.find_forbidden(mode, Path::new(path)).is_some();
     let others = ["/policy.json", "/origin", "", "-2/policy.json", "-2"];
     for path in others.map(|end| format!("{thought}{end}")) {
         assert!(taboo(Mode::Write, &path) && taboo(Mode::Delete, &path), "{path}");
@@ -230,5 +230,5 @@ fn free_places_and_taboos() {
     );
     assert!(taboo(Mode::Write, "/home/me/.thinkingscript/config.json"));
     let above = Places { cwd: "/home".into(), ..places.clone() };
-    assert!(!above.is_free(Mode::Read, Path::new("/home/x")));
+    assert!(!above.is_always_allowed(Mode::Read, Path::new("/home/x")));
 }

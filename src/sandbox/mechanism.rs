@@ -19,7 +19,7 @@ impl Mechanism {
     }
 
     /// Describes what the sandbox leaves open or takes away, one sentence each.
-    pub fn gaps(&self, request: &SandboxRequest) -> Vec<String> {
+    pub fn describe_gaps(&self, request: &SandboxRequest) -> Vec<String> {
         let (alone, landlock) = (self.is_alone(), self.enforced.landlock);
         let is_off = request.mode == SandboxMode::Off;
         let is_workspace = request.mode == SandboxMode::Workspace;
@@ -83,15 +83,15 @@ mod tests {
         let request = SandboxRequest { mode: SandboxMode::Workspace, ..SandboxRequest::default() };
         let enforced = Enforced { landlock: 4, unix_sockets: false };
         let alone = Mechanism { no_bwrap: Some("not installed".to_owned()), enforced };
-        let gaps = alone.gaps(&request).join("\n");
+        let gaps = alone.describe_gaps(&request).join("\n");
         for part in
             ["chmod", "signals", "read-only", "network is on", "/dev/shm", "cannot use Unix"]
         {
             assert!(gaps.contains(part), "{part}: {gaps}");
         }
         let reads = SandboxRequest { mode: SandboxMode::ReadOnly, ..request.clone() };
-        assert!(!alone.gaps(&reads).join("").contains("/dev/shm"));
+        assert!(!alone.describe_gaps(&reads).join("").contains("/dev/shm"));
         let without = Mechanism::default();
-        assert!(without.gaps(&request).iter().any(|gap| gap.contains("no Landlock")));
+        assert!(without.describe_gaps(&request).iter().any(|gap| gap.contains("no Landlock")));
     }
 }

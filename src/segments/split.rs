@@ -260,7 +260,7 @@ impl Splitter<'_, '_> {
         self.write_segments(&mut settled)?;
         let bytes = self.window.current_view().end_offset();
         let now = FileStamp::of_open(self.window.source_file());
-        if bytes != self.size || now != stamp || FileStamp::of(self.request.source) != stamp {
+        if bytes != self.size || now != stamp || FileStamp::of_path(self.request.source) != stamp {
             return Err(self.source_changed());
         }
         Ok(language)

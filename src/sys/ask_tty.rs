@@ -60,15 +60,21 @@ impl AskTty {
     }
 
     /// Writes a line.
-    pub(super) fn say(&mut self, text: &str) {
+    pub(super) fn write_line(&mut self, text: &str) {
         self.tty.write(&format!("  {}\n", escape_text(text)));
     }
 
     /// Asks whether `who` may do something.
-    pub fn ask(&mut self, who: &str, label: &str, detail: &str, interrupts: &Interrupts) -> Answer {
+    pub fn ask_permission(
+        &mut self,
+        who: &str,
+        label: &str,
+        detail: &str,
+        interrupts: &Interrupts,
+    ) -> Answer {
         // Until it is dropped, this process alone asks on this terminal.
-        let _lock = self.lock(interrupts);
-        let (columns, has_colours) = self.tty.look();
+        let _lock = self.lock_terminal(interrupts);
+        let (columns, has_colours) = self.tty.read_dimensions();
         let head = format!("◆ {label}  {}", escape_text(detail).replace('\n', "\\n"));
         let rows = wrap(&head, columns.saturating_sub(3).max(20));
         let who = escape_text(who).replace('\n', " ");
@@ -92,7 +98,7 @@ impl AskTty {
         let mut is_drawn = false;
         let mut typed = Vec::new();
         let answer = loop {
-            self.draw(at, is_drawn);
+            self.draw_choices(at, is_drawn);
             is_drawn = true;
             match self.read_key(&mut typed, interrupts) {
                 Key::Up => at = at.saturating_sub(1),
@@ -120,7 +126,7 @@ impl AskTty {
         typed.is_empty() && interrupts.pending().is_none()
     }
 
-    fn draw(&mut self, at: usize, again: bool) {
+    fn draw_choices(&mut self, at: usize, again: bool) {
         let can_overwrite = terminal::can_overwrite();
         if again && !can_overwrite {
             return;
@@ -186,7 +192,7 @@ impl AskTty {
         }
     }
 
-    fn lock(&self, interrupts: &Interrupts) -> Option<File> {
+    fn lock_terminal(&self, interrupts: &Interrupts) -> Option<File> {
         let stat = super::env::read_proc("/proc/self/stat").unwrap_or_default();
         // The seventh field; the second, which may hold blanks, is left out.
         let terminal = stat.rsplit_once(") ").and_then(|(_, rest)| rest.split(' ').nth(4));

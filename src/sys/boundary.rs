@@ -85,7 +85,7 @@ impl Boundary {
 
     /// The boundary of a main conversation: the temp folders. The notes say which folder is not one and why.
     pub fn for_main(places: Places<'_>) -> (Self, Vec<String>) {
-        let mut boundary = Self::empty(places);
+        let mut boundary = Self::without_folders(places);
         for folder in ["/tmp", "/var/tmp"] {
             boundary.add_root(resolve_links(Path::new(folder)));
         }
@@ -102,7 +102,7 @@ impl Boundary {
 
     /// The boundary of a file's own conversation: that file, and while it is the same file also where it was moved to.
     pub fn for_file(places: Places<'_>, target: &Path) -> Result<Self, FileError> {
-        let mut boundary = Self::empty(places);
+        let mut boundary = Self::without_folders(places);
         let path = resolve_links(&boundary.absolute(target)?);
         // Folders that are missing are made when something is written, not before.
         let folder = path.parent().unwrap_or(&path);
@@ -129,9 +129,9 @@ impl Boundary {
     pub fn allow_folder(&mut self, folder: &Path) -> Result<(), FileError> {
         let path = self.cwd.join(expand_home(folder, self.home.as_deref()));
         let path = fs::canonicalize(&path)
-            .map_err(|error| FileError::io("use as a folder to write in", folder, error))?;
+            .map_err(|error| FileError::from_io("use as a folder to write in", folder, error))?;
         if !path.is_dir() {
-            return Err(FileError::io("use as a folder to write in", folder, Errno::NOTDIR));
+            return Err(FileError::from_io("use as a folder to write in", folder, Errno::NOTDIR));
         }
         self.add_root(path);
         Ok(())
@@ -171,7 +171,7 @@ impl Boundary {
         format!("this conversation writes {} and nothing else", may.join(", "))
     }
 
-    fn empty(places: Places<'_>) -> Self {
+    fn without_folders(places: Places<'_>) -> Self {
         Self {
             cwd: places.cwd.to_owned(),
             home: places.home.map(Path::to_owned),

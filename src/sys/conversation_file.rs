@@ -62,7 +62,7 @@ impl ConversationFile {
         journal.read_file(false, lock.is_after_crash())?;
         journal.forget_taken(&lock);
         // The note of a killed holder has served.
-        lock.settle();
+        lock.clear_crash_note();
         journal.lock = Some(lock);
         Ok(journal)
     }
@@ -80,7 +80,7 @@ impl ConversationFile {
         let mut journal = Self::without_text(root, name);
         if lock.is_after_crash() && journal.read_file(false, true).is_ok() {
             journal.forget_taken(&lock);
-            lock.settle();
+            lock.clear_crash_note();
         }
         Ok((lock, journal.torn))
     }
@@ -117,8 +117,8 @@ impl ConversationFile {
     }
 
     /// Tells whoever looks what the run on this conversation does.
-    pub fn tell(&mut self, activity: Activity) {
-        self.lock.iter_mut().for_each(|lock| lock.tell(activity.clone()));
+    pub fn set_activity(&mut self, activity: Activity) {
+        self.lock.iter_mut().for_each(|lock| lock.set_activity(activity.clone()));
     }
 
     /// Tells whoever waits for the run how it has ended.
@@ -331,7 +331,7 @@ impl ConversationFile {
     /// Whether another program has replaced or changed the file since the last append.
     fn was_changed(&self) -> bool {
         let Some(file) = &self.file else { return fs::exists(&self.path) };
-        let stamps = FileStamp::of_open(file).zip(FileStamp::of(&self.path));
+        let stamps = FileStamp::of_open(file).zip(FileStamp::of_path(&self.path));
         stamps
             .is_none_or(|(ours, now)| !ours.same_file(&now) || now.size() != self.text.len() as u64)
     }

@@ -11,7 +11,7 @@ use rustix::fs::{AtFlags, Mode, OFlags, RenameFlags};
 use rustix::io::Errno;
 
 /// Makes the content of a file, or the names in a folder, survive a power cut. The tests of files see what went through here.
-pub(super) fn sync(file: &File) -> io::Result<()> {
+pub(super) fn sync_file(file: &File) -> io::Result<()> {
     #[cfg(test)]
     tests::note(file);
     file.sync_all()
@@ -20,7 +20,7 @@ pub(super) fn sync(file: &File) -> io::Result<()> {
 /// Makes the names in a folder durable.
 pub fn sync_folder(path: &Path) -> Result<()> {
     File::open(path)
-        .and_then(|folder| sync(&folder))
+        .and_then(|folder| sync_file(&folder))
         .with_context(|| format!("cannot make the folder {} durable", path.display()))
 }
 
@@ -28,7 +28,7 @@ pub fn sync_folder(path: &Path) -> Result<()> {
 pub(super) fn sync_names(dir: impl AsFd) -> io::Result<()> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
     match rustix::fs::openat(dir, ".", flags, Mode::empty()) {
-        Ok(folder) => sync(&File::from(folder)),
+        Ok(folder) => sync_file(&File::from(folder)),
         Err(_) => Ok(()),
     }
 }

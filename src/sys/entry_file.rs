@@ -21,7 +21,7 @@ struct EntryFile<T> {
 ///
 /// # Errors
 /// The file is damaged. What is in it counts for nothing then, and nothing is written.
-pub fn load<T: DeserializeOwned>(root: &Root, name: &str) -> Result<Vec<T>> {
+pub fn load_entries<T: DeserializeOwned>(root: &Root, name: &str) -> Result<Vec<T>> {
     let path = root.path().join(name);
     let Some(text) = fs::read_text(&path, limits::FILE_INDEX)? else { return Ok(Vec::new()) };
     let damaged =
@@ -35,14 +35,14 @@ pub fn load<T: DeserializeOwned>(root: &Root, name: &str) -> Result<Vec<T>> {
 ///
 /// # Errors
 /// The file could not be locked, read or written.
-pub fn change<T: Serialize + DeserializeOwned>(
+pub fn update_entries<T: Serialize + DeserializeOwned>(
     root: &Root,
     name: &str,
     wait: IndexWait<'_>,
     change: impl FnOnce(&mut Vec<T>),
 ) -> Result<()> {
     let _lock = lock_index(root, name, wait)?;
-    let mut file = EntryFile { version: 1, entries: load(root, name)? };
+    let mut file = EntryFile { version: 1, entries: load_entries(root, name)? };
     change(&mut file.entries);
     let text = serde_json::to_string_pretty(&file).context("cannot format it")?;
     AtomicFile::new(&root.path().join(name)).write(format!("{text}\n").as_bytes())

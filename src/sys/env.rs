@@ -87,19 +87,19 @@ impl Env {
     }
 
     /// The path of one of the toolkit's executables, which lie side by side.
-    pub fn tool(&self, name: &str) -> PathBuf {
+    pub fn tool_path(&self, name: &str) -> PathBuf {
         let folders = [self.executable.clone(), std::env::current_exe().ok()];
         let mut paths = folders.into_iter().flatten().map(|path| path.with_file_name(name));
         paths.find(|path| fs::is_executable(path)).unwrap_or_else(|| PathBuf::from(name))
     }
 
     /// The program of this name, as [`program`] finds it.
-    pub fn program(&self, name: &str) -> PathBuf {
+    pub fn find_program(&self, name: &str) -> PathBuf {
         program(self.get_os("PATH"), name)
     }
 
     /// The user's home folder.
-    pub fn home(&self) -> Option<PathBuf> {
+    pub fn home_folder(&self) -> Option<PathBuf> {
         let home = self.get_os("HOME").map(PathBuf::from);
         home.or_else(std::env::home_dir).filter(|home| home.is_absolute())
     }
@@ -115,7 +115,7 @@ impl Env {
 
     /// The absolute path of what the user named: from the working folder, or from the home folder after `~`.
     pub fn absolute_path(&self, path: &Path) -> Result<PathBuf, Problem> {
-        Ok(self.current_folder()?.join(expand_home(path, self.home().as_deref())))
+        Ok(self.current_folder()?.join(expand_home(path, self.home_folder().as_deref())))
     }
 
     /// The variables for commands that the model asked for: credentials taken out, but for those that the user
@@ -159,7 +159,7 @@ impl Env {
 
     /// The environment without these variables.
     #[must_use]
-    pub fn without(&self, names: &[&str]) -> Self {
+    pub fn without_variables(&self, names: &[&str]) -> Self {
         let mut env = self.clone();
         env.variables.retain(|(name, _)| !names.iter().any(|other| name == other));
         env
@@ -176,7 +176,9 @@ impl Env {
         variables
             .filter_map(|(name, value)| Some((name.to_str()?, value.to_str()?)))
             .filter(|(name, _)| !pass.iter().any(|passed| passed == name))
-            .flat_map(|(name, value)| credential::masked(name, value).map(move |text| (name, text)))
+            .flat_map(|(name, value)| {
+                credential::values_to_mask(name, value).map(move |text| (name, text))
+            })
             .filter(|(name, text)| !self.names_a_file(name.as_ref(), text.as_ref()))
     }
 
@@ -187,7 +189,7 @@ impl Env {
             return false;
         }
         let name = name.to_string_lossy().to_ascii_uppercase();
-        let path = names::expand_home(value.as_ref(), self.home().as_deref());
+        let path = names::expand_home(value.as_ref(), self.home_folder().as_deref());
         ["PATH", "FILE", "DIR"].iter().any(|end| name.ends_with(end)) || fs::exists(&path)
     }
 
@@ -230,7 +232,7 @@ fn set_variables(
 }
 
 /// The name that this executable was called by: the tool that it is to act as.
-pub fn called_as() -> Option<String> {
+pub fn invoked_name() -> Option<String> {
     let words = std::env::args_os().next()?;
     Some(Path::new(&words).file_name()?.to_str()?.to_owned())
 }
@@ -293,7 +295,7 @@ fn start_time(pid: &str) -> Option<String> {
 }
 
 /// The same of a process that has not ended: one whose parent has not asked for its end is still listed.
-pub(super) fn living_since(pid: &str) -> Option<String> {
+pub(super) fn start_time_if_alive(pid: &str) -> Option<String> {
     let stat = read_stat(pid)?;
     let has_ended = matches!(field(&stat, 3), Some("Z" | "X"));
     field(&stat, 22).filter(|_| !has_ended).map(str::to_owned)

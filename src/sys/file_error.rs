@@ -52,7 +52,7 @@ impl FileError {
     }
 
     /// What the system refused.
-    pub(super) fn io(what: &str, path: &Path, source: impl Into<io::Error>) -> Self {
+    pub(super) fn from_io(what: &str, path: &Path, source: impl Into<io::Error>) -> Self {
         let source = source.into();
         let advice = match source.kind() {
             io::ErrorKind::PermissionDenied => {
@@ -65,7 +65,7 @@ impl FileError {
     }
 
     /// There is no such file or folder; the message names what is near.
-    pub(super) fn missing(path: &Path) -> Self {
+    pub(super) fn not_found(path: &Path) -> Self {
         Self::missing_at(path, path)
     }
 
@@ -75,7 +75,7 @@ impl FileError {
         Self::new(problem, "").of_kind(FileErrorKind::Missing)
     }
 
-    pub(super) fn folder(path: &Path, advice: impl Into<String>) -> Self {
+    pub(super) fn is_folder(path: &Path, advice: impl Into<String>) -> Self {
         Self::new(format!("{} is a folder", shown(path)), advice)
     }
 
@@ -87,7 +87,7 @@ impl FileError {
     ) -> Result<(), Self> {
         let kind = match kind {
             FileType::RegularFile => return Ok(()),
-            FileType::Directory => return Err(Self::folder(path, advice())),
+            FileType::Directory => return Err(Self::is_folder(path, advice())),
             FileType::Symlink => "symbolic link",
             FileType::Fifo => "FIFO",
             FileType::Socket => "socket",
@@ -104,7 +104,7 @@ impl FileError {
     }
 
     /// Another program has changed the file between its opening and its writing.
-    pub fn changed(path: &Path) -> Self {
+    pub fn changed_meanwhile(path: &Path) -> Self {
         let path = shown(path);
         let problem = format!(
             "{path} was changed or replaced by another program meanwhile, so it was not written"
@@ -112,7 +112,7 @@ impl FileError {
         Self::new(problem, "read it again first")
     }
 
-    pub(super) fn stopped(path: &Path) -> Self {
+    pub(super) fn interrupted_read(path: &Path) -> Self {
         Self::new(format!("reading {} was interrupted", shown(path)), "")
     }
 }

@@ -18,7 +18,7 @@ pub struct FileStamp {
 
 impl FileStamp {
     /// The stamp of the file at a path, symbolic links followed. `None` where there is none.
-    pub fn of(path: &Path) -> Option<Self> {
+    pub fn of_path(path: &Path) -> Option<Self> {
         rustix::fs::statat(CWD, path, AtFlags::empty()).ok().as_ref().map(Self::from)
     }
 
@@ -71,19 +71,19 @@ mod tests {
     fn a_stamp_tells_the_same_file_from_the_same_content() {
         let dir = tempfile::tempdir().unwrap();
         let (path, other) = (dir.path().join("a"), dir.path().join("b"));
-        assert_eq!(FileStamp::of(&path), None);
+        assert_eq!(FileStamp::of_path(&path), None);
         fs::write(&path, "one").unwrap();
-        let before = FileStamp::of(&path).unwrap();
+        let before = FileStamp::of_path(&path).unwrap();
         assert!(before.is_unchanged(&FileStamp::of_open(fs::File::open(&path).unwrap()).unwrap()));
         fs::write(&path, "longer").unwrap();
-        let after = FileStamp::of(&path).unwrap();
+        let after = FileStamp::of_path(&path).unwrap();
         assert!(before.same_file(&after) && !before.is_unchanged(&after));
         assert_eq!(after.size(), 6);
         fs::rename(&path, &other).unwrap();
         fs::rename(&other, &path).unwrap();
-        assert!(after.is_unchanged(&FileStamp::of(&path).unwrap()), "renamed and back");
+        assert!(after.is_unchanged(&FileStamp::of_path(&path).unwrap()), "renamed and back");
         fs::write(&other, "longer").unwrap();
         fs::rename(&other, &path).unwrap();
-        assert!(!after.same_file(&FileStamp::of(&path).unwrap()));
+        assert!(!after.same_file(&FileStamp::of_path(&path).unwrap()));
     }
 }

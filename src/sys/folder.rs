@@ -33,7 +33,7 @@ impl Folder {
     pub fn open_parent(opened: &Opened) -> Result<Self, FileError> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let path = opened.path().parent().unwrap_or(Path::new("/")).to_owned();
-        let failed = |errno| FileError::io("open the folder", &path, errno);
+        let failed = |errno| FileError::from_io("open the folder", &path, errno);
         if !opened.missing.is_empty() {
             return Err(failed(Errno::NOENT));
         }
@@ -49,7 +49,7 @@ impl Folder {
     /// Opens a file for reading; `None` if there is none. Anything but a regular file is refused.
     pub fn open_file(&self, name: &OsStr) -> Result<Option<File>, FileError> {
         let path = self.path.join(name);
-        let failed = |errno: Errno| FileError::io("read", &path, errno);
+        let failed = |errno: Errno| FileError::from_io("read", &path, errno);
         let stat = match rustix::fs::statat(&self.dir, name, AtFlags::SYMLINK_NOFOLLOW) {
             Ok(stat) => stat,
             Err(Errno::NOENT) => return Ok(None),
@@ -66,7 +66,7 @@ impl Folder {
         like: &OsStr,
         fill: &mut dyn FnMut(&mut File) -> io::Result<()>,
     ) -> Result<TempFile, FileError> {
-        let failed = |error: io::Error| FileError::io("write", &self.path.join(like), error);
+        let failed = |error: io::Error| FileError::from_io("write", &self.path.join(like), error);
         let stat = rustix::fs::statat(&self.dir, like, AtFlags::SYMLINK_NOFOLLOW);
         let mode = stat.ok().map(|stat| Mode::from_raw_mode(stat.st_mode & 0o777));
         let mut create = || TempFile::create_filled(self.dir.try_clone()?, PRIVATE, mode, fill);
@@ -78,19 +78,19 @@ impl Folder {
     /// Gives a new file its name in one step, replacing what has it. The name is not yet durable.
     pub fn persist(&self, mut new: TempFile, name: &OsStr) -> Result<(), FileError> {
         let renamed = new.persist(name, false);
-        renamed.map_err(|error| FileError::io("replace", &self.path.join(name), error))
+        renamed.map_err(|error| FileError::from_io("replace", &self.path.join(name), error))
     }
 
     /// Whether the path of the folder still leads to it.
     pub fn is_at_path(&self) -> bool {
-        let now = FileStamp::of(&self.path);
+        let now = FileStamp::of_path(&self.path);
         now.zip(FileStamp::of_open(&self.dir)).is_some_and(|(now, open)| now.same_file(&open))
     }
 
     /// Makes the names in the folder durable.
     pub fn sync_names(&self) -> Result<(), FileError> {
         rustix::io::retry_on_intr(|| rustix::fs::fsync(&self.dir))
-            .map_err(|errno| FileError::io("sync the folder", &self.path, errno))
+            .map_err(|errno| FileError::from_io("sync the folder", &self.path, errno))
     }
 
     /// Takes the lock of the folder, which a split takes too, waiting at most `patience`. It lasts until the file is closed.
@@ -101,7 +101,7 @@ impl Folder {
     ) -> Result<File, Problem> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let file = rustix::fs::openat(&self.dir, ".", flags, Mode::empty());
-        let file = file.map_err(|errno| FileError::io("lock", &self.path, errno))?;
+        let file = file.map_err(|errno| FileError::from_io("lock", &self.path, errno))?;
         Ok(lock_folder(File::from(file), &self.path, Some((patience, interrupts)))?)
     }
 }

@@ -72,8 +72,8 @@ impl Foreground {
         let shared = Arc::new(Shared { terminal, guard, ..Shared::default() });
         let watched = Arc::clone(&shared);
         thread::Builder::new().spawn(move || {
-            if let Some(signal) = ends.wait(None) {
-                watched.end(signal);
+            if let Some(signal) = ends.wait_for_signal(None) {
+                watched.end_session(signal);
             }
         })?;
         Ok(Self { shared, interrupts })
@@ -85,14 +85,14 @@ impl Foreground {
         if !terminal::stdin_is_terminal() {
             command.stdin(Stdio::null());
         }
-        Ok(self.wait(self.spawn(&mut command)?)?.status)
+        Ok(self.wait_for_child(self.spawn(&mut command)?)?.status)
     }
 
     /// Runs a program without input, and returns its stdout: a document, which has its error too.
     pub fn read(&self, words: &[OsString], env: &Env) -> Result<Output> {
         let mut command = command(words, env);
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
-        self.wait(self.spawn(&mut command)?)
+        self.wait_for_child(self.spawn(&mut command)?)
     }
 
     /// Starts a program with which the session exchanges lines.
@@ -106,7 +106,7 @@ impl Foreground {
     }
 
     fn spawn(&self, command: &mut Command) -> Result<Child> {
-        let mut running = self.shared.lock();
+        let mut running = self.shared.lock_child();
         let child = command.spawn().with_context(|| {
             let name = Path::new(command.get_program()).display();
             format!("cannot start {name}")
@@ -115,9 +115,9 @@ impl Foreground {
         Ok(child)
     }
 
-    fn wait(&self, child: Child) -> Result<Output> {
+    fn wait_for_child(&self, child: Child) -> Result<Output> {
         let output = child.wait_with_output();
-        *self.shared.lock() = None;
+        *self.shared.lock_child() = None;
         self.shared.ended.notify_all();
         // The terminal must not get other modes any more.
         while self.shared.is_ending.load(Ordering::SeqCst) {
@@ -164,7 +164,7 @@ impl Conversing<'_> {
 
     /// Waits for its end.
     pub fn wait(self) -> Result<ExitStatus> {
-        Ok(self.foreground.wait(self.child)?.status)
+        Ok(self.foreground.wait_for_child(self.child)?.status)
     }
 }
 
@@ -175,14 +175,14 @@ fn command(words: &[OsString], env: &Env) -> Command {
 }
 
 impl Shared {
-    fn lock(&self) -> MutexGuard<'_, Option<Pid>> {
+    fn lock_child(&self) -> MutexGuard<'_, Option<Pid>> {
         self.running.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Ends the session, after what runs in it.
-    fn end(&self, signal: Signal) -> ! {
+    fn end_session(&self, signal: Signal) -> ! {
         self.is_ending.store(true, Ordering::SeqCst);
-        let running = self.lock();
+        let running = self.lock_child();
         if let Some(pid) = *running {
             let number = match signal {
                 Signal::Hup => rustix::process::Signal::HUP,

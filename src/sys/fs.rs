@@ -323,7 +323,7 @@ fn is_stored(path: &Path, sha256: &str) -> bool {
     if sha256_of_file(&file).is_ok_and(|hash| hash == sha256) {
         // Another user's file keeps its time. Nobody prunes that.
         let _ = file.set_modified(SystemTime::now());
-        let stamps = FileStamp::of_open(&file).zip(FileStamp::of(path));
+        let stamps = FileStamp::of_open(&file).zip(FileStamp::of_path(path));
         return stamps.is_some_and(|(open, named)| open.same_file(&named));
     }
     false

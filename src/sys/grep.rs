@@ -337,7 +337,7 @@ mod tests {
         assert_eq!(grepped(&dir, "(?i)ONE$", "n.rs", None).body, "n.rs:1:one\n");
         assert_eq!(grepped(&dir, "^$", ".", None).body, "a/z.txt:2:\n");
         assert_eq!(
-            grepped(&dir, r"o\s*t", ".", None).text(),
+            grepped(&dir, r"o\s*t", ".", None).to_text(),
             "(no line matches in 4 files searched; what .gitignore names is left out)\n"
         );
     }
@@ -350,8 +350,8 @@ mod tests {
         let found = grepped(&dir, "word", ".", None);
         assert_eq!(found.body, "text:1:word\n");
         assert_eq!(found.notes.len(), 2);
-        assert!(found.text().contains("1 binary files not searched"));
-        assert!(found.text().contains("over 64 MiB; use `grep` in <nagent-shell>: huge"));
+        assert!(found.to_text().contains("1 binary files not searched"));
+        assert!(found.to_text().contains("over 64 MiB; use `grep` in <nagent-shell>: huge"));
     }
 
     #[test]
@@ -395,7 +395,7 @@ mod tests {
         let dir = tree(&[("a", &"word\n".repeat(700)), ("b", "word")]);
         let found = grepped(&dir, "word", ".", None);
         assert_eq!((found.shown, found.total), (500, 701));
-        assert!(found.text().contains("(201 more matching lines not shown, in 2 files in all"));
+        assert!(found.to_text().contains("(201 more matching lines not shown, in 2 files in all"));
     }
 
     #[test]
@@ -431,9 +431,9 @@ mod tests {
         let found =
             search_lines(search(&dir, &stop), &plain("word"), Path::new("."), None).unwrap();
         assert!(
-            found.stopped && found.text().contains("a:1:word\n(interrupted"),
+            found.stopped && found.to_text().contains("a:1:word\n(interrupted"),
             "{}",
-            found.text()
+            found.to_text()
         );
         assert!(list_dir(search(&dir, &|| true), Path::new(".")).unwrap().stopped);
         assert!(find_by_glob(search(&dir, &|| true), "*", Path::new(".")).unwrap().stopped);

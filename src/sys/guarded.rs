@@ -96,7 +96,7 @@ pub(super) struct Spot {
 
 impl Spot {
     /// Finds the place of an absolute path; a link at its end is followed.
-    pub(super) fn follow(path: &Path) -> Result<Self, String> {
+    pub(super) fn find_follow(path: &Path) -> Result<Self, String> {
         let mut path = path.to_owned();
         // As many as the kernel follows.
         for _ in 0..40 {
@@ -139,7 +139,7 @@ impl Spot {
     }
 
     /// The kind of what has the name.
-    pub(super) fn kind(&self) -> Option<FileType> {
+    pub(super) fn file_type(&self) -> Option<FileType> {
         self.stat.map(|stat| FileType::from_raw_mode(stat.st_mode))
     }
 
@@ -153,7 +153,7 @@ impl Spot {
                 shown(folder)
             ));
         }
-        match self.kind() {
+        match self.file_type() {
             None | Some(FileType::RegularFile) => Ok(()),
             Some(FileType::Directory) => Err(format!("{} is a folder", shown(&self.path))),
             Some(_) => Err(format!("{} is not a regular file", shown(&self.path))),
@@ -195,7 +195,7 @@ fn remove_entry(
         Err(error) => return Err(explain(path)(error)),
     }
     let folder = open_below(dir, Path::new(name)).map_err(explain(path))?;
-    for name in list(&folder).map_err(explain(path))? {
+    for name in list_names(&folder).map_err(explain(path))? {
         let below = path.join(&name);
         may_remove(&below)?;
         remove_entry(&folder, &name, &below, may_remove)?;
@@ -204,7 +204,7 @@ fn remove_entry(
 }
 
 /// The names in an open folder, sorted.
-pub(super) fn list(folder: &OwnedFd) -> Result<Vec<OsString>, Errno> {
+pub(super) fn list_names(folder: &OwnedFd) -> Result<Vec<OsString>, Errno> {
     let mut names = Vec::new();
     for entry in rustix::fs::Dir::read_from(folder)? {
         let entry = entry?;

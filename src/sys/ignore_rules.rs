@@ -22,7 +22,7 @@ pub(super) type LeftOut = Arc<Mutex<Vec<PathBuf>>>;
 
 /// Describes the ignore files that were left out; `None` if there are none.
 pub(super) fn describe_left_out(left_out: &LeftOut) -> Option<String> {
-    let paths = lock(left_out);
+    let paths = lock_mutex(left_out);
     let names: Vec<String> = paths.iter().take(MAX_NAMED).map(shown).collect();
     let dots = if paths.len() > MAX_NAMED { ", …" } else { "" };
     (!names.is_empty()).then(|| {
@@ -103,7 +103,7 @@ impl IgnoreRules {
             Err(_) => None,
         };
         let Some(text) = text else {
-            lock(&self.left_out).push(path);
+            lock_mutex(&self.left_out).push(path);
             return Gitignore::empty();
         };
         let mut builder = GitignoreBuilder::new(folder);
@@ -115,6 +115,6 @@ impl IgnoreRules {
     }
 }
 
-pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+pub(super) fn lock_mutex<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

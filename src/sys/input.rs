@@ -24,7 +24,7 @@ pub struct InputFile {
 }
 
 /// Whether a path is that of an open file of this process, or of nothing. Any other FIFO or device might keep us waiting.
-pub(super) fn is_given(path: &Path) -> bool {
+pub(super) fn is_inherited_descriptor(path: &Path) -> bool {
     let folders = ["/dev/fd", "/proc/self/fd"];
     let is_open = folders.iter().any(|folder| path.starts_with(folder));
     is_open || path == Path::new("/dev/stdin") || path == Path::new("/dev/null")
@@ -33,7 +33,9 @@ pub(super) fn is_given(path: &Path) -> bool {
 /// Whether a path is that of a stream, which can be read once: `-`, or an open file that is neither a file nor a folder.
 pub fn is_stream(path: &Path) -> bool {
     let is_plain = |metadata: fs::Metadata| metadata.is_file() || metadata.is_dir();
-    is_stdin(path) || is_given(path) && fs::metadata(path).is_ok_and(|metadata| !is_plain(metadata))
+    is_stdin(path)
+        || is_inherited_descriptor(path)
+            && fs::metadata(path).is_ok_and(|metadata| !is_plain(metadata))
 }
 
 /// Whether a path names standard input.
@@ -73,7 +75,7 @@ impl InputFile {
     ///
     /// # Errors
     /// The path is taken, or cannot be written.
-    pub fn save(&self, to: &Path) -> Result<(), Problem> {
+    pub fn save_copy(&self, to: &Path) -> Result<(), Problem> {
         let mut source = File::open(&self.path)?;
         AtomicFile::new(to)
             .write_with(true, &mut |file| io::copy(&mut source, file).map(drop))

@@ -105,7 +105,7 @@ impl Interrupts {
     }
 
     /// Waits for a signal, up to `longest` (`None`: without a limit).
-    pub fn wait(&self, longest: Option<Duration>) -> Option<Signal> {
+    pub fn wait_for_signal(&self, longest: Option<Duration>) -> Option<Signal> {
         let end = longest.and_then(|longest| Instant::now().checked_add(longest));
         loop {
             if let Some(signal) = self.pending() {
@@ -195,7 +195,7 @@ mod tests {
         let Ok(mode) = std::env::var("NAGENT_TEST_INTERRUPT") else { return };
         let interrupts = Interrupts::install().unwrap();
         write("ready\n");
-        let signal = interrupts.wait(Some(Duration::from_secs(20)));
+        let signal = interrupts.wait_for_signal(Some(Duration::from_secs(20)));
         write(&format!("{}\n", signal.map_or("none", Signal::name)));
         if mode == "linger" {
             std::thread::sleep(Duration::from_secs(20));
@@ -279,11 +279,11 @@ mod tests {
     fn the_first_signal_stays_the_one() {
         let interrupts = Interrupts::none();
         assert_eq!(interrupts.pending(), None);
-        assert_eq!(interrupts.wait(Some(Duration::from_millis(5))), None);
+        assert_eq!(interrupts.wait_for_signal(Some(Duration::from_millis(5))), None);
         interrupts.raise(Signal::Term);
         assert_eq!(interrupts.pending(), Some(Signal::Term));
         interrupts.raise(Signal::Int);
-        assert_eq!(interrupts.wait(None), Some(Signal::Term));
+        assert_eq!(interrupts.wait_for_signal(None), Some(Signal::Term));
     }
 
     #[test]
@@ -291,6 +291,6 @@ mod tests {
         let deaf = Interrupts::without_handlers().unwrap();
         let mut pipe = [PollFd::new(&deaf.readable, PollFlags::IN)];
         assert_eq!(poll(&mut pipe, Some(&Timespec::default())).unwrap(), 0, "not readable");
-        assert_eq!(deaf.wait(Some(Duration::from_millis(5))), None);
+        assert_eq!(deaf.wait_for_signal(Some(Duration::from_millis(5))), None);
     }
 }

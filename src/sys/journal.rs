@@ -46,7 +46,7 @@ impl Journal {
                 return Err(LockError::Busy(format!("{} is in use", path.display())));
             }
             // It may have been put aside while this one waited.
-            let stamps = FileStamp::of_open(&file).zip(FileStamp::of(path));
+            let stamps = FileStamp::of_open(&file).zip(FileStamp::of_path(path));
             if stamps.is_some_and(|(open, named)| open.same_file(&named)) {
                 let mut journal = Self { path: path.to_owned(), file, is_torn: false };
                 let text = journal.read(limit)?;
@@ -87,7 +87,7 @@ impl Journal {
     ///
     /// # Errors
     /// The name is taken, or the folder cannot be written.
-    pub fn put_aside(self, to: &Path) -> Result<()> {
+    pub fn archive(self, to: &Path) -> Result<()> {
         fs::rename_file(&self.path, to)
     }
 }
@@ -126,7 +126,7 @@ mod tests {
         let (mut journal, _) = open(&path).unwrap();
         journal.append("three", false).unwrap();
         assert_eq!(std::fs::read_to_string(&path).unwrap(), "one\ntw\nthree\n");
-        journal.put_aside(&dir.path().join("old")).unwrap();
+        journal.archive(&dir.path().join("old")).unwrap();
         assert_eq!(open(&path).unwrap().1, "");
     }
 }

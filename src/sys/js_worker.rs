@@ -68,7 +68,7 @@ pub fn run_script(
 ) -> Result<Ran> {
     let watch = Instant::now();
     bridges.begin();
-    let mut worker = Worker::start(&bridges.env.tool("nagent-js"), start.memory, bridges.env)?;
+    let mut worker = Worker::start(&bridges.env.tool_path("nagent-js"), start.memory, bridges.env)?;
     let mut landlock = false;
     let outcome = worker.converse(start, limit, bridges, &mut landlock);
     let outcome = outcome.unwrap_or_else(|broken| match broken {
@@ -168,7 +168,7 @@ impl Worker {
                 Message::Call { name, args } => (name, args),
                 Message::Ready(_) | Message::Failed(_) => return Err(broken_protocol()),
             };
-            let answer = bridges.call(&name, args, deadline(bridges));
+            let answer = bridges.call_function(&name, args, deadline(bridges));
             if let Some(signal) = interrupts.pending() {
                 return Ok(Outcome::Interrupted(signal));
             }
@@ -209,7 +209,11 @@ impl Worker {
                     }
                 }
                 Err(error) if error.kind() == ErrorKind::WouldBlock => {
-                    wait(&PollFd::new(&self.stdout, PollFlags::IN), deadline, interrupts)?;
+                    wait_until_ready(
+                        &PollFd::new(&self.stdout, PollFlags::IN),
+                        deadline,
+                        interrupts,
+                    )?;
                 }
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
                 Err(_) => return Err(Broken::Ended),
@@ -228,7 +232,11 @@ impl Worker {
             match self.stdin.write(bytes) {
                 Ok(count) => bytes = &bytes[count..],
                 Err(error) if error.kind() == ErrorKind::WouldBlock => {
-                    wait(&PollFd::new(&self.stdin, PollFlags::OUT), deadline, interrupts)?;
+                    wait_until_ready(
+                        &PollFd::new(&self.stdin, PollFlags::OUT),
+                        deadline,
+                        interrupts,
+                    )?;
                 }
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
                 Err(_) => return Err(Broken::Ended),
@@ -295,7 +303,7 @@ fn check(deadline: Option<Instant>, interrupts: &Interrupts) -> Result<(), Broke
 }
 
 /// Waits until a pipe is ready, a signal comes, or the time is over.
-fn wait(
+fn wait_until_ready(
     pipe: &PollFd<'_>,
     deadline: Option<Instant>,
     interrupts: &Interrupts,

@@ -203,7 +203,7 @@ impl Completer for Assistant {
 impl Validator for Assistant {
     fn validate(&self, context: &mut ValidationContext<'_>) -> rustyline::Result<ValidationResult> {
         let input = context.input();
-        if !goes_on(input) {
+        if !is_continued(input) {
             return Ok(ValidationResult::Valid(None));
         }
         self.joined.borrow_mut().insert(input.to_owned());
@@ -214,23 +214,23 @@ impl Validator for Assistant {
 impl Highlighter for Assistant {
     /// A hidden character, which could steer the terminal, is shown as one that replaces it.
     fn highlight<'l>(&self, line: &'l str, _: usize) -> Cow<'l, str> {
-        if !line.contains(steers) {
+        if !line.contains(is_hidden_char) {
             return Cow::Borrowed(line);
         }
-        line.chars().map(|c| if steers(c) { '\u{fffd}' } else { c }).collect()
+        line.chars().map(|c| if is_hidden_char(c) { '\u{fffd}' } else { c }).collect()
     }
 
     fn highlight_char(&self, line: &str, _: usize, _: CmdKind) -> bool {
-        line.contains(steers)
+        line.contains(is_hidden_char)
     }
 }
 
-fn steers(c: char) -> bool {
+fn is_hidden_char(c: char) -> bool {
     c != '\n' && is_hidden(c)
 }
 
 /// Whether a text ends in a backslash that is not itself behind one.
-fn goes_on(text: &str) -> bool {
+fn is_continued(text: &str) -> bool {
     let backslashes = text.len() - text.trim_end_matches('\\').len();
     backslashes % 2 == 1
 }
@@ -272,7 +272,7 @@ impl PlainLines {
             let end = self.read.iter().position(|byte| *byte == b'\n').map(|at| at + 1);
             let line: Vec<u8> = self.read.drain(..end.unwrap_or(self.read.len())).collect();
             text.push_str(String::from_utf8_lossy(&line).trim_end_matches(['\r', '\n']));
-            if !goes_on(&text) {
+            if !is_continued(&text) {
                 return Ok(Typed::Text(text));
             }
             text.pop();
@@ -295,6 +295,6 @@ mod tests {
         check("a\\\nb", &[], "a\\\nb");
         check("x", &["a\\"], "x");
         check("a\\\nb", &["a\\", "a\\"], "a\nb");
-        assert!(goes_on("a\\") && !goes_on("a\\\\") && !goes_on("a"));
+        assert!(is_continued("a\\") && !is_continued("a\\\\") && !is_continued("a"));
     }
 }

@@ -8,7 +8,7 @@
 //! Symbolic links are shown but not followed. The order is that of the paths. The result says what was left out.
 
 use super::file_error::FileError;
-use super::ignore_rules::{IgnoreRules, LeftOut, describe_left_out, lock};
+use super::ignore_rules::{IgnoreRules, LeftOut, describe_left_out, lock_mutex};
 use super::names::shown;
 use crate::limits;
 use ignore::overrides::{Override, OverrideBuilder};
@@ -54,7 +54,7 @@ pub struct Found {
 
 impl Found {
     /// The body followed by the notes, each in parentheses on its own line.
-    pub fn text(&self) -> String {
+    pub fn to_text(&self) -> String {
         let mut text = self.body.clone();
         for note in &self.notes {
             _ = writeln!(text, "({note})");
@@ -82,7 +82,7 @@ impl Found {
 /// The entries of one folder: `name/`, `link@ -> target`, `fifo|`, `socket=`, and files with a tab and the size in bytes.
 pub fn list_dir(search: Search<'_>, asked: &Path) -> Result<Found, FileError> {
     let root = find_folder(search.cwd, asked)?;
-    let failed = |source: io::Error| FileError::io("look at", asked, source);
+    let failed = |source: io::Error| FileError::from_io("look at", asked, source);
     let mut found = Found::default();
     let mut all = 0;
     for entry in fs::read_dir(&root).map_err(failed)?.take(FOLDER_LIMIT) {
@@ -279,7 +279,7 @@ pub(super) fn check_type(asked: &Path, root: &Path) -> Result<FileType, FileErro
         io::ErrorKind::NotFound | io::ErrorKind::NotADirectory => {
             FileError::missing_at(asked, root)
         }
-        _ => FileError::io("look at", asked, error),
+        _ => FileError::from_io("look at", asked, error),
     };
     let kind = fs::metadata(root).map_err(failed)?.file_type();
     let real = fs::canonicalize(root).map_err(failed)?;
@@ -315,7 +315,7 @@ fn build_walk(root: &Path, hidden: &[PathBuf], depth: Option<usize>) -> (Walk, L
             let is_folder = entry.file_type().is_some_and(|kind| kind.is_dir());
             let is_left_out =
                 entry.file_name() == ".git" || hidden.iter().any(|path| path == entry.path());
-            !is_left_out && !lock(&rules).ignores(&real.join(below), is_folder)
+            !is_left_out && !lock_mutex(&rules).ignores(&real.join(below), is_folder)
         });
     (builder.build(), left_out)
 }
@@ -380,7 +380,7 @@ pub(super) mod tests {
             ".hidden\t0\na/\nb.txt\t5\nlink@ -> b.txt\n$'odd\\nname'\t1\npipe|\n"
         );
         assert_eq!((found.shown, found.total, found.notes.len()), (6, 6, 0));
-        assert_eq!(listed(&tree(&[]), ".").text(), "(the folder is empty)\n");
+        assert_eq!(listed(&tree(&[]), ".").to_text(), "(the folder is empty)\n");
     }
 
     #[test]
@@ -389,7 +389,7 @@ pub(super) mod tests {
             tree(&[(".gitignore", "*.o\n/target/\n"), ("a.o", ""), ("b.c", ""), ("target/x", "")]);
         let found = listed(&dir, ".");
         assert_eq!(
-            found.text(),
+            found.to_text(),
             ".gitignore\t13\nb.c\t0\n(2 more ignored by .gitignore; `ls` in <nagent-shell> shows all)\n"
         );
         assert_eq!(listed(&dir, "target").body, "x\t0\n");
@@ -403,7 +403,7 @@ pub(super) mod tests {
         }
         let found = listed(&dir, ".");
         assert_eq!((found.shown, found.total), (1_000, 1_005));
-        assert!(found.text().contains("(5 more entries not shown"));
+        assert!(found.to_text().contains("(5 more entries not shown"));
     }
 
     #[test]
@@ -452,9 +452,9 @@ pub(super) mod tests {
         wrong(" ", "it is empty");
         let nothing = find_by_glob(search(&dir, GO_ON), "*.zig", Path::new(".")).unwrap();
         assert!(
-            nothing.text().contains("nothing matches among 8 files and folders"),
+            nothing.to_text().contains("nothing matches among 8 files and folders"),
             "{}",
-            nothing.text()
+            nothing.to_text()
         );
     }
 

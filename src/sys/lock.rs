@@ -43,14 +43,14 @@ impl Lock {
     }
 
     /// The conversation was read and its torn tail moved aside: the note of a killed holder is not needed any more.
-    pub fn settle(&mut self) {
+    pub fn clear_crash_note(&mut self) {
         self.is_settled = true;
     }
 
     /// Tells whoever looks what the run does.
-    pub fn tell(&mut self, activity: Activity) {
+    pub fn set_activity(&mut self, activity: Activity) {
         if let Some(note) = &mut self.note {
-            note.tell(activity);
+            note.write_activity(activity);
         }
     }
 
@@ -99,7 +99,7 @@ pub fn lock_conversation(
     let wait =
         LockWait { report: Some((Duration::ZERO, report)), ..LockWait::new(timeout, interrupts) };
     if let Some(file) = lock_file(&root.locks().join(name), wait)? {
-        return Ok(leave_note(file, run)?);
+        return Ok(write_note(file, run)?);
     }
     let (by, seconds) = (describe_holder(&run), timeout.as_secs_f64());
     Err(LockError::Busy(format!(
@@ -138,10 +138,10 @@ pub fn lock_new_conversation(root: &Root, name: &str) -> Result<Lock> {
     let path = root.locks().join(name);
     let file = open_lock_file(&path)?;
     file.try_lock().with_context(|| format!("cannot lock {}", path.display()))?;
-    leave_note(file, root.run_note(name))
+    write_note(file, root.run_note(name))
 }
 
-fn leave_note(file: File, run: PathBuf) -> Result<Lock> {
+fn write_note(file: File, run: PathBuf) -> Result<Lock> {
     let mut lock = Lock::new(file, run);
     lock.note = Some(NoteFile::begin(&lock.run)?);
     Ok(lock)
@@ -275,7 +275,7 @@ pub(super) fn wait_lock(file: &File, path: &Path, wait: LockWait<'_>) -> Result<
         pause = pause.min(patience.saturating_sub(waited));
         if waited < SIGNAL_GRACE {
             std::thread::sleep(pause);
-        } else if let Some(signal) = interrupts.wait(Some(pause)) {
+        } else if let Some(signal) = interrupts.wait_for_signal(Some(pause)) {
             return Err(LockError::Interrupted(signal));
         }
         pause = (2 * pause).min(MAX_PAUSE);

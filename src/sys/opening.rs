@@ -83,7 +83,7 @@ impl Opened {
     }
 
     /// How many names keep the old content when this file is written: none where it is the target, written in place.
-    pub fn parted_names(&self) -> u64 {
+    pub fn count_other_links(&self) -> u64 {
         if self.is_target { 0 } else { self.other_names() }
     }
 
@@ -92,9 +92,11 @@ impl Opened {
             match rustix::fs::mkdirat(&self.dir, &name, Mode::from_raw_mode(0o755)) {
                 // A file in it is worth no more than the folder's own name.
                 Ok(()) => sync_names(&self.dir)
-                    .map_err(|error| FileError::io("sync the folder of", &self.path, error))?,
+                    .map_err(|error| FileError::from_io("sync the folder of", &self.path, error))?,
                 Err(Errno::EXIST) => {}
-                Err(errno) => return Err(FileError::io("create the folder of", &self.path, errno)),
+                Err(errno) => {
+                    return Err(FileError::from_io("create the folder of", &self.path, errno));
+                }
             }
             self.dir =
                 rustix::fs::openat(&self.dir, &name, FOLDER | OFlags::NOFOLLOW, Mode::empty())
@@ -102,7 +104,7 @@ impl Opened {
                         Errno::LOOP | Errno::NOTDIR => {
                             not_followed(&self.path, "to a missing folder")
                         }
-                        errno => FileError::io("open the folder of", &self.path, errno),
+                        errno => FileError::from_io("open the folder of", &self.path, errno),
                     })?;
         }
         Ok(())
@@ -122,7 +124,7 @@ impl Boundary {
                 Err(target) => path = target,
             }
         }
-        Err(FileError::io("open", asked, Errno::LOOP))
+        Err(FileError::from_io("open", asked, Errno::LOOP))
     }
 
     /// The path from `/` on, still with its links and `..`.
@@ -136,7 +138,7 @@ impl Boundary {
             return wrong("it contains a NUL byte");
         }
         if bytes.ends_with(b"/") || bytes.ends_with(b"/.") || matches!(bytes, b"." | b"~") {
-            return Err(FileError::folder(asked, "name a file in it"));
+            return Err(FileError::is_folder(asked, "name a file in it"));
         }
         if bytes.starts_with(b"~") && (!bytes.starts_with(b"~/") || self.home.is_none()) {
             return wrong(
@@ -149,7 +151,7 @@ impl Boundary {
     /// Opens the last component of an absolute path; where that is a link, gives the path that it leads to.
     fn open_name(&self, asked: &Path, path: &Path) -> Result<Result<Opened, PathBuf>, FileError> {
         let (Some(parent), Some(name)) = (path.parent(), path.file_name()) else {
-            return Err(FileError::folder(asked, "name a file in it"));
+            return Err(FileError::is_folder(asked, "name a file in it"));
         };
         if path.components().any(|part| is_git(part.as_os_str())) {
             return Err(in_repository_data(asked));
@@ -160,7 +162,7 @@ impl Boundary {
             _ if !missing.is_empty() => None,
             Ok(stat) => Some(stat),
             Err(Errno::NOENT) => None,
-            Err(errno) => return Err(FileError::io("look at", asked, errno)),
+            Err(errno) => return Err(FileError::from_io("look at", asked, errno)),
         };
         if let Some(stat) = &stat {
             let kind = FileType::from_raw_mode(stat.st_mode);
@@ -185,10 +187,11 @@ fn open_file(
     found: &Stat,
 ) -> Result<(File, Stat), FileError> {
     let file = rustix::fs::openat(dir, name, READ_FILE, Mode::empty())
-        .map_err(|errno| FileError::io("open", asked, errno))?;
-    let stat = rustix::fs::fstat(&file).map_err(|errno| FileError::io("look at", asked, errno))?;
+        .map_err(|errno| FileError::from_io("open", asked, errno))?;
+    let stat =
+        rustix::fs::fstat(&file).map_err(|errno| FileError::from_io("look at", asked, errno))?;
     if !FileStamp::from(found).same_file(&FileStamp::from(&stat)) {
-        return Err(FileError::changed(asked));
+        return Err(FileError::changed_meanwhile(asked));
     }
     let writable = rustix::fs::accessat(dir, name, rustix::fs::Access::WRITE_OK, AtFlags::empty());
     let mode = Mode::from_raw_mode(stat.st_mode);
@@ -206,7 +209,7 @@ pub(super) fn open_folder(
     asked: &Path,
     parent: &Path,
 ) -> Result<(OwnedFd, PathBuf, Vec<OsString>), FileError> {
-    let failed = |error: io::Error| FileError::io("open the folder of", asked, error);
+    let failed = |error: io::Error| FileError::from_io("open the folder of", asked, error);
     let mut missing: Vec<OsString> = Vec::new();
     let mut existing = parent;
     let dir = loop {
@@ -249,7 +252,7 @@ fn follow_link(
     link: &Stat,
 ) -> Result<PathBuf, FileError> {
     let path = folder.join(name);
-    let failed = |errno: Errno| FileError::io("follow the link", &path, errno);
+    let failed = |errno: Errno| FileError::from_io("follow the link", &path, errno);
     // As the kernel does it in folders like /tmp: what another user planted there is not followed.
     let holder = rustix::fs::statat(dir, ".", AtFlags::empty()).map_err(failed)?;
     let own = rustix::process::geteuid().as_raw();
@@ -261,7 +264,7 @@ fn follow_link(
     let target = rustix::fs::readlinkat(dir, name, Vec::new()).map_err(failed)?;
     let target = PathBuf::from(OsString::from_vec(target.into_bytes()));
     if target.as_os_str().as_bytes().ends_with(b"/") {
-        return Err(FileError::folder(&path, "name a file in it"));
+        return Err(FileError::is_folder(&path, "name a file in it"));
     }
     Ok(folder.join(target))
 }

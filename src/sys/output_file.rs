@@ -9,7 +9,7 @@ use anyhow::{Context, Result, bail};
 use rustix::fs::{Access, access};
 
 use super::atomic_file::AtomicFile;
-use super::input::is_given;
+use super::input::is_inherited_descriptor;
 
 /// Whether a path names standard output.
 pub fn is_stdout(path: &Path) -> bool {
@@ -58,7 +58,7 @@ pub fn write_output(path: &Path, bytes: &[u8]) -> Result<()> {
 fn is_opened(path: &Path) -> bool {
     let is_plain = |metadata: fs::Metadata| metadata.is_file() || metadata.is_dir();
     is_stdout(path)
-        || is_given(path)
+        || is_inherited_descriptor(path)
         || path == Path::new("/dev/stderr")
         || fs::metadata(path).is_ok_and(|metadata| !is_plain(metadata))
 }

@@ -12,7 +12,7 @@ use super::env::Env;
 ///
 /// # Errors
 /// The pager could not be started, or failed. `None` where the user wants none.
-pub fn show(text: &str) -> Result<(), Option<String>> {
+pub fn show_in_pager(text: &str) -> Result<(), Option<String>> {
     let env = Env::read();
     let pager = env.get("PAGER").unwrap_or("less");
     // One that cannot move the cursor: less asks for a key there, and shows nothing that a terminal does not.

@@ -67,7 +67,7 @@ pub fn find_places(
     let real = |path: &Path| fs::real_path(path).unwrap_or_else(|| path.to_owned());
     Places {
         cwd: real(cwd),
-        user_home: env.home().as_deref().map(real),
+        user_home: env.home_folder().as_deref().map(real),
         home: real(home),
         thought: thought.map(real),
         root: Some(real(root)),
@@ -113,10 +113,10 @@ impl<'a> Permissions<'a> {
     fn decide(&self, wish: Wish<'_>) -> Approval {
         let verdict = match wish {
             Wish::Path(mode, _, path) => {
-                if self.places.find_taboo(mode, path).is_some() {
+                if self.places.find_forbidden(mode, path).is_some() {
                     return Approval::Deny;
                 }
-                self.layers.decide_path(mode, path, self.places.is_free(mode, path))
+                self.layers.decide_path(mode, path, self.places.is_always_allowed(mode, path))
             }
             Wish::Variable(name) => self.layers.decide_variable(name, Env::is_credential(name)),
             Wish::Host(host, port) => self.layers.decide_host(host, port),
@@ -145,7 +145,7 @@ impl<'a> Permissions<'a> {
             Approval::Allow => return Ok(()),
             Approval::Deny => {
                 let taboo = match wish {
-                    Wish::Path(mode, _, path) => self.places.find_taboo(mode, path),
+                    Wish::Path(mode, _, path) => self.places.find_forbidden(mode, path),
                     _ => None,
                 };
                 let why = taboo.map_or("the policy says no".to_owned(), str::to_owned);
@@ -163,7 +163,7 @@ impl<'a> Permissions<'a> {
         let is_folder = kind == Kind::Path && fs::is_folder(Path::new(&subject));
         let detail = format!("{subject}{}", if is_folder { " and all in it" } else { "" });
         let name = self.name.as_deref().unwrap_or("nagent-js");
-        let answer = asker.ask(name, label, &detail, self.interrupts);
+        let answer = asker.ask_permission(name, label, &detail, self.interrupts);
         self.asked += watch.elapsed();
         match answer {
             Answer::Once => {
@@ -235,14 +235,14 @@ impl<'a> Permissions<'a> {
     fn store(&mut self, kind: Kind, mode: &'static str, subject: &str, approval: Approval) {
         let created = clock::now();
         let add = |policy: &mut Policy| {
-            policy.add((kind, subject, mode), approval, "prompt", &created);
+            policy.add_entry((kind, subject, mode), approval, "prompt", &created);
             Ok(())
         };
         let _ = add(&mut self.layers.own);
         let Some(path) = &self.own_file else { return };
         let stored = edit_policy(path, self.interrupts, add);
         if let (Err(error), Some(asker)) = (stored, &mut self.asker) {
-            asker.say(&format!("the answer counts for this run only: {error:#}"));
+            asker.write_line(&format!("the answer counts for this run only: {error:#}"));
         }
     }
 }

@@ -49,7 +49,7 @@ impl RateLimit {
             report(&format!(
                 "waiting {seconds:.0} s before the next request, for \"requests_per_minute\""
             ));
-            if let Some(signal) = interrupts.wait(Some(wait)) {
+            if let Some(signal) = interrupts.wait_for_signal(Some(wait)) {
                 return Err(LockError::Interrupted(signal));
             }
         }

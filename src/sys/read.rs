@@ -50,8 +50,8 @@ pub struct TextRead {
 /// Opens a regular file for reading, without ever waiting for it: no FIFO, no device, no file of procfs and its kin.
 pub fn open_regular(path: &Path) -> Result<(File, Metadata), FileError> {
     let failed = |source: io::Error| match source.kind() {
-        io::ErrorKind::NotFound | io::ErrorKind::NotADirectory => FileError::missing(path),
-        _ => FileError::io("read", path, source),
+        io::ErrorKind::NotFound | io::ErrorKind::NotADirectory => FileError::not_found(path),
+        _ => FileError::from_io("read", path, source),
     };
     // Opening a device can already act on it, so its kind is asked first; and asked again of what was opened.
     check_regular(path, &fs::metadata(path).map_err(failed)?)?;
@@ -129,12 +129,12 @@ impl Source<'_> {
     /// Reads the next chunk and gives its length; 0 at the end. A NUL byte in it is an error.
     fn read_chunk(&mut self) -> Result<usize, FileError> {
         if (self.stop)() {
-            return Err(FileError::stopped(self.path));
+            return Err(FileError::interrupted_read(self.path));
         }
         let count = loop {
             match self.file.read(&mut self.buffer) {
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(source) => return Err(FileError::io("read", self.path, source)),
+                Err(source) => return Err(FileError::from_io("read", self.path, source)),
                 Ok(count) => break count,
             }
         };
@@ -161,7 +161,7 @@ impl Source<'_> {
         let mut last = b'\n';
         self.at = 0;
         if let Err(source) = self.file.rewind() {
-            return FileError::io("read", self.path, source);
+            return FileError::from_io("read", self.path, source);
         }
         let counted = loop {
             match self.read_chunk() {

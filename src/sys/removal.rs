@@ -34,7 +34,7 @@ pub struct Stored {
 
 impl Stored {
     /// What is at a path. `None` where there is nothing.
-    pub fn look(path: &Path) -> Option<Self> {
+    pub fn read_metadata(path: &Path) -> Option<Self> {
         let metadata = fs::symlink_metadata(path).ok()?;
         let nanos = u32::try_from(metadata.ctime_nsec()).unwrap_or(0);
         let changed = Duration::new(u64::try_from(metadata.ctime()).unwrap_or(0), nanos);
@@ -43,13 +43,13 @@ impl Stored {
     }
 
     /// The file name, where it is text.
-    pub fn name(&self) -> &str {
+    pub fn file_name(&self) -> &str {
         self.path.file_name().and_then(|name| name.to_str()).unwrap_or_default()
     }
 
     /// Whether it is what a killed removal or a killed writer has left.
     pub fn is_leftover(&self) -> bool {
-        is_temp_name(self.name())
+        is_temp_name(self.file_name())
     }
 }
 
@@ -68,7 +68,8 @@ fn measure(path: &Path, metadata: &Metadata) -> (u64, Duration) {
 /// What is in a folder, in the order of names. A missing folder is empty.
 pub fn list_stored(folder: &Path) -> Vec<Stored> {
     let entries = fs::read_dir(folder).into_iter().flatten().flatten();
-    let mut stored: Vec<Stored> = entries.filter_map(|entry| Stored::look(&entry.path())).collect();
+    let mut stored: Vec<Stored> =
+        entries.filter_map(|entry| Stored::read_metadata(&entry.path())).collect();
     stored.sort_by(|a, b| a.path.cmp(&b.path));
     stored
 }
@@ -77,7 +78,8 @@ pub fn list_stored(folder: &Path) -> Vec<Stored> {
 pub fn list_files_below(folder: &Path) -> Vec<Stored> {
     let is_file = |entry: &fs::DirEntry| entry.file_type().is_ok_and(|kind| !kind.is_dir());
     let files = walk_below(folder, &|_| true).filter(is_file);
-    let mut files: Vec<Stored> = files.filter_map(|file| Stored::look(&file.path())).collect();
+    let mut files: Vec<Stored> =
+        files.filter_map(|file| Stored::read_metadata(&file.path())).collect();
     files.sort_by(|a, b| a.path.cmp(&b.path));
     files
 }
@@ -137,7 +139,7 @@ pub fn remove_unused(stored: &Stored, cutoff: Duration) -> io::Result<bool> {
     let aside = folder.join(format!(".nagent-{}.tmp", uuid::Uuid::new_v4().simple()));
     let here = rustix::fs::CWD;
     rename_to_free_name(here, stored.path.as_os_str(), here, aside.as_os_str())?;
-    if Stored::look(&aside).is_some_and(|now| now.modified > cutoff) {
+    if Stored::read_metadata(&aside).is_some_and(|now| now.modified > cutoff) {
         // Where a run has stored it again meanwhile, this one is the second copy.
         match rename_to_free_name(here, aside.as_os_str(), here, stored.path.as_os_str()) {
             Err(rustix::io::Errno::EXIST) => {}
@@ -159,13 +161,13 @@ mod tests {
         let old = Duration::from_secs(1000);
         let file = File::options().write(true).open(&path).unwrap();
         file.set_modified(std::time::UNIX_EPOCH + old).unwrap();
-        let stored = Stored::look(&path).unwrap();
+        let stored = Stored::read_metadata(&path).unwrap();
         assert_eq!((stored.modified, stored.bytes), (old, 7));
         // A run stores the same content after the look.
         store_output(dir.path(), b"content").unwrap();
         assert!(!remove_unused(&stored, old).unwrap());
         assert_eq!(fs::read(&path).unwrap(), b"content");
-        let used = Stored::look(&path).unwrap();
+        let used = Stored::read_metadata(&path).unwrap();
         assert!(used.modified > old);
         assert!(remove_unused(&used, used.modified).unwrap());
         assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 0);
@@ -180,7 +182,7 @@ mod tests {
         fs::create_dir(&split).unwrap();
         let lock = File::open(&split).unwrap();
         lock.try_lock().unwrap();
-        let stored = Stored::look(&split).unwrap();
+        let stored = Stored::read_metadata(&split).unwrap();
         assert!(!remove_unused(&stored, Duration::MAX).unwrap());
         drop(lock);
         assert!(remove_unused(&stored, Duration::MAX).unwrap() && !split.exists());

@@ -6,7 +6,7 @@
 //! conversation was opened on is written in place then, by its identity. Everything goes through the open folder, never
 //! through a path.
 
-use super::durable::{sync, sync_names};
+use super::durable::{sync_file, sync_names};
 use super::file_error::{FileError, FileErrorKind};
 use super::file_stamp::FileStamp;
 use super::fs;
@@ -47,7 +47,7 @@ fn read_from_start<T>(
     let Some((file, _)) = &opened.old else { return Ok(None) };
     let mut at_start = file;
     let read = at_start.rewind().and_then(|()| read(file)).map(Some);
-    read.map_err(|error| FileError::io("read", &opened.path, error))
+    read.map_err(|error| FileError::from_io("read", &opened.path, error))
 }
 
 /// The first `most` bytes of a file; `None`: there is no such file.
@@ -67,7 +67,7 @@ pub fn hash_target(opened: &Opened) -> Result<Option<String>, FileError> {
 pub fn read_target(opened: &Opened) -> Result<Vec<u8>, FileError> {
     let size = opened.old.as_ref().map_or(0, |(_, stat)| u64::try_from(stat.st_size).unwrap_or(0));
     let most = if size > limits::EDITED_FILE { 0 } else { EDITED_FILE + 1 };
-    let bytes = read_bytes(opened, most)?.ok_or_else(|| FileError::missing(&opened.path))?;
+    let bytes = read_bytes(opened, most)?.ok_or_else(|| FileError::not_found(&opened.path))?;
     let size = size.max(bytes.len() as u64);
     if size <= limits::EDITED_FILE {
         return Ok(bytes);
@@ -95,7 +95,7 @@ pub fn replace_file(
     let mut content =
         Content { write: &mut |file| file.write_all(bytes), keep_previous, keeps_always: true };
     let (path, created, parted) =
-        (opened.path.clone(), opened.old.is_none(), opened.parted_names());
+        (opened.path.clone(), opened.old.is_none(), opened.count_other_links());
     let previous = write_content(opened, &mut content)?;
     let (bytes, lines) = (bytes.len() as u64, count_lines(bytes));
     Ok(Written { path, bytes, lines, created, previous, parted })
@@ -112,7 +112,7 @@ pub fn remove_file(
     let previous = keep_old(&mut opened, keep_previous)?;
     check_unchanged(&opened)?;
     rustix::fs::unlinkat(&opened.dir, &opened.name, AtFlags::empty())
-        .map_err(|errno| FileError::io("remove", &opened.path, errno))?;
+        .map_err(|errno| FileError::from_io("remove", &opened.path, errno))?;
     sync_folder(&opened)?;
     Ok(previous)
 }
@@ -172,7 +172,7 @@ fn keep_old(opened: &mut Opened, keep: KeepPrevious<'_>) -> Result<Option<PathBu
 
 /// That the folder is still where it was, and the name in it still the file that was opened, unchanged.
 fn check_unchanged(opened: &Opened) -> Result<(), FileError> {
-    let changed = || FileError::changed(&opened.path);
+    let changed = || FileError::changed_meanwhile(&opened.path);
     let folder = opened.path.parent().ok_or_else(changed)?;
     if true_path(&opened.dir, folder).ok().as_deref() != Some(folder) {
         return Err(changed());
@@ -181,7 +181,7 @@ fn check_unchanged(opened: &Opened) -> Result<(), FileError> {
         (None, Err(Errno::NOENT)) => Ok(()),
         (Some((_, old)), Ok(now)) if is_unchanged(old, &now) => Ok(()),
         (_, Ok(_) | Err(Errno::NOENT)) => Err(changed()),
-        (_, Err(errno)) => Err(FileError::io("look at", &opened.path, errno)),
+        (_, Err(errno)) => Err(FileError::from_io("look at", &opened.path, errno)),
     }
 }
 
@@ -195,20 +195,20 @@ fn write_in_place(
     content: &mut Content<'_>,
     previous: Option<&Path>,
 ) -> Result<(), FileError> {
-    let failed = |errno: Errno| FileError::io("write", &opened.path, errno);
+    let failed = |errno: Errno| FileError::from_io("write", &opened.path, errno);
     let flags = READ_FILE | OFlags::WRONLY;
     let file =
         rustix::fs::openat(&opened.dir, &opened.name, flags, Mode::empty()).map_err(failed)?;
     let now = rustix::fs::fstat(&file).map_err(failed)?;
     if !opened.old.as_ref().is_some_and(|(_, old)| is_unchanged(old, &now)) {
-        return Err(FileError::changed(&opened.path));
+        return Err(FileError::changed_meanwhile(&opened.path));
     }
     let mut file = File::from(file);
     // The length comes last: until then, what is cut short is at most as short as the new content.
     (content.write)(&mut file)
         .and_then(|()| file.stream_position())
         .and_then(|end| file.set_len(end))
-        .and_then(|()| sync(&file))
+        .and_then(|()| sync_file(&file))
         .map_err(|source| {
             let path = shown(&opened.path);
             let previous = previous.filter(|previous| !previous.as_os_str().is_empty());
@@ -225,7 +225,7 @@ fn write_in_place(
 
 /// Writes a new file and gives it the name. False where the owner cannot be given to a new file.
 fn write_new_file(opened: &Opened, content: &mut Content<'_>) -> Result<bool, FileError> {
-    let failed = |error: std::io::Error| FileError::io("write beside", &opened.path, error);
+    let failed = |error: std::io::Error| FileError::from_io("write beside", &opened.path, error);
     // Nobody else reads it before it has the old file's mode; a new file has the umask applied by the kernel.
     let mode = Mode::from_raw_mode(if opened.old.is_some() { 0o600 } else { 0o666 });
     let dir = opened.dir.try_clone().map_err(failed)?;
@@ -237,9 +237,9 @@ fn write_new_file(opened: &Opened, content: &mut Content<'_>) -> Result<bool, Fi
     match new.persist(&opened.name, opened.old.is_none()) {
         Ok(()) => sync_folder(opened).map(|()| true),
         Err(error) if error.kind() == ErrorKind::AlreadyExists => {
-            Err(FileError::changed(&opened.path))
+            Err(FileError::changed_meanwhile(&opened.path))
         }
-        Err(error) => Err(FileError::io("replace", &opened.path, error)),
+        Err(error) => Err(FileError::from_io("replace", &opened.path, error)),
     }
 }
 
@@ -249,7 +249,7 @@ fn fill_new_file(
     file: &mut File,
     content: &mut Content<'_>,
 ) -> Result<bool, FileError> {
-    let failed = |error: std::io::Error| FileError::io("write", &opened.path, error);
+    let failed = |error: std::io::Error| FileError::from_io("write", &opened.path, error);
     if let Some((_, old)) = &opened.old {
         let new = rustix::fs::fstat(file.as_fd()).map_err(|errno| failed(errno.into()))?;
         let owner = (old.st_uid != new.st_uid).then(|| Uid::from_raw(old.st_uid));
@@ -267,14 +267,14 @@ fn fill_new_file(
         }
         rustix::fs::fchmod(file.as_fd(), mode).map_err(|errno| failed(errno.into()))?;
     }
-    (content.write)(file).and_then(|()| sync(file)).map_err(failed)?;
+    (content.write)(file).and_then(|()| sync_file(file)).map_err(failed)?;
     Ok(true)
 }
 
 fn sync_folder(opened: &Opened) -> Result<(), FileError> {
     // A folder that may be entered but not read cannot be synced; the file is in place all the same.
     sync_names(&opened.dir)
-        .map_err(|error| FileError::io("sync the folder of", &opened.path, error))
+        .map_err(|error| FileError::from_io("sync the folder of", &opened.path, error))
 }
 
 #[cfg(test)]

@@ -49,14 +49,14 @@ pub enum Life {
 
 impl Process {
     /// This process.
-    pub fn own() -> Self {
+    pub fn current() -> Self {
         static OWN: OnceLock<Process> = OnceLock::new();
         let read = || {
             let namespace = std::fs::read_link("/proc/self/ns/pid");
             Self {
                 host: env::host_name(),
                 pid: std::process::id(),
-                ticks: env::living_since("self").unwrap_or_default(),
+                ticks: env::start_time_if_alive("self").unwrap_or_default(),
                 namespace: namespace.map(|path| path.display().to_string()).unwrap_or_default(),
             }
         };
@@ -66,12 +66,12 @@ impl Process {
     }
 
     /// Whether it is still there.
-    pub fn life(&self) -> Life {
-        let own = Self::own();
+    pub fn check_liveness(&self) -> Life {
+        let own = Self::current();
         if self.host != own.host || self.namespace != own.namespace {
             return Life::Elsewhere;
         }
-        match env::living_since(&self.pid.to_string()) {
+        match env::start_time_if_alive(&self.pid.to_string()) {
             Some(ticks) if ticks == self.ticks => Life::Running,
             _ => Life::Dead,
         }
@@ -81,12 +81,12 @@ impl Process {
     ///
     /// # Errors
     /// It belongs to another user.
-    pub fn interrupt(&self) -> Result<bool> {
+    pub fn send_interrupt(&self) -> Result<bool> {
         let pid = i32::try_from(self.pid).ok().and_then(rustix::process::Pid::from_raw);
         let flags = rustix::process::PidfdFlags::empty();
         let opened = pid.map(|pid| rustix::process::pidfd_open(pid, flags));
         // Its number cannot be used again while it is open.
-        let Some(Ok(pidfd)) = opened.filter(|_| self.life() == Life::Running) else {
+        let Some(Ok(pidfd)) = opened.filter(|_| self.check_liveness() == Life::Running) else {
             return Ok(false);
         };
         match rustix::process::pidfd_send_signal(pidfd, rustix::process::Signal::INT) {
@@ -175,14 +175,15 @@ impl NoteFile {
         let mut options = OpenOptions::new();
         let file = options.write(true).create(true).truncate(true).mode(0o600).open(path);
         let file = file.with_context(what)?;
-        let note = RunNote { process: Process::own(), started: clock::now(), ..RunNote::default() };
+        let note =
+            RunNote { process: Process::current(), started: clock::now(), ..RunNote::default() };
         let mut begun = Self { file, note, written: 0 };
         begun.write().with_context(what)?;
         Ok(begun)
     }
 
     /// Tells what the run does now. A failure is not an error of the run.
-    pub(super) fn tell(&mut self, activity: Activity) {
+    pub(super) fn write_activity(&mut self, activity: Activity) {
         if self.note.activity != activity {
             self.note.activity = activity;
             let _ = self.write();
@@ -224,8 +225,8 @@ impl RunEnd {
     }
 
     /// Corrects what this process has recorded of its run: what came after it has failed, and which prompt it had.
-    pub fn correct(root: &Root, name: &str, exit: Exit, prompt: Option<&str>) {
-        let recorded = Self::read(root, name).filter(|end| end.process == Process::own());
+    pub fn correct_run_end(root: &Root, name: &str, exit: Exit, prompt: Option<&str>) {
+        let recorded = Self::read(root, name).filter(|end| end.process == Process::current());
         if recorded
             .is_some_and(|end| end.exit_code != exit.code() || end.prompt.as_deref() != prompt)
             && let Ok(lock) = OpenOptions::new().write(true).open(root.locks().join(name))
@@ -237,7 +238,7 @@ impl RunEnd {
     /// Writes into the file of the lock, which is held, how this process has ended its run. A failure is not an error.
     pub(super) fn write(lock: &File, exit_code: u8, prompt: Option<&str>) {
         let prompt = prompt.map(str::to_owned);
-        let end = Self { process: Process::own(), exit_code, ended: clock::now(), prompt };
+        let end = Self { process: Process::current(), exit_code, ended: clock::now(), prompt };
         let Ok(text) = serde_json::to_string(&end) else { return };
         let _ = lock.set_len(0).and_then(|()| lock.write_all_at(format!("{text}\n").as_bytes(), 0));
     }
@@ -258,10 +259,10 @@ mod tests {
         std::fs::write(&path, "x".repeat(9000)).unwrap();
         let mut file = NoteFile::begin(&path).unwrap();
         for words in ["a", "longer words", ""] {
-            file.tell(activity(words));
+            file.write_activity(activity(words));
             let note = RunNote::read_at(&path).unwrap();
             assert_eq!(note.activity, activity(words));
-            assert_eq!(note.process.life(), Life::Running);
+            assert_eq!(note.process.check_liveness(), Life::Running);
         }
         std::thread::scope(|scope| {
             let reader = scope.spawn(|| {
@@ -269,8 +270,11 @@ mod tests {
                 (0..5000).all(|_| matches!(read().trim_matches('b'), "" | "a"))
             });
             while !reader.is_finished() {
-                file.tell(Activity { last_line: "a".to_owned(), ..Activity::default() });
-                file.tell(Activity { last_line: "b".repeat(3000), ..Activity::default() });
+                file.write_activity(Activity { last_line: "a".to_owned(), ..Activity::default() });
+                file.write_activity(Activity {
+                    last_line: "b".repeat(3000),
+                    ..Activity::default()
+                });
             }
             assert!(reader.join().unwrap());
         });
@@ -282,11 +286,17 @@ mod tests {
 
     #[test]
     fn a_process_that_has_the_number_of_a_dead_one_is_another() {
-        let own = Process::own();
-        assert_eq!(own.life(), Life::Running);
+        let own = Process::current();
+        assert_eq!(own.check_liveness(), Life::Running);
         let reused = Process { ticks: "1".to_owned(), ..own.clone() };
-        assert_eq!((reused.life(), reused.interrupt().unwrap()), (Life::Dead, false));
-        assert_eq!(Process { host: "other".to_owned(), ..own.clone() }.life(), Life::Elsewhere);
-        assert_eq!(Process { pid: u32::MAX, ..own }.life(), Life::Dead);
+        assert_eq!(
+            (reused.check_liveness(), reused.send_interrupt().unwrap()),
+            (Life::Dead, false)
+        );
+        assert_eq!(
+            Process { host: "other".to_owned(), ..own.clone() }.check_liveness(),
+            Life::Elsewhere
+        );
+        assert_eq!(Process { pid: u32::MAX, ..own }.check_liveness(), Life::Dead);
     }
 }

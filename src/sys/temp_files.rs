@@ -16,7 +16,7 @@ use std::time::Duration;
 
 use rustix::fs::{AtFlags, CWD, Dir, Mode, OFlags};
 
-use super::durable::{rename_to_free_name, sync, sync_names};
+use super::durable::{rename_to_free_name, sync_file, sync_names};
 
 /// Minimum age of a file that is removed: its maker may be between creating and locking it.
 const MIN_AGE: Duration = Duration::from_hours(1);
@@ -100,7 +100,7 @@ impl TempFile {
 
     /// Like [`TempFile::persist`]; content and name also survive a power cut.
     pub(super) fn persist_durably(mut self, name: &OsStr, no_clobber: bool) -> io::Result<()> {
-        sync(&self.file)?;
+        sync_file(&self.file)?;
         self.persist(name, no_clobber)?;
         sync_names(&self.dir)
     }

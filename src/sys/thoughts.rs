@@ -78,13 +78,15 @@ impl Home {
     ///
     /// # Errors
     /// No home folder is known, or it cannot be used.
-    pub fn find(env: &Env) -> Result<Self, Problem> {
+    pub fn from_env(env: &Env) -> Result<Self, Problem> {
         let named = env.get_os("THINKINGSCRIPT_HOME").map(PathBuf::from);
         let folder = match named {
             Some(named) => env.absolute_path(&named)?,
-            None => env.home().map(|home| home.join(".thinkingscript")).ok_or_else(|| {
-                Problem::failed("the home folder is not known; set HOME or THINKINGSCRIPT_HOME")
-            })?,
+            None => {
+                env.home_folder().map(|home| home.join(".thinkingscript")).ok_or_else(|| {
+                    Problem::failed("the home folder is not known; set HOME or THINKINGSCRIPT_HOME")
+                })?
+            }
         };
         fs::check_folder_owner(&folder).map_err(refuse_home)?;
         Ok(Self { folder })
@@ -100,18 +102,20 @@ impl Home {
     }
 
     /// The folder of a thought.
-    pub fn thought(&self, name: &str) -> PathBuf {
+    pub fn thought_folder(&self, name: &str) -> PathBuf {
         self.folder.join("thoughts").join(name)
     }
 
     /// An installed script.
-    pub fn installed(&self, name: &str) -> PathBuf {
+    pub fn script_path(&self, name: &str) -> PathBuf {
         self.folder.join("bin").join(name)
     }
 
     /// The policy of a thought, or the one for all.
-    pub fn policy(&self, thought: Option<&str>) -> PathBuf {
-        thought.map_or_else(|| self.folder.clone(), |name| self.thought(name)).join("policy.json")
+    pub fn policy_path(&self, thought: Option<&str>) -> PathBuf {
+        thought
+            .map_or_else(|| self.folder.clone(), |name| self.thought_folder(name))
+            .join("policy.json")
     }
 
     /// The names of all thoughts that have a folder.
@@ -197,7 +201,7 @@ impl Home {
     /// # Errors
     /// The note cannot be read.
     pub fn read_origin(&self, name: &str) -> Result<Option<Origin>> {
-        let path = self.thought(name).join("origin");
+        let path = self.thought_folder(name).join("origin");
         let text = fs::read_text(&path, SETTINGS)?;
         // A damaged note is worth as much as none.
         Ok(text.and_then(|text| serde_json::from_str(&text).ok()))
@@ -206,17 +210,19 @@ impl Home {
     /// Notes which script a thought belongs to.
     pub fn write_origin(&self, name: &str, origin: &Origin) -> Result<()> {
         let text = serde_json::to_string(origin)?;
-        AtomicFile::new(&self.thought(name).join("origin")).write(format!("{text}\n").as_bytes())
+        AtomicFile::new(&self.thought_folder(name).join("origin"))
+            .write(format!("{text}\n").as_bytes())
     }
 
     /// The folder in the cache of a script.
-    pub fn cache(&self, place: &str) -> PathBuf {
+    pub fn cache_folder(&self, place: &str) -> PathBuf {
         self.folder.join("cache").join(&fs::sha256(place.as_bytes())[..32])
     }
 
     /// The SHA-256 of the script that was last run from a place.
     pub fn read_fingerprint(&self, place: &str) -> Option<String> {
-        let text = fs::read_text(&self.cache(place).join("fingerprint"), SETTINGS).ok()??;
+        let text =
+            fs::read_text(&self.cache_folder(place).join("fingerprint"), SETTINGS).ok()??;
         Some(text.trim().to_owned())
     }
 
@@ -225,8 +231,8 @@ impl Home {
         if self.read_fingerprint(place).as_deref() == Some(sha256) {
             return Ok(());
         }
-        fs::create_private_folder(&self.cache(place))?;
-        AtomicFile::new(&self.cache(place).join("fingerprint"))
+        fs::create_private_folder(&self.cache_folder(place))?;
+        AtomicFile::new(&self.cache_folder(place).join("fingerprint"))
             .without_sync()
             .write(sha256.as_bytes())
     }
@@ -236,11 +242,11 @@ impl Home {
     /// # Errors
     /// They cannot be made.
     pub fn prepare_thought(&self, name: &str, created: &str) -> Result<()> {
-        let folder = self.thought(name);
+        let folder = self.thought_folder(name);
         for below in ["", "workspace", "memories"] {
             own_folder(&folder.join(below))?;
         }
-        let path = self.policy(Some(name));
+        let path = self.policy_path(Some(name));
         if fs::exists(&path) {
             return Ok(());
         }
@@ -251,7 +257,7 @@ impl Home {
             ("policy.json", Approval::Deny),
         ] {
             let subject = folder.join(below).display().to_string();
-            policy.add((Kind::Path, &subject, "rwd"), approval, "default", created);
+            policy.add_entry((Kind::Path, &subject, "rwd"), approval, "default", created);
         }
         AtomicFile::new(&path).write(policy.format().as_bytes())
     }

@@ -27,16 +27,20 @@ pub struct Trusted {
 ///
 /// # Errors
 /// The file is damaged. Nothing is trusted then, and nothing is written.
-pub fn load(root: &Root) -> Result<Vec<Trusted>> {
-    entry_file::load(root, FILE)
+pub fn load_trusted(root: &Root) -> Result<Vec<Trusted>> {
+    entry_file::load_entries(root, FILE)
 }
 
 /// Records that these texts are trusted, and nothing else of these files; without a hash a file is trusted no more.
 ///
 /// # Errors
 /// The file could not be locked, read or written.
-pub fn record(root: &Root, texts: &[(&Path, Option<&str>)], wait: IndexWait<'_>) -> Result<()> {
-    entry_file::change(root, FILE, wait, |entries: &mut Vec<Trusted>| {
+pub fn record_trusted(
+    root: &Root,
+    texts: &[(&Path, Option<&str>)],
+    wait: IndexWait<'_>,
+) -> Result<()> {
+    entry_file::update_entries(root, FILE, wait, |entries: &mut Vec<Trusted>| {
         for (path, sha256) in texts {
             let path = path.display().to_string();
             entries.retain(|entry| entry.path != path);

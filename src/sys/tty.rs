@@ -47,7 +47,7 @@ impl Tty {
 
     /// Shows a question with its choices, again after Ctrl-Z, and reads the line that is typed behind it; what was typed
     /// before does not count. `None`: the end of input, a signal, or the hangup of `asker`, whose question it is.
-    pub fn ask(
+    pub fn read_answer(
         &mut self,
         question: &str,
         choices: &str,
@@ -91,7 +91,7 @@ impl Tty {
     }
 
     /// The columns, and whether colours are shown.
-    pub fn look(&self) -> (usize, bool) {
+    pub fn read_dimensions(&self) -> (usize, bool) {
         (terminal::columns(tcgetwinsize(&self.file)), terminal::has_colours())
     }
 }

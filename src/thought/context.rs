@@ -45,7 +45,7 @@ pub enum Resume {
 
 impl Resume {
     /// What the model is told, with memory.js and what it wrote to stdout before.
-    pub fn text(&self, source: Option<&str>, printed: &str) -> String {
+    pub fn resume_text(&self, source: Option<&str>, printed: &str) -> String {
         let fix = "Do the task, then fix memory.js so that the next run needs no model.";
         let mut text = match self {
             Self::First => "There is no memory.js yet. Do the task, then write memory.js so that the next run needs no \
@@ -112,7 +112,10 @@ pub fn sections(facts: &ThoughtFacts) -> Vec<Section> {
         section("Role", role.to_owned()),
         section("Protocol", protocol_text(TagSet::SCRIPTS)),
         section("Rules", rules),
-        section("Tools", format!("Functions in scripts; [what must be allowed]:\n{}", api::text())),
+        section(
+            "Tools",
+            format!("Functions in scripts; [what must be allowed]:\n{}", api::api_text()),
+        ),
         section("Environment", format!("folder: {}\nhost: {}", facts.cwd, facts.host)),
     ];
     if !memories.is_empty() {

@@ -30,9 +30,9 @@ pub(crate) fn run_worker(memory: Option<OsString>) -> ExitCode {
     std::panic::set_hook(Box::new(|_| ()));
     let Ok((runtime, context)) = make_engine() else { return ExitCode::from(125) };
     match worker::give_up_rights(memory) {
-        Ok(landlock) => write_line(&Message::Ready(landlock).line()),
+        Ok(landlock) => write_line(&Message::Ready(landlock).to_line()),
         Err(why) => {
-            write_line(&Message::Failed(why).line());
+            write_line(&Message::Failed(why).to_line());
             return ExitCode::from(126);
         }
     }
@@ -41,7 +41,7 @@ pub(crate) fn run_worker(memory: Option<OsString>) -> ExitCode {
     runtime.set_memory_limit(usize::try_from(start.memory).unwrap_or(usize::MAX));
     let rejections = track_rejections(&runtime);
     let end = context.with(|ctx| run_script(&ctx, &start, &rejections));
-    write_line(&end.line());
+    write_line(&end.to_line());
     // The parent ends this process; what it has used can be seen until then.
     let _ = read_line();
     ExitCode::SUCCESS
@@ -161,7 +161,7 @@ fn call_parent(ctx: Ctx<'_>, name: String, args: String) -> Result<Array<'_>, Er
         _ => None,
     };
     if let Some(end) = end {
-        write_line(&Message::End(end).line());
+        write_line(&Message::End(end).to_line());
         // Nothing of the script runs behind it, `finally` neither.
         leave_at_once();
     }

@@ -58,7 +58,7 @@ pub fn list_conversations(catalog: &Catalog, filter: &ListFilter) -> Result<Repo
     })?;
     rows.sort_by(|a, b| b.modified.cmp(&a.modified).then_with(|| a.name.cmp(&b.name)));
     let text = if terminal::stdout_is_terminal() {
-        format_table(&rows, catalog.env.home().as_deref(), terminal::width())
+        format_table(&rows, catalog.env.home_folder().as_deref(), terminal::width())
     } else {
         rows.iter().map(format_line).collect()
     };

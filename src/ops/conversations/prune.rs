@@ -135,8 +135,8 @@ fn make_plan(
     }
     for stored in removal::list_stored(&root.conversations()) {
         // The note of a run that was killed has no conversation either; only its lock tells whether the run goes on.
-        let note = stored.name().strip_suffix(".run").map(str::to_owned);
-        let of = note.as_deref().or(stored.name().strip_suffix(".invalid"));
+        let note = stored.file_name().strip_suffix(".run").map(str::to_owned);
+        let of = note.as_deref().or(stored.file_name().strip_suffix(".invalid"));
         let is_orphan = of.is_some_and(|name| {
             root::check_name(name).is_ok() && !fs::exists(&root.conversation(name))
         });
@@ -148,7 +148,7 @@ fn make_plan(
     let is_unused = |stored: &Stored| {
         stored.modified <= unused
             && (stored.is_leftover()
-                || id_of(stored.name()).is_some_and(|id| {
+                || id_of(stored.file_name()).is_some_and(|id| {
                     !ids.contains(id.as_bytes()) && !ids.contains(&id.as_bytes()[..SHORT_ID])
                 }))
     };
@@ -218,7 +218,7 @@ fn plan_conversations(
     }
     ids.extend(stays.into_iter().flat_map(|one| one.ids));
     let item = |one: Planned| {
-        let (part, stored) = (one.part?, Stored::look(&one.path)?);
+        let (part, stored) = (one.part?, Stored::read_metadata(&one.path)?);
         Some(Removable { part, stored, name: Some(one.name) })
     };
     Ok(gone.into_iter().filter_map(item).collect())
@@ -264,7 +264,8 @@ fn remove(
             let is_as_planned = if is_note {
                 !fs::exists(&catalog.root.conversation(name))
             } else {
-                Stored::look(path).is_some_and(|stored| stored.modified == item.stored.modified)
+                Stored::read_metadata(path)
+                    .is_some_and(|stored| stored.modified == item.stored.modified)
             };
             if !is_as_planned {
                 return Ok(false);

@@ -101,7 +101,7 @@ impl Record {
                 )));
             }
             let micros = clock::since_epoch().as_micros();
-            journal.put_aside(&path.with_extension(format!("{micros}.jsonl")))?;
+            journal.archive(&path.with_extension(format!("{micros}.jsonl")))?;
             return Self::open(options);
         }
         let mut record = Self::read(journal, &text);
@@ -110,7 +110,7 @@ impl Record {
         if record.run.is_empty() {
             record.run = uuid::Uuid::new_v4().simple().to_string();
         }
-        let Process { host, pid, .. } = Process::own();
+        let Process { host, pid, .. } = Process::current();
         let begin = json!({"run": record.run, "job": record.job, "host": host, "pid": pid, "at": clock::now()});
         record.journal.append(&json!({ "begin": begin }).to_string(), true)?;
         Ok(record)

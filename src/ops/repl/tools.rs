@@ -70,7 +70,7 @@ impl Session {
 
     /// A call of a tool, with the flags that the session was given.
     pub(super) fn tool_words(&self, tool: &str, more: &[&str]) -> Result<Vec<OsString>, Problem> {
-        let path = self.env.tool(tool);
+        let path = self.env.tool_path(tool);
         if !path.is_absolute() {
             return Err(Problem::failed(format!(
                 "{tool} is not beside this program; install both into the same folder"

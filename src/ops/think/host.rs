@@ -26,7 +26,8 @@ pub(super) fn bridges<'a>(
 ) -> Bridges<'a> {
     let mut permissions =
         Permissions::new(thought.places.clone(), thought.layers.clone(), interrupts);
-    permissions.own_file = thought.stores_answers.then(|| thought.home.policy(Some(&thought.name)));
+    permissions.own_file =
+        thought.stores_answers.then(|| thought.home.policy_path(Some(&thought.name)));
     permissions.name = Some(thought.name.clone());
     permissions.asker = AskTty::open(thought.home.folder.join("locks"));
     let (written, screen) = (Rc::clone(&thought.written), &thought.screen);

@@ -44,7 +44,7 @@ pub use self::source::read_place;
 pub fn run_thought(tool: &'static str, request: &ThinkRequest) -> Result<Report, Problem> {
     let interrupts = Interrupts::install()?;
     let env = Env::read();
-    let home = Home::find(&env)?;
+    let home = Home::from_env(&env)?;
     let config = home.read_config()?;
     let is_kept = keeps_data(&env)?;
     let source = source::read_source(request, &env, &home, &interrupts)?;
@@ -173,7 +173,7 @@ impl Thought {
             text.push_str(&format!("\n\nArguments: {}", quoted.join(" ")));
         }
         let printed = self.written.borrow().head();
-        text.push_str(&format!("\n\n{}", why.text(memory.as_deref(), &printed)));
+        text.push_str(&format!("\n\n{}", why.resume_text(memory.as_deref(), &printed)));
         Ok(text)
     }
 

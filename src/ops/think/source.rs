@@ -89,9 +89,11 @@ fn fetch_page(
 ) -> Result<Vec<u8>, Problem> {
     let url = Url::parse(place).map_err(|error| Problem::usage(format!("{place}: {error}")))?;
     let host = url.host_str().unwrap_or_default().to_owned();
-    let mut layers =
-        Layers { global: read_policy(&home.policy(None)).unwrap_or_default(), ..Layers::default() };
-    layers.own.add((Kind::Host, &host, ""), Approval::Allow, "cli", "");
+    let mut layers = Layers {
+        global: read_policy(&home.policy_path(None)).unwrap_or_default(),
+        ..Layers::default()
+    };
+    layers.own.add_entry((Kind::Host, &host, ""), Approval::Allow, "cli", "");
     let mut permissions = Permissions::new(Places::default(), layers, interrupts);
     // Advice about another host that it leads to is about the global policy.
     permissions.name = Some("--global".to_owned());
@@ -142,7 +144,7 @@ fn confirm_page(
         )));
     };
     out::line(&format!("{} {what}:\n{}", source.place, String::from_utf8_lossy(&source.bytes)));
-    match asker.ask("nagent-think", "RUN", &source.place, interrupts) {
+    match asker.ask_permission("nagent-think", "RUN", &source.place, interrupts) {
         Answer::Allow => Ok(home.write_fingerprint(&source.place, &source.sha256)?),
         Answer::Once => Ok(()),
         Answer::Deny => Err(Problem::failed(format!("{}: you said no", source.place))),

@@ -127,8 +127,9 @@ pub(super) fn open_thought(
         home.write_fingerprint(&source.place, &source.sha256)?;
     }
     let temporary = if is_kept { None } else { Some(fs::empty_folder()?) };
-    let folder =
-        temporary.as_ref().map_or_else(|| home.thought(&name), |folder| folder.path().to_owned());
+    let folder = temporary
+        .as_ref()
+        .map_or_else(|| home.thought_folder(&name), |folder| folder.path().to_owned());
     for below in ["workspace", "memories"] {
         fs::create_private_folder(&folder.join(below))?;
     }
@@ -141,8 +142,8 @@ pub(super) fn open_thought(
         })
     };
     let layers = Layers {
-        own: read_or_ask(&home.policy(Some(&name))),
-        global: read_or_ask(&home.policy(None)),
+        own: read_or_ask(&home.policy_path(Some(&name))),
+        global: read_or_ask(&home.policy_path(None)),
     };
     let root = find_root(request.model.root.as_deref(), env)?.0.folder;
     let places = find_places(&cwd, &home.folder, &root, Some(&folder), env);

@@ -33,7 +33,7 @@ impl Desk {
     /// It cannot be used.
     pub fn new() -> Result<Self, Problem> {
         let env = Env::read();
-        let home = Home::find(&env)?;
+        let home = Home::from_env(&env)?;
         home.prepare()?;
         Ok(Self { env, home, interrupts: Interrupts::install()? })
     }
@@ -49,7 +49,7 @@ impl Desk {
                 .ok_or_else(|| Problem::failed(format!("{script}: no such script")))?;
             return self.target(real.display().to_string());
         }
-        let installed = self.home.installed(script);
+        let installed = self.home.script_path(script);
         match (fs::exists(&installed), fs::file_size(&path).is_some()) {
             (true, true) => Err(Problem::usage(format!(
                 "{script} is both an installed script and a file here: write {} or ./{script}",
@@ -59,7 +59,7 @@ impl Desk {
             (false, true) => {
                 self.target(fs::real_path(&path).unwrap_or(path).display().to_string())
             }
-            (false, false) if fs::exists(&self.home.thought(script)) => {
+            (false, false) if fs::exists(&self.home.thought_folder(script)) => {
                 Ok(Target { name: script.to_owned(), place: None })
             }
             (false, false) => {
@@ -101,7 +101,7 @@ impl Desk {
     /// The folder of a script's data, which must be there.
     pub(super) fn find_data(&self, script: &str) -> Result<(String, PathBuf), Problem> {
         let name = self.find(script)?.name;
-        let folder = self.home.thought(&name);
+        let folder = self.home.thought_folder(&name);
         if fs::exists(&folder) {
             return Ok((name, folder));
         }

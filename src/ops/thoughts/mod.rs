@@ -50,7 +50,7 @@ pub fn list(desk: &Desk) -> Result<Report, Problem> {
     let mut text = String::new();
     let mut rows = Vec::new();
     for name in &names {
-        let has_data = fs::exists(&desk.home.thought(&thought_name(name)));
+        let has_data = fs::exists(&desk.home.thought_folder(&thought_name(name)));
         text.push_str(&format!("{name}{}\n", if has_data { "" } else { " (no data)" }));
         rows.push(serde_json::json!({ "name": name, "has_data": has_data }));
     }
@@ -64,14 +64,14 @@ pub fn list(desk: &Desk) -> Result<Report, Problem> {
 /// Shows what there is of a script.
 pub fn describe(desk: &Desk, script: &str) -> Result<Report, Problem> {
     let target = desk.find(script)?;
-    let folder = desk.home.thought(&target.name);
+    let folder = desk.home.thought_folder(&target.name);
     let count = |below: &str| fs::list_names(&folder.join(below)).map(|names| names.len());
     let origin = desk.home.read_origin(&target.name)?;
     let place = target.place.or_else(|| origin.map(|origin| origin.place));
     let bytes = place.as_ref().and_then(|place| fs::file_size(Path::new(place)));
     let memory = fs::file_size(&folder.join("memory.js"));
     let (workspace, memories) = (count("workspace")?, count("memories")?);
-    let policy = read_policy(&desk.home.policy(Some(&target.name)));
+    let policy = read_policy(&desk.home.policy_path(Some(&target.name)));
     let policy = policy.map_err(|error| Problem::failed(format!("{error:#}")))?;
     let allowed = [Kind::Path, Kind::Env, Kind::Host].map(|kind| {
         let (allow, deny) = policy.count(kind);
@@ -103,7 +103,7 @@ pub fn describe(desk: &Desk, script: &str) -> Result<Report, Problem> {
 /// Runs a script, with the streams of this process; `is_json`: what it writes is in one document.
 pub fn run(desk: &Desk, script: &str, args: &[OsString], is_json: bool) -> Result<Report, Problem> {
     let place = desk.find_place(script)?;
-    let mut command = vec![desk.env.tool("nagent-think").into_os_string()];
+    let mut command = vec![desk.env.tool_path("nagent-think").into_os_string()];
     command.extend(is_json.then(|| "--json".into()));
     command.push(place.into());
     command.extend(args.iter().cloned());
@@ -131,7 +131,7 @@ pub fn install(desk: &Desk, script: &str) -> Result<Report, Problem> {
             "{script}: it would be installed as {name}, and a name with a dot before it means a file here; give the file another name"
         )));
     }
-    let path = desk.home.installed(&name);
+    let path = desk.home.script_path(&name);
     let bytes = with_shebang(&source.bytes);
     // What the script has learned where it was goes on.
     let old = desk.home.read_origin(&name)?;
@@ -157,7 +157,7 @@ pub fn install(desk: &Desk, script: &str) -> Result<Report, Problem> {
     if !is_in_path {
         out::line(&format!("add {} to your PATH, or use nagent-thought run {name}", bin.display()));
     }
-    let other = desk.env.program(&name);
+    let other = desk.env.find_program(&name);
     if fs::exists(&other) && !other.starts_with(&bin) {
         out::line(&format!("note: there is another {name}: {}", other.display()));
     }
@@ -166,13 +166,13 @@ pub fn install(desk: &Desk, script: &str) -> Result<Report, Problem> {
 
 /// Removes an installed script.
 pub fn remove(desk: &Desk, script: &str, force: bool) -> Result<Report, Problem> {
-    let path = desk.home.installed(script);
+    let path = desk.home.script_path(script);
     if script.contains('/') || !fs::exists(&path) {
         return Err(Problem::failed(format!(
             "{script} is not installed; rm removes scripts that install installed"
         )));
     }
-    let data = desk.home.thought(&desk.target(path.display().to_string())?.name);
+    let data = desk.home.thought_folder(&desk.target(path.display().to_string())?.name);
     if force {
         return move_to_trash(desk, &[path, data]);
     }
@@ -210,7 +210,7 @@ pub fn print_place(desk: &Desk, script: &str) -> Result<Report, Problem> {
 
 /// Prints where a script's data are.
 pub fn print_folder(desk: &Desk, script: &str) -> Result<Report, Problem> {
-    let folder = desk.home.thought(&desk.find(script)?.name).display().to_string();
+    let folder = desk.home.thought_folder(&desk.find(script)?.name).display().to_string();
     Ok(say("folder", folder))
 }
 
@@ -224,7 +224,7 @@ pub fn print_digest(desk: &Desk, script: &str) -> Result<Report, Problem> {
 pub fn open_folder(desk: &Desk, script: &str) -> Result<Report, Problem> {
     let (_, folder) = desk.find_data(script)?;
     let folder = folder.display().to_string();
-    let opener = desk.env.program("xdg-open");
+    let opener = desk.env.find_program("xdg-open");
     let has_screen = desk.env.get("DISPLAY").or_else(|| desk.env.get("WAYLAND_DISPLAY")).is_some();
     if !has_screen || !fs::is_executable(&opener) {
         return Ok(say("folder", folder));
@@ -255,7 +255,7 @@ pub fn list_memories(desk: &Desk, script: Option<&str>) -> Result<Report, Proble
     };
     let mut paths = Vec::new();
     for name in names {
-        let folder = desk.home.thought(&name).join("memories");
+        let folder = desk.home.thought_folder(&name).join("memories");
         paths.extend(
             fs::list_names(&folder)?.iter().map(|name| folder.join(name).display().to_string()),
         );
@@ -276,7 +276,7 @@ pub fn cache(
         return move_to_trash(desk, &[folder]);
     }
     let script = script.ok_or_else(|| Problem::usage("name a script, or give --clear-all"))?;
-    let folder = desk.home.cache(&desk.find_place(script)?);
+    let folder = desk.home.cache_folder(&desk.find_place(script)?);
     if !clear {
         return Ok(say("cache", folder.display().to_string()));
     }

@@ -62,7 +62,7 @@ pub fn add_entry(
     let mode = mode.unwrap_or("rwd");
     check_mode(mode).map_err(Problem::usage)?;
     change(desk, edit, |policy| {
-        policy.add((edit.kind, &subject, mode), approval, "cli", &clock::now());
+        policy.add_entry((edit.kind, &subject, mode), approval, "cli", &clock::now());
         Ok(())
     })
 }
@@ -84,7 +84,7 @@ fn find_policy(desk: &Desk, script: Option<&str>) -> Result<(Option<String>, Pat
     // A policy may be there before the first run.
     let name = script.map(|script| desk.find(script)).transpose();
     let name = name.map_err(|problem| Problem::usage(problem.message))?.map(|target| target.name);
-    let path = desk.home.policy(name.as_deref());
+    let path = desk.home.policy_path(name.as_deref());
     Ok((name, path))
 }
 

@@ -42,7 +42,7 @@ impl OpenSplit {
         interrupts: &Interrupts,
     ) -> Result<(Self, File), Problem> {
         let index_path = fs::real_path(index).ok_or_else(|| index_not_found(index))?;
-        let changed = || Problem::from(FileError::changed(&index_path));
+        let changed = || Problem::from(FileError::changed_meanwhile(&index_path));
         let opened = boundary.open_for_write(&index_path)?;
         if opened.path() != index_path {
             return Err(changed());

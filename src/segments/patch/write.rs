@@ -199,7 +199,7 @@ fn replace_source(
     notes: &mut Vec<String>,
 ) -> Result<Option<PathBuf>, Problem> {
     let Some(opened) = source.opened else { return Ok(None) };
-    if opened.parted_names() > 0 {
+    if opened.count_other_links() > 0 {
         notes.push("other names of the source (hard links) keep its previous content".to_owned());
     }
     let interrupts = hooks.interrupts;

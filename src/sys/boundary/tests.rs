@@ -19,7 +19,7 @@ pub(in super::super) fn world() -> World {
     }
     let (cwd, root, home) = (top.join("out"), top.join("root"), top.join("home"));
     let places = Places { cwd: &cwd, toplevel: None, home: Some(&home), root: &root, tmpdir: None };
-    let mut boundary = Boundary::empty(places);
+    let mut boundary = Boundary::without_folders(places);
     boundary.add_root(top.join("in"));
     World { _dir: dir, top, boundary }
 }
@@ -171,7 +171,12 @@ fn tmpdir_is_a_root_unless_it_holds_more_than_temporary_files() {
             tmpdir: Some(tmpdir.as_os_str()),
         };
         // As for a main conversation, but without /tmp, where this test's folders are.
-        assert_eq!(Boundary::empty(places).tmpdir(places), expect, "{}", tmpdir.display());
+        assert_eq!(
+            Boundary::without_folders(places).tmpdir(places),
+            expect,
+            "{}",
+            tmpdir.display()
+        );
     };
     check(Path::new("/"), Err("it holds the home folder"));
     check(Path::new("/proc/self/root"), Err("it holds the home folder"));

@@ -13,7 +13,7 @@ use super::Bridges;
 use crate::limits;
 use crate::policy::Mode;
 use crate::sys::fs::read_within;
-use crate::sys::guarded::{Found, Spot, explain, list, open_below};
+use crate::sys::guarded::{Found, Spot, explain, list_names, open_below};
 use crate::sys::names::shown;
 use crate::sys::permission::Wish;
 use crate::sys::temp_files::TempFile;
@@ -41,7 +41,7 @@ impl Bridges<'_> {
         path: &Path,
         limit: u64,
     ) -> Result<(Vec<u8>, PathBuf), String> {
-        let found = self.find(path, "READ")?;
+        let found = self.find_readable(path, "READ")?;
         let file = found.open()?;
         let size = u64::try_from(found.stat.st_size).unwrap_or(0);
         let bytes = read_within(file, size, limit)
@@ -50,7 +50,7 @@ impl Bridges<'_> {
     }
 
     /// Finds something that may be read. What is not there must be allowed to be looked for.
-    fn find(&mut self, path: &Path, label: &'static str) -> Result<Found, String> {
+    fn find_readable(&mut self, path: &Path, label: &'static str) -> Result<Found, String> {
         let Some(found) = Found::find(path)? else {
             let spot = Spot::find(path)?;
             self.permissions.permit(Wish::Path(Mode::Read, label, &spot.path))?;
@@ -62,7 +62,7 @@ impl Bridges<'_> {
     }
 
     fn find_writable(&mut self, path: &Path) -> Result<Spot, String> {
-        let spot = Spot::follow(path)?;
+        let spot = Spot::find_follow(path)?;
         self.permissions.permit(Wish::Path(Mode::Write, "WRITE", &spot.path))?;
         Ok(spot)
     }
@@ -88,13 +88,13 @@ impl Bridges<'_> {
         let mode = Bits::from_raw_mode(self.new_mode(&spot.path));
         let file = rustix::fs::openat(&spot.dir, &spot.name, flags | OFlags::CLOEXEC, mode);
         let mut file = File::from(file.map_err(explain(&spot.path))?);
-        file.write_all(bytes).map_err(failed(&spot.path))
+        file.write_all(bytes).map_err(describe_io_error(&spot.path))
     }
 
     pub(super) fn read_dir(&mut self, path: &Path) -> Result<Value, String> {
-        let found = self.find(path, "LIST")?;
+        let found = self.find_readable(path, "LIST")?;
         let folder = found.open_folder()?.into();
-        let names = list(&folder).map_err(explain(&found.path))?;
+        let names = list_names(&folder).map_err(explain(&found.path))?;
         let entries = names.iter().filter_map(|name| {
             let stat = rustix::fs::statat(&folder, name, AtFlags::SYMLINK_NOFOLLOW).ok()?;
             Some(json!({
@@ -107,7 +107,7 @@ impl Bridges<'_> {
     }
 
     pub(super) fn stat(&mut self, path: &Path) -> Result<Value, String> {
-        let found = self.find(path, "READ")?;
+        let found = self.find_readable(path, "READ")?;
         let name = found.path.file_name().unwrap_or_default().to_string_lossy().into_owned();
         Ok(json!({
             "name": name,
@@ -118,7 +118,7 @@ impl Bridges<'_> {
     }
 
     pub(super) fn exists(&mut self, path: &Path) -> bool {
-        self.find(path, "READ").is_ok()
+        self.find_readable(path, "READ").is_ok()
     }
 
     pub(super) fn delete(&mut self, path: &Path) -> Result<(), String> {
@@ -137,8 +137,8 @@ impl Bridges<'_> {
     }
 
     pub(super) fn make_folder(&mut self, path: &Path) -> Result<(), String> {
-        let mut spot = Spot::follow(path)?;
-        if spot.kind() == Some(FileType::Directory) {
+        let mut spot = Spot::find_follow(path)?;
+        if spot.file_type() == Some(FileType::Directory) {
             return Ok(());
         }
         self.permissions.permit(Wish::Path(Mode::Write, "WRITE", &spot.path))?;
@@ -203,7 +203,7 @@ impl Bridges<'_> {
                 new.persist(&spot.name, false)
             }
         };
-        write().map_err(failed(&spot.path))
+        write().map_err(describe_io_error(&spot.path))
     }
 
     /// Moves a file to another file system.
@@ -244,7 +244,7 @@ impl Bridges<'_> {
         let mut ahead = vec![PathBuf::new()];
         while let Some(below) = ahead.pop() {
             let Ok(folder) = open_below(&top, &below) else { continue };
-            for name in list(&folder).map_err(explain(&found.path))? {
+            for name in list_names(&folder).map_err(explain(&found.path))? {
                 visits += 1;
                 if visits > GLOB_VISITS || self.permissions.interrupts.pending().is_some() {
                     return Err(
@@ -279,6 +279,6 @@ impl Bridges<'_> {
     }
 }
 
-fn failed(path: &Path) -> impl Fn(io::Error) -> String + '_ {
+fn describe_io_error(path: &Path) -> impl Fn(io::Error) -> String + '_ {
     move |error| format!("{}: {error}", shown(path))
 }

@@ -65,7 +65,7 @@ impl Bridges<'_> {
     ///
     /// # Errors
     /// The message of the error that the script gets.
-    pub(super) fn call(
+    pub(super) fn call_function(
         &mut self,
         name: &str,
         args: Vec<Value>,
@@ -74,24 +74,32 @@ impl Bridges<'_> {
         let args = Args { name, values: args };
         let done = |done: Result<(), String>| done.map(|()| Value::Null);
         match name {
-            "fs.readFile" => self.read_file(args.path(self, 0)?, args.is_base64(1)?),
-            "fs.writeFile" => done(self.write_file(&args.path(self, 0)?, &args.bytes(1)?)),
-            "fs.appendFile" => done(self.append_file(&args.path(self, 0)?, &args.bytes(1)?)),
-            "fs.readDir" => self.read_dir(&args.path(self, 0)?),
-            "fs.stat" => self.stat(&args.path(self, 0)?),
-            "fs.exists" => Ok(self.exists(&args.path(self, 0)?).into()),
-            "fs.delete" => done(self.delete(&args.path(self, 0)?)),
-            "fs.mkdir" => done(self.make_folder(&args.path(self, 0)?)),
-            "fs.copy" => done(self.copy(&args.path(self, 0)?, &args.path(self, 1)?)),
-            "fs.move" => done(self.rename(&args.path(self, 0)?, &args.path(self, 1)?)),
-            "fs.glob" => self.glob(&args.path(self, 0)?),
-            "net.fetch" => self.fetch(args.text(0)?, args.values.get(1), deadline),
-            "env.get" => self.variable(args.text(0)?),
+            "fs.readFile" => self.read_file(args.path_argument(self, 0)?, args.is_base64(1)?),
+            "fs.writeFile" => {
+                done(self.write_file(&args.path_argument(self, 0)?, &args.bytes_argument(1)?))
+            }
+            "fs.appendFile" => {
+                done(self.append_file(&args.path_argument(self, 0)?, &args.bytes_argument(1)?))
+            }
+            "fs.readDir" => self.read_dir(&args.path_argument(self, 0)?),
+            "fs.stat" => self.stat(&args.path_argument(self, 0)?),
+            "fs.exists" => Ok(self.exists(&args.path_argument(self, 0)?).into()),
+            "fs.delete" => done(self.delete(&args.path_argument(self, 0)?)),
+            "fs.mkdir" => done(self.make_folder(&args.path_argument(self, 0)?)),
+            "fs.copy" => {
+                done(self.copy(&args.path_argument(self, 0)?, &args.path_argument(self, 1)?))
+            }
+            "fs.move" => {
+                done(self.rename(&args.path_argument(self, 0)?, &args.path_argument(self, 1)?))
+            }
+            "fs.glob" => self.glob(&args.path_argument(self, 0)?),
+            "net.fetch" => self.fetch(args.text_argument(0)?, args.values.get(1), deadline),
+            "env.get" => self.variable(args.text_argument(0)?),
             "process.sleep" => done(self.sleep(args.values.first(), deadline)),
-            "process.stdout.write" => done(self.write_stdout(args.text(0)?)),
-            "console.log" | "console.error" => done(self.write_console(args.text(0)?)),
-            "input.prompt" => self.ask_person(args.text(0)?, args.values.get(1)),
-            "require" => self.find_module(args.text(0)?, args.text(1)?),
+            "process.stdout.write" => done(self.write_stdout(args.text_argument(0)?)),
+            "console.log" | "console.error" => done(self.write_console(args.text_argument(0)?)),
+            "input.prompt" => self.ask_person(args.text_argument(0)?, args.values.get(1)),
+            "require" => self.find_module(args.text_argument(0)?, args.text_argument(1)?),
             name if name.starts_with("sys.") => {
                 system::describe(&name[4..]).ok_or_else(|| format!("there is no {name}"))
             }
@@ -107,7 +115,7 @@ struct Args<'a> {
 }
 
 impl Args<'_> {
-    fn text(&self, at: usize) -> Result<&str, String> {
+    fn text_argument(&self, at: usize) -> Result<&str, String> {
         self.values
             .get(at)
             .and_then(Value::as_str)
@@ -115,8 +123,8 @@ impl Args<'_> {
     }
 
     /// An absolute path, from the working folder.
-    fn path(&self, bridges: &Bridges<'_>, at: usize) -> Result<PathBuf, String> {
-        let text = self.text(at)?;
+    fn path_argument(&self, bridges: &Bridges<'_>, at: usize) -> Result<PathBuf, String> {
+        let text = self.text_argument(at)?;
         if text.is_empty() || text.contains('\0') {
             return Err(format!("{}: the path is empty, or contains a NUL byte", self.name));
         }
@@ -137,9 +145,9 @@ impl Args<'_> {
     }
 
     /// The text of an argument; what the base64 says, where the next one is `"base64"`.
-    fn bytes(&self, at: usize) -> Result<Vec<u8>, String> {
+    fn bytes_argument(&self, at: usize) -> Result<Vec<u8>, String> {
         use base64::Engine;
-        let text = self.text(at)?;
+        let text = self.text_argument(at)?;
         let bytes = if self.is_base64(at + 1)? {
             base64::engine::general_purpose::STANDARD
                 .decode(text)
@@ -187,7 +195,7 @@ impl Bridges<'_> {
             ms.and_then(Value::as_f64).ok_or("process.sleep: give a number of milliseconds")?;
         let time = Duration::try_from_secs_f64(ms.max(0.0) / 1000.0).unwrap_or(Duration::MAX);
         let left = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
-        self.permissions.interrupts.wait(Some(left.map_or(time, |left| left.min(time))));
+        self.permissions.interrupts.wait_for_signal(Some(left.map_or(time, |left| left.min(time))));
         Ok(())
     }
 
@@ -215,7 +223,7 @@ impl Bridges<'_> {
         // Indented, its lines are not those of a question about a right.
         let question = escape_text(question).replace('\n', "\n         ");
         let question = format!("\n  ◆ ASK  {question}{hint}\n");
-        let line = tty.ask(&question, "  ❯ ", self.permissions.interrupts, None);
+        let line = tty.read_answer(&question, "  ❯ ", self.permissions.interrupts, None);
         self.permissions.asked += watch.elapsed();
         match line {
             Some(line) if line.is_empty() => Ok(json!(default.unwrap_or_default())),

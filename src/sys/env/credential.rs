@@ -107,7 +107,10 @@ pub(super) fn url_password(value: &OsStr) -> Option<&OsStr> {
 }
 
 /// What is masked of a variable: its value, and the password of an address where it looks like a drawn one.
-pub(super) fn masked<'a>(name: &str, value: &'a str) -> impl Iterator<Item = &'a str> + use<'a> {
+pub(super) fn values_to_mask<'a>(
+    name: &str,
+    value: &'a str,
+) -> impl Iterator<Item = &'a str> + use<'a> {
     let what = Credential::classify(OsStr::new(name), OsStr::new(value));
     let is_word = value.len() < 16 && value.bytes().all(|byte| byte.is_ascii_alphabetic());
     let is_masked = match what {

@@ -122,7 +122,7 @@ impl<'repository> HeadPaths<'_, 'repository> {
     }
 
     fn is_in(&self, tree: Oid, path: &[u8]) -> bool {
-        self.objects.trace(tree, path, None).is_ok_and(|trace| trace.entry.is_some())
+        self.objects.trace_path(tree, path, None).is_ok_and(|trace| trace.entry.is_some())
     }
 
     fn find_new_path(&mut self, old: Oid, new: Oid, path: &[u8]) -> Option<Vec<u8>> {

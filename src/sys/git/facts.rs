@@ -5,7 +5,7 @@
 //! addresses are cut out, and no damage in it is an error here.
 
 use super::super::names::shown;
-use super::repository::{open_repository, unreadable};
+use super::repository::{describe_open_error, open_repository};
 use super::safety_check::{Access, check_repository};
 use super::worker::{Patience, run_in_worker};
 use crate::limits;
@@ -76,7 +76,7 @@ pub fn read_facts(cwd: &Path) -> GitFacts {
             }
         }
         (Err(error), None) if error.code() == ErrorCode::NotFound => {}
-        (Err(error), _) => facts.notes.push(unreadable(&place, &error)),
+        (Err(error), _) => facts.notes.push(describe_open_error(&place, &error)),
     }
     facts
 }

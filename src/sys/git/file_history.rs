@@ -12,7 +12,7 @@ use super::super::fs;
 use super::super::names::shown;
 use super::cache::{Cache, CachedHistory};
 use super::facts::find_toplevel;
-use super::repository::{Objects, open_repository, read_shallow, unreadable};
+use super::repository::{Objects, describe_open_error, open_repository, read_shallow};
 use super::tree_diff::find_staged_source;
 use super::walk::Walk;
 use super::worker::{Patience, Progress, run_in_worker};
@@ -62,12 +62,12 @@ pub struct HistoryLookup {
 }
 
 impl HistoryLookup {
-    fn without(note: String) -> Self {
+    fn without_history(note: String) -> Self {
         Self { notes: vec![note], ..Self::default() }
     }
 
-    fn failed(note: String) -> Self {
-        Self { is_trouble: true, ..Self::without(note) }
+    fn with_trouble(note: String) -> Self {
+        Self { is_trouble: true, ..Self::without_history(note) }
     }
 }
 
@@ -81,21 +81,24 @@ pub fn read_history(
     keep_waiting: &mut dyn FnMut() -> bool,
 ) -> HistoryLookup {
     let Some(top) = file.parent().and_then(find_toplevel) else {
-        return HistoryLookup::without(format!("{} is not in a git repository", shown(file)));
+        return HistoryLookup::without_history(format!(
+            "{} is not in a git repository",
+            shown(file)
+        ));
     };
     let path = file.strip_prefix(&top).unwrap_or(file).as_os_str().as_bytes().to_owned();
     if path.starts_with(b".git/") {
-        return HistoryLookup::without(format!("{} belongs to git itself", shown(file)));
+        return HistoryLookup::without_history(format!("{} belongs to git itself", shown(file)));
     }
     let (folder, place) = (cache.to_owned(), shown(&top));
     let read = move |progress: &Progress| {
         read_in_worker(top, &path, &folder, time.walk, progress)
-            .unwrap_or_else(HistoryLookup::failed)
+            .unwrap_or_else(HistoryLookup::with_trouble)
     };
     run_in_worker(time.patience, keep_waiting, read).unwrap_or_else(|| {
         let note =
             format!("the git repository at {place} does not answer: its history is left out");
-        HistoryLookup::failed(note)
+        HistoryLookup::with_trouble(note)
     })
 }
 
@@ -114,9 +117,9 @@ fn read_in_worker(
         Ok(head) => head,
         Err(error) if matches!(error.code(), ErrorCode::UnbornBranch | ErrorCode::NotFound) => {
             let note = format!("the git repository at {} has no commit yet", shown(&top));
-            return Ok(HistoryLookup::without(note));
+            return Ok(HistoryLookup::without_history(note));
         }
-        Err(error) => return Err(unreadable(&top, &error)),
+        Err(error) => return Err(describe_open_error(&top, &error)),
     };
     let new_path = path;
     let staged_source = find_source(&objects, head, path);
@@ -124,7 +127,7 @@ fn read_in_worker(
     let (shallow, shallow_hash) = read_shallow(&repository)?;
     let mut cache = Cache::new(cache, repository.commondir(), &shallow_hash);
     let mut walk = Walk::new(&objects, shallow, progress, (head, path));
-    walk.run(&mut cache, &must_stop);
+    walk.walk_commits(&mut cache, &must_stop);
     if walk.commits_read > 0 {
         // Names need less time than commits, and get a quarter more.
         let must_stop = || time.is_some_and(|time| started.elapsed() >= time + time / 4);
@@ -174,7 +177,7 @@ fn read_in_worker(
 /// The path at `HEAD` of a file that is not there under this path, if it was renamed since and the rename is staged.
 fn find_source(objects: &Objects<'_>, head: Oid, path: &[u8]) -> Option<Vec<u8>> {
     let tree = objects.read_commit(head).ok()?.tree_id();
-    if objects.trace(tree, path, None).ok()?.entry.is_some() {
+    if objects.trace_path(tree, path, None).ok()?.entry.is_some() {
         return None;
     }
     find_staged_source(objects, tree, path)

@@ -42,10 +42,10 @@ pub(super) fn open_repository(toplevel: &Path) -> Result<Repository, String> {
     });
     check_repository(toplevel, Access::Objects)?;
     Repository::open_ext(toplevel, RepositoryOpenFlags::NO_SEARCH, &[] as &[&OsStr])
-        .map_err(|error| unreadable(toplevel, &error))
+        .map_err(|error| describe_open_error(toplevel, &error))
 }
 
-pub(super) fn unreadable(toplevel: &Path, error: &git2::Error) -> String {
+pub(super) fn describe_open_error(toplevel: &Path, error: &git2::Error) -> String {
     let advice = match error.code() {
         ErrorCode::Owner => {
             "; it belongs to another user; to trust it, run `git config --global --add safe.directory` with its path"
@@ -69,7 +69,7 @@ pub(super) fn read_shallow(repository: &Repository) -> Result<(HashSet<Oid>, Str
 impl<'repository> Objects<'repository> {
     pub(super) fn new(repository: &'repository Repository) -> Result<Self, String> {
         let odb = repository.odb().map_err(|error| {
-            unreadable(repository.workdir().unwrap_or(repository.path()), &error)
+            describe_open_error(repository.workdir().unwrap_or(repository.path()), &error)
         })?;
         Ok(Self { repository, odb })
     }
@@ -101,7 +101,7 @@ impl<'repository> Objects<'repository> {
     }
 
     /// Follows a path from a tree. Where a folder is the same as in `hint`, everything below it is, too.
-    pub(super) fn trace(
+    pub(super) fn trace_path(
         &self,
         tree: Oid,
         path: &[u8],

@@ -60,7 +60,8 @@ impl TreeDiff {
         let mut deltas = list_deltas(&diff);
         let is_complete = is_within_bounds(objects, &deltas);
         if is_complete && has_status(&deltas, Delta::Added) && has_status(&deltas, Delta::Deleted) {
-            diff.find_similar(Some(DiffFindOptions::new().renames(true))).map_err(failure)?;
+            diff.find_similar(Some(DiffFindOptions::new().renames(true)))
+                .map_err(describe_error)?;
             deltas = list_deltas(&diff);
         }
         Ok(Self { old, new, deltas, is_complete })
@@ -156,10 +157,10 @@ pub(super) fn diff_trees<'repository>(
     objects
         .repository
         .diff_tree_to_tree(old.as_ref(), new.as_ref(), Some(&mut options))
-        .map_err(failure)
+        .map_err(describe_error)
 }
 
-fn failure(error: git2::Error) -> String {
+fn describe_error(error: git2::Error) -> String {
     format!("cannot compare two commits: {}", error.message())
 }
 

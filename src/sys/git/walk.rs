@@ -91,7 +91,7 @@ impl<'a, 'repository> Walk<'a, 'repository> {
     }
 
     /// Walks until all is read or `must_stop` says so.
-    pub(super) fn run(&mut self, cache: &mut Cache, must_stop: &dyn Fn() -> bool) {
+    pub(super) fn walk_commits(&mut self, cache: &mut Cache, must_stop: &dyn Fn() -> bool) {
         while let Some((key, next)) = self.pending.pop_last() {
             if self.commits_read >= MIN_READ && must_stop() {
                 self.pending.insert(key, next);
@@ -141,7 +141,7 @@ impl<'a, 'repository> Walk<'a, 'repository> {
             self.progress.advance();
             let lacks_file = |commit: &FileCommit| {
                 let commit = self.objects.read_commit(Oid::from_str(&commit.id).ok()?).ok()?;
-                let trace = self.objects.trace(commit.tree_id(), path, None).ok()?;
+                let trace = self.objects.trace_path(commit.tree_id(), path, None).ok()?;
                 Some(trace.entry.is_none())
             };
             let with_file =
@@ -243,7 +243,7 @@ impl<'a, 'repository> Walk<'a, 'repository> {
             if let Some(old_path) = old_path {
                 parent.trace = self
                     .objects
-                    .trace(parent.commit.tree_id(), &old_path, None)
+                    .trace_path(parent.commit.tree_id(), &old_path, None)
                     .unwrap_or_default();
                 parent.path = old_path.into();
             }
@@ -312,7 +312,7 @@ impl<'a, 'repository> Walk<'a, 'repository> {
         hint: Option<&PathTrace>,
     ) -> Result<CommitAtPath<'repository>, String> {
         let commit = self.objects.read_commit(id)?;
-        let trace = self.objects.trace(commit.tree_id(), path, hint)?;
+        let trace = self.objects.trace_path(commit.tree_id(), path, hint)?;
         Ok(CommitAtPath { commit, path: Rc::clone(path), trace })
     }
 

@@ -152,14 +152,14 @@ impl Resolve for PublicNames {
         Box::pin(async move {
             let host = name.as_str().to_owned();
             let found = tokio::net::lookup_host((host.as_str(), 0)).await?.collect();
-            let found = if is_proxy { found } else { take_public(&host, found)? };
+            let found = if is_proxy { found } else { require_public(&host, found)? };
             Ok(Box::new(found.into_iter()) as Addrs)
         })
     }
 }
 
 /// What a name leads to, where all of it is public: the name may lead elsewhere a moment later.
-fn take_public(host: &str, found: Vec<SocketAddr>) -> io::Result<Vec<SocketAddr>> {
+fn require_public(host: &str, found: Vec<SocketAddr>) -> io::Result<Vec<SocketAddr>> {
     if found.is_empty() || !found.iter().all(|address| is_public(address.ip())) {
         return Err(io::Error::other(refuse_private(host)));
     }
@@ -252,9 +252,9 @@ mod tests {
     fn a_name_that_leads_here_and_there_leads_nowhere() {
         let public: SocketAddr = "1.1.1.1:0".parse().unwrap();
         let private: SocketAddr = "[::ffff:10.0.0.1]:0".parse().unwrap();
-        assert_eq!(take_public("a", vec![public]).unwrap(), [public]);
+        assert_eq!(require_public("a", vec![public]).unwrap(), [public]);
         for found in [vec![], vec![private], vec![public, private], vec![private, public]] {
-            assert!(take_public("a", found.clone()).is_err(), "{found:?}");
+            assert!(require_public("a", found.clone()).is_err(), "{found:?}");
         }
     }
 

@@ -163,7 +163,7 @@ impl HttpClient {
         let result = self.runtime.insert(runtime).block_on(async {
             let signals = interrupts.as_fd().try_clone_to_owned().and_then(Receiver::from_owned_fd);
             let signals = signals.map_err(failed)?;
-            let exchange = exchange.run(client, request, on_part);
+            let exchange = exchange.run_exchange(client, request, on_part);
             let exchange = async {
                 let Some(deadline) = deadline else { return exchange.await };
                 timeout_at(deadline.into(), exchange).await.unwrap_or_else(|_| {
@@ -253,7 +253,7 @@ struct Exchange<'a> {
 }
 
 impl Exchange<'_> {
-    async fn run(
+    async fn run_exchange(
         &self,
         client: reqwest::Client,
         request: Request,

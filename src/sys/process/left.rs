@@ -34,11 +34,11 @@ impl LeftProcesses {
 
     /// Lists the processes that `each` finds. `own` is how the command itself was started. A process may be about to start
     /// its program: until then it has the command line of the command, or none.
-    pub(in crate::sys) fn list(own: &[CString], each: EachProcess<'_>) -> Self {
+    pub(in crate::sys) fn list_processes(own: &[CString], each: EachProcess<'_>) -> Self {
         let mut tries = 10;
         loop {
             let (mut left, mut are_started) = (Self::NONE, true);
-            each(&mut |process| are_started &= left.add(process, own));
+            each(&mut |process| are_started &= left.count_process(process, own));
             tries -= 1;
             if are_started || tries == 0 {
                 return left;
@@ -49,7 +49,7 @@ impl LeftProcesses {
     }
 
     /// Counts a process, unless it has ended. Returns false for one that may be about to start its program.
-    fn add(&mut self, process: Pid, own: &[CString]) -> bool {
+    fn count_process(&mut self, process: Pid, own: &[CString]) -> bool {
         let mut line = [0; Self::SHOWN];
         let read = read_of(process, "cmdline", &mut line);
         let end = line[..read].iter().rposition(|byte| *byte != 0).map_or(0, |at| at + 1);

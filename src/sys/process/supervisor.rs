@@ -355,7 +355,7 @@ fn supervise(socket: BorrowedFd<'_>, leader: Pid, config: &Config) -> ! {
     }
     // What it left is this process's by now.
     let left = if config.names_left {
-        LeftProcesses::list(config.image.arguments(), &for_each_child)
+        LeftProcesses::list_processes(config.image.arguments(), &for_each_child)
     } else {
         LeftProcesses::NONE
     };
@@ -488,7 +488,7 @@ mod tests {
     fn a_report_survives_the_socket() {
         for status in [Ok(0), Ok(255), Err(9)] {
             for all_gone in [false, true] {
-                let left = LeftProcesses::list(&[], &|each| each(getpid()));
+                let left = LeftProcesses::list_processes(&[], &|each| each(getpid()));
                 let report = ExitReport { status, all_gone, left };
                 assert_eq!(ExitReport::from_bytes(&report.to_bytes()), report);
                 assert_eq!((left.describe().count, left.describe().commands.len()), (1, 1));

@@ -148,7 +148,7 @@ fn list_left(own: &[OsString]) -> LeftRunning {
         numbers.sort_unstable();
         numbers.into_iter().filter_map(Pid::from_raw).for_each(act);
     };
-    LeftProcesses::list(&own, &each).describe()
+    LeftProcesses::list_processes(&own, &each).describe()
 }
 
 /// Takes over an inherited descriptor, which the command must not inherit in turn.
@@ -270,7 +270,7 @@ fn landlock_rules(plan: &InnerPlan) -> Vec<(PathBuf, BitFlags<AccessFs>)> {
     if plan.alone {
         let mut except = hidden.clone();
         except.push("/dev".into());
-        give_except(Path::new("/"), &except, read, &mut rules);
+        add_rules_except(Path::new("/"), &except, read, &mut rules);
     } else {
         rules.push(("/".into(), read));
         rules.extend(DEVICES_IN_BWRAP.iter().map(|path| (path.into(), all)));
@@ -278,7 +278,7 @@ fn landlock_rules(plan: &InnerPlan) -> Vec<(PathBuf, BitFlags<AccessFs>)> {
     rules.extend(DEVICES.iter().map(|path| (path.into(), all)));
     for folder in plan.writable.iter().map(Path::new) {
         if plan.alone {
-            give_except(folder, &hidden, write, &mut rules);
+            add_rules_except(folder, &hidden, write, &mut rules);
         } else {
             rules.push((folder.to_owned(), write));
         }
@@ -288,7 +288,7 @@ fn landlock_rules(plan: &InnerPlan) -> Vec<(PathBuf, BitFlags<AccessFs>)> {
 
 /// Gives rights on a path, but not on what is to be kept out of it. Landlock only gives: no rule takes back what another has
 /// given for the folder above. So a folder with something kept out in it is given entry by entry.
-fn give_except(
+fn add_rules_except(
     path: &Path,
     except: &[PathBuf],
     access: BitFlags<AccessFs>,
@@ -303,7 +303,7 @@ fn give_except(
     for entry in read_dir(path).into_iter().flatten().flatten() {
         // What a link leads to has a path of its own.
         if entry.file_type().is_ok_and(|kind| !kind.is_symlink()) {
-            give_except(&entry.path(), except, access, rules);
+            add_rules_except(&entry.path(), except, access, rules);
         }
     }
 }

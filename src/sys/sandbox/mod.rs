@@ -54,7 +54,7 @@ const BWRAP: [&str; 3] = ["/usr/bin/bwrap", "/bin/bwrap", "/usr/local/bin/bwrap"
 
 /// Where credentials are on this machine, without links, nagent's own folder among them.
 pub fn credential_paths(root: &Path, env: &Env) -> Vec<PathBuf> {
-    let hidden = paths::hidden_paths(root, env.home().as_deref(), env, &[]);
+    let hidden = paths::hidden_paths(root, env.home_folder().as_deref(), env, &[]);
     hidden.into_iter().map(|hidden| hidden.path).collect()
 }
 
@@ -182,12 +182,12 @@ impl Sandbox {
     /// Builds the sandbox around nothing. Returns what is enforced in it, or why it does not work.
     fn probe(&self) -> Result<Enforced> {
         let policy = &self.paths.policy;
-        let plan = InnerPlan { probe: true, ..self.plan(policy) };
+        let plan = InnerPlan { probe: true, ..self.make_inner_plan(policy) };
         let mut job = Job::new(vec!["true".into()], PathBuf::from("/"), Vec::new());
         job.output = Output::Separate;
         job.timeout = Some(PROBE_TIME);
         let control = run::memory_file(&serde_json::to_vec(&plan)?)?;
-        self.put_around(&mut job, policy, control)?;
+        self.prepend_sandbox(&mut job, policy, control)?;
         let finished = process::run(job, &Interrupts::without_handlers()?)?;
         if finished.outcome == (Outcome::Ended { code: 0 })
             && let Ok(enforced) = serde_json::from_slice(&finished.stdout)
@@ -201,7 +201,7 @@ impl Sandbox {
         bail!("{error}")
     }
 
-    fn plan(&self, policy: &SandboxPolicy) -> InnerPlan {
+    fn make_inner_plan(&self, policy: &SandboxPolicy) -> InnerPlan {
         let mut plan = InnerPlan::new(policy, self.is_alone());
         if self.options.capabilities && plan.restricts_files && !plan.alone {
             let sockets = sockets::list_sockets();
@@ -214,7 +214,7 @@ impl Sandbox {
     ///
     /// # Errors
     /// A folder that the sandbox needs is gone, or what it needs cannot be made.
-    pub fn wrap(&self, job: &mut Job) -> Result<SandboxedRun> {
+    pub fn sandbox_job(&self, job: &mut Job) -> Result<SandboxedRun> {
         job.cwd = fs::canonicalize(&job.cwd)
             .with_context(|| format!("cannot find the folder {}", job.cwd.display()))?;
         let mut policy = self.paths.policy.clone();
@@ -240,10 +240,10 @@ impl Sandbox {
         let is_new =
             |path: &&PathBuf| policy.is_writable(path) && fs::symlink_metadata(path).is_err();
         let missing = policy.missing.iter().filter(is_new).cloned().collect();
-        let plan = self.plan(&policy);
+        let plan = self.make_inner_plan(&policy);
         let run = SandboxedRun::new(&plan, outputs, scratch, trees, missing)
             .context("cannot prepare the sandbox")?;
-        self.put_around(job, &policy, run.control()?).context("cannot prepare the sandbox")?;
+        self.prepend_sandbox(job, &policy, run.control()?).context("cannot prepare the sandbox")?;
         Ok(run)
     }
 
@@ -263,7 +263,12 @@ impl Sandbox {
     }
 
     /// Puts `bwrap` and the inner stage before the job's program. Their instructions are files in memory that they inherit.
-    fn put_around(&self, job: &mut Job, policy: &SandboxPolicy, control: File) -> io::Result<()> {
+    fn prepend_sandbox(
+        &self,
+        job: &mut Job,
+        policy: &SandboxPolicy,
+        control: File,
+    ) -> io::Result<()> {
         let mut inherit = |file: File| -> RawFd {
             let number = file.as_raw_fd();
             job.inherit.push(OwnedFd::from(file));
@@ -307,7 +312,7 @@ impl Sandbox {
     }
 
     /// What the sandbox is built with: `bwrap` or `landlock`.
-    pub fn kind(&self) -> &'static str {
+    pub fn mechanism_name(&self) -> &'static str {
         if self.is_alone() { "landlock" } else { "bwrap" }
     }
 
@@ -318,8 +323,8 @@ impl Sandbox {
     }
 
     /// Describes what this sandbox leaves open, one sentence each.
-    pub fn gaps(&self) -> Vec<String> {
-        let mut gaps = self.mechanism.gaps(&self.request);
+    pub fn describe_gaps(&self) -> Vec<String> {
+        let mut gaps = self.mechanism.describe_gaps(&self.request);
         gaps.extend(self.describe_hard_link());
         gaps
     }

@@ -55,7 +55,7 @@ impl PolicyPaths {
             .with_context(|| format!("cannot find the folder {}", places.folder.display()))?;
         let root = resolve_links(&places.folder.join(places.root));
         crate::sys::fs::check_folder_owner(&root)?;
-        let home = places.env.home().map(|home| resolve_links(&home));
+        let home = places.env.home_folder().map(|home| resolve_links(&home));
         let toplevel = places.toplevel.and_then(|top| fs::canonicalize(top).ok());
         let tree = toplevel.clone().unwrap_or_else(|| folder.clone());
         let tmpdir = places.env.get_os("TMPDIR");

@@ -50,10 +50,10 @@ pub(super) struct TreeScan {
 
 /// Walks through a folder. `is_writable` decides whether what a link or a git file leads to is protected too.
 pub(super) fn scan_tree(top: &Path, is_writable: &dyn Fn(&Path) -> bool) -> TreeScan {
-    walk(top, is_writable, limits::SCANNED_ENTRIES)
+    walk_tree(top, is_writable, limits::SCANNED_ENTRIES)
 }
 
-fn walk(top: &Path, is_writable: &dyn Fn(&Path) -> bool, max_entries: usize) -> TreeScan {
+fn walk_tree(top: &Path, is_writable: &dyn Fn(&Path) -> bool, max_entries: usize) -> TreeScan {
     let started = Instant::now();
     let mut found = TreeScan::default();
     // First, so that no number of other entries hides them.
@@ -181,12 +181,12 @@ mod tests {
         for number in 0..100 {
             fs::write(top.join(number.to_string()), "").unwrap();
         }
-        let found = walk(&top, &|_| true, 20);
+        let found = walk_tree(&top, &|_| true, 20);
         assert_eq!(found.protected, [top.join(".git")]);
         assert!(found.is_cut);
         // The text of the gap has the real limits.
         let request = SandboxRequest { mode: SandboxMode::Workspace, ..SandboxRequest::default() };
-        let gaps = Mechanism::default().gaps(&request).join("\n");
+        let gaps = Mechanism::default().describe_gaps(&request).join("\n");
         assert!(gaps.contains("100,000 entries") && gaps.contains("0.2 s"), "{gaps}");
         assert_eq!((limits::SCANNED_ENTRIES, MAX_TIME), (100_000, Duration::from_millis(200)));
     }

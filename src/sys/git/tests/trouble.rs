@@ -1,7 +1,7 @@
 //! Repositories that are missing, empty, unusual, foreign or damaged: a note each, and what can be read.
 
 use super::*;
-use crate::sys::git::repository::unreadable;
+use crate::sys::git::repository::describe_open_error;
 use git2::{ErrorClass, ErrorCode};
 
 fn check_none(look: &HistoryLookup, expect: &str) {
@@ -132,7 +132,7 @@ fn a_repository_that_cannot_be_opened_is_a_note() {
 #[test]
 fn a_repository_of_somebody_else_is_a_note_with_advice() {
     let error = git2::Error::new(ErrorCode::Owner, ErrorClass::Config, "not owned by current user");
-    let note = unreadable(Path::new("/p"), &error);
+    let note = describe_open_error(Path::new("/p"), &error);
     assert!(
         note.contains("cannot read the git repository at /p: not owned")
             && note.contains("safe.directory"),
