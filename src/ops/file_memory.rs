@@ -42,10 +42,9 @@ pub const MAX_SHORT: u64 = 4 * 1024;
 pub const MIN_LONG: u64 = 256 * 1024;
 /// The longest wait for a busy provider. A summary is not worth more; the run's own requests have their own limit.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// What is shown where the model gave no summary. The reason is on stderr: here it would be an update each time it differs.
-const REFUSED: &str =
-    "the model was asked for one and gave none; nagent-file-summarize FILE asks again";
-/// What is shown where the conversation has a summary of an older content, and nobody was asked for a new one.
+/// Text when the model gave no summary. The reason goes to stderr only, since a text that differs each time would be an update.
+const REFUSED: &str = "the model returned none; run nagent-file-summarize FILE";
+/// Text when the summary is of an older content, and no new one was requested.
 const OUTDATED: &str = "the file has changed since the last summary";
 
 #[derive(Default)]
@@ -79,7 +78,7 @@ impl PreviousMemory {
     }
 
     /// Whether this is the content that the conversation knew last.
-    fn knows(&self, sha256: &str) -> bool {
+    fn is_last_known(&self, sha256: &str) -> bool {
         self.known.as_deref().is_some_and(|known| is_hash_of(known, sha256))
     }
 
@@ -278,7 +277,7 @@ fn choose_block(file: &Path, previous: &PreviousMemory) -> ContentBlock {
         ));
     }
     let has_summary = text::find_summary(&previous.sections).is_some_and(text::has_summary);
-    let is_known = |(_, bytes): (u64, Vec<u8>)| previous.knows(&fs::sha256(&bytes));
+    let is_known = |(_, bytes): (u64, Vec<u8>)| previous.is_last_known(&fs::sha256(&bytes));
     if (has_summary || previous.has_created)
         && read::read_range(file, 0, MIN_LONG).is_ok_and(is_known)
     {
@@ -320,7 +319,7 @@ mod tests {
         let check = |text: &str, known: Option<&str>, written: &[&str]| {
             let previous = PreviousMemory::new(text, &parse(text).pieces);
             assert_eq!(known.is_some(), previous.known.is_some());
-            assert!(known.is_none_or(|known| previous.knows(known)), "{text}");
+            assert!(known.is_none_or(|known| previous.is_last_known(known)), "{text}");
             for hash in [&a, &b] {
                 let expect = written.contains(&hash.as_str());
                 assert_eq!(previous.has_written(hash), expect, "{text}");

@@ -189,7 +189,7 @@ fn a_failing_provider_leaves_subjects_and_notes_and_the_run_goes_on() {
         _ => Answer::Error { status: 400, kind: "invalid_request_error", headers: Vec::new() },
     });
     let run = sandbox.run(&["--file-edit", "a.txt", "task"]).assert_exit(0);
-    run.stdout_is("done\n").stderr_has(&["no summaries of commits", "no summary of", "a.txt"]);
+    run.stdout_is("done\n").stderr_has(&["summaries of commits failed", "no summary of", "a.txt"]);
     let context = sandbox.block("initial_context").body;
     for expect in ["Ann: Begins\n", "Ann: Goes on\n", "\n\nUnavailable: "] {
         assert!(context.contains(expect), "{expect}\n---\n{context}");
@@ -217,7 +217,7 @@ fn a_failing_provider_leaves_subjects_and_notes_and_the_run_goes_on() {
         _ => willing(request),
     });
     let run = sandbox.run(&["--file-edit", "a.txt", "task"]).assert_exit(0);
-    run.stderr_has(&["has none that can be read"]);
+    run.stderr_has(&["could not be read"]);
 }
 
 #[test]

@@ -33,7 +33,7 @@ pub(super) fn read_cached<'a>(
 ) -> (Summaries, Vec<&'a FileCommit>) {
     let mut summaries = Summaries::new();
     let mut missing = Vec::new();
-    // A file may have thousands of commits: without a folder there is no need to try each.
+    // A file may have thousands of commits: skip the lookups if the folder is missing.
     let has_folder = fs::exists(folder);
     let read = |commit| has_folder.then(|| read_summary(folder, &summary_key(commit))).flatten();
     for commit in commits.iter().take(limit) {
@@ -58,12 +58,9 @@ pub(super) fn request_summaries(
     result
 }
 
-/// Says that there are no summaries of commits.
+/// The note when there are no summaries of commits.
 pub(super) fn failure_note(problem: &Problem) -> String {
-    format!(
-        "no summaries of commits this time, their subjects are shown instead: {}",
-        problem.message
-    )
+    format!("summaries of commits failed, so their subjects are shown: {}", problem.message)
 }
 
 impl CommitSummaries {
@@ -102,7 +99,7 @@ impl CommitSummaries {
         if self.summaries.is_empty() {
             return Err(Problem::new(
                 Exit::Provider,
-                "the model's answer has none that can be read; the next start asks again",
+                "the model's answer could not be read; the next start asks again",
             ));
         }
         let unanswered = request.commits.len() - self.summaries.len();
@@ -114,7 +111,7 @@ impl CommitSummaries {
         }
         if request.left_out > 0 {
             self.notes.push(format!(
-                "{} commits had no room in the request for summaries; the next start asks for them",
+                "{} commits did not fit into the request for summaries; the next start asks for them",
                 request.left_out
             ));
         }
