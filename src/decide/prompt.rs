@@ -5,7 +5,7 @@ use serde_json::{Map, Value, json};
 use super::request::{Item, Kind, Question, Request, render};
 
 const RULES: &str = "You decide questions whose answers are from closed sets.
-- Copy each name exactly as it is between the quotes, without what is said about it.
+- Copy each name exactly as it is between the quotes, without its description.
 - Decide only from the evidence given here.";
 
 /// The part that all calls of a request share.

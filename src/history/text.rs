@@ -156,7 +156,7 @@ fn add_steps(text: &mut String, history: &History, commits: &[FileCommit], summa
     let earlier = history.commits.len() - commits.len();
     if let Some(time) = history.read_back_to {
         let day = format_date(time, 0);
-        let _ = writeln!(text, "- history read back to {day}; the next start continues");
+        let _ = writeln!(text, "- history read back to {day} so far; the next start continues");
     }
     if earlier > 0 {
         let _ = writeln!(text, "- {earlier} earlier commits are left out here");

@@ -18,7 +18,7 @@ use crate::sys::{clock, entry_file, stdin};
 use crate::view::event::Start;
 
 /// What nobody can be asked about.
-const NOBODY: &str = "it needs the user's approval, and nobody is there to ask";
+const NOBODY: &str = "this needs the user's approval, and there is no terminal to ask on";
 
 /// What was approved for good.
 const FILE: &str = "approvals.json";
@@ -32,9 +32,9 @@ pub(super) fn approval<'a>(
     let config = &call.settings.config;
     let approve = config.approve;
     let who = match () {
-        () if call.which.invocation == Invocation::Delegated => {
-            Who::Nobody("it needs the user's approval: ask in the first conversation")
-        }
+        () if call.which.invocation == Invocation::Delegated => Who::Nobody(
+            "this needs the user's approval, which a child conversation cannot ask for: report it in your answer",
+        ),
         () if call.args.lines => Who::FrontEnd,
         () => Tty::open().map_or(Who::Nobody(NOBODY), Who::Terminal),
     };

@@ -28,7 +28,7 @@ pub fn advise(request: &SandboxRequest, sockets: bool, output: &str) -> Option<S
         // A missing network explains everything.
         SandboxMode::Off if is_cut => None,
         SandboxMode::Off => Some(
-            "without a network, commands also have no capabilities and no sockets; --no-network=false gives them back",
+            "without network, commands also have no capabilities and no sockets; --no-network=false restores them",
         ),
         SandboxMode::ReadOnly => Some(
             "the sandbox is read-only: --write DIR lets commands write in that folder, --sandbox workspace in the working tree",

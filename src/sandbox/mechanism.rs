@@ -24,12 +24,12 @@ impl Mechanism {
         let is_off = request.mode == SandboxMode::Off;
         let is_workspace = request.mode == SandboxMode::Workspace;
         let mut gaps = vec![if is_off {
-            "commands read and write whatever their user may, nagent's own folder included: only the network is cut"
+            "commands can read and write everything the user can, including nagent's own folder; only the network is blocked"
         } else {
-            "commands read whatever their user may, except nagent's own folder and credentials"
+            "commands can read everything the user can, except nagent's own folder and credentials"
         }];
         if !request.no_network {
-            gaps.push("the network is on: what commands read they can send, and servers on this machine answer them");
+            gaps.push("the network is on: commands can send what they read, and reach servers on this machine");
         }
         gaps.push(if self.enforced.unix_sockets {
             "commands can open Unix sockets, to which other programs can connect, and reach a Unix socket that another program opens while they run"
@@ -37,13 +37,11 @@ impl Mechanism {
             "commands cannot use Unix sockets, those that they open themselves included (language servers, test databases, multiprocessing.Manager): without bwrap and Landlock 6 those of other programs could be reached, too"
         });
         if is_workspace {
-            gaps.push(
-                "temp folders are shared with other programs, and nothing in them is protected",
-            );
+            gaps.push("temp folders are shared with other programs and not protected");
         }
         if is_workspace || !is_off && !request.write.is_empty() {
             gaps.extend([
-                "settings, and repositories with hooks or programs in their config, that a command creates are not stopped: they are moved out of the tree when the command ends, and other programs may see them until then",
+                "settings, and repositories with hooks or programs in their config, that a command creates are moved out of the tree only when it ends; until then other programs may use them",
                 "a tree of more than 100,000 entries, or one that takes longer than 0.2 s to search, is not searched to its end; a note says so after the command",
                 "a hard link in the tree to a file outside lets commands change that file",
                 "of .git, only the config, hooks and what names programs is protected: commits, branches and a rebase in progress, which runs commands when it continues, can be changed and removed",
@@ -68,7 +66,7 @@ impl Mechanism {
             ]);
         }
         if alone && is_workspace {
-            gaps.push("commands can write to /dev/shm, where there is one, and it is that of all programs");
+            gaps.push("commands can write to /dev/shm, which all programs share");
         }
         gaps.into_iter().map(str::to_owned).collect()
     }

@@ -166,9 +166,9 @@ impl Boundary {
         may.extend(self.target.iter().map(|target| shown(&target.path)));
         may.extend(self.roots.iter().map(|root| format!("{}/", shown(root).trim_end_matches('/'))));
         if may.is_empty() {
-            return "this conversation writes no files".to_owned();
+            return "no file may be written here".to_owned();
         }
-        format!("this conversation writes {} and nothing else", may.join(", "))
+        format!("only {} may be written", may.join(", "))
     }
 
     fn without_folders(places: Places<'_>) -> Self {
@@ -262,13 +262,13 @@ impl Boundary {
                 format!("there is no such folder; relative paths start in {}", shown(&self.cwd))
             }
             None if stat.is_none() => {
-                format!("there is no such file; one is created in its own conversation: {way}")
+                format!("there is no such file; to create it: {way}")
             }
-            None => format!("a project file is changed in its own conversation: {way}"),
+            None => format!("to change it: {way}"),
             Some(target) if target.path == path => {
-                "what is there now is another file with several hard links; ask the user to look at it".to_owned()
+                "the path now leads to a different file with several hard links; ask the user to check it".to_owned()
             }
-            Some(_) => "say in your answer what that file needs".to_owned(),
+            Some(_) => "describe the needed change in your answer".to_owned(),
         };
         let (path, may) = (shown(asked), self.describe());
         let problem = format!("{path}{resolved} is outside of the write boundary: {may}");

@@ -93,7 +93,7 @@ impl FileError {
             FileType::Socket => "socket",
             _ => "device",
         };
-        let problem = format!("{} is a {kind}, and only regular files are used", shown(path));
+        let problem = format!("{} is a {kind}, not a regular file", shown(path));
         Err(Self::new(problem, ""))
     }
 

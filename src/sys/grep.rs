@@ -127,13 +127,13 @@ impl Search<'_> {
         found.note_rest(&format!("matching lines not shown, in {files} files in all; use a narrower pattern, path or glob"));
         if found.total == 0 {
             found.notes.push(format!(
-                "no line matches in {searched} files searched; what .gitignore names is left out"
+                "no match in {searched} files; ignored files (.gitignore) were skipped"
             ));
         }
         if binary > 0 {
             found.notes.push(format!("{binary} binary files not searched"));
         }
-        large.add_note(&mut found, "not searched, being over 64 MiB; use `grep` in <nagent-shell>");
+        large.add_note(&mut found, "skipped: over 64 MiB; use `grep` in <nagent-shell>");
         unreadable.add_note(&mut found, "could not be read");
         found
     }
@@ -338,7 +338,7 @@ mod tests {
         assert_eq!(grepped(&dir, "^$", ".", None).body, "a/z.txt:2:\n");
         assert_eq!(
             grepped(&dir, r"o\s*t", ".", None).to_text(),
-            "(no line matches in 4 files searched; what .gitignore names is left out)\n"
+            "(no match in 4 files; ignored files (.gitignore) were skipped)\n"
         );
     }
 

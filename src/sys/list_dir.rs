@@ -110,7 +110,7 @@ pub fn list_dir(search: Search<'_>, asked: &Path) -> Result<Found, FileError> {
             found.push_line(&line);
         }
     }
-    found.note_rest("entries not shown; narrow it down with <nagent-glob>");
+    found.note_rest("entries omitted; narrow it down with <nagent-glob>");
     let ignored = all.saturating_sub(found.total);
     if ignored > 0 && !found.stopped {
         let note = "more ignored by .gitignore; `ls` in <nagent-shell> shows all";
@@ -164,8 +164,8 @@ pub fn find_by_glob(search: Search<'_>, pattern: &str, asked: &Path) -> Result<F
     found.note_rest("paths not shown; use a narrower pattern or path");
     if found.total == 0 {
         found.notes.push(format!(
-            "nothing matches among {entries} files and folders; a pattern with a / inside is matched from {}, one without at any \
-             depth, and what .gitignore names is left out",
+            "no match among {entries} files and folders; a pattern with a / is relative to {}, one without matches at any \
+             depth, and ignored files (.gitignore) are skipped",
             shown(asked)
         ));
     }
@@ -403,7 +403,7 @@ pub(super) mod tests {
         }
         let found = listed(&dir, ".");
         assert_eq!((found.shown, found.total), (1_000, 1_005));
-        assert!(found.to_text().contains("(5 more entries not shown"));
+        assert!(found.to_text().contains("(5 more entries omitted"));
     }
 
     #[test]
@@ -452,7 +452,7 @@ pub(super) mod tests {
         wrong(" ", "it is empty");
         let nothing = find_by_glob(search(&dir, GO_ON), "*.zig", Path::new(".")).unwrap();
         assert!(
-            nothing.to_text().contains("nothing matches among 8 files and folders"),
+            nothing.to_text().contains("no match among 8 files and folders"),
             "{}",
             nothing.to_text()
         );

@@ -141,9 +141,7 @@ impl Boundary {
             return Err(FileError::is_folder(asked, "name a file in it"));
         }
         if bytes.starts_with(b"~") && (!bytes.starts_with(b"~/") || self.home.is_none()) {
-            return wrong(
-                "only ~/ stands for a home folder; a name that starts with ~ is written ./~…",
-            );
+            return wrong("only ~/ is expanded; write ./~… for a name that starts with ~");
         }
         Ok(self.cwd.join(expand_home(asked, self.home.as_deref())))
     }
@@ -300,7 +298,7 @@ mod tests {
         world.denies("in/../out/x", OUTSIDE);
         world.denies("new", OUTSIDE);
         world.denies("/etc/passwd", OUTSIDE);
-        world.denies("out/x", "no such file; one is created in its own conversation");
+        world.denies("out/x", "no such file; to create it: ");
         world.denies("out/x", "<nagent-conversation file=");
         world.denies("nowhere/x", "there is no such folder; relative paths start in ");
         assert!(!world.at("out/x").exists() && !world.at("in/new").exists());
@@ -318,7 +316,7 @@ mod tests {
             let denied = path(asked).unwrap_err().for_model();
             assert!(denied.contains(expect), "{denied}");
         };
-        check("~user/x", "only ~/ stands for");
+        check("~user/x", "only ~/ is expanded");
         check("", "it is empty");
         check("../in/a\0b", "NUL byte");
         check("../in/", "is a folder");

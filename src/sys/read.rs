@@ -178,7 +178,7 @@ impl Source<'_> {
         let path = shown(self.path);
         let more_than = if counted { "" } else { "more than " };
         let problem = format!(
-            "{path} has {} bytes and {more_than}{lines} lines, too much to show whole ({limit} bytes at most)",
+            "{path} has {} bytes and {more_than}{lines} lines, too large to show in full (maximum {limit} bytes)",
             self.bytes.max(self.at)
         );
         let advice = format!(

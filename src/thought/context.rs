@@ -61,7 +61,7 @@ impl Resume {
             Self::Asked(Some(context)) => {
                 format!("memory.js called agent.resume with this context:\n{context}\n{UPDATE}")
             }
-            Self::Failed(why) => format!("memory.js did not come to its end: {why}. {fix}"),
+            Self::Failed(why) => format!("memory.js did not finish: {why}. {fix}"),
             Self::Changed => format!("The script has changed since memory.js was written, so it was not run. {fix}"),
         };
         if !printed.is_empty() {
@@ -84,7 +84,7 @@ pub fn sections(facts: &ThoughtFacts) -> Vec<Section> {
     let section = |title, text: String| Section { title, text: text.trim_matches('\n').to_owned() };
     let folder = &facts.folder;
     let rules = format!(
-        "- Do the task at once with <nagent-script>; do not ask back, and write no program for the user to run.\n\
+        "- Do the task at once with <nagent-script>; do not ask questions, and write no program for the user to run.\n\
          - Only what you write with <nagent-stdout>, process.stdout.write or memory.js's last value reaches stdout, byte \
          for byte: the script's result and nothing else. <nagent-response> goes to stderr; end with a short one.\n\
          - Every <nagent-script> starts fresh. The value of its last statement is its result. Code is synchronous; there \

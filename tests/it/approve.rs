@@ -104,7 +104,9 @@ fn always_is_this_text_in_this_folder() {
             .folder(folder)
             .run()
             .assert_exit(0);
-        assert!(results_of(&sandbox, "d").last().unwrap().contains("nobody is there to ask"));
+        assert!(
+            results_of(&sandbox, "d").last().unwrap().contains("there is no terminal to ask on")
+        );
     }
 }
 
@@ -153,7 +155,7 @@ fn what_is_allowed_by_pattern_needs_no_question_and_what_is_stopped_gets_none() 
     sandbox.run(&["-c", "c", "task"]).assert_exit(0);
     let results = results(&sandbox);
     assert_eq!(results[0], "ok: a");
-    assert!(results[1].contains("nobody is there to ask"), "{results:?}");
+    assert!(results[1].contains("there is no terminal to ask on"), "{results:?}");
     assert!(results[2].contains("nagent refuses this command"), "{results:?}");
 }
 
@@ -165,7 +167,7 @@ fn a_child_is_refused_what_its_parent_would_ask_about() {
     sandbox.llm.push(answer("could not"));
     sandbox.llm.push(answer("done"));
     sandbox.run(&["-c", "c", "--approve", "shell", "task"]).assert_exit(0);
-    assert!(sandbox.requests()[2].user().contains("ask in the first conversation"));
+    assert!(sandbox.requests()[2].user().contains("which a child conversation cannot ask for"));
     assert!(!sandbox.work().join("x").exists());
 }
 
@@ -209,7 +211,7 @@ fn a_front_end_decides_line_by_line() {
         .collect();
     assert_eq!(finished.iter().map(|it| it["n"].as_u64().unwrap()).collect::<Vec<_>>(), [1, 2, 3]);
     assert!(finished[1]["first_line"].as_str().unwrap().contains("not b"));
-    assert!(finished[2]["first_line"].as_str().unwrap().contains("nobody is there"));
+    assert!(finished[2]["first_line"].as_str().unwrap().contains("there is no terminal"));
 }
 
 #[test]

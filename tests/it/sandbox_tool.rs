@@ -133,7 +133,7 @@ fn protected_names_that_a_command_creates_are_moved_and_the_way_back_is_printed(
         let change = ["--", "sh", "-c", "echo evil >> .envrc"];
         let run = sandbox.program(SANDBOX, &[flags, &change].concat()).run();
         let is_kept = sandbox.read(".envrc") == "2\n";
-        assert!(is_kept != run.stderr.contains("changed what tools run"), "{run:?}");
+        assert!(is_kept != run.stderr.contains("changed files that tools run"), "{run:?}");
     }
 }
 
@@ -198,7 +198,7 @@ fn a_repository_that_a_command_creates_stays_unless_it_runs_something() {
         for moved in ["evil/.git", "hooked/.git", "far/.git"] {
             assert!(!sandbox.work().join(moved).exists(), "{moved} {run:?}");
         }
-        for said in ["evil/.git'", "hooked/.git'", "to put it back"] {
+        for said in ["evil/.git'", "hooked/.git'", "To restore"] {
             assert!(run.stderr.contains(said), "{run:?}");
         }
     });
@@ -338,7 +338,7 @@ fn git_commits_and_its_config_and_hooks_stay() {
     for new in ["commondir", "config.worktree", "worktrees/x/commondir"] {
         let make = format!("mkdir -p $(dirname .git/{new}); echo evil > .git/{new}");
         let run = sandbox.program(SANDBOX, &["--", "sh", "-c", &make]).run();
-        assert!(run.stderr.contains("to put it back"), "{new}: {run:?}");
+        assert!(run.stderr.contains("To restore"), "{new}: {run:?}");
         assert!(!sandbox.work().join(".git").join(new).exists(), "{new}");
     }
 }

@@ -378,7 +378,7 @@ fn seed_001_12_to_19_lists_reads_patches_and_writes_teach() {
             "→ Reading file: sub\n",
             "is a folder; use <nagent-list",
             "→ Reading file: large.txt\n",
-            "has 70000 bytes and 1 lines, too much to show whole",
+            "has 70000 bytes and 1 lines, too large to show in full",
             "block 1 (line 1): not in the file",
             "the search matches 2 places in the file, at lines 1, 3",
             "→ Writing file: deep/new.txt (4 bytes)\n",
@@ -442,9 +442,9 @@ fn seed_001_10_and_20_to_22_commands_and_searches_teach() {
         &[
             "exit code 1 from grep or rg means no match",
             "a.go:1:func a\nsub/b.go:1:func b\n",
-            "(no line matches in ",
+            "(no match in ",
             "\na.go\nsub/b.go\n",
-            "(nothing matches among ",
+            "(no match among ",
         ],
     );
     let output = &sandbox.blocks_of("nagent-shell-result")[0];

@@ -283,7 +283,7 @@ fn moved(figures: &mut Figures, variant: Variant, (name, flags, script): &Case) 
     let before = (world.top(), tree(&world.path("work/sub")), tree(&world.path("work/.git")));
     let got = world.run(flags, script);
     let after = (world.top(), tree(&world.path("work/sub")), tree(&world.path("work/.git")));
-    let is_said = String::from_utf8_lossy(&got.stderr).contains("to put it back: mv");
+    let is_said = String::from_utf8_lossy(&got.stderr).contains("To restore: mv");
     let ok = got.status.success() && before == after && is_said;
     if !ok {
         figures.miss(format!("{}: {name}: {got:?}: {before:?} {after:?}", variant.name));

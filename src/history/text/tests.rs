@@ -71,7 +71,8 @@ fn a_history_as_text() {
     assert!(text.contains("authors'):\n- earlier commits are not in this clone"), "{text}");
     let partial = History { read_back_to: Some(951_782_400), ..example() };
     let text = format_history(&partial, &Summaries::new(), Extent::Latest);
-    let expect = "authors'):\n- history read back to 2000-02-29; the next start continues\n- 2026";
+    let expect =
+        "authors'):\n- history read back to 2000-02-29 so far; the next start continues\n- 2026";
     assert!(text.contains(expect), "{text}");
     assert_eq!(format_history(&History::default(), &summaries, Extent::Whole), "");
 }

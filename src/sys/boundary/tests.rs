@@ -106,7 +106,7 @@ fn a_per_file_conversation_writes_its_target_only() {
     world.for_file("out/target").unwrap();
     world.opens("out/target", "out/target");
     world.opens("out/../out/target", "out/target");
-    world.denies("out/other", "say in your answer what that file needs");
+    world.denies("out/other", "describe the needed change in your answer");
     world.denies("in/x", OUTSIDE);
     world.denies("/tmp/nagent-test-missing", OUTSIDE);
     world.for_file("out/new/file").unwrap();
@@ -146,7 +146,7 @@ fn a_target_is_the_file_that_was_opened() {
     world.denies("root/alias", "nagent's own folder");
     // Something else was planted in its place.
     fs::hard_link(&secret, &target).unwrap();
-    world.denies("out/target", "another file with several hard links");
+    world.denies("out/target", "a different file with several hard links");
     fs::remove_file(&target).unwrap();
     symlink("secret", &target).unwrap();
     world.denies("out/target", OUTSIDE);

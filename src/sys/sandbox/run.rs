@@ -145,12 +145,12 @@ impl SandboxedRun {
         let changed = self.states.iter().filter(has_changed).map(|(path, _)| show(path)).collect();
         for (what, names) in [
             (
-                "the command created what tools run by themselves, so it was moved; to put it back",
+                "the command created files that tools run automatically; they were moved. To restore",
                 moved,
             ),
             ("links that the command removed or replaced are back", restored),
             (
-                "the command changed what tools run by themselves; look at it before you work there",
+                "the command changed files that tools run automatically; check them before you work there",
                 changed,
             ),
             (
