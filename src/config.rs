@@ -151,7 +151,7 @@ fn known_keys() -> Vec<String> {
 pub fn parse(text: &str, profile: Option<&str>) -> Result<Parsed, String> {
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     if text.trim().is_empty() {
-        return Err("it is empty; remove it, or write {} into it".to_owned());
+        return Err("the file is empty; remove it, or write {} into it".to_owned());
     }
     let value: Value =
         serde_json::from_str(text).map_err(|error| format!("not valid JSON: {error}"))?;
@@ -195,7 +195,7 @@ pub fn parse(text: &str, profile: Option<&str>) -> Result<Parsed, String> {
     settings.extend(own.into_iter().flatten());
     let settings = expand_server(settings);
     let profile_keys = settings.keys().cloned().collect();
-    lay_over(&mut object, settings);
+    merge_settings(&mut object, settings);
     Ok(Parsed { values: object, notes, profile_keys })
 }
 
@@ -215,7 +215,7 @@ const CONNECTION: [&str; 11] = [
 ];
 
 /// Lays settings over others. Those of another server replace all that belongs to the connection.
-pub fn lay_over(values: &mut Map<String, Value>, over: Map<String, Value>) {
+pub fn merge_settings(values: &mut Map<String, Value>, over: Map<String, Value>) {
     if ["provider", "base_url", "server"].iter().any(|key| over.contains_key(*key)) {
         values.retain(|key, _| !CONNECTION.contains(&key.as_str()));
     }
@@ -261,7 +261,7 @@ fn check(object: &mut Map<String, Value>) -> Result<Vec<String>, String> {
 }
 
 /// What a value must be, from what the reader of JSON says of it.
-fn expected(key: &str, value: &Value, error: &str) -> String {
+fn describe_expected(key: &str, value: &Value, error: &str) -> String {
     let known = [
         ("expected u64", "must be a whole number, as in 50"),
         ("expected f64", "must be a number, as in 2.5"),
@@ -313,7 +313,10 @@ pub fn check_header(name: &str, value: &str) -> Option<String> {
 
 fn check_value(key: &str, value: &Value) -> Option<String> {
     if let Err(error) = serde_json::from_value::<Config>(json!({ key: value })) {
-        return Some(format!("{}; it is {value}", expected(key, value, &error.to_string())));
+        return Some(format!(
+            "{}; it is {value}",
+            describe_expected(key, value, &error.to_string())
+        ));
     }
     let (number, text) = (value.as_f64(), value.as_str().unwrap_or_default());
     let is_negative = |price: &Value| price.as_f64().is_some_and(|dollars| dollars < 0.0);
@@ -351,7 +354,7 @@ fn check_value(key: &str, value: &Value) -> Option<String> {
             Some("is empty; it is the words of a command")
         }
         "server" if KnownServer::find_server(text).is_none() => {
-            Some("is not a known server; profiles set this key (docs/config.md)")
+            Some("unknown server; see docs/config.md")
         }
         "provider" | "model" | "shell" | "base_url" | "key_env" | "after_write" => {
             text.trim().is_empty().then_some("is empty; leave the key out for the default")

@@ -13,7 +13,7 @@ use crate::exit::Exit;
 use crate::format::harmless;
 use crate::problem::Problem;
 use crate::sys::{pager, terminal};
-use crate::view::look::Span;
+use crate::view::look::StyledSpan;
 use crate::view::render::Row;
 
 /// What a command reports at its end.
@@ -227,7 +227,7 @@ pub fn line(text: &str) {
 /// Writes a row to stderr behind an indentation, in its style where that is a terminal that takes colours.
 pub fn row(row: &Row, indent: &str) {
     let text = format!("{indent}{}", row.text);
-    match row.style.code() {
+    match row.style.sgr_sequence() {
         Some(code) if terminal::stderr_is_terminal() && terminal::has_colours() => {
             // Comes after everything that makes the text harmless.
             let _ = writeln!(io::stderr().lock(), "\x1b[{code}m{}\x1b[0m", fit(&text, true));
@@ -237,14 +237,14 @@ pub fn row(row: &Row, indent: &str) {
 }
 
 /// Writes a line in pieces to stderr, each in its style where that is a terminal that takes colours.
-pub fn styled_line(spans: &[Span]) {
+pub fn styled_line(spans: &[StyledSpan]) {
     let is_terminal = terminal::stderr_is_terminal();
     let text = styled(spans, is_terminal, is_terminal && terminal::has_colours());
     let _ = writeln!(io::stderr().lock(), "{text}");
 }
 
 /// Writes what is before an answer to stdout, where that is a terminal.
-pub fn mark(spans: &[Span]) {
+pub fn mark(spans: &[StyledSpan]) {
     if terminal::stdout_is_terminal() {
         let mut out = io::stdout().lock();
         let text = styled(spans, true, terminal::has_colours());
@@ -253,8 +253,8 @@ pub fn mark(spans: &[Span]) {
 }
 
 /// The text of pieces with their styles.
-pub fn styled(spans: &[Span], is_terminal: bool, has_colours: bool) -> String {
-    let show = |span: &Span| {
+pub fn styled(spans: &[StyledSpan], is_terminal: bool, has_colours: bool) -> String {
+    let show = |span: &StyledSpan| {
         let text = fit(&span.text, is_terminal);
         if !has_colours || span.codes.is_empty() {
             return text.into_owned();

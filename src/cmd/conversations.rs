@@ -40,7 +40,7 @@ Exit codes: 0 done, 1 failed, 2 wrong usage";
 #[command(after_help = AFTER_HELP, disable_help_subcommand = true)]
 pub struct Args {
     #[command(subcommand)]
-    verb: Option<Verb>,
+    verb: Option<ConversationsCommand>,
     /// Use the conversations in this folder [env: NAGENT_ROOT] [default: ~/.nagent]
     #[arg(long, value_name = "DIR", global = true)]
     root: Option<PathBuf>,
@@ -48,7 +48,7 @@ pub struct Args {
 
 /// What is to be done.
 #[derive(Debug, Clone, Subcommand)]
-enum Verb {
+enum ConversationsCommand {
     /// List conversations, the newest first
     List {
         /// List saved copies only
@@ -205,33 +205,45 @@ impl Tool for Args {
         let list = ListFilter::default();
         match self.verb {
             None => list::list_conversations(&catalog, &list),
-            Some(Verb::List { saved, here, search }) => {
+            Some(ConversationsCommand::List { saved, here, search }) => {
                 list::list_conversations(&catalog, &ListFilter { saved, here, search })
             }
-            Some(Verb::Show { name, turn, last }) => {
+            Some(ConversationsCommand::Show { name, turn, last }) => {
                 let most = last.and_then(|last| usize::try_from(last).ok());
                 reading::show_conversation(&catalog, name.as_deref(), turn, most)
             }
-            Some(Verb::Path { name }) => {
+            Some(ConversationsCommand::Path { name }) => {
                 let path = root
                     .conversation(&catalog.resolve_name(name.as_deref())?)
                     .display()
                     .to_string();
                 Ok(Report::done(path.clone()).with("path", path))
             }
-            Some(Verb::Rename { name, new }) => changes::rename_conversation(&catalog, &name, &new),
-            Some(Verb::Remove { names }) => changes::remove_conversations(&catalog, &names),
-            Some(Verb::Expand { name, turns }) => {
+            Some(ConversationsCommand::Rename { name, new }) => {
+                changes::rename_conversation(&catalog, &name, &new)
+            }
+            Some(ConversationsCommand::Remove { names }) => {
+                changes::remove_conversations(&catalog, &names)
+            }
+            Some(ConversationsCommand::Expand { name, turns }) => {
                 expand::expand_conversation(&catalog, name.as_deref(), turns)
             }
-            Some(Verb::Rewind { name, turn, files }) => {
+            Some(ConversationsCommand::Rewind { name, turn, files }) => {
                 rewind::rewind_conversation(&catalog, name.as_deref(), turn, files)
             }
-            Some(Verb::Replay { name }) => reading::compare_conversation(&catalog, name.as_deref()),
-            Some(Verb::Export { format, name }) => export(&catalog, format, name),
-            Some(Verb::Lint { name }) => reading::lint_conversation(&catalog, name.as_deref()),
-            Some(Verb::Usage { since, by }) => usage::report_usage(&catalog, since.as_deref(), by),
-            Some(Verb::Prune { older, dry_run }) => prune::prune(&catalog, older, dry_run),
+            Some(ConversationsCommand::Replay { name }) => {
+                reading::compare_conversation(&catalog, name.as_deref())
+            }
+            Some(ConversationsCommand::Export { format, name }) => export(&catalog, format, name),
+            Some(ConversationsCommand::Lint { name }) => {
+                reading::lint_conversation(&catalog, name.as_deref())
+            }
+            Some(ConversationsCommand::Usage { since, by }) => {
+                usage::report_usage(&catalog, since.as_deref(), by)
+            }
+            Some(ConversationsCommand::Prune { older, dry_run }) => {
+                prune::prune(&catalog, older, dry_run)
+            }
         }
     }
 }

@@ -80,7 +80,7 @@ impl Tool for Args {
         let mut args = self;
         args.run.allow_working_folder();
         args.take_file()?;
-        args.edit()
+        args.edit_files()
     }
 
     fn prepare(words: Vec<OsString>) -> Vec<OsString> {
@@ -100,7 +100,7 @@ impl Args {
             self.file.push(PathBuf::from(self.run.prompt.remove(0)));
         }
         if self.file.iter().any(|file| file == Path::new("-")) {
-            return Err(Problem::usage("nagent-file-edit changes a file, and - is not one"));
+            return Err(Problem::usage("nagent-file-edit changes a file; - is not a file"));
         }
         if !self.run.prompt.is_empty() && (self.undo.undo.is_some() || self.history) {
             return Err(Problem::usage("--undo and --history take no prompt"));
@@ -111,7 +111,7 @@ impl Args {
         Ok(())
     }
 
-    fn edit(self) -> Result<Report, Problem> {
+    fn edit_files(self) -> Result<Report, Problem> {
         let files = if self.file.len() > 1 {
             let which = ConversationArgs::default();
             let call = Call::new(Self::NAME, &self.run, &which)?;

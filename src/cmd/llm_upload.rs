@@ -1,27 +1,11 @@
 //! `nagent-llm-upload`: a file and a prompt in, a model's text out. An image, a PDF, an office file, code or text.
 
-use std::ffi::OsStr;
-use std::io::Read;
-use std::path::Path;
-
 use clap::Parser;
 
 use crate::cli::Tool;
-use crate::client::upload;
-use crate::drive;
-use crate::format::harmless;
-use crate::limits::UPLOADED_FILE;
-use crate::llm::attachment::{self, Attachment, Payload, RemoteFile};
-use crate::llm::route::FileRoute;
-use crate::llm::{RequestMessage, Role, sniff};
-use crate::ops::flags::{InputArgs, ModelArgs};
-use crate::ops::one_shot::{OneShot, print_line, report_request};
+use crate::ops::upload::{UploadRequest, send_file};
 use crate::out::Report;
 use crate::problem::Problem;
-use crate::sys::input::InputFile;
-use crate::sys::interrupt::Interrupts;
-use crate::sys::read;
-use crate::view::figures;
 
 /// What a newcomer needs, below the flags.
 const AFTER_HELP: &str = "\
@@ -46,15 +30,7 @@ limit";
 #[command(after_help = AFTER_HELP)]
 pub struct Args {
     #[command(flatten)]
-    input: InputArgs,
-    /// Ask this about it
-    #[arg(long, value_name = "TEXT")]
-    prompt: String,
-    /// Print, byte for byte, what would be sent, and send nothing
-    #[arg(long)]
-    show_request: bool,
-    #[command(flatten)]
-    model: ModelArgs,
+    request: UploadRequest,
 }
 
 impl Tool for Args {
@@ -66,97 +42,6 @@ impl Tool for Args {
         wrong usage or no credential, 3 provider failed, 5 reply cut by the length limit.";
 
     fn run(self) -> Result<Report, Problem> {
-        send_file(&self)
+        send_file(Self::NAME, &self.request)
     }
-}
-
-/// Stands in a shown request for the id that an upload would give.
-const NO_ID: &str = "ID-OF-THE-UPLOADED-FILE";
-
-fn send_file(args: &Args) -> Result<Report, Problem> {
-    if args.prompt.trim().is_empty() {
-        return Err(Problem::usage("the prompt is empty; --prompt says what to do with the file"));
-    }
-    let path = args.input.path();
-    let input = InputFile::open(path, &Interrupts::install()?)?;
-    let bytes = read_upload(input.path())?;
-    let name = if input.is_copy() { OsStr::new("stdin") } else { path.as_os_str() };
-    let full_name = Path::new(name).file_name().unwrap_or(name).to_string_lossy();
-    let found = sniff::detect_format(&full_name, &bytes).map_err(Problem::failed)?;
-    let (kind, name) = (found.format, attachment::safe_name(&full_name, found.format));
-    let mut one_shot = OneShot::new(Args::NAME, &args.model, !args.show_request)?;
-    if let Some(note) = &found.note {
-        print_line(Args::NAME, &format!("note: {note}"));
-    }
-    let OneShot { settings, source, model, interrupts, spinner, .. } = &mut one_shot;
-    let route = source.route(kind, bytes.len() as u64).map_err(Problem::failed)?;
-    let text = (route == FileRoute::Text).then(|| as_text(&full_name, &bytes));
-    let parts = text.iter().map(String::as_str).chain([args.prompt.as_str()]).collect();
-    let file = Attachment { name: &name, format: kind, payload: Payload::Bytes(&bytes) };
-    let mut ask =
-        settings.build_request(model, None, vec![RequestMessage { role: Role::User, parts }]);
-    ask.file = (route == FileRoute::Inline).then_some(file);
-    if args.show_request {
-        let nobody = RemoteFile { id: NO_ID.to_owned(), uri: None };
-        if route == FileRoute::Upload {
-            let note = format!(
-                "note: the file is uploaded first, through the provider's files API; its id then replaces {NO_ID}"
-            );
-            print_line(Args::NAME, &note);
-            ask.file = Some(Attachment { payload: Payload::Remote(&nobody), ..file });
-        }
-        return report_request(source.show_request(&ask));
-    }
-    let patience = settings.patience();
-    spinner.start("model");
-    let mut tell = |text: &str| spinner.print_above(|| print_line(Args::NAME, text));
-    let reply = match route {
-        FileRoute::Upload => {
-            upload::ask_about(source, &ask, &file, patience, interrupts, &mut tell)
-        }
-        _ => source.ask_with_retries(&ask, patience, interrupts, &mut tell),
-    };
-    spinner.stop();
-    Ok(one_shot
-        .report_reply(reply?, path)?
-        .with("mime", kind.media_type(&full_name))
-        .with("bytes", bytes.len())
-        .with("kind", kind.family())
-        .with("sent", route.name())
-        .with("prompt", args.prompt.as_str()))
-}
-
-/// The whole of a regular file.
-fn read_upload(path: &Path) -> Result<Vec<u8>, Problem> {
-    let (file, metadata) = read::open_regular(path)?;
-    let mut bytes = Vec::new();
-    file.take(UPLOADED_FILE + 1)
-        .read_to_end(&mut bytes)
-        .map_err(|error| Problem::failed(format!("cannot read {}: {error}", path.display())))?;
-    if bytes.len() as u64 > UPLOADED_FILE {
-        return Err(Problem::failed(format!(
-            "{} has {}, and files of up to 50 MB ({UPLOADED_FILE} bytes) are sent; make it smaller, or split it with \
-             nagent-file-split where it is text",
-            path.display(),
-            figures::bytes(metadata.len().max(UPLOADED_FILE + 1))
-        )));
-    }
-    Ok(bytes)
-}
-
-/// A text file as a part of the prompt, with its name around it, and a fence where the text could end it. The bytes were
-/// found to be UTF-8.
-fn as_text(name: &str, bytes: &[u8]) -> String {
-    let name = harmless::escape_name(name.as_bytes()).replace(['"', '<', '>'], "'");
-    let text = String::from_utf8_lossy(bytes);
-    let text = text.trim_end_matches('\n');
-    let lower = text.to_lowercase();
-    if !(lower.contains('<') && lower.contains("file")) {
-        return format!("<file name=\"{name}\">\n{text}\n</file>");
-    }
-    let mut fence = drive::fence_word();
-    while text.contains(&fence) {
-        fence = drive::fence_word();
-    }
-    format!("<file name=\"{name}\" fence=\"{fence}\">\n{text}\n</file {fence}>")
 }

@@ -28,7 +28,7 @@ pub mod thought;
 macro_rules! tools {
     ($($name:literal => $args:ty,)*) => {
         /// Every tool's command line, for documents and tests.
-        pub fn all() -> Vec<clap::Command> {
+        pub fn list_commands() -> Vec<clap::Command> {
             vec![$(cli::command::<$args>()),*]
         }
 

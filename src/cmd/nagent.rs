@@ -90,12 +90,12 @@ pub struct Args {
     pub list_providers: bool,
     /// Print the protocol: as text, or as a grammar for constrained decoding
     #[arg(long, value_name = "FORM", num_args = 0..=1, default_missing_value = "text", help_heading = "Information")]
-    pub print_protocol: Option<Form>,
+    pub print_protocol: Option<ProtocolForm>,
 }
 
 /// A form of the protocol.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum Form {
+pub enum ProtocolForm {
     /// As a model reads it
     Text,
     /// A grammar for llama.cpp
@@ -255,14 +255,14 @@ fn move_old_conversation(call: &Call<'_>) -> Result<(), Problem> {
     Ok(())
 }
 
-fn print_protocol(form: Form, names: Option<&[String]>) -> Result<String, Problem> {
+fn print_protocol(form: ProtocolForm, names: Option<&[String]>) -> Result<String, Problem> {
     let tags = match names {
         Some(names) => TagSet::parse(names.iter().map(String::as_str)).map_err(Problem::usage)?,
         None => TagSet::ALL,
     };
     Ok(match form {
-        Form::Text => protocol::protocol_text(tags),
-        Form::Gbnf => protocol::write_gbnf(tags),
-        Form::Lark => protocol::write_lark(tags),
+        ProtocolForm::Text => protocol::protocol_text(tags),
+        ProtocolForm::Gbnf => protocol::write_gbnf(tags),
+        ProtocolForm::Lark => protocol::write_lark(tags),
     })
 }

@@ -31,11 +31,11 @@ Exit codes: 0 done, 1 failed, 2 wrong usage; run: those of the script";
 #[command(after_help = AFTER_HELP)]
 pub struct Args {
     #[command(subcommand)]
-    verb: Verb,
+    verb: ThoughtCommand,
 }
 
 #[derive(Debug, Clone, Subcommand)]
-enum Verb {
+enum ThoughtCommand {
     /// List the installed scripts
     #[command(visible_alias = "list")]
     Ls,
@@ -200,26 +200,30 @@ impl Tool for Args {
     fn run(self) -> Result<Report, Problem> {
         let desk = Desk::new()?;
         match self.verb {
-            Verb::Ls => thoughts::list(&desk),
-            Verb::Info(of) => thoughts::describe(&desk, &of.script),
-            Verb::Run { of, json, args } => thoughts::run(&desk, &of.script, &args, json),
-            Verb::Install { script } => thoughts::install(&desk, &script),
-            Verb::Rm { script, force } => thoughts::remove(&desk, &script, force),
-            Verb::Cat(of) => thoughts::print_prompt(&desk, &of.script),
-            Verb::Bin(of) => thoughts::print_place(&desk, &of.script),
-            Verb::Path(of) => thoughts::print_folder(&desk, &of.script),
-            Verb::Digest(of) => thoughts::print_digest(&desk, &of.script),
-            Verb::Open(of) => thoughts::open_folder(&desk, &of.script),
-            Verb::Reset { of, what } => thoughts::reset(&desk, &of.script, what),
-            Verb::Memory { verb: MemoryVerb::Ls { of } } => {
+            ThoughtCommand::Ls => thoughts::list_scripts(&desk),
+            ThoughtCommand::Info(of) => thoughts::describe(&desk, &of.script),
+            ThoughtCommand::Run { of, json, args } => {
+                thoughts::run_installed_script(&desk, &of.script, &args, json)
+            }
+            ThoughtCommand::Install { script } => thoughts::install(&desk, &script),
+            ThoughtCommand::Rm { script, force } => thoughts::remove(&desk, &script, force),
+            ThoughtCommand::Cat(of) => thoughts::print_prompt(&desk, &of.script),
+            ThoughtCommand::Bin(of) => thoughts::print_place(&desk, &of.script),
+            ThoughtCommand::Path(of) => thoughts::print_folder(&desk, &of.script),
+            ThoughtCommand::Digest(of) => thoughts::print_digest(&desk, &of.script),
+            ThoughtCommand::Open(of) => thoughts::open_folder(&desk, &of.script),
+            ThoughtCommand::Reset { of, what } => thoughts::reset(&desk, &of.script, what),
+            ThoughtCommand::Memory { verb: MemoryVerb::Ls { of } } => {
                 thoughts::list_memories(&desk, of.script.as_deref())
             }
-            Verb::Cache { of, clear, clear_all } => {
+            ThoughtCommand::Cache { of, clear, clear_all } => {
                 thoughts::cache(&desk, of.script.as_deref(), clear, clear_all)
             }
-            Verb::Build { input, output } => thoughts::build(&desk, &input, &output),
-            Verb::Setup { store, model } => thoughts::setup(&desk, store.as_deref(), &model),
-            Verb::Policy { verb } => match verb {
+            ThoughtCommand::Build { input, output } => thoughts::build(&desk, &input, &output),
+            ThoughtCommand::Setup { store, model } => {
+                thoughts::setup(&desk, store.as_deref(), &model)
+            }
+            ThoughtCommand::Policy { verb } => match verb {
                 PolicyVerb::List { of } => thoughts::list_policy(&desk, of.script.as_deref()),
                 PolicyVerb::Add { entry, mode, approval } => {
                     thoughts::add_entry(&desk, &entry, mode.as_deref(), approval)

@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value, json};
 
-use super::request::{Item, Kind, Question, Reader, Request, read_object};
+use super::request::{AnswerType, DecisionItem, Question, Request, RequestReader, read_object};
 
 /// The name of the only question.
 const QUESTION: &str = "category";
@@ -10,7 +10,7 @@ const QUESTION: &str = "category";
 /// Reads a request to classify as one to decide, or says all that is wrong with it.
 pub fn parse(text: &str) -> Result<Request, Vec<String>> {
     let (object, errors) = read_object(text).map_err(|error| vec![error])?;
-    let mut reader = Reader { errors };
+    let mut reader = RequestReader { errors };
     let known = [
         "question",
         "categories",
@@ -31,8 +31,11 @@ pub fn parse(text: &str) -> Result<Request, Vec<String>> {
         reader.complain("\"inputs\" is a list");
         Vec::new()
     };
-    let kind =
-        if reader.read_flag(&object, "multi_label", false) { Kind::Multi } else { Kind::Choice };
+    let kind = if reader.read_flag(&object, "multi_label", false) {
+        AnswerType::Multi
+    } else {
+        AnswerType::Choice
+    };
     let rationale = reader.read_flag(&object, "rationale", true);
     let confidence = reader.read_flag(&object, "confidence", true);
     if !reader.errors.is_empty() {
@@ -57,7 +60,7 @@ pub fn write_rows(request: &Request, answers: &[Value]) -> (Value, Value) {
     let mut buckets: Map<String, Value> =
         names.map(|(name, _)| (name.clone(), json!([]))).collect();
     let mut rows = Vec::new();
-    for (Item { id, .. }, answer) in request.items.iter().zip(answers) {
+    for (DecisionItem { id, .. }, answer) in request.items.iter().zip(answers) {
         let answer = &answer[QUESTION];
         let categories: Vec<&Value> = match answer["choices"].as_array() {
             Some(several) => several.iter().collect(),

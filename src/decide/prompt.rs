@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value, json};
 
-use super::request::{Item, Kind, Question, Request, render};
+use super::request::{AnswerType, DecisionItem, Question, Request, render};
 
 const RULES: &str = "You decide questions whose answers are from closed sets.
 - Copy each name exactly as it is between the quotes, without its description.
@@ -36,9 +36,9 @@ pub fn write_questions(request: &Request) -> String {
 
 fn write_question(question: &Question) -> String {
     let what = match question.kind {
-        Kind::Choice => "choose one",
-        Kind::Multi => "choose one or more",
-        Kind::Score => "give each a level",
+        AnswerType::Choice => "choose one",
+        AnswerType::Multi => "choose one or more",
+        AnswerType::Score => "give each a level",
     };
     let mut out = format!("\n{:?}: {} ({what})", question.id, question.text);
     for (name, meaning) in &question.options {
@@ -57,7 +57,7 @@ fn write_question(question: &Question) -> String {
 }
 
 /// The part about some items, with what was wrong with earlier replies.
-pub fn write_items(request: &Request, items: &[&Item], corrections: &[String]) -> String {
+pub fn write_items(request: &Request, items: &[&DecisionItem], corrections: &[String]) -> String {
     let mut out = String::new();
     let is_batch = items.iter().any(|item| item.id.is_some());
     if is_batch {
@@ -93,9 +93,9 @@ pub fn write_items(request: &Request, items: &[&Item], corrections: &[String]) -
 
 fn write_shape(request: &Request, question: &Question) -> Value {
     let mut shape = match question.kind {
-        Kind::Choice => json!({"choice": "a name"}),
-        Kind::Multi => json!({"choices": ["names"]}),
-        Kind::Score => json!({"scores": {"each name": "a level"}}),
+        AnswerType::Choice => json!({"choice": "a name"}),
+        AnswerType::Multi => json!({"choices": ["names"]}),
+        AnswerType::Score => json!({"scores": {"each name": "a level"}}),
     };
     if request.rationale {
         shape["why"] = "…".into();
@@ -118,11 +118,11 @@ pub fn write_schema(request: &Request) -> Value {
         let name = json!({"type": "string", "enum": names});
         let mut members = Map::new();
         match question.kind {
-            Kind::Choice => members.insert("choice".to_owned(), name),
-            Kind::Multi => {
+            AnswerType::Choice => members.insert("choice".to_owned(), name),
+            AnswerType::Multi => {
                 members.insert("choices".to_owned(), json!({"type": "array", "items": name}))
             }
-            Kind::Score => {
+            AnswerType::Score => {
                 let level = json!({"type": "string", "enum": question.levels});
                 let scores = names.iter().map(|name| ((*name).clone(), level.clone())).collect();
                 members.insert("scores".to_owned(), object(scores))

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Map, Value, json};
 
-use super::request::{Item, Kind, Question, Request, read_object};
+use super::request::{AnswerType, DecisionItem, Question, Request, read_object};
 
 /// What a reply came to.
 #[derive(Debug, Default, PartialEq)]
@@ -16,7 +16,7 @@ pub struct Checked {
 }
 
 /// Checks a reply to a request about some of its items.
-pub fn check_reply(request: &Request, items: &[&Item], text: &str) -> Checked {
+pub fn check_reply(request: &Request, items: &[&DecisionItem], text: &str) -> Checked {
     let mut checked = Checked::default();
     let decisions = match read_object(text) {
         // Which of two answers counts, the reply does not say.
@@ -115,10 +115,10 @@ fn check_answer(question: &Question, answer: &Value) -> Result<Value, String> {
             .map(str::to_owned)
             .ok_or_else(|| format!("{shown} is not an option"))
     };
-    let kind = question.kind.word();
+    let kind = question.kind.as_str();
     match question.kind {
-        Kind::Choice => Ok(json!({"type": kind, "choice": known(&answer["choice"])?})),
-        Kind::Multi => {
+        AnswerType::Choice => Ok(json!({"type": kind, "choice": known(&answer["choice"])?})),
+        AnswerType::Multi => {
             let names = answer["choices"].as_array().filter(|names| !names.is_empty());
             let names =
                 names.ok_or_else(|| "\"choices\" is not a list of one or more".to_owned())?;
@@ -132,7 +132,7 @@ fn check_answer(question: &Question, answer: &Value) -> Result<Value, String> {
             }
             Ok(json!({"type": kind, "choices": chosen}))
         }
-        Kind::Score => {
+        AnswerType::Score => {
             let scores = answer["scores"]
                 .as_object()
                 .ok_or_else(|| "\"scores\" is not an object".to_owned())?;
@@ -167,7 +167,7 @@ mod tests {
     #[test]
     fn every_error_is_said_and_good_items_are_kept() {
         let request = request();
-        let items: Vec<&Item> = request.items.iter().collect();
+        let items: Vec<&DecisionItem> = request.items.iter().collect();
         let good = json!({"q": {"choice": "a", "confidence": 7, "why": " "}, "m": {"choices": ["y", "x"]}, "s": {"scores": {"p": "high"}}});
         let bad = json!({"q": {"choice": "a: first"}, "m": {"choices": []}, "s": {"scores": {"p": "High"}}, "z": {}});
         let reply = json!({"decisions": [{"item": 2, "answers": good}, {"item": "1", "answers": bad}, {"item": "9", "answers": {}}]});
@@ -193,7 +193,7 @@ mod tests {
         let twice =
             json!({"decisions": [{"item": "2", "answers": good}, {"item": "2", "answers": good}]});
         assert!(check_reply(&request, &items, &twice.to_string()).answers.is_empty());
-        assert!(check_reply(&request, &items, "no").errors[0].contains("not JSON"));
+        assert!(check_reply(&request, &items, "no").errors[0].contains("invalid JSON"));
         let twice =
             format!(r#"{{"decisions": [{{"item": "2", "answers": {good}, "answers": {good}}}]}}"#);
         assert_eq!(
@@ -205,7 +205,7 @@ mod tests {
     #[test]
     fn a_lone_decision_needs_no_id() {
         let request = Request::about_text("?", &["yes".to_owned(), "no".to_owned()]).unwrap();
-        let items: Vec<&Item> = request.items.iter().collect();
+        let items: Vec<&DecisionItem> = request.items.iter().collect();
         let reply =
             json!({"decisions": [{"item": "whatever", "answers": {"answer": {"choice": "no"}}}]});
         let checked = check_reply(&request, &items, &reply.to_string());

@@ -17,7 +17,7 @@ pub struct Request {
     /// The questions, in order.
     pub questions: Vec<Question>,
     /// What is decided about; an item without an id is the only one.
-    pub items: Vec<Item>,
+    pub items: Vec<DecisionItem>,
     /// Whether each answer has a reason.
     pub rationale: bool,
     /// Whether each answer has the model's own estimate.
@@ -32,7 +32,7 @@ pub struct Question {
     /// The question itself.
     pub text: String,
     /// What an answer is.
-    pub kind: Kind,
+    pub kind: AnswerType,
     /// The answers, each with what it means.
     pub options: Vec<(String, Option<String>)>,
     /// The levels of a score, the lowest first.
@@ -43,7 +43,7 @@ pub struct Question {
 
 /// What an answer is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Kind {
+pub enum AnswerType {
     /// One option.
     Choice,
     /// One or more options.
@@ -54,16 +54,16 @@ pub enum Kind {
 
 /// What is decided about.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Item {
+pub struct DecisionItem {
     /// Its name; `None`: there is only one.
     pub id: Option<String>,
     /// What is known of it.
     pub context: Value,
 }
 
-impl Kind {
+impl AnswerType {
     /// The word in a request and in a reply.
-    pub fn word(self) -> &'static str {
+    pub fn as_str(self) -> &'static str {
         match self {
             Self::Choice => "choice",
             Self::Multi => "multi",
@@ -89,18 +89,18 @@ pub(super) fn read_object(text: &str) -> Result<(Map<String, Value>, Vec<String>
         None => {
             let error = serde_json::from_str::<Value>(whole).err();
             let error = error.map(|error| error.to_string()).unwrap_or_default();
-            Err(format!("it is not JSON: {error}"))
+            Err(format!("invalid JSON: {error}"))
         }
     }
 }
 
 /// Collects what is wrong with a request.
 #[derive(Default)]
-pub(super) struct Reader {
+pub(super) struct RequestReader {
     pub(super) errors: Vec<String>,
 }
 
-impl Reader {
+impl RequestReader {
     pub(super) fn complain(&mut self, error: impl Into<String>) {
         self.errors.push(error.into());
     }
@@ -192,7 +192,7 @@ impl Reader {
         }
         self.check_names(options.iter().map(|(name, _)| name.as_str()), place);
         if options.len() < least {
-            self.complain(format!("{place} has {}, and needs {least} or more", options.len()));
+            self.complain(format!("{place}: name {least} or more answers, not {}", options.len()));
         }
         options
     }
@@ -216,23 +216,23 @@ impl Reader {
         };
         self.check_keys(object, &["question", "type", "options", "levels", "constraints"], &place);
         let kind = match object.get("type").and_then(Value::as_str) {
-            Some("choice") => Some(Kind::Choice),
-            Some("multi") => Some(Kind::Multi),
-            Some("score") => Some(Kind::Score),
+            Some("choice") => Some(AnswerType::Choice),
+            Some("multi") => Some(AnswerType::Multi),
+            Some("score") => Some(AnswerType::Score),
             _ => {
                 self.complain(format!("the \"type\" of {place} is choice, multi or score"));
                 None
             }
         };
-        let least = if kind == Some(Kind::Choice) { 2 } else { 1 };
+        let least = if kind == Some(AnswerType::Choice) { 2 } else { 1 };
         let options =
             self.read_options(object.get("options"), least, &format!("\"options\" of {place}"));
         let levels = self.read_texts(object.get("levels"), &format!("\"levels\" of {place}"));
         match kind {
-            Some(Kind::Score) if levels.len() < 2 => {
+            Some(AnswerType::Score) if levels.len() < 2 => {
                 self.complain(format!("{place} needs two \"levels\" or more, the lowest first"));
             }
-            Some(Kind::Score) => self
+            Some(AnswerType::Score) => self
                 .check_names(levels.iter().map(String::as_str), &format!("\"levels\" of {place}")),
             Some(_) if !levels.is_empty() => {
                 self.complain(format!("{place} has \"levels\", which only a score has"));
@@ -247,7 +247,7 @@ impl Reader {
     }
 
     /// Items: texts, which get numbers, or objects with an `id` and what is known, under `key`.
-    pub(super) fn read_items(&mut self, values: &[Value], key: &str) -> Vec<Item> {
+    pub(super) fn read_items(&mut self, values: &[Value], key: &str) -> Vec<DecisionItem> {
         let mut items = Vec::new();
         for (index, value) in values.iter().enumerate() {
             let place = format!("item {}", index + 1);
@@ -272,7 +272,7 @@ impl Reader {
             if render(&context).trim().is_empty() {
                 self.complain(format!("{place} is empty"));
             }
-            items.push(Item { id: Some(id), context });
+            items.push(DecisionItem { id: Some(id), context });
         }
         self.check_names(items.iter().filter_map(|item| item.id.as_deref()), "the ids of items");
         items
@@ -283,7 +283,7 @@ impl Request {
     /// Reads a request, or says all that is wrong with it.
     pub fn parse(text: &str) -> Result<Self, Vec<String>> {
         let (object, errors) = read_object(text).map_err(|error| vec![error])?;
-        let mut reader = Reader { errors };
+        let mut reader = RequestReader { errors };
         let known = ["context", "constraints", "questions", "items", "rationale", "confidence"];
         reader.check_keys(&object, &known, "the request");
         if object.get("context").is_some_and(|context| context.is_number() || context.is_boolean())
@@ -304,7 +304,7 @@ impl Request {
             }
         };
         let items = match object.get("items") {
-            None | Some(Value::Null) => vec![Item { id: None, context: Value::Null }],
+            None | Some(Value::Null) => vec![DecisionItem { id: None, context: Value::Null }],
             Some(Value::Array(values)) => reader.read_items(values, "context"),
             Some(_) => {
                 reader.complain("\"items\" is a list");
@@ -322,7 +322,7 @@ impl Request {
 
     /// A question with these options about the context, which is still empty.
     pub fn about_text(question: &str, options: &[String]) -> Result<Self, Vec<String>> {
-        let mut reader = Reader::default();
+        let mut reader = RequestReader::default();
         if question.trim().is_empty() {
             reader.complain("the question is empty");
         }
@@ -334,12 +334,12 @@ impl Request {
         let question = Question {
             id: "answer".to_owned(),
             text: question.to_owned(),
-            kind: Kind::Choice,
+            kind: AnswerType::Choice,
             options,
             levels: Vec::new(),
             constraints: Vec::new(),
         };
-        let items = vec![Item { id: None, context: Value::Null }];
+        let items = vec![DecisionItem { id: None, context: Value::Null }];
         Ok(Self { questions: vec![question], items, ..Self::default() })
     }
 }
@@ -353,17 +353,17 @@ pub(super) fn render(value: &Value) -> String {
                 out.push_str(&format!("{pad}{name}\n"));
                 write(value, indent + 1, out);
             }
-            value => out.push_str(&format!("{pad}{name} {}\n", plain(value))),
+            value => out.push_str(&format!("{pad}{name} {}\n", value_text(value))),
         };
         match value {
             Value::Object(members) => {
                 members.iter().for_each(|(key, value)| line(&format!("{key}:"), value));
             }
             Value::Array(values) => values.iter().for_each(|value| line("-", value)),
-            value => out.push_str(&format!("{pad}{}\n", plain(value))),
+            value => out.push_str(&format!("{pad}{}\n", value_text(value))),
         }
     }
-    fn plain(value: &Value) -> String {
+    fn value_text(value: &Value) -> String {
         match value {
             Value::String(text) => text.clone(),
             Value::Null => String::new(),
@@ -408,7 +408,7 @@ mod tests {
             request.questions[0].options,
             [("a".to_owned(), Some("first".to_owned())), ("b".to_owned(), None)]
         );
-        assert_eq!(request.items, [Item { id: None, context: Value::Null }]);
+        assert_eq!(request.items, [DecisionItem { id: None, context: Value::Null }]);
         assert!(request.rationale && request.confidence);
         let empty = Request::parse(
             r#"{"questions": {"q": {"question": "?", "type": "choice", "options": ["a", "b"]}}, "items": []}"#,

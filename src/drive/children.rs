@@ -18,6 +18,7 @@ use super::progress_event::ProgressEvent;
 use super::run_context::RunContext;
 use crate::exit::Signal;
 use crate::format::conversation::{Block, Piece};
+use crate::format::harmless;
 use crate::limits::{self, CHILD_DEPTH, CHILDREN_PER_REPLY, CHILDREN_PER_RUN};
 use crate::protocol::Action;
 use crate::sys::env::{LINEAGE, PARENTS, RUN};
@@ -392,11 +393,11 @@ impl Children {
 /// What a child changed in its file, cut at the end of a line.
 fn cut_diff(diff: &str) -> String {
     let diff = diff.trim_end_matches('\n');
-    if diff.len() <= limits::CHILD_DIFF {
-        return diff.to_owned();
-    }
-    let end = diff[..diff.floor_char_boundary(limits::CHILD_DIFF)].rfind('\n').unwrap_or(0);
-    format!("{}\n[… the rest of the diff is not shown]", &diff[..end])
+    let cut = harmless::cut_at_line(diff, limits::CHILD_DIFF);
+    cut.map_or_else(
+        || diff.to_owned(),
+        |cut| format!("{cut}\n[… the rest of the diff is not shown]"),
+    )
 }
 
 /// The true path of a file that may have to be created.

@@ -20,7 +20,7 @@ use super::result_block::error;
 use crate::apply::{self, How};
 use crate::diff::lines;
 use crate::format::conversation::{Block, Piece};
-use crate::format::edit;
+use crate::format::{edit, harmless};
 use crate::limits;
 use crate::memory::changes::{FileEvent, NO_FILE, is_hash_of, short_hash};
 use crate::sys::boundary::Boundary;
@@ -410,11 +410,8 @@ fn describe_edit(old: &str, new: &str) -> String {
             let line = cut_around_change(before.next().unwrap_or_default(), line);
             text.push_str(&format!("{}:{line}\n", number + index));
         }
-        if text.len() > limits::EDIT_SHOWN {
-            let end = text[..text.floor_char_boundary(limits::EDIT_SHOWN)].rfind('\n').unwrap_or(0);
-            text.truncate(end);
-            text.push_str("\n[… more changed lines are not shown]");
-            return text;
+        if let Some(cut) = harmless::cut_at_line(&text, limits::EDIT_SHOWN) {
+            return format!("{cut}\n[… more changed lines are not shown]");
         }
     }
     text.truncate(text.trim_end_matches('\n').len());

@@ -14,6 +14,7 @@ use std::path::{Path, PathBuf};
 
 use crate::diff::file_diff;
 use crate::format::conversation::{Block, Piece};
+use crate::format::harmless;
 use crate::limits::{CHANGE_SHOWN, DIFF_INPUT};
 use crate::memory::changes::{NO_FILE, is_hash_of, short_hash};
 use crate::sys::conversation_file::ConversationFile;
@@ -165,9 +166,8 @@ pub(super) fn describe_change(
         let head = &now[..now.len().min(CHANGE_SHOWN + 1)];
         ("The file is now:", String::from_utf8_lossy(head).into_owned())
     };
-    if text.len() <= CHANGE_SHOWN {
-        return (format!("{lead}\n{}", text.trim_end_matches('\n')), true);
+    match harmless::cut_at_line(&text, CHANGE_SHOWN) {
+        None => (format!("{lead}\n{}", text.trim_end_matches('\n')), true),
+        Some(cut) => (format!("{lead}\n{cut}\n[… cut: read the file again]"), false),
     }
-    let end = text[..text.floor_char_boundary(CHANGE_SHOWN)].rfind('\n').unwrap_or(0);
-    (format!("{lead}\n{}\n[… cut: read the file again]", &text[..end]), false)
 }

@@ -26,7 +26,7 @@ use crate::sys::fs;
 use crate::turn::Turn;
 use crate::turn::event::{Acted, Effect, Event, Limits, RunOutcome};
 use crate::turn::unfinished;
-use crate::view::figures::plural;
+use crate::view::figures::format_count;
 
 /// Above this many tokens, the server is asked for the window if it is unknown.
 const LARGE: u64 = 6_000;
@@ -404,7 +404,7 @@ pub fn describe_compaction(name: &str, done: &Compacted) -> String {
     let what = match plan.condensed.turns {
         Some((first, last)) => format!("turns {first} to {last} became a checkpoint"),
         None => {
-            format!("{} moved to files", plural(plan.condensed.pointers, "long result"))
+            format!("{} moved to files", format_count(plan.condensed.pointers, "long result"))
         }
     };
     let before = plan.before;

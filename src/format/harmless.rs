@@ -100,6 +100,12 @@ pub fn truncate(text: &str, most: usize) -> String {
     }
 }
 
+/// The whole lines at the start of a text that fit into this many bytes; `None` if all of it does.
+pub fn cut_at_line(text: &str, most: usize) -> Option<&str> {
+    let head = &text[..text.floor_char_boundary(most)];
+    (text.len() > most).then(|| &head[..head.rfind('\n').unwrap_or(0)])
+}
+
 /// The text with all markers broken up, and whatever at its end could become one through what is put behind it.
 pub fn without_markers(text: &str) -> String {
     let mut out = String::with_capacity(text.len());

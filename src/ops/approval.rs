@@ -5,7 +5,7 @@ use std::rc::Rc;
 
 use super::call::Call;
 use super::flags::Invocation;
-use super::question::{Reply, ask};
+use super::question::{DecisionReply, ask_about_action};
 use crate::approve::{self, Approve, Decision};
 use crate::drive::approval::{ApprovalRules, Approver};
 use crate::drive::run_context::RunContext;
@@ -47,7 +47,7 @@ pub(super) fn approval<'a>(
         has_stop_list: (approve != Approve::None || call.args.stop_list) && !call.args.dangerous,
         patterns: config.approve_allow.clone(),
         approvals,
-        approver: Box::new(Person { call, who, asked }),
+        approver: Box::new(TerminalApprover { call, who, asked }),
     })
 }
 
@@ -58,19 +58,19 @@ enum Who {
     Nobody(&'static str),
 }
 
-struct Person<'a> {
+struct TerminalApprover<'a> {
     call: &'a Call<'a>,
     who: Who,
     asked: Rc<Cell<u64>>,
 }
 
-impl Approver for Person<'_> {
+impl Approver for TerminalApprover<'_> {
     fn ask_user(&mut self, action: &Action, context: &RunContext<'_>) -> Decision {
         let (n, interrupts) = (self.asked.get(), context.interrupts);
         let reply = match &mut self.who {
             Who::Terminal(tty) => {
                 let start = Start::to_decide(n, action);
-                ask(tty, &start, &context.folder, interrupts, None)
+                ask_about_action(tty, &start, &context.folder, interrupts, None)
             }
             Who::FrontEnd => match read_reply(n, interrupts) {
                 Ok(Some(reply)) => reply,
@@ -121,7 +121,7 @@ impl Approver for Person<'_> {
 }
 
 /// A line on the input of `--lines`: the answer to the question about action `n`. `None`: there is nobody any more.
-fn read_reply(n: u64, interrupts: &Interrupts) -> Result<Option<Reply>, String> {
+fn read_reply(n: u64, interrupts: &Interrupts) -> Result<Option<DecisionReply>, String> {
     let input = match stdin::read_line(interrupts) {
         Ok(Ok(input)) => input,
         Ok(Err(_)) => return Ok(None),
@@ -129,7 +129,7 @@ fn read_reply(n: u64, interrupts: &Interrupts) -> Result<Option<Reply>, String> 
     };
     let mut lines = input.split(|byte| *byte == b'\n').filter(|line| !line.trim_ascii().is_empty());
     let Some(line) = lines.next() else { return Ok(None) };
-    let reply: Reply = serde_json::from_slice(line).map_err(|error| {
+    let reply: DecisionReply = serde_json::from_slice(line).map_err(|error| {
         format!("action {n} waits for {{\"decide\": {n}, \"allow\": BOOL}} on stdin: {error}")
     })?;
     if reply.decide != n || lines.next().is_some() {

@@ -48,11 +48,11 @@ impl<'a> Call<'a> {
         if args.lines {
             watch_stdout();
         }
-        Self::with(tool, args, which, Env::read(), interrupts)
+        Self::with_environment(tool, args, which, Env::read(), interrupts)
     }
 
-    /// The same in this environment, with the signals of somebody else.
-    pub fn with(
+    /// Like `new`, with a given environment and interrupts.
+    pub fn with_environment(
         tool: &'static str,
         args: &'a RunArgs,
         which: &'a ConversationArgs,
@@ -94,7 +94,7 @@ impl<'a> Call<'a> {
         self.settings.config.quiet && !self.args.lines
     }
 
-    /// Prints a line to stderr that must not be missed, unless only errors are wanted there.
+    /// Prints a note to stderr, unless `--quiet`.
     pub fn print_note(&self, text: &str) {
         self.print_line(&format!("note: {text}"), text);
     }

@@ -5,6 +5,7 @@ use super::settings::Settings;
 use crate::client::{ModelClient, RequestError};
 use crate::problem::Problem;
 use crate::sys::interrupt::Interrupts;
+use crate::sys::names::name_some;
 
 /// How many models an error names; of more, the list is a command away.
 const MAX_NAMED: usize = 12;
@@ -49,15 +50,11 @@ impl Settings {
             }
             [] => return Err(Problem::usage(format!("{name} lists no model: give --model NAME"))),
             several => {
-                let mut names: Vec<&str> =
-                    several.iter().take(MAX_NAMED).map(|model| model.id.as_str()).collect();
-                if several.len() > MAX_NAMED {
-                    names.push("… (nagent --list-models)");
-                }
+                let names: Vec<&str> = several.iter().map(|model| model.id.as_str()).collect();
+                let names = name_some(&names, MAX_NAMED, ", ");
                 let shown = if name == "ollama" { "Ollama" } else { name };
-                let names = names.join(", ");
                 return Err(Problem::usage(format!(
-                    "{shown} has several models, choose one with --model: {names}"
+                    "{shown} has several models, choose one with --model: {names}; nagent --list-models shows all"
                 )));
             }
         }

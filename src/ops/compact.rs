@@ -15,7 +15,7 @@ use crate::segments::conversation_summary::write_checkpoint;
 use crate::segments::summary_plan::RequestSizes;
 use crate::segments::summary_queue::{SummaryQueue, SummaryRules};
 use crate::sys::conversation_file::ConversationFile;
-use crate::view::figures::plural;
+use crate::view::figures::format_count;
 
 /// The model that writes checkpoints: that of the run.
 pub(super) fn checkpoint_writer<'a>(
@@ -66,14 +66,14 @@ pub(super) fn compact_now(call: &Call<'_>) -> Result<Report, Problem> {
             report(call, text, Some(&done.plan), done.tokens).with("archived_path", archive)
         }
     };
-    // What was paid for is told on failure, too.
+    // Report the cost on failure, too.
     Ok(summaries::with_usage(report, &usage).with("cost", payer.cost(&usage)))
 }
 
 /// The window of the model: what the settings know, else what the server's list says, if there is one.
 fn find_window(call: &Call<'_>, model: &str) -> Option<u64> {
     let listed = || {
-        let mut client = call.settings.source(&call.env, true).ok()?;
+        let mut client = call.settings.connect_client(&call.env, true).ok()?;
         client.find_window(model, &call.interrupts)
     };
     call.settings.window(model).or_else(listed)
@@ -86,12 +86,12 @@ fn refusal(call: &Call<'_>, why: &str) -> String {
 fn describe_plan(plan: Option<&Plan>, tokens: u64, window: u64) -> String {
     let Some(plan) = plan else {
         return format!(
-            "nothing to compact: about {tokens} tokens, and what is not of the newest turns would not become shorter (window: {window})"
+            "nothing to compact: about {tokens} tokens, and older turns would not get shorter (window: {window})"
         );
     };
     let pointers = match plan.condensed.pointers {
         0 => String::new(),
-        count => format!("{} would become pointers to files; ", plural(count, "long result")),
+        count => format!("{} would become pointers to files; ", format_count(count, "long result")),
     };
     let turns = match plan.condensed.turns {
         Some((first, last)) => {
@@ -109,8 +109,8 @@ fn describe_plan(plan: Option<&Plan>, tokens: u64, window: u64) -> String {
         None => "no request is needed; ".to_owned(),
     };
     format!(
-        "{pointers}{turns}{} stay as they are; about {} tokens would become {} (window: {window})",
-        plural(plan.condensed.kept, "turn"),
+        "{pointers}{turns}{} stay; about {} tokens would become {} (window: {window})",
+        format_count(plan.condensed.kept, "turn"),
         plan.before,
         plan.after
     )

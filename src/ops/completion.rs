@@ -20,23 +20,23 @@ use crate::sys::env::Env;
 use crate::sys::root::Root;
 use crate::sys::{fs, root};
 
-/// The providers.
+/// Completes `--provider`.
 pub fn providers() -> Vec<CompletionCandidate> {
     let servers = SERVERS.iter().map(|server| server.name);
     Provider::iter().map(Provider::name).chain(servers).map(CompletionCandidate::new).collect()
 }
 
-/// The modes of the sandbox.
+/// Completes `--sandbox`.
 pub fn sandbox_modes() -> Vec<CompletionCandidate> {
     SandboxMode::ALL.map(|mode| CompletionCandidate::new(mode.name())).into()
 }
 
-/// What may be asked about.
+/// Completes `--approve`.
 pub fn approvals() -> Vec<CompletionCandidate> {
     Approve::ALL.map(|approve| CompletionCandidate::new(approve.name())).into()
 }
 
-/// The models that nagent knows, and those of the config.
+/// Completes `--model`: the models that nagent knows, and those of the config.
 pub fn models() -> Vec<CompletionCandidate> {
     let mut names: BTreeSet<String> = list_models().map(|model| model.id.to_owned()).collect();
     names.extend(Provider::iter().filter_map(Provider::default_model).map(str::to_owned));
@@ -54,7 +54,7 @@ fn models_of_config() -> Option<Vec<String>> {
     Some(config.prices.into_keys().chain(config.model).collect())
 }
 
-/// The conversations below the root, the one that was used last first.
+/// Completes the names of conversations, the one that was used last first.
 pub fn conversations() -> Vec<CompletionCandidate> {
     let Ok((root, _)) = find_root(None, &Env::read()) else { return Vec::new() };
     let names = conversation_names(&root).into_iter().enumerate();

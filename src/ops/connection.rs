@@ -34,7 +34,7 @@ impl Settings {
     fn key_variables(&self, provider: Provider) -> Vec<&str> {
         match (&self.config.key_env, self.server()) {
             (Some(name), _) => vec![name],
-            // An address of the user's own, at a server that has a variable of its own: either.
+            // A custom address of a known server: accept either variable.
             (None, Some(server)) if self.config.server.is_none() => {
                 let own = [server.key_variable].into_iter();
                 own.chain(provider.credential_variables().iter().copied()).collect()
@@ -104,7 +104,7 @@ impl Settings {
     }
 
     /// The connection to the model. Without `needs_key` a missing credential is not an error: nothing will be sent.
-    pub fn source(&self, env: &Env, needs_key: bool) -> Result<ModelClient, Problem> {
+    pub fn connect_client(&self, env: &Env, needs_key: bool) -> Result<ModelClient, Problem> {
         let provider = self.provider()?;
         let key = match self.find_key(env, provider) {
             Err(_) if !needs_key => None,
@@ -271,7 +271,9 @@ impl Settings {
     pub fn price(&self, model: &str) -> Option<Price> {
         let own = self.config.prices.get(model).copied();
         let tier = self.config.service_tier.as_deref();
-        own.or_else(|| models::find_price(self.seller()?, model, clock::now().get(..10)?, tier))
+        own.or_else(|| {
+            models::find_price(self.find_seller()?, model, clock::now().get(..10)?, tier)
+        })
     }
 
     /// The price in the server's own list. Of the servers that nagent knows, OpenRouter's has prices.
@@ -290,7 +292,7 @@ impl Settings {
     }
 
     /// Who sells the tokens, where that is known.
-    fn seller(&self) -> Option<&'static str> {
+    fn find_seller(&self) -> Option<&'static str> {
         let provider = self.provider?;
         let endpoint = provider.endpoint(self.config.base_url.as_deref(), None)?;
         let server = self.server().map(|server| server.name);
@@ -303,7 +305,7 @@ impl Settings {
         server.map_or(provider.name(), |server| server.name)
     }
 
-    /// Whether the provider is one that asks for money, at its own address.
+    /// Whether requests to it are billed.
     pub fn is_billed(&self) -> bool {
         let is_paid = |provider: Provider| !provider.credential_variables().is_empty();
         self.config.base_url.is_none() && self.provider.is_some_and(is_paid)
@@ -319,7 +321,7 @@ impl Settings {
     }
 
     /// How long to keep retrying a busy provider.
-    pub fn patience(&self) -> Duration {
+    pub fn retry_patience(&self) -> Duration {
         Duration::from_secs_f64(self.config.patience)
     }
 

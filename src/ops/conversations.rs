@@ -17,6 +17,7 @@ use crate::problem::Problem;
 use crate::sys::conversation_file::{BadByte, find_bad_byte};
 use crate::sys::env::Env;
 use crate::sys::legacy;
+use crate::sys::names::name_some;
 use crate::sys::root::{self, Root};
 use crate::sys::{file_index, fs};
 
@@ -253,12 +254,9 @@ fn find_by_prefix(names: Vec<String>, prefix: &str) -> Result<String, Problem> {
         }
         several => {
             let count = several.len();
-            found.truncate(5);
-            let names: Vec<&str> = found.iter().map(|name| name.as_str()).collect();
-            let more = if count > 5 { ", …" } else { "" };
+            let names = name_some(several, 5, ", ");
             Err(Problem::failed(format!(
-                "{count} conversations begin with \"{prefix}\": {}{more}; give more letters",
-                names.join(", ")
+                "{count} conversations begin with \"{prefix}\": {names}; give more letters"
             )))
         }
     }

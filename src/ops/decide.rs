@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use super::one_shot::{OneShot, print_line};
 use crate::decide::prompt::{write_items, write_questions, write_schema};
 use crate::decide::reply::check_reply;
-use crate::decide::request::{Item, Request};
+use crate::decide::request::{DecisionItem, Request};
 use crate::exit::Exit;
 
 use crate::limits;
@@ -17,9 +17,10 @@ use crate::llm::{RequestMessage, Role, StopReason, Usage, estimate, models};
 use crate::problem::Problem;
 use crate::segments::summary_cache::{Summary, read_summary, write_lightly};
 use crate::sys::interrupt::Interrupts;
+use crate::sys::names::name_some;
 use crate::sys::{fs, stdin};
 
-/// The estimate of the tokens of an answer, without a reason and with one.
+/// Estimated tokens per answer: without a reason, and with one.
 const ANSWER_TOKENS: u64 = 24;
 const REASON_TOKENS: u64 = 60;
 
@@ -49,8 +50,8 @@ pub fn decide(
 ) -> Result<Decisions, Problem> {
     let folder = one_shot.settings.root.summaries_folder();
     let keys: Vec<String> = {
-        let shared = shared_key(one_shot, request);
-        request.items.iter().map(|item| key(&shared, item)).collect()
+        let shared = request_cache_key(one_shot, request);
+        request.items.iter().map(|item| answer_cache_key(&shared, item)).collect()
     };
     refuse_oversized(one_shot, request)?;
     let mut decisions =
@@ -81,10 +82,10 @@ pub fn decide(
         let batch = &open[from..from + count];
         decide_batch(tool, one_shot, request, &questions, batch, attempts, &mut decisions)?;
         if keeps {
-            // Another model may have gone on.
-            let shared = shared_key(one_shot, request);
+            // A fallback model may have answered.
+            let shared = request_cache_key(one_shot, request);
             for at in batch.iter().filter(|at| !decisions.answers[**at].is_null()) {
-                let key = key(&shared, &request.items[*at]);
+                let key = answer_cache_key(&shared, &request.items[*at]);
                 keep_answer(one_shot, &folder, &key, &decisions.answers[*at]);
             }
         }
@@ -96,13 +97,13 @@ pub fn decide(
 /// Refuses items that are longer than the model's window, before anything is paid for.
 fn refuse_oversized(one_shot: &OneShot, request: &Request) -> Result<(), Problem> {
     let Some(window) = one_shot.settings.window(&one_shot.model) else { return Ok(()) };
-    let is_long = |item: &&Item| estimate(&item.context.to_string()) > window;
+    let is_long = |item: &&DecisionItem| estimate(&item.context.to_string()) > window;
     let long: Vec<&str> =
         request.items.iter().filter(is_long).filter_map(|item| item.id.as_deref()).collect();
     if long.is_empty() {
         return Ok(());
     }
-    let shown = long.iter().take(10).copied().collect::<Vec<_>>().join(", ");
+    let shown = name_some(&long, 10, ", ");
     Err(Problem::usage(format!(
         "{} of {} items are longer than the window of {} ({window} tokens): {shown}; shorten them",
         long.len(),
@@ -145,10 +146,10 @@ fn decide_batch(
     let mut open = batch.to_vec();
     let mut corrections: Vec<String> = Vec::new();
     for attempt in 1..=attempts {
-        let items: Vec<&Item> = open.iter().map(|at| &request.items[*at]).collect();
+        let items: Vec<&DecisionItem> = open.iter().map(|at| &request.items[*at]).collect();
         let asked = write_items(request, &items, &corrections);
         let messages = vec![RequestMessage { role: Role::User, parts: vec![questions, &asked] }];
-        let reply = one_shot.ask(None, &messages)?;
+        let reply = one_shot.request_reply(None, &messages)?;
         decisions.attempts += 1;
         decisions.usage.add(&reply.usage);
         let mut checked = check_reply(request, &items, &reply.text);
@@ -186,7 +187,7 @@ fn decide_batch(
 }
 
 /// All that the answers depend on, but for their items.
-fn shared_key(one_shot: &OneShot, request: &Request) -> String {
+fn request_cache_key(one_shot: &OneShot, request: &Request) -> String {
     let settings = &one_shot.settings;
     let asked = json!([
         "decide 1",
@@ -203,7 +204,7 @@ fn shared_key(one_shot: &OneShot, request: &Request) -> String {
 }
 
 /// The hash of all that an answer depends on.
-fn key(shared: &str, item: &Item) -> String {
+fn answer_cache_key(shared: &str, item: &DecisionItem) -> String {
     fs::sha256(format!("{shared} {}", item.context).as_bytes())
 }
 
@@ -216,7 +217,7 @@ fn keep_answer(one_shot: &OneShot, folder: &Path, key: &str, answer: &Value) {
 }
 
 /// The problem of items without an answer.
-pub fn unanswered(request: &Request, decisions: &Decisions, attempts: u64) -> Option<Problem> {
+pub fn check_answered(request: &Request, decisions: &Decisions, attempts: u64) -> Option<Problem> {
     let open: Vec<&str> = request
         .items
         .iter()
@@ -224,13 +225,13 @@ pub fn unanswered(request: &Request, decisions: &Decisions, attempts: u64) -> Op
         .filter(|(_, answer)| answer.is_null())
         .map(|(item, _)| item.id.as_deref().unwrap_or("the only item"))
         .collect();
-    let shown = open.iter().take(10).copied().collect::<Vec<_>>().join(", ");
+    let shown = name_some(&open, 10, ", ");
     let last = decisions.corrections.last().cloned().unwrap_or_default();
     (!open.is_empty()).then(|| {
         Problem::new(
             Exit::Malformed,
             format!(
-                "no answer from the set for {} of {} after {attempts} tries ({shown}): {last}",
+                "no valid answer for {} of {} after {attempts} tries ({shown}): {last}",
                 open.len(),
                 request.items.len()
             ),
@@ -243,7 +244,7 @@ pub fn read_text(tool: &str) -> Result<String, Problem> {
     let interrupts = Interrupts::install()?;
     let waited = stdin::wait_for_input(NOTE_AFTER, &interrupts)?;
     if !waited.map_err(Problem::interrupted)? {
-        print_line(tool, "waiting for the text on stdin; < /dev/null asks without one");
+        print_line(tool, "waiting for text on stdin; use < /dev/null for none");
     }
     read_request(Path::new("-"))
 }

@@ -22,19 +22,19 @@ use crate::sys::sandbox::{Places, Sandbox};
 use crate::sys::{fs, git, terminal, tools};
 use crate::view::figures;
 
-/// How a check came out.
+/// Result of a check.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Finding {
+enum CheckStatus {
     Ok,
     /// Nothing is wrong, and something is not there.
     Missing,
-    /// A run works, and not as well as it could.
+    /// Works, but not optimally.
     Warning,
     Wrong,
 }
 
-impl Finding {
-    fn word(self) -> &'static str {
+impl CheckStatus {
+    fn as_str(self) -> &'static str {
         match self {
             Self::Ok => "ok",
             Self::Missing => "-",
@@ -45,10 +45,10 @@ impl Finding {
 }
 
 /// The checks so far.
-struct Checks(Vec<(Finding, &'static str, String)>);
+struct Checks(Vec<(CheckStatus, &'static str, String)>);
 
 impl Checks {
-    fn add(&mut self, finding: Finding, what: &'static str, message: impl Into<String>) {
+    fn add(&mut self, finding: CheckStatus, what: &'static str, message: impl Into<String>) {
         self.0.push((finding, what, message.into()));
     }
 }
@@ -62,21 +62,21 @@ pub fn examine(args: &ModelArgs) -> Result<Report, Problem> {
         Ok(settings) => {
             let path = settings.config_path.display();
             if fs::exists(&settings.config_path) {
-                checks.add(Finding::Ok, "config", path.to_string());
+                checks.add(CheckStatus::Ok, "config", path.to_string());
             } else {
                 checks.add(
-                    Finding::Missing,
+                    CheckStatus::Missing,
                     "config",
-                    format!("{path}: there is none, and the defaults count"),
+                    format!("{path}: not there; using defaults"),
                 );
             }
             for note in &settings.notes {
-                checks.add(Finding::Warning, "config", note);
+                checks.add(CheckStatus::Warning, "config", note);
             }
             check_all(&mut checks, args, &settings, &env, &interrupts);
         }
         Err(problem) => {
-            checks.add(Finding::Wrong, "config", problem.message);
+            checks.add(CheckStatus::Wrong, "config", problem.message);
             // The rest as it is without the config.
             let args = ModelArgs { config: Some("/dev/null".into()), ..args.clone() };
             if let Ok(settings) = Settings::resolve(&args, &env) {
@@ -100,19 +100,19 @@ fn check_all(
     check_sandbox(checks, settings, env);
 }
 
-fn report(checks: &[(Finding, &'static str, String)]) -> Report {
+fn report(checks: &[(CheckStatus, &'static str, String)]) -> Report {
     let mut text = String::new();
     let mut list = Vec::new();
     for (finding, what, message) in checks {
-        text.push_str(&format!("{:<8} {what:<9} {message}\n", finding.word()));
-        list.push(json!({ "finding": finding.word(), "check": what, "message": message }));
+        text.push_str(&format!("{:<8} {what:<9} {message}\n", finding.as_str()));
+        list.push(json!({ "finding": finding.as_str(), "check": what, "message": message }));
     }
-    let wrong = checks.iter().filter(|(finding, ..)| *finding == Finding::Wrong).count();
+    let wrong = checks.iter().filter(|(finding, ..)| *finding == CheckStatus::Wrong).count();
     let mut report = Report::done(text).with("checks", list.into_iter().collect::<Value>());
     if wrong > 0 {
         report.exit = Exit::Failed;
         // Below the list on a terminal.
-        let error = format!("{wrong} of {} checks found something wrong", checks.len());
+        let error = format!("{wrong} of {} checks failed", checks.len());
         report.last_line = Some(format!("nagent: {error}"));
         report = report.with("error", error);
     }
@@ -123,11 +123,11 @@ fn check_root(checks: &mut Checks, args: &ModelArgs, env: &Env) -> Result<(), Pr
     let root = find_root(args.root.as_deref(), env)?.0;
     let path = root.path().display();
     if !fs::exists(root.path()) {
-        checks.add(Finding::Missing, "root", format!("{path}: the first run creates it"));
+        checks.add(CheckStatus::Missing, "root", format!("{path}: the first run creates it"));
         return Ok(());
     }
     if let Err(error) = fs::check_folder_owner(root.path()) {
-        checks.add(Finding::Wrong, "root", format!("{error:#}"));
+        checks.add(CheckStatus::Wrong, "root", format!("{error:#}"));
         return Ok(());
     }
     let parts = ["conversations", "outputs", "splits", "trash", "summaries", "history"];
@@ -135,11 +135,11 @@ fn check_root(checks: &mut Checks, args: &ModelArgs, env: &Env) -> Result<(), Pr
         .iter()
         .map(|part| (part, fs::bytes_below(&root.path().join(part))))
         .filter(|(_, bytes)| *bytes > 0)
-        .map(|(part, bytes)| format!("{part} {}", figures::bytes(bytes)))
+        .map(|(part, bytes)| format!("{part} {}", figures::format_bytes(bytes)))
         .collect();
-    let all = figures::bytes(fs::bytes_below(root.path()));
+    let all = figures::format_bytes(fs::bytes_below(root.path()));
     let sizes = if sizes.is_empty() { String::new() } else { format!(" ({})", sizes.join(", ")) };
-    checks.add(Finding::Ok, "root", format!("{path}: {all}{sizes}"));
+    checks.add(CheckStatus::Ok, "root", format!("{path}: {all}{sizes}"));
     Ok(())
 }
 
@@ -167,7 +167,7 @@ fn check_providers(
             let keys: Vec<&str> = keys.filter(|name| !Provider::is_token(name)).collect();
             let variable = keys.join(" or ");
             let name = provider.name();
-            checks.add(Finding::Missing, "provider", format!("{name}: {variable} is not set"));
+            checks.add(CheckStatus::Missing, "provider", format!("{name}: {variable} is not set"));
             continue;
         }
         // The address is that of the provider that was chosen.
@@ -177,10 +177,13 @@ fn check_providers(
         check_server(checks, &args, env, interrupts, provider, is_chosen);
     }
     if settings.provider.is_none()
-        && !checks.0.iter().any(|(finding, what, _)| *what == "provider" && *finding == Finding::Ok)
+        && !checks
+            .0
+            .iter()
+            .any(|(finding, what, _)| *what == "provider" && *finding == CheckStatus::Ok)
     {
         checks.add(
-            Finding::Wrong,
+            CheckStatus::Wrong,
             "provider",
             super::connection::no_provider().message.lines().next().unwrap_or_default(),
         );
@@ -197,9 +200,9 @@ fn check_server(
     is_chosen: bool,
 ) {
     let name = provider.name();
-    let unused = if is_chosen { Finding::Wrong } else { Finding::Warning };
+    let unused = if is_chosen { CheckStatus::Wrong } else { CheckStatus::Warning };
     let (mut client, settings) = match Settings::resolve(args, env)
-        .and_then(|settings| Ok((settings.source(env, true)?, settings)))
+        .and_then(|settings| Ok((settings.connect_client(env, true)?, settings)))
     {
         Ok(both) => both,
         Err(problem) => return checks.add(unused, "provider", problem.message),
@@ -217,7 +220,7 @@ fn check_server(
                 .map_or_else(String::new, |key| format!(", key of {key}"));
             let count = models.len();
             checks.add(
-                Finding::Ok,
+                CheckStatus::Ok,
                 "provider",
                 format!("{name}: {count} models in {seconds:.1} s{of}"),
             );
@@ -225,11 +228,11 @@ fn check_server(
             if let Some(model) = model.filter(|model| !models.iter().any(|one| one.id == *model)) {
                 let message =
                     format!("{name} does not list {model}; --list-models prints what it has");
-                checks.add(Finding::Warning, "model", message);
+                checks.add(CheckStatus::Warning, "model", message);
             }
         }
         Err(RequestError::Api(_)) if provider == Provider::Ollama && !is_chosen => {
-            checks.add(Finding::Missing, "provider", format!("{name}: it is not running"));
+            checks.add(CheckStatus::Missing, "provider", format!("{name}: it is not running"));
         }
         Err(RequestError::Api(error)) => {
             checks.add(unused, "provider", format!("{name}: {}", client.explain(&error, "")));
@@ -251,13 +254,13 @@ fn check_program(checks: &mut Checks, settings: &Settings, env: &Env, provider: 
     let program = words.first().map_or(own, String::as_str);
     let name = provider.name();
     if program.is_empty() {
-        return checks.add(Finding::Missing, "provider", format!("{name}: nothing to check"));
+        return checks.add(CheckStatus::Missing, "provider", format!("{name}: nothing to check"));
     }
     let path = env.find_program(program);
     if fs::is_executable(&path) {
-        checks.add(Finding::Ok, "provider", format!("{name}: {}", path.display()));
+        checks.add(CheckStatus::Ok, "provider", format!("{name}: {}", path.display()));
     } else {
-        checks.add(Finding::Wrong, "provider", format!("{name}: {program} is not on the PATH"));
+        checks.add(CheckStatus::Wrong, "provider", format!("{name}: {program} is not on the PATH"));
     }
 }
 
@@ -265,9 +268,9 @@ fn check_tools(checks: &mut Checks, settings: &Settings, env: &Env, interrupts: 
     let found = tools::discover(&settings.root, env, interrupts);
     let names: Vec<&str> =
         found.tools.iter().filter_map(|tool| Path::new(&tool.path).file_name()?.to_str()).collect();
-    checks.add(Finding::Ok, "tools", format!("{}: {}", names.len(), names.join(", ")));
+    checks.add(CheckStatus::Ok, "tools", format!("{}: {}", names.len(), names.join(", ")));
     for (path, why) in &found.rejected {
-        checks.add(Finding::Warning, "tools", format!("{path} is not a tool: {why}"));
+        checks.add(CheckStatus::Warning, "tools", format!("{path} is not a tool: {why}"));
     }
 }
 
@@ -301,17 +304,16 @@ fn check_sandbox(checks: &mut Checks, settings: &Settings, env: &Env) {
             let (mode, kind, gaps) =
                 (mode.name(), sandbox.mechanism_name(), sandbox.describe_gaps().len());
             checks.add(
-                Finding::Ok,
+                CheckStatus::Ok,
                 "sandbox",
                 format!(
-                    "{in_force}; --sandbox {mode} works, with {kind} (nagent-sandbox --status lists {gaps} things that it \
-                     leaves open)"
+                    "{in_force}; --sandbox {mode} works, with {kind} (nagent-sandbox --status lists {gaps} limitations)"
                 ),
             );
         }
         Ok(None) => {}
         Err(error) => {
-            let finding = if in_force == "off" { Finding::Warning } else { Finding::Wrong };
+            let finding = if in_force == "off" { CheckStatus::Warning } else { CheckStatus::Wrong };
             checks.add(
                 finding,
                 "sandbox",
@@ -323,13 +325,17 @@ fn check_sandbox(checks: &mut Checks, settings: &Settings, env: &Env) {
 
 fn check_terminal(checks: &mut Checks, env: &Env) {
     if !terminal::stderr_is_terminal() {
-        return checks.add(Finding::Missing, "terminal", "stderr is not one: no progress is shown");
+        return checks.add(
+            CheckStatus::Missing,
+            "terminal",
+            "stderr is not a terminal; no progress",
+        );
     }
     let term = env.get("TERM").unwrap_or("(not set)");
     let colours = if terminal::has_colours() { "colours" } else { "no colours" };
     let host = env::describe_host();
     checks.add(
-        Finding::Ok,
+        CheckStatus::Ok,
         "terminal",
         format!("{} columns, TERM={term}, {colours}; {host}", terminal::width()),
     );

@@ -1,10 +1,11 @@
-//! Goes on with another model when a provider has failed for good, where a tool asks outside of the loop.
+//! Switches to the next model when a provider has failed for good, for tools that ask outside of the loop.
 
 use std::collections::VecDeque;
 
 use super::flags::RunArgs;
 use super::settings::Settings;
 use crate::client::{ModelClient, RequestError};
+use crate::llm::{Reply, RequestMessage};
 use crate::problem::Problem;
 use crate::sys::env::Env;
 use crate::sys::interrupt::Interrupts;
@@ -23,8 +24,35 @@ impl Fallbacks {
         Self { run, env: env.clone(), profiles: settings.config.fallback.clone().into() }
     }
 
-    /// Connects to the next one that can be used, if another model may go on after this error. `report` gets what happened.
-    pub fn connect_next(
+    /// Asks the model of these settings, with retries while its provider is busy. When it fails for good, the next model takes
+    /// over: settings and client are replaced with its own.
+    pub fn request_reply(
+        &mut self,
+        settings: &mut Settings,
+        client: &mut ModelClient,
+        (system, messages): (Option<&str>, &[RequestMessage<'_>]),
+        interrupts: &Interrupts,
+        report: &mut dyn FnMut(&str),
+    ) -> Result<Reply, Problem> {
+        loop {
+            let model = client.model_id.clone().unwrap_or_default();
+            let request = settings.build_request(&model, system, messages.to_vec());
+            let reply =
+                client.ask_with_retries(&request, settings.retry_patience(), interrupts, report);
+            let error = match reply {
+                Ok(reply) => return Ok(reply),
+                Err(error) => error,
+            };
+            let next = self.connect_next(&error, &model, interrupts, report);
+            let Some((mut next, next_client)) = next else { return Err(error.into()) };
+            next.options.schema.clone_from(&settings.options.schema);
+            next.options.shows_reasoning = settings.options.shows_reasoning;
+            (*settings, *client) = (next, next_client);
+        }
+    }
+
+    /// Connects to the next one that can be used, if another model may take over after this error.
+    fn connect_next(
         &mut self,
         error: &RequestError,
         old: &str,
@@ -59,7 +87,7 @@ pub(super) fn connect_profile(
     interrupts: &Interrupts,
 ) -> Result<(Settings, ModelClient), Problem> {
     let settings = Settings::of_fallback(run, profile, env)?;
-    let mut client = settings.source(env, true)?;
+    let mut client = settings.connect_client(env, true)?;
     settings.choose_model(&mut client, true, false, interrupts)?;
     Ok((settings, client))
 }

@@ -272,8 +272,8 @@ fn choose_block(file: &Path, previous: &PreviousMemory) -> ContentBlock {
     if size > MIN_LONG {
         return ContentBlock::Unavailable(format!(
             "the file has {}; files over {} are summarized only on request, by nagent-file-summarize FILE",
-            figures::bytes(size),
-            figures::bytes(MIN_LONG)
+            figures::format_bytes(size),
+            figures::format_bytes(MIN_LONG)
         ));
     }
     let has_summary = text::find_summary(&previous.sections).is_some_and(text::has_summary);

@@ -19,7 +19,8 @@ use crate::problem::Problem;
 use crate::sys::legacy;
 use crate::sys::names::shown;
 use crate::sys::{clock, file_index, fs, root, terminal};
-use crate::view::columns::{truncate, width};
+use crate::view::columns::width;
+use crate::view::table::format_table;
 
 /// A model that ends within this time is shown with the day.
 const NEAR: Duration = Duration::from_hours(24 * 90);
@@ -66,7 +67,7 @@ pub fn list_providers() -> Report {
 /// The provider's models, sorted.
 pub fn list_models(call: &Call<'_>) -> Result<Report, Problem> {
     let provider = call.settings.provider()?;
-    let mut source = call.settings.source(&call.env, true)?;
+    let mut source = call.settings.connect_client(&call.env, true)?;
     let spinner = Spinner::new(!call.quiet);
     spinner.start(provider.name());
     let listed = source.list_models(&call.interrupts);
@@ -135,19 +136,7 @@ fn format_models(rows: &[[String; 5]], columns: usize) -> String {
         return "no models\n".to_owned();
     }
     let heading = ["MODEL", "WINDOW", "$ IN/OUT", "REASONING", "ENDS"].map(str::to_owned);
-    let all = || std::iter::once(&heading).chain(rows);
-    let widths: Vec<usize> =
-        (0..5).map(|at| all().map(|row| width(&row[at])).max().unwrap_or(0)).collect();
-    let line = |row: &[String; 5]| {
-        let cells = row.iter().zip(&widths).enumerate().map(|(at, (cell, most))| {
-            let blanks = " ".repeat(most.saturating_sub(width(cell)));
-            // Numbers end below each other.
-            if matches!(at, 1 | 2) { format!("{blanks}{cell}") } else { format!("{cell}{blanks}") }
-        });
-        let line = cells.collect::<Vec<_>>().join("  ");
-        truncate(line.trim_end(), columns) + "\n"
-    };
-    all().map(line).collect()
+    format_table(&[&[heading], rows].concat(), &[1, 2], columns)
 }
 
 /// The words that a model takes, or its range of tokens.

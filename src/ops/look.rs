@@ -1,4 +1,4 @@
-//! Loads a look, and lays its settings over those of the config.
+//! Loads a look and merges its settings into the config's.
 
 use serde_json::{Map, Value};
 
@@ -12,7 +12,7 @@ use crate::sys::root::{Root, check_name};
 use crate::view::look::{BUILT_IN, Look};
 
 /// Loads the look of a name: that of a file in the root, else one that is built in.
-pub(super) fn load(root: &Root, name: &str) -> Result<Look, Problem> {
+pub(super) fn load_look(root: &Root, name: &str) -> Result<Look, Problem> {
     let folder = root.path().join("looks");
     let path = folder.join(format!("{name}.json"));
     let own = match check_name(name) {

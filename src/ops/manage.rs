@@ -11,6 +11,7 @@ use super::compact;
 use super::flags::{ConversationArgs, RunArgs};
 use super::opening::fresh_context;
 use crate::format::conversation::{self, Trouble};
+use crate::format::harmless;
 use crate::limits;
 use crate::llm::provider::nearest;
 use crate::out::Report;
@@ -95,7 +96,7 @@ pub(super) fn lock_conversation(call: &Call<'_>, name: &str) -> Result<Lock, Pro
         ConversationFile::lock_only(call.root(), name, timeout, &call.interrupts, &mut waiting)?;
     if let Some(torn) = torn {
         call.print_note(&format!(
-            "the last block of conversation {name} was incomplete, as after a crash; the incomplete text is in {}",
+            "the last block of conversation {name} was incomplete (after a crash?); moved to {}",
             torn.display()
         ));
     }
@@ -274,13 +275,7 @@ fn write_index(path: &Path, index: &SavedIndex) -> Result<(), Problem> {
 /// The first prompt, on one line, cut.
 fn first_prompt(journal: &ConversationFile) -> String {
     let prompt = journal.pieces().iter().find(|piece| piece.name() == Some("user-prompt"));
-    let words: Vec<&str> =
-        prompt.map_or("", |piece| piece.body_text(journal.text())).split_whitespace().collect();
-    let mut line = words.join(" ");
-    if let Some((end, _)) = line.char_indices().nth(SUMMARY) {
-        line.replace_range(end.., "...");
-    }
-    line
+    harmless::escape_line(prompt.map_or("", |piece| piece.body_text(journal.text())), SUMMARY)
 }
 
 /// The index of saved conversations; empty when it is not there.

@@ -18,7 +18,7 @@ const PAUSE: Duration = Duration::from_millis(5);
 
 /// Who reads a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Reader {
+enum MessageReader {
     /// The run, before its next request.
     Run,
     /// The run, if it is still at work: it is on another host or in another container.
@@ -39,7 +39,7 @@ pub fn send_message(
 ) -> Result<Report, Problem> {
     if env.get(env::PARENTS).is_some() {
         return Err(Problem::usage(
-            "a message counts as the user's words, and a conversation has started this command; nagent \"TASK\" starts another one",
+            "commands of a conversation cannot send messages, since they count as the user's words; use nagent \"TASK\"",
         ));
     }
     let name = match name {
@@ -50,26 +50,25 @@ pub fn send_message(
     let reader = find_reader(root, interrupts, &name, &id)?;
     let path = messages::path_of(root, &name, &id).display().to_string();
     let (text, last_line) = match reader {
-        Reader::Run => (format!("{name} reads it before its next request\n"), None),
-        Reader::Elsewhere => (
+        MessageReader::Run => (format!("{name} reads it before its next request\n"), None),
+        MessageReader::Elsewhere => (
             format!(
-                "{name} reads it before its next request, if its run is still at work, which cannot be seen from here: it is on \
-                 another host or in another container\n"
+                "{name} will read it if its run is still active (it is on another host or in another container)\n"
             ),
             None,
         ),
-        Reader::Read => (format!("{name} has read it\n"), None),
-        Reader::Next => {
+        MessageReader::Read => (format!("{name} has read it\n"), None),
+        MessageReader::Next => {
             let note = format!(
-                "nagent-message: nobody is at work on {name}; the message waits, and goes before the next prompt there: nagent -c {name} \"go on\""
+                "nagent-message: no run is active on {name}; the message will precede the next prompt: nagent -c {name} \"go on\""
             );
             (String::new(), Some(note))
         }
     };
     let state = match reader {
-        Reader::Run | Reader::Elsewhere => "running",
-        Reader::Read => "read",
-        Reader::Next => "waiting",
+        MessageReader::Run | MessageReader::Elsewhere => "running",
+        MessageReader::Read => "read",
+        MessageReader::Next => "waiting",
     };
     let report = Report { last_line, ..Report::done(text) };
     Ok(report
@@ -87,22 +86,22 @@ fn find_reader(
     interrupts: &Interrupts,
     name: &str,
     id: &str,
-) -> Result<Reader, Problem> {
+) -> Result<MessageReader, Problem> {
     let watch = Stopwatch::start();
     loop {
         let note = RunNote::read(root, name);
         if !fs::exists(&messages::path_of(root, name, id)) {
-            return Ok(Reader::Read);
+            return Ok(MessageReader::Read);
         }
-        let Some(note) = note else { return Ok(Reader::Next) };
+        let Some(note) = note else { return Ok(MessageReader::Next) };
         let is_ending = note.activity.is_ending;
         let run = Run { name: name.to_owned(), life: note.process.check_liveness(), note };
         if !run.is_active() {
-            return Ok(Reader::Next);
+            return Ok(MessageReader::Next);
         }
         if !is_ending || watch.elapsed() > STOP_PATIENCE {
             let is_elsewhere = run.life == Life::Elsewhere;
-            return Ok(if is_elsewhere { Reader::Elsewhere } else { Reader::Run });
+            return Ok(if is_elsewhere { MessageReader::Elsewhere } else { MessageReader::Run });
         }
         if let Some(signal) = interrupts.wait_for_signal(Some(PAUSE)) {
             return Err(Problem::interrupted(signal));

@@ -41,7 +41,7 @@ impl OneShot {
         let interrupts = Interrupts::install()?;
         let env = Env::read();
         let settings = Settings::resolve(args, &env)?;
-        let mut source = settings.source(&env, sends)?;
+        let mut source = settings.connect_client(&env, sends)?;
         settings.choose_model(&mut source, sends, false, &interrupts)?;
         let model = source.model_id.clone().unwrap_or_default();
         for note in &settings.notes {
@@ -56,31 +56,20 @@ impl OneShot {
         Ok(Self { interrupts, settings, source, model, spinner, tool, fallbacks })
     }
 
-    /// Asks the model, with retries where the provider is busy, and when it fails for good the models of `fallback`: from then on
-    /// they are the ones that are asked.
-    pub fn ask(
+    /// Asks the model, or those of `fallback` once it has failed for good.
+    pub fn request_reply(
         &mut self,
         system: Option<&str>,
         messages: &[RequestMessage<'_>],
     ) -> Result<Reply, Problem> {
-        loop {
-            let Self { interrupts, settings, source, model, spinner, tool, fallbacks } = self;
-            let mut tell = |line: &str| spinner.print_above(|| print_line(tool, line));
-            let ask = settings.build_request(model, system, messages.to_vec());
-            spinner.start("model");
-            let reply = source.ask_with_retries(&ask, settings.patience(), interrupts, &mut tell);
-            spinner.stop();
-            let error = match reply {
-                Ok(reply) => return Ok(reply),
-                Err(error) => error,
-            };
-            let next = fallbacks.connect_next(&error, model, interrupts, &mut tell);
-            let Some((mut next, client)) = next else { return Err(error.into()) };
-            next.options.schema.clone_from(&settings.options.schema);
-            next.options.shows_reasoning = settings.options.shows_reasoning;
-            self.model = client.model_id.clone().unwrap_or_default();
-            (self.settings, self.source) = (next, client);
-        }
+        let Self { interrupts, settings, source, spinner, tool, fallbacks, .. } = self;
+        let mut report = |line: &str| spinner.print_above(|| print_line(tool, line));
+        spinner.start("model");
+        let texts = (system, messages);
+        let reply = fallbacks.request_reply(settings, source, texts, interrupts, &mut report);
+        spinner.stop();
+        self.model = self.source.model_id.clone().unwrap_or_default();
+        reply
     }
 
     /// Asks the model; where the reply must be valid against a schema, again with all that is wrong with it. The last reply is
@@ -100,7 +89,7 @@ impl OneShot {
                 all.push(RequestMessage { role: Role::Assistant, parts: vec![reply] });
                 all.push(RequestMessage { role: Role::User, parts: vec![complaint] });
             }
-            let mut reply = self.ask(system, &all)?;
+            let mut reply = self.request_reply(system, &all)?;
             usage.add(&reply.usage);
             reply.usage = usage;
             let errors = schema.and_then(|schema| schema.check(&reply.text).err());

@@ -25,7 +25,7 @@ use crate::turn::unfinished::unfinished_results;
 /// The attribute of a prompt that `nagent-each` has given: its id, by which a later call finds what became of it.
 pub(super) const PROMPT_ID: &str = "input";
 
-/// How many notes a run prints about what hardly counts as it was meant.
+/// Maximum number of lint notes at the start of a run.
 const MISREADINGS: usize = 3;
 
 /// Gathers what the first block tells the model, where the run may write, and the sandbox for its commands.
@@ -148,12 +148,12 @@ fn facts_about_file(
     for text in texts.iter().filter(|text| is_users && text.has_changed) {
         let path = names::shown(&text.path);
         let note = format!(
-            "{path} has changed since you trusted it, and is only named: nagent --trust shows it"
+            "{path} changed since you trusted it and is not used; review it with nagent --trust"
         );
         progress.show_event(ProgressEvent::Note(&note));
     }
     if is_users && texts.iter().any(|text| text.text.is_none() && !text.has_changed) {
-        let advice = "instructions of this repository are only named to the model; nagent --trust shows them and makes them yours";
+        let advice = "this repository's instructions are not used (untrusted); review them with nagent --trust";
         progress.show_event(ProgressEvent::Advice(advice));
     }
     (git, texts)
@@ -255,7 +255,7 @@ fn prompt_block(
     let folder = runner.context.folder.display().to_string();
     let last = runner.conversation.pieces().iter().rev().find_map(|piece| piece.get("cwd"));
     if let Some(last) = last.filter(|last| *last != folder) {
-        let note = format!("going on in {folder}; the last prompt was given in {last}");
+        let note = format!("working in {folder} (the last prompt was in {last})");
         (runner.on_progress)(ProgressEvent::Note(&note));
     }
     let mut block = Block::new("user-prompt").with("at", clock::now()).with("cwd", folder);
@@ -309,7 +309,7 @@ fn report_bytes(runner: &mut Runner<'_>, block: &Block, what: &str) {
         return;
     }
     let note = format!(
-        "{what} is not UTF-8 text; the model reads \u{fffd} in place of what is not (iconv converts it)"
+        "{what} is not valid UTF-8; invalid bytes are shown as \u{fffd} (convert it with iconv)"
     );
     (runner.on_progress)(ProgressEvent::Note(&note));
 }
@@ -339,7 +339,7 @@ pub(super) fn fresh_context(call: &Call<'_>) -> Result<String, Problem> {
 pub(super) fn torn_block(journal: &ConversationFile) -> Option<(String, Block)> {
     let path = journal.torn_tail()?.display();
     let note = format!(
-        "the last block of this conversation was incomplete, as after a crash; the incomplete text is in {path}"
+        "the last block of this conversation was incomplete (after a crash?); moved to {path}"
     );
     Some((note.clone(), Block::new("system").body(note)))
 }

@@ -324,7 +324,7 @@ impl<'a> Progress<'a> {
             return;
         }
         let columns = if terminal::stderr_is_terminal() { terminal::width() } else { usize::MAX };
-        let mut rows = self.rows.add(children, event, columns, self.shows_all);
+        let mut rows = self.rows.add_event(children, event, columns, self.shows_all);
         if self.shows_all
             && let RunEvent::Finish(finish) = event
             && let Some(path) = &finish.output

@@ -69,7 +69,7 @@ fn read_prompt_line(interrupts: &Interrupts) -> Result<PromptLine, Problem> {
     let line = read(lines.next().unwrap_or_default())?;
     if lines.next().is_some() {
         return Err(Problem::usage(
-            "--lines: nothing was asked, so there is nothing to decide; stdin takes one line, the prompt",
+            "--lines: unexpected decision before a question; the first line must be the prompt",
         ));
     }
     if line.prompt.trim().is_empty() {
@@ -93,8 +93,7 @@ pub(super) fn refuse_unasked(call: &Call<'_>) -> Result<(), Problem> {
     let is_named = reads_stdin(call.args) || load.is_some_and(is_stdin);
     if call.args.lines && !is_named && stdin::holds_words() {
         return Err(Problem::usage(
-            "--lines: there is input on stdin that nothing asked for: a decision answers a decide event, and a prompt is either \
-             words or the first line",
+            "--lines: unexpected input on stdin: a decision answers a decide event, and a prompt is either words or the first line",
         ));
     }
     Ok(())

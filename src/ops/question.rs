@@ -19,7 +19,7 @@ use crate::view::question::{action_rows, question_text};
 /// The answer to the question about an action: a line on the input of `--lines`.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Reply {
+pub(super) struct DecisionReply {
     /// The number of the action.
     pub decide: u64,
     /// Whether it is done.
@@ -36,14 +36,14 @@ pub(super) struct Reply {
 
 /// Asks about an action on the terminal until there is an answer, or until the hangup of `asker`, whose question it is. What
 /// was typed before the question does not count.
-pub(super) fn ask(
+pub(super) fn ask_about_action(
     tty: &mut Tty,
     action: &Start,
     folder: &Path,
     interrupts: &Interrupts,
     asker: Option<BorrowedFd<'_>>,
-) -> Reply {
-    let reply = Reply { decide: action.n, ..Reply::default() };
+) -> DecisionReply {
+    let reply = DecisionReply { decide: action.n, ..DecisionReply::default() };
     let mut shows_all = false;
     loop {
         let question = question(tty, action, folder, shows_all);
@@ -52,19 +52,19 @@ pub(super) fn ask(
             format!("y once, a always this in this folder{edits}, n REASON or Enter for no: ");
         let Some(line) = tty.read_answer(&question, &choices, interrupts, asker) else {
             tty.write("\n");
-            return Reply { stop: Some(interrupts.pending().is_some()), ..reply };
+            return DecisionReply { stop: Some(interrupts.pending().is_some()), ..reply };
         };
         let (word, reason) = line.split_once(char::is_whitespace).unwrap_or((&line, ""));
         match word.to_lowercase().as_str() {
-            "y" | "yes" => return Reply { allow: true, ..reply },
-            "a" | "always" => return Reply { allow: true, always: Some(true), ..reply },
-            "" | "n" | "no" => return Reply { reason: Some(reason.to_owned()), ..reply },
+            "y" | "yes" => return DecisionReply { allow: true, ..reply },
+            "a" | "always" => return DecisionReply { allow: true, always: Some(true), ..reply },
+            "" | "n" | "no" => return DecisionReply { reason: Some(reason.to_owned()), ..reply },
             "v" => shows_all = true,
             "e" => match edit_body(action) {
-                Ok(text) => return Reply { allow: true, text: Some(text), ..reply },
+                Ok(text) => return DecisionReply { allow: true, text: Some(text), ..reply },
                 Err(why) => tty.write(&format!("{}\n", escape_line(&why, 400))),
             },
-            _ => tty.write("that is not an answer\n"),
+            _ => tty.write("answer y, n, a, e or v\n"),
         }
     }
 }
@@ -80,7 +80,7 @@ fn question(tty: &Tty, action: &Start, folder: &Path, shows_all: bool) -> String
         format!("{}\n{head}\n", "-".repeat(columns.min(72)))
     };
     for row in action_rows(action, preview(action, folder).as_deref(), columns, shows_all) {
-        text.push_str(&match row.style.code().filter(|_| has_colours) {
+        text.push_str(&match row.style.sgr_sequence().filter(|_| has_colours) {
             Some(code) => format!("\x1b[{code}m{}\x1b[0m\n", row.text),
             None => format!("{}\n", row.text),
         });
@@ -90,12 +90,12 @@ fn question(tty: &Tty, action: &Start, folder: &Path, shows_all: bool) -> String
 
 /// What the user makes of the body of an action in the editor: what is saved is what runs.
 fn edit_body(action: &Start) -> Result<String, String> {
-    let body = action.body.as_deref().ok_or("there is nothing to edit")?;
+    let body = action.body.as_deref().ok_or("this cannot be edited")?;
     let saved = tty::edit_text(body).map_err(|error| format!("{error:#}"))?;
     // Editors end a file in a line feed.
     let saved = if body.ends_with('\n') { saved } else { saved.trim_end_matches('\n').to_owned() };
     if saved.trim().is_empty() && action.tag != "nagent-write" {
-        return Err("nothing was left of it; n is no".to_owned());
+        return Err("the edited text is empty; answer n to refuse".to_owned());
     }
     Ok(saved)
 }

@@ -9,7 +9,7 @@ use super::file_memory::{FileMemory, gather_memory};
 use super::one_shot::report_request;
 use super::opening::{self, gather_facts};
 use super::progress::Progress;
-use super::run_models::{connect, connect_fallbacks, make_asker, start_recording};
+use super::run_models::{connect, connect_fallbacks, make_main_asker, start_recording};
 use super::{
     change_report, child_flags, edit_conversation, file_conversation, manage, prompt_input, undo,
 };
@@ -149,7 +149,7 @@ fn check_depth(call: &Call<'_>) -> Result<(), Problem> {
         return Ok(());
     }
     Err(Problem::usage(format!(
-        "conversations start each other at most {CHILD_DEPTH} deep; do this part without another one"
+        "conversations cannot be nested deeper than {CHILD_DEPTH}; do this part yourself"
     )))
 }
 
@@ -157,7 +157,7 @@ fn check_depth(call: &Call<'_>) -> Result<(), Problem> {
 fn keep_code(call: &Call<'_>, report: Report) -> Report {
     let found = find_code_block(&report.text);
     if found.is_none() && !report.text.is_empty() {
-        call.print_note("the answer has no code block, and is printed whole");
+        call.print_note("no code block in the answer; printing all of it");
     }
     let code = found.unwrap_or_else(|| report.text.clone());
     Report { exact: true, text: code.clone(), ..report }.with("code", code)
@@ -173,7 +173,7 @@ fn check_parent(call: &Call<'_>) -> Result<(), Problem> {
         return Ok(());
     }
     Err(Problem::failed(format!(
-        "conversation {} exists, and {parent} did not start it; use another name",
+        "conversation {} exists and is not a child of {parent}; use another name",
         call.name
     )))
 }
@@ -189,7 +189,7 @@ fn run_loop(
     let watch = Stopwatch::start();
     let (args, folder) = (call.args, call.env.current_folder()?);
     let mut progress = Progress::new(call);
-    let asker = make_asker(call, client, progress.is_streaming)?;
+    let asker = make_main_asker(call, client, progress.is_streaming)?;
     let model_id = asker.model_id.as_str();
     let conversation = open_conversation(call)?;
     let (mut facts, mut boundary, sandbox) = match call.scripts {
@@ -207,7 +207,7 @@ fn run_loop(
     let model = asker.client.model_id.as_deref();
     let children = child_flags::children(call, model, progress.shows_events());
     if !args.show_request {
-        progress.show_begin(|| begin(call, &conversation, model_id, asker.window));
+        progress.show_begin(|| begin_event(call, &conversation, model_id, asker.window));
     }
     let checkpoint_model = asker.model_id.clone();
     let fallbacks = connect_fallbacks(call, &mut progress)?;
@@ -226,7 +226,7 @@ fn run_loop(
         commands: commands(call),
         approval,
         replaced: None,
-        scripts: call.scripts.map(|scripts| scripts.host(env, interrupts)),
+        scripts: call.scripts.map(|scripts| scripts.make_host(env, interrupts)),
         schema,
         context: RunContext {
             root,
@@ -286,7 +286,7 @@ fn run_turns(
         );
     }
     let outcome = drive::run(runner, &mut turn, first);
-    let report = finish(call, runner, outcome, turn.totals());
+    let report = finish_run(call, runner, outcome, turn.totals());
     Ok((report, turn.totals().clone()))
 }
 
@@ -314,7 +314,7 @@ pub(super) fn count_prompts(conversation: &ConversationFile) -> u64 {
 }
 
 /// What is known of a conversation before a run goes on in it.
-fn begin(
+fn begin_event(
     call: &Call<'_>,
     conversation: &ConversationFile,
     model_id: &str,
@@ -364,7 +364,7 @@ fn rules(call: &Call<'_>, runner: &Runner<'_>) -> RunRules {
             let schema = call.args.answer.schema.as_ref()?;
             Some(format!("valid against {}", schema.display()))
         }),
-        patience: settings.patience(),
+        patience: settings.retry_patience(),
         fallbacks: runner.fallbacks.len(),
         model: runner.asker.model_id.clone(),
         first_turn: turns,
@@ -381,7 +381,7 @@ fn command_to_continue(call: &Call<'_>) -> String {
 }
 
 /// Ends the run on the conversation's file, and reports what the run came to.
-fn finish(
+fn finish_run(
     call: &Call<'_>,
     runner: &mut Runner<'_>,
     outcome: anyhow::Result<crate::turn::event::RunOutcome>,
@@ -403,7 +403,7 @@ fn finish(
         error.push_str(&format!("; {} \"go on\" continues it", command_to_continue(call)));
     }
     let seconds = runner.watch.elapsed().as_secs_f64();
-    let report = report(exit, responses, error, totals, runner.conversation.path(), seconds);
+    let report = make_report(exit, responses, error, totals, runner.conversation.path(), seconds);
     if call.which.file_edit.is_none() {
         return report;
     }
@@ -437,7 +437,7 @@ fn show_request(runner: &Runner<'_>, opening: &[Block]) -> Result<Report, Proble
 }
 
 /// What a run reports.
-fn report(
+fn make_report(
     exit: Exit,
     responses: Vec<String>,
     error: Option<String>,

@@ -30,7 +30,7 @@ pub(super) fn connect(call: &mut Call<'_>) -> Result<ModelClient, Problem> {
     if guessed {
         call.settings.provider = Some(Provider::Ollama);
     }
-    let mut source = call.settings.source(&call.env, !call.args.show_request)?;
+    let mut source = call.settings.connect_client(&call.env, !call.args.show_request)?;
     let model = source.model_id.clone();
     call.settings.choose_model(&mut source, !call.args.show_request, guessed, &call.interrupts)?;
     // One question instead of a prompt that is tried again and again.
@@ -48,12 +48,12 @@ pub(super) fn connect(call: &mut Call<'_>) -> Result<ModelClient, Problem> {
 ///
 /// # Errors
 /// A limit needs a price that nobody knows, or the server takes no grammar.
-pub(super) fn make_asker(
+pub(super) fn make_main_asker(
     call: &Call<'_>,
     client: ModelClient,
     is_streaming: bool,
 ) -> Result<Asker, Problem> {
-    let mut asker = asker_of(call, &call.settings, client, is_streaming)?;
+    let mut asker = build_asker(call, &call.settings, client, is_streaming)?;
     asker.options.grammar = grammar(call)?;
     Ok(asker)
 }
@@ -69,7 +69,7 @@ pub(super) fn connect_fallbacks(
         Settings::of_fallback(call.args, profile, &call.env)?;
         let connected = connect_profile(call.args, profile, &call.env, &call.interrupts);
         let connected = connected.and_then(|(settings, client)| {
-            asker_of(call, &settings, client, progress.is_streaming)
+            build_asker(call, &settings, client, progress.is_streaming)
         });
         match connected {
             Ok(asker) => fallbacks.push_back((profile.clone(), asker)),
@@ -83,7 +83,7 @@ pub(super) fn connect_fallbacks(
 }
 
 /// What asks the model of these settings, within the limits of the call.
-fn asker_of(
+fn build_asker(
     call: &Call<'_>,
     settings: &Settings,
     mut client: ModelClient,
@@ -109,7 +109,7 @@ fn asker_of(
         too_long_advice: too_long_advice(&call.name, call.which.file_edit.is_some()),
         tags: settings.tags,
         client,
-        // What is played does not have to fit, and is not to be compacted: its turns are counted.
+        // Replays ignore the window: a compaction would shift the turn numbers.
         window: settings.window(&model_id).filter(|_| settings.provider != Some(Provider::Replay)),
         model_id,
         price,
@@ -129,7 +129,7 @@ fn check_price(settings: &Settings, model: &str, price: Option<&Price>) -> Resul
     let tier = settings.config.service_tier.as_deref().filter(|tier| is_special_tier(tier));
     let tier = tier.map(|tier| format!(" in service tier {tier}")).unwrap_or_default();
     Err(Problem::usage(format!(
-        "--max-cost needs the price of model {model}{tier}, which is not built in for this server: \"prices\": {{\"{model}\": {{\"input\": 1.25, \"output\": 10}}}} \
+        "--max-cost needs the price of model {model}{tier}, which nagent does not know: \"prices\": {{\"{model}\": {{\"input\": 1.25, \"output\": 10}}}} \
          (US dollars per million tokens) in {}",
         settings.config_path.display()
     )))

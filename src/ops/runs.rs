@@ -17,7 +17,7 @@ use crate::sys::interrupt::Interrupts;
 use crate::sys::root::{self, Root};
 use crate::sys::run_note::{Life, RunEnd, RunNote};
 use crate::sys::{fs, lock, messages, terminal};
-use crate::view::figures::{plural, span, thousands};
+use crate::view::figures::{format_count, format_duration, format_tokens};
 
 /// The time between two looks at a run that is waited for.
 const PAUSE: Duration = Duration::from_millis(20);
@@ -63,7 +63,7 @@ pub fn list_runs(root: &Root) -> Result<Vec<Run>, Problem> {
 pub fn report_runs(root: &Root) -> Result<Report, Problem> {
     let runs = list_runs(root)?;
     let ordered = order(&runs);
-    let text: String = ordered.iter().map(|(depth, run)| row(*depth, run)).collect();
+    let text: String = ordered.iter().map(|(depth, run)| format_run(*depth, run)).collect();
     let text = if text.is_empty() { "no run is active\n".to_owned() } else { text };
     let values: Vec<Value> = ordered.iter().map(|(_, run)| describe(root, run)).collect();
     Ok(Report::done(text).with("runs", values))
@@ -113,10 +113,10 @@ pub fn wait_for_run(
             .with("conversation", name)
             .with("ended", end.ended)),
         None if killed => Err(Problem::failed(format!(
-            "the run of {name}{who} was killed, and has no exit code; nagent -c {name} \"go on\" continues it"
+            "the run of {name}{who} was killed (no exit code); nagent -c {name} \"go on\" continues it"
         ))),
         None => Err(Problem::failed(format!(
-            "no run of {name} is active, and how the last one ended is not known"
+            "no run of {name} is active; the last exit code is unknown"
         ))),
     }
 }
@@ -147,7 +147,7 @@ pub fn stop_run(
     while process.check_liveness() == Life::Running {
         if watch.elapsed() > STOP_PATIENCE {
             return Err(Problem::failed(format!(
-                "process {} did not end within {} s of SIGINT; kill -9 {0} ends it, and loses nothing that is in {name}",
+                "process {} did not end within {} s of SIGINT; kill -9 {0} is safe: the conversation is kept",
                 process.pid,
                 STOP_PATIENCE.as_secs()
             )));
@@ -205,7 +205,7 @@ fn order(runs: &[Run]) -> Vec<(usize, &Run)> {
 }
 
 /// What is shown of a run.
-fn row(depth: usize, run: &Run) -> String {
+fn format_run(depth: usize, run: &Run) -> String {
     let indent = "  ".repeat(depth);
     let Run { name, note, life } = run;
     let activity = &note.activity;
@@ -225,12 +225,12 @@ fn row(depth: usize, run: &Run) -> String {
     let mut text = format!(
         "{indent}{name}{place}  turn {}, {}, {} tokens in, {} out{cost}\n",
         activity.turn,
-        span(seconds_since(&note.started)),
-        thousands(activity.tokens_in),
-        thousands(activity.tokens_out),
+        format_duration(seconds_since(&note.started)),
+        format_tokens(activity.tokens_in),
+        format_tokens(activity.tokens_out),
     );
     if !activity.action.is_empty() {
-        let since = span(seconds_since(&activity.since));
+        let since = format_duration(seconds_since(&activity.since));
         text.push_str(&format!("{indent}  {}, {since}\n", activity.action));
     }
     if !activity.last_line.is_empty() {
@@ -272,5 +272,5 @@ fn describe(root: &Root, run: &Run) -> Value {
 /// The names of the runs that people have started and that are active, for an error that asks for one.
 pub fn describe_names(runs: &[&Run]) -> String {
     let names: Vec<&str> = runs.iter().map(|run| run.name.as_str()).collect();
-    format!("{} are active: {}", plural(names.len() as u64, "run"), names.join(", "))
+    format!("{} are active: {}", format_count(names.len() as u64, "run"), names.join(", "))
 }

@@ -10,5 +10,9 @@ pub(super) trait ScriptSetup {
     /// The first context.
     fn sections(&self) -> Vec<Section>;
     /// What runs the model's scripts.
-    fn host<'a>(&'a self, env: &'a Env, interrupts: &'a Interrupts) -> Box<dyn ScriptHost + 'a>;
+    fn make_host<'a>(
+        &'a self,
+        env: &'a Env,
+        interrupts: &'a Interrupts,
+    ) -> Box<dyn ScriptHost + 'a>;
 }

@@ -82,7 +82,7 @@ impl Settings {
         let of_server: Vec<String> =
             server.iter().flat_map(|server| server.settings()).map(|(key, _)| key).collect();
         if let Some(server) = server {
-            config::lay_over(&mut values, server.settings());
+            config::merge_settings(&mut values, server.settings());
         }
         let name = profile.or_else(|| values.get("profile")?.as_str()).unwrap_or_default();
         let of_profile = format!("{path}, profile {name}");
@@ -97,7 +97,7 @@ impl Settings {
         }
         sources.insert("root".to_owned(), root_from.to_owned());
         sources.insert("config".to_owned(), config_from.to_owned());
-        let look = run.look.as_deref().map(|name| look::load(&root, name)).transpose()?;
+        let look = run.look.as_deref().map(|name| look::load_look(&root, name)).transpose()?;
         if let (Some(look), Some(name)) = (&look, &run.look) {
             let mut add = |key: &str| _ = sources.insert(key.to_owned(), format!("look {name}"));
             look::add_settings(look, &mut values, &parsed.profile_keys, named.is_some(), &mut add);
@@ -156,7 +156,7 @@ impl Settings {
         let is_sent = self.options.temperature.is_none() || takes_temperature(model, &self.options);
         if self.provider == Some(Provider::Anthropic) && !is_sent {
             self.notes.push(format!(
-                "the temperature is left out: {model} takes none while it thinks; --reasoning off, where the model can, sends it"
+                "temperature ignored: {model} accepts none while reasoning (--reasoning off)"
             ));
         }
     }
@@ -296,7 +296,7 @@ fn read_config(
     let mut text =
         input.read_text(limits::CONFIG).map_err(|error| Problem::usage(format!("{error:#}")))?;
     if input.is_copy() && text.as_ref().is_some_and(|text| text.trim().is_empty()) {
-        // /dev/null says that there are no settings; an empty file is more likely damaged.
+        // `--config /dev/null` means no config; an empty file is probably damaged.
         text = Some("{}".to_owned());
     }
     if text.is_none() && from != "default" {

@@ -12,7 +12,7 @@ use crate::out;
 use crate::sys::clock::Stopwatch;
 use crate::sys::terminal;
 use crate::view::columns;
-use crate::view::figures::bytes;
+use crate::view::figures::{format_bytes, format_duration};
 
 /// What takes less than this shows nothing.
 const QUIET: Duration = Duration::from_millis(500);
@@ -29,20 +29,20 @@ pub struct Spinner {
 
 #[derive(Debug, Default)]
 struct Shared {
-    state: Mutex<State>,
+    state: Mutex<SpinnerState>,
     changed: Condvar,
 }
 
 #[derive(Debug, Default)]
-struct State {
-    work: Option<Work>,
+struct SpinnerState {
+    work: Option<SpinnerWork>,
     is_drawn: bool,
     picture: usize,
     is_over: bool,
 }
 
 #[derive(Debug)]
-struct Work {
+struct SpinnerWork {
     name: String,
     started: Stopwatch,
     /// How much is done.
@@ -66,13 +66,13 @@ impl Spinner {
     pub fn start(&self, name: &str) {
         let Some(shared) = &self.shared else { return };
         let (name, started) = (name.to_owned(), Stopwatch::start());
-        shared.lock().work =
-            Some(Work { name, started, done: 0, of: None, unit: None, note: String::new() });
+        shared.lock_state().work =
+            Some(SpinnerWork { name, started, done: 0, of: None, unit: None, note: String::new() });
         shared.changed.notify_one();
         self.thread.get_or_init(|| {
             let shared = Arc::clone(shared);
             // Without a thread there is no spinner.
-            thread::Builder::new().spawn(move || shared.draw()).ok()
+            thread::Builder::new().spawn(move || shared.draw_until_stopped()).ok()
         });
     }
 
@@ -89,12 +89,12 @@ impl Spinner {
     /// Shows something else behind that.
     pub fn set_note(&self, note: String) {
         let Some(shared) = &self.shared else { return };
-        shared.lock().work.iter_mut().for_each(|work| work.note.clone_from(&note));
+        shared.lock_state().work.iter_mut().for_each(|work| work.note.clone_from(&note));
     }
 
     fn set_done(&self, done: u64, of: Option<u64>, unit: Option<&'static str>) {
         let Some(shared) = &self.shared else { return };
-        if let Some(work) = &mut shared.lock().work {
+        if let Some(work) = &mut shared.lock_state().work {
             (work.done, work.of, work.unit) = (done, of, unit);
         }
     }
@@ -102,7 +102,7 @@ impl Spinner {
     /// The work has ended: the line is gone.
     pub fn stop(&self) {
         let Some(shared) = &self.shared else { return };
-        let mut state = shared.lock();
+        let mut state = shared.lock_state();
         state.work = None;
         state.clear();
     }
@@ -110,7 +110,7 @@ impl Spinner {
     /// Prints something in place of the line, which comes back below it if the work goes on.
     pub fn print_above(&self, print: impl FnOnce()) {
         let Some(shared) = &self.shared else { return print() };
-        let mut state = shared.lock();
+        let mut state = shared.lock_state();
         state.clear();
         print();
         drop(state);
@@ -120,7 +120,7 @@ impl Spinner {
 impl Drop for Spinner {
     fn drop(&mut self) {
         let Some(shared) = &self.shared else { return };
-        let mut state = shared.lock();
+        let mut state = shared.lock_state();
         state.clear();
         state.is_over = true;
         drop(state);
@@ -131,7 +131,7 @@ impl Drop for Spinner {
     }
 }
 
-impl State {
+impl SpinnerState {
     fn clear(&mut self) {
         if std::mem::take(&mut self.is_drawn) {
             out::overwrite("");
@@ -140,22 +140,25 @@ impl State {
 }
 
 impl Shared {
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock_state(&self) -> MutexGuard<'_, SpinnerState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn draw(&self) {
-        let mut state = self.lock();
+    fn draw_until_stopped(&self) {
+        let mut state = self.lock_state();
         while !state.is_over {
-            let State { work, is_drawn, picture, .. } = &mut *state;
+            let SpinnerState { work, is_drawn, picture, .. } = &mut *state;
             let wait = match work {
                 None => Duration::MAX,
                 Some(work) => match QUIET.checked_sub(work.started.elapsed()) {
                     Some(left) if !left.is_zero() => left,
                     _ => {
                         *picture = (*picture + 1) % PICTURES.len();
-                        let line =
-                            format!("{} {}", PICTURES[*picture], work.text(work.started.elapsed()));
+                        let line = format!(
+                            "{} {}",
+                            PICTURES[*picture],
+                            work.format_line(work.started.elapsed())
+                        );
                         let width = terminal::width().saturating_sub(1);
                         out::overwrite(&columns::truncate(&line, width));
                         *is_drawn = true;
@@ -173,11 +176,11 @@ impl Shared {
     }
 }
 
-impl Work {
+impl SpinnerWork {
     /// `model 12 s`, `model 12 s, 4.1 KB`, `split 2 s, 12.3 MB of 100.0 MB, 15 s left`
-    fn text(&self, elapsed: Duration) -> String {
+    fn format_line(&self, elapsed: Duration) -> String {
         let amount = |count| match self.unit {
-            None => bytes(count),
+            None => format_bytes(count),
             Some(_) => count.to_string(),
         };
         let mut text = format!("{} {} s", self.name, elapsed.as_secs());
@@ -191,13 +194,8 @@ impl Work {
         }
         text.push_str(&self.note);
         let Some(of) = self.of.filter(|of| self.done > 0 && self.done < *of) else { return text };
-        let left = elapsed.as_secs_f64() * (of - self.done) as f64 / self.done as f64;
-        let left = match left {
-            left if left < 100.0 => format!("{:.0} s", left.ceil()),
-            left if left < 6000.0 => format!("{:.0} min", (left / 60.0).ceil()),
-            left => format!("{:.0} h", (left / 3600.0).ceil()),
-        };
-        text + &format!(", {left} left")
+        let left = elapsed.as_secs().saturating_mul(of - self.done).div_ceil(self.done);
+        text + &format!(", {} left", format_duration(left))
     }
 }
 
@@ -210,16 +208,16 @@ mod tests {
         let check = |done, of, unit, seconds, expect: &str| {
             let (name, started) = ("x".to_owned(), Stopwatch::start());
             let note = if unit == Some("inputs") { ", $0.12" } else { "" }.to_owned();
-            let work = Work { name, started, done, of, unit, note };
-            assert_eq!(work.text(Duration::from_secs(seconds)), expect);
+            let work = SpinnerWork { name, started, done, of, unit, note };
+            assert_eq!(work.format_line(Duration::from_secs(seconds)), expect);
         };
         check(0, None, None, 12, "x 12 s");
         check(4_100, None, None, 12, "x 12 s, 4.1 KB");
         check(12_300_000, Some(100_000_000), None, 2, "x 2 s, 12.3 MB of 100.0 MB, 15 s left");
-        check(3, Some(40), Some("segments"), 30, "x 30 s, 3 of 40 segments, 7 min left");
+        check(3, Some(40), Some("segments"), 30, "x 30 s, 3 of 40 segments, 6 min 10 s left");
         check(0, Some(40), Some("segments"), 30, "x 30 s, 0 of 40 segments");
         check(40, Some(40), Some("segments"), 30, "x 30 s, 40 of 40 segments");
-        check(3, Some(40), Some("inputs"), 30, "x 30 s, 3 of 40 inputs, $0.12, 7 min left");
-        check(1, Some(40_000), Some("parts"), 30, "x 30 s, 1 of 40000 parts, 334 h left");
+        check(3, Some(40), Some("inputs"), 30, "x 30 s, 3 of 40 inputs, $0.12, 6 min 10 s left");
+        check(1, Some(40_000), Some("parts"), 30, "x 30 s, 1 of 40000 parts, 333 h 19 min left");
     }
 }

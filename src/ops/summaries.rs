@@ -29,29 +29,23 @@ pub struct Writers<'a> {
 }
 
 impl<'a> Writers<'a> {
-    /// Connects to the model.
+    /// Connects to the model with the run's settings, for one thread.
     pub fn connect(&'a self) -> Result<SummaryModel<'a>, Problem> {
         let settings = self.settings;
         let provider = settings.provider()?;
-        let mut source = settings.source(self.env, true)?;
+        let mut source = settings.connect_client(self.env, true)?;
         settings.choose_model(&mut source, true, false, self.interrupts)?;
-        let mut fallbacks = Fallbacks::new(settings, self.env);
-        let mut switched: Option<Settings> = None;
+        let (mut fallbacks, mut settings) = (Fallbacks::new(settings, self.env), settings.clone());
         let author = (provider.name().to_owned(), source.model_id.clone().unwrap_or_default());
-        let send = move |system: &str, messages: &[RequestMessage<'_>], author: &mut Author| loop {
-            let settings = switched.as_ref().unwrap_or(settings);
-            let ask = settings.build_request(&author.1, Some(system), messages.to_vec());
-            let (patience, mut report) = (settings.patience(), |line: &str| self.print_line(line));
-            let reply = source.ask_with_retries(&ask, patience, self.interrupts, &mut report);
-            let error = match reply {
-                Ok(reply) => return Ok(reply),
-                Err(error) => error,
-            };
-            let next = fallbacks.connect_next(&error, &author.1, self.interrupts, &mut report);
-            let Some((next, client)) = next else { return Err(error.into()) };
-            *author =
-                (next.provider()?.name().to_owned(), client.model_id.clone().unwrap_or_default());
-            (switched, source) = (Some(next), client);
+        let send = move |system: &str, messages: &[RequestMessage<'_>], author: &mut Author| {
+            let (texts, mut report) =
+                ((Some(system), messages), |line: &str| self.print_line(line));
+            let (settings, source) = (&mut settings, &mut source);
+            let reply =
+                fallbacks.request_reply(settings, source, texts, self.interrupts, &mut report)?;
+            let model = source.model_id.clone().unwrap_or_default();
+            *author = (settings.provider()?.name().to_owned(), model);
+            Ok(reply)
         };
         Ok(SummaryModel { author, send: Box::new(send) })
     }

@@ -14,7 +14,7 @@ use crate::sys::names::shown;
 use crate::sys::root::Root;
 use crate::sys::trust::{self, Trusted};
 use crate::sys::{fs, git};
-use crate::view::figures::plural;
+use crate::view::figures::format_count;
 
 /// The files in which a project has instructions for those who work on it; the first that a folder has counts.
 const INSTRUCTIONS: [&str; 2] = ["AGENTS.md", "CLAUDE.md"];
@@ -23,7 +23,7 @@ const OWN: &str = ".nagent/context.md";
 /// How many files of a repository are read or named.
 const MOST: usize = 8;
 
-/// A text of a repository.
+/// An instruction file of a repository, and the hash that was trusted.
 #[derive(Debug, Clone)]
 pub(super) struct RepositoryText {
     /// The file, by its true path.
@@ -82,7 +82,7 @@ pub(super) fn repository_texts(
 pub fn trust_repository(call: &Call<'_>, revokes: bool) -> Result<Report, Problem> {
     if call.delegated {
         return Err(Problem::usage(
-            "--trust is for the user: a command of a conversation cannot confirm a text in his name",
+            "--trust is for the user: a command of a conversation cannot trust a text for the user",
         ));
     }
     let folder = call.env.current_folder()?;
@@ -91,7 +91,7 @@ pub fn trust_repository(call: &Call<'_>, revokes: bool) -> Result<Report, Proble
     let files = find_files(call.root(), &folder, toplevel.as_deref());
     if files.is_empty() {
         return Err(Problem::failed(format!(
-            "there is nothing to trust: neither {} nor {OWN} is in {} or above it in its repository",
+            "nothing to trust: no {} or {OWN} in {} or its parents in the repository",
             INSTRUCTIONS.join(", "),
             shown(&folder)
         )));
@@ -116,13 +116,12 @@ pub fn trust_repository(call: &Call<'_>, revokes: bool) -> Result<Report, Proble
     let records: Vec<(&Path, Option<&str>)> =
         hashes.iter().map(|(path, hash)| (path.as_path(), hash.as_deref())).collect();
     trust::record_trusted(call.root(), &records, call.index_wait())?;
-    let count = plural(hashes.len() as u64, "file");
+    let count = format_count(hashes.len() as u64, "file");
     text.push_str(&if revokes {
         format!("{count} of this repository: no longer trusted\n")
     } else {
         format!(
-            "{count} trusted as they are above: conversations here begin with them, as with words of yours. A change ends \
-             that; nagent --untrust does, too\n"
+            "{count} trusted: conversations here start with them as your words until they change; nagent --untrust revokes it\n"
         )
     });
     let list: Vec<_> = hashes

@@ -17,7 +17,7 @@ use crate::sys::atomic_file::AtomicFile;
 use crate::sys::fs;
 use crate::sys::names::shown;
 use crate::sys::read::read_range;
-use crate::view::figures::thousands;
+use crate::view::figures::format_tokens;
 
 /// From how many segments on it is said first what a summary takes.
 const MANY_SEGMENTS: usize = 20;
@@ -135,7 +135,7 @@ fn fill_index(
         (queue.rules.report)(&format!(
             "{name} takes about {count} requests and {} tokens, less what is cached; Ctrl-C stops it, and the same command \
              goes on from there",
-            thousands(index.source_size_bytes / 4)
+            format_tokens(index.source_size_bytes / 4)
         ));
     }
     let summarize = |at: usize| source.summarize_segment(&whole, &path, index, at);

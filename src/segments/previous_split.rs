@@ -8,11 +8,11 @@ use std::ffi::OsString;
 use std::path::Path;
 
 use super::naming::Naming;
-use super::problems::{failure, join_names, read_failure};
+use super::problems::{failure, read_failure};
 use crate::format::index::{self, Index};
 use crate::legacy::split_index;
 use crate::problem::Problem;
-use crate::sys::names::shown;
+use crate::sys::names::{name_some, shown};
 use crate::sys::staged_folder::list_names;
 use crate::sys::temp_files::is_temp_name;
 use crate::sys::{fs, read};
@@ -95,7 +95,7 @@ pub(super) fn check_replaceable(
         return Err(Problem::failed(format!(
             "edited since the split, and not yet put back: {} (in {}); put them back with nagent-file-patch, choose another \
              folder with --output, or keep the whole folder as {}.before with nagent-file-split --force",
-            join_names(&found.edited, ", "),
+            name_some(&found.edited, 10, ", "),
             shown(folder),
             shown(folder.file_name().unwrap_or_default())
         )));

@@ -19,11 +19,3 @@ pub(super) fn read_failure(what: &str, path: &Path, error: &FileError) -> Proble
         _ => failure(what, path, error.to_string()),
     }
 }
-
-const NAMED: usize = 10;
-
-pub(super) fn join_names(names: &[String], separator: &str) -> String {
-    let more = names.len().saturating_sub(NAMED);
-    let more = if more > 0 { format!(" and {more} more") } else { String::new() };
-    format!("{}{more}", names[..names.len().min(NAMED)].join(separator))
-}

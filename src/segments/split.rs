@@ -15,7 +15,7 @@ use super::naming::Naming;
 use super::previous_split::{
     check_replaceable, given_name, is_disposable, is_disposable_leftover, load_index,
 };
-use super::problems::{failure, join_names, read_failure};
+use super::problems::{failure, read_failure};
 use super::read_window::ReadWindow;
 use crate::code::cutter::Cutter;
 use crate::code::language::{self, Language};
@@ -25,7 +25,7 @@ use crate::problem::Problem;
 use crate::sys::clock::{self, Stopwatch};
 use crate::sys::file_stamp::FileStamp;
 use crate::sys::fs::{encode_hex, sha256};
-use crate::sys::names::shown;
+use crate::sys::names::{name_some, shown};
 use crate::sys::staged_folder::StagedFolder;
 use crate::sys::{fs, read};
 
@@ -204,7 +204,7 @@ fn split_as(
     write_index().map_err(|error| write_failure(&place.join(index::NAME), &error))?;
     let kept = folder.publish(&is_disposable);
     if let Some(kept) = kept.map_err(|error| failure("replace", &place, error))? {
-        let files = join_names(&precious, ", ");
+        let files = name_some(&precious, 10, ", ");
         let files = if files.is_empty() { "changed files".to_owned() } else { files };
         notes.push(format!("the previous folder is kept as {}, because of {files}", shown(kept)));
     }

@@ -17,7 +17,7 @@ use super::lock::{LockWait, lock_file};
 use super::terminal;
 use super::tty::Tty;
 use crate::format::harmless::escape_text;
-use crate::view::columns::wrap;
+use crate::view::columns::wrap_line;
 
 /// What somebody answered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -76,7 +76,7 @@ impl AskTty {
         let _lock = self.lock_terminal(interrupts);
         let (columns, has_colours) = self.tty.read_dimensions();
         let head = format!("◆ {label}  {}", escape_text(detail).replace('\n', "\\n"));
-        let rows = wrap(&head, columns.saturating_sub(3).max(20));
+        let rows = wrap_line(&head, columns.saturating_sub(3).max(20));
         let who = escape_text(who).replace('\n', " ");
         let mut text = if has_colours {
             format!("\n\x1b[7m {who} asks \x1b[0m\n")

@@ -9,7 +9,7 @@ use ignore::Match;
 use ignore::gitignore::{Gitignore, GitignoreBuilder};
 
 use super::fs::read_within;
-use super::names::shown;
+use super::names::{name_some, shown};
 use super::read::open_regular;
 use crate::limits;
 
@@ -23,12 +23,11 @@ pub(super) type LeftOut = Arc<Mutex<Vec<PathBuf>>>;
 /// Describes the ignore files that were left out; `None` if there are none.
 pub(super) fn describe_left_out(left_out: &LeftOut) -> Option<String> {
     let paths = lock_mutex(left_out);
-    let names: Vec<String> = paths.iter().take(MAX_NAMED).map(shown).collect();
-    let dots = if paths.len() > MAX_NAMED { ", …" } else { "" };
+    let names: Vec<String> = paths.iter().map(shown).collect();
     (!names.is_empty()).then(|| {
         format!(
-            "ignore rules not read, since they are not in a regular file of at most 1 MiB: {}{dots}",
-            names.join(", ")
+            "ignore rules not read, since they are not in a regular file of at most 1 MiB: {}",
+            name_some(&names, MAX_NAMED, ", ")
         )
     })
 }

@@ -91,6 +91,14 @@ pub(super) fn resolve_links(path: &Path) -> PathBuf {
     }
 }
 
+/// The first names of a list, and how many more there are: `a, b and 3 more`.
+pub fn name_some<T: AsRef<str>>(names: &[T], most: usize, separator: &str) -> String {
+    let first: Vec<&str> = names.iter().take(most).map(AsRef::as_ref).collect();
+    let more = names.len().saturating_sub(most);
+    let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+    format!("{}{more}", first.join(separator))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

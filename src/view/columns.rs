@@ -6,7 +6,7 @@ use unicode_width::UnicodeWidthChar;
 
 use crate::format::harmless::escape_text;
 
-/// More blanks than this within a line are counted instead of shown: they would push what follows out of sight.
+/// More blanks than this within a line are counted instead of shown: they would hide what follows.
 const BLANKS: usize = 40;
 /// More empty lines than this likewise.
 const EMPTY_LINES: usize = 3;
@@ -33,7 +33,7 @@ pub fn truncate(text: &str, columns: usize) -> String {
 
 /// A line as rows of at most this many columns each, at least one. A row ends behind a blank, unless its last word fills half of
 /// it or more. A character that is wider than a row has one of its own.
-pub fn wrap(line: &str, columns: usize) -> Vec<&str> {
+pub fn wrap_line(line: &str, columns: usize) -> Vec<&str> {
     let (mut rows, mut rest) = (Vec::new(), line);
     loop {
         let (row, left) = split(rest, columns);
@@ -87,7 +87,7 @@ pub fn visible_lines(text: &str) -> Vec<String> {
     lines
 }
 
-/// A command with its blanks that are not one for a shell shown: `rm\u{a0}-rf` is a single word, and a carriage return is part of
+/// Makes blanks visible that a shell does not treat as blanks: `rm\u{a0}-rf` is a single word, and a carriage return is part of
 /// one, also at the end of a line.
 pub fn show_odd_blanks(text: &str) -> Cow<'_, str> {
     let is_odd = |c: char| c.is_whitespace() && !c.is_ascii() || c == '\r';
@@ -130,7 +130,8 @@ mod tests {
 
     #[test]
     fn rows_are_as_wide_as_the_terminal() {
-        let check = |text: &str, columns, expect: &[&str]| assert_eq!(wrap(text, columns), expect);
+        let check =
+            |text: &str, columns, expect: &[&str]| assert_eq!(wrap_line(text, columns), expect);
         check("", 4, &[""]);
         check("abcd", 4, &["abcd"]);
         check("abcde", 4, &["abcd", "e"]);

@@ -9,7 +9,7 @@
 //! finish  n tag status first_line more_lines path shown lines_before output previous diff diff_cut, and numbers of the result
 //! say     text          check, after_write   n command        wait    seconds error        note    text
 //! ```
-//! An event of a child has the key `child`: the names that lead to it. docs/json.md describes the keys.
+//! An event of a child has the key `child`: the names that lead to it. docs/editors.md describes the keys.
 
 use std::collections::BTreeMap;
 
@@ -36,7 +36,7 @@ pub const AFTER_WRITE: &str = "after_write";
 /// Something that happened in a run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "event", rename_all = "snake_case")]
-#[expect(missing_docs, reason = "docs/json.md describes each event and its keys")]
+#[expect(missing_docs, reason = "docs/editors.md describes each event and its keys")]
 pub enum RunEvent {
     Begin(Begin),
     Ask {
@@ -79,7 +79,7 @@ pub enum RunEvent {
 
 /// The conversation of a run, before its prompt.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[expect(missing_docs, reason = "docs/json.md describes the keys")]
+#[expect(missing_docs, reason = "docs/editors.md describes the keys")]
 pub struct Begin {
     pub conversation: String,
     pub conversation_path: String,
@@ -93,7 +93,7 @@ pub struct Begin {
 
 /// An action that starts.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[expect(missing_docs, reason = "docs/json.md describes the keys")]
+#[expect(missing_docs, reason = "docs/editors.md describes the keys")]
 pub struct Start {
     pub n: u64,
     pub tag: String,
@@ -110,7 +110,7 @@ pub struct Start {
 
 /// The result of an action or of `--check`.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-#[expect(missing_docs, reason = "docs/json.md describes the keys")]
+#[expect(missing_docs, reason = "docs/editors.md describes the keys")]
 pub struct Finish {
     pub n: u64,
     pub tag: String,

@@ -57,7 +57,7 @@ const OF_ACTION: [&str; 14] = [
     "pattern", "place", "size", "target",
 ];
 
-/// The most bytes of a value that are shown.
+/// Maximum length of a value, in bytes.
 const LONGEST: usize = 10_000;
 
 /// A look.
@@ -101,7 +101,7 @@ pub struct Look {
 
 /// A piece of a line, with its style.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Span {
+pub struct StyledSpan {
     /// The numbers of its SGR sequence; none: as it is.
     pub codes: Vec<u8>,
     /// Its text.
@@ -144,7 +144,7 @@ impl Look {
 
     /// The text with what its names stand for, as pieces with styles. Nothing that a name stands for can hold a style or
     /// leave its line.
-    pub fn expand(&self, text: &str, values: &BTreeMap<&str, String>) -> Vec<Span> {
+    pub fn expand(&self, text: &str, values: &BTreeMap<&str, String>) -> Vec<StyledSpan> {
         let value_of = |name: &str| Ok(values.get(name).map_or("", String::as_str));
         self.fill_in(text, &value_of).unwrap_or_default()
     }
@@ -153,8 +153,8 @@ impl Look {
         &self,
         text: &str,
         value_of: &dyn Fn(&str) -> Result<&'v str, String>,
-    ) -> Result<Vec<Span>, String> {
-        let (mut spans, mut span, mut rest) = (Vec::new(), Span::default(), text);
+    ) -> Result<Vec<StyledSpan>, String> {
+        let (mut spans, mut span, mut rest) = (Vec::new(), StyledSpan::default(), text);
         while let Some((before, after)) = rest.split_once('{') {
             span.text.push_str(before);
             if let Some(after) = after.strip_prefix('{') {
@@ -168,7 +168,7 @@ impl Look {
             rest = after;
             if let Some((_, code)) = STYLES.iter().find(|(name, _)| *name == word) {
                 let codes = span.codes.iter().chain([code]).copied().filter(|_| *code != 0);
-                let next = Span { codes: codes.collect(), text: String::new() };
+                let next = StyledSpan { codes: codes.collect(), text: String::new() };
                 spans.push(std::mem::replace(&mut span, next));
                 continue;
             }
@@ -176,7 +176,7 @@ impl Look {
             let most = most
                 .map(|most| most.parse().map_err(|_| format!("{{{word}}}: {most} is not a width")));
             let value = value_of(name.unwrap_or(word))?;
-            span.text.push_str(&self.cut(value, most.transpose()?));
+            span.text.push_str(&self.truncate_value(value, most.transpose()?));
         }
         span.text.push_str(rest);
         spans.push(span);
@@ -185,13 +185,13 @@ impl Look {
     }
 
     /// A value on one line, at most this wide.
-    fn cut(&self, value: &str, most: Option<usize>) -> String {
+    fn truncate_value(&self, value: &str, most: Option<usize>) -> String {
         let value = &value[..value.floor_char_boundary(LONGEST)];
         let line = escape_text(&value.trim_end().replace(['\n', '\t'], " "));
         let Some(most) = most.filter(|most| columns::width(&line) > *most) else { return line };
         let ellipsis = if self.ellipsis.is_empty() { "…" } else { &self.ellipsis };
         let room = most.saturating_sub(columns::width(ellipsis)).max(1);
-        format!("{}{ellipsis}", columns::wrap(&line, room)[0])
+        format!("{}{ellipsis}", columns::wrap_line(&line, room)[0])
     }
 }
 

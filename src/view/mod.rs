@@ -10,3 +10,4 @@ pub mod look;
 pub mod question;
 pub mod render;
 pub mod session;
+pub mod table;

@@ -1,6 +1,6 @@
 //! The question about an action, as rows: nothing of it is cut silently, and nothing in it can look like the question itself.
 
-use super::columns::{show_odd_blanks, visible_lines, wrap};
+use super::columns::{show_odd_blanks, visible_lines, wrap_line};
 use super::event::{Start, describe_target};
 use super::render::{Row, Style, diff_rows};
 use crate::format::harmless::escape_text;
@@ -18,7 +18,7 @@ pub fn action_rows(start: &Start, diff: Option<&str>, columns: usize, all: bool)
         rows.map(|row| Row { text: escape_text(&row.text), ..row }).collect()
     } else {
         let body = start.body.as_deref().unwrap_or_default();
-        [barred(&describe_target(&start.attributes), room), barred(body, room)].concat()
+        [bar_rows(&describe_target(&start.attributes), room), bar_rows(body, room)].concat()
     };
     let hidden = rows.len().saturating_sub(ROWS);
     if hidden > 0 && !all {
@@ -28,9 +28,9 @@ pub fn action_rows(start: &Start, diff: Option<&str>, columns: usize, all: bool)
     rows
 }
 
-fn barred(text: &str, room: usize) -> Vec<Row> {
+fn bar_rows(text: &str, room: usize) -> Vec<Row> {
     let lines = visible_lines(&show_odd_blanks(text.trim_matches('\n')));
-    let rows = lines.iter().flat_map(|line| wrap(line, room));
+    let rows = lines.iter().flat_map(|line| wrap_line(line, room));
     rows.map(|row| Row::new(format!("│ {row}"), Style::Plain)).collect()
 }
 

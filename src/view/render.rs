@@ -2,9 +2,9 @@
 
 use serde_json::Value;
 
-use super::columns::{show_odd_blanks, truncate, visible_lines, wrap};
+use super::columns::{show_odd_blanks, truncate, visible_lines, wrap_line};
 use super::event::{AFTER_WRITE, Begin, Finish, LAST_LINES, RunEvent, Start, describe_target};
-use super::figures::{bytes, cached_share, plural, thousands};
+use super::figures::{cached_share, format_bytes, format_count, format_tokens};
 use crate::format::harmless::escape_line;
 
 /// The most lines of a diff that are shown.
@@ -45,7 +45,7 @@ pub enum Style {
 
 impl Style {
     /// The numbers of its SGR sequence.
-    pub fn codes(self) -> &'static [u8] {
+    pub fn sgr_codes(self) -> &'static [u8] {
         match self {
             Self::Plain => &[],
             Self::Dim => &[2],
@@ -62,8 +62,8 @@ impl Style {
     }
 
     /// The numbers, as a sequence has them. `None`: it has none.
-    pub fn code(self) -> Option<String> {
-        let codes: Vec<String> = self.codes().iter().map(u8::to_string).collect();
+    pub fn sgr_sequence(self) -> Option<String> {
+        let codes: Vec<String> = self.sgr_codes().iter().map(u8::to_string).collect();
         (!codes.is_empty()).then(|| codes.join(";"))
     }
 }
@@ -89,17 +89,17 @@ pub fn render(event: &RunEvent, columns: usize, all: bool) -> Vec<Row> {
     match event {
         RunEvent::Begin(begin) => begin_rows(begin, columns),
         RunEvent::Start(start) => start_rows(start, columns),
-        RunEvent::AfterWrite { command, .. } => barred("after write", command, columns),
-        RunEvent::Check { command, .. } => barred("check", command, columns),
+        RunEvent::AfterWrite { command, .. } => bar_rows("after write", command, columns),
+        RunEvent::Check { command, .. } => bar_rows("check", command, columns),
         RunEvent::Finish(finish) => finish_rows(finish, columns, all),
-        RunEvent::Say { text } => plain(text, "", columns),
-        RunEvent::Note { text } => plain(&format!("note: {text}"), "", columns),
+        RunEvent::Say { text } => text_rows(text, "", columns),
+        RunEvent::Note { text } => text_rows(&format!("note: {text}"), "", columns),
         RunEvent::Wait { seconds, error } => {
-            plain(&format!("{error}; trying again in {seconds:.1} s"), "", columns)
+            text_rows(&format!("{error}; trying again in {seconds:.1} s"), "", columns)
         }
         RunEvent::Heard { turn, tokens_in, tokens_out, tokens_cached, .. } if all => {
             let share = cached_share(*tokens_cached, *tokens_in);
-            let (read, written) = (thousands(*tokens_in), thousands(*tokens_out));
+            let (read, written) = (format_tokens(*tokens_in), format_tokens(*tokens_out));
             let text = format!("[turn {turn}: {read} tokens in{share}, {written} out]");
             vec![Row::new(text, Style::Dim)]
         }
@@ -119,7 +119,7 @@ pub struct EventRows {
 
 impl EventRows {
     /// The rows of an event of the run itself or of a child, see [`render`].
-    pub fn add(
+    pub fn add_event(
         &mut self,
         children: &[String],
         event: &RunEvent,
@@ -142,19 +142,19 @@ impl EventRows {
 }
 
 /// Lines of a text, wrapped, behind an indentation.
-fn plain(text: &str, indent: &str, columns: usize) -> Vec<Row> {
+fn text_rows(text: &str, indent: &str, columns: usize) -> Vec<Row> {
     let room = columns.saturating_sub(indent.len()).max(ROOM);
     let lines = visible_lines(text);
     // A row of prose begins with a word.
     let rows = lines.iter().flat_map(|line| {
-        let rows = wrap(line, room).into_iter().enumerate();
+        let rows = wrap_line(line, room).into_iter().enumerate();
         rows.map(|(at, row)| if at == 0 { row } else { row.trim_start() })
     });
     rows.map(|row| Row::new(format!("{indent}{row}"), Style::Plain)).collect()
 }
 
 /// Every line of a text behind a bar, beside its kind or below it.
-fn barred(kind: &str, text: &str, columns: usize) -> Vec<Row> {
+fn bar_rows(kind: &str, text: &str, columns: usize) -> Vec<Row> {
     let head = format!("→ {kind} ");
     let beside = " ".repeat(head.chars().count());
     let mut rows = Vec::new();
@@ -166,7 +166,7 @@ fn barred(kind: &str, text: &str, columns: usize) -> Vec<Row> {
     };
     let room = columns.saturating_sub(indent.len() + 2).max(ROOM);
     for line in visible_lines(&show_odd_blanks(text.trim_matches('\n'))) {
-        for part in wrap(&line, room) {
+        for part in wrap_line(&line, room) {
             let before = if first.is_empty() { indent } else { std::mem::take(&mut first) };
             rows.push(Row::new(format!("{before}│ {part}"), Style::Plain));
         }
@@ -178,15 +178,15 @@ fn begin_rows(begin: &Begin, columns: usize) -> Vec<Row> {
     if begin.prompts == 0 {
         return Vec::new();
     }
-    let window = begin.window.map(|window| format!(" of {}", thousands(window)));
+    let window = begin.window.map(|window| format!(" of {}", format_tokens(window)));
     let text = format!(
         "continues {}: {}, about {}{} tokens",
         begin.conversation,
-        plural(begin.prompts, "prompt"),
-        thousands(begin.tokens),
+        format_count(begin.prompts, "prompt"),
+        format_tokens(begin.tokens),
         window.unwrap_or_default()
     );
-    plain(&text, "", columns)
+    text_rows(&text, "", columns)
 }
 
 /// `→ read  src/main.rs from line 10`
@@ -194,10 +194,10 @@ fn start_rows(start: &Start, columns: usize) -> Vec<Row> {
     let kind = start.tag.trim_start_matches("nagent-");
     let body = start.body.as_deref().unwrap_or_default();
     match kind {
-        "shell" => return barred(kind, body, columns),
+        "shell" => return bar_rows(kind, body, columns),
         "script" => {
             let head = Row::new("  ▸ script", Style::Script);
-            let code = plain(body.trim_matches(['\r', '\n']), "    ", columns);
+            let code = text_rows(body.trim_matches(['\r', '\n']), "    ", columns);
             let code = code.into_iter().map(|row| Row { style: Style::Dim, ..row });
             return std::iter::once(head).chain(code).collect();
         }
@@ -206,7 +206,7 @@ fn start_rows(start: &Start, columns: usize) -> Vec<Row> {
     }
     let mut what = describe_target(&start.attributes);
     if kind == "write" {
-        what.push_str(&format!(" ({})", bytes(start.bytes)));
+        what.push_str(&format!(" ({})", format_bytes(start.bytes)));
     }
     if matches!(kind, "conversation" | "next") {
         let kind = if what.is_empty() { kind.to_owned() } else { format!("{kind} {what}") };
@@ -215,15 +215,15 @@ fn start_rows(start: &Start, columns: usize) -> Vec<Row> {
             let head = Row::new(format!("→ {kind}"), Style::Plain);
             let lines = visible_lines(body);
             let rows =
-                lines.iter().flat_map(|line| wrap(line, columns.saturating_sub(4).max(ROOM)));
+                lines.iter().flat_map(|line| wrap_line(line, columns.saturating_sub(4).max(ROOM)));
             let rows = rows.map(|row| Row::new(format!("  │ {row}"), Style::Plain));
             std::iter::once(head).chain(rows).collect()
         } else {
-            barred(&kind, body, columns)
+            bar_rows(&kind, body, columns)
         };
     }
     let line = visible_lines(&what).join(" ");
-    plain(&format!("→ {kind}  {line}"), "", columns)
+    text_rows(&format!("→ {kind}  {line}"), "", columns)
 }
 
 /// The end of the output, the diff, and `  exit 0, 1.2 s, 4.1 KB`
@@ -253,8 +253,8 @@ fn finish_rows(finish: &Finish, columns: usize, all: bool) -> Vec<Row> {
     }
     match (number("from_line"), number("to_line"), number("bytes"), number("lines")) {
         (Some(from), Some(to), ..) => parts.push(format!("lines {from} to {to}")),
-        (_, _, Some(size), _) => parts.push(bytes(size)),
-        (_, _, None, Some(count)) => parts.push(plural(count, "line")),
+        (_, _, Some(size), _) => parts.push(format_bytes(size)),
+        (_, _, None, Some(count)) => parts.push(format_count(count, "line")),
         _ => {}
     }
     if is_refused && !has_output {
@@ -263,7 +263,7 @@ fn finish_rows(finish: &Finish, columns: usize, all: bool) -> Vec<Row> {
     // Several children run at once.
     let child = finish.path.as_ref().filter(|_| finish.tag == "nagent-conversation");
     let child = child.map(|name| format!("{name}: ")).unwrap_or_default();
-    rows.extend(plain(&format!("{child}{}", parts.join(", ")), "  ", columns));
+    rows.extend(text_rows(&format!("{child}{}", parts.join(", ")), "  ", columns));
     rows
 }
 
@@ -282,7 +282,7 @@ fn refusal(finish: &Finish, all: bool) -> String {
 fn output_rows(finish: &Finish, columns: usize, all: bool) -> Vec<Row> {
     let mut rows = Vec::new();
     if finish.lines_before > 0 {
-        let lines = plural(finish.lines_before, "line");
+        let lines = format_count(finish.lines_before, "line");
         rows.push(Row::new(format!("  … {lines} before"), Style::Dim));
     }
     let room = columns.saturating_sub(2).max(ROOM);
@@ -297,7 +297,7 @@ fn output_rows(finish: &Finish, columns: usize, all: bool) -> Vec<Row> {
         };
         let shown = visible_lines(&shown);
         let line = shown.first().map(String::as_str).unwrap_or_default();
-        let parts = wrap(line, room);
+        let parts = wrap_line(line, room);
         let parts = parts.into_iter().take(if all { usize::MAX } else { OUTPUT_ROWS });
         rows.extend(parts.map(|part| Row::new(format!("  {part}"), Style::Dim)));
     }

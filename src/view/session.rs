@@ -7,8 +7,8 @@ use serde_json::{Map, Value};
 
 use super::columns::truncate;
 use super::event::{Finish, RunEvent, Start, describe_target};
-use super::figures::{RunFigures, figures_line};
-use super::look::{Look, Span};
+use super::figures::{RunFigures, figures_line, format_bytes};
+use super::look::{Look, StyledSpan};
 use super::render::{EventRows, Row};
 
 /// Something to show.
@@ -17,9 +17,9 @@ pub enum Shown {
     /// A piece of an answer.
     Answer(String),
     /// What a look has before an answer; a terminal alone gets it.
-    Mark(Vec<Span>),
+    Mark(Vec<StyledSpan>),
     /// A line beside the answers.
-    Line(Vec<Span>),
+    Line(Vec<StyledSpan>),
 }
 
 /// Turns the events of one run into what is shown.
@@ -53,7 +53,7 @@ impl<'a> SessionView<'a> {
     }
 
     /// What an event of the run, or of a child, is shown as.
-    pub fn show(&mut self, children: &[String], event: &RunEvent) -> Vec<Shown> {
+    pub fn show_event(&mut self, children: &[String], event: &RunEvent) -> Vec<Shown> {
         match event {
             RunEvent::Ask { .. } if children.is_empty() => {
                 self.streamed.clear();
@@ -64,7 +64,7 @@ impl<'a> SessionView<'a> {
             RunEvent::Start(start) => {
                 let (kind, own) = (start.tag.trim_start_matches("nagent-"), &self.look.start);
                 match own.get(kind).or_else(|| own.get("*")) {
-                    Some(text) => self.look_line(children, text, &start_values(start)),
+                    Some(text) => self.expand_line(children, text, &start_values(start)),
                     None => self.own_lines(children, event),
                 }
             }
@@ -72,26 +72,28 @@ impl<'a> SessionView<'a> {
                 let look = self.look;
                 let failed = look.failed.as_ref().filter(|_| finish.status != "ok");
                 match failed.or(look.finish.as_ref()) {
-                    Some(text) => self.look_line(children, text, &finish_values(finish)),
+                    Some(text) => self.expand_line(children, text, &finish_values(finish)),
                     None => self.own_lines(children, event),
                 }
             }
             RunEvent::Note { text } if self.look.start.contains_key("*") && !self.shows_all => {
                 let text = truncate(&format!("note: {text}"), self.columns);
-                self.line(vec![Span { codes: Vec::new(), text }])
+                self.make_line(vec![StyledSpan { codes: Vec::new(), text }])
             }
             _ => self.own_lines(children, event),
         }
     }
 
     /// What the last document of a run is shown as: the rest of its answer, and its figures.
-    pub fn end(&mut self, document: &Map<String, Value>) -> Vec<Shown> {
+    pub fn show_document(&mut self, document: &Map<String, Value>) -> Vec<Shown> {
         let texts = document.get("responses").and_then(Value::as_array).into_iter().flatten();
         let texts: Vec<&str> =
             texts.filter_map(Value::as_str).map(|text| text.trim_end_matches('\n')).collect();
         let mut shown = self.whole_answer(&texts.join("\n"));
         if let Some(figures) = RunFigures::of_document(document).filter(|_| self.look.figures) {
-            shown.extend(self.line(vec![Span { codes: vec![2], text: figures_line(&figures) }]));
+            shown.extend(
+                self.make_line(vec![StyledSpan { codes: vec![2], text: figures_line(&figures) }]),
+            );
         }
         shown
     }
@@ -134,7 +136,7 @@ impl<'a> SessionView<'a> {
         shown
     }
 
-    fn look_line(
+    fn expand_line(
         &mut self,
         children: &[String],
         text: &str,
@@ -145,19 +147,19 @@ impl<'a> SessionView<'a> {
             return Vec::new();
         }
         if !children.is_empty() {
-            spans.insert(0, Span { codes: Vec::new(), text: "  ".repeat(children.len()) });
+            spans.insert(0, StyledSpan { codes: Vec::new(), text: "  ".repeat(children.len()) });
         }
-        self.line(spans)
+        self.make_line(spans)
     }
 
     /// The rows that nagent shows of an event.
     fn own_lines(&mut self, children: &[String], event: &RunEvent) -> Vec<Shown> {
-        let rows = self.rows.add(children, event, self.columns, self.shows_all);
-        let span = |row: Row| Span { codes: row.style.codes().to_vec(), text: row.text };
-        rows.into_iter().flat_map(|row| self.line(vec![span(row)])).collect()
+        let rows = self.rows.add_event(children, event, self.columns, self.shows_all);
+        let span = |row: Row| StyledSpan { codes: row.style.sgr_codes().to_vec(), text: row.text };
+        rows.into_iter().flat_map(|row| self.make_line(vec![span(row)])).collect()
     }
 
-    fn line(&mut self, spans: Vec<Span>) -> Vec<Shown> {
+    fn make_line(&mut self, spans: Vec<StyledSpan>) -> Vec<Shown> {
         self.close().into_iter().chain([Shown::Line(spans)]).collect()
     }
 }
@@ -172,7 +174,7 @@ fn start_values(start: &Start) -> BTreeMap<&'static str, String> {
         - start.bytes_out.unwrap_or(0).cast_signed();
     let target = describe_target(&start.attributes);
     BTreeMap::from([
-        ("name", capital(start.tag.trim_start_matches("nagent-"))),
+        ("name", capitalize(start.tag.trim_start_matches("nagent-"))),
         ("path", path.to_owned()),
         ("here", if is_here { " (current directory)".to_owned() } else { String::new() }),
         ("place", if is_here { "current directory" } else { path }.to_owned()),
@@ -180,7 +182,7 @@ fn start_values(start: &Start) -> BTreeMap<&'static str, String> {
         ("glob", get("glob").map(|glob| format!(" ({glob})")).unwrap_or_default()),
         ("command", body.to_owned()),
         ("target", if target.is_empty() { body.to_owned() } else { target }),
-        ("size", size(start.bytes)),
+        ("size", format_bytes(start.bytes)),
         ("change", format!("{change:+}")),
     ])
 }
@@ -205,7 +207,7 @@ fn finish_values(finish: &Finish) -> BTreeMap<&'static str, String> {
     };
     let more = (finish.more_lines > 0).then(|| format!(" … +{} lines", finish.more_lines));
     BTreeMap::from([
-        ("name", capital(finish.tag.trim_start_matches("nagent-"))),
+        ("name", capitalize(finish.tag.trim_start_matches("nagent-"))),
         ("path", finish.path.clone().unwrap_or_default()),
         ("line", line.clone()),
         ("more", more.unwrap_or_default()),
@@ -214,18 +216,9 @@ fn finish_values(finish: &Finish) -> BTreeMap<&'static str, String> {
     ])
 }
 
-fn capital(word: &str) -> String {
+fn capitalize(word: &str) -> String {
     let mut chars = word.chars();
     chars.next().map(|first| first.to_uppercase().chain(chars).collect()).unwrap_or_default()
-}
-
-/// `51 bytes`, `42.5 KB`, `1.2 MB`
-fn size(bytes: u64) -> String {
-    match bytes {
-        0..1024 => format!("{bytes} bytes"),
-        1024..1_048_576 => format!("{:.1} KB", bytes as f64 / 1024.0),
-        _ => format!("{:.1} MB", bytes as f64 / 1_048_576.0),
-    }
 }
 
 #[cfg(test)]
@@ -235,7 +228,8 @@ mod tests {
     use super::*;
 
     fn texts(shown: Vec<Shown>) -> Vec<String> {
-        let text = |spans: &[Span]| spans.iter().map(|span| span.text.as_str()).collect::<String>();
+        let text =
+            |spans: &[StyledSpan]| spans.iter().map(|span| span.text.as_str()).collect::<String>();
         let tell = |one: &Shown| match one {
             Shown::Answer(text) => format!("a:{text}"),
             Shown::Mark(spans) => format!("m:{}", text(spans)),
@@ -249,12 +243,12 @@ mod tests {
         let look = Look { say: "> ".into(), ..Look::default() };
         let check = |pieces: &[&str], answers: &[&str], expect: &[&str]| {
             let mut view = SessionView::new(&look, BTreeMap::new(), 80, false);
-            let mut all = view.show(&[], &RunEvent::Ask { turn: 1 });
+            let mut all = view.show_event(&[], &RunEvent::Ask { turn: 1 });
             for piece in pieces {
-                all.extend(view.show(&[], &RunEvent::Text { text: (*piece).to_owned() }));
+                all.extend(view.show_event(&[], &RunEvent::Text { text: (*piece).to_owned() }));
             }
             let document = json!({"responses": answers});
-            all.extend(view.end(document.as_object().unwrap()));
+            all.extend(view.show_document(document.as_object().unwrap()));
             assert_eq!(texts(all), expect);
         };
         check(&["on", "e"], &["one"], &["m:> ", "a:on", "a:e", "a:\n"]);

@@ -62,7 +62,7 @@ fn all_blocks_or_none() {
     refuses(
         &sandbox,
         &input,
-        &["nothing was changed", "block 2 (line 6): not in the file", "4 | four"],
+        &["no edits applied", "block 2 (line 6): not in the file", "4 | four"],
     );
     let input = block("two\n", "TWO\n") + &block("  four\n", "  FOUR\n");
     run(&sandbox, &[], input)

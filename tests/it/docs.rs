@@ -78,7 +78,7 @@ fn cli_page() -> String {
     let mut page = String::from(
         "# The command lines\n\nWhat `--help` prints. Generated: see CONTRIBUTING.md.\n",
     );
-    for command in cmd::all() {
+    for command in cmd::list_commands() {
         page.push_str(&format!(
             "\n## {}\n\n```text\n{}```\n",
             command.get_name(),
@@ -215,7 +215,7 @@ fn generated_documents_are_what_the_code_says() {
         ("docs/limits.md".to_owned(), limits_page()),
         ("docs/js.md".to_owned(), js_page()),
     ];
-    for command in cmd::all() {
+    for command in cmd::list_commands() {
         pages.push((format!("man/{}.1", command.get_name()), man_page(command)));
     }
     let update = std::env::var_os("UPDATE_DOCS").is_some();
@@ -232,7 +232,7 @@ fn generated_documents_are_what_the_code_says() {
 #[test]
 fn help_is_worded_as_contributing_says() {
     let mut wrong = Vec::new();
-    for command in cmd::all() {
+    for command in cmd::list_commands() {
         for argument in arguments(&command) {
             let help = argument.get_help().map(ToString::to_string).unwrap_or_default();
             let first = help.chars().next().is_some_and(char::is_uppercase);
@@ -260,7 +260,7 @@ fn flags_that_are_named_exist() {
     let others = ["test", "help", "version", "format", "array", "requeue", "open-mode", "keep"];
     let mut known: BTreeSet<String> =
         others.iter().chain(&parallel).map(|flag| (*flag).to_owned()).collect();
-    for command in cmd::all() {
+    for command in cmd::list_commands() {
         known.extend(
             arguments(&command).into_iter().filter_map(|a| a.get_long()).map(str::to_owned),
         );

@@ -334,7 +334,7 @@ fn undo_from_a_command_of_the_same_conversation_is_refused() {
     sandbox.file_edit(&["--file", "a.txt", "undo it"]).run().assert_exit(0);
     let block = sandbox.block("nagent-shell-result");
     assert_eq!(block.get("exit_code"), "2", "{block:?}");
-    assert!(block.body.contains("waiting for this command"), "{block:?}");
+    assert!(block.body.contains("is waiting for this command"), "{block:?}");
     assert_eq!(sandbox.read("a.txt"), "two\n");
 }
 

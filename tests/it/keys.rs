@@ -259,7 +259,7 @@ fn a_run_is_stopped_in_each_state_and_the_session_goes_on() {
     assert_eq!(shown.matches("(interrupted)").count(), 6, "{shown}");
     assert!(shown.contains("nagent-repl: interrupted by SIGTERM"), "{shown}");
     assert_eq!(
-        shown.matches("nagent ended without a last line (signal: 9 (SIGKILL))").count(),
+        shown.matches("nagent exited unexpectedly (signal: 9 (SIGKILL))").count(),
         2,
         "{shown}"
     );

@@ -120,7 +120,7 @@ fn the_end_comes_after_every_end() {
         ("{\"prompt\": 1}\n", "--lines expects"),
         ("{\"prompt\": \"x\", \"more\": 1}\n", "unknown field"),
         ("{\"decide\": 1, \"allow\": true}\n", "unknown field"),
-        ("{\"prompt\": \"x\"}\n{\"decide\": 1, \"allow\": true}\n", "nothing was asked"),
+        ("{\"prompt\": \"x\"}\n{\"decide\": 1, \"allow\": true}\n", "unexpected decision"),
         ("{\"prompt\": \" \"}\n", "empty"),
         ("", "--lines expects"),
     ] {
@@ -133,7 +133,7 @@ fn the_end_comes_after_every_end() {
         let run = |words: &str| unasked.program("bash", &["-c", words]).run();
         unasked.write("in", input);
         let before = unasked.requests().len();
-        check(run(&format!("{NAGENT} --lines -n x < in")), 2, "nothing asked for");
+        check(run(&format!("{NAGENT} --lines -n x < in")), 2, "unexpected input");
         assert_eq!(unasked.requests().len(), before);
         // What a flag reads is no decision, and neither is an empty line.
         let blank = run(&format!("(sleep 0.3; echo) | {NAGENT} --lines -n --check 'sleep 0.6' x"));
@@ -141,7 +141,7 @@ fn the_end_comes_after_every_end() {
         let read = run(&format!("{NAGENT} --lines -n -f - x < in"));
         assert_eq!(read.code, 0, "{}", read.stdout);
         let late = format!("(sleep 0.4; cat in) | {NAGENT} --lines -n --check 'sleep 1' x");
-        check(run(&late), 2, "nothing asked for");
+        check(run(&late), 2, "unexpected input");
         assert_eq!(unasked.requests().len(), before + 3);
     }
     sandbox.llm.push(Answer::error(400, "invalid_request_error"));

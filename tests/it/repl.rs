@@ -272,7 +272,7 @@ fn commands_are_calls_of_the_toolkit() {
     run("/model third", "(a new conversation)");
     run("/c", "(a new conversation)");
     run("/summarise", "did you mean /summarize?");
-    run("/x", "no command /x");
+    run("/x", "unknown command /x");
     let broken = sandbox.script("editor", "#!/bin/sh\necho lost > \"$1\"; exit 3\n");
     assert!(broken.exists());
     sandbox.llm.push(answer("to edit"));
@@ -300,7 +300,7 @@ fn what_cannot_be_used_is_reported_and_left_alone() {
         assert!(pty.printed().contains(part), "{part:?} in {:?}", pty.printed());
     };
     std::fs::write(&path, b"#V2\n\xff\xfe\n").unwrap();
-    check(&start(&sandbox, &[], "» "), "note: there is no history: it could not be read (");
+    check(&start(&sandbox, &[], "» "), "note: cannot read the history: it could not be read (");
     let damaged = path.with_extension("history.damaged");
     assert_eq!(std::fs::read(&damaged).unwrap(), b"#V2\n\xff\xfe\n");
     std::fs::remove_file(damaged).unwrap();

@@ -112,7 +112,11 @@ fn a_message_to_nobody_waits_and_goes_before_the_next_prompt() {
     let sandbox = Sandbox::new().reply(answer("one")).reply(answer("two")).reply(answer("three"));
     sandbox.run(&["-c", "c", "--max-turns", "1", "task"]).assert_exit(0);
     let sent = send(&sandbox, &["-c", "c", "by the way"]).assert_exit(0).no_stdout();
-    assert!(sent.stderr.contains("nobody is at work on c; the message waits"), "{}", sent.stderr);
+    assert!(
+        sent.stderr.contains("no run is active on c; the message will precede"),
+        "{}",
+        sent.stderr
+    );
     // A look changes nothing.
     let shown = sandbox.run(&["-c", "c", "--show-request", "prompt"]).assert_exit(0);
     assert!(shown.stdout.contains("by the way"));
@@ -246,7 +250,7 @@ fn a_message_finds_its_run() {
     let own = sandbox.program(MESSAGE, &["x"]).env("NAGENT_CONVERSATION", "two").run();
     own.assert_exit(0).stdout_is("two reads it before its next request\n");
     let other = sandbox.program(MESSAGE, &["x"]).env("NAGENT_PARENTS", "one").run();
-    other.assert_exit(2).stderr_has(&["counts as the user's words"]);
+    other.assert_exit(2).stderr_has(&["count as the user's words"]);
     drop(runs);
 }
 
@@ -398,7 +402,7 @@ fn status_stops_a_run_and_knows_a_killed_one() {
         .unwrap();
     assert_eq!(active(&sandbox)[0]["state"], "elsewhere");
     let sent = sandbox.program(MESSAGE, &["-c", "c", "hello"]).run().assert_exit(0);
-    assert!(sent.stdout.contains("cannot be seen from here"), "{}", sent.stdout);
+    assert!(sent.stdout.contains("if its run is still active"), "{}", sent.stdout);
     std::fs::remove_dir_all(beside(&sandbox, "c.messages")).unwrap();
     status(&sandbox, &["--stop", "c"]).assert_exit(1).stderr_has(&["on other", "stop it there"]);
     status(&sandbox, &["--wait", "c"]).assert_exit(1).stderr_has(&["was killed"]);

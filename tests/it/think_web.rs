@@ -18,7 +18,7 @@ fn a_script_from_the_web_is_taken_by_its_digest() {
         _ => None,
     });
     let url = format!("{}/joke.md", sandbox.llm.origin());
-    let refused = ["never run here", "--yes"];
+    let refused = ["is new here", "--yes"];
     think(&sandbox, &[&url]).assert_exit(1).no_stdout().stderr_has(&refused);
     sandbox.llm.push(answer("done"));
     think(&sandbox, &["--yes", &url]).assert_exit(0);
@@ -52,10 +52,10 @@ fn a_page_is_shown_and_asked_about_until_its_text_is_known() {
         (run.code, run.stdout)
     };
     for (name, key, code, part) in [
-        ("one", "2", 1, "was never run here"),
+        ("one", "2", 1, "is new here"),
         ("one", "\u{1b}", 130, "Print one \\u{1b}[2J."),
-        ("one", "3", 0, "was never run here"),
-        ("one", "1", 0, "was never run here"),
+        ("one", "3", 0, "is new here"),
+        ("one", "1", 0, "is new here"),
         ("one", "", 0, "done"),
         ("two", "2", 1, "has changed"),
         ("two", "1", 0, "Print two"),

@@ -178,7 +178,9 @@ fn an_installed_script_keeps_what_it_has_learned() {
         .assert_exit(0)
         .stderr_has(&["its data stay in", "--force"]);
     assert!(!path.exists() && fs::exists(&folder).unwrap());
-    thought(&sandbox, &["rm", "weather"]).assert_exit(1).stderr_has(&["is not installed"]);
+    thought(&sandbox, &["rm", "weather"])
+        .assert_exit(1)
+        .stderr_has(&["is not an installed script"]);
     let trash = || fs::read_dir(home(&sandbox).join("trash")).unwrap().count();
     assert_eq!(trash(), 3);
     thought(&sandbox, &["install", "weather.md"]).assert_exit(0);
@@ -189,7 +191,7 @@ fn an_installed_script_keeps_what_it_has_learned() {
     assert_eq!((trash(), path.exists(), fs::exists(&folder).unwrap()), (4, false, false));
     sandbox.write(".hidden.md", "Do it.");
     let hidden = thought(&sandbox, &["install", ".hidden.md"]).assert_exit(2).no_stdout();
-    hidden.stderr_has(&[".hidden.md", "give the file another name"]);
+    hidden.stderr_has(&[".hidden.md", "rename it"]);
 }
 
 #[test]
@@ -230,7 +232,9 @@ fn names_of_scripts() {
     thought(&sandbox, &["digest", "./tool"]).assert_exit(0);
     thought(&sandbox, &["digest", "./none"]).assert_exit(1).stderr_has(&["no such script"]);
     thought(&sandbox, &["path", "wether"]).assert_exit(1).stderr_has(&["did you mean weather?"]);
-    thought(&sandbox, &["run", "weather"]).assert_exit(1).stderr_has(&["no script; install it"]);
+    thought(&sandbox, &["run", "weather"])
+        .assert_exit(1)
+        .stderr_has(&["only data is left of that script; install it"]);
     thought(&sandbox, &["nonsense"]).assert_exit(2).no_stdout();
     for words in [["reset", ""], ["rm", ""]] {
         thought(&sandbox, &words).assert_exit(2).stderr_has(&["SCRIPT"]);

@@ -51,7 +51,7 @@ fn a_repositorys_text_counts_once_it_was_shown() {
     sandbox.write("AGENTS.md", "other words\n");
     sandbox.llm.push(answer("done"));
     let run = sandbox.run(&["-n", "task"]).assert_exit(0);
-    assert!(run.stderr.contains("AGENTS.md has changed since you trusted it"), "{run:?}");
+    assert!(run.stderr.contains("AGENTS.md changed since you trusted it"), "{run:?}");
     let system = sandbox.requests().last().unwrap().system();
     assert!(!system.contains("other words") && system.contains("own words"), "{system}");
     sandbox.run(&["--untrust"]).assert_exit(0);
@@ -96,5 +96,5 @@ fn only_the_user_trusts() {
     sandbox.write("AGENTS.md", b"\xff\n");
     sandbox.run(&["--trust"]).assert_exit(1).stderr_has(&["not UTF-8", "nothing was trusted"]);
     let sandbox = Sandbox::new();
-    sandbox.run(&["--trust"]).assert_exit(1).stderr_has(&["there is nothing to trust"]);
+    sandbox.run(&["--trust"]).assert_exit(1).stderr_has(&["nothing to trust"]);
 }

@@ -445,7 +445,7 @@ fn fifty_megabytes_are_the_limit() {
     let sandbox = Sandbox::new().file("a.png", PNG);
     let file = std::fs::File::options().write(true).open(sandbox.work().join("a.png")).unwrap();
     file.set_len(50 * 1024 * 1024 + 1).unwrap();
-    refused(&sandbox, "a.png", 1, &["52.4 MB", "up to 50 MB"]);
+    refused(&sandbox, "a.png", 1, &["52428801 bytes", "the maximum is 52428800 (50 MiB)"]);
     file.set_len(50 * 1024 * 1024).unwrap();
     sandbox.llm.push("4");
     sandbox.llm_upload(&args("a.png")).run().answers("4");

@@ -10,7 +10,7 @@ use crate::sys::interrupt::Interrupts;
 use crate::sys::lock::{self, IndexWait, Lock};
 use crate::sys::root;
 use crate::sys::{change_log, file_index, fs, removal};
-use crate::view::figures::plural;
+use crate::view::figures::format_count;
 
 /// Takes the lock of a conversation, without waiting.
 pub(super) fn lock_unused(catalog: &Catalog, name: &str) -> Result<Lock, Problem> {
@@ -91,7 +91,9 @@ pub fn remove_conversations(catalog: &Catalog, names: &[String]) -> Result<Repor
         }
         let with = match names.len() - 1 {
             0 => String::new(),
-            count => format!(", with {} that it started", plural(count as u64, "conversation")),
+            count => {
+                format!(", with {} that it started", format_count(count as u64, "conversation"))
+            }
         };
         if let (Some(path), Some(name)) = (paths.first(), names.first()) {
             text.push_str(&format!("{name} removed{with}; it is {path} until it is pruned\n"));

@@ -11,8 +11,9 @@ use crate::out::Report;
 use crate::overview::{ConversationKind, TurnsUsage};
 use crate::problem::Problem;
 use crate::sys::{clock, terminal};
-use crate::view::columns::{truncate, width, wrap};
-use crate::view::figures::plural;
+use crate::view::columns::{truncate, width, wrap_line};
+use crate::view::figures::{format_age, format_count};
+use crate::view::table::{column_widths, pad_row};
 
 /// The least room for the first words beside the other columns.
 const WORDS_ROOM: usize = 20;
@@ -140,8 +141,7 @@ fn format_table(rows: &[ListRow], home: Option<&Path>, columns: usize) -> String
             row.words.clone(),
         ]
     }));
-    let widest = |column: usize| cells.iter().map(|row| width(&row[column])).max().unwrap_or(0);
-    let mut widths: Vec<usize> = (0..heading.len()).map(widest).collect();
+    let mut widths = column_widths(&cells);
     let used = |widths: &[usize]| widths[..7].iter().map(|width| width + 2).sum::<usize>();
     if used(&widths) + WORDS_ROOM > columns {
         widths[0] = widths[0].min(NAME_ROOM);
@@ -155,24 +155,16 @@ fn format_table(rows: &[ListRow], home: Option<&Path>, columns: usize) -> String
     let room = columns.saturating_sub(others + if is_narrow { 0 } else { WORDS_ROOM });
     widths[3] = widths[3].min(room.max("FOLDER".len()));
     let line = |row: &[String; 8]| {
-        let mut line = String::new();
-        for (column, (cell, most)) in row.iter().zip(&widths).enumerate() {
-            let cell = match column {
-                3 if width(cell) > *most => truncate_left(cell, *most),
-                _ => truncate(cell, if column == 7 { usize::MAX } else { *most }),
-            };
-            let blanks = " ".repeat(most.saturating_sub(width(&cell)));
-            match column {
-                7 if is_narrow && cell.is_empty() => {}
-                7 if is_narrow => line = format!("{}\n    {cell}", line.trim_end()),
-                7 => line.push_str(&cell),
-                // Numbers end below each other.
-                2 | 4..=6 => line.push_str(&format!("{blanks}{cell}  ")),
-                _ => line.push_str(&format!("{cell}{blanks}  ")),
-            }
+        let mut row = row.clone();
+        row[0] = truncate(&row[0], widths[0]);
+        if width(&row[3]) > widths[3] {
+            row[3] = truncate_left(&row[3], widths[3]);
         }
-        let shown = line.lines().map(|line| truncate(line.trim_end(), columns) + "\n");
-        shown.collect::<String>()
+        let words = if is_narrow { std::mem::take(&mut row[7]) } else { String::new() };
+        let line = pad_row(&row, &widths, &[2, 4, 5, 6]);
+        let below = (!words.is_empty()).then(|| format!("    {words}"));
+        let lines = [line].into_iter().chain(below);
+        lines.map(|line| truncate(line.trim_end(), columns) + "\n").collect::<String>()
     };
     cells.iter().map(line).collect()
 }
@@ -183,13 +175,13 @@ fn format_narrow(cells: &[String; 8], columns: usize) -> String {
     let figures = [
         kind.clone(),
         age.clone(),
-        plural(prompts.parse().unwrap_or(0), "prompt"),
+        format_count(prompts.parse().unwrap_or(0), "prompt"),
         format!("{tokens} tokens"),
         cost.clone(),
     ];
-    let mut lines = wrap(name, columns).join("\n") + "\n";
+    let mut lines = wrap_line(name, columns).join("\n") + "\n";
     for text in [figures.join(", "), folder.clone(), words.clone()] {
-        let rows = wrap(&text, columns.saturating_sub(2)).into_iter().map(str::trim);
+        let rows = wrap_line(&text, columns.saturating_sub(2)).into_iter().map(str::trim);
         lines.extend(rows.filter(|row| !row.is_empty()).map(|row| format!("  {row}\n")));
     }
     lines
@@ -211,24 +203,12 @@ fn shorten_folder(folder: &str, home: Option<&Path>) -> String {
     }
 }
 
-/// `3 min`, `5 h`, `12 d`
-pub(super) fn format_age(age: Duration) -> String {
-    match age.as_secs() {
-        seconds @ 0..60 => format!("{seconds} s"),
-        seconds @ 60..3600 => format!("{} min", seconds / 60),
-        seconds @ 3600..86400 => format!("{} h", seconds / 3600),
-        seconds => format!("{} d", seconds / 86400),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn ages_and_folders() {
-        let age = |seconds| format_age(Duration::from_secs(seconds));
-        assert_eq!([age(5), age(90), age(7200), age(200_000)], ["5 s", "1 min", "2 h", "2 d"]);
+    fn columns_and_folders() {
         assert_eq!(
             (truncate_left("/a/世界", 4), truncate_left("/a/bc", 4)),
             ("…界".into(), "…/bc".into())

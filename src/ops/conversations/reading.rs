@@ -17,7 +17,8 @@ use crate::problem::Problem;
 use crate::sys::conversation_file::BadByte;
 use crate::sys::fs;
 use crate::sys::root::beside_path;
-use crate::view::figures::plural;
+use crate::view::figures::{format_bytes, format_count};
+use crate::view::table::format_table;
 
 /// Lines of a result that are shown unless a single turn is asked for.
 const RESULT_LINES: usize = 10;
@@ -158,19 +159,14 @@ pub fn lint_conversation(catalog: &Catalog, name: Option<&str>) -> Result<Report
         findings.push(Finding { line, message: what.to_owned(), is_error: true });
     }
     let errors = findings.iter().filter(|finding| finding.is_error).count();
-    let mut text = String::new();
-    if !blocks.is_empty() {
-        text.push_str("  line  block                        counts as                size  sent again after an edit here\n");
-    }
-    for LintedBlock { line, block, counts_as, bytes, resent } in &blocks {
-        let (bytes, resent) = (
-            crate::view::figures::bytes(*bytes as u64),
-            crate::view::figures::bytes(*resent as u64),
-        );
-        text.push_str(&format!(
-            "{line:>6}  {block:<27}  {counts_as:<18}  {bytes:>9}  {resent:>9}\n"
-        ));
-    }
+    let heading = ["line", "block", "counts as", "size", "sent again after an edit here"];
+    let mut table = Vec::from_iter((!blocks.is_empty()).then(|| heading.map(str::to_owned)));
+    table.extend(blocks.iter().map(|one| {
+        let sizes = [one.bytes, one.resent].map(|bytes| format_bytes(bytes as u64));
+        let [bytes, resent] = sizes;
+        [one.line.to_string(), one.block.to_string(), one.counts_as.to_string(), bytes, resent]
+    }));
+    let mut text = format_table(&table, &[0, 3], usize::MAX);
     for Finding { line, message, is_error } in &findings {
         let word = if *is_error { "error" } else { "warning" };
         text.push_str(&format!("{}:{line}: {word}: {message}\n", path.display()));
@@ -224,7 +220,7 @@ pub fn compare_conversation(catalog: &Catalog, name: Option<&str>) -> Result<Rep
     let compared = compare(&text, &parsed.pieces, &kept);
     let report = match &compared {
         Ok(turns) => {
-            let turns = plural(*turns, "turn");
+            let turns = format_count(*turns, "turn");
             Report::done(format!("{name}: no request would differ now ({turns})\n"))
         }
         Err(Difference { turn, byte, recorded, now }) => {

@@ -26,7 +26,7 @@ use crate::sys::conversation_file::ConversationFile;
 use crate::sys::conversation_file::replace::archive_name;
 use crate::sys::interrupt::Interrupts;
 use crate::sys::modified::find_modified;
-use crate::sys::names::shown;
+use crate::sys::names::{name_some, shown};
 use crate::sys::root::Root;
 use crate::sys::{clock, fs};
 
@@ -78,7 +78,7 @@ pub fn rewind_conversation(
     if files && !others.is_empty() {
         lines.push(format!(
             "Changed since then by commands or by others, and left as they are: {}",
-            name_some(&others)
+            name_paths(&others)
         ));
         text.push_str("changed since then by commands or by others, and left as they are:\n");
         text.extend(others.iter().map(|path| format!("  {}\n", shown(path))));
@@ -113,7 +113,7 @@ fn conversation_failure(error: anyhow::Error, files: &[PathBuf]) -> Problem {
     Problem::failed(format!(
         "files were restored ({}), but the conversation could not be written: {error:#}. Run the same command again to \
          complete it",
-        name_some(files)
+        name_paths(files)
     ))
 }
 
@@ -312,7 +312,7 @@ impl RewoundFiles {
         ]
         .iter()
         .filter(|(_, files)| !files.is_empty())
-        .map(|(what, files)| format!("{what}: {}", name_some(files)))
+        .map(|(what, files)| format!("{what}: {}", name_paths(files)))
         .collect();
         if parts.is_empty() {
             return "No tag has written a file since then.".to_owned();
@@ -321,11 +321,8 @@ impl RewoundFiles {
     }
 }
 
-fn name_some(paths: &[PathBuf]) -> String {
-    let names: Vec<String> = paths.iter().take(NAMED).map(shown).collect();
-    let more = paths.len().saturating_sub(NAMED);
-    let rest = if more > 0 { format!(" and {more} more") } else { String::new() };
-    format!("{}{rest}", names.join(", "))
+fn name_paths(paths: &[PathBuf]) -> String {
+    name_some(&paths.iter().map(shown).collect::<Vec<_>>(), NAMED, ", ")
 }
 
 /// Gives files the content back that they had before this part, all or none.
@@ -345,7 +342,7 @@ fn undo_files(root: &Root, removed: &Removed) -> Result<RewoundFiles, Problem> {
             "nothing was undone: {} does not say in which turn these files were written, as in a copy of a conversation, or \
              after a run of an older nagent: {}; without --files only the conversation is rewound",
             shown(root.change_log_path()),
-            name_some(&unlogged)
+            name_paths(&unlogged)
         )));
     }
     let mut ends = list_ends(&log, &|entry| removed.contains(entry));

@@ -9,6 +9,7 @@ use super::{Catalog, Conversation};
 use crate::out::Report;
 use crate::overview::{ConversationKind, TurnUsage, TurnsUsage, turns};
 use crate::problem::Problem;
+use crate::view::table::format_table;
 
 /// What a row of the table is about.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, clap::ValueEnum)]
@@ -83,26 +84,16 @@ pub fn report_usage(
             total += usage;
         }
     }
-    let width =
-        rows.keys().map(|key| key.chars().count()).max().unwrap_or(0).max("conversation".len());
-    let mut text = format!(
-        "{:<width$}  {:>7}  {:>12}  {:>12}  {:>10}  {:>10}\n",
-        by.as_str(),
-        "turns",
-        "tokens in",
-        "cached",
-        "out",
-        "cost"
-    );
-    for (key, usage) in
-        rows.iter().map(|(key, usage)| (key.as_str(), usage)).chain([("total", &total)])
-    {
-        let TurnsUsage { turns, input, cached, output, .. } = usage;
-        let cost = format_cost(usage);
-        text.push_str(&format!(
-            "{key:<width$}  {turns:>7}  {input:>12}  {cached:>12}  {output:>10}  {cost:>10}\n"
-        ));
-    }
+    let heading = [by.as_str(), "turns", "tokens in", "cached", "out", "cost"];
+    let mut table = vec![heading.map(str::to_owned)];
+    let named = rows.iter().map(|(key, usage)| (key.as_str(), usage));
+    table.extend(named.chain([("total", &total)]).map(|(key, usage)| {
+        let counts =
+            [usage.turns, usage.input, usage.cached, usage.output].map(|count| count.to_string());
+        let [turns, input, cached, output] = counts;
+        [key.to_owned(), turns, input, cached, output, format_cost(usage)]
+    }));
+    let mut text = format_table(&table, &[1, 2, 3, 4, 5], usize::MAX);
     if total.unpriced > 0 {
         text.push_str(&format!(
             "{} of {} turns had no known price; set \"prices\" in the config\n",

@@ -66,7 +66,7 @@ pub fn run_each(call: &mut Call<'_>, args: &EachArgs) -> Result<Report, Problem>
     // What is wrong for every input is said once.
     if items.iter().any(|item| record.answer(&item.id).is_none()) {
         let client = run_models::connect(call)?;
-        run_models::make_asker(call, client, false)?;
+        run_models::make_main_asker(call, client, false)?;
     }
     let call = &*call;
     let mut work = EachBatch::new(call, args, prompt, items, record);

@@ -21,7 +21,7 @@ use crate::sys::interrupt::Interrupts;
 use crate::sys::journal::Journal;
 use crate::sys::lock::LockError;
 use crate::sys::run_note::Process;
-use crate::view::figures::plural;
+use crate::view::figures::format_count;
 
 /// An input that was begun.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -146,7 +146,7 @@ impl Record {
         if self.damaged > 0 {
             (options.note)(&format!(
                 "{} of {path} cannot be read; their results are recovered from conversations, or asked for again",
-                plural(self.damaged, "line")
+                format_count(self.damaged, "line")
             ));
         }
         Ok(())

@@ -23,7 +23,7 @@ use crate::overview::{NEW_DIGITS, TurnsUsage};
 use crate::problem::Problem;
 use crate::sys::process::job::{Finished, Job};
 use crate::sys::{env, fs, lock, removal, terminal};
-use crate::view::figures::plural;
+use crate::view::figures::format_count;
 
 /// The prompt that continues a killed run.
 const GO_ON: &str = "go on";
@@ -102,8 +102,10 @@ impl<'a> EachBatch<'a> {
         let known = self.items.iter().filter(|item| self.record.answer(&item.id).is_some()).count();
         if known > 0 {
             let all = self.items.len();
-            self.call
-                .print_note(&format!("{known} of {} already done", plural(all as u64, "input")));
+            self.call.print_note(&format!(
+                "{known} of {} already done",
+                format_count(all as u64, "input")
+            ));
         }
         for at in 0..self.items.len() {
             if let Some(answer) = self.record.answer(&self.items[at].id) {
@@ -156,7 +158,7 @@ impl<'a> EachBatch<'a> {
             out::line(&format!(
                 "{}: {done} of {}, ${cost:.4}",
                 self.call.tool,
-                plural(all, "input")
+                format_count(all, "input")
             ));
         }
     }
@@ -171,7 +173,7 @@ impl<'a> EachBatch<'a> {
         }
         let most = self.args.max_failures.filter(|most| self.failures >= *most)?;
         let exit = self.first_failure.map_or(Exit::Failed, |(_, exit)| exit);
-        Some(Problem::new(exit, format!("{} failed (--max-failures)", plural(most, "input"))))
+        Some(Problem::new(exit, format!("{} failed (--max-failures)", format_count(most, "input"))))
     }
 
     /// The conversation of an input: its file's own, or one for it alone.
@@ -213,7 +215,7 @@ impl<'a> EachBatch<'a> {
             }
         }
         if changed > 0 {
-            let changed = plural(changed, "input file");
+            let changed = format_count(changed, "input file");
             self.call.print_note(&format!("{changed} changed: asking again"));
         }
         Ok(())
@@ -359,12 +361,12 @@ impl<'a> EachBatch<'a> {
                 let error = format!(
                     "interrupted by {}: {} left; {again}",
                     signal.name(),
-                    plural(left, "input")
+                    format_count(left, "input")
                 );
                 (Exit::Signal(signal), Some(error))
             }
             (None, Some(Problem { exit, message }), _) => {
-                let error = format!("{message}: {} left; {again}", plural(left, "input"));
+                let error = format!("{message}: {} left; {again}", format_count(left, "input"));
                 (*exit, Some(error))
             }
             (None, None, Some((_, exit))) => {
@@ -373,7 +375,7 @@ impl<'a> EachBatch<'a> {
                     exit,
                     Some(format!(
                         "{failures} of {} failed; run the same command with --resume to ask again",
-                        plural(all as u64, "input")
+                        format_count(all as u64, "input")
                     )),
                 )
             }

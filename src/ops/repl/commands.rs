@@ -4,7 +4,7 @@ use crate::llm::provider::nearest;
 
 /// What a command does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Verb {
+pub(super) enum ReplCommand {
     Help,
     Quit,
     Clear,
@@ -25,34 +25,64 @@ pub(super) enum Verb {
 
 /// A command: what it does, its names without the slash (the usual one first), what is behind the name (in brackets where it
 /// may be missing), and its line of help, with which its row fits into 80 columns.
-pub(super) type Command = (Verb, &'static [&'static str], &'static str, &'static str);
+pub(super) type Command = (ReplCommand, &'static [&'static str], &'static str, &'static str);
 
 /// All commands.
 pub(super) const COMMANDS: [Command; 19] = [
-    (Verb::Help, &["help"], "", "list the commands"),
-    (Verb::Quit, &["quit", "q", "exit"], "", "leave; so do exit, quit and Ctrl-D"),
-    (Verb::Clear, &["clear", "c", "reset", "new"], "", "archive the conversation, start another"),
-    (Verb::Model, &["model"], "[[--keep] NAME]", "list models; use one, in a new conversation"),
-    (Verb::Flag("--status"), &["status"], "", "show the conversation and the settings"),
-    (Verb::Flag("--save-conversation"), &["save"], "NAME", "save a copy of the conversation"),
-    (Verb::Flag("--load-conversation"), &["load"], "NAME", "continue from a saved conversation"),
+    (ReplCommand::Help, &["help"], "", "list the commands"),
+    (ReplCommand::Quit, &["quit", "q", "exit"], "", "leave; so do exit, quit and Ctrl-D"),
     (
-        Verb::Flag("--branch-conversation"),
+        ReplCommand::Clear,
+        &["clear", "c", "reset", "new"],
+        "",
+        "archive the conversation, start another",
+    ),
+    (
+        ReplCommand::Model,
+        &["model"],
+        "[[--keep] NAME]",
+        "list models; use one, in a new conversation",
+    ),
+    (ReplCommand::Flag("--status"), &["status"], "", "show the conversation and the settings"),
+    (
+        ReplCommand::Flag("--save-conversation"),
+        &["save"],
+        "NAME",
+        "save a copy of the conversation",
+    ),
+    (
+        ReplCommand::Flag("--load-conversation"),
+        &["load"],
+        "NAME",
+        "continue from a saved conversation",
+    ),
+    (
+        ReplCommand::Flag("--branch-conversation"),
         &["branch"],
         "NAME",
         "continue from a copy of another one",
     ),
-    (Verb::List, &["list"], "", "list conversations"),
-    (Verb::Flag("--summarize"), &["summarize"], "", "print a summary of the conversation"),
-    (Verb::EditConversation, &["edit"], "[WORDS]", "edit the conversation, or let a model (WORDS)"),
-    (Verb::EditPrompt, &["e"], "", "write the next prompt in $EDITOR"),
-    (Verb::Read, &["read"], "FILE", "show the model a file with the next prompt"),
-    (Verb::File, &["file"], "FILE WORDS", "edit a file in its own conversation"),
-    (Verb::Undo, &["undo"], "[FILE]", "take back the last run; FILE: its last edit"),
-    (Verb::Check, &["check"], "CMD|off", "accept an answer only when CMD exits 0"),
-    (Verb::Approve, &["approve"], "none|shell|ask", "choose what is asked before it is done"),
-    (Verb::Sandbox, &["sandbox"], "off|workspace|read-only", "restrict what commands reach"),
-    (Verb::Show, &["show"], "[N]", "show the conversation, or its last N entries"),
+    (ReplCommand::List, &["list"], "", "list conversations"),
+    (ReplCommand::Flag("--summarize"), &["summarize"], "", "print a summary of the conversation"),
+    (
+        ReplCommand::EditConversation,
+        &["edit"],
+        "[WORDS]",
+        "edit the conversation, or let a model (WORDS)",
+    ),
+    (ReplCommand::EditPrompt, &["e"], "", "write the next prompt in $EDITOR"),
+    (ReplCommand::Read, &["read"], "FILE", "show the model a file with the next prompt"),
+    (ReplCommand::File, &["file"], "FILE WORDS", "edit a file in its own conversation"),
+    (ReplCommand::Undo, &["undo"], "[FILE]", "take back the last run; FILE: its last edit"),
+    (ReplCommand::Check, &["check"], "CMD|off", "accept an answer only when CMD exits 0"),
+    (
+        ReplCommand::Approve,
+        &["approve"],
+        "none|shell|ask",
+        "choose what is asked before it is done",
+    ),
+    (ReplCommand::Sandbox, &["sandbox"], "off|workspace|read-only", "restrict what commands reach"),
+    (ReplCommand::Show, &["show"], "[N]", "show the conversation, or its last N entries"),
 ];
 
 /// What a line asks for.
@@ -63,7 +93,7 @@ pub(super) enum Input {
     /// A prompt for the model.
     Prompt(String),
     /// A command, and what is behind its name.
-    Command(Verb, String),
+    Command(ReplCommand, String),
     /// A command line for the user's shell.
     Shell(String),
     /// What is wrong with it.
@@ -79,7 +109,7 @@ pub(super) fn parse_input(text: &str) -> Input {
     let Some(rest) = text.strip_prefix('/') else {
         return match text {
             "" => Input::Empty,
-            "exit" | "quit" => Input::Command(Verb::Quit, String::new()),
+            "exit" | "quit" => Input::Command(ReplCommand::Quit, String::new()),
             text => Input::Prompt(text.to_owned()),
         };
     };
@@ -93,7 +123,7 @@ pub(super) fn parse_input(text: &str) -> Input {
         let near = nearest(name, known).map(|near| format!("did you mean /{near}? "));
         let shown: String = name.chars().take(40).collect();
         return Input::Wrong(format!(
-            "there is no command /{shown}; {}/help lists them, and a prompt that begins with / is sent with //",
+            "unknown command /{shown}; {}/help lists them, and a prompt that begins with / is sent with //",
             near.unwrap_or_default()
         ));
     };
@@ -102,7 +132,7 @@ pub(super) fn parse_input(text: &str) -> Input {
         return Input::Wrong(format!("/{name} needs {arguments}: {help}"));
     }
     if arguments.is_empty() && !argument.is_empty() {
-        return Input::Wrong(format!("/{name} takes nothing behind it: {help}"));
+        return Input::Wrong(format!("/{name} takes no argument: {help}"));
     }
     Input::Command(*verb, argument.to_owned())
 }
@@ -136,15 +166,15 @@ mod tests {
         check("", Input::Empty);
         check(" \n\t ", Input::Empty);
         check("  hello\nyou ", prompt("hello\nyou"));
-        check("exit", command(Verb::Quit, ""));
-        check(" quit ", command(Verb::Quit, ""));
+        check("exit", command(ReplCommand::Quit, ""));
+        check(" quit ", command(ReplCommand::Quit, ""));
         check("exit now", prompt("exit now"));
-        check("/q", command(Verb::Quit, ""));
-        check("/c", command(Verb::Clear, ""));
-        check("/reset", command(Verb::Clear, ""));
-        check("/model", command(Verb::Model, ""));
-        check("/model  --keep x ", command(Verb::Model, "--keep x"));
-        check("/edit make it short", command(Verb::EditConversation, "make it short"));
+        check("/q", command(ReplCommand::Quit, ""));
+        check("/c", command(ReplCommand::Clear, ""));
+        check("/reset", command(ReplCommand::Clear, ""));
+        check("/model", command(ReplCommand::Model, ""));
+        check("/model  --keep x ", command(ReplCommand::Model, "--keep x"));
+        check("/edit make it short", command(ReplCommand::EditConversation, "make it short"));
         check("//etc/hosts", prompt("/etc/hosts"));
         check("!ls -l", Input::Shell("ls -l".into()));
         check("!", prompt("!"));
@@ -153,9 +183,9 @@ mod tests {
             other => panic!("{text}: {other:?}"),
         };
         wrong("/statsu", "did you mean /status?");
-        wrong("/etc/passwd says", "no command /etc/passwd;");
+        wrong("/etc/passwd says", "unknown command /etc/passwd;");
         wrong("/save", "needs NAME");
-        wrong("/quit now", "takes nothing");
+        wrong("/quit now", "takes no argument");
         let help = help_text();
         assert!(help.lines().count() == COMMANDS.len() + 4);
         assert!(help.lines().all(|line| line.len() < 80), "it wraps:\n{help}");

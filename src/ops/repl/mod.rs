@@ -1,5 +1,5 @@
-//! A session: prompts one after another, each of them a run of `nagent --lines` on one conversation. It owns what is typed and
-//! what is shown, and nothing else: what a command does is done by an executable of the toolkit.
+//! A session: prompts one after another, each of them a run of `nagent --lines` on one conversation. It handles only
+//! input and output: what a command does is done by an executable of the toolkit.
 
 mod args;
 mod commands;
@@ -82,7 +82,7 @@ impl Session {
             if let Some(editor) = &mut editor
                 && let Err(error) = editor.remember(&text)
             {
-                out::line(&format!("note: the history is not kept: {error:#}"));
+                out::line(&format!("note: cannot save the history: {error:#}"));
             }
             match self.take_input(&text) {
                 Ok(()) => {}
@@ -136,7 +136,7 @@ impl Session {
             complete(before, &env, &root, &models.borrow())
         }))?;
         if !no_history && let Err(error) = editor.use_history(path) {
-            out::line(&format!("note: there is no history: {error:#}"));
+            out::line(&format!("note: cannot read the history: {error:#}"));
         }
         Ok(Some(editor))
     }
@@ -205,7 +205,7 @@ impl Session {
             out::line("note: --dangerous: commands like rm -rf / are not stopped");
         }
         if brings("approve", "none") && self.settings.config.approve == Approve::None {
-            out::line("note: nothing is asked before it is done (approve none)");
+            out::line("note: actions run without asking (approve none)");
         }
         if brings("sandbox", "off") && self.settings.config.sandbox == SandboxMode::Off {
             out::line("note: commands are not restricted (sandbox off)");

@@ -9,7 +9,7 @@ use serde_json::{Map, Value, json};
 use super::start::{NAME, Session};
 use super::tools::error_of;
 use crate::exit::{Exit, Signal};
-use crate::ops::question::ask;
+use crate::ops::question::ask_about_action;
 use crate::ops::spinner::Spinner;
 use crate::out;
 use crate::problem::Problem;
@@ -23,7 +23,7 @@ use crate::view::session::{SessionView, Shown};
 const WORDS: usize = 400;
 
 /// How a run ended, its last line, which may be missing, and what it printed that is not an event.
-type RunEnd = (ExitStatus, Map<String, Value>, String);
+type ChildEnd = (ExitStatus, Map<String, Value>, String);
 
 impl Session {
     /// Runs a prompt, and shows the run.
@@ -37,7 +37,7 @@ impl Session {
     }
 
     /// Starts a run, and shows it to its end.
-    fn follow(&self, words: &[OsString], prompt: &Value) -> Result<RunEnd, Problem> {
+    fn follow(&self, words: &[OsString], prompt: &Value) -> Result<ChildEnd, Problem> {
         let columns = if terminal::stderr_is_terminal() { terminal::width() } else { usize::MAX };
         let names = self.names();
         let mut view = SessionView::new(&self.look, names, columns, self.args.verbose);
@@ -66,11 +66,11 @@ impl Session {
                 _ if children.is_empty() && !self.args.verbose => event.shorten(asked),
                 _ => {}
             }
-            let shown = view.show(&children, &event);
+            let shown = view.show_event(&children, &event);
             if !shown.is_empty() || matches!(event, RunEvent::Decide(_) | RunEvent::Finish(_)) {
                 spinner.stop();
             }
-            self.show(shown, matches!(event, RunEvent::Note { .. } | RunEvent::Wait { .. }));
+            self.print_shown(shown, matches!(event, RunEvent::Note { .. } | RunEvent::Wait { .. }));
             if self.is_over.get() {
                 break;
             }
@@ -88,22 +88,22 @@ impl Session {
         }
         drop(spinner);
         let ended = child.wait()?;
-        self.show(view.end(&document), false);
+        self.print_shown(view.show_document(&document), false);
         Ok((ended, document, said))
     }
 
     /// Says what went wrong, if anything did.
-    fn report_end(&mut self, (ended, mut document, said): RunEnd) -> Result<(), Problem> {
+    fn report_end(&mut self, (ended, mut document, said): ChildEnd) -> Result<(), Problem> {
         let mut error = error_of(&document).to_owned();
         // A second Ctrl-C ends it at once.
         let is_interrupted = ended.code() == Some(Exit::Signal(Signal::Int).code().into());
         let is_lost = document.is_empty() && !is_interrupted;
         if is_lost {
             let words = match said.trim() {
-                "" => "it printed nothing".to_owned(),
-                words => format!("its words: {words}"),
+                "" => "no output".to_owned(),
+                words => format!("output: {words}"),
             };
-            error = format!("nagent ended without a last line ({ended}); {words}");
+            error = format!("nagent exited unexpectedly ({ended}); {words}");
         }
         if self.args.json {
             document.remove("event");
@@ -113,7 +113,11 @@ impl Session {
             return Ok(());
         }
         if !self.is_interactive {
-            return if is_lost { Err(Problem::failed(error)) } else { self.after(ended, error) };
+            return if is_lost {
+                Err(Problem::failed(error))
+            } else {
+                self.check_exit(ended, error)
+            };
         }
         if is_interrupted {
             out::line("(interrupted)");
@@ -132,7 +136,7 @@ impl Session {
     }
 
     /// Shows what an event has become. Where nobody reads the answers any more, the session is over.
-    fn show(&self, shown: Vec<Shown>, is_note: bool) {
+    fn print_shown(&self, shown: Vec<Shown>, is_note: bool) {
         for one in shown {
             match one {
                 Shown::Answer(_) if self.args.json => {}
@@ -156,7 +160,13 @@ impl Session {
         };
         let folder = self.env.current_folder().unwrap_or_default();
         let interrupts = &self.foreground.interrupts;
-        let reply = ask(&mut tty, start, &folder, interrupts, Some(child.output.get_ref().as_fd()));
+        let reply = ask_about_action(
+            &mut tty,
+            start,
+            &folder,
+            interrupts,
+            Some(child.output.get_ref().as_fd()),
+        );
         child.send(&json!(reply).to_string());
         if reply.text.is_some() { 0 } else { start.n }
     }

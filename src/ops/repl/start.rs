@@ -76,7 +76,7 @@ pub(super) fn start(session: &SessionArgs) -> Result<Session, Problem> {
     let conversation = session.conversation.clone();
     let which = ConversationArgs { conversation, ..ConversationArgs::default() };
     let interrupts = Interrupts::without_handlers()?;
-    let call = Call::with(NAME, &args, &which, env.clone(), interrupts)?;
+    let call = Call::with_environment(NAME, &args, &which, env.clone(), interrupts)?;
     let name = choose_name(&call)?;
     let mut settings = call.settings.clone();
     check_model(&mut settings, &env, &call.interrupts)?;
@@ -112,7 +112,7 @@ fn check_model(settings: &mut Settings, env: &Env, interrupts: &Interrupts) -> R
     let is_guess = settings.provider.is_none();
     let provider = *settings.provider.get_or_insert(Provider::Ollama);
     let is_ollama = provider == Provider::Ollama;
-    let mut client = settings.source(env, true)?;
+    let mut client = settings.connect_client(env, true)?;
     if is_ollama {
         client.limit_time(limits::OLLAMA_PATIENCE);
     }
@@ -143,7 +143,7 @@ fn add_credentials(named: &[PathBuf], args: &RunArgs, env: &mut Env) -> Result<(
     }
     let settings = Settings::resolve_run(args, env)?;
     let files = settings.look.as_ref().map(|look| look.env_files.clone()).unwrap_or_default();
-    if files.is_empty() || settings.source(env, true).is_ok() {
+    if files.is_empty() || settings.connect_client(env, true).is_ok() {
         return Ok(());
     }
     take_credentials(&files, env)

@@ -7,7 +7,7 @@ use std::process::ExitStatus;
 
 use serde_json::{Map, Value};
 
-use super::commands::{Verb, help_text};
+use super::commands::{ReplCommand, help_text};
 use super::start::Session;
 use crate::approve::Approve;
 use crate::exit::Exit;
@@ -20,32 +20,36 @@ use crate::sys::{fs, tty};
 
 impl Session {
     /// Does what a command says.
-    pub(super) fn run_command(&mut self, verb: Verb, argument: &str) -> Result<(), Problem> {
+    pub(super) fn run_command(&mut self, verb: ReplCommand, argument: &str) -> Result<(), Problem> {
         match verb {
-            Verb::Help => self.is_over.set(!out::piece(&help_text())),
-            Verb::Quit => self.is_over.set(true),
-            Verb::Clear => {
+            ReplCommand::Help => self.is_over.set(!out::piece(&help_text())),
+            ReplCommand::Quit => self.is_over.set(true),
+            ReplCommand::Clear => {
                 self.archive()?;
                 self.show_text(&self.look.cleared);
             }
-            Verb::Model => self.run_model(argument)?,
-            Verb::Flag(name) if argument.is_empty() => self.call("nagent", &[name])?,
-            Verb::Flag(name) => self.call("nagent", &[&format!("{name}={argument}")])?,
-            Verb::List => self.call("nagent-conversations", &["list"])?,
-            Verb::EditConversation if argument.is_empty() => self.edit_conversation()?,
-            Verb::EditConversation => {
-                self.call("nagent", &["--edit-conversation", "--", argument])?;
+            ReplCommand::Model => self.run_model(argument)?,
+            ReplCommand::Flag(name) if argument.is_empty() => self.call_tool("nagent", &[name])?,
+            ReplCommand::Flag(name) => {
+                self.call_tool("nagent", &[&format!("{name}={argument}")])?;
             }
-            Verb::EditPrompt => self.edit_prompt()?,
-            Verb::Read => self.add_read(argument)?,
-            Verb::File => self.edit_file(argument)?,
-            Verb::Undo if argument.is_empty() => self.call("nagent", &["--undo"])?,
-            Verb::Undo => self.call("nagent-file-edit", &["--undo", "--", argument])?,
-            Verb::Check | Verb::Approve | Verb::Sandbox => self.set(verb, argument)?,
-            Verb::Show => {
+            ReplCommand::List => self.call_tool("nagent-conversations", &["list"])?,
+            ReplCommand::EditConversation if argument.is_empty() => self.edit_conversation()?,
+            ReplCommand::EditConversation => {
+                self.call_tool("nagent", &["--edit-conversation", "--", argument])?;
+            }
+            ReplCommand::EditPrompt => self.edit_prompt()?,
+            ReplCommand::Read => self.add_read(argument)?,
+            ReplCommand::File => self.edit_file(argument)?,
+            ReplCommand::Undo if argument.is_empty() => self.call_tool("nagent", &["--undo"])?,
+            ReplCommand::Undo => self.call_tool("nagent-file-edit", &["--undo", "--", argument])?,
+            ReplCommand::Check | ReplCommand::Approve | ReplCommand::Sandbox => {
+                self.change_setting(verb, argument)?;
+            }
+            ReplCommand::Show => {
                 let (name, last) = (self.name.clone(), format!("--last={argument}"));
                 let count = if argument.is_empty() { 2 } else { 3 };
-                self.call("nagent-conversations", &["show", &name, &last][..count])?;
+                self.call_tool("nagent-conversations", &["show", &name, &last][..count])?;
             }
         }
         Ok(())
@@ -56,8 +60,8 @@ impl Session {
         let shell = self.user_env.get("SHELL").unwrap_or("/bin/sh").to_owned();
         let words: [OsString; 3] = [shell.into(), "-c".into(), command.into()];
         let ended = self.foreground.run(&words, &self.user_env)?;
-        let Some(code @ 1..) = ended.code() else { return self.after(ended, String::new()) };
-        self.tell(&format!("exit {code}"));
+        let Some(code @ 1..) = ended.code() else { return self.check_exit(ended, String::new()) };
+        self.print_message(&format!("exit {code}"));
         let exit = Exit::Command(u8::try_from(code).unwrap_or(1));
         if self.is_interactive { Ok(()) } else { Err(Problem::new(exit, "")) }
     }
@@ -73,7 +77,7 @@ impl Session {
         let path = self.env.tool_path(tool);
         if !path.is_absolute() {
             return Err(Problem::failed(format!(
-                "{tool} is not beside this program; install both into the same folder"
+                "{tool} not found next to nagent-repl; install both into the same folder"
             )));
         }
         let mut words = vec![path.into_os_string()];
@@ -92,19 +96,19 @@ impl Session {
     }
 
     /// Runs a tool on the terminal. With `--json` its document is one of the session's.
-    fn call(&mut self, tool: &str, more: &[&str]) -> Result<(), Problem> {
+    fn call_tool(&mut self, tool: &str, more: &[&str]) -> Result<(), Problem> {
         if !self.args.json {
             let words = self.tool_words(tool, more)?;
-            return self.after(self.foreground.run(&words, &self.env)?, String::new());
+            return self.check_exit(self.foreground.run(&words, &self.env)?, String::new());
         }
         let (ended, document) = self.read_document(tool, more)?;
         let error = error_of(&document).to_owned();
         self.documents.push(Value::Object(document));
-        self.after(ended, error)
+        self.check_exit(ended, error)
     }
 
     /// What comes after a tool, which has said why it failed.
-    pub(super) fn after(&self, ended: ExitStatus, error: String) -> Result<(), Problem> {
+    pub(super) fn check_exit(&self, ended: ExitStatus, error: String) -> Result<(), Problem> {
         match ended.code() {
             Some(code @ 1..) if !self.is_interactive => {
                 let exit = u64::try_from(code).ok().and_then(Exit::from_code);
@@ -141,9 +145,9 @@ impl Session {
         self.args.model.model = Some(name.to_owned());
         self.settings.config.model = Some(name.to_owned());
         if !keeps {
-            return self.run_command(Verb::Clear, "");
+            return self.run_command(ReplCommand::Clear, "");
         }
-        self.tell(&format!("model: {name}"));
+        self.print_message(&format!("model: {name}"));
         Ok(())
     }
 
@@ -193,7 +197,7 @@ impl Session {
         if fs::file_size(&self.env.absolute_path(&path)?).is_none() {
             return Err(Problem::failed(format!("/read: there is no file {}", shown(&path))));
         }
-        self.tell(&format!("the model is shown {} with the next prompt", shown(&path)));
+        self.print_message(&format!("the model is shown {} with the next prompt", shown(&path)));
         self.reads.push(path);
         Ok(())
     }
@@ -202,15 +206,17 @@ impl Session {
         let Some((path, words)) = argument.split_once(char::is_whitespace) else {
             return Err(Problem::failed("/file needs a file and what to change in it: FILE WORDS"));
         };
-        self.call("nagent-file-edit", &["--", path, words.trim()])
+        self.call_tool("nagent-file-edit", &["--", path, words.trim()])
     }
 
     /// Changes a setting of the runs that follow.
-    fn set(&mut self, verb: Verb, value: &str) -> Result<(), Problem> {
+    fn change_setting(&mut self, verb: ReplCommand, value: &str) -> Result<(), Problem> {
         let args = &mut self.args;
         let (name, result) = match verb {
-            Verb::Approve => ("approve", Approve::parse(value).map(|it| args.approve = Some(it))),
-            Verb::Sandbox => {
+            ReplCommand::Approve => {
+                ("approve", Approve::parse(value).map(|it| args.approve = Some(it)))
+            }
+            ReplCommand::Sandbox => {
                 ("sandbox", SandboxMode::parse(value).map(|it| args.sandbox = Some(it)))
             }
             _ => {
@@ -219,12 +225,12 @@ impl Session {
             }
         };
         result.map_err(|why| Problem::failed(format!("/{name}: {why}")))?;
-        self.tell(&format!("{name}: {value}"));
+        self.print_message(&format!("{name}: {value}"));
         Ok(())
     }
 
     /// Tells a person what was done.
-    fn tell(&self, what: &str) {
+    fn print_message(&self, what: &str) {
         if self.is_interactive {
             out::line(what);
         }

@@ -63,7 +63,11 @@ impl ScriptSetup for Thought {
         })
     }
 
-    fn host<'a>(&'a self, env: &'a Env, interrupts: &'a Interrupts) -> Box<dyn ScriptHost + 'a> {
+    fn make_host<'a>(
+        &'a self,
+        env: &'a Env,
+        interrupts: &'a Interrupts,
+    ) -> Box<dyn ScriptHost + 'a> {
         Box::new(ThoughtHost { thought: self, bridges: bridges(self, env, interrupts) })
     }
 }
@@ -80,7 +84,7 @@ impl ScriptHost for ThoughtHost<'_> {
                 Err(format!("{line}{message}"))
             }
             Outcome::End(End::Resumed(context)) => Err(format!(
-                "agent.resume was called here, which is for memory.js; its context: {}",
+                "agent.resume works only in memory.js; context: {}",
                 context.unwrap_or_default()
             )),
             Outcome::Interrupted(signal) => Err(format!("interrupted by {}", signal.name())),

@@ -172,7 +172,7 @@ impl Thought {
                 self.args.iter().map(|arg| Value::from(arg.as_str()).to_string()).collect();
             text.push_str(&format!("\n\nArguments: {}", quoted.join(" ")));
         }
-        let printed = self.written.borrow().head();
+        let printed = self.written.borrow().excerpt();
         text.push_str(&format!("\n\n{}", why.resume_text(memory.as_deref(), &printed)));
         Ok(text)
     }
@@ -204,7 +204,7 @@ impl Thought {
         let which =
             ConversationArgs { conversation: Some(name.clone()), ..ConversationArgs::default() };
         settings.set_key(&mut env);
-        let mut call = Call::with(tool, &args, &which, env, interrupts)
+        let mut call = Call::with_environment(tool, &args, &which, env, interrupts)
             .map_err(|problem| settings.explain(problem, &self.home))?;
         call.name = name;
         call.settings.tags = TagSet::SCRIPTS;

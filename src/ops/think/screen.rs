@@ -20,14 +20,14 @@ impl Screen {
         Self { is_shown, spinner: Spinner::new(is_shown) }
     }
 
-    fn row(&self, text: String, style: Style) {
+    fn print_row(&self, text: String, style: Style) {
         if self.is_shown {
             out::row(&Row::new(text, style), "");
         }
     }
 
     pub(super) fn begin_memory(&self, name: &str) {
-        self.row(format!("■ {name} memory.js"), Style::Memory);
+        self.print_row(format!("■ {name} memory.js"), Style::Memory);
     }
 
     /// A script runs, and the engine works.
@@ -43,29 +43,29 @@ impl Screen {
     pub(super) fn show_resume(&self, resume: &Resume) {
         let first_line = |text: &str| text.lines().next().unwrap_or_default().to_owned();
         match resume {
-            Resume::Asked(None) => self.row("  ↳ resumed".to_owned(), Style::Asked),
+            Resume::Asked(None) => self.print_row("  ↳ resumed".to_owned(), Style::Asked),
             Resume::Asked(Some(context)) => {
-                self.row(format!("  ↳ resumed: {}", first_line(context)), Style::Asked);
+                self.print_row(format!("  ↳ resumed: {}", first_line(context)), Style::Asked);
             }
             Resume::Threw { message, .. } | Resume::Failed(message) => {
-                self.row(format!("  ↳ error: {}", first_line(message)), Style::Failed);
+                self.print_row(format!("  ↳ error: {}", first_line(message)), Style::Failed);
             }
             Resume::Exited(code) => {
-                self.row(format!("  ↳ error: process.exit({code})"), Style::Failed);
+                self.print_row(format!("  ↳ error: process.exit({code})"), Style::Failed);
             }
             Resume::First | Resume::Unused | Resume::Changed => {}
         }
     }
 
     pub(super) fn begin_agent(&self, name: &str) {
-        self.row(String::new(), Style::Plain);
-        self.row(format!("● {name} agent"), Style::Agent);
+        self.print_row(String::new(), Style::Plain);
+        self.print_row(format!("● {name} agent"), Style::Agent);
     }
 
     /// A line of a script's console: also where stderr is not a terminal.
     pub(super) fn show_console(&self, text: &str) {
         if self.is_shown {
-            let row = || self.row(format!("    {}", escape_text(text)), Style::Dim);
+            let row = || self.print_row(format!("    {}", escape_text(text)), Style::Dim);
             self.spinner.print_above(row);
         } else {
             out::line(text);

@@ -23,7 +23,7 @@ use crate::thought::script::is_url;
 
 /// A script's text, and where it is.
 #[derive(Debug, Clone)]
-pub struct Source {
+pub struct ScriptSource {
     /// Its path without links, or its address.
     pub place: String,
     /// Its bytes.
@@ -41,7 +41,7 @@ pub(super) fn read_source(
     env: &Env,
     home: &Home,
     interrupts: &Interrupts,
-) -> Result<Source, Problem> {
+) -> Result<ScriptSource, Problem> {
     let place = &request.script;
     let source = read_place(place, env, home, interrupts)?;
     if is_url(place) && !request.dry_run {
@@ -59,7 +59,7 @@ pub fn read_place(
     env: &Env,
     home: &Home,
     interrupts: &Interrupts,
-) -> Result<Source, Problem> {
+) -> Result<ScriptSource, Problem> {
     let bytes;
     let place = if is_url(place) {
         bytes = fetch_page(place, env, home, interrupts)?;
@@ -77,7 +77,7 @@ pub fn read_place(
         fs::real_path(&path).unwrap_or(path).display().to_string()
     };
     let sha256 = fs::sha256(&bytes);
-    Ok(Source { place, bytes, sha256 })
+    Ok(ScriptSource { place, bytes, sha256 })
 }
 
 /// Fetches a page. Its host is one that the user named; others, to which it is redirected, must be allowed.
@@ -126,7 +126,7 @@ fn fetch_page(
 
 /// Shows a page that is new or has changed, and asks whether it may run.
 fn confirm_page(
-    source: &Source,
+    source: &ScriptSource,
     is_taken: bool,
     home: &Home,
     interrupts: &Interrupts,
@@ -136,10 +136,10 @@ fn confirm_page(
     if is_taken || known.as_deref() == Some(source.sha256.as_str()) {
         return Ok(home.write_fingerprint(&source.place, &source.sha256)?);
     }
-    let what = if known.is_some() { "has changed" } else { "was never run here" };
+    let what = if known.is_some() { "has changed" } else { "is new here" };
     let Some(mut asker) = AskTty::open(home.folder.join("locks")) else {
         return Err(Problem::failed(format!(
-            "{} {what}, and nobody is there to ask; look at it, then run it with --yes",
+            "{} {what}, and there is no terminal to ask on; review it, then use --yes",
             source.place
         )));
     };

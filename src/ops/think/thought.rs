@@ -9,8 +9,8 @@ use tempfile::TempDir;
 
 use super::request::ThinkRequest;
 use super::screen::Screen;
-use super::source::Source;
-use super::written::Written;
+use super::source::ScriptSource;
+use super::written::ScriptStdout;
 use crate::js::wire::Start;
 use crate::limits;
 use crate::ops::find_root::find_root;
@@ -35,7 +35,7 @@ pub(super) struct Thought {
     pub(super) folder: PathBuf,
     /// The temporary folder, removed when this is dropped.
     pub(super) temporary: Option<TempDir>,
-    pub(super) source: Source,
+    pub(super) source: ScriptSource,
     pub(super) places: Places,
     pub(super) layers: Layers,
     /// Whether answers are stored: not in a policy that is damaged.
@@ -43,7 +43,7 @@ pub(super) struct Thought {
     pub(super) cwd: PathBuf,
     pub(super) args: Vec<String>,
     pub(super) limit: Option<Duration>,
-    pub(super) written: Rc<RefCell<Written>>,
+    pub(super) written: Rc<RefCell<ScriptStdout>>,
     pub(super) screen: Screen,
 }
 
@@ -109,7 +109,7 @@ pub(super) fn open_thought(
     request: &ThinkRequest,
     env: &Env,
     home: Home,
-    source: Source,
+    source: ScriptSource,
     is_kept: bool,
 ) -> Result<Thought, Problem> {
     let cwd = env.current_folder()?;
@@ -160,7 +160,7 @@ pub(super) fn open_thought(
         cwd,
         args: request.args.clone(),
         limit,
-        written: Rc::new(RefCell::new(Written::new(request.json))),
+        written: Rc::new(RefCell::new(ScriptStdout::new(request.json))),
         screen: Screen::new(request.quiet),
         home,
     })

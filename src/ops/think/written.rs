@@ -6,7 +6,7 @@ use crate::sys::terminal;
 
 /// What went to stdout, and what was refused.
 #[derive(Debug)]
-pub(super) struct Written {
+pub(super) struct ScriptStdout {
     /// Whether stdout is for the JSON document alone.
     is_held: bool,
     /// All that was written, up to the limit of a script.
@@ -17,7 +17,7 @@ pub(super) struct Written {
     is_open: bool,
 }
 
-impl Written {
+impl ScriptStdout {
     pub(super) fn new(is_held: bool) -> Self {
         Self { is_held, all: String::new(), denied: Vec::new(), is_open: false }
     }
@@ -40,7 +40,7 @@ impl Written {
     }
 
     /// The beginning of it, for the model.
-    pub(super) fn head(&self) -> String {
+    pub(super) fn excerpt(&self) -> String {
         self.all[..self.all.floor_char_boundary(4096)].to_owned()
     }
 

@@ -19,7 +19,7 @@ pub struct Desk {
 }
 
 /// A script that was named.
-pub(super) struct Target {
+pub(super) struct NamedScript {
     /// The name of its thought.
     pub(super) name: String,
     /// The file or address; `None`: there are only data of that name.
@@ -39,7 +39,7 @@ impl Desk {
     }
 
     /// Finds a script by its address, its file, or the name it was installed under.
-    pub(super) fn find(&self, script: &str) -> Result<Target, Problem> {
+    pub(super) fn find_script(&self, script: &str) -> Result<NamedScript, Problem> {
         if is_url(script) {
             return self.target(script.to_owned());
         }
@@ -60,28 +60,28 @@ impl Desk {
                 self.target(fs::real_path(&path).unwrap_or(path).display().to_string())
             }
             (false, false) if fs::exists(&self.home.thought_folder(script)) => {
-                Ok(Target { name: script.to_owned(), place: None })
+                Ok(NamedScript { name: script.to_owned(), place: None })
             }
             (false, false) => {
                 let names = self.home.list_thoughts()?;
                 let near = nearest(script, names.iter().map(String::as_str));
                 let near = near.map(|near| format!("; did you mean {near}?")).unwrap_or_default();
                 Err(Problem::failed(format!(
-                    "{script}: no script is installed under that name, and no file here has it{near}"
+                    "{script}: no such script (neither installed nor a file here){near}"
                 )))
             }
         }
     }
 
     /// The script at a place.
-    pub(super) fn target(&self, place: String) -> Result<Target, Problem> {
+    pub(super) fn target(&self, place: String) -> Result<NamedScript, Problem> {
         let sha256 = match self.home.read_fingerprint(&place) {
             Some(known) if is_url(&place) => known,
             _ if is_url(&place) => String::new(),
             _ => fs::sha256(&self.read(&place)?),
         };
         let (name, _) = self.home.choose_thought(&place, &sha256)?;
-        Ok(Target { name, place: Some(place) })
+        Ok(NamedScript { name, place: Some(place) })
     }
 
     pub(super) fn read(&self, place: &str) -> Result<Vec<u8>, Problem> {
@@ -90,17 +90,15 @@ impl Desk {
 
     /// The script's place; data alone are not enough.
     pub(super) fn find_place(&self, script: &str) -> Result<String, Problem> {
-        let target = self.find(script)?;
+        let target = self.find_script(script)?;
         target.place.ok_or_else(|| {
-            Problem::failed(format!(
-                "{script}: there are data of that name, and no script; install it first"
-            ))
+            Problem::failed(format!("{script}: only data is left of that script; install it first"))
         })
     }
 
     /// The folder of a script's data, which must be there.
     pub(super) fn find_data(&self, script: &str) -> Result<(String, PathBuf), Problem> {
-        let name = self.find(script)?.name;
+        let name = self.find_script(script)?.name;
         let folder = self.home.thought_folder(&name);
         if fs::exists(&folder) {
             return Ok((name, folder));

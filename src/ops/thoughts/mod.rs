@@ -45,7 +45,7 @@ pub struct Reset {
 }
 
 /// Lists the installed scripts, and thoughts that are not installed.
-pub fn list(desk: &Desk) -> Result<Report, Problem> {
+pub fn list_scripts(desk: &Desk) -> Result<Report, Problem> {
     let names = fs::list_names(&desk.home.folder.join("bin"))?;
     let mut text = String::new();
     let mut rows = Vec::new();
@@ -63,7 +63,7 @@ pub fn list(desk: &Desk) -> Result<Report, Problem> {
 
 /// Shows what there is of a script.
 pub fn describe(desk: &Desk, script: &str) -> Result<Report, Problem> {
-    let target = desk.find(script)?;
+    let target = desk.find_script(script)?;
     let folder = desk.home.thought_folder(&target.name);
     let count = |below: &str| fs::list_names(&folder.join(below)).map(|names| names.len());
     let origin = desk.home.read_origin(&target.name)?;
@@ -101,7 +101,12 @@ pub fn describe(desk: &Desk, script: &str) -> Result<Report, Problem> {
 }
 
 /// Runs a script, with the streams of this process; `is_json`: what it writes is in one document.
-pub fn run(desk: &Desk, script: &str, args: &[OsString], is_json: bool) -> Result<Report, Problem> {
+pub fn run_installed_script(
+    desk: &Desk,
+    script: &str,
+    args: &[OsString],
+    is_json: bool,
+) -> Result<Report, Problem> {
     let place = desk.find_place(script)?;
     let mut command = vec![desk.env.tool_path("nagent-think").into_os_string()];
     command.extend(is_json.then(|| "--json".into()));
@@ -121,14 +126,14 @@ pub fn run(desk: &Desk, script: &str, args: &[OsString], is_json: bool) -> Resul
     Ok(Report { exit, is_out: true, ..Report::done("") })
 }
 
-/// Installs a script.
+/// Copies a script to the home's bin folder, and marks it executable.
 pub fn install(desk: &Desk, script: &str) -> Result<Report, Problem> {
     let source = read_place(script, &desk.env, &desk.home, &desk.interrupts)?;
     Script::parse(&source.bytes).map_err(|error| Problem::usage(format!("{script}: {error}")))?;
     let name = thought_name(script);
     if name.starts_with('.') {
         return Err(Problem::usage(format!(
-            "{script}: it would be installed as {name}, and a name with a dot before it means a file here; give the file another name"
+            "{script}: cannot install as {name}: names that start with a dot mean files; rename it"
         )));
     }
     let path = desk.home.script_path(&name);
@@ -161,16 +166,14 @@ pub fn install(desk: &Desk, script: &str) -> Result<Report, Problem> {
     if fs::exists(&other) && !other.starts_with(&bin) {
         out::line(&format!("note: there is another {name}: {}", other.display()));
     }
-    Ok(say("installed", path.display().to_string()))
+    Ok(text_report("installed", path.display().to_string()))
 }
 
 /// Removes an installed script.
 pub fn remove(desk: &Desk, script: &str, force: bool) -> Result<Report, Problem> {
     let path = desk.home.script_path(script);
     if script.contains('/') || !fs::exists(&path) {
-        return Err(Problem::failed(format!(
-            "{script} is not installed; rm removes scripts that install installed"
-        )));
+        return Err(Problem::failed(format!("{script} is not an installed script")));
     }
     let data = desk.home.thought_folder(&desk.target(path.display().to_string())?.name);
     if force {
@@ -183,7 +186,7 @@ pub fn remove(desk: &Desk, script: &str, force: bool) -> Result<Report, Problem>
 }
 
 /// A text that is the whole answer.
-fn say(key: &'static str, text: String) -> Report {
+fn text_report(key: &'static str, text: String) -> Report {
     Report::done(text.clone()).with(key, text)
 }
 
@@ -199,25 +202,25 @@ pub fn print_prompt(desk: &Desk, script: &str) -> Result<Report, Problem> {
     let place = desk.find_place(script)?;
     let script = Script::parse(&desk.read(&place)?)
         .map_err(|error| Problem::usage(format!("{script}: {error}")))?;
-    Ok(say("prompt", script.prompt))
+    Ok(text_report("prompt", script.prompt))
 }
 
 /// Prints where a script is.
 pub fn print_place(desk: &Desk, script: &str) -> Result<Report, Problem> {
     let place = desk.find_place(script)?;
-    Ok(say("script", place))
+    Ok(text_report("script", place))
 }
 
 /// Prints where a script's data are.
 pub fn print_folder(desk: &Desk, script: &str) -> Result<Report, Problem> {
-    let folder = desk.home.thought_folder(&desk.find(script)?.name).display().to_string();
-    Ok(say("folder", folder))
+    let folder = desk.home.thought_folder(&desk.find_script(script)?.name).display().to_string();
+    Ok(text_report("folder", folder))
 }
 
 /// Prints the SHA-256 of a script.
 pub fn print_digest(desk: &Desk, script: &str) -> Result<Report, Problem> {
     let digest = fs::sha256(&desk.read(&desk.find_place(script)?)?);
-    Ok(say("sha256", digest))
+    Ok(text_report("sha256", digest))
 }
 
 /// Opens the folder of a script's data; where that cannot be done, prints it.
@@ -227,7 +230,7 @@ pub fn open_folder(desk: &Desk, script: &str) -> Result<Report, Problem> {
     let opener = desk.env.find_program("xdg-open");
     let has_screen = desk.env.get("DISPLAY").or_else(|| desk.env.get("WAYLAND_DISPLAY")).is_some();
     if !has_screen || !fs::is_executable(&opener) {
-        return Ok(say("folder", folder));
+        return Ok(text_report("folder", folder));
     }
     let argv = vec![opener.into_os_string(), folder.clone().into()];
     let job = Job::new(argv, desk.env.current_folder()?, desk.env.for_children(&[]));
@@ -250,7 +253,7 @@ pub fn reset(desk: &Desk, script: &str, what: Reset) -> Result<Report, Problem> 
 /// Lists the files of memories.
 pub fn list_memories(desk: &Desk, script: Option<&str>) -> Result<Report, Problem> {
     let names = match script {
-        Some(script) => vec![desk.find(script)?.name],
+        Some(script) => vec![desk.find_script(script)?.name],
         None => desk.home.list_thoughts()?,
     };
     let mut paths = Vec::new();
@@ -278,7 +281,7 @@ pub fn cache(
     let script = script.ok_or_else(|| Problem::usage("name a script, or give --clear-all"))?;
     let folder = desk.home.cache_folder(&desk.find_place(script)?);
     if !clear {
-        return Ok(say("cache", folder.display().to_string()));
+        return Ok(text_report("cache", folder.display().to_string()));
     }
     move_to_trash(desk, &[folder])
 }
@@ -290,7 +293,7 @@ pub fn build(desk: &Desk, input: &Path, output: &Path) -> Result<Report, Problem
     Script::parse(&source.bytes).map_err(|error| Problem::usage(format!("{script}: {error}")))?;
     let path = desk.env.absolute_path(output)?;
     write_executable(&path, &with_shebang(&source.bytes))?;
-    Ok(say("output", output.display().to_string()))
+    Ok(text_report("output", output.display().to_string()))
 }
 
 fn with_shebang(bytes: &[u8]) -> Vec<u8> {

@@ -82,7 +82,7 @@ pub fn remove_entry(desk: &Desk, edit: &PolicyEdit) -> Result<Report, Problem> {
 /// The thought of a script that is known here, and its policy; the global one without a script.
 fn find_policy(desk: &Desk, script: Option<&str>) -> Result<(Option<String>, PathBuf), Problem> {
     // A policy may be there before the first run.
-    let name = script.map(|script| desk.find(script)).transpose();
+    let name = script.map(|script| desk.find_script(script)).transpose();
     let name = name.map_err(|problem| Problem::usage(problem.message))?.map(|target| target.name);
     let path = desk.home.policy_path(name.as_deref());
     Ok((name, path))

@@ -43,7 +43,7 @@ pub fn setup(desk: &Desk, store: Option<&str>, given: &ModelArgs) -> Result<Repo
             "no provider is set up: set THINKINGSCRIPT__ANTHROPIC__API_KEY, or the variable of another provider (nagent --list-providers)",
         ));
     };
-    let mut client = settings.source(&env, true)?;
+    let mut client = settings.connect_client(&env, true)?;
     let model_id = client.model_id.clone().unwrap_or_default();
     let request = ChatRequest {
         max_output: Some(16),

@@ -14,9 +14,8 @@ use crate::diff::lines::count_line_feeds;
 use crate::diff::merge::{Conflict, merge_lines};
 use crate::format::index::Index;
 use crate::problem::Problem;
-use crate::segments::problems::join_names;
 use crate::sys::fs::sha256;
-use crate::sys::names::shown;
+use crate::sys::names::{name_some, shown};
 
 #[derive(Debug)]
 pub(super) enum NewSource {
@@ -218,7 +217,7 @@ impl Inputs<'_> {
         Problem::failed(format!(
             "the source and the segments changed the same lines ({}; line numbers of the kept original), so nothing was \
              changed; copy the lines of {} into the segments and use --merge again, or overwrite the source with --force",
-            join_names(&places, "; "),
+            name_some(&places, 10, "; "),
             shown(&self.split.index.source_path)
         ))
     }
@@ -229,7 +228,7 @@ impl Inputs<'_> {
             let segments = self.edits.segments.iter().enumerate();
             let changed = segments.filter(|(_, segment)| !segment.is_in_source);
             let numbers: Vec<String> = changed.map(|(at, _)| (at + 1).to_string()).collect();
-            format!("in segment {}", join_names(&numbers, ", "))
+            format!("in segment {}", name_some(&numbers, 10, ", "))
         } else {
             format!("it had {then} bytes, now {now}")
         };

@@ -16,6 +16,7 @@ use super::inner::InnerReport;
 use super::scan::{TreeScan, scan_tree};
 use crate::sandbox::inner::InnerPlan;
 use crate::sys::interrupt::Interrupts;
+use crate::sys::names::name_some;
 use crate::sys::process;
 use crate::sys::process::job::{Job, LeftRunning, Outcome};
 
@@ -158,7 +159,9 @@ impl SandboxedRun {
                 unsearched,
             ),
         ] {
-            notes.extend(name_some(what, &names));
+            if !names.is_empty() {
+                notes.push(format!("{what}: {}", name_some(&names, MAX_NAMED, "; ")));
+            }
         }
         notes
     }
@@ -224,12 +227,6 @@ pub(super) fn memory_file(content: &[u8]) -> io::Result<File> {
     let file = File::from(memfd_create("nagent-sandbox", MemfdFlags::CLOEXEC)?);
     file.write_all_at(content, 0)?;
     Ok(file)
-}
-
-fn name_some(what: &str, names: &[String]) -> Option<String> {
-    let (first, rest) = names.split_at(names.len().min(MAX_NAMED));
-    let more = if rest.is_empty() { String::new() } else { format!("; and {} more", rest.len()) };
-    (!first.is_empty()).then(|| format!("{what}: {}{more}", first.join("; ")))
 }
 
 fn quote(path: &Path) -> String {

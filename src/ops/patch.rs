@@ -1,0 +1,124 @@
+//! Puts edited segments back into their source, for `nagent-file-patch`.
+
+use std::path::{Path, PathBuf};
+
+use super::file_conversation::file_boundary;
+use super::find_root::find_root;
+use super::spinner::Spinner;
+use crate::out::{self, Report};
+use crate::problem::Problem;
+use crate::segments::patch::{PatchHooks, PatchOptions, PatchReport, find_source, patch};
+use crate::sys::env::Env;
+use crate::sys::fs;
+use crate::sys::interrupt::Interrupts;
+use crate::sys::names::shown;
+
+/// Which split is put back, and how
+#[derive(Debug, Clone, clap::Args)]
+#[expect(clippy::struct_excessive_bools, reason = "flags are what they are")]
+pub struct PatchRequest {
+    /// The index.json of the split
+    #[arg(long, value_name = "FILE")]
+    index: PathBuf,
+    /// The file that the index names: needed where it is outside of the working folder
+    #[arg(long, value_name = "FILE")]
+    source: Option<PathBuf>,
+    /// Write the patch here instead of beside the index
+    #[arg(long, value_name = "FILE")]
+    patch: Option<PathBuf>,
+    /// Write the patch and nothing else
+    #[arg(long)]
+    dry_run: bool,
+    /// Write the patch and nothing else; the same as --dry-run
+    #[arg(long)]
+    no_apply: bool,
+    /// Merge the edits with the changes of a source that has changed since the split
+    ///
+    /// Changes of the same or adjacent lines are an error that names them, and nothing is written.
+    #[arg(long)]
+    merge: bool,
+    /// Overwrite a source that has changed since the split, and accept segments that look lost or renamed
+    ///
+    /// Without --force and --merge such a source is an error. Its previous content is kept beside the index as NAME.before.
+    /// A segment that is empty but was not changed since the index was written was lost in a crash; with --force its text is
+    /// removed from the source. With --merge as well, changes are merged.
+    #[arg(long)]
+    force: bool,
+}
+
+/// Writes the patch, then the source and the index, unless only the patch is wanted.
+pub fn patch_file(args: &PatchRequest) -> Result<Report, Problem> {
+    let interrupts = Interrupts::install()?;
+    let env = Env::read();
+    let (index, source) = find_source(&env.absolute_path(&args.index)?)?;
+    check_source(args, &env, &source)?;
+    let patch_path = args.patch.as_deref().map(|path| env.absolute_path(path)).transpose()?;
+    let root = find_root(None, &env)?.0;
+    // A source that is not written need not be writable.
+    let target = if args.dry_run || args.no_apply { &index } else { &source };
+    let mut boundary = file_boundary(&env, &root, target)?;
+    // Both were named by the user. Nothing is written there but the split and the patch.
+    let named = [Some(index.as_path()), patch_path.as_deref()];
+    for folder in named.into_iter().flatten().filter_map(Path::parent) {
+        boundary.allow_splits(folder);
+    }
+    let options = PatchOptions {
+        index: &index,
+        patch: patch_path.as_deref(),
+        dry_run: args.dry_run || args.no_apply,
+        force: args.force,
+        merge: args.merge,
+    };
+    let spinner = Spinner::new(true);
+    spinner.start("patch");
+    let hooks = PatchHooks {
+        interrupts: &interrupts,
+        keep: None,
+        progress: &mut |done, all| spinner.show_progress(done, all, None),
+    };
+    patch(&options, &mut boundary, hooks).map(|patched| report(&patched))
+}
+
+/// Checks that the user agrees to the file that is written: the index, which somebody else may have made, names it.
+fn check_source(args: &PatchRequest, env: &Env, source: &Path) -> Result<(), Problem> {
+    // What is missing or not a file is refused later, with its own message.
+    let real = fs::real_path(source).filter(|real| real.is_file());
+    let Some(real) = real else { return Ok(()) };
+    let named = args.source.as_deref().map(|path| env.absolute_path(path)).transpose()?;
+    let folder = env.current_folder()?;
+    let is_inside = || fs::real_path(&folder).is_some_and(|folder| real.starts_with(folder));
+    let is_agreed = match named {
+        Some(named) => fs::real_path(&named).as_ref() == Some(&real),
+        None => args.dry_run || args.no_apply || is_inside(),
+    };
+    if is_agreed {
+        return Ok(());
+    }
+    let shown = shown(source);
+    Err(Problem::failed(format!(
+        "the index is for {shown}, which is outside this folder or not --source; to patch it, add --source {shown}"
+    )))
+}
+
+fn report(patched: &PatchReport) -> Report {
+    for note in &patched.notes {
+        out::line(&format!("nagent-file-patch: note: {note}"));
+    }
+    if !patched.changed && !patched.recovered && !patched.merged {
+        out::line("no changes");
+    }
+    let path = |path: &Path| path.display().to_string();
+    let patch_path = patched.patch_path.as_deref().map(path);
+    Report::done(patch_path.clone().unwrap_or_default())
+        .with("changed", patched.changed)
+        .with("applied", patched.applied)
+        .with("source_path", path(&patched.source_path))
+        .with("index_path", path(&patched.index_path))
+        .with("patch_path", patch_path)
+        .with("source_sha256", patched.source_sha256.as_str())
+        .with("edited", patched.edited.clone())
+        .with("merged", patched.merged)
+        .with("mended", patched.recovered)
+        .with("previous_path", patched.previous_path.as_deref().map(path))
+        .with("notes", patched.notes.clone())
+}

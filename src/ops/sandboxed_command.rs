@@ -1,0 +1,176 @@
+//! Runs a command in the sandbox, for `nagent-sandbox`.
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+
+use super::find_root::find_root;
+use crate::exit::Exit;
+use crate::out::{self, Report};
+use crate::problem::Problem;
+use crate::sandbox::{SandboxMode, SandboxRequest};
+use crate::sys::env::Env;
+use crate::sys::interrupt::Interrupts;
+use crate::sys::process;
+use crate::sys::process::job::{Job, Outcome, Output, Stdin};
+use crate::sys::sandbox::{NO_REASON, Places, Sandbox, pipe_stdin};
+use crate::sys::{fs, git};
+
+/// What is run, and what it is kept from
+#[derive(Debug, Clone, clap::Args)]
+#[expect(clippy::struct_excessive_bools, reason = "flags are what they are")]
+pub struct CommandRequest {
+    /// Where the command can write: workspace (the working tree and temp folders), read-only (a scratch folder, its
+    /// $TMPDIR), or off (everywhere)
+    #[arg(long, value_name = "MODE", default_value = "workspace", value_parser = SandboxMode::parse)]
+    sandbox: SandboxMode,
+
+    /// Give the command no network
+    #[arg(long)]
+    no_network: bool,
+
+    /// Also let the command write in this folder (can be repeated)
+    #[arg(long, value_name = "DIR")]
+    write: Vec<PathBuf>,
+
+    /// Hide this folder as nagent's own [env: NAGENT_ROOT] [default: ~/.nagent]
+    #[arg(long, value_name = "DIR")]
+    root: Option<PathBuf>,
+
+    /// Pass this variable to the command although it looks like a credential (can be repeated)
+    #[arg(long, value_name = "NAME")]
+    pass_env: Vec<String>,
+
+    /// Use only Landlock and seccomp, even where bwrap works
+    #[arg(long)]
+    only_landlock: bool,
+
+    /// Print what the sandbox is built with here, and what it leaves open
+    #[arg(long)]
+    status: bool,
+
+    /// With --status: print one JSON document
+    #[arg(long)]
+    json: bool,
+
+    /// The command and its arguments
+    #[arg(last = true, value_name = "COMMAND")]
+    pub command: Vec<OsString>,
+}
+
+/// Builds the sandbox, runs the command in it, and reports what it left.
+pub fn run_sandboxed(args: &CommandRequest) -> Result<Report, Problem> {
+    if args.command.is_empty() && !args.status {
+        return Err(Problem::usage(
+            "there is no command to run: nagent-sandbox [OPTIONS] -- COMMAND [ARG…]",
+        ));
+    }
+    if args.json && !args.status {
+        return Err(Problem::usage(
+            "--json needs --status: the output of a command passes through",
+        ));
+    }
+    let request = SandboxRequest {
+        mode: args.sandbox,
+        no_network: args.no_network,
+        write: args.write.clone(),
+        only_landlock: args.only_landlock,
+    };
+    if !request.is_needed() && !args.status {
+        return Err(Problem::usage(
+            "--sandbox off without --no-network restricts nothing; run the command by itself",
+        ));
+    }
+    let env = Env::read();
+    let folder = env.current_folder()?;
+    let root = find_root(args.root.as_deref(), &env)?.0.folder;
+    let toplevel = git::find_toplevel(&fs::real_path(&folder).unwrap_or_else(|| folder.clone()));
+    let config = env.get_os("NAGENT_CONFIG").map(PathBuf::from);
+    let places = Places {
+        folder: &folder,
+        toplevel: toplevel.as_deref(),
+        root: &root,
+        env: &env,
+        per_file: false,
+        config: config.as_deref(),
+    };
+    let sandbox =
+        Sandbox::build(&request, places).map_err(|error| Problem::failed(format!("{error:#}")))?;
+    match sandbox {
+        Some(sandbox) if !args.status => run_command(args, &env, &sandbox, &folder),
+        sandbox => Ok(report_status(sandbox.as_ref())),
+    }
+}
+
+fn run_command(
+    args: &CommandRequest,
+    env: &Env,
+    sandbox: &Sandbox,
+    folder: &Path,
+) -> Result<Report, Problem> {
+    let interrupts = Interrupts::install()?;
+    // Where stdin is closed, there is nothing to change.
+    let _ = pipe_stdin();
+    let variables = env.for_commands(&args.pass_env, &[]);
+    let mut job = Job {
+        stdin: Stdin::Inherited,
+        output: Output::Inherited,
+        ..Job::new(args.command.clone(), folder.to_owned(), variables)
+    };
+    let run =
+        sandbox.sandbox_job(&mut job).map_err(|error| Problem::failed(format!("{error:#}")))?;
+    let finished =
+        process::run(job, &interrupts).map_err(|error| Problem::failed(error.to_string()))?;
+    let outcome = run.finish();
+    for note in &outcome.notes {
+        out::line(&format!("nagent-sandbox: {note}"));
+    }
+    let code = |code: i32| Exit::Command(u8::try_from(code & 0xff).unwrap_or(1));
+    let exit = match finished.outcome {
+        Outcome::Ended { code: number } => code(number),
+        Outcome::Killed { signal } => code(128_i32.saturating_add(signal)),
+        Outcome::Interrupted(signal) => Exit::Signal(signal),
+        Outcome::TimedOut | Outcome::TooMuch | Outcome::Stopped => Exit::Failed,
+    };
+    let was_interrupted = matches!(exit, Exit::Signal(_));
+    match outcome.refused.filter(|_| !was_interrupted) {
+        None => Ok(Report { exit, ..Report::done("") }),
+        Some(why) if why == NO_REASON => Err(Problem::failed(format!(
+            "{NO_REASON}, and the command did not run; nagent-sandbox --status prints what the sandbox is built with here"
+        ))),
+        // The inner stage has printed why.
+        Some(_) => Ok(Report { exit: Exit::Failed, ..Report::done("") }),
+    }
+}
+
+fn report_status(sandbox: Option<&Sandbox>) -> Report {
+    let Some(sandbox) = sandbox else {
+        return Report::done("off: no sandbox").with("sandbox", "off").with("no_network", false);
+    };
+    let (mechanism, request) = (&sandbox.mechanism, &sandbox.request);
+    let bwrap = sandbox.bwrap.as_ref().map(|path| path.display().to_string());
+    let mut lines = vec![format!("sandbox: {}", request.mode.name())];
+    lines.push(format!("network: {}", if request.no_network { "off" } else { "on" }));
+    lines.push(match (&bwrap, &mechanism.no_bwrap) {
+        (Some(path), _) => format!("bwrap: {path}"),
+        (None, why) => format!("bwrap: none ({})", why.as_deref().unwrap_or("unknown")),
+    });
+    lines.push(match mechanism.enforced.landlock {
+        0 => "landlock: none".to_owned(),
+        version => format!("landlock: version {version}"),
+    });
+    lines.push("seccomp: on".to_owned());
+    let writable = sandbox.writable();
+    lines.extend(writable.iter().map(|folder| format!("writable: {folder}")));
+    let gaps = sandbox.describe_gaps();
+    lines.extend(gaps.iter().map(|gap| format!("gap: {gap}")));
+    Report::done(lines.join("\n"))
+        .with("sandbox", request.mode.name())
+        .with("no_network", request.no_network)
+        .with("kind", sandbox.mechanism_name())
+        .with("bwrap", bwrap)
+        .with("landlock", mechanism.enforced.landlock)
+        .with("unix_sockets", mechanism.enforced.unix_sockets)
+        .with("seccomp", true)
+        .with("writable", writable)
+        .with("gaps", gaps)
+}
