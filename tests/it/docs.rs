@@ -12,6 +12,7 @@ mod tables;
 use std::collections::BTreeSet;
 use std::path::Path;
 
+use clap::error::ErrorKind;
 use clap_mangen::Man;
 use clap_mangen::roff::{Roff, bold, roman};
 use nagent::apply::{Cause, How};
@@ -275,6 +276,50 @@ fn flags_that_are_named_exist() {
         }
     }
     assert!(wrong.is_empty(), "{wrong:?}");
+}
+
+/// The words of a command, as a shell splits them; none where it is more than one plain command.
+fn words_of(command: &str) -> Option<Vec<String>> {
+    let command = command.split(" #").next().unwrap_or_default();
+    // nagent-think prepares its words before clap gets them.
+    let is_more = command.contains("$(") || command.contains(['`', '…', '{', '[']);
+    if is_more || command.starts_with("nagent-think") {
+        return None;
+    }
+    let plain = command.split(['|', '<', '>', ';', '&']).next().unwrap_or_default();
+    let word = Regex::new(r#"(?:"[^"]*"|'[^']*'|[^\s"'])+"#).unwrap();
+    let words = word.find_iter(plain).map(|word| word.as_str().replace(['"', '\''], ""));
+    Some(words.collect())
+}
+
+#[test]
+fn commands_that_are_shown_are_understood() {
+    let inline = Regex::new("`(nagent[^`\n]* [^`\n]*)`").unwrap();
+    let line = Regex::new(r"(?m)^(?:\$ )?(nagent[a-z-]* .*)$").unwrap();
+    let fences = Regex::new(r"(?ms)^```(?:sh|console)$.*?^```$").unwrap();
+    let commands = cmd::list_commands();
+    let mut checked = 0;
+    let mut wrong = Vec::new();
+    for page in written() {
+        let text = text(&page);
+        let blocks: String = fences.find_iter(&text).map(|block| block.as_str()).collect();
+        let shown = inline.captures_iter(&text).chain(line.captures_iter(&blocks));
+        for words in shown.filter_map(|found| words_of(&found[1])) {
+            let Some(command) = commands.iter().find(|it| it.get_name() == words[0]) else {
+                wrong.push(format!("{page}: {words:?}"));
+                continue;
+            };
+            checked += 1;
+            // Prose may leave out a value, or name it in capitals.
+            if let Err(error) = command.clone().try_get_matches_from(&words)
+                && error.kind() == ErrorKind::UnknownArgument
+            {
+                wrong.push(format!("{page}: {words:?}: {error}"));
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+    assert!(checked > 100, "only {checked} commands were found");
 }
 
 #[test]
