@@ -10,7 +10,7 @@ use crate::sys::env::{self, Env};
 use crate::sys::http::RequestError;
 use crate::sys::interrupt::Interrupts;
 use crate::sys::process;
-use crate::sys::process::job::{Job, Outcome, Output};
+use crate::sys::process::job::{Job, JobOutcome, Output};
 
 /// The command that prints the credential.
 pub struct KeyCommand {
@@ -46,10 +46,10 @@ impl KeyCommand {
         let why = stderr.lines().rev().find(|line| !line.trim().is_empty()).unwrap_or_default();
         let key = String::from_utf8_lossy(&finished.stdout).trim().to_owned();
         match finished.outcome {
-            Outcome::Interrupted(signal) => Err(RequestError::Interrupted(signal)),
-            Outcome::Ended { code: 0 } if !key.is_empty() => Ok(key),
-            Outcome::Ended { code: 0 } => Err(failed("printed nothing".to_owned()).into()),
-            Outcome::Ended { code } => {
+            JobOutcome::Interrupted(signal) => Err(RequestError::Interrupted(signal)),
+            JobOutcome::Ended { code: 0 } if !key.is_empty() => Ok(key),
+            JobOutcome::Ended { code: 0 } => Err(failed("printed nothing".to_owned()).into()),
+            JobOutcome::Ended { code } => {
                 Err(failed(format!("failed with exit code {code}: {why}")).into())
             }
             _ => Err(failed("did not end in time".to_owned()).into()),

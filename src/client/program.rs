@@ -20,7 +20,7 @@ use crate::sys::env::{self, Env};
 use crate::sys::fs;
 use crate::sys::http::RequestError;
 use crate::sys::interrupt::Interrupts;
-use crate::sys::process::job::{Finished, Job, Outcome, Output, Stdin};
+use crate::sys::process::job::{Finished, Job, JobOutcome, Output, Stdin};
 use crate::sys::process::{self, Jobs};
 
 /// How long a program that was kept running may take to end when its stdin is closed.
@@ -169,16 +169,16 @@ impl Program {
     /// The exit code of a program that ended, `None` after a signal; an error where nagent ended it.
     fn exit_code(&self, finished: &Finished) -> Result<Option<i32>, RequestError> {
         Err(match finished.outcome {
-            Outcome::Interrupted(signal) => RequestError::Interrupted(signal),
-            Outcome::Ended { code } => return Ok(Some(code)),
-            Outcome::TimedOut if self.time_left() == Some(Duration::ZERO) => {
+            JobOutcome::Interrupted(signal) => RequestError::Interrupted(signal),
+            JobOutcome::Ended { code } => return Ok(Some(code)),
+            JobOutcome::TimedOut if self.time_left() == Some(Duration::ZERO) => {
                 program_error("the time of --max-seconds was over before the reply ended").into()
             }
-            Outcome::TimedOut => {
+            JobOutcome::TimedOut => {
                 let message = "the program did not answer in time; raise \"read_timeout\" in the config to allow more";
                 program_error(message).into()
             }
-            Outcome::TooMuch => {
+            JobOutcome::TooMuch => {
                 let limit = limits::PROGRAM_OUTPUT >> 20;
                 program_error(&format!(
                     "the program printed more than {limit} MiB and was terminated"

@@ -19,7 +19,7 @@ use crate::format::conversation::Block;
 use crate::limits;
 use crate::protocol::Action;
 use crate::sys::file_error::{FileError, FileErrorKind};
-use crate::sys::list_dir::{self, Found, Search};
+use crate::sys::list_dir::{self, SearchResult, SearchScope};
 use crate::sys::read::{self, Range, TextRead};
 use crate::sys::{fs, grep};
 
@@ -109,7 +109,7 @@ impl Runner<'_> {
         if let Action::Grep { path: Some(path), .. } = action {
             hidden.extend(large_files::whole_copies(&self.context.resolve(path)));
         }
-        let search = Search { cwd: &self.context.folder, hidden: &hidden, stop: &stop };
+        let search = SearchScope { cwd: &self.context.folder, hidden: &hidden, stop: &stop };
         match action {
             Action::List { path } => {
                 let asked = self.context.expand(path);
@@ -297,7 +297,7 @@ fn with_line_numbers(block: Block) -> Block {
 
 fn show_found(
     block: Block,
-    found: Result<Found, FileError>,
+    found: Result<SearchResult, FileError>,
     context: &RunContext<'_>,
 ) -> Result<Block> {
     let found = match found {

@@ -18,7 +18,7 @@ use crate::exit::Signal;
 use crate::format::conversation::Block;
 use crate::limits;
 use crate::sys::env::{PARENTS, RUN};
-use crate::sys::process::job::{Finished, Job, LeftRunning, Outcome, StartError};
+use crate::sys::process::job::{Finished, Job, JobOutcome, LeftRunning, StartError};
 use crate::sys::process::kept::KeptJob;
 use crate::sys::sandbox::{Sandbox, SandboxedRun};
 use crate::sys::{fs, process, root};
@@ -69,8 +69,8 @@ impl KeptCommand {
             ended.left = sandboxed.left_running();
         }
         let how = match ended.outcome {
-            Outcome::Ended { code } => format!("exit code {code}"),
-            Outcome::Killed { signal } => format!("signal {signal}"),
+            JobOutcome::Ended { code } => format!("exit code {code}"),
+            JobOutcome::Killed { signal } => format!("signal {signal}"),
             _ => "killed".to_owned(),
         };
         let left = describe_left(&ended.left).map(|left| format!("; {left}"));
@@ -271,18 +271,18 @@ fn describe_result(
     let (output, masks) = output.finish();
     let seconds = format!("{:.3}", finished.took.as_secs_f64());
     let (code, why) = match finished.outcome {
-        Outcome::Ended { code } => (Some(code), String::new()),
-        Outcome::Killed { signal } => (Some(128 + signal), format!("ended by signal {signal}")),
-        Outcome::TimedOut => {
+        JobOutcome::Ended { code } => (Some(code), String::new()),
+        JobOutcome::Killed { signal } => (Some(128 + signal), format!("ended by signal {signal}")),
+        JobOutcome::TimedOut => {
             let limit = timeout.as_secs();
             let why = "with everything it had started; timeout=\"S\" allows more";
             (None, format!("killed after {limit} s {why}"))
         }
-        Outcome::Interrupted(signal) => {
+        JobOutcome::Interrupted(signal) => {
             (None, format!("stopped: nagent received {}", signal.name()))
         }
-        Outcome::TooMuch => (None, "killed: too much output; print less".to_owned()),
-        Outcome::Stopped => (None, "ended".to_owned()),
+        JobOutcome::TooMuch => (None, "killed: too much output; print less".to_owned()),
+        JobOutcome::Stopped => (None, "ended".to_owned()),
     };
     let why = (!why.is_empty()).then_some(why);
     let status = if code == Some(0) { "ok" } else { "error" };
@@ -296,13 +296,13 @@ fn describe_result(
         && block.body.as_deref().is_none_or(str::is_empty);
     block = with_notes(block, is_silent.then(|| NO_OUTPUT.to_owned()));
     let left = describe_left(&finished.left);
-    let ended = matches!(finished.outcome, Outcome::Ended { .. } | Outcome::Killed { .. });
+    let ended = matches!(finished.outcome, JobOutcome::Ended { .. } | JobOutcome::Killed { .. });
     block = with_notes(block, left.filter(|_| ended));
     let left =
         "some processes of this command may still be running: they did not end within a second";
     block = with_notes(block, why.into_iter().chain((!finished.all_gone).then(|| left.to_owned())));
     let signal = match finished.outcome {
-        Outcome::Interrupted(signal) => Some(signal),
+        JobOutcome::Interrupted(signal) => Some(signal),
         _ => None,
     };
     (add_redacted(block, masks), signal)

@@ -1,7 +1,7 @@
 //! The messages to a run: those read but not yet appended, and what was wrong with some.
 
 use crate::sys::conversation_file::ConversationFile;
-use crate::sys::messages::{self, Message};
+use crate::sys::messages::{self, UserMessage};
 use crate::sys::root::Root;
 
 /// What a run knows of its messages.
@@ -30,7 +30,7 @@ impl Inbox {
             }
         };
         let mut texts = Vec::new();
-        for Message { id, text } in found {
+        for UserMessage { id, text } in found {
             let mut pieces = conversation.pieces().iter();
             if pieces.any(|piece| piece.get(messages::ID) == Some(&id)) {
                 messages::remove(root, name, &id);

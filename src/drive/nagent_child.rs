@@ -12,7 +12,7 @@ use crate::exit::Exit;
 use crate::limits;
 use crate::llm::Usage;
 use crate::problem::Problem;
-use crate::sys::process::job::{Finished, Job, Outcome, Output, Stdin};
+use crate::sys::process::job::{Finished, Job, JobOutcome, Output, Stdin};
 
 /// The time between telling a child to end and ending it.
 const GRACE: Duration = Duration::from_millis(600);
@@ -104,14 +104,14 @@ impl ChildAnswer {
     pub fn parse_output(finished: &Finished) -> Self {
         let failed = |why: &str| Some(Problem::failed(why));
         let ended_by = match finished.outcome {
-            Outcome::Interrupted(signal) => Some(Problem::interrupted(signal)),
-            Outcome::Killed { signal } => failed(&format!("ended by signal {signal}")),
-            Outcome::TooMuch => failed("killed: too much output"),
+            JobOutcome::Interrupted(signal) => Some(Problem::interrupted(signal)),
+            JobOutcome::Killed { signal } => failed(&format!("ended by signal {signal}")),
+            JobOutcome::TooMuch => failed("killed: too much output"),
             _ => None,
         };
         let Ok(mut json) = serde_json::from_slice::<Map<String, Value>>(&finished.stdout) else {
             let code = match finished.outcome {
-                Outcome::Ended { code } if code != 0 => u64::try_from(code).unwrap_or(1),
+                JobOutcome::Ended { code } if code != 0 => u64::try_from(code).unwrap_or(1),
                 _ => 1,
             };
             let stderr = String::from_utf8_lossy(&finished.stderr);

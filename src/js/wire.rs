@@ -32,7 +32,7 @@ pub struct Start {
 /// What the worker says.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Message {
+pub enum WorkerMessage {
     /// The process has given up its rights; whether Landlock is among the ways.
     Ready(bool),
     /// It could not give them up.
@@ -69,7 +69,7 @@ pub enum End {
     Exit(i32),
 }
 
-impl Message {
+impl WorkerMessage {
     /// Reads a line.
     ///
     /// # Errors
@@ -122,13 +122,13 @@ mod tests {
             End::Resumed(None),
             End::Exit(-1),
         ] {
-            let message = Message::End(end);
-            assert_eq!(Message::parse(message.to_line().as_bytes()), Ok(message));
+            let message = WorkerMessage::End(end);
+            assert_eq!(WorkerMessage::parse(message.to_line().as_bytes()), Ok(message));
         }
-        assert_eq!(Message::parse(b"\"memory\""), Ok(Message::Memory));
+        assert_eq!(WorkerMessage::parse(b"\"memory\""), Ok(WorkerMessage::Memory));
         let call = br#"{"call":{"name":"fs.stat","args":["a"]}}"#;
-        let expect = Message::Call { name: "fs.stat".into(), args: vec!["a".into()] };
-        assert_eq!(Message::parse(call), Ok(expect));
+        let expect = WorkerMessage::Call { name: "fs.stat".into(), args: vec!["a".into()] };
+        assert_eq!(WorkerMessage::parse(call), Ok(expect));
         for line in [
             "",
             "{",
@@ -141,7 +141,7 @@ mod tests {
             r#"{"ready":1}"#,
             "\u{fffd}",
         ] {
-            assert!(Message::parse(line.as_bytes()).is_err(), "{line}");
+            assert!(WorkerMessage::parse(line.as_bytes()).is_err(), "{line}");
         }
     }
 }

@@ -18,7 +18,7 @@ use crate::sandbox::SandboxRequest;
 use crate::sys::clock::Stopwatch;
 use crate::sys::env::{self, Env};
 use crate::sys::interrupt::Interrupts;
-use crate::sys::sandbox::{Places, Sandbox};
+use crate::sys::sandbox::{Sandbox, SandboxFolders};
 use crate::sys::{fs, git, terminal, tools};
 use crate::view::figures;
 
@@ -291,7 +291,7 @@ fn check_sandbox(checks: &mut Checks, settings: &Settings, env: &Env) {
         write: settings.write.clone(),
         only_landlock: false,
     };
-    let places = Places {
+    let places = SandboxFolders {
         folder: &folder,
         toplevel: toplevel.as_deref(),
         root: settings.root.path(),

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use super::call::Call;
 use crate::problem::Problem;
-use crate::sys::boundary::{Boundary, Places};
+use crate::sys::boundary::{Boundary, BoundaryFolders};
 use crate::sys::env::Env;
 use crate::sys::names::shown;
 use crate::sys::root::Root;
@@ -40,7 +40,7 @@ pub(super) fn register(call: &Call<'_>, path: &Path) -> Result<String, Problem> 
 /// The boundary of a run that may write this file alone.
 pub fn file_boundary(env: &Env, root: &Root, path: &Path) -> Result<Boundary, Problem> {
     let (folder, home) = (env.current_folder()?, env.home_folder());
-    let places = Places {
+    let places = BoundaryFolders {
         cwd: &folder,
         toplevel: None,
         home: home.as_deref(),

@@ -21,7 +21,7 @@ use crate::sys::env::Env;
 use crate::sys::fs;
 use crate::sys::input::InputFile;
 use crate::sys::interrupt::Interrupts;
-use crate::sys::js_worker::{Outcome, Ran, run_script};
+use crate::sys::js_worker::{Ran, ScriptOutcome, run_script};
 use crate::sys::permission::{Permissions, find_places, read_policy};
 use crate::sys::thoughts::Home;
 
@@ -155,21 +155,23 @@ fn report(ran: &Ran, bridges: &Bridges<'_>) -> Report {
     let (mut value, mut line, mut resumed, mut exit) = (None, None, None, None);
     let mut fail = |code, why: String| (report.exit, report.error) = (code, Some(why));
     match &ran.outcome {
-        Outcome::End(End::Value(text)) => value.clone_from(text),
-        Outcome::End(End::Threw { message, line: at }) => {
+        ScriptOutcome::End(End::Value(text)) => value.clone_from(text),
+        ScriptOutcome::End(End::Threw { message, line: at }) => {
             line = *at;
             let at = at.map(|line| format!("line {line}: ")).unwrap_or_default();
             fail(Exit::Failed, format!("{at}{}", escape_text(message)));
         }
-        Outcome::End(End::Resumed(context)) => resumed = Some(context.clone().unwrap_or_default()),
-        Outcome::End(End::Exit(number)) => exit = Some(*number),
-        Outcome::OutOfMemory(why) => fail(Exit::Command(125), format!("{why} (--memory)")),
-        Outcome::TimedOut(why) => fail(Exit::Command(124), format!("{why} (--timeout)")),
-        Outcome::Interrupted(signal) => {
+        ScriptOutcome::End(End::Resumed(context)) => {
+            resumed = Some(context.clone().unwrap_or_default());
+        }
+        ScriptOutcome::End(End::Exit(number)) => exit = Some(*number),
+        ScriptOutcome::OutOfMemory(why) => fail(Exit::Command(125), format!("{why} (--memory)")),
+        ScriptOutcome::TimedOut(why) => fail(Exit::Command(124), format!("{why} (--timeout)")),
+        ScriptOutcome::Interrupted(signal) => {
             fail(Exit::Signal(*signal), format!("interrupted by {}", signal.name()));
         }
-        Outcome::Broken(why) => fail(Exit::Failed, why.clone()),
-        Outcome::Unsafe(why) => fail(
+        ScriptOutcome::Broken(why) => fail(Exit::Failed, why.clone()),
+        ScriptOutcome::Unsafe(why) => fail(
             Exit::Command(126),
             format!("the sandbox for the script cannot be built, so nothing ran: {why}"),
         ),

@@ -10,7 +10,7 @@ use crate::sys::clock::Stopwatch;
 use crate::sys::env::{self, Env};
 use crate::sys::interrupt::Interrupts;
 use crate::sys::root::{self, Root};
-use crate::sys::run_note::{Life, RunNote};
+use crate::sys::run_note::{Liveness, RunNote};
 use crate::sys::{fs, messages};
 
 /// The time between two looks at a run that ends.
@@ -100,7 +100,7 @@ fn find_reader(
             return Ok(MessageReader::Next);
         }
         if !is_ending || watch.elapsed() > STOP_PATIENCE {
-            let is_elsewhere = run.life == Life::Elsewhere;
+            let is_elsewhere = run.life == Liveness::Elsewhere;
             return Ok(if is_elsewhere { MessageReader::Elsewhere } else { MessageReader::Run });
         }
         if let Some(signal) = interrupts.wait_for_signal(Some(PAUSE)) {

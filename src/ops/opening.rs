@@ -15,7 +15,7 @@ use crate::memory::changes::{first_line, short_hash};
 use crate::overview::last_turn;
 use crate::overview::lint::{Finding, NO_CONTEXT, find_misread_lines};
 use crate::problem::Problem;
-use crate::sys::boundary::{Boundary, Places};
+use crate::sys::boundary::{Boundary, BoundaryFolders};
 use crate::sys::conversation_file::ConversationFile;
 use crate::sys::input::{InputFile, is_stream};
 use crate::sys::sandbox::Sandbox;
@@ -45,7 +45,7 @@ pub(super) fn gather_facts(
         progress.show_event(ProgressEvent::Note(note));
     }
     let temp = call.env.get_os("TMPDIR");
-    let places = Places {
+    let places = BoundaryFolders {
         cwd: folder,
         toplevel: git.toplevel.as_deref(),
         home: home.as_deref(),
@@ -108,14 +108,14 @@ type NamedTexts = Vec<(String, String)>;
 /// those that the config, flags and the look name. And the names of those that were not confirmed, the most specific first.
 fn context_texts(
     call: &Call<'_>,
-    files: Vec<context_files::Part>,
+    files: Vec<context_files::ContextFile>,
     texts: &[RepositoryText],
     folder: &Path,
 ) -> Result<(NamedTexts, Vec<String>), Problem> {
     let name = |text: &RepositoryText| {
         text.path.strip_prefix(folder).unwrap_or(&text.path).display().to_string()
     };
-    let plain = |part: context_files::Part| (part.path.display().to_string(), part.text);
+    let plain = |part: context_files::ContextFile| (part.path.display().to_string(), part.text);
     let trusted = texts.iter().filter_map(|text| Some((name(text), text.text.clone()?)));
     let others = texts.iter().rev().filter(|text| text.text.is_none()).map(name);
     let named = context_files::load_named_files(&call.settings.context);
@@ -164,7 +164,8 @@ pub(super) fn make_boundary(call: &Call<'_>) -> Result<Boundary, Problem> {
     let folder = call.env.current_folder()?;
     let home = call.env.home_folder();
     let root = call.root().path();
-    let places = Places { cwd: &folder, toplevel: None, home: home.as_deref(), root, tmpdir: None };
+    let places =
+        BoundaryFolders { cwd: &folder, toplevel: None, home: home.as_deref(), root, tmpdir: None };
     Ok(Boundary::for_main(places).0)
 }
 

@@ -15,7 +15,7 @@ use crate::sys::clock::{Stopwatch, seconds_since};
 use crate::sys::env::Env;
 use crate::sys::interrupt::Interrupts;
 use crate::sys::root::{self, Root};
-use crate::sys::run_note::{Life, RunEnd, RunNote};
+use crate::sys::run_note::{Liveness, RunEnd, RunNote};
 use crate::sys::{fs, lock, messages, terminal};
 use crate::view::figures::{format_count, format_duration, format_tokens};
 
@@ -32,7 +32,7 @@ pub struct Run {
     /// What it tells.
     pub note: RunNote,
     /// Whether it is still there.
-    pub life: Life,
+    pub life: Liveness,
 }
 
 impl Run {
@@ -43,7 +43,7 @@ impl Run {
 
     /// Whether somebody is at work, or may be, where this cannot be known.
     pub fn is_active(&self) -> bool {
-        self.life != Life::Dead
+        self.life != Liveness::Dead
     }
 }
 
@@ -136,7 +136,7 @@ pub fn stop_run(
         return report(format!("no run of {name} is active\n"), false);
     };
     let process = &run.note.process;
-    if run.life == Life::Elsewhere {
+    if run.life == Liveness::Elsewhere {
         return Err(Problem::failed(format!(
             "the run of {name} is process {} on {}; stop it there, or in the container that it runs in",
             process.pid, process.host
@@ -144,7 +144,7 @@ pub fn stop_run(
     }
     let is_stopped = process.send_interrupt()?;
     let watch = Stopwatch::start();
-    while process.check_liveness() == Life::Running {
+    while process.check_liveness() == Liveness::Running {
         if watch.elapsed() > STOP_PATIENCE {
             return Err(Problem::failed(format!(
                 "process {} did not end within {} s of SIGINT; kill -9 {0} is safe: the conversation is kept",
@@ -164,9 +164,9 @@ fn is_at_work(root: &Root, begun: &Run) -> bool {
     let now = RunNote::read(root, &begun.name);
     now.is_some_and(|now| now.process == begun.note.process)
         && match begun.note.process.check_liveness() {
-            Life::Running => true,
-            Life::Dead => false,
-            Life::Elsewhere => lock::is_held(root, &begun.name),
+            Liveness::Running => true,
+            Liveness::Dead => false,
+            Liveness::Elsewhere => lock::is_held(root, &begun.name),
         }
 }
 
@@ -211,9 +211,9 @@ fn format_run(depth: usize, run: &Run) -> String {
     let activity = &note.activity;
     let process = &note.process;
     let place = match life {
-        Life::Running => String::new(),
-        Life::Elsewhere => format!("  process {} on {}", process.pid, process.host),
-        Life::Dead => {
+        Liveness::Running => String::new(),
+        Liveness::Elsewhere => format!("  process {} on {}", process.pid, process.host),
+        Liveness::Dead => {
             return format!(
                 "{indent}{name}  was killed (process {}, turn {}); nagent -c {name} \"go on\" continues it\n",
                 process.pid, activity.turn
@@ -249,9 +249,9 @@ fn describe(root: &Root, run: &Run) -> Value {
         "conversation_path": root.conversation(name).display().to_string(),
         "parent": activity.parent,
         "state": match life {
-            Life::Running => "running",
-            Life::Dead => "killed",
-            Life::Elsewhere => "elsewhere",
+            Liveness::Running => "running",
+            Liveness::Dead => "killed",
+            Liveness::Elsewhere => "elsewhere",
         },
         "host": note.process.host,
         "pid": note.process.pid,

@@ -6,7 +6,7 @@ use super::call::Call;
 use crate::problem::Problem;
 use crate::sandbox::{SandboxMode, SandboxRequest};
 use crate::sys::git;
-use crate::sys::sandbox::{Places, Sandbox, check_target};
+use crate::sys::sandbox::{Sandbox, SandboxFolders, check_target};
 
 /// Builds the sandbox, if one is wanted. `target`: the true path of the file that the conversation belongs to.
 pub(super) fn build(
@@ -15,7 +15,7 @@ pub(super) fn build(
     target: Option<&Path>,
 ) -> Result<Option<Sandbox>, Problem> {
     let (folder, settings) = (call.env.current_folder()?, &call.settings);
-    let places = Places {
+    let places = SandboxFolders {
         folder: &folder,
         toplevel,
         root: call.root().path(),

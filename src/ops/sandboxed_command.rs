@@ -11,8 +11,8 @@ use crate::sandbox::{SandboxMode, SandboxRequest};
 use crate::sys::env::Env;
 use crate::sys::interrupt::Interrupts;
 use crate::sys::process;
-use crate::sys::process::job::{Job, Outcome, Output, Stdin};
-use crate::sys::sandbox::{NO_REASON, Places, Sandbox, pipe_stdin};
+use crate::sys::process::job::{Job, JobOutcome, Output, Stdin};
+use crate::sys::sandbox::{NO_REASON, Sandbox, SandboxFolders, pipe_stdin};
 use crate::sys::{fs, git};
 
 /// What is run, and what it is kept from
@@ -85,7 +85,7 @@ pub fn run_sandboxed(args: &CommandRequest) -> Result<Report, Problem> {
     let root = find_root(args.root.as_deref(), &env)?.0.folder;
     let toplevel = git::find_toplevel(&fs::real_path(&folder).unwrap_or_else(|| folder.clone()));
     let config = env.get_os("NAGENT_CONFIG").map(PathBuf::from);
-    let places = Places {
+    let places = SandboxFolders {
         folder: &folder,
         toplevel: toplevel.as_deref(),
         root: &root,
@@ -126,10 +126,10 @@ fn run_command(
     }
     let code = |code: i32| Exit::Command(u8::try_from(code & 0xff).unwrap_or(1));
     let exit = match finished.outcome {
-        Outcome::Ended { code: number } => code(number),
-        Outcome::Killed { signal } => code(128_i32.saturating_add(signal)),
-        Outcome::Interrupted(signal) => Exit::Signal(signal),
-        Outcome::TimedOut | Outcome::TooMuch | Outcome::Stopped => Exit::Failed,
+        JobOutcome::Ended { code: number } => code(number),
+        JobOutcome::Killed { signal } => code(128_i32.saturating_add(signal)),
+        JobOutcome::Interrupted(signal) => Exit::Signal(signal),
+        JobOutcome::TimedOut | JobOutcome::TooMuch | JobOutcome::Stopped => Exit::Failed,
     };
     let was_interrupted = matches!(exit, Exit::Signal(_));
     match outcome.refused.filter(|_| !was_interrupted) {

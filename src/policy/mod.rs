@@ -58,7 +58,7 @@ impl Approval {
 
 /// What an entry is about.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-pub enum Kind {
+pub enum PolicySubject {
     /// A file or folder
     Path,
     /// A variable of the environment
@@ -67,7 +67,7 @@ pub enum Kind {
     Host,
 }
 
-impl Kind {
+impl PolicySubject {
     /// The word for it on the command line.
     pub fn name(self) -> &'static str {
         match self {
@@ -149,7 +149,7 @@ impl Policy {
         if policy.0.get("version").is_some_and(|version| version.as_u64() != Some(VERSION)) {
             return Err(format!("\"version\" is not {VERSION}"));
         }
-        for kind in [Kind::Path, Kind::Env, Kind::Host] {
+        for kind in [PolicySubject::Path, PolicySubject::Env, PolicySubject::Host] {
             policy.check_section(kind)?;
         }
         Ok(policy)
@@ -160,7 +160,7 @@ impl Policy {
         serde_json::to_string_pretty(&self.0).unwrap_or_default() + "\n"
     }
 
-    fn check_section(&self, kind: Kind) -> Result<(), String> {
+    fn check_section(&self, kind: PolicySubject) -> Result<(), String> {
         let section = kind.section();
         let at = section.trim_start_matches('/').replace('/', ".");
         let folder = section.rsplit_once('/').map_or("", |(up, _)| up);
@@ -187,22 +187,22 @@ impl Policy {
         Ok(())
     }
 
-    fn entries(&self, kind: Kind, list: &str) -> impl Iterator<Item = Entry<'_>> {
+    fn entries(&self, kind: PolicySubject, list: &str) -> impl Iterator<Item = PolicyEntry<'_>> {
         let entries =
             self.0.pointer(&format!("{}/{list}", kind.section())).and_then(Value::as_array);
-        entries.into_iter().flatten().map(move |entry| Entry { kind, entry })
+        entries.into_iter().flatten().map(move |entry| PolicyEntry { kind, entry })
     }
 
     /// What holds for everything of a kind that no entry names.
-    fn default_approval(&self, kind: Kind) -> Approval {
+    fn default_approval(&self, kind: PolicySubject) -> Approval {
         let default = self.0.pointer(&format!("{}/default", kind.section()));
         let default = default.and_then(Value::as_str).and_then(|word| Approval::parse(word).ok());
         default.unwrap_or(Approval::Prompt)
     }
 
     /// The entry for a path: the longest that covers it and has the mode. Of two for one path the stricter counts.
-    fn find_path(&self, list: &str, mode: Mode, path: &Path) -> Option<Entry<'_>> {
-        let covering = self.entries(Kind::Path, list).filter(|entry| {
+    fn find_path(&self, list: &str, mode: Mode, path: &Path) -> Option<PolicyEntry<'_>> {
+        let covering = self.entries(PolicySubject::Path, list).filter(|entry| {
             entry.text_field("mode").contains(mode.letter())
                 && path.starts_with(entry.text_field("path"))
         });
@@ -214,7 +214,7 @@ impl Policy {
     /// Whether an entry allows this host by its whole name. An answer to a question does so only where the name itself says
     /// that it is a private one: any other may lead elsewhere by now.
     pub fn names_host(&self, host: &str, port: u16) -> bool {
-        self.entries(Kind::Host, "entries").any(|entry| {
+        self.entries(PolicySubject::Host, "entries").any(|entry| {
             let is_exact = !entry.text_field("host").starts_with('*');
             let is_meant = entry.text_field("source") != "prompt" || is_plainly_private(host);
             let is_allowed = entry.approval() == Approval::Allow;
@@ -226,13 +226,14 @@ impl Policy {
     /// it (`default`, `prompt`, `config`, `cli`), `created` when, as RFC 3339.
     pub fn add_entry(
         &mut self,
-        (kind, subject, mode): (Kind, &str, &str),
+        (kind, subject, mode): (PolicySubject, &str, &str),
         approval: Approval,
         source: &str,
         created: &str,
     ) {
         self.retain(kind, |entry| {
-            entry.subject() != subject || kind == Kind::Path && entry.text_field("mode") != mode
+            entry.subject() != subject
+                || kind == PolicySubject::Path && entry.text_field("mode") != mode
         });
         let mut entry = json!({
             kind.subject_key(): subject,
@@ -241,7 +242,7 @@ impl Policy {
             "source": source,
             "created": created,
         });
-        if let Some(entry) = entry.as_object_mut().filter(|_| kind != Kind::Path) {
+        if let Some(entry) = entry.as_object_mut().filter(|_| kind != PolicySubject::Path) {
             entry.shift_remove("mode");
         }
         if let Some(entries) = self.entries_mut(kind) {
@@ -250,20 +251,20 @@ impl Policy {
     }
 
     /// Removes the entries for a subject, and says how many there were.
-    pub fn remove(&mut self, kind: Kind, subject: &str) -> usize {
+    pub fn remove(&mut self, kind: PolicySubject, subject: &str) -> usize {
         let before = self.entries(kind, "entries").count();
         self.retain(kind, |entry| entry.subject() != subject);
         before - self.entries(kind, "entries").count()
     }
 
-    fn retain(&mut self, kind: Kind, keep: impl Fn(&Entry<'_>) -> bool) {
+    fn retain(&mut self, kind: PolicySubject, keep: impl Fn(&PolicyEntry<'_>) -> bool) {
         if let Some(entries) = self.entries_mut(kind) {
-            entries.retain(|entry| keep(&Entry { kind, entry }));
+            entries.retain(|entry| keep(&PolicyEntry { kind, entry }));
         }
     }
 
     /// The list of a kind's entries, made where there is none.
-    fn entries_mut(&mut self, kind: Kind) -> Option<&mut Vec<Value>> {
+    fn entries_mut(&mut self, kind: PolicySubject) -> Option<&mut Vec<Value>> {
         let mut at = &mut self.0;
         for key in kind.section().split('/').skip(1) {
             if at.get(key).is_none_or(Value::is_null) {
@@ -278,7 +279,7 @@ impl Policy {
     }
 
     /// The entries that allow and that deny, in numbers.
-    pub fn count(&self, kind: Kind) -> (usize, usize) {
+    pub fn count(&self, kind: PolicySubject) -> (usize, usize) {
         let count = |wanted| {
             self.entries(kind, "entries").filter(|entry| entry.approval() == wanted).count()
         };
@@ -287,12 +288,12 @@ impl Policy {
 }
 
 #[derive(Clone, Copy)]
-struct Entry<'a> {
-    kind: Kind,
+struct PolicyEntry<'a> {
+    kind: PolicySubject,
     entry: &'a Value,
 }
 
-impl<'a> Entry<'a> {
+impl<'a> PolicyEntry<'a> {
     fn text_field(&self, key: &str) -> &'a str {
         self.entry.get(key).and_then(Value::as_str).unwrap_or_default()
     }
@@ -327,7 +328,7 @@ impl<'a> Entry<'a> {
     }
 }
 
-fn check_entry(kind: Kind, entry: &Value) -> Result<(), String> {
+fn check_entry(kind: PolicySubject, entry: &Value) -> Result<(), String> {
     let text = |key: &str| {
         entry.get(key).and_then(Value::as_str).ok_or_else(|| format!("\"{key}\" is missing"))
     };
@@ -335,7 +336,7 @@ fn check_entry(kind: Kind, entry: &Value) -> Result<(), String> {
         return Err(format!("\"{}\" is empty", kind.subject_key()));
     }
     Approval::parse(text("approval")?)?;
-    if kind == Kind::Path { check_mode(text("mode")?) } else { Ok(()) }
+    if kind == PolicySubject::Path { check_mode(text("mode")?) } else { Ok(()) }
 }
 
 /// Whether nobody can take a host for one of the internet: an address, or this machine's own name.
@@ -380,14 +381,15 @@ impl Layers {
             .own_and_global()
             .into_iter()
             .filter_map(|policy| policy.find_path("entries", mode, path));
-        self.decide(Kind::Path, is_free, found.map(|entry| entry.approval()).collect())
+        self.decide(PolicySubject::Path, is_free, found.map(|entry| entry.approval()).collect())
     }
 
     /// Whether an entry does not allow all of a folder: what it says is lost where the folder has another name.
     pub fn restricts_below(&self, folder: &Path) -> bool {
         let lists =
             [(&self.own, "entries"), (&self.global, "entries"), (&self.global, "protected")];
-        let mut entries = lists.iter().flat_map(|(policy, list)| policy.entries(Kind::Path, list));
+        let mut entries =
+            lists.iter().flat_map(|(policy, list)| policy.entries(PolicySubject::Path, list));
         entries.any(|entry| {
             entry.approval() != Approval::Allow
                 && Path::new(entry.text_field("path")).starts_with(folder)
@@ -396,13 +398,13 @@ impl Layers {
 
     /// Decides about reading a variable. `is_secret`: only its whole name in an entry allows it.
     pub fn decide_variable(&self, name: &str, is_secret: bool) -> Approval {
-        let is_whole = |entry: &Entry<'_>| !is_secret || !entry.subject().contains('*');
-        let found = self.find_all(Kind::Env, |entry| {
+        let is_whole = |entry: &PolicyEntry<'_>| !is_secret || !entry.subject().contains('*');
+        let found = self.find_all(PolicySubject::Env, |entry| {
             entry.is_for_variable(name) && (entry.approval() != Approval::Allow || is_whole(entry))
         });
         let found: Vec<_> = found.map(|entry| entry.approval()).collect();
         let is_default = found.is_empty();
-        match self.decide(Kind::Env, false, found) {
+        match self.decide(PolicySubject::Env, false, found) {
             Approval::Allow if is_secret && is_default => Approval::Prompt,
             approval => approval,
         }
@@ -410,8 +412,8 @@ impl Layers {
 
     /// Decides about a host, in lower case, and a port.
     pub fn decide_host(&self, host: &str, port: u16) -> Approval {
-        let found = self.find_all(Kind::Host, |entry| entry.is_for_host(host, port));
-        self.decide(Kind::Host, false, found.map(|entry| entry.approval()).collect())
+        let found = self.find_all(PolicySubject::Host, |entry| entry.is_for_host(host, port));
+        self.decide(PolicySubject::Host, false, found.map(|entry| entry.approval()).collect())
     }
 
     fn own_and_global(&self) -> [&Policy; 2] {
@@ -420,9 +422,9 @@ impl Layers {
 
     fn find_all(
         &self,
-        kind: Kind,
-        is_for: impl Fn(&Entry<'_>) -> bool,
-    ) -> impl Iterator<Item = Entry<'_>> {
+        kind: PolicySubject,
+        is_for: impl Fn(&PolicyEntry<'_>) -> bool,
+    ) -> impl Iterator<Item = PolicyEntry<'_>> {
         let entries = self
             .own_and_global()
             .into_iter()
@@ -431,7 +433,7 @@ impl Layers {
     }
 
     /// Decides by what entries say, or the defaults where there are none.
-    fn decide(&self, kind: Kind, is_free: bool, mut found: Vec<Approval>) -> Approval {
+    fn decide(&self, kind: PolicySubject, is_free: bool, mut found: Vec<Approval>) -> Approval {
         if found.is_empty() && !is_free {
             found = self.own_and_global().map(|policy| policy.default_approval(kind)).to_vec();
         }

@@ -9,7 +9,7 @@ const DEVICES: [&str; 3] = ["/dev", "/proc", "/sys"];
 
 /// The places of a run, without links.
 #[derive(Debug, Clone, Default)]
-pub struct Places {
+pub struct ScriptPlaces {
     /// The working folder.
     pub cwd: PathBuf,
     /// The user's home folder.
@@ -26,7 +26,7 @@ pub struct Places {
     pub hidden: Vec<PathBuf>,
 }
 
-impl Places {
+impl ScriptPlaces {
     /// Whether a place needs no question: reading the working folder and the thought's, writing its workspace, its memories,
     /// and exactly `memory.js`.
     pub fn is_always_allowed(&self, mode: Mode, path: &Path) -> bool {

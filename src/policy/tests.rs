@@ -1,6 +1,6 @@
 //! The seed's file, every pair of layers, damage, free places.
 
-use super::places::Places;
+use super::places::ScriptPlaces;
 use super::*;
 
 /// The file of the seed, word for word.
@@ -43,7 +43,7 @@ fn policy(paths: &[(&str, &str, &str)]) -> Policy {
     let mut policy = Policy::default();
     for (subject, mode, approval) in paths {
         let approval = Approval::parse(approval).unwrap();
-        policy.add_entry((Kind::Path, subject, mode), approval, "cli", "");
+        policy.add_entry((PolicySubject::Path, subject, mode), approval, "cli", "");
     }
     policy
 }
@@ -84,29 +84,29 @@ fn a_file_round_trips_with_what_is_not_known_in_it() {
     assert_eq!(value(&policy.format()), value(&text));
     assert_eq!(policy.format().find("\"mine\""), Some(20), "{}", policy.format());
     let add = |policy: &mut Policy| {
-        let entry = (Kind::Host, "a.example", "");
+        let entry = (PolicySubject::Host, "a.example", "");
         policy.add_entry(entry, Approval::Deny, "cli", "2026-11-23T00:00:00Z");
     };
     add(&mut policy);
     add(&mut policy);
-    assert_eq!(policy.count(Kind::Host), (1, 1));
-    assert_eq!(policy.remove(Kind::Host, "a.example"), 1);
-    assert_eq!(policy.remove(Kind::Host, "a.example"), 0);
+    assert_eq!(policy.count(PolicySubject::Host), (1, 1));
+    assert_eq!(policy.remove(PolicySubject::Host, "a.example"), 1);
+    assert_eq!(policy.remove(PolicySubject::Host, "a.example"), 0);
     assert_eq!(value(&policy.format()), value(&text));
     // Go writes an empty list as null.
     let null = r#"{"version":1,"paths":{"default":"prompt","entries":null,"protected":null}}"#;
     let mut policy = Policy::parse(null).unwrap();
     add(&mut policy);
-    assert_eq!(policy.count(Kind::Host), (0, 1));
+    assert_eq!(policy.count(PolicySubject::Host), (0, 1));
 }
 
 #[test]
 fn an_answer_opens_no_private_address_by_a_name_of_the_internet() {
     let mut policy = Policy::default();
     for host in ["a.example", "localhost:80", "[::1]", "10.0.0.1", "db.localhost"] {
-        policy.add_entry((Kind::Host, host, ""), Approval::Allow, "prompt", "");
+        policy.add_entry((PolicySubject::Host, host, ""), Approval::Allow, "prompt", "");
     }
-    policy.add_entry((Kind::Host, "nas.example", ""), Approval::Allow, "cli", "");
+    policy.add_entry((PolicySubject::Host, "nas.example", ""), Approval::Allow, "cli", "");
     for (host, expect) in [
         ("localhost", true),
         ("db.localhost", true),
@@ -119,7 +119,7 @@ fn an_answer_opens_no_private_address_by_a_name_of_the_internet() {
     }
     assert!(!policy.names_host("localhost", 81));
     // As who asks for it by nagent-thought has said what it is for.
-    policy.add_entry((Kind::Host, "a.example", ""), Approval::Allow, "cli", "");
+    policy.add_entry((PolicySubject::Host, "a.example", ""), Approval::Allow, "cli", "");
     assert!(policy.names_host("a.example", 443));
 }
 
@@ -179,7 +179,7 @@ fn a_wildcard_never_covers_a_credential() {
         ("OPENAI_*", Approval::Prompt),
         ("OPENAI_API_KEY", Approval::Allow),
     ] {
-        layers.own.add_entry((Kind::Env, subject, ""), Approval::Allow, "cli", "");
+        layers.own.add_entry((PolicySubject::Env, subject, ""), Approval::Allow, "cli", "");
         assert_eq!(layers.decide_variable("OPENAI_API_KEY", true), expect, "{subject}");
     }
     assert_eq!(layers.decide_variable("LANG", false), Approval::Allow);
@@ -187,7 +187,7 @@ fn a_wildcard_never_covers_a_credential() {
 
 #[test]
 fn free_places_and_taboos() {
-    let places = Places {
+    let places = ScriptPlaces {
         cwd: "/home/me/project".into(),
         user_home: Some("/home/me".into()),
         home: "/home/me/.thinkingscript".into(),
@@ -229,6 +229,6 @@ fn free_places_and_taboos() {
             && !taboo(Mode::Write, "/home/me/x")
     );
     assert!(taboo(Mode::Write, "/home/me/.thinkingscript/config.json"));
-    let above = Places { cwd: "/home".into(), ..places.clone() };
+    let above = ScriptPlaces { cwd: "/home".into(), ..places.clone() };
     assert!(!above.is_always_allowed(Mode::Read, Path::new("/home/x")));
 }

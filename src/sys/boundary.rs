@@ -28,7 +28,7 @@ use std::sync::Arc;
 
 /// The folders that a boundary is made from.
 #[derive(Debug, Clone, Copy)]
-pub struct Places<'a> {
+pub struct BoundaryFolders<'a> {
     /// The run's folder; relative paths start here.
     pub cwd: &'a Path,
     /// The git toplevel of `cwd`, if any.
@@ -48,7 +48,7 @@ pub struct Boundary {
     pub(super) home: Option<PathBuf>,
     /// Folders, by their true path, in and below which files may be written.
     roots: Vec<PathBuf>,
-    target: Option<Target>,
+    target: Option<OwnFile>,
     /// nagent's root, by its true path.
     forbidden: PathBuf,
     /// Folders within `forbidden` that may be written.
@@ -59,7 +59,7 @@ pub struct Boundary {
 
 /// The file of a per-file conversation.
 #[derive(Debug)]
-struct Target {
+struct OwnFile {
     path: PathBuf,
     /// Held open, so that its inode is not given to another file: device and inode are then an identity.
     handle: Option<(File, Stat)>,
@@ -84,7 +84,7 @@ impl Boundary {
     }
 
     /// The boundary of a main conversation: the temp folders. The notes say which folder is not one and why.
-    pub fn for_main(places: Places<'_>) -> (Self, Vec<String>) {
+    pub fn for_main(places: BoundaryFolders<'_>) -> (Self, Vec<String>) {
         let mut boundary = Self::without_folders(places);
         for folder in ["/tmp", "/var/tmp"] {
             boundary.add_root(resolve_links(Path::new(folder)));
@@ -101,18 +101,18 @@ impl Boundary {
     }
 
     /// The boundary of a file's own conversation: that file, and while it is the same file also where it was moved to.
-    pub fn for_file(places: Places<'_>, target: &Path) -> Result<Self, FileError> {
+    pub fn for_file(places: BoundaryFolders<'_>, target: &Path) -> Result<Self, FileError> {
         let mut boundary = Self::without_folders(places);
         let path = resolve_links(&boundary.absolute(target)?);
         // Folders that are missing are made when something is written, not before.
         let folder = path.parent().unwrap_or(&path);
-        boundary.target = Some(Target { path: path.clone(), handle: None, is_new: true });
+        boundary.target = Some(OwnFile { path: path.clone(), handle: None, is_new: true });
         boundary.target = Some(if folder.is_dir() {
             let opened = boundary.open_for_write(&path)?;
-            Target { path: opened.path, handle: opened.old, is_new: false }
+            OwnFile { path: opened.path, handle: opened.old, is_new: false }
         } else {
             boundary.permit(target, folder, &path, None)?;
-            Target { path, handle: None, is_new: false }
+            OwnFile { path, handle: None, is_new: false }
         });
         Ok(boundary)
     }
@@ -171,7 +171,7 @@ impl Boundary {
         format!("only {} may be written", may.join(", "))
     }
 
-    fn without_folders(places: Places<'_>) -> Self {
+    fn without_folders(places: BoundaryFolders<'_>) -> Self {
         Self {
             cwd: places.cwd.to_owned(),
             home: places.home.map(Path::to_owned),
@@ -190,7 +190,7 @@ impl Boundary {
     }
 
     /// The folder that `TMPDIR` names, unless it would make more writable than temporary files.
-    fn tmpdir(&self, places: Places<'_>) -> Result<Option<PathBuf>, &'static str> {
+    fn tmpdir(&self, places: BoundaryFolders<'_>) -> Result<Option<PathBuf>, &'static str> {
         let Some(tmpdir) = places.tmpdir.filter(|tmpdir| !tmpdir.is_empty()) else {
             return Ok(None);
         };
@@ -282,7 +282,7 @@ impl Boundary {
     }
 }
 
-impl Target {
+impl OwnFile {
     /// Whether the file at a path is the target. One with several hard links is written in place, so it must be the
     /// very file that was opened: a link planted at the target's path would carry the write elsewhere. One with a
     /// single link may be another file than it was, as an editor saved it.

@@ -19,7 +19,7 @@ const WARNINGS: usize = 20;
 
 /// One file's text.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Part {
+pub struct ContextFile {
     /// Where it came from: the path as resolved from the file that names it.
     pub path: PathBuf,
     /// The file's text; bytes that are not UTF-8 are U+FFFD, with a warning.
@@ -27,7 +27,7 @@ pub struct Part {
 }
 
 /// Loads the context files of a root in order, each file once, within [`crate::limits`]. `home` stands for `~`.
-pub fn load_context_files(root: &Path, home: Option<&Path>) -> (Vec<Part>, Vec<String>) {
+pub fn load_context_files(root: &Path, home: Option<&Path>) -> (Vec<ContextFile>, Vec<String>) {
     let mut loader = Loader { home, ..Loader::default() };
     let mut paths = ["context.yaml", "context.md"].into_iter().map(|name| root.join(name));
     // A dangling link is a file that is missing: the user wants one.
@@ -45,7 +45,7 @@ pub fn load_context_files(root: &Path, home: Option<&Path>) -> (Vec<Part>, Vec<S
 ///
 /// # Errors
 /// One is missing, too large, or not UTF-8 text.
-pub fn load_named_files(paths: &[PathBuf]) -> Result<Vec<Part>, String> {
+pub fn load_named_files(paths: &[PathBuf]) -> Result<Vec<ContextFile>, String> {
     let load = |path: &PathBuf| {
         let mut loader = Loader::default();
         let text = loader.read_file(path).and_then(|text| {
@@ -56,7 +56,7 @@ pub fn load_named_files(paths: &[PathBuf]) -> Result<Vec<Part>, String> {
                 .ok_or_else(|| "it is not UTF-8 text".to_owned())
         });
         match text {
-            Ok(text) => Ok(Part { path: path.clone(), text }),
+            Ok(text) => Ok(ContextFile { path: path.clone(), text }),
             Err(why) => {
                 let path = shown(path);
                 Err(format!("--context {path}: {}", without_path(&why, &path)))
@@ -75,7 +75,7 @@ fn without_path(why: &str, path: &str) -> String {
 #[derive(Default)]
 struct Loader<'a> {
     home: Option<&'a Path>,
-    parts: Vec<Part>,
+    parts: Vec<ContextFile>,
     warnings: Vec<String>,
     seen: HashSet<PathBuf>,
     /// Resolved paths of the lists that are being read.
@@ -117,7 +117,7 @@ impl Loader<'_> {
             self.load_list(path, &text);
             self.open.pop();
         } else {
-            self.parts.push(Part { path: path.to_owned(), text });
+            self.parts.push(ContextFile { path: path.to_owned(), text });
         }
     }
 

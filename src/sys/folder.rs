@@ -108,7 +108,7 @@ impl Folder {
 
 #[cfg(test)]
 mod tests {
-    use super::super::boundary::{Boundary, Places};
+    use super::super::boundary::{Boundary, BoundaryFolders};
     use super::*;
     use std::fs;
     use std::io::{Read, Write};
@@ -117,8 +117,13 @@ mod tests {
     fn folder() -> (tempfile::TempDir, Folder) {
         let dir = tempfile::tempdir().unwrap();
         let root = dir.path().join("root");
-        let places =
-            Places { cwd: dir.path(), toplevel: None, home: None, root: &root, tmpdir: None };
+        let places = BoundaryFolders {
+            cwd: dir.path(),
+            toplevel: None,
+            home: None,
+            root: &root,
+            tmpdir: None,
+        };
         let boundary = Boundary::for_file(places, Path::new("index.json")).unwrap();
         let opened = boundary.open_for_write(Path::new("index.json")).unwrap();
         let folder = Folder::open_parent(&opened).unwrap();

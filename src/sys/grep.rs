@@ -5,7 +5,7 @@
 
 use super::file_error::FileError;
 use super::ignore_rules::describe_left_out;
-use super::list_dir::{self, Found, Matcher, Skipped, as_asked, check_type, last_line};
+use super::list_dir::{self, Matcher, SearchResult, Skipped, as_asked, check_type, last_line};
 use super::names::shown;
 use super::read::{count_lines, open_regular};
 use crate::limits;
@@ -35,19 +35,19 @@ pub struct Pattern<'a> {
 /// `only` is a glob that the paths must match. Binary files and files over 64 MiB are left out. A line is shown
 /// with 300 characters around its match. At most 500 lines and 256 KiB are shown, all are counted.
 pub fn search_lines(
-    place: list_dir::Search<'_>,
+    place: list_dir::SearchScope<'_>,
     pattern: &Pattern<'_>,
     asked: &Path,
     only: Option<&str>,
-) -> Result<Found, FileError> {
+) -> Result<SearchResult, FileError> {
     let root = place.cwd.join(asked);
     let kind = check_type(asked, &root)?;
     let (regex, by_line) = compile(pattern.regex, pattern.ignore_case)?;
-    let mut search = Search {
+    let mut search = LineSearch {
         regex,
         by_line,
         context: pattern.context,
-        found: Found::default(),
+        found: SearchResult::default(),
         files: 0,
         searched: 0,
         buffer: Vec::new(),
@@ -106,12 +106,12 @@ fn compile(pattern: &str, ignore_case: bool) -> Result<(Regex, Option<Regex>), F
     Ok((regex, if is_for_whole { None } else { build(true).ok() }))
 }
 
-struct Search<'a> {
+struct LineSearch<'a> {
     regex: Regex,
     /// The same with ^ and $ at each line, to see at once that many lines have no match.
     by_line: Option<Regex>,
     context: usize,
-    found: Found,
+    found: SearchResult,
     files: u64,
     searched: u64,
     buffer: Vec<u8>,
@@ -121,8 +121,8 @@ struct Search<'a> {
     unreadable: Skipped,
 }
 
-impl Search<'_> {
-    fn finish(self) -> Found {
+impl LineSearch<'_> {
+    fn finish(self) -> SearchResult {
         let Self { mut found, files, searched, binary, large, unreadable, .. } = self;
         found.note_rest(&format!("matching lines not shown, in {files} files in all; use a narrower pattern, path or glob"));
         if found.total == 0 {
@@ -193,7 +193,7 @@ impl Search<'_> {
 
 /// Adds the matching lines of a file with the lines around them.
 fn show_hits(
-    found: &mut Found,
+    found: &mut SearchResult,
     hits: &[(usize, String)],
     bytes: &[u8],
     name: &str,
@@ -317,7 +317,7 @@ mod tests {
         assert!(body.contains("… (2 more in this line)\nb:1:word word\n"), "{body}");
     }
 
-    fn grepped(dir: &TempDir, pattern: &str, path: &str, only: Option<&str>) -> Found {
+    fn grepped(dir: &TempDir, pattern: &str, path: &str, only: Option<&str>) -> SearchResult {
         search_lines(search(dir, GO_ON), &plain(pattern), Path::new(path), only).unwrap()
     }
 

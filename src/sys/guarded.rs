@@ -18,7 +18,7 @@ use super::opening::{open_folder, true_path};
 const SPECIAL: [u64; 2] = [0x9fa0, 0x6265_6572];
 
 /// Something that exists, open for nothing but looking at it.
-pub(super) struct Found {
+pub(super) struct OpenedPath {
     fd: OwnedFd,
     /// Its path without links.
     pub(super) path: PathBuf,
@@ -26,7 +26,7 @@ pub(super) struct Found {
     pub(super) stat: Stat,
 }
 
-impl Found {
+impl OpenedPath {
     /// Finds what an absolute path leads to. `None`: nothing.
     pub(super) fn find(path: &Path) -> Result<Option<Self>, String> {
         let flags = OFlags::PATH | OFlags::CLOEXEC;
@@ -81,7 +81,7 @@ impl Found {
 }
 
 /// A name in an open folder: where something is written, made or removed.
-pub(super) struct Spot {
+pub(super) struct WriteTarget {
     /// The nearest folder that exists.
     pub(super) dir: OwnedFd,
     /// The folders between that one and the name, which do not exist.
@@ -94,7 +94,7 @@ pub(super) struct Spot {
     pub(super) stat: Option<Stat>,
 }
 
-impl Spot {
+impl WriteTarget {
     /// Finds the place of an absolute path; a link at its end is followed.
     pub(super) fn find_follow(path: &Path) -> Result<Self, String> {
         let mut path = path.to_owned();

@@ -17,7 +17,7 @@ use super::bridges::Bridges;
 use super::env::Env;
 use super::interrupt::Interrupts;
 use crate::exit::Signal;
-use crate::js::wire::{End, Message, Start, answer_line};
+use crate::js::wire::{End, Start, WorkerMessage, answer_line};
 use crate::limits;
 
 /// The flag that makes `nagent-js` the process with the engine.
@@ -31,7 +31,7 @@ const PIPE: usize = 1 << 20;
 
 /// How a script's process ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Outcome {
+pub enum ScriptOutcome {
     /// The script came to an end.
     End(End),
     /// It was ended at its time limit. The text says so, as the others do.
@@ -50,7 +50,7 @@ pub enum Outcome {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Ran {
     /// How it ended.
-    pub outcome: Outcome,
+    pub outcome: ScriptOutcome,
     /// How long it took, without questions.
     pub took: Duration,
     /// Whether Landlock held.
@@ -75,7 +75,7 @@ pub fn run_script(
         Broken::Other(outcome) => outcome,
         Broken::TimedOut => {
             let seconds = limit.unwrap_or_default().as_secs_f64();
-            Outcome::TimedOut(format!("it took longer than {seconds} s"))
+            ScriptOutcome::TimedOut(format!("it took longer than {seconds} s"))
         }
         Broken::Ended => worker.explain_end(),
     });
@@ -91,7 +91,7 @@ struct Worker {
 
 /// Why a conversation with the process ended before the script did.
 enum Broken {
-    Other(Outcome),
+    Other(ScriptOutcome),
     TimedOut,
     /// The pipe is closed: how the process ended says why.
     Ended,
@@ -129,12 +129,12 @@ impl Worker {
         limit: Option<Duration>,
         bridges: &mut Bridges<'_>,
         landlock: &mut bool,
-    ) -> Result<Outcome, Broken> {
+    ) -> Result<ScriptOutcome, Broken> {
         let interrupts = bridges.permissions.interrupts;
         let line = self.read_line(Some(Instant::now() + START_TIME), interrupts)?;
         match parse(&line)? {
-            Message::Ready(holds) => *landlock = holds,
-            Message::Failed(why) => return Ok(Outcome::Unsafe(why)),
+            WorkerMessage::Ready(holds) => *landlock = holds,
+            WorkerMessage::Failed(why) => return Ok(ScriptOutcome::Unsafe(why)),
             _ => return Err(broken_protocol()),
         }
         let at_rest = self.peak_memory();
@@ -149,28 +149,28 @@ impl Worker {
             self.write_all(line.as_bytes(), deadline(bridges), interrupts)?;
             let message = parse(&self.read_line(deadline(bridges), interrupts)?)?;
             let (name, args) = match message {
-                Message::End(End::Value(Some(value))) if value.len() > limits::JS_VALUE => {
+                WorkerMessage::End(End::Value(Some(value))) if value.len() > limits::JS_VALUE => {
                     let message = format!(
                         "the value has {} bytes, over the limit of {}; write it in pieces, with process.stdout.write",
                         value.len(),
                         limits::JS_VALUE
                     );
-                    return Ok(Outcome::End(End::Threw { message, line: None }));
+                    return Ok(ScriptOutcome::End(End::Threw { message, line: None }));
                 }
                 // The engine throws null, as a script may, where it has no memory left for an error.
-                Message::End(End::Threw { message, .. })
+                WorkerMessage::End(End::Threw { message, .. })
                     if message == "null" && self.peak_memory() - at_rest > start.memory / 2 =>
                 {
                     return Ok(out_of_memory(start));
                 }
-                Message::Memory => return Ok(out_of_memory(start)),
-                Message::End(end) => return Ok(Outcome::End(end)),
-                Message::Call { name, args } => (name, args),
-                Message::Ready(_) | Message::Failed(_) => return Err(broken_protocol()),
+                WorkerMessage::Memory => return Ok(out_of_memory(start)),
+                WorkerMessage::End(end) => return Ok(ScriptOutcome::End(end)),
+                WorkerMessage::Call { name, args } => (name, args),
+                WorkerMessage::Ready(_) | WorkerMessage::Failed(_) => return Err(broken_protocol()),
             };
             let answer = bridges.call_function(&name, args, deadline(bridges));
             if let Some(signal) = interrupts.pending() {
-                return Ok(Outcome::Interrupted(signal));
+                return Ok(ScriptOutcome::Interrupted(signal));
             }
             line = answer_line(&answer);
             if line.len() > limits::JS_LINE {
@@ -255,9 +255,9 @@ impl Worker {
     }
 
     /// What an end without a last line means.
-    fn explain_end(&mut self) -> Outcome {
+    fn explain_end(&mut self) -> ScriptOutcome {
         let status = self.child.wait();
-        Outcome::Broken(match status.map(|status| (status.signal(), status.code())) {
+        ScriptOutcome::Broken(match status.map(|status| (status.signal(), status.code())) {
             Ok((Some(libc::SIGSYS), _)) => {
                 "the engine was stopped at a system call that it may not make (SIGSYS)".to_owned()
             }
@@ -280,21 +280,21 @@ pub fn leave_at_once() -> ! {
     std::process::exit(0)
 }
 
-fn out_of_memory(start: &Start) -> Outcome {
-    Outcome::OutOfMemory(format!("out of memory: the limit is {} MiB", start.memory >> 20))
+fn out_of_memory(start: &Start) -> ScriptOutcome {
+    ScriptOutcome::OutOfMemory(format!("out of memory: the limit is {} MiB", start.memory >> 20))
 }
 
-fn parse(line: &[u8]) -> Result<Message, Broken> {
-    Message::parse(line).map_err(|why| Broken::Other(Outcome::Broken(why)))
+fn parse(line: &[u8]) -> Result<WorkerMessage, Broken> {
+    WorkerMessage::parse(line).map_err(|why| Broken::Other(ScriptOutcome::Broken(why)))
 }
 
 fn broken_protocol() -> Broken {
-    Broken::Other(Outcome::Broken("the engine broke its protocol".to_owned()))
+    Broken::Other(ScriptOutcome::Broken("the engine broke its protocol".to_owned()))
 }
 
 fn check(deadline: Option<Instant>, interrupts: &Interrupts) -> Result<(), Broken> {
     if let Some(signal) = interrupts.pending() {
-        return Err(Broken::Other(Outcome::Interrupted(signal)));
+        return Err(Broken::Other(ScriptOutcome::Interrupted(signal)));
     }
     if deadline.is_some_and(|deadline| deadline <= Instant::now()) {
         return Err(Broken::TimedOut);

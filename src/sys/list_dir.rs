@@ -26,7 +26,7 @@ const KERNEL: [&str; 3] = ["/proc", "/sys", "/dev"];
 
 /// How a search is done.
 #[derive(Clone, Copy)]
-pub struct Search<'a> {
+pub struct SearchScope<'a> {
     /// The folder that relative paths start in.
     pub cwd: &'a Path,
     /// Paths, without links, that are left out.
@@ -37,7 +37,7 @@ pub struct Search<'a> {
 
 /// What was found.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Found {
+pub struct SearchResult {
     /// A line each: entries, paths, or `path:line: text`. Ends with a line feed unless empty.
     pub body: String,
     /// Lines in `body`.
@@ -52,7 +52,7 @@ pub struct Found {
     pub stopped: bool,
 }
 
-impl Found {
+impl SearchResult {
     /// The body followed by the notes, each in parentheses on its own line.
     pub fn to_text(&self) -> String {
         let mut text = self.body.clone();
@@ -80,10 +80,10 @@ impl Found {
 }
 
 /// The entries of one folder: `name/`, `link@ -> target`, `fifo|`, `socket=`, and files with a tab and the size in bytes.
-pub fn list_dir(search: Search<'_>, asked: &Path) -> Result<Found, FileError> {
+pub fn list_dir(search: SearchScope<'_>, asked: &Path) -> Result<SearchResult, FileError> {
     let root = find_folder(search.cwd, asked)?;
     let failed = |source: io::Error| FileError::from_io("look at", asked, source);
-    let mut found = Found::default();
+    let mut found = SearchResult::default();
     let mut all = 0;
     for entry in fs::read_dir(&root).map_err(failed)?.take(FOLDER_LIMIT) {
         all += u64::from(entry.map_err(failed)?.file_name() != ".git");
@@ -139,10 +139,14 @@ fn entry_line(name: &str, meta: &Metadata, path: &Path) -> String {
 }
 
 /// Files and folders (with a `/`) below `asked` that match a glob of `.gitignore`'s kind; at most 1,000 are shown.
-pub fn find_by_glob(search: Search<'_>, pattern: &str, asked: &Path) -> Result<Found, FileError> {
+pub fn find_by_glob(
+    search: SearchScope<'_>,
+    pattern: &str,
+    asked: &Path,
+) -> Result<SearchResult, FileError> {
     let root = find_folder(search.cwd, asked)?;
     let matcher = Matcher::new(&root, pattern)?;
-    let mut found = Found::default();
+    let mut found = SearchResult::default();
     let mut entries = 0;
     let mut unreadable = Skipped::default();
     let (stopped, left_out) = search.visit_entries(&root, &mut |entry| {
@@ -174,7 +178,7 @@ pub fn find_by_glob(search: Search<'_>, pattern: &str, asked: &Path) -> Result<F
     Ok(found)
 }
 
-impl Search<'_> {
+impl SearchScope<'_> {
     /// Walks through what is below a folder. Returns whether it was stopped, and the ignore files that were left out.
     pub(super) fn visit_entries(
         self,
@@ -209,7 +213,7 @@ impl Skipped {
         }
     }
 
-    pub(super) fn add_note(&self, found: &mut Found, what: &str) {
+    pub(super) fn add_note(&self, found: &mut SearchResult, what: &str) {
         if self.count > 0 {
             let dots = if self.count > self.names.len() as u64 { ", …" } else { "" };
             let (count, names) = (self.count, self.names.join(", "));
@@ -334,8 +338,11 @@ pub(super) mod tests {
 
     pub(in super::super) const GO_ON: &dyn Fn() -> bool = &|| false;
 
-    pub(in crate::sys) fn search<'a>(dir: &'a TempDir, stop: &'a dyn Fn() -> bool) -> Search<'a> {
-        Search { cwd: dir.path(), hidden: &[], stop }
+    pub(in crate::sys) fn search<'a>(
+        dir: &'a TempDir,
+        stop: &'a dyn Fn() -> bool,
+    ) -> SearchScope<'a> {
+        SearchScope { cwd: dir.path(), hidden: &[], stop }
     }
 
     pub(in super::super) fn tree(files: &[(&str, &str)]) -> TempDir {
@@ -348,7 +355,7 @@ pub(super) mod tests {
         dir
     }
 
-    fn listed(dir: &TempDir, path: &str) -> Found {
+    fn listed(dir: &TempDir, path: &str) -> SearchResult {
         list_dir(search(dir, GO_ON), Path::new(path)).unwrap()
     }
 

@@ -22,7 +22,7 @@ const LAST_TIME: u64 = 9_999_999_999_999_999;
 
 /// A message that waits.
 #[derive(Debug)]
-pub struct Message {
+pub struct UserMessage {
     /// The name of its file, without the ending.
     pub id: String,
     /// Its text, or why it cannot be read.
@@ -79,7 +79,7 @@ pub fn list_ids(root: &Root, name: &str) -> Result<Vec<String>> {
 ///
 /// # Errors
 /// The folder cannot be read, or belongs to somebody else.
-pub fn read_all(root: &Root, name: &str) -> Result<Vec<Message>> {
+pub fn read_all(root: &Root, name: &str) -> Result<Vec<UserMessage>> {
     let ids = list_ids(root, name)?;
     if !ids.is_empty() {
         fs::check_folder_owner(&root.messages_folder(name))?;
@@ -92,7 +92,7 @@ pub fn read_all(root: &Root, name: &str) -> Result<Vec<Message>> {
             fs::read_bytes(&path, limits::MESSAGE)
                 .and_then(|text| text.with_context(|| format!("{} is gone", path.display())))
         };
-        Message { id, text }
+        UserMessage { id, text }
     };
     Ok(ids.into_iter().map(read).collect())
 }

@@ -3,13 +3,13 @@
 use std::path::{Path, PathBuf};
 use std::time::{Duration, UNIX_EPOCH};
 
-use super::list_dir::Search;
+use super::list_dir::SearchScope;
 use crate::limits;
 
 /// The files below a folder that were modified at this time (since 1970) or later, sorted by path; the second value says
 /// whether there are more. What `.gitignore` names is left out, as in a search of the model's.
 pub fn find_modified(folder: &Path, since: Duration) -> (Vec<PathBuf>, bool) {
-    let search = Search { cwd: folder, hidden: &[], stop: &|| false };
+    let search = SearchScope { cwd: folder, hidden: &[], stop: &|| false };
     let (mut found, mut seen) = (Vec::new(), 0);
     search.visit_entries(folder, &mut |entry| {
         seen += 1;

@@ -18,12 +18,12 @@ use super::names::shown;
 use super::{fs, sandbox};
 use crate::exit::Signal;
 use crate::limits;
-use crate::policy::places::Places;
-use crate::policy::{Approval, Kind, Layers, Mode, Policy, is_plainly_private};
+use crate::policy::places::ScriptPlaces;
+use crate::policy::{Approval, Layers, Mode, Policy, PolicySubject, is_plainly_private};
 
 /// Something that a script wants to do.
 #[derive(Debug, Clone, Copy)]
-pub(super) enum Wish<'a> {
+pub(super) enum AccessRequest<'a> {
     /// A path without links, and how it is called in a question.
     Path(Mode, &'static str, &'a Path),
     /// To read a variable.
@@ -35,7 +35,7 @@ pub(super) enum Wish<'a> {
 /// Decides what a script may do.
 pub struct Permissions<'a> {
     /// The places of the run.
-    pub places: Places,
+    pub places: ScriptPlaces,
     /// The policies.
     pub layers: Layers,
     /// Where answers are stored; `None`: nowhere.
@@ -49,7 +49,7 @@ pub struct Permissions<'a> {
     /// Signals.
     pub interrupts: &'a Interrupts,
     /// What was allowed until the end of the run.
-    once: Vec<(Kind, &'static str, String)>,
+    once: Vec<(PolicySubject, &'static str, String)>,
     /// What was refused, each once.
     pub denied: Vec<String>,
     /// For how long people were asked in this script.
@@ -63,9 +63,9 @@ pub fn find_places(
     root: &Path,
     thought: Option<&Path>,
     env: &Env,
-) -> Places {
+) -> ScriptPlaces {
     let real = |path: &Path| fs::real_path(path).unwrap_or_else(|| path.to_owned());
-    Places {
+    ScriptPlaces {
         cwd: real(cwd),
         user_home: env.home_folder().as_deref().map(real),
         home: real(home),
@@ -78,7 +78,7 @@ pub fn find_places(
 
 impl<'a> Permissions<'a> {
     /// Permissions by these policies, without a terminal to ask at and without a file for answers.
-    pub fn new(places: Places, layers: Layers, interrupts: &'a Interrupts) -> Self {
+    pub fn new(places: ScriptPlaces, layers: Layers, interrupts: &'a Interrupts) -> Self {
         Self {
             places,
             layers,
@@ -94,12 +94,12 @@ impl<'a> Permissions<'a> {
     }
 
     /// Whether a wish is granted without a question.
-    pub(super) fn is_granted(&self, wish: Wish<'_>) -> bool {
+    pub(super) fn is_granted(&self, wish: AccessRequest<'_>) -> bool {
         self.decide(wish) == Approval::Allow
     }
 
     /// Whether an entry or a rule refuses a wish, whoever might be asked.
-    pub(super) fn is_refused(&self, wish: Wish<'_>) -> bool {
+    pub(super) fn is_refused(&self, wish: AccessRequest<'_>) -> bool {
         self.decide(wish) == Approval::Deny
     }
 
@@ -107,45 +107,47 @@ impl<'a> Permissions<'a> {
     pub(super) fn names_host(&self, host: &str, port: u16) -> bool {
         let policies = [&self.layers.own, &self.layers.global];
         policies.iter().any(|policy| policy.names_host(host, port))
-            || is_plainly_private(host) && self.is_granted_once(Wish::Host(host, port))
+            || is_plainly_private(host) && self.is_granted_once(AccessRequest::Host(host, port))
     }
 
-    fn decide(&self, wish: Wish<'_>) -> Approval {
+    fn decide(&self, wish: AccessRequest<'_>) -> Approval {
         let verdict = match wish {
-            Wish::Path(mode, _, path) => {
+            AccessRequest::Path(mode, _, path) => {
                 if self.places.find_forbidden(mode, path).is_some() {
                     return Approval::Deny;
                 }
                 self.layers.decide_path(mode, path, self.places.is_always_allowed(mode, path))
             }
-            Wish::Variable(name) => self.layers.decide_variable(name, Env::is_credential(name)),
-            Wish::Host(host, port) => self.layers.decide_host(host, port),
+            AccessRequest::Variable(name) => {
+                self.layers.decide_variable(name, Env::is_credential(name))
+            }
+            AccessRequest::Host(host, port) => self.layers.decide_host(host, port),
         };
         let is_asked = verdict == Approval::Prompt;
         if is_asked && self.is_granted_once(wish) { Approval::Allow } else { verdict }
     }
 
-    fn is_granted_once(&self, wish: Wish<'_>) -> bool {
+    fn is_granted_once(&self, wish: AccessRequest<'_>) -> bool {
         let (kind, mode, subject) = describe(wish);
         self.once.iter().any(|(other, other_mode, allowed)| {
-            let is_below = kind == Kind::Path && Path::new(&subject).starts_with(allowed);
+            let is_below = kind == PolicySubject::Path && Path::new(&subject).starts_with(allowed);
             *other == kind && *other_mode == mode && (is_below || *allowed == subject)
         })
     }
 
     /// Grants a wish, or says why not.
-    pub(super) fn permit(&mut self, wish: Wish<'_>) -> Result<(), String> {
+    pub(super) fn permit(&mut self, wish: AccessRequest<'_>) -> Result<(), String> {
         let (kind, mode, subject) = describe(wish);
         let label = match wish {
-            Wish::Path(_, label, _) => label,
-            Wish::Variable(_) => "ENV",
-            Wish::Host(..) => "NET",
+            AccessRequest::Path(_, label, _) => label,
+            AccessRequest::Variable(_) => "ENV",
+            AccessRequest::Host(..) => "NET",
         };
         match self.decide(wish) {
             Approval::Allow => return Ok(()),
             Approval::Deny => {
                 let taboo = match wish {
-                    Wish::Path(mode, _, path) => self.places.find_forbidden(mode, path),
+                    AccessRequest::Path(mode, _, path) => self.places.find_forbidden(mode, path),
                     _ => None,
                 };
                 let why = taboo.map_or("the policy says no".to_owned(), str::to_owned);
@@ -160,7 +162,7 @@ impl<'a> Permissions<'a> {
         (self.on_question)();
         let watch = Stopwatch::start();
         // An answer about a folder is one about all below it.
-        let is_folder = kind == Kind::Path && fs::is_folder(Path::new(&subject));
+        let is_folder = kind == PolicySubject::Path && fs::is_folder(Path::new(&subject));
         let detail = format!("{subject}{}", if is_folder { " and all in it" } else { "" });
         let name = self.name.as_deref().unwrap_or("nagent-js");
         let answer = asker.ask_permission(name, label, &detail, self.interrupts);
@@ -219,7 +221,7 @@ impl<'a> Permissions<'a> {
     }
 
     /// Why nobody was asked, and what would allow a wish.
-    fn explain_unasked(&self, kind: Kind, mode: &str, subject: &str) -> String {
+    fn explain_unasked(&self, kind: PolicySubject, mode: &str, subject: &str) -> String {
         let (Some(name), kind) = (&self.name, kind.name()) else {
             return "nobody is there to ask; a policy (--policy FILE) can allow it".to_owned();
         };
@@ -232,7 +234,13 @@ impl<'a> Permissions<'a> {
     }
 
     /// Stores an answer, in the file and for this run.
-    fn store(&mut self, kind: Kind, mode: &'static str, subject: &str, approval: Approval) {
+    fn store(
+        &mut self,
+        kind: PolicySubject,
+        mode: &'static str,
+        subject: &str,
+        approval: Approval,
+    ) {
         let created = clock::now();
         let add = |policy: &mut Policy| {
             policy.add_entry((kind, subject, mode), approval, "prompt", &created);
@@ -247,14 +255,14 @@ impl<'a> Permissions<'a> {
     }
 }
 
-fn describe(wish: Wish<'_>) -> (Kind, &'static str, String) {
+fn describe(wish: AccessRequest<'_>) -> (PolicySubject, &'static str, String) {
     match wish {
-        Wish::Path(mode, _, path) => {
-            (Kind::Path, mode.letter(), path.to_string_lossy().into_owned())
+        AccessRequest::Path(mode, _, path) => {
+            (PolicySubject::Path, mode.letter(), path.to_string_lossy().into_owned())
         }
-        Wish::Variable(name) => (Kind::Env, "", name.to_owned()),
-        Wish::Host(host, 80 | 443) => (Kind::Host, "", host.to_owned()),
-        Wish::Host(host, port) => (Kind::Host, "", format!("{host}:{port}")),
+        AccessRequest::Variable(name) => (PolicySubject::Env, "", name.to_owned()),
+        AccessRequest::Host(host, 80 | 443) => (PolicySubject::Host, "", host.to_owned()),
+        AccessRequest::Host(host, port) => (PolicySubject::Host, "", format!("{host}:{port}")),
     }
 }
 

@@ -103,7 +103,8 @@ pub fn read_text(
     }
     .map_err(|problem| FileError::new(problem, ""))?;
     let (file, meta) = open_regular(path)?;
-    let mut source = Source { path, file, bytes: meta.len(), at: 0, buffer: vec![0; CHUNK], stop };
+    let mut source =
+        ChunkReader { path, file, bytes: meta.len(), at: 0, buffer: vec![0; CHUNK], stop };
     let Some(range) = range else {
         if meta.len() > whole_limit {
             return Err(source.too_large(whole_limit));
@@ -116,7 +117,7 @@ pub fn read_text(
 }
 
 /// A file that is read from front to back, a chunk at a time.
-struct Source<'a> {
+struct ChunkReader<'a> {
     path: &'a Path,
     file: File,
     bytes: u64,
@@ -125,7 +126,7 @@ struct Source<'a> {
     stop: &'a dyn Fn() -> bool,
 }
 
-impl Source<'_> {
+impl ChunkReader<'_> {
     /// Reads the next chunk and gives its length; 0 at the end. A NUL byte in it is an error.
     fn read_chunk(&mut self) -> Result<usize, FileError> {
         if (self.stop)() {

@@ -24,7 +24,7 @@ use std::path::{Path, PathBuf};
 
 /// What was written.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Written {
+pub struct Replacement {
     /// The true path of the file.
     pub path: PathBuf,
     /// Its size in bytes.
@@ -91,14 +91,14 @@ pub fn replace_file(
     opened: Opened,
     bytes: &[u8],
     keep_previous: KeepPrevious<'_>,
-) -> Result<Written, FileError> {
+) -> Result<Replacement, FileError> {
     let mut content =
         Content { write: &mut |file| file.write_all(bytes), keep_previous, keeps_always: true };
     let (path, created, parted) =
         (opened.path.clone(), opened.old.is_none(), opened.count_other_links());
     let previous = write_content(opened, &mut content)?;
     let (bytes, lines) = (bytes.len() as u64, count_lines(bytes));
-    Ok(Written { path, bytes, lines, created, previous, parted })
+    Ok(Replacement { path, bytes, lines, created, previous, parted })
 }
 
 /// Removes the file, after its content was kept, and says where. The file must still be the one that was opened.

@@ -38,7 +38,7 @@ pub struct Process {
 
 /// Whether a process is still there.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Life {
+pub enum Liveness {
     /// It runs.
     Running,
     /// It has ended, whoever has its number now.
@@ -66,14 +66,14 @@ impl Process {
     }
 
     /// Whether it is still there.
-    pub fn check_liveness(&self) -> Life {
+    pub fn check_liveness(&self) -> Liveness {
         let own = Self::current();
         if self.host != own.host || self.namespace != own.namespace {
-            return Life::Elsewhere;
+            return Liveness::Elsewhere;
         }
         match env::start_time_if_alive(&self.pid.to_string()) {
-            Some(ticks) if ticks == self.ticks => Life::Running,
-            _ => Life::Dead,
+            Some(ticks) if ticks == self.ticks => Liveness::Running,
+            _ => Liveness::Dead,
         }
     }
 
@@ -86,7 +86,7 @@ impl Process {
         let flags = rustix::process::PidfdFlags::empty();
         let opened = pid.map(|pid| rustix::process::pidfd_open(pid, flags));
         // Its number cannot be used again while it is open.
-        let Some(Ok(pidfd)) = opened.filter(|_| self.check_liveness() == Life::Running) else {
+        let Some(Ok(pidfd)) = opened.filter(|_| self.check_liveness() == Liveness::Running) else {
             return Ok(false);
         };
         match rustix::process::pidfd_send_signal(pidfd, rustix::process::Signal::INT) {
@@ -262,7 +262,7 @@ mod tests {
             file.write_activity(activity(words));
             let note = RunNote::read_at(&path).unwrap();
             assert_eq!(note.activity, activity(words));
-            assert_eq!(note.process.check_liveness(), Life::Running);
+            assert_eq!(note.process.check_liveness(), Liveness::Running);
         }
         std::thread::scope(|scope| {
             let reader = scope.spawn(|| {
@@ -287,16 +287,16 @@ mod tests {
     #[test]
     fn a_process_that_has_the_number_of_a_dead_one_is_another() {
         let own = Process::current();
-        assert_eq!(own.check_liveness(), Life::Running);
+        assert_eq!(own.check_liveness(), Liveness::Running);
         let reused = Process { ticks: "1".to_owned(), ..own.clone() };
         assert_eq!(
             (reused.check_liveness(), reused.send_interrupt().unwrap()),
-            (Life::Dead, false)
+            (Liveness::Dead, false)
         );
         assert_eq!(
             Process { host: "other".to_owned(), ..own.clone() }.check_liveness(),
-            Life::Elsewhere
+            Liveness::Elsewhere
         );
-        assert_eq!(Process { pid: u32::MAX, ..own }.check_liveness(), Life::Dead);
+        assert_eq!(Process { pid: u32::MAX, ..own }.check_liveness(), Liveness::Dead);
     }
 }

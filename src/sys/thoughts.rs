@@ -15,7 +15,7 @@ use super::fs;
 use super::interrupt::Interrupts;
 use super::lock::{LockError, LockMode, LockWait, lock_file};
 use crate::limits;
-use crate::policy::{Approval, Kind, Policy};
+use crate::policy::{Approval, Policy, PolicySubject};
 use crate::problem::Problem;
 use crate::thought::script::thought_name;
 
@@ -257,7 +257,7 @@ impl Home {
             ("policy.json", Approval::Deny),
         ] {
             let subject = folder.join(below).display().to_string();
-            policy.add_entry((Kind::Path, &subject, "rwd"), approval, "default", created);
+            policy.add_entry((PolicySubject::Path, &subject, "rwd"), approval, "default", created);
         }
         AtomicFile::new(&path).write(policy.format().as_bytes())
     }

@@ -16,7 +16,7 @@ use super::env::Env;
 use super::fs;
 use super::interrupt::Interrupts;
 use super::process::Jobs;
-use super::process::job::{Job, JobId, Outcome, Output};
+use super::process::job::{Job, JobId, JobOutcome, Output};
 use super::root::Root;
 use crate::context::Tool;
 use crate::format::harmless;
@@ -181,7 +181,7 @@ fn ask_for_descriptions(
     while let Some(finished) = jobs.next_finished(interrupts) {
         let Some((path, key, (size, modified))) = asked.remove(&finished.id) else { continue };
         let described = match finished.outcome {
-            Outcome::Ended { code: 0 } => {
+            JobOutcome::Ended { code: 0 } => {
                 let text = String::from_utf8_lossy(&finished.stdout);
                 // The toolkit's own are told in a sentence each: the model can ask them for more.
                 let is_own = path.parent() == own && path.file_name().is_some_and(is_own_name);
@@ -189,14 +189,14 @@ fn ask_for_descriptions(
                     "--description printed something else than a line \"path: ...\" and a description".to_owned()
                 })
             }
-            Outcome::TimedOut => {
+            JobOutcome::TimedOut => {
                 let seconds = limits::TOOL_PATIENCE.as_secs();
                 let why = format!("did not answer --description in {seconds} s; it is left out");
                 silent.push((key, why));
                 continue;
             }
-            Outcome::Interrupted(_) => continue,
-            Outcome::Ended { code } => Err(format!("--description exited with {code}")),
+            JobOutcome::Interrupted(_) => continue,
+            JobOutcome::Ended { code } => Err(format!("--description exited with {code}")),
             _ => Err("--description was ended, or printed too much".to_owned()),
         };
         let (summary, rejected) = match described {

@@ -12,7 +12,7 @@ use nagent::diff::unified::{DiffChange, UnifiedDiff};
 use nagent::format::index::{self, Index, Segment};
 use nagent::problem::Problem;
 use nagent::segments::patch::{PatchHooks, PatchOptions, PatchReport, patch};
-use nagent::sys::boundary::{Boundary, Places};
+use nagent::sys::boundary::{Boundary, BoundaryFolders};
 use nagent::sys::fs::sha256 as hash;
 use nagent::sys::interrupt::Interrupts;
 use proptest::prelude::*;
@@ -98,8 +98,13 @@ impl World {
             PatchOptions { index: &index, patch: None, dry_run: false, force: false, merge: false };
         change(&mut plan);
         let root = self.at("root");
-        let places =
-            Places { cwd: self.dir.path(), toplevel: None, home: None, root: &root, tmpdir: None };
+        let places = BoundaryFolders {
+            cwd: self.dir.path(),
+            toplevel: None,
+            home: None,
+            root: &root,
+            tmpdir: None,
+        };
         let mut boundary = Boundary::for_file(places, &self.at("big.txt")).unwrap();
         boundary.allow_splits(&self.at("split"));
         let interrupts = Interrupts::without_handlers().unwrap();
@@ -426,8 +431,13 @@ fn an_index_cannot_lead_out_of_the_boundary() {
     fs::write(world.segment(1), "x\n").unwrap();
     let root = world.at("root");
     fs::create_dir(world.at("other")).unwrap();
-    let places =
-        Places { cwd: world.dir.path(), toplevel: None, home: None, root: &root, tmpdir: None };
+    let places = BoundaryFolders {
+        cwd: world.dir.path(),
+        toplevel: None,
+        home: None,
+        root: &root,
+        tmpdir: None,
+    };
     let index = world.at("split/index.json");
     let plan =
         PatchOptions { index: &index, patch: None, dry_run: false, force: false, merge: false };

@@ -6,7 +6,7 @@ use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-use nagent::sys::boundary::{Boundary, Places};
+use nagent::sys::boundary::{Boundary, BoundaryFolders};
 use nagent::sys::replace;
 use rustix::fs::{CWD, RenameFlags, renameat_with};
 
@@ -64,7 +64,7 @@ pub(crate) fn run(figures: &mut Figures) {
 /// Swaps and writes until there were enough of both.
 fn race(top: &Path, path: &Path) -> (usize, usize, usize) {
     let root = top.join("root");
-    let places = Places { cwd: top, toplevel: None, home: None, root: &root, tmpdir: None };
+    let places = BoundaryFolders { cwd: top, toplevel: None, home: None, root: &root, tmpdir: None };
     // A file's own conversation, with a folder that the user named: temp folders would hold all of this.
     let mut boundary = Boundary::for_file(places, Path::new("out/target")).unwrap();
     boundary.allow_folder(Path::new("in")).unwrap();

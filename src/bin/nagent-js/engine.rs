@@ -9,7 +9,7 @@ use std::process::ExitCode;
 use std::rc::Rc;
 
 use nagent::js::api;
-use nagent::js::wire::{End, Message, Start, replace_lone_surrogates};
+use nagent::js::wire::{End, Start, WorkerMessage, replace_lone_surrogates};
 use nagent::limits;
 use nagent::sys::js_worker::leave_at_once;
 use nagent::sys::sandbox::worker;
@@ -30,9 +30,9 @@ pub(crate) fn run_worker(memory: Option<OsString>) -> ExitCode {
     std::panic::set_hook(Box::new(|_| ()));
     let Ok((runtime, context)) = make_engine() else { return ExitCode::from(125) };
     match worker::give_up_rights(memory) {
-        Ok(landlock) => write_line(&Message::Ready(landlock).to_line()),
+        Ok(landlock) => write_line(&WorkerMessage::Ready(landlock).to_line()),
         Err(why) => {
-            write_line(&Message::Failed(why).to_line());
+            write_line(&WorkerMessage::Failed(why).to_line());
             return ExitCode::from(126);
         }
     }
@@ -83,17 +83,20 @@ fn track_rejections(runtime: &Runtime) -> Rc<RefCell<Rejections>> {
     rejections
 }
 
-fn run_script(ctx: &Ctx<'_>, start: &Start, rejections: &RefCell<Rejections>) -> Message {
+fn run_script(ctx: &Ctx<'_>, start: &Start, rejections: &RefCell<Rejections>) -> WorkerMessage {
     match evaluate(ctx, start) {
         Ok(value) => {
             let noted = rejections.borrow();
             if noted.unhandled > 0 {
-                return Message::End(End::Threw { message: noted.message.clone(), line: None });
+                return WorkerMessage::End(End::Threw {
+                    message: noted.message.clone(),
+                    line: None,
+                });
             }
-            Message::End(End::Value(value))
+            WorkerMessage::End(End::Value(value))
         }
         Err(Error::Exception) => describe_exception(ctx, &start.file),
-        Err(error) => Message::End(End::Threw { message: error.to_string(), line: None }),
+        Err(error) => WorkerMessage::End(End::Threw { message: error.to_string(), line: None }),
     }
 }
 
@@ -161,7 +164,7 @@ fn call_parent(ctx: Ctx<'_>, name: String, args: String) -> Result<Array<'_>, Er
         _ => None,
     };
     if let Some(end) = end {
-        write_line(&Message::End(end).to_line());
+        write_line(&WorkerMessage::End(end).to_line());
         // Nothing of the script runs behind it, `finally` neither.
         leave_at_once();
     }
@@ -193,12 +196,15 @@ fn call_parent(ctx: Ctx<'_>, name: String, args: String) -> Result<Array<'_>, Er
 }
 
 /// What was thrown, as the end of the script.
-fn describe_exception(ctx: &Ctx<'_>, file: &str) -> Message {
+fn describe_exception(ctx: &Ctx<'_>, file: &str) -> WorkerMessage {
     let (message, stack) = describe_value(ctx, &ctx.catch());
     if message == "InternalError: out of memory" {
-        return Message::Memory;
+        return WorkerMessage::Memory;
     }
-    Message::End(End::Threw { line: stack.and_then(|stack| find_line(&stack, file)), message })
+    WorkerMessage::End(End::Threw {
+        line: stack.and_then(|stack| find_line(&stack, file)),
+        message,
+    })
 }
 
 /// A value as text, as `String(value)` gives it.

@@ -13,7 +13,7 @@ use crate::sys::ask_tty::AskTty;
 use crate::sys::bridges::{Bridges, Output};
 use crate::sys::env::{self, Env};
 use crate::sys::interrupt::Interrupts;
-use crate::sys::js_worker::Outcome;
+use crate::sys::js_worker::ScriptOutcome;
 use crate::sys::permission::Permissions;
 use crate::sys::thoughts::read_memories;
 use crate::thought::context::{ThoughtFacts, sections};
@@ -77,21 +77,21 @@ impl ScriptHost for ThoughtHost<'_> {
         let ran = self.thought.run_code(code.to_owned(), "script", &mut self.bridges)?;
         self.thought.written.borrow_mut().close_line();
         let value = match ran.outcome {
-            Outcome::End(End::Value(value)) => Ok(value.unwrap_or_default()),
-            Outcome::End(End::Exit(code)) => Ok(format!("process.exit({code})")),
-            Outcome::End(End::Threw { message, line }) => {
+            ScriptOutcome::End(End::Value(value)) => Ok(value.unwrap_or_default()),
+            ScriptOutcome::End(End::Exit(code)) => Ok(format!("process.exit({code})")),
+            ScriptOutcome::End(End::Threw { message, line }) => {
                 let line = line.map(|line| format!("line {line}: ")).unwrap_or_default();
                 Err(format!("{line}{message}"))
             }
-            Outcome::End(End::Resumed(context)) => Err(format!(
+            ScriptOutcome::End(End::Resumed(context)) => Err(format!(
                 "agent.resume works only in memory.js; context: {}",
                 context.unwrap_or_default()
             )),
-            Outcome::Interrupted(signal) => Err(format!("interrupted by {}", signal.name())),
-            Outcome::Broken(why)
-            | Outcome::TimedOut(why)
-            | Outcome::OutOfMemory(why)
-            | Outcome::Unsafe(why) => Err(why),
+            ScriptOutcome::Interrupted(signal) => Err(format!("interrupted by {}", signal.name())),
+            ScriptOutcome::Broken(why)
+            | ScriptOutcome::TimedOut(why)
+            | ScriptOutcome::OutOfMemory(why)
+            | ScriptOutcome::Unsafe(why) => Err(why),
         };
         let console = std::mem::take(&mut self.bridges.console);
         Ok(ScriptResult { value, console, seconds: ran.took.as_secs_f64() })

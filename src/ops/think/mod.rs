@@ -25,7 +25,7 @@ use crate::protocol::TagSet;
 use crate::sys::atomic_file::AtomicFile;
 use crate::sys::env::Env;
 use crate::sys::interrupt::Interrupts;
-use crate::sys::js_worker::Outcome;
+use crate::sys::js_worker::ScriptOutcome;
 use crate::sys::lock::LockMode;
 use crate::sys::thoughts::{Home, HomeConfig, Origin};
 use crate::sys::{fs, root, stdin, terminal};
@@ -115,19 +115,19 @@ impl Thought {
         let mut bridges = bridges(self, env, interrupts);
         let ran = self.run_code(code.clone(), "memory.js", &mut bridges)?;
         let resume = match ran.outcome {
-            Outcome::End(End::Value(value)) => {
+            ScriptOutcome::End(End::Value(value)) => {
                 self.written.borrow_mut().write(&value.unwrap_or_default());
                 return self.note_good_run();
             }
-            Outcome::End(End::Exit(0)) => return self.note_good_run(),
-            Outcome::End(End::Exit(code)) => Resume::Exited(code),
-            Outcome::End(End::Threw { message, line }) => Resume::Threw { message, line },
-            Outcome::End(End::Resumed(context)) => Resume::Asked(context),
-            Outcome::Interrupted(signal) => return Err(Problem::interrupted(signal)),
-            Outcome::Broken(why)
-            | Outcome::TimedOut(why)
-            | Outcome::OutOfMemory(why)
-            | Outcome::Unsafe(why) => Resume::Failed(why),
+            ScriptOutcome::End(End::Exit(0)) => return self.note_good_run(),
+            ScriptOutcome::End(End::Exit(code)) => Resume::Exited(code),
+            ScriptOutcome::End(End::Threw { message, line }) => Resume::Threw { message, line },
+            ScriptOutcome::End(End::Resumed(context)) => Resume::Asked(context),
+            ScriptOutcome::Interrupted(signal) => return Err(Problem::interrupted(signal)),
+            ScriptOutcome::Broken(why)
+            | ScriptOutcome::TimedOut(why)
+            | ScriptOutcome::OutOfMemory(why)
+            | ScriptOutcome::Unsafe(why) => Resume::Failed(why),
         };
         self.written.borrow_mut().close_line();
         self.screen.show_resume(&resume);

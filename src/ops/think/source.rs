@@ -8,8 +8,8 @@ use reqwest::Url;
 use super::request::ThinkRequest;
 use crate::limits;
 use crate::out;
-use crate::policy::places::Places;
-use crate::policy::{Approval, Kind, Layers};
+use crate::policy::places::ScriptPlaces;
+use crate::policy::{Approval, Layers, PolicySubject};
 use crate::problem::Problem;
 use crate::sys::ask_tty::{Answer, AskTty};
 use crate::sys::bridges::Bridges;
@@ -93,8 +93,8 @@ fn fetch_page(
         global: read_policy(&home.policy_path(None)).unwrap_or_default(),
         ..Layers::default()
     };
-    layers.own.add_entry((Kind::Host, &host, ""), Approval::Allow, "cli", "");
-    let mut permissions = Permissions::new(Places::default(), layers, interrupts);
+    layers.own.add_entry((PolicySubject::Host, &host, ""), Approval::Allow, "cli", "");
+    let mut permissions = Permissions::new(ScriptPlaces::default(), layers, interrupts);
     // Advice about another host that it leads to is about the global policy.
     permissions.name = Some("--global".to_owned());
     let mut bridges = Bridges::new(permissions, env, PathBuf::new(), Box::new(|_| ()));

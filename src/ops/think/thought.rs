@@ -15,12 +15,12 @@ use crate::js::wire::Start;
 use crate::limits;
 use crate::ops::find_root::find_root;
 use crate::out;
-use crate::policy::places::Places;
+use crate::policy::places::ScriptPlaces;
 use crate::policy::{Layers, Policy};
 use crate::problem::Problem;
 use crate::sys::bridges::Bridges;
 use crate::sys::env::Env;
-use crate::sys::js_worker::{Outcome, Ran, run_script};
+use crate::sys::js_worker::{Ran, ScriptOutcome, run_script};
 use crate::sys::permission::{find_places, read_policy};
 use crate::sys::thoughts::{Home, Origin};
 use crate::sys::tty::Tty;
@@ -36,7 +36,7 @@ pub(super) struct Thought {
     /// The temporary folder, removed when this is dropped.
     pub(super) temporary: Option<TempDir>,
     pub(super) source: ScriptSource,
-    pub(super) places: Places,
+    pub(super) places: ScriptPlaces,
     pub(super) layers: Layers,
     /// Whether answers are stored: not in a policy that is damaged.
     pub(super) stores_answers: bool,
@@ -81,7 +81,7 @@ impl Thought {
         self.screen.end_work();
         let ran = ran?;
         self.written.borrow_mut().add_denied(&bridges.permissions.denied);
-        if let Outcome::Unsafe(why) = &ran.outcome {
+        if let ScriptOutcome::Unsafe(why) = &ran.outcome {
             return Err(Problem::failed(format!(
                 "the sandbox for scripts cannot be built, so nothing ran: {why}"
             )));

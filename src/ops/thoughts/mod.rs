@@ -13,11 +13,11 @@ use super::think::read_place;
 use crate::exit::Exit;
 use crate::limits;
 use crate::out::{self, Report};
-use crate::policy::Kind;
+use crate::policy::PolicySubject;
 use crate::problem::Problem;
 use crate::sys::atomic_file::AtomicFile;
 use crate::sys::permission::read_policy;
-use crate::sys::process::job::{Job, Outcome, Output, Stdin};
+use crate::sys::process::job::{Job, JobOutcome, Output, Stdin};
 use crate::sys::thoughts::Origin;
 use crate::sys::{fs, process};
 use crate::thought::script::{Script, thought_name};
@@ -73,7 +73,7 @@ pub fn describe(desk: &Desk, script: &str) -> Result<Report, Problem> {
     let (workspace, memories) = (count("workspace")?, count("memories")?);
     let policy = read_policy(&desk.home.policy_path(Some(&target.name)));
     let policy = policy.map_err(|error| Problem::failed(format!("{error:#}")))?;
-    let allowed = [Kind::Path, Kind::Env, Kind::Host].map(|kind| {
+    let allowed = [PolicySubject::Path, PolicySubject::Env, PolicySubject::Host].map(|kind| {
         let (allow, deny) = policy.count(kind);
         format!("{} {allow} allowed, {deny} denied", kind.name())
     });
@@ -118,10 +118,10 @@ pub fn run_installed_script(
     let finished =
         process::run(job, &desk.interrupts).map_err(|error| Problem::failed(error.to_string()))?;
     let exit = match finished.outcome {
-        Outcome::Ended { code } => Exit::Command(u8::try_from(code & 0xff).unwrap_or(1)),
-        Outcome::Killed { signal } => Exit::Command(u8::try_from(128 + signal).unwrap_or(1)),
-        Outcome::Interrupted(signal) => Exit::Signal(signal),
-        Outcome::TimedOut | Outcome::TooMuch | Outcome::Stopped => Exit::Failed,
+        JobOutcome::Ended { code } => Exit::Command(u8::try_from(code & 0xff).unwrap_or(1)),
+        JobOutcome::Killed { signal } => Exit::Command(u8::try_from(128 + signal).unwrap_or(1)),
+        JobOutcome::Interrupted(signal) => Exit::Signal(signal),
+        JobOutcome::TimedOut | JobOutcome::TooMuch | JobOutcome::Stopped => Exit::Failed,
     };
     Ok(Report { exit, is_out: true, ..Report::done("") })
 }

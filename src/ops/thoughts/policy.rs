@@ -6,7 +6,7 @@ use reqwest::Url;
 
 use super::desk::Desk;
 use crate::out::Report;
-use crate::policy::{Approval, Kind, Policy, check_mode};
+use crate::policy::{Approval, Policy, PolicySubject, check_mode};
 use crate::problem::Problem;
 use crate::sys::env::Env;
 use crate::sys::permission::{edit_policy, read_policy};
@@ -17,7 +17,7 @@ use crate::sys::{clock, fs};
 pub struct PolicyEdit {
     /// What it is about
     #[arg(value_enum)]
-    kind: Kind,
+    kind: PolicySubject,
     /// The script, unless --global is given, and the path, variable or host
     #[arg(value_name = "SCRIPT VALUE", num_args = 1..=2, required = true)]
     words: Vec<String>,
@@ -53,7 +53,7 @@ pub fn add_entry(
     approval: Approval,
 ) -> Result<Report, Problem> {
     let subject = check_value(&desk.env, edit)?;
-    if mode.is_some() && edit.kind != Kind::Path {
+    if mode.is_some() && edit.kind != PolicySubject::Path {
         let kind = edit.kind.name();
         return Err(Problem::usage(format!(
             "--mode is for paths, and this is an entry for a {kind}"
@@ -114,14 +114,14 @@ fn check_value(env: &Env, edit: &PolicyEdit) -> Result<String, Problem> {
     let wrong =
         |why: &str| Err(Problem::usage(format!("\"{}\" is not {why}", value.escape_debug())));
     match edit.kind {
-        Kind::Path => {
+        PolicySubject::Path => {
             let path = env.absolute_path(Path::new(value))?;
             if value.is_empty() || value.contains('\0') {
                 return wrong("a path");
             }
             Ok(fs::real_path(&path).unwrap_or(path).display().to_string())
         }
-        Kind::Env => {
+        PolicySubject::Env => {
             let name = value.strip_suffix('*').unwrap_or(value);
             let is_name =
                 name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_') && !value.is_empty();
@@ -131,7 +131,7 @@ fn check_value(env: &Env, edit: &PolicyEdit) -> Result<String, Problem> {
                 wrong("the name of a variable, or its beginning with a *")
             }
         }
-        Kind::Host => {
+        PolicySubject::Host => {
             let (wildcard, named) = value.strip_prefix("*.").map_or(("", value), |end| ("*.", end));
             let wrong = |advice: String| wrong(&format!("a host{advice}"));
             // As net.fetch reads it.

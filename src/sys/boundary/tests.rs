@@ -18,7 +18,8 @@ pub(in super::super) fn world() -> World {
         fs::create_dir_all(top.join(folder)).unwrap();
     }
     let (cwd, root, home) = (top.join("out"), top.join("root"), top.join("home"));
-    let places = Places { cwd: &cwd, toplevel: None, home: Some(&home), root: &root, tmpdir: None };
+    let places =
+        BoundaryFolders { cwd: &cwd, toplevel: None, home: Some(&home), root: &root, tmpdir: None };
     let mut boundary = Boundary::without_folders(places);
     boundary.add_root(top.join("in"));
     World { _dir: dir, top, boundary }
@@ -49,8 +50,13 @@ impl World {
 
     fn for_file(&mut self, target: &str) -> Result<(), FileError> {
         let (cwd, root, home) = (self.at("out"), self.at("root"), self.at("home"));
-        let places =
-            Places { cwd: &cwd, toplevel: None, home: Some(&home), root: &root, tmpdir: None };
+        let places = BoundaryFolders {
+            cwd: &cwd,
+            toplevel: None,
+            home: Some(&home),
+            root: &root,
+            tmpdir: None,
+        };
         self.boundary = Boundary::for_file(places, &self.at(target))?;
         Ok(())
     }
@@ -163,7 +169,7 @@ fn tmpdir_is_a_root_unless_it_holds_more_than_temporary_files() {
     world.file("out/file");
     let toplevel = world.at("in/tree");
     let check = |tmpdir: &Path, expect: Result<Option<PathBuf>, &str>| {
-        let places = Places {
+        let places = BoundaryFolders {
             cwd: &tree,
             toplevel: Some(&toplevel),
             home: Some(&home),
@@ -199,7 +205,7 @@ fn tmpdir_is_a_root_unless_it_holds_more_than_temporary_files() {
 fn a_main_conversation_writes_temp_folders() {
     let world = world();
     let (cwd, root) = (world.at("out"), world.at("root"));
-    let places = Places {
+    let places = BoundaryFolders {
         cwd: &cwd,
         toplevel: None,
         home: Some(Path::new("/home/me")),
@@ -213,6 +219,6 @@ fn a_main_conversation_writes_temp_folders() {
     );
     assert_eq!(notes, ["TMPDIR (/home) is not writable: it holds the home folder"]);
     let (boundary, notes) =
-        Boundary::for_main(Places { tmpdir: Some(OsStr::new("/tmp")), ..places });
+        Boundary::for_main(BoundaryFolders { tmpdir: Some(OsStr::new("/tmp")), ..places });
     assert_eq!((boundary.roots.len(), notes.len()), (2, 0));
 }

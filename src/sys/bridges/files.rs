@@ -13,9 +13,9 @@ use super::Bridges;
 use crate::limits;
 use crate::policy::Mode;
 use crate::sys::fs::read_within;
-use crate::sys::guarded::{Found, Spot, explain, list_names, open_below};
+use crate::sys::guarded::{OpenedPath, WriteTarget, explain, list_names, open_below};
 use crate::sys::names::shown;
-use crate::sys::permission::Wish;
+use crate::sys::permission::AccessRequest;
 use crate::sys::temp_files::TempFile;
 
 /// Folders and files that a glob looks at.
@@ -50,20 +50,20 @@ impl Bridges<'_> {
     }
 
     /// Finds something that may be read. What is not there must be allowed to be looked for.
-    fn find_readable(&mut self, path: &Path, label: &'static str) -> Result<Found, String> {
-        let Some(found) = Found::find(path)? else {
-            let spot = Spot::find(path)?;
-            self.permissions.permit(Wish::Path(Mode::Read, label, &spot.path))?;
+    fn find_readable(&mut self, path: &Path, label: &'static str) -> Result<OpenedPath, String> {
+        let Some(found) = OpenedPath::find(path)? else {
+            let spot = WriteTarget::find(path)?;
+            self.permissions.permit(AccessRequest::Path(Mode::Read, label, &spot.path))?;
             return Err(explain(&spot.path)(Errno::NOENT));
         };
-        self.permissions.permit(Wish::Path(Mode::Read, label, &found.path))?;
+        self.permissions.permit(AccessRequest::Path(Mode::Read, label, &found.path))?;
         self.permissions.refuse_key(label, &found.path, &found.stat)?;
         Ok(found)
     }
 
-    fn find_writable(&mut self, path: &Path) -> Result<Spot, String> {
-        let spot = Spot::find_follow(path)?;
-        self.permissions.permit(Wish::Path(Mode::Write, "WRITE", &spot.path))?;
+    fn find_writable(&mut self, path: &Path) -> Result<WriteTarget, String> {
+        let spot = WriteTarget::find_follow(path)?;
+        self.permissions.permit(AccessRequest::Path(Mode::Write, "WRITE", &spot.path))?;
         Ok(spot)
     }
 
@@ -122,14 +122,14 @@ impl Bridges<'_> {
     }
 
     pub(super) fn delete(&mut self, path: &Path) -> Result<(), String> {
-        let spot = Spot::find(path)?;
-        self.permissions.permit(Wish::Path(Mode::Delete, "DELETE", &spot.path))?;
+        let spot = WriteTarget::find(path)?;
+        self.permissions.permit(AccessRequest::Path(Mode::Delete, "DELETE", &spot.path))?;
         if spot.stat.is_none() {
             return Ok(());
         }
         let permissions = &self.permissions;
         spot.remove(&mut |below| {
-            if permissions.is_refused(Wish::Path(Mode::Delete, "DELETE", below)) {
+            if permissions.is_refused(AccessRequest::Path(Mode::Delete, "DELETE", below)) {
                 return Err(format!("delete {} is not allowed: the policy says no", shown(below)));
             }
             Ok(())
@@ -137,11 +137,11 @@ impl Bridges<'_> {
     }
 
     pub(super) fn make_folder(&mut self, path: &Path) -> Result<(), String> {
-        let mut spot = Spot::find_follow(path)?;
+        let mut spot = WriteTarget::find_follow(path)?;
         if spot.file_type() == Some(FileType::Directory) {
             return Ok(());
         }
-        self.permissions.permit(Wish::Path(Mode::Write, "WRITE", &spot.path))?;
+        self.permissions.permit(AccessRequest::Path(Mode::Write, "WRITE", &spot.path))?;
         // Who may read a file may look into a folder.
         let mode = self.new_mode(&spot.path);
         spot.make_folders(mode | (mode & 0o444) >> 2)
@@ -153,11 +153,11 @@ impl Bridges<'_> {
     }
 
     pub(super) fn rename(&mut self, from: &Path, to: &Path) -> Result<(), String> {
-        let source = Spot::find(from)?;
+        let source = WriteTarget::find(from)?;
         let Some(stat) = source.stat else { return Err(explain(&source.path)(Errno::NOENT)) };
         // Else a right to remove would be one to read, in the place where it goes to.
         for (mode, label) in [(Mode::Delete, "DELETE"), (Mode::Read, "READ")] {
-            self.permissions.permit(Wish::Path(mode, label, &source.path))?;
+            self.permissions.permit(AccessRequest::Path(mode, label, &source.path))?;
         }
         self.permissions.refuse_key("READ", &source.path, &stat)?;
         if self.permissions.layers.restricts_below(&source.path) {
@@ -189,7 +189,7 @@ impl Bridges<'_> {
     /// Writes a new file and gives it the name. It keeps the mode of the one that had the name.
     fn write_new(
         &self,
-        spot: &Spot,
+        spot: &WriteTarget,
         fill: &mut dyn FnMut(&mut File) -> io::Result<()>,
     ) -> Result<(), String> {
         let mut write = || -> io::Result<()> {
@@ -207,7 +207,12 @@ impl Bridges<'_> {
     }
 
     /// Moves a file to another file system.
-    fn move_across(&self, source: &Spot, stat: &Stat, target: &Spot) -> Result<(), String> {
+    fn move_across(
+        &self,
+        source: &WriteTarget,
+        stat: &Stat,
+        target: &WriteTarget,
+    ) -> Result<(), String> {
         if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile {
             return Err(format!(
                 "{} is on another file system than {}; only files can be moved there",
@@ -236,8 +241,8 @@ impl Bridges<'_> {
         let glob =
             globset::GlobBuilder::new(&rest.to_string_lossy()).literal_separator(true).build();
         let glob = glob.map_err(|error| format!("fs.glob: {error}"))?.compile_matcher();
-        let Some(found) = Found::find(&base)? else { return Ok(json!([])) };
-        self.permissions.permit(Wish::Path(Mode::Read, "LIST", &found.path))?;
+        let Some(found) = OpenedPath::find(&base)? else { return Ok(json!([])) };
+        self.permissions.permit(AccessRequest::Path(Mode::Read, "LIST", &found.path))?;
         let mut visits = 0;
         let mut matches = Vec::new();
         let top = found.open_folder()?.into();
@@ -254,7 +259,7 @@ impl Bridges<'_> {
                 }
                 let below = below.join(&name);
                 let path = found.path.join(&below);
-                if !self.permissions.is_granted(Wish::Path(Mode::Read, "LIST", &path)) {
+                if !self.permissions.is_granted(AccessRequest::Path(Mode::Read, "LIST", &path)) {
                     continue;
                 }
                 if glob.is_match(&below) {

@@ -206,7 +206,7 @@ impl Bridges<'_> {
                 escape_text(name)
             ));
         }
-        self.permissions.permit(super::permission::Wish::Variable(name))?;
+        self.permissions.permit(super::permission::AccessRequest::Variable(name))?;
         Ok(json!(self.env.get(name).unwrap_or_default()))
     }
 

@@ -7,8 +7,8 @@ use serde_json::{Value, json};
 use super::Bridges;
 use crate::limits;
 use crate::policy::Mode;
-use crate::sys::guarded::Found;
-use crate::sys::permission::Wish;
+use crate::sys::guarded::OpenedPath;
+use crate::sys::permission::AccessRequest;
 
 impl Bridges<'_> {
     /// The source of a module, its path and its folder.
@@ -24,7 +24,7 @@ impl Bridges<'_> {
         let path = normalize(&Path::new(base).join(name));
         // Whether a file is there is for those to know who may read it.
         if self.permissions.asker.is_none() {
-            self.permissions.permit(Wish::Path(Mode::Read, "READ", &path))?;
+            self.permissions.permit(AccessRequest::Path(Mode::Read, "READ", &path))?;
         }
         let main =
             |bridges: &mut Self| {
@@ -53,7 +53,7 @@ impl Bridges<'_> {
 
     /// The text of a file and its true path. `None`: there is no such file.
     fn read_source(&mut self, path: &Path) -> Result<Option<(String, PathBuf)>, String> {
-        if Found::find(path)?.is_none_or(|found| found.is_folder()) {
+        if OpenedPath::find(path)?.is_none_or(|found| found.is_folder()) {
             return Ok(None);
         }
         let (bytes, path) = self.read_bytes(path, limits::JS_SOURCE)?;

@@ -9,7 +9,7 @@ use serde_json::{Map, Value, json};
 use super::Bridges;
 use crate::limits;
 use crate::sys::http::fetch::{FetchRequest, Fetched, fetch};
-use crate::sys::permission::Wish;
+use crate::sys::permission::AccessRequest;
 
 /// How long a request may take, with all that it is redirected to.
 const TIME: Duration = Duration::from_secs(30);
@@ -134,7 +134,7 @@ impl Bridges<'_> {
             return Err("net.fetch: the address names no host".to_owned());
         }
         let port = url.port_or_known_default().unwrap_or(0);
-        self.permissions.permit(Wish::Host(&host, port))?;
+        self.permissions.permit(AccessRequest::Host(&host, port))?;
         Ok(host)
     }
 }

@@ -90,7 +90,7 @@ pub struct JobId(pub(super) u64);
 
 /// How a job ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Outcome {
+pub enum JobOutcome {
     /// By itself.
     Ended {
         /// The exit code.
@@ -117,7 +117,7 @@ pub struct Finished {
     /// Which job.
     pub id: JobId,
     /// How it ended.
-    pub outcome: Outcome,
+    pub outcome: JobOutcome,
     /// From its start to the end of its command.
     pub took: Duration,
     /// Whether no process of it is left. False if one could not be killed, or if the supervisor was.

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
 
 use super::CHUNK;
-use super::job::{Finished, GRACE, Job, JobId, Outcome, StartError};
+use super::job::{Finished, GRACE, Job, JobId, JobOutcome, StartError};
 use super::running::{END_LIMIT, RunningJob};
 
 /// Changes complete lines before they are stored.
@@ -70,11 +70,11 @@ impl KeptJob {
 impl Drop for KeptJob {
     fn drop(&mut self) {
         let Some(mut running) = self.running.take() else { return };
-        running.terminate(Outcome::Stopped, Instant::now());
+        running.terminate(JobOutcome::Stopped, Instant::now());
         if !running.has_ended_within(GRACE) {
-            running.kill_job(Outcome::Stopped, Instant::now());
+            running.kill_job(JobOutcome::Stopped, Instant::now());
             if !running.has_ended_within(END_LIMIT) {
-                running.kill_supervisor(Outcome::Stopped);
+                running.kill_supervisor(JobOutcome::Stopped);
             }
         }
         running.reap_supervisor();

@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
-use self::job::{Finished, Job, JobId, Outcome, StartError};
+use self::job::{Finished, Job, JobId, JobOutcome, StartError};
 use self::running::{END_LIMIT, RunningJob};
 use crate::sys::interrupt::Interrupts;
 
@@ -167,11 +167,11 @@ impl Jobs {
 impl Drop for Jobs {
     fn drop(&mut self) {
         for running in &mut self.running {
-            running.kill_job(Outcome::Stopped, Instant::now());
+            running.kill_job(JobOutcome::Stopped, Instant::now());
         }
         for running in &mut self.running {
             if !running.has_ended_within(END_LIMIT) {
-                running.kill_supervisor(Outcome::Stopped);
+                running.kill_supervisor(JobOutcome::Stopped);
             }
             running.reap_supervisor();
         }

@@ -18,7 +18,7 @@ use rustix::process::{
     waitid,
 };
 
-use super::job::{Finished, Job, JobId, Outcome, Output, StartError, Stdin};
+use super::job::{Finished, Job, JobId, JobOutcome, Output, StartError, Stdin};
 use super::supervisor::{self, Config, ExitReport, Image};
 use crate::exit::Signal;
 use crate::sys::env;
@@ -53,7 +53,7 @@ pub(super) struct RunningJob {
 #[derive(Debug, Clone, Copy)]
 struct Ending {
     /// What the job's outcome will be.
-    outcome: Outcome,
+    outcome: JobOutcome,
     step: EndingStep,
     /// When the next step is due.
     next: Option<Instant>,
@@ -206,9 +206,9 @@ impl RunningJob {
     pub(super) fn check_limits(&mut self, now: Instant, pending: Option<Signal>) {
         let Some(ending) = self.ending else {
             if let Some(signal) = pending {
-                self.terminate(Outcome::Interrupted(signal), now);
+                self.terminate(JobOutcome::Interrupted(signal), now);
             } else if self.deadline.is_some_and(|deadline| deadline <= now) {
-                self.terminate(Outcome::TimedOut, now);
+                self.terminate(JobOutcome::TimedOut, now);
             }
             return;
         };
@@ -221,20 +221,20 @@ impl RunningJob {
     }
 
     /// Asks the job's processes to end; after the grace they are killed.
-    pub(super) fn terminate(&mut self, outcome: Outcome, now: Instant) {
+    pub(super) fn terminate(&mut self, outcome: JobOutcome, now: Instant) {
         let next = Some(now + self.grace);
         self.ending = Some(Ending { outcome, step: EndingStep::Terminated, next });
         self.send_order(supervisor::TERM);
     }
 
-    pub(super) fn kill_job(&mut self, outcome: Outcome, now: Instant) {
+    pub(super) fn kill_job(&mut self, outcome: JobOutcome, now: Instant) {
         let next = Some(now + END_LIMIT);
         self.ending = Some(Ending { outcome, step: EndingStep::Killed, next });
         self.send_order(supervisor::KILL);
     }
 
     /// Kills a supervisor that does not end: something keeps it stopped, or a process cannot be killed.
-    pub(super) fn kill_supervisor(&mut self, outcome: Outcome) {
+    pub(super) fn kill_supervisor(&mut self, outcome: JobOutcome) {
         self.ending = Some(Ending { outcome, step: EndingStep::GivenUp, next: None });
         let _ = pidfd_send_signal(&self.pidfd, Kill::KILL);
     }
@@ -263,9 +263,9 @@ impl RunningJob {
             return;
         }
         if self.stdout.bytes.saturating_add(self.stderr.bytes) > self.limit {
-            self.kill_job(Outcome::TooMuch, Instant::now());
+            self.kill_job(JobOutcome::TooMuch, Instant::now());
         } else if flow.is_break() {
-            self.terminate(Outcome::Stopped, Instant::now());
+            self.terminate(JobOutcome::Stopped, Instant::now());
         }
     }
 
@@ -322,8 +322,8 @@ impl RunningJob {
         let status = report.as_ref().map_or(Err(Kill::KILL.as_raw()), |report| report.status);
         let outcome = match (self.ending, status) {
             (Some(ending), _) => ending.outcome,
-            (None, Ok(code)) => Outcome::Ended { code },
-            (None, Err(signal)) => Outcome::Killed { signal },
+            (None, Ok(code)) => JobOutcome::Ended { code },
+            (None, Err(signal)) => JobOutcome::Killed { signal },
         };
         Finished {
             id: self.id,

@@ -1,6 +1,6 @@
 //! Tests of replacing files: what stays, what is kept, and what a change in between does.
 
-use super::super::boundary::{Boundary, Places};
+use super::super::boundary::{Boundary, BoundaryFolders};
 use super::super::durable::tests as synced;
 use super::*;
 use std::fs;
@@ -19,7 +19,8 @@ fn world() -> (TempDir, PathBuf, Boundary) {
     fs::write(top.join("out/target"), "").unwrap();
     let root = top.join("root");
     // A per-file conversation, since the temp folders of a main one hold this whole test.
-    let places = Places { cwd: &top, toplevel: None, home: None, root: &root, tmpdir: None };
+    let places =
+        BoundaryFolders { cwd: &top, toplevel: None, home: None, root: &root, tmpdir: None };
     let mut boundary = Boundary::for_file(places, Path::new("out/target")).unwrap();
     boundary.allow_folder(Path::new("in")).unwrap();
     (dir, top, boundary)
@@ -31,7 +32,7 @@ fn keep(file: &mut File) -> anyhow::Result<PathBuf> {
     Ok(PathBuf::from(format!("kept:{text}")))
 }
 
-fn write(boundary: &Boundary, path: &Path, bytes: &[u8]) -> Result<Written, FileError> {
+fn write(boundary: &Boundary, path: &Path, bytes: &[u8]) -> Result<Replacement, FileError> {
     replace_file(boundary.open_for_write(path)?, bytes, &mut keep)
 }
 
@@ -50,7 +51,7 @@ fn a_new_file_gets_the_umasks_mode() {
     let (_dir, top, boundary) = world();
     let path = top.join("in/a/new");
     let written = write(&boundary, &path, b"one\ntwo").unwrap();
-    let expect = Written {
+    let expect = Replacement {
         path: path.clone(),
         bytes: 7,
         lines: 2,
@@ -166,7 +167,7 @@ fn another_file_is_parted_from_its_other_names() {
     }
 }
 
-fn is_changed(result: Result<Written, FileError>) -> bool {
+fn is_changed(result: Result<Replacement, FileError>) -> bool {
     result.is_err_and(|error| error.to_string().contains("was changed or replaced"))
 }
 

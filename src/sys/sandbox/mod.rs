@@ -33,13 +33,13 @@ use anyhow::{Context, Result, bail, ensure};
 use uuid::Uuid;
 
 use self::paths::PolicyPaths;
-pub use self::paths::{INNER, Places};
+pub use self::paths::{INNER, SandboxFolders};
 pub use self::run::{NO_REASON, SandboxOutcome, SandboxedRun, pipe_stdin};
 use self::scan::{TreeScan, scan_tree};
 use super::env::Env;
 use super::interrupt::Interrupts;
 use super::process;
-use super::process::job::{Job, Outcome, Output};
+use super::process::job::{Job, JobOutcome, Output};
 use crate::sandbox::bwrap::{self, BwrapOptions};
 use crate::sandbox::inner::{Enforced, InnerPlan};
 use crate::sandbox::mechanism::Mechanism;
@@ -76,11 +76,15 @@ pub struct Sandbox {
 ///
 /// # Errors
 /// It may not; the message says why, and which setting would allow it. Or the folders cannot be looked up.
-pub fn check_target(request: &SandboxRequest, places: Places<'_>, target: &Path) -> Result<()> {
+pub fn check_target(
+    request: &SandboxRequest,
+    places: SandboxFolders<'_>,
+    target: &Path,
+) -> Result<()> {
     if request.mode == SandboxMode::Off {
         return Ok(());
     }
-    let paths = PolicyPaths::resolve(request, Places { per_file: false, ..places })?;
+    let paths = PolicyPaths::resolve(request, SandboxFolders { per_file: false, ..places })?;
     check_write(&paths.policy, target).map_err(anyhow::Error::msg)
 }
 
@@ -124,7 +128,7 @@ impl Sandbox {
     ///
     /// # Errors
     /// It cannot be built here: the message says what is missing and what to do.
-    pub fn build(request: &SandboxRequest, places: Places<'_>) -> Result<Option<Self>> {
+    pub fn build(request: &SandboxRequest, places: SandboxFolders<'_>) -> Result<Option<Self>> {
         if !request.is_needed() {
             return Ok(None);
         }
@@ -189,7 +193,7 @@ impl Sandbox {
         let control = run::memory_file(&serde_json::to_vec(&plan)?)?;
         self.prepend_sandbox(&mut job, policy, control)?;
         let finished = process::run(job, &Interrupts::without_handlers()?)?;
-        if finished.outcome == (Outcome::Ended { code: 0 })
+        if finished.outcome == (JobOutcome::Ended { code: 0 })
             && let Ok(enforced) = serde_json::from_slice(&finished.stdout)
         {
             return Ok(enforced);

@@ -19,7 +19,7 @@ pub const INNER: &str = "nagent-sandbox";
 
 /// Where a run takes place.
 #[derive(Debug, Clone, Copy)]
-pub struct Places<'a> {
+pub struct SandboxFolders<'a> {
     /// The run's folder.
     pub folder: &'a Path,
     /// The git toplevel of `folder`, if any.
@@ -50,7 +50,7 @@ pub(super) struct PolicyPaths {
 }
 
 impl PolicyPaths {
-    pub(super) fn resolve(request: &SandboxRequest, places: Places<'_>) -> Result<Self> {
+    pub(super) fn resolve(request: &SandboxRequest, places: SandboxFolders<'_>) -> Result<Self> {
         let folder = fs::canonicalize(places.folder)
             .with_context(|| format!("cannot find the folder {}", places.folder.display()))?;
         let root = resolve_links(&places.folder.join(places.root));

@@ -18,7 +18,7 @@ use crate::sandbox::inner::InnerPlan;
 use crate::sys::interrupt::Interrupts;
 use crate::sys::names::name_some;
 use crate::sys::process;
-use crate::sys::process::job::{Job, LeftRunning, Outcome};
+use crate::sys::process::job::{Job, JobOutcome, LeftRunning};
 
 /// Why a command was not started, when the inner stage could not say it.
 pub const NO_REASON: &str = "the sandbox could not be built; the output says why";
@@ -245,7 +245,7 @@ fn move_path(from: &Path, to: &Path) -> anyhow::Result<()> {
     let path = vec![("PATH".into(), "/usr/bin:/bin".into())];
     let job = Job { timeout: Some(MOVE_TIME), ..Job::new(argv, "/".into(), path) };
     let finished = process::run(job, &Interrupts::without_handlers()?)?;
-    let is_done = finished.outcome == Outcome::Ended { code: 0 };
+    let is_done = finished.outcome == JobOutcome::Ended { code: 0 };
     anyhow::ensure!(is_done, "{}", String::from_utf8_lossy(&finished.stdout).trim());
     Ok(())
 }

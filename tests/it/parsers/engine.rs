@@ -1,11 +1,11 @@
 //! What a process with a script engine sends: untrusted lines.
 
-use nagent::js::wire::Message;
+use nagent::js::wire::WorkerMessage;
 
 pub(crate) fn run(data: &[u8]) {
-    if let Ok(message) = Message::parse(data) {
+    if let Ok(message) = WorkerMessage::parse(data) {
         let line = message.to_line();
-        assert_eq!(Message::parse(line.as_bytes()), Ok(message));
+        assert_eq!(WorkerMessage::parse(line.as_bytes()), Ok(message));
         assert!(!line.contains('\n'));
     }
 }

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use super::input::Input;
-use nagent::policy::{Approval, Kind, Layers, Mode, Policy};
+use nagent::policy::{Approval, Layers, Mode, Policy, PolicySubject};
 
 pub(crate) fn run(data: &[u8]) {
     let mut input = Input::new(data);
@@ -20,5 +20,5 @@ pub(crate) fn run(data: &[u8]) {
     layers.decide_host("a.example", 443);
     let by_wildcard = layers.decide_variable("A_KEY", true) == Approval::Allow;
     assert!(!by_wildcard || text.contains("A_KEY") || text.contains("\\u"), "{text}");
-    policy.remove(Kind::Env, "A_KEY");
+    policy.remove(PolicySubject::Env, "A_KEY");
 }

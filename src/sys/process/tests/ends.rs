@@ -33,7 +33,8 @@ fn check_escape(way: &str, ending: &str, timeout: Option<Duration>) {
     assert_eq!(survivors, 0, "{script}");
     let allowed = Duration::from_millis(800) + timeout.unwrap_or_default();
     assert!(watch.elapsed() < allowed, "{script}: {finished:?}");
-    let expect = if timeout.is_some() { Outcome::TimedOut } else { Outcome::Ended { code: 0 } };
+    let expect =
+        if timeout.is_some() { JobOutcome::TimedOut } else { JobOutcome::Ended { code: 0 } };
     assert_eq!(finished.outcome, expect, "{script}");
     assert!(!has_children(), "{script}: a zombie is left");
 }
@@ -73,13 +74,13 @@ fn a_job_that_ends_does_not_harm_its_neighbours() {
     jobs.start(limited(&long, 700)).unwrap();
     let interrupts = Interrupts::none();
     let first = jobs.next_finished(&interrupts).unwrap();
-    assert_eq!((first.id, first.outcome), (short_id, Outcome::TimedOut));
+    assert_eq!((first.id, first.outcome), (short_id, JobOutcome::TimedOut));
     assert_eq!(
         (alive(&short), alive(&long)),
         (0, 4),
         "three sleeps and the shell of the other job"
     );
-    assert_eq!(jobs.next_finished(&interrupts).unwrap().outcome, Outcome::TimedOut);
+    assert_eq!(jobs.next_finished(&interrupts).unwrap().outcome, JobOutcome::TimedOut);
     assert_eq!(alive(&long), 0);
 }
 
@@ -100,7 +101,7 @@ fn an_orphan_that_hid_ends_with_its_own_job_while_others_run() {
     assert_eq!(jobs.next_finished(&interrupts).unwrap().id, first);
     // The other's orphan, and its shell, which has the word among its arguments.
     assert_eq!((alive(&word), alive(&other)), (0, 2));
-    assert_eq!(jobs.next_finished(&interrupts).unwrap().outcome, Outcome::TimedOut);
+    assert_eq!(jobs.next_finished(&interrupts).unwrap().outcome, JobOutcome::TimedOut);
     assert_eq!(alive(&other), 0);
 }
 
@@ -114,19 +115,19 @@ fn a_job_that_kills_its_supervisor_dies_with_it_and_harms_no_other() {
         .unwrap();
     let interrupts = Interrupts::none();
     let finished = jobs.next_finished(&interrupts).unwrap();
-    assert_eq!((finished.id, finished.outcome), (first, Outcome::Killed { signal: 9 }));
+    assert_eq!((finished.id, finished.outcome), (first, JobOutcome::Killed { signal: 9 }));
     assert!(!finished.all_gone, "nobody knows what else it has started");
     std::thread::sleep(Duration::from_millis(100));
     assert_eq!((alive(&word), alive(&other)), (0, 2));
-    assert_eq!(jobs.next_finished(&interrupts).unwrap().outcome, Outcome::TimedOut);
+    assert_eq!(jobs.next_finished(&interrupts).unwrap().outcome, JobOutcome::TimedOut);
     assert_eq!(alive(&other), 0);
     assert!(!has_children());
 }
 
 #[test]
 fn a_job_that_kills_its_group_harms_nobody_else() {
-    code("sleep 60 & kill -9 0", Outcome::Killed { signal: 9 });
-    code("kill -9 -$$", Outcome::Killed { signal: 9 });
+    code("sleep 60 & kill -9 0", JobOutcome::Killed { signal: 9 });
+    code("kill -9 -$$", JobOutcome::Killed { signal: 9 });
 }
 
 #[test]
@@ -136,7 +137,7 @@ fn signals_to_a_supervisor_change_nothing() {
     let finished = finish(job(&script));
     assert_eq!(
         (&text(&finished.stdout)[..], finished.outcome),
-        ("end\n", Outcome::Ended { code: 3 })
+        ("end\n", JobOutcome::Ended { code: 3 })
     );
 }
 
@@ -147,11 +148,11 @@ fn a_time_limit_holds_for_a_job_that_stops_its_supervisor() {
     let limit = Some(Duration::from_millis(50));
     let stops = format!("setsid sleep 60.{word} & kill -STOP $PPID; exit 4");
     let finished = finish(Job { timeout: limit, ..job(&stops) });
-    assert_eq!((finished.outcome, alive(&word)), (Outcome::TimedOut, 0));
+    assert_eq!((finished.outcome, alive(&word)), (JobOutcome::TimedOut, 0));
 
     let stops = "trap '' TERM; while :; do kill -STOP $PPID; done";
     let finished = finish(Job { timeout: limit, ..job(stops) });
-    assert_eq!(finished.outcome, Outcome::TimedOut);
+    assert_eq!(finished.outcome, JobOutcome::TimedOut);
     // Far below the minute that the sleeper would take; a busy machine needs some of it.
     assert!(watch.elapsed() < Duration::from_secs(20), "{:?}", watch.elapsed());
 }
@@ -191,8 +192,8 @@ fn a_supervisor_that_does_not_end_is_killed() {
     while alive(&word) < 1 {
         std::thread::sleep(Duration::from_millis(5));
     }
-    jobs.running[0].kill_supervisor(Outcome::TimedOut);
-    assert_eq!(jobs.next_finished(&Interrupts::none()).unwrap().outcome, Outcome::TimedOut);
+    jobs.running[0].kill_supervisor(JobOutcome::TimedOut);
+    assert_eq!(jobs.next_finished(&Interrupts::none()).unwrap().outcome, JobOutcome::TimedOut);
     // It dies a moment after its supervisor.
     while alive(&word) > 0 {
         std::thread::sleep(Duration::from_millis(5));
@@ -211,7 +212,7 @@ fn a_chain_that_runs_on_is_caught_up_with() {
     let start =
         format!("for i in 1 2 3; do setsid sh {} 60 {word} & done; sleep 0.02", script.display());
     let watch = Instant::now();
-    assert_eq!(finish(job(&start)).outcome, Outcome::Ended { code: 0 });
+    assert_eq!(finish(job(&start)).outcome, JobOutcome::Ended { code: 0 });
     assert!(watch.elapsed() < Duration::from_secs(1), "{:?}", watch.elapsed());
     assert_eq!(alive(&word), 0);
 }

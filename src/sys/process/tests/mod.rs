@@ -45,24 +45,24 @@ fn word() -> String {
     (Uuid::new_v4().as_u128() % 1_000_000_000_000_000).to_string()
 }
 
-fn code(script: &str, expect: Outcome) {
+fn code(script: &str, expect: JobOutcome) {
     assert_eq!(finish(job(script)).outcome, expect, "{script}");
 }
 
 #[test]
 fn ends_are_told_apart() {
-    code("exit 0", Outcome::Ended { code: 0 });
-    code("exit 1", Outcome::Ended { code: 1 });
-    code("exit 255", Outcome::Ended { code: 255 });
-    code("kill -9 $$", Outcome::Killed { signal: 9 });
-    code("kill -SEGV $$", Outcome::Killed { signal: 11 });
-    code("no-such-command-here 2>/dev/null", Outcome::Ended { code: 127 });
+    code("exit 0", JobOutcome::Ended { code: 0 });
+    code("exit 1", JobOutcome::Ended { code: 1 });
+    code("exit 255", JobOutcome::Ended { code: 255 });
+    code("kill -9 $$", JobOutcome::Killed { signal: 9 });
+    code("kill -SEGV $$", JobOutcome::Killed { signal: 11 });
+    code("no-such-command-here 2>/dev/null", JobOutcome::Ended { code: 127 });
     // Over a limit of its own, of a file's size and of memory.
     let folder = tempfile::tempdir().unwrap();
     let script = "ulimit -c 0; ulimit -f 8; exec head -c 1000000 /dev/zero >file";
     let over = finish(Job { cwd: folder.path().to_owned(), ..job(script) });
-    assert_eq!(over.outcome, Outcome::Killed { signal: 25 });
-    code("ulimit -v 100000; exec 2>&-; exec tail /dev/zero", Outcome::Ended { code: 1 });
+    assert_eq!(over.outcome, JobOutcome::Killed { signal: 25 });
+    code("ulimit -v 100000; exec 2>&-; exec tail /dev/zero", JobOutcome::Ended { code: 1 });
 }
 
 #[test]
@@ -90,7 +90,7 @@ fn stdin_is_empty_or_fed_while_output_is_read() {
         finish(Job { stdin: Stdin::Bytes(vec![b'x'; bytes]), keep: bytes, ..job(script) })
     };
     let finished = fed("cat");
-    assert_eq!((finished.stdout.len(), finished.outcome), (bytes, Outcome::Ended { code: 0 }));
+    assert_eq!((finished.stdout.len(), finished.outcome), (bytes, JobOutcome::Ended { code: 0 }));
     // A job that does not read, or stops reading, neither blocks nor fails.
     assert_eq!(text(&fed("echo end").stdout), "end\n");
     assert_eq!(text(&fed("head -c 3; exec <&-; echo; sleep 0.05; echo end").stdout), "xxx\nend\n");
@@ -113,7 +113,7 @@ fn stdout_is_handed_on_as_it_comes() {
     let stopped = run_streaming(job("echo one; sleep 60"), &Interrupts::none(), &mut |_| {
         ControlFlow::Break(())
     });
-    assert_eq!(stopped.unwrap().outcome, Outcome::Stopped);
+    assert_eq!(stopped.unwrap().outcome, JobOutcome::Stopped);
     assert!(watch.elapsed() < Duration::from_secs(2));
 }
 
@@ -199,7 +199,7 @@ fn failures_to_start_are_told_apart() {
 fn a_time_limit_ends_the_job() {
     let finished =
         finish(Job { timeout: Some(Duration::from_millis(300)), ..job("echo begun; sleep 60") });
-    assert_eq!(finished.outcome, Outcome::TimedOut);
+    assert_eq!(finished.outcome, JobOutcome::TimedOut);
     assert!(
         finished.took >= Duration::from_millis(300) && finished.took < Duration::from_millis(600),
         "{finished:?}"
@@ -211,7 +211,7 @@ fn a_time_limit_ends_the_job() {
 fn sigterm_comes_first_and_a_trap_has_its_say() {
     let script = "trap 'echo saved; exit 7' TERM; while :; do sleep 0.01; done";
     let finished = finish(Job { timeout: Some(Duration::from_millis(100)), ..job(script) });
-    assert_eq!(finished.outcome, Outcome::TimedOut);
+    assert_eq!(finished.outcome, JobOutcome::TimedOut);
     assert!(text(&finished.stdout).ends_with("saved\n"), "{finished:?}");
     // One that is stopped can be ended, too.
     let finished =
@@ -233,16 +233,16 @@ fn a_signal_ends_every_job() {
             interrupts.raise(Signal::Term);
         });
         let first = jobs.next_finished(&interrupts).unwrap();
-        assert_eq!(first.outcome, Outcome::Interrupted(Signal::Term));
+        assert_eq!(first.outcome, JobOutcome::Interrupted(Signal::Term));
         Instant::now()
     });
     assert_eq!(
         jobs.next_finished(&interrupts).unwrap().outcome,
-        Outcome::Interrupted(Signal::Term)
+        JobOutcome::Interrupted(Signal::Term)
     );
     assert_eq!(
         jobs.next_finished(&interrupts).unwrap().outcome,
-        Outcome::Interrupted(Signal::Term)
+        JobOutcome::Interrupted(Signal::Term)
     );
     assert!(jobs.next_finished(&interrupts).is_none());
     assert!(watch.elapsed() < Duration::from_millis(500));
@@ -256,7 +256,7 @@ fn a_daemon_that_holds_the_pipe_does_not_make_the_result_wait() {
     let finished = finish(job(&format!("setsid sleep 60.{word} & echo out; sleep 0.02")));
     assert_eq!(
         (&text(&finished.stdout)[..], finished.outcome),
-        ("out\n", Outcome::Ended { code: 0 })
+        ("out\n", JobOutcome::Ended { code: 0 })
     );
     assert!(watch.elapsed() < Duration::from_millis(500));
 }
@@ -280,7 +280,7 @@ fn ten_jobs_run_side_by_side() {
     let interrupts = Interrupts::none();
     while let Some(finished) = jobs.next_finished(&interrupts) {
         assert!(open.remove(&finished.id));
-        let Outcome::Ended { code } = finished.outcome else { panic!("{finished:?}") };
+        let JobOutcome::Ended { code } = finished.outcome else { panic!("{finished:?}") };
         assert_eq!(
             (text(&finished.stdout), finished.id),
             (format!("{code}\n"), JobId(u64::try_from(code).unwrap()))
@@ -299,7 +299,7 @@ fn endless_output_is_bounded_in_memory_and_ended_at_its_limit() {
         ControlFlow::Continue(())
     })
     .unwrap();
-    assert_eq!((finished.outcome, finished.stdout.len()), (Outcome::TooMuch, 8192));
+    assert_eq!((finished.outcome, finished.stdout.len()), (JobOutcome::TooMuch, 8192));
     assert!(bytes > 32 << 20 && bytes < 40 << 20, "{bytes}");
     // Code that is paged in counts too; the output itself would be 32 MiB.
     assert!(memory() - before < 12 << 20, "{before}");
@@ -337,7 +337,7 @@ fn entry() {
     let script = "tr a-z A-Z; echo said >&2; exit 5";
     let passed = Job { stdin: Stdin::Inherited, output: Output::Inherited, ..job(script) };
     let finished = finish(passed);
-    let Outcome::Ended { code } = finished.outcome else { panic!("{finished:?}") };
+    let JobOutcome::Ended { code } = finished.outcome else { panic!("{finished:?}") };
     assert_eq!((finished.stdout.len(), finished.stderr.len()), (0, 0));
     std::process::exit(code);
 }
