@@ -7,7 +7,7 @@ use serde_json::{Map, Value};
 
 use super::columns::truncate;
 use super::event::{Finish, RunEvent, Start, describe_target};
-use super::figures::{RunFigures, figures_line, format_bytes};
+use super::figures::{RunFigures, figures_line, format_bytes, format_count};
 use super::look::{Look, StyledSpan};
 use super::render::{EventRows, Row};
 
@@ -182,7 +182,7 @@ fn start_values(start: &Start) -> BTreeMap<&'static str, String> {
         ("glob", get("glob").map(|glob| format!(" ({glob})")).unwrap_or_default()),
         ("command", body.to_owned()),
         ("target", if target.is_empty() { body.to_owned() } else { target }),
-        ("size", format_bytes(start.bytes)),
+        ("size", format_size(start.bytes)),
         ("change", format!("{change:+}")),
     ])
 }
@@ -219,6 +219,11 @@ fn finish_values(finish: &Finish) -> BTreeMap<&'static str, String> {
 fn capitalize(word: &str) -> String {
     let mut chars = word.chars();
     chars.next().map(|first| first.to_uppercase().chain(chars).collect()).unwrap_or_default()
+}
+
+/// `51 bytes`, `42.5 KB`, `1.2 MB`
+fn format_size(bytes: u64) -> String {
+    if bytes < 1_000 { format_count(bytes, "byte") } else { format_bytes(bytes) }
 }
 
 #[cfg(test)]
