@@ -119,7 +119,7 @@ fn appends(figures: &mut Figures) {
     let mut said: BTreeMap<String, Vec<usize>> = BTreeMap::new();
     let mut whole = 0;
     for piece in &parsed.pieces {
-        let body = piece.text(&text);
+        let body = piece.body_text(&text);
         let (who, n) = match body.strip_prefix("writer ").and_then(|rest| rest.split_once(" says "))
         {
             Some((who, rest)) => (who, rest),
@@ -257,7 +257,7 @@ fn older_indexes(figures: &mut Figures) {
             wrong.push(format!("round {round}: {} entries", entries.len()));
         }
         for (path, name) in &wanted {
-            let all: Vec<_> = index.at(Path::new(path)).map(|entry| &entry.conversation).collect();
+            let all: Vec<_> = index.entries_at_path(Path::new(path)).map(|entry| &entry.conversation).collect();
             if all != [name] {
                 wrong.push(format!("round {round}: {path} has {all:?}"));
             }
