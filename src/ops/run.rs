@@ -215,7 +215,7 @@ fn run_loop(
     let mut on_progress = |event: ProgressEvent<'_>| progress.show_event(event);
     let root = call.root().clone();
     let (env, interrupts) = (&call.env, &call.interrupts);
-    let log = undo::start_log(call, conversation.name());
+    let (run, log) = (String::new(), undo::start_log(call, conversation.name()));
     let mut runner = Runner {
         children,
         conversation,
@@ -228,15 +228,7 @@ fn run_loop(
         replaced: None,
         scripts: call.scripts.map(|scripts| scripts.make_host(env, interrupts)),
         schema,
-        context: RunContext {
-            root,
-            env,
-            folder,
-            run: String::new(),
-            interrupts,
-            redactor,
-            sandbox,
-        },
+        context: RunContext { root, env, folder, run, interrupts, redactor, sandbox },
         inbox: Inbox::default(),
         activity: Activity::default(),
         watch,

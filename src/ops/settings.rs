@@ -79,8 +79,6 @@ impl Settings {
         let mut values = parsed.values;
         let named = args.provider.as_deref().or_else(|| env.get("NAGENT_PROVIDER"));
         let server = named.and_then(KnownServer::find_server);
-        let of_server: Vec<String> =
-            server.iter().flat_map(|server| server.settings()).map(|(key, _)| key).collect();
         if let Some(server) = server {
             config::merge_settings(&mut values, server.settings());
         }
@@ -90,11 +88,10 @@ impl Settings {
             if parsed.profile_keys.contains(key) { of_profile.clone() } else { path.clone() }
         };
         let mut sources: Sources = values.keys().map(|key| (key.clone(), source_of(key))).collect();
-        if let Some(server) = server {
-            for key in of_server {
-                sources.insert(key, format!("built in for {}", server.name));
-            }
-        }
+        sources.extend(server.iter().flat_map(|server| {
+            let source = format!("built in for {}", server.name);
+            server.settings().into_iter().map(move |(key, _)| (key, source.clone()))
+        }));
         sources.insert("root".to_owned(), root_from.to_owned());
         sources.insert("config".to_owned(), config_from.to_owned());
         let look = run.look.as_deref().map(|name| look::load_look(&root, name)).transpose()?;

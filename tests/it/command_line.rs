@@ -149,7 +149,7 @@ fn a_stream_can_take_the_place_of_a_file_that_is_read() {
         sandbox.blocks_of("nagent-read-result").into_iter().find(|it| !it.get("output").is_empty());
     assert_eq!(std::fs::read_to_string(block.unwrap().get("output")).unwrap().len(), 100_000);
     let latin = sandbox.cmd(&["-f", "-", "x"]).stdin(b"\xfc".to_vec()).run();
-    latin.assert_exit(0).stderr_has(&["--read - is not UTF-8"]);
+    latin.assert_exit(0).stderr_has(&["--read - is not valid UTF-8"]);
     let both = sandbox.cmd(&["-f", "-", "--context", "-", "x"]).stdin("x").run().assert_exit(2);
     both.stderr_has(&["stdin can be read once"]);
     let twice = sandbox.cmd(&["-f", "-", "x", "-"]).stdin("x").run().assert_exit(2);

@@ -249,7 +249,7 @@ fn nagents_of_commands_go_four_deep_and_no_deeper() {
         sandbox.llm.push(answer("done"));
         let run = sandbox.cmd(&["task"]).env("NAGENT_PARENTS", parents).run().assert_exit(code);
         if code == 2 {
-            run.no_stdout().stderr_has(&["4 deep"]);
+            run.no_stdout().stderr_has(&["deeper than 4"]);
         }
     }
     assert_eq!(sandbox.requests().len(), 1);

@@ -48,13 +48,13 @@ fn a_long_file_to_read_likewise() {
 fn input_that_is_not_text_is_reported() {
     let sandbox = Sandbox::new().reply(answer("one")).file("latin.txt", b"Gr\xfc\xdfe\n");
     let run = sandbox.cmd(&["Read it", "-"]).stdin(b"Gr\xfc\xdfe\n".to_vec()).run().assert_exit(0);
-    run.stdout_is("one\n").stderr_has(&["the prompt is not UTF-8"]);
+    run.stdout_is("one\n").stderr_has(&["the prompt is not valid UTF-8"]);
     let block = sandbox.block("user-prompt");
     assert_eq!(block.get("utf8"), "false");
     assert_eq!(std::fs::read(block.get("output")).unwrap(), b"Read it\nGr\xfc\xdfe\n");
     sandbox.llm.push(answer("two"));
     let run = sandbox.run(&["--conversation", "r", "--read", "latin.txt", "x"]).assert_exit(0);
-    run.stderr_has(&["--read latin.txt is not UTF-8"]);
+    run.stderr_has(&["--read latin.txt is not valid UTF-8"]);
 }
 
 /// A conversation that its user's editor has indented, or cut at the top, is not taken without a word.

@@ -129,7 +129,7 @@ fn seed_001_9_11_and_23_seven_lines_say_what_happens() {
             "<nagent-list path=\".\"/>".to_owned(),
             "<nagent-read path=\"main.go\"/>".to_owned(),
             edit("main.go", "func main", "func main2"),
-            write("new.txt", &"y".repeat(43_520)),
+            write("new.txt", &"y".repeat(42_500)),
             shell(&long),
             "<nagent-grep pattern=\"func\" glob=\"*.go\"/>".to_owned(),
             "<nagent-glob pattern=\"**/*.go\"/>".to_owned(),
