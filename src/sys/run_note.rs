@@ -8,6 +8,7 @@ use std::fs::{File, OpenOptions};
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::Path;
 use std::sync::OnceLock;
+use std::time::Duration;
 
 use anyhow::{Context, Result};
 use serde::{Deserialize, Serialize};
@@ -152,7 +153,8 @@ impl RunNote {
             let text = fs::read_text(path, NOTE).ok().flatten()?;
             match serde_json::from_str::<Self>(&text) {
                 Ok(note) if note.n == note.end => return Some(note),
-                _ => std::thread::yield_now(),
+                // The writer may have been put aside in the middle of its write.
+                _ => std::thread::sleep(Duration::from_millis(1)),
             }
         }
         None
