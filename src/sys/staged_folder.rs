@@ -16,7 +16,7 @@ use rustix::io::Errno;
 
 use super::durable::rename_to_free_name;
 use super::fs::make_folders;
-use super::lock;
+use super::lock::{self, LockError};
 use super::temp_files::{TempFile, open_folder};
 
 const STAGE: &str = ".nagent-split-";
@@ -170,7 +170,11 @@ impl Drop for StagedFolder {
 /// Takes the lock of a folder, which a patch takes too.
 fn lock_folder(path: &Path) -> io::Result<File> {
     let folder = File::open(path)?;
-    lock::lock_folder(folder, path, None).map_err(|error| io::Error::other(error.to_string()))
+    match lock::lock_folder(folder.try_clone()?, path, None) {
+        // A file system may have no locks.
+        Ok(_) | Err(LockError::Failed(_)) => Ok(folder),
+        Err(error) => Err(io::Error::other(error.to_string())),
+    }
 }
 
 fn exchange(path: &Path, place: &Path) -> io::Result<()> {
