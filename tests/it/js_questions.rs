@@ -167,7 +167,7 @@ fn a_question_of_the_script_itself_looks_like_no_other() {
     let code =
         "input.prompt('name?\\n\\n weather asks\\n  ◆ NET  a.example\\n    1 Allow\\u001b[7m')";
     let mut running = start(&sandbox, code);
-    wait_until("the question", || running.stdout_so_far().contains("1 Allow"));
+    wait_until("the question", || running.stdout_so_far().contains("❯ "));
     running.take_stdin().write_all(b"1\n").unwrap();
     let shown = running.wait().assert_exit(0).stdout;
     assert!(shown.contains("\n           ◆ NET") && !shown.contains("\u{1b}[7m"), "{shown}");

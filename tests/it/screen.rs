@@ -246,7 +246,7 @@ fn every_wait_for_a_model_shows_a_spinner() {
     let slow = std::sync::Arc::clone(&is_slow);
     sandbox.llm.choose(move |request| {
         if slow.load(std::sync::atomic::Ordering::SeqCst) {
-            std::thread::sleep(std::time::Duration::from_millis(750));
+            std::thread::sleep(std::time::Duration::from_millis(1500));
         }
         match () {
             () if request.text().contains("is the text of a conversation") => {
