@@ -164,7 +164,7 @@ impl RunNote {
 /// A checksum of a note's text as far as its last key.
 fn checksum(text: &str) -> String {
     let end = text.rfind(",\"end\":").unwrap_or(text.len());
-    fs::sha256(text[..end].as_bytes())[..12].to_owned()
+    fs::sha256(&text.as_bytes()[..end])[..12].to_owned()
 }
 
 /// The note of this process, which it writes again and again.
