@@ -32,7 +32,7 @@ impl LineReader {
             self.after_cr = false;
             *input = input.strip_prefix(b"\n").unwrap_or(input);
         }
-        let end = input.iter().position(|&byte| byte == b'\n' || byte == b'\r');
+        let end = memchr::memchr2(b'\n', b'\r', input);
         let piece = &input[..end.unwrap_or(input.len())];
         if self.line.len() + piece.len() > self.max {
             return Err(TooLong(self.max));
