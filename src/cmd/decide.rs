@@ -3,7 +3,7 @@
 use clap::Parser;
 
 use crate::cli::Tool;
-use crate::ops::decide_request::{DecideRequest, run_request};
+use crate::ops::decide_request::{DecideArgs, answer_request};
 use crate::out::Report;
 use crate::problem::Problem;
 
@@ -26,7 +26,7 @@ failed, 4 replies stayed outside of the set";
 #[command(after_help = AFTER_HELP)]
 pub struct Args {
     #[command(flatten)]
-    request: DecideRequest,
+    request: DecideArgs,
 }
 
 impl Tool for Args {
@@ -39,6 +39,6 @@ impl Tool for Args {
         the set.";
 
     fn run(self) -> Result<Report, Problem> {
-        run_request(Self::NAME, &self.request)
+        answer_request(Self::NAME, &self.request)
     }
 }

@@ -3,7 +3,7 @@
 use clap::Parser;
 
 use crate::cli::Tool;
-use crate::ops::apply_edits::{ApplyRequest, apply_input};
+use crate::ops::apply_edits::{ApplyArgs, apply_input};
 use crate::out::Report;
 use crate::problem::Problem;
 
@@ -29,7 +29,7 @@ or stdin holds neither blocks nor a diff";
 #[command(after_help = AFTER_HELP, mut_arg("path", |arg| arg.help("The file to change")))]
 pub struct Args {
     #[command(flatten)]
-    request: ApplyRequest,
+    request: ApplyArgs,
 }
 
 impl Tool for Args {

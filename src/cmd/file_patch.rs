@@ -3,7 +3,7 @@
 use clap::Parser;
 
 use crate::cli::Tool;
-use crate::ops::patch::{PatchRequest, patch_file};
+use crate::ops::patch::{PatchArgs, patch_file};
 use crate::out::Report;
 use crate::problem::Problem;
 
@@ -24,7 +24,7 @@ Exit codes: 0 done, 1 it cannot be done and nothing was changed, 2 wrong usage";
 #[command(after_help = AFTER_HELP)]
 pub struct Args {
     #[command(flatten)]
-    request: PatchRequest,
+    request: PatchArgs,
 }
 
 impl Tool for Args {

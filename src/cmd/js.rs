@@ -3,7 +3,7 @@
 use clap::Parser;
 
 use crate::cli::Tool;
-use crate::ops::js::{ScriptRequest, run_request};
+use crate::ops::js::{ScriptArgs, run_with_policy};
 use crate::out::Report;
 use crate::problem::Problem;
 
@@ -27,7 +27,7 @@ built; after process.exit(N) that code";
 #[command(after_help = AFTER_HELP)]
 pub struct Args {
     #[command(flatten)]
-    request: ScriptRequest,
+    request: ScriptArgs,
 }
 
 impl Tool for Args {
@@ -37,6 +37,6 @@ impl Tool for Args {
         allows more. --json prints exit_code, value, error, line, console and denied.";
 
     fn run(self) -> Result<Report, Problem> {
-        run_request(&self.request)
+        run_with_policy(&self.request)
     }
 }

@@ -3,7 +3,7 @@
 use clap::Parser;
 
 use crate::cli::Tool;
-use crate::ops::upload::{UploadRequest, send_file};
+use crate::ops::upload::{UploadArgs, send_file};
 use crate::out::Report;
 use crate::problem::Problem;
 
@@ -30,7 +30,7 @@ limit";
 #[command(after_help = AFTER_HELP)]
 pub struct Args {
     #[command(flatten)]
-    request: UploadRequest,
+    request: UploadArgs,
 }
 
 impl Tool for Args {

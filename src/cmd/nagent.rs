@@ -1,22 +1,20 @@
-//! `nagent`: runs the loop over a conversation, and manages conversations. Here are the flags, and the order in which they are
-//! acted on.
+//! `nagent`: the flags, and the order in which they are acted on.
 
 use std::ffi::OsString;
 
-use clap::{Parser, ValueEnum};
+use clap::Parser;
 
 use crate::cli::Tool;
 use crate::ops::call::Call;
-use crate::ops::conversation_name::choose_name;
+use crate::ops::conversation_name::{choose_name, move_old_conversation};
 use crate::ops::flags::{ConversationArgs, RunArgs, prepare_words};
+use crate::ops::lists::ProtocolForm;
 use crate::ops::summarize_conversation::summarize_conversation;
 use crate::ops::trust::trust_repository;
 use crate::ops::undo::UndoArgs;
 use crate::ops::{doctor, lists, manage, run, status, undo};
 use crate::out::Report;
 use crate::problem::Problem;
-use crate::protocol::{self, TagSet};
-use crate::sys::legacy;
 use crate::sys::root::check_name;
 
 /// What a newcomer needs, below the flags.
@@ -93,17 +91,6 @@ pub struct Args {
     pub print_protocol: Option<ProtocolForm>,
 }
 
-/// A form of the protocol.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum ProtocolForm {
-    /// As a model reads it
-    Text,
-    /// A grammar for llama.cpp
-    Gbnf,
-    /// A grammar for Lark and llguidance
-    Lark,
-}
-
 impl Tool for Args {
     const NAME: &'static str = "nagent";
     const DESCRIPTION: &'static str = "Runs a language model on a task in the current folder and prints its answer. \
@@ -158,8 +145,7 @@ impl Args {
         // These two need no settings, and work with broken ones.
         let mut report = Report::done("");
         if let Some(form) = self.print_protocol {
-            let text = print_protocol(form, self.run.tags.as_deref())?;
-            report = report.then(Report::done(text.clone()).with("protocol", text));
+            report = report.then(lists::print_protocol(form, self.run.tags.as_deref())?);
         }
         if self.list_providers {
             report = report.then(lists::list_providers());
@@ -243,26 +229,5 @@ fn flag_for_word(word: &str) -> Option<&'static str> {
             "export OPENAI_API_KEY=... (nagent --list-providers names each provider's variable)"
         }
         _ => return None,
-    })
-}
-
-/// Moves a conversation that an older tool left in the root itself.
-fn move_old_conversation(call: &Call<'_>) -> Result<(), Problem> {
-    if let Some(old) = legacy::move_old_conversation(call.root(), &call.name)? {
-        let new = call.root().conversations();
-        call.print_note(&format!("{} was moved to {}", old.display(), new.display()));
-    }
-    Ok(())
-}
-
-fn print_protocol(form: ProtocolForm, names: Option<&[String]>) -> Result<String, Problem> {
-    let tags = match names {
-        Some(names) => TagSet::parse(names.iter().map(String::as_str)).map_err(Problem::usage)?,
-        None => TagSet::ALL,
-    };
-    Ok(match form {
-        ProtocolForm::Text => protocol::protocol_text(tags),
-        ProtocolForm::Gbnf => protocol::write_gbnf(tags),
-        ProtocolForm::Lark => protocol::write_lark(tags),
     })
 }

@@ -5,7 +5,7 @@
 use clap::Parser;
 
 use crate::cli::Tool;
-use crate::ops::sandboxed_command::{CommandRequest, run_sandboxed};
+use crate::ops::sandboxed_command::{CommandArgs, run_sandboxed};
 use crate::out::Report;
 use crate::problem::Problem;
 use crate::sys::sandbox::inner;
@@ -29,7 +29,7 @@ be built, and nothing ran";
 #[command(after_help = AFTER_HELP)]
 pub struct Args {
     #[command(flatten)]
-    request: CommandRequest,
+    request: CommandArgs,
     /// The descriptor of the inner stage's plan
     #[arg(long, value_name = "FD", hide = true)]
     within: Option<String>,

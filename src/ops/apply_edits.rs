@@ -27,7 +27,7 @@ const SHAPES: &str = "give search/replace blocks (`<<<<<<< SEARCH`, the lines as
 
 /// Which file the edits are applied to, and how
 #[derive(Debug, Clone, clap::Args)]
-pub struct ApplyRequest {
+pub struct ApplyArgs {
     #[command(flatten)]
     input: InputArgs,
     /// Print the unified diff of the change, and write nothing
@@ -55,7 +55,7 @@ fn read_edits() -> Result<InputEdits, Problem> {
 }
 
 /// Applies the edits on stdin, or reports why they are refused.
-pub fn apply_input(args: &ApplyRequest) -> Result<Report, Problem> {
+pub fn apply_input(args: &ApplyArgs) -> Result<Report, Problem> {
     if is_stream(args.input.path()) {
         return Err(Problem::usage(format!(
             "{} is a stream, not a file: nagent-file-apply FILE < EDITS",
@@ -101,7 +101,7 @@ pub fn apply_input(args: &ApplyRequest) -> Result<Report, Problem> {
 
 /// Refuses edits that do not fit a file that exists or not.
 fn check_target(
-    args: &ApplyRequest,
+    args: &ApplyArgs,
     edits: &InputEdits,
     target: &Path,
     is_there: bool,
@@ -226,7 +226,7 @@ fn report_refusals(refusals: &[EditRefusal]) -> Report {
         .with("previous_path", Value::Null)
 }
 
-fn report_applied(args: &ApplyRequest, applied: &Applied, diff: &[u8]) -> Report {
+fn report_applied(args: &ApplyArgs, applied: &Applied, diff: &[u8]) -> Report {
     let diff = String::from_utf8_lossy(diff).into_owned();
     let mut lines = String::new();
     let list = applied.changes.iter().map(|change| {

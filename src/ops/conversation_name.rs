@@ -1,11 +1,11 @@
-//! Which conversation a call is about.
+//! Finds out which conversation a call is about.
 
 use super::call::Call;
 use super::conversations::find_continued;
 use super::file_conversation;
 use crate::overview::NEW_DIGITS;
 use crate::problem::Problem;
-use crate::sys::root;
+use crate::sys::{legacy, root};
 
 /// The name: that of the flag, the file's own, a new one for a call from a conversation, the environment's, else this shell's.
 pub fn choose_name(call: &Call<'_>) -> Result<String, Problem> {
@@ -52,4 +52,13 @@ pub(super) fn shell_conversation(call: &Call<'_>) -> String {
 fn new_name() -> String {
     let id = uuid::Uuid::new_v4().simple().to_string();
     format!("new-{}", &id[..NEW_DIGITS])
+}
+
+/// Moves a conversation that an older tool left in the root itself.
+pub fn move_old_conversation(call: &Call<'_>) -> Result<(), Problem> {
+    if let Some(old) = legacy::move_old_conversation(call.root(), &call.name)? {
+        let new = call.root().conversations();
+        call.print_note(&format!("{} was moved to {}", old.display(), new.display()));
+    }
+    Ok(())
 }

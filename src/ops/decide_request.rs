@@ -18,7 +18,7 @@ use crate::sys::terminal;
 
 /// What is decided, and how
 #[derive(Debug, Clone, clap::Args)]
-pub struct DecideRequest {
+pub struct DecideArgs {
     /// The question, then its answers: two words or more
     #[arg(value_name = "QUESTION ANSWER ANSWER", conflicts_with_all = ["input", "classify"])]
     words: Vec<String>,
@@ -45,7 +45,7 @@ pub struct DecideRequest {
 }
 
 /// Decides, and reports the document of the decisions, or the word.
-pub fn run_request(tool: &'static str, args: &DecideRequest) -> Result<Report, Problem> {
+pub fn answer_request(tool: &'static str, args: &DecideArgs) -> Result<Report, Problem> {
     let request = build_request(tool, args)?;
     if args.dry_run || args.prompt_out.is_some() {
         let items: Vec<&DecisionItem> = request.items.iter().collect();
@@ -78,7 +78,7 @@ pub fn run_request(tool: &'static str, args: &DecideRequest) -> Result<Report, P
     })
 }
 
-fn build_request(tool: &str, args: &DecideRequest) -> Result<Request, Problem> {
+fn build_request(tool: &str, args: &DecideArgs) -> Result<Request, Problem> {
     let wrong = |errors: Vec<String>| {
         Problem::usage(format!("the request is wrong: {}", errors.join("; ")))
     };
@@ -103,7 +103,7 @@ fn build_request(tool: &str, args: &DecideRequest) -> Result<Request, Problem> {
 
 /// The document of the decisions, or the word.
 fn report(
-    args: &DecideRequest,
+    args: &DecideArgs,
     request: &Request,
     decisions: &Decisions,
     provider: Value,

@@ -27,7 +27,7 @@ use crate::sys::thoughts::Home;
 
 /// Which script is run, and what it may do
 #[derive(Debug, Clone, clap::Args)]
-pub struct ScriptRequest {
+pub struct ScriptArgs {
     /// Run this file; - is stdin
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     file: Option<PathBuf>,
@@ -59,7 +59,7 @@ pub struct ScriptRequest {
 }
 
 /// Runs the script, and reports its value or why there is none.
-pub fn run_request(request: &ScriptRequest) -> Result<Report, Problem> {
+pub fn run_with_policy(request: &ScriptArgs) -> Result<Report, Problem> {
     let interrupts = Interrupts::install()?;
     let env = Env::read();
     let start = request.read_script(&env, &interrupts)?;
@@ -71,7 +71,7 @@ pub fn run_request(request: &ScriptRequest) -> Result<Report, Problem> {
     Ok(report(&ran, &bridges))
 }
 
-impl ScriptRequest {
+impl ScriptArgs {
     fn read_script(&self, env: &Env, interrupts: &Interrupts) -> Result<Start, Problem> {
         let mut args = self.words.clone();
         let cwd = env.current_folder()?;

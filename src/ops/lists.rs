@@ -1,8 +1,10 @@
-//! Lists the providers, the provider's models, the saved conversations, and the files that have conversations.
+//! Lists the providers, the provider's models, the saved conversations, and the files that have conversations, and prints the
+//! protocol.
 
 use std::path::Path;
 use std::time::Duration;
 
+use clap::ValueEnum;
 use serde_json::{Value, json};
 
 use super::call::Call;
@@ -16,6 +18,7 @@ use crate::llm::provider::Provider;
 use crate::llm::server::SERVERS;
 use crate::out::Report;
 use crate::problem::Problem;
+use crate::protocol::{self, TagSet};
 use crate::sys::legacy;
 use crate::sys::names::shown;
 use crate::sys::{clock, file_index, fs, root, terminal};
@@ -24,6 +27,31 @@ use crate::view::table::format_table;
 
 /// A model that ends within this time is shown with the day.
 const NEAR: Duration = Duration::from_hours(24 * 90);
+
+/// A form of the protocol.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum ProtocolForm {
+    /// As a model reads it
+    Text,
+    /// A grammar for llama.cpp
+    Gbnf,
+    /// A grammar for Lark and llguidance
+    Lark,
+}
+
+/// The protocol of all tags, or of those that `--tags` names.
+pub fn print_protocol(form: ProtocolForm, names: Option<&[String]>) -> Result<Report, Problem> {
+    let tags = match names {
+        Some(names) => TagSet::parse(names.iter().map(String::as_str)).map_err(Problem::usage)?,
+        None => TagSet::ALL,
+    };
+    let text = match form {
+        ProtocolForm::Text => protocol::protocol_text(tags),
+        ProtocolForm::Gbnf => protocol::write_gbnf(tags),
+        ProtocolForm::Lark => protocol::write_lark(tags),
+    };
+    Ok(Report::done(text.clone()).with("protocol", text))
+}
 
 /// Every provider: name, default model, credential. Needs no credential, no network, no root.
 pub fn list_providers() -> Report {

@@ -16,7 +16,7 @@ use crate::sys::names::shown;
 /// Which split is put back, and how
 #[derive(Debug, Clone, clap::Args)]
 #[expect(clippy::struct_excessive_bools, reason = "flags are what they are")]
-pub struct PatchRequest {
+pub struct PatchArgs {
     /// The index.json of the split
     #[arg(long, value_name = "FILE")]
     index: PathBuf,
@@ -47,7 +47,7 @@ pub struct PatchRequest {
 }
 
 /// Writes the patch, then the source and the index, unless only the patch is wanted.
-pub fn patch_file(args: &PatchRequest) -> Result<Report, Problem> {
+pub fn patch_file(args: &PatchArgs) -> Result<Report, Problem> {
     let interrupts = Interrupts::install()?;
     let env = Env::read();
     let (index, source) = find_source(&env.absolute_path(&args.index)?)?;
@@ -80,7 +80,7 @@ pub fn patch_file(args: &PatchRequest) -> Result<Report, Problem> {
 }
 
 /// Checks that the user agrees to the file that is written: the index, which somebody else may have made, names it.
-fn check_source(args: &PatchRequest, env: &Env, source: &Path) -> Result<(), Problem> {
+fn check_source(args: &PatchArgs, env: &Env, source: &Path) -> Result<(), Problem> {
     // What is missing or not a file is refused later, with its own message.
     let real = fs::real_path(source).filter(|real| real.is_file());
     let Some(real) = real else { return Ok(()) };

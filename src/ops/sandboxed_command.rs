@@ -18,7 +18,7 @@ use crate::sys::{fs, git};
 /// What is run, and what it is kept from
 #[derive(Debug, Clone, clap::Args)]
 #[expect(clippy::struct_excessive_bools, reason = "flags are what they are")]
-pub struct CommandRequest {
+pub struct CommandArgs {
     /// Where the command can write: workspace (the working tree and temp folders), read-only (a scratch folder, its
     /// $TMPDIR), or off (everywhere)
     #[arg(long, value_name = "MODE", default_value = "workspace", value_parser = SandboxMode::parse)]
@@ -58,7 +58,7 @@ pub struct CommandRequest {
 }
 
 /// Builds the sandbox, runs the command in it, and reports what it left.
-pub fn run_sandboxed(args: &CommandRequest) -> Result<Report, Problem> {
+pub fn run_sandboxed(args: &CommandArgs) -> Result<Report, Problem> {
     if args.command.is_empty() && !args.status {
         return Err(Problem::usage(
             "there is no command to run: nagent-sandbox [OPTIONS] -- COMMAND [ARG…]",
@@ -102,7 +102,7 @@ pub fn run_sandboxed(args: &CommandRequest) -> Result<Report, Problem> {
 }
 
 fn run_command(
-    args: &CommandRequest,
+    args: &CommandArgs,
     env: &Env,
     sandbox: &Sandbox,
     folder: &Path,

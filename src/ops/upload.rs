@@ -21,7 +21,7 @@ use crate::sys::read;
 
 /// Which file is sent, and with what
 #[derive(Debug, Clone, clap::Args)]
-pub struct UploadRequest {
+pub struct UploadArgs {
     #[command(flatten)]
     input: InputArgs,
     /// Ask this about it
@@ -38,7 +38,7 @@ pub struct UploadRequest {
 const NO_ID: &str = "ID-OF-THE-UPLOADED-FILE";
 
 /// Sends the file in the request, or through the provider's files API, and reports the reply.
-pub fn send_file(tool: &'static str, args: &UploadRequest) -> Result<Report, Problem> {
+pub fn send_file(tool: &'static str, args: &UploadArgs) -> Result<Report, Problem> {
     if args.prompt.trim().is_empty() {
         return Err(Problem::usage("the prompt is empty; --prompt says what to do with the file"));
     }
