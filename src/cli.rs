@@ -70,7 +70,7 @@ pub fn main<T: Tool>() -> ExitCode {
         () if is_asked(&words, "--json") => Form::Json,
         () => Form::Text,
     };
-    ExitCode::from(out::emit(T::NAME, form, report).code())
+    ExitCode::from(out::print_report(T::NAME, form, report).code())
 }
 
 /// Runs a tool. A panic is a bug of nagent: it must not print a backtrace on the user's terminal, and it must not exit 0.

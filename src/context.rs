@@ -10,7 +10,7 @@
 use std::fmt::Write as _;
 
 use crate::format::conversation::Piece;
-use crate::format::harmless;
+use crate::format::harmless::{self, quote_name};
 use crate::protocol::tags::TAGS;
 use crate::protocol::{self, TagKind, TagSet};
 
@@ -228,7 +228,7 @@ fn role_text(part: &ConversationRole) -> String {
             "You are the model in nagent, a loop over a text file. This conversation belongs to one file:\n\
              {}\nYou may write that file. Do only what is asked, keep the file's style, and say at the end what \
              you changed and why. A prompt with from= comes from another conversation, which gets your answer and the diff.",
-            escape_name(path)
+            quote_name(path)
         ),
     }
 }
@@ -243,12 +243,12 @@ fn rules_text(facts: &Facts) -> String {
          - Long results are truncated. The output attribute names the file with all of it: read that with offset and \
          limit.\n",
     );
-    let writable: Vec<String> = facts.writable.iter().map(|path| escape_name(path)).collect();
+    let writable: Vec<String> = facts.writable.iter().map(quote_name).collect();
     let writable = writable.join(" or ");
     let rest = match &facts.part {
         ConversationRole::File(path) => {
             let or = if writable.is_empty() { "" } else { " or " };
-            format!("{}{or}{writable}. If other files need changes, say which.", escape_name(path))
+            format!("{}{or}{writable}. If other files need changes, say which.", quote_name(path))
         }
         _ if facts.tags.contains(TagKind::Conversation) => format!(
             "only below {writable}. To change any other file, use <nagent-conversation file=\"PATH\"> with a full \
@@ -266,7 +266,7 @@ fn rules_text(facts: &Facts) -> String {
          empty stdin, for at most {} seconds unless timeout says otherwise. Background processes end with the command. Build \
          output and temporary files are fine; do not use commands to change other files that the tags cannot write. \
          Delete nothing that you did not create, unless asked to.",
-        escape_name(&facts.shell),
+        quote_name(&facts.shell),
         facts.shell_timeout
     );
     if !facts.sandbox.is_empty() {
@@ -296,7 +296,7 @@ fn tools_text(facts: &Facts) -> String {
         let _ = write!(
             text,
             "nagent's own programs (nagent-*, in {}/) print their usage with --help; the tags cover most of it.",
-            escape_name(folder)
+            quote_name(folder)
         );
     }
     if users.is_empty() {
@@ -310,27 +310,27 @@ fn tools_text(facts: &Facts) -> String {
     for tool in users {
         let (folder, name) = tool.path.rsplit_once('/').unwrap_or(("", &tool.path));
         if last_folder != Some(folder) {
-            let _ = write!(text, "\nIn {}/:", escape_name(folder));
+            let _ = write!(text, "\nIn {}/:", quote_name(folder));
             last_folder = Some(folder);
         }
-        let _ = write!(text, "\n- {}: {}", escape_name(name), tool.summary);
+        let _ = write!(text, "\n- {}: {}", quote_name(name), tool.summary);
     }
     text
 }
 
 fn environment_text(facts: &Facts) -> String {
-    let mut text = format!("host: {}", escape_name(&facts.host));
+    let mut text = format!("host: {}", quote_name(&facts.host));
     if let Some(toplevel) = &facts.toplevel {
-        let _ = write!(text, "\ngit: {}", escape_name(toplevel));
+        let _ = write!(text, "\ngit: {}", quote_name(toplevel));
         for (remote, url) in &facts.remotes {
-            let _ = write!(text, "\nremote {}: {}", escape_name(remote), escape_name(url));
+            let _ = write!(text, "\nremote {}: {}", quote_name(remote), quote_name(url));
         }
     }
     if let Some(branch) = &facts.branch {
-        let _ = write!(text, "{BRANCH}{}", escape_name(branch));
+        let _ = write!(text, "{BRANCH}{}", quote_name(branch));
     }
     if !facts.instructions.is_empty() {
-        let names: Vec<String> = facts.instructions.iter().map(|name| escape_name(name)).collect();
+        let names: Vec<String> = facts.instructions.iter().map(quote_name).collect();
         let _ = write!(
             text,
             "\nrepository instructions that the user has not confirmed: {}",
@@ -355,7 +355,7 @@ fn files_text(files: &[(String, String)]) -> String {
     let texts: Vec<String> = files
         .iter()
         .map(|(path, text)| {
-            format!("From {}:\n{}", escape_name(path), harmless::without_markers(text.trim_end()))
+            format!("From {}:\n{}", quote_name(path), harmless::without_markers(text.trim_end()))
         })
         .collect();
     texts.join("\n\n")
@@ -363,12 +363,7 @@ fn files_text(files: &[(String, String)]) -> String {
 
 /// A command of the user's, cut where it is long: every request carries it.
 fn shorten_command(command: &str) -> String {
-    escape_name(&harmless::truncate(command, COMMAND))
-}
-
-/// Escapes a name, which anybody may have chosen: a line feed in it could begin a section.
-fn escape_name(text: &str) -> String {
-    harmless::escape_name(text.as_bytes())
+    quote_name(harmless::truncate(command, COMMAND))
 }
 
 #[cfg(test)]

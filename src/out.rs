@@ -123,7 +123,7 @@ pub enum Form {
 }
 
 /// Writes a report to stdout, its error to stderr. Returns the exit code: an answer that could not be written is a failure.
-pub fn emit(tool: &str, form: Form, report: Report) -> Exit {
+pub fn print_report(tool: &str, form: Form, report: Report) -> Exit {
     if report.is_out {
         return report.exit;
     }
@@ -131,45 +131,45 @@ pub fn emit(tool: &str, form: Form, report: Report) -> Exit {
         let exit = report.exit;
         let mut document = Map::from_iter([("event".to_owned(), "end".into())]);
         document.extend(report.into_document());
-        let went_out = json_line(&Value::Object(document));
+        let went_out = print_json(&Value::Object(document));
         return if went_out || exit != Exit::Done { exit } else { Exit::Failed };
     }
     if let Some(error) = &report.error {
-        line(&format!("{tool}: {error}"));
+        print_line(&format!("{tool}: {error}"));
     }
     let (exit, last_line) = (report.exit, report.last_line.clone());
     let went_out = if form == Form::Json {
         let mut text = serde_json::to_string_pretty(&report.into_document()).unwrap_or_default();
         if terminal::stdout_is_terminal() {
-            text = escaped(&text);
+            text = escape_json(&text);
         }
-        stdout(tool, &(text + "\n"))
+        print_text(tool, &(text + "\n"))
     } else if !report.text.is_empty() {
         let is_exact = report.exact && !terminal::stdout_is_terminal();
         let end = if is_exact || report.text.ends_with('\n') { "" } else { "\n" };
         let text = format!("{}{end}", report.text);
-        report.is_paged && terminal::stdout_is_terminal() && paged(tool, &text)
-            || stdout(tool, &text)
+        report.is_paged && terminal::stdout_is_terminal() && show_paged(tool, &text)
+            || print_text(tool, &text)
     } else {
         true
     };
     if let Some(last) = &last_line {
-        line(last);
+        print_line(last);
     }
     if went_out || exit != Exit::Done { exit } else { Exit::Failed }
 }
 
 /// Shows a text in the user's pager, and says whether it was shown.
-fn paged(tool: &str, text: &str) -> bool {
+fn show_paged(tool: &str, text: &str) -> bool {
     let shown = pager::show_in_pager(&harmless::escape_text(text));
     if let Err(Some(why)) = &shown {
-        line(&format!("{tool}: {why}"));
+        print_line(&format!("{tool}: {why}"));
     }
     shown.is_ok()
 }
 
 /// A JSON document with hidden characters as JSON writes them, so that it is still one when a terminal shows it.
-fn escaped(document: &str) -> String {
+fn escape_json(document: &str) -> String {
     let mut out = String::with_capacity(document.len());
     for c in document.chars() {
         if c == '\n' || !harmless::is_hidden(c) {
@@ -202,16 +202,16 @@ static LOOK_AT_STDOUT: extern "C" fn() = {
 };
 
 /// Writes text to stdout, and says whether it went out. A closed pipe ends quietly; any other failure is reported on stderr.
-fn stdout(tool: &str, text: &str) -> bool {
+fn print_text(tool: &str, text: &str) -> bool {
     if STDOUT_WAS_CLOSED.load(Ordering::Relaxed) {
-        line(&format!("{tool}: cannot write to stdout: it is closed"));
+        print_line(&format!("{tool}: cannot write to stdout: it is closed"));
         return false;
     }
-    let shown = fit(text, terminal::stdout_is_terminal());
+    let shown = make_safe(text, terminal::stdout_is_terminal());
     let mut out = io::stdout().lock();
     match out.write_all(shown.as_bytes()).and_then(|()| out.flush()) {
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
-            line(&format!("{tool}: cannot write to stdout: {error}"));
+            print_line(&format!("{tool}: cannot write to stdout: {error}"));
             false
         }
         _ => true,
@@ -219,43 +219,43 @@ fn stdout(tool: &str, text: &str) -> bool {
 }
 
 /// Writes a line to stderr. There is nowhere to report a failure, so none is reported.
-pub fn line(text: &str) {
-    let shown = fit(text, terminal::stderr_is_terminal());
+pub fn print_line(text: &str) {
+    let shown = make_safe(text, terminal::stderr_is_terminal());
     let _ = writeln!(io::stderr().lock(), "{shown}");
 }
 
 /// Writes a row to stderr behind an indentation, in its style where that is a terminal that takes colours.
-pub fn row(row: &Row, indent: &str) {
+pub fn print_row(row: &Row, indent: &str) {
     let text = format!("{indent}{}", row.text);
     match row.style.sgr_sequence() {
         Some(code) if terminal::stderr_is_terminal() && terminal::has_colours() => {
             // Comes after everything that makes the text harmless.
-            let _ = writeln!(io::stderr().lock(), "\x1b[{code}m{}\x1b[0m", fit(&text, true));
+            let _ = writeln!(io::stderr().lock(), "\x1b[{code}m{}\x1b[0m", make_safe(&text, true));
         }
-        _ => line(&text),
+        _ => print_line(&text),
     }
 }
 
 /// Writes a line in pieces to stderr, each in its style where that is a terminal that takes colours.
-pub fn styled_line(spans: &[StyledSpan]) {
+pub fn print_spans(spans: &[StyledSpan]) {
     let is_terminal = terminal::stderr_is_terminal();
-    let text = styled(spans, is_terminal, is_terminal && terminal::has_colours());
+    let text = style_spans(spans, is_terminal, is_terminal && terminal::has_colours());
     let _ = writeln!(io::stderr().lock(), "{text}");
 }
 
 /// Writes what is before an answer to stdout, where that is a terminal.
-pub fn mark(spans: &[StyledSpan]) {
+pub fn print_mark(spans: &[StyledSpan]) {
     if terminal::stdout_is_terminal() {
         let mut out = io::stdout().lock();
-        let text = styled(spans, true, terminal::has_colours());
+        let text = style_spans(spans, true, terminal::has_colours());
         let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());
     }
 }
 
 /// The text of pieces with their styles.
-pub fn styled(spans: &[StyledSpan], is_terminal: bool, has_colours: bool) -> String {
+pub fn style_spans(spans: &[StyledSpan], is_terminal: bool, has_colours: bool) -> String {
     let show = |span: &StyledSpan| {
-        let text = fit(&span.text, is_terminal);
+        let text = make_safe(&span.text, is_terminal);
         if !has_colours || span.codes.is_empty() {
             return text.into_owned();
         }
@@ -268,16 +268,16 @@ pub fn styled(spans: &[StyledSpan], is_terminal: bool, has_colours: bool) -> Str
 
 /// Writes a piece of the answer to stdout at once. A failure is reported with the rest of the answer.
 /// `false`: nobody reads it any more.
-pub fn piece(text: &str) -> bool {
-    let shown = fit(text, terminal::stdout_is_terminal());
+pub fn print_part(text: &str) -> bool {
+    let shown = make_safe(text, terminal::stdout_is_terminal());
     let mut out = io::stdout().lock();
     out.write_all(shown.as_bytes()).and_then(|()| out.flush()).is_ok()
 }
 
 /// Writes a text over the screen of a terminal on stdout.
-pub fn page(text: &str) {
+pub fn draw_page(text: &str) {
     let mut out = io::stdout().lock();
-    let _ = write!(out, "\x1b[H\x1b[2J{}", fit(text, true)).and_then(|()| out.flush());
+    let _ = write!(out, "\x1b[H\x1b[2J{}", make_safe(text, true)).and_then(|()| out.flush());
 }
 
 /// Whether there is a stdout at all.
@@ -286,20 +286,20 @@ pub fn stdout_is_open() -> bool {
 }
 
 /// Writes a JSON document as a line to stdout at once. `false`: nobody reads it any more.
-pub fn json_line(document: &Value) -> bool {
-    json_text(document.to_string()).is_ok()
+pub fn print_json(document: &Value) -> bool {
+    print_json_text(document.to_string()).is_ok()
 }
 
 /// Writes the text of a JSON document as a line to stdout at once.
 ///
 /// # Errors
 /// It was not written; a broken pipe: nobody reads it any more.
-pub fn json_text(mut text: String) -> io::Result<()> {
+pub fn print_json_text(mut text: String) -> io::Result<()> {
     if !stdout_is_open() {
         return Err(io::Error::other("it is closed"));
     }
     if terminal::stdout_is_terminal() {
-        text = escaped(&text);
+        text = escape_json(&text);
     }
     text.push('\n');
     let mut out = io::stdout().lock();
@@ -307,7 +307,7 @@ pub fn json_text(mut text: String) -> io::Result<()> {
 }
 
 /// Writes a prompt to stderr: the line stays open.
-pub fn prompt(text: &str) {
+pub fn print_prompt(text: &str) {
     let mut err = io::stderr().lock();
     let _ = err.write_all(text.as_bytes()).and_then(|()| err.flush());
 }
@@ -315,11 +315,11 @@ pub fn prompt(text: &str) {
 /// Writes over the current line of a terminal on stderr; an empty text clears it.
 pub fn overwrite(text: &str) {
     let mut err = io::stderr().lock();
-    let _ = write!(err, "\r\x1b[K{}", fit(text, true)).and_then(|()| err.flush());
+    let _ = write!(err, "\r\x1b[K{}", make_safe(text, true)).and_then(|()| err.flush());
 }
 
 /// The text for a stream: a terminal gets nothing that could steer it or deceive its reader, anything else gets every byte.
-fn fit(text: &str, is_terminal: bool) -> Cow<'_, str> {
+fn make_safe(text: &str, is_terminal: bool) -> Cow<'_, str> {
     // Long answers have nothing to escape, mostly.
     let is_odd = |c: char| !matches!(c, '\n' | '\t') && harmless::is_hidden(c);
     if is_terminal && text.contains(is_odd) {
@@ -337,8 +337,8 @@ mod tests {
     #[test]
     fn what_steers_a_terminal_is_shown() {
         let check = |text: &str, expect: &str| {
-            assert_eq!(fit(text, true), expect);
-            assert_eq!(fit(text, false), text, "a pipe gets it as it is");
+            assert_eq!(make_safe(text, true), expect);
+            assert_eq!(make_safe(text, false), text, "a pipe gets it as it is");
         };
         check(
             "a\x1b[31mb\r\nc\rd\te\u{9b}f\u{202e}g",
@@ -388,9 +388,9 @@ mod tests {
         let (plain, hidden): (Vec<char>, Vec<char>) =
             ('\0'..=char::MAX).partition(|c| may_stand(*c));
         let plain = String::from_iter(plain);
-        assert!(fit(&plain, true) == plain, "harmless text is unchanged");
+        assert!(make_safe(&plain, true) == plain, "harmless text is unchanged");
         for c in hidden {
-            let shown = fit(c.encode_utf8(&mut [0; 4]), true).into_owned();
+            let shown = make_safe(c.encode_utf8(&mut [0; 4]), true).into_owned();
             assert!(!shown.is_empty() && shown.chars().all(may_stand), "{:x}", u32::from(c));
         }
     }
@@ -403,8 +403,8 @@ mod tests {
             bytes in prop::collection::vec(prop_oneof![any::<u8>(), 0_u8..32, 0x80_u8..0xa0, Just(0xc2), Just(0xe2)], 0..60),
         ) {
             let text = String::from_utf8_lossy(&bytes);
-            prop_assert!(fit(&text, true).chars().all(may_stand));
-            prop_assert!(fit(&text, false) == text);
+            prop_assert!(make_safe(&text, true).chars().all(may_stand));
+            prop_assert!(make_safe(&text, false) == text);
         }
     }
 }

@@ -123,7 +123,7 @@ impl Writer<'_> {
             let before = index.checked_sub(1).and_then(|before| steps.get(before));
             match step {
                 Step::Same { old, .. } | Step::Like { old, .. } => {
-                    self.gap_at(*old, before)?;
+                    self.keep_gap(*old, before)?;
                     let inserts = |step: Option<&Step>| matches!(step, Some(Step::Other { old, .. }) if old.is_empty());
                     let beside_new = inserts(before) || inserts(steps.get(index + 1));
                     match (step, self.map[*old]) {
@@ -135,7 +135,7 @@ impl Writer<'_> {
                 }
                 Step::Other { old, new } => {
                     if !old.is_empty() {
-                        self.gap_at(old.start, before)?;
+                        self.keep_gap(old.start, before)?;
                     }
                     let gap = self.gap.filter(|(at, _)| old.start < *at && *at < old.end);
                     match gap {
@@ -160,7 +160,7 @@ impl Writer<'_> {
 
     /// Keeps a blank line of the file that neither search nor replacement has, before a line of the search, unless something
     /// is inserted just there, which may belong before it or after it.
-    fn gap_at(&mut self, old: usize, before: Option<&Step>) -> Result<(), Unclear> {
+    fn keep_gap(&mut self, old: usize, before: Option<&Step>) -> Result<(), Unclear> {
         let Some((_, blank)) = self.gap.filter(|(at, _)| *at == old) else { return Ok(()) };
         if matches!(before, Some(Step::Other { old, .. }) if old.is_empty()) {
             return Err(Unclear::BlankLine(blank));

@@ -151,7 +151,7 @@ fn read_with_archives(folder: &Path, text: &str) -> PlayedConversation {
     }
     let mut parts = newest_first.into_iter().rev();
     let mut whole = parts.next().unwrap_or_default();
-    parts.for_each(|part| whole.go_on(part));
+    parts.for_each(|part| whole.append_compacted(part));
     whole
 }
 

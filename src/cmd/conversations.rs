@@ -200,7 +200,7 @@ impl Tool for Args {
         let root = find_root(self.root.as_deref(), &env)?.0;
         let catalog = Catalog::read_indexes(root.clone(), env);
         for note in &catalog.notes {
-            out::line(&format!("{}: note: {note}", Self::NAME));
+            out::print_line(&format!("{}: note: {note}", Self::NAME));
         }
         let list = ListFilter::default();
         match self.verb {

@@ -173,7 +173,7 @@ impl Planner<'_> {
         }
         let last = groups.last().copied().filter(|last| {
             let saved: usize = (*last..self.pieces.len())
-                .filter_map(|at| self.saved_by_pointer(at, LONG_IN_NEWEST))
+                .filter_map(|at| self.pointer_savings(at, LONG_IN_NEWEST))
                 .sum();
             bytes_from(*last) - saved <= most
         });
@@ -181,7 +181,7 @@ impl Planner<'_> {
     }
 
     /// The bytes that are saved when this piece becomes a pointer; `None` if it is no result with more than `most` bytes.
-    fn saved_by_pointer(&self, at: usize, most: usize) -> Option<usize> {
+    fn pointer_savings(&self, at: usize, most: usize) -> Option<usize> {
         let piece = &self.pieces[at];
         let is_result = piece.name().is_some_and(|name| name.ends_with("-result"))
             || piece.name() == Some("system")
@@ -201,11 +201,11 @@ impl Planner<'_> {
     /// The whole conversation with pointers for results of more than `most` bytes before the newest turns.
     fn plan_with_pointers(&self, newest: &Newest, most: usize) -> Option<Plan> {
         let pointers: Vec<usize> =
-            (0..newest.start).filter(|at| self.saved_by_pointer(*at, most).is_some()).collect();
+            (0..newest.start).filter(|at| self.pointer_savings(*at, most).is_some()).collect();
         if pointers.is_empty() {
             return None;
         }
-        let saved = pointers.iter().filter_map(|at| self.saved_by_pointer(*at, most));
+        let saved = pointers.iter().filter_map(|at| self.pointer_savings(*at, most));
         let (before, after) = (self.text.len(), self.text.len() - saved.sum::<usize>());
         let mut parts = Vec::new();
         self.push_span(&mut parts, 0..newest.start, &|at| pointers.contains(&at), most);
@@ -258,7 +258,7 @@ impl Planner<'_> {
                 || matches!(self.state(at), Some(NoticeState::Pointers | NoticeState::Edited))
         };
         for at in middle.clone().filter(|at| !is_left_out(*at)) {
-            match self.saved_by_pointer(at, LONG_RESULT) {
+            match self.pointer_savings(at, LONG_RESULT) {
                 Some(_) => summarized.push(PlanPart::Pointer(at)),
                 None => summarized.push(PlanPart::Keep(self.pieces[at].span.clone())),
             }
@@ -307,7 +307,7 @@ impl Planner<'_> {
         most: usize,
     ) {
         for at in range {
-            if is_pointer(at) && self.saved_by_pointer(at, most).is_some() {
+            if is_pointer(at) && self.pointer_savings(at, most).is_some() {
                 parts.push(PlanPart::Pointer(at));
             } else if self.state(at) != Some(NoticeState::Pointers) {
                 parts.push(PlanPart::Keep(self.pieces[at].span.clone()));
@@ -392,7 +392,7 @@ impl Planner<'_> {
             .take(16)
             .collect();
         last.reverse();
-        let part = |at: usize| match self.saved_by_pointer(at, LONG_IN_NEWEST) {
+        let part = |at: usize| match self.pointer_savings(at, LONG_IN_NEWEST) {
             Some(_) => PlanPart::Pointer(at),
             None => PlanPart::Keep(self.pieces[at].span.clone()),
         };

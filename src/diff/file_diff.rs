@@ -28,7 +28,7 @@ pub struct DiffText {
 }
 
 /// Returns the name of a file in a diff: its path below the top of its repository, or its file name outside of one.
-pub fn name_in_tree(path: &Path, toplevel: Option<&Path>) -> Vec<u8> {
+pub fn diff_name(path: &Path, toplevel: Option<&Path>) -> Vec<u8> {
     let name = toplevel.and_then(|top| path.strip_prefix(top).ok().map(Path::to_owned));
     let name = name.unwrap_or_else(|| PathBuf::from(path.file_name().unwrap_or_default()));
     name.as_os_str().as_bytes().to_vec()

@@ -8,7 +8,9 @@
 //! ```
 //! Pure: text in, text out. What is escaped can be read, and is never what it was.
 
+use std::ffi::OsStr;
 use std::fmt::Write as _;
+use std::os::unix::ffi::OsStrExt;
 
 /// The letters of the markers around what a conversation reads of its file.
 const MARKERS: [&str; 3] = ["filehistory", "filesummary", "fileknowledge"];
@@ -31,8 +33,10 @@ pub fn is_hidden(c: char) -> bool {
             | '\u{1bca0}'..='\u{1bca3}' | '\u{1d173}'..='\u{1d17a}' | '\u{e0000}'..='\u{e0fff}')
 }
 
-/// A name or path as text on one line: itself when it is plain, else in the shell's `$'…'` quotes.
-pub fn escape_name(bytes: &[u8]) -> String {
+/// A name or path as text on one line: itself when it is plain, else in the shell's `$'…'` quotes, so that a shell reads it
+/// back.
+pub fn quote_name(name: impl AsRef<OsStr>) -> String {
+    let bytes = name.as_ref().as_bytes();
     if let Ok(text) = std::str::from_utf8(bytes)
         && !text.chars().any(is_hidden)
     {
@@ -157,6 +161,19 @@ mod tests {
     }
 
     #[test]
+    fn plain_names_are_shown_as_they_are_and_others_as_the_shell_takes_them() {
+        let check =
+            |name: &[u8], expect: &str| assert_eq!(quote_name(OsStr::from_bytes(name)), expect);
+        check(b"src/main.rs", "src/main.rs");
+        check("Größe mit Raum.txt".as_bytes(), "Größe mit Raum.txt");
+        check(b"a\nb", r"$'a\nb'");
+        check(b"\x1b[31mred", r"$'\033[31mred'");
+        check(b"\xff\xfe", r"$'\377\376'");
+        check("a\u{202e}b".as_bytes(), r"$'a\U0000202eb'");
+        check(b"it's\\\x07", r"$'it\'s\\\007'");
+    }
+
+    #[test]
     fn markers_are_broken_up_however_they_are_spelled() {
         let check = |text: &str, expect: &str| assert_eq!(without_markers(text), expect);
         check("a {file-history} b", "a {\\file-history} b");
@@ -188,7 +205,7 @@ mod tests {
         fn nothing_hidden_is_left(text in any::<String>(), bytes: Vec<u8>) {
             prop_assert!(!escape_line(&text, 50).chars().any(is_hidden));
             prop_assert!(escape_line(&text, 50).chars().count() <= 50);
-            prop_assert!(!escape_name(&bytes).chars().any(is_hidden));
+            prop_assert!(!quote_name(OsStr::from_bytes(&bytes)).chars().any(is_hidden));
         }
     }
 }

@@ -45,7 +45,9 @@
 //! on its line and in its cell, and none contains a marker ([`crate::format::harmless`]). Pure.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
+use std::ffi::OsStr;
 use std::fmt::Write as _;
+use std::os::unix::ffi::OsStrExt;
 use std::time::{Duration, UNIX_EPOCH};
 
 use super::History;
@@ -304,7 +306,7 @@ fn show_line(text: &str, limit: usize) -> String {
 }
 
 pub(super) fn show_path(path: &[u8]) -> String {
-    let shown = harmless::truncate(&harmless::escape_name(path), MAX_PATH);
+    let shown = harmless::truncate(&harmless::quote_name(OsStr::from_bytes(path)), MAX_PATH);
     harmless::without_markers(&shown)
 }
 

@@ -84,7 +84,7 @@ impl PlayedConversation {
     }
 
     /// Goes on with what followed a compaction, after which this is the archive.
-    pub fn go_on(&mut self, compacted: Self) {
+    pub fn append_compacted(&mut self, compacted: Self) {
         // What it kept is in the archive, too.
         let last = self.replies.iter().map(|reply| reply.turn).max().unwrap_or(0);
         self.replies.extend(compacted.replies.into_iter().filter(|reply| reply.turn > last));

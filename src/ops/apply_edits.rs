@@ -13,12 +13,12 @@ use crate::diff::file_diff;
 use crate::diff::parse::{self, FileDiff};
 use crate::exit::Exit;
 use crate::format::edit::{self, EditBlock};
+use crate::format::harmless::quote_name;
 use crate::out::Report;
 use crate::problem::Problem;
 use crate::sys::env::Env;
 use crate::sys::input::is_stream;
 use crate::sys::interrupt::Interrupts;
-use crate::sys::names::shown;
 use crate::sys::{fs, replace, stdin, terminal};
 
 /// What the input should look like, for complaints.
@@ -59,7 +59,7 @@ pub fn apply_input(args: &ApplyArgs) -> Result<Report, Problem> {
     if is_stream(args.input.path()) {
         return Err(Problem::usage(format!(
             "{} is a stream, not a file: nagent-file-apply FILE < EDITS",
-            shown(args.input.path())
+            quote_name(args.input.path())
         )));
     }
     let edits = read_edits()?;
@@ -106,7 +106,7 @@ fn check_target(
     target: &Path,
     is_there: bool,
 ) -> Result<(), Problem> {
-    let file = shown(args.input.path());
+    let file = quote_name(args.input.path());
     let creates = match edits {
         InputEdits::Blocks(blocks) => blocks.len() == 1 && blocks[0].search.trim().is_empty(),
         InputEdits::Hunks(file) => file.hunks.len() == 1 && file.hunks[0].old.is_empty(),

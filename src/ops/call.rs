@@ -105,9 +105,9 @@ impl<'a> Call<'a> {
             return;
         }
         if self.args.lines {
-            out::json_line(&RunEvent::Note { text: text.to_owned() }.to_line(&[]));
+            out::print_json(&RunEvent::Note { text: text.to_owned() }.to_line(&[]));
         } else {
-            out::line(&format!("{}: {line}", self.tool));
+            out::print_line(&format!("{}: {line}", self.tool));
         }
     }
 
@@ -118,7 +118,7 @@ impl<'a> Call<'a> {
             tell: if self.is_silent() {
                 &|_| ()
             } else {
-                &|what| out::line(&format!("nagent: {what}"))
+                &|what| out::print_line(&format!("nagent: {what}"))
             },
         }
     }

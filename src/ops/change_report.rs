@@ -6,10 +6,10 @@ use std::path::Path;
 use serde_json::Value;
 
 use super::call::Call;
-use crate::diff::file_diff::{DiffText, diff_contents, name_in_tree};
+use crate::diff::file_diff::{DiffText, diff_contents, diff_name};
+use crate::format::harmless::quote_name;
 use crate::memory::changes::NO_FILE;
 use crate::out::{self, Report};
-use crate::sys::names::shown;
 use crate::sys::root::Root;
 use crate::sys::{file_index, fs, git, terminal};
 use crate::view::render::diff_rows;
@@ -59,17 +59,14 @@ impl VersionPair<'_> {
         let is_stored = |content: &FileVersion| content.sha256.is_some() == content.bytes.is_some();
         if is_stored(before) && is_stored(after) {
             return diff_contents(
-                &name_in_tree(
-                    self.path,
-                    self.path.parent().and_then(git::find_toplevel).as_deref(),
-                ),
+                &diff_name(self.path, self.path.parent().and_then(git::find_toplevel).as_deref()),
                 before.bytes.as_deref(),
                 after.bytes.as_deref(),
             );
         }
         let text = format!(
             "{} differs, and one of the two contents is no longer stored\n",
-            shown(self.path)
+            quote_name(self.path)
         );
         Some(DiffText { text, is_cut: false, removed: None, added: None })
     }
@@ -124,10 +121,10 @@ pub(super) fn with_changes(
 
 /// Writes a diff to stderr, in colour on a terminal, and says how to see all of a long one.
 pub(super) fn print_diff(path: &Path, previous: Option<&Path>, diff: &DiffText) {
-    let previous = previous.map(shown);
-    let rows = diff_rows(&diff.text, diff.is_cut, previous.as_deref(), &shown(path), false);
+    let previous = previous.map(quote_name);
+    let rows = diff_rows(&diff.text, diff.is_cut, previous.as_deref(), &quote_name(path), false);
     for row in &rows {
-        out::row(row, "");
+        out::print_row(row, "");
     }
 }
 

@@ -83,7 +83,7 @@ pub fn edit_conversation(call: &Call<'_>, prompt: &[u8]) -> Result<Report, Probl
     let report = match result {
         Ok(archived) => {
             if !call.quiet && !call.args.json {
-                answer.responses().for_each(out::line);
+                answer.responses().for_each(out::print_line);
             }
             report_paths(archived.as_deref(), None, &path)
         }

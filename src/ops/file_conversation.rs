@@ -3,10 +3,10 @@
 use std::path::{Path, PathBuf};
 
 use super::call::Call;
+use crate::format::harmless::quote_name;
 use crate::problem::Problem;
 use crate::sys::boundary::{Boundary, BoundaryFolders};
 use crate::sys::env::Env;
-use crate::sys::names::shown;
 use crate::sys::root::Root;
 use crate::sys::{file_index, fs, names, read, root};
 
@@ -31,7 +31,7 @@ pub(super) fn register(call: &Call<'_>, path: &Path) -> Result<String, Problem> 
         return Err(Problem::usage(format!(
             "conversation {} of {} is waiting for this command",
             entry.conversation,
-            shown(path)
+            quote_name(path)
         )));
     }
     Ok(entry.conversation)
@@ -92,11 +92,11 @@ pub(super) fn resolve_target(call: &Call<'_>, path: &Path) -> Result<PathBuf, Pr
         (Some(parent), Some(name)) if !fs::exists(&parent.join(name)) => Ok(parent.join(name)),
         (Some(_), Some(_)) => Err(Problem::failed(format!(
             "{} is a symbolic link to a file that does not exist; name the file itself",
-            shown(&path)
+            quote_name(&path)
         ))),
         _ => Err(Problem::failed(format!(
             "{}: no such file, and no such folder to create it in{}",
-            shown(&path),
+            quote_name(&path),
             names::suggest_paths(&path)
         ))),
     }

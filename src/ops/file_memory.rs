@@ -20,6 +20,7 @@ use super::summaries::{JOBS, Writers};
 use crate::context;
 use crate::drive::ProgressEvent;
 use crate::format::conversation::Piece;
+use crate::format::harmless::quote_name;
 use crate::history::History;
 use crate::history::summaries::CommitToSummarize;
 use crate::history::text::{self, Extent};
@@ -32,7 +33,6 @@ use crate::segments::file_summary;
 use crate::segments::summary_queue::{SummaryQueue, SummaryTotals};
 use crate::sys::conversation_file::ConversationFile;
 use crate::sys::git::{self, ReadingTime};
-use crate::sys::names::shown;
 use crate::sys::{fs, read};
 use crate::view::figures;
 
@@ -236,7 +236,7 @@ fn format_summary(
         (ContentBlock::Unavailable(why), _) => format(Err(&why)),
         (ContentBlock::Summary, Some(Ok(summary))) => format(Ok(&summary)),
         (ContentBlock::Summary, Some(Err(why))) => {
-            notes.push(format!("no summary of {} this time: {why}", shown(file)));
+            notes.push(format!("no summary of {} this time: {why}", quote_name(file)));
             format(Err(REFUSED))
         }
         (ContentBlock::Summary, None) => {

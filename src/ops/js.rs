@@ -135,9 +135,9 @@ impl ScriptArgs {
         permissions.asker = AskTty::open(home.join("locks"));
         let is_quiet = self.json;
         let on_output = Box::new(move |output: Output<'_>| match output {
-            Output::Console(text) => out::line(text),
+            Output::Console(text) => out::print_line(text),
             Output::Stdout(text) if !is_quiet => {
-                out::piece(text);
+                out::print_part(text);
             }
             Output::Stdout(_) => {}
         });

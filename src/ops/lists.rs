@@ -13,6 +13,7 @@ use super::spinner::Spinner;
 use crate::client::RequestError;
 use crate::exit::Exit;
 use crate::format::file_index::FileIndexEntry;
+use crate::format::harmless::quote_name;
 use crate::llm::models::{ReasoningWords, find_model};
 use crate::llm::provider::Provider;
 use crate::llm::server::SERVERS;
@@ -20,7 +21,6 @@ use crate::out::Report;
 use crate::problem::Problem;
 use crate::protocol::{self, TagSet};
 use crate::sys::legacy;
-use crate::sys::names::shown;
 use crate::sys::{clock, file_index, fs, root, terminal};
 use crate::view::columns::width;
 use crate::view::table::format_table;
@@ -219,7 +219,8 @@ pub fn list_file_edits(call: &Call<'_>) -> Result<Report, Problem> {
     let mut text = format!("file_index:{path}\n");
     let mut files = Vec::new();
     for entry in loaded.index.by_file_id.values() {
-        let fields = [shown(&entry.file_id), shown(&entry.path), shown(&entry.conversation)];
+        let fields =
+            [quote_name(&entry.file_id), quote_name(&entry.path), quote_name(&entry.conversation)];
         let gone = if entry.is_gone() { "\tgone" } else { "" };
         text.push_str(&format!("{}{gone}\n", fields.join("\t")));
         files.push(describe_entry(call, entry));

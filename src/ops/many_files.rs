@@ -18,13 +18,13 @@ use crate::diff::file_diff::DiffText;
 use crate::drive::ProgressEvent;
 use crate::drive::nagent_child::{ChildAnswer, SUMS, child_job};
 use crate::exit::{Exit, Signal};
+use crate::format::harmless::quote_name;
 use crate::out::{self, Report};
 use crate::problem::Problem;
 use crate::sys::clock::Stopwatch;
 use crate::sys::env;
 use crate::sys::file_stamp::FileStamp;
 use crate::sys::input::is_stream;
-use crate::sys::names::shown;
 use crate::sys::process::job::{Finished, Job};
 use crate::view::event::RunEvent;
 
@@ -63,7 +63,7 @@ pub fn report_all(call: &Call<'_>, reports: Vec<(PathBuf, Report)>) -> Report {
 
 fn print_error(call: &Call<'_>, file: &Path, report: &Report) {
     if let Some(error) = &report.error {
-        out::line(&format!("{}: {}: {error}", call.tool, shown(file)));
+        out::print_line(&format!("{}: {}: {error}", call.tool, quote_name(file)));
     }
 }
 
@@ -103,7 +103,7 @@ pub fn distinct_files(call: &Call<'_>, files: &[PathBuf]) -> Result<Vec<PathBuf>
                 || stamp.as_ref().zip(known_stamp.as_ref()).is_some_and(|(a, b)| a.same_file(b))
         };
         if let Some((first, _)) = distinct.iter().find(|(_, known)| is_same(known)) {
-            let (file, first) = (shown(file), shown(first));
+            let (file, first) = (quote_name(file), quote_name(first));
             call.print_note(&format!("{file} is the same file as {first}; it is edited once"));
         } else {
             distinct.push((file.clone(), path));
@@ -147,7 +147,7 @@ impl Batch for FileSet<'_, '_> {
         if let Some((_, RunEvent::Finish(finish))) = RunEvent::from_line(line) {
             self.shown_diffs[at] = finish.diff.or(self.shown_diffs[at].take());
         }
-        let name = &shown(&self.named[at]);
+        let name = &quote_name(&self.named[at]);
         self.progress.show_event(ProgressEvent::Child { name, line });
     }
 
@@ -215,7 +215,7 @@ impl FileBatch<'_> {
         let own_error = report.error.as_ref().map(|error| format!("nagent: {error}"));
         let printed = String::from_utf8_lossy(&finished.stderr);
         for line in printed.lines().filter(|line| Some(*line) != own_error.as_deref()) {
-            out::line(&format!("{}: {line}", shown(file)));
+            out::print_line(&format!("{}: {line}", quote_name(file)));
         }
         if self.is_shown {
             let seconds = finished.took.as_secs_f64();
@@ -223,7 +223,7 @@ impl FileBatch<'_> {
                 0 => "done".to_owned(),
                 code => format!("exit {code}"),
             };
-            out::line(&format!("{}: {end}, {seconds:.1} s", shown(file)));
+            out::print_line(&format!("{}: {end}, {seconds:.1} s", quote_name(file)));
         }
         print_error(self.call, file, &report);
         report
@@ -269,11 +269,11 @@ fn join_reports(reports: Vec<(PathBuf, Report)>, signal: Option<Signal>) -> Repo
         if !report.text.is_empty() {
             let gap = if text.is_empty() { "" } else { "\n" };
             let end = if report.text.ends_with('\n') { "" } else { "\n" };
-            text.push_str(&format!("{gap}==> {} <==\n{}{end}", shown(&file), report.text));
+            text.push_str(&format!("{gap}==> {} <==\n{}{end}", quote_name(&file), report.text));
         }
         if report.exit != Exit::Done {
             exit = if exit == Exit::Done { report.exit } else { exit };
-            failed.push(shown(&file));
+            failed.push(quote_name(&file));
         }
         let mut object = Map::new();
         object.insert("file".to_owned(), file.display().to_string().into());

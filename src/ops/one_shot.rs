@@ -32,7 +32,7 @@ pub struct OneShot {
 
 /// Prints a line of a tool to stderr.
 pub fn print_line(tool: &str, text: &str) {
-    out::line(&format!("{tool}: {text}"));
+    out::print_line(&format!("{tool}: {text}"));
 }
 
 impl OneShot {

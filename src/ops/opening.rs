@@ -10,6 +10,7 @@ use super::{file_conversation, file_memory, sandbox};
 use crate::context::{self, ConversationRole, Facts, Section};
 use crate::drive::{self, ProgressEvent, Runner};
 use crate::format::conversation::{Block, Piece};
+use crate::format::harmless::quote_name;
 use crate::limits::{self, PROMPT_WHOLE, STDIN_PROMPT};
 use crate::memory::changes::{first_line, short_hash};
 use crate::overview::last_turn;
@@ -146,7 +147,7 @@ fn facts_about_file(
     }
     let is_users = !call.delegated;
     for text in texts.iter().filter(|text| is_users && text.has_changed) {
-        let path = names::shown(&text.path);
+        let path = quote_name(&text.path);
         let note = format!(
             "{path} changed since you trusted it and is not used; review it with nagent --trust"
         );

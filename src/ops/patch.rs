@@ -5,13 +5,13 @@ use std::path::{Path, PathBuf};
 use super::file_conversation::file_boundary;
 use super::find_root::find_root;
 use super::spinner::Spinner;
+use crate::format::harmless::quote_name;
 use crate::out::{self, Report};
 use crate::problem::Problem;
 use crate::segments::patch::{PatchHooks, PatchOptions, PatchReport, find_source, patch};
 use crate::sys::env::Env;
 use crate::sys::fs;
 use crate::sys::interrupt::Interrupts;
-use crate::sys::names::shown;
 
 /// Which split is put back, and how
 #[derive(Debug, Clone, clap::Args)]
@@ -94,7 +94,7 @@ fn check_source(args: &PatchArgs, env: &Env, source: &Path) -> Result<(), Proble
     if is_agreed {
         return Ok(());
     }
-    let shown = shown(source);
+    let shown = quote_name(source);
     Err(Problem::failed(format!(
         "the index is for {shown}, which is outside this folder or not --source; to patch it, add --source {shown}"
     )))
@@ -102,10 +102,10 @@ fn check_source(args: &PatchArgs, env: &Env, source: &Path) -> Result<(), Proble
 
 fn report(patched: &PatchReport) -> Report {
     for note in &patched.notes {
-        out::line(&format!("nagent-file-patch: note: {note}"));
+        out::print_line(&format!("nagent-file-patch: note: {note}"));
     }
     if !patched.changed && !patched.recovered && !patched.merged {
-        out::line("no changes");
+        out::print_line("no changes");
     }
     let path = |path: &Path| path.display().to_string();
     let patch_path = patched.patch_path.as_deref().map(path);

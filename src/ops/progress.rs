@@ -228,7 +228,8 @@ impl<'a> Progress<'a> {
         let Some(end) = self.thoughts.rfind('\n') else { return };
         let lines: String = self.thoughts.drain(..=end).collect();
         for line in lines.lines().filter(|line| !line.trim().is_empty()) {
-            self.spinner.print_above(|| out::row(&Row::new(format!("· {line}"), Style::Dim), ""));
+            self.spinner
+                .print_above(|| out::print_row(&Row::new(format!("· {line}"), Style::Dim), ""));
         }
     }
 
@@ -267,7 +268,7 @@ impl<'a> Progress<'a> {
         if !self.is_open {
             self.spinner.stop();
         }
-        out::piece(text);
+        out::print_part(text);
         self.is_open = streamed != Streamed::End;
         self.streamed.push_str(text);
     }
@@ -275,7 +276,7 @@ impl<'a> Progress<'a> {
     /// Ends the line of text that a reply left open.
     fn end_line(&mut self) {
         if std::mem::take(&mut self.is_open) {
-            out::piece("\n");
+            out::print_part("\n");
         }
         if self.streamed.ends_with('\n') {
             self.streamed.pop();
@@ -311,13 +312,13 @@ impl<'a> Progress<'a> {
         }
         for row in render(event, usize::MAX, false) {
             let line = format!("{}: {}", self.tool, row.text);
-            self.spinner.print_above(|| out::line(&line));
+            self.spinner.print_above(|| out::print_line(&line));
         }
     }
 
     fn write_event(&mut self, children: &[String], event: &RunEvent) {
         if self.output == ProgressOutput::Lines {
-            if !out::json_line(&event.to_line(children)) {
+            if !out::print_json(&event.to_line(children)) {
                 // Stdout is closed: end as on a hangup.
                 self.interrupts.raise(Signal::Hup);
             }
@@ -333,7 +334,7 @@ impl<'a> Progress<'a> {
             rows.retain(|row| row.style != Style::Dim);
         }
         if !rows.is_empty() {
-            self.spinner.print_above(|| rows.iter().for_each(|row| out::row(row, "")));
+            self.spinner.print_above(|| rows.iter().for_each(|row| out::print_row(row, "")));
         }
     }
 
@@ -412,7 +413,7 @@ fn work_name(action: &Action) -> &'static str {
 fn print_output(path: &Path, depth: usize) {
     let indent = "  ".repeat(depth + 1);
     let _ = fs::for_each_line(path, &mut |line| {
-        out::row(&Row::new(String::from_utf8_lossy(line), Style::Dim), &indent);
+        out::print_row(&Row::new(String::from_utf8_lossy(line), Style::Dim), &indent);
     });
 }
 

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use super::change_report::{FileVersion, VersionPair};
 use crate::apply;
 use crate::format::edit;
-use crate::format::harmless::{escape_line, escape_name};
+use crate::format::harmless::{escape_line, quote_name};
 use crate::limits;
 use crate::sys::fs;
 use crate::sys::interrupt::Interrupts;
@@ -72,7 +72,7 @@ pub(super) fn ask_about_action(
 /// The action behind a head that no other text can look like.
 fn question(tty: &Tty, action: &Start, folder: &Path, shows_all: bool) -> String {
     let (columns, has_colours) = tty.read_dimensions();
-    let shown = escape_name(folder.as_os_str().as_encoded_bytes());
+    let shown = quote_name(folder);
     let head = format!("nagent asks: {} in {shown}", question_text(action));
     let mut text = if has_colours {
         format!("\x1b[7m {head} \x1b[0m\n")

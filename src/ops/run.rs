@@ -25,6 +25,7 @@ use crate::drive::{self, ProgressEvent, Runner, was_started_by};
 use crate::exit::Exit;
 use crate::format::code_block::find_code_block;
 use crate::format::conversation::{self, Block};
+use crate::format::harmless::quote_name;
 use crate::limits::CHILD_DEPTH;
 use crate::llm::error::check_window;
 use crate::llm::price;
@@ -38,7 +39,6 @@ use crate::redact::Redactor;
 use crate::sys::clock::Stopwatch;
 use crate::sys::conversation_file::ConversationFile;
 use crate::sys::fs;
-use crate::sys::names::shown;
 use crate::sys::run_note::{Activity, RunEnd};
 use crate::turn::Turn;
 use crate::turn::event::{Limits, RunRules, Totals};
@@ -100,7 +100,7 @@ pub fn run_call(
     };
     // Stdout belongs to the answer; what was done before is reported on stderr.
     if !args.json && !call.quiet {
-        managed.text.lines().for_each(out::line);
+        managed.text.lines().for_each(out::print_line);
     }
     let managed = Report { text: String::new(), ..managed };
     let ran = run_prompt(call, client, prompt, schema, managed, target.as_deref());
@@ -366,7 +366,7 @@ fn rules(call: &Call<'_>, runner: &Runner<'_>) -> RunRules {
 /// How the conversation of a call is continued from the same shell.
 fn command_to_continue(call: &Call<'_>) -> String {
     match (&call.which.file_edit, call.which.new || call.which.conversation.is_some()) {
-        (Some(file), _) => format!("nagent-file-edit {}", shown(file)),
+        (Some(file), _) => format!("nagent-file-edit {}", quote_name(file)),
         (None, true) => format!("nagent -c {}", call.name),
         (None, false) => "nagent".to_owned(),
     }

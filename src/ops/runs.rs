@@ -75,8 +75,8 @@ pub fn watch_runs(root: &Root, interrupts: &Interrupts) -> Result<Report, Proble
     loop {
         let text = report_runs(root)?.text;
         if terminal::stdout_is_terminal() {
-            out::page(&text);
-        } else if text != shown && !out::piece(&text) {
+            out::draw_page(&text);
+        } else if text != shown && !out::print_part(&text) {
             return Ok(Report::done(""));
         }
         shown = text;

@@ -122,7 +122,7 @@ fn run_command(
         process::run(job, &interrupts).map_err(|error| Problem::failed(error.to_string()))?;
     let outcome = run.finish();
     for note in &outcome.notes {
-        out::line(&format!("nagent-sandbox: {note}"));
+        out::print_line(&format!("nagent-sandbox: {note}"));
     }
     let code = |code: i32| Exit::Command(u8::try_from(code & 0xff).unwrap_or(1));
     let exit = match finished.outcome {

@@ -12,6 +12,7 @@ use super::spinner::Spinner;
 use super::summaries::{self, Writers};
 use crate::code::language::{Language, NAMES};
 use crate::exit::Exit;
+use crate::format::harmless::quote_name;
 use crate::out::Report;
 use crate::problem::Problem;
 use crate::segments::file_summary::summarize_segments;
@@ -20,7 +21,7 @@ use crate::segments::summary_queue::SummaryQueue;
 use crate::sys::env::Env;
 use crate::sys::input::{InputFile, is_stream};
 use crate::sys::interrupt::Interrupts;
-use crate::sys::names::{expand_home, shown};
+use crate::sys::names::expand_home;
 
 /// Which file is split, where to, and how
 #[derive(Debug, Clone, clap::Args)]
@@ -131,7 +132,7 @@ fn save_stream(
     let name = folder.file_name().unwrap_or("stdin".as_ref()).to_string_lossy();
     let file = folder.with_file_name(format!("{name}.input"));
     InputFile::open(stream, interrupts)?.save_copy(&file)?;
-    print_line(tool, &format!("note: the input is in {}", shown(&file)));
+    print_line(tool, &format!("note: the input is in {}", quote_name(&file)));
     Ok(file)
 }
 

@@ -7,10 +7,10 @@ use serde_json::json;
 
 use super::call::Call;
 use crate::format::harmless::escape_text;
+use crate::format::harmless::quote_name;
 use crate::limits::CONTEXT_FILE;
 use crate::out::Report;
 use crate::problem::Problem;
-use crate::sys::names::shown;
 use crate::sys::root::Root;
 use crate::sys::trust::{self, Trusted};
 use crate::sys::{fs, git};
@@ -93,7 +93,7 @@ pub fn trust_repository(call: &Call<'_>, revokes: bool) -> Result<Report, Proble
         return Err(Problem::failed(format!(
             "nothing to trust: no {} or {OWN} in {} or its parents in the repository",
             INSTRUCTIONS.join(", "),
-            shown(&folder)
+            quote_name(&folder)
         )));
     }
     let mut text = String::new();
@@ -103,7 +103,7 @@ pub fn trust_repository(call: &Call<'_>, revokes: bool) -> Result<Report, Proble
             hashes.push((path, None));
             continue;
         }
-        let name = shown(&path);
+        let name = quote_name(&path);
         let bytes = fs::read_bytes(&path, CONTEXT_FILE)?
             .ok_or_else(|| Problem::failed(format!("{name} is gone; nothing was trusted")))?;
         let body = String::from_utf8(bytes).map_err(|_| {

@@ -23,6 +23,7 @@ use crate::diff::merge::merge_lines;
 use crate::drive;
 use crate::format::conversation::Piece;
 use crate::format::file_index::is_certain;
+use crate::format::harmless::quote_name;
 use crate::memory::changes::{
     ChangeLogEntry, FileEvent, RunFileChange, find_killed_run, list_changes, short_hash,
 };
@@ -30,7 +31,6 @@ use crate::out::Report;
 use crate::problem::Problem;
 use crate::sys::change_log::{self, ChangeLog, StartedBy};
 use crate::sys::conversation_file::ConversationFile;
-use crate::sys::names::shown;
 use crate::sys::opening::Opened;
 use crate::sys::root::Root;
 use crate::sys::{clock, env, file_index, fs, lock, replace, root};
@@ -193,7 +193,7 @@ pub fn undo_file(call: &mut Call<'_>, file: &Path, args: &UndoArgs) -> Result<Re
     let guess = guess.filter(|guess| guess.before != now);
     let guess_id = guess.as_ref().map(|guess| guess.id.clone());
     changes.splice(0..0, guess.map(|guess| (path.clone(), guess)));
-    check_count(changes.len(), args.undo_count(), "change", &shown(&path))?;
+    check_count(changes.len(), args.undo_count(), "change", &quote_name(&path))?;
     changes.truncate(args.undo_count());
     let report = take_back(call, args, &mut journals, changes, guess_id.as_deref())?;
     file_conversation::update_index(call);
@@ -333,7 +333,7 @@ fn take_back(
         record(call, journals, plan).map_err(|error| {
             Problem::failed(format!(
                 "{} has its previous content again, but that could not be recorded: {error:#}",
-                shown(&plan.path)
+                quote_name(&plan.path)
             ))
         })?;
     }
@@ -349,7 +349,7 @@ fn plan_file(
     guess: Option<&str>,
 ) -> Result<Result<UndoPlan, UndoRefusal>, Problem> {
     let root = call.root();
-    let name = shown(&path);
+    let name = quote_name(&path);
     let refuse =
         |message: String, since| Ok(Err(UndoRefusal { path: path.clone(), message, since }));
     if fs::real_path(&path).is_some_and(|real| real != path) {
@@ -420,7 +420,7 @@ fn name_later_run(root: &Root, path: &Path, now: &FileVersion) -> Result<Option<
         let (prompt, name) = (run.prompt.escape_debug(), &run.conversation);
         format!(
             "since, by the run \"{prompt}\" in conversation {name}; nagent-file-edit {} --undo takes that back first",
-            shown(path)
+            quote_name(path)
         )
     }))
 }

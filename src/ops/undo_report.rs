@@ -10,10 +10,10 @@ use crate::diff::file_diff::DiffText;
 use crate::drive::{self, KnownContent};
 use crate::exit::Exit;
 use crate::format::conversation::Block;
+use crate::format::harmless::quote_name;
 use crate::memory::changes::{NO_FILE, RunFileChange, is_hash_of, short_hash};
 use crate::out::Report;
 use crate::sys::conversation_file::ConversationFile;
-use crate::sys::names::shown;
 use crate::sys::opening::Opened;
 use crate::sys::root::Root;
 use crate::sys::terminal;
@@ -107,10 +107,10 @@ pub(super) fn report_done(call: &Call<'_>, plans: Vec<UndoPlan>) -> Report {
             (_, _, None) => "it was removed",
             (_, _, Some(_)) => "it was restored",
         };
-        text.push_str(&format!("undone in {}: {end}\n", shown(&plan.path)));
+        text.push_str(&format!("undone in {}: {end}\n", quote_name(&plan.path)));
         text.extend(plan.undone.iter().map(Undone::summary_line));
         if let (true, Some(previous)) = (plan.is_forced, &plan.previous) {
-            text.push_str(&format!("the replaced content is in {}\n", shown(previous)));
+            text.push_str(&format!("the replaced content is in {}\n", quote_name(previous)));
         }
         let change =
             change_report::VersionPair { path: &plan.path, before: &plan.now, after: &plan.goal };
@@ -158,7 +158,7 @@ pub(super) fn report_refusals(
     let above =
         if refusals.iter().any(|it| it.since.is_some()) { " (the diff is above)" } else { "" };
     let outputs = call.root().outputs_folder();
-    let outputs = shown(&outputs);
+    let outputs = quote_name(&outputs);
     // Who goes back in a conversation has no such flags.
     let advice = if has_flags {
         format!(
@@ -201,7 +201,7 @@ pub(super) fn report_list(
             let lines = undone
                 .lines
                 .map_or_else(String::new, |(removed, added)| format!("-{removed} +{added}  "));
-            text.push_str(&format!("     {lines}{}\n", shown(path)));
+            text.push_str(&format!("     {lines}{}\n", quote_name(path)));
             let mut file = undone.to_json();
             file["source_path"] = path.display().to_string().into();
             files.push(file);

@@ -112,7 +112,7 @@ fn read_upload(path: &Path) -> Result<Vec<u8>, Problem> {
 /// A text file as a part of the prompt, with its name around it, and a fence where the text could end it. The bytes were
 /// found to be UTF-8.
 fn as_text(name: &str, bytes: &[u8]) -> String {
-    let name = harmless::escape_name(name.as_bytes()).replace(['"', '<', '>'], "'");
+    let name = harmless::quote_name(name).replace(['"', '<', '>'], "'");
     let text = String::from_utf8_lossy(bytes);
     let text = text.trim_end_matches('\n');
     let lower = text.to_lowercase();

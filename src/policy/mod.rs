@@ -378,7 +378,7 @@ impl Layers {
             return entry.approval();
         }
         let found = self
-            .own_and_global()
+            .policies()
             .into_iter()
             .filter_map(|policy| policy.find_path("entries", mode, path));
         self.decide(PolicySubject::Path, is_free, found.map(|entry| entry.approval()).collect())
@@ -416,7 +416,7 @@ impl Layers {
         self.decide(PolicySubject::Host, false, found.map(|entry| entry.approval()).collect())
     }
 
-    fn own_and_global(&self) -> [&Policy; 2] {
+    fn policies(&self) -> [&Policy; 2] {
         [&self.own, &self.global]
     }
 
@@ -425,17 +425,15 @@ impl Layers {
         kind: PolicySubject,
         is_for: impl Fn(&PolicyEntry<'_>) -> bool,
     ) -> impl Iterator<Item = PolicyEntry<'_>> {
-        let entries = self
-            .own_and_global()
-            .into_iter()
-            .flat_map(move |policy| policy.entries(kind, "entries"));
+        let entries =
+            self.policies().into_iter().flat_map(move |policy| policy.entries(kind, "entries"));
         entries.filter(move |entry| is_for(entry))
     }
 
     /// Decides by what entries say, or the defaults where there are none.
     fn decide(&self, kind: PolicySubject, is_free: bool, mut found: Vec<Approval>) -> Approval {
         if found.is_empty() && !is_free {
-            found = self.own_and_global().map(|policy| policy.default_approval(kind)).to_vec();
+            found = self.policies().map(|policy| policy.default_approval(kind)).to_vec();
         }
         if found.contains(&Approval::Deny) {
             return Approval::Deny;

@@ -11,11 +11,11 @@ use super::split::{self, Split, SplitHooks, SplitRequest};
 use super::summary_cache::Summary;
 use super::summary_plan::{self as plan, RequestSizes, SummaryKind, WordLimit};
 use super::summary_queue::{SummarizedPart, SummarizedWhole, SummaryQueue, SummaryRequest};
+use crate::format::harmless::quote_name;
 use crate::format::index::{self, Index};
 use crate::problem::Problem;
 use crate::sys::atomic_file::AtomicFile;
 use crate::sys::fs;
-use crate::sys::names::shown;
 use crate::sys::read::read_range;
 use crate::view::figures::format_tokens;
 
@@ -62,8 +62,8 @@ pub fn summarize_file(
         let request = SummaryRequest {
             kind: SummaryKind::File,
             limit,
-            place: format!("File: {}", shown(path)),
-            subject: shown(path),
+            place: format!("File: {}", quote_name(path)),
+            subject: quote_name(path),
             text: source.decode(&content),
         };
         return Ok(FileSummary { summary: queue.summarize(&request)?, bytes, split: None });
@@ -121,7 +121,7 @@ fn fill_index(
         index.summary = Some(text.clone());
         return Ok(Summary { text, by: None });
     }
-    let name = shown(&index.source_path);
+    let name = quote_name(&index.source_path);
     let whole = SummarizedWhole {
         kind: SummaryKind::JoinedFile,
         what: "File",

@@ -9,10 +9,11 @@ use std::path::Path;
 
 use super::naming::Naming;
 use super::problems::{failure, read_failure};
+use crate::format::harmless::quote_name;
 use crate::format::index::{self, Index};
 use crate::legacy::split_index;
 use crate::problem::Problem;
-use crate::sys::names::{name_some, shown};
+use crate::sys::names::name_some;
 use crate::sys::staged_folder::list_names;
 use crate::sys::temp_files::is_temp_name;
 use crate::sys::{fs, read};
@@ -20,9 +21,9 @@ use crate::sys::{fs, read};
 pub(super) fn load_index(path: &Path) -> Result<Index, Problem> {
     read::open_regular(path).map_err(|error| read_failure("read the index", path, &error))?;
     let text = fs::read_text(path, crate::limits::SEGMENT_INDEX)?
-        .ok_or_else(|| Problem::failed(format!("no such file: {}", shown(path))))?;
+        .ok_or_else(|| Problem::failed(format!("no such file: {}", quote_name(path))))?;
     parse_completed(&text)
-        .map_err(|why| Problem::failed(format!("{} cannot be used: {why}", shown(path))))
+        .map_err(|why| Problem::failed(format!("{} cannot be used: {why}", quote_name(path))))
 }
 
 /// Parses an index; one of another tool, which lacks keys that follow from the source, is completed first.
@@ -55,7 +56,7 @@ pub fn edited_segments(index_path: &Path, index: &Index, stop: &dyn Fn() -> bool
     let folder = index_path.parent().unwrap_or(Path::new("/"));
     let names = index.segments.iter().filter_map(|segment| {
         let name = Path::new(&segment.path).file_name()?;
-        (!has_hash(&folder.join(name), &segment.sha256, stop)).then(|| shown(name))
+        (!has_hash(&folder.join(name), &segment.sha256, stop)).then(|| quote_name(name))
     });
     names.collect()
 }
@@ -73,7 +74,7 @@ pub(super) fn check_replaceable(
         return Ok(Vec::new());
     }
     let refuse = |why: &str| {
-        let folder = shown(folder);
+        let folder = quote_name(folder);
         Problem::failed(format!(
             "will not replace {folder}: {why}; choose another folder with --output"
         ))
@@ -87,7 +88,7 @@ pub(super) fn check_replaceable(
     }
     let index = load_index(&path).map_err(|problem| refuse(&problem.message))?;
     if Path::new(&index.source_path) != source {
-        let why = format!("its index.json is the index of {}", shown(&index.source_path));
+        let why = format!("its index.json is the index of {}", quote_name(&index.source_path));
         return Err(refuse(&why));
     }
     let found = find_files(folder, &index, stop)?;
@@ -96,8 +97,8 @@ pub(super) fn check_replaceable(
             "edited since the split, and not yet put back: {} (in {}); put them back with nagent-file-patch, choose another \
              folder with --output, or keep the whole folder as {}.before with nagent-file-split --force",
             name_some(&found.edited, 10, ", "),
-            shown(folder),
-            shown(folder.file_name().unwrap_or_default())
+            quote_name(folder),
+            quote_name(folder.file_name().unwrap_or_default())
         )));
     }
     Ok([found.edited, found.other].concat())
@@ -152,7 +153,7 @@ fn find_files(
         }
     }
     if stop() {
-        return Err(Problem::failed(format!("examining {} was interrupted", shown(folder))));
+        return Err(Problem::failed(format!("examining {} was interrupted", quote_name(folder))));
     }
     found.edited.sort();
     found.other.sort();

@@ -3,13 +3,13 @@
 use std::fmt::Display;
 use std::path::Path;
 
+use crate::format::harmless::quote_name;
 use crate::problem::Problem;
 use crate::sys::file_error::{FileError, FileErrorKind};
-use crate::sys::names::shown;
 
 /// Something failed: `cannot {what} {path}: {why}`.
 pub(super) fn failure(what: &str, path: &Path, why: impl Display) -> Problem {
-    Problem::failed(format!("cannot {what} {}: {why}", shown(path)))
+    Problem::failed(format!("cannot {what} {}: {why}", quote_name(path)))
 }
 
 /// Says to a person why a file is not read.

@@ -20,12 +20,13 @@ use super::read_window::ReadWindow;
 use crate::code::cutter::Cutter;
 use crate::code::language::{self, Language};
 use crate::code::pack::CutRules;
+use crate::format::harmless::quote_name;
 use crate::format::index::{self, Index, Segment};
 use crate::problem::Problem;
 use crate::sys::clock::{self, Stopwatch};
 use crate::sys::file_stamp::FileStamp;
 use crate::sys::fs::{encode_hex, sha256};
-use crate::sys::names::{name_some, shown};
+use crate::sys::names::name_some;
 use crate::sys::staged_folder::StagedFolder;
 use crate::sys::{fs, read};
 
@@ -109,11 +110,11 @@ pub fn refresh(index: &Path, force: bool, hooks: &mut SplitHooks<'_>) -> Result<
     let inner = index.join(index::NAME);
     let index = if fs::exists(&inner) { inner.as_path() } else { index };
     if index.file_name().is_none_or(|name| name != index::NAME) {
-        return Err(Problem::usage(format!("{} is not called {}", shown(index), index::NAME)));
+        return Err(Problem::usage(format!("{} is not called {}", quote_name(index), index::NAME)));
     }
     let known = load_index(index)?;
     let language = Language::from_name(&known.split_type).ok_or_else(|| {
-        let (index, language) = (shown(index), &known.split_type);
+        let (index, language) = (quote_name(index), &known.split_type);
         Problem::failed(format!("{index} names the type {language}, which is not known"))
     })?;
     let real = fs::real_path(index).ok_or_else(|| failure("find", index, "it was removed"))?;
@@ -206,7 +207,10 @@ fn split_as(
     if let Some(kept) = kept.map_err(|error| failure("replace", &place, error))? {
         let files = name_some(&precious, 10, ", ");
         let files = if files.is_empty() { "changed files".to_owned() } else { files };
-        notes.push(format!("the previous folder is kept as {}, because of {files}", shown(kept)));
+        notes.push(format!(
+            "the previous folder is kept as {}, because of {files}",
+            quote_name(kept)
+        ));
     }
     Ok(Split { index_path: place.join(index::NAME), index, notes })
 }
@@ -247,7 +251,7 @@ impl Splitter<'_, '_> {
         self.read_until(HEAD)?;
         let detected = language::detect(name, self.window.current_view().bytes);
         if let Some(note) = detected.note {
-            self.notes.push(format!("{} is {note}", shown(self.request.source)));
+            self.notes.push(format!("{} is {note}", quote_name(self.request.source)));
         }
         let language =
             self.request.language.filter(|_| detected.is_text).unwrap_or(detected.language);
@@ -332,7 +336,7 @@ impl Splitter<'_, '_> {
 
     fn check_stop(&self) -> Result<(), Problem> {
         if (self.hooks.stop)() {
-            let source = shown(self.request.source);
+            let source = quote_name(self.request.source);
             return Err(Problem::failed(format!("splitting {source} was interrupted")));
         }
         Ok(())
@@ -352,7 +356,7 @@ impl Splitter<'_, '_> {
         let rest = if late >= MAX_LATE { ", as is all that follows" } else { "" };
         self.notes.push(format!(
             "{}: bytes {from} to {to}{more} could not be parsed as {}{when}, and are cut by lines{rest}",
-            shown(self.request.source),
+            quote_name(self.request.source),
             language.name()
         ));
     }

@@ -16,9 +16,10 @@
 
 use super::file_error::FileError;
 use super::file_stamp::FileStamp;
-use super::names::{expand_home, resolve_links, shown};
+use super::names::{expand_home, resolve_links};
 use super::sandbox::Sandbox;
 use crate::format::attributes;
+use crate::format::harmless::quote_name;
 use rustix::fs::Stat;
 use rustix::io::Errno;
 use std::ffi::OsStr;
@@ -93,7 +94,7 @@ impl Boundary {
         match boundary.tmpdir(places) {
             Ok(folder) => folder.into_iter().for_each(|folder| boundary.add_root(folder)),
             Err(why) => {
-                let tmpdir = shown(places.tmpdir.unwrap_or_default());
+                let tmpdir = quote_name(places.tmpdir.unwrap_or_default());
                 notes.push(format!("TMPDIR ({tmpdir}) is not writable: {why}"));
             }
         }
@@ -163,8 +164,10 @@ impl Boundary {
     /// One line for a prompt or an error: what may be written.
     pub fn describe(&self) -> String {
         let mut may: Vec<String> = Vec::new();
-        may.extend(self.target.iter().map(|target| shown(&target.path)));
-        may.extend(self.roots.iter().map(|root| format!("{}/", shown(root).trim_end_matches('/'))));
+        may.extend(self.target.iter().map(|target| quote_name(&target.path)));
+        may.extend(
+            self.roots.iter().map(|root| format!("{}/", quote_name(root).trim_end_matches('/'))),
+        );
         if may.is_empty() {
             return "no file may be written here".to_owned();
         }
@@ -251,15 +254,15 @@ impl Boundary {
             };
         }
         let is_other = self.cwd.join(asked) != path;
-        let resolved = is_other.then(|| format!(" (which is {})", shown(path)));
+        let resolved = is_other.then(|| format!(" (which is {})", quote_name(path)));
         let resolved = resolved.unwrap_or_default();
-        let file = attributes::encode(&shown(path));
+        let file = attributes::encode(&quote_name(path));
         let way =
             format!("<nagent-conversation file=\"{file}\">what to change</nagent-conversation>");
         let is_lost = stat.is_none() && !path.parent().is_some_and(Path::is_dir);
         let instead = match &self.target {
             None if is_lost => {
-                format!("there is no such folder; relative paths start in {}", shown(&self.cwd))
+                format!("there is no such folder; relative paths start in {}", quote_name(&self.cwd))
             }
             None if stat.is_none() => {
                 format!("there is no such file; to create it: {way}")
@@ -270,13 +273,13 @@ impl Boundary {
             }
             Some(_) => "describe the needed change in your answer".to_owned(),
         };
-        let (path, may) = (shown(asked), self.describe());
+        let (path, may) = (quote_name(asked), self.describe());
         let problem = format!("{path}{resolved} is outside of the write boundary: {may}");
         Err(FileError::new(problem, instead))
     }
 
     fn in_own_folder(&self, path: &Path) -> FileError {
-        let (path, root) = (shown(path), shown(&self.forbidden));
+        let (path, root) = (quote_name(path), quote_name(&self.forbidden));
         let problem = format!("{path} is in nagent's own folder {root}, which is not written");
         FileError::new(problem, "put the file elsewhere, for example in /tmp")
     }
@@ -303,7 +306,7 @@ impl OwnFile {
 }
 
 pub(super) fn in_repository_data(path: &Path) -> FileError {
-    let path = shown(path);
+    let path = quote_name(path);
     let problem = format!("{path} is part of a repository's own data (.git), which is not written");
     FileError::new(problem, "use git itself")
 }

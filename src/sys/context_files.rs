@@ -5,8 +5,9 @@
 //! warning, never an error: the run goes on without it.
 
 use super::fs::read_within;
-use super::names::{expand_home, shown};
+use super::names::expand_home;
 use super::read::open_regular;
+use crate::format::harmless::quote_name;
 use crate::limits::{
     self, CONTEXT_DEPTH, CONTEXT_FILE, CONTEXT_FILES, CONTEXT_FILES_TOTAL, CONTEXT_LIST,
 };
@@ -58,7 +59,7 @@ pub fn load_named_files(paths: &[PathBuf]) -> Result<Vec<ContextFile>, String> {
         match text {
             Ok(text) => Ok(ContextFile { path: path.clone(), text }),
             Err(why) => {
-                let path = shown(path);
+                let path = quote_name(path);
                 Err(format!("--context {path}: {}", without_path(&why, &path)))
             }
         }
@@ -85,8 +86,8 @@ struct Loader<'a> {
 
 impl Loader<'_> {
     fn add_warning(&mut self, path: &Path, why: impl AsRef<str>) {
-        let list = self.open.last().map(|list| format!(", named in {}", shown(list)));
-        let (path, by) = (shown(path), list.unwrap_or_default());
+        let list = self.open.last().map(|list| format!(", named in {}", quote_name(list)));
+        let (path, by) = (quote_name(path), list.unwrap_or_default());
         let why = without_path(why.as_ref(), &path);
         self.warnings.push(format!("context file {path}{by}: {why}; skipped"));
     }
@@ -136,7 +137,7 @@ impl Loader<'_> {
         self.bytes += count;
         Ok(String::from_utf8(bytes).unwrap_or_else(|error| {
             let why = "some bytes are not UTF-8; they are shown as U+FFFD";
-            self.warnings.push(format!("context file {}: {why}", shown(path)));
+            self.warnings.push(format!("context file {}: {why}", quote_name(path)));
             String::from_utf8_lossy(error.as_bytes()).into_owned()
         }))
     }
@@ -156,7 +157,8 @@ impl Loader<'_> {
             value = map.remove("paths").unwrap_or_default();
             otherwise = if value.is_null() { "it has no `paths`" } else { "`paths` is not a list" };
             for key in map.keys() {
-                let key = key.as_str().map_or_else(|| "a key that is not text".to_owned(), shown);
+                let key =
+                    key.as_str().map_or_else(|| "a key that is not text".to_owned(), quote_name);
                 let why = format!("it has the key {key}, but only `paths` is known: the key");
                 self.add_warning(list, why);
             }

@@ -6,7 +6,8 @@ use std::path::Path;
 
 use rustix::fs::FileType;
 
-use super::names::{shown, suggest_paths};
+use super::names::suggest_paths;
+use crate::format::harmless::quote_name;
 use crate::problem::Problem;
 
 /// The kinds of errors that callers treat differently.
@@ -61,7 +62,7 @@ impl FileError {
             io::ErrorKind::InvalidInput => "the path is empty or contains a NUL byte",
             _ => "",
         };
-        Self::new(format!("cannot {what} {}: {source}", shown(path)), advice)
+        Self::new(format!("cannot {what} {}: {source}", quote_name(path)), advice)
     }
 
     /// There is no such file or folder; the message names what is near.
@@ -71,12 +72,13 @@ impl FileError {
 
     /// The same for a path that is relative to another folder than this process's.
     pub(super) fn missing_at(asked: &Path, full: &Path) -> Self {
-        let problem = format!("no such file or folder: {}{}", shown(asked), suggest_paths(full));
+        let problem =
+            format!("no such file or folder: {}{}", quote_name(asked), suggest_paths(full));
         Self::new(problem, "").of_kind(FileErrorKind::Missing)
     }
 
     pub(super) fn is_folder(path: &Path, advice: impl Into<String>) -> Self {
-        Self::new(format!("{} is a folder", shown(path)), advice)
+        Self::new(format!("{} is a folder", quote_name(path)), advice)
     }
 
     /// Refuses everything that is not a regular file; `advice` is for a folder.
@@ -93,19 +95,20 @@ impl FileError {
             FileType::Socket => "socket",
             _ => "device",
         };
-        let problem = format!("{} is a {kind}, not a regular file", shown(path));
+        let problem = format!("{} is a {kind}, not a regular file", quote_name(path));
         Err(Self::new(problem, ""))
     }
 
     /// A file of the kernel's.
     pub(super) fn of_kernel(path: &Path, filesystem: &str) -> Self {
-        let problem = format!("{} is in {filesystem}, which is not read as a file", shown(path));
+        let problem =
+            format!("{} is in {filesystem}, which is not read as a file", quote_name(path));
         Self::new(problem, "use a command instead")
     }
 
     /// Another program has changed the file between its opening and its writing.
     pub fn changed_meanwhile(path: &Path) -> Self {
-        let path = shown(path);
+        let path = quote_name(path);
         let problem = format!(
             "{path} was changed or replaced by another program meanwhile, so it was not written"
         );
@@ -113,7 +116,7 @@ impl FileError {
     }
 
     pub(super) fn interrupted_read(path: &Path) -> Self {
-        Self::new(format!("reading {} was interrupted", shown(path)), "")
+        Self::new(format!("reading {} was interrupted", quote_name(path)), "")
     }
 }
 

@@ -181,7 +181,7 @@ pub fn remove_entries(root: &Root, path: &Path, wait: IndexWait<'_>) -> Result<(
 /// Writes the index, then puts older ones that are part of it aside, so that they are taken over once.
 fn save_index(root: &Root, loaded: &Loaded) -> Result<()> {
     AtomicFile::new(&root.file_index()).write(loaded.index.format().as_bytes())?;
-    legacy::put_aside(&loaded.old)
+    legacy::archive_indexes(&loaded.old)
 }
 
 struct IndexedFile<'a> {

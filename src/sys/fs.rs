@@ -20,10 +20,10 @@ pub use crate::format::hex::encode_hex;
 use super::atomic_file::AtomicFile;
 use super::durable::rename_to_free_name;
 use super::file_stamp::FileStamp;
-use super::names::shown;
 use super::read::open_regular;
 use super::temp_files::TempFile;
 use super::walk::walk_below;
+use crate::format::harmless::quote_name;
 
 mod private; // folders for their owner alone
 
@@ -62,7 +62,7 @@ pub fn copy_rest(from: &mut File, to: &mut File) -> io::Result<()> {
 /// Adds to an error which open file cannot be read, by the name that procfs has for it.
 pub fn cannot_read(file: &File, error: &io::Error) -> io::Error {
     let path = fs::read_link(format!("/proc/self/fd/{}", file.as_raw_fd()));
-    let name = path.map_or_else(|_| "an open file".to_owned(), shown);
+    let name = path.map_or_else(|_| "an open file".to_owned(), quote_name);
     io::Error::new(error.kind(), format!("cannot read {name}: {error}"))
 }
 

@@ -5,9 +5,9 @@
 
 use super::file_error::FileError;
 use super::ignore_rules::describe_left_out;
-use super::list_dir::{self, Matcher, SearchResult, Skipped, as_asked, check_type, last_line};
-use super::names::shown;
+use super::list_dir::{self, Matcher, SearchResult, Skipped, check_type, entry_path, last_line};
 use super::read::{count_lines, open_regular};
+use crate::format::harmless::quote_name;
 use crate::limits;
 use regex::bytes::{Regex, RegexBuilder};
 use std::io::Read;
@@ -72,7 +72,7 @@ pub fn search_lines(
         if entry.file_type().is_some_and(|kind| kind.is_file())
             && matcher.as_ref().is_none_or(is_meant)
         {
-            search.search_file(path, &as_asked(asked, &root, path));
+            search.search_file(path, &entry_path(asked, &root, path));
         }
     });
     search.found.stopped |= stopped;
@@ -141,7 +141,7 @@ impl LineSearch<'_> {
     fn search_file(&mut self, path: &Path, name: &Path) {
         match read_into(path, &mut self.buffer) {
             Err(error) => return self.unreadable.add_name(|| error),
-            Ok(false) => return self.large.add_name(|| shown(name)),
+            Ok(false) => return self.large.add_name(|| quote_name(name)),
             Ok(true) => {}
         }
         if self.buffer.contains(&0) {
@@ -186,7 +186,7 @@ impl LineSearch<'_> {
                 }
             }
         }
-        show_hits(&mut self.found, &hits, &self.buffer, &shown(name), self.context);
+        show_hits(&mut self.found, &hits, &self.buffer, &quote_name(name), self.context);
         self.files += u64::from(self.found.total > before);
     }
 }
@@ -248,7 +248,7 @@ fn read_into(path: &Path, buffer: &mut Vec<u8>) -> Result<bool, String> {
     let count = file
         .take(limits::GREP_FILE + 1)
         .read_to_end(buffer)
-        .map_err(|error| format!("{}: {error}", shown(path)))?;
+        .map_err(|error| format!("{}: {error}", quote_name(path)))?;
     Ok(count as u64 <= limits::GREP_FILE)
 }
 

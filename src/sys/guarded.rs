@@ -11,8 +11,8 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, ResolveFlags, Stat, openat2};
 use rustix::io::Errno;
 
-use super::names::shown;
 use super::opening::{open_folder, true_path};
+use crate::format::harmless::quote_name;
 
 /// File systems whose files do things when they are read: those of processes and devices.
 const SPECIAL: [u64; 2] = [0x9fa0, 0x6265_6572];
@@ -41,7 +41,7 @@ impl OpenedPath {
         };
         let stat = rustix::fs::fstat(&fd).map_err(explain(path))?;
         let true_path =
-            true_path(&fd, path).map_err(|error| format!("{}: {error}", shown(path)))?;
+            true_path(&fd, path).map_err(|error| format!("{}: {error}", quote_name(path)))?;
         Ok(Some(Self { fd, path: true_path, stat }))
     }
 
@@ -54,10 +54,10 @@ impl OpenedPath {
     pub(super) fn open(&self) -> Result<File, String> {
         let kind = FileType::from_raw_mode(self.stat.st_mode);
         if kind == FileType::Directory {
-            return Err(format!("{} is a folder", shown(&self.path)));
+            return Err(format!("{} is a folder", quote_name(&self.path)));
         }
         if kind != FileType::RegularFile || is_special(&self.fd) {
-            return Err(format!("{} is not a regular file", shown(&self.path)));
+            return Err(format!("{} is not a regular file", quote_name(&self.path)));
         }
         self.reopen(OFlags::RDONLY)
     }
@@ -65,10 +65,10 @@ impl OpenedPath {
     /// Opens the folder itself for listing.
     pub(super) fn open_folder(&self) -> Result<File, String> {
         if !self.is_folder() {
-            return Err(format!("{} is not a folder", shown(&self.path)));
+            return Err(format!("{} is not a folder", quote_name(&self.path)));
         }
         if is_special(&self.fd) {
-            return Err(format!("{} is not a folder of files", shown(&self.path)));
+            return Err(format!("{} is not a folder of files", quote_name(&self.path)));
         }
         self.reopen(OFlags::RDONLY | OFlags::DIRECTORY)
     }
@@ -117,7 +117,7 @@ impl WriteTarget {
         let (Some(parent), Some(name)) = (path.parent(), path.file_name()) else {
             return Err(format!(
                 "{} is not a path for this: name something in a folder",
-                shown(path)
+                quote_name(path)
             ));
         };
         if name.as_bytes().contains(&0) {
@@ -126,7 +126,7 @@ impl WriteTarget {
         let (dir, folder, missing) =
             open_folder(path, parent).map_err(|error| error.to_string())?;
         if is_special(&dir) {
-            return Err(format!("{} is not a folder of files", shown(&folder)));
+            return Err(format!("{} is not a folder of files", quote_name(&folder)));
         }
         let path = missing.iter().fold(folder, |path, name| path.join(name)).join(name);
         let stat = match rustix::fs::statat(&dir, name, AtFlags::SYMLINK_NOFOLLOW) {
@@ -150,13 +150,13 @@ impl WriteTarget {
             let name = name.display();
             return Err(format!(
                 "{} does not exist ({name} is missing); fs.mkdir makes it",
-                shown(folder)
+                quote_name(folder)
             ));
         }
         match self.file_type() {
             None | Some(FileType::RegularFile) => Ok(()),
-            Some(FileType::Directory) => Err(format!("{} is a folder", shown(&self.path))),
-            Some(_) => Err(format!("{} is not a regular file", shown(&self.path))),
+            Some(FileType::Directory) => Err(format!("{} is a folder", quote_name(&self.path))),
+            Some(_) => Err(format!("{} is not a regular file", quote_name(&self.path))),
         }
     }
 
@@ -232,7 +232,7 @@ fn is_special(fd: &OwnedFd) -> bool {
 /// An error about a path, as a script reads it.
 pub(super) fn explain(path: &Path) -> impl Fn(Errno) -> String + '_ {
     move |error| match error {
-        Errno::NOENT => format!("{}: no such file or folder", shown(path)),
-        error => format!("{}: {}", shown(path), std::io::Error::from(error)),
+        Errno::NOENT => format!("{}: no such file or folder", quote_name(path)),
+        error => format!("{}: {}", quote_name(path), std::io::Error::from(error)),
     }
 }

@@ -9,8 +9,9 @@ use ignore::Match;
 use ignore::gitignore::{Gitignore, GitignoreBuilder};
 
 use super::fs::read_within;
-use super::names::{name_some, shown};
+use super::names::name_some;
 use super::read::open_regular;
+use crate::format::harmless::quote_name;
 use crate::limits;
 
 /// The files of rules, those that count most first. The first is not git's: it counts across repositories.
@@ -23,7 +24,7 @@ pub(super) type LeftOut = Arc<Mutex<Vec<PathBuf>>>;
 /// Describes the ignore files that were left out; `None` if there are none.
 pub(super) fn describe_left_out(left_out: &LeftOut) -> Option<String> {
     let paths = lock_mutex(left_out);
-    let names: Vec<String> = paths.iter().map(shown).collect();
+    let names: Vec<String> = paths.iter().map(quote_name).collect();
     (!names.is_empty()).then(|| {
         format!(
             "ignore rules not read, since they are not in a regular file of at most 1 MiB: {}",

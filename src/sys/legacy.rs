@@ -90,7 +90,7 @@ fn with_checked_name(root: &Root, entry: FileIndexEntry) -> Result<FileIndexEntr
 }
 
 /// Gives indexes that were taken over another name, so that this is done once.
-pub(super) fn put_aside(paths: &[PathBuf]) -> Result<()> {
+pub(super) fn archive_indexes(paths: &[PathBuf]) -> Result<()> {
     for path in paths {
         let name = path.file_name().unwrap_or_default().to_string_lossy();
         let mut aside = path.with_file_name(format!("folded-{name}"));

@@ -9,7 +9,7 @@
 
 use super::file_error::FileError;
 use super::ignore_rules::{IgnoreRules, LeftOut, describe_left_out, lock_mutex};
-use super::names::shown;
+use crate::format::harmless::quote_name;
 use crate::limits;
 use ignore::overrides::{Override, OverrideBuilder};
 use ignore::{DirEntry, Walk, WalkBuilder};
@@ -101,7 +101,7 @@ pub fn list_dir(search: SearchScope<'_>, asked: &Path) -> Result<SearchResult, F
         }
         found.total += 1;
         if found.total <= limits::LISTED_ENTRIES as u64 {
-            let name = shown(entry.file_name());
+            let name = quote_name(entry.file_name());
             let line = match fs::symlink_metadata(entry.path()) {
                 Ok(meta) => entry_line(&name, &meta, entry.path()),
                 // It went away, or the folder may be listed but not entered.
@@ -128,7 +128,7 @@ fn entry_line(name: &str, meta: &Metadata, path: &Path) -> String {
     match () {
         () if kind.is_dir() => format!("{name}/"),
         () if kind.is_symlink() => match fs::read_link(path) {
-            Ok(target) => format!("{name}@ -> {}", shown(target)),
+            Ok(target) => format!("{name}@ -> {}", quote_name(target)),
             Err(error) => format!("{name}@\t{error}"),
         },
         () if kind.is_file() => format!("{name}\t{}", meta.len()),
@@ -160,7 +160,10 @@ pub fn find_by_glob(
             found.total += 1;
             if found.total <= limits::LISTED_ENTRIES as u64 {
                 let slash = if is_dir { "/" } else { "" };
-                found.push_line(&format!("{}{slash}", shown(as_asked(asked, &root, entry.path()))));
+                found.push_line(&format!(
+                    "{}{slash}",
+                    quote_name(entry_path(asked, &root, entry.path()))
+                ));
             }
         }
     });
@@ -170,7 +173,7 @@ pub fn find_by_glob(
         found.notes.push(format!(
             "no match among {entries} files and folders; a pattern with a / is relative to {}, one without matches at any \
              depth, and ignored files (.gitignore) are skipped",
-            shown(asked)
+            quote_name(asked)
         ));
     }
     unreadable.add_note(&mut found, "could not be read");
@@ -272,7 +275,7 @@ fn find_folder(cwd: &Path, asked: &Path) -> Result<PathBuf, FileError> {
     if check_type(asked, &root)?.is_dir() {
         return Ok(root);
     }
-    let path = shown(asked);
+    let path = quote_name(asked);
     let advice = format!("read a file with <nagent-read path=\"{path}\"/>");
     Err(FileError::new(format!("{path} is not a folder"), advice))
 }
@@ -325,7 +328,7 @@ fn build_walk(root: &Path, hidden: &[PathBuf], depth: Option<usize>) -> (Walk, L
 }
 
 /// The path of an entry, written as the folder was.
-pub(super) fn as_asked(asked: &Path, root: &Path, path: &Path) -> PathBuf {
+pub(super) fn entry_path(asked: &Path, root: &Path, path: &Path) -> PathBuf {
     let below = path.strip_prefix(root).unwrap_or(path);
     if asked == Path::new(".") { below.to_owned() } else { asked.join(below) }
 }

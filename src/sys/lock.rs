@@ -15,10 +15,10 @@ use anyhow::{Context, Result};
 use super::clock::Stopwatch;
 use super::fs;
 use super::interrupt::Interrupts;
-use super::names::shown;
 use super::root::{self, Root};
 use super::run_note::{Activity, NoteFile, RunEnd, RunNote};
 use crate::exit::{Exit, Signal};
+use crate::format::harmless::quote_name;
 use crate::problem::Problem;
 
 /// A lock that is held until it is dropped.
@@ -210,7 +210,7 @@ pub(super) fn lock_folder(
         None => try_lock(&folder, LockMode::Exclusive, path)?,
     };
     let busy = || {
-        let path = shown(path);
+        let path = quote_name(path);
         LockError::Busy(format!(
             "another process is working on {path}; run the same command again when it has finished"
         ))

@@ -1,22 +1,14 @@
-//! File names: how they are shown, how a written path becomes one to open, and which are near a missing one.
-//!
-//! Anybody may have chosen a name. Shown, it stays on its line, without control codes, and a shell takes it back.
+//! File names: expands `~`, resolves links, and suggests the names that are near a missing one.
 
 use std::ffi::OsStr;
 use std::fmt::Write as _;
 use std::fs;
-use std::os::unix::ffi::OsStrExt;
 use std::path::{Component, Path, PathBuf};
 
-use crate::format::harmless;
+use crate::format::harmless::quote_name;
 
 /// Maximum number of names in a folder that are compared with a missing one.
 const SIBLINGS: usize = 5_000;
-
-/// A name or path as text on one line, in the shell's `$'…'` quotes where it needs them ([`harmless::escape_name`]).
-pub fn shown(name: impl AsRef<OsStr>) -> String {
-    harmless::escape_name(name.as_ref().as_bytes())
-}
 
 /// The path with a leading `~` or `~/` replaced by the home folder, when there is one.
 pub fn expand_home(path: &Path, home: Option<&Path>) -> PathBuf {
@@ -42,14 +34,14 @@ pub fn suggest_paths(path: &Path) -> String {
     if fs::symlink_metadata(path).is_ok_and(|meta| meta.is_symlink()) {
         text.push_str("; it is a symbolic link to a missing file");
     } else if folder.is_file() {
-        _ = write!(text, "; {} is a file, not a folder", shown(folder));
+        _ = write!(text, "; {} is a file, not a folder", quote_name(folder));
     } else if missing != path {
-        _ = write!(text, "; there is no {}", shown(missing));
+        _ = write!(text, "; there is no {}", quote_name(missing));
     }
     let near = similar_names(folder, missing.file_name().unwrap_or_default());
     if !near.is_empty() {
         let paths: Vec<String> =
-            near.iter().map(|name| shown(missing.with_file_name(name))).collect();
+            near.iter().map(|name| quote_name(missing.with_file_name(name))).collect();
         _ = write!(text, "; near: {}", paths.join(", "));
     }
     text
@@ -101,24 +93,14 @@ pub fn name_some<T: AsRef<str>>(names: &[T], most: usize, separator: &str) -> St
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use std::os::unix::ffi::OsStrExt;
 
-    #[test]
-    fn plain_names_are_shown_as_they_are_and_others_as_the_shell_takes_them() {
-        let check = |name: &[u8], expect: &str| assert_eq!(shown(OsStr::from_bytes(name)), expect);
-        check(b"src/main.rs", "src/main.rs");
-        check("Größe mit Raum.txt".as_bytes(), "Größe mit Raum.txt");
-        check(b"a\nb", r"$'a\nb'");
-        check(b"\x1b[31mred", r"$'\033[31mred'");
-        check(b"\xff\xfe", r"$'\377\376'");
-        check("a\u{202e}b".as_bytes(), r"$'a\U0000202eb'");
-        check(b"it's\\\x07", r"$'it\'s\\\007'");
-    }
+    use super::*;
 
     #[test]
     fn a_shell_reads_the_shown_name_back() {
         let name: Vec<u8> = (1..=255).filter(|byte| *byte != b'/').collect();
-        let script = format!("printf %s {}", shown(OsStr::from_bytes(&name)));
+        let script = format!("printf %s {}", quote_name(OsStr::from_bytes(&name)));
         let output =
             std::process::Command::new("bash").args(["-c", &script]).output().expect("bash starts");
         assert_eq!(output.stdout, name);

@@ -7,7 +7,8 @@ use super::boundary::{Boundary, in_repository_data, is_git};
 use super::durable::sync_names;
 use super::file_error::FileError;
 use super::file_stamp::FileStamp;
-use super::names::{expand_home, shown};
+use super::names::expand_home;
+use crate::format::harmless::quote_name;
 use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, Stat};
 use rustix::io::Errno;
 use std::ffi::{OsStr, OsString};
@@ -102,7 +103,7 @@ impl Opened {
                 rustix::fs::openat(&self.dir, &name, FOLDER | OFlags::NOFOLLOW, Mode::empty())
                     .map_err(|errno| match errno {
                         Errno::LOOP | Errno::NOTDIR => {
-                            not_followed(&self.path, "to a missing folder")
+                            link_refusal(&self.path, "to a missing folder")
                         }
                         errno => FileError::from_io("open the folder of", &self.path, errno),
                     })?;
@@ -195,7 +196,7 @@ fn open_file(
     let mode = Mode::from_raw_mode(stat.st_mode);
     // Nothing is read-only to root, but a file without any write bit is meant to stay.
     if writable.is_err() || !mode.intersects(Mode::WUSR | Mode::WGRP | Mode::WOTH) {
-        let problem = format!("{} is read-only (mode {:04o})", shown(asked), mode.bits());
+        let problem = format!("{} is read-only (mode {:04o})", quote_name(asked), mode.bits());
         let advice = "if it is meant to be changed, run `chmod u+w` on it first";
         return Err(FileError::new(problem, advice));
     }
@@ -229,17 +230,17 @@ pub(super) fn open_folder(
     if let Some(name) = missing.first()
         && rustix::fs::statat(&dir, name, AtFlags::SYMLINK_NOFOLLOW).is_ok()
     {
-        return Err(not_followed(&folder.join(name), "to a missing folder"));
+        return Err(link_refusal(&folder.join(name), "to a missing folder"));
     }
     Ok((dir, folder, missing))
 }
 
 fn no_file_path(path: &Path, why: &str) -> FileError {
-    FileError::new(format!("the path {} cannot be written: {why}", shown(path)), "")
+    FileError::new(format!("the path {} cannot be written: {why}", quote_name(path)), "")
 }
 
-fn not_followed(link: &Path, why: &str) -> FileError {
-    let problem = format!("{} is a symbolic link {why}, which is not followed", shown(link));
+fn link_refusal(link: &Path, why: &str) -> FileError {
+    let problem = format!("{} is a symbolic link {why}, which is not followed", quote_name(link));
     FileError::new(problem, "name the file itself")
 }
 
@@ -257,7 +258,7 @@ fn follow_link(
     if Mode::from_raw_mode(holder.st_mode).contains(Mode::SVTX | Mode::WOTH)
         && ![own, holder.st_uid].contains(&link.st_uid)
     {
-        return Err(not_followed(&path, "of another user in a shared folder"));
+        return Err(link_refusal(&path, "of another user in a shared folder"));
     }
     let target = rustix::fs::readlinkat(dir, name, Vec::new()).map_err(failed)?;
     let target = PathBuf::from(OsString::from_vec(target.into_bytes()));

@@ -14,9 +14,9 @@ use super::clock::{self, Stopwatch};
 use super::env::Env;
 use super::interrupt::Interrupts;
 use super::lock::lock_folder;
-use super::names::shown;
 use super::{fs, sandbox};
 use crate::exit::Signal;
+use crate::format::harmless::quote_name;
 use crate::limits;
 use crate::policy::places::ScriptPlaces;
 use crate::policy::{Approval, Layers, Mode, Policy, PolicySubject, is_plainly_private};
@@ -212,7 +212,7 @@ impl<'a> Permissions<'a> {
     }
 
     pub(super) fn refuse(&mut self, label: &str, subject: &str, why: &str) -> String {
-        let denied = format!("{} {}", label.to_lowercase(), shown(subject));
+        let denied = format!("{} {}", label.to_lowercase(), quote_name(subject));
         let message = format!("{denied} is not allowed: {why}");
         if !self.denied.contains(&denied) {
             self.denied.push(denied);
@@ -228,8 +228,8 @@ impl<'a> Permissions<'a> {
         let mode = if mode.is_empty() { String::new() } else { format!(" --mode {mode}") };
         format!(
             "nobody is there to ask; to allow it: nagent-thought policy add {kind} {} {}{mode}",
-            shown(name),
-            shown(subject)
+            quote_name(name),
+            quote_name(subject)
         )
     }
 
@@ -276,13 +276,13 @@ pub fn read_policy(path: &Path) -> Result<Policy> {
     if owner != 0 && owner != rustix::process::geteuid().as_raw() {
         anyhow::bail!(
             "{} belongs to the user with id {owner}, and decides nothing here",
-            shown(path)
+            quote_name(path)
         );
     }
     Policy::parse(&text).map_err(|error| {
         anyhow::anyhow!(
             "{} is damaged: {error}; fix it, or move it away to be asked again",
-            shown(path)
+            quote_name(path)
         )
     })
 }

@@ -4,7 +4,7 @@
 //! a file of procfs is refused before anything is read from it.
 
 use super::file_error::{FileError, FileErrorKind};
-use super::names::shown;
+use crate::format::harmless::quote_name;
 use crate::limits::{self, READ_SEEK};
 use anyhow::Context;
 use rustix::fs::{FileType, Mode, OFlags};
@@ -69,7 +69,7 @@ pub fn open_regular(path: &Path) -> Result<(File, Metadata), FileError> {
 
 fn check_regular(path: &Path, meta: &Metadata) -> Result<(), FileError> {
     FileError::check_regular(path, FileType::from_raw_mode(meta.mode()), || {
-        format!("use <nagent-list path=\"{}\"/> to see what is in it", shown(path))
+        format!("use <nagent-list path=\"{}\"/> to see what is in it", quote_name(path))
     })
 }
 
@@ -147,7 +147,7 @@ impl ChunkReader<'_> {
             } else {
                 ("", "")
             };
-            let (path, bytes, at) = (shown(self.path), self.bytes, self.at + index as u64);
+            let (path, bytes, at) = (quote_name(self.path), self.bytes, self.at + index as u64);
             let problem =
                 format!("{path} is binary{kind}: {bytes} bytes, a NUL byte at offset {at}");
             let advice = format!("look at it with `file` or `xxd` in <nagent-shell>{convert}");
@@ -176,7 +176,7 @@ impl ChunkReader<'_> {
             }
         };
         lines += u64::from(last != b'\n');
-        let path = shown(self.path);
+        let path = quote_name(self.path);
         let more_than = if counted { "" } else { "more than " };
         let problem = format!(
             "{path} has {} bytes and {more_than}{lines} lines, too large to show in full (maximum {limit} bytes)",
@@ -203,7 +203,7 @@ impl ChunkReader<'_> {
                 break;
             }
             if line < range.offset && self.at > limits::READ_SEEK {
-                let (path, offset) = (shown(self.path), range.offset);
+                let (path, offset) = (quote_name(self.path), range.offset);
                 let problem =
                     format!("{path}: line {offset} is more than {READ_SEEK} bytes into the file");
                 return Err(FileError::new(problem, "use `sed -n` or `tail -c` in <nagent-shell>"));
@@ -223,7 +223,7 @@ impl ChunkReader<'_> {
         }
         if piece.is_empty() && range.offset > 1 {
             let lines = line - 1 + u64::from(last != b'\n');
-            let (path, offset) = (shown(self.path), range.offset);
+            let (path, offset) = (quote_name(self.path), range.offset);
             let problem = format!("{path} has {lines} lines, so there is no line {offset}");
             return Err(FileError::new(problem, "offset counts lines from 1"));
         }
@@ -254,7 +254,7 @@ pub fn read_range(path: &Path, start: u64, most: u64) -> anyhow::Result<(u64, Ve
     let mut bytes = Vec::new();
     file.seek(SeekFrom::Start(start))
         .and_then(|_| file.take(most).read_to_end(&mut bytes))
-        .with_context(|| format!("cannot read {}", shown(path)))?;
+        .with_context(|| format!("cannot read {}", quote_name(path)))?;
     Ok((metadata.len(), bytes))
 }
 

@@ -10,10 +10,10 @@ use super::durable::{sync_file, sync_names};
 use super::file_error::{FileError, FileErrorKind};
 use super::file_stamp::FileStamp;
 use super::fs;
-use super::names::shown;
 use super::opening::{Opened, READ_FILE, true_path};
 use super::read::count_lines;
 use super::temp_files::TempFile;
+use crate::format::harmless::quote_name;
 use crate::limits::{self, EDITED_FILE};
 use rustix::fs::{AtFlags, Gid, Mode, OFlags, Stat, Uid};
 use rustix::io::Errno;
@@ -74,7 +74,7 @@ pub fn read_target(opened: &Opened) -> Result<Vec<u8>, FileError> {
     }
     let problem = format!(
         "{} has {size} bytes, more than the {EDITED_FILE} that are edited as a whole",
-        shown(&opened.path)
+        quote_name(&opened.path)
     );
     Err(FileError::new(problem, "use `sed` in <nagent-shell>").of_kind(FileErrorKind::TooLarge))
 }
@@ -146,7 +146,7 @@ pub fn write_content(
         if !is_in_place && opened.is_linked() {
             let problem = format!(
                 "{} has several hard links and another owner, so that it can be neither replaced nor written in place",
-                shown(&opened.path)
+                quote_name(&opened.path)
             );
             return Err(FileError::new(problem, "write to another file"));
         }
@@ -162,7 +162,7 @@ fn keep_old(opened: &mut Opened, keep: KeepPrevious<'_>) -> Result<Option<PathBu
     let Some((file, _)) = &mut opened.old else { return Ok(None) };
     let kept = file.rewind().map_err(anyhow::Error::from).and_then(|()| keep(file));
     kept.map(Some).map_err(|source| {
-        let path = shown(&opened.path);
+        let path = quote_name(&opened.path);
         let problem = format!(
             "{path} was left as it is, since its previous content could not be kept: {source:#}"
         );
@@ -210,10 +210,10 @@ fn write_in_place(
         .and_then(|end| file.set_len(end))
         .and_then(|()| sync_file(&file))
         .map_err(|source| {
-            let path = shown(&opened.path);
+            let path = quote_name(&opened.path);
             let previous = previous.filter(|previous| !previous.as_os_str().is_empty());
             let previous = previous.map_or_else(String::new, |previous| {
-                let kept = shown(previous);
+                let kept = quote_name(previous);
                 format!("; its previous content is in {kept}: copy that over it")
             });
             let problem = format!(

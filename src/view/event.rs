@@ -20,7 +20,7 @@ use super::columns::truncate;
 use crate::approve::body_mut;
 use crate::format::conversation::Block;
 use crate::format::edit;
-use crate::format::harmless::escape_name;
+use crate::format::harmless::quote_name;
 use crate::protocol::Action;
 use crate::turn::event::Verdict;
 
@@ -342,7 +342,7 @@ pub fn describe_target(attributes: &BTreeMap<String, String>) -> String {
             (false, "path") => " in ",
             (false, _) => " ",
         });
-        what.push_str(&escape_name(value.as_bytes()));
+        what.push_str(&quote_name(value));
     }
     if let Some(glob) = get("glob") {
         what.push_str(&format!(" ({glob})"));

@@ -33,7 +33,7 @@ pub fn rename_conversation(catalog: &Catalog, from: &str, to: &str) -> Result<Re
     }
     let _locks = (lock_unused(catalog, &from)?, lock_unused(catalog, to)?);
     let interrupts = Interrupts::install()?;
-    let tell = |what: &str| out::line(&format!("nagent-conversations: {what}"));
+    let tell = |what: &str| out::print_line(&format!("nagent-conversations: {what}"));
     let wait = IndexWait { interrupts: &interrupts, tell: &tell };
     // The indexes first: where this is killed in between, the same command completes it.
     file_index::rename_conversation(root, &from, to, wait)?;

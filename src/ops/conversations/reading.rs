@@ -64,7 +64,7 @@ fn read(catalog: &Catalog, name: Option<&str>) -> Result<Conversation, Problem> 
 /// Notes on stderr that a conversation is shown up to its damage only.
 fn report_damage(one: &Conversation) {
     if let Some(trouble) = &one.trouble {
-        out::line(&format!(
+        out::print_line(&format!(
             "nagent-conversations: note: {} is damaged and is shown up to there: {trouble}",
             one.name
         ));

@@ -12,6 +12,7 @@ use crate::compact::notice::Notice;
 use crate::compact::plan::begins_turn;
 use crate::drive::format_block;
 use crate::format::conversation::{Block, Piece};
+use crate::format::harmless::quote_name;
 use crate::memory::changes::{
     ChangeEnd, ChangeLogEntry, FileEvent, NO_FILE, RunFileChange, is_hash_of, list_ends,
 };
@@ -26,7 +27,7 @@ use crate::sys::conversation_file::ConversationFile;
 use crate::sys::conversation_file::replace::archive_name;
 use crate::sys::interrupt::Interrupts;
 use crate::sys::modified::find_modified;
-use crate::sys::names::{name_some, shown};
+use crate::sys::names::name_some;
 use crate::sys::root::Root;
 use crate::sys::{clock, fs};
 
@@ -81,7 +82,7 @@ pub fn rewind_conversation(
             name_paths(&others)
         ));
         text.push_str("changed since then by commands or by others, and left as they are:\n");
-        text.extend(others.iter().map(|path| format!("  {}\n", shown(path))));
+        text.extend(others.iter().map(|path| format!("  {}\n", quote_name(path))));
     }
     let notice = Block::new("system").with("rewound", &archive).body(lines.join("\n"));
     let kept = journal.text()[..removed.start].trim_end_matches('\n');
@@ -322,7 +323,7 @@ impl RewoundFiles {
 }
 
 fn name_paths(paths: &[PathBuf]) -> String {
-    name_some(&paths.iter().map(shown).collect::<Vec<_>>(), NAMED, ", ")
+    name_some(&paths.iter().map(quote_name).collect::<Vec<_>>(), NAMED, ", ")
 }
 
 /// Gives files the content back that they had before this part, all or none.
@@ -341,7 +342,7 @@ fn undo_files(root: &Root, removed: &Removed) -> Result<RewoundFiles, Problem> {
         return Err(Problem::failed(format!(
             "nothing was undone: {} does not say in which turn these files were written, as in a copy of a conversation, or \
              after a run of an older nagent: {}; without --files only the conversation is rewound",
-            shown(root.change_log_path()),
+            quote_name(root.change_log_path()),
             name_paths(&unlogged)
         )));
     }

@@ -132,7 +132,7 @@ impl<'a> EachBatch<'a> {
             }
             let text = self.items[at].to_line(result);
             let mut written = Ok(());
-            self.spinner.print_above(|| written = out::json_text(text));
+            self.spinner.print_above(|| written = out::print_json_text(text));
             if let Err(error) = written {
                 self.unwritten = Some(error);
                 self.call.interrupts.raise(Signal::Hup);
@@ -155,7 +155,7 @@ impl<'a> EachBatch<'a> {
         self.spinner.set_note(note);
         if self.call.args.progress && self.ended > 0 && !terminal::stderr_is_terminal() {
             let cost = self.record.spent;
-            out::line(&format!(
+            out::print_line(&format!(
                 "{}: {done} of {}, ${cost:.4}",
                 self.call.tool,
                 format_count(all, "input")
@@ -323,7 +323,7 @@ impl<'a> EachBatch<'a> {
             if let Some(error) = result.get("error").and_then(Value::as_str) {
                 let line =
                     format!("{}: input {}: {error}", self.call.tool, self.items[at].index + 1);
-                self.spinner.print_above(|| out::line(&line));
+                self.spinner.print_above(|| out::print_line(&line));
             }
         }
         let id = self.items[at].id.clone();

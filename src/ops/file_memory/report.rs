@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 
 use super::commits;
 use crate::exit::Exit;
+use crate::format::harmless::quote_name;
 use crate::history::text::{self, Extent, Summaries};
 use crate::history::{FileChange, FileCommit, History};
 use crate::ops::settings::Settings;
@@ -15,7 +16,6 @@ use crate::sys::env::Env;
 use crate::sys::fs;
 use crate::sys::git::{self, ReadingTime};
 use crate::sys::interrupt::Interrupts;
-use crate::sys::names::shown;
 
 /// Reports all that the repository knows of a file, as text and as JSON.
 pub fn report_history(
@@ -36,7 +36,7 @@ pub fn report_history(
     }
     let Some(history) = lookup.history.filter(|history| !history.commits.is_empty()) else {
         let why = lookup.notes.join("; ");
-        let message = format!("{} has no history: {why}", shown(&file));
+        let message = format!("{} has no history: {why}", quote_name(&file));
         return Err(Problem::failed(message));
     };
     let (summaries, _) =

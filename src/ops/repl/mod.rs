@@ -64,7 +64,7 @@ impl Session {
                 Typed::Text(text) => text,
                 Typed::End => break,
                 Typed::TooLong => {
-                    out::line(
+                    out::print_line(
                         "this is too long to be typed: put it into a file, and show it to the model with /read FILE",
                     );
                     continue;
@@ -74,7 +74,7 @@ impl Session {
                     break;
                 }
                 Typed::Interrupt => {
-                    out::line("(Ctrl-D or /quit leaves)");
+                    out::print_line("(Ctrl-D or /quit leaves)");
                     continue;
                 }
             };
@@ -82,13 +82,13 @@ impl Session {
             if let Some(editor) = &mut editor
                 && let Err(error) = editor.remember(&text)
             {
-                out::line(&format!("note: cannot save the history: {error:#}"));
+                out::print_line(&format!("note: cannot save the history: {error:#}"));
             }
             match self.take_input(&text) {
                 Ok(()) => {}
                 // What fails does not end a session that a person is at.
                 Err(problem) if self.is_interactive => {
-                    out::line(&format!("{NAME}: {}", problem.message));
+                    out::print_line(&format!("{NAME}: {}", problem.message));
                 }
                 Err(problem) => {
                     // A tool has said why.
@@ -136,7 +136,7 @@ impl Session {
             complete(before, &env, &root, &models.borrow())
         }))?;
         if !no_history && let Err(error) = editor.use_history(path) {
-            out::line(&format!("note: cannot read the history: {error:#}"));
+            out::print_line(&format!("note: cannot read the history: {error:#}"));
         }
         Ok(Some(editor))
     }
@@ -154,17 +154,19 @@ impl Session {
         let prompt = self.look.prompt.trim_start_matches('\n');
         // The line editor counts rows from where its prompt begins.
         for _ in prompt.len()..self.look.prompt.len() {
-            out::line("");
+            out::print_line("");
         }
         let spans = self.look.expand(prompt, &self.names());
-        let plain = out::styled(&spans, true, false);
+        let plain = out::style_spans(&spans, true, false);
         if let Some(editor) = editor {
-            return Ok(editor.read(&plain, &out::styled(&spans, true, terminal::has_colours()))?);
+            return Ok(
+                editor.read(&plain, &out::style_spans(&spans, true, terminal::has_colours()))?
+            );
         }
-        out::prompt(&plain);
+        out::print_prompt(&plain);
         let typed = lines.read(&self.foreground.interrupts)?;
         if !matches!(typed, Typed::Text(_)) {
-            out::line("");
+            out::print_line("");
         }
         Ok(typed)
     }
@@ -202,13 +204,13 @@ impl Session {
             self.look.settings.get(key).is_some_and(|value| value.as_str() != Some(none))
         };
         if self.args.dangerous {
-            out::line("note: --dangerous: commands like rm -rf / are not stopped");
+            out::print_line("note: --dangerous: commands like rm -rf / are not stopped");
         }
         if brings("approve", "none") && self.settings.config.approve == Approve::None {
-            out::line("note: actions run without asking (approve none)");
+            out::print_line("note: actions run without asking (approve none)");
         }
         if brings("sandbox", "off") && self.settings.config.sandbox == SandboxMode::Off {
-            out::line("note: commands are not restricted (sandbox off)");
+            out::print_line("note: commands are not restricted (sandbox off)");
         }
     }
 
@@ -216,7 +218,7 @@ impl Session {
     fn show_text(&self, text: &str) {
         let spans = self.look.expand(text, &self.names());
         if !spans.is_empty() && !self.args.quiet {
-            out::styled_line(&spans);
+            out::print_spans(&spans);
         }
     }
 }

@@ -120,12 +120,12 @@ impl Session {
             };
         }
         if is_interrupted {
-            out::line("(interrupted)");
+            out::print_line("(interrupted)");
         } else if !error.is_empty() {
-            out::line(&format!("{NAME}: {error}"));
+            out::print_line(&format!("{NAME}: {error}"));
         }
         if !self.args.quiet && !self.look.prompt.starts_with('\n') {
-            out::line("");
+            out::print_line("");
         }
         Ok(())
     }
@@ -140,11 +140,13 @@ impl Session {
         for one in shown {
             match one {
                 Shown::Answer(_) if self.args.json => {}
-                Shown::Answer(text) => self.is_over.set(self.is_over.get() || !out::piece(&text)),
-                Shown::Mark(spans) if self.shows_lines() => out::mark(&spans),
-                Shown::Line(spans) if self.shows_lines() => out::styled_line(&spans),
+                Shown::Answer(text) => {
+                    self.is_over.set(self.is_over.get() || !out::print_part(&text));
+                }
+                Shown::Mark(spans) if self.shows_lines() => out::print_mark(&spans),
+                Shown::Line(spans) if self.shows_lines() => out::print_spans(&spans),
                 Shown::Line(spans) if is_note => {
-                    out::line(&format!("{NAME}: {}", out::styled(&spans, false, false)));
+                    out::print_line(&format!("{NAME}: {}", out::style_spans(&spans, false, false)));
                 }
                 Shown::Mark(_) | Shown::Line(_) => {}
             }

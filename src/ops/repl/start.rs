@@ -164,7 +164,7 @@ fn take_credentials(files: &[String], env: &mut Env) -> Result<(), Problem> {
             .map_err(|error| Problem::usage(format!("env file {path}: {error:#}")))?;
         let Some(text) = text else {
             if let Some(name) = variable {
-                out::line(&format!("{NAME}: note: {name} names {path}, which is not there"));
+                out::print_line(&format!("{NAME}: note: {name} names {path}, which is not there"));
             }
             tried.push(format!("{path} is not there"));
             continue;

@@ -11,18 +11,18 @@ use super::commands::{ReplCommand, help_text};
 use super::start::Session;
 use crate::approve::Approve;
 use crate::exit::Exit;
+use crate::format::harmless::quote_name;
 use crate::ops::flags::RunArgs;
 use crate::out;
 use crate::problem::Problem;
 use crate::sandbox::SandboxMode;
-use crate::sys::names::shown;
 use crate::sys::{fs, tty};
 
 impl Session {
     /// Does what a command says.
     pub(super) fn run_command(&mut self, verb: ReplCommand, argument: &str) -> Result<(), Problem> {
         match verb {
-            ReplCommand::Help => self.is_over.set(!out::piece(&help_text())),
+            ReplCommand::Help => self.is_over.set(!out::print_part(&help_text())),
             ReplCommand::Quit => self.is_over.set(true),
             ReplCommand::Clear => {
                 self.archive()?;
@@ -115,7 +115,7 @@ impl Session {
                 Err(Problem::new(exit.unwrap_or(Exit::Failed), error))
             }
             None if self.is_interactive && ended.signal() == Some(2) => {
-                out::line("(interrupted)");
+                out::print_line("(interrupted)");
                 Ok(())
             }
             None => Err(Problem::failed(format!("the command was ended ({ended})"))),
@@ -161,7 +161,7 @@ impl Session {
         };
         for model in &models {
             let mark = if current == Some(model) { "*" } else { " " };
-            out::piece(&format!("{mark} {model}\n"));
+            out::print_part(&format!("{mark} {model}\n"));
         }
         *self.models.borrow_mut() = models;
         Ok(())
@@ -178,7 +178,7 @@ impl Session {
         let findings = document.get("findings").and_then(Value::as_array).into_iter().flatten();
         for finding in findings {
             let message = finding["message"].as_str().unwrap_or_default();
-            out::line(&format!("line {}: {message}", finding["line"]));
+            out::print_line(&format!("line {}: {message}", finding["line"]));
         }
         Ok(())
     }
@@ -188,16 +188,19 @@ impl Session {
         if text.trim().is_empty() {
             return Err(Problem::failed("nothing was written"));
         }
-        out::line(text.trim());
+        out::print_line(text.trim());
         self.run_prompt(text.trim())
     }
 
     fn add_read(&mut self, path: &str) -> Result<(), Problem> {
         let path = PathBuf::from(path);
         if fs::file_size(&self.env.absolute_path(&path)?).is_none() {
-            return Err(Problem::failed(format!("/read: there is no file {}", shown(&path))));
+            return Err(Problem::failed(format!("/read: there is no file {}", quote_name(&path))));
         }
-        self.print_message(&format!("the model is shown {} with the next prompt", shown(&path)));
+        self.print_message(&format!(
+            "the model is shown {} with the next prompt",
+            quote_name(&path)
+        ));
         self.reads.push(path);
         Ok(())
     }
@@ -232,7 +235,7 @@ impl Session {
     /// Tells a person what was done.
     fn print_message(&self, what: &str) {
         if self.is_interactive {
-            out::line(what);
+            out::print_line(what);
         }
     }
 }

@@ -222,7 +222,7 @@ impl Thought {
         if !request.dry_run {
             let answer = std::mem::take(&mut report.text);
             if !request.quiet && !answer.trim().is_empty() {
-                out::line(answer.trim_end());
+                out::print_line(answer.trim_end());
             }
         }
         Ok(report)

@@ -22,7 +22,7 @@ impl Screen {
 
     fn print_row(&self, text: String, style: Style) {
         if self.is_shown {
-            out::row(&Row::new(text, style), "");
+            out::print_row(&Row::new(text, style), "");
         }
     }
 
@@ -68,7 +68,7 @@ impl Screen {
             let row = || self.print_row(format!("    {}", escape_text(text)), Style::Dim);
             self.spinner.print_above(row);
         } else {
-            out::line(text);
+            out::print_line(text);
         }
     }
 }

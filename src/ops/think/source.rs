@@ -143,7 +143,11 @@ fn confirm_page(
             source.place
         )));
     };
-    out::line(&format!("{} {what}:\n{}", source.place, String::from_utf8_lossy(&source.bytes)));
+    out::print_line(&format!(
+        "{} {what}:\n{}",
+        source.place,
+        String::from_utf8_lossy(&source.bytes)
+    ));
     match asker.ask_permission("nagent-think", "RUN", &source.place, interrupts) {
         Answer::Allow => Ok(home.write_fingerprint(&source.place, &source.sha256)?),
         Answer::Once => Ok(()),

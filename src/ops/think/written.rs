@@ -24,7 +24,7 @@ impl ScriptStdout {
 
     pub(super) fn write(&mut self, text: &str) {
         if !self.is_held {
-            out::piece(text);
+            out::print_part(text);
             self.is_open = !text.ends_with('\n') && (self.is_open || !text.is_empty());
         }
         let room = limits::JS_STDOUT.saturating_sub(self.all.len()).min(text.len());
@@ -34,7 +34,7 @@ impl ScriptStdout {
     /// Ends the line on a terminal where stderr goes on: it would hide what stdout has left there.
     pub(super) fn close_line(&mut self) {
         if terminal::stdout_is_terminal() && terminal::stderr_is_terminal() && self.is_open {
-            out::line("");
+            out::print_line("");
             self.is_open = false;
         }
     }

@@ -55,7 +55,7 @@ pub fn list_scripts(desk: &Desk) -> Result<Report, Problem> {
         rows.push(serde_json::json!({ "name": name, "has_data": has_data }));
     }
     if names.is_empty() {
-        out::line("no script is installed; nagent-thought install FILE installs one");
+        out::print_line("no script is installed; nagent-thought install FILE installs one");
     }
     let others = desk.home.list_thoughts()?;
     Ok(Report::done(text).with("scripts", rows).with("thoughts", others))
@@ -143,7 +143,7 @@ pub fn install(desk: &Desk, script: &str) -> Result<Report, Problem> {
     let goes_on = old.as_ref().is_some_and(|origin| origin.place == source.place);
     if fs::read_bytes(&path, limits::THOUGHT_SCRIPT)?.is_some_and(|before| before != bytes) {
         for kept in desk.home.discard(std::slice::from_ref(&path))? {
-            out::line(&format!("what was installed as {name} is in {}", kept.display()));
+            out::print_line(&format!("what was installed as {name} is in {}", kept.display()));
         }
     }
     write_executable(&path, &bytes)?;
@@ -160,11 +160,14 @@ pub fn install(desk: &Desk, script: &str) -> Result<Report, Problem> {
         .get_os("PATH")
         .is_some_and(|path| std::env::split_paths(path).any(|folder| folder == bin));
     if !is_in_path {
-        out::line(&format!("add {} to your PATH, or use nagent-thought run {name}", bin.display()));
+        out::print_line(&format!(
+            "add {} to your PATH, or use nagent-thought run {name}",
+            bin.display()
+        ));
     }
     let other = desk.env.find_program(&name);
     if fs::exists(&other) && !other.starts_with(&bin) {
-        out::line(&format!("note: there is another {name}: {}", other.display()));
+        out::print_line(&format!("note: there is another {name}: {}", other.display()));
     }
     Ok(text_report("installed", path.display().to_string()))
 }
@@ -180,7 +183,7 @@ pub fn remove(desk: &Desk, script: &str, force: bool) -> Result<Report, Problem>
         return move_to_trash(desk, &[path, data]);
     }
     if fs::exists(&data) {
-        out::line(&format!("its data stay in {}; --force removes them, too", data.display()));
+        out::print_line(&format!("its data stay in {}; --force removes them, too", data.display()));
     }
     move_to_trash(desk, &[path])
 }

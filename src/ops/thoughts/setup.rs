@@ -16,7 +16,7 @@ use crate::sys::{stdin, terminal};
 pub fn setup(desk: &Desk, store: Option<&str>, given: &ModelArgs) -> Result<Report, Problem> {
     if let Some(name) = store {
         if terminal::stdin_is_terminal() {
-            out::line("paste the key, then Enter and Ctrl-D:");
+            out::print_line("paste the key, then Enter and Ctrl-D:");
         }
         let key = stdin::read_to_end(&desk.interrupts)?.map_err(Problem::interrupted)?;
         let key = String::from_utf8_lossy(&key).trim().to_owned();
@@ -33,7 +33,7 @@ pub fn setup(desk: &Desk, store: Option<&str>, given: &ModelArgs) -> Result<Repo
         });
         agent.api_key = Some(key);
         let path = desk.home.write_agent(name, &agent)?;
-        out::line(&format!("stored in {}", path.display()));
+        out::print_line(&format!("stored in {}", path.display()));
     }
     let mut env = desk.env.clone();
     let model = choose_agent(&desk.home, given, &mut env)?;

@@ -25,10 +25,10 @@ use self::edits::{find_edits, hash_file};
 use self::open::{OpenSource, OpenSplit, index_not_found, parse_index, unusable_index};
 use self::outcome::{Inputs, PatchOutcome};
 use self::write::{write_all, write_patch_file};
-use crate::diff::file_diff::name_in_tree;
+use crate::diff::file_diff::diff_name;
+use crate::format::harmless::quote_name;
 use crate::problem::Problem;
 use crate::sys::boundary::Boundary;
-use crate::sys::names::shown;
 use crate::sys::{fs, git};
 
 pub use self::request::{KeepPrevious, PatchHooks, PatchOptions, PatchReport};
@@ -63,7 +63,7 @@ fn patch_locked(
     let source = OpenSource::open_file(options.dry_run, boundary, &split)?;
     let edits = find_edits(&split, &source.file, options.force, hooks)?;
     let toplevel = source.path.parent().and_then(git::find_toplevel);
-    let name = name_in_tree(&source.path, toplevel.as_deref());
+    let name = diff_name(&source.path, toplevel.as_deref());
     let inputs =
         Inputs { options, split: &split, source: &source.file, name: &name, edits: &edits };
     let outcome = inputs.decide()?;
@@ -95,7 +95,9 @@ fn patch_locked(
     report.previous_path =
         write_all(&split, source, &edits, &outcome, boundary, hooks, &mut report.notes)?;
     if let Some(previous) = &report.previous_path {
-        report.notes.push(format!("the previous content of the source is in {}", shown(previous)));
+        report
+            .notes
+            .push(format!("the previous content of the source is in {}", quote_name(previous)));
     }
     Ok(report)
 }

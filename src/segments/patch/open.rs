@@ -10,6 +10,7 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
+use crate::format::harmless::quote_name;
 use crate::format::index::Index;
 use crate::problem::Problem;
 use crate::segments::previous_split::parse_completed;
@@ -17,7 +18,6 @@ use crate::sys::boundary::Boundary;
 use crate::sys::file_error::FileError;
 use crate::sys::folder::Folder;
 use crate::sys::interrupt::Interrupts;
-use crate::sys::names::shown;
 use crate::sys::opening::Opened;
 use crate::sys::{fs, read};
 
@@ -57,7 +57,7 @@ impl OpenSplit {
         // The boundary may allow the index alone; what is written beside it must be allowed too.
         let original = split.original_path();
         if boundary.open_for_write(&original)?.path() != original {
-            let original = shown(&original);
+            let original = quote_name(&original);
             return Err(Problem::failed(format!("{original} is a symbolic link; remove it")));
         }
         Ok((split, lock))
@@ -91,13 +91,13 @@ impl OpenSplit {
 
     /// Names a segment in a message: `segment 2 (/out/big-0002.py)`.
     pub(super) fn describe_segment(&self, at: usize) -> String {
-        format!("segment {} ({})", at + 1, shown(self.segment_path(at)))
+        format!("segment {} ({})", at + 1, quote_name(self.segment_path(at)))
     }
 
     pub(super) fn open_segment(&self, at: usize) -> Result<File, Problem> {
         self.folder.open_file(&self.segments[at])?.ok_or_else(|| {
             let number = at + 1;
-            let path = shown(self.segment_path(at));
+            let path = quote_name(self.segment_path(at));
             Problem::failed(format!(
                 "segment {number} is missing: {path}; to remove its text from the source, empty the file instead of deleting it"
             ))
@@ -129,7 +129,7 @@ impl OpenSource {
     ) -> Result<Self, Problem> {
         let path = PathBuf::from(&split.index.source_path);
         let missing = || {
-            let (path, original) = (shown(&path), shown(split.original_path()));
+            let (path, original) = (quote_name(&path), quote_name(split.original_path()));
             Problem::failed(format!(
                 "source file not found: {path}; a copy of its content is in {original}"
             ))
@@ -138,7 +138,7 @@ impl OpenSource {
         if true_path.parent() == Some(split.folder.path())
             && true_path.file_name().is_some_and(|name| split.has_file(name))
         {
-            let path = shown(&path);
+            let path = quote_name(&path);
             return Err(Problem::failed(format!(
                 "{path} is a file of the split itself; it cannot be the source"
             )));
@@ -156,11 +156,11 @@ impl OpenSource {
 }
 
 pub(super) fn index_not_found(path: &Path) -> Problem {
-    Problem::failed(format!("index not found: {}", shown(path)))
+    Problem::failed(format!("index not found: {}", quote_name(path)))
 }
 
 pub(super) fn unusable_index(path: &Path, why: &str) -> Problem {
-    let path = shown(path);
+    let path = quote_name(path);
     Problem::failed(format!(
         "{path} cannot be used: {why}; split the file again into another folder"
     ))
@@ -189,7 +189,7 @@ fn file_names(index: &Index, index_name: &OsStr) -> Result<(Vec<OsString>, OsStr
         if known.insert(name.to_owned()) {
             Ok(name.to_owned())
         } else {
-            Err(format!("it names {} twice", shown(name)))
+            Err(format!("it names {} twice", quote_name(name)))
         }
     };
     let segments = index.segments.iter().map(|segment| file_name(&segment.path));

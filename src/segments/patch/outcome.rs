@@ -12,10 +12,11 @@ use super::segment_diff::diff_segments;
 use crate::diff::file_diff::unified_diff;
 use crate::diff::lines::count_line_feeds;
 use crate::diff::merge::{Conflict, merge_lines};
+use crate::format::harmless::quote_name;
 use crate::format::index::Index;
 use crate::problem::Problem;
 use crate::sys::fs::sha256;
-use crate::sys::names::{name_some, shown};
+use crate::sys::names::name_some;
 
 #[derive(Debug)]
 pub(super) enum NewSource {
@@ -181,7 +182,7 @@ impl Inputs<'_> {
 
     fn read_base(&self, original: Option<File>) -> Result<Vec<u8>, Problem> {
         let refuse = |why: &str| {
-            let path = shown(self.split.original_path());
+            let path = quote_name(self.split.original_path());
             Problem::failed(format!(
                 "cannot merge: the kept original {path} {why}; split the source again, or use --force to overwrite the source \
                  with the segments"
@@ -218,7 +219,7 @@ impl Inputs<'_> {
             "the source and the segments changed the same lines ({}; line numbers of the kept original), so nothing was \
              changed; copy the lines of {} into the segments and use --merge again, or overwrite the source with --force",
             name_some(&places, 10, "; "),
-            shown(&self.split.index.source_path)
+            quote_name(&self.split.index.source_path)
         ))
     }
 
@@ -235,7 +236,7 @@ impl Inputs<'_> {
         Ok(Problem::failed(format!(
             "{} has changed since it was split ({what}), so nothing was changed; --merge combines both changes, --force \
              overwrites the source with the segments and keeps a copy",
-            shown(&self.split.index.source_path)
+            quote_name(&self.split.index.source_path)
         )))
     }
 }

@@ -10,13 +10,13 @@ use super::open::{OpenSource, OpenSplit};
 use super::outcome::{NewSource, PatchOutcome, refresh_index};
 use super::request::{PatchHooks, PatchOptions};
 use crate::diff::unified::UnifiedDiff;
+use crate::format::harmless::quote_name;
 use crate::format::index;
 use crate::problem::Problem;
 use crate::sys::boundary::Boundary;
 use crate::sys::file_stamp::FileStamp;
 use crate::sys::fs;
 use crate::sys::interrupt::Interrupts;
-use crate::sys::names::shown;
 use crate::sys::replace::{self, Content};
 use crate::sys::temp_files::TempFile;
 
@@ -47,7 +47,7 @@ pub(super) fn write_patch_file(
         let why = if is_patch { "" } else { ", which is not a patch of this source" };
         return Err(Problem::failed(format!(
             "the patch would overwrite {}{why}; name another file with --patch",
-            shown(&path)
+            quote_name(&path)
         )));
     }
     replace::write_content(
@@ -93,7 +93,7 @@ pub(super) fn write_all(
     };
     boundary.renew_target();
     write_split(split, edits, outcome, original, &index).map_err(|problem| {
-        let path = shown(path);
+        let path = quote_name(path);
         let Problem { exit, message } = problem;
         Problem::new(
             exit,
@@ -235,5 +235,5 @@ fn copy_to_before(split: &OpenSplit, file: &mut File) -> anyhow::Result<PathBuf>
             }
         }
     }
-    anyhow::bail!("no name is free for a copy of {}", shown(name))
+    anyhow::bail!("no name is free for a copy of {}", quote_name(name))
 }

@@ -10,11 +10,11 @@ use rustix::io::Errno;
 use serde_json::{Value, json};
 
 use super::Bridges;
+use crate::format::harmless::quote_name;
 use crate::limits;
 use crate::policy::Mode;
 use crate::sys::fs::read_within;
 use crate::sys::guarded::{OpenedPath, WriteTarget, explain, list_names, open_below};
-use crate::sys::names::shown;
 use crate::sys::permission::AccessRequest;
 use crate::sys::temp_files::TempFile;
 
@@ -30,7 +30,7 @@ impl Bridges<'_> {
         String::from_utf8(bytes).map(Value::String).map_err(|_| {
             format!(
                 "{} is not UTF-8 text; fs.readFile(path, \"base64\") reads any file",
-                shown(&path)
+                quote_name(&path)
             )
         })
     }
@@ -45,7 +45,7 @@ impl Bridges<'_> {
         let file = found.open()?;
         let size = u64::try_from(found.stat.st_size).unwrap_or(0);
         let bytes = read_within(file, size, limit)
-            .map_err(|error| format!("{}: {error:#}", shown(&found.path)))?;
+            .map_err(|error| format!("{}: {error:#}", quote_name(&found.path)))?;
         Ok((bytes, found.path))
     }
 
@@ -78,7 +78,7 @@ impl Bridges<'_> {
         spot.check_file()?;
         // The other names are perhaps where nothing may be written.
         if spot.stat.is_some_and(|stat| stat.st_nlink > 1) {
-            let path = shown(&spot.path);
+            let path = quote_name(&spot.path);
             return Err(format!(
                 "{path} has other names (hard links), which would change too; write it whole with fs.writeFile"
             ));
@@ -130,7 +130,10 @@ impl Bridges<'_> {
         let permissions = &self.permissions;
         spot.remove(&mut |below| {
             if permissions.is_refused(AccessRequest::Path(Mode::Delete, "DELETE", below)) {
-                return Err(format!("delete {} is not allowed: the policy says no", shown(below)));
+                return Err(format!(
+                    "delete {} is not allowed: the policy says no",
+                    quote_name(below)
+                ));
             }
             Ok(())
         })
@@ -216,8 +219,8 @@ impl Bridges<'_> {
         if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile {
             return Err(format!(
                 "{} is on another file system than {}; only files can be moved there",
-                shown(&source.path),
-                shown(&target.path)
+                quote_name(&source.path),
+                quote_name(&target.path)
             ));
         }
         let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
@@ -285,5 +288,5 @@ impl Bridges<'_> {
 }
 
 fn describe_io_error(path: &Path) -> impl Fn(io::Error) -> String + '_ {
-    move |error| format!("{}: {error}", shown(path))
+    move |error| format!("{}: {error}", quote_name(path))
 }

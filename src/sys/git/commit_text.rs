@@ -7,10 +7,10 @@ use std::time::Duration;
 use git2::{Commit, DiffFindOptions, Oid, Patch};
 
 use super::super::fs;
-use super::super::names::shown;
 use super::repository::{Objects, open_repository};
 use super::tree_diff::diff_trees;
 use super::worker::{Patience, run_in_worker};
+use crate::format::harmless::quote_name;
 use crate::history::summaries::{CommitText, MAX_MESSAGE};
 use crate::history::{FileChange, FileCommit};
 use crate::limits;
@@ -38,7 +38,7 @@ pub fn read_commit_texts(
         Ok(commits.iter().map(read).collect())
     });
     texts.unwrap_or_else(|| {
-        Err(format!("the git repository at {} does not answer", shown(toplevel)))
+        Err(format!("the git repository at {} does not answer", quote_name(toplevel)))
     })
 }
 

@@ -4,10 +4,10 @@
 //! is data that anybody may have written: what it says about its own place is not believed, secrets in
 //! addresses are cut out, and no damage in it is an error here.
 
-use super::super::names::shown;
 use super::repository::{describe_open_error, open_repository};
 use super::safety_check::{Access, check_repository};
 use super::worker::{Patience, run_in_worker};
+use crate::format::harmless::quote_name;
 use crate::limits;
 use git2::{ErrorCode, Repository, RepositoryOpenFlags, StatusOptions};
 use std::ffi::OsStr;
@@ -87,7 +87,7 @@ const STATUS_TIME: Duration = Duration::from_millis(300);
 /// The branch and what is changed; of a repository with very many files, or that is slow, only the branch.
 fn describe_branch(repository: Repository) -> Option<String> {
     let branch = match repository.head() {
-        Ok(head) if head.is_branch() => shown(head.shorthand().unwrap_or("HEAD")),
+        Ok(head) if head.is_branch() => quote_name(head.shorthand().unwrap_or("HEAD")),
         Ok(head) => {
             let commit = head.target().map(|id| id.to_string()).unwrap_or_default();
             format!("none, HEAD is detached at {commit:.7}")
@@ -95,7 +95,7 @@ fn describe_branch(repository: Repository) -> Option<String> {
         Err(error) if error.code() == ErrorCode::UnbornBranch => {
             let head = repository.find_reference("HEAD").ok()?;
             let branch = head.symbolic_target().ok()??;
-            shown(branch.strip_prefix("refs/heads/").unwrap_or(branch)) + ", no commit yet"
+            quote_name(branch.strip_prefix("refs/heads/").unwrap_or(branch)) + ", no commit yet"
         }
         Err(_) => return None,
     };
@@ -126,7 +126,7 @@ fn remotes(repository: &Repository) -> Result<(Vec<(String, String)>, usize), gi
     let found = names.into_iter().take(REMOTES).filter_map(|name| {
         let remote = repository.find_remote(name).ok()?;
         let url = String::from_utf8_lossy(remote.url_bytes()).into_owned();
-        Some((shown(name), shown(without_credentials(&url))))
+        Some((quote_name(name), quote_name(without_credentials(&url))))
     });
     Ok((found.collect(), more))
 }

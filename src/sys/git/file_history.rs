@@ -9,13 +9,13 @@ use git2::{ErrorCode, Mailmap, Oid, Repository, Signature, Time};
 
 use super::super::clock::Stopwatch;
 use super::super::fs;
-use super::super::names::shown;
 use super::cache::{Cache, CachedHistory};
 use super::facts::find_toplevel;
 use super::repository::{Objects, describe_open_error, open_repository, read_shallow};
 use super::tree_diff::find_staged_source;
 use super::walk::Walk;
 use super::worker::{Patience, Progress, run_in_worker};
+use crate::format::harmless::quote_name;
 use crate::history::people::list_people;
 use crate::history::{CommitKind, FileCommit, History};
 use crate::limits;
@@ -83,14 +83,17 @@ pub fn read_history(
     let Some(top) = file.parent().and_then(find_toplevel) else {
         return HistoryLookup::without_history(format!(
             "{} is not in a git repository",
-            shown(file)
+            quote_name(file)
         ));
     };
     let path = file.strip_prefix(&top).unwrap_or(file).as_os_str().as_bytes().to_owned();
     if path.starts_with(b".git/") {
-        return HistoryLookup::without_history(format!("{} belongs to git itself", shown(file)));
+        return HistoryLookup::without_history(format!(
+            "{} belongs to git itself",
+            quote_name(file)
+        ));
     }
-    let (folder, place) = (cache.to_owned(), shown(&top));
+    let (folder, place) = (cache.to_owned(), quote_name(&top));
     let read = move |progress: &Progress| {
         read_in_worker(top, &path, &folder, time.walk, progress)
             .unwrap_or_else(HistoryLookup::with_trouble)
@@ -116,7 +119,7 @@ fn read_in_worker(
     let head = match objects.head_id() {
         Ok(head) => head,
         Err(error) if matches!(error.code(), ErrorCode::UnbornBranch | ErrorCode::NotFound) => {
-            let note = format!("the git repository at {} has no commit yet", shown(&top));
+            let note = format!("the git repository at {} has no commit yet", quote_name(&top));
             return Ok(HistoryLookup::without_history(note));
         }
         Err(error) => return Err(describe_open_error(&top, &error)),
@@ -152,8 +155,8 @@ fn read_in_worker(
     let mut lookup = HistoryLookup { commits_read: walk.commits_read, ..HistoryLookup::default() };
     let mut commits = history.commits;
     if commits.is_empty() && read_back_to.is_none() {
-        let file = shown(OsStr::from_bytes(path));
-        lookup.notes.push(format!("no commit of {} touched {file}", shown(&top)));
+        let file = quote_name(OsStr::from_bytes(path));
+        lookup.notes.push(format!("no commit of {} touched {file}", quote_name(&top)));
         lookup.is_trouble = !notes.is_empty();
         lookup.notes.append(&mut notes);
         return Ok(lookup);

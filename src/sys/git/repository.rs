@@ -12,8 +12,8 @@ use std::sync::Once;
 use git2::{Commit, ErrorCode, Odb, Oid, Repository, RepositoryOpenFlags, Tree};
 
 use super::super::fs;
-use super::super::names::shown;
 use super::safety_check::{Access, check_repository};
+use crate::format::harmless::quote_name;
 
 /// An entry of a tree that is a file, a link or a submodule.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -52,7 +52,7 @@ pub(super) fn describe_open_error(toplevel: &Path, error: &git2::Error) -> Strin
         }
         _ => "",
     };
-    let place = shown(toplevel);
+    let place = quote_name(toplevel);
     format!("cannot read the git repository at {place}: {}{advice}", error.message())
 }
 

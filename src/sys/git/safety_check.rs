@@ -12,7 +12,7 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 use super::super::fs::nonblock;
-use super::super::names::shown;
+use crate::format::harmless::quote_name;
 
 /// A ref is followed through at most this many others; libgit2 follows no more.
 const MAX_DEPTH: usize = 10;
@@ -45,7 +45,7 @@ pub(super) enum Access {
 /// Checks the repository of the working tree with this top; a folder without `.git` is taken for a bare repository.
 pub(super) fn check_repository(top: &Path, access: Access) -> Result<(), String> {
     check(top, access)
-        .map_err(|why| format!("the git repository at {} is not read: {why}", shown(top)))
+        .map_err(|why| format!("the git repository at {} is not read: {why}", quote_name(top)))
 }
 
 fn check(top: &Path, access: Access) -> Result<(), String> {
@@ -117,7 +117,7 @@ fn check_includes(config: &Path, left: &mut usize) -> Result<(), String> {
         let inner = value.strip_prefix('"').and_then(|value| value.strip_suffix('"'));
         let value = inner.unwrap_or(value);
         if key.contains('[') || value.contains(['"', '\\', ';', '#']) {
-            return Err(format!("{} includes other files in an unusual way", shown(config)));
+            return Err(format!("{} includes other files in an unusual way", quote_name(config)));
         }
         let below_home = value.strip_prefix("~/").zip(std::env::var_os("HOME"));
         let path = below_home.map_or_else(
@@ -136,7 +136,7 @@ fn check_includes(config: &Path, left: &mut usize) -> Result<(), String> {
 fn count_file(path: &Path, left: &mut usize) -> Result<(), String> {
     *left = left
         .checked_sub(1)
-        .ok_or_else(|| format!("{} and others name too many files", shown(path)))?;
+        .ok_or_else(|| format!("{} and others name too many files", quote_name(path)))?;
     Ok(())
 }
 
@@ -174,11 +174,11 @@ fn check_file(path: &Path, limit: u64) -> Result<(), String> {
         // libgit2 does not open a folder as a file.
         Ok(metadata) if metadata.is_dir() => Ok(()),
         Ok(metadata) if !metadata.is_file() => {
-            Err(format!("{} is not a regular file", shown(path)))
+            Err(format!("{} is not a regular file", quote_name(path)))
         }
         Ok(metadata) if metadata.len() > limit => {
             let size = metadata.len();
-            Err(format!("{} has {size} bytes, over the limit of {limit}", shown(path)))
+            Err(format!("{} has {size} bytes, over the limit of {limit}", quote_name(path)))
         }
         _ => Ok(()),
     }

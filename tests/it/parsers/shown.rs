@@ -2,10 +2,10 @@
 
 use super::input::Input;
 use nagent::format::harmless::{
-    escape_line, escape_name, escape_text, is_hidden, truncate, without_markers,
+    escape_line, escape_text, is_hidden, quote_name, truncate, without_markers,
 };
 use nagent::llm::{ApiError, ErrorKind};
-use nagent::sys::names::{expand_home, shown};
+use nagent::sys::names::expand_home;
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
@@ -20,9 +20,8 @@ pub(crate) fn run(data: &[u8]) {
     let line = escape_line(&text, most);
     assert!(!line.chars().any(is_hidden) && line.chars().count() <= most.max(1), "{line:?}");
     assert!(truncate(&text, most).chars().count() <= most.max(1));
-    assert!(!escape_name(input.rest).chars().any(is_hidden));
-    assert_eq!(shown(OsStr::from_bytes(input.rest)), escape_name(input.rest));
     let path = Path::new(OsStr::from_bytes(input.rest));
+    assert!(!quote_name(path).chars().any(is_hidden));
     expand_home(path, Some(Path::new("/home/u")));
     let broken = without_markers(&text).to_lowercase();
     for marker in ["{file-history}", "{/file-history}", "{file-summary}", "{file-knowledge}"] {
