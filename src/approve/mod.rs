@@ -12,7 +12,7 @@ pub use stops::find_stop;
 
 use serde::{Deserialize, Serialize};
 
-use crate::protocol::Action;
+use crate::protocol::{Access, Action};
 
 /// What a user is asked about.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -53,13 +53,10 @@ impl Approve {
 
     /// Whether an action needs a yes.
     pub fn covers(self, action: &Action) -> bool {
-        match action {
-            Action::Shell { .. } => self != Self::None,
-            Action::Write { .. }
-            | Action::Edit { .. }
-            | Action::FilePatch { .. }
-            | Action::Conversation { .. } => self == Self::Ask,
-            _ => false,
+        match action.access() {
+            Access::Run => self != Self::None,
+            Access::Write | Access::Start => self == Self::Ask,
+            Access::None | Access::Read => false,
         }
     }
 }

@@ -17,7 +17,7 @@ use super::truncate;
 use crate::exit::Signal;
 use crate::format::conversation::Block;
 use crate::limits;
-use crate::protocol::Action;
+use crate::protocol::{Access, Action};
 use crate::sys::file_error::{FileError, FileErrorKind};
 use crate::sys::list_dir::{self, SearchResult, SearchScope};
 use crate::sys::read::{self, Range, TextRead};
@@ -36,7 +36,7 @@ impl Runner<'_> {
         }
         if let Some(path) = read_path(action)
             && let Err(why) =
-                self.context.check_read(&self.context.resolve(path), &self.splits_folder())
+                self.context.check_read(&self.context.resolve(&path), &self.splits_folder())
         {
             return Ok((error(block.with("path", path), why), None));
         }
@@ -314,23 +314,17 @@ fn show_found(
     context.redactor.with_cut_lines(block, text, &context.root.outputs_folder())
 }
 
-fn read_path(action: &Action) -> Option<&str> {
-    match action {
-        Action::Read { path, .. } | Action::FileRead { path } | Action::List { path } => Some(path),
-        Action::Glob { path, .. } | Action::Grep { path, .. } => {
-            Some(path.as_deref().unwrap_or("."))
-        }
-        _ => None,
-    }
+/// The file or folder that an action is to read.
+fn read_path(action: &Action) -> Option<String> {
+    let path = || action.attributes_and_body().0.remove("path");
+    (action.access() == Access::Read).then(|| path().unwrap_or_else(|| ".".to_owned()))
 }
 
 /// The block with the file that an action was to write.
 fn with_target(block: Block, action: &Action) -> Block {
-    match action {
-        Action::Write { path, .. } | Action::Edit { path, .. } => block.with("path", path),
-        Action::FilePatch { index } => block.with("index", index),
-        _ => block,
-    }
+    let (attributes, _) = action.attributes_and_body();
+    let target = attributes.into_iter().find(|(name, _)| matches!(&**name, "path" | "index"));
+    target.into_iter().fold(block, |block, (name, value)| block.with(&name, value))
 }
 
 fn with_given(block: Block, name: &str, value: Option<impl ToString>) -> Block {

@@ -5,15 +5,16 @@ use std::path::Path;
 use super::run_context::RunContext;
 use crate::format::index;
 use crate::limits;
-use crate::protocol::Action;
+use crate::protocol::{Access, Action};
 use crate::segments::previous_split::edited_segments;
 use crate::sys::fs;
 
 pub(super) fn check_for_masks(action: &Action, context: &RunContext<'_>) -> Option<String> {
     match action {
-        Action::Write { text, .. } => context.redactor.refuse_mask(text),
-        Action::Edit { blocks, .. } => context.redactor.refuse_mask(blocks),
         Action::FilePatch { index } => check_segments_for_masks(&context.resolve(index), context),
+        action if action.access() == Access::Write => {
+            context.redactor.refuse_mask(action.attributes_and_body().1)
+        }
         _ => None,
     }
 }

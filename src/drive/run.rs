@@ -21,7 +21,7 @@ use crate::llm::ApiError;
 use crate::llm::schema::describe_errors;
 use crate::memory::changes::short_hash;
 use crate::problem::Problem;
-use crate::protocol::Action;
+use crate::protocol::{Access, Action};
 use crate::sys::fs;
 use crate::turn::Turn;
 use crate::turn::event::{Acted, Effect, Event, Limits, RunOutcome};
@@ -259,7 +259,7 @@ impl Runner<'_> {
         if let [action] = actions.as_slice()
             && !matches!(action, Action::Conversation { .. })
         {
-            let is_command = matches!(action, Action::Shell { .. });
+            let is_command = action.access() == Access::Run;
             if is_command {
                 self.files.before_command();
             }

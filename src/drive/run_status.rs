@@ -6,7 +6,7 @@ use crate::protocol::Action;
 use crate::sys::clock;
 use crate::sys::run_note::Activity;
 use crate::turn::event::{Effect, Event, Totals};
-use crate::view::event::{describe_target, split_action};
+use crate::view::event::describe_target;
 
 /// The longest line in the note, in characters.
 const LINE: usize = 200;
@@ -68,7 +68,7 @@ impl Runner<'_> {
 
 /// `nagent-shell: make test`, `nagent-edit: src/main.rs`
 fn describe_action(action: &Action) -> String {
-    let (attributes, body) = split_action(action);
+    let (attributes, body) = action.attributes_and_body();
     let target = match action {
         Action::Shell { .. } => body.trim().lines().next().unwrap_or_default().to_owned(),
         _ => describe_target(&attributes),

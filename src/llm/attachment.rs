@@ -35,7 +35,7 @@ pub enum FileFormat {
 }
 
 /// Every format that is not text: its family, its media type (IANA), the endings of its names, the usual one first.
-const TABLE: [(FileFormat, &str, &str, &[&str]); 18] = [
+const TABLE: &[(FileFormat, &str, &str, &[&str])] = &[
     (FileFormat::Png, "image", "image/png", &["png", "apng"]),
     (FileFormat::Jpeg, "image", "image/jpeg", &["jpg", "jpeg", "jpe", "jfif"]),
     (FileFormat::Gif, "image", "image/gif", &["gif"]),

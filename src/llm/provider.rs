@@ -57,7 +57,7 @@ use ProviderBackend::{Program, Recording, Server};
 const TOKEN: &str = "ANTHROPIC_AUTH_TOKEN";
 
 /// In the order in which a provider is searched for.
-const TABLE: [ProviderRow; 8] = [
+const TABLE: &[ProviderRow] = &[
     ProviderRow {
         name: "openai",
         credentials: &["OPENAI_API_KEY"],

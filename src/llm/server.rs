@@ -88,7 +88,7 @@ const fn known_server(
 }
 
 /// The servers.
-pub const SERVERS: [KnownServer; 10] = [
+pub const SERVERS: &[KnownServer] = &[
     KnownServer {
         address_variable: "AZURE_OPENAI_ENDPOINT",
         host: ".azure.com",

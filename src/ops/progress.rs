@@ -16,8 +16,8 @@ use crate::format::conversation::Block;
 use crate::limits;
 use crate::memory::changes::short_hash;
 use crate::out;
-use crate::protocol::Action;
 use crate::protocol::stream::Streamed;
+use crate::protocol::{Access, Action};
 use crate::sys::atomic_file::AtomicFile;
 use crate::sys::interrupt::Interrupts;
 use crate::sys::{fs, git, terminal};
@@ -362,10 +362,7 @@ impl<'a> Progress<'a> {
             let conversation = || block.get("conversation").map(str::to_owned);
             finish.path = file.clone().or_else(|| name.clone()).or_else(conversation);
         }
-        let writes = matches!(
-            action,
-            Some(Action::Write { .. } | Action::Edit { .. } | Action::FilePatch { .. })
-        );
+        let writes = action.is_some_and(|action| action.access() == Access::Write);
         if let (true, "ok", Some(path)) = (writes, finish.status.as_str(), &finish.path) {
             let path = Path::new(path);
             let read = |path: &Path| fs::read_bytes(path, limits::KEPT_CONTENT).ok().flatten();

@@ -4,7 +4,7 @@
 use crate::format::conversation::{Piece, PieceKind};
 use crate::format::harmless;
 use crate::protocol::{Action, ParsedReply, ReplyItem, parse_reply};
-use crate::view::event::{describe_target, split_action};
+use crate::view::event::describe_target;
 
 /// What an entry is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -115,7 +115,7 @@ fn read_reply(body: String) -> Vec<(EntryKind, String, String)> {
 
 /// What an action is, on one line, and its text.
 fn describe_action(action: &Action) -> (String, String) {
-    let (attributes, text) = split_action(action);
+    let (attributes, text) = action.attributes_and_body();
     let what = match action {
         Action::Wrong { why, .. } => why.clone(),
         _ => describe_target(&attributes),

@@ -28,10 +28,12 @@ pub mod stream;
 pub mod tags;
 mod text;
 
+use std::collections::BTreeMap;
+
 pub use complaint::Malformed;
 pub use grammar::{write_gbnf, write_lark};
 pub use parse::{parse_reply, parse_reply_with};
-pub use tags::{TagKind, TagSet};
+pub use tags::{Access, TagKind, TagSet};
 pub use text::protocol_text;
 
 /// Something that the model wants done. Each is answered by a block of the driver.
@@ -120,6 +122,78 @@ impl Action {
             Self::Script { .. } => TagKind::Script,
             Self::Wrong { kind, .. } => *kind,
         }
+    }
+
+    /// What it touches; nothing if it does not run.
+    pub fn access(&self) -> Access {
+        match self {
+            Self::Wrong { .. } => Access::None,
+            action => action.tag_kind().table_row().access,
+        }
+    }
+
+    /// The attributes that were given, and the body.
+    pub fn attributes_and_body(&self) -> (BTreeMap<String, String>, &str) {
+        let mut attributes = BTreeMap::new();
+        let mut set = |name: &str, value: Option<&str>| {
+            attributes.extend(value.map(|value| (name.to_owned(), value.to_owned())));
+        };
+        let number = |number: &Option<u64>| number.map(|number| number.to_string());
+        let body = match self {
+            Self::Read { path, offset, limit, numbers } => {
+                set("path", Some(path));
+                set("offset", number(offset).as_deref());
+                set("limit", number(limit).as_deref());
+                set("numbers", numbers.then_some("true"));
+                ""
+            }
+            Self::FileRead { path } | Self::List { path } => {
+                set("path", Some(path));
+                ""
+            }
+            Self::FilePatch { index } => {
+                set("index", Some(index));
+                ""
+            }
+            Self::Write { path, text } => {
+                set("path", Some(path));
+                text
+            }
+            Self::Edit { path, blocks, all } => {
+                set("path", Some(path));
+                set("all", all.then_some("true"));
+                blocks
+            }
+            Self::Glob { pattern, path } => {
+                set("pattern", Some(pattern));
+                set("path", path.as_deref());
+                ""
+            }
+            Self::Grep { pattern, path, glob, context, ignore_case } => {
+                set("pattern", Some(pattern));
+                set("path", path.as_deref());
+                set("glob", glob.as_deref());
+                set("context", number(context).as_deref());
+                set("ignore_case", ignore_case.then_some("true"));
+                ""
+            }
+            Self::Shell { commands, timeout, keep } => {
+                set("keep", keep.as_deref());
+                set("timeout", number(timeout).as_deref());
+                commands
+            }
+            Self::Next { prompt } => prompt,
+            Self::Script { code } => code,
+            Self::Stdout { text } => text,
+            Self::Wrong { .. } => "",
+            Self::Conversation { prompt, name, from, file } => {
+                set("name", name.as_deref());
+                set("from", from.as_deref());
+                set("file", file.as_deref());
+                prompt
+            }
+        };
+        (attributes, body)
     }
 
     /// The name of its tag.

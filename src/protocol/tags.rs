@@ -36,8 +36,26 @@ pub struct Tag {
     pub body: Body,
     /// The block that holds the result; `None` for `nagent-response`, which is not an action.
     pub result: Option<&'static str>,
+    /// What its action touches.
+    pub access: Access,
     /// A line that explains it to the model.
     pub meaning: &'static str,
+}
+
+/// What the action of a tag touches. The rules for all actions of a kind go by it: what a sandbox hides, what `--approve` asks
+/// about, where no mask may be written, what `--after-write` follows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Access {
+    /// Nothing, or what is decided elsewhere.
+    None,
+    /// It reads the file or the folder `path`, or the working folder.
+    Read,
+    /// It writes a file.
+    Write,
+    /// It runs commands.
+    Run,
+    /// It starts a conversation.
+    Start,
 }
 
 /// One attribute of a tag.
@@ -132,6 +150,7 @@ pub const TAGS: &[Tag] = &[
         attributes: &[],
         body: prose("TEXT"),
         result: None,
+        access: Access::None,
         meaning: "your answer to the user",
     },
     Tag {
@@ -145,6 +164,7 @@ pub const TAGS: &[Tag] = &[
         ],
         body: Body::None,
         result: Some("nagent-read-result"),
+        access: Access::Read,
         meaning: "read a file, whole up to 64 KiB, or N lines (limit) from line N (offset, from 1); numbers adds line numbers, which are not in the file",
     },
     Tag {
@@ -153,6 +173,7 @@ pub const TAGS: &[Tag] = &[
         attributes: &[required("path", "P", "the file")],
         body: Body::None,
         result: Some("nagent-file-read-result"),
+        access: Access::Read,
         meaning: "read a file too large for nagent-read: lists its segments (nagent-edit works without)",
     },
     Tag {
@@ -161,6 +182,7 @@ pub const TAGS: &[Tag] = &[
         attributes: &[required("index", "P", "the index.json beside the segments")],
         body: Body::None,
         result: Some("nagent-file-patch-result"),
+        access: Access::Write,
         meaning: "put edited segments back into their file; P is their index.json",
     },
     Tag {
@@ -169,6 +191,7 @@ pub const TAGS: &[Tag] = &[
         attributes: &[required("path", "P", "the file")],
         body: Body::Raw { placeholder: "TEXT", may_be_empty: true, trim: Trim::First },
         result: Some("nagent-write-result"),
+        access: Access::Write,
         meaning: "write a whole file; a line break directly after > is ignored",
     },
     Tag {
@@ -180,6 +203,7 @@ pub const TAGS: &[Tag] = &[
         ],
         body: Body::Raw { placeholder: "BLOCKS", may_be_empty: false, trim: Trim::First },
         result: Some("nagent-edit-result"),
+        access: Access::Write,
         meaning: "change parts of a file, as described below; all: every match",
     },
     Tag {
@@ -188,6 +212,7 @@ pub const TAGS: &[Tag] = &[
         attributes: &[required("path", "P", "the folder")],
         body: Body::None,
         result: Some("nagent-list-result"),
+        access: Access::Read,
         meaning: "list a folder",
     },
     Tag {
@@ -199,6 +224,7 @@ pub const TAGS: &[Tag] = &[
         ],
         body: Body::None,
         result: Some("nagent-glob-result"),
+        access: Access::Read,
         meaning: "find files by path",
     },
     Tag {
@@ -213,6 +239,7 @@ pub const TAGS: &[Tag] = &[
         ],
         body: Body::None,
         result: Some("nagent-grep-result"),
+        access: Access::Read,
         meaning: "search files with a regular expression; context: lines shown around a match",
     },
     Tag {
@@ -231,6 +258,7 @@ pub const TAGS: &[Tag] = &[
         ],
         body: prose("COMMANDS"),
         result: Some("nagent-shell-result"),
+        access: Access::Run,
         meaning: "run commands in a shell, for at most S seconds",
     },
     Tag {
@@ -239,6 +267,7 @@ pub const TAGS: &[Tag] = &[
         attributes: &[],
         body: prose("PROMPT"),
         result: Some("nagent-next-input"),
+        access: Access::None,
         meaning: "take another turn, with PROMPT as your next input",
     },
     Tag {
@@ -263,6 +292,7 @@ pub const TAGS: &[Tag] = &[
         ],
         body: prose("PROMPT"),
         result: Some("nagent-conversation-result"),
+        access: Access::Start,
         meaning: "start a child conversation that sees only PROMPT (and the saved one, if given); you get its answer. Adjacent ones run in parallel. Use a name again to continue that child",
     },
     Tag {
@@ -271,6 +301,7 @@ pub const TAGS: &[Tag] = &[
         attributes: &[],
         body: Body::Raw { placeholder: "TEXT", may_be_empty: true, trim: Trim::First },
         result: Some("nagent-stdout-result"),
+        access: Access::None,
         meaning: "write to stdout; a line break directly after > is ignored",
     },
     Tag {
@@ -279,6 +310,7 @@ pub const TAGS: &[Tag] = &[
         attributes: &[],
         body: prose("CODE"),
         result: Some("nagent-script-result"),
+        access: Access::None,
         meaning: "run JavaScript; the result is the value of the last statement and the console output",
     },
 ];
@@ -447,6 +479,7 @@ mod tests {
             assert!(driver_block(tag.name).is_none(), "{} is nobody's block", tag.name);
             assert_eq!(tag.result.is_none(), tag.kind == TagKind::Response, "{}", tag.name);
             assert!(tag.result.is_none_or(|result| BLOCKS.contains(&result)), "{}", tag.name);
+            assert!(tag.access != Access::Read || tag.attribute("path").is_some(), "{}", tag.name);
             for attribute in tag.attributes {
                 assert!(std::ptr::eq(tag.attribute(attribute.name).unwrap(), attribute));
                 assert_ne!(attribute.name, FENCE);

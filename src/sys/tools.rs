@@ -23,7 +23,7 @@ use crate::format::harmless;
 use crate::limits::{self, ASKED_TOOLS};
 
 /// The names of the toolkit's own executables, nagent itself first.
-pub const TOOLS: [&str; 18] = [
+pub const TOOLS: &[&str] = &[
     "nagent",
     "nagent-llm-text",
     "nagent-llm-upload",

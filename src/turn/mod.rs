@@ -20,7 +20,7 @@ use crate::format::conversation::Block;
 use crate::limits::{self, FAILED_CHECKS};
 use crate::llm::retry::Retry;
 use crate::llm::{ApiError, ErrorKind, Usage};
-use crate::protocol::{Action, ReplyItem};
+use crate::protocol::{Access, Action, ReplyItem};
 
 /// The loop's state between two events.
 #[derive(Debug)]
@@ -374,7 +374,7 @@ impl Turn {
     }
 
     fn needs_decision(&self, action: &Action) -> bool {
-        let is_command = matches!(action, Action::Shell { .. });
+        let is_command = action.access() == Access::Run;
         self.rules.approve.covers(action) || self.rules.has_stop_list && is_command
     }
 
@@ -404,10 +404,7 @@ impl Turn {
     ) -> Effect {
         let action = running.pop_front();
         self.has_written |= acted.block.get("status") == Some("ok")
-            && matches!(
-                action,
-                Some(Action::Write { .. } | Action::Edit { .. } | Action::FilePatch { .. })
-            );
+            && action.is_some_and(|action| action.access() == Access::Write);
         self.add_spending(&acted.usage, acted.cost);
         self.totals.all_turns = self.totals.all_turns.saturating_add(acted.turns);
         self.append(vec![acted.block], NextStep::Results { running, rest })

@@ -137,7 +137,7 @@ pub struct Finish {
 
 impl Start {
     fn new(n: u64, action: &Action) -> Self {
-        let (attributes, body) = split_action(action);
+        let (attributes, body) = action.attributes_and_body();
         let sums = match action {
             Action::Edit { blocks, .. } => edit::parse(blocks).ok().map(|edits| {
                 let sum = |lengths: &dyn Fn(&edit::EditBlock) -> usize| {
@@ -265,70 +265,6 @@ impl RunEvent {
         };
         Some((children, serde_json::from_value(Value::Object(object)).ok()?))
     }
-}
-
-/// The attributes of an action, and its body.
-pub fn split_action(action: &Action) -> (BTreeMap<String, String>, &str) {
-    let mut attributes = BTreeMap::new();
-    let mut set = |name: &str, value: Option<&str>| {
-        attributes.extend(value.map(|value| (name.to_owned(), value.to_owned())));
-    };
-    let number = |number: &Option<u64>| number.map(|number| number.to_string());
-    let body = match action {
-        Action::Read { path, offset, limit, numbers } => {
-            set("path", Some(path));
-            set("offset", number(offset).as_deref());
-            set("limit", number(limit).as_deref());
-            set("numbers", numbers.then_some("true"));
-            ""
-        }
-        Action::FileRead { path } | Action::List { path } => {
-            set("path", Some(path));
-            ""
-        }
-        Action::FilePatch { index } => {
-            set("index", Some(index));
-            ""
-        }
-        Action::Write { path, text } => {
-            set("path", Some(path));
-            text
-        }
-        Action::Edit { path, blocks, all } => {
-            set("path", Some(path));
-            set("all", all.then_some("true"));
-            blocks
-        }
-        Action::Glob { pattern, path } => {
-            set("pattern", Some(pattern));
-            set("path", path.as_deref());
-            ""
-        }
-        Action::Grep { pattern, path, glob, context, ignore_case } => {
-            set("pattern", Some(pattern));
-            set("path", path.as_deref());
-            set("glob", glob.as_deref());
-            set("context", number(context).as_deref());
-            set("ignore_case", ignore_case.then_some("true"));
-            ""
-        }
-        Action::Shell { commands, timeout, keep } => {
-            set("keep", keep.as_deref());
-            set("timeout", number(timeout).as_deref());
-            commands
-        }
-        Action::Next { prompt } => prompt,
-        Action::Script { code } => code,
-        Action::Stdout { text } => text,
-        Action::Wrong { .. } => "",
-        Action::Conversation { prompt, name, from, file } => {
-            set("name", name.as_deref());
-            set("from", from.as_deref());
-            set("file", file.as_deref());
-            prompt
-        }
-    };
-    (attributes, body)
 }
 
 /// What an action is about: `src/main.rs from line 10`.

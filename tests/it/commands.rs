@@ -1,5 +1,6 @@
 //! The commands of `nagent`: upkeep, lists, discovery, input, what a terminal sees.
 
+use nagent::protocol::TagSet;
 use serde_json::json;
 
 use crate::answers::Answer;
@@ -232,33 +233,19 @@ fn list_models_prints_one_a_line_sorted() {
 #[test]
 fn print_protocol_has_a_text_and_two_grammars_with_every_tag() {
     let sandbox = Sandbox::new();
-    let tags = [
-        "nagent-response",
-        "nagent-read",
-        "nagent-file-read",
-        "nagent-file-patch",
-        "nagent-write",
-        "nagent-edit",
-        "nagent-list",
-        "nagent-glob",
-        "nagent-grep",
-        "nagent-shell",
-        "nagent-next",
-        "nagent-conversation",
-    ];
     let text = sandbox.run(&["--print-protocol"]).assert_exit(0).stdout;
     assert_eq!(sandbox.run(&["--print-protocol", "text"]).assert_exit(0).stdout, text);
     for format in ["text", "gbnf", "lark"] {
         let printed = sandbox.run(&["--print-protocol", format]).assert_exit(0).stdout;
-        for tag in tags {
-            assert!(printed.contains(tag), "{tag} in {format}");
+        for tag in TagSet::ALL.iter() {
+            assert!(printed.contains(tag.name), "{} in {format}", tag.name);
         }
     }
     sandbox.run(&["--print-protocol", "xml"]).assert_exit(2);
     let answered = Sandbox::new().reply(answer("done"));
     answered.run(&["task"]).assert_exit(0);
     assert!(
-        tags.iter().all(|tag| answered.requests()[0].system().contains(tag)),
+        TagSet::ALL.iter().all(|tag| answered.requests()[0].system().contains(tag.name)),
         "the same table is in the context"
     );
 }

@@ -30,7 +30,7 @@ use super::attributes::{self, Attribute};
 
 /// The names of all blocks. Only nagent and the user write them; in a reply they are forged. The last four are of the hooks of
 /// older tools: they are read, never written.
-pub const BLOCKS: [&str; 23] = [
+pub const BLOCKS: &[&str] = &[
     "initial_context",
     "user-prompt",
     "agent-response",

@@ -139,7 +139,7 @@ fn every_driver_block_is_forged_at_the_top_and_harmless_inside() {
             assert_eq!(whole(&value), [read(&opening)]);
         }
     }
-    for block in &BLOCKS {
+    for block in BLOCKS {
         let longer = format!("<nagent-shell>ls</nagent-shell><{block}x>");
         assert!(malformed(&longer).message.contains("there is no tag"), "{longer}");
     }
