@@ -33,8 +33,8 @@ pub struct Call<'a> {
     pub reads: Vec<PathBuf>,
     /// What runs the model's scripts, in a run of a script in plain language.
     pub(super) scripts: Option<&'a dyn ScriptSetup>,
-    /// Whether no progress is shown.
-    pub quiet: bool,
+    /// Whether progress may be shown: not with `--quiet`, and not where events tell a parent or a program.
+    pub shows_progress: bool,
 }
 
 impl<'a> Call<'a> {
@@ -71,7 +71,7 @@ impl<'a> Call<'a> {
             which,
             reads: args.read.clone(),
             delegated: is_child || !parents.is_empty(),
-            quiet: settings.config.quiet || is_child || args.lines,
+            shows_progress: !(settings.config.quiet || is_child || args.lines),
             env,
             interrupts,
             settings,

@@ -87,7 +87,7 @@ pub(super) fn with_diff(
     diff: Option<DiffText>,
     printed: Option<&str>,
 ) -> Report {
-    let is_printed = !call.quiet && (terminal::stderr_is_terminal() || call.args.progress);
+    let is_printed = call.shows_progress && (terminal::stderr_is_terminal() || call.args.progress);
     if let Some(diff) = diff.as_ref().filter(|diff| is_printed && printed != Some(&diff.text)) {
         change.print(call.root(), diff);
     }

@@ -52,7 +52,7 @@ pub(super) fn compact_now(call: &Call<'_>) -> Result<Report, Problem> {
     }
     let mut journal = call.open_conversation()?;
     let tokens = Gauge::from_pieces(journal.pieces()).tokens(journal.text().len());
-    let write = checkpoint_writer(call, &model, !call.quiet);
+    let write = checkpoint_writer(call, &model, call.shows_progress);
     let outputs = call.root().outputs_folder();
     let price = call.settings.price(&model);
     let payer = Payer { model: &model, price: price.as_ref() };

@@ -64,7 +64,7 @@ pub fn edit_conversation(call: &Call<'_>, prompt: &[u8]) -> Result<Report, Probl
     let copy = file_conversation::working_copy_path(call);
     AtomicFile::new(&copy).create(text.as_bytes())?;
     let mut copy = WorkingCopy { call, path: copy, text, is_kept: false };
-    let spinner = Spinner::new(!call.quiet);
+    let spinner = Spinner::new(call.shows_progress);
     spinner.start("edit");
     let finished = process::run(build_job(call, &copy.path, prompt)?, &call.interrupts);
     spinner.stop();
@@ -82,7 +82,7 @@ pub fn edit_conversation(call: &Call<'_>, prompt: &[u8]) -> Result<Report, Probl
     });
     let report = match result {
         Ok(archived) => {
-            if !call.quiet && !call.args.json {
+            if call.shows_progress && !call.args.json {
                 answer.responses().for_each(out::print_line);
             }
             report_paths(archived.as_deref(), None, &path)

@@ -96,7 +96,7 @@ pub fn list_providers() -> Report {
 pub fn list_models(call: &Call<'_>) -> Result<Report, Problem> {
     let provider = call.settings.provider()?;
     let mut source = call.settings.connect_client(&call.env, true)?;
-    let spinner = Spinner::new(!call.quiet);
+    let spinner = Spinner::new(call.shows_progress);
     spinner.start(provider.name());
     let listed = source.list_models(&call.interrupts);
     spinner.stop();

@@ -78,11 +78,12 @@ impl<'a> Progress<'a> {
         let output = match () {
             () if args.lines => ProgressOutput::Lines,
             () if call.is_silent() => ProgressOutput::Silent,
-            () if !call.quiet && (is_terminal || args.progress) => ProgressOutput::Rows,
+            () if call.shows_progress && (is_terminal || args.progress) => ProgressOutput::Rows,
             () => ProgressOutput::Nowhere,
         };
         // With -q runs side by side share a terminal, as below xargs: each writes its answer in one piece.
-        let is_text = !args.json && !args.code && !call.quiet && terminal::stdout_is_terminal();
+        let is_text =
+            !args.json && !args.code && call.shows_progress && terminal::stdout_is_terminal();
         // A parent does not show what its child answers.
         let is_lines = output == ProgressOutput::Lines && call.which.invocation == Invocation::User;
         Self {
@@ -104,7 +105,7 @@ impl<'a> Progress<'a> {
             is_open: false,
             rows: EventRows::default(),
             noted: Vec::new(),
-            advised: if call.quiet && !args.lines { None } else { advised_mark(call) },
+            advised: if call.shows_progress || args.lines { advised_mark(call) } else { None },
             shown_diff: None,
         }
     }

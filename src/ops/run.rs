@@ -99,7 +99,7 @@ pub fn run_call(
         });
     };
     // Stdout belongs to the answer; what was done before is reported on stderr.
-    if !args.json && !call.quiet {
+    if !args.json && call.shows_progress {
         managed.text.lines().for_each(out::print_line);
     }
     let managed = Report { text: String::new(), ..managed };

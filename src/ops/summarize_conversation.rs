@@ -13,7 +13,7 @@ use crate::sys::conversation_file::ConversationFile;
 pub fn summarize_conversation(call: &Call<'_>) -> Result<Report, Problem> {
     let journal = ConversationFile::read_only(call.root(), &call.name)?;
     let Call { tool, settings, env, interrupts, .. } = call;
-    let spinner = &Spinner::new(!call.quiet);
+    let spinner = &Spinner::new(call.shows_progress);
     let writers = Writers { tool, settings, env, interrupts, spinner };
     let queue = SummaryQueue::new(writers.rules(summaries::JOBS));
     spinner.start("model");

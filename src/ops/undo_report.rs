@@ -114,7 +114,7 @@ pub(super) fn report_done(call: &Call<'_>, plans: Vec<UndoPlan>) -> Report {
         }
         let change =
             change_report::VersionPair { path: &plan.path, before: &plan.now, after: &plan.goal };
-        if let Some(diff) = plan.diff.as_ref().filter(|_| !call.quiet) {
+        if let Some(diff) = plan.diff.as_ref().filter(|_| call.shows_progress) {
             if is_terminal {
                 change.print(call.root(), diff);
             } else {

@@ -93,7 +93,7 @@ impl<'a> EachBatch<'a> {
             before: HashMap::new(),
             trouble: None,
             unwritten: None,
-            spinner: Spinner::new(!call.quiet),
+            spinner: Spinner::new(call.shows_progress),
         }
     }
 
