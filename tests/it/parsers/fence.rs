@@ -7,7 +7,7 @@ use nagent::protocol::tags;
 
 pub(crate) fn run(data: &[u8]) {
     let mut input = Input::new(data);
-    let name = input.one_of(&BLOCKS);
+    let name = input.one_of(BLOCKS);
     let value = String::from_utf8_lossy(input.field()).into_owned();
     let body = input.text().into_owned();
     assert_eq!(decode(&encode(&value)), value);
