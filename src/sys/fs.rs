@@ -163,8 +163,8 @@ pub fn append_text(path: &Path, text: &str) -> Result<()> {
 /// Appends text to a file of nagent's own, and makes it durable.
 pub fn append_durably(path: &Path, text: &str) -> Result<()> {
     append_text(path, text)?;
-    let file = File::open(path)?;
-    file.sync_data().with_context(|| format!("cannot make {} durable", path.display()))
+    let sync = || File::open(path)?.sync_data();
+    sync().with_context(|| format!("cannot make {} durable", path.display()))
 }
 
 /// Renames a file within the toolkit's root, durably. The new name must be free.
@@ -337,7 +337,7 @@ pub fn mark_used(path: &Path) {
 
 /// Like [`store_output`], for the rest of an open file. Ends with an error where `stop` says so.
 pub fn store_file(outputs: &Path, file: &mut File, stop: &dyn Fn() -> bool) -> Result<PathBuf> {
-    let size = file.metadata()?.len();
+    let size = file.metadata().map_err(|error| cannot_read(file, &error))?.len();
     if size > limits::KEPT_CONTENT {
         bail!(
             "it has {size} bytes, over the limit of {}; the user has to move it away first",

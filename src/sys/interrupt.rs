@@ -166,6 +166,19 @@ pub fn watch_stdout() {
     let _ = std::thread::Builder::new().spawn(watch);
 }
 
+/// Blocks all signals in this thread, or none. What it starts inherits that.
+#[expect(unsafe_code, reason = "a set of signals is a structure of the C library")]
+pub(super) fn set_signal_mask(blocks: bool) {
+    // SAFETY: zeros are an empty set, and the pointers are to a value that lives here.
+    unsafe {
+        let mut set = std::mem::zeroed::<libc::sigset_t>();
+        if blocks {
+            libc::sigfillset(&raw mut set);
+        }
+        libc::sigprocmask(libc::SIG_SETMASK, &raw const set, std::ptr::null_mut());
+    }
+}
+
 fn is_ignored(signal: Signal) -> bool {
     let status = super::env::read_proc("/proc/self/status").unwrap_or_default();
     let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));

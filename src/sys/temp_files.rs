@@ -98,11 +98,16 @@ impl TempFile {
         Ok(())
     }
 
-    /// Like [`TempFile::persist`]; content and name also survive a power cut.
+    /// Like [`TempFile::persist`]; content and name also survive a power cut. Where they might not, a new name is gone again.
     pub(super) fn persist_durably(mut self, name: &OsStr, no_clobber: bool) -> io::Result<()> {
         sync_file(&self.file)?;
         self.persist(name, no_clobber)?;
-        sync_names(&self.dir)
+        sync_names(&self.dir).inspect_err(|_| {
+            if no_clobber {
+                // Nobody was told of it yet, and nothing else had this name.
+                _ = rustix::fs::unlinkat(&self.dir, name, AtFlags::empty());
+            }
+        })
     }
 }
 

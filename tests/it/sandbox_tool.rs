@@ -220,6 +220,18 @@ for number in range(10, 100100): os.link(f'aaa/{number % 10}', f'aaa/{number}')"
     assert!(is_said, "{run:?}");
 }
 
+/// They were once blocked for every command under bwrap, so that `timeout` and `kill` did nothing there.
+#[test]
+fn signals_reach_commands() {
+    let sandbox = Sandbox::outside_temp();
+    for flags in [&[][..], &["--only-landlock"]] {
+        for (script, code) in [("kill -TERM $$; echo later", 143), ("timeout 0.1 sleep 60", 124)] {
+            let args: Vec<&str> = flags.iter().copied().chain(["--", "sh", "-c", script]).collect();
+            sandbox.program(SANDBOX, &args).run().assert_exit(code).no_stdout();
+        }
+    }
+}
+
 #[test]
 fn a_descriptor_for_reading_changes_no_file() {
     let change = "import os\nfor call in (lambda: os.fchmod(0, 0o777), lambda: os.utime(0, (0, 0))):\n    try: call()\n    except OSError: pass";

@@ -4,7 +4,7 @@
 //! is data that anybody may have written: what it says about its own place is not believed, secrets in
 //! addresses are cut out, and no damage in it is an error here.
 
-use super::repository::{describe_open_error, open_repository};
+use super::repository::{Objects, describe_open_error, open_repository};
 use super::safety_check::{Access, check_repository};
 use super::worker::{Patience, run_in_worker};
 use crate::format::harmless::quote_name;
@@ -101,7 +101,7 @@ fn describe_branch(repository: Repository) -> Option<String> {
     };
     let counted = run_in_worker(Patience::Total(STATUS_TIME), &mut || true, move |_| {
         let is_small = repository.index().ok()?.len() <= limits::STATUS_FILES;
-        if !is_small || repository.is_bare() {
+        if !is_small || repository.is_bare() || has_too_large_head(&repository) {
             return None;
         }
         let mut options = StatusOptions::new();
@@ -114,6 +114,15 @@ fn describe_branch(repository: Repository) -> Option<String> {
         Some(counts.map(|(count, what)| format!(", {count} {what}")).collect::<String>())
     });
     Some(branch + &counted.flatten().unwrap_or_default())
+}
+
+/// Whether the commit at `HEAD` is larger than a history reads: libgit2 would unpack all of it, to find its tree.
+fn has_too_large_head(repository: &Repository) -> bool {
+    let size = Objects::new(repository).ok().and_then(|objects| {
+        let id = objects.head_id().ok()?;
+        objects.read_size(id).ok()
+    });
+    size.is_some_and(|size| size > limits::COMMIT)
 }
 
 /// The first remotes by name, and how many more there are: each one that is looked up takes the whole configuration.

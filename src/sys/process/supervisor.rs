@@ -26,6 +26,7 @@ use std::os::fd::{AsFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::time::{Duration, Instant};
 
+use super::super::interrupt::set_signal_mask;
 use super::left::LeftProcesses;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{CWD, Mode, OFlags, openat};
@@ -261,14 +262,12 @@ extern "C" fn run_leader(start: *mut c_void) -> c_int {
 
 /// Blocks every signal and resets all to their default effect, also those that nagent was started with ignored.
 fn reset_signals() {
-    // SAFETY: both structures are plain numbers, for which zeros are valid.
-    let (mut all, mut default) =
-        unsafe { (std::mem::zeroed::<libc::sigset_t>(), std::mem::zeroed::<libc::sigaction>()) };
+    set_signal_mask(true);
+    // SAFETY: the structure is plain numbers, for which zeros are valid.
+    let mut default = unsafe { std::mem::zeroed::<libc::sigaction>() };
     default.sa_sigaction = libc::SIG_DFL;
-    // SAFETY: the pointers are to values that live here. No handler of nagent's runs between the lines: all is blocked.
+    // SAFETY: the pointer is to a value that lives here. No handler of nagent's runs between the lines: all is blocked.
     unsafe {
-        libc::sigfillset(&raw mut all);
-        libc::sigprocmask(libc::SIG_SETMASK, &raw const all, std::ptr::null_mut());
         for number in 1..=libc::SIGRTMAX() {
             // Fails for KILL, STOP and the two that the C library reserves.
             libc::sigaction(number, &raw const default, std::ptr::null_mut());
@@ -294,10 +293,7 @@ fn prepare_leader(supervisor: Pid, config: &Config) -> io::Result<()> {
             return Err(io::Error::last_os_error());
         }
     }
-    // SAFETY: zeros are a set of no signals.
-    let none = unsafe { std::mem::zeroed::<libc::sigset_t>() };
-    // SAFETY: the pointer is to a value that lives here.
-    unsafe { libc::sigprocmask(libc::SIG_SETMASK, &raw const none, std::ptr::null_mut()) };
+    set_signal_mask(false);
     Ok(())
 }
 

@@ -34,6 +34,7 @@ use crate::exit::Exit;
 use crate::problem::Problem;
 use crate::sandbox::filter::{self, Sockets};
 use crate::sandbox::inner::{Enforced, InnerPlan};
+use crate::sys::interrupt::set_signal_mask;
 use crate::sys::process::job::LeftRunning;
 use crate::sys::process::left::LeftProcesses;
 
@@ -108,7 +109,14 @@ fn run_command(mut start: Command, words: &[OsString], control: &File) -> io::Er
     if let Err(error) = set_dumpable_behavior(DumpableBehavior::NotDumpable) {
         return error.into();
     }
-    block_signals();
+    // This process must not end before the command does. The command gets its signals: std hands on what is blocked.
+    set_signal_mask(true);
+    let unblock = || {
+        set_signal_mask(false);
+        Ok(())
+    };
+    // SAFETY: between fork and exec it makes one system call, and allocates nothing.
+    unsafe { start.pre_exec(unblock) };
     let mut child = match start.spawn() {
         Ok(child) => child,
         Err(error) => return error,
@@ -122,17 +130,6 @@ fn run_command(mut start: Command, words: &[OsString], control: &File) -> io::Er
     let _ = report.write(control);
     let code = status.code().or(status.signal().map(|signal| 128 + signal));
     std::process::exit(code.unwrap_or(126))
-}
-
-/// Blocks all signals in this process, which must not end before the command does. Those of the command, which std starts
-/// with none blocked, are not changed.
-fn block_signals() {
-    // SAFETY: zeros are a valid set, and the pointers are to a value that lives here.
-    unsafe {
-        let mut all = std::mem::zeroed::<libc::sigset_t>();
-        libc::sigfillset(&raw mut all);
-        libc::sigprocmask(libc::SIG_SETMASK, &raw const all, std::ptr::null_mut());
-    }
 }
 
 /// Lists the processes of this namespace, but for `bwrap` and this one. `own` is how the command was started.

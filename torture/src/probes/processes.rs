@@ -135,8 +135,10 @@ pub(super) const PROBES: &[Probe] = &[
         // Signal 0 asks whether one could be sent.
         // SAFETY: numbers only.
         let parent = unsafe { libc::getppid() };
-        if parent == 0 {
-            return Err("its parent is not there".to_owned());
+        // Where processes have numbers of their own, a parent with a number is inside, too.
+        let is_inside = fs::read_to_string("/proc/1/comm").is_ok_and(|name| name == "bwrap\n");
+        if parent == 0 || is_inside {
+            return Err("its parent outside is not there".to_owned());
         }
         i.each([parent], |pid| done(unsafe { libc::kill(*pid, 0) }, "kill").map(drop))
     }),
