@@ -149,6 +149,9 @@ fn report_usage(error: &clap::Error, words: &[OsString]) -> Report {
         );
         return Report::failed(Exit::Usage, message);
     }
+    if error.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand {
+        return Report::failed(Exit::Usage, "no command given (--help lists them)");
+    }
     let message = rendered.trim().strip_prefix("error: ").unwrap_or(rendered.trim());
     let message = message.split("\n\nUsage:").next().unwrap_or(message);
     let message = message.split("\n\nFor more information").next().unwrap_or(message);
@@ -156,12 +159,18 @@ fn report_usage(error: &clap::Error, words: &[OsString]) -> Report {
     let file = if is_missing { "FILE (or --file FILE)" } else { "FILE" };
     let message = message.replace("<FILE>", file);
     let message = message
-        .replace("requires a subcommand but one was not provided", "needs a verb")
-        .replace("[subcommands: ", "[");
+        .replace("requires a subcommand but one was not provided", "needs a command")
+        .replace("[subcommands: ", "[")
+        .replace("the following required arguments were not provided:", "missing:")
+        .replace(
+            &format!("unexpected argument '{invalid}' found"),
+            &format!("unexpected argument {invalid}"),
+        )
+        .replace("tip: a similar argument exists: ", "did you mean ");
     // Its paragraphs on one line.
     let message: Vec<String> = message
         .split("\n\n")
-        .filter(|paragraph| !paragraph.trim_start().starts_with("tip: a similar") || is_near(error))
+        .filter(|paragraph| !paragraph.trim_start().starts_with("did you mean") || is_near(error))
         .map(|paragraph| paragraph.split_whitespace().collect::<Vec<_>>().join(" "))
         .collect();
     Report::failed(Exit::Usage, format!("{} (--help shows all)", message.join("; ")))

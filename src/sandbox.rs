@@ -56,7 +56,7 @@ impl SandboxMode {
     pub fn parse(name: &str) -> Result<Self, String> {
         Self::ALL.into_iter().find(|mode| mode.name() == name).ok_or_else(|| {
             format!(
-                "there is no sandbox \"{}\"; it is off, workspace or read-only",
+                "there is no sandbox \"{}\"; give off, workspace or read-only",
                 name.escape_debug()
             )
         })

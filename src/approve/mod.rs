@@ -36,10 +36,9 @@ impl Approve {
     /// # Errors
     /// It is none; the text lists all.
     pub fn parse(name: &str) -> Result<Self, String> {
-        Self::ALL
-            .into_iter()
-            .find(|approve| approve.name() == name)
-            .ok_or_else(|| format!("\"{}\" is not one of none, shell, ask", name.escape_debug()))
+        Self::ALL.into_iter().find(|approve| approve.name() == name).ok_or_else(|| {
+            format!("\"{}\" is none of them; give none, shell or ask", name.escape_debug())
+        })
     }
 
     /// The name, as a flag has it.

@@ -29,7 +29,7 @@ Examples:
   nagent-conversations prune --dry-run
 
 NAME is the name of a conversation or the beginning of one; without it, the
-conversation of this shell is meant. Without a verb, all are listed.
+conversation of this shell is meant. Without a command, all are listed.
 
 Exit codes: 0 done, 1 failed, 2 wrong usage";
 

@@ -16,6 +16,8 @@ use crate::ops::undo::UndoArgs;
 use crate::ops::{file_memory, many_files, run, undo};
 use crate::out::Report;
 use crate::problem::Problem;
+use crate::sys::fs;
+use crate::sys::names::shell_word;
 
 /// What a newcomer needs, below the flags.
 const AFTER_HELP: &str = "\
@@ -32,7 +34,7 @@ Exit codes: 0 done, 1 failed, 2 wrong usage or no credential, 3 provider failed,
 4 malformed replies, 5 limit reached, 6 check never passed, 128 + N signal N";
 
 /// The error for a call that asks for nothing.
-const NO_PROMPT: &str = "there is no prompt: nagent-file-edit FILE \"what to change\", or the prompt on stdin, or --undo, \
+const NO_PROMPT: &str = "no prompt given: nagent-file-edit FILE \"what to change\", or the prompt on stdin, or --undo, \
      --history, --clear (--help shows all)";
 
 /// Ask a language model to change a file, in the conversation that belongs to the file
@@ -45,7 +47,8 @@ const NO_PROMPT: &str = "there is no prompt: nagent-file-edit FILE \"what to cha
 /// file separately.
 #[derive(Debug, Clone, Parser)]
 #[command(after_help = AFTER_HELP, override_usage = "nagent-file-edit [OPTIONS] FILE [PROMPT]...",
-    mut_arg("prompt", |arg| arg.value_hint(ValueHint::FilePath)))]
+    mut_arg("prompt", |arg| arg.value_hint(ValueHint::FilePath).value_name("FILE PROMPT")
+        .help("The file to change, then what to do. End with - to add stdin; with no words behind FILE, stdin is the prompt")))]
 pub struct Args {
     /// The file to change, like FILE (can be repeated; --check and --show-request need a single file)
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
@@ -94,10 +97,11 @@ impl Args {
         if self.file.is_empty() {
             if self.run.prompt.is_empty() {
                 return Err(Problem::usage(
-                    "there is no file: nagent-file-edit FILE \"what to change\" (--help shows all)",
+                    "no file given: nagent-file-edit FILE \"what to change\" (--help shows all)",
                 ));
             }
             self.file.push(PathBuf::from(self.run.prompt.remove(0)));
+            self.check_order()?;
         }
         if self.file.iter().any(|file| file == Path::new("-")) {
             return Err(Problem::usage("nagent-file-edit changes a file; - is not a file"));
@@ -109,6 +113,20 @@ impl Args {
             return Err(Problem::usage("--lines follows a run on one file"));
         }
         Ok(())
+    }
+
+    /// Refuses words in the wrong order: a file that is not there, and a file for a prompt.
+    fn check_order(&self) -> Result<(), Problem> {
+        let ([file], [prompt]) = (self.file.as_slice(), self.run.prompt.as_slice()) else {
+            return Ok(());
+        };
+        if fs::exists(file) || !fs::exists(Path::new(prompt)) {
+            return Ok(());
+        }
+        let (file, prompt) = (shell_word(file), shell_word(prompt));
+        Err(Problem::usage(format!(
+            "there is no file {file}; the file comes first: nagent-file-edit {prompt} {file}"
+        )))
     }
 
     fn edit_files(self) -> Result<Report, Problem> {

@@ -67,7 +67,7 @@ impl Tool for Args {
         }
         if text.trim_ascii().is_empty() {
             return Err(Problem::usage(
-                "there is no message: nagent-message \"TEXT\", or the text on stdin (--help shows all)",
+                "no message given: nagent-message \"TEXT\", or the text on stdin (--help shows all)",
             ));
         }
         message::send_message(&root, &env, &interrupts, self.conversation.as_deref(), &text)

@@ -32,7 +32,7 @@ Exit codes: 0 done, 1 failed, 2 wrong usage or no credential, 3 provider failed,
 4 malformed replies, 5 limit reached, 6 check never passed, 128 + N signal N";
 
 /// The error for a call that asks for nothing.
-const NO_PROMPT: &str = "there is no prompt: nagent \"task\", or the task on stdin, or --read FILE; nagent-repl is a session (--help shows all)";
+const NO_PROMPT: &str = "no prompt given: nagent \"PROMPT\", or the prompt on stdin; nagent-repl keeps a prompt open (--help shows all)";
 
 /// Ask a language model to work in this folder. The conversation is a plain text file you own
 ///

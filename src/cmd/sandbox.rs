@@ -13,8 +13,8 @@ use crate::sys::sandbox::inner;
 /// What a newcomer needs, below the flags.
 const AFTER_HELP: &str = "\
 Examples:
-  nagent-sandbox -- make test
-  nagent-sandbox --no-network -- ./downloaded-script
+  nagent-sandbox make test
+  nagent-sandbox --no-network ./downloaded-script
 
 Exit codes: those of the command; 1 with a message on stderr: the sandbox cannot
 be built, and nothing ran";

@@ -69,7 +69,7 @@ impl Tool for Args {
     fn run(self) -> Result<Report, Problem> {
         let mut words = self.words.into_iter();
         let script = words.next().ok_or_else(|| {
-            Problem::usage("there is no script: nagent-think SCRIPT [ARG…] (--help shows all)")
+            Problem::usage("no script given: nagent-think SCRIPT [ARG…] (--help shows all)")
         })?;
         let text = |word: OsString| {
             word.into_string()

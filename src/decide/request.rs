@@ -106,10 +106,13 @@ impl RequestReader {
     }
 
     pub(super) fn check_keys(&mut self, object: &Map<String, Value>, known: &[&str], place: &str) {
-        for key in object.keys().filter(|key| !known.contains(&key.as_str())) {
+        let unknown = object.keys().filter(|key| !known.contains(&key.as_str()));
+        let unknown: Vec<String> = unknown.map(|key| format!("\"{key}\"")).collect();
+        if !unknown.is_empty() {
+            let (plural, known) = (if unknown.len() == 1 { "" } else { "s" }, known.join(", "));
             self.complain(format!(
-                "unknown key \"{key}\" in {place}; there are {}",
-                known.join(", ")
+                "unknown key{plural} {} in {place}; there are {known}",
+                unknown.join(", ")
             ));
         }
     }

@@ -36,7 +36,7 @@ impl ApprovalRules<'_> {
     pub(super) fn decide_without_asking(&self, action: &Action, folder: &Path) -> Option<Decision> {
         if let Some((_, why)) = self.find_stop(action) {
             return Some(Decision::Refuse(format!(
-                "nagent refuses this command: {why}. If it is needed, ask the user to run it"
+                "{why}; nagent refuses such commands. If this one is needed, ask the user to run it"
             )));
         }
         let is_plain = |commands: &str| approve::is_allowed(&self.patterns, commands);

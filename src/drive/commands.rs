@@ -275,7 +275,7 @@ fn describe_result(
         JobOutcome::Killed { signal } => (Some(128 + signal), format!("ended by signal {signal}")),
         JobOutcome::TimedOut => {
             let limit = timeout.as_secs();
-            let why = "with everything it had started; timeout=\"S\" allows more";
+            let why = "with everything it had started; a larger timeout gives it more time";
             (None, format!("killed after {limit} s {why}"))
         }
         JobOutcome::Interrupted(signal) => {

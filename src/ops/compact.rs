@@ -85,6 +85,9 @@ fn refusal(call: &Call<'_>, why: &str) -> String {
 
 fn describe_plan(plan: Option<&Plan>, tokens: u64, window: u64) -> String {
     let Some(plan) = plan else {
+        if tokens == 0 {
+            return "nothing to compact: the conversation is empty".to_owned();
+        }
         return format!(
             "nothing to compact: about {tokens} tokens, and older turns would not get shorter (window: {window})"
         );

@@ -253,5 +253,5 @@ pub fn read_text(tool: &str) -> Result<String, Problem> {
 pub fn read_request(path: &Path) -> Result<String, Problem> {
     let input = crate::sys::input::InputFile::open(path, &Interrupts::install()?)?;
     let text = input.read_text(limits::CONVERSATION)?;
-    text.ok_or_else(|| Problem::failed(format!("file not found: {}", path.display())))
+    text.ok_or_else(|| Problem::failed(format!("no such file: {}", path.display())))
 }

@@ -94,10 +94,15 @@ fn build_request(tool: &str, args: &DecideArgs) -> Result<Request, Problem> {
     let path = args.input.as_deref().unwrap_or(Path::new("-"));
     if args.input.is_none() && terminal::stdin_is_terminal() {
         return Err(Problem::usage(
-            "there is no request: nagent-decide QUESTION ANSWER ANSWER, or --input FILE (--help shows all)",
+            "no question given: nagent-decide QUESTION ANSWER ANSWER, or --input FILE (--help shows all)",
         ));
     }
     let text = read_request(path)?;
+    if text.trim().is_empty() {
+        return Err(Problem::usage(
+            "the request is empty: nagent-decide QUESTION ANSWER ANSWER, or a request in JSON (--help shows all)",
+        ));
+    }
     if args.classify { classify::parse(&text) } else { Request::parse(&text) }.map_err(wrong)
 }
 

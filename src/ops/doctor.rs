@@ -307,7 +307,7 @@ fn check_sandbox(checks: &mut Checks, settings: &Settings, env: &Env) {
                 CheckStatus::Ok,
                 "sandbox",
                 format!(
-                    "{in_force}; --sandbox {mode} works, with {kind} (nagent-sandbox --status lists {gaps} limitations)"
+                    "{in_force}; --sandbox {mode} works, with {kind} (nagent-sandbox --status lists {gaps} gaps)"
                 ),
             );
         }

@@ -95,7 +95,7 @@ pub(super) fn resolve_target(call: &Call<'_>, path: &Path) -> Result<PathBuf, Pr
             quote_name(&path)
         ))),
         _ => Err(Problem::failed(format!(
-            "{}: no such file, and no such folder to create it in{}",
+            "cannot create {}: no such folder{}",
             quote_name(&path),
             names::suggest_paths(&path)
         ))),

@@ -12,6 +12,9 @@ use crate::drive::nagent_child::flag_word;
 use crate::llm::options::Reasoning;
 use crate::sandbox::SandboxMode;
 
+/// The place of a flag that comes after those that more people use.
+const LAST: usize = 900;
+
 /// Which model, and where things are
 #[derive(Debug, Clone, Default, Args)]
 pub struct ModelArgs {
@@ -89,7 +92,7 @@ pub struct RunArgs {
     #[command(flatten)]
     pub(crate) answer: AnswerArgs,
     /// Constrain replies by a grammar, for small models (llama.cpp, vLLM, OpenAI's Responses)
-    #[arg(long, help_heading = "Model")]
+    #[arg(long, help_heading = "Model", display_order = LAST)]
     pub grammar: bool,
     /// Print one JSON document instead of text
     #[arg(long)]
@@ -158,13 +161,14 @@ pub struct RunArgs {
     pub model: ModelArgs,
 
     /// Archive the conversation and start a new one
-    #[arg(long, help_heading = "Conversation")]
+    #[arg(long, help_heading = "Conversation", display_order = LAST)]
     pub clear: bool,
     /// Do not ask the model to summarize a file and its commits; cached summaries are still used
-    #[arg(long, help_heading = "Conversation")]
+    #[arg(long, help_heading = "Conversation", display_order = LAST + 1)]
     pub no_summaries: bool,
     /// Wait up to S seconds for a conversation that another run is using [default: 30]
-    #[arg(long, value_name = "S", value_parser = parse_amount, help_heading = "Conversation")]
+    #[arg(long, value_name = "S", value_parser = parse_amount, help_heading = "Conversation",
+        display_order = LAST + 2)]
     pub lock_timeout: Option<f64>,
 
     #[command(flatten)]
@@ -173,22 +177,21 @@ pub struct RunArgs {
 
 /// How long a run may go on
 #[derive(Debug, Clone, Default, Args)]
-#[command(next_help_heading = "Limits")]
 pub struct LimitArgs {
     /// Stop after N replies of the model [default: 200]
-    #[arg(long, value_name = "N", value_parser = parse_count)]
+    #[arg(long, value_name = "N", value_parser = parse_count, help_heading = "Limits")]
     pub max_turns: Option<u64>,
     /// Stop after S seconds
-    #[arg(long, value_name = "S", value_parser = parse_amount)]
+    #[arg(long, value_name = "S", value_parser = parse_amount, help_heading = "Limits")]
     pub max_seconds: Option<f64>,
     /// Stop after N tokens, input and output together
-    #[arg(long, value_name = "N", value_parser = parse_count)]
+    #[arg(long, value_name = "N", value_parser = parse_count, help_heading = "Limits")]
     pub max_tokens: Option<u64>,
     /// Stop after spending this many US dollars; needs a model whose price is known
-    #[arg(long, value_name = "USD", value_parser = parse_amount)]
+    #[arg(long, value_name = "USD", value_parser = parse_amount, help_heading = "Limits")]
     pub max_cost: Option<f64>,
     /// Run at most N child conversations, or files, at the same time [default: 4]
-    #[arg(long, value_name = "N", value_parser = parse_jobs)]
+    #[arg(long, value_name = "N", value_parser = parse_jobs, help_heading = "Limits")]
     pub jobs: Option<u64>,
 }
 

@@ -1,6 +1,6 @@
 //! Runs JavaScript in a process without rights, and answers its calls as far as a policy allows it.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::ValueHint;
@@ -84,9 +84,11 @@ impl ScriptArgs {
                 Some(&stdin)
             }
             (None, None) => {
-                return Err(Problem::usage(
-                    "there is no script: nagent-js -e CODE, --file FILE, or - for stdin",
-                ));
+                let word = args.first().filter(|first| fs::exists(Path::new(first)));
+                let file = word.map_or("FILE", |word| word.as_str());
+                return Err(Problem::usage(format!(
+                    "no script given: nagent-js -e CODE, --file {file}, or - for stdin (--help shows all)"
+                )));
             }
         };
         let (code, file, base) = match path {

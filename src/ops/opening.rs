@@ -239,7 +239,8 @@ fn read_for_user(call: &Call<'_>, runner: &mut Runner<'_>, named: &Path) -> Resu
     let why = block.body.unwrap_or_default();
     // The advice behind the reason names tags.
     let why = why.split("; ").next().unwrap_or_default();
-    let has_text = fs::file_size(&file).is_some_and(|size| size > 0);
+    let is_denied = why.contains("Permission denied");
+    let has_text = !is_denied && fs::file_size(&file).is_some_and(|size| size > 0);
     let advice = if has_text {
         "; name it in the prompt, and the model reads what it needs of it"
     } else {

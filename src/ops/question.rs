@@ -47,9 +47,8 @@ pub(super) fn ask_about_action(
     let mut shows_all = false;
     loop {
         let question = question(tty, action, folder, shows_all);
-        let edits = if action.body.is_some() { ", e edits it" } else { "" };
-        let choices =
-            format!("y once, a always this in this folder{edits}, n REASON or Enter for no: ");
+        let edits = if action.body.is_some() { ", e edit" } else { "" };
+        let choices = format!("y yes, a always in this folder{edits}, n no or n REASON [n]: ");
         let Some(line) = tty.read_answer(&question, &choices, interrupts, asker) else {
             tty.write("\n");
             return DecisionReply { stop: Some(interrupts.pending().is_some()), ..reply };
@@ -73,7 +72,8 @@ pub(super) fn ask_about_action(
 fn question(tty: &Tty, action: &Start, folder: &Path, shows_all: bool) -> String {
     let (columns, has_colours) = tty.read_dimensions();
     let shown = quote_name(folder);
-    let head = format!("nagent asks: {} in {shown}", question_text(action));
+    let question = question_text(action);
+    let head = format!("nagent asks: {} in {shown}?", question.trim_end_matches('?'));
     let mut text = if has_colours {
         format!("\x1b[7m {head} \x1b[0m\n")
     } else {

@@ -6,6 +6,7 @@ use super::approval;
 use super::call::Call;
 use super::compact::checkpoint_writer;
 use super::file_memory::{FileMemory, gather_memory};
+use super::flags::RunArgs;
 use super::one_shot::report_request;
 use super::opening::{self, gather_facts};
 use super::progress::Progress;
@@ -39,6 +40,7 @@ use crate::redact::Redactor;
 use crate::sys::clock::Stopwatch;
 use crate::sys::conversation_file::ConversationFile;
 use crate::sys::fs;
+use crate::sys::names::shell_word;
 use crate::sys::run_note::{Activity, RunEnd};
 use crate::turn::Turn;
 use crate::turn::event::{Limits, RunRules, Totals};
@@ -363,13 +365,20 @@ fn rules(call: &Call<'_>, runner: &Runner<'_>) -> RunRules {
     }
 }
 
-/// How the conversation of a call is continued from the same shell.
+/// How the conversation of a call is continued from the same shell, with the same flags.
 fn command_to_continue(call: &Call<'_>) -> String {
-    match (&call.which.file_edit, call.which.new || call.which.conversation.is_some()) {
-        (Some(file), _) => format!("nagent-file-edit {}", quote_name(file)),
-        (None, true) => format!("nagent -c {}", call.name),
-        (None, false) => "nagent".to_owned(),
+    let mut command =
+        match (&call.which.file_edit, call.which.new || call.which.conversation.is_some()) {
+            (Some(file), _) => format!("nagent-file-edit {}", quote_name(shell_word(file))),
+            (None, true) => format!("nagent -c {}", call.name),
+            (None, false) => "nagent".to_owned(),
+        };
+    let kept = RunArgs { read: Vec::new(), clear: false, ..call.args.clone() };
+    for word in kept.words() {
+        let word = if word == "--write=." { "-w".to_owned() } else { quote_name(shell_word(word)) };
+        command.push_str(&format!(" {word}"));
     }
+    command
 }
 
 /// Ends the run on the conversation's file, and reports what the run came to.

@@ -231,7 +231,10 @@ fn format_run(depth: usize, run: &Run) -> String {
     );
     if !activity.action.is_empty() {
         let since = format_duration(seconds_since(&activity.since));
-        text.push_str(&format!("{indent}  {}, {since}\n", activity.action));
+        text.push_str(&format!(
+            "{indent}  {}, {since}\n",
+            activity.action.trim_start_matches("nagent-")
+        ));
     }
     if !activity.last_line.is_empty() {
         text.push_str(&format!("{indent}  | {}\n", activity.last_line));

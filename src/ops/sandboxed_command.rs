@@ -53,16 +53,14 @@ pub struct CommandArgs {
     json: bool,
 
     /// The command and its arguments
-    #[arg(last = true, value_name = "COMMAND")]
+    #[arg(trailing_var_arg = true, value_name = "COMMAND")]
     pub command: Vec<OsString>,
 }
 
 /// Builds the sandbox, runs the command in it, and reports what it left.
 pub fn run_sandboxed(args: &CommandArgs) -> Result<Report, Problem> {
     if args.command.is_empty() && !args.status {
-        return Err(Problem::usage(
-            "there is no command to run: nagent-sandbox [OPTIONS] -- COMMAND [ARG…]",
-        ));
+        return Err(Problem::usage("no command given: nagent-sandbox [OPTIONS] COMMAND [ARG…]"));
     }
     if args.json && !args.status {
         return Err(Problem::usage(

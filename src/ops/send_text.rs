@@ -41,7 +41,7 @@ pub fn send_text(tool: &'static str, args: &TextArgs) -> Result<Report, Problem>
     let input = InputFile::open(file, &interrupts)?;
     let text = input
         .read_text(limits::CONVERSATION)?
-        .ok_or_else(|| Problem::failed(format!("file not found: {}", file.display())))?;
+        .ok_or_else(|| Problem::failed(format!("no such file: {}", file.display())))?;
     if text.is_empty() {
         return Err(Problem::failed(format!(
             "{} is empty, there is nothing to send",

@@ -272,7 +272,7 @@ fn check_count(there: usize, count: usize, what: &str, of: &str) -> Result<(), P
             )
         } else {
             format!(
-                "nothing to undo: no change of {of} is left in its conversation; nagent --undo --list shows what runs \
+                "nothing to undo: no run in the conversation of {of} changed it; nagent --undo --list shows what runs \
                  have changed"
             )
         }));

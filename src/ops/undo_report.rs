@@ -102,12 +102,12 @@ pub(super) fn report_done(call: &Call<'_>, plans: Vec<UndoPlan>) -> Report {
         let is_done = plan.now.sha256 == plan.goal.sha256;
         let is_merged = plan.undone.last().is_some_and(|it| it.change.before != plan.goal.sha256);
         let end = match (is_done, is_merged, &plan.goal.sha256) {
-            (true, ..) => "it has that content already",
-            (_, true, _) => "other changes were kept",
-            (_, _, None) => "it was removed",
-            (_, _, Some(_)) => "it was restored",
+            (true, ..) => "unchanged, it has that content already:",
+            (_, true, _) => "restored, with other changes kept:",
+            (_, _, None) => "removed",
+            (_, _, Some(_)) => "restored",
         };
-        text.push_str(&format!("undone in {}: {end}\n", quote_name(&plan.path)));
+        text.push_str(&format!("{end} {}\n", quote_name(&plan.path)));
         text.extend(plan.undone.iter().map(Undone::summary_line));
         if let (true, Some(previous)) = (plan.is_forced, &plan.previous) {
             text.push_str(&format!("the replaced content is in {}\n", quote_name(previous)));

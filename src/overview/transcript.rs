@@ -166,7 +166,7 @@ pub fn to_text(entries: &[TranscriptEntry], most: usize) -> String {
                 let lines: Vec<&str> = entry.text.lines().collect();
                 let hidden = lines.len().saturating_sub(most);
                 if hidden > 0 {
-                    out.push_str(&format!("    … {hidden} lines before\n"));
+                    out.push_str(&format!("    … {hidden} earlier lines\n"));
                 }
                 push_lines(&mut out, "    ", &lines[hidden..].join("\n"));
             }
@@ -257,7 +257,7 @@ mod tests {
     #[test]
     fn as_text() {
         let all = entries(TEXT, &parse(TEXT).pieces);
-        let expect = "── T  /a\n> list <b>\n\n[turn 1]\n→ shell\n│ ls\n│ ls -l\n  shell-result: exit 0\n    … 2 lines before\n    ```\n    3\n\
+        let expect = "── T  /a\n> list <b>\n\n[turn 1]\n→ shell\n│ ls\n│ ls -l\n  shell-result: exit 0\n    … 2 earlier lines\n    ```\n    3\n\
             note: mine\n\n[turn 2]\ntwo files\n\n[turn 3]\nno tags\n";
         assert_eq!(to_text(&all, 2), expect);
         let lines: Vec<usize> = all.iter().map(|entry| entry.line).collect();

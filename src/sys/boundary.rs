@@ -21,9 +21,9 @@ use super::sandbox::Sandbox;
 use crate::format::attributes;
 use crate::format::harmless::quote_name;
 use rustix::fs::Stat;
-use rustix::io::Errno;
 use std::ffi::OsStr;
 use std::fs::{self, File};
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -129,10 +129,14 @@ impl Boundary {
     /// Adds a folder that the user named with `--write`.
     pub fn allow_folder(&mut self, folder: &Path) -> Result<(), FileError> {
         let path = self.cwd.join(expand_home(folder, self.home.as_deref()));
-        let path = fs::canonicalize(&path)
-            .map_err(|error| FileError::from_io("use as a folder to write in", folder, error))?;
+        let path = fs::canonicalize(&path).map_err(|error| match error.kind() {
+            ErrorKind::NotFound => {
+                FileError::new(format!("no such folder: {}", quote_name(folder)), "")
+            }
+            _ => FileError::from_io("write in", folder, error),
+        })?;
         if !path.is_dir() {
-            return Err(FileError::from_io("use as a folder to write in", folder, Errno::NOTDIR));
+            return Err(FileError::new(format!("{} is not a folder", quote_name(folder)), ""));
         }
         self.add_root(path);
         Ok(())
@@ -307,7 +311,8 @@ impl OwnFile {
 
 pub(super) fn in_repository_data(path: &Path) -> FileError {
     let path = quote_name(path);
-    let problem = format!("{path} is part of a repository's own data (.git), which is not written");
+    let problem =
+        format!("{path} is part of a repository's own data (.git), where nagent does not write");
     FileError::new(problem, "use git itself")
 }
 

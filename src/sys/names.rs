@@ -10,6 +10,16 @@ use crate::format::harmless::quote_name;
 /// Maximum number of names in a folder that are compared with a missing one.
 const SIBLINGS: usize = 5_000;
 
+/// A word as a POSIX shell reads it: in quotes where it needs them.
+pub fn shell_word(word: impl AsRef<OsStr>) -> String {
+    let word = word.as_ref().to_string_lossy();
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_=.,/:@%+".contains(c);
+    if !word.is_empty() && word.chars().all(is_plain) {
+        return word.into_owned();
+    }
+    format!("'{}'", word.replace('\'', r"'\''"))
+}
+
 /// The path with a leading `~` or `~/` replaced by the home folder, when there is one.
 pub fn expand_home(path: &Path, home: Option<&Path>) -> PathBuf {
     match (path.strip_prefix("~"), home) {

@@ -166,7 +166,7 @@ pub fn check_name(name: &str) -> Result<(), String> {
     } else if name.len() > 100 {
         "it has over 100 characters"
     } else if !name.chars().all(is_plain) {
-        "it has other characters"
+        "it has a blank or another sign"
     } else if !name.starts_with(|c: char| c.is_ascii_alphanumeric()) {
         "it begins with neither a letter nor a digit"
     } else if RESERVED.iter().any(|suffix| name.ends_with(suffix)) {
@@ -175,7 +175,7 @@ pub fn check_name(name: &str) -> Result<(), String> {
         return Ok(());
     };
     Err(format!(
-        "\"{}\" cannot be a name: {problem}; use up to 100 letters, digits, . _ -",
+        "\"{}\" is not a valid name: {problem}; use letters, digits, . _ - (at most 100)",
         name.escape_debug()
     ))
 }

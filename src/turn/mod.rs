@@ -308,7 +308,8 @@ impl Turn {
         let used = self.totals.all.input.saturating_add(self.totals.all.output);
         let spent = self.totals.cost;
         let limit = if self.totals.all_turns >= turns {
-            format!("{turns} turns was reached (--max-turns)")
+            let plural = if turns == 1 { "" } else { "s" };
+            format!("{turns} turn{plural} was reached (--max-turns)")
         } else if let Some(limit) = seconds.filter(|limit| self.seconds >= *limit) {
             format!("{limit} seconds was reached (--max-seconds)")
         } else if let Some(limit) = tokens.filter(|limit| used >= *limit) {

@@ -126,7 +126,7 @@ impl Turn {
             // For a person, who cannot write tags; what was wrong with them is in the conversation.
             let error = format!(
                 "the model did not follow nagent's protocol in {MALFORMED_REPLIES} tries; its last reply is in {path}. A larger \
-                 model usually does, and nagent --print-protocol gbnf constrains a local one"
+                 model usually does; --grammar makes a small one, with llama.cpp or vLLM"
             );
             return self.end_without_answer(Exit::Malformed, vec![status], message, error);
         }

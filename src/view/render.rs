@@ -231,10 +231,11 @@ fn finish_rows(finish: &Finish, columns: usize, all: bool) -> Vec<Row> {
     let mut rows = Vec::new();
     let number = |name: &str| finish.figures.get(name).and_then(Value::as_u64);
     let is_refused = finish.status != "ok" && number("exit_code").is_none();
-    let has_output = matches!(
-        finish.tag.as_str(),
-        "nagent-shell" | "nagent-conversation" | "check" | AFTER_WRITE
-    );
+    let has_output = match finish.tag.as_str() {
+        // A command that did not run has no output but why.
+        "nagent-shell" => !is_refused || finish.figures.contains_key("seconds"),
+        tag => matches!(tag, "nagent-conversation" | "check" | AFTER_WRITE),
+    };
     if has_output || all && !is_refused {
         rows.extend(output_rows(finish, columns, all));
     }
@@ -273,7 +274,11 @@ fn refusal(finish: &Finish, all: bool) -> String {
         let path = finish.path.as_deref().unwrap_or("this file");
         return format!("{path} may not be written here; --write DIR allows a folder");
     }
-    let text = finish.first_line.as_str();
+    let refused = finish.first_line.split_once("; nagent refuses such commands");
+    if let Some((why, _)) = refused.filter(|_| !all) {
+        return format!("{why}; --dangerous allows it");
+    }
+    let text = finish.first_line.replacen("the user said no", "you said no", 1);
     let ends = ["; ", ". "].iter().filter_map(|gap| text.find(gap));
     let end = ends.min().filter(|_| !all).unwrap_or(text.len());
     text[..end].to_owned()
@@ -282,8 +287,8 @@ fn refusal(finish: &Finish, all: bool) -> String {
 fn output_rows(finish: &Finish, columns: usize, all: bool) -> Vec<Row> {
     let mut rows = Vec::new();
     if finish.lines_before > 0 {
-        let lines = format_count(finish.lines_before, "line");
-        rows.push(Row::new(format!("  … {lines} before"), Style::Dim));
+        let lines = format_count(finish.lines_before, "earlier line");
+        rows.push(Row::new(format!("  … {lines}"), Style::Dim));
     }
     let room = columns.saturating_sub(2).max(ROOM);
     let last = if all { 0 } else { finish.shown.len().saturating_sub(LAST_LINES) };
@@ -392,7 +397,7 @@ mod tests {
             .with("lines", 14)
             .body((1..15).map(|n| format!("{n}\n")).collect::<String>());
         let rows = [
-            "  … 4 lines before",
+            "  … 4 earlier lines",
             "  5",
             "  6",
             "  7",

@@ -11,7 +11,7 @@ use crate::file_edit::edit;
 use crate::process_under_test::{Run, Running};
 use crate::sandbox::{Sandbox, answer, shell, wait_until};
 
-const QUESTION: &str = "n REASON or Enter for no: ";
+const QUESTION: &str = "n REASON [n]: ";
 
 /// Types an answer to each question, and returns what the terminal showed.
 #[track_caller]
@@ -156,7 +156,7 @@ fn what_is_allowed_by_pattern_needs_no_question_and_what_is_stopped_gets_none() 
     let results = results(&sandbox);
     assert_eq!(results[0], "ok: a");
     assert!(results[1].contains("there is no terminal to ask on"), "{results:?}");
-    assert!(results[2].contains("nagent refuses this command"), "{results:?}");
+    assert!(results[2].contains("nagent refuses such commands"), "{results:?}");
 }
 
 #[test]

@@ -187,7 +187,7 @@ fn names_of_any_bytes_can_be_read_and_wrong_words_are_named() {
     let run = sandbox.program(LLM_TEXT, &["--file", "-dash.txt"]).run().assert_exit(2);
     run.stderr_has(&["write ./-dash.txt"]);
     let words = [
-        (CONVERSATIONS, &["list", "bad"][..], "unexpected argument 'bad'"),
+        (CONVERSATIONS, &["list", "bad"][..], "unexpected argument bad"),
         (CONVERSATIONS, &["prune", "--older", "-1d"], "if it is the value of a flag, --FLAG=-1d"),
         (CONVERSATIONS, &["show", "--turn", "x"], "give a whole number"),
         (NAGENT, &["--max-turns", "-1", "x"], "--FLAG=-1"),

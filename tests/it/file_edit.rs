@@ -90,7 +90,7 @@ fn the_prompt_comes_from_words_from_stdin_or_from_both() {
         sandbox.blocks_of("user-prompt").iter().map(|block| block.body.clone()).collect();
     assert_eq!(prompts, ["from stdin", "words\nand more"]);
     let run = sandbox.file_edit(&file).run().assert_exit(2).no_stdout();
-    run.stderr_has(&["nagent-file-edit: there is no prompt", "nagent-file-edit FILE"]);
+    run.stderr_has(&["nagent-file-edit: no prompt given", "nagent-file-edit FILE"]);
 }
 
 #[test]
@@ -382,7 +382,7 @@ fn several_files_take_no_check_no_look_and_no_wrong_name() {
     let run = sandbox.file_edit(&["--file", "a.txt", "--file", "no/b.txt", "x"]).run();
     run.assert_exit(1).stderr_has(&["/no/b.txt"]);
     let run = sandbox.file_edit(&both).run().assert_exit(2);
-    run.stderr_has(&["there is no prompt"]);
+    run.stderr_has(&["no prompt given"]);
     assert_eq!(sandbox.requests().len(), 0, "nothing is begun");
 }
 

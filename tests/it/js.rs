@@ -127,7 +127,7 @@ fn files_arguments_and_stdin() {
         .run()
         .assert_exit(1)
         .stderr_has(&["none.js", "no such file"]);
-    sandbox.program::<&str>(JS, &[]).run().assert_exit(2).stderr_has(&["there is no script"]);
+    sandbox.program::<&str>(JS, &[]).run().assert_exit(2).stderr_has(&["no script given"]);
     sandbox.write("c.js", "let a = 1;\n\nfoo.bar()\n");
     let run = sandbox.program(JS, &["--json", "--file", "c.js"]).run().assert_exit(1);
     let json = run.json();

@@ -10,7 +10,7 @@ use crate::pty::Pty;
 use crate::repl::{prompt, screen, start};
 use crate::sandbox::{Sandbox, answer, shell, wait_until};
 
-const QUESTION: &str = "n REASON or Enter for no: ";
+const QUESTION: &str = "n REASON [n]: ";
 
 fn prompts(sandbox: &Sandbox) -> Vec<String> {
     sandbox.blocks_of("user-prompt").into_iter().map(|block| block.body).collect()

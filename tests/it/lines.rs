@@ -151,7 +151,7 @@ fn the_end_comes_after_every_end() {
     }
     check(sandbox.run(&["--lines", "--new", "x"]), 4, "did not follow");
     sandbox.llm.push(shell("true"));
-    check(sandbox.run(&["--lines", "--new", "--max-turns", "1", "x"]), 5, "1 turns");
+    check(sandbox.run(&["--lines", "--new", "--max-turns", "1", "x"]), 5, "1 turn ");
     sandbox.llm.push(Answer::StallHead);
     let before = sandbox.requests().len();
     let running = sandbox.cmd(&["--lines", "--new", "x"]).spawn();

@@ -261,7 +261,7 @@ fn commands_are_calls_of_the_toolkit() {
     run("/approve none", "approve: none");
     run(
         "/approve everything",
-        "nagent-repl: /approve: \"everything\" is not one of none, shell, ask",
+        "nagent-repl: /approve: \"everything\" is none of them; give none, shell or ask",
     );
     run("/sandbox off", "sandbox: off");
     run("!echo out; false", "exit 1");
@@ -269,8 +269,8 @@ fn commands_are_calls_of_the_toolkit() {
     sandbox.llm.push(answer("three it is"));
     run("/file a.txt make it three", "three it is");
     run("/undo a.txt", "-three");
-    run("/model third", "(a new conversation)");
-    run("/c", "(a new conversation)");
+    run("/model third", "(new conversation; the old one is archived)");
+    run("/c", "(new conversation; the old one is archived)");
     run("/summarise", "did you mean /summarize?");
     run("/x", "unknown command /x");
     let broken = sandbox.script("editor", "#!/bin/sh\necho lost > \"$1\"; exit 3\n");

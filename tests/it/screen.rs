@@ -48,7 +48,7 @@ fn every_line_of_a_command_is_seen_and_the_end_of_its_output() {
             "→ shell │ seq 14",
             "        │ touch SECOND_LINE_RAN",
             "        │ printf '\\033[2J世\\n'; exit 7",
-            "  … 5 lines before",
+            "  … 5 earlier lines",
             "  6",
             "  14",
             "  \\u{1b}[2J世",
@@ -317,7 +317,7 @@ fn quiet_verbose_and_progress() {
     let run = sandbox.run(&["--progress", "task"]).assert_exit(0).stdout_is("done\n");
     assert!(!run.stderr.contains('\u{1b}') && !run.stderr.contains('\r'), "{:?}", run.stderr);
     let lines: Vec<String> = run.stderr.lines().map(str::to_owned).collect();
-    is_in_order(&lines, &["→ shell │ seq 14", "  … 4 lines before", "  5", "  14"]);
+    is_in_order(&lines, &["→ shell │ seq 14", "  … 4 earlier lines", "  5", "  14"]);
     assert!(lines.last().unwrap().starts_with("[2 turns, "), "{lines:?}");
     for flags in [["-q", "-v"], ["-q", "--progress"]] {
         Sandbox::new().run(&[&flags[..], &["task"]].concat()).assert_exit(2);

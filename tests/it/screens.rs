@@ -72,7 +72,7 @@ fn session(look: &str, sign: &str, columns: u16, variable: (&str, &str)) -> Vec<
     if look == "run" && columns >= 80 {
         for count in 1..=2 {
             pty.type_keys(if count == 1 { "go\r" } else { "y\r" });
-            pty.expect_times("for no: ", count);
+            pty.expect_times("[n]: ", count);
         }
         run(&mut pty, "y\r", "done.", sign);
     } else {

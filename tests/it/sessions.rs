@@ -121,8 +121,8 @@ impl World {
                 prompts += 1;
                 pty.expect_times("\x1b[?2004h", prompts);
                 pty.type_keys(&format!("{typed}\r"));
-            } else if let Some((question, answer)) = line.split_once("for no: ") {
-                pty.expect(&format!("{question}for no: "));
+            } else if let Some((question, answer)) = line.split_once("[n]: ") {
+                pty.expect(&format!("{question}[n]: "));
                 pty.type_keys(&format!("{answer}\r"));
             }
         }

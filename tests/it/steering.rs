@@ -258,7 +258,7 @@ fn a_message_finds_its_run() {
 fn messages_that_cannot_be_left_or_read() {
     let sandbox = Sandbox::new().reply(answer("one"));
     sandbox.run(&["-c", "c", "task"]).assert_exit(0);
-    send(&sandbox, &["-c", "c", " "]).assert_exit(2).stderr_has(&["there is no message"]);
+    send(&sandbox, &["-c", "c", " "]).assert_exit(2).stderr_has(&["no message given"]);
     let large = sandbox.program(MESSAGE, &["-c", "c"]).stdin(vec![b'x'; 10 << 20]).run();
     large.assert_exit(1).stderr_has(&["10485760 bytes", "limit of 1048576"]);
     // What is not text is read as a prompt is.

@@ -239,7 +239,7 @@ fn names_of_scripts() {
     for words in [["reset", ""], ["rm", ""]] {
         thought(&sandbox, &words).assert_exit(2).stderr_has(&["SCRIPT"]);
     }
-    thought(&sandbox, &["memory"]).assert_exit(2).stderr_has(&["memory' needs a verb [ls"]);
+    thought(&sandbox, &["memory"]).assert_exit(2).stderr_has(&["memory' needs a command [ls"]);
 }
 
 #[test]

@@ -38,7 +38,7 @@ pub fn run_each(call: &mut Call<'_>, args: &EachArgs) -> Result<Report, Problem>
     refuse_flags(call, args)?;
     let [prompt] = call.args.prompt.as_slice() else {
         return Err(Problem::usage(
-            "there is no prompt: nagent-each PROMPT FILE... (--help shows all)",
+            "no prompt given: nagent-each PROMPT FILE... (--help shows all)",
         ));
     };
     // A run in a file's own conversation is one, whatever the file is called.
@@ -130,7 +130,7 @@ fn read_inputs(call: &Call<'_>, args: &EachArgs) -> Result<Vec<Input>, Problem> 
     let read = |path: &PathBuf| -> Result<Vec<u8>, Problem> {
         let input = InputFile::open(path, &call.interrupts)?;
         let bytes = fs::read_bytes(input.path(), limits::EACH_INPUTS)?;
-        bytes.ok_or_else(|| Problem::failed(format!("file not found: {}", path.display())))
+        bytes.ok_or_else(|| Problem::failed(format!("no such file: {}", path.display())))
     };
     match (&args.lines, &args.jsonl) {
         (Some(path), _) => Ok(inputs::read_lines(&read(path)?)),
@@ -139,7 +139,7 @@ fn read_inputs(call: &Call<'_>, args: &EachArgs) -> Result<Vec<Input>, Problem> 
             inputs::read_json_lines(&read(path)?).map_err(wrong)
         }
         (None, None) if args.files.is_empty() => Err(Problem::usage(
-            "there are no inputs: nagent-each PROMPT FILE..., or --lines or --jsonl for those on stdin (--help shows all)",
+            "no inputs given: nagent-each PROMPT FILE..., or --lines or --jsonl for those on stdin (--help shows all)",
         )),
         (None, None) => Ok(args.files.iter().cloned().map(Input::File).collect()),
     }

@@ -185,6 +185,7 @@ fn take_credentials(files: &[String], env: &mut Env) -> Result<(), Problem> {
     }
     let tried = tried.join(", ");
     Err(Problem::usage(format!(
-        "no env file: {tried}; create one{or_else}, with the line {OTHER_NAME}=your-key"
+        "no env file: {tried}; create one{or_else}, with the line {OTHER_NAME}=your-key, or that of another provider, as \
+         in OPENAI_API_KEY=your-key"
     )))
 }

@@ -16,7 +16,7 @@ use super::inner::InnerReport;
 use super::scan::{TreeScan, scan_tree};
 use crate::sandbox::inner::InnerPlan;
 use crate::sys::interrupt::Interrupts;
-use crate::sys::names::name_some;
+use crate::sys::names::{name_some, shell_word};
 use crate::sys::process;
 use crate::sys::process::job::{Job, JobOutcome, LeftRunning};
 
@@ -177,7 +177,7 @@ impl SandboxedRun {
         for path in created.iter().filter(is_there) {
             let target = folder.join(path.strip_prefix("/").unwrap_or(path));
             match move_path(path, &target) {
-                Ok(()) => moved.push(format!("mv {} {}", quote(&target), quote(path))),
+                Ok(()) => moved.push(format!("mv {} {}", shell_word(&target), shell_word(path))),
                 Err(why) => notes.push(format!(
                     "the command created {}, which tools run by themselves, and it cannot be moved to {} ({why}); look at it before you work there",
                     path.display(),
@@ -227,10 +227,6 @@ pub(super) fn memory_file(content: &[u8]) -> io::Result<File> {
     let file = File::from(memfd_create("nagent-sandbox", MemfdFlags::CLOEXEC)?);
     file.write_all_at(content, 0)?;
     Ok(file)
-}
-
-fn quote(path: &Path) -> String {
-    format!("'{}'", path.display().to_string().replace('\'', r"'\''"))
 }
 
 /// Moves a file or folder, to another file system too.
