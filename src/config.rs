@@ -11,6 +11,7 @@ use serde_json::{Map, Value, json};
 
 use crate::approve::Approve;
 use crate::legacy;
+use crate::limits;
 use crate::llm::options::Reasoning;
 use crate::llm::price::Price;
 use crate::llm::provider::check_word;
@@ -119,7 +120,7 @@ impl Config {
     /// Reads values by their keys; a key that is missing has its default.
     pub fn from_values(values: &Map<String, Value>) -> Result<Self, String> {
         let mut all = json!({
-            "shell_timeout": 600, "max_turns": 200, "jobs": 4, "patience": 30, "connect_timeout": 10,
+            "shell_timeout": 600, "max_turns": 200, "jobs": 4, "connect_timeout": 10, "patience": limits::PROVIDER_PATIENCE.as_secs(),
             "lock_timeout": 30, "file_summaries": true,
         });
         for (key, value) in values {

@@ -143,7 +143,7 @@ pub fn turns(pieces: &[Piece]) -> impl Iterator<Item = TurnUsage<'_>> {
         if piece.name() != Some("nagent-turn-status") && !is_checkpoint {
             return None;
         }
-        let number = |name| piece.get(name).and_then(|text| text.parse().ok()).unwrap_or(0);
+        let number = |name| piece.number(name).unwrap_or(0);
         model = piece.get("model").or(model);
         let cost = piece.get("cost").and_then(|text| text.parse::<f64>().ok());
         Some(TurnUsage {

@@ -58,7 +58,7 @@ impl<'a> Notice<'a> {
         Some(Self {
             archive,
             turns: turns.and_then(|(first, last)| Some((first.parse().ok()?, last.parse().ok()?))),
-            kept: piece.get("kept").and_then(|kept| kept.parse().ok()).unwrap_or(0),
+            kept: piece.number("kept").unwrap_or(0),
             tokens_per_byte: piece
                 .get("tokens_per_byte")
                 .and_then(|text| text.parse().ok())

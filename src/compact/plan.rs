@@ -418,7 +418,7 @@ impl Planner<'_> {
     fn turn_numbers(&self, range: Range<usize>) -> Option<(u64, u64)> {
         let statuses = self.pieces[range].iter();
         let statuses = statuses.filter(|piece| piece.name() == Some("nagent-turn-status"));
-        let numbers = statuses.filter_map(|piece| piece.get("turn")?.parse::<u64>().ok());
+        let numbers = statuses.filter_map(|piece| piece.number("turn"));
         let numbers: Vec<u64> = numbers.collect();
         Some((*numbers.iter().min()?, *numbers.iter().max()?))
     }

@@ -119,7 +119,7 @@ impl Runner<'_> {
             Action::Glob { pattern, path } => {
                 let asked = self.context.expand(path.as_deref().unwrap_or("."));
                 let found = list_dir::find_by_glob(search, pattern, &asked);
-                let block = with_given(block.with("pattern", pattern), "path", path.as_deref());
+                let block = block.with("pattern", pattern).with_some("path", path.as_deref());
                 show_found(block, found, &self.context)
             }
             Action::Grep { pattern, path, glob, context, ignore_case } => {
@@ -130,8 +130,8 @@ impl Runner<'_> {
                     context: usize::try_from(context.unwrap_or(0)).unwrap_or(usize::MAX),
                 };
                 let found = grep::search_lines(search, &how, &asked, glob.as_deref());
-                let block = with_given(block.with("pattern", pattern), "path", path.as_deref());
-                show_found(with_given(block, "glob", glob.as_deref()), found, &self.context)
+                let block = block.with("pattern", pattern).with_some("path", path.as_deref());
+                show_found(block.with_some("glob", glob.as_deref()), found, &self.context)
             }
             _ => Ok(error(block, "it is not a search")),
         }
@@ -144,8 +144,7 @@ impl Runner<'_> {
         offset: Option<u64>,
         limit: Option<u64>,
     ) -> Result<Block> {
-        let block = with_given(block.with("path", path), "offset", offset);
-        let block = with_given(block, "limit", limit);
+        let block = block.with("path", path).with_some("offset", offset).with_some("limit", limit);
         let range = (offset.is_some() || limit.is_some())
             .then(|| Range { offset: offset.unwrap_or(1), limit });
         let path = self.context.resolve(path);
@@ -206,7 +205,7 @@ impl Runner<'_> {
         let bytes = masked.map_or(bytes, |(masked, _)| masked);
         let outputs = self.context.root.outputs_folder();
         let path = if is_dry {
-            outputs.join(format!("{}.txt", fs::sha256(&bytes)))
+            fs::output_path(&outputs, &fs::sha256(&bytes))
         } else {
             fs::store_output(&outputs, &bytes)?
         };
@@ -304,11 +303,10 @@ fn show_found(
         Ok(found) => found,
         Err(failure) => return Ok(error(block, failure.for_model())),
     };
-    let block = block.with("status", "ok").with("lines", found.shown);
     let total = (found.total > found.shown).then_some(found.total);
-    let block = with_given(block, "total", total);
     let matches = (found.more_in_lines > 0).then_some(found.shown + found.more_in_lines);
-    let block = with_given(block, "matches", matches);
+    let block = block.with("status", "ok").with("lines", found.shown);
+    let block = block.with_some("total", total).with_some("matches", matches);
     let text = found.to_text();
     let text = text.strip_suffix('\n').map(str::to_owned).unwrap_or(text);
     context.redactor.with_cut_lines(block, text, &context.root.outputs_folder())
@@ -325,11 +323,4 @@ fn with_target(block: Block, action: &Action) -> Block {
     let (attributes, _) = action.attributes_and_body();
     let target = attributes.into_iter().find(|(name, _)| matches!(&**name, "path" | "index"));
     target.into_iter().fold(block, |block, (name, value)| block.with(&name, value))
-}
-
-fn with_given(block: Block, name: &str, value: Option<impl ToString>) -> Block {
-    match value {
-        Some(value) => block.with(name, value),
-        None => block,
-    }
 }

@@ -361,18 +361,17 @@ impl Children {
         let name = answer.conversation().unwrap_or(&slot.name).to_owned();
         let failed = answer.code != 0 || answer.ended_by.is_some();
         let usage = answer.usage();
-        let mut block = result_block(&name, if failed { "error" } else { "ok" });
-        if let Action::Conversation { name: Some(given), .. } = &slot.action {
-            block = block.with("name", given);
-        }
-        block = block
+        let (given, file) = match &slot.action {
+            Action::Conversation { name, file, .. } => (name.as_ref(), file.as_ref()),
+            _ => (None, None),
+        };
+        let mut block = result_block(&name, if failed { "error" } else { "ok" })
+            .with_some("name", given)
             .with("exit_code", answer.code)
             .with("tokens_in", usage.input)
             .with("tokens_out", usage.output)
-            .with("seconds", format!("{:.3}", finished.took.as_secs_f64()));
-        if let Action::Conversation { file: Some(file), .. } = &slot.action {
-            block = block.with("file", file);
-        }
+            .with("seconds", format!("{:.3}", finished.took.as_secs_f64()))
+            .with_some("file", file);
         if let Some(sandbox) = &context.sandbox {
             block = with_sandbox(block, sandbox);
         }

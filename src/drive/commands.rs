@@ -11,7 +11,7 @@ use std::time::Duration;
 use anyhow::{Result, anyhow, ensure};
 
 use super::redaction::MaskedOutput;
-use super::result_block::add_redacted;
+use super::result_block::{add_redacted, error};
 use super::run_context::RunContext;
 use super::truncate;
 use crate::exit::Signal;
@@ -98,7 +98,7 @@ impl Commands {
         let replaced = self.kept.iter().any(|kept| kept.name == name && kept.job.is_running());
         let mut kept = match self.start_kept(commands, name, parents, context) {
             Ok(kept) => kept,
-            Err(error) => return (block.with("status", "error").body(format!("{error:#}")), None),
+            Err(why) => return (error(block, format!("{why:#}")), None),
         };
         let ended = kept.describe_end(STARTING);
         let block = block.with("output", kept.output.display());
@@ -179,7 +179,7 @@ impl Commands {
         let block = with_sandbox(block, sandbox);
         let sandboxed = match sandbox.sandbox_job(&mut job) {
             Ok(sandboxed) => sandboxed,
-            Err(error) => return (block.with("status", "error").body(format!("{error:#}")), None),
+            Err(why) => return (error(block, format!("{why:#}")), None),
         };
         let mut finished = run(job);
         let outcome = sandboxed.finish();
@@ -190,7 +190,7 @@ impl Commands {
         }
         if let (Some(why), Ok(_)) = (outcome.refused, &finished) {
             let why = format!("the command was not started: {why}");
-            return (block.with("status", "error").body(why), None);
+            return (error(block, why), None);
         }
         let (block, signal) = describe_result(block, finished, output, timeout);
         let mut notes = outcome.notes;
@@ -266,7 +266,7 @@ fn describe_result(
 ) -> (Block, Option<Signal>) {
     let finished = match finished {
         Ok(finished) => finished,
-        Err(error) => return (block.with("status", "error").body(error.to_string()), None),
+        Err(why) => return (error(block, why.to_string()), None),
     };
     let (output, masks) = output.finish();
     let seconds = format!("{:.3}", finished.took.as_secs_f64());
@@ -286,11 +286,8 @@ fn describe_result(
     };
     let why = (!why.is_empty()).then_some(why);
     let status = if code == Some(0) { "ok" } else { "error" };
-    let mut block = block.with("status", status);
-    if let Some(code) = code {
-        block = block.with("exit_code", code);
-    }
-    block = truncate::with_output(block.with("seconds", seconds), &output);
+    let block = block.with("status", status).with_some("exit_code", code).with("seconds", seconds);
+    let mut block = truncate::with_output(block, &output);
     let is_silent = code == Some(1)
         && block.get("check").is_none()
         && block.body.as_deref().is_none_or(str::is_empty);

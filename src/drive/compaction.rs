@@ -59,10 +59,7 @@ impl Payer<'_> {
             .with("tokens_in", usage.input)
             .with("tokens_out", usage.output)
             .with("tokens_cached", usage.cached);
-        match self.cost(usage) {
-            Some(cost) => block.with("cost", format!("{cost:.6}")),
-            None => block,
-        }
+        block.with_some("cost", self.cost(usage).map(|cost| format!("{cost:.6}")))
     }
 }
 

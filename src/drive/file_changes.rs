@@ -149,7 +149,7 @@ pub(super) fn content_hash(path: &Path, outputs: Option<&PathBuf>) -> Result<Opt
     };
     // Also after a signal: what a run has changed is recorded at its end.
     let kept = fs::store_file(outputs, &mut file, &|| false)?;
-    Ok(kept.file_stem().map(|stem| stem.to_string_lossy().into_owned()))
+    Ok(Some(fs::stored_hash(&kept)))
 }
 
 fn count_changed_lines(old: &[u8], new: &[u8]) -> (u64, u64) {

@@ -267,7 +267,7 @@ impl FileGuard {
     ) -> Result<Block> {
         let Some(hash) = content_hash(source, Some(&self.outputs))? else { return Ok(block) };
         if let Some(previous) = block.get("previous") {
-            let before = stored_hash(Path::new(previous));
+            let before = fs::stored_hash(Path::new(previous));
             self.log.append(source, FileEvent::Write { before, after: hash.clone() })?;
             self.written.insert(source.to_owned(), WrittenFile::new(source, hash.clone()));
         }
@@ -313,7 +313,7 @@ impl FileGuard {
         }
         let mut keep = |file: &mut File| {
             let kept = fs::store_file(&self.outputs, file, stop)?;
-            record(stored_hash(&kept))?;
+            record(fs::stored_hash(&kept))?;
             Ok(kept)
         };
         let written = replace::replace_file(opened, bytes, &mut keep)?;
@@ -327,9 +327,8 @@ impl FileGuard {
         if written.created {
             block = block.with("created", "true");
         }
-        if let Some(previous) = written.previous {
-            block = block.with("previous", previous.display());
-        }
+        block =
+            block.with_some("previous", written.previous.map(|path| path.display().to_string()));
         if written.parted > 0 {
             block = block.body("other hard links to this file keep the previous content");
         }
@@ -374,11 +373,6 @@ impl FileGuard {
     fn with_resolved(&self, block: Block, path: &Path) -> Block {
         with_resolved(block, self.boundary.folder(), path)
     }
-}
-
-/// The hash of a stored content, which is the name of its file.
-pub(super) fn stored_hash(path: &Path) -> String {
-    path.file_stem().map(|stem| stem.to_string_lossy().into_owned()).unwrap_or_default()
 }
 
 /// The text that the blocks are applied to, or why there is none. A single block without a search text creates a file.

@@ -80,7 +80,7 @@ fn find_split(splits: &Path, source: &Path, context: &RunContext<'_>) -> Option<
     // A name with a dot is of a split that is being written, or that a killed run left.
     let names = fs::list_names(splits).ok()?.into_iter().filter(|name| !name.starts_with('.'));
     let mut known: Vec<PathBuf> = names.map(|name| splits.join(name).join(index::NAME)).collect();
-    known.sort_by_key(|path| std::cmp::Reverse(fs::modified_seconds(path)));
+    known.sort_by_key(|path| std::cmp::Reverse(fs::modified(path)));
     for path in known {
         let text = fs::read_text(&path, crate::limits::SEGMENT_INDEX).ok().flatten();
         let Some(found) = text.and_then(|text| index::parse(&text).ok()) else { continue };
@@ -141,19 +141,15 @@ pub(super) fn apply_patch(
             return Ok(error(block, text));
         }
     };
-    let mut block = block
+    let edited: Vec<String> = done.edited.iter().map(usize::to_string).collect();
+    let as_text = |path: &PathBuf| path.display().to_string();
+    let block = block
         .with("status", "ok")
         .with("changed", done.changed)
-        .with("path", done.source_path.display());
-    for (name, path) in [("patch", &done.patch_path), ("previous", &done.previous_path)] {
-        if let Some(path) = path {
-            block = block.with(name, path.display());
-        }
-    }
-    let edited: Vec<String> = done.edited.iter().map(usize::to_string).collect();
-    if !edited.is_empty() {
-        block = block.with("edited", edited.join(","));
-    }
+        .with("path", done.source_path.display())
+        .with_some("patch", done.patch_path.as_ref().map(as_text))
+        .with_some("previous", done.previous_path.as_ref().map(as_text))
+        .with_some("edited", (!edited.is_empty()).then(|| edited.join(",")));
     let mut text = if done.changed {
         String::new()
     } else {

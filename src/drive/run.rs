@@ -8,7 +8,6 @@ use anyhow::Result;
 use super::commands::with_notes;
 use super::compaction::{Compacted, Payer};
 use super::file_changes::RunChange;
-use super::file_guard::stored_hash;
 use super::progress_event::ProgressEvent;
 use super::result_block::format_block;
 use super::runner::Runner;
@@ -424,7 +423,7 @@ pub fn fork_block(name: &str) -> Block {
 /// The block with the first digits of the hash of the previous content, in place of the path of the file that has it.
 fn with_short_previous(mut block: Block) -> Block {
     for (_, value) in block.attributes.iter_mut().filter(|(name, _)| name == "previous") {
-        *value = short_hash(&stored_hash(Path::new(&*value))).into();
+        *value = short_hash(&fs::stored_hash(Path::new(&*value))).into();
     }
     block
 }

@@ -36,13 +36,12 @@ pub fn with_head_and_tail(block: Block, text: &str, path: &Path) -> Block {
 
 /// Gives the block a process's output.
 pub fn with_output(block: Block, output: &Captured) -> Block {
-    let mut block = block.with("bytes", output.bytes).with("lines", output.lines);
     let path = output.spooled.as_ref().map(|path| path.display().to_string());
-    for (name, value) in [("output", &path), ("output_error", &output.spool_error)] {
-        if let Some(value) = value {
-            block = block.with(name, value);
-        }
-    }
+    let block = block
+        .with("bytes", output.bytes)
+        .with("lines", output.lines)
+        .with_some("output", path.as_ref())
+        .with_some("output_error", output.spool_error.as_ref());
     let head = output.head_text();
     let body = if output.left_out == 0 {
         format!("{head}{}", output.tail_text())

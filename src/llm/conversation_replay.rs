@@ -67,7 +67,7 @@ impl PlayedConversation {
                     }
                     let text = stored.unwrap_or_else(|| NOT_HERE.to_owned());
                     let (after, usage) = (std::mem::take(&mut before), usage_of(piece));
-                    let number = piece.get("turn").and_then(|turn| turn.parse().ok());
+                    let number = piece.number("turn");
                     let turn = number.unwrap_or(played.replies.len() as u64 + 1);
                     played.replies.push(PlayedReply { turn, text, kept, after, usage });
                 }
@@ -116,7 +116,7 @@ pub fn result_head(piece: &Piece) -> Option<String> {
 }
 
 fn usage_of(status: &Piece) -> Usage {
-    let number = |name| status.get(name).and_then(|text| text.parse().ok()).unwrap_or(0);
+    let number = |name| status.number(name).unwrap_or(0);
     Usage {
         input: number("tokens_in"),
         cached: number("tokens_cached"),

@@ -74,7 +74,7 @@ impl VersionPair<'_> {
     /// Prints the diff to stderr.
     pub(super) fn print(&self, root: &Root, diff: &DiffText) {
         let previous = self.before.sha256.as_ref();
-        let previous = previous.map(|hash| root.outputs_folder().join(format!("{hash}.txt")));
+        let previous = previous.map(|hash| fs::output_path(&root.outputs_folder(), hash));
         print_diff(self.path, previous.filter(|path| fs::exists(path)).as_deref(), diff);
     }
 }

@@ -39,13 +39,7 @@ pub fn choose_name(call: &Call<'_>) -> Result<String, Problem> {
     if !call.parents.is_empty() {
         return Ok(format!("delegated-{}", uuid::Uuid::new_v4().simple()));
     }
-    Ok(shell_conversation(call))
-}
-
-/// The name of the conversation that a call in this shell has unless it names another.
-pub(super) fn shell_conversation(call: &Call<'_>) -> String {
-    let named = call.env.get("NAGENT_CONVERSATION").map(str::to_owned);
-    named.unwrap_or_else(|| call.env.shell_conversation(call.which.pid.as_deref()))
+    Ok(call.env.shell_conversation(call.which.pid.as_deref()))
 }
 
 /// A name for the conversation of a run with `--new`.

@@ -114,10 +114,7 @@ impl Catalog {
         if let Some(prefix) = prefix {
             return find_by_prefix(names, prefix);
         }
-        let own = self
-            .env
-            .get("NAGENT_CONVERSATION")
-            .map_or_else(|| self.env.shell_conversation(None), str::to_owned);
+        let own = self.env.shell_conversation(None);
         if names.contains(&own) {
             return Ok(own);
         }

@@ -24,6 +24,7 @@ use crate::problem::Problem;
 use crate::sys::clock::Stopwatch;
 use crate::sys::env;
 use crate::sys::file_stamp::FileStamp;
+use crate::sys::fs;
 use crate::sys::input::is_stream;
 use crate::sys::process::job::{Finished, Job};
 use crate::view::event::RunEvent;
@@ -234,7 +235,7 @@ impl FileBatch<'_> {
         let path = report.json.get("source_path").and_then(Value::as_str);
         let before = report.json.get("before_sha256").and_then(Value::as_str);
         let outputs = self.call.root().outputs_folder();
-        let before = before.map(|hash| outputs.join(format!("{hash}.txt")));
+        let before = before.map(|hash| fs::output_path(&outputs, hash));
         change_report::print_diff(path.map_or(file, Path::new), before.as_deref(), diff);
     }
 }

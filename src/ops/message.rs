@@ -111,8 +111,7 @@ fn find_reader(
 
 /// The conversation that this shell continues, where a run is at work on it or there is no other; else that of the only run.
 fn choose_conversation(root: &Root, env: &Env) -> Result<String, Problem> {
-    let named = env.get("NAGENT_CONVERSATION").map(str::to_owned);
-    let own = named.unwrap_or_else(|| env.shell_conversation(None));
+    let own = env.shell_conversation(None);
     root::check_name(&own).map_err(Problem::usage)?;
     let all = list_runs(root)?;
     let active: Vec<&Run> = all.iter().filter(|run| run.is_active()).collect();

@@ -261,20 +261,16 @@ fn prompt_block(
         let note = format!("working in {folder} (the last prompt was in {last})");
         (runner.on_progress)(ProgressEvent::Note(&note));
     }
-    let mut block = Block::new("user-prompt").with("at", clock::now()).with("cwd", folder);
+    let block = Block::new("user-prompt").with("at", clock::now()).with("cwd", folder);
     runner.files.log.prompt = first_line(&bytes);
     block.get("at").unwrap_or_default().clone_into(&mut runner.files.log.at);
     let next = last_turn(runner.conversation.pieces()) + 1;
     runner.begin_turn(next, block.get("at").unwrap_or_default());
-    if let Some(before) = runner.files.begin(!call.args.show_request)? {
-        block = block.with("before", short_hash(&before));
-    }
-    if let Some(parent) = &call.which.parent_conversation {
-        block = block.with("from", parent);
-    }
-    if let Some(id) = &call.which.prompt_id {
-        block = block.with(PROMPT_ID, id);
-    }
+    let before = runner.files.begin(!call.args.show_request)?;
+    let block = block
+        .with_some("before", before.as_deref().map(short_hash))
+        .with_some("from", call.which.parent_conversation.as_ref())
+        .with_some(PROMPT_ID, call.which.prompt_id.as_ref());
     let words = &call.args.prompt;
     let is_input = words.is_empty() || words.last().is_some_and(|last| last == "-");
     let is_dry = call.args.show_request;

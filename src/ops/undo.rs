@@ -12,7 +12,6 @@ use serde_json::{Map, Value};
 
 use super::call::Call;
 use super::change_report::{self, FileVersion};
-use super::conversation_name::shell_conversation;
 use super::file_conversation;
 use super::flags::parse_count;
 use super::opening::torn_block;
@@ -78,7 +77,7 @@ pub(super) fn start_log(call: &Call<'_>, conversation: &str) -> ChangeLog {
     let inherited = inherited.and_then(|run| serde_json::from_str(run).ok());
     let StartedBy { run, shell, turns, task } = inherited.unwrap_or_else(|| StartedBy {
         run: uuid::Uuid::new_v4().simple().to_string(),
-        shell: shell_conversation(call),
+        shell: call.env.shell_conversation(call.which.pid.as_deref()),
         ..StartedBy::default()
     });
     let mut of = vec![shell];

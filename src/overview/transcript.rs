@@ -73,7 +73,7 @@ pub fn entries(text: &str, pieces: &[Piece]) -> Vec<TranscriptEntry> {
             Some("initial_context" | "context-update") => {}
             // Replies that could not be read are counted too, and are not in the file.
             Some("nagent-turn-status") => {
-                turn = piece.get("turn").and_then(|turn| turn.parse().ok()).unwrap_or(turn);
+                turn = piece.number("turn").unwrap_or(turn);
                 entries.iter_mut().skip(reply).for_each(|entry| entry.turn = turn);
                 reply = entries.len();
             }

@@ -194,9 +194,8 @@ impl AskTty {
 
     fn lock_terminal(&self, interrupts: &Interrupts) -> Option<File> {
         let stat = super::env::read_proc("/proc/self/stat").unwrap_or_default();
-        // The seventh field; the second, which may hold blanks, is left out.
-        let terminal = stat.rsplit_once(") ").and_then(|(_, rest)| rest.split(' ').nth(4));
-        let path = self.locks.join(format!("prompt-{}.lock", terminal.unwrap_or("0")));
+        let terminal = super::env::field(&stat, 7).unwrap_or("0");
+        let path = self.locks.join(format!("prompt-{terminal}.lock"));
         super::fs::create_private_folder(&self.locks).ok()?;
         lock_file(&path, LockWait::new(Duration::from_hours(24), interrupts)).ok()?
     }

@@ -213,8 +213,11 @@ impl Env {
         shell + &time.unwrap_or_default()
     }
 
-    /// The name of a shell's own conversation: of this one, or of the one with an ID.
+    /// The conversation of a shell: what `NAGENT_CONVERSATION` names, else its own; of this shell, or of the one with an ID.
     pub fn shell_conversation(&self, id: Option<&str>) -> String {
+        if let Some(named) = self.get("NAGENT_CONVERSATION") {
+            return named.to_owned();
+        }
         let shell = id.map_or_else(|| self.shell_identity(), root::name_part);
         format!("latest-{}-{shell}", root::name_part(&host_name()))
     }
@@ -313,7 +316,7 @@ pub(super) fn read_proc(path: &str) -> Option<String> {
 }
 
 /// A field of `/proc/PID/stat`, counted from 1 as proc(5) does.
-fn field(stat: &str, number: usize) -> Option<&str> {
+pub(super) fn field(stat: &str, number: usize) -> Option<&str> {
     // The second field is the name in brackets, which may hold blanks and brackets.
     let rest = stat.rsplit_once(") ")?.1;
     rest.split(' ').nth(number.checked_sub(3)?)

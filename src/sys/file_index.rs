@@ -13,6 +13,7 @@
 
 use std::os::unix::fs::DirEntryExt;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use anyhow::Result;
 use serde_json::Map;
@@ -324,10 +325,10 @@ fn find_moved_file(entry: &FileIndexEntry) -> Option<PathBuf> {
         .find(|path| fs::file_id(path).is_some_and(|id| id == entry.file_id))
 }
 
-/// When an entry's conversation was written last, as seconds since 1970.
-fn last_used(root: &Root, entry: &FileIndexEntry) -> u64 {
+/// When an entry's conversation was written last, since 1970.
+fn last_used(root: &Root, entry: &FileIndexEntry) -> Duration {
     root::check_name(&entry.conversation)
-        .map_or(0, |()| fs::modified_seconds(&root.conversation(&entry.conversation)))
+        .map_or(Duration::ZERO, |()| fs::modified(&root.conversation(&entry.conversation)))
 }
 
 #[cfg(test)]

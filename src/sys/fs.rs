@@ -198,11 +198,6 @@ pub fn list_names(folder: &Path) -> Result<Vec<String>> {
     Ok(names)
 }
 
-/// When a file was last modified, in seconds since 1970; 0 when that is unknown.
-pub fn modified_seconds(path: &Path) -> u64 {
-    modified(path).as_secs()
-}
-
 /// When a file was last modified, since 1970; zero where that is not known.
 pub fn modified(path: &Path) -> Duration {
     fs::metadata(path).map_or(Duration::ZERO, |metadata| modified_time(&metadata))
@@ -273,6 +268,16 @@ impl OutputFile {
     }
 }
 
+/// Where the content with this hash is stored.
+pub fn output_path(outputs: &Path, sha256: &str) -> PathBuf {
+    outputs.join(format!("{sha256}.txt"))
+}
+
+/// The hash of a stored content, which is the name of its file.
+pub fn stored_hash(path: &Path) -> String {
+    path.file_stem().map(|stem| stem.to_string_lossy().into_owned()).unwrap_or_default()
+}
+
 /// Stores bytes under the name of their hash, and gives the path.
 pub fn store_output(outputs: &Path, bytes: &[u8]) -> Result<PathBuf> {
     store_new(outputs, bytes, true)
@@ -285,7 +290,7 @@ pub fn store_output_unsynced(outputs: &Path, bytes: &[u8]) -> Result<PathBuf> {
 
 fn store_new(outputs: &Path, bytes: &[u8], is_durable: bool) -> Result<PathBuf> {
     let sha256 = sha256(bytes);
-    let path = outputs.join(format!("{sha256}.txt"));
+    let path = output_path(outputs, &sha256);
     if !is_stored(&path, &sha256) {
         create_private_folder(outputs)?;
         let file = AtomicFile::new(&path);
@@ -416,7 +421,7 @@ pub fn read_stored(outputs: &Path, sha256: &str) -> Result<Vec<u8>> {
     if !is_hash {
         bail!("\"{}\" is not the name of a stored content", sha256.escape_debug());
     }
-    let path = outputs.join(format!("{sha256}.txt"));
+    let path = output_path(outputs, sha256);
     let bytes = read_bytes(&path, limits::KEPT_CONTENT)?.with_context(|| {
         format!("cannot read the stored content {}: it is gone", path.display())
     })?;

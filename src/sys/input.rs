@@ -2,14 +2,12 @@
 //! `/dev/null`. The latter is copied into a private folder first, so that it can be read like any file.
 
 use std::fs::{self, File};
-use std::io;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 use tempfile::TempDir;
 
-use super::atomic_file::AtomicFile;
-use super::fs::{empty_folder, read_bytes};
+use super::fs::{copy_file, empty_folder, read_bytes};
 use super::interrupt::Interrupts;
 use super::stdin;
 use crate::problem::Problem;
@@ -76,11 +74,7 @@ impl InputFile {
     /// # Errors
     /// The path is taken, or cannot be written.
     pub fn save_copy(&self, to: &Path) -> Result<(), Problem> {
-        let mut source = File::open(&self.path)?;
-        AtomicFile::new(to)
-            .write_with(true, &mut |file| io::copy(&mut source, file).map(drop))
-            .with_context(|| format!("cannot create {}", to.display()))?;
-        Ok(())
+        Ok(copy_file(&self.path, to)?)
     }
 
     /// Reads it as text. `None`: there is no such file.

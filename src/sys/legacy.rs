@@ -7,6 +7,7 @@ use std::path::PathBuf;
 use anyhow::Result;
 
 use super::fs;
+use super::removal::free_place;
 use super::root::{self, Root};
 use crate::format::file_index::{FileIndexEntry, path_id};
 use crate::legacy::file_index::parse_entries;
@@ -75,8 +76,7 @@ pub(super) fn read_file_indexes(root: &Root) -> Result<OldFileIndexes> {
             )),
         }
     }
-    let last_used =
-        |entry: &FileIndexEntry| fs::modified_seconds(&root.conversation(&entry.conversation));
+    let last_used = |entry: &FileIndexEntry| fs::modified(&root.conversation(&entry.conversation));
     found.entries.sort_by_key(|entry| Reverse(last_used(entry)));
     Ok(found)
 }
@@ -93,11 +93,8 @@ fn with_checked_name(root: &Root, entry: FileIndexEntry) -> Result<FileIndexEntr
 pub(super) fn archive_indexes(paths: &[PathBuf]) -> Result<()> {
     for path in paths {
         let name = path.file_name().unwrap_or_default().to_string_lossy();
-        let mut aside = path.with_file_name(format!("folded-{name}"));
-        if fs::exists(&aside) {
-            aside = path.with_file_name(format!("folded-{}-{name}", uuid::Uuid::new_v4().simple()));
-        }
-        fs::rename_file(path, &aside)?;
+        let folder = path.parent().unwrap_or(path);
+        fs::rename_file(path, &free_place(folder, &format!("folded-{name}")))?;
     }
     Ok(())
 }

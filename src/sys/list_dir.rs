@@ -8,6 +8,7 @@
 //! Symbolic links are shown but not followed. The order is that of the paths. The result says what was left out.
 
 use super::file_error::FileError;
+use super::fs::modified_time;
 use super::ignore_rules::{IgnoreRules, LeftOut, describe_left_out, lock_mutex};
 use crate::format::harmless::quote_name;
 use crate::limits;
@@ -19,6 +20,7 @@ use std::io;
 use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
+use std::time::Duration;
 
 const FOLDER_LIMIT: usize = 200_000;
 /// The kernel's folders, which are not searched.
@@ -121,6 +123,26 @@ pub fn list_dir(search: SearchScope<'_>, asked: &Path) -> Result<SearchResult, F
         found.notes.push("the folder is empty".to_owned());
     }
     Ok(found)
+}
+
+/// The files below a folder that were modified at this time (since 1970) or later, sorted by path: what commands may have
+/// changed there. What `.gitignore` names is left out, as in a search of the model's.
+pub fn find_modified(folder: &Path, since: Duration) -> Vec<PathBuf> {
+    let search = SearchScope { cwd: folder, hidden: &[], stop: &|| false };
+    let (mut found, mut seen) = (Vec::new(), 0);
+    search.visit_entries(folder, &mut |entry| {
+        seen += 1;
+        if seen <= limits::MOVED_SEARCH
+            && let Ok(entry) = entry
+            && let Ok(metadata) = entry.metadata()
+            && metadata.is_file()
+            && modified_time(&metadata) >= since
+        {
+            found.push(entry.path().to_owned());
+        }
+    });
+    found.truncate(limits::LISTED_ENTRIES);
+    found
 }
 
 fn entry_line(name: &str, meta: &Metadata, path: &Path) -> String {

@@ -38,7 +38,6 @@ pub mod line;
 pub mod list_dir;
 pub mod lock;
 pub mod messages;
-pub mod modified;
 pub mod names;
 pub mod opening;
 pub mod output_file;

@@ -38,7 +38,7 @@ pub struct Opened {
     pub(super) name: OsString,
     pub(super) path: PathBuf,
     pub(super) old: Option<(File, Stat)>,
-    /// It is the very file that this session works on, so its hard links stay one file.
+    /// It is the file of the conversation: it is written in place, so that its hard links stay one file.
     pub(super) is_target: bool,
 }
 
@@ -56,11 +56,6 @@ impl Opened {
     /// The file as it is, open for reading.
     pub fn file(&self) -> Option<&File> {
         self.old.as_ref().map(|(file, _)| file)
-    }
-
-    /// Whether it is the file that the conversation belongs to, under whatever path.
-    pub fn is_target(&self) -> bool {
-        self.is_target
     }
 
     /// The size of the file when it was opened; 0 where there is none.

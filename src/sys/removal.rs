@@ -104,7 +104,8 @@ pub fn move_to_trash(root: &Root, name: &str) -> Result<PathBuf> {
     Ok(place)
 }
 
-fn free_place(folder: &Path, name: &str) -> PathBuf {
+/// A path in a folder that nothing has: this name, or one with an id behind it.
+pub(super) fn free_place(folder: &Path, name: &str) -> PathBuf {
     let place = folder.join(name);
     let is_taken = fs::symlink_metadata(&place).is_ok();
     if is_taken { folder.join(format!("{name}-{}", uuid::Uuid::new_v4())) } else { place }

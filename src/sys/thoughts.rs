@@ -316,8 +316,8 @@ fn own_folder(folder: &Path) -> Result<()> {
 /// The memories of a thought, the newest first: name and text of those that fit, the names of the others.
 pub fn read_memories(folder: &Path) -> (Vec<(String, String)>, Vec<String>) {
     let names = fs::list_names(folder).unwrap_or_default();
-    let mut dated: Vec<(u64, String)> =
-        names.into_iter().map(|name| (fs::modified_seconds(&folder.join(&name)), name)).collect();
+    let mut dated: Vec<(Duration, String)> =
+        names.into_iter().map(|name| (fs::modified(&folder.join(&name)), name)).collect();
     dated.sort_by(|one, other| other.0.cmp(&one.0).then_with(|| one.1.cmp(&other.1)));
     let (mut shown, mut others, mut left) = (Vec::new(), Vec::new(), limits::MEMORIES);
     for (_, name) in dated {

@@ -91,7 +91,7 @@ pub fn discover(root: &Root, env: &Env, interrupts: &Interrupts) -> Discovered {
     let mut unknown = Vec::new();
     for path in &paths {
         let key = path.display().to_string();
-        let state = (fs::file_size(path).unwrap_or(0), fs::modified_seconds(path));
+        let state = (fs::file_size(path).unwrap_or(0), fs::modified(path).as_secs());
         match old.get(&key).filter(|known| (known.size, known.modified) == state) {
             // What becomes executable keeps its time.
             Some(known) if known.rejected != NOT_EXECUTABLE => {
@@ -101,7 +101,7 @@ pub fn discover(root: &Root, env: &Env, interrupts: &Interrupts) -> Discovered {
         }
     }
     for path in list_not_executable(&bin) {
-        let (size, modified) = (fs::file_size(&path).unwrap_or(0), fs::modified_seconds(&path));
+        let (size, modified) = (fs::file_size(&path).unwrap_or(0), fs::modified(&path).as_secs());
         let rejected = NOT_EXECUTABLE.to_owned();
         let known = Known { size, modified, summary: String::new(), rejected };
         now.insert(path.display().to_string(), known);

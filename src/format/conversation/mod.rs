@@ -88,6 +88,15 @@ impl Block {
         self
     }
 
+    /// The same with one more attribute where it has a value.
+    #[must_use]
+    pub fn with_some(self, name: &str, value: Option<impl ToString>) -> Self {
+        match value {
+            Some(value) => self.with(name, value),
+            None => self,
+        }
+    }
+
     /// The same with a body.
     #[must_use]
     pub fn body(mut self, body: impl Into<String>) -> Self {
@@ -178,6 +187,11 @@ impl Piece {
             PieceKind::Block { attributes, .. } => attributes::find_value(attributes, attribute),
             PieceKind::Note => None,
         }
+    }
+
+    /// The value of a block's attribute as a number.
+    pub fn number(&self, attribute: &str) -> Option<u64> {
+        self.get(attribute)?.parse().ok()
     }
 
     /// The body of a block, or the note itself.

@@ -111,10 +111,11 @@ impl Archive {
 
     /// The pieces of these turns, with the prompts and results that belong to them.
     fn find_turns(&self, (first, last): Turns) -> Option<Range<usize>> {
-        let number = |piece: &Piece| piece.get("turn")?.parse::<u64>().ok();
         let is_status = |piece: &Piece| piece.name() == Some("nagent-turn-status");
         let find = |turn| {
-            self.pieces.iter().position(|piece| is_status(piece) && number(piece) == Some(turn))
+            self.pieces
+                .iter()
+                .position(|piece| is_status(piece) && piece.number("turn") == Some(turn))
         };
         let is_begin = |at: &usize| begins_turn(&self.pieces, *at);
         let mut start = (0..=find(first)?).rev().find(is_begin)?;
@@ -135,8 +136,7 @@ fn insert_turns(
     turns: Turns,
 ) -> Result<String, Problem> {
     let is_here = |piece: &Piece| {
-        let number = piece.get("turn").and_then(|number| number.parse::<u64>().ok());
-        number.is_some_and(|number| (turns.0..=turns.1).contains(&number))
+        piece.number("turn").is_some_and(|number| (turns.0..=turns.1).contains(&number))
     };
     if pieces.iter().any(is_here) {
         return Err(Problem::failed(format!(

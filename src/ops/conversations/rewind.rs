@@ -26,7 +26,7 @@ use crate::sys::change_log;
 use crate::sys::conversation_file::ConversationFile;
 use crate::sys::conversation_file::replace::archive_name;
 use crate::sys::interrupt::Interrupts;
-use crate::sys::modified::find_modified;
+use crate::sys::list_dir::find_modified;
 use crate::sys::names::name_some;
 use crate::sys::root::Root;
 use crate::sys::{clock, fs};
@@ -121,8 +121,7 @@ fn conversation_failure(error: anyhow::Error, files: &[PathBuf]) -> Problem {
 /// The piece that a turn begins with: its reply, or its prompt with what was shown before it, if it is the first after that.
 fn find_cut(text: &str, pieces: &[Piece], turn: u64) -> Option<usize> {
     let is_it = |piece: &Piece| {
-        piece.name() == Some("nagent-turn-status")
-            && piece.get("turn").and_then(|number| number.parse().ok()) == Some(turn)
+        piece.name() == Some("nagent-turn-status") && piece.number("turn") == Some(turn)
     };
     let status = pieces.iter().position(is_it)?;
     let mut cut = (0..=status).rev().find(|at| begins_turn(pieces, *at))?;
@@ -154,7 +153,7 @@ fn reply_before_reads(text: &str, pieces: &[Piece], at: usize) -> bool {
 /// That a conversation has no such turn, and which it has, or where that turn is.
 pub(super) fn no_such_turn(name: &str, pieces: &[Piece], turn: u64) -> Problem {
     let turns = pieces.iter().filter(|piece| piece.name() == Some("nagent-turn-status"));
-    let mut turns = turns.filter_map(|piece| piece.get("turn")?.parse::<u64>().ok());
+    let mut turns = turns.filter_map(|piece| piece.number("turn"));
     let Some(first) = turns.next() else {
         return Problem::failed(format!("conversation {name} has no turns"));
     };
@@ -263,10 +262,8 @@ impl Removed {
         let Some(since) = self.times.first().and_then(|at| clock::parse_time(at)) else {
             return Vec::new();
         };
-        let files = undone.get("files").and_then(Value::as_array).into_iter().flatten();
-        let done: Vec<&str> = files.filter_map(|file| file["source_path"].as_str()).collect();
-        let (mut found, _) = find_modified(&self.folder, since);
-        found.retain(|path| !done.iter().any(|done| Path::new(done) == path));
+        let (done, mut found) = (paths_of(undone), find_modified(&self.folder, since));
+        found.retain(|path| !done.contains(path));
         found
     }
 }

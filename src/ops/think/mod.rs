@@ -62,8 +62,8 @@ pub fn run_thought(tool: &'static str, request: &ThinkRequest) -> Result<Report,
         let _lock =
             thought.home.lock_thought(&thought.name, LockMode::Shared, patience, &interrupts)?;
         match thought.run_memory(request, &env, &interrupts)? {
-            Memory::Done => return Ok(thought.report(Report::done(""), "memory", None)),
-            Memory::Resume(why, source) => resume = (why, source),
+            None => return Ok(thought.report(Report::done(""), "memory", None)),
+            Some(needed) => resume = needed,
         }
         runs_memory = matches!(resume.0, Resume::First);
     }
@@ -72,8 +72,8 @@ pub fn run_thought(tool: &'static str, request: &ThinkRequest) -> Result<Report,
     // While this run waited for its turn another one may have written it.
     if runs_memory && fs::exists(&thought.memory_path()) {
         match thought.run_memory(request, &env, &interrupts)? {
-            Memory::Done => return Ok(thought.report(Report::done(""), "memory", None)),
-            Memory::Resume(why, source) => resume = (why, source),
+            None => return Ok(thought.report(Report::done(""), "memory", None)),
+            Some(needed) => resume = needed,
         }
     }
     let settings = AgentSettings::resolve(&thought.home, &config, &script, request, &env)?;
@@ -86,30 +86,21 @@ pub fn run_thought(tool: &'static str, request: &ThinkRequest) -> Result<Report,
     report.map(|report| thought.report(report, "agent", Some(&resume.0)))
 }
 
-/// What memory.js came to.
-enum Memory {
-    /// It did the task.
-    Done,
-    /// The model is needed: why, and what memory.js is.
-    Resume(Resume, Option<String>),
-}
-
 impl Thought {
+    /// Runs memory.js. `None` if it did the task, else why the model is needed, and what memory.js is.
     fn run_memory(
         &self,
         request: &ThinkRequest,
         env: &Env,
         interrupts: &Interrupts,
-    ) -> Result<Memory, Problem> {
+    ) -> Result<Option<(Resume, Option<String>)>, Problem> {
         let code = match self.read_memory() {
             Ok(Some(code)) => code,
-            Ok(None) => return Ok(Memory::Resume(Resume::First, None)),
-            Err(error) => return Ok(Memory::Resume(Resume::Failed(format!("{error:#}")), None)),
+            Ok(None) => return Ok(Some((Resume::First, None))),
+            Err(error) => return Ok(Some((Resume::Failed(format!("{error:#}")), None))),
         };
-        let origin = self.home.read_origin(&self.name)?;
-        let made_for = origin.and_then(|origin| origin.sha256);
-        if made_for.is_some_and(|made_for| made_for != self.source.sha256) && !request.keep_memory {
-            return Ok(Memory::Resume(Resume::Changed, Some(code)));
+        if self.has_changed(request)? {
+            return Ok(Some((Resume::Changed, Some(code))));
         }
         self.screen.begin_memory(&self.name);
         let mut bridges = bridges(self, env, interrupts);
@@ -117,9 +108,13 @@ impl Thought {
         let resume = match ran.outcome {
             ScriptOutcome::End(End::Value(value)) => {
                 self.written.borrow_mut().write(&value.unwrap_or_default());
-                return self.note_good_run();
+                self.note_good_run()?;
+                return Ok(None);
             }
-            ScriptOutcome::End(End::Exit(0)) => return self.note_good_run(),
+            ScriptOutcome::End(End::Exit(0)) => {
+                self.note_good_run()?;
+                return Ok(None);
+            }
             ScriptOutcome::End(End::Exit(code)) => Resume::Exited(code),
             ScriptOutcome::End(End::Threw { message, line }) => Resume::Threw { message, line },
             ScriptOutcome::End(End::Resumed(context)) => Resume::Asked(context),
@@ -131,17 +126,23 @@ impl Thought {
         };
         self.written.borrow_mut().close_line();
         self.screen.show_resume(&resume);
-        Ok(Memory::Resume(resume, Some(code)))
+        Ok(Some((resume, Some(code))))
+    }
+
+    /// Whether memory.js was made for another text of the script, and that matters.
+    fn has_changed(&self, request: &ThinkRequest) -> Result<bool, Problem> {
+        let made_for = self.home.read_origin(&self.name)?.and_then(|origin| origin.sha256);
+        Ok(made_for.is_some_and(|sha256| sha256 != self.source.sha256) && !request.keep_memory)
     }
 
     /// Where nothing says what text a memory.js was made for, it is the one that it has just done.
-    fn note_good_run(&self) -> Result<Memory, Problem> {
+    fn note_good_run(&self) -> Result<(), Problem> {
         let origin = self.home.read_origin(&self.name)?;
         if let Some(origin) = origin.filter(|origin| origin.sha256.is_none()) {
             let sha256 = Some(self.source.sha256.clone());
             self.home.write_origin(&self.name, &Origin { sha256, ..origin })?;
         }
-        Ok(Memory::Done)
+        Ok(())
     }
 
     /// What the model is asked: the script, its input and arguments, and why it is needed.
@@ -241,9 +242,7 @@ impl Thought {
         input: &str,
     ) -> Result<Report, Problem> {
         let memory = self.read_memory().ok().flatten();
-        let origin = self.home.read_origin(&self.name)?.and_then(|origin| origin.sha256);
-        let is_changed =
-            origin.is_some_and(|origin| origin != self.source.sha256) && !request.keep_memory;
+        let is_changed = self.has_changed(request)?;
         let why = match &memory {
             None => Resume::First,
             Some(_) if is_changed => Resume::Changed,

@@ -7,6 +7,7 @@
 use std::collections::{HashMap, HashSet};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use anyhow::Result;
 use serde::{Deserialize, Serialize};
@@ -87,11 +88,11 @@ impl Cache {
         fs::create_private_folder(&folder)?;
         let name = format!("{head}.json");
         AtomicFile::new(&folder.join(&name)).without_sync().write(text.as_bytes())?;
-        let mut others: Vec<(u64, PathBuf)> = fs::list_names(&folder)?
+        let mut others: Vec<(Duration, PathBuf)> = fs::list_names(&folder)?
             .into_iter()
             .filter(|other| *other != name && other.strip_suffix(".json").is_some())
             .map(|other| folder.join(other))
-            .map(|path| (fs::modified_seconds(&path), path))
+            .map(|path| (fs::modified(&path), path))
             .collect();
         others.sort();
         let surplus = (others.len() + 1).saturating_sub(MAX_HEADS);
