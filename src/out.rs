@@ -135,7 +135,7 @@ pub fn print_report(tool: &str, form: Form, report: Report) -> Exit {
         return if went_out || exit != Exit::Done { exit } else { Exit::Failed };
     }
     if let Some(error) = &report.error {
-        print_line(&format!("{tool}: {error}"));
+        print_tool_line(tool, error);
     }
     let (exit, last_line) = (report.exit, report.last_line.clone());
     let went_out = if form == Form::Json {
@@ -163,7 +163,7 @@ pub fn print_report(tool: &str, form: Form, report: Report) -> Exit {
 fn show_paged(tool: &str, text: &str) -> bool {
     let shown = pager::show_in_pager(&harmless::escape_text(text));
     if let Err(Some(why)) = &shown {
-        print_line(&format!("{tool}: {why}"));
+        print_tool_line(tool, why);
     }
     shown.is_ok()
 }
@@ -204,14 +204,14 @@ static LOOK_AT_STDOUT: extern "C" fn() = {
 /// Writes text to stdout, and says whether it went out. A closed pipe ends quietly; any other failure is reported on stderr.
 fn print_text(tool: &str, text: &str) -> bool {
     if STDOUT_WAS_CLOSED.load(Ordering::Relaxed) {
-        print_line(&format!("{tool}: cannot write to stdout: it is closed"));
+        print_tool_line(tool, "cannot write to stdout: it is closed");
         return false;
     }
     let shown = make_safe(text, terminal::stdout_is_terminal());
     let mut out = io::stdout().lock();
     match out.write_all(shown.as_bytes()).and_then(|()| out.flush()) {
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
-            print_line(&format!("{tool}: cannot write to stdout: {error}"));
+            print_tool_line(tool, &format!("cannot write to stdout: {error}"));
             false
         }
         _ => true,
@@ -222,6 +222,11 @@ fn print_text(tool: &str, text: &str) -> bool {
 pub fn print_line(text: &str) {
     let shown = make_safe(text, terminal::stderr_is_terminal());
     let _ = writeln!(io::stderr().lock(), "{shown}");
+}
+
+/// Writes a line of a tool to stderr.
+pub fn print_tool_line(tool: &str, text: &str) {
+    print_line(&format!("{tool}: {text}"));
 }
 
 /// Writes a row to stderr behind an indentation, in its style where that is a terminal that takes colours.

@@ -200,7 +200,7 @@ impl Tool for Args {
         let root = find_root(self.root.as_deref(), &env)?.0;
         let catalog = Catalog::read_indexes(root.clone(), env);
         for note in &catalog.notes {
-            out::print_line(&format!("{}: note: {note}", Self::NAME));
+            out::print_tool_line(Self::NAME, &format!("note: {note}"));
         }
         let list = ListFilter::default();
         match self.verb {

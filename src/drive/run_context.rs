@@ -31,14 +31,14 @@ pub struct RunContext<'a> {
 }
 
 impl<'a> RunContext<'a> {
-    /// The path that the model wrote, from the working folder, with `~` expanded.
-    pub(super) fn resolve(&self, path: &str) -> PathBuf {
+    /// A path that the model or the user wrote, from the working folder, with `~` expanded.
+    pub fn resolve(&self, path: impl AsRef<Path>) -> PathBuf {
         self.folder.join(self.expand(path))
     }
 
     /// The path that the model wrote, with `~` expanded.
-    pub(super) fn expand(&self, path: &str) -> PathBuf {
-        expand_home(Path::new(path), self.env.home_folder().as_deref())
+    pub(super) fn expand(&self, path: impl AsRef<Path>) -> PathBuf {
+        expand_home(path.as_ref(), self.env.home_folder().as_deref())
     }
 
     /// Checks whether the model may read a path: what commands in the sandbox may read, stored results, and its own splits.

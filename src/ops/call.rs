@@ -107,7 +107,7 @@ impl<'a> Call<'a> {
         if self.args.lines {
             out::print_json(&RunEvent::Note { text: text.to_owned() }.to_line(&[]));
         } else {
-            out::print_line(&format!("{}: {line}", self.tool));
+            out::print_tool_line(self.tool, line);
         }
     }
 

@@ -12,7 +12,7 @@ use crate::llm::openai_chat::ChatCompletions;
 use crate::llm::openai_responses::Responses;
 use crate::llm::price::Price;
 use crate::llm::provider::Provider;
-use crate::llm::server::{GrammarForm, KnownServer};
+use crate::llm::server::GrammarForm;
 use crate::llm::{ChatRequest, RequestMessage};
 use crate::problem::Problem;
 use crate::sys::env::{self, Env};
@@ -49,7 +49,7 @@ impl Settings {
         if self.config.key_command.is_some() || provider.preset().is_some() {
             return false;
         }
-        match self.config.server.as_deref().and_then(KnownServer::find_server) {
+        match self.named_server() {
             _ if self.config.key_env.is_some() => true,
             Some(server) => server.needs_key,
             None => provider.needs_credential() && self.config.base_url.is_none(),
@@ -301,8 +301,7 @@ impl Settings {
 
     /// The name of the provider, or of the known server that is asked through it.
     pub fn provider_name(&self, provider: Provider) -> &'static str {
-        let server = self.config.server.as_deref().and_then(KnownServer::find_server);
-        server.map_or(provider.name(), |server| server.name)
+        self.named_server().map_or(provider.name(), |server| server.name)
     }
 
     /// Whether requests to it are billed.

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use super::one_shot::{OneShot, print_line};
+use super::one_shot::OneShot;
 use crate::decide::prompt::{write_items, write_questions, write_schema};
 use crate::decide::reply::check_reply;
 use crate::decide::request::{DecisionItem, Request};
@@ -14,6 +14,7 @@ use crate::exit::Exit;
 
 use crate::limits;
 use crate::llm::{RequestMessage, Role, StopReason, Usage, estimate, models};
+use crate::out;
 use crate::problem::Problem;
 use crate::segments::summary_cache::{Summary, read_summary, write_lightly};
 use crate::sys::interrupt::Interrupts;
@@ -164,13 +165,16 @@ fn decide_batch(
         if open.is_empty() {
             // Answers about what nobody asked: they do not count, and the others may be by mistake.
             for error in &checked.errors {
-                print_line(tool, &format!("note: a part of the reply does not count: {error}"));
+                out::print_tool_line(
+                    tool,
+                    &format!("note: a part of the reply does not count: {error}"),
+                );
             }
             decisions.corrections.extend(checked.errors);
             return Ok(());
         }
         if attempt < attempts {
-            print_line(
+            out::print_tool_line(
                 tool,
                 &format!(
                     "asking again about {} of {}: {}",
@@ -244,7 +248,7 @@ pub fn read_text(tool: &str) -> Result<String, Problem> {
     let interrupts = Interrupts::install()?;
     let waited = stdin::wait_for_input(NOTE_AFTER, &interrupts)?;
     if !waited.map_err(Problem::interrupted)? {
-        print_line(tool, "waiting for text on stdin; use < /dev/null for none");
+        out::print_tool_line(tool, "waiting for text on stdin; use < /dev/null for none");
     }
     read_request(Path::new("-"))
 }

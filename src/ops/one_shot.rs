@@ -30,11 +30,6 @@ pub struct OneShot {
     fallbacks: Fallbacks,
 }
 
-/// Prints a line of a tool to stderr.
-pub fn print_line(tool: &str, text: &str) {
-    out::print_line(&format!("{tool}: {text}"));
-}
-
 impl OneShot {
     /// Connects. Without `sends` a missing credential is not an error.
     pub fn new(tool: &'static str, args: &ModelArgs, sends: bool) -> Result<Self, Problem> {
@@ -45,7 +40,7 @@ impl OneShot {
         settings.choose_model(&mut source, sends, false, &interrupts)?;
         let model = source.model_id.clone().unwrap_or_default();
         for note in &settings.notes {
-            print_line(tool, &format!("note: {note}"));
+            out::print_tool_line(tool, &format!("note: {note}"));
         }
         // A name that no profile has is an error, even if it is never needed.
         let run = RunArgs::for_model(args.clone());
@@ -63,7 +58,7 @@ impl OneShot {
         messages: &[RequestMessage<'_>],
     ) -> Result<Reply, Problem> {
         let Self { interrupts, settings, source, spinner, tool, fallbacks, .. } = self;
-        let mut report = |line: &str| spinner.print_above(|| print_line(tool, line));
+        let mut report = |line: &str| spinner.print_above(|| out::print_tool_line(tool, line));
         spinner.start("model");
         let texts = (system, messages);
         let reply = fallbacks.request_reply(settings, source, texts, interrupts, &mut report);
@@ -97,7 +92,7 @@ impl OneShot {
                 Some(errors)
                     if reply.stop == StopReason::End && said.len() + 1 < limits::SCHEMA_TRIES =>
                 {
-                    print_line(
+                    out::print_tool_line(
                         tool,
                         &format!(
                             "the reply is not valid against the schema, asking again: {}",

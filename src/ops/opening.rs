@@ -20,7 +20,7 @@ use crate::sys::boundary::{Boundary, BoundaryFolders};
 use crate::sys::conversation_file::ConversationFile;
 use crate::sys::input::{InputFile, is_stream};
 use crate::sys::sandbox::Sandbox;
-use crate::sys::{clock, context_files, env, fs, git, names, tools};
+use crate::sys::{clock, context_files, env, fs, git, tools};
 use crate::turn::unfinished::unfinished_results;
 
 /// The attribute of a prompt that `nagent-each` has given: its id, by which a later call finds what became of it.
@@ -210,10 +210,7 @@ fn read_own_file(call: &Call<'_>, runner: &mut Runner<'_>) -> Result<Option<Bloc
 /// The file of `--read`, as the model's own reading would show it.
 fn read_for_user(call: &Call<'_>, runner: &mut Runner<'_>, named: &Path) -> Result<Block, Problem> {
     let path = named.display();
-    let file = runner
-        .context
-        .folder
-        .join(names::expand_home(named, runner.context.env.home_folder().as_deref()));
+    let file = runner.context.resolve(named);
     if file.is_dir() {
         return Err(Problem::failed(format!(
             "--read {path}: it is a folder; name a file, or just ask about the folder"

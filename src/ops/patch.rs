@@ -74,7 +74,7 @@ pub fn patch_file(args: &PatchArgs) -> Result<Report, Problem> {
     let hooks = PatchHooks {
         interrupts: &interrupts,
         keep: None,
-        progress: &mut |done, all| spinner.show_progress(done, all, None),
+        progress: &mut |done, all| spinner.show_progress(done, Some(all), None),
     };
     patch(&options, &mut boundary, hooks).map(|patched| report(&patched))
 }

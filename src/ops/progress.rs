@@ -138,10 +138,10 @@ impl<'a> Progress<'a> {
                 } else {
                     "model"
                 });
-                self.emit_event(|_| RunEvent::Ask { turn });
+                self.emit_event(|| RunEvent::Ask { turn });
             }
             ProgressEvent::Compacting => self.spinner.start("checkpoint"),
-            ProgressEvent::ReplyBytes(bytes) => self.spinner.set_bytes(bytes),
+            ProgressEvent::ReplyBytes(bytes) => self.spinner.show_progress(bytes, None, None),
             ProgressEvent::Streamed(streamed) => {
                 self.show_thoughts("\n");
                 self.stream(streamed);
@@ -153,7 +153,7 @@ impl<'a> Progress<'a> {
                 self.end_line();
             }
             ProgressEvent::Replied { turn, usage, cost, verdict } => {
-                self.emit_event(|_| RunEvent::Heard {
+                self.emit_event(|| RunEvent::Heard {
                     turn,
                     tokens_in: usage.input,
                     tokens_out: usage.output,
@@ -166,12 +166,12 @@ impl<'a> Progress<'a> {
                 let n = self.count_start();
                 self.numbered = Some(n);
                 self.asked.set(n);
-                self.emit_event(|_| RunEvent::decide(n, action));
+                self.emit_event(|| RunEvent::decide(n, action));
             }
             ProgressEvent::Refused(action, why) => self.show_refusal(action, why),
             ProgressEvent::ActionStarted(action) => {
                 let n = self.count_start();
-                self.emit_event(|_| RunEvent::start(n, action));
+                self.emit_event(|| RunEvent::start(n, action));
                 // Scripts write and ask on the terminal by themselves.
                 if !matches!(action, Action::Script { .. } | Action::Stdout { .. }) {
                     self.spinner.start(work_name(action));
@@ -182,7 +182,7 @@ impl<'a> Progress<'a> {
             ProgressEvent::Child { name, line } => self.show_child(name, line),
             ProgressEvent::Response(text) => self.show_response(text),
             ProgressEvent::BadReply(text) => {
-                self.emit_event(|_| RunEvent::Note { text: text.to_owned() });
+                self.emit_event(|| RunEvent::Note { text: text.to_owned() });
             }
         }
     }
@@ -191,7 +191,7 @@ impl<'a> Progress<'a> {
     fn show_command(&mut self, name: &'static str, command: &str) {
         let n = self.count_start();
         let command = command.to_owned();
-        self.emit_event(|_| match name {
+        self.emit_event(|| match name {
             AFTER_WRITE => RunEvent::AfterWrite { n, command },
             _ => RunEvent::Check { n, command },
         });
@@ -206,7 +206,7 @@ impl<'a> Progress<'a> {
         }
         if self.shows_events() {
             let event = self.finish(n, action, block);
-            self.emit_event(|_| event);
+            self.emit_event(|| event);
         }
     }
 
@@ -216,7 +216,7 @@ impl<'a> Progress<'a> {
         let streamed = if is_shown { self.streamed.as_str() } else { "" };
         let rest = text.strip_prefix(streamed).unwrap_or(text).trim_start_matches('\n');
         if !rest.is_empty() {
-            self.emit_event(|_| RunEvent::Say { text: rest.to_owned() });
+            self.emit_event(|| RunEvent::Say { text: rest.to_owned() });
         }
     }
 
@@ -237,15 +237,10 @@ impl<'a> Progress<'a> {
     fn show_refusal(&mut self, action: &Action, why: &str) {
         let n = self.count_start();
         self.running.pop_back();
-        self.emit_event(|_| RunEvent::start(n, action));
+        self.emit_event(|| RunEvent::start(n, action));
         let block = Block::new(action.result_block()).with("status", "error");
         let event = self.finish(n, Some(action), &block.body(format!("not run: {why}")));
-        self.emit_event(|_| event);
-    }
-
-    /// Shows which conversation goes on.
-    pub(super) fn show_begin(&mut self, begin: impl FnOnce() -> RunEvent) {
-        self.emit_event(|_| begin());
+        self.emit_event(|| event);
     }
 
     /// Whether this text was streamed as the answer.
@@ -262,7 +257,7 @@ impl<'a> Progress<'a> {
             // Between two responses, not behind the last one.
             let gap = if self.streamed.ends_with('\n') { "\n" } else { "" };
             if streamed != Streamed::End {
-                self.emit_event(|_| RunEvent::Text { text: format!("{gap}{text}") });
+                self.emit_event(|| RunEvent::Text { text: format!("{gap}{text}") });
             }
             return text.clone_into(&mut self.streamed);
         }
@@ -293,9 +288,10 @@ impl<'a> Progress<'a> {
         self.started
     }
 
-    fn emit_event(&mut self, event: impl FnOnce(&Self) -> RunEvent) {
+    /// Shows an event, which is made only if events are shown.
+    pub(super) fn emit_event(&mut self, event: impl FnOnce() -> RunEvent) {
         if self.shows_events() {
-            let mut event = event(self);
+            let mut event = event();
             if self.output == ProgressOutput::Rows && !self.shows_all {
                 event.shorten(self.asked.get());
             }

@@ -209,7 +209,7 @@ fn run_loop(
     let model = asker.client.model_id.as_deref();
     let children = child_flags::children(call, model, progress.shows_events());
     if !args.show_request {
-        progress.show_begin(|| begin_event(call, &conversation, model_id, asker.window));
+        progress.emit_event(|| begin_event(call, &conversation, model_id, asker.window));
     }
     let checkpoint_model = asker.model_id.clone();
     let fallbacks = connect_fallbacks(call, &mut progress)?;

@@ -194,16 +194,20 @@ impl Settings {
         Self::resolve_run(&run, &env.without_variables(&["NAGENT_PROVIDER", "NAGENT_MODEL"]))
     }
 
+    /// The known server that the settings name.
+    pub(super) fn named_server(&self) -> Option<&'static KnownServer> {
+        self.config.server.as_deref().and_then(KnownServer::find_server)
+    }
+
     /// The known server that is asked: the one that the settings name, else the one at the address.
     pub fn server(&self) -> Option<&'static KnownServer> {
-        let named = self.config.server.as_deref().and_then(KnownServer::find_server);
         let base_url = self.config.base_url.as_deref();
-        named.or_else(|| self.provider?.endpoint(base_url, None)?.server)
+        self.named_server().or_else(|| self.provider?.endpoint(base_url, None)?.server)
     }
 
     /// Refuses what is not an address. Ollama's may lack the scheme.
     fn check_url(&self) -> Result<(), Problem> {
-        let server = self.config.server.as_deref().and_then(KnownServer::find_server);
+        let server = self.named_server();
         let Some(given) = &self.config.base_url else {
             return match server {
                 Some(server) => Err(Problem::usage(format!(

@@ -76,27 +76,18 @@ impl Spinner {
         });
     }
 
-    /// Shows how many bytes have come of what is waited for.
-    pub fn set_bytes(&self, bytes: u64) {
-        self.set_done(bytes, None, None);
-    }
-
-    /// Shows how much of the work is done, in a unit with a name in the plural; `None`: in bytes.
-    pub fn show_progress(&self, done: u64, of: u64, unit: Option<&'static str>) {
-        self.set_done(done, Some(of), unit);
+    /// Shows how much is done, and of how much where that is known, in a unit with a name in the plural; `None`: in bytes.
+    pub fn show_progress(&self, done: u64, of: Option<u64>, unit: Option<&'static str>) {
+        let Some(shared) = &self.shared else { return };
+        if let Some(work) = &mut shared.lock_state().work {
+            (work.done, work.of, work.unit) = (done, of, unit);
+        }
     }
 
     /// Shows something else behind that.
     pub fn set_note(&self, note: String) {
         let Some(shared) = &self.shared else { return };
         shared.lock_state().work.iter_mut().for_each(|work| work.note.clone_from(&note));
-    }
-
-    fn set_done(&self, done: u64, of: Option<u64>, unit: Option<&'static str>) {
-        let Some(shared) = &self.shared else { return };
-        if let Some(work) = &mut shared.lock_state().work {
-            (work.done, work.of, work.unit) = (done, of, unit);
-        }
     }
 
     /// The work has ended: the line is gone.
@@ -113,7 +104,6 @@ impl Spinner {
         let mut state = shared.lock_state();
         state.clear();
         print();
-        drop(state);
     }
 }
 

@@ -6,14 +6,13 @@ use clap::ValueHint;
 use serde_json::Value;
 
 use super::flags::ModelArgs;
-use super::one_shot::print_line;
 use super::settings::Settings;
 use super::spinner::Spinner;
 use super::summaries::{self, Writers};
 use crate::code::language::{Language, NAMES};
 use crate::exit::Exit;
 use crate::format::harmless::quote_name;
-use crate::out::Report;
+use crate::out::{self, Report};
 use crate::problem::Problem;
 use crate::segments::file_summary::summarize_segments;
 use crate::segments::split::{self, Split, SplitHooks, SplitRequest};
@@ -80,7 +79,7 @@ pub fn split_file(tool: &'static str, args: &SplitArgs) -> Result<Report, Proble
     spinner.start("split");
     let mut hooks = SplitHooks {
         stop: &|| interrupts.pending().is_some(),
-        progress: &mut |done, of| spinner.show_progress(done, of, None),
+        progress: &mut |done, of| spinner.show_progress(done, Some(of), None),
     };
     let result = match (&args.refresh, args.path.as_ref().or(args.file.as_ref())) {
         (Some(index), _) => split::refresh(&expand(index), args.force, &mut hooks),
@@ -114,7 +113,7 @@ pub fn split_file(tool: &'static str, args: &SplitArgs) -> Result<Report, Proble
         None => problem,
     })?;
     for note in &split.notes {
-        print_line(tool, &format!("note: {note}"));
+        out::print_tool_line(tool, &format!("note: {note}"));
     }
     if args.summarize {
         return Ok(summarize(tool, args, &env, &interrupts, &spinner, &mut split));
@@ -132,7 +131,7 @@ fn save_stream(
     let name = folder.file_name().unwrap_or("stdin".as_ref()).to_string_lossy();
     let file = folder.with_file_name(format!("{name}.input"));
     InputFile::open(stream, interrupts)?.save_copy(&file)?;
-    print_line(tool, &format!("note: the input is in {}", quote_name(&file)));
+    out::print_tool_line(tool, &format!("note: the input is in {}", quote_name(&file)));
     Ok(file)
 }
 
@@ -155,7 +154,7 @@ fn summarize(
     writers.print_notes();
     let queue = SummaryQueue::new(writers.rules(usize::from(args.jobs)));
     spinner.start("model");
-    let mut progress = |done, all| spinner.show_progress(done, all, Some("segments"));
+    let mut progress = |done, all| spinner.show_progress(done, Some(all), Some("segments"));
     let path = split.index_path.clone();
     let result = summarize_segments(&queue, Some(&path), &mut split.index, &mut progress);
     spinner.stop();

@@ -51,7 +51,7 @@ impl<'a> Writers<'a> {
     }
 
     fn print_line(&self, line: &str) {
-        self.spinner.print_above(|| out::print_line(&format!("{}: {line}", self.tool)));
+        self.spinner.print_above(|| out::print_tool_line(self.tool, line));
     }
 
     /// Prints the notes on the settings.

@@ -5,7 +5,7 @@ use std::io::Read;
 use std::path::Path;
 
 use super::flags::{InputArgs, ModelArgs};
-use super::one_shot::{OneShot, print_line, report_request};
+use super::one_shot::{OneShot, report_request};
 use crate::client::upload;
 use crate::drive;
 use crate::format::harmless;
@@ -13,7 +13,7 @@ use crate::limits::UPLOADED_FILE;
 use crate::llm::attachment::{self, Attachment, Payload, RemoteFile};
 use crate::llm::route::FileRoute;
 use crate::llm::{RequestMessage, Role, sniff};
-use crate::out::Report;
+use crate::out::{self, Report};
 use crate::problem::Problem;
 use crate::sys::input::InputFile;
 use crate::sys::interrupt::Interrupts;
@@ -51,7 +51,7 @@ pub fn send_file(tool: &'static str, args: &UploadArgs) -> Result<Report, Proble
     let (kind, name) = (found.format, attachment::safe_name(&full_name, found.format));
     let mut one_shot = OneShot::new(tool, &args.model, !args.show_request)?;
     if let Some(note) = &found.note {
-        print_line(tool, &format!("note: {note}"));
+        out::print_tool_line(tool, &format!("note: {note}"));
     }
     let OneShot { settings, source, model, interrupts, spinner, .. } = &mut one_shot;
     let route = source.route(kind, bytes.len() as u64).map_err(Problem::failed)?;
@@ -67,14 +67,14 @@ pub fn send_file(tool: &'static str, args: &UploadArgs) -> Result<Report, Proble
             let note = format!(
                 "note: the file is uploaded first, through the provider's files API; its id then replaces {NO_ID}"
             );
-            print_line(tool, &note);
+            out::print_tool_line(tool, &note);
             ask.file = Some(Attachment { payload: Payload::Remote(&nobody), ..file });
         }
         return report_request(source.show_request(&ask));
     }
     let patience = settings.retry_patience();
     spinner.start("model");
-    let mut tell = |text: &str| spinner.print_above(|| print_line(tool, text));
+    let mut tell = |text: &str| spinner.print_above(|| out::print_tool_line(tool, text));
     let reply = match route {
         FileRoute::Upload => {
             upload::ask_about(source, &ask, &file, patience, interrupts, &mut tell)

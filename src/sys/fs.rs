@@ -71,11 +71,6 @@ pub fn file_size(path: &Path) -> Option<u64> {
     fs::metadata(path).ok().filter(fs::Metadata::is_file).map(|metadata| metadata.len())
 }
 
-/// Whether there is a folder at a path.
-pub fn is_folder(path: &Path) -> bool {
-    path.is_dir()
-}
-
 /// A file's text, when it is there. Never waits at a FIFO; at most `limit` bytes.
 pub fn read_text(path: &Path, limit: u64) -> Result<Option<String>> {
     let Some(bytes) = read_bytes(path, limit)? else { return Ok(None) };

@@ -162,7 +162,7 @@ impl<'a> Permissions<'a> {
         (self.on_question)();
         let watch = Stopwatch::start();
         // An answer about a folder is one about all below it.
-        let is_folder = kind == PolicySubject::Path && fs::is_folder(Path::new(&subject));
+        let is_folder = kind == PolicySubject::Path && Path::new(&subject).is_dir();
         let detail = format!("{subject}{}", if is_folder { " and all in it" } else { "" });
         let name = self.name.as_deref().unwrap_or("nagent-js");
         let answer = asker.ask_permission(name, label, &detail, self.interrupts);

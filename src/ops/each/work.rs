@@ -144,7 +144,7 @@ impl<'a> EachBatch<'a> {
     pub(super) fn show_progress(&self) {
         let all = self.items.len() as u64;
         let done = (self.next_printed + self.ready.len()) as u64;
-        self.spinner.show_progress(done, all, Some("inputs"));
+        self.spinner.show_progress(done, Some(all), Some("inputs"));
         let filled = usize::try_from(10 * done / all.max(1)).unwrap_or(0);
         let mut note = format!(", [{}{}]", "#".repeat(filled), "-".repeat(10 - filled));
         let spent = self.record.spent - self.spent_before;

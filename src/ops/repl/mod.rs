@@ -254,7 +254,7 @@ fn complete_path(before: &str, env: &Env) -> (usize, Vec<String>) {
     let names = names.filter(|other| other.starts_with(name));
     let names = names.filter(|other| name.starts_with('.') || !other.starts_with('.'));
     let whole = |other: String| {
-        let end = if fs::is_folder(&folder.join(&other)) { "/" } else { "" };
+        let end = if folder.join(&other).is_dir() { "/" } else { "" };
         format!("{parent}{other}{end}")
     };
     (start, names.map(whole).collect())

@@ -116,7 +116,7 @@ pub(super) fn open_thought(
     home.prepare()?;
     let (name, note) = home.choose_thought(&source.place, &source.sha256)?;
     if let Some(note) = note {
-        out::print_line(&format!("{tool}: {note}"));
+        out::print_tool_line(tool, &note);
     }
     home.prepare_thought(&name, &clock::now())?;
     if is_kept && home.read_origin(&name)?.is_none() {
@@ -136,7 +136,7 @@ pub(super) fn open_thought(
     let mut stores_answers = true;
     let mut read_or_ask = |path: &Path| {
         read_policy(path).unwrap_or_else(|error| {
-            out::print_line(&format!("{tool}: {error:#}; until then everything is asked"));
+            out::print_tool_line(tool, &format!("{error:#}; until then everything is asked"));
             stores_answers = false;
             Policy::default()
         })
