@@ -195,7 +195,7 @@ impl RequestReader {
         }
         self.check_names(options.iter().map(|(name, _)| name.as_str()), place);
         if options.len() < least {
-            self.complain(format!("{place}: name {least} or more answers, not {}", options.len()));
+            self.complain(format!("{place}: give {least} or more answers, not {}", options.len()));
         }
         options
     }
@@ -330,7 +330,7 @@ impl Request {
             reader.complain("the question is empty");
         }
         let options = Value::from(options.to_vec());
-        let options = reader.read_options(Some(&options), 2, "the options");
+        let options = reader.read_options(Some(&options), 2, "the answers");
         if !reader.errors.is_empty() {
             return Err(reader.errors);
         }

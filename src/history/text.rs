@@ -17,7 +17,7 @@
 //! | --- | ---: | --- |
 //! | PATH | N | high (75%) |
 //!
-//! (a paragraph on how to use the table)
+//! (a paragraph on how to use the table; not for `--history`)
 //! {/file-history}
 //!
 //! {file-summary}
@@ -94,6 +94,9 @@ pub fn format_history(history: &History, summaries: &Summaries, extent: Extent) 
     let commits = &history.commits[..history.commits.len().min(limit(limits::HISTORY_STEPS))];
     add_steps(&mut text, history, commits, summaries);
     add_co_changed(&mut text, history, limit(MAX_ROWS));
+    if extent == Extent::Latest && !history.co_changed.is_empty() {
+        let _ = writeln!(text, "\n{GUIDANCE}");
+    }
     text.push_str("{/file-history}");
     text
 }
@@ -202,7 +205,6 @@ fn add_co_changed(text: &mut String, history: &History, limit: usize) {
     if let Some(more) = history.co_changed.len().checked_sub(limit).filter(|more| *more > 0) {
         let _ = writeln!(text, "\n{more} more files, with lower rates, are left out.");
     }
-    let _ = writeln!(text, "\n{GUIDANCE}");
 }
 
 /// The row of a file that changed in the same commits.

@@ -46,7 +46,9 @@ impl Turn {
                      {tags} tags): send it again in full, corrected"
                 );
                 let Malformed { line, excerpt, .. } = malformed;
-                let why = format!("it does not follow nagent's protocol (line {line}: {excerpt})");
+                // A person reads the first line of it.
+                let start = excerpt.split("\\n").next().unwrap_or_default();
+                let why = format!("it does not follow nagent's protocol (line {line}: {start})");
                 self.keep_reply(reply.text, status, None, message, &why)
             }
         }

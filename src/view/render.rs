@@ -414,6 +414,12 @@ mod tests {
         let block =
             Block::new("nagent-read-result").with("status", "error").body("no such file: x\nmore");
         check(&finish("nagent-read", block), 80, &["  error, no such file: x"]);
+        let refused = |why: &str| Block::new("x").with("status", "error").body(why);
+        let block = refused("not run: it removes all; nagent refuses such commands. If so, ask");
+        let rows = ["  error, not run: it removes all; --dangerous allows it"];
+        check(&finish("nagent-shell", block), 80, &rows);
+        let block = refused("not run: the user said no: never");
+        check(&finish("nagent-shell", block), 80, &["  error, not run: you said no: never"]);
         let block = Block::new("x").with("status", "ok").with("bytes", 90).with("lines", 2);
         let block = block.with("first_line", 3).with("last_line", 4).body("a\nb");
         check(&finish("nagent-read", block), 80, &["  ok, lines 3 to 4"]);

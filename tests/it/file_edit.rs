@@ -91,6 +91,9 @@ fn the_prompt_comes_from_words_from_stdin_or_from_both() {
     assert_eq!(prompts, ["from stdin", "words\nand more"]);
     let run = sandbox.file_edit(&file).run().assert_exit(2).no_stdout();
     run.stderr_has(&["nagent-file-edit: no prompt given", "nagent-file-edit FILE"]);
+    sandbox.write("a file", "x");
+    let run = sandbox.file_edit(&["make it so", "a file"]).run().assert_exit(2);
+    run.stderr_has(&["nagent-file-edit 'a file' 'make it so'"]);
 }
 
 #[test]

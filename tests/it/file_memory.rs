@@ -413,7 +413,7 @@ fn a_rename_that_is_not_committed_yet_keeps_the_history() {
     edit(&sandbox, &["task"]);
     git_as(&sandbox, "Ann", &["mv", "a.txt", "moved.txt"]);
     let report = history(&sandbox, "moved.txt").unwrap();
-    let head = "{file-history}\nFile: moved.txt (renamed from a.txt, not committed yet)\n";
+    let head = "File: moved.txt (renamed from a.txt, not committed yet)\n";
     assert!(report.text.starts_with(head) && report.text.contains(&second[..7]), "{}", report.text);
     // Nothing of it is new to the conversation, and nothing is asked again.
     let from = sandbox.requests().len();

@@ -64,11 +64,12 @@ fn an_answer_is_on_the_screen_before_it_is_complete_and_what_came_is_kept_and_co
     let sandbox = Sandbox::new();
     let text = format!("first {}last", "word ".repeat(200));
     sandbox.llm.push(Answer::StallBody(answer(&text).as_str().into()));
-    let mut running = sandbox.cmd(&["task"]).on_terminal(80).spawn();
+    let args = ["-w", "--max-turns", "9", "task"];
+    let mut running = sandbox.cmd(&args).on_terminal(80).spawn();
     wait_until("the first half is shown", || running.stdout_so_far().contains("first word"));
     running.take_stdin().write_all(b"\x03").unwrap();
     let run = running.wait().assert_exit(130);
-    let hint = "interrupted by SIGINT; nagent \"go on\" continues it";
+    let hint = "interrupted by SIGINT; nagent -w --max-turns=9 \"go on\" continues it";
     assert!(run.stdout.replace("\r\n", "").contains(hint), "{}", run.stdout);
     assert!(run.stdout.contains("[1 turn, about "), "it is counted: {}", run.stdout);
     let kept = sandbox.invalid().pop().unwrap();

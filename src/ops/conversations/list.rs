@@ -144,7 +144,8 @@ fn format_table(rows: &[ListRow], home: Option<&Path>, columns: usize) -> String
     let mut widths = column_widths(&cells);
     let used = |widths: &[usize]| widths[..7].iter().map(|width| width + 2).sum::<usize>();
     if used(&widths) + WORDS_ROOM > columns {
-        widths[0] = widths[0].min(NAME_ROOM);
+        let names: Vec<&str> = rows.iter().map(|row| row.name.as_str()).collect();
+        widths[0] = widths[0].min(name_room(&names));
     }
     if used(&widths) - widths[3] > columns {
         return cells[1..].iter().map(|cells| format_narrow(cells, columns)).collect();
@@ -167,6 +168,19 @@ fn format_table(rows: &[ListRow], home: Option<&Path>, columns: usize) -> String
         lines.map(|line| truncate(line.trim_end(), columns) + "\n").collect::<String>()
     };
     cells.iter().map(line).collect()
+}
+
+/// The room in which each name is cut to no less than a beginning of its own, which names it in other commands.
+fn name_room(names: &[&str]) -> usize {
+    let mut names = names.to_vec();
+    names.sort_unstable();
+    let common = |a: &str, b: &str| a.bytes().zip(b.bytes()).take_while(|(a, b)| a == b).count();
+    // A letter more than what two have in common, and the ellipsis.
+    let needed = names.windows(2).filter_map(|pair| match pair {
+        [a, b] => Some(common(a, b) + 2),
+        _ => None,
+    });
+    needed.max().unwrap_or_default().max(NAME_ROOM)
 }
 
 /// A conversation on lines of its own, for a terminal that is too narrow for a table.
@@ -214,5 +228,17 @@ mod tests {
             ("…界".into(), "…/bc".into())
         );
         assert_eq!(shorten_folder("/home/me/x", Some(Path::new("/home/me"))), "~/x");
+    }
+
+    #[test]
+    fn names_are_cut_to_beginnings_of_their_own() {
+        let shell = "latest-vm-13595-2266968";
+        let names =
+            [shell.to_owned(), format!("{shell}.callers"), format!("{shell}-f08dd3e9-2152-454c")];
+        let names: Vec<&str> = names.iter().map(String::as_str).collect();
+        let room = name_room(&names);
+        let cut: Vec<String> = names.iter().map(|name| truncate(name, room)).collect();
+        assert_eq!(cut, [shell.to_owned(), format!("{shell}.…"), format!("{shell}-…")]);
+        assert_eq!(name_room(&["a", "b"]), NAME_ROOM);
     }
 }

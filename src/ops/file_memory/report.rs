@@ -42,7 +42,10 @@ pub fn report_history(
     let (summaries, _) =
         commits::read_cached(&root.summaries_folder(), &history.commits, usize::MAX);
     let notes: Vec<&String> = lookup.notes.iter().chain(&history.notes).collect();
-    let mut printed = text::format_history(&history, &summaries, Extent::Whole);
+    let block = text::format_history(&history, &summaries, Extent::Whole);
+    // A person needs no marks of a block.
+    let body = block.strip_prefix("{file-history}\n").unwrap_or(&block);
+    let mut printed = body.strip_suffix("{/file-history}").unwrap_or(body).to_owned();
     for note in &notes {
         printed.push_str(&format!("\nnote: {}", crate::format::harmless::escape_line(note, 500)));
     }

@@ -176,7 +176,11 @@ impl Session {
         let settings = &self.settings;
         let name = |provider| settings.provider_name(provider);
         let provider = settings.provider.map(name).unwrap_or_default();
-        let model = settings.config.model.clone().unwrap_or_else(|| provider.to_owned());
+        let is_program = matches!(settings.provider, Some(Provider::Command));
+        let command = settings.config.command.as_deref().filter(|_| is_program);
+        let program = command.and_then(|words| Path::new(words.first()?).file_name());
+        let nameless = program.map_or_else(|| provider.into(), |program| program.to_string_lossy());
+        let model = settings.config.model.clone().unwrap_or_else(|| nameless.into_owned());
         let base_url = settings.config.base_url.as_deref();
         let endpoint = settings.provider.and_then(|provider| provider.endpoint(base_url, None));
         let server = endpoint.map_or_else(|| provider.to_owned(), |endpoint| endpoint.base_url);

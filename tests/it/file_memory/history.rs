@@ -68,7 +68,7 @@ fn the_report_has_all_that_the_repository_says() {
     let (sandbox, [first, second]) = repository();
     edit(&sandbox, &["task"]);
     let report = history(&sandbox, "a.txt").unwrap();
-    assert!(report.text.starts_with("{file-history}\nFile: a.txt\n"), "{}", report.text);
+    assert!(report.text.starts_with("File: a.txt\n"), "{}", report.text);
     assert!(report.text.contains(&format!(" {} Ann: Did ", &second[..7])), "{}", report.text);
     let json = Value::Object(report.json);
     assert_eq!(json["head"], json!(second));
