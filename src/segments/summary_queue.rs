@@ -7,7 +7,7 @@ use std::collections::{BTreeSet, HashMap};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc::{RecvTimeoutError, channel};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
 
@@ -18,6 +18,7 @@ use crate::llm::{Reply, RequestMessage, Role, StopReason, Usage};
 use crate::problem::Problem;
 use crate::sys::fs;
 use crate::sys::interrupt::Interrupts;
+use crate::sys::lock::lock_mutex;
 
 /// How often progress is reported while nothing finishes.
 const TICK: Duration = Duration::from_millis(250);
@@ -374,9 +375,4 @@ impl<'a> SummaryQueue<'a> {
         }
         Err(Problem::new(Exit::Provider, "the model gave an empty reply twice"))
     }
-}
-
-/// A panic of another thread does not make these values invalid.
-fn lock_mutex<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

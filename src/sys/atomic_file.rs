@@ -10,6 +10,7 @@ use std::path::Path;
 use anyhow::{Context, Result};
 use rustix::fs::Mode;
 
+use super::durable::parent_folder;
 use super::temp_files::{PRIVATE, TempFile, open_folder};
 
 /// How a file is written: for its owner alone and durably, unless an option says otherwise.
@@ -57,12 +58,12 @@ impl<'a> AtomicFile<'a> {
         fill: &mut dyn FnMut(&mut File) -> io::Result<()>,
     ) -> io::Result<()> {
         let name = self.path.file_name().ok_or(io::ErrorKind::InvalidInput)?;
-        let folder = self.path.parent().unwrap_or(Path::new("."));
         let old = if self.keeps_mode { fs::metadata(self.path).ok() } else { None };
         let is_public = self.keeps_mode && old.is_none();
         let mode = if is_public { Mode::from_raw_mode(0o666) } else { PRIVATE };
         let like = old.map(|old| Mode::from_raw_mode(old.mode()));
-        let mut new = TempFile::create_filled(open_folder(folder)?, mode, like, fill)?;
+        let mut new =
+            TempFile::create_filled(open_folder(parent_folder(self.path))?, mode, like, fill)?;
         if self.is_durable {
             new.persist_durably(name, no_clobber)
         } else {

@@ -17,6 +17,11 @@ pub(super) fn sync_file(file: &File) -> io::Result<()> {
     file.sync_all()
 }
 
+/// The folder that a path is in: for a name alone, the working folder.
+pub(super) fn parent_folder(path: &Path) -> &Path {
+    path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."))
+}
+
 /// Makes the names in a folder durable.
 pub fn sync_folder(path: &Path) -> Result<()> {
     File::open(path)

@@ -18,7 +18,7 @@ use tempfile::TempDir;
 pub use crate::format::hex::encode_hex;
 
 use super::atomic_file::AtomicFile;
-use super::durable::rename_to_free_name;
+use super::durable::{parent_folder, rename_to_free_name};
 use super::file_stamp::FileStamp;
 use super::read::open_regular;
 use super::temp_files::TempFile;
@@ -167,7 +167,7 @@ pub fn rename_file(from: &Path, to: &Path) -> Result<()> {
     let here = rustix::fs::CWD;
     rename_to_free_name(here, from.as_os_str(), here, to.as_os_str())
         .with_context(|| format!("cannot rename {} to {}", from.display(), to.display()))?;
-    sync_folder(to.parent().unwrap_or(Path::new(".")))
+    sync_folder(parent_folder(to))
 }
 
 /// Removes a file that may be gone already.

@@ -3,12 +3,13 @@
 //! reported.
 
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use ignore::Match;
 use ignore::gitignore::{Gitignore, GitignoreBuilder};
 
 use super::fs::read_within;
+use super::lock::lock_mutex;
 use super::names::name_some;
 use super::read::open_regular;
 use crate::format::harmless::quote_name;
@@ -113,8 +114,4 @@ impl IgnoreRules {
         }
         builder.build().unwrap_or_else(|_| Gitignore::empty())
     }
-}
-
-pub(super) fn lock_mutex<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

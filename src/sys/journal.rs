@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 
+use super::durable::parent_folder;
 use super::file_stamp::FileStamp;
 use super::fs;
 use super::interrupt::Interrupts;
@@ -99,8 +100,7 @@ fn open_file(path: &Path) -> Result<File> {
     options.read(true).append(true).create(true).mode(0o600).custom_flags(fs::nonblock());
     let file = options.open(path).with_context(what)?;
     if is_new {
-        let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
-        fs::sync_folder(folder.unwrap_or(Path::new(".")))?;
+        fs::sync_folder(parent_folder(path))?;
     }
     Ok(file)
 }

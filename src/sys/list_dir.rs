@@ -9,7 +9,8 @@
 
 use super::file_error::FileError;
 use super::fs::modified_time;
-use super::ignore_rules::{IgnoreRules, LeftOut, describe_left_out, lock_mutex};
+use super::ignore_rules::{IgnoreRules, LeftOut, describe_left_out};
+use super::lock::lock_mutex;
 use crate::format::harmless::quote_name;
 use crate::limits;
 use ignore::overrides::{Override, OverrideBuilder};

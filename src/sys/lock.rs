@@ -8,6 +8,7 @@ use std::fs::{File, OpenOptions, TryLockError};
 use std::io;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use anyhow::{Context, Result};
@@ -298,6 +299,11 @@ pub(super) fn try_lock(file: &File, mode: LockMode, path: &Path) -> Result<bool>
             }
         }
     }
+}
+
+/// Locks a mutex. A panic of another thread does not make its value invalid.
+pub fn lock_mutex<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 fn open_lock_file(path: &Path) -> Result<File> {

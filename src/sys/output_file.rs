@@ -9,6 +9,7 @@ use anyhow::{Context, Result, bail};
 use rustix::fs::{Access, access};
 
 use super::atomic_file::AtomicFile;
+use super::durable::parent_folder;
 use super::input::is_inherited_descriptor;
 
 /// Whether a path names standard output.
@@ -28,10 +29,8 @@ pub fn check_output(path: &Path) -> Result<()> {
     if path.is_dir() {
         bail!("cannot write {}: it is a folder", path.display());
     }
-    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
-    let folder = folder.unwrap_or(Path::new("."));
     let is_there = fs::symlink_metadata(&path).is_ok();
-    access(folder, Access::WRITE_OK)
+    access(parent_folder(&path), Access::WRITE_OK)
         .and_then(|()| if is_there { access(&path, Access::WRITE_OK) } else { Ok(()) })
         .with_context(|| format!("cannot write {}", path.display()))
 }

@@ -11,6 +11,7 @@ use anyhow::{Context, Result};
 use super::ask_tty::{Answer, AskTty};
 use super::atomic_file::AtomicFile;
 use super::clock::{self, Stopwatch};
+use super::durable::parent_folder;
 use super::env::Env;
 use super::interrupt::Interrupts;
 use super::lock::lock_folder;
@@ -297,7 +298,7 @@ pub fn edit_policy(
     edit: impl FnOnce(&mut Policy) -> Result<()>,
 ) -> Result<()> {
     const PATIENCE: Duration = Duration::from_secs(10);
-    let folder = path.parent().unwrap_or(Path::new("."));
+    let folder = parent_folder(path);
     let open = File::open(folder).with_context(|| format!("cannot open {}", folder.display()))?;
     let _lock = lock_folder(open, folder, Some((PATIENCE, interrupts)))?;
     let mut policy = read_policy(path)?;

@@ -130,14 +130,14 @@ pub fn remove(path: &Path) -> io::Result<()> {
 /// Removes a stored file or folder unless it was used after `cutoff`, a time since 1970, or is locked. Returns whether it is
 /// gone.
 pub fn remove_unused(stored: &Stored, cutoff: Duration) -> io::Result<bool> {
-    let folder = stored.path.parent().unwrap_or(Path::new("."));
     // A split that somebody works on is locked.
     let lock = File::open(&stored.path).ok();
     let is_free = |file: &File| try_lock(file, LockMode::Exclusive, &stored.path).unwrap_or(false);
     if !lock.as_ref().is_some_and(is_free) {
         return Ok(false);
     }
-    let aside = folder.join(format!(".nagent-{}.tmp", uuid::Uuid::new_v4().simple()));
+    let aside =
+        stored.path.with_file_name(format!(".nagent-{}.tmp", uuid::Uuid::new_v4().simple()));
     let here = rustix::fs::CWD;
     rename_to_free_name(here, stored.path.as_os_str(), here, aside.as_os_str())?;
     if Stored::read_metadata(&aside).is_some_and(|now| now.modified > cutoff) {

@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{CWD, Mode, RenameFlags};
 use rustix::io::Errno;
 
-use super::durable::rename_to_free_name;
+use super::durable::{parent_folder, rename_to_free_name};
 use super::fs::make_folders;
 use super::lock::{self, LockError};
 use super::temp_files::{TempFile, open_folder};
@@ -54,8 +54,7 @@ impl StagedFolder {
             fs::canonicalize(place)?
         } else {
             let name = place.file_name().ok_or(io::ErrorKind::InvalidInput)?;
-            let parent = place.parent().filter(|parent| !parent.as_os_str().is_empty());
-            let parent = parent.unwrap_or(Path::new("."));
+            let parent = parent_folder(place);
             make_folders(parent, mode, &mut new_parents.0)?;
             fs::canonicalize(parent)?.join(name)
         };

@@ -122,7 +122,6 @@ impl Drop for TempFile {
 
 /// Opens a folder to create files in it.
 pub(super) fn open_folder(folder: &Path) -> io::Result<OwnedFd> {
-    let folder = if folder.as_os_str().is_empty() { Path::new(".") } else { folder };
     let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
     Ok(rustix::fs::openat(CWD, folder, flags, Mode::empty())?)
 }

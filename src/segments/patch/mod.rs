@@ -31,7 +31,7 @@ use crate::problem::Problem;
 use crate::sys::boundary::Boundary;
 use crate::sys::{fs, git};
 
-pub use self::request::{KeepPrevious, PatchHooks, PatchOptions, PatchReport};
+pub use self::request::{PatchHooks, PatchOptions, PatchReport};
 
 /// Returns the true path of an index, and the source that it names: what a boundary is made from.
 pub fn find_source(index: &Path) -> Result<(PathBuf, PathBuf), Problem> {

@@ -1,10 +1,10 @@
 //! What a patch is asked for, what it needs, and what it reports.
 
-use std::fs::File;
 use std::path::{Path, PathBuf};
 
 use crate::problem::Problem;
 use crate::sys::interrupt::Interrupts;
+use crate::sys::replace::KeepPrevious;
 
 /// What to do.
 #[derive(Debug, Clone, Copy)]
@@ -49,16 +49,13 @@ pub struct PatchReport {
     pub notes: Vec<String>,
 }
 
-/// Keeps the content of a file, from its start, and returns where.
-pub type KeepPrevious<'a> = dyn FnMut(&mut File) -> anyhow::Result<PathBuf> + 'a;
-
 /// What a patch needs from its caller.
 pub struct PatchHooks<'a> {
     /// Asked between steps.
     pub interrupts: &'a Interrupts,
     /// Keeps the previous content of the source at every change. `None`: as `{source}.before` beside the index, and only
     /// where a kill could leave less than that.
-    pub keep: Option<&'a mut KeepPrevious<'a>>,
+    pub keep: Option<KeepPrevious<'a>>,
     /// Called with the bytes done, and all.
     pub progress: &'a mut dyn FnMut(u64, u64),
 }

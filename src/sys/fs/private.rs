@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
 
-use crate::sys::durable::sync_file;
+use crate::sys::durable::{parent_folder, sync_file};
 
 /// Creates a folder for its owner alone, and its parents, durably.
 pub fn create_private_folder(path: &Path) -> Result<()> {
@@ -35,9 +35,8 @@ pub(in crate::sys) fn make_folders(
         return Err(io::ErrorKind::NotADirectory.into());
     }
     for folder in new {
-        let parent = folder.parent().filter(|parent| !parent.as_os_str().is_empty());
         // A folder that may be written and not read cannot be synced.
-        if let Ok(parent) = File::open(parent.unwrap_or(Path::new("."))) {
+        if let Ok(parent) = File::open(parent_folder(folder)) {
             sync_file(&parent)?;
         }
     }
