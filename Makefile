@@ -3,8 +3,7 @@
 
 PREFIX ?= $(HOME)/.local
 CARGO ?= cargo
-TOOLS = nagent nagent-llm-text nagent-llm-upload nagent-decide nagent-file-edit nagent-file-split nagent-file-patch nagent-file-apply \
-	nagent-file-summarize nagent-repl nagent-sandbox nagent-conversations nagent-each nagent-message nagent-status nagent-js nagent-think nagent-thought
+TOOLS = $(basename $(notdir $(wildcard src/bin/*)))
 # Executables of their own: nagent-js alone has the JavaScript engine.
 OWN = nagent nagent-js
 # Where cargo puts what it builds, by CARGO_TARGET_DIR and its configuration. Asked once, by the first target that needs it.

@@ -2,7 +2,7 @@
 
 use std::process::ExitCode;
 
-use crate::cli;
+use crate::cli::{self, Tool};
 use crate::sys::env;
 
 pub mod conversations;
@@ -24,18 +24,18 @@ pub mod status;
 pub mod think;
 pub mod thought;
 
-/// Makes the list of commands and `main` from one table of the tools.
+/// Makes the list of commands and `main` from the modules of the tools.
 macro_rules! tools {
-    ($($name:literal => $args:ty,)*) => {
+    ($($module:ident,)*) => {
         /// Every tool's command line, for documents and tests.
         pub fn list_commands() -> Vec<clap::Command> {
-            vec![$(cli::command::<$args>()),*]
+            vec![$(cli::command::<$module::Args>()),*]
         }
 
         /// Runs the tool by whose name this executable was called; under any other name it is `nagent`.
         pub fn main() -> ExitCode {
             match env::invoked_name().as_deref() {
-                $(Some($name) => cli::main::<$args>(),)*
+                $(Some($module::Args::NAME) => cli::main::<$module::Args>(),)*
                 // The names that the public runtime has.
                 Some("think") => cli::main::<think::Args>(),
                 Some("thought") => cli::main::<thought::Args>(),
@@ -46,22 +46,22 @@ macro_rules! tools {
 }
 
 tools! {
-    "nagent" => nagent::Args,
-    "nagent-llm-text" => llm_text::Args,
-    "nagent-llm-upload" => llm_upload::Args,
-    "nagent-decide" => decide::Args,
-    "nagent-file-edit" => file_edit::Args,
-    "nagent-file-split" => file_split::Args,
-    "nagent-file-patch" => file_patch::Args,
-    "nagent-file-apply" => file_apply::Args,
-    "nagent-file-summarize" => file_summarize::Args,
-    "nagent-repl" => repl::Args,
-    "nagent-sandbox" => sandbox::Args,
-    "nagent-conversations" => conversations::Args,
-    "nagent-each" => each::Args,
-    "nagent-message" => message::Args,
-    "nagent-status" => status::Args,
-    "nagent-js" => js::Args,
-    "nagent-think" => think::Args,
-    "nagent-thought" => thought::Args,
+    nagent,
+    llm_text,
+    llm_upload,
+    decide,
+    file_edit,
+    file_split,
+    file_patch,
+    file_apply,
+    file_summarize,
+    repl,
+    sandbox,
+    conversations,
+    each,
+    message,
+    status,
+    js,
+    think,
+    thought,
 }
