@@ -5,6 +5,6 @@
 //! order: the first context and what has changed of it, all prompts (long ones by their beginning), the children that can be
 //! continued, a `system` block with the checkpoint ([`notice`]), and the newest turns as they were.
 
-pub mod gauge;
 pub mod notice;
 pub mod plan;
+pub mod token_estimate;

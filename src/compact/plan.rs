@@ -3,8 +3,8 @@
 use std::collections::HashSet;
 use std::ops::Range;
 
-use super::gauge::Gauge;
 use super::notice::{CompactionFacts, Notice};
+use super::token_estimate::TokenEstimate;
 use crate::context::MEMORY;
 use crate::format::conversation::Piece;
 
@@ -70,11 +70,11 @@ pub struct Plan {
 pub fn plan_compaction(
     text: &str,
     pieces: &[Piece],
-    gauge: &Gauge,
+    estimate: &TokenEstimate,
     window: u64,
     is_asked: bool,
 ) -> Result<Option<Plan>, String> {
-    Planner { text, pieces, gauge, window, is_asked }.make_plan()
+    Planner { text, pieces, estimate, window, is_asked }.make_plan()
 }
 
 /// Whether the turns may be cut before this piece: it is a prompt, a reply, or the figures of a reply that was not used.
@@ -90,7 +90,7 @@ pub fn begins_turn(pieces: &[Piece], at: usize) -> bool {
 struct Planner<'a> {
     text: &'a str,
     pieces: &'a [Piece],
-    gauge: &'a Gauge,
+    estimate: &'a TokenEstimate,
     window: u64,
     is_asked: bool,
 }
@@ -125,7 +125,7 @@ impl Planner<'_> {
         let edited = (0..self.pieces.len()).filter(|at| self.is_users_checkpoint(*at));
         let stays = updates.into_iter().chain(edited);
         let context = context + stays.map(|at| self.pieces[at].span.len()).sum::<usize>();
-        let context_tokens = self.gauge.tokens(context);
+        let context_tokens = self.estimate.tokens(context);
         #[expect(clippy::cast_precision_loss, reason = "it is an estimate")]
         let room = self.window() * GOAL - context_tokens as f64;
         if room < LEAST_ROOM {
@@ -142,7 +142,7 @@ impl Planner<'_> {
             ));
         }
         let newest =
-            self.find_newest(first, self.gauge.bytes((self.window() / 4.0).min(room / 2.0)));
+            self.find_newest(first, self.estimate.bytes((self.window() / 4.0).min(room / 2.0)));
         if let Some(plan) = self.plan_pointers(&newest) {
             return Ok(Some(plan));
         }
@@ -151,7 +151,7 @@ impl Planner<'_> {
 
     /// Where there are no older turns, or too few to gain anything: pointers for all results, the newest ones, too.
     fn plan_last_resort(&self) -> Option<Plan> {
-        if !self.gauge.is_full(self.text.len(), self.window) {
+        if !self.estimate.is_full(self.text.len(), self.window) {
             return None;
         }
         let end = self.pieces.len();
@@ -221,8 +221,8 @@ impl Planner<'_> {
                 ..CompactionFacts::default()
             },
             words: 0,
-            before: self.gauge.tokens(before),
-            after: self.gauge.tokens(after),
+            before: self.estimate.tokens(before),
+            after: self.estimate.tokens(after),
             summarized_bytes: 0,
         })
     }
@@ -247,7 +247,7 @@ impl Planner<'_> {
         self.push_span(&mut parts, 0..first, &|_| false, LONG_RESULT);
         let updates = self.lasting_updates(newest.start);
         parts.extend(updates.iter().map(|at| PlanPart::Keep(self.pieces[*at].span.clone())));
-        let (prompts, left_out) = self.prompts(middle.clone(), self.gauge.bytes(room / 4.0));
+        let (prompts, left_out) = self.prompts(middle.clone(), self.estimate.bytes(room / 4.0));
         parts.extend(prompts);
         parts.extend(self.children(middle.clone()));
         parts.push(PlanPart::Notice);
@@ -265,7 +265,7 @@ impl Planner<'_> {
         }
         let checkpoint = (room / 4.0).min(CHECKPOINT);
         let rest: usize = parts.iter().map(|part| self.bytes_of(part)).sum();
-        let (before, after) = (self.text.len(), rest + self.gauge.bytes(checkpoint));
+        let (before, after) = (self.text.len(), rest + self.estimate.bytes(checkpoint));
         // Saves under a tenth: not worth a request, and due again at once.
         if after > before / 10 * 9 {
             return None;
@@ -292,8 +292,8 @@ impl Planner<'_> {
                 known: self.known_content(middle),
             },
             words,
-            before: self.gauge.tokens(before),
-            after: self.gauge.tokens(after),
+            before: self.estimate.tokens(before),
+            after: self.estimate.tokens(after),
             summarized_bytes,
         })
     }

@@ -8,9 +8,9 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result};
 
 use super::result_block::format_block;
-use crate::compact::gauge::Gauge;
 use crate::compact::notice::{archive_block, notice_block};
 use crate::compact::plan::{Plan, PlanPart, plan_compaction};
+use crate::compact::token_estimate::TokenEstimate;
 use crate::format::conversation::{Block, Piece, PieceKind};
 use crate::llm::Usage;
 use crate::llm::price::{Price, compute_cost};
@@ -28,7 +28,7 @@ pub struct Compactor<'a> {
     /// Asks the model for a checkpoint.
     pub write: WriteCheckpoint<'a>,
     /// How many tokens the conversation has.
-    pub gauge: Gauge,
+    pub estimate: TokenEstimate,
     /// It is not tried again below this many tokens, where it failed or gained nothing.
     not_below: u64,
 }
@@ -77,20 +77,21 @@ pub struct Compacted {
 impl<'a> Compactor<'a> {
     /// One that has not done anything yet.
     pub fn new(write: WriteCheckpoint<'a>) -> Self {
-        Self { write, gauge: Gauge::default(), not_below: 0 }
+        Self { write, estimate: TokenEstimate::default(), not_below: 0 }
     }
 
     /// About how many tokens a conversation has.
     pub(super) fn tokens(&mut self, conversation: &ConversationFile) -> u64 {
-        self.gauge.count_pieces(conversation.pieces());
-        self.gauge.tokens(conversation.text().len())
+        self.estimate.count_pieces(conversation.pieces());
+        self.estimate.tokens(conversation.text().len())
     }
 
     /// Whether a conversation fills its window so far that it is to be compacted now.
     pub(super) fn is_due(&mut self, conversation: &ConversationFile, window: Option<u64>) -> bool {
         let tokens = self.tokens(conversation);
         let bytes = conversation.text().len();
-        tokens >= self.not_below && window.is_some_and(|window| self.gauge.is_full(bytes, window))
+        tokens >= self.not_below
+            && window.is_some_and(|window| self.estimate.is_full(bytes, window))
     }
 
     /// Compacts the conversation, if that makes it shorter. Returns also the tokens of the request, if there was one.
@@ -101,7 +102,7 @@ impl<'a> Compactor<'a> {
         window: u64,
         payer: &Payer<'_>,
     ) -> (Result<Option<Compacted>, Problem>, Usage) {
-        let tokens = self.gauge.tokens(conversation.text().len());
+        let tokens = self.estimate.tokens(conversation.text().len());
         if tokens < self.not_below {
             return (Ok(None), Usage::default());
         }
@@ -109,7 +110,7 @@ impl<'a> Compactor<'a> {
         if !matches!(result, Ok(Some(_))) {
             self.not_below = tokens + window / 20;
         }
-        self.gauge.count_pieces(conversation.pieces());
+        self.estimate.count_pieces(conversation.pieces());
         (result, usage)
     }
 }
@@ -123,18 +124,23 @@ pub fn compact(
     write: &WriteCheckpoint<'_>,
     payer: &Payer<'_>,
 ) -> (Result<Option<Compacted>, Problem>, Usage) {
-    let gauge = Gauge::from_pieces(conversation.pieces());
-    let plan =
-        match plan_compaction(conversation.text(), conversation.pieces(), &gauge, window, is_asked)
-        {
-            Err(why) => return (Err(Problem::failed(why)), Usage::default()),
-            Ok(None) => return (Ok(None), Usage::default()),
-            Ok(Some(plan)) => plan,
-        };
+    let estimate = TokenEstimate::from_pieces(conversation.pieces());
+    let plan = match plan_compaction(
+        conversation.text(),
+        conversation.pieces(),
+        &estimate,
+        window,
+        is_asked,
+    ) {
+        Err(why) => return (Err(Problem::failed(why)), Usage::default()),
+        Ok(None) => return (Ok(None), Usage::default()),
+        Ok(Some(plan)) => plan,
+    };
     let mut usage = Usage::default();
-    let result = write_compaction(conversation, outputs, &gauge, &plan, write, payer, &mut usage);
+    let result =
+        write_compaction(conversation, outputs, &estimate, &plan, write, payer, &mut usage);
     let done = result.map(|archive| {
-        let tokens = gauge.tokens(conversation.text().len());
+        let tokens = estimate.tokens(conversation.text().len());
         Some(Compacted { plan, archive, tokens })
     });
     (done, usage)
@@ -143,7 +149,7 @@ pub fn compact(
 fn write_compaction(
     conversation: &mut ConversationFile,
     outputs: &Path,
-    gauge: &Gauge,
+    estimate: &TokenEstimate,
     plan: &Plan,
     write: &WriteCheckpoint<'_>,
     payer: &Payer<'_>,
@@ -153,12 +159,12 @@ fn write_compaction(
     if !plan.summarized.is_empty() {
         let text = render(conversation, &plan.summarized, "", &mut |_| Ok(None))?;
         let (written, spent) =
-            write(conversation.name(), &text, plan.words, gauge.tokens_per_byte());
+            write(conversation.name(), &text, plan.words, estimate.tokens_per_byte());
         usage.add(&spent);
         checkpoint = cut_checkpoint(written?, plan.words);
     }
     let archive = archive_name(conversation.name());
-    let notice = notice_block(&plan.condensed, &archive, gauge.tokens_per_byte(), &checkpoint);
+    let notice = notice_block(&plan.condensed, &archive, estimate.tokens_per_byte(), &checkpoint);
     let notice = if checkpoint.is_empty() { notice } else { payer.with_figures(notice, usage) };
     let mut stored = Vec::new();
     let mut store = |bytes: &[u8]| {

@@ -4,8 +4,8 @@ use super::call::Call;
 use super::file_memory::request_settings;
 use super::spinner::Spinner;
 use super::summaries::{self, Writers};
-use crate::compact::gauge::Gauge;
 use crate::compact::plan::{Plan, plan_compaction};
+use crate::compact::token_estimate::TokenEstimate;
 use crate::drive::compaction::{Payer, WriteCheckpoint, compact};
 use crate::drive::describe_compaction;
 use crate::limits::UNKNOWN_WINDOW;
@@ -44,14 +44,14 @@ pub(super) fn compact_now(call: &Call<'_>) -> Result<Report, Problem> {
     let size = find_window(call, &model).unwrap_or(UNKNOWN_WINDOW);
     if call.which.dry_run {
         let journal = ConversationFile::read_only(call.root(), &call.name)?;
-        let gauge = Gauge::from_pieces(journal.pieces());
-        let plan = plan_compaction(journal.text(), journal.pieces(), &gauge, size, true);
+        let estimate = TokenEstimate::from_pieces(journal.pieces());
+        let plan = plan_compaction(journal.text(), journal.pieces(), &estimate, size, true);
         let plan = plan.map_err(|why| Problem::failed(refusal(call, &why)))?;
-        let tokens = gauge.tokens(journal.text().len());
+        let tokens = estimate.tokens(journal.text().len());
         return Ok(report(call, describe_plan(plan.as_ref(), tokens, size), plan.as_ref(), tokens));
     }
     let mut journal = call.open_conversation()?;
-    let tokens = Gauge::from_pieces(journal.pieces()).tokens(journal.text().len());
+    let tokens = TokenEstimate::from_pieces(journal.pieces()).tokens(journal.text().len());
     let write = checkpoint_writer(call, &model, call.shows_progress);
     let outputs = call.root().outputs_folder();
     let price = call.settings.price(&model);

@@ -51,8 +51,14 @@ const SECTIONS_TEXT: &str =
 fn plan_of(text: &str, window: u64, is_asked: bool) -> Option<Plan> {
     let parsed = parse(text);
     assert_eq!(parsed.trouble, None, "{text}");
-    plan_compaction(text, &parsed.pieces, &Gauge::from_pieces(&parsed.pieces), window, is_asked)
-        .unwrap()
+    plan_compaction(
+        text,
+        &parsed.pieces,
+        &TokenEstimate::from_pieces(&parsed.pieces),
+        window,
+        is_asked,
+    )
+    .unwrap()
 }
 
 #[test]
@@ -69,8 +75,8 @@ fn the_window_must_have_room_for_the_first_context() {
         format!("<initial_context fence=\"f\">\n{}\n</initial_context f>\n\n", "x".repeat(40_000));
     let text = format!("{context}{}", turn(1, 10, 10, 10));
     let pieces = parse(&text).pieces;
-    let error =
-        plan_compaction(&text, &pieces, &Gauge::from_pieces(&pieces), 8_000, false).unwrap_err();
+    let error = plan_compaction(&text, &pieces, &TokenEstimate::from_pieces(&pieces), 8_000, false)
+        .unwrap_err();
     assert!(error.contains("10012 tokens") && error.contains("a window of 18353"), "{error}");
 }
 
@@ -83,7 +89,7 @@ fn a_prompt_that_fills_the_window_keeps_its_beginning() {
 }
 
 #[test]
-fn what_a_gauge_reads() {
+fn what_an_estimate_reads() {
     let status = |turn: u64, tokens: u64| {
         let status = Block::new("nagent-turn-status").with("turn", turn).with("tokens_in", tokens);
         block(&Block::new("agent-response").body("r")) + &block(&status)
@@ -91,24 +97,29 @@ fn what_a_gauge_reads() {
     let before = "x".repeat(1000);
     let note = format!("{before}\n\n");
     let text = format!("{note}{}", status(1, 300));
-    let gauge = Gauge::from_pieces(&parse(&text).pieces);
-    assert!((gauge.tokens_per_byte() - 300.0 / 1002.0).abs() < 0.001, "{gauge:?}");
+    let estimate = TokenEstimate::from_pieces(&parse(&text).pieces);
+    assert!((estimate.tokens_per_byte() - 300.0 / 1002.0).abs() < 0.001, "{estimate:?}");
     // Bit by bit is the same.
-    let mut slow = Gauge::default();
+    let mut slow = TokenEstimate::default();
     let pieces = parse(&text).pieces;
     for end in 0..=pieces.len() {
         slow.count_pieces(&pieces[..end]);
     }
-    assert_eq!(slow, gauge);
+    assert_eq!(slow, estimate);
     // Counts from before a compaction are of another text.
     let condensed = CompactionFacts { turns: Some((1, 9)), kept: 1, ..CompactionFacts::default() };
     let notice = block(&notice_block(&condensed, "a", 0.3, "b"));
     let text = format!("{note}{notice}{}", status(10, 90_000));
-    assert!((Gauge::from_pieces(&parse(&text).pieces).tokens_per_byte() - 0.3).abs() < 0.001);
+    assert!(
+        (TokenEstimate::from_pieces(&parse(&text).pieces).tokens_per_byte() - 0.3).abs() < 0.001
+    );
     let text = format!("{text}{}", status(11, 600));
-    let ratio = Gauge::from_pieces(&parse(&text).pieces).tokens_per_byte();
+    let ratio = TokenEstimate::from_pieces(&parse(&text).pieces).tokens_per_byte();
     assert!(ratio > 0.3 && ratio < 0.5, "{ratio}");
-    assert!(Gauge::default().is_full(65_000, 20_000) && !Gauge::default().is_full(63_000, 20_000));
+    assert!(
+        TokenEstimate::default().is_full(65_000, 20_000)
+            && !TokenEstimate::default().is_full(63_000, 20_000)
+    );
 }
 
 #[test]
@@ -142,9 +153,9 @@ proptest! {
     ) {
         let text = blocks.concat().replace("LONG", &"ö".repeat(3_000));
         let pieces = parse(&text).pieces;
-        let gauge = Gauge::from_pieces(&pieces);
-        if let Ok(Some(made)) = plan_compaction(&text, &pieces, &gauge, window, is_asked) {
-            let new = render(&text, &pieces, &made, gauge.tokens_per_byte());
+        let estimate = TokenEstimate::from_pieces(&pieces);
+        if let Ok(Some(made)) = plan_compaction(&text, &pieces, &estimate, window, is_asked) {
+            let new = render(&text, &pieces, &made, estimate.tokens_per_byte());
             prop_assert_eq!(parse(&new).trouble, None);
             prop_assert!(text.is_char_boundary(made.condensed.until));
         }
@@ -166,22 +177,22 @@ proptest! {
         let mut rounds = 0;
         loop {
             let pieces = parse(&text).pieces;
-            let gauge = Gauge::from_pieces(&pieces);
-            let is_full = gauge.is_full(text.len(), window);
+            let estimate = TokenEstimate::from_pieces(&pieces);
+            let is_full = estimate.is_full(text.len(), window);
             if !is_asked && !is_full {
                 break;
             }
-            let Some(made) = plan_compaction(&text, &pieces, &gauge, window, is_asked).unwrap() else {
+            let Some(made) = plan_compaction(&text, &pieces, &estimate, window, is_asked).unwrap() else {
                 prop_assert!(!is_full, "{} bytes stay in a window of {window}", text.len());
                 break;
             };
-            let new = render(&text, &pieces, &made, gauge.tokens_per_byte());
+            let new = render(&text, &pieces, &made, estimate.tokens_per_byte());
             let parsed = parse(&new);
             prop_assert_eq!(&parsed.trouble, &None);
             prop_assert!(new.starts_with(CONTEXT.trim_end()) && new.contains("prompt 1 "));
             prop_assert!(new.len() < text.len(), "{} of {}", new.len(), text.len());
             if !made.summarized.is_empty() {
-                prop_assert!(gauge.tokens(new.len()) <= window * 7 / 10, "{} of {window}", gauge.tokens(new.len()));
+                prop_assert!(estimate.tokens(new.len()) <= window * 7 / 10, "{} of {window}", estimate.tokens(new.len()));
             }
             // What is after the notice is the end of the old text, unless its results were cut.
             let at = parsed.pieces.iter().rposition(|piece| piece.get("compacted").is_some()).unwrap();

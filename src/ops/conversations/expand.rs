@@ -5,9 +5,9 @@ use std::ops::Range;
 
 use super::Catalog;
 use super::changes::lock_unused;
-use crate::compact::gauge::Gauge;
 use crate::compact::notice::Notice;
 use crate::compact::plan::begins_turn;
+use crate::compact::token_estimate::TokenEstimate;
 use crate::format::conversation::{self, Piece};
 use crate::limits;
 use crate::out::Report;
@@ -51,7 +51,7 @@ pub fn expand_conversation(
     }
     let compacted = replace_conversation(root, &name, &new)?;
     let compacted = compacted.map(|path| path.display().to_string());
-    let tokens = Gauge::from_pieces(&conversation::parse(&new).pieces).tokens(new.len());
+    let tokens = TokenEstimate::from_pieces(&conversation::parse(&new).pieces).tokens(new.len());
     let what = match turns {
         Some((first, last)) => format!("turns {first} to {last} are back"),
         None => "what was taken out is back".to_owned(),

@@ -12,7 +12,7 @@ const FULL: f64 = 0.8;
 
 /// What the blocks that were read say about the size of a token.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Gauge {
+pub struct TokenEstimate {
     /// How many pieces were read.
     seen: usize,
     /// Tokens in a byte of this conversation.
@@ -23,18 +23,18 @@ pub struct Gauge {
     reply: Option<usize>,
 }
 
-impl Default for Gauge {
+impl Default for TokenEstimate {
     fn default() -> Self {
         Self { seen: 0, tokens_per_byte: USUAL, stale: 0, reply: None }
     }
 }
 
-impl Gauge {
-    /// Builds a gauge from pieces.
+impl TokenEstimate {
+    /// Estimates by the counts in pieces.
     pub fn from_pieces(pieces: &[Piece]) -> Self {
-        let mut gauge = Self::default();
-        gauge.count_pieces(pieces);
-        gauge
+        let mut estimate = Self::default();
+        estimate.count_pieces(pieces);
+        estimate
     }
 
     /// Reads the pieces that are new. Fewer than before means another text.
