@@ -133,6 +133,11 @@ impl Redactor {
         (!spans.is_empty()).then(|| self.replace_spans(bytes, &spans))
     }
 
+    /// The bytes with masks, if there is something to mask.
+    pub fn mask_bytes(&self, bytes: Vec<u8>) -> Vec<u8> {
+        self.redact_bytes(&bytes).map_or(bytes, |(masked, _)| masked)
+    }
+
     /// Like [`Redactor::redact_bytes`], for text.
     pub fn redact_text(&self, text: String) -> (String, u64) {
         match self.redact_bytes(text.as_bytes()) {

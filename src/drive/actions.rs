@@ -181,8 +181,7 @@ impl Runner<'_> {
         if bytes.len() > limits::PROMPT_WHOLE {
             return self.show_long(block, bytes, is_dry);
         }
-        let masked = self.context.redactor.redact_bytes(&bytes);
-        self.show_short(block, &masked.map_or(bytes, |(masked, _)| masked), is_dry)
+        self.show_short(block, &self.context.redactor.mask_bytes(bytes), is_dry)
     }
 
     /// The block with a text of the user's. What is not UTF-8 is stored as it is, unless `is_dry`.
@@ -201,8 +200,7 @@ impl Runner<'_> {
 
     /// The block with the head and the tail of a text of the user's, which is stored whole, unless `is_dry`.
     pub fn show_long(&self, block: Block, bytes: Vec<u8>, is_dry: bool) -> Result<Block> {
-        let masked = self.context.redactor.redact_bytes(&bytes);
-        let bytes = masked.map_or(bytes, |(masked, _)| masked);
+        let bytes = self.context.redactor.mask_bytes(bytes);
         let outputs = self.context.root.outputs_folder();
         let path = if is_dry {
             fs::output_path(&outputs, &fs::sha256(&bytes))
@@ -253,8 +251,7 @@ impl Runner<'_> {
             let is_whole = hash.take().is_some();
             if let Ok(Some(bytes)) = fs::read_bytes(path, limits::STORED_BYTES) {
                 hash = is_whole.then(|| fs::sha256(&bytes));
-                let masked = context.redactor.redact_bytes(&bytes);
-                let bytes = masked.map_or(bytes, |(masked, _)| masked);
+                let bytes = context.redactor.mask_bytes(bytes);
                 block = block.with(
                     "output",
                     fs::store_output(&context.root.outputs_folder(), &bytes)?.display(),
@@ -269,7 +266,7 @@ impl Runner<'_> {
             context.redactor.learn_from(path);
         }
         let text = if read.cut { context.redactor.trim_cut_end(read.text) } else { read.text };
-        let mut text = text.strip_suffix('\n').map(str::to_owned).unwrap_or(text);
+        let mut text = truncate::without_last_line_feed(text);
         if read.cut {
             let (bytes, line) = (text.len(), read.first_line);
             text.push_str(&format!(
@@ -307,8 +304,7 @@ fn show_found(
     let matches = (found.more_in_lines > 0).then_some(found.shown + found.more_in_lines);
     let block = block.with("status", "ok").with("lines", found.shown);
     let block = block.with_some("total", total).with_some("matches", matches);
-    let text = found.to_text();
-    let text = text.strip_suffix('\n').map(str::to_owned).unwrap_or(text);
+    let text = truncate::without_last_line_feed(found.to_text());
     context.redactor.with_cut_lines(block, text, &context.root.outputs_folder())
 }
 

@@ -76,9 +76,7 @@ impl Redactor {
     /// Masks lines that a command prints while it runs on. `None`: nothing is masked.
     pub(super) fn filter_lines(&self) -> Option<LineFilter> {
         let redactor = (!self.is_idle()).then(|| self.clone())?;
-        Some(Box::new(move |lines: &[u8]| {
-            redactor.redact_bytes(lines).map_or_else(|| lines.to_vec(), |(masked, _)| masked)
-        }))
+        Some(Box::new(move |lines: &[u8]| redactor.mask_bytes(lines.to_vec())))
     }
 
     pub(super) fn with_text(&self, block: Block, text: String, outputs: &Path) -> Result<Block> {

@@ -54,9 +54,13 @@ pub fn with_output(block: Block, output: &Captured) -> Block {
             path.as_deref(),
         )
     };
-    // One line feed at the end belongs to the last line, not to a line of its own.
-    let body = body.strip_suffix('\n').map(str::to_owned).unwrap_or(body);
-    block.body(body)
+    block.body(without_last_line_feed(body))
+}
+
+/// Removes one line feed at the end: it belongs to the last line, not to a line of its own.
+pub fn without_last_line_feed(mut text: String) -> String {
+    text.truncate(text.strip_suffix('\n').unwrap_or(&text).len());
+    text
 }
 
 /// Joins the two at ends of lines, with a note of the lines between them; where a line is too long for that, of the bytes.
