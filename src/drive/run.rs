@@ -42,9 +42,9 @@ pub fn run(runner: &mut Runner<'_>, turn: &mut Turn, first: Effect) -> Result<Ru
             // These effects only store: they are done even after a signal.
             (Effect::Done(outcome), _) => return Ok(outcome),
             (Effect::Append(blocks), _) => runner.append(blocks)?,
-            (Effect::Keep { text, note }, _) => {
+            (Effect::SaveReply { text, note }, _) => {
                 (runner.on_progress)(ProgressEvent::BadReply(&note));
-                runner.keep_reply(&text)?
+                runner.save_reply(&text)?
             }
             (Effect::Act(actions), Some(signal)) => Event::Interrupted {
                 signal,
@@ -53,7 +53,9 @@ pub fn run(runner: &mut Runner<'_>, turn: &mut Turn, first: Effect) -> Result<Ru
                     .map(|action| unfinished::result_of_unrun(action, "not-run"))
                     .collect(),
             },
-            (Effect::Next, Some(signal)) => runner.children.stop_group(signal, &runner.context)?,
+            (Effect::NextChild, Some(signal)) => {
+                runner.children.stop_group(signal, &runner.context)?
+            }
             (
                 Effect::Ask
                 | Effect::Compact { .. }
@@ -85,7 +87,7 @@ pub fn run(runner: &mut Runner<'_>, turn: &mut Turn, first: Effect) -> Result<Ru
             }
             (Effect::Decide(action), None) => runner.decide(&action),
             (Effect::Act(actions), None) => runner.run_actions(actions, turn.remaining_limits())?,
-            (Effect::Next, None) => runner.next_child()?,
+            (Effect::NextChild, None) => runner.next_child()?,
             (Effect::AfterWrite, None) => runner.run_after_write()?,
             (Effect::Check(answer), None) => runner.check_answer(&answer),
         };
@@ -167,10 +169,10 @@ impl Runner<'_> {
         }
     }
 
-    fn keep_reply(&self, text: &str) -> Result<Event> {
+    fn save_reply(&self, text: &str) -> Result<Event> {
         let folder = self.context.root.invalid_replies_folder(self.conversation.name());
         let path = fs::store_numbered(&folder, text.as_bytes())?;
-        Ok(Event::Kept(path.display().to_string()))
+        Ok(Event::ReplySaved(path.display().to_string()))
     }
 
     fn ask_model(&mut self) -> Result<Event> {

@@ -125,12 +125,12 @@ fn compare_turn(
     let (mut machine, _) = Turn::start(rules(number, tags), Vec::new());
     machine.step(appended_event());
     let mut effect = machine.step(replied_event(whole, figures, was_cut && invalid.is_some()));
-    if let (Effect::Keep { .. }, Some(path)) = (&effect, invalid) {
-        effect = machine.step(Event::Kept(path.to_owned()));
+    if let (Effect::SaveReply { .. }, Some(path)) = (&effect, invalid) {
+        effect = machine.step(Event::ReplySaved(path.to_owned()));
     }
     let Effect::Append(blocks) = effect else {
         let now = match effect {
-            Effect::Keep { note, .. } => format!("({note})"),
+            Effect::SaveReply { note, .. } => format!("({note})"),
             other => format!("{other:?}"),
         };
         let start = reply.unwrap_or(figures).span.start;
@@ -205,7 +205,7 @@ fn compare_results(
                     Block::new(expected).with("status", "ok"),
                 )))
             }
-            Effect::Next if waiting > 0 => {
+            Effect::NextChild if waiting > 0 => {
                 // Children that ran side by side have results of one kind.
                 let Some(piece) = results.find(is_result) else { return Ok(()) };
                 waiting -= 1;

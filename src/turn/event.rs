@@ -62,8 +62,8 @@ pub enum Event {
     Switched(String),
     /// The wait is over.
     Waited,
-    /// The text of the last [`Effect::Keep`] was saved to this file.
-    Kept(String),
+    /// The text of the last [`Effect::SaveReply`] was saved to this file.
+    ReplySaved(String),
     /// The message was shown.
     Said,
     /// What was decided about the action of the last [`Effect::Decide`].
@@ -158,7 +158,7 @@ pub enum Effect {
     /// Go on with the next model of the fallbacks, since this one failed for good.
     Switch(ApiError),
     /// Save a malformed reply.
-    Keep {
+    SaveReply {
         /// The reply.
         text: String,
         /// What is wrong with it, for the user's terminal.
@@ -171,7 +171,7 @@ pub enum Effect {
     /// Run an action, or several child conversations at once. The first result answers it.
     Act(Vec<Action>),
     /// Wait for the next result of several child conversations.
-    Next,
+    NextChild,
     /// Run `--after-write`.
     AfterWrite,
     /// Check this answer: hold it against the schema, run `--check`.

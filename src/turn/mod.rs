@@ -32,11 +32,14 @@ pub struct Turn {
     /// The errors of the provider since the last reply: how many, and the last one.
     failures: Option<(u32, String)>,
     verdict: Verdict,
-    bad: u32,
+    /// Replies of which nothing could be used, since the last whole one.
+    bad_in_a_row: u32,
     failed_checks: u32,
     /// Whether an action of the last reply has written a file.
     has_written: bool,
+    /// How long the run has taken, at the last append.
     seconds: f64,
+    /// Whether the conversation is to be compacted before the next request.
     is_full: bool,
     /// Whether the provider has refused the conversation as too long since its last reply.
     was_refused: bool,
@@ -51,7 +54,7 @@ enum TurnState {
     Asking,
     Waiting,
     /// The path of a bad reply that is being saved.
-    Keeping(BadReply),
+    SavingReply(BadReply),
     /// A message was shown; the actions follow.
     Saying(ActionGroups),
     /// The decision about the only action of the group before the others.
@@ -108,7 +111,7 @@ impl Turn {
             retry,
             failures: None,
             verdict: Verdict::Whole,
-            bad: 0,
+            bad_in_a_row: 0,
             failed_checks: 0,
             has_written: false,
             seconds: 0.0,
@@ -188,7 +191,9 @@ impl Turn {
                 self.failures = None;
                 self.append(vec![Block::new("system").body(note)], NextStep::Ask)
             }
-            (TurnState::Keeping(reply), Event::Kept(path)) => self.after_saving(reply, path),
+            (TurnState::SavingReply(reply), Event::ReplySaved(path)) => {
+                self.after_saving(reply, path)
+            }
             (TurnState::Saying(rest), Event::Said) => self.run_next_group(rest),
             (TurnState::Deciding { action, rest }, Event::Decided(decision)) => {
                 self.after_decision(action, rest, decision)
@@ -201,7 +206,7 @@ impl Turn {
             }
             (TurnState::Asking, Event::Received(blocks)) => self.append(blocks, NextStep::Ask),
             (TurnState::Ending(answer), Event::Received(blocks)) => {
-                self.after_last_look(answer, blocks)
+                self.after_receiving(answer, blocks)
             }
             (TurnState::Checking(answer), Event::Checked { passed, block }) => {
                 self.after_check(answer, passed, block)
@@ -247,7 +252,7 @@ impl Turn {
             NextStep::Results { running, rest } if running.is_empty() => self.run_next_group(rest),
             NextStep::Results { running, rest } => {
                 self.state = TurnState::Acting { running, rest };
-                Effect::Next
+                Effect::NextChild
             }
             NextStep::Answer(responses) => self.accept_answer(responses),
             NextStep::End(responses) => self.end_with_answer(responses),
@@ -269,13 +274,13 @@ impl Turn {
     /// Ends the run unless a message has come meanwhile. One that no limit leaves room for waits for the next prompt.
     fn end_with_answer(&mut self, responses: Vec<String>) -> Effect {
         if self.reached_limit().is_some() {
-            return self.after_last_look(responses, Vec::new());
+            return self.after_receiving(responses, Vec::new());
         }
         self.state = TurnState::Ending(responses);
         Effect::Receive
     }
 
-    fn after_last_look(&mut self, responses: Vec<String>, messages: Vec<Block>) -> Effect {
+    fn after_receiving(&mut self, responses: Vec<String>, messages: Vec<Block>) -> Effect {
         if messages.is_empty() {
             self.state = TurnState::Over;
             return Effect::Done(RunOutcome { exit: Exit::Done, responses, error: None });

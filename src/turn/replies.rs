@@ -20,11 +20,11 @@ impl Turn {
                            Send a shorter one: fewer or smaller tags, and write large files in several steps"
                 .to_owned();
             let why = "it was cut off by the length limit";
-            return self.keep_reply(reply.text, status, None, message, why);
+            return self.save_reply(reply.text, status, None, message, why);
         }
         match protocol::parse_reply_with(&reply.text, self.rules.tags) {
             ParsedReply::Whole(items) => {
-                (self.bad, self.verdict) = (0, Verdict::Whole);
+                (self.bad_in_a_row, self.verdict) = (0, Verdict::Whole);
                 let blocks = vec![Block::new("agent-response").body(reply.text), status];
                 self.store_reply(blocks, items, false)
             }
@@ -36,7 +36,7 @@ impl Turn {
                 let valid = Some((kept.to_owned(), items));
                 self.verdict = Verdict::Forged;
                 let why = format!("it has a <{block}>, which only nagent writes");
-                self.keep_reply(reply.text, status, valid, message, &why)
+                self.save_reply(reply.text, status, valid, message, &why)
             }
             ParsedReply::Malformed(malformed) => {
                 self.verdict = Verdict::Malformed;
@@ -49,7 +49,7 @@ impl Turn {
                 // A person reads the first line of it.
                 let start = excerpt.split("\\n").next().unwrap_or_default();
                 let why = format!("it does not follow nagent's protocol (line {line}: {start})");
-                self.keep_reply(reply.text, status, None, message, &why)
+                self.save_reply(reply.text, status, None, message, &why)
             }
         }
     }
@@ -75,13 +75,14 @@ impl Turn {
         let status = self.count_reply(&reply, cost, at);
         self.verdict = Verdict::Cut;
         let (valid, message) = (None, String::new());
-        self.state = TurnState::Keeping(BadReply { status, valid, message, signal: Some(signal) });
+        self.state =
+            TurnState::SavingReply(BadReply { status, valid, message, signal: Some(signal) });
         let note = format!("what had arrived of the reply is kept: {} bytes", reply.text.len());
-        Effect::Keep { text: reply.text, note }
+        Effect::SaveReply { text: reply.text, note }
     }
 
-    /// Keeps a reply that cannot be used as it is: the model reads the message, a person why.
-    fn keep_reply(
+    /// Saves a reply that cannot be used as it is: the model reads the message, a person why.
+    fn save_reply(
         &mut self,
         text: String,
         status: Block,
@@ -89,17 +90,17 @@ impl Turn {
         message: String,
         why: &str,
     ) -> Effect {
-        let number = self.bad + 1;
+        let number = self.bad_in_a_row + 1;
         let note = match valid {
             Some(_) => format!("a part of the reply was not used: {why}"),
             None => format!("reply {number} of {MALFORMED_REPLIES} was not used: {why}"),
         };
-        self.state = TurnState::Keeping(BadReply { status, valid, message, signal: None });
-        Effect::Keep { text, note }
+        self.state = TurnState::SavingReply(BadReply { status, valid, message, signal: None });
+        Effect::SaveReply { text, note }
     }
 
-    pub(super) fn after_saving(&mut self, kept: BadReply, path: String) -> Effect {
-        let BadReply { status, valid, message, signal } = kept;
+    pub(super) fn after_saving(&mut self, bad: BadReply, path: String) -> Effect {
+        let BadReply { status, valid, message, signal } = bad;
         let status = status.with("invalid", &path);
         if let Some(signal) = signal {
             let error = format!("the run was interrupted by {}", signal.name());
@@ -113,10 +114,10 @@ impl Turn {
             .flat_map(|(_, items)| items)
             .any(|item| matches!(item, ReplyItem::Action(_)));
         if !has_action {
-            self.bad += 1;
+            self.bad_in_a_row += 1;
         }
         let note = Block::new("system").body(message.clone());
-        if self.bad >= limits::MALFORMED_REPLIES {
+        if self.bad_in_a_row >= limits::MALFORMED_REPLIES {
             if self.verdict == Verdict::Cut {
                 let error = format!(
                     "the model gave no whole reply in {MALFORMED_REPLIES} tries: the last one, in {path}, was cut off by the length \

@@ -72,7 +72,7 @@ fn failed(kind: ErrorKind) -> Event {
 const SAVED: Event = Event::Appended { seconds: 1.0, is_full: false };
 
 fn kept() -> Event {
-    Event::Kept("/k/1.txt".to_owned())
+    Event::ReplySaved("/k/1.txt".to_owned())
 }
 
 fn done(name: &'static str) -> Event {
@@ -104,7 +104,7 @@ fn show(effect: &Effect) -> String {
         Effect::Compact { .. } => "compact".to_owned(),
         Effect::Wait { .. } => "wait".to_owned(),
         Effect::Switch(error) => format!("switch {error}"),
-        Effect::Keep { text, .. } => format!("keep {text}"),
+        Effect::SaveReply { text, .. } => format!("keep {text}"),
         Effect::Say(text) => format!("say {text}"),
         Effect::Act(actions) => {
             let tags: Vec<&str> = actions
@@ -116,7 +116,7 @@ fn show(effect: &Effect) -> String {
         Effect::Decide(action) => {
             format!("decide {}", action.tag_name().trim_start_matches("nagent-"))
         }
-        Effect::Next => "next".to_owned(),
+        Effect::NextChild => "next".to_owned(),
         Effect::AfterWrite => "after write".to_owned(),
         Effect::Check(_) => "check".to_owned(),
         Effect::Receive => "receive".to_owned(),

@@ -42,7 +42,7 @@ proptest! {
             }
             effect = turn.step(event);
             match &effect {
-                Effect::Act(_) | Effect::Next => prop_assert_eq!(appended, Some(true)),
+                Effect::Act(_) | Effect::NextChild => prop_assert_eq!(appended, Some(true)),
                 Effect::Done(_) => break,
                 _ => {}
             }
