@@ -468,10 +468,8 @@ fn tail_holds_blocks(tail: &[u8]) -> bool {
 /// Whether this is what a power cut leaves of one append, when the disk wrote its later sectors before its earlier ones: zeros,
 /// and then text without a reply, with which a later append would have begun.
 fn is_hole(tail: &[u8]) -> bool {
-    tail.first() == Some(&0)
-        && !tail
-            .split(|byte| matches!(byte, 0 | b'\n'))
-            .any(|line| line.starts_with(b"<agent-response"))
+    let text = String::from_utf8_lossy(tail).replace('\0', "\n");
+    tail.first() == Some(&0) && !conversation::holds_reply(&text)
 }
 
 #[cfg(test)]

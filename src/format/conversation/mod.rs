@@ -25,7 +25,7 @@ use std::sync::LazyLock;
 
 use regex_lite::Regex;
 
-pub use self::parse::parse;
+pub use self::parse::{holds_reply, parse};
 use super::attributes::{self, Attribute};
 
 /// The names of all blocks. Only nagent and the user write them; in a reply they are forged. The last four are of the hooks of

@@ -1,5 +1,6 @@
 //! The parser of conversation files, in one pass over the lines. The grammar is at the head of [`super`].
 
+use std::collections::HashMap;
 use std::ops::Range;
 use std::sync::LazyLock;
 
@@ -231,6 +232,32 @@ fn follows_blank_line(text: &str, at: usize) -> bool {
 
 fn closing_tag(name: &str, fence: Option<&str>) -> String {
     fence.map_or_else(|| format!("</{name}>"), |word| format!("</{name} {word}>"))
+}
+
+/// Whether a reply begins in a text that need not begin with a block. What stands within a fenced block is text of that block, also
+/// where its opening tag is not there.
+pub fn holds_reply(text: &str) -> bool {
+    // The fences that are open, with whether there was a reply by then.
+    let mut fences = HashMap::new();
+    let mut has_reply = false;
+    for line in text.lines().filter(|line| line.starts_with('<')) {
+        if let Some(opening) = read_opening(line) {
+            has_reply |= opening.name == "agent-response";
+            let mut attributes = opening.attributes;
+            if let Some(word) = take_attribute(&mut attributes, "fence") {
+                fences.insert(word, has_reply);
+            }
+        } else if let Some(word) = closing_fence(line) {
+            has_reply = fences.remove(word).unwrap_or(false);
+        }
+    }
+    has_reply
+}
+
+/// The word of a line that closes a fenced block.
+fn closing_fence(line: &str) -> Option<&str> {
+    let (name, word) = line.trim_end().strip_prefix("</")?.strip_suffix('>')?.split_once(' ')?;
+    BLOCKS.contains(&name).then_some(word)
 }
 
 /// A whole opening tag.

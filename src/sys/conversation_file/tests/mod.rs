@@ -150,9 +150,19 @@ fn a_hole_in_the_last_append_is_a_torn_tail_after_a_crash_alone() {
     let text = conversation().join("\n");
     let hole = |behind: &str| [text.as_bytes(), &b"\n\0\0\0\0"[..], behind.as_bytes()].concat();
     let (prompt, reply) = ("half\n</user-prompt>\n", format!("half\n</user-prompt>\n\n{OTHER}"));
-    for (behind, after_crash, is_torn) in
-        [(prompt, true, true), (prompt, false, false), (&reply, true, false)]
-    {
+    // What a fenced block quotes is its own text, whether its opening tag is in the hole or not.
+    let quoting =
+        format!("{OTHER}</initial_context w1>\n\n<system fence=\"w2\">\n{OTHER}</system w2>\n");
+    let answered = format!(
+        "{quoting}\n<agent-response fence=\"w3\">\n<agent-response>\n</agent-response w3>\n"
+    );
+    for (behind, after_crash, is_torn) in [
+        (prompt, true, true),
+        (prompt, false, false),
+        (&reply, true, false),
+        (&quoting, true, true),
+        (&answered, true, false),
+    ] {
         let (_folder, root) = world();
         put(&root, hole(behind));
         if after_crash {
