@@ -141,6 +141,23 @@ fn a_damaged_journal_is_told_and_its_conversations_are_used() {
 }
 
 #[test]
+fn a_part_of_a_journals_first_line_is_as_none() {
+    let sandbox = Sandbox::new();
+    let asked = counting(&sandbox, 2);
+    let args = ["--lines", "--journal", "j.jsonl", "about {}"];
+    for (at, torn) in ["{", "{\"begin\":{\"ru", "\0\0\0"].into_iter().enumerate() {
+        sandbox.write("j.jsonl", torn);
+        let run = each(&sandbox, &args).stdin(lines(2)).run().assert_exit(0);
+        assert_in_order(&run, 2);
+        let resumed = [&args[..], &["--resume"]].concat();
+        let again = each(&sandbox, &resumed).stdin(lines(2)).run().assert_exit(0);
+        assert_eq!(again.stdout, run.stdout);
+        assert!(!again.stderr.contains("cannot be read"), "{}", again.stderr);
+        assert!(asked.iter().all(|it| it.load(Ordering::SeqCst) == at + 1), "{asked:?}");
+    }
+}
+
+#[test]
 fn every_dollar_counts_once() {
     let sandbox = prices(Sandbox::new());
     counting(&sandbox, 2);

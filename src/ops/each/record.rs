@@ -23,6 +23,9 @@ use crate::sys::lock::LockError;
 use crate::sys::run_note::Process;
 use crate::view::figures::format_count;
 
+/// What every journal begins with.
+const BEGIN: &str = "{\"begin\"";
+
 /// An input that was begun.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Started {
@@ -93,6 +96,8 @@ impl Record {
             }
             opened => opened?,
         };
+        // Before it is whole, nothing was begun.
+        let text = if is_torn_begin(&text) { "" } else { &text };
         if !text.is_empty() && !options.resumes {
             if options.is_named {
                 return Err(Problem::usage(format!(
@@ -104,8 +109,8 @@ impl Record {
             journal.archive(&path.with_extension(format!("{micros}.jsonl")))?;
             return Self::open(options);
         }
-        let mut record = Self::read(journal, &text);
-        record.check(options, &text)?;
+        let mut record = Self::read(journal, text);
+        record.check(options, text)?;
         record.job.clone_from(&options.job);
         if record.run.is_empty() {
             record.run = uuid::Uuid::new_v4().simple().to_string();
@@ -128,7 +133,7 @@ impl Record {
             return Ok(());
         }
         let is_known = !(self.run.is_empty() && self.started.is_empty() && self.results.is_empty());
-        if !is_known && !text.starts_with("{\"begin\"") {
+        if !is_known && !text.starts_with(BEGIN) {
             return Err(Problem::usage(format!(
                 "{path} is not a journal of nagent-each, and was left unchanged; --journal names another file"
             )));
@@ -161,7 +166,7 @@ impl Record {
             let is_known = serde_json::from_str(line).is_ok_and(|line| record.read_line(line));
             // A kill tears the last line, before the next call begins.
             let is_torn = match lines.peek() {
-                Some(next) => next.starts_with("{\"begin\""),
+                Some(next) => next.starts_with(BEGIN),
                 None => !text.ends_with('\n'),
             };
             record.damaged += u64::from(!is_known && !is_torn);
@@ -238,6 +243,12 @@ impl Record {
         self.results.insert(id.to_owned(), result);
         Ok(())
     }
+}
+
+/// Whether this is what a kill or a power cut leaves of the first line: a part of it, perhaps with zeros, or nothing.
+fn is_torn_begin(text: &str) -> bool {
+    let text = text.trim_end_matches('\0');
+    !text.contains('\n') && (BEGIN.starts_with(text) || text.starts_with(BEGIN))
 }
 
 /// What a result has cost, as far as that is known.
