@@ -257,7 +257,8 @@ fn older_indexes(figures: &mut Figures) {
             wrong.push(format!("round {round}: {} entries", entries.len()));
         }
         for (path, name) in &wanted {
-            let all: Vec<_> = index.entries_at_path(Path::new(path)).map(|entry| &entry.conversation).collect();
+            let all: Vec<_> =
+                index.entries_at_path(Path::new(path)).map(|entry| &entry.conversation).collect();
             if all != [name] {
                 wrong.push(format!("round {round}: {path} has {all:?}"));
             }

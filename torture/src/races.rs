@@ -64,7 +64,8 @@ pub(crate) fn run(figures: &mut Figures) {
 /// Swaps and writes until there were enough of both.
 fn race(top: &Path, path: &Path) -> (usize, usize, usize) {
     let root = top.join("root");
-    let places = BoundaryFolders { cwd: top, toplevel: None, home: None, root: &root, tmpdir: None };
+    let places =
+        BoundaryFolders { cwd: top, toplevel: None, home: None, root: &root, tmpdir: None };
     // A file's own conversation, with a folder that the user named: temp folders would hold all of this.
     let mut boundary = Boundary::for_file(places, Path::new("out/target")).unwrap();
     boundary.allow_folder(Path::new("in")).unwrap();

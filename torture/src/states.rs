@@ -30,6 +30,9 @@ mod playing; // calls on that disk
 use disk::{Disk, digest};
 use playing::{Played, Playing};
 
+/// The states of the smallest operation whose calls were seen: before it, within it, with all of it, and acknowledged.
+const LEAST_STATES: usize = 4;
+
 /// What became of one operation.
 #[derive(Default)]
 struct Outcome {
@@ -88,7 +91,7 @@ pub(crate) fn run(figures: &mut Figures) {
                 }
             }
         }
-        if *states < 5 {
+        if *states < LEAST_STATES {
             figures.miss(format!("{name}: {states} states alone: the calls were not seen"));
         }
     }
@@ -103,7 +106,7 @@ pub(crate) fn run(figures: &mut Figures) {
             instants - drawn
         ),
         sum(|outcome| outcome.states),
-        10 * all.len(),
+        LEAST_STATES * all.len(),
     );
     figures.exactly("lost, doubled, half or mixed", sum(|outcome| outcome.lost.len()), 0);
     figures.exactly("that do not load", sum(|outcome| outcome.unloadable.len()), 0);

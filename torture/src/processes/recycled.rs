@@ -93,7 +93,7 @@ pub(super) fn run(figures: &mut Figures) {
     let ended = |path: &std::path::PathBuf| {
         let blocks = crate::blocks::blocks(&fs::read_to_string(path).unwrap());
         let results = blocks.iter().filter(|block| block.name == "nagent-shell-result");
-        results.filter(|block| format!("{block:?}").contains("limit of 1")).count()
+        results.filter(|block| format!("{block:?}").contains("killed after 1 s")).count()
     };
     let ended: usize = sandbox.conversation_paths().iter().map(ended).sum();
     figures.exactly(
