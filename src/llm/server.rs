@@ -18,7 +18,7 @@ pub struct KnownServer {
     pub key_variable: &'static str,
     /// Whether it answers nobody without a key.
     pub needs_key: bool,
-    /// The end of its host's name; empty: it may be anywhere.
+    /// Its host, or the domain of its hosts; empty: it may be anywhere.
     pub host: &'static str,
     /// The words by which a request says how much to think.
     pub reasoning: ReasoningForm,
@@ -91,7 +91,7 @@ const fn known_server(
 pub const SERVERS: &[KnownServer] = &[
     KnownServer {
         address_variable: "AZURE_OPENAI_ENDPOINT",
-        host: ".azure.com",
+        host: "azure.com",
         has_new_limit: true,
         ..known_server("azure", "", "AZURE_OPENAI_API_KEY")
     },
@@ -153,9 +153,13 @@ impl KnownServer {
         SERVERS.iter().find(|server| server.name == name.trim().to_lowercase())
     }
 
-    /// The server at a host.
+    /// The server at a host. Its key goes there, so `notmistral.ai` must not count as `mistral.ai`.
     pub fn find_server_at_host(host: &str) -> Option<&'static Self> {
-        SERVERS.iter().find(|server| !server.host.is_empty() && host.ends_with(server.host))
+        let is_of = |domain: &str| {
+            let rest = host.strip_suffix(domain).filter(|_| !domain.is_empty());
+            rest.is_some_and(|rest| rest.is_empty() || rest.ends_with('.'))
+        };
+        SERVERS.iter().find(|server| is_of(server.host))
     }
 
     /// The address of its API, from what its variable says. Azure's names the resource only.
@@ -177,5 +181,24 @@ impl KnownServer {
         }
         let Value::Object(settings) = settings else { return Map::new() };
         settings
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_server_is_known_by_its_domain() {
+        let check = |host: &str, expect: Option<&str>| {
+            let found = KnownServer::find_server_at_host(host).map(|server| server.name);
+            assert_eq!(found, expect, "{host}");
+        };
+        check("api.mistral.ai", Some("mistral"));
+        check("mistral.ai", Some("mistral"));
+        check("x.openai.azure.com", Some("azure"));
+        check("notmistral.ai", None);
+        check("mistral.ai.example.com", None);
+        check("", None);
     }
 }
