@@ -392,7 +392,5 @@ fn every_module_is_in_the_code_map() {
     let library = text("src/lib.rs");
     for module in Regex::new(r"(?m)^pub mod (\w+);").unwrap().captures_iter(&library) {
         assert!(map.contains(&format!("**`{}`**", &module[1])), "{} in ARCHITECTURE", &module[1]);
-        let line = Regex::new(&format!(r"//! - \[`(mod@)?{}`\]: ", &module[1])).unwrap();
-        assert!(line.is_match(&library), "{} in src/lib.rs", &module[1]);
     }
 }

@@ -113,6 +113,21 @@ fn names_of_the_code_exist() {
     assert!(!exists(&modules, "sys::lok") && !exists(&modules, "Turm"));
 }
 
+#[test]
+fn the_drawing_of_the_loop_has_its_effects_and_events() {
+    let modules = all_modules();
+    let page = text("ARCHITECTURE.md");
+    let section = page.split("## The loop").nth(1).unwrap();
+    let drawing = section.split("```").nth(1).unwrap();
+    let names: BTreeSet<&str> =
+        Regex::new(r"\b[A-Z]\w+").unwrap().find_iter(drawing).map(|name| name.as_str()).collect();
+    let is_known = |name: &str| {
+        ["Effect", "Event"].iter().any(|of| exists(&modules, &format!("turn::event::{of}::{name}")))
+    };
+    let wrong: Vec<_> = names.iter().filter(|name| !is_known(name)).collect();
+    assert!(wrong.is_empty() && names.len() > 12, "{wrong:?} of {names:?}");
+}
+
 /// Files move; a module is found wherever it is.
 #[test]
 fn prose_names_modules_rather_than_files() {
