@@ -243,12 +243,12 @@ fn rules_text(facts: &Facts) -> String {
          - Long results are truncated. The output attribute names the file with all of it: read that with offset and \
          limit.\n",
     );
-    let writable: Vec<String> = facts.writable.iter().map(quote_name).collect();
-    let writable = writable.join(" or ");
+    let writable = join_names(&facts.writable);
     let rest = match &facts.part {
         ConversationRole::File(path) => {
-            let or = if writable.is_empty() { "" } else { " or " };
-            format!("{}{or}{writable}. If other files need changes, say which.", quote_name(path))
+            let below = if writable.is_empty() { "" } else { ", and below " };
+            let path = quote_name(path);
+            format!("only {path}{below}{writable}. If other files need changes, say which.")
         }
         _ if facts.tags.contains(TagKind::Conversation) => format!(
             "only below {writable}. To change any other file, use <nagent-conversation file=\"PATH\"> with a full \
@@ -272,11 +272,20 @@ fn rules_text(facts: &Facts) -> String {
     if !facts.sandbox.is_empty() {
         let _ = write!(
             text,
-            "\n- Commands run in a sandbox: {}. If it blocks the task, say so; only the user can change it.",
+            "\n- Commands run in sandbox mode {}. If it blocks the task, say so; only the user can change it.",
             facts.sandbox
         );
     }
     text
+}
+
+/// `/tmp, /var/tmp or /home/you/project`
+fn join_names(names: &[String]) -> String {
+    let names: Vec<String> = names.iter().map(quote_name).collect();
+    match names.split_last() {
+        Some((last, rest)) if !rest.is_empty() => format!("{} or {last}", rest.join(", ")),
+        _ => names.concat(),
+    }
 }
 
 /// Leaves out the lines that are only about tags that the model does not have.

@@ -172,7 +172,7 @@ pub(super) fn refuse_missing(search: &[Line], replace: &[Line], file: &File) -> 
         return new_refusal(Cause::Missing, message, quotes);
     }
     let message = format!(
-        "not in the file, and no line is similar to the search, which begins with `{}`: check the path, and read the file again",
+        "not in the file, and no line is similar to the search, which begins with `{}`; check the path, and read the file again",
         quote_inline(search.iter().find(|line| !is_blank(line.text)).map_or("", |line| line.text))
     );
     new_refusal(Cause::Missing, message, Vec::new())

@@ -164,7 +164,8 @@ impl ModelClient {
 
     /// The models that the provider has.
     pub fn list_models(&mut self, interrupts: &Interrupts) -> Result<Vec<ModelInfo>, RequestError> {
-        let none = "this provider has no list of models; see its own program or documentation";
+        let none =
+            "this provider lists no models; its own documentation may, and --model names one";
         match &mut self.backend {
             Backend::Server(server) => server.list_models(interrupts),
             _ => Err(ApiError::new(ErrorKind::Other, none).into()),

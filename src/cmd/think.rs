@@ -16,7 +16,7 @@ Examples:
   nagent-think weekday.md 2026-11-23
   git log --oneline -20 | nagent-think summary.md
 
-Exit codes: 0 done, 1 script or home, 2 wrong usage or no credential, 3 provider
+Exit codes: 0 done, 1 failed, 2 wrong usage or no credential, 3 provider
 failed, 4 malformed replies, 5 limit reached, 128 + N signal N";
 
 /// Run a script written in plain language; later runs need no model

@@ -278,7 +278,13 @@ fn refusal(finish: &Finish, all: bool) -> String {
     if let Some((why, _)) = refused.filter(|_| !all) {
         return format!("{why}; --dangerous allows it");
     }
-    let text = finish.first_line.replacen("the user said no", "you said no", 1);
+    let mut text = finish.first_line.replacen("the user said no", "you said no", 1);
+    // The line of a block is one of the reply, which a person does not see.
+    if let Some((block, rest)) = text.split_once(" (line ").filter(|_| text.starts_with("block "))
+        && let Some((_, why)) = rest.split_once("): ")
+    {
+        text = format!("{block}: {why}");
+    }
     let ends = ["; ", ". "].iter().filter_map(|gap| text.find(gap));
     let end = ends.min().filter(|_| !all).unwrap_or(text.len());
     text[..end].to_owned()

@@ -156,7 +156,7 @@ impl Session {
         let models = document.remove("models").map(serde_json::from_value::<Vec<String>>);
         let current = self.settings.config.model.as_deref();
         let Some(Ok(models)) = models else {
-            let (error, model) = (error_of(&document), current.unwrap_or("(none)"));
+            let (error, model) = (error_of(&document), current.unwrap_or("not set"));
             return Err(Problem::failed(format!("{error}; the model is {model}")));
         };
         for model in &models {
