@@ -142,7 +142,8 @@ impl Boundary {
         Ok(self.cwd.join(expand_home(asked, self.home.as_deref())))
     }
 
-    /// Opens the last component of an absolute path; where that is a link, gives the path that it leads to.
+    /// Opens the last component of an absolute path; where that is a link, gives the path that it leads to, and where it was
+    /// replaced while it was looked at, gives the path again: many programs save a file by renaming a new one.
     fn open_name(&self, asked: &Path, path: &Path) -> Result<Result<Opened, PathBuf>, FileError> {
         let (Some(parent), Some(name)) = (path.parent(), path.file_name()) else {
             return Err(FileError::is_folder(asked, "name a file in it"));
@@ -167,25 +168,29 @@ impl Boundary {
         }
         self.permit(asked, &folder, &path, stat.as_ref())?;
         let old = stat.map(|stat| open_file(asked, &dir, name, &stat)).transpose()?;
+        if old.as_ref().is_some_and(Option::is_none) {
+            return Ok(Err(path));
+        }
+        let old = old.flatten();
         let is_target = old.as_ref().is_some_and(|(_, stat)| self.is_target(stat));
         let name = name.to_owned();
         Ok(Ok(Opened { dir, missing, name, path, old, is_target }))
     }
 }
 
-/// Opens a file that was found in a folder, and checks that it is that file and may be written.
+/// Opens a file that was found in a folder, and checks that it may be written. `None` if another is there by now.
 fn open_file(
     asked: &Path,
     dir: &OwnedFd,
     name: &OsStr,
     found: &Stat,
-) -> Result<(File, Stat), FileError> {
+) -> Result<Option<(File, Stat)>, FileError> {
     let file = rustix::fs::openat(dir, name, READ_FILE, Mode::empty())
         .map_err(|errno| FileError::from_io("open", asked, errno))?;
     let stat =
         rustix::fs::fstat(&file).map_err(|errno| FileError::from_io("look at", asked, errno))?;
     if !FileStamp::from(found).same_file(&FileStamp::from(&stat)) {
-        return Err(FileError::changed_meanwhile(asked));
+        return Ok(None);
     }
     let writable = rustix::fs::accessat(dir, name, rustix::fs::Access::WRITE_OK, AtFlags::empty());
     let mode = Mode::from_raw_mode(stat.st_mode);
@@ -205,7 +210,7 @@ fn open_file(
             FileError::new(problem, "")
         });
     }
-    Ok((File::from(file), stat))
+    Ok(Some((File::from(file), stat)))
 }
 
 /// Opens the folder of a file, or the nearest that exists, and gives its true path and the names of the missing ones.

@@ -152,11 +152,12 @@ fn processes_left_in_the_background_are_named() {
         many.starts_with("[9 background processes were killed when the command ended: sleep 300.0")
     );
     assert!(many.ends_with(" more]"), "{many}");
-    // One that was about to start its program when the command ended, and one that never does.
-    for _ in 0..10 {
-        assert_eq!(last("sleep 300 & echo on"), one);
-    }
+    // One that was about to start its program when the command ended, which is waited for, but not for long; and one that never
+    // does.
     let subshell = "[1 background process was killed when the command ended: a subshell of it]";
+    let all: Vec<String> = (0..10).map(|_| last("sleep 300 & echo on")).collect();
+    assert!(all.iter().all(|line| line == one || line == subshell), "{all:?}");
+    assert!(all.iter().filter(|line| *line == one).count() >= 5, "{all:?}");
     assert_eq!(last("(while :; do read -t 9 <> <(:); done) & sleep 0.1; echo on"), subshell);
     // What has ended by itself was not left.
     assert_eq!(last("true & sleep 0.2; echo on"), "on");

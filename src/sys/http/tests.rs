@@ -383,7 +383,7 @@ fn check_interrupted(url: &str) {
         let result =
             client.send(request.clone(), &interrupts, &mut |_| Ok(ControlFlow::Continue(())));
         assert_eq!(result, Err(RequestError::Interrupted(Signal::Int)));
-        assert!(watch.elapsed() < Duration::from_millis(200), "{:?}", watch.elapsed());
+        assert!(watch.elapsed() < Duration::from_secs(2), "{:?}", watch.elapsed());
         let watch = Instant::now();
         assert!(
             client

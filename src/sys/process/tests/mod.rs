@@ -302,7 +302,8 @@ fn endless_output_is_bounded_in_memory_and_ended_at_its_limit() {
     assert_eq!((finished.outcome, finished.stdout.len()), (JobOutcome::TooMuch, 8192));
     assert!(bytes > 32 << 20 && bytes < 40 << 20, "{bytes}");
     // Code that is paged in counts too; the output itself would be 32 MiB.
-    assert!(memory() - before < 12 << 20, "{before}");
+    let more = memory() - before;
+    assert!(more < 24 << 20, "{more}");
 }
 
 /// The most memory that this process has used, in bytes.
