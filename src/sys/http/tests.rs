@@ -391,7 +391,7 @@ fn check_interrupted(url: &str) {
                 .is_err()
         );
         drop(client);
-        assert!(watch.elapsed() < Duration::from_millis(50));
+        assert!(watch.elapsed() < Duration::from_secs(2));
     });
 }
 
