@@ -75,7 +75,7 @@ impl Upload<'_> {
         if let Err(RequestError::Interrupted(_)) = result {
             let (name, lifetime) = (file.name, self.lifetime());
             (self.report)(&format!(
-                "note: the upload was interrupted; if the provider has the whole file {name} all the same, {lifetime}"
+                "note: the upload was interrupted; if the provider received {name} anyway, {lifetime}"
             ));
         }
         result

@@ -97,12 +97,11 @@ pub fn detect(file_name: &str, head: &[u8]) -> Detected {
 
 fn encoding(head: &[u8]) -> (Unit, bool, Option<&'static str>) {
     const UTF_16: Option<&str> = Some(
-        "UTF-16, which is cut by size alone, between characters; iconv -f UTF-16 -t UTF-8 makes text of it that is cut by its structure",
+        "UTF-16, which is split by size, between characters; convert it with iconv -f UTF-16 -t UTF-8 to split it by its structure",
     );
-    const BINARY: Option<&str> = Some("binary, which is cut by size alone");
-    const LEGACY: Option<&str> = Some(
-        "no UTF-8; its bytes are kept as they are, and characters outside of ASCII are not known",
-    );
+    const BINARY: Option<&str> = Some("binary, which is split by size");
+    const LEGACY: Option<&str> =
+        Some("not UTF-8; its bytes stay as they are, and only ASCII characters are recognized");
     // Two zeros after the mark are UTF-32's.
     let is_wide = head.starts_with(b"\xff\xfe\0\0");
     if !is_wide && (head.starts_with(b"\xff\xfe") || head.starts_with(b"\xfe\xff")) {

@@ -1,4 +1,5 @@
-//! Runs actions: reads and searches here, everything else by the file for it. Each gives one result block, an error as well.
+//! Runs actions: reads and searches here, everything else in the module for it. Each returns one result block, also for an
+//! error.
 //!
 //! A failure of an action is a result with `status="error"` and a text that says what to do. Only a failure to keep the
 //! record itself is an `Err`.

@@ -1,4 +1,4 @@
-//! Child conversations: each a nagent of its own, several side by side, only the answer comes back.
+//! Runs child conversations: each is a nagent of its own, several side by side; only the answer comes back.
 //!
 //! A child draws on what is left of its parent's limits.
 
@@ -42,7 +42,7 @@ pub struct Children {
     /// This run's place in a recording.
     lineage: String,
     started: u64,
-    /// How many the last reply has asked for so far.
+    /// Number of conversations that the last reply has asked for so far.
     in_reply: u64,
     /// The files of the conversations that it has asked for.
     files_in_reply: Vec<PathBuf>,

@@ -32,7 +32,7 @@ const NO_OUTPUT: &str = "no output (exit code 1 from grep or rg means no match)"
 /// How commands are run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ShellRules {
-    /// The shell's program.
+    /// Path of the shell.
     pub program: String,
     /// The time limit unless a tag names another.
     pub timeout: Duration,

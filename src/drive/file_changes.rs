@@ -36,7 +36,7 @@ pub struct RunChanges {
     before: Option<String>,
     /// What the file looked like when the model was last asked, and what it held.
     when_asked: Option<(Option<FileStamp>, String)>,
-    /// What somebody else has left there, from which on changes are the run's.
+    /// The content that another program left there; later changes are the run's.
     since: Option<String>,
     /// The run's changes before that.
     earlier: Vec<RunChange>,
@@ -71,7 +71,7 @@ impl RunChanges {
         }
     }
 
-    /// Sets apart what somebody else has changed while the model was being asked.
+    /// Separates what another program changed while the model was being asked.
     pub(super) fn after_asking(&mut self) -> Result<()> {
         let (Some(before), Some(file)) = (&self.before, &self.file) else { return Ok(()) };
         let now = FileStamp::of_path(file);

@@ -1,4 +1,4 @@
-//! The only loop that touches the world.
+//! The loop: performs one effect after another until the run is over.
 
 use std::path::{Component, Path};
 use std::time::Duration;
@@ -187,7 +187,7 @@ impl Runner<'_> {
     fn compact(&mut self, was_refused: bool) -> Event {
         (self.on_progress)(ProgressEvent::Compacting);
         let outputs = self.context.root.outputs_folder();
-        // What was refused is over the window, whatever that is.
+        // The server refused it, so it is over the window, whatever the settings say.
         let now = self.compactor.tokens(&self.conversation);
         let known = self.asker.window.unwrap_or(u64::MAX);
         let window = if was_refused { known.min(now) } else { known };

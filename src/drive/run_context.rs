@@ -1,4 +1,4 @@
-//! What all actions of a run share and none of them changes.
+//! What all actions of a run share; none of them changes it.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! The parts that a run works with. Each has a file of its own.
+//! The parts of a run; each has a module of its own.
 
 use std::collections::VecDeque;
 use std::path::PathBuf;
@@ -49,7 +49,7 @@ pub struct Runner<'a> {
     pub inbox: Inbox,
     /// What the run's note says.
     pub activity: Activity,
-    /// Measures the time since the run began.
+    /// The time since the run began.
     pub watch: Stopwatch,
     /// Called with what happens.
     pub on_progress: &'a mut dyn FnMut(ProgressEvent<'_>),

@@ -9,7 +9,7 @@ use serde::de::{DeserializeSeed, Deserializer, MapAccess, SeqAccess, Visitor};
 pub fn find_repeated_members(text: &str) -> Vec<String> {
     let mut found = BTreeSet::new();
     let mut reader = serde_json::Deserializer::from_str(text);
-    // What is no JSON has no members; who reads it says so.
+    // Invalid JSON is reported by the parser proper.
     let _ = DuplicateFinder { at: String::new(), found: &mut found }.deserialize(&mut reader);
     found.into_iter().collect()
 }

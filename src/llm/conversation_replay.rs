@@ -102,7 +102,7 @@ impl PlayedConversation {
         !prompts.is_empty() && self.prompts.starts_with(prompts)
     }
 
-    /// The reply of a turn, by its place.
+    /// The reply of a turn, counted from 1.
     pub fn reply(&self, turn: u64) -> Option<&PlayedReply> {
         self.replies.get(usize::try_from(turn.checked_sub(1)?).ok()?)
     }

@@ -77,7 +77,7 @@ impl Endpoint {
         let text = String::from_utf8_lossy(body);
         if error::is_page(&text) {
             let message = format!(
-                "the server answered with a web page (HTML), not with {what}: a captive portal, or a wrong base_url ({})",
+                "the server answered with a web page (HTML) instead of {what}: a captive portal, or a wrong base_url ({})",
                 self.base_url
             );
             return Err(self.clean(ApiError::new(ErrorKind::Other, &message)));

@@ -143,7 +143,7 @@ pub(super) fn from_text(text: &str) -> ApiError {
 pub(super) fn from_page(page: &str, status: u16, base_url: &str) -> ApiError {
     let title = page_title(page).map_or_else(String::new, |title| format!(", “{title}”"));
     let message = format!(
-        "the server answered HTTP {status} with a web page (HTML){title}, not with a model's reply: \
+        "the server answered HTTP {status} with a web page (HTML){title} instead of a reply: \
          a captive portal, or a wrong base_url ({base_url})"
     );
     with_status(ErrorKind::Other, &message, status)

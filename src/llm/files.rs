@@ -103,7 +103,7 @@ impl Files<'_> {
         if !url.has_host() || url.origin() != own.origin() || !url.username().is_empty() {
             let host: String = url.host_str().unwrap_or_default().chars().take(100).collect();
             return Err(self.failure(&format!(
-                "the server named an address for the upload that is not its own ({}://{host}); nothing was uploaded",
+                "the server redirected the upload to another host ({}://{host}); nothing was uploaded",
                 url.scheme()
             )));
         }

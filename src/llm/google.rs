@@ -183,14 +183,14 @@ fn read_stop(reason: &str, message: &str) -> Result<StopReason, ApiError> {
             Err(failure(ErrorKind::Other, "Google ended the reply", reason, message))
         }
         "NO_IMAGE" => {
-            let what = "the model was to make an image, which is no text, and made none";
+            let what = "the model tried to generate an image and failed";
             Err(failure(ErrorKind::Other, what, reason, message))
         }
         "TOO_MANY_TOOL_CALLS" => {
             Err(failure(ErrorKind::Other, "the model called tools without end", reason, message))
         }
         "UNEXPECTED_TOOL_CALL" | "MALFORMED_FUNCTION_CALL" => {
-            let what = "the model called a tool, and none was offered";
+            let what = "the model called a tool, but there is none";
             Err(failure(ErrorKind::Cut, what, reason, message))
         }
         // OTHER, …: the reply failed, and the next may not.

@@ -232,7 +232,8 @@ fn is_repeated(kind: &str, event: &Value, place: &mut StreamPosition) -> Result<
         return Ok(false);
     }
     let last = last.or(last_piece).unwrap_or_default();
-    let message = format!("the reply's events are not in order: number {number} came after {last}");
+    let message =
+        format!("event {number} of the reply came after event {last}: the stream lost data");
     Err(ApiError::new(ErrorKind::Broken, &message))
 }
 

@@ -121,7 +121,7 @@ pub struct ChatOptions {
     pub shows_reasoning: bool,
     /// The sampling temperature.
     pub temperature: Option<f64>,
-    /// What chance begins with, where the server can repeat it.
+    /// Random seed, where the server can repeat it.
     pub seed: Option<u64>,
     /// The class of service, which has its own price at some providers.
     pub service_tier: Option<String>,

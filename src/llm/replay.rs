@@ -55,7 +55,7 @@ impl Recording {
         let RecordedReply { conversation, turn, .. } = &entry;
         if !is_lineage(conversation) {
             let shown = conversation.escape_debug();
-            return Err(format!("“{shown}” is not a lineage of a conversation, such as 0 or 0.1"));
+            return Err(format!("“{shown}” is not a place in a recording, such as 0 or 0.1"));
         }
         if *turn == 0 {
             return Err("turns count from 1".to_owned());

@@ -87,7 +87,7 @@ const fn known_server(
     }
 }
 
-/// The servers.
+/// All of them, in the order of docs/config.md.
 pub const SERVERS: &[KnownServer] = &[
     KnownServer {
         address_variable: "AZURE_OPENAI_ENDPOINT",

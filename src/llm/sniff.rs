@@ -80,10 +80,10 @@ pub fn detect_format(name: &str, bytes: &[u8]) -> Result<DetectedFormat, String>
         return Err(match what {
             "an archive" => archive(),
             "a program" => {
-                format!("{name} is a program in machine code, which is not sent; send its source")
+                format!("{name} is a program in machine code and cannot be sent; send its source")
             }
             _ => format!(
-                "{name} is {what}, which is not sent; send its text, a transcript for example"
+                "{name} is {what} and cannot be sent; send its text, a transcript for example"
             ),
         });
     } else {
@@ -191,7 +191,7 @@ fn text_or_code(ending: Option<&str>, text: &str) -> FileFormat {
 fn explain_binary(name: &str, named: Option<FileFormat>, bytes: &[u8]) -> String {
     if let Some(kind) = named {
         return format!(
-            "{name} is named like {} but is something else; it may be damaged, and is not sent",
+            "{name} is named like {} but is something else; it may be damaged, so it is not sent",
             kind.media_type(name)
         );
     }

@@ -31,7 +31,7 @@ pub struct Call<'a> {
     pub parents: Vec<String>,
     /// Files that the model is shown before the prompt.
     pub reads: Vec<PathBuf>,
-    /// What runs the model's scripts, in a run of a script in plain language.
+    /// Runs the model's scripts, in a run of a script in plain language.
     pub(super) scripts: Option<&'a dyn ScriptSetup>,
     /// Whether progress may be shown: not with `--quiet`, and not where events tell a parent or a program.
     pub shows_progress: bool,

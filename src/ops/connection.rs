@@ -1,4 +1,4 @@
-//! From settings to a connection to the model, and what else depends on which provider and model are in force.
+//! Connects to the model, and answers what depends on the provider and model in force.
 
 use std::path::Path;
 use std::time::Duration;

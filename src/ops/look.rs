@@ -40,8 +40,8 @@ pub(super) fn load_look(root: &Root, name: &str) -> Result<Look, Problem> {
     })
 }
 
-/// Lays the settings of a look over those of the config, but not over those of its profile. What the config forbids stays
-/// forbidden. `is_provider_chosen`: by a flag or a variable. `took` gets the keys that the look has decided.
+/// Merges the settings of a look into those of the config; those of a profile win. What the config forbids stays forbidden.
+/// `is_provider_chosen`: by a flag or a variable. `took` collects the keys that the look sets.
 pub(super) fn add_settings(
     look: &Look,
     values: &mut Map<String, Value>,
@@ -73,7 +73,7 @@ pub(super) fn add_settings(
     }
 }
 
-/// The value that is in force where both the config and a look have one.
+/// Chooses between the value of the config and that of a look: the stricter one, where there is one.
 fn combine(key: &str, own: &Value, of_look: &Value) -> Value {
     let rank = |value: &Value| {
         let name = value.as_str().unwrap_or_default();

@@ -200,7 +200,7 @@ impl FileBatch<'_> {
 
     fn build_job(&self, file: &Path, at: usize) -> Job {
         let (call, env) = (self.call, &self.call.env);
-        // A verbose child cannot be quiet.
+        // --verbose and --quiet exclude each other.
         let quiet = !self.is_followed && !call.args.verbose;
         let args = RunArgs { quiet, clear: call.args.clear, ..part_args(call) };
         let words = nagent_words(call, &args, "file-edit", file);

@@ -1,4 +1,5 @@
-//! What a run knows before it starts, and its first blocks: missing results, context, files to read, the prompt.
+//! Prepares a run: gathers the facts for the first context, and makes the first blocks (missing results, context, files,
+//! prompt).
 
 use std::path::Path;
 use std::sync::Arc;
@@ -194,7 +195,7 @@ pub(super) fn make_blocks(
     Ok(blocks)
 }
 
-/// A small file that a child is about, as the model's own reading would show it: it would read it first.
+/// Shows a child its file in advance, if it is small: it would read it anyway.
 fn read_own_file(call: &Call<'_>, runner: &mut Runner<'_>) -> Result<Option<Block>, Problem> {
     let is_new = runner.conversation.pieces().is_empty();
     let file = call.which.file_edit.as_ref().filter(|_| call.delegated && is_new);
@@ -280,7 +281,7 @@ fn prompt_block(
     Ok(block)
 }
 
-/// Reports what somebody's edit of the conversation has left that hardly counts as it was meant.
+/// Reports probable mistakes in an edit of the conversation by hand.
 fn report_misreading(runner: &mut Runner<'_>) {
     let (text, pieces) = (runner.conversation.text(), runner.conversation.pieces());
     let is_context =

@@ -81,7 +81,7 @@ impl<'a> Progress<'a> {
             () if call.shows_progress && (is_terminal || args.progress) => ProgressOutput::Rows,
             () => ProgressOutput::Nowhere,
         };
-        // With -q runs side by side share a terminal, as below xargs: each writes its answer in one piece.
+        // With -q, runs may share a terminal, as under xargs: each writes its answer in one piece.
         let is_text =
             !args.json && !args.code && call.shows_progress && terminal::stdout_is_terminal();
         // A parent does not show what its child answers.

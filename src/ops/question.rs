@@ -34,8 +34,8 @@ pub(super) struct DecisionReply {
     pub stop: Option<bool>,
 }
 
-/// Asks about an action on the terminal until there is an answer, or until the hangup of `asker`, whose question it is. What
-/// was typed before the question does not count.
+/// Asks about an action on the terminal until there is an answer, or until `asker`, the run that asks, hangs up. What was
+/// typed before the question does not count.
 pub(super) fn ask_about_action(
     tty: &mut Tty,
     action: &Start,

@@ -50,8 +50,8 @@ use crate::view::event::{Begin, RunEvent};
 const CODE_ONLY: &str =
     "\n\nAnswer with a single fenced code block. Only what is in it is printed.";
 
-/// Does what is asked to be done to a conversation: manages it, then runs the loop. `needs_no_prompt`: the call does something
-/// else as well. All in one report.
+/// Manages the conversation as the flags say, then runs the prompt; returns one report. `needs_no_prompt`: the call does
+/// something else as well.
 pub fn run_call(
     call: &mut Call<'_>,
     needs_no_prompt: bool,

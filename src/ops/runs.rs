@@ -159,7 +159,7 @@ pub fn stop_run(
     report(format!("stopped {name}\n"), is_stopped)
 }
 
-/// Whether the run that was there is still at work on its conversation. Of one that is elsewhere the lock tells.
+/// Whether the run that was there is still at work on its conversation. For a run on another host, the lock decides.
 fn is_at_work(root: &Root, begun: &Run) -> bool {
     let now = RunNote::read(root, &begun.name);
     now.is_some_and(|now| now.process == begun.note.process)

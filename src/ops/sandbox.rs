@@ -29,7 +29,7 @@ pub(super) fn build(
         write: settings.write.clone(),
         only_landlock: false,
     };
-    // A user has named the file; a model may only name what its commands may write.
+    // A user may name any file; a model only one that its commands may write.
     if let Some(target) = target.filter(|_| call.delegated) {
         check_target(&request, places, target)
             .map_err(|error| Problem::usage(format!("{error:#}")))?;
@@ -38,7 +38,7 @@ pub(super) fn build(
         .map_err(|error| Problem::failed(format!("{error:#}{}", origin(call))))
 }
 
-/// Which setting asks for the sandbox, where it is not a flag: the user may not think of it.
+/// Names the setting that asks for the sandbox, unless it is a flag: the user may have forgotten it.
 fn origin(call: &Call<'_>) -> String {
     let is_off = call.settings.config.sandbox == SandboxMode::Off;
     let from = call.settings.source_of(if is_off { "no_network" } else { "sandbox" });

@@ -123,7 +123,7 @@ pub fn undo_runs(call: &Call<'_>, args: &UndoArgs) -> Result<Report, Problem> {
     call.root().prepare()?;
     let mut journals = open_conversations(call, &found)?;
     let _lock = lock::lock_index(call.root(), change_log::LOCK, call.index_wait())?;
-    // Once more: a run or another undo may have come first.
+    // Read again under the lock: a run or another undo may have come first.
     take_back(call, args, &mut journals, chosen()?, None)
 }
 
@@ -293,7 +293,7 @@ fn open_conversations(
 ) -> Result<Vec<ConversationFile>, Problem> {
     let mut names: Vec<&str> = changes.iter().map(|(_, it)| it.conversation.as_str()).collect();
     names.push(&call.name);
-    // In one order, so that two undos do not wait for each other.
+    // Sorted, so that two undos cannot deadlock.
     names.sort_unstable();
     names.dedup();
     let is_there =

@@ -159,7 +159,7 @@ pub(super) fn report_refusals(
         if refusals.iter().any(|it| it.since.is_some()) { " (the diff is above)" } else { "" };
     let outputs = call.root().outputs_folder();
     let outputs = quote_name(&outputs);
-    // Who goes back in a conversation has no such flags.
+    // A rewind has no such flags.
     let advice = if has_flags {
         format!(
             "--merge keeps changes on other lines, --force undoes all and keeps the current content in {outputs}"

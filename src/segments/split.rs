@@ -87,7 +87,7 @@ pub struct Split {
 
 /// What a split needs from its caller.
 pub struct SplitHooks<'a> {
-    /// Whether to stop.
+    /// Asked now and then whether to stop.
     pub stop: &'a dyn Fn() -> bool,
     /// Called with the bytes done, and all.
     pub progress: &'a mut dyn FnMut(u64, u64),
@@ -343,7 +343,7 @@ impl Splitter<'_, '_> {
     }
 
     fn source_changed(&self) -> Problem {
-        let why = "it was changed while it was read; nothing was changed in the folder, try again";
+        let why = "it changed while it was read; the folder is unchanged, try again";
         failure("split", self.request.source, why)
     }
 

@@ -22,9 +22,9 @@ use crate::view::columns::wrap_line;
 /// What somebody answered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Answer {
-    /// Yes, for good.
+    /// Yes, from now on.
     Allow,
-    /// No, for good.
+    /// No, from now on.
     Deny,
     /// Yes, for this run.
     Once,
@@ -36,10 +36,10 @@ pub enum Answer {
 const CHOICES: [(&str, Answer); 3] =
     [("Allow", Answer::Allow), ("Deny", Answer::Deny), ("Once", Answer::Once)];
 
-/// The choice that Enter takes at first.
+/// The choice that is selected at first.
 const DEFAULT: usize = 1;
 
-/// For how long nothing may be typed before the choices are shown.
+/// Nothing may be typed for this long before the choices are shown.
 const QUIET: Duration = Duration::from_millis(250);
 
 /// How long the rest of a key's sequence may take.
@@ -117,7 +117,7 @@ impl AskTty {
         answer
     }
 
-    /// Waits until nobody types: keys that were meant for something else are no answer. False: Ctrl-C, or a signal.
+    /// Waits until nobody types: keys that were meant for something else are not an answer. False: Ctrl-C, or a signal.
     fn wait_for_quiet(&self, interrupts: &Interrupts) -> bool {
         let mut typed = Vec::new();
         while self.read_bytes(&mut typed, Some(QUIET), interrupts) && !typed.contains(&3) {
@@ -210,7 +210,7 @@ enum Key {
     Other,
 }
 
-/// The terminal passes each key on at once, unshown, Ctrl-C too. As it was before, when this is dropped.
+/// Makes the terminal pass on each key at once, unshown, Ctrl-C too. Dropping it restores the modes.
 struct RawMode {
     file: File,
     before: Termios,

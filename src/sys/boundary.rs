@@ -7,7 +7,7 @@
 //! Who may write what:
 //!
 //! ```text
-//! main conversation        /tmp, /var/tmp, $TMPDIR unless it holds the home folder or the working tree
+//! main conversation        /tmp, /var/tmp, $TMPDIR unless it contains the home folder or the working tree
 //! per-file conversation    its target
 //! both                     --write folders, this conversation's own splits; with a sandbox, what commands may write of it
 //! nobody                   anything in a .git or a folder that git would take for one; nagent's root,
@@ -84,7 +84,7 @@ impl Boundary {
         self.target.as_ref().map(|target| target.path.as_path())
     }
 
-    /// The boundary of a main conversation: the temp folders. The notes say which folder is not one and why.
+    /// The boundary of a main conversation: the temp folders. The notes name folders that may not be written, and why.
     pub fn for_main(places: BoundaryFolders<'_>) -> (Self, Vec<String>) {
         let mut boundary = Self::without_folders(places);
         for folder in ["/tmp", "/var/tmp"] {
@@ -149,7 +149,7 @@ impl Boundary {
         self.add_root(folder);
     }
 
-    /// Takes out what commands in the sandbox may not write. The target stays: the user named it, or it was checked before.
+    /// Removes what commands in the sandbox may not write. The target stays: the user named it, or it was checked before.
     pub fn restrict(&mut self, sandbox: &Arc<Sandbox>) {
         self.roots.retain(|root| sandbox.policy().permits_folder(root));
         self.sandbox = Some(Arc::clone(sandbox));
@@ -211,11 +211,11 @@ impl Boundary {
             folder.is_some_and(|folder| resolve_links(folder).starts_with(&tmpdir))
         };
         if holds(places.home) {
-            Err("it holds the home folder")
+            Err("it contains the home folder")
         } else if holds(Some(places.cwd)) || holds(places.toplevel) {
-            Err("it holds the working tree")
+            Err("it contains the working tree")
         } else if self.forbidden.starts_with(&tmpdir) {
-            Err("it holds nagent's own folder")
+            Err("it contains nagent's own folder")
         } else {
             Ok(Some(tmpdir))
         }
@@ -298,7 +298,7 @@ impl OwnFile {
         self.is_new || path == self.path && stat.is_none_or(is_it)
     }
 
-    /// Whether a file, wherever it is, is the one that was opened, and has no other name.
+    /// Whether a file, wherever it is, is the one that was opened, under its only link.
     fn was_moved(&self, stat: Option<&Stat>) -> bool {
         stat.is_some_and(|stat| stat.st_nlink <= 1 && self.is_same(stat))
     }

@@ -13,7 +13,7 @@ use crate::memory::changes::{self, ChangeLogEntry, FileEvent, TurnMark};
 /// The name of the lock of undo. No conversation can have it.
 pub const LOCK: &str = "changes.json";
 
-/// What a run tells the runs that it starts of itself, as JSON in `NAGENT_RUN`.
+/// Identifies a run to the runs that it starts, as JSON in `NAGENT_RUN`.
 #[derive(Debug, Default, Serialize, Deserialize)]
 pub struct StartedBy {
     /// The run that they belong to.
@@ -36,7 +36,7 @@ pub struct ChangeLog {
     pub at: String,
     /// Its conversation.
     pub conversation: String,
-    /// The names by which it is found.
+    /// Names under which undo finds the run.
     pub of: Vec<String>,
     /// The turns that it was started from.
     pub started_from: Vec<TurnMark>,
@@ -44,7 +44,7 @@ pub struct ChangeLog {
     pub turn: Option<(u64, String)>,
     /// The first line of its prompt.
     pub prompt: String,
-    /// That of the run that started it, where one did.
+    /// The task of the run that started it; empty if none did.
     pub task: String,
 }
 
@@ -99,7 +99,7 @@ impl ChangeLog {
 /// It could not be written.
 pub fn append(root: &Root, entry: &ChangeLogEntry) -> Result<()> {
     let line = serde_json::to_string(entry).context("cannot write an entry")?;
-    // Behind a line that was cut off it begins a new one.
+    // The first line feed ends a line that a crash cut off.
     fs::append_durably(&root.change_log_path(), &format!("\n{line}\n"))
 }
 

@@ -34,7 +34,7 @@ pub fn parse_time(text: &str) -> Option<Duration> {
 pub struct Stopwatch(Instant);
 
 impl Stopwatch {
-    /// Starts one.
+    /// Starts to measure.
     pub fn start() -> Self {
         Self(Instant::now())
     }

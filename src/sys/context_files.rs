@@ -27,7 +27,7 @@ pub struct ContextFile {
     pub text: String,
 }
 
-/// Loads the context files of a root in order, each file once, within [`crate::limits`]. `home` stands for `~`.
+/// Loads the context files of a root in order, each file once, within [`crate::limits`]. `home` replaces `~`.
 pub fn load_context_files(root: &Path, home: Option<&Path>) -> (Vec<ContextFile>, Vec<String>) {
     let mut loader = Loader { home, ..Loader::default() };
     let mut paths = ["context.yaml", "context.md"].into_iter().map(|name| root.join(name));

@@ -42,7 +42,7 @@ pub struct ConversationFile {
     /// Where the torn tail that was found at the start is now.
     torn: Option<PathBuf>,
     lock: Option<Lock>,
-    /// The conversation that a fork has left, with its lock.
+    /// The original of a fork, with its lock.
     left: Option<(String, Option<Lock>)>,
     /// Whether the names of the file and of the lock's note are durable. Without the note, a torn tail would look like damage.
     is_noted: bool,
@@ -61,7 +61,7 @@ impl ConversationFile {
         let mut lock = lock::lock_conversation(root, name, timeout, interrupts, waiting)?;
         journal.read_file(false, lock.is_after_crash())?;
         journal.forget_taken(&lock);
-        // The note of a killed holder has served.
+        // The note of the killed run is no longer needed.
         lock.clear_crash_note();
         journal.lock = Some(lock);
         Ok(journal)
@@ -116,12 +116,12 @@ impl ConversationFile {
         Ok(journal)
     }
 
-    /// Tells whoever looks what the run on this conversation does.
+    /// Publishes what the run is doing, for `nagent-status`.
     pub fn set_activity(&mut self, activity: Activity) {
         self.lock.iter_mut().for_each(|lock| lock.set_activity(activity.clone()));
     }
 
-    /// Tells whoever waits for the run how it has ended.
+    /// Publishes how the run ended.
     pub fn record_exit(&self, exit: Exit) {
         self.lock.iter().for_each(|lock| lock.record_exit(exit));
     }
@@ -168,7 +168,7 @@ impl ConversationFile {
                 return Ok(());
             }
             if !torn.iter().all(u8::is_ascii_whitespace) {
-                // Kept before it is cut off: at no instant is it in neither place.
+                // Copy first, then truncate, so that a kill in between loses nothing.
                 self.torn =
                     Some(fs::store_numbered(&self.root.invalid_replies_folder(&self.name), &torn)?);
             }
@@ -242,7 +242,7 @@ impl ConversationFile {
                 }
                 Some(last_block.map_or(0, |piece| piece.span.end))
             }
-            // Somebody wrote it, and the words beside it.
+            // Not a crash: somebody edited the file.
             _ => return Err(bad_byte()),
         })
     }
@@ -254,8 +254,8 @@ impl ConversationFile {
             return Ok(());
         }
         bail!(
-            "conversation {} would have {bytes} bytes of the {CONVERSATION} that one may have, and {CONVERSATION_SPARE} stay for what a run adds: \
-             --clear archives it and begins a new one, --compact shortens it",
+            "conversation {} would have {bytes} bytes; the maximum is {CONVERSATION}, of which {CONVERSATION_SPARE} are reserved for \
+             what a run adds: use --clear to archive it and start a new one, or --compact",
             self.name
         )
     }
@@ -265,7 +265,7 @@ impl ConversationFile {
     /// [`Self::append_to_left`] then writes leads there.
     pub fn append(&mut self, blocks: &str) -> Result<Option<String>> {
         let mut forked = None;
-        // Whoever edited what was left behind may go on there.
+        // The editor of the original may continue there.
         self.left = None;
         if self.was_changed() && !self.take_additions() {
             self.continue_in_fork()?;

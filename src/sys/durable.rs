@@ -38,7 +38,7 @@ pub(super) fn sync_names(dir: impl AsFd) -> io::Result<()> {
     }
 }
 
-/// Renames a file; fails with `EXIST` where the new name is taken. File systems without such a rename get a look before it.
+/// Renames a file; fails with `EXIST` where the new name is taken. On file systems without such a rename, it looks first.
 pub(super) fn rename_to_free_name(
     from_dir: impl AsFd,
     from: &OsStr,

@@ -1,5 +1,4 @@
-//! Files in nagent's root that hold what the user has said for good, as a version and entries: `approvals.json` and
-//! `trusted.json`.
+//! Files in nagent's root that store decisions of the user, as a version and entries: `approvals.json` and `trusted.json`.
 
 use anyhow::{Context, Result, ensure};
 use serde::de::DeserializeOwned;
@@ -20,14 +19,14 @@ struct EntryFile<T> {
 /// Reads all entries, the oldest first.
 ///
 /// # Errors
-/// The file is damaged. What is in it counts for nothing then, and nothing is written.
+/// The file is damaged; it is not used, and nothing is written.
 pub fn load_entries<T: DeserializeOwned>(root: &Root, name: &str) -> Result<Vec<T>> {
     let path = root.path().join(name);
     let Some(text) = fs::read_text(&path, limits::FILE_INDEX)? else { return Ok(Vec::new()) };
     let damaged =
-        || format!("{} cannot be read; fix it, or move it away to be asked again", path.display());
+        || format!("{} is damaged; fix it, or move it away to be asked again", path.display());
     let file: EntryFile<T> = serde_json::from_str(&text).with_context(damaged)?;
-    ensure!(file.version == 1, "{} is of a newer nagent", path.display());
+    ensure!(file.version == 1, "{} was written by a newer nagent", path.display());
     Ok(file.entries)
 }
 

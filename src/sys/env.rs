@@ -297,7 +297,7 @@ fn start_time(pid: &str) -> Option<String> {
     field(&read_stat(pid)?, 22).map(str::to_owned)
 }
 
-/// The same of a process that has not ended: one whose parent has not asked for its end is still listed.
+/// Like [`start_time`], but `None` for a zombie, which is still listed.
 pub(super) fn start_time_if_alive(pid: &str) -> Option<String> {
     let stat = read_stat(pid)?;
     let has_ended = matches!(field(&stat, 3), Some("Z" | "X"));

@@ -50,7 +50,7 @@ pub fn load_index(root: &Root) -> Result<Loaded> {
     if let Some(text) = fs::read_text(&path, limits::FILE_INDEX)? {
         loaded.index = FileIndex::parse(&text).map_err(|error| {
             anyhow::anyhow!(
-                "{} is not an index of files ({error}), so it was left alone; fix it, or move it away to start a new one",
+                "{} is not an index of files ({error}), and was not changed; fix it, or move it away to start a new one",
                 path.display()
             )
         })?;
@@ -141,7 +141,7 @@ pub fn update_identity(
         index.by_file_id.values().filter(is_outdated).cloned().collect();
     for entry in entries {
         let file = IndexedFile::inspect(index, &entry.path);
-        // A file that has a conversation of its own was put there by somebody else.
+        // A file with a conversation of its own was put there by another program.
         if let Some(id) = &file.id
             && !index.by_file_id.contains_key(id)
             && find_moved_file(&entry).is_none()
@@ -179,7 +179,7 @@ pub fn remove_entries(root: &Root, path: &Path, wait: IndexWait<'_>) -> Result<(
     Ok(save_index(root, &loaded)?)
 }
 
-/// Writes the index, then puts older ones that are part of it aside, so that they are taken over once.
+/// Writes the index, then renames the older ones that it includes, so that they are imported once.
 fn save_index(root: &Root, loaded: &Loaded) -> Result<()> {
     AtomicFile::new(&root.file_index()).write(loaded.index.format().as_bytes())?;
     legacy::archive_indexes(&loaded.old)
@@ -237,7 +237,7 @@ impl<'a> IndexedFile<'a> {
         latest(&same_place).or_else(|| latest(&same_path))
     }
 
-    /// The entry as it is when it is this file's.
+    /// The entry updated to this file.
     fn updated_entry(&self, entry: &FileIndexEntry) -> FileIndexEntry {
         let known = entry.repository.as_ref().filter(|_| entry.path == self.path);
         let mut entry = FileIndexEntry {
@@ -257,8 +257,7 @@ fn has_usable_name(entry: &FileIndexEntry) -> bool {
     root::check_name(&entry.conversation).is_ok()
 }
 
-/// Takes the path from entries that had it before. They get the path where their file is now, or are gone. Returns what the
-/// user should know.
+/// Reassigns a path: entries that had it get the new path of their file, or are marked gone. Returns notes for the user.
 fn free_path(index: &mut FileIndex, path: &Path) -> Vec<String> {
     let others: Vec<FileIndexEntry> =
         index.entries_at_path(path).filter(|entry| !entry.is_gone()).cloned().collect();
@@ -272,8 +271,8 @@ fn free_path(index: &mut FileIndex, path: &Path) -> Vec<String> {
         } else if has_usable_name(&other) {
             let (file, name) = (path.display(), &other.conversation);
             notes.push(format!(
-                "{file} is another file now; the one before had conversation {name}, which \
-                 --file-edit {file} --load-conversation {name} continues"
+                "{file} is another file now; to continue conversation {name} of the old one: \
+                 --file-edit {file} --load-conversation {name}"
             ));
             index.insert_gone_entry(other);
         }

@@ -1,7 +1,7 @@
-//! Files of the toolkit's own: private, durable, named in every error.
+//! Reads and writes nagent's own files: private, durable, named in every error.
 //!
-//! Two ways to write and no third: [`AtomicFile`], and (in [`super::conversation_file`]) append.
-//! What the model reads and writes goes through [`super::read`] and [`super::boundary`] instead.
+//! There are two ways to write: [`AtomicFile`], and append (in [`super::conversation_file`]). What the model reads and
+//! writes goes through [`super::read`] and [`super::boundary`] instead.
 
 use crate::limits;
 use std::fs::{self, File, OpenOptions};
@@ -47,7 +47,7 @@ pub fn is_there(path: &Path) -> Result<bool> {
     }
 }
 
-/// Copies what is left to read of a file. In the kernel where it can, which a signal may interrupt.
+/// Copies a file from its current position to its end, in the kernel where possible; a signal may interrupt that.
 pub fn copy_rest(from: &mut File, to: &mut File) -> io::Result<()> {
     loop {
         match io::copy(from, to) {
@@ -59,7 +59,7 @@ pub fn copy_rest(from: &mut File, to: &mut File) -> io::Result<()> {
     }
 }
 
-/// Adds to an error which open file cannot be read, by the name that procfs has for it.
+/// Adds the path of the file, which procfs knows, to a read error.
 pub fn cannot_read(file: &File, error: &io::Error) -> io::Error {
     let path = fs::read_link(format!("/proc/self/fd/{}", file.as_raw_fd()));
     let name = path.map_or_else(|_| "an open file".to_owned(), quote_name);
@@ -329,7 +329,7 @@ fn is_stored(path: &Path, sha256: &str) -> bool {
     false
 }
 
-/// Marks a stored file as used now, for whoever removes what was not used for long.
+/// Marks a stored file as used now, so that prune does not remove it.
 pub fn mark_used(path: &Path) {
     // Another user's file keeps its time.
     let _ = File::open(path).and_then(|file| file.set_modified(SystemTime::now()));

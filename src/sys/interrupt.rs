@@ -54,7 +54,7 @@ impl Interrupts {
         Ok(interrupts)
     }
 
-    /// One that no signal reaches: for the last request of a run that a signal ends. The second SIGINT still leaves at once.
+    /// Ignores signals, for the clean-up request after one. A second SIGINT still exits at once.
     pub fn without_handlers() -> io::Result<Self> {
         let (readable, writable) = pipe_with(PipeFlags::CLOEXEC | PipeFlags::NONBLOCK)?;
         Ok(Self { readable, flags: Default::default(), first: Arc::default(), writable })
@@ -76,14 +76,14 @@ impl Interrupts {
         Ok(interrupts)
     }
 
-    /// Forgets the signals that came.
+    /// Forgets the signals that have arrived.
     pub fn forget(&self) {
         while rustix::io::read(&self.readable, &mut [0; 64]).is_ok_and(|bytes| bytes > 0) {}
         self.flags.iter().for_each(|flag| flag.store(false, Ordering::SeqCst));
         self.first.store(0, Ordering::SeqCst);
     }
 
-    /// Does what the handlers of a signal do.
+    /// Simulates a signal.
     pub fn raise(&self, signal: Signal) {
         let flags = CAUGHT.iter().zip(&self.flags).filter(|(caught, _)| **caught == signal);
         flags.for_each(|(_, flag)| flag.store(true, Ordering::SeqCst));

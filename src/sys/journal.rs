@@ -1,4 +1,4 @@
-//! A file of lines that one process at a time appends to, and that the next one goes on with.
+//! A file of lines to which one process at a time appends, and which the next one continues.
 //!
 //! The lock is `flock` on the file itself: the kernel frees it when its holder ends, however that ends, and on a shared file
 //! system when the holder's host is given up. What a kill or a power cut left of a line gets an end, so that no line is lost to it.
@@ -46,7 +46,7 @@ impl Journal {
             if !wait_lock(&file, path, wait)? {
                 return Err(LockError::Busy(format!("{} is in use", path.display())));
             }
-            // It may have been put aside while this one waited.
+            // Another process may have archived it while this one waited.
             let stamps = FileStamp::of_open(&file).zip(FileStamp::of_path(path));
             if stamps.is_some_and(|(open, named)| open.same_file(&named)) {
                 let mut journal = Self { path: path.to_owned(), file, is_torn: false };
@@ -84,7 +84,7 @@ impl Journal {
         Ok(())
     }
 
-    /// Gives what is there another name, so that the next one begins anew.
+    /// Archives the file, so that the next open starts with an empty one.
     ///
     /// # Errors
     /// The name is taken, or the folder cannot be written.

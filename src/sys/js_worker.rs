@@ -174,10 +174,7 @@ impl Worker {
             }
             line = answer_line(&answer);
             if line.len() > limits::JS_LINE {
-                let why = format!(
-                    "{name}: the result is too large to be handed over ({} bytes)",
-                    line.len()
-                );
+                let why = format!("{name}: the result is too large ({} bytes)", line.len());
                 line = answer_line(&Err(why));
             }
         }

@@ -89,7 +89,7 @@ fn with_checked_name(root: &Root, entry: FileIndexEntry) -> Result<FileIndexEntr
     Ok(FileIndexEntry { file_id: path_id(&entry.path), conversation: name, ..entry })
 }
 
-/// Gives indexes that were taken over another name, so that this is done once.
+/// Renames imported indexes, so that they are imported once.
 pub(super) fn archive_indexes(paths: &[PathBuf]) -> Result<()> {
     for path in paths {
         let name = path.file_name().unwrap_or_default().to_string_lossy();

@@ -39,7 +39,7 @@ pub enum Typed {
     Text(String),
     /// Ctrl-C, on an empty line.
     Interrupt,
-    /// More than the editor can show. Nothing of it is left.
+    /// More than the editor can show; it was dropped.
     TooLong,
     /// Ctrl-D on an empty line, or the end of the input.
     End,
@@ -117,7 +117,7 @@ impl LineEditor {
         let lines = if super::terminal::has_line(io::stdin()) { 2 } else { lines };
         self.typed_ahead.store(lines, Ordering::Relaxed);
         let editor = &mut self.editor;
-        // It counts rows in 16 bits: a paste of megabytes is too much for it.
+        // rustyline counts rows in 16 bits and panics on a paste of megabytes.
         let result = catch_unwind(AssertUnwindSafe(|| editor.readline(&(prompt, styled))));
         let Ok(result) = result else { return Ok(Typed::TooLong) };
         let joined = self.editor.helper().map(|helper| helper.joined.take()).unwrap_or_default();
@@ -160,7 +160,7 @@ impl ConditionalEventHandler for Keys {
     fn handle(&self, key: &Event, _: RepeatCount, _: bool, context: &EventContext) -> Option<Cmd> {
         let line = context.line();
         match key.get(0)?.0 {
-            // It drops a line.
+            // Ctrl-C drops the line.
             KeyCode::Char('C') if !line.is_empty() => Some(Cmd::Kill(Movement::WholeBuffer)),
             // A Ctrl-D that was typed during a run: the terminal, which read lines then, has made a zero byte of it.
             KeyCode::Char('@')

@@ -43,7 +43,7 @@ impl Lock {
         self.after_crash
     }
 
-    /// The conversation was read and its torn tail moved aside: the note of a killed holder is not needed any more.
+    /// Ends the recovery after a crash: the note of the killed run is no longer needed.
     pub fn clear_crash_note(&mut self) {
         self.is_settled = true;
     }
@@ -104,7 +104,7 @@ pub fn lock_conversation(
     }
     let (by, seconds) = (describe_holder(&run), timeout.as_secs_f64());
     Err(LockError::Busy(format!(
-        "conversation {name} is in use{by}; it did not come free in {seconds} s (--lock-timeout S waits longer)"
+        "conversation {name} is in use{by}; waited {seconds} s (--lock-timeout S waits longer)"
     )))
 }
 
@@ -122,7 +122,8 @@ pub fn try_lock_conversation(root: &Root, name: &str) -> Result<Lock, LockError>
             "conversation {name} is in use{by}; try again when that run has ended"
         )));
     }
-    // Held for a moment, so the note is no more than a courtesy: on a full disk a conversation can still be removed.
+    // The note is optional here, since the lock is held for a moment only: on a full disk a conversation can still be
+    // removed.
     let mut lock = Lock::new(file, run);
     lock.note = NoteFile::begin(&lock.run).ok();
     Ok(lock)
@@ -249,7 +250,7 @@ impl<'a> LockWait<'a> {
     }
 }
 
-/// Takes the lock of a file that is there for it alone, until it is closed. `None` if others keep it beyond the patience.
+/// Takes the lock of a lock file, until it is closed. `None` if others keep it beyond the patience.
 pub(super) fn lock_file(path: &Path, wait: LockWait<'_>) -> Result<Option<File>, LockError> {
     let file = open_lock_file(path)?;
     Ok(wait_lock(&file, path, wait)?.then_some(file))

@@ -49,7 +49,7 @@ pub fn send(root: &Root, name: &str, text: &[u8]) -> Result<String> {
     let time = now.max(last.map_or(0, |last| last.saturating_add(1)));
     if time > LAST_TIME {
         bail!(
-            "a message in {} has the highest time that there is, and no other comes after it: remove it",
+            "a message in {} has the latest possible time, so that none can follow it; remove it",
             folder.display()
         );
     }
@@ -97,7 +97,7 @@ pub fn read_all(root: &Root, name: &str) -> Result<Vec<UserMessage>> {
     Ok(ids.into_iter().map(read).collect())
 }
 
-/// Removes a message that has become a block. One that stays is known by its id.
+/// Removes a message that has become a block. If it stays, its id in the conversation keeps it from being appended again.
 pub fn remove(root: &Root, name: &str, id: &str) {
     // The id may come from a conversation that somebody has edited.
     if time_of(id).is_some() {

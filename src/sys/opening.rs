@@ -86,7 +86,7 @@ impl Opened {
     pub(super) fn create_folders(&mut self) -> Result<(), FileError> {
         for name in std::mem::take(&mut self.missing) {
             match rustix::fs::mkdirat(&self.dir, &name, Mode::from_raw_mode(0o755)) {
-                // A file in it is worth no more than the folder's own name.
+                // A synced file is lost if the name of its new folder is not synced.
                 Ok(()) => sync_names(&self.dir)
                     .map_err(|error| FileError::from_io("sync the folder of", &self.path, error))?,
                 Err(Errno::EXIST) => {}

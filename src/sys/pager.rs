@@ -15,29 +15,29 @@ use super::env::Env;
 pub fn show_in_pager(text: &str) -> Result<(), Option<String>> {
     let env = Env::read();
     let pager = env.get("PAGER").unwrap_or("less");
-    // One that cannot move the cursor: less asks for a key there, and shows nothing that a terminal does not.
+    // On a dumb terminal less only waits for keys.
     let is_dumb = env.get("TERM") == Some("dumb") && env.get("PAGER").is_none();
     if pager == "cat" || is_dumb {
         return Err(None);
     }
-    // Ctrl-C is the pager's own affair while it runs.
+    // Ctrl-C is for the pager while it runs.
     let _ =
         signal_hook::flag::register(signal_hook::consts::SIGINT, Arc::new(AtomicBool::new(false)));
     let mut command = Command::new("sh");
     command.args(["-c", pager]).stdin(Stdio::piped());
     if env.get("LESS").is_none() {
-        // Ends by itself where all fits on the screen, and leaves the text there.
+        // Exits if everything fits on the screen, and leaves the text there.
         command.env("LESS", "FRX");
     }
     let failed = |why: &dyn std::fmt::Display| Some(format!("the pager {pager} failed: {why}"));
     let mut child = command.spawn().map_err(|error| failed(&error))?;
     if let Some(mut stdin) = child.stdin.take() {
-        // Who leaves the pager early has seen enough.
+        // The user may quit the pager early.
         let _ = stdin.write_all(text.as_bytes());
     }
     let status = child.wait().map_err(|error| failed(&error))?;
     match status.code().or_else(|| Some(128 + status.signal()?)) {
-        // Of a shell: there is no such program. Nobody has asked for less.
+        // Exit code 127: less is not installed, and the user did not ask for it.
         Some(127) if env.get("PAGER").is_none() => Err(None),
         // Ctrl-C, or the end of what it read: the user has seen enough.
         Some(130 | 141) => Ok(()),

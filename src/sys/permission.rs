@@ -35,7 +35,7 @@ pub(super) enum AccessRequest<'a> {
 
 /// Decides what a script may do.
 pub struct Permissions<'a> {
-    /// The places of the run.
+    /// Folders that are always allowed, or forbidden.
     pub places: ScriptPlaces,
     /// The policies.
     pub layers: Layers,
@@ -49,11 +49,11 @@ pub struct Permissions<'a> {
     pub on_question: Box<dyn Fn() + 'a>,
     /// Signals.
     pub interrupts: &'a Interrupts,
-    /// What was allowed until the end of the run.
+    /// What the user allowed once, until the end of the run.
     once: Vec<(PolicySubject, &'static str, String)>,
     /// What was refused, each once.
     pub denied: Vec<String>,
-    /// For how long people were asked in this script.
+    /// Time spent on questions, which does not count against the time limit.
     pub asked: Duration,
 }
 
@@ -276,7 +276,7 @@ pub fn read_policy(path: &Path) -> Result<Policy> {
     let owner = std::fs::metadata(path).map_or(0, |metadata| metadata.uid());
     if owner != 0 && owner != rustix::process::geteuid().as_raw() {
         anyhow::bail!(
-            "{} belongs to the user with id {owner}, and decides nothing here",
+            "{} belongs to the user with id {owner}, so it is not used here",
             quote_name(path)
         );
     }

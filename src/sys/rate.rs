@@ -1,4 +1,4 @@
-//! How often servers are asked: limited by the minute, over all processes of a root.
+//! Limits requests per minute, over all processes of a root.
 //!
 //! `rate.json` has the times of the last minute's requests, in seconds since 1970, under a lock beside those of the conversations. Times that are
 //! ahead of the clock do not count: it was set back.
@@ -16,7 +16,7 @@ use super::{clock, fs};
 
 const MINUTE: f64 = 60.0;
 
-/// A lock that is held for moments is waited for at least so long: `--lock-timeout 0` means that no run is waited for.
+/// Minimum wait for this lock, which is held for moments: `--lock-timeout 0` is about runs.
 const MIN_PATIENCE: Duration = Duration::from_secs(1);
 
 /// A limit of requests.

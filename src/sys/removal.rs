@@ -1,4 +1,4 @@
-//! Takes away what is not needed any more: a conversation into the trash, stored files for good.
+//! Removes what is no longer needed: a conversation into the trash, stored files for good.
 //!
 //! A stored file may be used again at any instant, by a run that stores the same content. Such a run first marks the file as
 //! used now, and then looks whether it still has its name. Here a file first loses its name, and then its time is looked
@@ -47,7 +47,7 @@ impl Stored {
         self.path.file_name().and_then(|name| name.to_str()).unwrap_or_default()
     }
 
-    /// Whether it is what a killed removal or a killed writer has left.
+    /// Whether a killed removal or writer left it.
     pub fn is_leftover(&self) -> bool {
         is_temp_name(self.file_name())
     }

@@ -145,7 +145,7 @@ pub fn write_content(
     if is_in_place || !write_new_file(&opened, content)? {
         if !is_in_place && opened.is_linked() {
             let problem = format!(
-                "{} has several hard links and another owner, so that it can be neither replaced nor written in place",
+                "{} has several hard links and another owner, so it can be neither replaced nor written in place",
                 quote_name(&opened.path)
             );
             return Err(FileError::new(problem, "write to another file"));
@@ -262,7 +262,7 @@ fn fill_new_file(
         // After the owner, whose change takes set-id bits away.
         let mut mode = Mode::from_raw_mode(old.st_mode);
         if opened.is_linked() {
-            // Somebody's link to a program that runs as its owner makes no second such program.
+            // Anybody may have linked a set-user-id program into a folder that may be written: the copy is not one.
             mode -= Mode::SUID | Mode::SGID;
         }
         rustix::fs::fchmod(file.as_fd(), mode).map_err(|errno| failed(errno.into()))?;

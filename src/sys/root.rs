@@ -150,11 +150,8 @@ impl Root {
 /// The failure to make or use the root. Where the system refused something, another root helps; a damaged file stays one.
 pub fn explain_refusal(error: &anyhow::Error) -> Problem {
     let is_refusal = error.chain().any(<dyn std::error::Error>::is::<std::io::Error>);
-    let hint = if is_refusal {
-        "; conversations are kept below the root: --root DIR or NAGENT_ROOT names another"
-    } else {
-        ""
-    };
+    let hint =
+        if is_refusal { "; to use another folder, set --root DIR or NAGENT_ROOT" } else { "" };
     Problem::failed(format!("{error:#}{hint}"))
 }
 

@@ -1,8 +1,9 @@
-//! What a run tells of itself: `{name}.run` beside its conversation while it runs, and in the file of the lock how it ended.
+//! The status file of a run: `{name}.run` beside its conversation while it runs; how it ended is in the file of its lock.
 //!
-//! The note is written in place with one write each time, since a run must not become slower by it. Its first and its last key
-//! are the same count, so that a reader knows one that was read in the middle of a write, and reads again. Neither is synced:
-//! after a power cut the conversation is what counts.
+//! The note is written in place with one write each time, so that it does not slow down a run. Its first and its last key are
+//! the same count, so that a reader notices that it has read in the middle of a write, and reads again. It cannot notice a mix
+//! of two notes whose ends fit together, which takes a writer that never rests; so the note only informs. Neither file is
+//! synced: after a power cut the conversation is what counts.
 
 use std::fs::{File, OpenOptions};
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
@@ -33,7 +34,7 @@ pub struct Process {
     pub pid: u32,
     /// When the kernel started it, in ticks since boot: numbers are used again.
     pub ticks: String,
-    /// The namespace that has this number.
+    /// The pid namespace of this number.
     pub namespace: String,
 }
 
@@ -62,7 +63,7 @@ impl Process {
             }
         };
         let own = OWN.get_or_init(read);
-        // A fork has the memory of its parent, but not its number.
+        // After a fork the cached value is the parent's.
         if own.pid == std::process::id() { own.clone() } else { read() }
     }
 
@@ -153,7 +154,7 @@ impl RunNote {
             let text = fs::read_text(path, NOTE).ok().flatten()?;
             match serde_json::from_str::<Self>(&text) {
                 Ok(note) if note.n == note.end => return Some(note),
-                // The writer may have been put aside in the middle of its write.
+                // The scheduler may have stopped the writer in the middle of its write.
                 _ => std::thread::sleep(Duration::from_millis(1)),
             }
         }
@@ -184,7 +185,7 @@ impl NoteFile {
         Ok(begun)
     }
 
-    /// Tells what the run does now. A failure is not an error of the run.
+    /// Writes what the run does now. A failure does not fail the run.
     pub(super) fn write_activity(&mut self, activity: Activity) {
         if self.note.activity != activity {
             self.note.activity = activity;
@@ -226,7 +227,7 @@ impl RunEnd {
         serde_json::from_str(&text).ok()
     }
 
-    /// Corrects what this process has recorded of its run: what came after it has failed, and which prompt it had.
+    /// Updates the recorded end of this process's run: its exit code, if something failed after it, and its prompt.
     pub fn correct_run_end(root: &Root, name: &str, exit: Exit, prompt: Option<&str>) {
         let recorded = Self::read(root, name).filter(|end| end.process == Process::current());
         if recorded

@@ -160,7 +160,7 @@ impl Drop for NewParents {
 impl Drop for StagedFolder {
     fn drop(&mut self) {
         if !self.is_published {
-            // The error that led here says more than one about this would.
+            // A failure here is ignored: the first error matters more.
             let _ = fs::remove_dir_all(&self.path);
         }
     }

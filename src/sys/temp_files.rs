@@ -114,7 +114,7 @@ impl TempFile {
 impl Drop for TempFile {
     fn drop(&mut self) {
         if self.is_linked {
-            // The error that led here says more than one about this would.
+            // A failure here is ignored: the first error matters more.
             _ = rustix::fs::unlinkat(&self.dir, &self.name, AtFlags::empty());
         }
     }
@@ -172,7 +172,7 @@ fn remove_leftover(dir: impl AsFd, name: &std::ffi::CStr) -> io::Result<()> {
     Ok(())
 }
 
-/// Where all tests run in one process, a test's folder may have the number of one that is gone.
+/// If all tests run in one process, an inode number may be reused.
 #[cfg(test)]
 pub(super) fn forget_done() {
     DONE.lock().unwrap().clear();

@@ -1,4 +1,4 @@
-//! What is at the other end of stdin, stdout and stderr. Nothing is read, written or set here.
+//! Asks what stdin, stdout and stderr are connected to. Nothing is read, written or set here.
 
 use std::io::{self, IsTerminal};
 use std::os::fd::{AsFd, BorrowedFd};

@@ -84,7 +84,9 @@ impl Home {
             Some(named) => env.absolute_path(&named)?,
             None => {
                 env.home_folder().map(|home| home.join(".thinkingscript")).ok_or_else(|| {
-                    Problem::failed("the home folder is not known; set HOME or THINKINGSCRIPT_HOME")
+                    Problem::failed(
+                        "cannot determine the home folder; set HOME or THINKINGSCRIPT_HOME",
+                    )
                 })?
             }
         };
@@ -191,8 +193,7 @@ impl Home {
             return Ok((name, None));
         }
         let own = format!("{name}-{}", &fs::sha256(place.as_bytes())[..8]);
-        let note =
-            format!("the thought {name} belongs to {}; this script's is {own}", origin.place);
+        let note = format!("the data {name} belong to {}; this script uses {own}", origin.place);
         Ok((own, Some(note)))
     }
 
@@ -203,7 +204,7 @@ impl Home {
     pub fn read_origin(&self, name: &str) -> Result<Option<Origin>> {
         let path = self.thought_folder(name).join("origin");
         let text = fs::read_text(&path, SETTINGS)?;
-        // A damaged note is worth as much as none.
+        // A damaged note counts as missing.
         Ok(text.and_then(|text| serde_json::from_str(&text).ok()))
     }
 
@@ -276,7 +277,7 @@ impl Home {
         let path = self.folder.join("locks").join(format!("thought-{name}.lock"));
         let busy = || {
             LockError::Busy(format!(
-                "thought {name} is in use by another run; it did not come free in {} s (--lock-timeout S waits longer)",
+                "thought {name} is in use by another run; waited {} s (--lock-timeout S waits longer)",
                 patience.as_secs_f64()
             ))
         };
@@ -305,7 +306,7 @@ fn refuse_home(error: anyhow::Error) -> Problem {
     Problem::failed(format!("{error:#}; THINKINGSCRIPT_HOME names another folder"))
 }
 
-/// Makes a folder for its owner alone. What is in one of another user would decide here.
+/// Makes a folder for its owner alone. Otherwise another user's folder would set the policy.
 fn own_folder(folder: &Path) -> Result<()> {
     fs::check_folder_owner(folder)?;
     fs::create_private_folder(folder)?;
@@ -337,7 +338,7 @@ fn read_settings<T: serde::de::DeserializeOwned>(path: &Path) -> Result<Option<T
     let text =
         fs::read_text(path, SETTINGS).map_err(|error| Problem::usage(format!("{error:#}")))?;
     let parse = |text: String| {
-        // Else a list would be taken for the values in their order.
+        // serde would accept an array for a struct.
         serde_json::from_str::<Map<String, Value>>(&text)?;
         serde_json::from_str(&text)
     };

@@ -44,7 +44,7 @@ pub const TOOLS: &[&str] = &[
     "nagent-thought",
 ];
 
-/// Why a file is not a tool that nobody can run.
+/// Reason for a file that is not executable.
 const NOT_EXECUTABLE: &str = "it is not executable (chmod +x)";
 
 const DESCRIPTION: usize = 4096;
@@ -93,7 +93,7 @@ pub fn discover(root: &Root, env: &Env, interrupts: &Interrupts) -> Discovered {
         let key = path.display().to_string();
         let state = (fs::file_size(path).unwrap_or(0), fs::modified(path).as_secs());
         match old.get(&key).filter(|known| (known.size, known.modified) == state) {
-            // What becomes executable keeps its time.
+            // chmod does not change the time of a file.
             Some(known) if known.rejected != NOT_EXECUTABLE => {
                 now.insert(key, known.clone());
             }
@@ -175,7 +175,7 @@ fn ask_for_descriptions(
             Ok(id) => {
                 asked.insert(id, (path, key, state));
             }
-            Err(error) => silent.push((key, format!("did not start: {error}"))),
+            Err(error) => silent.push((key, format!("cannot be started: {error}"))),
         }
     }
     while let Some(finished) = jobs.next_finished(interrupts) {
@@ -183,15 +183,15 @@ fn ask_for_descriptions(
         let described = match finished.outcome {
             JobOutcome::Ended { code: 0 } => {
                 let text = String::from_utf8_lossy(&finished.stdout);
-                // The toolkit's own are told in a sentence each: the model can ask them for more.
+                // nagent's own tools are described in one sentence each: the model can ask them for more.
                 let is_own = path.parent() == own && path.file_name().is_some_and(is_own_name);
                 describe(&text, is_own).ok_or_else(|| {
-                    "--description printed something else than a line \"path: ...\" and a description".to_owned()
+                    "--description must print a line \"path: ...\" and a description".to_owned()
                 })
             }
             JobOutcome::TimedOut => {
                 let seconds = limits::TOOL_PATIENCE.as_secs();
-                let why = format!("did not answer --description in {seconds} s; it is left out");
+                let why = format!("did not answer --description in {seconds} s, so it was skipped");
                 silent.push((key, why));
                 continue;
             }

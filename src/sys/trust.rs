@@ -1,5 +1,5 @@
-//! Which texts of repositories the user has confirmed as words of his own: `trusted.json` in nagent's root, a path and the hash
-//! of the text that was shown.
+//! The instruction files that the user trusts: `trusted.json` in nagent's root, a path and the hash of the text that was
+//! shown.
 
 use std::path::Path;
 

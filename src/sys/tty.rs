@@ -46,7 +46,7 @@ impl Tty {
     }
 
     /// Shows a question with its choices, again after Ctrl-Z, and reads the line that is typed behind it; what was typed
-    /// before does not count. `None`: the end of input, a signal, or the hangup of `asker`, whose question it is.
+    /// before does not count. `None`: the end of input, a signal, or a hangup of `asker`, the run that asks.
     pub fn read_answer(
         &mut self,
         question: &str,

@@ -430,8 +430,7 @@ impl Turn {
         let check = self.rules.check.as_deref().unwrap_or_default();
         let failed = format!("the check failed {FAILED_CHECKS} times: {check}");
         let message = format!("the run ended: {failed}");
-        let error =
-            format!("{failed}\nthe last answer, which was not accepted:\n{}", last.trim_end());
+        let error = format!("{failed}\nthe last answer (not accepted):\n{}", last.trim_end());
         self.end_without_answer(Exit::Unchecked, vec![block], message, error)
     }
 

@@ -77,7 +77,7 @@ impl Turn {
         let (valid, message) = (None, String::new());
         self.state =
             TurnState::SavingReply(BadReply { status, valid, message, signal: Some(signal) });
-        let note = format!("what had arrived of the reply is kept: {} bytes", reply.text.len());
+        let note = format!("kept the {} bytes of the reply that had arrived", reply.text.len());
         Effect::SaveReply { text: reply.text, note }
     }
 

@@ -11,7 +11,7 @@ use super::figures::{RunFigures, figures_line, format_bytes, format_count};
 use super::look::{Look, StyledSpan};
 use super::render::{EventRows, Row};
 
-/// Something to show.
+/// A piece of what a session shows.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Shown {
     /// A piece of an answer.

@@ -79,7 +79,7 @@ fn a_tree_that_holds_too_much() {
         &sandbox,
         &["--root", &inside],
         1,
-        &["holds nagent's own folder", "--sandbox read-only"],
+        &["contains nagent's own folder", "--sandbox read-only"],
     );
     let sandbox = Sandbox::outside_temp().env("HOME", work.display().to_string());
     let run = sandbox.program(SANDBOX, &["--root", &inside, "--", "true"]).folder(&work).run();

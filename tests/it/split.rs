@@ -126,7 +126,7 @@ fn whatever_the_bytes_are() {
         ("data.bin", (0..=255).cycle().take(1000).collect(), "txt", "binary"),
         ("utf16.py", [b"\xff\xfe".to_vec(), utf16.clone()].concat(), "txt", "UTF-16"),
         ("plain16.py", utf16, "txt", "UTF-16"),
-        ("latin.txt", b"d\xe9j\xe0 vu, \xe0 propos\n".repeat(20), "txt", "no UTF-8"),
+        ("latin.txt", b"d\xe9j\xe0 vu, \xe0 propos\n".repeat(20), "txt", "not UTF-8"),
         ("open.csv", b"a,\"b\nc,d\n".repeat(30), "csv", ""),
     ];
     for (name, bytes, kind, note) in cases {

@@ -1,5 +1,6 @@
-//! Removes what nobody needs any more: old conversations in the trash, those of `--new`, children whose parent is gone, archives
-//! of empty ones, and stored files that neither a conversation nor the log of changes names: what can be undone stays.
+//! Removes what is no longer needed: old conversations in the trash, those of `--new`, children whose parent is gone,
+//! archives of empty ones, and stored files that neither a conversation nor the log of changes names: what can be undone
+//! stays.
 //!
 //! A plan is made first, from all conversations that stay; then each item is removed by itself, after another look at it. So a
 //! run at the same time loses nothing, and after a kill the next call removes the rest.
@@ -170,13 +171,13 @@ fn make_plan(
 
 /// A conversation, as far as the plan needs it.
 struct Planned {
-    /// As what it may be removed.
+    /// The category in which it is removed, if it is.
     part: Option<PruneCategory>,
     name: String,
     path: PathBuf,
     /// Where it is removed only with the conversation that started it: that one's name.
     parent: Option<String>,
-    /// What it names stored files by.
+    /// The ids of the stored files that it uses.
     ids: HashSet<Vec<u8>>,
 }
 
@@ -225,7 +226,7 @@ fn plan_conversations(
     Ok(gone.into_iter().filter_map(item).collect())
 }
 
-/// The names that conversations have or had: one that was archived or renamed is still there.
+/// The names of conversations, former ones too: one that was archived or renamed is still there.
 fn find_kept_names(stays: &[Planned], log: &str) -> HashSet<String> {
     let mut names = HashSet::new();
     for Planned { name, .. } in stays {

@@ -7,11 +7,11 @@ use super::inputs::Shard;
 /// What `nagent-each` is asked for besides what every run takes.
 #[derive(Debug, Clone)]
 pub struct EachArgs {
-    /// The files.
+    /// Files and folders of the command line.
     pub files: Vec<PathBuf>,
-    /// Where lines come from.
+    /// The file of `--lines`.
     pub lines: Option<PathBuf>,
-    /// Where JSON lines come from.
+    /// The file of `--jsonl`.
     pub jsonl: Option<PathBuf>,
     /// Whether each file is worked on in its own conversation.
     pub own: bool,

@@ -63,7 +63,7 @@ pub fn run_each(call: &mut Call<'_>, args: &EachArgs) -> Result<Report, Problem>
     let record = open_record(call, args, prompt)?;
     let is_ours = |item: &EachInput| args.shard.is_none_or(|shard| shard.contains_item(item));
     let items: Vec<EachInput> = items.into_iter().filter(is_ours).collect();
-    // What is wrong for every input is said once.
+    // Report an error that concerns every input only once.
     if items.iter().any(|item| record.answer(&item.id).is_none()) {
         let client = run_models::connect(call)?;
         run_models::make_main_asker(call, client, false)?;

@@ -64,9 +64,9 @@ pub(super) struct RecordOptions<'a> {
     pub job: Map<String, Value>,
     /// Whether what is there is continued.
     pub resumes: bool,
-    /// Whether the user has asked for that, and learns that there is nothing.
+    /// Whether the user has asked for that: then a note says if there is nothing to resume.
     pub is_resume: bool,
-    /// Whether the file was named by the user, and is not put aside.
+    /// Whether the user named the file: then it is never archived.
     pub is_named: bool,
     /// How long another process is waited for.
     pub patience: Duration,
@@ -174,7 +174,7 @@ impl Record {
         record
     }
 
-    /// Takes what a line tells; `false`: it is none of ours.
+    /// Reads a line; `false`: it is not a line of a journal.
     fn read_line(&mut self, mut line: Map<String, Value>) -> bool {
         let word = |key: &str| line.get(key).and_then(Value::as_str).map(str::to_owned);
         if let Some(begin) = line.get("begin") {
@@ -204,7 +204,7 @@ impl Record {
         *paid
     }
 
-    /// Notes what an input has cost since it was begun that has no result yet, and returns what is known of that.
+    /// Records what an input without a result has cost since it was begun, and returns the known cost.
     pub(super) fn note_part(&mut self, id: &str, cost: f64) -> Result<f64, Problem> {
         if cost > self.paid.get(id).copied().unwrap_or(0.0) {
             self.journal.append(&json!({"part": id, "cost": cost}).to_string(), false)?;

@@ -1,5 +1,5 @@
-//! What an input's conversation already has of it, where the run on it was killed before its result was written down: an answer is
-//! not asked for again, and what was begun goes on.
+//! Finds what a killed run left in an input's conversation: an answer is not asked for again, and unfinished work
+//! continues.
 
 use crate::exit::Exit;
 use crate::format::conversation::Piece;

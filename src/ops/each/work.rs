@@ -1,4 +1,4 @@
-//! The inputs of a `nagent-each` at work: which is begun next and how, what becomes of it, what is printed when.
+//! Runs the inputs of a `nagent-each`: which is next, how it is run, and when its result is printed.
 
 use std::collections::{BTreeMap, HashMap};
 use std::io;

@@ -28,7 +28,7 @@ use crate::view::look::Look;
 /// The name of the tool, for lines on stderr.
 pub const NAME: &str = "nagent-repl";
 
-/// A session.
+/// The state of a session.
 pub(super) struct Session {
     /// The flags of its runs.
     pub(super) args: RunArgs,

@@ -69,7 +69,7 @@ pub fn run_thought(tool: &'static str, request: &ThinkRequest) -> Result<Report,
     }
     let _lock =
         thought.home.lock_thought(&thought.name, LockMode::Exclusive, patience, &interrupts)?;
-    // While this run waited for its turn another one may have written it.
+    // Another run may have written memory.js while this one waited for the lock.
     if runs_memory && fs::exists(&thought.memory_path()) {
         match thought.run_memory(request, &env, &interrupts)? {
             None => return Ok(thought.report(Report::done(""), "memory", None)),

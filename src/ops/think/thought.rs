@@ -122,7 +122,7 @@ pub(super) fn open_thought(
     if is_kept && home.read_origin(&name)?.is_none() {
         home.write_origin(&name, &Origin { place: source.place.clone(), sha256: None })?;
     }
-    // That of a page is what was agreed to.
+    // The fingerprint of a page is written when the user agrees to it.
     if !is_url(&source.place) {
         home.write_fingerprint(&source.place, &source.sha256)?;
     }

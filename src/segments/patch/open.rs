@@ -140,7 +140,7 @@ impl OpenSource {
         {
             let path = quote_name(&path);
             return Err(Problem::failed(format!(
-                "{path} is a file of the split itself; it cannot be the source"
+                "{path} belongs to the split itself; it cannot be the source"
             )));
         }
         if is_dry {
@@ -189,7 +189,7 @@ fn file_names(index: &Index, index_name: &OsStr) -> Result<(Vec<OsString>, OsStr
         if known.insert(name.to_owned()) {
             Ok(name.to_owned())
         } else {
-            Err(format!("it names {} twice", quote_name(name)))
+            Err(format!("it lists {} twice", quote_name(name)))
         }
     };
     let segments = index.segments.iter().map(|segment| file_name(&segment.path));

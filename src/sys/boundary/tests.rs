@@ -184,15 +184,15 @@ fn tmpdir_is_a_root_unless_it_holds_more_than_temporary_files() {
             tmpdir.display()
         );
     };
-    check(Path::new("/"), Err("it holds the home folder"));
-    check(Path::new("/proc/self/root"), Err("it holds the home folder"));
-    check(&home, Err("it holds the home folder"));
-    check(&world.at("home"), Err("it holds the home folder"));
-    check(&world.at("link"), Err("it holds the home folder"));
-    check(&tree, Err("it holds the working tree"));
-    check(&world.at("in/tree"), Err("it holds the working tree"));
-    check(&world.at("in"), Err("it holds the working tree"));
-    check(&world.at("root"), Err("it holds nagent's own folder"));
+    check(Path::new("/"), Err("it contains the home folder"));
+    check(Path::new("/proc/self/root"), Err("it contains the home folder"));
+    check(&home, Err("it contains the home folder"));
+    check(&world.at("home"), Err("it contains the home folder"));
+    check(&world.at("link"), Err("it contains the home folder"));
+    check(&tree, Err("it contains the working tree"));
+    check(&world.at("in/tree"), Err("it contains the working tree"));
+    check(&world.at("in"), Err("it contains the working tree"));
+    check(&world.at("root"), Err("it contains nagent's own folder"));
     check(Path::new("."), Err("it is not the absolute path of a folder"));
     check(&world.at("nowhere"), Err("it is not the absolute path of a folder"));
     check(&world.at("out/file"), Err("it is not the absolute path of a folder"));
@@ -217,7 +217,7 @@ fn a_main_conversation_writes_temp_folders() {
         boundary.roots,
         [resolve_links(Path::new("/tmp")), resolve_links(Path::new("/var/tmp"))]
     );
-    assert_eq!(notes, ["TMPDIR (/home) is not writable: it holds the home folder"]);
+    assert_eq!(notes, ["TMPDIR (/home) is not writable: it contains the home folder"]);
     let (boundary, notes) =
         Boundary::for_main(BoundaryFolders { tmpdir: Some(OsStr::new("/tmp")), ..places });
     assert_eq!((boundary.roots.len(), notes.len()), (2, 0));

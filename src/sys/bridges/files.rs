@@ -76,7 +76,7 @@ impl Bridges<'_> {
     pub(super) fn append_file(&mut self, path: &Path, bytes: &[u8]) -> Result<(), String> {
         let spot = self.find_writable(path)?;
         spot.check_file()?;
-        // The other names are perhaps where nothing may be written.
+        // The other links may be in protected places.
         if spot.stat.is_some_and(|stat| stat.st_nlink > 1) {
             let path = quote_name(&spot.path);
             return Err(format!(
@@ -145,7 +145,7 @@ impl Bridges<'_> {
             return Ok(());
         }
         self.permissions.permit(AccessRequest::Path(Mode::Write, "WRITE", &spot.path))?;
-        // Who may read a file may look into a folder.
+        // Permission to read covers listing.
         let mode = self.new_mode(&spot.path);
         spot.make_folders(mode | (mode & 0o444) >> 2)
     }
@@ -158,7 +158,7 @@ impl Bridges<'_> {
     pub(super) fn rename(&mut self, from: &Path, to: &Path) -> Result<(), String> {
         let source = WriteTarget::find(from)?;
         let Some(stat) = source.stat else { return Err(explain(&source.path)(Errno::NOENT)) };
-        // Else a right to remove would be one to read, in the place where it goes to.
+        // Otherwise permission to delete would allow reading, at the destination.
         for (mode, label) in [(Mode::Delete, "DELETE"), (Mode::Read, "READ")] {
             self.permissions.permit(AccessRequest::Path(mode, label, &source.path))?;
         }

@@ -30,13 +30,13 @@ pub fn replace_conversation(root: &Root, name: &str, text: &str) -> Result<Optio
     Ok(archive)
 }
 
-/// Writes a file anew whose old text is in the archive.
+/// Rewrites a file whose old text is archived.
 fn replace_file(path: &Path, archive: Option<&Path>, text: &str) -> Result<()> {
     let before = fs::file_id(path);
     let Err(error) = AtomicFile::new(path).write(text.as_bytes()) else { return Ok(()) };
     let Some(archive) = archive else { return Err(error) };
     if fs::file_id(path) == before {
-        // The old text is in its place: its copy is of no use.
+        // The old text is still there, so its copy is not needed.
         let _ = fs::remove_file(archive);
         return Err(error);
     }
@@ -76,7 +76,7 @@ impl ConversationFile {
             bail!("another program has changed {} meanwhile", self.path.display());
         }
         replace_file(&self.path, Some(&archive), text)?;
-        // Without it the archive is as whole, and only does not say what it is.
+        // A failure is ignored: the archive is complete without the link.
         let gap = if self.text.ends_with('\n') { "\n" } else { "\n\n" };
         let _ = fs::append_text(&archive, &format!("{gap}{link}"));
         let Some((file, text, pieces)) = self.read_whole()? else {

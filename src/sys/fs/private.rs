@@ -50,8 +50,8 @@ pub fn check_owner(path: &Path, metadata: &fs::Metadata) -> Result<()> {
         return Ok(());
     }
     bail!(
-        "{} belongs to the user with id {owner}, and this runs as {me}: run it as that user (sudo -u '#{owner}'), give it \
-         to this one (chown), or use another root (--root DIR, NAGENT_ROOT)",
+        "{} belongs to the user with id {owner}, but you are {me}: use sudo -u '#{owner}', change its owner \
+         with chown, or use another root (--root DIR, NAGENT_ROOT)",
         path.display()
     )
 }

@@ -53,7 +53,7 @@ pub struct Job {
     pub output: Output,
     /// Descriptors that the program inherits, under the numbers that they have here.
     pub inherit: Vec<OwnedFd>,
-    /// Whether what it leaves running is named. In a `bwrap` the inner stage does that: when `bwrap` has ended, they have.
+    /// Whether to list leftover processes. In bwrap the inner stage does it: they end with bwrap.
     pub names_left: bool,
     /// How long it may run; `None`: without limit.
     pub timeout: Option<Duration>,

@@ -55,7 +55,7 @@ impl KeptJob {
         self.running.is_some()
     }
 
-    /// How it ended, if it does within this time. Only the first call after its end gives that.
+    /// Waits up to this time for its end. Only the first call after the end returns it.
     pub fn ended_within(&mut self, time: Duration) -> Option<Finished> {
         let running = self.running.take_if(|running| running.has_ended_within(time))?;
         let finished = running.finish(&mut [], &mut |_, _| ControlFlow::Continue(()));

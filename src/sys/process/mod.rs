@@ -1,5 +1,5 @@
-//! One engine for every process that nagent starts: shell commands, child conversations, tools that describe
-//! themselves, command-line providers.
+//! Runs processes: shell commands, child conversations, tools that describe themselves,
+//! command-line providers.
 //!
 //! One loop over poll(2) reads the pipes, feeds stdin, and waits for processes to end (pidfds), for time limits and for
 //! signals: there is no thread, and no timer between the end of a process and its result. A job is a command with all of

@@ -183,7 +183,7 @@ impl Sandbox {
         Err(format!("{} does not work here ({why})", path.display()))
     }
 
-    /// Builds the sandbox around nothing. Returns what is enforced in it, or why it does not work.
+    /// Tries the sandbox without a command. Returns what is enforced in it, or why it does not work.
     fn probe(&self) -> Result<Enforced> {
         let policy = &self.paths.policy;
         let plan = InnerPlan { probe: true, ..self.make_inner_plan(policy) };

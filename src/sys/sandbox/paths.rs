@@ -205,13 +205,15 @@ struct Around<'a> {
 }
 
 impl Around<'_> {
-    /// Checks that the working tree does not hold too much.
+    /// Checks that the working tree does not contain too much.
     fn check_tree(&self) -> Result<()> {
         let tree = self.tree;
         let why = match () {
             () if tree.parent().is_none() => "is the root of the file system",
-            () if self.home.is_some_and(|home| home.starts_with(tree)) => "holds the home folder",
-            () if self.root.starts_with(tree) => "holds nagent's own folder",
+            () if self.home.is_some_and(|home| home.starts_with(tree)) => {
+                "contains the home folder"
+            }
+            () if self.root.starts_with(tree) => "contains nagent's own folder",
             () if tree.starts_with(self.root) => "is in nagent's own folder",
             () => return Ok(()),
         };

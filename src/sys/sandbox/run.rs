@@ -53,7 +53,7 @@ pub struct SandboxedRun {
     missing: Vec<PathBuf>,
 }
 
-/// What is to be reported of a command that has ended.
+/// Report of a sandboxed command.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct SandboxOutcome {
     /// Why the command was not started; `None`: it was.

@@ -115,7 +115,7 @@ impl TreeScan {
         self.protected.iter().chain(&self.in_git)
     }
 
-    /// Adds something that is no link: a repository's own folder by its parts, anything else whole.
+    /// Adds something that is not a link: a repository's own folder by its parts, anything else whole.
     fn add_protected(&mut self, path: PathBuf, is_writable: &dyn Fn(&Path) -> bool) {
         if is_git_folder(&path) {
             self.add_repository(path, is_writable);

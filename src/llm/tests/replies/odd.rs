@@ -20,7 +20,7 @@ fn odd_bodies() {
             b"\n<html><head><title>Guest Wi-Fi</title>",
             Error(
                 Other,
-                "“Guest Wi-Fi”, not with a model's reply: a captive portal, or a wrong base_url (https://host)",
+                "“Guest Wi-Fi” instead of a reply: a captive portal, or a wrong base_url (https://host)",
                 None,
             ),
         );

@@ -209,7 +209,7 @@ pub(super) const TABLE: &[(&str, AnyApi, Expect)] = &[
     (
         "gemini/86-unexpected-tool-call.sse",
         &Gemini,
-        Error(Cut, "called a tool, and none was offered (UNEXPECTED_TOOL_CALL)", None),
+        Error(Cut, "called a tool, but there is none (UNEXPECTED_TOOL_CALL)", None),
     ),
     (
         "gemini/87-too-many-tool-calls.sse",
