@@ -47,7 +47,7 @@ pub struct Program {
 }
 
 impl Program {
-    /// One that is started in `folder`. It gets the whole environment, since it signs in by itself.
+    /// A program that runs in `folder`, with the whole environment, since it signs in by itself.
     pub fn new(
         preset: Preset,
         words: Vec<String>,
@@ -189,7 +189,7 @@ impl Program {
         })
     }
 
-    /// How long a reply may take.
+    /// The time limit of a reply.
     fn reply_timeout(&self) -> Duration {
         self.time_left().map_or(self.timeout, |left| left.min(self.timeout))
     }

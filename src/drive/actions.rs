@@ -153,8 +153,8 @@ impl Runner<'_> {
         self.show_text(block, &path, read)
     }
 
-    /// The result of reading a file that the user names. One that is too long to be shown whole is stored, unless `is_dry`,
-    /// and its head and tail are shown.
+    /// The result of reading a file that the user names. A long one is stored, unless `is_dry`, and its head and tail are
+    /// shown.
     pub fn read_for_user(&mut self, path: &str, is_dry: bool) -> Result<Block> {
         let action =
             Action::Read { path: path.to_owned(), offset: None, limit: None, numbers: false };

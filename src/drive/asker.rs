@@ -121,7 +121,7 @@ impl Asker {
         }
     }
 
-    /// The error with what a user can do about a conversation that is too long, whoever refused it.
+    /// The error with advice about a conversation that is too long, whether the server or nagent refused it.
     pub fn with_advice(&self, mut error: ApiError) -> ApiError {
         if error.kind == ErrorKind::TooLong {
             let advice = &self.too_long_advice;

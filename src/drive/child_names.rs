@@ -32,7 +32,7 @@ pub(super) fn choose_conversation(
     }
 }
 
-/// The conversation that a fork has left, by its name: the fork is the same run, and goes on with its children.
+/// The original of a fork, by its name: the fork is the same run, and continues its children.
 fn fork_origin(name: &str) -> Option<&str> {
     let (origin, id) = name.rsplit_once('-')?;
     let is_id = id.len() == 32 && id.bytes().all(|byte| byte.is_ascii_hexdigit());
@@ -72,7 +72,7 @@ pub fn was_started_by(root: &Root, child: &str, parent: &str) -> Result<bool> {
     Ok(from.any(|from| former.contains(from)))
 }
 
-/// Where it would be too long, it is named by its hash.
+/// A name that would be too long is replaced by its hash.
 fn child_name(parent: &str, name: &str) -> String {
     let whole = format!("{parent}.{name}");
     match root::check_name(&whole) {

@@ -389,7 +389,7 @@ impl Children {
     }
 }
 
-/// What a child changed in its file, cut at the end of a line.
+/// Cuts the diff of a child at the end of a line.
 fn cut_diff(diff: &str) -> String {
     let diff = diff.trim_end_matches('\n');
     let cut = harmless::cut_at_line(diff, limits::CHILD_DIFF);

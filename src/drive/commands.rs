@@ -26,7 +26,7 @@ use crate::sys::{fs, process, root};
 /// How long to wait for a kept command that ends at once, as where its port is taken.
 const STARTING: Duration = Duration::from_millis(500);
 
-/// For a command that fails without a word, as searches do that find nothing.
+/// Note for a command that fails silently, as a search does that finds nothing.
 const NO_OUTPUT: &str = "no output (exit code 1 from grep or rg means no match)";
 
 /// How commands are run.
@@ -36,7 +36,7 @@ pub struct ShellRules {
     pub program: String,
     /// The time limit unless a tag names another.
     pub timeout: Duration,
-    /// Names of credentials that commands get all the same.
+    /// Names of credentials that commands get.
     pub pass_env: Vec<String>,
 }
 
@@ -62,7 +62,7 @@ struct KeptCommand {
 }
 
 impl KeptCommand {
-    /// How it ended, if it does within this time, as a note.
+    /// Waits up to this time for its end, and describes it in a note.
     fn describe_end(&mut self, time: Duration) -> Option<String> {
         let mut ended = self.job.ended_within(time)?;
         if let Some(sandboxed) = self.sandboxed.as_ref().filter(|_| ended.left.count == 0) {
@@ -149,7 +149,7 @@ impl Commands {
         Ok(KeptCommand { name: name.to_owned(), output, job, sandboxed })
     }
 
-    /// What has become of commands that were to run on.
+    /// Describes kept commands that have ended.
     pub(super) fn report_ended(&mut self) -> Vec<String> {
         self.kept.iter_mut().filter_map(|kept| kept.describe_end(Duration::ZERO)).collect()
     }
@@ -212,7 +212,7 @@ impl Commands {
             (RUN, context.run.clone()),
             ("NAGENT_ROOT", context.root.path().display().to_string()),
         ];
-        // Colour codes cost a model tokens. Who wants them lets the variable through.
+        // Colour codes cost tokens. `pass_env` lets the variables through.
         let plain = [("TERM", "dumb"), ("NO_COLOR", "1")].into_iter();
         let plain = plain.filter(|(name, _)| !self.rules.pass_env.iter().any(|pass| pass == name));
         set.extend(plain.map(|(name, value)| (name, value.to_owned())));

@@ -75,7 +75,7 @@ pub struct Compacted {
 }
 
 impl<'a> Compactor<'a> {
-    /// One that has not done anything yet.
+    /// A compactor that has not done anything yet.
     pub fn new(write: WriteCheckpoint<'a>) -> Self {
         Self { write, estimate: TokenEstimate::default(), not_below: 0 }
     }

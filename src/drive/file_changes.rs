@@ -22,7 +22,7 @@ use crate::sys::read;
 pub struct RunChange {
     /// The SHA-256 of the content before, or [`NO_FILE`].
     pub before: String,
-    /// The same of the content after.
+    /// The SHA-256 of the content after, or [`NO_FILE`].
     pub after: String,
 }
 
@@ -89,8 +89,8 @@ impl RunChanges {
         Ok(())
     }
 
-    /// What the run has changed, one change for each stretch between those of others; `None`: there is no file, or it could
-    /// not be read. Called once, at the end.
+    /// Returns the run's changes, one for each stretch between those of others; `None`: there is no file, or it could not
+    /// be read. Called once, at the end.
     ///
     /// # Errors
     /// The content could not be kept.

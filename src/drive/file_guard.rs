@@ -282,7 +282,7 @@ impl FileGuard {
         Ok(block)
     }
 
-    /// What the model knew of a file when it wrote its last reply.
+    /// Returns what the model knew of a file when it wrote its last reply.
     fn content_known_at_reply(&self, pieces: &[Piece], path: &Path) -> Option<KnownContent> {
         self.last_seen.content_known_at_reply(pieces, path).or_else(|| self.content_at_start(path))
     }

@@ -49,7 +49,7 @@ pub(super) struct ShownChange {
 }
 
 impl LastSeen {
-    /// What the model knew when it wrote its last reply, or what that reply has written since.
+    /// Returns what the model knew of a file when it wrote its last reply, or what that reply has written since.
     pub(super) fn content_known_at_reply(
         &self,
         pieces: &[Piece],
@@ -87,7 +87,7 @@ impl LastSeen {
     }
 }
 
-/// What the results among these pieces record for a file, by its true path: the first digits of its hash.
+/// Returns what the results among these pieces record for a file, by its true path: the first digits of its hash.
 pub fn recorded_content(pieces: &[Piece], path: &Path) -> Option<KnownContent> {
     let name = path.display().to_string();
     let (mut cwd, mut last) = ("", None);
@@ -126,7 +126,7 @@ pub(super) fn with_resolved(block: Block, cwd: &Path, path: &Path) -> Block {
     if is_plain { block } else { block.with("resolved", path.display()) }
 }
 
-/// The content with a hash, as far as it is still known: kept in `outputs`, or in the result of a read.
+/// Finds the content with a hash: in `outputs`, or in the result of a read.
 fn find_content(conversation: &ConversationFile, outputs: &Path, hash: &str) -> Option<Vec<u8>> {
     let in_result = |piece: &Piece| {
         // The result lacks the last line feed of the file.
@@ -145,7 +145,7 @@ fn find_content(conversation: &ConversationFile, outputs: &Path, hash: &str) -> 
         .or_else(|| results.filter(shows_it).find_map(in_result))
 }
 
-/// What has become of a file since the model saw the content with this hash, for the model. True where nothing is left out.
+/// Describes for the model how a file has changed since it saw the content with this hash. True if nothing is left out.
 pub(super) fn describe_change(
     conversation: &ConversationFile,
     outputs: &Path,

@@ -64,7 +64,7 @@ impl Inbox {
     }
 }
 
-/// What is said of the messages that the run of a conversation has not read.
+/// Describes the messages that the run of a conversation has not read.
 pub(super) fn describe_waiting(root: &Root, name: &str) -> Option<String> {
     let note = match messages::list_ids(root, name).map_or(0, |ids| ids.len()) {
         0 => return None,

@@ -148,7 +148,7 @@ impl ChildAnswer {
         self.json.get("conversation_path")?.as_str()?.rsplit('/').next()
     }
 
-    /// What it has cost, where that is known.
+    /// Its cost in US dollars, if it is known.
     pub fn cost(&self) -> Option<f64> {
         self.json.get("cost")?.as_f64()
     }

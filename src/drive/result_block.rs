@@ -1,4 +1,4 @@
-//! Result blocks: what their makers share.
+//! Helpers for result blocks.
 
 use crate::format::conversation::Block;
 use crate::protocol::tags;

@@ -399,7 +399,7 @@ impl Runner<'_> {
     }
 }
 
-/// What a compaction has done, in a line.
+/// Describes a compaction in one line.
 pub fn describe_compaction(name: &str, done: &Compacted) -> String {
     let Compacted { plan, tokens, .. } = done;
     let what = match plan.condensed.turns {

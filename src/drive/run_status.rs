@@ -1,4 +1,4 @@
-//! What the note of the run says while it runs, for `nagent-status` and `nagent-message`: its turn, what it does, its figures.
+//! Writes the status of a run while it runs, for `nagent-status` and `nagent-message`: its turn, action and figures.
 
 use super::runner::Runner;
 use crate::format::harmless;

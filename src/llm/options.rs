@@ -132,19 +132,6 @@ pub struct ChatOptions {
 }
 
 impl ChatOptions {
-    /// Nothing.
-    pub const NONE: Self = Self {
-        reasoning: None,
-        shows_reasoning: false,
-        temperature: None,
-        seed: None,
-        service_tier: None,
-        schema: None,
-        grammar: None,
-    };
-}
-
-impl ChatOptions {
     /// Whether the provider is to send what a model thinks: where the user wants to see it, and it is known to think.
     pub(super) fn shows_reasoning_of(&self, model: &str) -> bool {
         let thinks = || {
@@ -153,6 +140,20 @@ impl ChatOptions {
         };
         self.shows_reasoning && (self.reasoning.is_some() || thinks())
     }
+}
+
+#[cfg(test)]
+impl ChatOptions {
+    /// Options that ask for nothing, for tests.
+    pub(crate) const NONE: Self = Self {
+        reasoning: None,
+        shows_reasoning: false,
+        temperature: None,
+        seed: None,
+        service_tier: None,
+        schema: None,
+        grammar: None,
+    };
 }
 
 #[cfg(test)]

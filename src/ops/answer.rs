@@ -1,4 +1,4 @@
-//! What an answer must be and where it goes: `--schema` and `--output`, of every tool that prints an answer.
+//! Implements `--schema` and `--output` for every tool that prints an answer.
 
 use std::path::Path;
 
@@ -13,8 +13,8 @@ use crate::sys::interrupt::Interrupts;
 use crate::sys::output_file;
 
 impl AnswerArgs {
-    /// The schema that answers are held against. One that cannot be used is wrong usage, found before anything is sent, and so is
-    /// an `--output` that cannot be written.
+    /// Reads the schema of `--schema`. A schema that cannot be used, or an `--output` that cannot be written, is wrong
+    /// usage, found before anything is sent.
     pub fn read_schema(&self, interrupts: &Interrupts) -> Result<Option<Schema>, Problem> {
         if let Some(path) = self.output_file() {
             output_file::check_output(path)
@@ -29,12 +29,12 @@ impl AnswerArgs {
         Schema::parse(&text).map(Some).map_err(wrong)
     }
 
-    /// Where the answer goes instead of stdout.
+    /// The file that gets the answer instead of stdout.
     pub fn output_file(&self) -> Option<&Path> {
         self.output.as_deref().filter(|path| !output_file::is_stdout(path))
     }
 
-    /// Puts the answer where `--output` says. The file is left as it is unless the run succeeded.
+    /// Writes the answer to the file of `--output`, if the run succeeded.
     pub fn write_output(&self, report: Report, folder: &Path) -> Result<Report, Problem> {
         let Some(path) = self.output_file() else { return Ok(report) };
         if report.exit != Exit::Done {

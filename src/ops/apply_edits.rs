@@ -67,7 +67,7 @@ pub fn apply_input(args: &ApplyArgs) -> Result<Report, Problem> {
     let target = env.absolute_path(args.input.path())?;
     let root = find_root(args.root.as_deref(), &env)?.0;
     let boundary = file_boundary(&env, &root, &target)?;
-    // A link to nowhere is no file.
+    // A dangling link does not count as a file.
     let is_there = fs::real_path(&target).is_some();
     check_target(args, &edits, &target, is_there)?;
     let opened = boundary.open_for_write(&target)?;

@@ -54,7 +54,7 @@ pub(super) fn approval<'a>(
 enum Who {
     Terminal(Tty),
     FrontEnd,
-    /// Nobody, and what the model is told.
+    /// Nobody; with the text for the model.
     Nobody(&'static str),
 }
 

@@ -111,7 +111,7 @@ impl<'a> Call<'a> {
         }
     }
 
-    /// How to wait for an index: until a signal comes, with a line on stderr when it takes long.
+    /// Returns how to wait for an index: until a signal comes, with a line on stderr when it takes long.
     pub fn index_wait(&self) -> IndexWait<'_> {
         IndexWait {
             interrupts: &self.interrupts,

@@ -1,4 +1,4 @@
-//! Which flags a nagent passes on to the nagents that it starts.
+//! The flags that a nagent passes on to the nagents that it starts.
 
 use std::ffi::{OsStr, OsString};
 

@@ -1,4 +1,4 @@
-//! Which model is asked where nobody named one: the only one that the server has.
+//! Chooses the model if nobody named one: the only one that the server has.
 
 use super::connection::no_provider;
 use super::settings::Settings;
@@ -7,7 +7,7 @@ use crate::problem::Problem;
 use crate::sys::interrupt::Interrupts;
 use crate::sys::names::name_some;
 
-/// How many models an error names; of more, the list is a command away.
+/// Maximum number of models in an error.
 const MAX_NAMED: usize = 12;
 
 impl Settings {

@@ -199,7 +199,7 @@ impl Settings {
         Problem::usage(format!("\"api\": \"{api}\" in {path}: it is {known}"))
     }
 
-    /// How the server takes a grammar; OpenAI's Responses as a custom tool.
+    /// The form in which the server takes a grammar; for OpenAI's Responses a custom tool.
     pub(super) fn grammar_form(&self) -> GrammarForm {
         let base_url = self.config.base_url.as_deref();
         let official = || {
@@ -291,7 +291,7 @@ impl Settings {
         Ok(models.into_iter().find(|one| one.id == model).and_then(|one| one.price))
     }
 
-    /// Who sells the tokens, where that is known.
+    /// The seller of the tokens, if it is known.
     fn find_seller(&self) -> Option<&'static str> {
         let provider = self.provider?;
         let endpoint = provider.endpoint(self.config.base_url.as_deref(), None)?;
@@ -324,7 +324,7 @@ impl Settings {
         Duration::from_secs_f64(self.config.patience)
     }
 
-    /// How commands are run.
+    /// The rules for commands.
     pub fn shell(&self) -> ShellRules {
         let program = self.config.shell.clone().unwrap_or_else(|| {
             let bash = ["/bin/bash", "/usr/bin/bash", "/usr/local/bin/bash"];

@@ -18,7 +18,7 @@ pub struct Fallbacks {
 }
 
 impl Fallbacks {
-    /// Those of the settings.
+    /// The profiles of the setting `fallback`.
     pub fn new(settings: &Settings, env: &Env) -> Self {
         let run = RunArgs::for_model(settings.model_args.clone());
         Self { run, env: env.clone(), profiles: settings.config.fallback.clone().into() }
@@ -92,7 +92,7 @@ pub(super) fn connect_profile(
     Ok((settings, client))
 }
 
-/// Says that a profile is left out.
+/// Note that a profile cannot be used.
 pub(super) fn describe_unusable(profile: &str, problem: &Problem) -> String {
     format!("fallback {profile} cannot be used: {}", problem.message)
 }

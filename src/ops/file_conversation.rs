@@ -1,4 +1,4 @@
-//! Which conversation belongs to a file ([`crate::sys::file_index`]), and which files are refused before a model is asked.
+//! Finds the conversation that belongs to a file ([`crate::sys::file_index`]), and refuses files before a model is asked.
 
 use std::path::{Path, PathBuf};
 

@@ -1,4 +1,4 @@
-//! Where the root is.
+//! Finds the root folder.
 
 use std::path::{Path, PathBuf};
 

@@ -354,7 +354,7 @@ impl RunArgs {
         Self { model, ..Self::default() }
     }
 
-    /// Which model, and where things are.
+    /// The flags about the model.
     pub fn model_args(&self) -> &ModelArgs {
         &self.model
     }

@@ -179,7 +179,7 @@ fn report(ran: &Ran, bridges: &Bridges<'_>) -> Report {
         ),
     }
     if let Some(number) = exit {
-        // A process has eight bits for it; what is not 0 stays that.
+        // An exit status has eight bits; a failure must not become 0.
         let code = u8::try_from(number & 0xff).unwrap_or(1);
         report.exit = Exit::Command(if number == 0 { 0 } else { code.max(1) });
     } else if resumed.is_some() {

@@ -230,7 +230,7 @@ impl FileBatch<'_> {
         report
     }
 
-    /// Prints what a run did to its file, where that was not shown when it was done, as after a command.
+    /// Prints what a run did to its file, if that was not shown before, as after a command.
     fn print_change(&self, file: &Path, report: &Report, diff: &DiffText) {
         let path = report.json.get("source_path").and_then(Value::as_str);
         let before = report.json.get("before_sha256").and_then(Value::as_str);

@@ -1,4 +1,4 @@
-//! One request to a model, without a conversation: what `nagent-llm-text` and `nagent-llm-upload` share.
+//! Sends one request to a model, without a conversation: shared by `nagent-llm-text` and `nagent-llm-upload`.
 
 use std::path::Path;
 
@@ -24,7 +24,7 @@ pub struct OneShot {
     pub(crate) settings: Settings,
     pub(crate) source: ModelClient,
     pub(crate) model: String,
-    /// Turns while the model is asked.
+    /// Shown while the model is asked.
     pub(crate) spinner: Spinner,
     tool: &'static str,
     fallbacks: Fallbacks,

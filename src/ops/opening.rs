@@ -131,7 +131,7 @@ fn context_texts(
     Ok((all.collect(), others.collect()))
 }
 
-/// What the model reads of the repository, which is about its file, wherever the call comes from; and the texts there.
+/// Reads the facts and texts of the repository of the call's file, wherever the call comes from.
 fn facts_about_file(
     call: &Call<'_>,
     folder: &Path,

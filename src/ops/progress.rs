@@ -394,7 +394,7 @@ impl<'a> Progress<'a> {
     }
 }
 
-/// What a spinner says that an action is.
+/// The word of the spinner for an action.
 fn work_name(action: &Action) -> &'static str {
     match action {
         Action::Shell { .. } => "command",
@@ -411,7 +411,7 @@ fn print_output(path: &Path, depth: usize) {
     });
 }
 
-/// Where it is marked that advice was shown in the project of the working folder.
+/// The mark that advice was shown in the project of the working folder.
 fn advised_mark(call: &Call<'_>) -> Option<PathBuf> {
     let folder = call.env.current_folder().ok()?;
     let project = git::find_toplevel(&folder).unwrap_or(folder);

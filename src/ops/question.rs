@@ -88,7 +88,7 @@ fn question(tty: &Tty, action: &Start, folder: &Path, shows_all: bool) -> String
     text
 }
 
-/// What the user makes of the body of an action in the editor: what is saved is what runs.
+/// Lets the user edit the body of an action: what is saved is what runs.
 fn edit_body(action: &Start) -> Result<String, String> {
     let body = action.body.as_deref().ok_or("this cannot be edited")?;
     let saved = tty::edit_text(body).map_err(|error| format!("{error:#}"))?;

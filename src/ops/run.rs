@@ -301,13 +301,13 @@ fn open_conversation(call: &Call<'_>) -> Result<ConversationFile, Problem> {
     call.open_conversation()
 }
 
-/// How many prompts a conversation has.
+/// Counts the prompts of a conversation.
 pub(super) fn count_prompts(conversation: &ConversationFile) -> u64 {
     let is_prompt = |piece: &&conversation::Piece| piece.name() == Some("user-prompt");
     conversation.pieces().iter().filter(is_prompt).count() as u64
 }
 
-/// What is known of a conversation before a run goes on in it.
+/// The event that begins a run: what is known of the conversation before it.
 fn begin_event(
     call: &Call<'_>,
     conversation: &ConversationFile,
@@ -365,7 +365,7 @@ fn rules(call: &Call<'_>, runner: &Runner<'_>) -> RunRules {
     }
 }
 
-/// How the conversation of a call is continued from the same shell, with the same flags.
+/// The command that continues the conversation of a call in the same shell, with the same flags.
 fn command_to_continue(call: &Call<'_>) -> String {
     let mut command =
         match (&call.which.file_edit, call.which.new || call.which.conversation.is_some()) {
@@ -437,7 +437,7 @@ fn show_request(runner: &Runner<'_>, opening: &[Block]) -> Result<Report, Proble
     report_request(runner.asker.client.show_request(&ask))
 }
 
-/// What a run reports.
+/// Makes the report of a run.
 fn make_report(
     exit: Exit,
     responses: Vec<String>,

@@ -1,4 +1,4 @@
-//! Connects a run to its models: the one that is asked, those that go on when it fails, and the recording of their replies.
+//! Connects a run to its models: the main one, its fallbacks, and the recording of their replies.
 
 use std::collections::VecDeque;
 use std::path::Path;
@@ -33,7 +33,7 @@ pub(super) fn connect(call: &mut Call<'_>) -> Result<ModelClient, Problem> {
     let mut source = call.settings.connect_client(&call.env, !call.args.show_request)?;
     let model = source.model_id.clone();
     call.settings.choose_model(&mut source, !call.args.show_request, guessed, &call.interrupts)?;
-    // One question instead of a prompt that is tried again and again.
+    // One request for the list of models, instead of a prompt with all its retries.
     if let Some(model) = model.filter(|_| guessed && !call.args.show_request)
         && let Err(RequestError::Api(_)) = source.list_models(&call.interrupts)
     {
@@ -58,7 +58,7 @@ pub(super) fn make_main_asker(
     Ok(asker)
 }
 
-/// The models that go on when the provider fails. One that cannot be used is noted: it may never be needed.
+/// Connects to the fallback models. One that cannot be used is only noted: it may never be needed.
 pub(super) fn connect_fallbacks(
     call: &Call<'_>,
     progress: &mut Progress<'_>,
@@ -82,7 +82,7 @@ pub(super) fn connect_fallbacks(
     Ok(fallbacks)
 }
 
-/// What asks the model of these settings, within the limits of the call.
+/// Makes the asker for the model of these settings, within the limits of the call.
 fn build_asker(
     call: &Call<'_>,
     settings: &Settings,
@@ -150,7 +150,7 @@ fn grammar(call: &Call<'_>) -> Result<Option<String>, Problem> {
     }
 }
 
-/// Has the replies appended to the recording of `--record`.
+/// Records the replies in the file of `--record`.
 pub(super) fn start_recording(call: &Call<'_>, runner: &mut Runner<'_>) -> Result<(), Problem> {
     let Some(path) = call.args.record.as_ref().filter(|_| !call.args.show_request) else {
         return Ok(());

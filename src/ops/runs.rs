@@ -204,7 +204,7 @@ fn order(runs: &[Run]) -> Vec<(usize, &Run)> {
     ordered
 }
 
-/// What is shown of a run.
+/// Formats a run for `nagent-status`.
 fn format_run(depth: usize, run: &Run) -> String {
     let indent = "  ".repeat(depth);
     let Run { name, note, life } = run;
@@ -242,7 +242,7 @@ fn format_run(depth: usize, run: &Run) -> String {
     text
 }
 
-/// What `--json` has of a run.
+/// Describes a run for `--json`.
 fn describe(root: &Root, run: &Run) -> Value {
     let Run { name, note, life } = run;
     let activity = &note.activity;

@@ -1,15 +1,15 @@
-//! What a run of the loop gets from a script in plain language.
+//! The interface between the loop and a script in plain language.
 
 use crate::context::Section;
 use crate::drive::script_host::ScriptHost;
 use crate::sys::env::Env;
 use crate::sys::interrupt::Interrupts;
 
-/// What a run of the loop gets from a thought.
+/// What a script in plain language provides to its run.
 pub(super) trait ScriptSetup {
     /// The first context.
     fn sections(&self) -> Vec<Section>;
-    /// What runs the model's scripts.
+    /// Makes the host that runs the model's scripts.
     fn make_host<'a>(
         &'a self,
         env: &'a Env,

@@ -1,4 +1,4 @@
-//! Runs nagents side by side, a limited number at the same time, and hands on what they report and how they end.
+//! Runs several nagents, a limited number at the same time, and passes on their events and ends.
 
 use std::ops::ControlFlow;
 
@@ -7,7 +7,7 @@ use crate::sys::interrupt::Interrupts;
 use crate::sys::process::Jobs;
 use crate::sys::process::job::{Finished, Job, JobId};
 
-/// Several nagents: which starts next, and what becomes of each.
+/// Several nagents: chooses the next to start, and takes their lines and ends.
 pub(super) trait Batch {
     /// The next one to start, with its number. `None`: none is left, or none may be started any more.
     fn next_job(&mut self) -> Option<(usize, Job)>;
@@ -20,7 +20,7 @@ pub(super) trait Batch {
     /// A line that one reports.
     fn on_line(&mut self, _number: usize, _line: &str) {}
 
-    /// One has ended, or why it was not started.
+    /// Takes the end of one, or why it was not started.
     fn on_end(&mut self, number: usize, ended: Result<Finished, String>);
 }
 

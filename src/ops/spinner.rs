@@ -56,7 +56,7 @@ struct SpinnerWork {
 }
 
 impl Spinner {
-    /// One that shows nothing yet, and never does where stderr is not a terminal that can write over a line.
+    /// A spinner that shows nothing yet, and never does if stderr is not a terminal that can overwrite a line.
     pub fn new(is_wanted: bool) -> Self {
         let is_shown = is_wanted && terminal::stderr_is_terminal() && terminal::can_overwrite();
         Self { shared: is_shown.then(Arc::default), thread: OnceLock::new() }

@@ -1,4 +1,4 @@
-//! Who writes the summaries of a run: the model that the settings name, as [`crate::segments`] wants to be handed it.
+//! Connects [`crate::segments`] to the model that writes summaries.
 //!
 //! Shared by the tools that summarise. A model is made when the first summary is needed, so that what costs nothing needs
 //! no credential. A thread has its own, since a connection serves one request after another.
@@ -17,14 +17,14 @@ use crate::sys::interrupt::Interrupts;
 /// The usual number of requests side by side.
 pub const JOBS: usize = 4;
 
-/// What models are made of.
+/// Makes the models of a run.
 pub struct Writers<'a> {
     /// The name of the tool, before each line on stderr.
     pub(crate) tool: &'static str,
     pub(crate) settings: &'a Settings,
     pub(crate) env: &'a Env,
     pub(crate) interrupts: &'a Interrupts,
-    /// Turns while the model is asked.
+    /// Shown while the model is asked.
     pub(crate) spinner: &'a Spinner,
 }
 

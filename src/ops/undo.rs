@@ -238,8 +238,8 @@ fn locate_changes(
     Ok(placed.collect())
 }
 
-/// Where the file of a change is now: where it was, in the same folder under another name, or with `anywhere` in another
-/// folder of its repository.
+/// Finds the file of a change: where it was, in the same folder under another name, or with `anywhere` in another folder of
+/// its repository.
 fn find_file(change: &RunFileChange, anywhere: bool) -> PathBuf {
     let path = PathBuf::from(&change.path);
     let find = |id: &String| {
@@ -255,7 +255,7 @@ fn follows_change(later: &RunFileChange, earlier: &RunFileChange) -> bool {
     before.is_some_and(|hash| earlier.after.as_ref() == Some(hash) && *hash != fs::sha256(b""))
 }
 
-/// Where a file is that was moved between two runs: where a later run found the content that this one left.
+/// Finds a file that was moved between two runs: where a later run found the content that this one left.
 fn find_by_content(change: &RunFileChange, all: &[RunFileChange]) -> Option<PathBuf> {
     let is_next =
         |later: &&RunFileChange| follows_change(later, change) && later.path != change.path;

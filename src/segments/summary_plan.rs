@@ -25,7 +25,7 @@ pub const JOIN: u64 = 48 * 1024;
 pub const WORDS: u64 = 300;
 /// Prompt and reply, in tokens, where the window is known.
 const RESERVE: u64 = 2_048;
-/// Less room for content than this is of no use, in bytes.
+/// Minimum room for content, in bytes.
 const LEAST: u64 = 1_024;
 
 /// Maximum sizes of what goes into one request, in bytes.

@@ -107,7 +107,7 @@ pub struct SummaryQueue<'a> {
 }
 
 impl<'a> SummaryQueue<'a> {
-    /// One that has asked nothing yet.
+    /// A queue that has asked nothing yet.
     pub fn new(rules: SummaryRules<'a>) -> Self {
         Self {
             rules,
@@ -118,7 +118,7 @@ impl<'a> SummaryQueue<'a> {
         }
     }
 
-    /// What was spent so far, with failed requests.
+    /// What was spent so far, including failed requests.
     pub fn totals(&self) -> SummaryTotals {
         *lock_mutex(&self.totals)
     }
@@ -143,7 +143,7 @@ impl<'a> SummaryQueue<'a> {
         self.summarize_parts_within(whole, count, self.limit(), progress, summarize)
     }
 
-    /// The same with this limit for the whole.
+    /// Like [`Self::summarize_parts`], with this limit for the whole.
     pub(super) fn summarize_parts_within(
         &self,
         whole: &SummarizedWhole<'_>,

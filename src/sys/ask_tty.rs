@@ -1,5 +1,5 @@
-//! A question with three answers on the terminal of this process, whatever stdin, stdout and stderr are. Only keys that are
-//! pressed while it is shown count.
+//! Asks a question with three answers on the terminal of this process, whatever stdin, stdout and stderr are. Only keys
+//! that are pressed while it is shown count.
 
 use std::fs::File;
 use std::io::Read;

@@ -165,7 +165,7 @@ impl Boundary {
         }
     }
 
-    /// One line for a prompt or an error: what may be written.
+    /// Describes in one line what may be written, for a prompt or an error.
     pub fn describe(&self) -> String {
         let mut may: Vec<String> = Vec::new();
         may.extend(self.target.iter().map(|target| quote_name(&target.path)));

@@ -146,7 +146,7 @@ impl ConversationFile {
         &self.pieces
     }
 
-    /// Where the torn tail is that the start found, if it found one.
+    /// The file with the torn tail that was found at the start, if there was one.
     pub fn torn_tail(&self) -> Option<&std::path::Path> {
         self.torn.as_deref()
     }
@@ -205,7 +205,7 @@ impl ConversationFile {
         Ok(Some((file, bytes)))
     }
 
-    /// Where the part begins that a crash left half written, if there is one.
+    /// Finds where the part begins that a crash left half written, if there is one.
     fn find_torn_tail(
         &self,
         text: &str,
@@ -442,7 +442,7 @@ pub fn find_bad_byte(bytes: &[u8]) -> Option<BadByte> {
     (!is_zeros).then_some(bad)
 }
 
-/// What the first byte that is not text is, and what to do.
+/// Describes the first byte that is not text, and what to do.
 fn name_bad_byte(tail: &[u8]) -> &'static str {
     if tail.first() == Some(&0) {
         "a NUL byte; remove it"

@@ -198,8 +198,8 @@ impl Env {
         set_variables(self.variables.clone(), set)
     }
 
-    /// What tells one shell from another, for the name of its conversation: `STY` and `WINDOW`, `BASHPID`, the leader
-    /// of the terminal session with its start time, or the parent process with its.
+    /// Identifies a shell for the name of its conversation: `STY` and `WINDOW`, `BASHPID`, the leader of the terminal
+    /// session with its start time, or the parent process with its.
     pub fn shell_identity(&self) -> String {
         if let Some(screen) = self.get("STY") {
             let window = self.get("WINDOW").unwrap_or_default();

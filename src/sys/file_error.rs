@@ -52,7 +52,7 @@ impl FileError {
         error.downcast_ref::<Self>().map_or_else(|| error.to_string(), Self::for_model)
     }
 
-    /// What the system refused.
+    /// Describes an error of the system.
     pub(super) fn from_io(what: &str, path: &Path, source: impl Into<io::Error>) -> Self {
         let source = source.into();
         let advice = match source.kind() {
@@ -70,7 +70,7 @@ impl FileError {
         Self::missing_at(path, path)
     }
 
-    /// The same for a path that is relative to another folder than this process's.
+    /// Like [`Self::not_found`], for a path that is relative to another folder than this process's.
     pub(super) fn missing_at(asked: &Path, full: &Path) -> Self {
         let problem =
             format!("no such file or folder: {}{}", quote_name(asked), suggest_paths(full));

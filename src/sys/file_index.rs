@@ -280,7 +280,7 @@ fn free_path(index: &mut FileIndex, path: &Path) -> Vec<String> {
     notes
 }
 
-/// Where the file with this identity is that was at a path, if it is in the same folder under another name.
+/// Finds the file with this identity that was at a path, if it is in the same folder under another name.
 pub fn find_moved(path: &Path, file_id: &str) -> Option<PathBuf> {
     find_moved_file(&FileIndexEntry {
         file_id: file_id.to_owned(),
@@ -291,7 +291,7 @@ pub fn find_moved(path: &Path, file_id: &str) -> Option<PathBuf> {
     })
 }
 
-/// Where the file with this identity is that was at a path where nothing is any more: somewhere in the repository of that
+/// Finds the file with this identity that was at a path where nothing is any more: somewhere in the repository of that
 /// path, or without one below the folder that it was in. Looks at [`limits::MOVED_SEARCH`] files and folders at most.
 pub fn find_moved_anywhere(path: &Path, file_id: &str) -> Option<PathBuf> {
     if !is_certain(file_id) || std::fs::symlink_metadata(path).is_ok() {
@@ -307,7 +307,7 @@ pub fn find_moved_anywhere(path: &Path, file_id: &str) -> Option<PathBuf> {
         .find(|place| fs::file_id(place).is_some_and(|id| id == file_id))
 }
 
-/// Where an entry's own file is: where it was, or under another name in the same folder, but for an editor's backup.
+/// Finds an entry's own file: where it was, or under another name in the same folder, but not as an editor's backup.
 fn find_moved_file(entry: &FileIndexEntry) -> Option<PathBuf> {
     if fs::file_id(&entry.path).is_some_and(|id| id == entry.file_id) {
         return Some(entry.path.clone());

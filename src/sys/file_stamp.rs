@@ -1,4 +1,4 @@
-//! Whether a file is still the same one, and whether it was changed: answered without reading it.
+//! Tells whether a file is still the same, and unchanged, without reading it.
 
 use std::path::Path;
 

@@ -1,4 +1,4 @@
-//! An open folder, and regular files in it by plain names: for a split, whose index may have been written by anybody.
+//! Opens regular files by plain names in an open folder: for a split, whose index anybody may have written.
 //!
 //! No path here can lead elsewhere: symbolic links are not followed, FIFOs and devices not opened. Whether the folder may be
 //! written was asked of [`super::boundary`] before, by the file that it was opened for.

@@ -1,4 +1,4 @@
-//! What a session runs on its terminal, one process at a time, and how it leaves the terminal: as it was, whatever ends it.
+//! Runs the programs of a session on its terminal, one at a time, and restores the terminal whatever ends the session.
 //!
 //! SIGINT goes to the process that runs, since the terminal sends it to the whole group; the session notes it and goes on.
 //! SIGTERM and SIGHUP are handed to the process that runs, which has a second to end; then the terminal's modes are put back
@@ -211,7 +211,7 @@ impl Shared {
     }
 }
 
-/// Where the shell cannot be started, the session goes on without it.
+/// If the shell cannot be started, the session goes on without it.
 fn start_guard((modes, file): &(Termios, File)) -> Option<Child> {
     let mut shell = Command::new("/bin/sh");
     shell.args(["-c", GUARD, "sh"]).args(mode_words(modes));

@@ -263,7 +263,7 @@ impl OutputFile {
     }
 }
 
-/// Where the content with this hash is stored.
+/// The path at which the content with this hash is stored.
 pub fn output_path(outputs: &Path, sha256: &str) -> PathBuf {
     outputs.join(format!("{sha256}.txt"))
 }

@@ -108,7 +108,7 @@ fn compile(pattern: &str, ignore_case: bool) -> Result<(Regex, Option<Regex>), F
 
 struct LineSearch<'a> {
     regex: Regex,
-    /// The same with ^ and $ at each line, to see at once that many lines have no match.
+    /// The same with ^ and $ at each line: it skips a piece of many lines without a match at once.
     by_line: Option<Regex>,
     context: usize,
     found: SearchResult,
@@ -227,7 +227,7 @@ fn show_hits(
     }
 }
 
-/// Where a piece of about a megabyte ends, behind a line feed or at the end.
+/// Finds the end of a piece of about a megabyte: behind a line feed, or at the end.
 fn piece_end(bytes: &[u8]) -> usize {
     if bytes.len() <= PIECE {
         return bytes.len();

@@ -91,7 +91,7 @@ impl InputFile {
         Ok(Some(text))
     }
 
-    /// Where it can be read.
+    /// The path at which it can be read.
     pub fn path(&self) -> &Path {
         &self.path
     }

@@ -188,7 +188,7 @@ fn is_ignored(signal: Signal) -> bool {
 
 #[cfg(test)]
 impl Interrupts {
-    /// One that no signal reaches, for tests.
+    /// Ignores signals, for tests.
     pub(crate) fn none() -> Self {
         Self::without_handlers().unwrap()
     }

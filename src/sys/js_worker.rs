@@ -251,7 +251,7 @@ impl Worker {
         kib.and_then(|kib| kib.parse::<u64>().ok()).unwrap_or(0) << 10
     }
 
-    /// What an end without a last line means.
+    /// Explains an end without a last line.
     fn explain_end(&mut self) -> ScriptOutcome {
         let status = self.child.wait();
         ScriptOutcome::Broken(match status.map(|status| (status.signal(), status.code())) {

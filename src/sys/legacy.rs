@@ -1,5 +1,4 @@
-//! Files that older tools left in nagent's root: where they are, and how they are taken over. What is in them is read by
-//! [`crate::legacy`].
+//! Finds and imports files that older tools left in nagent's root. What is in them is read by [`crate::legacy`].
 
 use std::cmp::Reverse;
 use std::path::PathBuf;
@@ -13,7 +12,7 @@ use crate::format::file_index::{FileIndexEntry, path_id};
 use crate::legacy::file_index::parse_entries;
 use crate::limits;
 
-/// Where a conversation of this name lay: in the root itself. `None` where there is none, or one at the present place.
+/// Finds a conversation of this name in the root itself. `None` if there is none, or one at the present place.
 pub fn old_conversation(root: &Root, name: &str) -> Option<PathBuf> {
     let old = root.path().join(name);
     (fs::file_size(&old).is_some() && !fs::exists(&root.conversation(name))).then_some(old)

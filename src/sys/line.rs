@@ -85,8 +85,7 @@ impl LineEditor {
     /// Takes the history from this file, and adds to it from now on.
     ///
     /// # Errors
-    /// The file cannot be used: one that is damaged is moved aside for a new one, any other is left as it is, and nothing is
-    /// added to it.
+    /// The file cannot be used. A damaged one is renamed and replaced by a new one; any other is not changed.
     pub fn use_history(&mut self, path: PathBuf) -> Result<()> {
         if let Some(folder) = path.parent() {
             fs::create_private_folder(folder)?;

@@ -303,7 +303,7 @@ fn find_folder(cwd: &Path, asked: &Path) -> Result<PathBuf, FileError> {
     Err(FileError::new(format!("{path} is not a folder"), advice))
 }
 
-/// What is at `root`, a symbolic link followed.
+/// Checks what is at `root`, following a symbolic link.
 pub(super) fn check_type(asked: &Path, root: &Path) -> Result<FileType, FileError> {
     let failed = |error: io::Error| match error.kind() {
         io::ErrorKind::NotFound | io::ErrorKind::NotADirectory => {

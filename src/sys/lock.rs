@@ -48,14 +48,14 @@ impl Lock {
         self.is_settled = true;
     }
 
-    /// Tells whoever looks what the run does.
+    /// Publishes what the run is doing.
     pub fn set_activity(&mut self, activity: Activity) {
         if let Some(note) = &mut self.note {
             note.write_activity(activity);
         }
     }
 
-    /// Tells whoever waits how the run has ended.
+    /// Publishes how the run ended.
     pub fn record_exit(&self, exit: Exit) {
         RunEnd::write(&self.file, exit.code(), None);
     }
@@ -225,7 +225,7 @@ const SIGNAL_GRACE: Duration = Duration::from_millis(500);
 
 const MAX_PAUSE: Duration = Duration::from_millis(25);
 
-/// Who else may have a lock at the same time.
+/// Whether others may have the lock at the same time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LockMode {
     /// All others that share it.

@@ -57,7 +57,7 @@ pub fn suggest_paths(path: &Path) -> String {
     text
 }
 
-/// Up to three names in `folder` that look like `name`, the nearest first; letter case counts for nothing.
+/// Up to three names in `folder` that look like `name`, the nearest first, ignoring case.
 fn similar_names(folder: &Path, name: &OsStr) -> Vec<String> {
     let Ok(entries) = fs::read_dir(folder) else { return Vec::new() };
     let mut names: Vec<(String, String)> = entries

@@ -78,7 +78,8 @@ impl Opened {
         self.old.as_ref().map_or(0, |(_, stat)| u64::from(stat.st_nlink).saturating_sub(1))
     }
 
-    /// How many names keep the old content when this file is written: none where it is the target, written in place.
+    /// Counts the names that keep the old content when this file is written: none for the target, which is written in
+    /// place.
     pub fn count_other_links(&self) -> u64 {
         if self.is_target { 0 } else { self.other_names() }
     }

@@ -62,7 +62,7 @@ fn is_opened(path: &Path) -> bool {
         || fs::metadata(path).is_ok_and(|metadata| !is_plain(metadata))
 }
 
-/// What symbolic links lead to, which need not exist.
+/// Follows symbolic links; what they lead to need not exist.
 fn follow_links(path: &Path) -> PathBuf {
     let mut path = path.to_owned();
     // As many as the kernel follows.

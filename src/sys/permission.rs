@@ -1,5 +1,5 @@
-//! Asks for what a script wants to do: the policy first, then the person at the terminal. Answers that are for good are
-//! stored in the thought's own policy.
+//! Decides what a script may do: by the policy, then by asking the user. Permanent answers are stored in the thought's own
+//! policy.
 
 use std::fs::File;
 use std::os::unix::fs::MetadataExt;

@@ -33,7 +33,7 @@ pub struct Stored {
 }
 
 impl Stored {
-    /// What is at a path. `None` where there is nothing.
+    /// Reads what is at a path. `None` if there is nothing.
     pub fn read_metadata(path: &Path) -> Option<Self> {
         let metadata = fs::symlink_metadata(path).ok()?;
         let nanos = u32::try_from(metadata.ctime_nsec()).unwrap_or(0);
@@ -65,7 +65,7 @@ fn measure(path: &Path, metadata: &Metadata) -> (u64, Duration) {
     })
 }
 
-/// What is in a folder, in the order of names. A missing folder is empty.
+/// Lists a folder in the order of names. A missing folder is empty.
 pub fn list_stored(folder: &Path) -> Vec<Stored> {
     let entries = fs::read_dir(folder).into_iter().flatten().flatten();
     let mut stored: Vec<Stored> =
@@ -117,7 +117,7 @@ fn move_file(from: &Path, to: &Path) -> Result<()> {
         .with_context(|| format!("cannot move {} to {}", from.display(), to.display()))
 }
 
-/// Removes a file, or a folder with all that is in it. What is gone already is no error.
+/// Removes a file, or a folder with all that is in it. It is not an error if it is already gone.
 pub fn remove(path: &Path) -> io::Result<()> {
     let is_folder = fs::symlink_metadata(path).is_ok_and(|metadata| metadata.is_dir());
     let removed = if is_folder { fs::remove_dir_all(path) } else { fs::remove_file(path) };

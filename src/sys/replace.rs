@@ -170,7 +170,7 @@ fn keep_old(opened: &mut Opened, keep: KeepPrevious<'_>) -> Result<Option<PathBu
     })
 }
 
-/// That the folder is still where it was, and the name in it still the file that was opened, unchanged.
+/// Checks that the folder is still where it was, and that the name in it is still the file that was opened, unchanged.
 fn check_unchanged(opened: &Opened) -> Result<(), FileError> {
     let changed = || FileError::changed_meanwhile(&opened.path);
     let folder = opened.path.parent().ok_or_else(changed)?;

@@ -18,10 +18,10 @@ use super::root::Root;
 use super::{clock, env, fs};
 use crate::exit::Exit;
 
-/// The longest note, and the longest line that tells how a run ended.
+/// Maximum size of a note, and of the line about the end of a run, in bytes.
 const NOTE: u64 = 16 << 10;
 
-/// How often a note is read that is being written.
+/// How often to read a note that is being written.
 const TRIES: u32 = 20;
 
 /// A process, on every machine that shares the folder.
@@ -113,9 +113,9 @@ pub struct Activity {
     pub action: String,
     /// Since when, RFC 3339.
     pub since: String,
-    /// Tokens so far, children's too.
+    /// Input tokens so far, with those of children.
     pub tokens_in: u64,
-    /// The same of its output.
+    /// Output tokens so far.
     pub tokens_out: u64,
     /// US dollars so far, where prices are known.
     pub cost: Option<f64>,
@@ -131,7 +131,7 @@ pub struct Activity {
 pub struct RunNote {
     /// How often it was written.
     n: u64,
-    /// Who is at work.
+    /// The process of the run.
     #[serde(flatten)]
     pub process: Process,
     /// Since when, RFC 3339.
@@ -139,7 +139,7 @@ pub struct RunNote {
     /// What it does.
     #[serde(flatten)]
     pub activity: Activity,
-    /// The same as `n` in a note that is whole.
+    /// Equal to `n` in a complete note.
     end: u64,
 }
 
@@ -167,7 +167,7 @@ impl RunNote {
 pub(super) struct NoteFile {
     file: File,
     note: RunNote,
-    /// How many bytes the file has.
+    /// Size of the file in bytes.
     written: usize,
 }
 
@@ -208,7 +208,7 @@ impl NoteFile {
 /// How the last run of a conversation ended.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RunEnd {
-    /// Who it was.
+    /// The process of the run.
     #[serde(flatten)]
     pub process: Process,
     /// Its exit code.
@@ -283,7 +283,7 @@ mod tests {
             }
             assert!(reader.join().unwrap());
         });
-        // One that was read in the middle of a write is no note.
+        // A text that was read in the middle of a write is not a note.
         let text = std::fs::read_to_string(&path).unwrap();
         std::fs::write(&path, text.replacen("\"n\":", "\"n\":1", 1)).unwrap();
         assert_eq!(RunNote::read_at(&path), None);

@@ -51,7 +51,7 @@ fn env_value(name: &str) -> Option<std::ffi::OsString> {
 /// Whether stdin holds input that could be read now, without waiting and without reading it.
 ///
 /// True for a pipe or socket with bytes in it and for a file with bytes ahead; a terminal, `/dev/null`,
-/// an empty pipe and an end of file are no input.
+/// an empty pipe and an end of file do not count.
 pub fn stdin_has_input() -> bool {
     has_input(io::stdin().as_fd())
 }

@@ -197,7 +197,7 @@ impl Home {
         Ok((own, Some(note)))
     }
 
-    /// Which script a thought belongs to, where that is noted.
+    /// Reads which script a thought belongs to, if that is recorded.
     ///
     /// # Errors
     /// The note cannot be read.

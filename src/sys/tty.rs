@@ -99,7 +99,7 @@ impl Tty {
 /// Opens a text in the user's editor, `VISUAL` or `EDITOR`, else vi, and returns what was saved.
 ///
 /// # Errors
-/// The editor could not be started, or failed; or what it left is no text.
+/// The editor could not be started, or failed; or the result is not text.
 pub fn edit_text(text: &str) -> Result<String> {
     let mut file = tempfile::Builder::new().prefix("nagent-").suffix(".txt").tempfile()?;
     file.write_all(text.as_bytes())?;

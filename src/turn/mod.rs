@@ -135,12 +135,12 @@ impl Turn {
         &self.totals
     }
 
-    /// What the last reply turned out to be.
+    /// The verdict on the last reply.
     pub fn last_verdict(&self) -> Verdict {
         self.verdict
     }
 
-    /// What is left of the limits; a child conversation gets these.
+    /// The rest of the limits, which child conversations get.
     pub fn remaining_limits(&self) -> Limits {
         let used = self.totals.all.input.saturating_add(self.totals.all.output);
         let limits = self.rules.limits;

@@ -267,7 +267,7 @@ impl RunEvent {
     }
 }
 
-/// What an action is about: `src/main.rs from line 10`.
+/// Describes what an action is about: `src/main.rs from line 10`.
 pub fn describe_target(attributes: &BTreeMap<String, String>) -> String {
     let get = |name: &str| attributes.get(name).map(String::as_str);
     let mut what = String::new();

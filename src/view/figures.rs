@@ -64,7 +64,7 @@ pub struct RunFigures {
 }
 
 impl RunFigures {
-    /// Those in the document that `--json` prints. `None`: it never asked a model.
+    /// Reads the figures in the document of `--json`. `None`: the run never asked a model.
     pub fn of_document(document: &Map<String, Value>) -> Option<Self> {
         let count = |key: &str| document.get(key).and_then(Value::as_u64).unwrap_or(0);
         let amount = |key: &str| document.get(key).and_then(Value::as_f64).unwrap_or(0.0);

@@ -102,7 +102,7 @@ pub struct Look {
 /// A piece of a line, with its style.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct StyledSpan {
-    /// The numbers of its SGR sequence; none: as it is.
+    /// The numbers of its SGR sequence; none for plain text.
     pub codes: Vec<u8>,
     /// Its text.
     pub text: String,

@@ -34,7 +34,7 @@ fn bar_rows(text: &str, room: usize) -> Vec<Row> {
     rows.map(|row| Row::new(format!("│ {row}"), Style::Plain)).collect()
 }
 
-/// What the question is, in a few words.
+/// The question in a few words.
 pub fn question_text(start: &Start) -> String {
     match start.tag.as_str() {
         "nagent-shell" if start.attributes.contains_key("keep") => {

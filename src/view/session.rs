@@ -1,5 +1,5 @@
-//! What a session shows of a run: the answer while it arrives, and a line for each action, as its look has it. What a look
-//! leaves open is shown as nagent shows it.
+//! What a session shows of a run: the answer while it arrives, and a line for each action, as its look has it. Anything
+//! that a look does not define is shown as nagent shows it.
 
 use std::collections::BTreeMap;
 
@@ -52,7 +52,7 @@ impl<'a> SessionView<'a> {
         Self { look, names, columns, shows_all, needs_gap, streamed, is_open, rows }
     }
 
-    /// What an event of the run, or of a child, is shown as.
+    /// Returns what to show of an event of the run, or of a child.
     pub fn show_event(&mut self, children: &[String], event: &RunEvent) -> Vec<Shown> {
         match event {
             RunEvent::Ask { .. } if children.is_empty() => {
@@ -84,7 +84,7 @@ impl<'a> SessionView<'a> {
         }
     }
 
-    /// What the last document of a run is shown as: the rest of its answer, and its figures.
+    /// Returns what to show of the last document of a run: the rest of its answer, and its figures.
     pub fn show_document(&mut self, document: &Map<String, Value>) -> Vec<Shown> {
         let texts = document.get("responses").and_then(Value::as_array).into_iter().flatten();
         let texts: Vec<&str> =
@@ -164,7 +164,7 @@ impl<'a> SessionView<'a> {
     }
 }
 
-/// What the names of an action that starts stand for.
+/// The values of the placeholders for an action that starts.
 fn start_values(start: &Start) -> BTreeMap<&'static str, String> {
     let get = |name: &str| start.attributes.get(name).map(String::as_str);
     let body = start.body.as_deref().unwrap_or(&start.first_line);
@@ -187,7 +187,7 @@ fn start_values(start: &Start) -> BTreeMap<&'static str, String> {
     ])
 }
 
-/// What the names of a result stand for.
+/// The values of the placeholders for a result.
 fn finish_values(finish: &Finish) -> BTreeMap<&'static str, String> {
     let code = finish.figures.get("exit_code").and_then(Value::as_i64).unwrap_or(0);
     let line = if finish.first_line.is_empty() { &finish.status } else { &finish.first_line };

@@ -245,7 +245,7 @@ fn a_script_gets_one_of_its_words() {
     ask().assert_exit(0).stdout_is("yes\n");
     assert_eq!(sandbox.requests().len(), 1);
     let run = sandbox.program(DECIDE, &["Is it spam?", "yes"]).stdin("x").run().assert_exit(2);
-    run.stderr_has(&["name 2 or more answers"]);
+    run.stderr_has(&["give 2 or more answers"]);
 }
 
 #[test]
@@ -253,7 +253,7 @@ fn a_wait_for_the_text_is_said() {
     let yes = json!({"decisions": [{"item": "", "answers": {"answer": {"choice": "yes"}}}]});
     let sandbox = Sandbox::new().reply(yes.to_string());
     let ask = |words: &[&str]| sandbox.program(DECIDE, words).silent_stdin().run().assert_exit(2);
-    ask(&["Is it spam?"]).stderr_has(&["name 2 or more answers"]);
+    ask(&["Is it spam?"]).stderr_has(&["give 2 or more answers"]);
     let line = format!("(sleep 2.5; echo free money) | {DECIDE} 'Is it spam?' yes no");
     let run = sandbox.program("bash", &["-c", &line]).run().assert_exit(0);
     run.stdout_is("yes\n").stderr_has(&["waiting for text on stdin"]);
@@ -336,7 +336,7 @@ fn an_item_beyond_the_window_is_named_before_anything_is_sent() {
 fn requests_are_checked_before_anything_is_sent() {
     let sandbox = Sandbox::new().file("r.json", r#"{"questions": {"q": {"question": "?", "type": "choice", "options": ["a"]}}, "itmes": []}"#);
     let run = sandbox.program(DECIDE, &["--input", "r.json"]).run().assert_exit(2).no_stdout();
-    run.stderr_has(&["unknown key \"itmes\"", "name 2 or more answers"]);
+    run.stderr_has(&["unknown key \"itmes\"", "give 2 or more answers"]);
     sandbox.write("r.json", request(0));
     let document = sandbox.program(DECIDE, &["--input", "r.json"]).run().assert_exit(0).json();
     assert_eq!((&document["provider"], &document["attempts"]), (&json!("none"), &json!(0)));
@@ -361,7 +361,7 @@ fn all_that_is_wrong_with_a_request_is_named_at_once_and_stdin_by_its_name() {
         "\"c\" twice",
     ]);
     let run = sandbox.program(DECIDE, &[" ", "yes"]).stdin("x").run().assert_exit(2);
-    run.stderr_has(&["the question is empty", "name 2 or more answers"]);
+    run.stderr_has(&["the question is empty", "give 2 or more answers"]);
     for args in [&["Is it spam?", "yes", "no"][..], &[]] {
         let run = sandbox.program(DECIDE, args).stdin(*b"a\xffb").run().assert_exit(1);
         run.stderr_has(&["cannot read stdin: it is not UTF-8 text"]);

@@ -89,7 +89,7 @@ impl Archive {
         Ok(Self { text, pieces })
     }
 
-    /// Where the removed part ends: before the turns that the notice kept.
+    /// Finds the end of the removed part: before the turns that the notice kept.
     fn find_removed_end(&self, notice: &Piece) -> Result<usize, Problem> {
         let until = Notice::read(notice).and_then(|notice| notice.until);
         let is_begin = |until: &usize| {
@@ -104,7 +104,7 @@ impl Archive {
         })
     }
 
-    /// Where the old text ends, before the block that leads on.
+    /// The end of the old text, before the block that names the compacted conversation.
     fn text_end(&self) -> usize {
         self.pieces.last().map_or(0, |piece| piece.span.end)
     }

@@ -136,7 +136,7 @@ fn make_plan(
         }
     }
     for stored in removal::list_stored(&root.conversations()) {
-        // The note of a run that was killed has no conversation either; only its lock tells whether the run goes on.
+        // The note of a killed run may have no conversation either; only the lock says whether the run is over.
         let note = stored.file_name().strip_suffix(".run").map(str::to_owned);
         let of = note.as_deref().or(stored.file_name().strip_suffix(".invalid"));
         let is_orphan = of.is_some_and(|name| {

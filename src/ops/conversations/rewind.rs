@@ -150,7 +150,7 @@ fn reply_before_reads(text: &str, pieces: &[Piece], at: usize) -> bool {
     items.iter().any(|item| matches!(item, ReplyItem::Action(Action::Read { .. })))
 }
 
-/// That a conversation has no such turn, and which it has, or where that turn is.
+/// The error for a turn that a conversation does not have: it names those that it has, or where the turn is.
 pub(super) fn no_such_turn(name: &str, pieces: &[Piece], turn: u64) -> Problem {
     let turns = pieces.iter().filter(|piece| piece.name() == Some("nagent-turn-status"));
     let mut turns = turns.filter_map(|piece| piece.number("turn"));

@@ -262,7 +262,7 @@ mod tests {
         check("{name} is {n}, {x.y-z}", json(), b"Ada is 3, [1]", None);
         check("all: {}", Input::Json("\"text\"".to_owned()), b"all: text", None);
         check("sum up", Input::Json("[1, 2]".to_owned()), b"sum up\n\n[1, 2]", None);
-        // What is no place stays: code, JSON, braces of their own.
+        // Other braces stay, as in code or JSON.
         check(
             "{{}} {{name}} {a b} {\"x\": {}}",
             json(),

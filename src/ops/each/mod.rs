@@ -30,7 +30,7 @@ mod recover;
 mod result_line;
 mod work;
 
-/// How long to wait for what a killed call started: it keeps the lock until it has ended.
+/// How long to wait for processes of a killed call: they keep the lock until they have ended.
 const END_PATIENCE: Duration = Duration::from_secs(3);
 
 /// Gives each input the prompt.

@@ -121,7 +121,7 @@ impl Record {
         Ok(record)
     }
 
-    /// Refuses a file that is no journal, or that of another job.
+    /// Refuses a file that is not a journal, or that of another job.
     fn check(&self, options: &RecordOptions<'_>, text: &str) -> Result<(), Problem> {
         let path = options.path.display();
         if text.trim().is_empty() {
@@ -251,12 +251,12 @@ fn is_torn_begin(text: &str) -> bool {
     !text.contains('\n') && (BEGIN.starts_with(text) || text.starts_with(BEGIN))
 }
 
-/// What a result has cost, as far as that is known.
+/// The known cost of a result.
 fn cost_of(result: &Map<String, Value>) -> f64 {
     result.get("cost").and_then(Value::as_f64).unwrap_or(0.0)
 }
 
-/// Who has begun to work on a journal last.
+/// The process that began to work on a journal last.
 fn last_holder(path: &Path) -> Option<String> {
     let text = crate::sys::fs::read_text(path, limits::EACH_JOURNAL).ok()??;
     let mut lines = text.lines().rev().filter_map(|line| serde_json::from_str::<Value>(line).ok());

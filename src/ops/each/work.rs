@@ -439,7 +439,7 @@ impl Batch for EachBatch<'_> {
         let problem = answer.problem();
         let is_stopped = problem.as_ref().is_some_and(|it| matches!(it.exit, Exit::Signal(_)));
         if is_stopped && self.call.interrupts.pending().is_some() {
-            // It goes on with the next call; what it has cost counts.
+            // The next call continues it; its cost counts.
             let before = self.before.get(&at).map_or(0.0, |before| before.cost);
             let cost = answer.json.get("cost").and_then(Value::as_f64).unwrap_or(0.0);
             self.trouble = self.record.note_part(&self.items[at].id, before + cost).err();

@@ -137,7 +137,7 @@ pub(super) fn parse_input(text: &str) -> Input {
     Input::Command(*verb, argument.to_owned())
 }
 
-/// What `/help` prints.
+/// The text of `/help`.
 pub(super) fn help_text() -> String {
     let of_command = |(_, names, arguments, help): &Command| {
         let names: Vec<String> = names.iter().map(|name| format!("/{name}")).collect();

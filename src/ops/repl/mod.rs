@@ -171,7 +171,7 @@ impl Session {
         Ok(typed)
     }
 
-    /// What the names in the texts of a look stand for.
+    /// The values of the placeholders in the texts of a look.
     fn names(&self) -> BTreeMap<&'static str, String> {
         let settings = &self.settings;
         let name = |provider| settings.provider_name(provider);
@@ -227,7 +227,7 @@ impl Session {
     }
 }
 
-/// What may be meant by the text before the cursor: the name of a command, what is behind it, or a path.
+/// Completes the text before the cursor: the name of a command, its argument, or a path.
 fn complete(before: &str, env: &Env, root: &Root, models: &[String]) -> (usize, Vec<String>) {
     let (start, mut words) = match before.split_once(' ') {
         Some(("/load" | "/branch" | "/save", argument)) => {

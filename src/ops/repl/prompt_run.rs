@@ -135,7 +135,7 @@ impl Session {
         self.is_interactive && !self.args.quiet
     }
 
-    /// Shows what an event has become. Where nobody reads the answers any more, the session is over.
+    /// Prints what a session shows of an event. If stdout is closed, the session is over.
     fn print_shown(&self, shown: Vec<Shown>, is_note: bool) {
         for one in shown {
             match one {

@@ -107,7 +107,7 @@ impl Session {
         self.check_exit(ended, error)
     }
 
-    /// What comes after a tool, which has said why it failed.
+    /// Checks how a tool ended; it has already printed why it failed.
     pub(super) fn check_exit(&self, ended: ExitStatus, error: String) -> Result<(), Problem> {
         match ended.code() {
             Some(code @ 1..) if !self.is_interactive => {

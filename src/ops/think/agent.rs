@@ -1,4 +1,4 @@
-//! Which model a script in plain language gets: variable, front matter, home, nagent's own settings.
+//! Chooses the model of a script in plain language: by variable, front matter, home, nagent's own settings.
 
 use super::request::ThinkRequest;
 use crate::llm::provider::{Provider, nearest};
@@ -115,7 +115,7 @@ impl AgentSettings {
         })
     }
 
-    /// Names the places where the key of an agent may be, besides those that nagent names.
+    /// Adds to an error where the key of an agent may be.
     pub(super) fn explain(&self, problem: Problem, home: &Home) -> Problem {
         let (Some(agent), true) = (&self.agent, problem.message.contains("no credential")) else {
             return problem;
@@ -150,7 +150,7 @@ impl AgentSettings {
 /// The agent that runs would have, as arguments for the model; its credential is set in `env`.
 ///
 /// # Errors
-/// Settings are damaged, or name what is not there.
+/// Settings are damaged, or name something that is missing.
 pub fn choose_agent(home: &Home, given: &ModelArgs, env: &mut Env) -> Result<ModelArgs, Problem> {
     let request = ThinkRequest { model: given.clone(), ..ThinkRequest::default() };
     let settings =

@@ -1,4 +1,4 @@
-//! What the scripts of a thought reach: its bridges, and what they wrote.
+//! Connects the scripts of a thought to the machine: its bridges, and its stdout.
 
 use std::rc::Rc;
 
@@ -18,7 +18,7 @@ use crate::sys::permission::Permissions;
 use crate::sys::thoughts::read_memories;
 use crate::thought::context::{ThoughtFacts, sections};
 
-/// The side of the parent for the scripts of a thought.
+/// The parent's side for the scripts of a thought.
 pub(super) fn bridges<'a>(
     thought: &'a Thought,
     env: &'a Env,

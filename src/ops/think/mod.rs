@@ -135,7 +135,7 @@ impl Thought {
         Ok(made_for.is_some_and(|sha256| sha256 != self.source.sha256) && !request.keep_memory)
     }
 
-    /// Where nothing says what text a memory.js was made for, it is the one that it has just done.
+    /// A memory.js without a recorded script was made for this one: it has just done its task.
     fn note_good_run(&self) -> Result<(), Problem> {
         let origin = self.home.read_origin(&self.name)?;
         if let Some(origin) = origin.filter(|origin| origin.sha256.is_none()) {
@@ -145,7 +145,7 @@ impl Thought {
         Ok(())
     }
 
-    /// What the model is asked: the script, its input and arguments, and why it is needed.
+    /// Makes the prompt: the script, its input and arguments, and why the model is needed.
     fn prompt(
         &self,
         script: &Script,
@@ -229,7 +229,7 @@ impl Thought {
         Ok(report)
     }
 
-    /// What `--dry-run` shows.
+    /// The report of `--dry-run`.
     #[expect(clippy::too_many_arguments, reason = "a run needs no less")]
     fn show_plan(
         &self,
@@ -284,7 +284,7 @@ impl Thought {
     }
 }
 
-/// What is piped in, as text.
+/// Reads stdin as text, unless it is a terminal.
 fn read_stdin(interrupts: &Interrupts) -> Result<String, Problem> {
     if terminal::stdin_is_terminal() {
         return Ok(String::new());

@@ -38,7 +38,7 @@ pub struct ThinkRequest {
     /// Print no progress and no answer on stderr
     #[arg(long, short)]
     pub quiet: bool,
-    /// Which model.
+    /// Flags about the model.
     #[command(flatten)]
     pub model: ModelArgs,
     /// The limits of the loop.

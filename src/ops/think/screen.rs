@@ -1,4 +1,4 @@
-//! What a terminal on stderr shows of a run: a shape and a colour for each of memory.js, the agent and scripts.
+//! Shows a run on a terminal on stderr: a shape and a colour for each of memory.js, the agent and scripts.
 
 use crate::format::harmless::escape_text;
 use crate::ops::spinner::Spinner;

@@ -1,4 +1,4 @@
-//! The thought of a script: its folders, its policies, what its run has written.
+//! The thought of a script: its folders, its policies, its output.
 
 use std::cell::RefCell;
 use std::path::{Path, PathBuf};

@@ -1,4 +1,4 @@
-//! Where a call of `nagent-thought` takes place, and which script it is about.
+//! The environment of a call of `nagent-thought`, and the script that it is about.
 
 use std::path::{Path, PathBuf};
 
@@ -11,7 +11,7 @@ use crate::sys::interrupt::Interrupts;
 use crate::sys::thoughts::Home;
 use crate::thought::script::is_url;
 
-/// Where a call takes place.
+/// The environment of a call.
 pub struct Desk {
     pub(super) env: Env,
     pub(super) home: Home,

@@ -1,4 +1,4 @@
-//! Looks after scripts in plain language. Nothing here asks a model but `setup`.
+//! Manages scripts in plain language. Only `setup` asks a model.
 
 mod desk;
 mod policy;

@@ -1,4 +1,4 @@
-//! The files of a script. Each is found first, then asked about by its true path, then used.
+//! File access for scripts: a file is opened first, then permission is asked for its true path, then it is used.
 
 use std::fs::File;
 use std::io::{self, Write};
@@ -49,7 +49,7 @@ impl Bridges<'_> {
         Ok((bytes, found.path))
     }
 
-    /// Finds something that may be read. What is not there must be allowed to be looked for.
+    /// Finds something that may be read. To learn that a file is missing takes permission, too.
     fn find_readable(&mut self, path: &Path, label: &'static str) -> Result<OpenedPath, String> {
         let Some(found) = OpenedPath::find(path)? else {
             let spot = WriteTarget::find(path)?;

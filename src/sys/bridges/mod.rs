@@ -1,4 +1,4 @@
-//! Does what the functions of a script's API do ([`crate::js::api`]), as far as the policy or a person allows it.
+//! Implements the functions of a script's API ([`crate::js::api`]), as far as the policy or the user allows.
 
 mod files;
 mod modules;

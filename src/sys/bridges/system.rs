@@ -1,4 +1,4 @@
-//! What a script may know of the machine without a question.
+//! What a script may learn about the machine without permission.
 
 use std::io;
 

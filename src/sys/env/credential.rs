@@ -72,7 +72,7 @@ enum Word {
 }
 
 impl Credential {
-    /// What the variable of this name with this value is.
+    /// Classifies a variable by its name and value.
     pub(super) fn classify(name: &OsStr, value: &OsStr) -> Self {
         let upper = name.to_string_lossy().to_ascii_uppercase();
         let value = value.as_bytes().trim_ascii();
@@ -106,7 +106,7 @@ pub(super) fn url_password(value: &OsStr) -> Option<&OsStr> {
     redact::url_password(value.as_bytes()).map(OsStr::from_bytes)
 }
 
-/// What is masked of a variable: its value, and the password of an address where it looks like a drawn one.
+/// Returns what is masked of a variable: its value, and the password of an address if it looks random.
 pub(super) fn values_to_mask<'a>(
     name: &str,
     value: &'a str,
@@ -124,7 +124,7 @@ pub(super) fn values_to_mask<'a>(
     is_masked.then_some(value).into_iter().chain(password.filter(|_| is_masked))
 }
 
-/// What the words of a name in capitals say.
+/// Classifies the words of a name in capitals.
 fn classify_name(name: &str) -> Word {
     // `DESKTOP_SESSION` and the like are names; by itself it is a cookie.
     if name == "SESSION" {
@@ -142,7 +142,7 @@ fn classify_name(name: &str) -> Word {
     let kept = words.iter().rposition(|word| !word.is_empty()).map_or(0, |last| last + 1);
     let words = &words[..kept];
     let Some((last, before)) = words.split_last() else { return Word::None };
-    // Whoever has the address of a webhook may post there.
+    // The address of a webhook is a credential: it is all that posting takes.
     let is_webhook = matches!(*last, "URL" | "URI") && before.last() == Some(&"WEBHOOK");
     if is_webhook || *last == "ID" && before.last() == Some(&"KEY") {
         return Word::Always;

@@ -43,7 +43,7 @@ pub(in crate::sys) fn make_folders(
     Ok(())
 }
 
-/// Refuses what another user owns: what is written there would be out of that user's reach, or in it.
+/// Refuses what another user owns: nagent's files there would be lost to their owner, or open to the other user.
 pub fn check_owner(path: &Path, metadata: &fs::Metadata) -> Result<()> {
     let (owner, me) = (metadata.uid(), rustix::process::geteuid().as_raw());
     if owner == me {
@@ -61,7 +61,7 @@ pub fn make_executable(path: &Path) -> io::Result<()> {
     fs::set_permissions(path, fs::Permissions::from_mode(0o755))
 }
 
-/// Refuses a folder of another user, and what is no folder. A missing one is fine.
+/// Refuses a folder of another user, and anything that is not a folder. It may be missing.
 pub fn check_folder_owner(folder: &Path) -> Result<()> {
     match fs::metadata(folder) {
         Ok(metadata) if metadata.is_dir() => check_owner(folder, &metadata),

@@ -1,4 +1,4 @@
-//! What a repository says about the working folder: its top and its remotes.
+//! Reads the facts about the working folder's repository: its top and its remotes.
 //!
 //! Asked through libgit2, which starts no program that the repository's configuration names. A repository
 //! is data that anybody may have written: what it says about its own place is not believed, secrets in
@@ -140,7 +140,7 @@ fn remotes(repository: &Repository) -> Result<(Vec<(String, String)>, usize), gi
     Ok((found.collect(), more))
 }
 
-/// The address without its password and a query, which may hold a token. The user of an ssh address is no secret.
+/// The address without its password and a query, which may hold a token. The user of an ssh address is not a secret.
 fn without_credentials(url: &str) -> String {
     let (scheme, rest) = match url.split_once("://") {
         Some((scheme, rest)) => (format!("{scheme}://"), rest),

@@ -205,7 +205,7 @@ fn apply_mailmap(commits: &mut [FileCommit], text: &str) {
     let text = text.replace('\0', "");
     let Ok(mailmap) = Mailmap::from_buffer(&text) else { return };
     for commit in commits.iter_mut().filter(|_| !text.trim().is_empty()) {
-        // An empty name or address is no signature to libgit2, and has no place in a mailmap.
+        // libgit2 refuses a signature with an empty name or address, and a mailmap cannot have one.
         let Ok(author) = Signature::new(&commit.name, &commit.email, &Time::new(0, 0)) else {
             continue;
         };

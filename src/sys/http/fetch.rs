@@ -158,7 +158,7 @@ impl Resolve for PublicNames {
     }
 }
 
-/// What a name leads to, where all of it is public: the name may lead elsewhere a moment later.
+/// Resolves a name if all its addresses are public: it may resolve to another a moment later.
 fn require_public(host: &str, found: Vec<SocketAddr>) -> io::Result<Vec<SocketAddr>> {
     if found.is_empty() || !found.iter().all(|address| is_public(address.ip())) {
         return Err(io::Error::other(refuse_private(host)));

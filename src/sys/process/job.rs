@@ -1,4 +1,4 @@
-//! A job: what to run within which limits, and what came of it.
+//! A job: what to run, its limits, and its outcome.
 
 use std::ffi::OsString;
 use std::io;

@@ -1,4 +1,4 @@
-//! One running job: its pipes, its supervisor, and how far its end has come.
+//! One running job: its pipes, its supervisor, and the state of its end.
 
 use std::ffi::CString;
 use std::fmt::Display;

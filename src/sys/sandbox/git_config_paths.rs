@@ -129,7 +129,7 @@ mod tests {
         fs::write(top.join("conf/deeper"), "[core]\nfsmonitor = ./fs/mon --now\n").unwrap();
         fs::write(top.join(".git/config"), config).unwrap();
         let mut found = paths_named_by_git(&top, Some(&top.join("home")));
-        // Whoever runs this has a config, too.
+        // The user's own config counts, too.
         found.retain(|path| path.starts_with(&top));
         for expected in expect {
             let expected = top.join(expected);

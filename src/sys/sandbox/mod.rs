@@ -52,7 +52,7 @@ const PROBE_TIME: Duration = Duration::from_secs(20);
 /// Where `bwrap` may be. `PATH` is not searched: it may lead into the working tree.
 const BWRAP: [&str; 3] = ["/usr/bin/bwrap", "/bin/bwrap", "/usr/local/bin/bwrap"];
 
-/// Where credentials are on this machine, without links, nagent's own folder among them.
+/// Lists the paths of credentials on this machine, without links; nagent's own folder is among them.
 pub fn credential_paths(root: &Path, env: &Env) -> Vec<PathBuf> {
     let hidden = paths::hidden_paths(root, env.home_folder().as_deref(), env, &[]);
     hidden.into_iter().map(|hidden| hidden.path).collect()
@@ -310,12 +310,12 @@ impl Sandbox {
         check_write(&self.paths.policy, path)
     }
 
-    /// What commands may write and read, but for what a scan of the writable folders finds.
+    /// The policy for commands, without what a scan of the writable folders finds.
     pub fn policy(&self) -> &SandboxPolicy {
         &self.paths.policy
     }
 
-    /// What the sandbox is built with: `bwrap` or `landlock`.
+    /// The name of the mechanism: `bwrap` or `landlock`.
     pub fn mechanism_name(&self) -> &'static str {
         if self.is_alone() { "landlock" } else { "bwrap" }
     }

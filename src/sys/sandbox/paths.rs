@@ -77,7 +77,7 @@ impl PolicyPaths {
             }
         }
         if request.mode != SandboxMode::Off {
-            // Whoever names a folder wants what is in it, and nothing hides what the run is about.
+            // A folder that the user names is not hidden, and neither is the one that the run is about.
             let mut shown = vec![folder.clone(), tree.clone()];
             shown.extend(home.clone());
             for named in &request.write {
@@ -96,7 +96,7 @@ impl PolicyPaths {
         // A folder of hooks that is the tree itself would leave nothing to write in.
         protect(&mut policy, by_git, |path| !tree.starts_with(path));
         pin_folders_above(&mut policy);
-        // Whoever works in such a folder itself, or names it, works on just that.
+        // If the user works in such a folder or names it, that is what the user works on.
         let starters =
             home.iter().flat_map(|home| names_in(Group::Starter).map(|name| home.join(name)));
         let writable = policy.writable.clone();

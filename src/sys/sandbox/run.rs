@@ -60,7 +60,7 @@ pub struct SandboxOutcome {
     pub refused: Option<String>,
     /// What it left running, where the inner stage knows it.
     pub left: LeftRunning,
-    /// What whoever reads its result should know.
+    /// Notes for the reader of the result.
     pub notes: Vec<String>,
 }
 
@@ -97,7 +97,7 @@ impl SandboxedRun {
         SandboxOutcome { refused, left, notes: self.clean_up() }
     }
 
-    /// What the command left running when it ended, where the inner stage knows it.
+    /// The processes that the command left running, if the inner stage knows them.
     pub fn left_running(&self) -> LeftRunning {
         self.report().left
     }

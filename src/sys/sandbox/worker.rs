@@ -83,7 +83,8 @@ mod tests {
         let landlock = give_up_rights(1 << 28).unwrap();
         assert!(landlock || !std::path::Path::new("/sys/kernel/security/landlock").exists());
         let number = call.parse().unwrap();
-        // SAFETY: zeros are no memory that a call could write to; the filter ends the process before any of them does something.
+        // SAFETY: zeros are not an address that a call could write to; the filter ends the process before any of them does
+        // something.
         let got = unsafe { libc::syscall(number, 0, 0, libc::PROT_EXEC, 0, 0, 0) };
         // SAFETY: it ends the process.
         unsafe { libc::_exit(if got == -1 { 7 } else { 8 }) };
