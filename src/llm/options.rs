@@ -132,20 +132,8 @@ pub struct ChatOptions {
 }
 
 impl ChatOptions {
-    /// Whether the provider is to send what a model thinks: where the user wants to see it, and it is known to think.
-    pub(super) fn shows_reasoning_of(&self, model: &str) -> bool {
-        let thinks = || {
-            let known = find_model(model).map(|model| model.reasoning);
-            known.is_some_and(|known| known != ReasoningWords::Unknown)
-        };
-        self.shows_reasoning && (self.reasoning.is_some() || thinks())
-    }
-}
-
-#[cfg(test)]
-impl ChatOptions {
-    /// Options that ask for nothing, for tests.
-    pub(crate) const NONE: Self = Self {
+    /// Nothing.
+    pub const NONE: Self = Self {
         reasoning: None,
         shows_reasoning: false,
         temperature: None,
@@ -154,6 +142,15 @@ impl ChatOptions {
         schema: None,
         grammar: None,
     };
+
+    /// Whether the provider is to send what a model thinks: where the user wants to see it, and it is known to think.
+    pub(super) fn shows_reasoning_of(&self, model: &str) -> bool {
+        let thinks = || {
+            let known = find_model(model).map(|model| model.reasoning);
+            known.is_some_and(|known| known != ReasoningWords::Unknown)
+        };
+        self.shows_reasoning && (self.reasoning.is_some() || thinks())
+    }
 }
 
 #[cfg(test)]

@@ -141,8 +141,8 @@ mod tests {
             1,
             "unknown field `replay`",
         );
-        check(r#"{"conversation":"1","turn":1,"reply":"a"}"#, 1, "not a lineage");
-        check(r#"{"conversation":"0.01","turn":1,"reply":"a"}"#, 1, "not a lineage");
+        check(r#"{"conversation":"1","turn":1,"reply":"a"}"#, 1, "not a place in a recording");
+        check(r#"{"conversation":"0.01","turn":1,"reply":"a"}"#, 1, "not a place in a recording");
         check(r#"{"conversation":"0","turn":0,"reply":"a"}"#, 1, "count from 1");
         check(
             "{\"conversation\":\"0\",\"turn\":1,\"reply\":\"a\"}\n{\"conversation\":\"0\",\"turn\":1,\"reply\":\"b\"}",

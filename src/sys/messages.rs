@@ -153,7 +153,7 @@ mod tests {
         let last = path_of(&root, "c", "9999999999999999-00000000");
         std::fs::write(&last, "last").unwrap();
         let refused = send(&root, "c", b"after it").unwrap_err();
-        assert!(refused.to_string().contains("the highest time"), "{refused}");
+        assert!(refused.to_string().contains("the latest possible time"), "{refused}");
         std::fs::remove_file(last).unwrap();
         let long = vec![b'x'; usize::try_from(limits::MESSAGE).unwrap() + 1];
         assert!(send(&root, "c", &long).unwrap_err().to_string().contains("1048577 bytes"));

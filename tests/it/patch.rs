@@ -232,7 +232,7 @@ fn an_index_that_is_damaged_is_refused() {
         &|index| {
             index["source_path"] = index["segments"][0]["path"].clone();
         },
-        &["a file of the split itself"],
+        &["belongs to the split itself"],
     );
     let split = Split::new();
     let text = fs::read(split.index_path()).unwrap();

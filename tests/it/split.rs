@@ -458,7 +458,7 @@ fn a_source_that_changes_meanwhile_is_an_error() {
     wait_until("it has begun", || sandbox.work().join(".nagent-split-out").exists());
     let file = std::fs::OpenOptions::new().write(true).open(&path).unwrap();
     file.set_len(60_000_001).unwrap();
-    running.wait().assert_exit(1).stderr_has(&["it was changed"]);
+    running.wait().assert_exit(1).stderr_has(&["it changed while"]);
     assert!(!out.exists());
 }
 

@@ -241,7 +241,7 @@ fn scripts_of_one_name_have_thoughts_of_their_own() {
     sandbox.llm.push(answer("done"));
     let run = think(&sandbox, &["other/hello.md"]).assert_exit(0).no_stdout();
     assert!(
-        run.stderr.contains("the thought hello belongs to") && run.stderr.contains("hello-"),
+        run.stderr.contains("the data hello belong to") && run.stderr.contains("hello-"),
         "{}",
         run.stderr
     );

@@ -290,7 +290,7 @@ fn a_file_is_not_sent_to_another_server() {
         Some(Answer::Raw { status: 200, headers, body: Vec::new() })
     });
     let run = sandbox.llm_upload(&ARGS).run().assert_exit(3).no_stdout();
-    let run = run.stderr_has(&["not its own", "nothing was uploaded"]);
+    let run = run.stderr_has(&["another host", "nothing was uploaded"]);
     assert!(!run.stderr.contains("secret"), "{}", run.stderr);
     assert_eq!(other.all_requests().len(), 0);
 }

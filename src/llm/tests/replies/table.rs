@@ -216,7 +216,11 @@ pub(super) const TABLE: &[(&str, AnyApi, Expect)] = &[
         &Gemini,
         Error(Other, "tools without end (TOO_MANY_TOOL_CALLS)", None),
     ),
-    ("gemini/88-no-image.sse", &Gemini, Error(Other, "made none (NO_IMAGE)", None)),
+    (
+        "gemini/88-no-image.sse",
+        &Gemini,
+        Error(Other, "generate an image and failed (NO_IMAGE)", None),
+    ),
     ("gemini/89-other.sse", &Gemini, Error(Cut, "did not end its reply (OTHER)", None)),
     ("gemini/66-continuation.sse", &Gemini, Good("cut off he", 9, 0, 0, 4, Length)),
     ("gemini/67-escalation.sse", &Gemini, Error(Refused, "ESCALATION", None)),
