@@ -118,9 +118,9 @@ impl Bench {
         run(&self.server, command, replies.len())
     }
 
-    /// A conversation of about `size` bytes, made by nagent itself from prompts of 512 KiB.
+    /// A conversation of about `size` bytes, made by nagent itself from prompts of 60 KiB: longer ones are kept beside it.
     pub(crate) fn make_conversation(&self, name: &str, size: usize) -> Result<usize, String> {
-        const PROMPT: usize = 512 << 10;
+        const PROMPT: usize = 60 << 10;
         let line = "A line of a log, with \"quotes\", a \\ and a tab\tin it, as logs have.\n";
         let prompt = line.repeat(PROMPT / line.len());
         let source = self.folder.join("prompt.txt");
