@@ -8,7 +8,7 @@ use std::process::Command;
 use serde_json::json;
 
 use crate::file_edit::FILE_EDIT;
-use crate::sandbox::{NAGENT, Sandbox, answer, shell};
+use crate::sandbox::{NAGENT, Sandbox, answer, shell, wait_until};
 
 /// A repository with two commits of `a.txt`, the last one said to be signed, whose configuration names a program wherever one
 /// can be named.
@@ -329,15 +329,21 @@ fn looks(sandbox: &Sandbox) -> String {
 fn what_a_repository_lacks_is_fetched_from_nowhere() {
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let port = listener.local_addr().unwrap().port();
-    let count = std::sync::Arc::new(std::sync::atomic::AtomicUsize::new(0));
-    let counts = std::sync::Arc::clone(&count);
+    let peers = std::sync::Arc::new(std::sync::Mutex::new(Vec::new()));
+    let accepted = std::sync::Arc::clone(&peers);
     std::thread::spawn(move || {
         // Each is closed at once.
-        while listener.accept().is_ok() {
-            counts.fetch_add(1, std::sync::atomic::Ordering::SeqCst);
+        while let Ok((_, peer)) = listener.accept() {
+            accepted.lock().unwrap().push(peer.port());
         }
     });
-    let connected = || count.swap(0, std::sync::atomic::Ordering::SeqCst);
+    // How many connected since it was asked last. They are accepted in their order, a last one of our own behind them.
+    let connected = || {
+        let own = std::net::TcpStream::connect(("127.0.0.1", port)).unwrap().local_addr();
+        let own = own.unwrap().port();
+        wait_until("all are accepted", || peers.lock().unwrap().contains(&own));
+        peers.lock().unwrap().drain(..).filter(|peer| *peer != own).count()
+    };
     let sandbox = hostile();
     let git = |args: &[&str]| {
         let mut git = Command::new("git");
