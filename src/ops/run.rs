@@ -105,13 +105,17 @@ pub fn run_call(
         managed.text.lines().for_each(out::print_line);
     }
     let managed = Report { text: String::new(), ..managed };
-    let ran = run_prompt(call, client, prompt, schema, managed, target.as_deref());
+    let mut recorded = None;
+    let ran = run_prompt(call, client, prompt, schema, managed, target.as_deref(), &mut recorded);
     let exit = ran.as_ref().map_or_else(|problem| problem.exit, |report| report.exit);
-    RunEnd::correct_run_end(call.root(), &call.name, exit, call.which.prompt_id.as_deref());
+    let prompt_id = call.which.prompt_id.as_deref();
+    if recorded != Some(exit) || prompt_id.is_some() {
+        RunEnd::correct_run_end(call.root(), &call.name, exit, prompt_id);
+    }
     ran
 }
 
-/// Runs the loop, and does with its answer what the flags say.
+/// Runs the loop, and does with its answer what the flags say. `recorded` gets how the loop itself ended.
 fn run_prompt(
     call: &mut Call<'_>,
     client: ModelClient,
@@ -119,11 +123,13 @@ fn run_prompt(
     schema: Option<Schema>,
     managed: Report,
     target: Option<&Path>,
+    recorded: &mut Option<Exit>,
 ) -> Result<Report, Problem> {
     let args = call.args;
     let mut printed = None;
     let form = schema.as_ref().and_then(|schema| Schema::new(schema.value.clone()).ok());
     let mut report = managed.then_try(|| run_loop(call, client, prompt, schema, &mut printed));
+    *recorded = Some(report.exit);
     if let Some(Ok((text, value))) =
         form.filter(|_| report.exit == Exit::Done).map(|form| form.check(&report.text))
     {
