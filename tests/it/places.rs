@@ -378,8 +378,8 @@ fn what_a_repository_lacks_is_fetched_from_nowhere() {
     let object = format!(".git/objects/{}/{}", &id[..2], id[2..].trim());
     fs::remove_file(sandbox.work().join(object)).unwrap();
     // It bites: git itself goes for it.
-    let _ = git(&["cat-file", "-p", id.trim()]);
-    assert!(connected() > 0, "git fetches nothing");
+    let fetched = git(&["cat-file", "-p", id.trim()]);
+    assert!(connected() > 0, "git fetches nothing: {fetched:?}");
     let _ = fs::remove_file(sandbox.base().join("started"));
 
     let said = looks(&sandbox);
