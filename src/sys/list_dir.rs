@@ -1,4 +1,5 @@
-//! Lists folders and finds files by pattern, for a model. [`super::grep`] uses the same walk.
+//! Lists folders and finds files by pattern, for a model, and by when they were modified, for who goes back in a conversation.
+//! [`super::grep`] uses the same walk.
 //!
 //! What `.gitignore` (and `.ignore`) leaves out is left out here, as in ripgrep; entries with a leading dot
 //! are shown, `.git` is not. Inside a repository the rules of that repository count, up to its top. Outside

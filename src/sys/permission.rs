@@ -94,14 +94,14 @@ impl<'a> Permissions<'a> {
         }
     }
 
-    /// Whether a wish is granted without a question.
-    pub(super) fn is_granted(&self, wish: AccessRequest<'_>) -> bool {
-        self.decide(wish) == Approval::Allow
+    /// Whether a request is granted without a question.
+    pub(super) fn is_granted(&self, request: AccessRequest<'_>) -> bool {
+        self.decide(request) == Approval::Allow
     }
 
-    /// Whether an entry or a rule refuses a wish, whoever might be asked.
-    pub(super) fn is_refused(&self, wish: AccessRequest<'_>) -> bool {
-        self.decide(wish) == Approval::Deny
+    /// Whether an entry or a rule refuses a request, whoever might be asked.
+    pub(super) fn is_refused(&self, request: AccessRequest<'_>) -> bool {
+        self.decide(request) == Approval::Deny
     }
 
     /// Whether a host is named outright: then it may be a private one.
@@ -111,8 +111,8 @@ impl<'a> Permissions<'a> {
             || is_plainly_private(host) && self.is_granted_once(AccessRequest::Host(host, port))
     }
 
-    fn decide(&self, wish: AccessRequest<'_>) -> Approval {
-        let verdict = match wish {
+    fn decide(&self, request: AccessRequest<'_>) -> Approval {
+        let verdict = match request {
             AccessRequest::Path(mode, _, path) => {
                 if self.places.find_forbidden(mode, path).is_some() {
                     return Approval::Deny;
@@ -125,29 +125,29 @@ impl<'a> Permissions<'a> {
             AccessRequest::Host(host, port) => self.layers.decide_host(host, port),
         };
         let is_asked = verdict == Approval::Prompt;
-        if is_asked && self.is_granted_once(wish) { Approval::Allow } else { verdict }
+        if is_asked && self.is_granted_once(request) { Approval::Allow } else { verdict }
     }
 
-    fn is_granted_once(&self, wish: AccessRequest<'_>) -> bool {
-        let (kind, mode, subject) = describe(wish);
+    fn is_granted_once(&self, request: AccessRequest<'_>) -> bool {
+        let (kind, mode, subject) = describe(request);
         self.once.iter().any(|(other, other_mode, allowed)| {
             let is_below = kind == PolicySubject::Path && Path::new(&subject).starts_with(allowed);
             *other == kind && *other_mode == mode && (is_below || *allowed == subject)
         })
     }
 
-    /// Grants a wish, or says why not.
-    pub(super) fn permit(&mut self, wish: AccessRequest<'_>) -> Result<(), String> {
-        let (kind, mode, subject) = describe(wish);
-        let label = match wish {
+    /// Grants a request, or says why not.
+    pub(super) fn permit(&mut self, request: AccessRequest<'_>) -> Result<(), String> {
+        let (kind, mode, subject) = describe(request);
+        let label = match request {
             AccessRequest::Path(_, label, _) => label,
             AccessRequest::Variable(_) => "ENV",
             AccessRequest::Host(..) => "NET",
         };
-        match self.decide(wish) {
+        match self.decide(request) {
             Approval::Allow => return Ok(()),
             Approval::Deny => {
-                let taboo = match wish {
+                let taboo = match request {
                     AccessRequest::Path(mode, _, path) => self.places.find_forbidden(mode, path),
                     _ => None,
                 };
@@ -221,7 +221,7 @@ impl<'a> Permissions<'a> {
         message
     }
 
-    /// Why nobody was asked, and what would allow a wish.
+    /// Why nobody was asked, and what would allow a request.
     fn explain_unasked(&self, kind: PolicySubject, mode: &str, subject: &str) -> String {
         let (Some(name), kind) = (&self.name, kind.name()) else {
             return "nobody is there to ask; a policy (--policy FILE) can allow it".to_owned();
@@ -256,8 +256,8 @@ impl<'a> Permissions<'a> {
     }
 }
 
-fn describe(wish: AccessRequest<'_>) -> (PolicySubject, &'static str, String) {
-    match wish {
+fn describe(request: AccessRequest<'_>) -> (PolicySubject, &'static str, String) {
+    match request {
         AccessRequest::Path(mode, _, path) => {
             (PolicySubject::Path, mode.letter(), path.to_string_lossy().into_owned())
         }
