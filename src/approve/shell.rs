@@ -1,5 +1,6 @@
 //! Commands as bash's grammar reads them: the words of each, wherever it is.
 
+use crate::format::harmless::is_hidden;
 use tree_sitter::{Node, Parser, Tree};
 
 /// Characters that make more of a command than a program and its words.
@@ -24,8 +25,10 @@ pub fn is_allowed(patterns: &[String], commands: &str) -> bool {
 
 /// The words of a single plain command.
 fn plain_words(commands: &str) -> Option<Vec<String>> {
-    let commands = commands.trim();
-    if commands.contains(SPECIAL) {
+    let commands = commands.trim_matches([' ', '\t', '\n']);
+    // What the parser skips, as a byte order mark, is a part of a word for bash.
+    let is_odd = |c: char| c != ' ' && c != '\t' && (c.is_whitespace() || is_hidden(c));
+    if commands.contains(SPECIAL) || commands.contains(is_odd) {
         return None;
     }
     let tree = parse(commands)?;

@@ -10,6 +10,9 @@ use crate::protocol::Action;
 
 /// Who is asked.
 pub trait Approver {
+    /// Whether there is somebody to ask.
+    fn has_person(&self) -> bool;
+
     /// Asks about an action in a folder.
     fn ask_user(&mut self, action: &Action, context: &RunContext<'_>) -> Decision;
 

@@ -1,5 +1,6 @@
 //! What happens during a run, for a user at a terminal and for programs that follow it.
 
+use std::path::Path;
 use std::time::Duration;
 
 use crate::format::conversation::Block;
@@ -34,8 +35,8 @@ pub enum ProgressEvent<'a> {
         /// What it is.
         verdict: Verdict,
     },
-    /// The user is asked about an action, which starts next or is refused.
-    Deciding(&'a Action),
+    /// The user is asked about an action in a folder, which starts next or is refused.
+    Deciding(&'a Action, &'a Path),
     /// An action was refused, for this reason.
     Refused(&'a Action, &'a str),
     /// An action starts.

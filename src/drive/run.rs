@@ -239,7 +239,10 @@ impl Runner<'_> {
     fn decide(&mut self, action: &Action) -> Event {
         let decided = self.approval.decide_without_asking(action, &self.context.folder);
         let decision = decided.unwrap_or_else(|| {
-            (self.on_progress)(ProgressEvent::Deciding(action));
+            // A question that nobody is asked is not shown either: its number would be that of another one, of the parent.
+            if self.approval.approver.has_person() {
+                (self.on_progress)(ProgressEvent::Deciding(action, &self.context.folder));
+            }
             self.approval.ask_and_store(action, &self.context)
         });
         if let Some(signal) = self.context.interrupts.pending() {

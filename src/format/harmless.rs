@@ -25,6 +25,8 @@ pub fn is_hidden(c: char) -> bool {
             // The soft hyphen, the grapheme joiner and the fillers of Hangul, Khmer and Mongolian.
             '\u{ad}' | '\u{34f}' | '\u{115f}' | '\u{1160}' | '\u{17b4}' | '\u{17b5}' | '\u{180b}'..='\u{180f}'
             | '\u{3164}' | '\u{ffa0}'
+            // The blank of Braille.
+            | '\u{2800}'
             // Directions, joiners, line separators.
             | '\u{61c}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}'
             // Annotations; variation selectors, but for the two that make a sign a picture or none.

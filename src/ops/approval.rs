@@ -65,12 +65,16 @@ struct TerminalApprover<'a> {
 }
 
 impl Approver for TerminalApprover<'_> {
+    fn has_person(&self) -> bool {
+        !matches!(self.who, Who::Nobody(_))
+    }
+
     fn ask_user(&mut self, action: &Action, context: &RunContext<'_>) -> Decision {
         let (n, interrupts) = (self.asked.get(), context.interrupts);
         let reply = match &mut self.who {
             Who::Terminal(tty) => {
-                let start = Start::to_decide(n, action);
-                ask_about_action(tty, &start, &context.folder, interrupts, None)
+                let start = Start::to_decide(n, action, &context.folder);
+                ask_about_action(tty, &start, interrupts, None)
             }
             Who::FrontEnd => match read_reply(n, interrupts) {
                 Ok(Some(reply)) => reply,
@@ -80,10 +84,7 @@ impl Approver for TerminalApprover<'_> {
                 }
                 Err(why) => return Decision::Fail(format!("--lines: {why}")),
             },
-            Who::Nobody(why) => {
-                self.asked.set(0);
-                return Decision::Refuse((*why).to_owned());
-            }
+            Who::Nobody(why) => return Decision::Refuse((*why).to_owned()),
         };
         if reply.stop == Some(true) && interrupts.pending().is_none() {
             interrupts.raise(Signal::Int);

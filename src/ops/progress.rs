@@ -162,11 +162,11 @@ impl<'a> Progress<'a> {
                     verdict,
                 });
             }
-            ProgressEvent::Deciding(action) => {
+            ProgressEvent::Deciding(action, folder) => {
                 let n = self.count_start();
                 self.numbered = Some(n);
                 self.asked.set(n);
-                self.emit_event(|| RunEvent::decide(n, action));
+                self.emit_event(|| RunEvent::decide(n, action, folder));
             }
             ProgressEvent::Refused(action, why) => self.show_refusal(action, why),
             ProgressEvent::ActionStarted(action) => {

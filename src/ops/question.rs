@@ -35,42 +35,48 @@ pub(super) struct DecisionReply {
 }
 
 /// Asks about an action on the terminal until there is an answer, or until `asker`, the run that asks, hangs up. What was
-/// typed before the question does not count.
+/// typed before the question does not count, and an answer is a word alone: a sentence is a no, and its reason.
 pub(super) fn ask_about_action(
     tty: &mut Tty,
     action: &Start,
-    folder: &Path,
     interrupts: &Interrupts,
     asker: Option<BorrowedFd<'_>>,
 ) -> DecisionReply {
     let reply = DecisionReply { decide: action.n, ..DecisionReply::default() };
     let mut shows_all = false;
     loop {
-        let question = question(tty, action, folder, shows_all);
+        let question = question(tty, action, shows_all);
         let edits = if action.body.is_some() { ", e edit" } else { "" };
         let choices = format!("y yes, a always in this folder{edits}, n no or n REASON [n]: ");
         let Some(line) = tty.read_answer(&question, &choices, interrupts, asker) else {
             tty.write("\n");
             return DecisionReply { stop: Some(interrupts.pending().is_some()), ..reply };
         };
-        let (word, reason) = line.split_once(char::is_whitespace).unwrap_or((&line, ""));
-        match word.to_lowercase().as_str() {
-            "y" | "yes" => return DecisionReply { allow: true, ..reply },
-            "a" | "always" => return DecisionReply { allow: true, always: Some(true), ..reply },
-            "" | "n" | "no" => return DecisionReply { reason: Some(reason.to_owned()), ..reply },
-            "v" => shows_all = true,
-            "e" => match edit_body(action) {
+        let (word, rest) = line.split_once(char::is_whitespace).unwrap_or((&line, ""));
+        match (word.to_lowercase().as_str(), rest) {
+            ("y" | "yes", "") => return DecisionReply { allow: true, ..reply },
+            ("a" | "always", "") => {
+                return DecisionReply { allow: true, always: Some(true), ..reply };
+            }
+            ("" | "n" | "no", why) => {
+                return DecisionReply { reason: Some(why.to_owned()), ..reply };
+            }
+            ("v", "") => shows_all = true,
+            ("e", "") => match edit_body(action) {
                 Ok(text) => return DecisionReply { allow: true, text: Some(text), ..reply },
                 Err(why) => tty.write(&format!("{}\n", escape_line(&why, 400))),
             },
-            _ => tty.write("answer y, n, a, e or v\n"),
+            (_, "") => tty.write("answer y, n, a, e or v\n"),
+            // "a better idea: use ls" is not "always".
+            _ => return DecisionReply { reason: Some(line), ..reply },
         }
     }
 }
 
 /// The action behind a head that no other text can look like.
-fn question(tty: &Tty, action: &Start, folder: &Path, shows_all: bool) -> String {
+fn question(tty: &Tty, action: &Start, shows_all: bool) -> String {
     let (columns, has_colours) = tty.read_dimensions();
+    let folder = action.folder.as_deref().unwrap_or_default();
     let shown = quote_name(folder);
     let question = question_text(action);
     let head = format!("nagent asks: {} in {shown}?", question.trim_end_matches('?'));
@@ -79,7 +85,9 @@ fn question(tty: &Tty, action: &Start, folder: &Path, shows_all: bool) -> String
     } else {
         format!("{}\n{head}\n", "-".repeat(columns.min(72)))
     };
-    for row in action_rows(action, preview(action, folder).as_deref(), columns, shows_all) {
+    for row in
+        action_rows(action, preview(action, Path::new(folder)).as_deref(), columns, shows_all)
+    {
         text.push_str(&match row.style.sgr_sequence().filter(|_| has_colours) {
             Some(code) => format!("\x1b[{code}m{}\x1b[0m\n", row.text),
             None => format!("{}\n", row.text),

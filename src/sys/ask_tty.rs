@@ -2,15 +2,10 @@
 //! that are pressed while it is shown count.
 
 use std::fs::File;
-use std::io::Read;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::termios::{
-    LocalModes, OptionalActions, QueueSelector, SpecialCodeIndex, Termios, tcflush, tcgetattr,
-    tcsetattr,
-};
+use rustix::termios::LocalModes;
 
 use super::interrupt::Interrupts;
 use super::lock::{LockWait, lock_file};
@@ -38,9 +33,6 @@ const CHOICES: [(&str, Answer); 3] =
 
 /// The choice that is selected at first.
 const DEFAULT: usize = 1;
-
-/// Nothing may be typed for this long before the choices are shown.
-const QUIET: Duration = Duration::from_millis(250);
 
 /// How long the rest of a key's sequence may take.
 const SEQUENCE: Duration = Duration::from_millis(50);
@@ -90,8 +82,10 @@ impl AskTty {
             }
         }
         self.tty.write(&text);
-        let Some(_raw) = RawMode::enter(self.tty.file()) else { return Answer::Interrupted };
-        if !self.wait_for_quiet(interrupts) {
+        // Ctrl-C is a key here.
+        let modes = LocalModes::ICANON | LocalModes::ECHO | LocalModes::ISIG;
+        let Some(_raw) = self.tty.enter_raw_mode(modes) else { return Answer::Interrupted };
+        if !self.tty.wait_for_quiet(interrupts) {
             return Answer::Interrupted;
         }
         let mut at = DEFAULT;
@@ -117,15 +111,6 @@ impl AskTty {
         answer
     }
 
-    /// Waits until nobody types: keys that were meant for something else are not an answer. False: Ctrl-C, or a signal.
-    fn wait_for_quiet(&self, interrupts: &Interrupts) -> bool {
-        let mut typed = Vec::new();
-        while self.read_bytes(&mut typed, Some(QUIET), interrupts) && !typed.contains(&3) {
-            typed.clear();
-        }
-        typed.is_empty() && interrupts.pending().is_none()
-    }
-
     fn draw_choices(&mut self, at: usize, again: bool) {
         let can_overwrite = terminal::can_overwrite();
         if again && !can_overwrite {
@@ -141,11 +126,11 @@ impl AskTty {
 
     /// The next key; `typed` has what came with the one before.
     fn read_key(&self, typed: &mut Vec<u8>, interrupts: &Interrupts) -> Key {
-        if typed.is_empty() && !self.read_bytes(typed, None, interrupts) {
+        if typed.is_empty() && !self.tty.read_bytes(typed, None, interrupts) {
             return Key::Leave;
         }
         // The rest of an arrow key may come on its own.
-        if typed.as_slice() == [0x1b] && !self.read_bytes(typed, Some(SEQUENCE), interrupts) {
+        if typed.as_slice() == [0x1b] && !self.tty.read_bytes(typed, Some(SEQUENCE), interrupts) {
             return Key::Leave;
         }
         let (length, key) = match typed.as_slice() {
@@ -161,35 +146,6 @@ impl AskTty {
         };
         typed.drain(..length);
         key
-    }
-
-    /// Reads what has been typed. False: nothing came in time, a signal did, or the terminal is gone.
-    fn read_bytes(
-        &self,
-        into: &mut Vec<u8>,
-        most: Option<Duration>,
-        interrupts: &Interrupts,
-    ) -> bool {
-        let most = most.and_then(|most| Timespec::try_from(most).ok());
-        loop {
-            let mut file = self.tty.file();
-            let mut fds =
-                [PollFd::new(file, PollFlags::IN), PollFd::new(interrupts, PollFlags::IN)];
-            let ready = poll(&mut fds, most.as_ref());
-            if interrupts.pending().is_some() {
-                return false;
-            }
-            let mut bytes = [0; 64];
-            match ready {
-                Ok(0) => return false,
-                Ok(_) => {
-                    let count = file.read(&mut bytes).unwrap_or(0);
-                    into.extend_from_slice(&bytes[..count]);
-                    return count > 0;
-                }
-                Err(_) => {}
-            }
-        }
     }
 
     fn lock_terminal(&self, interrupts: &Interrupts) -> Option<File> {
@@ -208,30 +164,4 @@ enum Key {
     Number(usize),
     Leave,
     Other,
-}
-
-/// Makes the terminal pass on each key at once, unshown, Ctrl-C too. Dropping it restores the modes.
-struct RawMode {
-    file: File,
-    before: Termios,
-}
-
-impl RawMode {
-    fn enter(file: &File) -> Option<Self> {
-        let file = file.try_clone().ok()?;
-        let before = tcgetattr(&file).ok()?;
-        let mut raw = before.clone();
-        raw.local_modes.remove(LocalModes::ICANON | LocalModes::ECHO | LocalModes::ISIG);
-        raw.special_codes[SpecialCodeIndex::VMIN] = 1;
-        raw.special_codes[SpecialCodeIndex::VTIME] = 0;
-        tcsetattr(&file, OptionalActions::Now, &raw).ok()?;
-        Some(Self { file, before })
-    }
-}
-
-impl Drop for RawMode {
-    fn drop(&mut self) {
-        let _ = tcflush(&self.file, QueueSelector::IFlush);
-        let _ = tcsetattr(&self.file, OptionalActions::Now, &self.before);
-    }
 }

@@ -5,17 +5,24 @@ use std::io::{Read, Write};
 use std::os::fd::BorrowedFd;
 use std::path::Path;
 use std::process::Command;
+use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
-use rustix::event::{PollFd, PollFlags, poll};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::pipe::{PipeFlags, pipe_with};
-use rustix::termios::{QueueSelector, tcflush, tcgetwinsize};
+use rustix::termios::{
+    LocalModes, OptionalActions, QueueSelector, SpecialCodeIndex, Termios, tcflush, tcgetattr,
+    tcgetwinsize, tcsetattr,
+};
 use signal_hook::consts::SIGCONT;
 use signal_hook::low_level;
 
 use super::env::Env;
 use super::interrupt::Interrupts;
 use super::terminal;
+
+/// Nothing may be typed for this long before an answer counts.
+const QUIET: Duration = Duration::from_millis(250);
 
 /// The terminal.
 #[derive(Debug)]
@@ -30,23 +37,64 @@ impl Tty {
         Some(Self { file })
     }
 
-    /// The terminal, open for reading and writing.
-    pub(super) fn file(&self) -> &File {
-        &self.file
-    }
-
     /// Writes text as it is.
     pub fn write(&mut self, text: &str) {
         let _ = self.file.write_all(text.as_bytes()).and_then(|()| self.file.flush());
     }
 
-    /// Forgets what was typed so far.
-    pub(super) fn forget_input(&self) {
-        let _ = tcflush(&self.file, QueueSelector::IFlush);
+    /// Passes on each key at once, without these modes, until the result is dropped.
+    pub(super) fn enter_raw_mode(&self, modes: LocalModes) -> Option<RawMode> {
+        let file = self.file.try_clone().ok()?;
+        let before = tcgetattr(&file).ok()?;
+        let mut raw = before.clone();
+        raw.local_modes.remove(modes);
+        raw.special_codes[SpecialCodeIndex::VMIN] = 1;
+        raw.special_codes[SpecialCodeIndex::VTIME] = 0;
+        tcsetattr(&file, OptionalActions::Now, &raw).ok()?;
+        Some(RawMode { file, before })
     }
 
-    /// Shows a question with its choices, again after Ctrl-Z, and reads the line that is typed behind it; what was typed
-    /// before does not count. `None`: the end of input, a signal, or a hangup of `asker`, the run that asks.
+    /// Waits, in raw mode, until nobody types: keys that were meant for something else are not an answer. False: Ctrl-C, or a
+    /// signal.
+    pub(super) fn wait_for_quiet(&self, interrupts: &Interrupts) -> bool {
+        let mut typed = Vec::new();
+        while self.read_bytes(&mut typed, Some(QUIET), interrupts) && !typed.contains(&3) {
+            typed.clear();
+        }
+        typed.is_empty() && interrupts.pending().is_none()
+    }
+
+    /// Reads what has been typed. False: nothing came in time, a signal did, or the terminal is gone.
+    pub(super) fn read_bytes(
+        &self,
+        into: &mut Vec<u8>,
+        most: Option<Duration>,
+        interrupts: &Interrupts,
+    ) -> bool {
+        let most = most.and_then(|most| Timespec::try_from(most).ok());
+        loop {
+            let mut file = &self.file;
+            let mut fds =
+                [PollFd::new(file, PollFlags::IN), PollFd::new(interrupts, PollFlags::IN)];
+            let ready = poll(&mut fds, most.as_ref());
+            if interrupts.pending().is_some() {
+                return false;
+            }
+            let mut bytes = [0; 64];
+            match ready {
+                Ok(0) => return false,
+                Ok(_) => {
+                    let count = file.read(&mut bytes).unwrap_or(0);
+                    into.extend_from_slice(&bytes[..count]);
+                    return count > 0;
+                }
+                Err(_) => {}
+            }
+        }
+    }
+
+    /// Shows a question, again after Ctrl-Z, and once nobody types its choices, and reads the line that is typed behind them;
+    /// what was typed before does not count. `None`: the end of input, a signal, or a hangup of `asker`, the run that asks.
     pub fn read_answer(
         &mut self,
         question: &str,
@@ -61,7 +109,13 @@ impl Tty {
         loop {
             if is_due {
                 self.write(question);
-                self.forget_input();
+                // Until it is dropped, which forgets what was typed, nothing is a line yet. Ctrl-C and Ctrl-Z are signals.
+                let raw = self.enter_raw_mode(LocalModes::ICANON | LocalModes::ECHO);
+                let is_quiet = raw.is_some() && self.wait_for_quiet(interrupts);
+                drop(raw);
+                if !is_quiet {
+                    break;
+                }
                 self.write(choices);
                 typed.clear();
             }
@@ -93,6 +147,19 @@ impl Tty {
     /// The columns, and whether colours are shown.
     pub fn read_dimensions(&self) -> (usize, bool) {
         (terminal::columns(tcgetwinsize(&self.file)), terminal::has_colours())
+    }
+}
+
+/// The modes of a terminal before it passed on each key at once. Dropping it restores them, and forgets what was typed.
+pub(super) struct RawMode {
+    file: File,
+    before: Termios,
+}
+
+impl Drop for RawMode {
+    fn drop(&mut self) {
+        let _ = tcflush(&self.file, QueueSelector::IFlush);
+        let _ = tcsetattr(&self.file, OptionalActions::Now, &self.before);
     }
 }
 

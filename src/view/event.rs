@@ -4,7 +4,7 @@
 //! begin   conversation conversation_path provider model cwd prompts tokens window
 //! ask     turn                                   text    text
 //! heard   turn tokens_in tokens_out tokens_cached cost verdict
-//! decide  n tag attributes first_line bytes bytes_out bytes_in body
+//! decide  n tag attributes first_line bytes bytes_out bytes_in body folder
 //! start   n tag attributes first_line bytes bytes_out bytes_in body
 //! finish  n tag status first_line more_lines path shown lines_before output previous diff diff_cut, and numbers of the result
 //! say     text          check, after_write   n command        wait    seconds error        note    text
@@ -12,6 +12,7 @@
 //! An event of a child has the key `child`: the names that lead to it. docs/editors.md describes the keys.
 
 use std::collections::BTreeMap;
+use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -106,6 +107,8 @@ pub struct Start {
     pub bytes_in: Option<u64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub body: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub folder: Option<String>,
 }
 
 /// The result of an action or of `--check`.
@@ -163,12 +166,14 @@ impl Start {
             bytes_out: sums.map(|(out, _)| out),
             bytes_in: sums.map(|(_, into)| into),
             body: is_shown.then(|| body.to_owned()),
+            folder: None,
         }
     }
 
-    /// What is asked about an action, the `n`th of the run: as it starts, with its whole text.
-    pub fn to_decide(n: u64, action: &Action) -> Self {
-        Self { body: body_mut(&mut action.clone()).map(std::mem::take), ..Self::new(n, action) }
+    /// What is asked about an action in a folder, the `n`th of the run: as it starts, with its whole text.
+    pub fn to_decide(n: u64, action: &Action, folder: &Path) -> Self {
+        let body = body_mut(&mut action.clone()).map(std::mem::take);
+        Self { body, folder: Some(folder.display().to_string()), ..Self::new(n, action) }
     }
 }
 
@@ -179,8 +184,8 @@ impl RunEvent {
     }
 
     /// The event of a question about an action, the `n`th of the run.
-    pub fn decide(n: u64, action: &Action) -> Self {
-        Self::Decide(Start::to_decide(n, action))
+    pub fn decide(n: u64, action: &Action, folder: &Path) -> Self {
+        Self::Decide(Start::to_decide(n, action, folder))
     }
 
     /// The event of a result; `tag` is that of its action, `check` or [`AFTER_WRITE`]. With `all` it has the whole output, where the result

@@ -53,12 +53,13 @@ pub fn question_text(start: &Start) -> String {
 mod tests {
     use super::*;
     use crate::protocol::Action;
+    use std::path::Path;
 
     #[test]
     fn nothing_of_a_command_is_hidden() {
         let texts = |commands: &str, all| -> Vec<String> {
             let action = Action::Shell { commands: commands.into(), timeout: None, keep: None };
-            action_rows(&Start::to_decide(1, &action), None, 40, all)
+            action_rows(&Start::to_decide(1, &action, Path::new("/")), None, 40, all)
                 .into_iter()
                 .map(|row| row.text)
                 .collect()

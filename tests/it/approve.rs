@@ -55,6 +55,20 @@ fn no_is_the_default_and_the_model_reads_the_reason() {
 }
 
 #[test]
+fn a_sentence_is_a_reason_for_no() {
+    let sandbox = Sandbox::new();
+    sandbox.llm.push(shell("touch a") + &shell("touch a") + &shell("touch a") + &shell("touch b"));
+    sandbox.llm.push(answer("done"));
+    let answers = ["a better idea: use ls", "yes but only in src", "Y, if it must be", "YES"];
+    answer_questions(&sandbox, &["--approve", "shell"], &answers);
+    let no = |reason: &str| format!("error: not run: the user said no: {reason}");
+    let expect = [no(answers[0]), no(answers[1]), no(answers[2]), "ok: ".to_owned()];
+    assert_eq!(results(&sandbox), expect);
+    assert!(!sandbox.work().join("a").exists() && sandbox.work().join("b").exists());
+    assert!(!sandbox.root().join("approvals.json").exists());
+}
+
+#[test]
 fn what_was_typed_before_the_question_is_no_answer() {
     let sandbox = Sandbox::new();
     let (opened, gate) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicBool::new(false)));
@@ -150,13 +164,19 @@ fn what_is_allowed_by_pattern_needs_no_question_and_what_is_stopped_gets_none() 
         "approve": "shell", "approve_allow": ["echo *"]});
     let sandbox = sandbox.config(config);
     let reply = shell("echo a") + &shell("echo a; touch x") + &shell("rm -rf / --no-preserve-root");
-    sandbox.llm.push(reply);
+    // Bash runs another program than the one that the parser sees.
+    let hidden =
+        ["\u{feff}echo a", "\u{a0}echo a", "echo\u{2800}a", "echo\u{a0}a", "echo a\u{200b}"];
+    sandbox.llm.push(reply + &hidden.map(shell).concat());
     sandbox.llm.push(answer("done"));
     sandbox.run(&["-c", "c", "task"]).assert_exit(0);
     let results = results(&sandbox);
     assert_eq!(results[0], "ok: a");
     assert!(results[1].contains("there is no terminal to ask on"), "{results:?}");
     assert!(results[2].contains("nagent refuses such commands"), "{results:?}");
+    for (result, command) in results[3..].iter().zip(hidden) {
+        assert!(result.contains("there is no terminal to ask on"), "{command:?}: {result}");
+    }
 }
 
 #[test]
@@ -225,6 +245,39 @@ fn a_front_end_ends_the_run_at_a_question() {
     running.wait().assert_exit(130);
     assert!(!sandbox.work().join("ran").exists());
     assert!(sandbox.conversation().contains("exit=\"130\""));
+}
+
+/// A person who answers late: the yes is for the number of a question of the child.
+#[test]
+fn a_late_yes_to_a_child_is_none_for_its_parent() {
+    let sandbox = Sandbox::new();
+    sandbox.llm.push("<nagent-conversation name=\"kid\">part</nagent-conversation>".to_owned());
+    sandbox.llm.push(shell("touch kid") + &shell("touch kid"));
+    sandbox.llm.push(answer("could not"));
+    sandbox.llm.push(shell("touch parent"));
+    sandbox.llm.push(answer("done"));
+    let mut running =
+        sandbox.cmd(&["--lines", "--approve", "shell", "task"]).silent_stdin().spawn();
+    let mut stdin = running.take_stdin();
+    let questions = || -> Vec<Value> {
+        let lines = running.stdout_so_far();
+        let events = lines.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
+        events.filter(|event| event["event"] == "decide").collect()
+    };
+    let is_own = |event: &&Value| event.get("child").is_none();
+    wait_until("the parent's question", || questions().iter().any(|event| is_own(&event)));
+    let (own, of_child): (Vec<_>, Vec<_>) = questions().into_iter().partition(|it| is_own(&it));
+    for late in of_child.iter().filter(|late| own.iter().any(|own| own["n"] == late["n"])) {
+        stdin
+            .write_all(format!("{{\"decide\": {}, \"allow\": true}}\n", late["n"]).as_bytes())
+            .unwrap();
+    }
+    drop(stdin);
+    running.wait().assert_exit(0);
+    assert!(!sandbox.work().join("parent").exists() && !sandbox.work().join("kid").exists());
+    assert_eq!(of_child, [Value::Null; 0], "nobody can answer these");
+    let folder = sandbox.work().canonicalize().unwrap();
+    assert_eq!(own[0]["folder"], folder.to_str().unwrap());
 }
 
 #[test]

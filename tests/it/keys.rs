@@ -1,6 +1,6 @@
 //! What is typed at the prompt of `nagent-repl`, before it and during a run; and how the terminal is left, whatever ends what.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
 
@@ -131,6 +131,37 @@ fn a_question_is_answered_by_what_is_typed_behind_it() {
     let bodies: Vec<String> =
         sandbox.blocks_of("nagent-shell-result").into_iter().map(|block| block.body).collect();
     assert_eq!(bodies[0].trim(), "not run: the user said no: not this", "{bodies:?}");
+}
+
+#[test]
+fn who_is_typing_answers_nothing() {
+    let sandbox = Sandbox::new();
+    let mut was_tried = false;
+    while !was_tried {
+        let latch = Latch::default();
+        sandbox.llm.push(Answer::held(&latch, shell("touch ran")));
+        sandbox.llm.push(answer("done"));
+        let before = sandbox.requests().len();
+        let mut pty = start(&sandbox, &["--new", "--approve", "shell"], "» ");
+        pty.type_keys("go\r");
+        sandbox.llm.wait_for_requests(before + 1);
+        // A prompt that goes on while the question appears: each line would be a yes. If this test is kept from typing for
+        // so long that it looks like quiet, the next one would be an answer: then it tries again.
+        let (mut behind, mut last, mut gap) = (0, Instant::now(), Duration::ZERO);
+        while behind < 20 {
+            pty.type_keys("y\r");
+            gap = gap.max(last.elapsed());
+            last = Instant::now();
+            latch.release();
+            behind += usize::from(pty.printed().contains("nagent asks"));
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        was_tried = gap < Duration::from_millis(200);
+        pty.expect(QUESTION);
+        pty.type_keys("n\r");
+        pty.expect("done");
+        assert!(!was_tried || !sandbox.work().join("ran").exists());
+    }
 }
 
 /// What the terminal shows of an action that it was asked about is not shown again.

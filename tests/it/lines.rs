@@ -175,14 +175,27 @@ fn a_run_that_nobody_follows_any_more_ends() {
 fn the_front_end_of_the_page_runs() {
     let page = page();
     let code = page.split("```python\n").nth(1).unwrap().split("```").next().unwrap();
-    assert!(code.lines().count() <= 32, "{} lines", code.lines().count());
+    assert!(code.lines().count() <= 38, "{} lines", code.lines().count());
     let sandbox = Sandbox::outside_temp().file("a.txt", "one\n").file("front.py", code);
     sandbox.llm.push(shell("echo hi there") + &edit("a.txt", "one", "two"));
     sandbox.llm.push(answer("done it"));
+    // The person says yes and no to the parent's commands; of those of the child nobody is asked.
+    let asks = Sandbox::new().file("front.py", code);
+    asks.llm.push("<nagent-conversation name=\"kid\">part</nagent-conversation>".to_owned());
+    asks.llm.push(shell("touch kid") + &shell("touch kid"));
+    asks.llm.push(answer("could not"));
+    asks.llm.push(shell("touch a") + &shell("touch b"));
+    asks.llm.push(answer("asked"));
     let bin = std::path::Path::new(NAGENT).parent().unwrap().display().to_string();
     let path = format!("{bin}:{}", std::env::var("PATH").unwrap_or_default());
     let found = Command::new("python3").arg("--version").output();
     assert!(found.is_ok(), "this test needs python3");
+    let run = asks.program("python3", &["front.py", "--approve", "shell", "task"]);
+    let run = run.env("PATH", &path).stdin("y\nnot this one\n").run().assert_exit(0);
+    let exists = ["kid", "a", "b"].map(|name| asks.work().join(name).exists());
+    assert_eq!(exists, [false, true, false], "{}", run.stdout);
+    assert!(run.stdout.contains("touch a in "), "{}", run.stdout);
+    assert!(asks.requests().last().unwrap().user().contains("the user said no: not this one"));
     let run = sandbox.program("python3", &["front.py", "--write", ".", "task"]).env("PATH", path);
     let run = run.run().assert_exit(0);
     for words in

@@ -160,15 +160,8 @@ impl Session {
             child.close();
             return 0;
         };
-        let folder = self.env.current_folder().unwrap_or_default();
-        let interrupts = &self.foreground.interrupts;
-        let reply = ask_about_action(
-            &mut tty,
-            start,
-            &folder,
-            interrupts,
-            Some(child.output.get_ref().as_fd()),
-        );
+        let (interrupts, asker) = (&self.foreground.interrupts, child.output.get_ref().as_fd());
+        let reply = ask_about_action(&mut tty, start, interrupts, Some(asker));
         child.send(&json!(reply).to_string());
         if reply.text.is_some() { 0 } else { start.n }
     }
