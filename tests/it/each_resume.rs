@@ -140,6 +140,41 @@ fn a_damaged_journal_is_told_and_its_conversations_are_used() {
     }
 }
 
+/// A journal may come from anywhere: `--journal` names it.
+#[test]
+fn a_journal_names_only_conversations_of_its_own() {
+    let sandbox = Sandbox::new();
+    counting(&sandbox, 1);
+    let args = ["--lines", "--journal", "j.jsonl", "--resume", "about {}"];
+    each(&sandbox, &args).stdin(lines(1)).run().assert_exit(0);
+    let whole = sandbox.read("j.jsonl");
+    let start = whole.lines().find(|line| line.starts_with("{\"start\"")).unwrap();
+    let start: Value = serde_json::from_str(start).unwrap();
+    let own = start["conversation"].as_str().unwrap();
+    sandbox.llm.push(answer("done"));
+    sandbox.run(&["-n", "a task of the user's"]).assert_exit(0);
+    let users = sandbox.conversation_paths().into_iter().find(|path| !path.ends_with(own)).unwrap();
+    let users = users.file_name().unwrap().to_str().unwrap().to_owned();
+    let conversations = sandbox.root().join("conversations");
+    std::fs::write(sandbox.home().join("notes"), "mine").unwrap();
+    std::fs::write(conversations.join("mywork"), "").unwrap();
+    for name in ["../../notes", "../config.json", "mywork", &users] {
+        let path = conversations.join(name);
+        let before = std::fs::read(&path).unwrap();
+        let kept = whole.lines().filter(|line| !line.starts_with("{\"result\""));
+        let kept: String = kept.map(|line| line.replace(own, name) + "\n").collect();
+        sandbox.write("j.jsonl", kept);
+        let code = i32::from(name == users);
+        each(&sandbox, &args).stdin(lines(1)).run().assert_exit(code);
+        assert!(path.exists(), "{name} was moved");
+        assert_eq!(std::fs::read(&path).unwrap(), before, "{name} was changed");
+    }
+    // One that does not say which job it is of is of another.
+    sandbox
+        .write("j.jsonl", format!("{{\"begin\": {{\"run\": \"r\", \"job\": {{}}}}}}\n{start}\n"));
+    each(&sandbox, &args).stdin(lines(1)).run().assert_exit(2).stderr_has(&["another prompt"]);
+}
+
 #[test]
 fn a_part_of_a_journals_first_line_is_as_none() {
     let sandbox = Sandbox::new();

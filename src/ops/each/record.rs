@@ -15,6 +15,7 @@ use serde_json::{Map, Value, json};
 
 use crate::exit::Exit;
 use crate::limits;
+use crate::overview::is_new_name;
 use crate::problem::Problem;
 use crate::sys::clock;
 use crate::sys::interrupt::Interrupts;
@@ -139,9 +140,11 @@ impl Record {
             )));
         }
         let differs = |(name, hash): (&String, &Value)| {
-            self.job.get(name).is_some_and(|other| other != hash).then(|| name.clone())
+            (self.job.get(name) != Some(hash)).then(|| name.clone())
         };
-        let differing: Vec<String> = options.job.iter().filter_map(differs).collect();
+        // A damaged one may not say what it is of; then it names nothing but conversations.
+        let parts = options.job.iter().filter(|_| !self.run.is_empty());
+        let differing: Vec<String> = parts.filter_map(differs).collect();
         if !differing.is_empty() {
             return Err(Problem::usage(format!(
                 "{path} belongs to a job with another {}: repeat that command as it was, or name another file with --journal",
@@ -182,6 +185,10 @@ impl Record {
             self.job = begin["job"].as_object().cloned().unwrap_or_default();
         } else if let (Some(id), Some(prompt)) = (word("start"), word("prompt")) {
             let (conversation, content) = (word("conversation"), word("content"));
+            // A journal may come from anywhere.
+            if conversation.as_deref().is_some_and(|name| !is_new_name(name)) {
+                return false;
+            }
             self.paid.remove(&id);
             self.started.insert(id, Started { conversation, prompt, content });
         } else if let Some(id) = word("part") {

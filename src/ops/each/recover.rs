@@ -28,6 +28,14 @@ pub(super) enum Done {
     Answer(String, TurnsUsage),
 }
 
+/// Whether a conversation has prompts that no `nagent-each` has given.
+pub(super) fn has_other_prompts(root: &Root, name: &str) -> Result<bool, Problem> {
+    let conversation = ConversationFile::read_only(root, name)?;
+    let is_other =
+        |piece: &Piece| piece.name() == Some("user-prompt") && piece.get(PROMPT_ID).is_none();
+    Ok(conversation.pieces().iter().any(is_other))
+}
+
 /// Looks into a conversation for what came after the prompt of this id, up to somebody else's. `is_checked`: an answer counts
 /// only if the run has recorded that it was accepted.
 pub(super) fn find_done(

@@ -8,7 +8,7 @@ use serde_json::Value;
 use super::args::EachArgs;
 use super::inputs::{self, EachInput, Input, expand, short_hash};
 use super::record::{Record, Started};
-use super::recover::{Done, find_done};
+use super::recover::{Done, find_done, has_other_prompts};
 use super::result_line::{ResultLine, add_usage, recovered_result, result_of};
 use crate::drive::nagent_child::{ChildAnswer, child_job, flag_word};
 use crate::exit::{Exit, Signal};
@@ -282,11 +282,18 @@ impl<'a> EachBatch<'a> {
         Ok(())
     }
 
-    /// Moves a conversation that has no reply yet into the trash, so that its prompt is not given twice.
+    /// Moves a conversation that has no reply yet into the trash, so that its prompt is not given twice. Refuses one that has
+    /// the user's own words.
     fn move_unstarted_to_trash(&self, conversation: &str) -> Result<(), Problem> {
-        if fs::exists(&self.call.root().conversation(conversation)) {
-            let _lock = lock::try_lock_conversation(self.call.root(), conversation)?;
-            removal::move_to_trash(self.call.root(), conversation)?;
+        let root = self.call.root();
+        if fs::exists(&root.conversation(conversation)) {
+            let _lock = lock::try_lock_conversation(root, conversation)?;
+            if has_other_prompts(root, conversation)? {
+                return Err(Problem::failed(format!(
+                    "conversation {conversation} has prompts that are not of nagent-each; it was left as it is"
+                )));
+            }
+            removal::move_to_trash(root, conversation)?;
         }
         Ok(())
     }
