@@ -4,7 +4,7 @@
 //! A failure of an action is a result with `status="error"` and a text that says what to do. Only a failure to keep the
 //! record itself is an `Err`.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use anyhow::Result;
 
@@ -35,12 +35,13 @@ impl Runner<'_> {
             let block = error(with_target(block, action), why);
             return Ok((self.context.redactor.redact_block(block), None));
         }
-        if let Some(path) = read_path(action)
-            && let Err(why) =
-                self.context.check_read(&self.context.resolve(&path), &self.splits_folder())
-        {
-            return Ok((error(block.with("path", path), why), None));
-        }
+        let from = match read_path(action) {
+            None => PathBuf::new(),
+            Some(path) => match self.resolve_read(&path) {
+                Ok(from) => from,
+                Err(why) => return Ok((error(block.with("path", path), why), None)),
+            },
+        };
         let stop = self.context.stop_check();
         let block = match action {
             Action::Shell { commands, timeout, keep } => {
@@ -59,9 +60,9 @@ impl Runner<'_> {
             }
             Action::Next { prompt } => block.body(prompt),
             Action::Read { path, offset, limit, .. } => {
-                self.read_lines(block, path, *offset, *limit)?
+                self.read_lines(block.with("path", path), &from, *offset, *limit)?
             }
-            Action::FileRead { path } => self.read_or_split(block, path)?,
+            Action::FileRead { path } => self.read_or_split(block.with("path", path), &from)?,
             Action::FilePatch { index } => large_files::apply_patch(
                 block,
                 index,
@@ -88,7 +89,7 @@ impl Runner<'_> {
                 done.unwrap_or_else(|why| error(block, FileError::explain_to_model(&why)))
             }
             Action::List { .. } | Action::Glob { .. } | Action::Grep { .. } => {
-                self.search(block, action)?
+                self.search(block, action, &from)?
             }
             Action::Script { code } => self.run_script(block, code)?,
             Action::Stdout { text } => self.write_stdout(block, text),
@@ -104,13 +105,17 @@ impl Runner<'_> {
         Ok((if has_numbers { with_line_numbers(block) } else { block }, signal))
     }
 
-    /// The result of a list, a glob or a grep.
-    fn search(&self, block: Block, action: &Action) -> Result<Block> {
+    fn resolve_read(&self, path: &str) -> Result<PathBuf, String> {
+        self.context.resolve_read(path, &self.splits_folder())
+    }
+
+    /// The result of a list, a glob or a grep, of a folder or file by its path without links.
+    fn search(&self, block: Block, action: &Action, root: &Path) -> Result<Block> {
         let (stop, mut hidden) = (self.context.stop_check(), self.context.hidden_paths());
-        if let Action::Grep { path: Some(path), .. } = action {
-            hidden.extend(large_files::whole_copies(&self.context.resolve(path)));
+        if let Action::Grep { path: Some(_), .. } = action {
+            hidden.extend(large_files::whole_copies(root));
         }
-        let search = SearchScope { cwd: &self.context.folder, hidden: &hidden, stop: &stop };
+        let search = SearchScope { root, hidden: &hidden, stop: &stop };
         match action {
             Action::List { path } => {
                 let asked = self.context.expand(path);
@@ -141,16 +146,15 @@ impl Runner<'_> {
     fn read_lines(
         &self,
         block: Block,
-        path: &str,
+        path: &Path,
         offset: Option<u64>,
         limit: Option<u64>,
     ) -> Result<Block> {
-        let block = block.with("path", path).with_some("offset", offset).with_some("limit", limit);
+        let block = block.with_some("offset", offset).with_some("limit", limit);
         let range = (offset.is_some() || limit.is_some())
             .then(|| Range { offset: offset.unwrap_or(1), limit });
-        let path = self.context.resolve(path);
-        let read = read::read_text(&path, range, limits::READ_WHOLE, &self.context.stop_check());
-        self.show_text(block, &path, read)
+        let read = read::read_text(path, range, limits::READ_WHOLE, &self.context.stop_check());
+        self.show_text(block, path, read)
     }
 
     /// The result of reading a file that the user names. A long one is stored, unless `is_dry`, and its head and tail are
@@ -159,11 +163,8 @@ impl Runner<'_> {
         let action =
             Action::Read { path: path.to_owned(), offset: None, limit: None, numbers: false };
         let (block, _) = self.run_action(&action)?;
-        let resolved = self.context.resolve(path);
-        let is_allowed = self.context.check_read(&resolved, &self.splits_folder()).is_ok();
-        if block.get("status") == Some("ok") || !is_allowed {
-            return Ok(block);
-        }
+        let resolved = self.resolve_read(path).ok().filter(|_| block.get("status") != Some("ok"));
+        let Some(resolved) = resolved else { return Ok(block) };
         let stop = self.context.stop_check();
         match read::read_text(&resolved, None, limits::READ_WHOLE, &stop) {
             Err(error) if error.kind == FileErrorKind::TooLarge => {}
@@ -214,15 +215,13 @@ impl Runner<'_> {
         Ok(truncate::with_head_and_tail(block, &text, &path))
     }
 
-    fn read_or_split(&mut self, block: Block, path: &str) -> Result<Block> {
-        let block = block.with("path", path);
-        let path = self.context.resolve(path);
-        match read::read_text(&path, None, limits::READ_WHOLE, &self.context.stop_check()) {
+    fn read_or_split(&mut self, block: Block, path: &Path) -> Result<Block> {
+        match read::read_text(path, None, limits::READ_WHOLE, &self.context.stop_check()) {
             Err(error) if error.kind == FileErrorKind::TooLarge => {
                 let splits = self.splits_folder();
-                large_files::split_file(block, &path, &splits, &self.context, &mut self.files)
+                large_files::split_file(block, path, &splits, &self.context, &mut self.files)
             }
-            read => self.show_text(block.with("mode", "inline"), &path, read),
+            read => self.show_text(block.with("mode", "inline"), path, read),
         }
     }
 
@@ -250,7 +249,7 @@ impl Runner<'_> {
         if !read.valid_utf8 {
             block = block.with("utf8", "false");
             let is_whole = hash.take().is_some();
-            if let Ok(Some(bytes)) = fs::read_bytes(path, limits::STORED_BYTES) {
+            if let Ok(bytes) = fs::read_resolved(path, limits::STORED_BYTES) {
                 hash = is_whole.then(|| fs::sha256(&bytes));
                 let bytes = context.redactor.mask_bytes(bytes);
                 block = block.with(

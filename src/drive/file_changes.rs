@@ -134,7 +134,7 @@ impl RunChanges {
 
 /// The hash of a file's content, kept in `outputs` where that is given. `None`: the file cannot be read, or is too large.
 pub(super) fn content_hash(path: &Path, outputs: Option<&PathBuf>) -> Result<Option<String>> {
-    let (mut file, metadata) = match read::open_regular(path) {
+    let (mut file, metadata) = match read::open_resolved(path) {
         Ok(opened) => opened,
         Err(error) if error.kind == FileErrorKind::Missing => {
             return Ok(Some(NO_FILE.to_owned()));

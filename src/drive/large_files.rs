@@ -26,7 +26,7 @@ const SEGMENT: u64 = 4 << 20;
 const HEAD_LINES: usize = 10;
 const HEAD_LINE: usize = 160;
 
-/// Splits a file that is too large to be shown, and lists its segments.
+/// Splits a file, by its path without links, that is too large to be shown, and lists its segments.
 pub(super) fn split_file(
     block: Block,
     source: &Path,
@@ -37,10 +37,9 @@ pub(super) fn split_file(
     let block = block.with("mode", "split");
     fs::create_private_folder(splits)?;
     files.boundary.allow_splits(splits);
-    let source = fs::real_path(source).unwrap_or_else(|| source.to_owned());
-    let split = match find_split(splits, &source, context) {
+    let split = match find_split(splits, source, context) {
         Some(known) => Ok(known),
-        None => make_split(splits, &source, context),
+        None => make_split(splits, source, context),
     };
     let Split { index_path, index, notes } = match split {
         Ok(split) => split,
@@ -53,9 +52,9 @@ pub(super) fn split_file(
         .with("type", &index.split_type)
         .with("index_path", index_path.display())
         .with("segment_count", index.segment_count);
-    let may_change = files.boundary.open_for_write(&source).is_ok();
+    let may_change = files.boundary.open_for_write(source).is_ok();
     let known = KnownContent { hash: index.source_sha256.clone(), is_whole: false };
-    let block = files.record_read(block, &source, &known);
+    let block = files.record_read(block, source, &known);
     let text = describe_segments(&index, &notes, may_change);
     context.redactor.with_cut_lines(block, text, &context.root.outputs_folder())
 }
@@ -71,7 +70,11 @@ fn make_split(splits: &Path, source: &Path, context: &RunContext<'_>) -> Result<
         force: false,
     };
     let stop = context.stop_check();
-    split::split(&request, &mut SplitHooks { stop: &stop, progress: &mut |_, _| () })
+    split::split_resolved(
+        &request,
+        source.to_owned(),
+        &mut SplitHooks { stop: &stop, progress: &mut |_, _| () },
+    )
 }
 
 /// Finds a split of this conversation that is of the file as it is now.

@@ -8,6 +8,7 @@ use crate::sys::env::Env;
 use crate::sys::fs::real_path;
 use crate::sys::interrupt::Interrupts;
 use crate::sys::names::expand_home;
+use crate::sys::read;
 use crate::sys::root::Root;
 use crate::sys::sandbox::Sandbox;
 
@@ -41,15 +42,18 @@ impl<'a> RunContext<'a> {
         expand_home(path.as_ref(), self.env.home_folder().as_deref())
     }
 
-    /// Checks whether the model may read a path: what commands in the sandbox may read, stored results, and its own splits.
-    pub(super) fn check_read(&self, path: &Path, splits: &Path) -> Result<(), String> {
-        let (Some(sandbox), Some(path)) = (&self.sandbox, real_path(path)) else { return Ok(()) };
+    /// The path without links of what the model may read: what commands in the sandbox may read, stored results, and its own
+    /// splits. It is read by that path, without following a link that has come into it since.
+    pub(super) fn resolve_read(&self, asked: &str, splits: &Path) -> Result<PathBuf, String> {
+        let path = read::resolve_existing(Path::new(asked), &self.resolve(asked));
+        let path = path.map_err(|error| error.for_model())?;
+        let Some(sandbox) = &self.sandbox else { return Ok(path) };
         let outputs = real_path(&self.root.outputs_folder());
         let is_result = outputs.is_some() && path.parent() == outputs.as_deref() && path.is_file();
         if is_result || real_path(splits).is_some_and(|splits| path.starts_with(splits)) {
-            return Ok(());
+            return Ok(path);
         }
-        sandbox.policy().check_read(&path)
+        sandbox.policy().check_read(&path).map(|()| path)
     }
 
     pub(super) fn hidden_paths(&self) -> Vec<PathBuf> {

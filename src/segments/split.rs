@@ -101,8 +101,21 @@ pub fn default_folder_name(source: &Path) -> String {
 
 /// Splits a file.
 pub fn split(request: &SplitRequest<'_>, hooks: &mut SplitHooks<'_>) -> Result<Split, Problem> {
+    split_resolved(request, find_source(request.source)?, hooks)
+}
+
+/// Splits a file, by its path without links: none that has come into it since is followed.
+pub fn split_resolved(
+    request: &SplitRequest<'_>,
+    real: PathBuf,
+    hooks: &mut SplitHooks<'_>,
+) -> Result<Split, Problem> {
     let name = request.source.file_name().map(|name| to_utf8(Path::new(name)).map(str::to_owned));
-    split_as(request, name.transpose()?, hooks)
+    split_as(request, real, name.transpose()?, hooks)
+}
+
+fn find_source(source: &Path) -> Result<PathBuf, Problem> {
+    read::resolve_existing(source, source).map_err(|error| read_failure("split", source, &error))
 }
 
 /// Splits a file again as its index says, into the folder of the index.
@@ -127,7 +140,8 @@ pub fn refresh(index: &Path, force: bool, hooks: &mut SplitHooks<'_>) -> Result<
         natural: known.natural,
         force,
     };
-    split_as(&request, given_name(&known).map(str::to_owned), hooks)
+    let real = find_source(request.source)?;
+    split_as(&request, real, given_name(&known).map(str::to_owned), hooks)
 }
 
 fn to_utf8(path: &Path) -> Result<&str, Problem> {
@@ -141,6 +155,7 @@ fn to_utf8(path: &Path) -> Result<&str, Problem> {
 /// Splits a file whose segments are named after `name`.
 fn split_as(
     request: &SplitRequest<'_>,
+    real: PathBuf,
     name: Option<String>,
     hooks: &mut SplitHooks<'_>,
 ) -> Result<Split, Problem> {
@@ -150,8 +165,7 @@ fn split_as(
         return Err(Problem::usage(message));
     }
     let (file, metadata) =
-        read::open_regular(source).map_err(|error| read_failure("split", source, &error))?;
-    let real = fs::real_path(source).ok_or_else(|| failure("split", source, "it was removed"))?;
+        read::open_resolved(&real).map_err(|error| read_failure("split", source, &error))?;
     let source_path = to_utf8(&real)?.to_owned();
     let name =
         name.unwrap_or_else(|| real.file_name().unwrap_or_default().to_string_lossy().into_owned());

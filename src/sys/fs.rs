@@ -20,7 +20,7 @@ pub use crate::format::hex::encode_hex;
 use super::atomic_file::AtomicFile;
 use super::durable::{parent_folder, rename_to_free_name};
 use super::file_stamp::FileStamp;
-use super::read::open_regular;
+use super::read::{open_regular, open_resolved};
 use super::temp_files::TempFile;
 use super::walk::walk_below;
 use crate::format::harmless::quote_name;
@@ -102,6 +102,12 @@ pub(super) fn read_within(file: impl Read, size: u64, limit: u64) -> Result<Vec<
     file.take(limit.saturating_add(1)).read_to_end(&mut bytes)?;
     ensure!(bytes.len() as u64 <= limit, "it has more than {limit} bytes");
     Ok(bytes)
+}
+
+/// The bytes of a regular file by its path without links; none that has come into it is followed.
+pub fn read_resolved(path: &Path, limit: u64) -> Result<Vec<u8>> {
+    let (file, metadata) = open_resolved(path)?;
+    read_within(file, metadata.len(), limit)
 }
 
 pub(super) fn modified_time(metadata: &fs::Metadata) -> Duration {
@@ -219,6 +225,14 @@ pub fn is_executable(path: &Path) -> bool {
 /// The path with links resolved, when it exists.
 pub fn real_path(path: &Path) -> Option<PathBuf> {
     fs::canonicalize(path).ok()
+}
+
+/// The path without links of something that may be missing, with the folders that it would be in.
+pub fn resolve_path(path: &Path) -> PathBuf {
+    let from = |above: &Path| Some(real_path(above)?.join(path.strip_prefix(above).ok()?));
+    let found = path.ancestors().find_map(from).unwrap_or_else(|| path.to_owned());
+    // Without the slash that an empty rest leaves.
+    found.components().collect()
 }
 
 /// The bytes of all files below a folder, links not followed.

@@ -6,7 +6,7 @@
 use super::file_error::FileError;
 use super::ignore_rules::describe_left_out;
 use super::list_dir::{self, Matcher, SearchResult, Skipped, check_type, entry_path, last_line};
-use super::read::{count_lines, open_regular};
+use super::read::{count_lines, open_resolved};
 use crate::format::harmless::quote_name;
 use crate::limits;
 use regex::bytes::{Regex, RegexBuilder};
@@ -40,8 +40,8 @@ pub fn search_lines(
     asked: &Path,
     only: Option<&str>,
 ) -> Result<SearchResult, FileError> {
-    let root = place.cwd.join(asked);
-    let kind = check_type(asked, &root)?;
+    let root = place.root;
+    let kind = check_type(asked, root)?;
     let (regex, by_line) = compile(pattern.regex, pattern.ignore_case)?;
     let mut search = LineSearch {
         regex,
@@ -57,12 +57,12 @@ pub fn search_lines(
         unreadable: Skipped::default(),
     };
     if !kind.is_dir() {
-        open_regular(&root)?;
-        search.search_file(&root, asked);
+        open_resolved(root)?;
+        search.search_file(root, asked);
         return Ok(search.finish());
     }
-    let matcher = only.map(|only| Matcher::new(&root, only)).transpose()?;
-    let (stopped, left_out) = place.visit_entries(&root, &mut |entry| {
+    let matcher = only.map(|only| Matcher::new(root, only)).transpose()?;
+    let (stopped, left_out) = place.visit_entries(&mut |entry| {
         let entry = match entry {
             Ok(entry) => entry,
             Err(error) => return search.unreadable.add_name(|| error.to_string()),
@@ -72,7 +72,7 @@ pub fn search_lines(
         if entry.file_type().is_some_and(|kind| kind.is_file())
             && matcher.as_ref().is_none_or(is_meant)
         {
-            search.search_file(path, &entry_path(asked, &root, path));
+            search.search_file(path, &entry_path(asked, root, path));
         }
     });
     search.found.stopped |= stopped;
@@ -241,7 +241,7 @@ fn piece_end(bytes: &[u8]) -> usize {
 /// Reads a file into the buffer; false when it is too large.
 fn read_into(path: &Path, buffer: &mut Vec<u8>) -> Result<bool, String> {
     buffer.clear();
-    let (file, meta) = open_regular(path).map_err(|error| error.to_string())?;
+    let (file, meta) = open_resolved(path).map_err(|error| error.to_string())?;
     if meta.len() > limits::GREP_FILE {
         return Ok(false);
     }
@@ -318,7 +318,9 @@ mod tests {
     }
 
     fn grepped(dir: &TempDir, pattern: &str, path: &str, only: Option<&str>) -> SearchResult {
-        search_lines(search(dir, GO_ON), &plain(pattern), Path::new(path), only).unwrap()
+        let root = &dir.path().join(path);
+        let search = list_dir::SearchScope { root, ..search(dir, GO_ON) };
+        search_lines(search, &plain(pattern), Path::new(path), only).unwrap()
     }
 
     #[test]

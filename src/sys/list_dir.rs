@@ -31,8 +31,8 @@ const KERNEL: [&str; 3] = ["/proc", "/sys", "/dev"];
 /// How a search is done.
 #[derive(Clone, Copy)]
 pub struct SearchScope<'a> {
-    /// The folder that relative paths start in.
-    pub cwd: &'a Path,
+    /// The folder, or the file, by its path without links.
+    pub root: &'a Path,
     /// Paths, without links, that are left out.
     pub hidden: &'a [PathBuf],
     /// Asked now and then whether to stop.
@@ -85,18 +85,18 @@ impl SearchResult {
 
 /// The entries of one folder: `name/`, `link@ -> target`, `fifo|`, `socket=`, and files with a tab and the size in bytes.
 pub fn list_dir(search: SearchScope<'_>, asked: &Path) -> Result<SearchResult, FileError> {
-    let root = find_folder(search.cwd, asked)?;
+    let root = check_folder(search.root, asked)?;
     let failed = |source: io::Error| FileError::from_io("look at", asked, source);
     let mut found = SearchResult::default();
     let mut all = 0;
-    for entry in fs::read_dir(&root).map_err(failed)?.take(FOLDER_LIMIT) {
+    for entry in fs::read_dir(root).map_err(failed)?.take(FOLDER_LIMIT) {
         all += u64::from(entry.map_err(failed)?.file_name() != ".git");
     }
     if all >= FOLDER_LIMIT as u64 {
         let note = format!("there are {FOLDER_LIMIT} entries or more; the rest was not read");
         found.notes.push(note);
     }
-    let (walk, left_out) = build_walk(&root, search.hidden, Some(1));
+    let (walk, left_out) = build_walk(root, search.hidden, Some(1));
     let entries = walk.filter_map(Result::ok);
     for entry in entries.filter(|entry| entry.depth() == 1).take(FOLDER_LIMIT) {
         if (search.stop)() {
@@ -130,9 +130,9 @@ pub fn list_dir(search: SearchScope<'_>, asked: &Path) -> Result<SearchResult, F
 /// The files below a folder that were modified at this time (since 1970) or later, sorted by path: what commands may have
 /// changed there. What `.gitignore` names is left out, as in a search of the model's.
 pub fn find_modified(folder: &Path, since: Duration) -> Vec<PathBuf> {
-    let search = SearchScope { cwd: folder, hidden: &[], stop: &|| false };
+    let search = SearchScope { root: folder, hidden: &[], stop: &|| false };
     let (mut found, mut seen) = (Vec::new(), 0);
-    search.visit_entries(folder, &mut |entry| {
+    search.visit_entries(&mut |entry| {
         seen += 1;
         if seen <= limits::MOVED_SEARCH
             && let Ok(entry) = entry
@@ -168,12 +168,12 @@ pub fn find_by_glob(
     pattern: &str,
     asked: &Path,
 ) -> Result<SearchResult, FileError> {
-    let root = find_folder(search.cwd, asked)?;
-    let matcher = Matcher::new(&root, pattern)?;
+    let root = check_folder(search.root, asked)?;
+    let matcher = Matcher::new(root, pattern)?;
     let mut found = SearchResult::default();
     let mut entries = 0;
     let mut unreadable = Skipped::default();
-    let (stopped, left_out) = search.visit_entries(&root, &mut |entry| {
+    let (stopped, left_out) = search.visit_entries(&mut |entry| {
         let entry = match entry {
             Ok(entry) => entry,
             Err(error) => return unreadable.add_name(|| error.to_string()),
@@ -186,7 +186,7 @@ pub fn find_by_glob(
                 let slash = if is_dir { "/" } else { "" };
                 found.push_line(&format!(
                     "{}{slash}",
-                    quote_name(entry_path(asked, &root, entry.path()))
+                    quote_name(entry_path(asked, root, entry.path()))
                 ));
             }
         }
@@ -206,14 +206,13 @@ pub fn find_by_glob(
 }
 
 impl SearchScope<'_> {
-    /// Walks through what is below a folder. Returns whether it was stopped, and the ignore files that were left out.
+    /// Walks through what is below the folder. Returns whether it was stopped, and the ignore files that were left out.
     pub(super) fn visit_entries(
         self,
-        root: &Path,
         visit: &mut dyn FnMut(Result<DirEntry, ignore::Error>),
     ) -> (bool, LeftOut) {
         let is_root = |entry: &DirEntry| entry.depth() == 0;
-        let (walk, left_out) = build_walk(root, self.hidden, None);
+        let (walk, left_out) = build_walk(self.root, self.hidden, None);
         for entry in walk {
             if (self.stop)() {
                 return (true, left_out);
@@ -294,9 +293,8 @@ pub(super) fn last_line(text: &str) -> String {
     last.strip_prefix("error: ").unwrap_or(last).to_owned()
 }
 
-fn find_folder(cwd: &Path, asked: &Path) -> Result<PathBuf, FileError> {
-    let root = cwd.join(asked);
-    if check_type(asked, &root)?.is_dir() {
+fn check_folder<'a>(root: &'a Path, asked: &Path) -> Result<&'a Path, FileError> {
+    if check_type(asked, root)?.is_dir() {
         return Ok(root);
     }
     let path = quote_name(asked);
@@ -369,7 +367,7 @@ pub(super) mod tests {
         dir: &'a TempDir,
         stop: &'a dyn Fn() -> bool,
     ) -> SearchScope<'a> {
-        SearchScope { cwd: dir.path(), hidden: &[], stop }
+        SearchScope { root: dir.path(), hidden: &[], stop }
     }
 
     pub(in super::super) fn tree(files: &[(&str, &str)]) -> TempDir {
@@ -383,11 +381,17 @@ pub(super) mod tests {
     }
 
     fn listed(dir: &TempDir, path: &str) -> SearchResult {
-        list_dir(search(dir, GO_ON), Path::new(path)).unwrap()
+        list_dir(
+            SearchScope { root: &dir.path().join(path), ..search(dir, GO_ON) },
+            Path::new(path),
+        )
+        .unwrap()
     }
 
     pub(in super::super) fn globbed(dir: &TempDir, pattern: &str, path: &str) -> String {
-        find_by_glob(search(dir, GO_ON), pattern, Path::new(path)).unwrap().body.replace('\n', " ")
+        let root = &dir.path().join(path);
+        let search = SearchScope { root, ..search(dir, GO_ON) };
+        find_by_glob(search, pattern, Path::new(path)).unwrap().body.replace('\n', " ")
     }
 
     #[test]
@@ -444,7 +448,8 @@ pub(super) mod tests {
     fn what_cannot_be_listed_is_an_error_that_teaches() {
         let dir = tree(&[("source/a", "")]);
         let check = |path: &str, expect: &str| {
-            let error = list_dir(search(&dir, GO_ON), Path::new(path)).unwrap_err().for_model();
+            let scope = SearchScope { root: &dir.path().join(path), ..search(&dir, GO_ON) };
+            let error = list_dir(scope, Path::new(path)).unwrap_err().for_model();
             assert!(error.contains(expect), "{error}");
         };
         check("sourc", "near: ");

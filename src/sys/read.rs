@@ -7,11 +7,12 @@ use super::file_error::{FileError, FileErrorKind};
 use crate::format::harmless::quote_name;
 use crate::limits::{self, READ_SEEK};
 use anyhow::Context;
-use rustix::fs::{FileType, Mode, OFlags};
+use rustix::fs::{CWD, FileType, Mode, OFlags, ResolveFlags, openat2};
+use rustix::io::Errno;
 use std::fs::{self, File, Metadata};
 use std::io::{self, Read, Seek, SeekFrom};
 use std::os::unix::fs::MetadataExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// How far lines are counted for the error about a file that is too large, in bytes.
 const COUNT_LIMIT: u64 = 256 << 20;
@@ -47,18 +48,41 @@ pub struct TextRead {
     pub valid_utf8: bool,
 }
 
+/// The path without links of a file or folder that is to be read; errors have the path as it was asked for.
+pub fn resolve_existing(asked: &Path, path: &Path) -> Result<PathBuf, FileError> {
+    fs::canonicalize(path).map_err(|source| explain_failure(asked, path, source))
+}
+
+fn explain_failure(asked: &Path, path: &Path, source: io::Error) -> FileError {
+    match source.kind() {
+        io::ErrorKind::NotFound | io::ErrorKind::NotADirectory => {
+            FileError::missing_at(asked, path)
+        }
+        _ => FileError::from_io("read", asked, source),
+    }
+}
+
 /// Opens a regular file for reading, without ever waiting for it: no FIFO, no device, no file of procfs and its kin.
 pub fn open_regular(path: &Path) -> Result<(File, Metadata), FileError> {
-    let failed = |source: io::Error| match source.kind() {
-        io::ErrorKind::NotFound | io::ErrorKind::NotADirectory => FileError::not_found(path),
-        _ => FileError::from_io("read", path, source),
-    };
+    open_checked(path, ResolveFlags::empty())
+}
+
+/// Like [`open_regular`], by a path without links: one that has come into it since it was asked about is not followed.
+pub fn open_resolved(path: &Path) -> Result<(File, Metadata), FileError> {
+    open_checked(path, ResolveFlags::NO_SYMLINKS)
+}
+
+fn open_checked(path: &Path, resolve: ResolveFlags) -> Result<(File, Metadata), FileError> {
+    let failed = |source: io::Error| explain_failure(path, path, source);
     // Opening a device can already act on it, so its kind is asked first; and asked again of what was opened.
     check_regular(path, &fs::metadata(path).map_err(failed)?)?;
     let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC | OFlags::NOCTTY;
-    let file = File::from(
-        rustix::fs::open(path, flags, Mode::empty()).map_err(|errno| failed(errno.into()))?,
-    );
+    let file = match openat2(CWD, path, flags, Mode::empty(), resolve) {
+        // A kernel or a container without that call.
+        Err(Errno::NOSYS | Errno::PERM) => rustix::fs::open(path, flags, Mode::empty()),
+        opened => opened,
+    };
+    let file = File::from(file.map_err(|errno| failed(errno.into()))?);
     let meta = file.metadata().map_err(failed)?;
     check_regular(path, &meta)?;
     match virtual_filesystem(&file) {
@@ -89,7 +113,7 @@ fn virtual_filesystem(file: &File) -> Option<&'static str> {
 ///
 /// A piece has at most `whole_limit` bytes of the file. Where a range holds more, the piece ends behind the
 /// last whole line that fits, and `more` says that there is more; one line that is longer still is cut at a
-/// character's boundary, and `cut` says so. `stop` is asked now and then.
+/// character's boundary, and `cut` says so. `stop` is asked now and then. No link in the path is followed.
 pub fn read_text(
     path: &Path,
     range: Option<Range>,
@@ -102,7 +126,7 @@ pub fn read_text(
         _ => Ok(()),
     }
     .map_err(|problem| FileError::new(problem, ""))?;
-    let (file, meta) = open_regular(path)?;
+    let (file, meta) = open_resolved(path)?;
     let mut source =
         ChunkReader { path, file, bytes: meta.len(), at: 0, buffer: vec![0; CHUNK], stop };
     let Some(range) = range else {
@@ -283,7 +307,7 @@ mod tests {
 
     fn read(path: &Path, range: Option<(u64, Option<u64>)>) -> Result<TextRead, FileError> {
         let range = range.map(|(offset, limit)| Range { offset, limit });
-        read_text(path, range, limits::READ_WHOLE, &|| false)
+        read_text(&resolve_existing(path, path)?, range, limits::READ_WHOLE, &|| false)
     }
 
     #[track_caller]
@@ -403,6 +427,10 @@ mod tests {
         fails(&at("link"), None, "is a FIFO");
         fails(&at("socket"), None, "is a socket");
         fails(&at("loop"), None, "cannot read");
+        // A link that has come into a path since it was resolved.
+        fs::write(at("file"), "x").unwrap();
+        symlink(dir.path(), at("way")).unwrap();
+        assert!(open_regular(&at("way/file")).is_ok() && open_resolved(&at("way/file")).is_err());
         fails(Path::new("/dev/zero"), None, "is a device");
         fails(dir.path(), None, "is a folder; use <nagent-list");
         fails(Path::new("a\0b"), None, "NUL byte");

@@ -1,6 +1,8 @@
 //! In the sandbox, tags read and write nothing that a command could not, and credentials are hidden wherever variables say
 //! that they are.
 
+use std::sync::atomic::{AtomicBool, Ordering};
+
 use crate::sandbox::{Sandbox, answer, shell};
 
 const SANDBOX: &str = env!("CARGO_BIN_EXE_nagent-sandbox");
@@ -91,6 +93,53 @@ fn tags_read_only_what_commands_may_read() {
             act(sandbox, &["--sandbox", "read-only"], &tag, "nagent-grep-result");
         assert!(status == "ok" && !text.contains(SECRET), "{path}: {text}");
         assert_eq!(text.contains("notes:1:plain"), path != ".", "{path}: {text}");
+    }
+}
+
+/// A folder of the tree and a link to the keys change places all the time, as by a command that is kept.
+#[test]
+fn tags_read_what_they_asked_about_while_names_change_places() {
+    let sandbox = Sandbox::outside_temp().file("d/id", "inside\n");
+    std::fs::create_dir(sandbox.home().join(".ssh")).unwrap();
+    std::fs::write(sandbox.home().join(".ssh/id"), SECRET).unwrap();
+    std::os::unix::fs::symlink(sandbox.home().join(".ssh"), sandbox.work().join("l")).unwrap();
+    let grep = format!("<nagent-grep pattern=\"{SECRET}|inside\" path=\"d\"/>");
+    let file = grep.replace("\"d\"", "\"d/id\"");
+    let reads = "<nagent-read path=\"d/id\"/><nagent-file-read path=\"d/id\"/>";
+    let sandbox =
+        sandbox.reply((reads.to_owned() + &grep + &file).repeat(30)).reply(answer("done"));
+    let done = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            let (one, other) = (sandbox.work().join("d"), sandbox.work().join("l"));
+            while !done.load(Ordering::Relaxed) {
+                let (flags, cwd) = (rustix::fs::RenameFlags::EXCHANGE, rustix::fs::CWD);
+                rustix::fs::renameat_with(cwd, &one, cwd, &other, flags).unwrap();
+            }
+        });
+        let run = sandbox.run(&["--sandbox", "read-only", "task"]);
+        done.store(true, Ordering::Relaxed);
+        run.assert_exit(0);
+    });
+    let text = sandbox.conversation();
+    assert!(text.contains("inside\n") && text.contains("hidden by the sandbox"), "{text}");
+    let shown = text.replace(&format!("{SECRET}|inside"), "");
+    assert!(!shown.contains(SECRET), "{shown}");
+}
+
+#[test]
+fn what_a_command_put_in_place_of_a_written_file_is_not_kept() {
+    let sandbox = Sandbox::outside_temp();
+    std::fs::create_dir(sandbox.home().join(".ssh")).unwrap();
+    std::fs::write(sandbox.home().join(".ssh/id"), SECRET).unwrap();
+    let link = format!("rm -r d; ln -s {} d", sandbox.home().join(".ssh").display());
+    sandbox.llm.push("<nagent-write path=\"d/id\">mine</nagent-write>".to_owned() + &shell(&link));
+    sandbox.llm.push(answer("done"));
+    sandbox.run(&["--sandbox", "workspace", "--write", ".", "task"]).assert_exit(0);
+    assert_eq!(sandbox.read("d/id"), SECRET);
+    for entry in std::fs::read_dir(sandbox.root().join("outputs")).unwrap() {
+        let kept = std::fs::read(entry.unwrap().path()).unwrap();
+        assert_ne!(String::from_utf8_lossy(&kept), SECRET);
     }
 }
 
