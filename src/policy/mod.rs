@@ -12,7 +12,7 @@
 //! ```
 
 use std::net::IpAddr;
-use std::path::Path;
+use std::path::{Component, Path, PathBuf};
 
 use serde_json::{Value, json};
 
@@ -187,6 +187,17 @@ impl Policy {
         Ok(())
     }
 
+    /// Replaces the paths of entries by what `resolve` makes of them: the paths that a script is asked about have no links.
+    pub fn resolve_paths(&mut self, resolve: &dyn Fn(&Path) -> PathBuf) {
+        for list in ["/paths/entries", "/paths/protected"] {
+            let entries = self.0.pointer_mut(list).and_then(Value::as_array_mut);
+            for path in entries.into_iter().flatten().filter_map(|entry| entry.get_mut("path")) {
+                let resolved = path.as_str().map(|path| resolve(Path::new(path)));
+                *path = resolved.map_or(Value::Null, |path| path.to_string_lossy().into());
+            }
+        }
+    }
+
     fn entries(&self, kind: PolicySubject, list: &str) -> impl Iterator<Item = PolicyEntry<'_>> {
         let entries =
             self.0.pointer(&format!("{}/{list}", kind.section())).and_then(Value::as_array);
@@ -336,7 +347,26 @@ fn check_entry(kind: PolicySubject, entry: &Value) -> Result<(), String> {
         return Err(format!("\"{}\" is empty", kind.subject_key()));
     }
     Approval::parse(text("approval")?)?;
-    if kind == PolicySubject::Path { check_mode(text("mode")?) } else { Ok(()) }
+    if kind == PolicySubject::Path {
+        check_path(text("path")?)?;
+        check_mode(text("mode")?)?;
+    }
+    Ok(())
+}
+
+/// Checks the path of an entry.
+///
+/// # Errors
+/// It depends on the working folder, or on what `..` leads to.
+pub fn check_path(path: &str) -> Result<(), String> {
+    let path = Path::new(path);
+    if path.is_absolute() && path.components().all(|part| part != Component::ParentDir) {
+        return Ok(());
+    }
+    Err(format!(
+        "\"{}\" is not an absolute path without \"..\"",
+        path.display().to_string().escape_debug()
+    ))
 }
 
 /// Whether nobody can take a host for one of the internet: an address, or this machine's own name.

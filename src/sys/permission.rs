@@ -79,7 +79,10 @@ pub fn find_places(
 
 impl<'a> Permissions<'a> {
     /// Permissions by these policies, without a terminal to ask at and without a file for answers.
-    pub fn new(places: ScriptPlaces, layers: Layers, interrupts: &'a Interrupts) -> Self {
+    pub fn new(places: ScriptPlaces, mut layers: Layers, interrupts: &'a Interrupts) -> Self {
+        for policy in [&mut layers.own, &mut layers.global] {
+            policy.resolve_paths(&fs::resolve_path);
+        }
         Self {
             places,
             layers,

@@ -430,6 +430,30 @@ fn names_that_change_places_lead_nowhere_else() {
 }
 
 #[test]
+fn an_entry_of_a_policy_is_about_what_its_path_leads_to() {
+    let sandbox = Sandbox::new().file("secret", "x").file("real/secret", "x");
+    symlink(sandbox.work(), sandbox.base().join("way")).unwrap();
+    let policy = |path: &str| {
+        let entries = json!([{"path": path, "mode": "rw", "approval": "deny"}]);
+        sandbox.write("policy", json!({"version": 1, "paths": {"entries": entries}}).to_string());
+    };
+    let way = sandbox.base().join("way").display().to_string();
+    for (path, code) in [
+        (way.clone() + "/secret", "fs.readFile('secret')"),
+        (way.clone() + "//real/./", "fs.readFile('real/secret')"),
+        (way + "/new/folder", "fs.mkdir('new/folder')"),
+    ] {
+        policy(&path);
+        fails(&sandbox, &["--policy", "policy"], code, &["the policy says no"]);
+    }
+    for path in ["secret", "./secret", "~/secret", "/x/../secret"] {
+        policy(path);
+        let run = run(&sandbox, &["--policy", "policy"], "fs.readFile('secret')");
+        run.assert_exit(2).stderr_has(&[path, "is not an absolute path"]);
+    }
+}
+
+#[test]
 fn a_script_does_not_write_its_own_policy() {
     let sandbox = Sandbox::new().file("p/own.json", "{}").file("p/global.json", "{}");
     let work = sandbox.work().canonicalize().unwrap();

@@ -6,7 +6,7 @@ use reqwest::Url;
 
 use super::desk::Desk;
 use crate::out::Report;
-use crate::policy::{Approval, Policy, PolicySubject, check_mode};
+use crate::policy::{Approval, Policy, PolicySubject, check_mode, check_path};
 use crate::problem::Problem;
 use crate::sys::env::Env;
 use crate::sys::permission::{edit_policy, read_policy};
@@ -119,7 +119,8 @@ fn check_value(env: &Env, edit: &PolicyEdit) -> Result<String, Problem> {
             if value.is_empty() || value.contains('\0') {
                 return wrong("a path");
             }
-            Ok(fs::real_path(&path).unwrap_or(path).display().to_string())
+            let path = fs::resolve_path(&path).display().to_string();
+            check_path(&path).map(|()| path).map_err(Problem::usage)
         }
         PolicySubject::Env => {
             let name = value.strip_suffix('*').unwrap_or(value);
