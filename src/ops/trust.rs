@@ -87,8 +87,8 @@ pub fn trust_repository(call: &Call<'_>, revokes: bool) -> Result<Report, Proble
     }
     let folder = call.env.current_folder()?;
     let folder = fs::real_path(&folder).unwrap_or(folder);
-    let toplevel = git::find_toplevel(&folder);
-    let files = find_files(call.root(), &folder, toplevel.as_deref());
+    let toplevel = git::find_toplevel(&folder).unwrap_or_else(|| folder.clone());
+    let files = find_files(call.root(), &folder, Some(&toplevel));
     if files.is_empty() {
         return Err(Problem::failed(format!(
             "nothing to trust: no {} or {OWN} in {} or its parents in the repository",
@@ -104,6 +104,11 @@ pub fn trust_repository(call: &Call<'_>, revokes: bool) -> Result<Report, Proble
             continue;
         }
         let name = quote_name(&path);
+        if !path.starts_with(&toplevel) {
+            return Err(Problem::failed(format!(
+                "{name} is outside of the repository, which has a link to it; nothing was trusted"
+            )));
+        }
         let bytes = fs::read_bytes(&path, CONTEXT_FILE)?
             .ok_or_else(|| Problem::failed(format!("{name} is gone; nothing was trusted")))?;
         let body = String::from_utf8(bytes).map_err(|_| {

@@ -71,6 +71,23 @@ fn a_conversation_that_goes_on_is_told_of_it() {
 }
 
 #[test]
+fn a_text_that_leads_out_of_the_repository_is_not_trusted() {
+    let sandbox = repository();
+    std::fs::create_dir(sandbox.home().join(".ssh")).unwrap();
+    std::fs::write(sandbox.home().join(".ssh/id"), "a private key\n").unwrap();
+    std::fs::remove_file(sandbox.work().join("AGENTS.md")).unwrap();
+    std::os::unix::fs::symlink("../home/.ssh/id", sandbox.work().join("AGENTS.md")).unwrap();
+    let run = sandbox.run(&["--trust"]).assert_exit(1);
+    run.stderr_has(&[".ssh/id is outside of the repository", "nothing was trusted"]);
+    assert!(!ask(&sandbox).contains("a private key"));
+    // One that stays in it is a text like another.
+    std::fs::remove_file(sandbox.work().join("AGENTS.md")).unwrap();
+    std::os::unix::fs::symlink("sub/AGENTS.md", sandbox.work().join("AGENTS.md")).unwrap();
+    sandbox.run(&["--trust"]).assert_exit(0);
+    assert!(ask(&sandbox).contains("sub words"));
+}
+
+#[test]
 fn only_the_user_trusts() {
     let sandbox = repository();
     let nagent = env!("CARGO_BIN_EXE_nagent");
