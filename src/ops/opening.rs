@@ -189,6 +189,7 @@ pub(super) fn make_blocks(
     for path in &call.reads {
         blocks.push(read_for_user(call, runner, path)?);
     }
+    blocks.extend(call.scripts.iter().flat_map(|scripts| scripts.results()));
     if let Some(bytes) = text {
         blocks.push(prompt_block(call, runner, bytes)?);
     }

@@ -2,6 +2,7 @@
 
 use crate::context::Section;
 use crate::drive::script_host::ScriptHost;
+use crate::format::conversation::Block;
 use crate::sys::env::Env;
 use crate::sys::interrupt::Interrupts;
 
@@ -9,6 +10,8 @@ use crate::sys::interrupt::Interrupts;
 pub(super) trait ScriptSetup {
     /// The first context.
     fn sections(&self) -> Vec<Section>;
+    /// What a script has said before the run.
+    fn results(&self) -> Vec<Block>;
     /// Makes the host that runs the model's scripts.
     fn make_host<'a>(
         &'a self,

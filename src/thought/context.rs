@@ -1,6 +1,7 @@
 //! What the model of a script in plain language reads at the start of a run.
 
 use crate::context::Section;
+use crate::format::harmless::quote_name;
 use crate::js::api;
 use crate::protocol::{TagSet, protocol_text};
 
@@ -44,35 +45,46 @@ pub enum Resume {
 }
 
 impl Resume {
-    /// What the model is told, with memory.js and what it wrote to stdout before.
-    pub fn resume_text(&self, source: Option<&str>, printed: &str) -> String {
-        let fix = "Do the task, then fix memory.js so that the next run needs no model.";
+    /// What the prompt says: nothing of it comes from a script or from a page that one has read.
+    pub fn prompt_text(&self, has_printed: bool) -> String {
+        const FIX: &str = "Do the task, then fix memory.js so that the next run needs no model.";
         let mut text = match self {
             Self::First => "There is no memory.js yet. Do the task, then write memory.js so that the next run needs no \
                 model; where a part needs judgement, let memory.js do the rest and call agent.resume(context) for it."
                 .to_owned(),
             Self::Unused => "memory.js was not run this time, as the user asked. Do the task.".to_owned(),
-            Self::Threw { message, line } => {
-                let line = line.map(|line| format!(" (line {line})")).unwrap_or_default();
-                format!("memory.js threw{line}: {message}\n{fix}")
-            }
-            Self::Exited(code) => format!("memory.js ended with process.exit({code}), which means that it failed. {fix}"),
+            Self::Threw { .. } => format!("memory.js threw, as the result above says. {FIX}"),
+            Self::Exited(code) => format!("memory.js ended with process.exit({code}), which means that it failed. {FIX}"),
             Self::Asked(None) => format!("memory.js called agent.resume(): it needs you for this run. {UPDATE}"),
-            Self::Asked(Some(context)) => {
-                format!("memory.js called agent.resume with this context:\n{context}\n{UPDATE}")
+            Self::Asked(Some(_)) => {
+                format!("memory.js called agent.resume: it needs you for this run, with the context in the result above. {UPDATE}")
             }
-            Self::Failed(why) => format!("memory.js did not finish: {why}. {fix}"),
-            Self::Changed => format!("The script has changed since memory.js was written, so it was not run. {fix}"),
+            Self::Failed(_) => format!("memory.js did not finish, as the result above says. {FIX}"),
+            Self::Changed => format!("The script has changed since memory.js was written, so it was not run. {FIX}"),
         };
-        if !printed.is_empty() {
-            text.push_str(&format!(
-                "\nIt had written this to stdout before, so do not write it again:\n{printed}"
-            ));
-        }
-        if let Some(source) = source {
-            text.push_str(&format!("\nmemory.js is:\n{source}"));
+        if has_printed {
+            text.push_str(
+                " The result above has what it wrote to stdout: do not write that again.",
+            );
         }
         text
+    }
+
+    /// What memory.js has said and printed, and its text: a result, and not the user's words.
+    pub fn result_text(&self, source: Option<&str>, printed: &str) -> Option<String> {
+        let said = match self {
+            Self::Threw { message, line } => {
+                let line = line.map(|line| format!(" (line {line})")).unwrap_or_default();
+                Some(format!("memory.js threw{line}: {message}"))
+            }
+            Self::Asked(context) => context.as_ref().map(|context| format!("context:\n{context}")),
+            Self::Failed(why) => Some(format!("memory.js did not finish: {why}")),
+            Self::First | Self::Unused | Self::Exited(_) | Self::Changed => None,
+        };
+        let printed = (!printed.is_empty()).then(|| format!("written to stdout:\n{printed}"));
+        let source = source.map(|source| format!("memory.js is:\n{source}"));
+        let parts: Vec<String> = [said, printed, source].into_iter().flatten().collect();
+        (!parts.is_empty()).then(|| parts.join("\n"))
     }
 }
 
@@ -101,10 +113,11 @@ pub fn sections(facts: &ThoughtFacts) -> Vec<Section> {
     );
     let mut memories = String::new();
     for (name, text) in &facts.memories {
-        memories.push_str(&format!("### {name}\n{}\n", text.trim()));
+        memories.push_str(&format!("### {}\n{}\n", quote_name(name), text.trim()));
     }
     if !facts.more_memories.is_empty() {
-        memories.push_str(&format!("Not shown: {}\n", facts.more_memories.join(", ")));
+        let names: Vec<String> = facts.more_memories.iter().map(quote_name).collect();
+        memories.push_str(&format!("Not shown: {}\n", names.join(", ")));
     }
     let role = "You are the model in nagent-think, which runs a script that is written in plain language. The prompt is \
         the script. You are its runtime: do what it says, then leave a memory.js that does it without you.";

@@ -7,6 +7,7 @@ use anyhow::Result;
 use super::thought::Thought;
 use crate::context::Section;
 use crate::drive::script_host::{ScriptHost, ScriptResult};
+use crate::format::conversation::Block;
 use crate::js::wire::End;
 use crate::ops::script_setup::ScriptSetup;
 use crate::sys::ask_tty::AskTty;
@@ -47,20 +48,33 @@ struct ThoughtHost<'a> {
     bridges: Bridges<'a>,
 }
 
-impl ScriptSetup for Thought {
+/// What a thought provides to the run of its model.
+pub(super) struct ThoughtSetup<'a> {
+    pub(super) thought: &'a Thought,
+    /// What memory.js has said, if it has run.
+    pub(super) said: Option<String>,
+}
+
+impl ScriptSetup for ThoughtSetup<'_> {
     fn sections(&self) -> Vec<Section> {
-        let (memories, more_memories) = if self.temporary.is_some() {
+        let thought = self.thought;
+        let (memories, more_memories) = if thought.temporary.is_some() {
             Default::default()
         } else {
-            read_memories(&self.folder.join("memories"))
+            read_memories(&thought.folder.join("memories"))
         };
         sections(&ThoughtFacts {
-            cwd: self.cwd.display().to_string(),
-            folder: self.folder.display().to_string(),
+            cwd: thought.cwd.display().to_string(),
+            folder: thought.folder.display().to_string(),
             memories,
             more_memories,
             host: env::describe_host(),
         })
+    }
+
+    fn results(&self) -> Vec<Block> {
+        let block = |said| Block::new("nagent-script-result").with("status", "ok").body(said);
+        self.said.clone().map(block).into_iter().collect()
     }
 
     fn make_host<'a>(
@@ -68,7 +82,10 @@ impl ScriptSetup for Thought {
         env: &'a Env,
         interrupts: &'a Interrupts,
     ) -> Box<dyn ScriptHost + 'a> {
-        Box::new(ThoughtHost { thought: self, bridges: bridges(self, env, interrupts) })
+        Box::new(ThoughtHost {
+            thought: self.thought,
+            bridges: bridges(self.thought, env, interrupts),
+        })
     }
 }
 

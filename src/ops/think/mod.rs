@@ -12,7 +12,7 @@ mod written;
 use serde_json::Value;
 
 use self::agent::AgentSettings;
-use self::host::bridges;
+use self::host::{ThoughtSetup, bridges};
 use self::thought::{Thought, keeps_data, open_thought};
 use super::call::Call;
 use super::flags::{ConversationArgs, RunArgs};
@@ -77,9 +77,10 @@ pub fn run_thought(tool: &'static str, request: &ThinkRequest) -> Result<Report,
         }
     }
     let settings = AgentSettings::resolve(&thought.home, &config, &script, request, &env)?;
-    let prompt = thought.prompt(&script, &input, &resume)?;
+    let prompt = thought.prompt(&script, &input, &resume.0)?;
+    let said = thought.said(&resume);
     let before = thought.memory_hash();
-    let report = thought.run_agent(tool, request, settings, env, interrupts, prompt);
+    let report = thought.run_agent(tool, request, settings, env, interrupts, (prompt, said));
     if is_kept {
         thought.note_origin(before.as_deref())?;
     }
@@ -146,12 +147,7 @@ impl Thought {
     }
 
     /// Makes the prompt: the script, its input and arguments, and why the model is needed.
-    fn prompt(
-        &self,
-        script: &Script,
-        input: &str,
-        (why, memory): &(Resume, Option<String>),
-    ) -> Result<String, Problem> {
+    fn prompt(&self, script: &Script, input: &str, why: &Resume) -> Result<String, Problem> {
         let mut text = script.prompt.clone();
         if !input.is_empty() {
             if input.len() > limits::RESULT_WHOLE {
@@ -173,9 +169,14 @@ impl Thought {
                 self.args.iter().map(|arg| Value::from(arg.as_str()).to_string()).collect();
             text.push_str(&format!("\n\nArguments: {}", quoted.join(" ")));
         }
-        let printed = self.written.borrow().excerpt();
-        text.push_str(&format!("\n\n{}", why.resume_text(memory.as_deref(), &printed)));
+        let has_printed = !self.written.borrow().all.is_empty();
+        text.push_str(&format!("\n\n{}", why.prompt_text(has_printed)));
         Ok(text)
+    }
+
+    /// What memory.js has said, for the model.
+    fn said(&self, (why, memory): &(Resume, Option<String>)) -> Option<String> {
+        why.result_text(memory.as_deref(), &self.written.borrow().excerpt())
     }
 
     fn run_agent(
@@ -185,8 +186,9 @@ impl Thought {
         settings: AgentSettings,
         mut env: Env,
         interrupts: Interrupts,
-        prompt: String,
+        (prompt, said): (String, Option<String>),
     ) -> Result<Report, Problem> {
+        let setup = ThoughtSetup { thought: self, said };
         let mut limits = request.limits.clone();
         limits.max_turns = limits.max_turns.or(settings.max_iterations);
         let args = RunArgs {
@@ -212,7 +214,7 @@ impl Thought {
         call.settings.config.approve = crate::approve::Approve::None;
         let config = &mut call.settings.config;
         config.max_output_tokens = settings.max_tokens.or(config.max_output_tokens).or(Some(4096));
-        call.scripts = Some(self);
+        call.scripts = Some(&setup);
         self.screen.begin_agent(&self.name);
         let mut report = run_call(&mut call, false, "")
             .map_err(|problem| settings.explain(problem, &self.home))?;
@@ -262,8 +264,9 @@ impl Thought {
             text.push_str(&format!("{whose} policy:\n{}", policy.format()));
         }
         let settings = AgentSettings::resolve(&self.home, config, script, request, &env)?;
-        let prompt = self.prompt(script, input, &(why, memory))?;
-        let plan = self.run_agent(tool, request, settings, env, interrupts, prompt)?;
+        let prompt = self.prompt(script, input, &why)?;
+        let said = self.said(&(why, memory));
+        let plan = self.run_agent(tool, request, settings, env, interrupts, (prompt, said))?;
         text.push_str(&format!("first request to a model:\n{}", plan.text));
         Ok(Report { text, ..plan }.with("thought", self.name.clone()).with("would_run", runs))
     }
