@@ -9,6 +9,7 @@ use std::ffi::OsString;
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, PipeReader, Write};
 use std::os::fd::AsFd;
+use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Output, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -27,14 +28,16 @@ use crate::exit::Signal;
 use crate::limits::SIGNAL_PATIENCE;
 
 /// What the shell does that outlives the session: nothing when it reads a line, which says that all is well. A shell that
-/// the session was started from takes the terminal back, with modes of its own, which must stay as they are.
+/// the session was started from takes the terminal back, some with modes of its own: a line editor of a shell leaves the
+/// keys for signals on, that of the session turns them off.
 const GUARD: &str = r#"trap '' INT QUIT TERM HUP TSTP TTOU
 read -r _ && exit
 sleep 0.1
-read -r _ _ _ _ group _ _ foreground _ < /proc/$$/stat
-[ "$foreground" != "$group" ] && [ "$foreground" != -1 ] && exit
-printf '\033[?2004l' >&2
-stty "$@" <&2"#;
+case $(stty -a <&2) in
+*-isig*) stty "$@" <&2 ;;
+*-icanon*) exit ;;
+esac
+printf '\033[?2004l' >&2"#;
 
 /// Makes the terminal stop marking what is pasted.
 const PASTE_OFF: &str = "\x1b[?2004l\r\n";
@@ -215,7 +218,12 @@ impl Shared {
 fn start_guard((modes, file): &(Termios, File)) -> Option<Child> {
     let mut shell = Command::new("/bin/sh");
     shell.args(["-c", GUARD, "sh"]).args(mode_words(modes));
-    shell.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(file.try_clone().ok()?);
+    // In a group of its own, it outlives a killed job.
+    shell
+        .process_group(0)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::null())
+        .stderr(file.try_clone().ok()?);
     terminal::can_overwrite().then(|| shell.spawn().ok())?
 }
 
