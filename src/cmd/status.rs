@@ -20,7 +20,7 @@ Examples:
   nagent-status --wait parser && make test
   nagent-status --stop parser
 
-Exit codes: 0 done, 1 failed, 2 wrong usage or no such conversation; with --wait
+Exit codes: 0 done, 1 failed or no such conversation, 2 wrong usage; with --wait
 that of the run";
 
 /// Show active runs: turn, action, seconds, tokens, cost and last line, children below their parents
@@ -50,7 +50,7 @@ impl Tool for Args {
     const NAME: &'static str = "nagent-status";
     const DESCRIPTION: &'static str = "Shows which runs of nagent are active and what they do. Call it as nagent-status [--json]; \
         --wait NAME waits until the run of that conversation has ended and ends with its exit code, --stop NAME stops it. \
-        Exit codes: 0 done, 1 failed, 2 wrong usage or no such conversation.";
+        Exit codes: 0 done, 1 failed or no such conversation, 2 wrong usage.";
 
     fn run(self) -> Result<Report, Problem> {
         let env = Env::read();

@@ -121,7 +121,7 @@ fn choose_conversation(root: &Root, env: &Env) -> Result<String, Problem> {
         _ if active.iter().any(|run| run.name == own) => Ok(own),
         [only] => Ok(only.name.clone()),
         [] if fs::exists(&root.conversation(&own)) => Ok(own),
-        [] => Err(Problem::usage(
+        [] => Err(Problem::failed(
             "no run is active, and this shell has no conversation yet; --conversation NAME names one (nagent-conversations list \
              shows all)",
         )),

@@ -182,8 +182,7 @@ pub fn find_conversation(root: &Root, env: &Env, name: &str) -> Result<String, P
     if let (Some(run), None) = (active.next(), active.next()) {
         return Ok(run.name.clone());
     }
-    let found = Catalog::read_indexes(root.clone(), env.clone()).resolve_name(Some(name));
-    found.map_err(|problem| Problem::usage(problem.message))
+    Catalog::read_indexes(root.clone(), env.clone()).resolve_name(Some(name))
 }
 
 /// The runs in the order in which they are shown, with their depths: each child below its parent.

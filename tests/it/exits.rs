@@ -3,7 +3,9 @@
 use rustix::process::Signal;
 
 use crate::answers::Answer;
-use crate::sandbox::{Sandbox, answer, shell};
+use crate::conversations::CONVERSATIONS;
+use crate::sandbox::{NAGENT, Sandbox, answer, shell};
+use crate::steering::{MESSAGE, STATUS};
 
 #[test]
 fn exit_0_done() {
@@ -15,6 +17,43 @@ fn exit_1_the_tool_could_not_do_it() {
     let sandbox = Sandbox::new();
     sandbox.run(&["--load-conversation", "nowhere"]).assert_exit(1).stderr_has(&["nowhere"]);
     sandbox.llm_text(&["--file", "missing.txt"]).run().assert_exit(1).stderr_has(&["missing.txt"]);
+}
+
+#[test]
+fn exit_1_a_conversation_that_is_not_there() {
+    let sandbox = Sandbox::new();
+    let check = |words: &[&str], name: &str| {
+        let run = sandbox.program(words[0], &words[1..]).run();
+        assert_eq!(run.code, 1, "{words:?}: {}", run.stderr);
+        run.no_stdout().stderr_has(&[name]);
+    };
+    for words in [
+        [NAGENT, "--load-conversation", "nowhere"].as_slice(),
+        &[NAGENT, "--branch-conversation", "nowhere"],
+        &[NAGENT, "--continue", "nowhere", "x"],
+        &[NAGENT, "--provider", "replay", "--model", "nowhere", "x"],
+        &[NAGENT, "-c", "nowhere", "--save-conversation", "copy"],
+        &[NAGENT, "-c", "nowhere", "--summarize"],
+        &[NAGENT, "-c", "nowhere", "--undo"],
+        &[NAGENT, "-c", "nowhere", "--edit-conversation", "x"],
+        &[STATUS, "--wait", "nowhere"],
+        &[STATUS, "--stop", "nowhere"],
+        &[MESSAGE, "-c", "nowhere", "x"],
+        &[CONVERSATIONS, "show", "nowhere"],
+        &[CONVERSATIONS, "path", "nowhere"],
+        &[CONVERSATIONS, "rename", "nowhere", "new"],
+        &[CONVERSATIONS, "remove", "nowhere"],
+        &[CONVERSATIONS, "expand", "nowhere"],
+        &[CONVERSATIONS, "rewind", "nowhere", "--turn", "1"],
+        &[CONVERSATIONS, "replay", "nowhere"],
+        &[CONVERSATIONS, "export", "md", "nowhere"],
+        &[CONVERSATIONS, "lint", "nowhere"],
+    ] {
+        check(words, "nowhere");
+    }
+    // This shell's own.
+    check(&[CONVERSATIONS, "show"], "this shell has no conversation yet");
+    check(&[MESSAGE, "x"], "this shell has no conversation yet");
 }
 
 #[test]

@@ -238,9 +238,9 @@ fn a_child_that_ends_without_reading_a_message_is_told_of() {
 #[test]
 fn a_message_finds_its_run() {
     let sandbox = Sandbox::new();
-    send(&sandbox, &["x"]).assert_exit(2).stderr_has(&["no run is active", "--conversation"]);
+    send(&sandbox, &["x"]).assert_exit(1).stderr_has(&["no run is active", "--conversation"]);
     send(&sandbox, &["-c", "nobody", "x"])
-        .assert_exit(2)
+        .assert_exit(1)
         .stderr_has(&["no conversation begins with"]);
     sandbox.llm.choose(|_| Answer::StallHead);
     let runs: Vec<Running> =
@@ -350,7 +350,7 @@ fn status_tells_what_runs_do() {
 #[test]
 fn status_waits_and_ends_with_the_exit_code_of_the_run() {
     let sandbox = Sandbox::new();
-    status(&sandbox, &["--wait", "c"]).assert_exit(2).stderr_has(&["no conversation begins with"]);
+    status(&sandbox, &["--wait", "c"]).assert_exit(1).stderr_has(&["no conversation begins with"]);
     let latch = Latch::default();
     sandbox.llm.push(Answer::held(&latch, shell("true")));
     let running = sandbox.cmd(&["-c", "c", "--max-turns", "1", "task"]).spawn();
@@ -383,7 +383,7 @@ fn status_stops_a_run_and_knows_a_killed_one() {
     running.wait().assert_exit(130);
     status(&sandbox, &["--wait", "c"]).assert_exit(130);
     status(&sandbox, &["--stop", "c"]).assert_exit(0).stdout_is("no run of c is active\n");
-    status(&sandbox, &["--stop", "nobody"]).assert_exit(2);
+    status(&sandbox, &["--stop", "nobody"]).assert_exit(1);
 
     sandbox.llm.push(Answer::StallHead);
     let running = sandbox.cmd(&["-c", "c", "task"]).spawn();
