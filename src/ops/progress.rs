@@ -243,6 +243,14 @@ impl<'a> Progress<'a> {
         self.emit_event(|| event);
     }
 
+    /// Shows an answer of which nobody knew while it came whether it would be accepted.
+    pub(super) fn show_accepted(&mut self, call: &Call<'_>, answer: &str) {
+        let is_users = call.which.invocation == Invocation::User;
+        if is_users && !self.is_streaming && self.output == ProgressOutput::Lines {
+            self.emit_event(|| RunEvent::Text { text: answer.to_owned() });
+        }
+    }
+
     /// Whether this text was streamed as the answer.
     pub(super) fn has_streamed(&self, answer: &str) -> bool {
         self.is_streaming && self.output != ProgressOutput::Lines && self.streamed == answer

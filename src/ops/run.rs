@@ -127,14 +127,8 @@ fn run_prompt(
 ) -> Result<Report, Problem> {
     let args = call.args;
     let mut printed = None;
-    let form = schema.as_ref().and_then(|schema| Schema::new(schema.value.clone()).ok());
     let mut report = managed.then_try(|| run_loop(call, client, prompt, schema, &mut printed));
     *recorded = Some(report.exit);
-    if let Some(Ok((text, value))) =
-        form.filter(|_| report.exit == Exit::Done).map(|form| form.check(&report.text))
-    {
-        report = Report { text, ..report }.with("data", value);
-    }
     if args.code {
         report = keep_code(call, report);
     }
@@ -195,6 +189,7 @@ fn run_loop(
     printed: &mut Option<String>,
 ) -> Result<Report, Problem> {
     let watch = Stopwatch::start();
+    let form = schema.as_ref().and_then(|schema| Schema::new(schema.value.clone()).ok());
     let (args, folder) = (call.args, call.env.current_folder()?);
     let mut progress = Progress::new(call);
     let asker = make_main_asker(call, client, progress.is_streaming)?;
@@ -254,6 +249,14 @@ fn run_loop(
     let (mut report, totals) = ran?;
     if args.show_request {
         return Ok(report);
+    }
+    if let Some(Ok((text, value))) =
+        form.filter(|_| report.exit == Exit::Done).map(|form| form.check(&report.text))
+    {
+        report = Report { text, ..report }.with("data", value);
+    }
+    if report.exit == Exit::Done {
+        progress.show_accepted(call, &report.text);
     }
     if progress.has_streamed(&report.text) {
         report.text.clear();
