@@ -181,6 +181,29 @@ fn a_key_of_an_env_file_is_written_nowhere() {
 }
 
 #[test]
+fn a_looks_env_files_are_read_whatever_the_address() {
+    let look = |sandbox: Sandbox| {
+        let looks = sandbox.root().join("looks");
+        std::fs::create_dir(&looks).unwrap();
+        std::fs::write(looks.join("own.json"), r#"{"env_files": ["keys"]}"#).unwrap();
+        sandbox
+    };
+    let run = |sandbox: &Sandbox| {
+        sandbox.llm.push(answer("ok"));
+        sandbox.repl(&["--look", "own"]).stdin("x\n").run().assert_exit(0);
+        let head = sandbox.requests().pop().unwrap();
+        head.header("x-api-key").map(str::to_owned)
+    };
+    let sandbox = look(Sandbox::new()).file("keys", KEY_LINE).env("OPENAI_API_KEY", "");
+    let config = json!({"provider": "anthropic", "model": "m", "base_url": sandbox.llm.origin()});
+    let sandbox = sandbox.config(config);
+    assert_eq!(run(&sandbox).as_deref(), Some("sk-from-env-file-0123456789"));
+    // A server of the user's own may need none.
+    std::fs::remove_file(sandbox.work().join("keys")).unwrap();
+    assert_eq!(run(&sandbox), None);
+}
+
+#[test]
 fn the_conversation_is_that_of_nagent_in_this_shell() {
     let sandbox = Sandbox::new();
     for text in ["one", "two", "three"] {

@@ -143,10 +143,12 @@ fn add_credentials(named: &[PathBuf], args: &RunArgs, env: &mut Env) -> Result<(
     }
     let settings = Settings::resolve_run(args, env)?;
     let files = settings.look.as_ref().map(|look| look.env_files.clone()).unwrap_or_default();
-    if files.is_empty() || settings.connect_client(env, true).is_ok() {
+    let client = settings.connect_client(env, true);
+    if files.is_empty() || client.as_ref().is_ok_and(|client| client.credential.is_some()) {
         return Ok(());
     }
-    take_credentials(&files, env)
+    // A server of the user's own may need none.
+    take_credentials(&files, env).or_else(|problem| client.map(drop).map_err(|_| problem))
 }
 
 /// Takes the credentials from the first of these files that is there; `$NAME` is the file that a variable names. What is set
