@@ -41,6 +41,8 @@ struct Edit {
     lines: Range<usize>,
     written: write::NewText,
     how: How,
+    /// How many places of the search it replaces.
+    places: usize,
 }
 
 /// Applies all blocks to a text, or none; then there is a refusal for each that cannot be applied.
@@ -141,7 +143,11 @@ fn apply_all(
     }
     out.push_str(&body[at..]);
     changes.sort_by_key(|(index, _)| *index);
-    Ok(Applied { text: out, changes: changes.into_iter().map(|(_, change)| change).collect() })
+    Ok(Applied {
+        text: out,
+        changes: changes.into_iter().map(|(_, change)| change).collect(),
+        places: edits.iter().map(|(_, edit)| edit.places).sum(),
+    })
 }
 
 /// Plans one block at its place, or at all of its places.
@@ -154,30 +160,31 @@ fn plan_edits(
 ) -> Result<Vec<Edit>, EditRefusal> {
     let (search, replace) = (lines::split(&block.search), lines::split(&block.replace));
     let has_text = search.iter().any(|line| !lines::is_blank(line.text));
-    let places =
-        if hint.everywhere && has_text { find::find_places(&search, file) } else { Vec::new() };
+    let places = if hint.everywhere && has_text {
+        find::find_places(&search, file, usize::MAX)
+    } else {
+        Vec::new()
+    };
     if hint.everywhere
         && places.is_empty()
         && let Some(replaced) = partial::replace_inside(block, &search, file)
     {
-        let edit = |(number, text, added)| Edit {
-            lines: number..number + 1,
-            written: write::NewText { text, removed: 1, added },
+        let edit = |line: partial::ReplacedLine| Edit {
+            lines: line.number..line.number + 1,
+            written: write::NewText { text: line.text, removed: 1, added: line.added },
             how: How::PartOfLine,
+            places: line.places,
         };
         return Ok(replaced.into_iter().map(edit).collect());
     }
     if places.len() < 2 {
         return plan_edit(text, file, marked, block, hint).map(|edit| vec![edit]);
     }
-    if places.len() >= find::MOST_PLACES {
-        return Err(refuse::refuse_too_many());
-    }
     let is_new =
         |place: &&find::MatchPlace| find::already_applied(place, &search, &replace, file).is_none();
     let write = |place: &find::MatchPlace| {
         write::write(place, &search, &replace, file, hint.last_end)
-            .map(|written| Edit { lines: place.lines.clone(), written, how: place.how })
+            .map(|written| Edit { lines: place.lines.clone(), written, how: place.how, places: 1 })
             .map_err(|unclear| refuse::refuse_unclear(place, unclear, file))
     };
     let edits: Vec<Edit> = places.iter().filter(is_new).map(write).collect::<Result<_, _>>()?;
@@ -216,6 +223,7 @@ fn plan_edit(
                 added,
             },
             how: How::Exact,
+            places: 1,
         });
     }
     let (search, replace) = (lines::split(search), lines::split(replace));
@@ -227,7 +235,7 @@ fn plan_edit(
     if same && hint.last_end == LastEnd::Stays {
         return Err(refuse::refuse_unchanged());
     }
-    let mut places = find::find_places(&search, file);
+    let mut places = find::find_places(&search, file, find::MOST_PLACES);
     if places.first().is_none_or(|place| place.how >= How::Quotes)
         && let Some(typed) = lines::typed_blanks(block)
     {
@@ -264,5 +272,5 @@ fn plan_edit(
     }
     let same_mark = (marked && place.lines.start == 0) != search_mark.is_empty();
     let how = if same_mark { place.how } else { place.how.max(How::LineEnds) };
-    Ok(Edit { lines: place.lines, written, how })
+    Ok(Edit { lines: place.lines, written, how, places: 1 })
 }

@@ -53,9 +53,11 @@ const READINGS: [(Blanks, bool, bool); 8] = [
     (Blanks::Around, true, true),
 ];
 
-/// Returns all places of a search, in the strictest reading that finds any. The search holds text.
-pub(super) fn find_places(search: &[Line], file: &File) -> Vec<MatchPlace> {
+/// Returns the places of a search, `most` of them, in the strictest reading that finds any. The search holds text.
+pub(super) fn find_places(search: &[Line], file: &File, most: usize) -> Vec<MatchPlace> {
     let (s, f) = (texts(search), texts(file));
+    // Where more runs than these fit into the file, they overlap.
+    let most_starts = MOST_WORK.max(file.len()) / search.len();
     let mut with_text = None;
     for (number, (blanks, quotes, blank_lines)) in READINGS.into_iter().enumerate() {
         let reading = Reading { blanks, quotes };
@@ -67,17 +69,17 @@ pub(super) fn find_places(search: &[Line], file: &File) -> Vec<MatchPlace> {
             let [s, f] = with_text
                 .get_or_insert_with(|| [WithText::from_texts(&s), WithText::from_texts(&f)]);
             let starts = find_runs(&s.texts, &f.texts, same);
-            let candidates = starts.iter().take(MOST_WORK / search.len()).filter_map(|at| {
+            let candidates = starts.iter().take(most_starts).filter_map(|at| {
                 place_with_blank_lines(search, file, &s.at, &f.at[*at..at + s.at.len()], reading)
             });
-            (starts.len(), candidates.take(MOST_PLACES).collect())
+            (starts.len(), candidates.take(most).collect())
         } else {
             let starts = find_runs(&s, &f, same);
-            let candidates = starts.iter().take(MOST_WORK / search.len());
+            let candidates = starts.iter().take(most_starts);
             let candidates = candidates.filter_map(|at| place_at(search, file, *at, reading));
-            (starts.len(), candidates.take(MOST_PLACES).collect())
+            (starts.len(), candidates.take(most).collect())
         };
-        if places.len() < 2 && starts > MOST_WORK / search.len() {
+        if (places.len() < 2 || most > MOST_PLACES) && starts > most_starts {
             // There may be others.
             return Vec::new();
         }
@@ -152,7 +154,8 @@ fn find_replacement_over(
     }
     let from = place.lines.start.saturating_sub(replace.len());
     let near = &file[from..(place.lines.end + replace.len()).min(file.len())];
-    let over = find_places(replace, &File::new(near.to_vec())).into_iter().find(|over| {
+    let over = find_places(replace, &File::new(near.to_vec()), MOST_PLACES);
+    let over = over.into_iter().find(|over| {
         let lines = from + over.lines.start..from + over.lines.end;
         over.how <= place.how && lines.start < place.lines.end && place.lines.start < lines.end
     })?;

@@ -10,6 +10,8 @@ pub struct Applied {
     pub text: String,
     /// What each block did, in the order of the blocks.
     pub changes: Vec<Change>,
+    /// How many places of the file were replaced: in one line there may be several.
+    pub places: usize,
 }
 
 /// What one block did.

@@ -4,7 +4,6 @@
 //! same end: then replacing lines and replacing text come to the same. In a line of more than a kilobyte, a search of one line may be
 //! anywhere. In both cases there is one such place.
 
-use super::find::MOST_PLACES;
 use super::lines::Line;
 use crate::format::edit::EditBlock;
 
@@ -79,17 +78,28 @@ fn complete_inside(block: &EditBlock, search: &[Line], file: &[Line]) -> Option<
     Some(EditBlock { search, replace, line: block.line })
 }
 
-/// The long lines that change where a search of one line is replaced at every place in them: the number of each, from 0, its new text,
-/// and how many lines that is. `None`: it is not certain.
+/// A long line in which a search was replaced.
+#[derive(Debug)]
+pub(super) struct ReplacedLine {
+    /// Its number, from 0.
+    pub number: usize,
+    /// Its new text.
+    pub text: String,
+    /// How many lines that is.
+    pub added: usize,
+    /// How often the search was replaced.
+    pub places: usize,
+}
+
+/// The long lines that change where a search of one line is replaced at every place in them. `None`: it is not certain.
 pub(super) fn replace_inside(
     block: &EditBlock,
     search: &[Line],
     file: &[Line],
-) -> Option<Vec<(usize, String, usize)>> {
-    let places = find_inside(search, file, MOST_PLACES);
+) -> Option<Vec<ReplacedLine>> {
+    let places = find_inside(search, file, usize::MAX);
     let text = search.first()?.text;
     let is_certain = !places.is_empty()
-        && places.len() < MOST_PLACES
         && has_enough_letters(text)
         && text != block.replace.trim_end_matches(['\r', '\n'])
         && !places.iter().any(|place| place.cuts_word);
@@ -100,8 +110,12 @@ pub(super) fn replace_inside(
         let line = &file[number];
         let end = if line.end.is_empty() { "\n" } else { line.end };
         let changed = line.text.replace(text, &new.replace('\n', end));
-        let count = changed.matches('\n').count() + 1;
-        (number, changed + line.end, count)
+        ReplacedLine {
+            number,
+            added: changed.matches('\n').count() + 1,
+            text: changed + line.end,
+            places: line.text.matches(text).count(),
+        }
     });
     is_certain.then(|| replaced.collect())
 }

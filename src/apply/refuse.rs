@@ -52,7 +52,7 @@ pub(super) fn refuse_overlap(
 
 pub(super) fn refuse_ambiguous(places: &[MatchPlace], file: &[Line]) -> EditRefusal {
     let lines: Vec<_> = places.iter().map(|place| place.lines.clone()).collect();
-    let (more, all) = advise_all(places.len());
+    let more = or_more(places.len());
     let up_to = match places.iter().map(|place| place.how).max() {
         Some(How::Exact | How::LineEnds) | None => "",
         Some(How::Trailing) => " (ignoring trailing blanks)",
@@ -61,7 +61,7 @@ pub(super) fn refuse_ambiguous(places: &[MatchPlace], file: &[Line]) -> EditRefu
         Some(How::BlankLines | How::PartOfLine) => " (ignoring blank lines)",
     };
     let message = format!(
-        "the search matches {} places{more} in the file{up_to}, at {}: add lines above or below it until it occurs only once{all}",
+        "the search matches {} places{more} in the file{up_to}, at {}: add lines above or below it until it occurs only once{ADVICE_ON_ALL}",
         places.len(),
         describe_numbers(&lines)
     );
@@ -76,23 +76,13 @@ pub(super) fn refuse_ambiguous(places: &[MatchPlace], file: &[Line]) -> EditRefu
     new_refusal(Cause::Twice, message, near)
 }
 
-/// What follows a number of places, and how all of them can be changed.
-fn advise_all(places: usize) -> (&'static str, &'static str) {
-    if places < MOST_PLACES {
-        ("", ADVICE_ON_ALL)
-    } else {
-        (" or more", "; use a command such as sed for this many")
-    }
+/// What follows a number of places, of which no more are counted.
+fn or_more(places: usize) -> &'static str {
+    if places < MOST_PLACES { "" } else { " or more" }
 }
 
 /// How a model changes every place. A person has no such attribute.
 pub const ADVICE_ON_ALL: &str = "; all=\"true\" changes each of them";
-
-pub(super) fn refuse_too_many() -> EditRefusal {
-    let (_, advice) = advise_all(MOST_PLACES);
-    let message = format!("the search matches {MOST_PLACES} places or more in the file{advice}");
-    new_refusal(Cause::Twice, message, Vec::new())
-}
 
 /// Refuses a block whose replacement is at these lines of the file already. `advice` ends the sentence.
 pub(super) fn already_applied(lines: &Range<usize>, file: &[Line], advice: &str) -> EditRefusal {
@@ -211,7 +201,7 @@ fn refuse_if_replaced(search: &[Line], replace: &[Line], file: &File) -> Option<
     if texts.is_empty() || !around && texts.iter().all(|text| olds.contains(text)) {
         return None;
     }
-    let place = find::find_places(replace, file).into_iter().next()?;
+    let place = find::find_places(replace, file, MOST_PLACES).into_iter().next()?;
     let advice =
         ", and the search is not in the file: if you mean another place, read the file again";
     Some(already_applied(&place.lines, file, advice))
@@ -246,13 +236,13 @@ fn part_of_line(search: &[Line], file: &[Line]) -> Option<EditRefusal> {
 fn part_of_long_line(text: &str, places: &[partial::Inside]) -> EditRefusal {
     let lines: Vec<_> = places.iter().map(|place| place.number..place.number + 1).collect();
     let count = places.len();
-    let (more, all) = advise_all(count);
+    let more = or_more(count);
     let (why, advice) = if !partial::has_enough_letters(text) {
         ("has too few letters and digits", "add text around it, as it is here")
     } else if places.iter().any(|place| place.cuts_word) {
         ("is cut in the middle of a word", "add text around it, up to the ends of words")
     } else {
-        ("is ambiguous", &*format!("add text around it{all}"))
+        ("is ambiguous", &*format!("add text around it{ADVICE_ON_ALL}"))
     };
     let times = if count == 1 { "once".to_owned() } else { format!("{count} times{more}") };
     let message = format!(

@@ -377,9 +377,12 @@ fn every_place_is_changed_where_that_is_asked_for() {
     assert_eq!(everywhere(&[("    let a = 1;\n", "    let a = 7;\n")]), Ok(text));
     assert_eq!(everywhere(&[("    a + b\n", "    b\n")]), Ok(CODE.replace("a + b", "b")));
     assert!(everywhere(&[("    let a = 2;\n", "x\n")]).is_err());
-    let many = "same\n".repeat(500);
-    let refusals = apply_everywhere(&many, &blocks(&[("same\n", "x\n")])).unwrap_err();
-    assert!(refusals[0].to_string().contains("such as sed"), "{}", refusals[0]);
+    // However many there are; those that overlap are not certain.
+    let many = "same\n".repeat(5_000);
+    let applied = apply_everywhere(&many, &blocks(&[("same\n", "x\n")])).unwrap();
+    assert_eq!((applied.text, applied.places), ("x\n".repeat(5_000), 5_000));
+    let half = "same\n".repeat(2_500);
+    assert!(apply_everywhere(&many, &blocks(&[(&half, "x\n")])).is_err());
 }
 
 /// Lines of few kinds, so that they repeat, with all line ends.
@@ -422,7 +425,7 @@ proptest! {
 
     #[test]
     fn bytes_outside_stay(file in text(), s in body(), r in body()) {
-        if let Ok(Applied { text, changes }) = apply(&file, &blocks(&[(&s, &r)])) {
+        if let Ok(Applied { text, changes, .. }) = apply(&file, &blocks(&[(&s, &r)])) {
             let (old, new): (Vec<&str>, Vec<&str>) = (file.split_inclusive('\n').collect(), text.split_inclusive('\n').collect());
             let before = changes[0].first_line - 1;
             let searched = s.lines().filter(|line| !line.trim().is_empty()).count();

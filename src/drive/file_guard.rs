@@ -232,7 +232,8 @@ impl FileGuard {
         let done = self.replace_content(block, opened, applied.text.as_bytes(), stop)?;
         let note = done.body.iter().map(|note| format!("\n{note}"));
         let text = describe_edit(&old, &applied.text) + &note.collect::<String>();
-        let done = done.with("blocks", edits.len()).body(text);
+        let replaced = all.then_some(applied.places);
+        let done = done.with("blocks", edits.len()).with_some("replaced", replaced).body(text);
         // A partial view stays partial after an edit.
         let new_hash = fs::sha256(applied.text.as_bytes());
         let known_now = |known: Option<KnownContent>| match known {

@@ -302,6 +302,11 @@ fn edit_all_replaces_every_place_and_without_it_none() {
     let block = ok(&sandbox, &tag(" all=\"true\""), "nagent-edit-result");
     assert_eq!(std::fs::read_to_string(&path).unwrap(), "1\ntwo\n1\n");
     assert_eq!(block.body.trim_end(), "line 1: -1 +1\n1:1\nline 3: -1 +1\n3:1");
+    assert_eq!(block.get("replaced"), "2");
+    std::fs::write(&path, "one\n".repeat(300)).unwrap();
+    let block = ok(&sandbox, &tag(" all=\"true\""), "nagent-edit-result");
+    assert_eq!(std::fs::read_to_string(&path).unwrap(), "1\n".repeat(300));
+    assert_eq!(block.get("replaced"), "300");
 }
 
 #[test]

@@ -40,7 +40,7 @@ fn an_edit_in_a_long_line_shows_what_is_around_it() {
     );
     let block = ok(&sandbox, &tag("\"v07\"", "\"w\"", " all=\"true\""), "nagent-edit-result");
     let text = std::fs::read_to_string(&path).unwrap();
-    assert_eq!((block.get("status"), text.matches("\"w\"").count()), ("ok", 60));
+    assert_eq!((block.get("replaced"), text.matches("\"w\"").count()), ("60", 60));
 }
 
 #[test]

@@ -33,7 +33,7 @@ fn busy() -> (Sandbox, String) {
             "<nagent-grep pattern=\"x\" path=\".\" glob=\"*.txt\"/>",
             "<nagent-read path=\"a.txt\" offset=\"1\" limit=\"1\"/><nagent-file-read path=\"a.txt\"/>",
             "<nagent-file-read path=\"big.py\"/><nagent-file-patch index=\"i\"/><nagent-write path=\"a.txt\">new\n</nagent-write>",
-            "<nagent-edit path=\"a.txt\">\n<<<<<<< SEARCH\nnew\n=======\nnewer\n>>>>>>> REPLACE\n</nagent-edit>",
+            "<nagent-edit path=\"a.txt\" all=\"true\">\n<<<<<<< SEARCH\nnew\n=======\nnewer\n>>>>>>> REPLACE\n</nagent-edit>",
             "<nagent-shell>seq 9999; cd \"$NAGENT_ROOT\" && find . -type f</nagent-shell>",
         ]
         .concat(),
