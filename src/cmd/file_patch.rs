@@ -10,8 +10,8 @@ use crate::problem::Problem;
 /// What a newcomer needs, below the flags.
 const AFTER_HELP: &str = "\
 Examples:
-  nagent-file-patch --index parts/index.json
-  nagent-file-patch --index parts/index.json --dry-run
+  nagent-file-patch parts
+  nagent-file-patch parts --dry-run
 
 Exit codes: 0 done, 1 it cannot be done and nothing was changed, 2 wrong usage";
 
@@ -31,7 +31,7 @@ impl Tool for Args {
     const NAME: &'static str = "nagent-file-patch";
     const DESCRIPTION: &'static str = "Puts edited segments of a large file back into that file. Split the file with \
         nagent-file-split, edit the segment files in place (empty one to remove its text, never delete one), then call \
-        nagent-file-patch --index INDEX.JSON. It writes a patch and prints its path, replaces the source, and refreshes \
+        nagent-file-patch DIR, the folder of the split. It writes a patch and prints its path, replaces the source, and refreshes \
         the index, so that more edits can follow; nothing is printed when nothing changed. --dry-run writes the patch \
         alone. When the source was changed elsewhere meanwhile it stops: --merge puts both changes together. Exit codes: \
         0 done, 1 it cannot be done and nothing was changed, 2 wrong usage.";

@@ -2,6 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
+use clap::ValueHint;
+
 use super::file_conversation::file_boundary;
 use super::find_root::find_root;
 use super::spinner::Spinner;
@@ -9,6 +11,7 @@ use crate::format::harmless::quote_name;
 use crate::out::{self, Report};
 use crate::problem::Problem;
 use crate::segments::patch::{PatchHooks, PatchOptions, PatchReport, find_source, patch};
+use crate::segments::split::index_path;
 use crate::sys::env::Env;
 use crate::sys::fs;
 use crate::sys::interrupt::Interrupts;
@@ -17,9 +20,12 @@ use crate::sys::interrupt::Interrupts;
 #[derive(Debug, Clone, clap::Args)]
 #[expect(clippy::struct_excessive_bools, reason = "flags are what they are")]
 pub struct PatchArgs {
-    /// The index.json of the split
-    #[arg(long, value_name = "FILE")]
-    index: PathBuf,
+    /// The folder of the split, or its index.json
+    #[arg(value_name = "DIR", required_unless_present = "index", value_hint = ValueHint::AnyPath)]
+    folder: Option<PathBuf>,
+    /// The same as DIR
+    #[arg(long, value_name = "DIR", conflicts_with = "folder", value_hint = ValueHint::AnyPath)]
+    index: Option<PathBuf>,
     /// The file that the index names: needed where it is outside of the working folder
     #[arg(long, value_name = "FILE")]
     source: Option<PathBuf>,
@@ -50,7 +56,9 @@ pub struct PatchArgs {
 pub fn patch_file(args: &PatchArgs) -> Result<Report, Problem> {
     let interrupts = Interrupts::install()?;
     let env = Env::read();
-    let (index, source) = find_source(&env.absolute_path(&args.index)?)?;
+    let index = args.folder.as_ref().or(args.index.as_ref()).map(PathBuf::as_path);
+    let (index, source) =
+        find_source(&index_path(&env.absolute_path(index.unwrap_or(Path::new(".")))?))?;
     check_source(args, &env, &source)?;
     let patch_path = args.patch.as_deref().map(|path| env.absolute_path(path)).transpose()?;
     let root = find_root(None, &env)?.0;

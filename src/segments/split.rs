@@ -118,10 +118,16 @@ fn find_source(source: &Path) -> Result<PathBuf, Problem> {
     read::resolve_existing(source, source).map_err(|error| read_failure("split", source, &error))
 }
 
+/// The index of a split that is named by its folder, or by the index itself.
+pub fn index_path(named: &Path) -> PathBuf {
+    let inner = named.join(index::NAME);
+    if fs::exists(&inner) { inner } else { named.to_owned() }
+}
+
 /// Splits a file again as its index says, into the folder of the index.
 pub fn refresh(index: &Path, force: bool, hooks: &mut SplitHooks<'_>) -> Result<Split, Problem> {
-    let inner = index.join(index::NAME);
-    let index = if fs::exists(&inner) { inner.as_path() } else { index };
+    let index = index_path(index);
+    let index = index.as_path();
     if index.file_name().is_none_or(|name| name != index::NAME) {
         return Err(Problem::usage(format!("{} is not called {}", quote_name(index), index::NAME)));
     }

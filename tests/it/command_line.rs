@@ -8,6 +8,7 @@ use serde_json::json;
 use crate::apply::APPLY;
 use crate::conversations::{CONVERSATIONS, path};
 use crate::sandbox::{LLM_TEXT, LLM_UPLOAD, NAGENT, Sandbox, answer};
+use crate::split_by_hand::PATCH;
 use crate::summarize::SUMMARIZE;
 
 const SPLIT: &str = env!("CARGO_BIN_EXE_nagent-file-split");
@@ -63,6 +64,12 @@ fn tools_take_their_file_without_a_flag() {
     run(LLM_UPLOAD, &["a.txt", "--prompt", "What?"]).assert_exit(0);
     run(SUMMARIZE, &["b.txt"]).assert_exit(0);
     run(SPLIT, &["a.txt", "--output", "parts"]).assert_exit(0);
+    sandbox.write("parts/a-0001.txt", "words of mine\n");
+    run(PATCH, &["parts"]).assert_exit(0);
+    assert_eq!(sandbox.read("a.txt"), "words of mine\n");
+    sandbox.write("parts/a-0001.txt", "words\n");
+    run(PATCH, &["--index", "parts"]).assert_exit(0);
+    run(PATCH, &["parts/index.json"]).assert_exit(0);
     let edit = "<<<<<<< SEARCH\nwords\n=======\nother\n>>>>>>> REPLACE\n";
     sandbox.program(APPLY, &["a.txt"]).stdin(edit).run().assert_exit(0);
     assert_eq!(sandbox.read("a.txt"), "other\n");
@@ -74,6 +81,8 @@ fn tools_take_their_file_without_a_flag() {
         run(program, &["a.txt", "--file", "b.txt"]).assert_exit(2);
         run(program, &[]).assert_exit(2).stderr_has(&["FILE"]);
     }
+    run(PATCH, &["parts", "--index", "parts"]).assert_exit(2);
+    run(PATCH, &[]).assert_exit(2).stderr_has(&["DIR"]);
     sandbox.file_edit(&[]).run().assert_exit(2).stderr_has(&["nagent-file-edit FILE"]);
     sandbox.file_edit(&["b.txt", "--undo", "3"]).run().assert_exit(1);
 }

@@ -278,9 +278,9 @@ fn an_index_with_other_hashes_or_ranges_is_refused() {
 }
 
 #[test]
-fn a_folder_or_nothing_is_no_index() {
+fn another_folder_or_nothing_is_no_index() {
     let split = Split::new();
-    let folder = split.folder.to_str().unwrap();
+    let folder = split.folder.parent().unwrap().to_str().unwrap();
     split.sandbox.program(PATCH, &["--index", folder]).run().assert_exit(1).no_stdout();
     let run = split.sandbox.program(PATCH, &["--index", "nowhere/index.json"]).run();
     run.assert_exit(1).stderr_has(&["index not found", "nowhere/index.json"]);
