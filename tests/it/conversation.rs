@@ -83,6 +83,36 @@ fn system_holds_corrections_and_provider_errors() {
 }
 
 #[test]
+fn what_is_put_back_of_an_edited_first_context_is_told() {
+    let sandbox = Sandbox::new();
+    sandbox.llm.choose(|_| answer("ok").into());
+    sandbox.llm.allow_rewrites();
+    std::fs::write(sandbox.root().join("context.md"), "prefer tabs").unwrap();
+    let run = || sandbox.run(&["--conversation", "c", "task"]).assert_exit(0);
+    run();
+    let edit = |from: &str, to: &str| {
+        let path = sandbox.root().join("conversations/c");
+        let text = std::fs::read_to_string(&path).unwrap();
+        assert!(text.contains(from));
+        std::fs::write(&path, text.replacen(from, to, 1)).unwrap();
+    };
+    // Line ends are nobody's edit.
+    let path = sandbox.root().join("conversations/c");
+    let text = std::fs::read_to_string(&path).unwrap();
+    std::fs::write(&path, text.replace('\n', "\r\n")).unwrap();
+    run().no_stderr();
+    edit("Delete nothing that you did not create", "Delete what you like");
+    run().stderr_has(&["the first context of c was edited", "put back: Rules", "context.md"]);
+    assert_eq!(sandbox.block("context-update").get("section"), "Rules");
+    run().no_stderr();
+    // What has changed elsewhere is not put back.
+    std::fs::write(sandbox.root().join("context.md"), "prefer blanks").unwrap();
+    sandbox.run(&["--conversation", "d", "task"]).assert_exit(0);
+    std::fs::write(sandbox.root().join("context.md"), "prefer tabs").unwrap();
+    sandbox.run(&["--conversation", "d", "task"]).assert_exit(0).no_stderr();
+}
+
+#[test]
 fn context_update_is_appended_when_a_section_has_changed() {
     let sandbox = Sandbox::new().reply(answer("one")).reply(answer("two")).reply(answer("three"));
     std::fs::write(sandbox.root().join("context.md"), "prefer tabs").unwrap();

@@ -47,7 +47,7 @@ fn an_editor_that_saves_in_place_between_runs_is_followed() {
     let sandbox = Sandbox::new().reply(answer("one")).reply(answer("two"));
     sandbox.run(&["task"]).assert_exit(0);
     let path = sandbox.conversation_path();
-    sandbox.edit_conversation(|text| text.replace("task", "another task"));
+    sandbox.edit_conversation(|text| text.replace("\ntask\n", "\nanother task\n"));
     sandbox.run(&["more"]).answers("two");
     assert_eq!(sandbox.conversation_path(), path, "no fork");
     assert!(sandbox.requests()[1].user().contains("another task"));
