@@ -1,4 +1,4 @@
-//! Finds private keys in PEM, which may have line numbers, be on one line, or lack their beginning or end.
+//! Finds private keys in PEM and PuTTY's, which may have line numbers, be on one line, or lack their beginning or end.
 
 use std::ops::Range;
 use std::sync::LazyLock;
@@ -9,11 +9,11 @@ use regex::bytes::Regex;
 pub(super) const LONGEST: usize = 64 << 10;
 
 static BEGIN: LazyLock<Regex> = LazyLock::new(|| {
-    Regex::new(r"(?-u)-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----")
+    Regex::new(r"(?-u)-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----|Private-Lines: [0-9]+")
         .expect("a constant pattern")
 });
 static END: LazyLock<Regex> = LazyLock::new(|| {
-    Regex::new(r"(?-u)-----END [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----")
+    Regex::new(r"(?-u)-----END [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----|Private-MAC:")
         .expect("a constant pattern")
 });
 /// A run of base64 that can be a line of a body; the last line of one may be shorter.
@@ -22,8 +22,9 @@ pub(super) static RUN: LazyLock<Regex> =
 
 pub(super) fn spans(text: &[u8]) -> Vec<Range<usize>> {
     let mut spans: Vec<Range<usize>> = Vec::new();
-    // Most texts hold neither.
-    if memchr::memmem::find(text, b"PRIVATE KEY").is_none() {
+    // Most texts hold none of them.
+    let holds = |word: &str| memchr::memmem::find(text, word.as_bytes()).is_some();
+    if !holds("PRIVATE KEY") && !holds("Private-") {
         return spans;
     }
     let mut at = 0;

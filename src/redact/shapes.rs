@@ -44,6 +44,11 @@ always gitlab-token       \bgl(?:pat|oas|dt|rt|rtr|cbt|ptt|ft|imt|agent|soat|ffc
 always slack-token        \bxox[a-z](?:\.xox[a-z])?-[A-Za-z0-9-]{10,}
 always slack-token        \bxapp-[0-9]-[A-Za-z0-9-]{10,}
 always slack-webhook      \bhooks\.slack\.com/(?:services|workflows|triggers)/([A-Za-z0-9+/]{20,})
+always discord-webhook    \bdiscord(?:app)?\.com/api/(?:v[0-9]+/)?webhooks/[0-9]{15,}/([A-Za-z0-9_-]{30,})
+always mailgun-key        \bkey-[0-9a-f]{32}\b
+always mailgun-key        \b[0-9a-f]{32}-[0-9a-f]{8}-[0-9a-f]{8}\b
+mixed  docker-auth        "auth"\s*:\s*"((?:[A-Za-z0-9+/]{4}){3,}(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?)"
+always kubernetes-key     \bclient-key-data["'\\]*\s*:\s*["'\\]*([A-Za-z0-9+/=]{40,})
 always aws-key-id         \b(?:AKIA|ASIA|ABIA|ACCA)[A-Z2-7]{16}\b
 always aws-secret         (?i)\bsecret_?access_?key["'\\]*\s*[:=]\s*["'\\]*([A-Za-z0-9/+]{40})
 always aws-secret         (?i)aws_secret_access_key["'\\]*\s*[:=]\s*["'\\]*([A-Za-z0-9/+]{40})
@@ -78,8 +83,8 @@ always url-password       \b[A-Za-z][A-Za-z0-9+.-]{1,30}://[^\s/:@"'<>\[\]{}]*:(
 always netrc-password     \b(?:machine\s+[^\s\[]+|default)\s+(?:(?:login|account)\s+[^\s\[]+\s+)*password\s+([^\s\["'$]{3,})
 random password           (?i)\b[A-Z0-9_.-]*passw(?:or)?d["'\\]*\s*(?:[:=]|=>)\s*["'\\]*([^\s"'\\$`(){}<>\[\];,&|]{8,})
 random secret             \b[A-Z0-9_]*(?:SECRET|TOKEN|API_?KEY|ACCESS_?KEY|PRIVATE_?KEY|CREDENTIALS?|PASSPHRASE)[A-Z0-9_]*["']?\s*[:=]\s*["']?([^\s"'\\$`(){}<>\[\];,&|]{12,})
-random secret             (?i)\b[a-z0-9_.-]*(?:secret|token|api[_-]?key|access[_-]?key|private[_-]?key|passphrase)["'\\]*\s*(?:[:=]|=>|:=)\s*\\?["']([^\s"'\\$`(){}<>\[\];,&|]{16,})["'\\]
-random secret             (?im)^[ \t]*[a-z0-9_.-]*(?:secret|token|api[_-]?key|access[_-]?key|private[_-]?key|passphrase)[ \t]*[:=][ \t]*([^\s"'\\$`(){}<>\[\];,&|/]{16,})[ \t]*\r?$
+random secret             (?i)\b[a-z0-9_.-]*(?:secret|token|(?:api|access|private|secret)[_-]?key|passphrase)["'\\]*\s*(?:[:=]|=>|:=)\s*\\?["']([^\s"'\\$`(){}<>\[\];,&|]{16,})["'\\]
+random secret             (?im)^[ \t]*[a-z0-9_.-]*(?:secret|token|(?:api|access|private|secret)[_-]?key|passphrase)[ \t]*[:=][ \t]*([^\s"'\\$`(){}<>\[\];,&|/]{16,})[ \t]*\r?$
 "##;
 
 fn read_shape(line: &'static str) -> Option<Shape> {

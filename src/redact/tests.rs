@@ -43,6 +43,14 @@ const EXAMPLES: &[&str] = &[
     concat!("xoxb", "-2048-4096-x2Lk0QmR7tYv"),
     concat!("xapp", "-1-A02-4096-x2lk0qmr7tyv"),
     concat!("https://hooks.slack", ".com/services/T0A/B0C/x2Lk0QmR7tYv3Bn5"),
+    concat!(
+        "https://discord",
+        ".com/api/webhooks/204840960020484096/x2Lk0QmR7tYv3Bn5CdW8eFgH1jKl4Mn6Pq9"
+    ),
+    concat!("k", "ey-8d0c6f2ab94e7135d0c6f2ab94e71350"),
+    concat!("8d0c6f2ab94e7135d0c6f2ab94e71350", "-8d0c6f2a-b94e7135"),
+    concat!("{\"au", "th\": \"dXNlcjp4MkxrMFFtUjd0WXY=\"}"),
+    concat!("client-key", "-data: LS0tLS1CRUdJTiBQUklWQVRFIEtFWS0tLS0tCk1JSUV2"),
     concat!("AKIA", "X2LK7QMR7TYV3BN5"),
     concat!("\"SecretAccess", "Key\": \"x2Lk0QmR7tYv3Bn5CdW8eFgH1jKl4Mn6Pq9/+aZb\""),
     concat!("aws_secret", "_access_key = x2Lk0QmR7tYv3Bn5CdW8eFgH1jKl4Mn6Pq9/+aZb"),
@@ -106,6 +114,18 @@ fn every_example_of_the_table_is_masked_under_its_name() {
 }
 
 #[test]
+fn a_secret_key_is_a_secret_however_it_is_spelled() {
+    for text in [
+        concat!("secret", "_key: x2Lk0QmR7tYv3Bn5"),
+        concat!("app.secret", "-key = \"x2Lk0QmR7tYv3Bn5\""),
+        concat!("{\"secret", "Key\": \"x2Lk0QmR7tYv3Bn5\"}"),
+    ] {
+        let (shown, count) = masked(text);
+        assert!(count == 1 && shown.contains("[masked secret "), "{shown}");
+    }
+}
+
+#[test]
 fn what_only_looks_like_one_stays() {
     for text in [
         "sk-fading-circle-container-large",
@@ -131,6 +151,8 @@ fn what_only_looks_like_one_stays() {
             "ATE KEY-----\";"
         ),
         "SECRET_EXPIRES=2026-01-01T00:00:00Z",
+        "{\"auth\": \"passportLocalAuth\"}",
+        "key-0d9a",
         "the password is on the note",
         "secret_key_base: <%= ENV['SECRET'] %>",
         "KEY_SECRET_NAME=projects/a/secrets/b",
@@ -193,7 +215,9 @@ fn private_keys_go_whole_however_they_are_shown() {
     let indented: String = whole.lines().map(|line| format!("    {line}\n")).collect();
     let json = serde_json::to_string(&whole).unwrap();
     let crlf = pem("\r\n");
-    for text in [&whole, &numbered, &grep, &head, &tail, &indented, &json, &crlf] {
+    let body: String = whole.lines().skip(1).take(14).map(|line| format!("{line}\n")).collect();
+    let putty = format!("Private-Lines: 14\n{body}Private-MAC: 8d0c6f2ab94e7135\n");
+    for text in [&whole, &numbered, &grep, &head, &tail, &indented, &json, &crlf, &putty] {
         let text = format!("before\n{text}after\n");
         let (shown, count) = masked(&text);
         assert_eq!(count, 1, "{shown}");
