@@ -38,6 +38,9 @@ static ADDRESS: LazyLock<Regex> = LazyLock::new(|| {
     compile(shape.map_or("", |shape| shape.pattern))
 });
 
+static PARAMETER: LazyLock<Regex> =
+    LazyLock::new(|| compile(r#"(?i)[?&;]\s*(?:password|pwd)=([^&;\s"'$]{3,})"#));
+
 fn compile(pattern: &str) -> Regex {
     let built = RegexBuilder::new(pattern).unicode(false).build();
     built.expect("the patterns of the table are constants, and a test compiles each")
@@ -288,12 +291,14 @@ impl Redactor {
     }
 }
 
-/// The first password in an address, `scheme://user:password@host`.
+/// The first password in an address, `scheme://user:password@host`, or in its parameters, `…;password=…`.
 pub fn url_password(text: &[u8]) -> Option<&[u8]> {
-    // Most texts have no address with a user in it, and the pattern is not free.
-    let from = memchr::memmem::find(text, b"://")?;
-    memchr::memchr(b'@', &text[from..])?;
-    Some(ADDRESS.captures(text)?.get(1)?.as_bytes())
+    // Most texts have no address with a user in it, and the patterns are not free.
+    let has_user = |from: usize| memchr::memchr(b'@', &text[from..]);
+    let address = || ADDRESS.captures(text);
+    let parameter = || memchr::memchr(b'=', text).and_then(|_| PARAMETER.captures(text));
+    let found = memchr::memmem::find(text, b"://").and_then(has_user).and_then(|_| address());
+    Some(found.or_else(parameter)?.get(1)?.as_bytes())
 }
 
 /// A stream that is masked while it comes, wherever it is cut.

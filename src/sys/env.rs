@@ -165,6 +165,13 @@ impl Env {
         env
     }
 
+    /// Whether a variable is a credential by its name or its value, or contains one. A proxy's password is one, too.
+    pub fn is_secret(&self, name: &str) -> bool {
+        let (name, value) = (OsStr::new(name), self.get_os(name).unwrap_or_default());
+        Credential::classify(name, value) != Credential::No
+            || is_withheld(name, value, &self.secret_values(|_| false))
+    }
+
     /// Whether a variable of this name is kept from commands and masked.
     pub fn is_credential(name: &str) -> bool {
         Credential::classify(name.as_ref(), "any-value".as_ref()).is_withheld()

@@ -27,8 +27,8 @@ use crate::policy::{Approval, Layers, Mode, Policy, PolicySubject, is_plainly_pr
 pub(super) enum AccessRequest<'a> {
     /// A path without links, and how it is called in a question.
     Path(Mode, &'static str, &'a Path),
-    /// To read a variable.
-    Variable(&'a str),
+    /// To read a variable, and whether it is a credential.
+    Variable(&'a str, bool),
     /// To reach a host, by its name in lower case, and a port.
     Host(&'a str, u16),
 }
@@ -122,8 +122,8 @@ impl<'a> Permissions<'a> {
                 }
                 self.layers.decide_path(mode, path, self.places.is_always_allowed(mode, path))
             }
-            AccessRequest::Variable(name) => {
-                self.layers.decide_variable(name, Env::is_credential(name))
+            AccessRequest::Variable(name, is_secret) => {
+                self.layers.decide_variable(name, is_secret)
             }
             AccessRequest::Host(host, port) => self.layers.decide_host(host, port),
         };
@@ -144,7 +144,7 @@ impl<'a> Permissions<'a> {
         let (kind, mode, subject) = describe(request);
         let label = match request {
             AccessRequest::Path(_, label, _) => label,
-            AccessRequest::Variable(_) => "ENV",
+            AccessRequest::Variable(..) => "ENV",
             AccessRequest::Host(..) => "NET",
         };
         match self.decide(request) {
@@ -264,7 +264,7 @@ fn describe(request: AccessRequest<'_>) -> (PolicySubject, &'static str, String)
         AccessRequest::Path(mode, _, path) => {
             (PolicySubject::Path, mode.letter(), path.to_string_lossy().into_owned())
         }
-        AccessRequest::Variable(name) => (PolicySubject::Env, "", name.to_owned()),
+        AccessRequest::Variable(name, _) => (PolicySubject::Env, "", name.to_owned()),
         AccessRequest::Host(host, 80 | 443) => (PolicySubject::Host, "", host.to_owned()),
         AccessRequest::Host(host, port) => (PolicySubject::Host, "", format!("{host}:{port}")),
     }

@@ -394,6 +394,30 @@ fn places_that_are_refused() {
 }
 
 #[test]
+fn a_variable_with_a_password_in_its_value_is_a_credential() {
+    let sandbox = Sandbox::outside_temp()
+        .env("DATABASE_URL", "postgres://me:hunter2!x@db/app")
+        .env("DATABASE_COPY", "at sk-test-0123456789abcdef")
+        .env("OPENAI_API_KEY", "sk-test-0123456789abcdef")
+        .env("DATABASE_DIR", "/srv");
+    let policy = |env: Value| {
+        sandbox.write("policy.json", json!({"env": env}).to_string());
+        ["--policy", "policy.json"]
+    };
+    let allow = |name: &str| json!({"name": name, "approval": "allow"});
+    for env in [json!({"default": "allow"}), json!({"entries": [allow("DATA*")]})] {
+        let flags = policy(env);
+        run(&sandbox, &flags, "env.get('DATABASE_DIR')").assert_exit(0).stdout_is("/srv");
+        for name in ["DATABASE_URL", "DATABASE_COPY"] {
+            let code = format!("env.get('{name}')");
+            fails(&sandbox, &flags, &code, &["nobody is there to ask"]);
+        }
+    }
+    let flags = policy(json!({"entries": [allow("DATABASE_URL")]}));
+    run(&sandbox, &flags, "env.get('DATABASE_URL').length").assert_exit(0).stdout_is("30");
+}
+
+#[test]
 fn names_that_change_places_lead_nowhere_else() {
     let sandbox = Sandbox::new().file("in/name/f", "inside").file("out/f", "outside");
     let (work, out) = (sandbox.work().canonicalize().unwrap(), sandbox.base().join("out"));

@@ -206,7 +206,8 @@ impl Bridges<'_> {
                 escape_text(name)
             ));
         }
-        self.permissions.permit(super::permission::AccessRequest::Variable(name))?;
+        let is_secret = self.env.is_secret(name);
+        self.permissions.permit(super::permission::AccessRequest::Variable(name, is_secret))?;
         Ok(json!(self.env.get(name).unwrap_or_default()))
     }
 

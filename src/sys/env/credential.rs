@@ -18,7 +18,7 @@ type Words = LazyLock<Vec<&'static str>>;
 static WORDS: Words = LazyLock::new(|| {
     split_words(
         "KEY KEYS PAT PASS PW PWD AUTH AUTHORIZATION CRED CREDS JWT PASSCODE BEARER COOKIE DSN \
-    MNEMONIC SAS WEBHOOK SK TOTP",
+    MNEMONIC SAS WEBHOOK SK TOTP KEYCHAIN KEYSTORE",
     )
 });
 
@@ -66,7 +66,7 @@ enum Word {
     /// That the value is a credential unless it is a yes or a no (`USE_AUTH`).
     Ends,
     /// That the value is a credential unless it is a path (`HOST_PWD`).
-    EndsPwd,
+    EndsUnlessPath,
     /// That the value is a credential, whatever it is.
     Always,
 }
@@ -81,7 +81,7 @@ impl Credential {
             Word::Within if is_plain(value) || is_flag(value) => false,
             Word::Within if redact::url_password(value).is_none() => return Self::Likely,
             Word::Ends => !is_flag(value),
-            Word::EndsPwd => !value.starts_with(b"/"),
+            Word::EndsUnlessPath => !value.starts_with(b"/"),
             Word::Within | Word::Always => true,
         };
         if is_credential {
@@ -126,8 +126,8 @@ pub(super) fn values_to_mask<'a>(
 
 /// Classifies the words of a name in capitals.
 fn classify_name(name: &str) -> Word {
-    // `DESKTOP_SESSION` and the like are names; by itself it is a cookie.
-    if name == "SESSION" {
+    // `DESKTOP_SESSION` and the like are names; by itself it is a cookie, and 1Password's is a key.
+    if name == "SESSION" || name.starts_with("OP_SESSION_") {
         return Word::Always;
     }
     // git's names of its own settings, whose values are in variables beside them.
@@ -157,7 +157,8 @@ fn classify_name(name: &str) -> Word {
     match *last {
         // `MAX_TOKENS`.
         "KEYS" | "TOKENS" => Word::Within,
-        last if last.ends_with("PWD") => Word::EndsPwd,
+        "KEYCHAIN" | "KEYSTORE" => Word::EndsUnlessPath,
+        last if last.ends_with("PWD") => Word::EndsUnlessPath,
         last if last.ends_with("PASS") || last.ends_with("AUTH") => Word::Ends,
         _ => Word::Always,
     }
@@ -236,6 +237,9 @@ mod tests {
                 ("BOT_PASS", "/starts/like/a/path"),
                 ("DOCKER_AUTH_CONFIG", "{\"auths\":{}}"),
                 ("TOKEN_URL", "https://me:hunter2!x@host/"),
+                ("OP_SESSION_my", "x2Lk0QmR7tYv"),
+                ("KEYCHAIN", "x2Lk0QmR7tYv"),
+                ("ANDROID_KEYSTORE", "MIIJqgIBAzCC"),
             ],
         );
     }
@@ -263,6 +267,7 @@ mod tests {
                 ("SINGLE_PASS", "1"),
                 ("AUTH_DISABLED", "yes"),
                 ("HOST_PWD", "/home/me/project"),
+                ("KEYSTORE", "/home/me/app.jks"),
                 ("SSH_KEY_PATH", "/home/me/.ssh/id"),
                 ("SSH_KEY_FILE", "~/.ssh/id"),
                 ("AWS_WEB_IDENTITY_TOKEN_FILE", "/var/run/token"),
@@ -283,6 +288,9 @@ mod tests {
                 ("BROKERS", "amqp://a/,amqp://me:hunter2@b/"),
                 ("PIP_INDEX_URL", "https://me:hunter2@index.example/simple"),
                 ("GOPROXY", "https://me:hunter2@goproxy.example"),
+                ("JDBC", "jdbc:postgresql://db/app?user=me&password=hunter2"),
+                ("SQL", "jdbc:sqlserver://db;user=me;Password=hunter2;"),
+                ("ADO", "Server=db;User Id=me;Password=hunter2"),
             ],
         );
         check(
@@ -291,6 +299,8 @@ mod tests {
                 ("DATABASE_URL", "postgres://localhost:5432/app"),
                 ("DATABASE_URL", "postgres://me@localhost:5432/app"),
                 ("DATABASE_URL", "postgres://me:$DB@localhost/app"),
+                ("FORM", "https://example.com/?password=$PW"),
+                ("JAVA_OPTS", "-Dpassword=x -Da=b"),
                 ("HOMEPAGE", "https://example.com:8080/a@b"),
                 ("REMOTE", "git@github.com:owner/name.git"),
                 // Proxies are let through.
