@@ -218,10 +218,10 @@ fn print_text(tool: &str, text: &str) -> bool {
     }
 }
 
-/// Writes a line to stderr. There is nowhere to report a failure, so none is reported.
+/// Writes a line to stderr. It is for people, so it is fit for a terminal wherever it goes. There is nowhere to report a
+/// failure, so none is reported.
 pub fn print_line(text: &str) {
-    let shown = make_safe(text, terminal::stderr_is_terminal());
-    let _ = writeln!(io::stderr().lock(), "{shown}");
+    let _ = writeln!(io::stderr().lock(), "{}", make_safe(text, true));
 }
 
 /// Writes a line of a tool to stderr.

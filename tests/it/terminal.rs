@@ -1,5 +1,5 @@
 //! What reaches a terminal: printable characters, line feeds, tabs, and the tool's own few sequences; whoever wrote the
-//! text. What reaches a pipe is what was written.
+//! text. What reaches a pipe on stdout is what was written.
 
 use std::process::Command;
 
@@ -91,9 +91,10 @@ fn answers_notes_and_progress() {
         &seen,
         &["note E", "said E", "END", "the tail", "\\u{1b}]52;c", "\\u{202e}abc", "\\u{e0049}"],
     );
-    // A pipe gets it as it is.
-    let run = sandbox.run(&["task"]).assert_exit(0);
+    // A pipe gets the answer as it is. What is said beside it is for people, wherever it goes.
+    let run = sandbox.run(&["--progress", "task"]).assert_exit(0);
     assert_eq!(run.stdout, format!("said {EVIL}{spaces}the tail\n"));
+    is_fit(&run.stderr, &["note E"]);
     sandbox.llm.push(EVIL);
     sandbox.llm.push(EVIL);
     let file = sandbox.write("p.txt", "x");
