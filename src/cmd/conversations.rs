@@ -126,6 +126,8 @@ enum ConversationsCommand {
         name: Option<String>,
     },
     /// Print a conversation as Markdown, JSON or HTML
+    ///
+    /// In Markdown an answer stays what it is: its headings, HTML and pictures are shown as such. In HTML it is text.
     Export {
         /// The format: md, json or html
         format: String,
