@@ -225,3 +225,25 @@ fn children_go_once_their_parent_is_gone() {
     run(&sandbox, &["prune", "--older", "0"]).assert_exit(0);
     assert_eq!(outputs(&sandbox), Vec::<PathBuf>::new());
 }
+
+/// The output of a kept command is named after the command, not after its content.
+#[test]
+fn the_outputs_of_kept_commands_go_with_the_conversations_that_name_them() {
+    let keep =
+        |name: &str| format!("<nagent-shell keep=\"{name}\">echo on; sleep 300</nagent-shell>");
+    let sandbox = Sandbox::new()
+        .reply(keep("cafe-1"))
+        .reply(answer("done"))
+        .reply(keep("server"))
+        .reply(answer("done"));
+    sandbox.run(&["-c", "kept", "x"]).assert_exit(0);
+    let named = outputs(&sandbox);
+    sandbox.run(&["-c", "gone", "x"]).assert_exit(0);
+    run(&sandbox, &["remove", "gone"]).assert_exit(0);
+    for file in outputs(&sandbox) {
+        age(&file, 40);
+    }
+    let report = run(&sandbox, &["prune", "--older", "0", "--json"]).assert_exit(0).json();
+    assert_eq!(parts(&report), [("trash".to_owned(), 1), ("outputs".to_owned(), 1)]);
+    assert_eq!(outputs(&sandbox), named);
+}

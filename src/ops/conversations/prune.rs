@@ -288,12 +288,10 @@ fn remove(
     Ok(true)
 }
 
-/// The id that a conversation names a stored file by: its hash, or the UUID or the digits at the end of a folder's name.
+/// The id that a conversation names a stored file by: its hash, or the UUID or the digits at the end of its name.
 fn id_of(name: &str) -> Option<&str> {
-    if let Some(hash) = name.strip_suffix(".txt") {
-        return (hash.len() == 64 && is_id(hash)).then_some(hash);
-    }
-    let mut ends = [36, 32, SHORT_ID]
+    let name = name.strip_suffix(".txt").unwrap_or(name);
+    let mut ends = [64, 36, 32, SHORT_ID]
         .into_iter()
         .filter_map(|digits| name.get(name.len().checked_sub(digits)?..));
     ends.find(|id| is_id(id))
