@@ -150,22 +150,36 @@ pub fn copy_file(from: &Path, to: &Path) -> Result<()> {
 
 /// Appends text to a regular file, private when it is new. Never waits at a FIFO.
 pub fn append_text(path: &Path, text: &str) -> Result<()> {
+    let mut file = open_to_append(path)?;
+    file.write_all(text.as_bytes()).with_context(|| format!("cannot append to {}", path.display()))
+}
+
+/// Appends text to a file of nagent's own, and makes it durable.
+pub fn append_durably(path: &Path, text: &str) -> Result<()> {
+    let mut file = open_journal(path)?;
+    let appended = file.write_all(text.as_bytes()).and_then(|()| file.sync_data());
+    appended.with_context(|| format!("cannot append to {}", path.display()))
+}
+
+/// Opens a file of nagent's own to append to it, private when it is new. Its name outlasts a power cut.
+pub(super) fn open_journal(path: &Path) -> Result<File> {
+    let file = open_to_append(path)?;
+    // Nobody writes to it before this, so that what is not empty has a durable name, whoever made it.
+    if file.metadata().is_ok_and(|metadata| metadata.len() == 0) {
+        sync_folder(parent_folder(path))?;
+    }
+    Ok(file)
+}
+
+fn open_to_append(path: &Path) -> Result<File> {
     let what = || format!("cannot append to {}", path.display());
     // To open a FIFO or a device may do something by itself.
     if fs::metadata(path).is_ok_and(|metadata| !metadata.is_file()) {
         bail!("{}: it is not a regular file", what());
     }
     let mut options = OpenOptions::new();
-    options.append(true).create(true).mode(0o600).custom_flags(nonblock());
-    let mut file = options.open(path).with_context(what)?;
-    file.write_all(text.as_bytes()).with_context(what)
-}
-
-/// Appends text to a file of nagent's own, and makes it durable.
-pub fn append_durably(path: &Path, text: &str) -> Result<()> {
-    append_text(path, text)?;
-    let sync = || File::open(path)?.sync_data();
-    sync().with_context(|| format!("cannot make {} durable", path.display()))
+    options.read(true).append(true).create(true).mode(0o600).custom_flags(nonblock());
+    options.open(path).with_context(what)
 }
 
 /// Renames a file within the toolkit's root, durably. The new name must be free.

@@ -3,15 +3,13 @@
 //! The lock is `flock` on the file itself: the kernel frees it when its holder ends, however that ends, and on a shared file
 //! system when the holder's host is given up. What a kill or a power cut left of a line gets an end, so that no line is lost to it.
 
-use std::fs::{File, OpenOptions};
+use std::fs::File;
 use std::io::{Seek, Write};
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result};
 
-use super::durable::parent_folder;
 use super::file_stamp::FileStamp;
 use super::fs;
 use super::interrupt::Interrupts;
@@ -39,7 +37,7 @@ impl Journal {
         waiting: &mut dyn FnMut(),
     ) -> Result<(Self, String), LockError> {
         loop {
-            let file = open_file(path)?;
+            let file = fs::open_journal(path)?;
             let report = &mut || waiting();
             let report = Some((Duration::ZERO, report as _));
             let wait = LockWait { report, ..LockWait::new(patience, interrupts) };
@@ -59,9 +57,6 @@ impl Journal {
     fn read(&mut self, limit: u64) -> Result<String> {
         let what = || format!("cannot read {}", self.path.display());
         let metadata = self.file.metadata().with_context(what)?;
-        if !metadata.is_file() {
-            bail!("{}: it is not a regular file", what());
-        }
         self.file.rewind().with_context(what)?;
         let bytes = fs::read_within(&self.file, metadata.len(), limit).with_context(what)?;
         self.is_torn = bytes.last().is_some_and(|byte| *byte != b'\n');
@@ -91,18 +86,6 @@ impl Journal {
     pub fn archive(self, to: &Path) -> Result<()> {
         fs::rename_file(&self.path, to)
     }
-}
-
-fn open_file(path: &Path) -> Result<File> {
-    let what = || format!("cannot open {}", path.display());
-    let is_new = !fs::exists(path);
-    let mut options = OpenOptions::new();
-    options.read(true).append(true).create(true).mode(0o600).custom_flags(fs::nonblock());
-    let file = options.open(path).with_context(what)?;
-    if is_new {
-        fs::sync_folder(parent_folder(path))?;
-    }
-    Ok(file)
 }
 
 #[cfg(test)]

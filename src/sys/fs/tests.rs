@@ -59,3 +59,13 @@ fn what_is_kept_is_durable_with_its_name() {
     let kept = store_file(dir.path(), &mut File::open(&from).unwrap(), &|| false).unwrap();
     synced::check(&kept);
 }
+
+#[test]
+fn the_name_of_a_new_log_is_durable_before_anything_is_in_it() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("log");
+    append_durably(&path, "one").unwrap();
+    synced::check_folder(&path);
+    append_durably(&path, "two").unwrap();
+    assert_eq!(fs::read(path).unwrap(), b"onetwo");
+}
