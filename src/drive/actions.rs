@@ -8,7 +8,6 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Result;
 
-use super::freshness::KnownContent;
 use super::large_files;
 use super::mask_check::check_for_masks;
 use super::result_block::error;
@@ -174,7 +173,8 @@ impl Runner<'_> {
             return Ok(block);
         };
         let new = Block::new(action.result_block()).with("path", path).with("status", "ok");
-        self.show_long(new, bytes, is_dry)
+        let block = self.show_long(new, bytes, is_dry)?;
+        Ok(self.files.record_read(block, &resolved, None, &self.conversation))
     }
 
     /// The block with a stream that the user names, like [`Runner::read_for_user`].
@@ -245,23 +245,17 @@ impl Runner<'_> {
         if read.more || read.cut {
             block = block.with("more", "true");
         }
-        let mut hash = (!is_part && !read.cut).then(|| fs::sha256(read.text.as_bytes()));
         if !read.valid_utf8 {
             block = block.with("utf8", "false");
-            let is_whole = hash.take().is_some();
             if let Ok(bytes) = fs::read_resolved(path, limits::STORED_BYTES) {
-                hash = is_whole.then(|| fs::sha256(&bytes));
                 let bytes = context.redactor.mask_bytes(bytes);
-                block = block.with(
-                    "output",
-                    fs::store_output(&context.root.outputs_folder(), &bytes)?.display(),
-                );
+                let stored = fs::store_output(&context.root.outputs_folder(), &bytes)?;
+                block = block.with("output", stored.display());
             }
         }
-        if let Some(hash) = hash {
-            let known = KnownContent { hash, is_whole: true };
-            block = self.files.record_read(block, path, &known);
-        }
+        let is_whole = !is_part && !read.cut && read.valid_utf8;
+        let whole = is_whole.then_some(read.text.as_bytes());
+        block = self.files.record_read(block, path, whole, &self.conversation);
         if is_part {
             context.redactor.learn_from(path);
         }

@@ -153,7 +153,7 @@ impl FileGuard {
     ) -> Result<Block> {
         let opened = self.boundary.open_for_write(Path::new(path))?;
         let shown = self.last_seen.content_known_at_reply(conversation.pieces(), opened.path());
-        let is_unseen = shown.as_ref().is_none_or(|known| !known.is_whole) && !opened.is_empty();
+        let is_unread = shown.as_ref().is_none_or(|known| !known.is_read) && !opened.is_empty();
         if let Some(seen) = shown.or_else(|| self.content_at_start(opened.path())) {
             let now = replace::hash_target(&opened)?.unwrap_or_else(|| NO_FILE.to_owned());
             let is_same = is_hash_of(&seen.hash, &now);
@@ -163,25 +163,21 @@ impl FileGuard {
             if !is_same {
                 let why = "nothing was written: the file has changed since it was last shown, and this would undo that";
                 let then = "Send the write again with these changes in it, or edit only the lines that matter.";
-                let seen = KnownContent { is_whole: true, ..seen };
+                let seen = KnownContent { is_read: true, ..seen };
                 return self.refuse_stale(block, &opened, &seen, conversation, [why, then]);
             }
         }
-        // A larger file is not hashed: it cannot be kept, and so the write is refused below.
-        let is_asked = is_unseen && opened.bytes() <= limits::KEPT_CONTENT;
-        let now = if is_asked { replace::hash_target(&opened)? } else { None };
-        if let Some(now) = now {
-            let why = format!(
-                "nothing was written: the file exists ({} bytes), and was never shown whole. Read it and send the \
-                 write again, or change parts of it with <nagent-edit>; the same write sent again replaces it",
+        // A larger file cannot be kept, and so the write is refused below.
+        if is_unread && opened.bytes() <= limits::KEPT_CONTENT {
+            bail!(
+                "nothing was written: the file exists ({} bytes), and you have read nothing of it. Read it, or the part \
+                 that matters, and send the write again; or change parts of it with <nagent-edit>",
                 opened.bytes()
             );
-            let block = self.with_resolved(block, opened.path());
-            return Ok(with_shown(error(block, why), &KnownContent { hash: now, is_whole: true }));
         }
         let path = opened.path().to_owned();
         let block = self.replace_content(block, opened, text.as_bytes(), stop)?;
-        let known = KnownContent { hash: fs::sha256(text.as_bytes()), is_whole: true };
+        let known = KnownContent { hash: fs::sha256(text.as_bytes()), is_read: true };
         let block = with_shown(block, &known);
         self.last_seen.record_write(conversation.pieces(), &path, known);
         Ok(block)
@@ -240,7 +236,7 @@ impl FileGuard {
             Some(known) if !is_hash_of(&known.hash, &old_hash) => known,
             known => KnownContent {
                 hash: new_hash.clone(),
-                is_whole: old.is_empty() || known.is_some_and(|known| known.is_whole),
+                is_read: old.is_empty() || known.is_some_and(|known| known.is_read),
             },
         };
         let after_results = recorded_content(conversation.pieces(), &path).or_else(|| seen.clone());
@@ -248,15 +244,39 @@ impl FileGuard {
         Ok(with_shown(done, &known_now(after_results)))
     }
 
-    /// The result of a read, with the record that the model knows the content.
-    pub(super) fn record_read(&self, block: Block, path: &Path, known: &KnownContent) -> Block {
-        match self.boundary.open_for_write(path) {
-            // What the model cannot write needs no record.
-            Ok(opened) if opened.exists() => {
-                with_shown(self.with_resolved(block, opened.path()), known)
-            }
-            _ => block,
-        }
+    /// The result of a read, with the record that the model knows the content: all of it, or where `whole` is missing a part.
+    pub(super) fn record_read(
+        &self,
+        block: Block,
+        path: &Path,
+        whole: Option<&[u8]>,
+        conversation: &ConversationFile,
+    ) -> Block {
+        // What the model cannot write needs no record.
+        let Some(opened) = self.open_existing(path) else { return block };
+        let hash = if let Some(bytes) = whole {
+            Some(fs::sha256(bytes))
+        } else {
+            let known = recorded_content(conversation.pieces(), opened.path());
+            let is_news = !known.is_some_and(|known| known.is_read);
+            // A larger one is not written over in any case.
+            let is_hashed = is_news && opened.bytes() <= limits::KEPT_CONTENT;
+            is_hashed.then(|| replace::hash_target(&opened).ok()).flatten().flatten()
+        };
+        let Some(hash) = hash else { return block };
+        let known = KnownContent { hash, is_read: true };
+        with_shown(self.with_resolved(block, opened.path()), &known)
+    }
+
+    /// The result of a split of a file, of which nothing was shown.
+    pub(super) fn record_split(&self, block: Block, path: &Path, hash: &str) -> Block {
+        let Some(opened) = self.open_existing(path) else { return block };
+        let known = KnownContent { hash: hash.to_owned(), is_read: false };
+        with_shown(self.with_resolved(block, opened.path()), &known)
+    }
+
+    fn open_existing(&self, path: &Path) -> Option<Opened> {
+        self.boundary.open_for_write(path).ok().filter(Opened::exists)
     }
 
     /// The result of a patch of the conversation's own file, which the model wrote by its segments.
@@ -277,7 +297,7 @@ impl FileGuard {
         }
         let block = self.with_resolved(block, source).with("after", short_hash(&hash));
         // Of such a file the model has read segments.
-        let known = KnownContent { hash, is_whole: false };
+        let known = KnownContent { hash, is_read: false };
         let block = with_shown(block, &known);
         self.last_seen.record_write(conversation.pieces(), source, known);
         Ok(block)
@@ -291,7 +311,7 @@ impl FileGuard {
     /// The content of the conversation's own file when the run began. It was not shown.
     fn content_at_start(&self, path: &Path) -> Option<KnownContent> {
         let hash = self.changes.content_at_start(path)?.clone();
-        Some(KnownContent { hash, is_whole: false })
+        Some(KnownContent { hash, is_read: false })
     }
 
     /// Writes the file, after its previous content was kept.
@@ -359,7 +379,7 @@ impl FileGuard {
         let block = error(block, format!("{why}. {change}\n{then}").trim_end());
         // A change that is shown in part must not refuse the next write, too: `then` tells the model to go on.
         let shows = is_whole || !then.is_empty();
-        let known = KnownContent { hash, is_whole: seen.is_whole };
+        let known = KnownContent { hash, is_read: seen.is_read };
         Ok(if shows { with_shown(block, &known) } else { block })
     }
 
@@ -368,7 +388,7 @@ impl FileGuard {
         let text = "nothing was written: the file has been removed since it was last shown. To create it again, send \
                     <nagent-write> with its whole text";
         let block = self.with_resolved(block, opened.path());
-        error(with_shown(block, &KnownContent { hash: NO_FILE.to_owned(), is_whole: true }), text)
+        error(with_shown(block, &KnownContent { hash: NO_FILE.to_owned(), is_read: true }), text)
     }
 
     fn with_resolved(&self, block: Block, path: &Path) -> Block {

@@ -1,10 +1,11 @@
 //! Whether a file is still as the model was last shown it.
 //!
-//! The result of a read of a whole file, of a write and of an edit records the first digits of the hash of the content that
-//! the model knows from then on, in the attribute `shown` (or `after`, where that is the same). So the record lasts from run to run, and a user who
-//! deletes a result from the conversation takes its record back. Where there is no record, the first write over the whole file
-//! is refused, and its result is the record; a file in its own conversation is known as the run found it. With `part`, the
-//! record says which content the file had when a part of it was shown or written: the rest was not seen.
+//! The result of a read, of a write and of an edit records the first digits of the hash of the content that the model knows
+//! from then on, in the attribute `shown` (or `after`, where that is the same). So the record lasts from run to run, and a
+//! user who deletes a result from the conversation takes its record back. Where there is no record, a write over the whole
+//! file is refused; a file in its own conversation is known as the run found it. A read of a part of the file is enough, and
+//! does not take the place of a record of what was read before. With `part`, the record is of an edit or a split of a file of
+//! which nothing was read.
 //!
 //! The model writes a reply before it has read the results of that reply's own actions: what these record counts from the
 //! next reply on. What the reply has written itself counts at once.
@@ -35,8 +36,8 @@ pub(super) struct LastSeen {
 pub struct KnownContent {
     /// The hash of the content, or its first digits.
     pub hash: String,
-    /// Whether all of the content was shown to the model, or written by it.
-    pub is_whole: bool,
+    /// Whether the model has read any of it, or written all of it.
+    pub is_read: bool,
 }
 
 /// A change of a file that a refusal has shown.
@@ -103,8 +104,8 @@ pub fn recorded_content(pieces: &[Piece], path: &Path) -> Option<KnownContent> {
             None if piece.name() == Some("system") => false,
             None => piece.get("path").is_some_and(|given| Path::new(cwd).join(given) == path),
         };
-        let is_whole = piece.get("part").is_none();
-        last = if is_it { Some(KnownContent { hash: hash.to_owned(), is_whole }) } else { last };
+        let is_read = piece.get("part").is_none();
+        last = if is_it { Some(KnownContent { hash: hash.to_owned(), is_read }) } else { last };
     }
     last
 }
@@ -117,7 +118,7 @@ fn last_reply(pieces: &[Piece]) -> Option<usize> {
 pub(super) fn with_shown(block: Block, known: &KnownContent) -> Block {
     let hash = short_hash(&known.hash);
     let block = if block.get("after") == Some(hash) { block } else { block.with("shown", hash) };
-    if known.is_whole { block } else { block.with("part", "true") }
+    if known.is_read { block } else { block.with("part", "true") }
 }
 
 /// The block with the true path of its file, unless that is where its path leads from the working folder.

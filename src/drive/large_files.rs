@@ -7,7 +7,6 @@ use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
 use super::file_guard::FileGuard;
-use super::freshness::KnownContent;
 use super::result_block::error;
 use super::run_context::RunContext;
 use crate::code::outline::describe_text;
@@ -53,8 +52,7 @@ pub(super) fn split_file(
         .with("index_path", index_path.display())
         .with("segment_count", index.segment_count);
     let may_change = files.boundary.open_for_write(source).is_ok();
-    let known = KnownContent { hash: index.source_sha256.clone(), is_whole: false };
-    let block = files.record_read(block, source, &known);
+    let block = files.record_split(block, source, &index.source_sha256);
     let text = describe_segments(&index, &notes, may_change);
     context.redactor.with_cut_lines(block, text, &context.root.outputs_folder())
 }

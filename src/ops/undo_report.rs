@@ -257,7 +257,7 @@ pub(super) fn undo_block(journal: &ConversationFile, plan: &UndoPlan) -> Block {
         if let Some(known) = known.filter(is_up_to_date) {
             // With the diff the model knows the file as it is now, as far as it did.
             block = block.with("resolved", &path_name);
-            block = if known.is_whole { block } else { block.with("part", "true") };
+            block = if known.is_read { block } else { block.with("part", "true") };
         }
     } else {
         text.push_str("Read the file again before you change it.");

@@ -291,13 +291,14 @@ fn the_model_knows_the_file_as_the_undo_left_it() {
     let block = sandbox.blocks_of("system").pop().unwrap();
     let path = sandbox.work().canonicalize().unwrap().join("a.txt");
     assert_eq!(block.get("resolved"), path.to_str().unwrap());
-    // The write over a file that it has seen a line of is refused once, whatever the undo.
+    // The write over a file that it has read nothing of is refused, whatever the undo.
     sandbox.llm.push(write("a.txt", "three\n"));
+    sandbox.llm.push("<nagent-read path=\"a.txt\"/>");
     sandbox.llm.push(write("a.txt", "three\n"));
     sandbox.llm.push(answer("done"));
     sandbox.file_edit(&["--file", "a.txt", "again"]).run().assert_exit(0);
     let mut results = sandbox.blocks_of("nagent-write-result");
-    assert!(results.remove(0).body.contains("never shown whole"), "not that it has changed");
+    assert!(results.remove(0).body.contains("read nothing of it"), "not that it has changed");
     assert_eq!(results[0].get("status"), "ok");
     assert_eq!(sandbox.read("a.txt"), "three\n");
     // What it was not shown, it does not know: here the diff is too long to be told.

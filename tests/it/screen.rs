@@ -173,7 +173,7 @@ fn a_refused_action_is_shown_with_its_reason() {
     for reason in reasons {
         assert!(lines.iter().any(|line| line.starts_with(reason)), "{reason:?} in {lines:?}");
     }
-    let advice = |lines: &[String]| lines.concat().contains("same write sent again");
+    let advice = |lines: &[String]| lines.concat().contains("change parts of it");
     assert!(!advice(&lines), "{lines:?}");
     let whole: Vec<String> = screen(sandbox.cmd(&["-nvw", "task"]));
     let whole: Vec<String> = whole.iter().map(|line| line.trim_start().to_owned()).collect();

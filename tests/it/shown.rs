@@ -192,7 +192,7 @@ fn what_was_shown_is_remembered_from_run_to_run() {
         text[..from].to_owned()
     });
     run_with(&sandbox, vec![(nothing(), write("x\n")), (nothing(), answer("done"))]);
-    refused(results(&sandbox, "nagent-write-result").last().unwrap(), &["was never shown whole"]);
+    refused(results(&sandbox, "nagent-write-result").last().unwrap(), &["have read nothing of it"]);
     assert_eq!(sandbox.read("a.txt"), "one\nTWO\n");
 }
 
@@ -375,18 +375,32 @@ fn what_somebody_saved_while_the_model_thought_is_no_change_of_the_run() {
 }
 
 #[test]
-fn a_file_that_was_never_shown_is_not_written_over_at_once() {
+fn a_file_that_was_never_shown_is_not_written_over_however_often_that_is_tried() {
     let sandbox = Sandbox::new().file("a.txt", "one\ntwo\n").file("empty.txt", "");
     let empty = "<nagent-write path=\"empty.txt\">x\n</nagent-write>";
-    for reply in [write("new\n") + empty, write("new\n"), answer("done")] {
+    let read = "<nagent-read path=\"a.txt\" offset=\"2\"/>".to_owned();
+    for reply in [write("new\n") + empty, write("new\n"), read, write("new\n"), answer("done")] {
         sandbox.llm.push(reply);
     }
     sandbox.run(&["--write", ".", "task"]).assert_exit(0);
     let results = results(&sandbox, "nagent-write-result");
-    refused(&results[0], &["exists (8 bytes)", "never shown whole", "sent again replaces it"]);
+    refused(&results[0], &["exists (8 bytes)", "have read nothing of it", "Read it"]);
     assert_eq!(results[1].get("status"), "ok", "nothing is lost of an empty file");
-    assert_eq!(results[2].get("status"), "ok", "{:?}", results[2]);
+    refused(&results[2], &["have read nothing of it"]);
+    assert_eq!(results[3].get("status"), "ok", "a part is enough: {:?}", results[3]);
     assert_eq!(sandbox.read("a.txt"), "new\n");
+}
+
+#[test]
+fn who_has_read_a_part_does_not_undo_what_was_saved_since() {
+    let sandbox = Sandbox::outside_temp().file("a.txt", "one\ntwo\n");
+    let steps = vec![
+        (nothing(), "<nagent-read path=\"a.txt\" limit=\"1\"/>".to_owned()),
+        (save(&sandbox, "one\nTWO\n"), write("x\n")),
+        (nothing(), answer("left alone")),
+    ];
+    run_with(&sandbox, steps);
+    refused(&results(&sandbox, "nagent-write-result")[0], &["has changed since it was last shown"]);
 }
 
 #[test]
@@ -414,7 +428,7 @@ fn who_has_edited_a_line_has_not_seen_the_file() {
             let sandbox = Sandbox::outside_temp().file("a.txt", &text);
             replies.into_iter().chain([answer("left alone")]).for_each(|r| sandbox.llm.push(r));
             sandbox.run(args).assert_exit(0);
-            refused(&results(&sandbox, "nagent-write-result")[0], &["was never shown whole"]);
+            refused(&results(&sandbox, "nagent-write-result")[0], &["have read nothing of it"]);
             assert_eq!(sandbox.read("a.txt").lines().count(), 500);
         }
     }

@@ -34,8 +34,9 @@ fn while_swapping(sandbox: &Sandbox, one: &str, other: &str) -> Vec<String> {
         let text = writes(0);
         after(move || going.store(true, Ordering::Relaxed), text)
     };
+    let read = nothing("<nagent-read path=\"in/a.txt\"/>".to_owned());
     let rest = (1..10).map(|round| nothing(writes(round)));
-    run(sandbox, "in/a.txt", std::iter::once(start).chain(rest).collect());
+    run(sandbox, "in/a.txt", [read, start].into_iter().chain(rest).collect());
     stop.store(true, Ordering::Relaxed);
     swapper.join().unwrap();
     statuses(sandbox)
