@@ -217,10 +217,11 @@ fn save_copy(call: &Call<'_>, name: &str) -> Result<Report, Problem> {
         )));
     }
     let index_path = root.saved_index();
+    // First, since a run may have it for long: the index is held for moments only.
+    let _target_lock = lock_conversation(call, name)?;
     let _index_lock = lock::lock_index(root, SAVED_LOCK, call.index_wait())?;
     // Read before anything is written: a damaged index stops all of it.
     let mut index = read_index(&index_path)?;
-    let _target_lock = lock_conversation(call, name)?;
     let archived = replace_conversation(root, name, journal.text())?;
     let saved = Saved {
         name: path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default(),
