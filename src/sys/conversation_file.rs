@@ -36,7 +36,7 @@ pub struct ConversationFile {
     name: String,
     path: PathBuf,
     /// `None` until the first append of a new conversation.
-    file: Option<File>,
+    file: Option<StampedFile>,
     text: String,
     pieces: Vec<Piece>,
     /// Where the torn tail that was found at the start is now.
@@ -46,6 +46,19 @@ pub struct ConversationFile {
     left: Option<(String, Option<Lock>)>,
     /// Whether the names of the file and of the lock's note are durable. Without the note, a torn tail would look like damage.
     is_noted: bool,
+}
+
+/// A file that was read or appended to, and what it was like then.
+#[derive(Debug)]
+struct StampedFile {
+    file: File,
+    stamp: Option<FileStamp>,
+}
+
+impl StampedFile {
+    fn renew_stamp(&mut self) {
+        self.stamp = FileStamp::of_open(&self.file);
+    }
 }
 
 impl ConversationFile {
@@ -153,7 +166,7 @@ impl ConversationFile {
 
     /// Reads the file. Unless this only looks, a torn tail is moved aside.
     fn read_file(&mut self, looks_only: bool, after_crash: bool) -> Result<()> {
-        let Some((file, bytes)) = self.open_file(looks_only)? else { return Ok(()) };
+        let Some((mut file, bytes)) = self.open_file(looks_only)? else { return Ok(()) };
         let (text, tail) = split_text(bytes);
         let parsed = conversation::parse(&text);
         let cut = self.find_torn_tail(&text, &tail, &parsed, after_crash)?;
@@ -172,16 +185,16 @@ impl ConversationFile {
                 self.torn =
                     Some(fs::store_numbered(&self.root.invalid_replies_folder(&self.name), &torn)?);
             }
-            file.set_len(offset as u64)
-                .and_then(|()| file.sync_data())
-                .with_context(|| format!("cannot open the conversation {}", self.path.display()))?;
+            let cut = file.file.set_len(offset as u64).and_then(|()| file.file.sync_data());
+            cut.with_context(|| format!("cannot open the conversation {}", self.path.display()))?;
+            file.renew_stamp();
         }
         self.file = Some(file);
         Ok(())
     }
 
     /// Opens the file, where there is one, and reads it whole.
-    fn open_file(&self, looks_only: bool) -> Result<Option<(File, Vec<u8>)>> {
+    fn open_file(&self, looks_only: bool) -> Result<Option<(StampedFile, Vec<u8>)>> {
         let what = || format!("cannot open the conversation {}", self.path.display());
         let mut options = OpenOptions::new();
         // Never waits at a FIFO.
@@ -201,8 +214,10 @@ impl ConversationFile {
                 let _ = file.set_permissions(Permissions::from_mode(metadata.mode() & 0o600));
             }
         }
+        // Before the content is read: a change meanwhile is one since then.
+        let stamp = FileStamp::of_open(&file);
         let bytes = fs::read_within(&file, metadata.len(), CONVERSATION).with_context(what)?;
-        Ok(Some((file, bytes)))
+        Ok(Some((StampedFile { file, stamp }, bytes)))
     }
 
     /// Finds where the part begins that a crash left half written, if there is one.
@@ -301,7 +316,8 @@ impl ConversationFile {
         if is_new {
             let mut options = OpenOptions::new();
             options.read(true).append(true).create_new(true).mode(0o600);
-            self.file = Some(options.open(&self.path).with_context(what)?);
+            let file = options.open(&self.path).with_context(what)?;
+            self.file = Some(StampedFile { file, stamp: None });
         }
         if !self.is_noted {
             // Sync the folder first, so that after a power cut the `.run` note exists and recovery knows a crash happened.
@@ -313,11 +329,13 @@ impl ConversationFile {
             noted?;
             self.is_noted = true;
         }
-        let Some(file) = &mut self.file else { bail!("{}: it is not open", what()) };
+        let Some(stamped) = &mut self.file else { bail!("{}: it is not open", what()) };
+        let file = &mut stamped.file;
         let result = file.write_all(addition.as_bytes()).and_then(|()| file.sync_data());
         if let Err(error) = result {
             // A half-written block would be taken for a torn tail anyway; cut it off while we can.
             let cut = file.set_len(self.text.len() as u64).and_then(|()| file.sync_data());
+            stamped.renew_stamp();
             let state = if cut.is_ok() { "nothing of it was kept" } else { "its end may be torn" };
             if is_new && cut.is_ok() {
                 self.file = None;
@@ -325,15 +343,18 @@ impl ConversationFile {
             }
             return Err(error).with_context(|| format!("{}; {state}", what()));
         }
+        stamped.renew_stamp();
         Ok(())
     }
 
     /// Whether another program has replaced or changed the file since the last append.
     fn was_changed(&self) -> bool {
         let Some(file) = &self.file else { return fs::exists(&self.path) };
-        let stamps = FileStamp::of_open(file).zip(FileStamp::of_path(&self.path));
-        stamps
-            .is_none_or(|(ours, now)| !ours.same_file(&now) || now.size() != self.text.len() as u64)
+        let stamps = file.stamp.zip(FileStamp::of_path(&self.path));
+        // The size is that of the text, too: another program may have written right after this one.
+        stamps.is_none_or(|(known, now)| {
+            !known.is_unchanged(&now) || now.size() != self.text.len() as u64
+        })
     }
 
     /// Takes over what another program has added to the file, wherever. Returns whether that was all it did, and what there is
@@ -353,7 +374,7 @@ impl ConversationFile {
     }
 
     /// Opens and reads the file if it is a conversation without a fault.
-    fn read_whole(&self) -> Result<Option<(File, String, Vec<Piece>)>> {
+    fn read_whole(&self) -> Result<Option<(StampedFile, String, Vec<Piece>)>> {
         let Some((file, bytes)) = self.open_file(false)? else { return Ok(None) };
         let (text, tail) = split_text(bytes);
         let parsed = conversation::parse(&text);
@@ -366,7 +387,7 @@ impl ConversationFile {
     pub fn append_to_left(&mut self, block: &str) {
         let Some((name, _lock)) = self.left.take() else { return };
         let left = Self::without_text(&self.root, &name);
-        if let Ok(Some((mut file, text, pieces))) = left.read_whole()
+        if let Ok(Some((StampedFile { mut file, .. }, text, pieces))) = left.read_whole()
             && pieces.iter().any(|piece| piece.kind != PieceKind::Note)
         {
             let gap = if text.ends_with('\n') { "\n" } else { "\n\n" };

@@ -55,20 +55,28 @@ fn an_editor_that_saves_in_place_between_runs_is_followed() {
 
 #[test]
 fn an_editor_that_saves_during_a_run_makes_it_go_on_in_a_fork() {
-    for by_rename in [false, true] {
+    // Also a change that keeps the size.
+    for (by_rename, prompt) in
+        [(false, "an edited task"), (true, "an edited task"), (false, "tusk")]
+    {
         let sandbox = Sandbox::new();
         let latch = Latch::default();
         sandbox.llm.push(Answer::held(&latch, answer("done")));
         let running = sandbox.cmd(&["--conversation", "mine", "task"]).spawn();
         sandbox.llm.wait_for_requests(1);
         let path = sandbox.root().join("conversations/mine");
-        let edited = std::fs::read_to_string(&path).unwrap().replace("task", "an edited task");
+        let edited = std::fs::read_to_string(&path).unwrap().replace("task", prompt);
         if by_rename {
             let other = sandbox.root().join("conversations/.mine.swp");
             std::fs::write(&other, &edited).unwrap();
             std::fs::rename(&other, &path).unwrap();
         } else {
-            std::fs::write(&path, &edited).unwrap();
+            // At another time, by the clock of the file system, than the run's own write.
+            let modified = || std::fs::metadata(&path).unwrap().modified().unwrap();
+            let before = modified();
+            while modified() == before {
+                std::fs::write(&path, &edited).unwrap();
+            }
         }
         latch.release();
         running.wait().assert_exit(0).stdout_is("done\n").stderr_has(&["mine"]);
@@ -81,7 +89,7 @@ fn an_editor_that_saves_during_a_run_makes_it_go_on_in_a_fork() {
         assert!(added.starts_with(&format!("\n<system fork=\"{name}\"")), "{added}");
         let text = std::fs::read_to_string(fork).unwrap();
         assert!(text.contains("done") && text.contains("<user-prompt"), "{text}");
-        assert!(!text.contains("an edited task"), "{text}");
+        assert!(!text.contains(prompt), "{text}");
     }
 }
 
@@ -121,6 +129,20 @@ fn a_wait_for_an_index_is_said_and_a_signal_ends_it() {
         running.signal(rustix::process::Signal::TERM);
         running.wait_up_to(std::time::Duration::from_secs(5)).assert_exit(143);
     }
+}
+
+/// A conversation may be in use for hours, the index of saved ones for moments only.
+#[test]
+fn who_waits_for_a_conversation_keeps_nobody_from_saving_another() {
+    let sandbox = Sandbox::new().reply(answer("one"));
+    sandbox.run(&["--conversation", "c", "task"]).assert_exit(0);
+    let _held = held(&sandbox.root().join("conversations/.locks/busy"));
+    let save = ["--conversation", "c", "--lock-timeout", "600", "--save-conversation"];
+    let waiting = sandbox.cmd(&[&save[..], &["busy"]].concat()).spawn();
+    crate::sandbox::wait_until("it waits", || waiting.stderr_so_far().contains("busy"));
+    sandbox.run(&[&save[..], &["free"]].concat()).assert_exit(0);
+    waiting.signal(rustix::process::Signal::TERM);
+    waiting.wait().assert_exit(143);
 }
 
 #[test]
