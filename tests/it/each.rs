@@ -489,6 +489,29 @@ fn a_full_disk_ends_the_work_and_loses_no_result() {
     assert_eq!(asked.load(Ordering::SeqCst), 20, "nothing is asked twice");
 }
 
+/// The first of two results does not fit into the journal; what ends later does.
+#[test]
+fn an_error_of_the_journal_is_told_whatever_ends_after_it() {
+    let sandbox = Sandbox::new();
+    let other = json!({"result": "other", "exit_code": 0, "response": "x".repeat(57_000)});
+    sandbox.write("j.jsonl", format!("{other}\n"));
+    let latch = Latch::default();
+    let held = latch.clone();
+    sandbox.llm.choose(move |request| match number(request) {
+        0 => answer(&"x".repeat(9000)).into(),
+        _ => Answer::held(&held, answer("late")),
+    });
+    let args = "--lines --resume -j 2 --journal j.jsonl 'about {}'";
+    let line = format!("trap '' XFSZ; ulimit -f 60; exec {EACH} {args}");
+    let running = sandbox.program("bash", &["-c", &line]).stdin(lines(2)).spawn();
+    sandbox.llm.wait_for_requests(2);
+    let children = || sandbox.processes().iter().filter(|it| it.contains("--prompt-id")).count();
+    wait_until("the first has ended", || children() == 1);
+    running.signal(Signal::INT);
+    running.wait().assert_exit(1).stderr_has(&["cannot append to", "j.jsonl"]);
+    latch.release();
+}
+
 #[test]
 fn one_document_has_all_results() {
     let sandbox = Sandbox::new();

@@ -434,12 +434,19 @@ impl Batch for EachBatch<'_> {
     }
 
     fn on_end(&mut self, at: usize, ended: Result<Finished, String>) {
+        let trouble = self.take_end(at, ended).err();
+        // The first one counts.
+        self.trouble = self.trouble.take().or(trouble);
+    }
+}
+
+impl EachBatch<'_> {
+    /// Records how an input's job ended.
+    fn take_end(&mut self, at: usize, ended: Result<Finished, String>) -> Result<(), Problem> {
         let finished = match ended {
             Ok(finished) => finished,
             Err(error) => {
-                let result = result_of(Exit::Failed, Some(error), "", "");
-                self.trouble = self.take_result(at, result).err();
-                return;
+                return self.take_result(at, result_of(Exit::Failed, Some(error), "", ""));
             }
         };
         let answer = ChildAnswer::parse_output(&finished);
@@ -449,8 +456,7 @@ impl Batch for EachBatch<'_> {
             // The next call continues it; its cost counts.
             let before = self.before.get(&at).map_or(0.0, |before| before.cost);
             let cost = answer.json.get("cost").and_then(Value::as_f64).unwrap_or(0.0);
-            self.trouble = self.record.note_part(&self.items[at].id, before + cost).err();
-            return;
+            return self.record.note_part(&self.items[at].id, before + cost).map(drop);
         }
         let texts: Vec<&str> = answer.responses().map(|text| text.trim_end_matches('\n')).collect();
         let exit = problem.as_ref().map_or(Exit::Done, |problem| problem.exit);
@@ -475,7 +481,6 @@ impl Batch for EachBatch<'_> {
         if let Some(before) = self.before.remove(&at) {
             add_usage(&mut result, &before);
         }
-        let trouble = self.take_result(at, result).err();
-        self.trouble = self.trouble.take().or(trouble);
+        self.take_result(at, result)
     }
 }
