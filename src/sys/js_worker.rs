@@ -157,9 +157,10 @@ impl Worker {
                     );
                     return Ok(ScriptOutcome::End(End::Threw { message, line: None }));
                 }
-                // The engine throws null, as a script may, where it has no memory left for an error.
+                // The engine throws null, as a script may, where it has no memory left for an error. One that has ended has none.
                 WorkerMessage::End(End::Threw { message, .. })
-                    if message == "null" && self.peak_memory() - at_rest > start.memory / 2 =>
+                    if message == "null"
+                        && self.peak_memory().saturating_sub(at_rest) > start.memory / 2 =>
                 {
                     return Ok(out_of_memory(start));
                 }
