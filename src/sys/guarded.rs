@@ -12,10 +12,8 @@ use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, ResolveFlags, Stat, opena
 use rustix::io::Errno;
 
 use super::opening::{open_folder, true_path};
+use super::read::virtual_filesystem;
 use crate::format::harmless::quote_name;
-
-/// File systems whose files do things when they are read: those of processes and devices.
-const SPECIAL: [u64; 2] = [0x9fa0, 0x6265_6572];
 
 /// Something that exists, open for nothing but looking at it.
 pub(super) struct OpenedPath {
@@ -56,7 +54,7 @@ impl OpenedPath {
         if kind == FileType::Directory {
             return Err(format!("{} is a folder", quote_name(&self.path)));
         }
-        if kind != FileType::RegularFile || is_special(&self.fd) {
+        if kind != FileType::RegularFile || virtual_filesystem(&self.fd).is_some() {
             return Err(format!("{} is not a regular file", quote_name(&self.path)));
         }
         self.reopen(OFlags::RDONLY)
@@ -67,7 +65,7 @@ impl OpenedPath {
         if !self.is_folder() {
             return Err(format!("{} is not a folder", quote_name(&self.path)));
         }
-        if is_special(&self.fd) {
+        if virtual_filesystem(&self.fd).is_some() {
             return Err(format!("{} is not a folder of files", quote_name(&self.path)));
         }
         self.reopen(OFlags::RDONLY | OFlags::DIRECTORY)
@@ -125,7 +123,7 @@ impl WriteTarget {
         }
         let (dir, folder, missing) =
             open_folder(path, parent).map_err(|error| error.to_string())?;
-        if is_special(&dir) {
+        if virtual_filesystem(&dir).is_some() {
             return Err(format!("{} is not a folder of files", quote_name(&folder)));
         }
         let path = missing.iter().fold(folder, |path, name| path.join(name)).join(name);
@@ -174,13 +172,36 @@ impl WriteTarget {
         Ok(())
     }
 
-    /// Removes what has the name, a folder with all in it. `may_remove` is asked about each path in a folder.
+    /// Removes what has the name, a folder with all in it. `may_remove` is asked about each path in a folder, about all of them
+    /// before anything is removed.
     pub(super) fn remove(
         &self,
         may_remove: &mut dyn FnMut(&Path) -> Result<(), String>,
     ) -> Result<(), String> {
+        if self.file_type() == Some(FileType::Directory) {
+            check_below(&self.dir, &self.name, &self.path, may_remove)?;
+        }
         remove_entry(&self.dir, &self.name, &self.path, may_remove)
     }
+}
+
+fn check_below(
+    dir: &OwnedFd,
+    name: &OsStr,
+    path: &Path,
+    may_remove: &mut dyn FnMut(&Path) -> Result<(), String>,
+) -> Result<(), String> {
+    let folder = match open_below(dir, Path::new(name)) {
+        // Not a folder, or gone by now.
+        Err(Errno::NOTDIR | Errno::LOOP | Errno::NOENT) => return Ok(()),
+        opened => opened.map_err(explain(path))?,
+    };
+    for name in list_names(&folder).map_err(explain(path))? {
+        let below = path.join(&name);
+        may_remove(&below)?;
+        check_below(&folder, &name, &below, may_remove)?;
+    }
+    Ok(())
 }
 
 fn remove_entry(
@@ -222,11 +243,6 @@ pub(super) fn open_below(dir: &OwnedFd, path: &Path) -> Result<OwnedFd, Errno> {
     let path = if path.as_os_str().is_empty() { Path::new(".") } else { path };
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     openat2(dir, path, flags, Mode::empty(), ResolveFlags::NO_SYMLINKS | ResolveFlags::BENEATH)
-}
-
-fn is_special(fd: &OwnedFd) -> bool {
-    rustix::fs::fstatfs(fd)
-        .is_ok_and(|stat| u64::try_from(stat.f_type).is_ok_and(|kind| SPECIAL.contains(&kind)))
 }
 
 /// An error about a path, as a script reads it.

@@ -11,6 +11,7 @@ use rustix::fs::{CWD, FileType, Mode, OFlags, ResolveFlags, openat2};
 use rustix::io::Errno;
 use std::fs::{self, File, Metadata};
 use std::io::{self, Read, Seek, SeekFrom};
+use std::os::fd::AsFd;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
@@ -98,7 +99,7 @@ fn check_regular(path: &Path, meta: &Metadata) -> Result<(), FileError> {
 }
 
 /// The name of a file system whose files are not data on a disk but questions to the kernel.
-fn virtual_filesystem(file: &File) -> Option<&'static str> {
+pub(super) fn virtual_filesystem(file: impl AsFd) -> Option<&'static str> {
     // Numbers from linux/magic.h. A file system that cannot be asked is taken for a real one.
     match rustix::fs::fstatfs(file).ok()?.f_type {
         0x9fa0 => Some("procfs"),

@@ -418,6 +418,28 @@ fn a_variable_with_a_password_in_its_value_is_a_credential() {
 }
 
 #[test]
+fn a_folder_is_removed_whole_or_not_at_all() {
+    let sandbox = Sandbox::new().file("d/a", "1").file("d/b/kept", "2").file("d/c", "3");
+    let work = sandbox.work().canonicalize().unwrap();
+    let entries = json!([
+        {"path": work.join("d"), "mode": "rwd", "approval": "allow"},
+        {"path": work.join("d/b/kept"), "mode": "d", "approval": "deny"},
+    ]);
+    let policy = sandbox.base().join("policy.json");
+    std::fs::write(&policy, json!({"version": 1, "paths": {"entries": entries}}).to_string())
+        .unwrap();
+    fails(
+        &sandbox,
+        &["--policy", policy.to_str().unwrap()],
+        "fs.delete('d')",
+        &["kept is not allowed", "the policy says no"],
+    );
+    for name in ["d/a", "d/b/kept", "d/c"] {
+        assert!(work.join(name).exists(), "{name}");
+    }
+}
+
+#[test]
 fn names_that_change_places_lead_nowhere_else() {
     let sandbox = Sandbox::new().file("in/name/f", "inside").file("out/f", "outside");
     let (work, out) = (sandbox.work().canonicalize().unwrap(), sandbox.base().join("out"));
