@@ -325,9 +325,12 @@ pub fn diff_rows(
 ) -> Vec<Row> {
     let mut lines = diff.lines();
     let mut rows = Vec::new();
+    let mut is_head = true;
     for line in lines.by_ref().take(if all { usize::MAX } else { DIFF_LINES }) {
+        // A removed line may begin with `-- `, and so with three.
+        is_head &= !line.starts_with('@');
         let style = match line.as_bytes() {
-            [b'-', b'-', b'-', b' ', ..] | [b'+', b'+', b'+', b' ', ..] => Style::Bold,
+            [b'-' | b'+', ..] if is_head => Style::Bold,
             [b'-', ..] => Style::Removed,
             [b'+', ..] => Style::Added,
             [b'@', ..] => Style::Place,
@@ -391,6 +394,15 @@ mod tests {
         let (pattern, path) = ("a b".to_owned(), Some("src".to_owned()));
         let grep = Action::Grep { pattern, path, glob: None, context: None, ignore_case: false };
         check(&RunEvent::start(1, &grep), 80, &["→ grep  a b in src"]);
+    }
+
+    #[test]
+    fn a_removed_comment_is_no_head_of_a_file() {
+        let diff = "--- a/x.sql\n+++ b/x.sql\n@@ -1,2 +1,2 @@\n--- old\n+++ new\n";
+        let rows = diff_rows(diff, false, None, "x.sql", true);
+        let styles: Vec<Style> = rows.iter().map(|row| row.style).collect();
+        let (removed, added) = (Style::Removed, Style::Added);
+        assert_eq!(styles, [Style::Bold, Style::Bold, Style::Place, removed, added]);
     }
 
     #[test]
