@@ -60,19 +60,17 @@ pub fn patch_file(args: &PatchArgs) -> Result<Report, Problem> {
     let (index, source) =
         find_source(&index_path(&env.absolute_path(index.unwrap_or(Path::new(".")))?))?;
     check_source(args, &env, &source)?;
-    let patch_path = args.patch.as_deref().map(|path| env.absolute_path(path)).transpose()?;
     let root = find_root(None, &env)?.0;
     // A source that is not written need not be writable.
     let target = if args.dry_run || args.no_apply { &index } else { &source };
     let mut boundary = file_boundary(&env, &root, target)?;
-    // Both were named by the user. Nothing is written there but the split and the patch.
-    let named = [Some(index.as_path()), patch_path.as_deref()];
-    for folder in named.into_iter().flatten().filter_map(Path::parent) {
-        boundary.allow_splits(folder);
-    }
+    boundary.allow_splits(index.parent().unwrap_or(&index));
+    // Named by the user: this file, and nothing else in its folder.
+    let patch_path = args.patch.as_deref().map(|path| env.absolute_path(path)).transpose()?;
+    let patch_file = patch_path.map(|path| file_boundary(&env, &root, &path)).transpose()?;
     let options = PatchOptions {
         index: &index,
-        patch: patch_path.as_deref(),
+        patch: patch_file.as_ref(),
         dry_run: args.dry_run || args.no_apply,
         force: args.force,
         merge: args.merge,

@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use crate::problem::Problem;
+use crate::sys::boundary::Boundary;
 use crate::sys::interrupt::Interrupts;
 use crate::sys::replace::KeepPrevious;
 
@@ -11,8 +12,8 @@ use crate::sys::replace::KeepPrevious;
 pub struct PatchOptions<'a> {
     /// The index, absolute or relative to the folder of the run.
     pub index: &'a Path,
-    /// Where the patch goes, instead of beside the index.
-    pub patch: Option<&'a Path>,
+    /// The boundary of the file that the patch goes to, instead of beside the index.
+    pub patch: Option<&'a Boundary>,
     /// Write the patch file and nothing else.
     pub dry_run: bool,
     /// Overwrite a source that has changed since the split; accept segments that look lost or renamed.

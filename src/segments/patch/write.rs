@@ -38,7 +38,11 @@ pub(super) fn write_patch_file(
         name.push(".patch");
         split.folder.path().join(name)
     };
-    let opened = boundary.open_for_write(&options.patch.map_or_else(beside, Path::to_owned))?;
+    let named = options.patch.and_then(|named| Some((named, named.target()?)));
+    let opened = match named {
+        Some((named, path)) => named.open_for_write(path)?,
+        None => boundary.open_for_write(&beside())?,
+    };
     let path = opened.path().to_owned();
     let is_ours = path.parent() == Some(split.folder.path())
         && path.file_name().is_some_and(|name| split.has_file(name));
