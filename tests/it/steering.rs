@@ -405,7 +405,13 @@ fn status_stops_a_run_and_knows_a_killed_one() {
     assert!(sent.stdout.contains("if its run is still active"), "{}", sent.stdout);
     std::fs::remove_dir_all(beside(&sandbox, "c.messages")).unwrap();
     status(&sandbox, &["--stop", "c"]).assert_exit(1).stderr_has(&["on other", "stop it there"]);
+    // To ask whether it is held makes no lock.
+    let lock = beside(&sandbox, ".locks/c");
+    let ended = std::fs::read(&lock).unwrap();
+    std::fs::remove_file(&lock).unwrap();
     status(&sandbox, &["--wait", "c"]).assert_exit(1).stderr_has(&["was killed"]);
+    assert!(!lock.exists());
+    std::fs::write(&lock, ended).unwrap();
     std::fs::write(&note, told).unwrap();
     sandbox.llm.push(answer("back"));
     sandbox.run(&["-c", "c", "go on"]).assert_exit(0);
