@@ -11,13 +11,16 @@ use serde_json::{Map, Value};
 
 use super::atomic_file::AtomicFile;
 use super::env::Env;
-use super::fs;
 use super::interrupt::Interrupts;
-use super::lock::{LockError, LockMode, LockWait, lock_file};
+use super::lock::{LockError, LockMode, LockWait, lock_briefly, lock_file};
+use super::{clock, fs};
 use crate::limits;
 use crate::policy::{Approval, Policy, PolicySubject};
 use crate::problem::Problem;
 use crate::thought::script::thought_name;
+
+/// How long another process may take to choose the name of a thought.
+const NAMES_PATIENCE: Duration = Duration::from_secs(30);
 
 /// The home of all thoughts.
 #[derive(Debug, Clone)]
@@ -195,6 +198,28 @@ impl Home {
         let own = format!("{name}-{}", &fs::sha256(place.as_bytes())[..8]);
         let note = format!("the data {name} belong to {}; this script uses {own}", origin.place);
         Ok((own, Some(note)))
+    }
+
+    /// Like [`Self::choose_thought`], and makes the folders of the thought; with `is_kept` it belongs to the script from then on.
+    /// Under a lock: two scripts of one name may come for the first time at once.
+    ///
+    /// # Errors
+    /// A file cannot be read or written, or another process keeps the lock.
+    pub fn take_thought(
+        &self,
+        place: &str,
+        sha256: &str,
+        is_kept: bool,
+        interrupts: &Interrupts,
+    ) -> Result<(String, Option<String>), Problem> {
+        let lock = self.folder.join("locks/names.lock");
+        let _lock = lock_briefly(&lock, NAMES_PATIENCE, interrupts, &mut |_| ())?;
+        let (name, note) = self.choose_thought(place, sha256)?;
+        self.prepare_thought(&name, &clock::now())?;
+        if is_kept && self.read_origin(&name)?.is_none() {
+            self.write_origin(&name, &Origin { place: place.to_owned(), sha256: None })?;
+        }
+        Ok((name, note))
     }
 
     /// Reads which script a thought belongs to, if that is recorded.

@@ -428,12 +428,10 @@ fn a_provider_that_is_down_leaves_all_as_it_was() {
 fn ways_to_end() {
     let sandbox = world();
     fs::create_dir_all(home(&sandbox)).unwrap();
-    fs::write(home(&sandbox).join("config.json"), json!({"max_iterations": 2}).to_string())
-        .unwrap();
+    fs::write(home(&sandbox).join("config.json"), r#"{"max_iterations": 2}"#).unwrap();
     sandbox.llm.push(script("1"));
     sandbox.llm.push(script("2"));
-    let limited = think(&sandbox, &["hello.md"]).assert_exit(5).no_stdout();
-    limited.stderr_has(&["(max_iterations in ", "config.json)"]);
+    think(&sandbox, &["hello.md"]).assert_exit(5).no_stdout().stderr_has(&["(--max-turns)"]);
     for _ in 0..3 {
         sandbox.llm.push("what?");
     }
@@ -593,5 +591,17 @@ fn a_full_disk_leaves_nothing_half_written() {
         sandbox.llm.forget();
         think(&sandbox, &["hello.md"]).assert_exit(0).no_stdout();
         think(&sandbox, &["hello.md"]).assert_exit(0).stdout_is(&"x".repeat(60000));
+    }
+}
+
+#[test]
+fn two_scripts_of_one_name_that_come_first_at_once_share_nothing() {
+    for _ in 0..5 {
+        let sandbox = Sandbox::new().file("a/same.md", "Do a.").file("b/same.md", "Do b.");
+        sandbox.llm.choose(|_| answer("done").into());
+        for run in ["a/same.md", "b/same.md"].map(|it| sandbox.program(THINK, &[it]).spawn()) {
+            run.wait().assert_exit(0);
+        }
+        assert_eq!(fs::read_dir(home(&sandbox).join("thoughts")).unwrap().count(), 2);
     }
 }

@@ -51,7 +51,7 @@ pub fn run_thought(tool: &'static str, request: &ThinkRequest) -> Result<Report,
     let script = Script::parse(&source.bytes)
         .map_err(|error| Problem::usage(format!("{}: {error}", request.script)))?;
     let input = read_stdin(&interrupts)?;
-    let thought = open_thought(tool, request, &env, home, source, is_kept)?;
+    let thought = open_thought(tool, request, &env, home, source, is_kept, &interrupts)?;
     let patience = Duration::try_from_secs_f64(request.lock_timeout).unwrap_or(Duration::MAX);
     if request.dry_run {
         return thought.show_plan(tool, request, &config, &script, env, interrupts, &input);
@@ -218,10 +218,6 @@ impl Thought {
         self.screen.begin_agent(&self.name);
         let mut report = run_call(&mut call, false, "")
             .map_err(|problem| settings.explain(problem, &self.home))?;
-        if request.limits.max_turns.is_none() {
-            let key = format!("(max_iterations in {})", self.home.config_path().display());
-            report.error = report.error.map(|error| error.replace("(--max-turns)", &key));
-        }
         if !request.dry_run {
             let answer = std::mem::take(&mut report.text);
             if !request.quiet && !answer.trim().is_empty() {

@@ -20,11 +20,12 @@ use crate::policy::{Layers, Policy};
 use crate::problem::Problem;
 use crate::sys::bridges::Bridges;
 use crate::sys::env::Env;
+use crate::sys::fs;
+use crate::sys::interrupt::Interrupts;
 use crate::sys::js_worker::{Ran, ScriptOutcome, run_script};
 use crate::sys::permission::{find_places, read_policy};
 use crate::sys::thoughts::{Home, Origin};
 use crate::sys::tty::Tty;
-use crate::sys::{clock, fs};
 use crate::thought::script::is_url;
 
 /// A thought that is run.
@@ -111,16 +112,13 @@ pub(super) fn open_thought(
     home: Home,
     source: ScriptSource,
     is_kept: bool,
+    interrupts: &Interrupts,
 ) -> Result<Thought, Problem> {
     let cwd = env.current_folder()?;
     home.prepare()?;
-    let (name, note) = home.choose_thought(&source.place, &source.sha256)?;
+    let (name, note) = home.take_thought(&source.place, &source.sha256, is_kept, interrupts)?;
     if let Some(note) = note {
         out::print_tool_line(tool, &note);
-    }
-    home.prepare_thought(&name, &clock::now())?;
-    if is_kept && home.read_origin(&name)?.is_none() {
-        home.write_origin(&name, &Origin { place: source.place.clone(), sha256: None })?;
     }
     // The fingerprint of a page is written when the user agrees to it.
     if !is_url(&source.place) {
