@@ -355,9 +355,14 @@ fn plan_file(
         return refuse(format!("{name} is now reached by a symbolic link"), None);
     }
     let boundary = file_conversation::file_boundary(&call.env, root, &path)?;
-    let opened = boundary.open_for_write(&path)?;
+    let mut opened = boundary.open_for_write(&path)?;
     let now = FileVersion::from_bytes(replace::read_bytes(&opened, u64::MAX)?);
     let (newest, oldest) = (&changes[0], &changes[changes.len() - 1]);
+    // As it was written: in place by the file's own conversation, and by others only under this name.
+    let own = file_index::find_entry(root, &path).ok().flatten();
+    if own.is_none_or(|own| own.conversation != newest.conversation) {
+        opened.part_links();
+    }
     let is_done = now.sha256 == oldest.before;
     let is_guess = guess == Some(&newest.id);
     let is_changed = !is_done && now.sha256 != newest.after;
@@ -458,7 +463,16 @@ fn write_all(call: &Call<'_>, plans: &mut [UndoPlan]) -> Result<(), Problem> {
     let write = |opened: Opened, content: &FileVersion| {
         let mut keep = |file: &mut std::fs::File| fs::store_file(&outputs, file, &stop);
         match &content.bytes {
-            Some(bytes) => Ok(replace::replace_file(opened, bytes, &mut keep)?.previous),
+            Some(bytes) => {
+                let written = replace::replace_file(opened, bytes, &mut keep)?;
+                if written.parted > 0 {
+                    let name = quote_name(&written.path);
+                    call.print_note(&format!(
+                        "other hard links to {name} keep the content from before the undo"
+                    ));
+                }
+                Ok(written.previous)
+            }
             None => replace::remove_file(opened, &mut keep),
         }
     };

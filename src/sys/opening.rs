@@ -78,6 +78,11 @@ impl Opened {
         self.old.as_ref().map_or(0, |(_, stat)| u64::from(stat.st_nlink).saturating_sub(1))
     }
 
+    /// Makes a write part this name from the other hard links, as where the file is not that of the conversation.
+    pub fn part_links(&mut self) {
+        self.is_target = false;
+    }
+
     /// Counts the names that keep the old content when this file is written: none for the target, which is written in
     /// place.
     pub fn count_other_links(&self) -> u64 {

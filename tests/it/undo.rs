@@ -4,8 +4,8 @@ use rustix::process::Signal;
 
 use crate::answers::Answer;
 use crate::file_edit::{change, edit, text, undo, write};
-use crate::process_under_test::Run;
-use crate::sandbox::{Sandbox, answer, shell};
+use crate::process_under_test::{Run, Running};
+use crate::sandbox::{Sandbox, answer, shell, wait_until};
 
 /// A shell of its own: all runs of these tests are given in it.
 fn sandbox() -> Sandbox {
@@ -345,5 +345,33 @@ fn a_refusal_names_the_run_that_came_after() {
     ]);
     sandbox.file_edit(&["a.txt", "--undo"]).run().assert_exit(0);
     take_back(&sandbox, &["-c", "p"]).assert_exit(0);
+    assert_eq!(sandbox.read("a.txt"), "one\ntwo\n");
+}
+
+#[test]
+fn a_hard_link_that_was_made_after_the_run_keeps_what_it_has() {
+    let sandbox = sandbox();
+    run(&sandbox, "x", edit("a.txt", "one", "1"));
+    std::fs::hard_link(sandbox.work().join("a.txt"), sandbox.work().join("backup")).unwrap();
+    let undone = take_back(&sandbox, &[]).assert_exit(0);
+    assert_eq!((&*sandbox.read("a.txt"), &*sandbox.read("backup")), ("one\ntwo\n", "1\ntwo\n"));
+    undone.stderr_has(&["other hard links", "a.txt"]);
+}
+
+#[test]
+fn of_four_undos_at_once_one_undoes_the_run() {
+    let sandbox = sandbox();
+    run(&sandbox, "x", edit("a.txt", "one", "1"));
+    // Each has chosen what it undoes before the first one does.
+    let lock = sandbox.root().join("conversations/.locks/changes.json");
+    let held = std::fs::File::create(lock).unwrap();
+    held.lock().unwrap();
+    let undos: Vec<_> = (0..4).map(|_| sandbox.cmd(&["--undo"]).spawn()).collect();
+    wait_until("all wait", || undos.iter().all(|undo| undo.stderr_so_far().contains("waiting")));
+    drop(held);
+    let mut ended: Vec<Run> = undos.into_iter().map(Running::wait).collect();
+    ended.sort_by_key(|run| run.code);
+    assert_eq!(ended.iter().map(|run| run.code).collect::<Vec<_>>(), [0, 1, 1, 1]);
+    ended[1..].iter().for_each(|run| assert!(run.stderr.contains("nothing to undo")));
     assert_eq!(sandbox.read("a.txt"), "one\ntwo\n");
 }
