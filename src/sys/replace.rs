@@ -15,12 +15,15 @@ use super::read::count_lines;
 use super::temp_files::TempFile;
 use crate::format::harmless::quote_name;
 use crate::limits::{self, EDITED_FILE};
-use rustix::fs::{AtFlags, Gid, Mode, OFlags, Stat, Uid};
+use rustix::fs::{AtFlags, Gid, Mode, OFlags, Stat, Uid, XattrFlags};
 use rustix::io::Errno;
 use std::fs::File;
 use std::io::{ErrorKind, Read, Seek, Write};
 use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
+
+/// The most bytes of the names of a file's extended attributes, and of the value of one.
+const MAX_ATTRIBUTES: usize = 64 << 10;
 
 /// What was written.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -85,7 +88,7 @@ pub type KeepPrevious<'a> = &'a mut dyn FnMut(&mut File) -> anyhow::Result<PathB
 /// Replaces the file's content, or makes the file.
 ///
 /// `keep_previous` gets the old file, at its start, and says where it kept the content; when it fails, nothing is
-/// written. Mode and owner stay; a new file gets the mode that the umask leaves. The file must still be the one that
+/// written. Mode, owner and extended attributes stay; a new file gets the mode that the umask leaves. The file must still be the one that
 /// was opened, unchanged since then. When this returns, the content is durable.
 pub fn replace_file(
     opened: Opened,
@@ -250,7 +253,7 @@ fn fill_new_file(
     content: &mut Content<'_>,
 ) -> Result<bool, FileError> {
     let failed = |error: std::io::Error| FileError::from_io("write", &opened.path, error);
-    if let Some((_, old)) = &opened.old {
+    if let Some((old_file, old)) = &opened.old {
         let new = rustix::fs::fstat(file.as_fd()).map_err(|errno| failed(errno.into()))?;
         let owner = (old.st_uid != new.st_uid).then(|| Uid::from_raw(old.st_uid));
         let group = (old.st_gid != new.st_gid).then(|| Gid::from_raw(old.st_gid));
@@ -259,6 +262,7 @@ fn fill_new_file(
         {
             return Ok(false);
         }
+        copy_attributes(old_file, file);
         // After the owner, whose change takes set-id bits away.
         let mut mode = Mode::from_raw_mode(old.st_mode);
         if opened.is_linked() {
@@ -269,6 +273,21 @@ fn fill_new_file(
     }
     (content.write)(file).and_then(|()| sync_file(file)).map_err(failed)?;
     Ok(true)
+}
+
+/// Gives a file the extended attributes of another one, as far as they can be set: labels, access lists, the user's own. The
+/// capabilities of a program are for the content that it had.
+fn copy_attributes(from: &File, to: &File) {
+    let mut names = vec![0; MAX_ATTRIBUTES];
+    let length = rustix::fs::flistxattr(from, &mut names).unwrap_or(0);
+    for name in names[..length].split(|byte| *byte == 0) {
+        let mut value = vec![0; MAX_ATTRIBUTES];
+        if !matches!(name, b"" | b"security.capability")
+            && let Ok(length) = rustix::fs::fgetxattr(from, name, &mut value)
+        {
+            _ = rustix::fs::fsetxattr(to, name, &value[..length], XattrFlags::empty());
+        }
+    }
 }
 
 fn sync_folder(opened: &Opened) -> Result<(), FileError> {

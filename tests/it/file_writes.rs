@@ -99,3 +99,16 @@ fn a_target_on_another_device_is_written_there() {
     undo.run().assert_exit(0);
     assert_eq!(fs::read_to_string(&path).unwrap(), "old\r\n");
 }
+
+#[test]
+fn a_file_keeps_its_extended_attributes() {
+    let sandbox = world().file("in/a.txt", "one\n");
+    let path = sandbox.work().join("in/a.txt");
+    let flags = rustix::fs::XattrFlags::empty();
+    rustix::fs::setxattr(&path, "user.label", b"mine", flags).unwrap();
+    run(&sandbox, "in/a.txt", vec![nothing(edit("in/a.txt", "one", "two"))]);
+    assert_eq!(sandbox.read("in/a.txt"), "two\n");
+    let mut value = [0; 9];
+    let length = rustix::fs::getxattr(&path, "user.label", &mut value).unwrap();
+    assert_eq!(&value[..length], b"mine");
+}
