@@ -3,9 +3,10 @@
 //! A command runs with its user's own permissions, without credentials, and in the sandbox that the user asked for; then its
 //! result says so. How a sandbox is built is [`crate::sys::sandbox`]'s.
 
+use std::cell::Cell;
 use std::ffi::OsString;
 use std::ops::ControlFlow;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Result, anyhow, ensure};
@@ -50,6 +51,8 @@ pub struct Commands {
     /// The command that an answer must satisfy.
     pub check: Option<String>,
     kept: Vec<KeptCommand>,
+    /// How many bytes of outputs are in files by now, but for those of `kept`.
+    stored: Cell<u64>,
 }
 
 /// A command that runs on until the run ends. The sandbox is cleaned up after it, and so comes last.
@@ -57,6 +60,8 @@ pub struct Commands {
 struct KeptCommand {
     name: String,
     output: PathBuf,
+    /// The most bytes of it.
+    limit: u64,
     job: KeptJob,
     sandboxed: Option<SandboxedRun>,
 }
@@ -82,7 +87,13 @@ impl KeptCommand {
 impl Commands {
     /// Commands of which none runs.
     pub fn new(rules: ShellRules, after_write: Option<String>, check: Option<String>) -> Self {
-        Self { rules, after_write, check, kept: Vec::new() }
+        Self { rules, after_write, check, kept: Vec::new(), stored: Cell::new(0) }
+    }
+
+    /// How many bytes of outputs may still go to files.
+    fn room(&self) -> u64 {
+        let kept = self.kept.iter().map(|kept| kept.limit).sum::<u64>();
+        limits::RUN_OUTPUT.saturating_sub(self.stored.get()).saturating_sub(kept)
     }
 
     /// Starts commands that run on until the run ends; the result has what they print at once.
@@ -106,7 +117,7 @@ impl Commands {
         let mut printed = printed.unwrap_or_default();
         printed.truncate(limits::EDIT_SHOWN);
         let printed = String::from_utf8_lossy(&printed).trim_end().to_owned();
-        let most = limits::KEPT_OUTPUT >> 20;
+        let most = kept.limit >> 20;
         let runs = format!(
             "running until your run ends; its output (up to {most} MiB) goes to the output file"
         );
@@ -133,7 +144,12 @@ impl Commands {
     ) -> Result<KeptCommand> {
         root::check_name(name).map_err(|why| anyhow!("keep: {why}"))?;
         // A server is started again after its code was changed.
-        self.kept.retain(|kept| kept.name != name && kept.job.is_running());
+        let is_over = |kept: &mut KeptCommand| kept.name == name || !kept.job.is_running();
+        for over in self.kept.extract_if(.., is_over) {
+            let output = over.output.clone();
+            drop(over);
+            note_stored(&self.stored, Some(&output));
+        }
         ensure!(
             self.kept.len() < limits::KEPT_COMMANDS,
             "{} commands are already running in the background, the maximum; use one of their names again to replace it",
@@ -145,8 +161,9 @@ impl Commands {
             None => None,
         };
         let (output, file) = fs::create_output(&context.root.outputs_folder(), name)?;
-        let job = KeptJob::start(job, file, limits::KEPT_OUTPUT, context.redactor.filter_lines())?;
-        Ok(KeptCommand { name: name.to_owned(), output, job, sandboxed })
+        let limit = limits::KEPT_OUTPUT.min(self.room());
+        let job = KeptJob::start(job, file, limit, context.redactor.filter_lines())?;
+        Ok(KeptCommand { name: name.to_owned(), output, limit, job, sandboxed })
     }
 
     /// Describes kept commands that have ended.
@@ -165,7 +182,8 @@ impl Commands {
     ) -> (Block, Option<Signal>) {
         let timeout = timeout.map_or(self.rules.timeout, Duration::from_secs);
         let mut job = self.build_job(commands, Some(timeout), parents, context);
-        let mut output = context.redactor.capture_output(&context.root.outputs_folder());
+        let outputs = context.root.outputs_folder();
+        let mut output = context.redactor.capture_output(&outputs, self.room());
         let mut run = |job: Job| {
             process::run_streaming(job, context.interrupts, &mut |bytes| {
                 output.append(bytes);
@@ -174,7 +192,7 @@ impl Commands {
         };
         let Some(sandbox) = &context.sandbox else {
             let ended = run(job);
-            return describe_result(block, ended, output, timeout);
+            return describe_result(&self.stored, block, ended, output, timeout);
         };
         let block = with_sandbox(block, sandbox);
         let sandboxed = match sandbox.sandbox_job(&mut job) {
@@ -192,7 +210,7 @@ impl Commands {
             let why = format!("the command was not started: {why}");
             return (error(block, why), None);
         }
-        let (block, signal) = describe_result(block, finished, output, timeout);
+        let (block, signal) = describe_result(&self.stored, block, finished, output, timeout);
         let mut notes = outcome.notes;
         if block.get("status") == Some("error") {
             notes.extend(sandbox.advise(block.body.as_deref().unwrap_or_default()));
@@ -224,6 +242,12 @@ impl Commands {
         job.keep = 0;
         job
     }
+}
+
+/// Counts what a command has left in a file.
+fn note_stored(stored: &Cell<u64>, output: Option<&Path>) {
+    let bytes = output.and_then(fs::file_size).unwrap_or(0);
+    stored.set(stored.get().saturating_add(bytes));
 }
 
 /// Names the processes that were ended because their command had.
@@ -259,6 +283,7 @@ pub(super) fn with_sandbox(block: Block, sandbox: &Sandbox) -> Block {
 
 /// Makes a command's result of how it ended: the block, and the signal that ended it, if one did.
 fn describe_result(
+    stored: &Cell<u64>,
     block: Block,
     finished: Result<Finished, StartError>,
     output: MaskedOutput<'_>,
@@ -269,6 +294,7 @@ fn describe_result(
         Err(why) => return (error(block, why.to_string()), None),
     };
     let (output, masks) = output.finish();
+    note_stored(stored, output.spooled.as_deref());
     let seconds = format!("{:.3}", finished.took.as_secs_f64());
     let (code, why) = match finished.outcome {
         JobOutcome::Ended { code } => (Some(code), String::new()),

@@ -67,9 +67,9 @@ impl Redactor {
         add_redacted(block, count)
     }
 
-    /// Captures a command's output; what is too long for a result goes into `outputs`.
-    pub(super) fn capture_output(&self, outputs: &Path) -> MaskedOutput<'_> {
-        let capture = Capture::new(truncate::KEEP, outputs.to_owned());
+    /// Captures a command's output; what is too long for a result goes into `outputs`, at most `room` bytes.
+    pub(super) fn capture_output(&self, outputs: &Path, room: u64) -> MaskedOutput<'_> {
+        let capture = Capture::new(truncate::KEEP, outputs.to_owned(), room);
         MaskedOutput { redactor: self, stream: Stream::default(), capture }
     }
 

@@ -6,6 +6,7 @@ use std::borrow::Cow;
 use std::io;
 use std::path::PathBuf;
 
+use crate::limits;
 use crate::sys::fs::OutputFile;
 
 /// What was captured of one stream.
@@ -62,6 +63,8 @@ impl Captured {
 pub struct Capture {
     keep: usize,
     folder: PathBuf,
+    /// How many bytes the file may have.
+    room: u64,
     head: Vec<u8>,
     tail: Vec<u8>,
     bytes: u64,
@@ -74,11 +77,13 @@ pub struct Capture {
 }
 
 impl Capture {
-    /// Keeps `keep` bytes of the head and as many of the tail in memory; a file goes into `folder`, which is created then.
-    pub fn new(keep: usize, folder: PathBuf) -> Self {
+    /// Keeps `keep` bytes of the head and as many of the tail in memory; a file goes into `folder`, which is created then. One
+    /// that would be larger than `room` is not kept.
+    pub fn new(keep: usize, folder: PathBuf, room: u64) -> Self {
         Self {
             keep,
             folder,
+            room,
             head: Vec::new(),
             tail: Vec::new(),
             bytes: 0,
@@ -99,12 +104,20 @@ impl Capture {
         if overflows && self.spool.is_none() {
             self.open_spool();
         }
-        if let Some(spool) = &mut self.spool
-            && let Err(error) = spool.write(chunk)
-        {
-            self.record_failure(&error);
-        }
         self.bytes += chunk.len() as u64;
+        if let Some(spool) = &mut self.spool {
+            let written = if self.bytes <= self.room {
+                spool.write(chunk)
+            } else {
+                let most = limits::RUN_OUTPUT >> 30;
+                Err(io::Error::other(format!(
+                    "over the limit of {most} GiB for all commands of a run"
+                )))
+            };
+            if let Err(error) = written {
+                self.record_failure(&error);
+            }
+        }
         self.line_feeds += memchr::memchr_iter(b'\n', chunk).count() as u64;
         self.ends_open = *last != b'\n';
         self.utf8.append(chunk);

@@ -9,7 +9,7 @@ use proptest::prelude::*;
 use super::*;
 
 fn capture(keep: usize, folder: &Path, chunks: &[&[u8]]) -> Captured {
-    let mut capture = Capture::new(keep, folder.to_owned());
+    let mut capture = Capture::new(keep, folder.to_owned(), 1000);
     for chunk in chunks {
         capture.append(chunk);
     }
@@ -102,6 +102,19 @@ fn a_folder_that_cannot_be_written_is_said() {
         error.starts_with("cannot keep the whole output in ") && error.contains("file"),
         "{error}"
     );
+}
+
+#[test]
+fn a_file_that_would_be_larger_than_there_is_room_is_not_kept() {
+    let folder = tempfile::tempdir().unwrap();
+    let captured = capture(2, folder.path(), &[&[b'x'; 1000]]);
+    assert!(captured.spooled.is_some());
+    let captured = capture(2, folder.path(), &[&[b'y'; 999], b"zz", b"z"]);
+    assert_eq!((captured.bytes, captured.head_text().as_ref()), (1002, "yy"));
+    assert!(captured.spooled.is_none());
+    let error = captured.spool_error.unwrap();
+    assert!(error.ends_with("over the limit of 1 GiB for all commands of a run"), "{error}");
+    assert_eq!(names(folder.path()).len(), 1, "that of the other one");
 }
 
 proptest! {
