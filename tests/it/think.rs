@@ -593,15 +593,3 @@ fn a_full_disk_leaves_nothing_half_written() {
         think(&sandbox, &["hello.md"]).assert_exit(0).stdout_is(&"x".repeat(60000));
     }
 }
-
-#[test]
-fn two_scripts_of_one_name_that_come_first_at_once_share_nothing() {
-    for _ in 0..5 {
-        let sandbox = Sandbox::new().file("a/same.md", "Do a.").file("b/same.md", "Do b.");
-        sandbox.llm.choose(|_| answer("done").into());
-        for run in ["a/same.md", "b/same.md"].map(|it| sandbox.program(THINK, &[it]).spawn()) {
-            run.wait().assert_exit(0);
-        }
-        assert_eq!(fs::read_dir(home(&sandbox).join("thoughts")).unwrap().count(), 2);
-    }
-}

@@ -213,3 +213,20 @@ fn what_another_user_owns_is_refused_before_anything_is_sent() {
     assert_eq!(std::fs::read(&path).unwrap(), before);
     assert_eq!(sandbox.requests().len(), 1);
 }
+
+#[test]
+fn two_scripts_of_one_name_that_come_first_at_once_share_nothing() {
+    for _ in 0..5 {
+        let sandbox = Sandbox::new().file("a/same.md", "Do a.").file("b/same.md", "Do b.");
+        sandbox.llm.choose(|_| answer("done").into());
+        for run in
+            ["a/same.md", "b/same.md"].map(|it| sandbox.program(crate::think::THINK, &[it]).spawn())
+        {
+            run.wait().assert_exit(0);
+        }
+        assert_eq!(
+            std::fs::read_dir(crate::think::home(&sandbox).join("thoughts")).unwrap().count(),
+            2
+        );
+    }
+}
