@@ -322,7 +322,7 @@ limits! {
     }
 
     "Sandbox" {
-        /// Entries of a tree that are scanned for files that tools run by themselves
-        count SCANNED_ENTRIES: usize = 100_000, "only those at the top are protected, with a note";
+        /// Entries of a tree that are looked at, when a run ends, for changed files that tools run without being asked
+        count SCANNED_ENTRIES: usize = 100_000, "the rest is not looked at, with a note";
     }
 }

@@ -1,23 +1,12 @@
 //! The sandbox for commands: what a user asks for, what it permits, and how that is expressed for `bwrap`, Landlock and
 //! seccomp. Values only; [`crate::sys::sandbox`] looks up the folders and builds it.
-//!
-//! - [`policy`]: what commands may write and read
-//! - [`protected`]: names that stay read-only in writable folders, and paths of the home folder that are hidden
-//! - [`bwrap`]: a policy as arguments of `bwrap`
-//! - [`inner`]: a policy as the instructions of the inner stage, which applies Landlock and seccomp
-//! - [`filter`]: the system calls that are refused
-//! - [`mechanism`]: what the sandbox is built with on this machine, and what that leaves open
-//! - [`worker_filter`]: the system calls that a process with a script engine may make
-//! - [`advice`]: which setting would allow what a failed command tried
 
 pub mod advice;
 pub mod bwrap;
 pub mod filter;
-pub mod inner;
-pub mod mechanism;
+pub mod gaps;
 pub mod policy;
-pub mod protected;
-pub mod worker_filter;
+pub mod special;
 
 use std::path::PathBuf;
 
@@ -54,11 +43,10 @@ impl SandboxMode {
     /// # Errors
     /// There is no such mode; the error lists all.
     pub fn parse(name: &str) -> Result<Self, String> {
-        Self::ALL.into_iter().find(|mode| mode.name() == name).ok_or_else(|| {
-            format!(
-                "there is no sandbox \"{}\"; give off, workspace or read-only",
-                name.escape_debug()
-            )
+        let known = Self::ALL.into_iter().find(|mode| mode.name() == name);
+        let name = name.escape_debug();
+        known.ok_or_else(|| {
+            format!("there is no sandbox \"{name}\"; give off, workspace or read-only")
         })
     }
 }

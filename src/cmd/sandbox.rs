@@ -1,6 +1,4 @@
 //! `nagent-sandbox`: runs a command in the sandbox that nagent runs its own commands in.
-//!
-//! The same executable is the inner stage, which restricts itself and becomes the command.
 
 use clap::Parser;
 
@@ -8,7 +6,6 @@ use crate::cli::Tool;
 use crate::ops::sandboxed_command::{CommandArgs, run_sandboxed};
 use crate::out::Report;
 use crate::problem::Problem;
-use crate::sys::sandbox::inner;
 
 /// What a newcomer needs, below the flags.
 const AFTER_HELP: &str = "\
@@ -21,18 +18,15 @@ be built, and nothing ran";
 
 /// Run a command that can write in the working tree and in temp folders, and nowhere else
 ///
-/// The config and hooks of git, shell start-up files, and settings of editors and tools that run things are read-only; those
-/// that the command creates are moved away when it ends. It cannot read keys and nagent's own folder, reaches no Unix socket
-/// of other programs, and has no capabilities and with --no-network no network. Where the sandbox cannot be built, nothing runs. The command's output and exit code pass
-/// through.
+/// The config and hooks of git are read-only. The command cannot read keys and nagent's own folder, reaches no Unix socket of
+/// other programs, and has no capabilities and with --no-network no network. At its end stderr names files that changed and
+/// that tools run without asking, as settings of shells and editors. Where the sandbox cannot be built, nothing runs. The
+/// command's output and exit code pass through.
 #[derive(Debug, Clone, Parser)]
 #[command(after_help = AFTER_HELP)]
 pub struct Args {
     #[command(flatten)]
     request: CommandArgs,
-    /// The descriptor of the inner stage's plan
-    #[arg(long, value_name = "FD", hide = true)]
-    within: Option<String>,
 }
 
 impl Tool for Args {
@@ -40,14 +34,6 @@ impl Tool for Args {
     const DESCRIPTION: &'static str = "Runs a command that can write in the working tree and in temp folders and nowhere else. Call it as `nagent-sandbox --no-network -- COMMAND ARG…` for code that you do not trust; --sandbox read-only lets it write only in $TMPDIR, --write DIR also in that folder. Its output and exit code are the command's; 1 with a message on stderr: the sandbox cannot be built, and nothing ran.";
 
     fn run(self) -> Result<Report, Problem> {
-        match &self.within {
-            Some(descriptor) => {
-                inner::enter(descriptor, &self.request.command).and_then(|enforced| {
-                    let text = serde_json::to_string(&enforced).map_err(anyhow::Error::from)?;
-                    Ok(Report::exactly(text))
-                })
-            }
-            None => run_sandboxed(&self.request),
-        }
+        run_sandboxed(&self.request)
     }
 }

@@ -63,16 +63,13 @@ struct KeptCommand {
     /// The most bytes of it.
     limit: u64,
     job: KeptJob,
-    sandboxed: Option<SandboxedRun>,
+    _sandboxed: Option<SandboxedRun>,
 }
 
 impl KeptCommand {
     /// Waits up to this time for its end, and describes it in a note.
     fn describe_end(&mut self, time: Duration) -> Option<String> {
-        let mut ended = self.job.ended_within(time)?;
-        if let Some(sandboxed) = self.sandboxed.as_ref().filter(|_| ended.left.count == 0) {
-            ended.left = sandboxed.left_running();
-        }
+        let ended = self.job.ended_within(time)?;
         let how = match ended.outcome {
             JobOutcome::Ended { code } => format!("exit code {code}"),
             JobOutcome::Killed { signal } => format!("signal {signal}"),
@@ -163,7 +160,7 @@ impl Commands {
         let (output, file) = fs::create_output(&context.root.outputs_folder(), name)?;
         let limit = limits::KEPT_OUTPUT.min(self.room());
         let job = KeptJob::start(job, file, limit, context.redactor.filter_lines())?;
-        Ok(KeptCommand { name: name.to_owned(), output, limit, job, sandboxed })
+        Ok(KeptCommand { name: name.to_owned(), output, limit, job, _sandboxed: sandboxed })
     }
 
     /// Describes kept commands that have ended.
@@ -181,37 +178,33 @@ impl Commands {
         context: &RunContext<'_>,
     ) -> (Block, Option<Signal>) {
         let timeout = timeout.map_or(self.rules.timeout, Duration::from_secs);
-        let mut job = self.build_job(commands, Some(timeout), parents, context);
+        let job = || self.build_job(commands, Some(timeout), parents.clone(), context);
         let outputs = context.root.outputs_folder();
-        let mut output = context.redactor.capture_output(&outputs, self.room());
-        let mut run = |job: Job| {
-            process::run_streaming(job, context.interrupts, &mut |bytes| {
+        let run = |job: Job| {
+            let mut output = context.redactor.capture_output(&outputs, self.room());
+            let finished = process::run_streaming(job, context.interrupts, &mut |bytes| {
                 output.append(bytes);
                 ControlFlow::Continue(())
-            })
+            });
+            (finished, output)
         };
         let Some(sandbox) = &context.sandbox else {
-            let ended = run(job);
-            return describe_result(&self.stored, block, ended, output, timeout);
+            let (finished, output) = run(job());
+            return describe_result(&self.stored, block, finished, output, timeout);
         };
         let block = with_sandbox(block, sandbox);
-        let sandboxed = match sandbox.sandbox_job(&mut job) {
-            Ok(sandboxed) => sandboxed,
+        let outcome = |(finished, _): &(Result<Finished, StartError>, _)| {
+            finished.as_ref().ok().map(|finished| finished.outcome)
+        };
+        let (mut sandboxed, has_run, (finished, output)) = match sandbox.run(job, run, outcome) {
+            Ok(ran) => ran,
             Err(why) => return (error(block, format!("{why:#}")), None),
         };
-        let mut finished = run(job);
-        let outcome = sandboxed.finish();
-        if let Ok(finished) = &mut finished
-            && finished.left.count == 0
-        {
-            finished.left = outcome.left;
-        }
-        if let (Some(why), Ok(_)) = (outcome.refused, &finished) {
-            let why = format!("the command was not started: {why}");
-            return (error(block, why), None);
-        }
         let (block, signal) = describe_result(&self.stored, block, finished, output, timeout);
-        let mut notes = outcome.notes;
+        let mut notes = sandboxed.tidy();
+        if !has_run {
+            notes.push("the command was not started: the sandbox could not be built".to_owned());
+        }
         if block.get("status") == Some("error") {
             notes.extend(sandbox.advise(block.body.as_deref().unwrap_or_default()));
         }

@@ -3,3 +3,4 @@
 
 pub mod api;
 pub mod wire;
+pub mod worker_filter;

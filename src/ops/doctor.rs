@@ -301,8 +301,11 @@ fn check_sandbox(checks: &mut Checks, settings: &Settings, env: &Env) {
     };
     match Sandbox::build(&request, places) {
         Ok(Some(sandbox)) => {
-            let (mode, kind, gaps) =
-                (mode.name(), sandbox.mechanism_name(), sandbox.describe_gaps().len());
+            let (mode, kind, gaps) = (
+                mode.name(),
+                sandbox.mechanism.name(),
+                sandbox.mechanism.describe_gaps(&sandbox.request).len(),
+            );
             checks.add(
                 CheckStatus::Ok,
                 "sandbox",

@@ -12,7 +12,8 @@ use super::opening::{self, gather_facts};
 use super::progress::Progress;
 use super::run_models::{connect, connect_fallbacks, make_main_asker, start_recording};
 use super::{
-    change_report, child_flags, edit_conversation, file_conversation, manage, prompt_input, undo,
+    change_report, child_flags, edit_conversation, file_conversation, manage, prompt_input,
+    sandbox, undo,
 };
 use crate::client::ModelClient;
 use crate::context::{self, Facts, Section};
@@ -245,7 +246,13 @@ fn run_loop(
     let exit = ran.as_ref().map_or_else(|problem| problem.exit, |(report, _)| report.exit);
     runner.conversation.record_exit(exit);
     let seconds = runner.watch.elapsed().as_secs_f64();
+    let sandbox = runner.context.sandbox.take();
     drop(runner);
+    // The parent of a child looks for both.
+    let changed = sandbox.filter(|_| !call.delegated).map(|sandbox| sandbox.find_changed());
+    if let Some(note) = changed.as_ref().and_then(sandbox::describe_changed) {
+        call.print_note(&note);
+    }
     let (mut report, totals) = ran?;
     if args.show_request {
         return Ok(report);

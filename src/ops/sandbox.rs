@@ -3,10 +3,16 @@
 use std::path::Path;
 
 use super::call::Call;
+use crate::format::harmless::quote_name;
 use crate::problem::Problem;
 use crate::sandbox::{SandboxMode, SandboxRequest};
+use crate::sys::automatic_files::ChangedFiles;
 use crate::sys::git;
+use crate::sys::names::name_some;
 use crate::sys::sandbox::{Sandbox, SandboxFolders, check_target};
+
+/// Maximum number of changed files that are named at the end of a run.
+const MAX_NAMED: usize = 10;
 
 /// Builds the sandbox, if one is wanted. `target`: the true path of the file that the conversation belongs to.
 pub(super) fn build(
@@ -47,20 +53,34 @@ fn origin(call: &Call<'_>) -> String {
 
 pub(super) fn describe(sandbox: &Sandbox) -> String {
     let request = &sandbox.request;
-    let folders = sandbox.writable();
+    let folders = sandbox.policy().name_writable();
     let write = match (request.mode, folders.is_empty()) {
         (SandboxMode::Off, _) => "they can write wherever the user can".to_owned(),
         (_, true) => {
             "they can write only in $TMPDIR, which is removed when the command ends".to_owned()
         }
         (_, false) => format!(
-            "they can write only in {}, and there not in the config and hooks of git or in what shells, editors and tools run by themselves",
+            "they can write only in {}, and there not in the config and hooks of git",
             folders.join(", ")
         ),
     };
     let network = if request.no_network { "; they have no network" } else { "" };
-    let link = sandbox.describe_hard_link().map_or_else(String::new, |link| format!("; {link}"));
-    format!("{}: {write}{network}{link}", request.mode.name())
+    format!("{}: {write}{network}", request.mode.name())
+}
+
+/// Names the files that changed while commands ran and that tools run without being asked. `None` if there are none.
+pub(super) fn describe_changed(changed: &ChangedFiles) -> Option<String> {
+    let names: Vec<String> = changed.paths.iter().map(quote_name).collect();
+    let more = "not all of the tree could be searched for files that tools run without asking";
+    match (names.is_empty(), changed.is_cut) {
+        (true, false) => None,
+        (true, true) => Some(more.to_owned()),
+        (false, is_cut) => Some(format!(
+            "changed or new, and run by tools without asking: {}; check them before you work there{}",
+            name_some(&names, MAX_NAMED, ", "),
+            if is_cut { format!("; {more}") } else { String::new() }
+        )),
+    }
 }
 
 pub(super) fn inspect(call: &Call<'_>) -> Result<Option<Sandbox>, Problem> {

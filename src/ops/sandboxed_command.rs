@@ -4,6 +4,7 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use super::find_root::find_root;
+use super::sandbox::describe_changed;
 use crate::exit::Exit;
 use crate::out::{self, Report};
 use crate::problem::Problem;
@@ -11,8 +12,9 @@ use crate::sandbox::{SandboxMode, SandboxRequest};
 use crate::sys::env::Env;
 use crate::sys::interrupt::Interrupts;
 use crate::sys::process;
-use crate::sys::process::job::{Job, JobOutcome, Output, Stdin};
-use crate::sys::sandbox::{NO_REASON, Sandbox, SandboxFolders, pipe_stdin};
+use crate::sys::process::job::{Finished, Job, JobOutcome, Output, StartError, Stdin};
+use crate::sys::sandbox::{Sandbox, SandboxFolders};
+use crate::sys::stdin::pipe_stdin;
 use crate::sys::{fs, git};
 
 /// What is run, and what it is kept from
@@ -106,20 +108,24 @@ fn run_command(
     folder: &Path,
 ) -> Result<Report, Problem> {
     let interrupts = Interrupts::install()?;
-    // Where stdin is closed, there is nothing to change.
-    let _ = pipe_stdin();
+    pipe_stdin().map_err(|error| Problem::failed(error.to_string()))?;
+    let program = args.command.first().map(|program| program.to_string_lossy()).unwrap_or_default();
+    if !env.find_program(&program).exists() {
+        let message = format!("cannot start {program}: it is not found");
+        return Err(Problem::new(Exit::Command(127), message));
+    }
     let variables = env.for_commands(&args.pass_env, &[]);
-    let mut job = Job {
+    let job = || Job {
         stdin: Stdin::Inherited,
         output: Output::Inherited,
-        ..Job::new(args.command.clone(), folder.to_owned(), variables)
+        ..Job::new(args.command.clone(), folder.to_owned(), variables.clone())
     };
-    let run =
-        sandbox.sandbox_job(&mut job).map_err(|error| Problem::failed(format!("{error:#}")))?;
-    let finished =
-        process::run(job, &interrupts).map_err(|error| Problem::failed(error.to_string()))?;
-    let outcome = run.finish();
-    for note in &outcome.notes {
+    let run = |job| process::run(job, &interrupts);
+    let outcome = |ran: &Result<Finished, StartError>| Some(ran.as_ref().ok()?.outcome);
+    let (mut run, has_run, finished) =
+        sandbox.run(job, run, outcome).map_err(|error| Problem::failed(format!("{error:#}")))?;
+    let finished = finished.map_err(|error| Problem::failed(error.to_string()))?;
+    for note in run.tidy().into_iter().chain(describe_changed(&sandbox.find_changed())) {
         out::print_line(&format!("nagent-sandbox: {note}"));
     }
     let code = |code: i32| Exit::Command(u8::try_from(code & 0xff).unwrap_or(1));
@@ -129,15 +135,12 @@ fn run_command(
         JobOutcome::Interrupted(signal) => Exit::Signal(signal),
         JobOutcome::TimedOut | JobOutcome::TooMuch | JobOutcome::Stopped => Exit::Failed,
     };
-    let was_interrupted = matches!(exit, Exit::Signal(_));
-    match outcome.refused.filter(|_| !was_interrupted) {
-        None => Ok(Report { exit, ..Report::done("") }),
-        Some(why) if why == NO_REASON => Err(Problem::failed(format!(
-            "{NO_REASON}, and the command did not run; nagent-sandbox --status prints what the sandbox is built with here"
-        ))),
-        // The inner stage has printed why.
-        Some(_) => Ok(Report { exit: Exit::Failed, ..Report::done("") }),
+    if has_run {
+        return Ok(Report { exit, ..Report::done("") });
     }
+    Err(Problem::failed(
+        "the sandbox could not be built (the output says why), and the command did not run; nagent-sandbox --status prints what the sandbox is built with here".to_owned(),
+    ))
 }
 
 fn report_status(sandbox: Option<&Sandbox>) -> Report {
@@ -145,29 +148,29 @@ fn report_status(sandbox: Option<&Sandbox>) -> Report {
         return Report::done("off: no sandbox").with("sandbox", "off").with("no_network", false);
     };
     let (mechanism, request) = (&sandbox.mechanism, &sandbox.request);
-    let bwrap = sandbox.bwrap.as_ref().map(|path| path.display().to_string());
+    let bwrap = mechanism.bwrap.as_ref().map(|path| path.display().to_string());
     let mut lines = vec![format!("sandbox: {}", request.mode.name())];
     lines.push(format!("network: {}", if request.no_network { "off" } else { "on" }));
-    lines.push(match (&bwrap, &mechanism.no_bwrap) {
-        (Some(path), _) => format!("bwrap: {path}"),
-        (None, why) => format!("bwrap: none ({})", why.as_deref().unwrap_or("unknown")),
+    lines.push(match &bwrap {
+        Some(path) => format!("bwrap: {path}"),
+        None => format!("bwrap: none ({})", mechanism.no_bwrap),
     });
-    lines.push(match mechanism.enforced.landlock {
+    lines.push(match mechanism.landlock {
         0 => "landlock: none".to_owned(),
         version => format!("landlock: version {version}"),
     });
     lines.push("seccomp: on".to_owned());
-    let writable = sandbox.writable();
+    let writable = sandbox.policy().name_writable();
     lines.extend(writable.iter().map(|folder| format!("writable: {folder}")));
-    let gaps = sandbox.describe_gaps();
+    let gaps = mechanism.describe_gaps(request);
     lines.extend(gaps.iter().map(|gap| format!("gap: {gap}")));
     Report::done(lines.join("\n"))
         .with("sandbox", request.mode.name())
         .with("no_network", request.no_network)
-        .with("kind", sandbox.mechanism_name())
+        .with("kind", mechanism.name())
         .with("bwrap", bwrap)
-        .with("landlock", mechanism.enforced.landlock)
-        .with("unix_sockets", mechanism.enforced.unix_sockets)
+        .with("landlock", mechanism.landlock)
+        .with("unix_sockets", mechanism.unix_sockets)
         .with("seccomp", true)
         .with("writable", writable)
         .with("gaps", gaps)

@@ -11,7 +11,6 @@ use crate::llm;
 use crate::out::Report;
 use crate::sys::conversation_file::ConversationFile;
 use crate::sys::fs;
-use crate::sys::sandbox::Sandbox;
 
 /// Reports the conversation, the settings in force and where each came from.
 pub fn report_status(call: &Call<'_>) -> Report {
@@ -43,9 +42,9 @@ pub fn report_status(call: &Call<'_>) -> Report {
     };
     let (mut writable, mut gaps) = (Vec::new(), Vec::new());
     if let Some(sandbox) = &sandbox {
-        text.push_str(&format!(" by:{}", sandbox.mechanism_name()));
-        writable = sandbox.writable();
-        gaps = sandbox.describe_gaps();
+        text.push_str(&format!(" by:{}", sandbox.mechanism.name()));
+        writable = sandbox.policy().name_writable();
+        gaps = sandbox.mechanism.describe_gaps(&sandbox.request);
     }
     if let Some(error) = &error {
         text.push_str(&format!("\nsandbox cannot be built: {error}"));
@@ -71,7 +70,7 @@ pub fn report_status(call: &Call<'_>) -> Report {
         .with("root", root.path().display().to_string())
         .with("root_size_bytes", root_size)
         .with("sandbox", mode)
-        .with("sandbox_kind", sandbox.as_ref().map(Sandbox::mechanism_name))
+        .with("sandbox_kind", sandbox.as_ref().map(|sandbox| sandbox.mechanism.name()))
         .with("sandbox_writable", writable)
         .with("sandbox_gaps", gaps)
         .with("sandbox_error", error)

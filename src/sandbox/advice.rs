@@ -4,17 +4,13 @@
 use super::{SandboxMode, SandboxRequest};
 
 /// What the system and common tools print when a file cannot be written or read, or a call is refused.
-const DENIED: &str = "Read-only file system|Permission denied|Operation not permitted|Device or resource busy|EROFS|EACCES|\
-                      EPERM|No permission|PermissionError";
+const DENIED: &str = "Read-only file system|Permission denied|Operation not permitted|Device or resource busy|EROFS|EACCES|EPERM|No permission|PermissionError";
 
 /// What they print when there is no network.
-const CUT_OFF: &str = "Network is unreachable|ould not resolve|Temporary failure in name resolution|Name or service not known|\
-                       Failed to resolve|failed to lookup address|Connection refused|EAI_AGAIN|ENOTFOUND|ENETUNREACH|\
-                       ECONNREFUSED";
+const CUT_OFF: &str = "Network is unreachable|ould not resolve|Temporary failure in name resolution|Name or service not known|Failed to resolve|failed to lookup address|Connection refused|EAI_AGAIN|ENOTFOUND|ENETUNREACH|ECONNREFUSED";
 
-/// What lines have in them that are about git's own folder.
-const GIT: &str =
-    ".git/|.git'|index.lock|cannot lock ref|could not lock config|could not write config";
+/// Parts of lines that are about what is read-only in git's own folder.
+const GIT: &str = ".git/config|.git/hooks|.git/info|could not lock config|could not write config";
 
 /// Returns a sentence about the network, about files, or about both, if something in the output looks like a denial.
 /// `sockets`: whether commands may use Unix sockets.
@@ -24,26 +20,26 @@ pub fn advise(request: &SandboxRequest, sockets: bool, output: &str) -> Option<S
     let denials: Vec<&str> = output.lines().filter(|line| has(line, DENIED)).collect();
     let is_git = denials.iter().any(|line| has(line, GIT));
     let files = match request.mode {
-        _ if denials.is_empty() => None,
-        // A missing network explains everything.
-        SandboxMode::Off if is_cut => None,
-        SandboxMode::Off => Some(
-            "without network, commands also have no capabilities and no sockets; --no-network=false restores them",
-        ),
-        SandboxMode::ReadOnly => Some(
-            "the sandbox is read-only: --write DIR lets commands write in that folder, --sandbox workspace in the working tree",
-        ),
-        SandboxMode::Workspace if is_git => Some(
-            "the sandbox keeps git's config and hooks read-only, and a .git outside of the working tree: --write DIR adds that folder, --sandbox off removes the sandbox",
-        ),
-        SandboxMode::Workspace => Some(
-            "the sandbox lets commands write in the working tree and in temp folders, and keeps settings that run things read-only: --write DIR adds a folder, --sandbox off removes the sandbox (other users' files, owners and debuggers need that)",
-        ),
+        SandboxMode::Off => {
+            "without network, commands also have no capabilities and no sockets; --no-network=false restores them"
+        }
+        SandboxMode::ReadOnly => {
+            "the sandbox is read-only: --write DIR lets commands write in that folder, --sandbox workspace in the working tree"
+        }
+        SandboxMode::Workspace if is_git => {
+            "the sandbox keeps git's config and hooks read-only: only the user changes them, or turns the sandbox off (--sandbox off)"
+        }
+        SandboxMode::Workspace => {
+            "the sandbox lets commands write in the working tree and in temp folders: --write DIR adds a folder, --sandbox off removes the sandbox (other users' files, owners and debuggers need that)"
+        }
     };
+    // A missing network explains everything where files are free.
+    let is_explained = is_cut && request.mode == SandboxMode::Off;
+    let is_denied = !denials.is_empty() && !is_explained;
     let advice = [
         is_cut.then_some("the sandbox has no network; --no-network=false gives it back"),
-        files,
-        (files.is_some() && !sockets && has(output, "socket"))
+        is_denied.then_some(files),
+        (is_denied && !sockets && has(output, "socket"))
             .then_some("there are no Unix sockets in this sandbox"),
     ];
     let advice: Vec<&str> = advice.into_iter().flatten().collect();

@@ -3,29 +3,21 @@
 //! Everything is there to read and nothing to write. Then come the folders that are writable, what is read-only in them, and
 //! what is hidden; paths nearer to `/` first, so that the deepest mount decides.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
 use std::os::fd::RawFd;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use super::SandboxMode;
 use super::policy::SandboxPolicy;
 
-/// How `bwrap` has to be called on this machine.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct BwrapOptions {
-    /// Whether the other namespaces need a user namespace.
-    pub user_namespace: bool,
-    /// Whether the inner stage gets the capabilities that it needs to empty the bounding set and to cover sockets; it drops
-    /// them, too.
-    pub capabilities: bool,
-}
-
-/// Returns the arguments before the command. `empty` has a descriptor of an empty file for each hidden file: `bwrap` reads and closes one for each.
+/// Returns the arguments before the command. `sockets` are covered. `empty` has a descriptor of an empty file for each hidden
+/// file: `bwrap` reads and closes one for each.
 pub fn arguments(
     policy: &SandboxPolicy,
-    options: BwrapOptions,
+    user_namespace: bool,
     cwd: &Path,
+    sockets: &BTreeSet<PathBuf>,
     empty: &[RawFd],
 ) -> Vec<OsString> {
     let mut words: Vec<OsString> = Vec::new();
@@ -36,21 +28,21 @@ pub fn arguments(
     } else {
         add(&["--ro-bind", "/", "/", "--dev", "/dev"]);
     }
-    add(&["--proc", "/proc"]);
+    add(&["--proc", "/proc", "--cap-drop", "ALL"]);
     add(&["--unshare-pid", "--unshare-ipc", "--unshare-uts", "--unshare-cgroup-try"]);
-    if options.user_namespace {
+    if user_namespace {
         add(&["--unshare-user"]);
     }
     if policy.no_network {
         add(&["--unshare-net"]);
     }
-    add(&["--cap-drop", "ALL"]);
-    if options.capabilities {
-        add(&["--cap-add", "CAP_SETPCAP", "--cap-add", "CAP_SYS_ADMIN"]);
-    }
-    add(&["--die-with-parent", "--new-session"]);
     if !is_open {
         add_mounts(policy, empty, &mut words);
+        let is_hidden =
+            |path: &Path| policy.hidden.iter().any(|hidden| path.starts_with(&hidden.path));
+        for socket in sockets.iter().filter(|socket| !is_hidden(socket)) {
+            words.extend(["--ro-bind".into(), "/dev/null".into(), socket.into()]);
+        }
         words.extend(["--remount-ro", "/proc"].map(OsString::from));
     }
     words.extend(["--chdir".into(), cwd.into()]);
@@ -65,11 +57,18 @@ fn add_mounts(policy: &SandboxPolicy, empty: &[RawFd], words: &mut Vec<OsString>
         let mount = if hidden.is_folder { "--tmpfs" } else { "--ro-bind-data" };
         mounts.entry(&hidden.path).or_insert(mount);
     }
-    let writable = policy.writable.iter().map(|folder| (&folder.path, "--bind"));
-    let read_only = policy.read_only.iter().map(|path| (path, "--ro-bind"));
-    let pinned = policy.pinned.iter().map(|path| (path, "--bind"));
-    let rules = writable.chain(read_only).chain(pinned);
-    for (path, mount) in rules.filter(|(path, _)| !is_hidden(path)) {
+    let writable = policy.writable.iter().map(|path| (path.as_path(), "--bind"));
+    let read_only = policy.read_only.iter().map(|path| (path.as_path(), "--ro-bind"));
+    let fixed: Vec<(&Path, &str)> = writable.chain(read_only).collect();
+    // A folder above a mount could be moved away, and another one made in its place; one that is a mount itself cannot.
+    let is_inside = |above: &&Path| {
+        let mut folders = policy.writable.iter();
+        folders.any(|folder| *above != folder && above.starts_with(folder))
+    };
+    let paths = fixed.iter().map(|(path, _)| *path).chain(mounts.keys().copied());
+    let above = paths.flat_map(|path| path.ancestors().skip(1).take_while(is_inside));
+    let pinned: Vec<(&Path, &str)> = above.map(|path| (path, "--bind")).collect();
+    for (path, mount) in fixed.into_iter().chain(pinned).filter(|(path, _)| !is_hidden(path)) {
         mounts.entry(path).or_insert(mount);
     }
     let mut mounts: Vec<(&Path, &str)> = mounts.into_iter().collect();
@@ -94,18 +93,13 @@ fn add_mounts(policy: &SandboxPolicy, empty: &[RawFd], words: &mut Vec<OsString>
 
 #[cfg(test)]
 mod tests {
-    use std::path::PathBuf;
-
     use super::*;
-    use crate::sandbox::policy::{HiddenPath, WritableFolder};
+    use crate::sandbox::policy::HiddenPath;
 
     fn check(writable: &[&str], read_only: &[&str], hidden: &[(&str, bool)], expect: &str) {
         let policy = SandboxPolicy {
             mode: SandboxMode::Workspace,
-            writable: writable
-                .iter()
-                .map(|path| WritableFolder { path: path.into(), is_temp: false })
-                .collect(),
+            writable: writable.iter().map(PathBuf::from).collect(),
             read_only: read_only.iter().map(PathBuf::from).collect(),
             hidden: hidden
                 .iter()
@@ -113,11 +107,15 @@ mod tests {
                 .collect(),
             ..SandboxPolicy::default()
         };
-        let words = arguments(&policy, BwrapOptions::default(), Path::new("/w"), &[7, 8]);
+        let words =
+            arguments(&policy, false, Path::new("/w"), &["/g/socket".into()].into(), &[7, 8]);
         let words: Vec<_> = words.iter().map(|word| word.to_string_lossy()).collect();
         let words = words.join(" ");
-        let from = words.split_once("--new-session ").unwrap().1;
-        assert_eq!(from.split_once("--remount-ro /proc").unwrap().0.trim(), expect);
+        let from = words.split_once("--unshare-cgroup-try ").unwrap().1;
+        assert_eq!(
+            from.split_once(" --ro-bind /dev/null /g/socket --remount-ro /proc").unwrap().0,
+            expect
+        );
     }
 
     #[test]
@@ -127,6 +125,16 @@ mod tests {
             &["/w/.git"],
             &[],
             "--bind /w /w --ro-bind /w/.git /w/.git --bind /w/.git/o /w/.git/o",
+        );
+    }
+
+    #[test]
+    fn a_folder_above_a_read_only_path_cannot_be_moved() {
+        check(
+            &["/w"],
+            &["/w/.git/info/attributes"],
+            &[],
+            "--bind /w /w --bind /w/.git /w/.git --bind /w/.git/info /w/.git/info --ro-bind /w/.git/info/attributes /w/.git/info/attributes",
         );
     }
 

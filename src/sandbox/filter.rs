@@ -25,8 +25,7 @@ pub struct Sockets {
 /// The newest system call that was considered for this list; the numbers are those of x86_64 and aarch64 alike.
 const NEWEST: u32 = 469; // file_setattr, Linux 6.17
 
-/// Newer than the C library of some systems.
-const FCHMODAT2: i64 = 452;
+const FCHMODAT2: i64 = 452; // newer than the C library of some systems
 
 #[cfg(target_arch = "x86_64")]
 const NATIVE: (TargetArch, u32) = (TargetArch::x86_64, 0xC000_003E);
@@ -36,60 +35,32 @@ const NATIVE: (TargetArch, u32) = (TargetArch::aarch64, 0xC000_00B7);
 compile_error!("the filter of system calls knows x86_64 and aarch64");
 
 /// The architecture that filters are compiled for.
-pub(super) const NATIVE_ARCH: TargetArch = NATIVE.0;
+pub(crate) const NATIVE_ARCH: TargetArch = NATIVE.0;
 
 /// Calls that are refused whatever their arguments.
+#[rustfmt::skip]
 const REFUSED: &[i64] = &[
     // Other processes: their memory, descriptors, state.
-    libc::SYS_ptrace,
-    libc::SYS_process_vm_readv,
-    libc::SYS_process_vm_writev,
-    libc::SYS_pidfd_getfd,
-    libc::SYS_kcmp,
-    libc::SYS_perf_event_open,
+    libc::SYS_ptrace, libc::SYS_process_vm_readv, libc::SYS_process_vm_writev, libc::SYS_pidfd_getfd,
+    libc::SYS_kcmp, libc::SYS_perf_event_open,
     // Ways around a filter: the kernel does the work for the caller.
-    libc::SYS_io_uring_setup,
-    libc::SYS_io_uring_enter,
-    libc::SYS_io_uring_register,
-    libc::SYS_bpf,
-    libc::SYS_userfaultfd,
-    // Keys of the user's session.
-    libc::SYS_add_key,
-    libc::SYS_request_key,
-    libc::SYS_keyctl,
-    // Namespaces that exist.
-    libc::SYS_setns,
-    // Files by their inode number, past every folder.
-    libc::SYS_open_by_handle_at,
-    libc::SYS_name_to_handle_at,
-    // The kernel's log.
-    libc::SYS_syslog,
-];
-
-/// Calls that are refused too where there are no namespaces of processes and of System V objects.
-const REFUSED_ALONE: &[i64] = &[
-    libc::SYS_shmget,
-    libc::SYS_shmat,
-    libc::SYS_msgget,
-    libc::SYS_semget,
-    libc::SYS_mq_open,
-    libc::SYS_mq_unlink,
+    libc::SYS_io_uring_setup, libc::SYS_io_uring_enter, libc::SYS_io_uring_register,
+    libc::SYS_bpf, libc::SYS_userfaultfd,
+    // Keys of the user's session, and namespaces that exist.
+    libc::SYS_add_key, libc::SYS_request_key, libc::SYS_keyctl, libc::SYS_setns,
+    // Files by their inode number, past every folder, and the kernel's log.
+    libc::SYS_open_by_handle_at, libc::SYS_name_to_handle_at, libc::SYS_syslog,
 ];
 
 /// Flags of `unshare` and `clone` that make namespaces. `CLONE_NEWTIME` is a signal number to `clone`.
+#[rustfmt::skip]
 const NAMESPACES: [i32; 7] = [
-    libc::CLONE_NEWNS,
-    libc::CLONE_NEWCGROUP,
-    libc::CLONE_NEWUTS,
-    libc::CLONE_NEWIPC,
-    libc::CLONE_NEWUSER,
-    libc::CLONE_NEWPID,
-    libc::CLONE_NEWNET,
+    libc::CLONE_NEWNS, libc::CLONE_NEWCGROUP, libc::CLONE_NEWUTS, libc::CLONE_NEWIPC,
+    libc::CLONE_NEWUSER, libc::CLONE_NEWPID, libc::CLONE_NEWNET,
 ];
 const CLONE_NEWTIME: i32 = 0x80;
 
-/// A raw socket by an old name.
-const SOCK_PACKET: i32 = 10;
+const SOCK_PACKET: i32 = 10; // a raw socket by an old name
 
 const TIOCSTI: u64 = 0x5412;
 const TIOCLINUX: u64 = 0x541C;
@@ -98,9 +69,9 @@ const TIOCLINUX: u64 = 0x541C;
 ///
 /// # Errors
 /// It cannot be compiled, which is a fault of this program.
-pub fn compile_filter(sockets: Sockets, alone: bool) -> Result<BpfProgram, String> {
+pub fn compile_filter(sockets: Sockets) -> Result<BpfProgram, String> {
     let mut rules = Rules::default();
-    for call in REFUSED.iter().chain(REFUSED_ALONE.iter().filter(|_| alone)) {
+    for call in REFUSED {
         rules.refuse(*call);
     }
     rules.add_sockets(sockets);
@@ -114,10 +85,6 @@ pub fn compile_filter(sockets: Sockets, alone: bool) -> Result<BpfProgram, Strin
         rules.refuse_if(libc::SYS_ioctl, &[(1, SeccompCmpOp::Eq, request)]);
     }
     rules.refuse_set_user_id();
-    if alone {
-        // Limits of other processes of this user.
-        rules.refuse_if(libc::SYS_prlimit64, &[(0, SeccompCmpOp::Ne, 0)]);
-    }
     let refused = SeccompAction::Errno(libc::EPERM.cast_unsigned());
     let body = SeccompFilter::new(rules.0, SeccompAction::Allow, refused, NATIVE.0)
         .and_then(BpfProgram::try_from)
@@ -158,30 +125,28 @@ impl Rules {
 
     /// Refuses to set the bits by which a program runs as its owner or group: it would do so for everybody, outside too.
     fn refuse_set_user_id(&mut self) {
-        // The place of the mode.
-        let calls: &[(i64, u8)] = &[
+        // The place of the mode; and of the flags, of calls that have a mode only if they create a file.
+        #[cfg(target_arch = "x86_64")]
+        let older = (
+            [(libc::SYS_chmod, 1), (libc::SYS_mknod, 1), (libc::SYS_creat, 1)],
+            [(libc::SYS_open, 2, 1)],
+        );
+        #[cfg(not(target_arch = "x86_64"))]
+        let older: ([(i64, u8); 0], [(i64, u8, u8); 0]) = ([], []);
+        let calls = [
             (libc::SYS_fchmod, 1),
             (libc::SYS_fchmodat, 2),
             (FCHMODAT2, 2),
             (libc::SYS_mknodat, 2),
-            #[cfg(target_arch = "x86_64")]
-            (libc::SYS_chmod, 1),
-            #[cfg(target_arch = "x86_64")]
-            (libc::SYS_mknod, 1),
-            #[cfg(target_arch = "x86_64")]
-            (libc::SYS_creat, 1),
         ];
-        // And of the flags, of calls that have a mode only if they create a file.
-        let creating: &[(i64, u8, u8)] = &[
-            (libc::SYS_openat, 3, 2),
-            #[cfg(target_arch = "x86_64")]
-            (libc::SYS_open, 2, 1),
-        ];
+        let calls: Vec<(i64, u8)> = calls.into_iter().chain(older.0).collect();
+        let creating: Vec<(i64, u8, u8)> =
+            [(libc::SYS_openat, 3, 2)].into_iter().chain(older.1).collect();
         for bit in [libc::S_ISUID, libc::S_ISGID] {
-            for (call, mode) in calls {
+            for (call, mode) in &calls {
                 self.refuse_if(*call, &[has_bits(*mode, bit)]);
             }
-            for (call, mode, flags) in creating {
+            for (call, mode, flags) in &creating {
                 for creates in [libc::O_CREAT, libc::O_TMPFILE & !libc::O_DIRECTORY] {
                     self.refuse_if(*call, &[has_bits(*mode, bit), has_bits(*flags, creates)]);
                 }
@@ -229,12 +194,8 @@ fn check_call() -> BpfProgram {
     let load = |k| sock_filter { code: 0x20, jt: 0, jf: 0, k };
     let equal = |k, jt, jf| sock_filter { code: 0x15, jt, jf, k };
     let at_least = |k, jt, jf| sock_filter { code: 0x35, jt, jf, k };
-    let refuse = |errno: i32| sock_filter {
-        code: 0x06,
-        jt: 0,
-        jf: 0,
-        k: libc::SECCOMP_RET_ERRNO | errno.cast_unsigned(),
-    };
+    let end = |k| sock_filter { code: 0x06, jt: 0, jf: 0, k };
+    let refuse = |errno: i32| end(libc::SECCOMP_RET_ERRNO | errno.cast_unsigned());
     let number = |call: i64| u32::try_from(call).unwrap_or(u32::MAX);
     vec![
         load(ARCHITECTURE),

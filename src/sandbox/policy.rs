@@ -4,16 +4,6 @@
 use std::path::{Path, PathBuf};
 
 use super::SandboxMode;
-use super::protected::is_protected;
-
-/// A folder that commands may write in.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct WritableFolder {
-    /// Its path, without links.
-    pub path: PathBuf,
-    /// Whether it is a temp folder: nothing in it is protected.
-    pub is_temp: bool,
-}
 
 /// A path that commands cannot read.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -32,26 +22,22 @@ pub struct SandboxPolicy {
     /// Whether there is no network.
     pub no_network: bool,
     /// Folders that commands may write in.
-    pub writable: Vec<WritableFolder>,
-    /// Files and folders in them that stay read-only.
+    pub writable: Vec<PathBuf>,
+    /// Paths in them that are not to be changed, whether they exist or not.
     pub read_only: Vec<PathBuf>,
-    /// Paths in them that do not exist, and are read or run by themselves once they do.
-    pub missing: Vec<PathBuf>,
-    /// Folders in them that cannot be renamed, because something in them must keep its path.
-    pub pinned: Vec<PathBuf>,
     /// Paths that cannot be read, wherever they are.
     pub hidden: Vec<HiddenPath>,
 }
 
 impl SandboxPolicy {
-    /// Returns whether a path is in a writable folder, whatever else is said of it.
+    /// Returns whether a path is in a writable folder, whether or not it is read-only there. With mode off all are.
     pub fn is_writable(&self, path: &Path) -> bool {
-        self.writable.iter().any(|folder| path.starts_with(&folder.path))
+        self.mode == SandboxMode::Off || self.writable.iter().any(|folder| path.starts_with(folder))
     }
 
-    /// Returns whether anything may be written in a folder.
-    pub fn permits_folder(&self, folder: &Path) -> bool {
-        self.mode == SandboxMode::Off || self.is_writable(folder)
+    /// Names the folders that commands may write in. None with mode off: then everywhere.
+    pub fn name_writable(&self) -> Vec<String> {
+        self.writable.iter().map(|folder| folder.display().to_string()).collect()
     }
 
     /// Checks whether commands may write a file, whether it exists or not.
@@ -59,25 +45,16 @@ impl SandboxPolicy {
     /// # Errors
     /// They may not. The message says why, and which setting would allow it.
     pub fn check_write(&self, path: &Path) -> Result<(), String> {
-        if self.mode == SandboxMode::Off {
-            return Ok(());
-        }
         let (mode, shown) = (self.mode.name(), path.display());
         if !self.is_writable(path) || self.check_read(path).is_err() {
             return Err(format!(
                 "{shown} is outside of what the sandbox ({mode}) lets commands write; --write DIR adds a folder"
             ));
         }
-        let has_protected_name = |folder: &WritableFolder| {
-            path.strip_prefix(&folder.path).is_ok_and(|below| below.ancestors().any(is_protected))
-        };
-        let mut folders = self.writable.iter().filter(|folder| !folder.is_temp);
-        if folders.any(has_protected_name)
-            || self.read_only.iter().chain(&self.missing).any(|kept| path.starts_with(kept))
+        if self.mode != SandboxMode::Off && self.read_only.iter().any(|kept| path.starts_with(kept))
         {
             return Err(format!(
-                "{shown} is a file that tools run by themselves, which the sandbox ({mode}) keeps read-only; only the user \
-                 can change it, or turn the sandbox off (--sandbox off)"
+                "{shown} is run or read by git or nagent itself, so the sandbox ({mode}) keeps it read-only; only the user can change it, or turn the sandbox off (--sandbox off)"
             ));
         }
         Ok(())
@@ -92,8 +69,7 @@ impl SandboxPolicy {
             return Ok(());
         }
         Err(format!(
-            "{} is hidden by the sandbox ({}), as nagent's own folder and credentials are; only the user can turn it off \
-             (--sandbox off)",
+            "{} is hidden by the sandbox ({}), as nagent's own folder and credentials are; only the user can turn it off (--sandbox off)",
             path.display(),
             self.mode.name()
         ))
@@ -106,22 +82,20 @@ mod tests {
 
     #[test]
     fn a_file_may_be_written_in_a_writable_folder_unless_it_is_protected_or_hidden() {
-        let folder = |path: &str, is_temp| WritableFolder { path: path.into(), is_temp };
         let policy = SandboxPolicy {
             mode: SandboxMode::Workspace,
-            writable: vec![folder("/w", false), folder("/tmp", true)],
-            read_only: vec!["/w/tools/hooks".into()],
+            writable: vec!["/w".into(), "/tmp".into()],
+            read_only: vec!["/w/tools/hooks".into(), "/w/.git/config".into()],
             hidden: vec![HiddenPath { path: "/w/key".into(), is_folder: false }],
             ..SandboxPolicy::default()
         };
         for (path, word) in [
             ("/w/a", None),
+            ("/w/sub/.envrc", None),
             ("/tmp/.envrc", None),
             ("/w2/a", Some("--write DIR")),
             ("/w/key", Some("--write DIR")),
-            ("/w/sub/.envrc", Some("--sandbox off")),
-            ("/w/sub/.config/mise/config.toml", Some("--sandbox off")),
-            ("/w/.GIT/config", Some("--sandbox off")),
+            ("/w/.git/config", Some("--sandbox off")),
             ("/w/tools/hooks/x", Some("--sandbox off")),
         ] {
             let got = policy.check_write(Path::new(path));
@@ -130,7 +104,7 @@ mod tests {
                 Some(word) => assert!(got.unwrap_err().contains(word), "{path}"),
             }
         }
-        let off = SandboxPolicy { mode: SandboxMode::Off, ..policy };
+        let off = SandboxPolicy { mode: SandboxMode::Off, hidden: Vec::new(), ..policy };
         assert_eq!(off.check_write(Path::new("/w2/a")), Ok(()));
     }
 }

@@ -151,7 +151,7 @@ impl Boundary {
 
     /// Removes what commands in the sandbox may not write. The target stays: the user named it, or it was checked before.
     pub fn restrict(&mut self, sandbox: &Arc<Sandbox>) {
-        self.roots.retain(|root| sandbox.policy().permits_folder(root));
+        self.roots.retain(|root| sandbox.policy().is_writable(root));
         self.sandbox = Some(Arc::clone(sandbox));
     }
 
@@ -252,7 +252,7 @@ impl Boundary {
         if self.roots.iter().any(|root| path != root && path.starts_with(root)) {
             return match &self.sandbox {
                 Some(sandbox) if !is_allowed => {
-                    sandbox.check_write(path).map_err(|why| FileError::new(why, ""))
+                    sandbox.policy().check_write(path).map_err(|why| FileError::new(why, ""))
                 }
                 _ => Ok(()),
             };

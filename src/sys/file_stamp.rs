@@ -1,6 +1,8 @@
 //! Tells whether a file is still the same, and unchanged, without reading it.
 
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use rustix::fs::{AtFlags, CWD, Stat};
 
@@ -59,6 +61,19 @@ impl From<&Stat> for FileStamp {
             changed: (stat.st_ctime.into(), stat.st_ctime_nsec as i64),
         }
     }
+}
+
+/// Returns whether a file was created, written, renamed or changed its attributes after a time. Commands cannot set this time.
+pub fn is_newer(path: &Path, since: SystemTime) -> bool {
+    let since = since.duration_since(UNIX_EPOCH).unwrap_or_default();
+    std::fs::symlink_metadata(path).is_ok_and(|there| {
+        let changed = Duration::new(
+            there.ctime().try_into().unwrap_or(0),
+            there.ctime_nsec().try_into().unwrap_or(0),
+        );
+        // The kernel's clock for files lags behind by a tick.
+        changed + Duration::from_millis(10) > since
+    })
 }
 
 #[cfg(test)]

@@ -2,6 +2,8 @@
 //!
 //! What the process sends is untrusted. It is read as data, a line at a time; whatever is not a message ends it.
 
+pub mod rights;
+
 use std::io::{ErrorKind, Read, Write};
 use std::os::unix::process::ExitStatusExt;
 use std::path::Path;

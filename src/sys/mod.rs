@@ -9,6 +9,7 @@
 
 pub mod ask_tty;
 pub mod atomic_file;
+pub mod automatic_files;
 pub mod boundary;
 pub mod bridges;
 pub mod change_log;

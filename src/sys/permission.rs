@@ -66,6 +66,7 @@ pub fn find_places(
     env: &Env,
 ) -> ScriptPlaces {
     let real = |path: &Path| fs::real_path(path).unwrap_or_else(|| path.to_owned());
+    let hidden = sandbox::hidden_paths(root, env.home_folder().as_deref(), env, &[]);
     ScriptPlaces {
         cwd: real(cwd),
         user_home: env.home_folder().as_deref().map(real),
@@ -73,7 +74,7 @@ pub fn find_places(
         thought: thought.map(real),
         root: Some(real(root)),
         policies: Vec::new(),
-        hidden: sandbox::credential_paths(root, env),
+        hidden: hidden.into_iter().map(|hidden| hidden.path).collect(),
     }
 }
 

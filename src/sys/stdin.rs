@@ -1,5 +1,6 @@
 //! Standard input, read only when asked for, and never past a signal.
 
+use std::fs::File;
 use std::io::{self, Read};
 use std::os::fd::AsFd;
 use std::time::Duration;
@@ -44,6 +45,30 @@ pub fn read_stream(
     interrupts: &Interrupts,
 ) -> Result<Result<Vec<u8>, Signal>> {
     read_until(stream, name, interrupts, |_| false)
+}
+
+/// Gives stdin through a pipe where it is a file: a descriptor for reading is enough to change a file's mode and times.
+///
+/// # Errors
+/// The pipe cannot be made, or stdin is a folder, through which all is reached.
+pub fn pipe_stdin() -> io::Result<()> {
+    // Where stdin is closed, there is nothing to change.
+    let Ok(stdin) = rustix::io::fcntl_dupfd_cloexec(rustix::stdio::stdin(), 3) else {
+        return Ok(());
+    };
+    let mut file = File::from(stdin);
+    if file.metadata()?.is_dir() {
+        let text = "stdin is a folder, which leads out of the sandbox; close it (<&-)";
+        return Err(io::Error::other(text));
+    }
+    if !file.metadata()?.is_file() {
+        return Ok(());
+    }
+    let (reader, mut writer) = io::pipe()?;
+    rustix::stdio::dup2_stdin(reader)?;
+    // It ends with the command, which need not read to the end.
+    std::thread::spawn(move || io::copy(&mut file, &mut writer));
+    Ok(())
 }
 
 /// Whether stdin holds more than white space by now. What it holds is read.

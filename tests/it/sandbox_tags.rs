@@ -22,20 +22,23 @@ fn act(sandbox: Sandbox, flags: &[&str], tag: &str, result: &str) -> (Sandbox, S
 #[test]
 fn tags_write_only_what_commands_may_write() {
     let flags = ["--sandbox", "workspace", "--write", "."];
-    for path in [".envrc", "sub/.vscode/tasks.json", ".cargo/config.toml", "rc", "new-rc", "hook"] {
-        let sandbox = Sandbox::outside_temp().file("rc", "x").file("hook", "x");
-        std::os::unix::fs::symlink("rc", sandbox.work().join(".zshrc")).unwrap();
-        std::os::unix::fs::symlink("new-rc", sandbox.work().join(".bashrc")).unwrap();
-        let config = "[core]\nrepositoryformatversion = 0\n[filter \"x\"]\nclean = ./hook\n";
+    for (path, is_fine) in [
+        ("hook", false),
+        ("hooks/pre-commit", false),
+        (".envrc", true),
+        ("sub/.vscode/tasks.json", true),
+    ] {
+        let sandbox = Sandbox::outside_temp().file("hook", "x");
+        sandbox.program("git", &["init", "-q"]).run().assert_exit(0);
+        let config = "[core]\nrepositoryformatversion = 0\nhooksPath = hooks\n[filter \"x\"]\nclean = ./hook\n";
         sandbox.write(".git/config", config);
-        let tag = format!("<nagent-write path=\"{path}\">evil</nagent-write>");
+        let tag =
+            format!("<nagent-read path=\"hook\"/><nagent-write path=\"{path}\">new</nagent-write>");
         let (sandbox, status, text) = act(sandbox, &flags, &tag, "nagent-write-result");
-        assert!(status == "error" && text.contains("tools run by themselves"), "{path}: {text}");
-        assert!(
-            !std::fs::read_to_string(sandbox.work().join(path))
-                .unwrap_or_default()
-                .contains("evil")
-        );
+        assert_eq!(status == "ok", is_fine, "{path}: {text}");
+        assert!(is_fine || text.contains("git or nagent itself"), "{path}: {text}");
+        let content = std::fs::read_to_string(sandbox.work().join(path)).unwrap_or_default();
+        assert_eq!(content == "new", is_fine, "{path}: {content}");
     }
     let tag = "<nagent-write path=\"sub/a.txt\">fine</nagent-write>";
     let (sandbox, status, text) = act(Sandbox::outside_temp(), &flags, tag, "nagent-write-result");
@@ -48,16 +51,17 @@ fn tags_write_only_what_commands_may_write() {
 
 #[test]
 fn a_child_writes_only_what_commands_may_write() {
-    for target in ["rc", "new-rc", ".vscode/tasks.json"] {
-        let sandbox = Sandbox::outside_temp().file("rc", "x").file(".vscode/tasks.json", "x");
-        std::os::unix::fs::symlink("rc", sandbox.work().join(".zshrc")).unwrap();
-        std::os::unix::fs::symlink("new-rc", sandbox.work().join(".bashrc")).unwrap();
-        let tag = format!("<nagent-conversation file=\"{target}\">change it</nagent-conversation>");
-        let result = "nagent-conversation-result";
-        let (sandbox, status, text) = act(sandbox, &["--sandbox", "workspace"], &tag, result);
-        assert!(status == "error" && text.contains("tools run by themselves"), "{target}: {text}");
-        assert_eq!(sandbox.requests().len(), 2, "no child asked");
-    }
+    let sandbox = Sandbox::outside_temp().file("hook", "x");
+    sandbox.program("git", &["init", "-q"]).run().assert_exit(0);
+    sandbox.write(
+        ".git/config",
+        "[core]\nrepositoryformatversion = 0\n[filter \"x\"]\nclean = ./hook\n",
+    );
+    let tag = "<nagent-conversation file=\"hook\">change it</nagent-conversation>";
+    let result = "nagent-conversation-result";
+    let (sandbox, status, text) = act(sandbox, &["--sandbox", "workspace"], tag, result);
+    assert!(status == "error" && text.contains("git or nagent itself"), "{text}");
+    assert_eq!(sandbox.requests().len(), 2, "no child asked");
 }
 
 #[test]
@@ -151,6 +155,35 @@ fn a_stored_result_is_read_in_the_sandbox() {
     let tag = format!("<nagent-read path=\"{output}\" offset=\"70000\" limit=\"1\"/>");
     let (_, status, text) = act(sandbox, &["--sandbox", "workspace"], &tag, "nagent-read-result");
     assert_eq!((status.as_str(), text.trim()), ("ok", "70000"));
+}
+
+/// Dotfiles are kept elsewhere, with links to them, and nagent's own folder may be another one than the default.
+#[test]
+fn what_links_in_hidden_folders_lead_to_and_every_root_are_hidden() {
+    let sandbox = Sandbox::outside_temp();
+    let home = sandbox.home();
+    let files = [
+        ".thinkingscript/agents/a.json",
+        "dotfiles/creds",
+        ".nagent/config.json",
+        "other/config.json",
+        "scripts/agents/b.json",
+    ];
+    for name in files {
+        std::fs::create_dir_all(home.join(name).parent().unwrap()).unwrap();
+        std::fs::write(home.join(name), SECRET).unwrap();
+    }
+    std::fs::create_dir(home.join(".aws")).unwrap();
+    std::os::unix::fs::symlink(home.join("dotfiles/creds"), home.join(".aws/credentials")).unwrap();
+    let at = |name: &str| home.join(name).display().to_string();
+    let sandbox = sandbox.env("NAGENT_ROOT", at("other")).env("THINKINGSCRIPT_HOME", at("scripts"));
+    rustix::fs::chmod(home.join("other"), rustix::fs::Mode::RWXU).unwrap();
+    let script = format!("cd {}; cat {}; true", home.display(), files.join(" "));
+    assert_eq!(sandbox.program("sh", &["-c", &script]).run().stdout.matches(SECRET).count(), 5);
+    for flags in [&[][..], &["--only-landlock"], &["--sandbox", "read-only"]] {
+        let run = sandbox.program(SANDBOX, &[flags, &["--", "sh", "-c", &script]].concat()).run();
+        assert!(run.code == 0 && !run.stdout.contains(SECRET), "{run:?}");
+    }
 }
 
 #[test]

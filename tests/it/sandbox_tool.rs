@@ -1,5 +1,5 @@
-//! `nagent-sandbox`: what it refuses before anything runs, and what becomes of protected names that a command creates. What
-//! the sandbox holds against attacks is tested by `make torture`.
+//! `nagent-sandbox`: what it refuses before anything runs, what commands may write, read and reach, and what is said of what
+//! they changed. What the sandbox holds against attacks is tested by `make torture`.
 
 use std::collections::BTreeSet;
 use std::os::linux::net::SocketAddrExt;
@@ -27,7 +27,6 @@ fn wrong_usage() {
     let sandbox = Sandbox::outside_temp();
     refused(&sandbox, &["--sandbox", "loose"], 2, &["off, workspace or read-only"]);
     refused(&sandbox, &["--sandbox", "off"], 2, &["restricts nothing"]);
-    refused(&sandbox, &["--within", "{}"], 2, &["nagent's own use"]);
     let run = sandbox.program(SANDBOX, &["--json", "--", "touch", "ran"]).run();
     assert!(run.json()["error"].as_str().unwrap().contains("--status"));
     assert!(!sandbox.work().join("ran").exists());
@@ -67,7 +66,9 @@ fn files_in_the_tree_make_no_other_folder_writable() {
     refused(&sandbox, &["--write", "sub/.git"], 1, &["names the repository's folder"]);
     std::os::unix::fs::symlink(&victim, work.join("build")).unwrap();
     refused(&sandbox, &["--write", "build"], 1, &["leads out of the working tree", &named]);
-    refused(&sandbox, &["--write", "./sub/../build"], 1, &["leads out of the working tree"]);
+    for spelling in ["./sub/../build", "build/", "build//", "./build/."] {
+        refused(&sandbox, &["--write", spelling], 1, &["leads out of the working tree"]);
+    }
 }
 
 #[test]
@@ -102,46 +103,64 @@ fn entries(folder: &Path) -> BTreeSet<String> {
 
 const CREATE: &str = "mkdir -p sub/.vscode && echo 1 > sub/.vscode/tasks.json && echo 2 > .envrc && echo 3 > sub/plain";
 
-/// The protected names that `CREATE` made are in `outputs/`, and each command in `text` brings one of them back.
-fn check_moved(sandbox: &Sandbox, text: &str) {
-    assert_eq!(sandbox.read("sub/plain"), "3\n");
-    assert!(
-        !sandbox.work().join(".envrc").exists() && !sandbox.work().join("sub/.vscode").exists()
-    );
-    let back: Vec<&str> = text
-        .split(['\n', ';', ']'])
-        .filter_map(|part| part.split_once("mv "))
-        .map(|(_, rest)| rest)
-        .collect();
-    assert_eq!(back.len(), 2, "{text}");
-    for rest in back {
-        let run = sandbox.program("sh", &["-c", &format!("mv {rest}")]).run();
-        run.assert_exit(0);
+/// What `CREATE` made is where it was put, and the text names what of it tools run.
+fn check_told(sandbox: &Sandbox, text: &str) {
+    for (name, content) in
+        [(".envrc", "2\n"), ("sub/.vscode/tasks.json", "1\n"), ("sub/plain", "3\n")]
+    {
+        assert_eq!(sandbox.read(name), content);
     }
-    assert_eq!(sandbox.read(".envrc"), "2\n");
-    assert_eq!(sandbox.read("sub/.vscode/tasks.json"), "1\n");
+    let line =
+        text.lines().find(|line| line.contains("run by tools without asking")).unwrap_or_default();
+    assert!(
+        line.contains("/.envrc") && line.contains("sub/.vscode") && !line.contains("plain"),
+        "{text}"
+    );
+    assert_eq!(text.matches(".envrc").count(), 1, "once: {text}");
 }
 
 #[test]
-fn protected_names_that_a_command_creates_are_moved_and_the_way_back_is_printed() {
+fn files_that_tools_run_belong_to_the_command_and_are_named_at_its_end() {
     for flags in [&[][..], &["--only-landlock"]] {
-        let sandbox = Sandbox::outside_temp();
+        let sandbox =
+            Sandbox::outside_temp().file("old/.npmrc", "x").file("node_modules/a/.npmrc", "x");
+        // What was there before is not named: a file's time of change cannot be set, and the kernel counts it in ticks.
+        std::thread::sleep(std::time::Duration::from_millis(60));
         let words = [flags, &["--", "sh", "-c", CREATE]].concat();
         let run = sandbox.program(SANDBOX, &words).run().assert_exit(0);
-        check_moved(&sandbox, &run.stderr);
-        // The user has put them back: now they stay, and cannot be changed, or are named when they are.
-        let change = ["--", "sh", "-c", "echo evil >> .envrc"];
-        let run = sandbox.program(SANDBOX, &[flags, &change].concat()).run();
-        let is_kept = sandbox.read(".envrc") == "2\n";
-        assert!(is_kept != run.stderr.contains("changed files that tools run"), "{run:?}");
+        check_told(&sandbox, &run.stderr);
+        assert!(!run.stderr.contains(".npmrc"), "{run:?}");
+        let change =
+            ["--", "sh", "-c", "echo evil >> old/.npmrc; ln -s sub/rc .zshrc; echo x > sub/rc"];
+        let run = sandbox.program(SANDBOX, &[flags, &change].concat()).run().assert_exit(0);
+        assert_eq!(sandbox.read("old/.npmrc"), "xevil\n");
+        assert!(run.stderr.contains("old/.npmrc") && run.stderr.contains("/.zshrc"), "{run:?}");
     }
 }
 
+/// Four files make a folder look like a repository's own: nothing in it is left out, nothing is moved.
 #[test]
-fn the_model_reads_what_became_of_a_protected_name_that_its_command_created() {
-    let sandbox = Sandbox::outside_temp().reply(shell(CREATE)).reply(answer("done"));
-    sandbox.run(&["--sandbox", "workspace", "task"]).assert_exit(0).stdout_is("done\n");
-    check_moved(&sandbox, &sandbox.block("nagent-shell-result").body);
+fn a_folder_that_looks_like_a_repository_hides_nothing_and_stays() {
+    let disguise = "mkdir -p src/objects src/refs; echo x > src/HEAD; echo x > src/commondir; echo '[core]' > src/config; \
+                    echo evil > src/app/.envrc";
+    both(disguise, |_, _| ());
+    let sandbox = Sandbox::outside_temp().file("src/app/precious.txt", "work");
+    let run = sandbox.program(SANDBOX, &["--", "sh", "-c", disguise]).run().assert_exit(0);
+    assert_eq!(sandbox.read("src/app/precious.txt"), "work");
+    assert!(run.stderr.contains("src/app/.envrc"), "{run:?}");
+}
+
+#[test]
+fn the_person_reads_once_what_a_runs_commands_made_that_tools_run() {
+    let sandbox =
+        Sandbox::outside_temp().reply(shell(CREATE)).reply(shell("true")).reply(answer("done"));
+    let run = sandbox.run(&["--sandbox", "workspace", "task"]).assert_exit(0);
+    check_told(&sandbox, &run.stderr);
+    assert!(!sandbox.conversation().contains("run by tools"), "the model is not told");
+    // Without a command there is no look.
+    let sandbox = sandbox.reply(answer("done"));
+    let run = sandbox.run(&["--sandbox", "workspace", "task"]).assert_exit(0);
+    assert!(!run.stderr.contains("run by tools"), "{run:?}");
 }
 
 #[test]
@@ -186,38 +205,15 @@ os.close(os.open(\"t\", os.O_CREAT | os.O_WRONLY, 0o4755))'; cp -p s u; chmod 75
 }
 
 #[test]
-fn a_repository_that_a_command_creates_stays_unless_it_runs_something() {
-    let create = "git init -q sub/new; git init -q --bare sub/bare.git; git clone -q sub/new sub/clone 2>/dev/null; \
-                  git init -q evil; printf '[core]\\n\\tfsmonitor = ./x\\n' >> evil/.git/config; \
-                  git init -q hooked; mkdir -p hooked/.git/hooks; echo x > hooked/.git/hooks/pre-commit; \
-                  git init -q far; rm far/.git/config; ln -s /dev/zero far/.git/config";
+fn a_repository_that_a_command_creates_stays_and_is_named() {
+    let create = "git init -q sub/new; git clone -q sub/new sub/clone 2>/dev/null; git init -q evil; \
+                  printf '[core]\\n\\tfsmonitor = ./x\\n' >> evil/.git/config";
     both(create, |sandbox, run| {
-        for kept in ["sub/new/.git/HEAD", "sub/bare.git/HEAD", "sub/clone/.git/HEAD"] {
+        for kept in ["sub/new/.git/HEAD", "sub/clone/.git/HEAD", "evil/.git/config"] {
             assert!(sandbox.work().join(kept).exists(), "{kept} {run:?}");
         }
-        for moved in ["evil/.git", "hooked/.git", "far/.git"] {
-            assert!(!sandbox.work().join(moved).exists(), "{moved} {run:?}");
-        }
-        for said in ["evil/.git", "hooked/.git", "To restore"] {
-            assert!(run.stderr.contains(said), "{run:?}");
-        }
+        assert!(run.stderr.contains("evil/.git"), "{run:?}");
     });
-}
-
-#[test]
-fn a_flood_of_files_is_named_as_not_searched() {
-    // Names of a few files: ext4 needs six times as long to make and remove as many files.
-    let script = "import os
-os.makedirs('sub/b/.vscode')
-open('sub/b/.vscode/tasks.json', 'w').close()
-os.mkdir('aaa')
-for number in range(10): open(f'aaa/{number}', 'w').close()
-for number in range(10, 100100): os.link(f'aaa/{number % 10}', f'aaa/{number}')";
-    let sandbox = Sandbox::outside_temp();
-    let run = sandbox.program(SANDBOX, &["python3", "-c", script]).run();
-    assert_eq!(std::fs::read_dir(sandbox.work().join("aaa")).unwrap().count(), 100_100, "{run:?}");
-    let is_said = run.stderr.contains("not searched to the end") || run.stderr.contains(".vscode");
-    assert!(is_said, "{run:?}");
 }
 
 /// They were once blocked for every command under bwrap, so that `timeout` and `kill` did nothing there.
@@ -278,14 +274,27 @@ fn a_command_opens_sockets_and_reaches_none_of_another_program() {
     let serve = "import socket, time; s = socket.socket(socket.AF_UNIX); s.bind('relative.sock'); s.listen(); print('up', flush=True); time.sleep(60)";
     let server = sandbox.program("python3", &["-c", serve]).folder(sandbox.home()).spawn();
     wait_until("it listens", || relative.exists());
-    let mut names: Vec<String> = paths.iter().map(|path| path.display().to_string()).collect();
+    // As ssh makes them: bound to another name, linked, the first name removed; and one in another network namespace.
+    let (bound, linked) = (sandbox.home().join("mux.12345"), sandbox.home().join("mux"));
+    servers.push(UnixListener::bind(&bound).unwrap());
+    std::fs::hard_link(&bound, &linked).unwrap();
+    std::fs::remove_file(&bound).unwrap();
+    let elsewhere = sandbox.home().join("elsewhere.sock");
+    let serve = format!(
+        "import socket, time; s = socket.socket(socket.AF_UNIX); s.bind({:?}); s.listen(); time.sleep(60)",
+        elsewhere.display().to_string()
+    );
+    let other = sandbox.program("unshare", &["-rn", "python3", "-c", &serve]).spawn();
+    wait_until("it listens", || elsewhere.exists());
+    let mut names: Vec<String> =
+        paths.iter().chain([&linked, &elsewhere]).map(|path| path.display().to_string()).collect();
     names.extend([relative.display().to_string(), format!("@{abstract_name}")]);
     let connect = format!(
         "import socket\nfor name in {names:?}:\n    try: socket.socket(socket.AF_UNIX).connect(name.replace('@', chr(0))); print('reached', name)\n    except OSError: pass"
     );
     // Without the sandbox all are reached: the names are right.
     let run = sandbox.program("python3", &["-c", &connect]).run();
-    assert_eq!(run.stdout.matches("reached").count(), 5, "{run:?}");
+    assert_eq!(run.stdout.matches("reached").count(), 7, "{run:?}");
     for flags in [&[][..], &["--no-network"], &["--sandbox", "read-only"], &["--only-landlock"]] {
         let words = [flags, &["--", "python3", "-c", &connect]].concat();
         sandbox.program(SANDBOX, &words).run().no_stdout();
@@ -299,8 +308,10 @@ fn a_command_opens_sockets_and_reaches_none_of_another_program() {
     assert!(run.code != 0 && run.stdout.is_empty(), "{run:?}");
     let status = sandbox.program(SANDBOX, &["--only-landlock", "--status"]).run();
     assert!(status.stdout.contains("cannot use Unix sockets"), "{status:?}");
-    server.signal(Signal::KILL);
-    server.wait();
+    for server in [server, other] {
+        server.signal(Signal::KILL);
+        server.wait();
+    }
 }
 
 #[test]
@@ -338,6 +349,7 @@ fn git_commits_and_its_config_and_hooks_stay() {
         .program("sh", &["-c", "git init -q -b main .; echo '#!/bin/sh' > .git/hooks/post-commit; chmod 755 .git/hooks/post-commit"])
         .run();
     run.assert_exit(0);
+    std::thread::sleep(std::time::Duration::from_millis(60));
     let run = sandbox.program(SANDBOX, &["--", "sh", "-c", script]).run().assert_exit(0);
     assert_eq!((run.stdout.as_str(), run.stderr.as_str()), ("2\n", ""), "{run:?}");
     let config = sandbox.read(".git/config");
@@ -354,38 +366,130 @@ fn git_commits_and_its_config_and_hooks_stay() {
         assert_eq!(sandbox.read(".git/config"), config, "{change}");
         assert_eq!(sandbox.read(".git/hooks/post-commit"), "#!/bin/sh\n", "{change}");
     }
-    for new in ["commondir", "config.worktree", "worktrees/x/commondir"] {
+    for new in ["commondir", "config.worktree", "info/attributes", "objects/info/alternates"] {
         let make = format!("mkdir -p $(dirname .git/{new}); echo evil > .git/{new}");
         let run = sandbox.program(SANDBOX, &["--", "sh", "-c", &make]).run();
-        assert!(run.stderr.contains("To restore"), "{new}: {run:?}");
+        assert!(run.stderr.contains(".from-command-"), "{new}: {run:?}");
         assert!(!sandbox.work().join(".git").join(new).exists(), "{new}");
+        let renamed = run.stderr.split_once("it is ").unwrap().1.split(" now").next().unwrap();
+        assert_eq!(std::fs::read_to_string(renamed).unwrap(), "evil\n", "{new}");
     }
 }
 
-/// A folder without the right to list it hides nothing: its own repository cannot be changed, or the result names it.
+fn git(sandbox: &Sandbox, script: &str) -> crate::process_under_test::Run {
+    let name = "export GIT_AUTHOR_NAME=a GIT_AUTHOR_EMAIL=a@x GIT_COMMITTER_NAME=a GIT_COMMITTER_EMAIL=a@x; set -e\n";
+    sandbox.program("sh", &["-c", &format!("{name}{script}")]).run()
+}
+
+/// git follows links in its own folder when it writes: `git commit` would write its message over a start-up file.
 #[test]
-fn a_folder_that_cannot_be_listed_stays_as_it_is() {
+fn links_that_lead_out_of_gits_own_folder_are_removed() {
+    let sandbox = Sandbox::outside_temp();
+    let outside = sandbox.home().join(".bashrc");
+    std::fs::write(&outside, "mine").unwrap();
+    let old = sandbox.home().join("old");
+    std::fs::write(&old, "mine").unwrap();
+    git(&sandbox, "git init -q -b main .; echo 1 > f; git add f; git commit -qm one")
+        .assert_exit(0);
+    std::os::unix::fs::symlink(&old, sandbox.work().join(".git/OLD_LINK")).unwrap();
+    std::thread::sleep(std::time::Duration::from_millis(60));
+    let script = format!(
+        "for name in COMMIT_EDITMSG FETCH_HEAD logs/HEAD logs/refs/heads/main; do ln -sf {0} .git/$name; done; \
+         ln -s {0}_new .git/SQUASH_MSG; ln -sf refs/heads/main .git/INSIDE",
+        outside.display()
+    );
     for flags in [&[][..], &["--only-landlock"]] {
-        let sandbox = Sandbox::outside_temp().file("sub/.envrc", "fine");
-        let run = |script: &str| {
-            let words = [flags, &["--", "sh", "-c", script]].concat();
-            // A superuser lists every folder.
-            let less = "--bounding-set=-dac_override,-dac_read_search";
-            let before = [less, "--inh-caps=-dac_override,-dac_read_search", SANDBOX];
-            let is_root = rustix::process::geteuid().is_root();
-            let program = if is_root { "setpriv" } else { SANDBOX };
-            let words = [if is_root { &before[..] } else { &[] }, &words].concat();
-            sandbox.program(program, &words).run()
-        };
-        run("chmod 111 sub").assert_exit(0);
-        let change = run("echo evil > sub/.envrc");
-        let text = std::fs::read_to_string(sandbox.work().join("sub/.envrc"));
-        let is_named =
-            change.stderr.contains("not searched to the end") && change.stderr.contains("/sub");
-        assert!(is_named || text.is_ok_and(|text| text == "fine"), "{change:?}");
-        assert!(is_named || flags.is_empty(), "{change:?}");
-        run("chmod 755 sub");
+        let run = sandbox
+            .program(SANDBOX, &[flags, &["--", "sh", "-c", &script]].concat())
+            .run()
+            .assert_exit(0);
+        assert_eq!(run.stderr.matches("removed ").count(), 5, "{run:?}");
+        git(&sandbox, "echo 2 >> f; git commit -qam two").assert_exit(0);
+        assert_eq!(std::fs::read_to_string(&outside).unwrap(), "mine");
+        assert!(!sandbox.home().join(".bashrc_new").exists());
+        // Links that the user made, and those that stay inside, are left alone.
+        for name in ["OLD_LINK", "INSIDE"] {
+            assert!(sandbox.work().join(".git").join(name).is_symlink(), "{name}");
+        }
     }
+}
+
+/// Branches that differ in settings are merged, switched and rebased as outside: half of a merge would be committed later.
+#[test]
+fn git_changes_tracked_settings() {
+    let sandbox = Sandbox::outside_temp();
+    let setup = "git init -q -b main .; echo 1 > .npmrc; echo 1 > f; git add .; git commit -qm one; git checkout -q -b other; \
+                 echo 2 > .npmrc; mkdir .cargo; echo '[build]' > .cargo/config.toml; echo 2 > f; git add .; git commit -qm two; \
+                 git checkout -q main; echo 1 > g; git add g; git commit -qm three";
+    git(&sandbox, setup).assert_exit(0);
+    let script = "export GIT_AUTHOR_NAME=a GIT_AUTHOR_EMAIL=a@x GIT_COMMITTER_NAME=a GIT_COMMITTER_EMAIL=a@x; set -e
+        git switch -q other; git switch -q main; git merge -q -m m other; git reset -q --hard HEAD~1; git rebase -q other
+        git worktree add -q ../work/wt -b third; git status --porcelain | grep -v wt/ || true";
+    let run = sandbox.program(SANDBOX, &["--", "sh", "-c", script]).run().assert_exit(0);
+    assert_eq!((run.stdout.as_str(), sandbox.read(".npmrc").as_str()), ("", "2\n"), "{run:?}");
+    assert!(
+        sandbox.work().join(".cargo/config.toml").exists() && run.stderr.contains(".npmrc"),
+        "{run:?}"
+    );
+}
+
+/// What a submodule's own folder and config name is protected as the top's is.
+#[test]
+fn submodules_and_what_their_config_names_stay() {
+    if !has_bwrap() {
+        return;
+    }
+    let sandbox = Sandbox::outside_temp();
+    let setup = "git init -q -b main lib; cd lib; mkdir hooks; echo fine > hooks/pre-commit; git add .; git commit -qm one; cd ..
+        git init -q -b main .; git -c protocol.file.allow=always submodule add -q ./lib sub; git commit -qm one
+        git -C sub config core.hooksPath hooks; rm -rf lib";
+    git(&sandbox, setup).assert_exit(0);
+    for change in [
+        "echo evil > sub/hooks/pre-commit",
+        "echo evil >> .git/modules/sub/config",
+        "mkdir x; echo 'gitdir: ../x' > sub/.git",
+        "mv sub sub2",
+        "mv .git/modules .git/m",
+    ] {
+        let run = sandbox.program(SANDBOX, &["--", "sh", "-c", change]).run();
+        assert!(run.code != 0, "{change}: {run:?}");
+    }
+    assert_eq!(sandbox.read("sub/hooks/pre-commit"), "fine\n");
+    let script = "cd sub && echo 1 > f && git add f && git -c core.hooksPath=/dev/null -c user.name=a -c user.email=a@x commit -qm two && \
+                  mkdir -p ../.git/modules/new && cd ../.git/modules/new && echo x > HEAD && mkdir objects refs && echo x > config";
+    let run = sandbox.program(SANDBOX, &["--", "sh", "-c", script]).run().assert_exit(0);
+    assert!(run.stderr.contains(".git/modules/new/config"), "a new one is named: {run:?}");
+}
+
+/// A toplevel of somebody else, as `/srv/shared/.git`, would make all below it writable.
+#[test]
+fn a_toplevel_of_another_user_is_not_the_tree() {
+    if !rustix::process::geteuid().is_root() {
+        return;
+    }
+    let sandbox = Sandbox::outside_temp();
+    git(&sandbox, "git init -q .; mkdir deep").assert_exit(0);
+    std::os::unix::fs::chown(sandbox.work().join(".git"), Some(65534), Some(65534)).unwrap();
+    let run = sandbox
+        .program(SANDBOX, &["--", "sh", "-c", "echo 1 > own; echo 1 > ../f"])
+        .folder(sandbox.work().join("deep"))
+        .run();
+    assert!(run.code != 0 && sandbox.work().join("deep/own").exists(), "{run:?}");
+    assert!(!sandbox.work().join("f").exists());
+}
+
+/// Neither folders deeper than the longest path nor thousands without any right keep later commands from running.
+#[test]
+fn odd_folders_refuse_no_later_command() {
+    let script = "python3 -c '
+import os
+for number in range(3000): os.makedirs(f\"locked/{number}\"); os.chmod(f\"locked/{number}\", 0)
+for number in range(60):
+    os.mkdir(\"x\" * 200); os.chdir(\"x\" * 200)'";
+    let sandbox = Sandbox::outside_temp();
+    sandbox.program(SANDBOX, &["--", "sh", "-c", script]).run().assert_exit(0);
+    sandbox.program(SANDBOX, &["--", "echo", "fine"]).run().assert_exit(0).stdout_is("fine\n");
+    let _ = sandbox.program("sh", &["-c", "chmod -R 755 locked; rm -rf locked x*"]).run();
 }
 
 /// What a command puts in the place of a folder or a name leads the clean-up nowhere else.
@@ -404,7 +508,7 @@ fn clean_up_after_a_command_changes_nothing_outside() {
         sandbox.program("git", &["init", "-q"]).run().assert_exit(0);
         let at = outside.display();
         let script = format!(
-            "mv sub away; ln -s {at} sub; ln -s {at}/precious .git/commondir; rm -f .git/info; ln -s {at} .git/modules"
+            "mv sub away; ln -s {at} sub; ln -s {at}/precious .git/commondir; mv .git/info .git/i; ln -s {at} .git/info; ln -s {at} .git/modules"
         );
         for flags in [&[][..], &["--only-landlock"]] {
             let words = [flags, &["--", "sh", "-c", &script]].concat();
@@ -415,34 +519,17 @@ fn clean_up_after_a_command_changes_nothing_outside() {
 }
 
 #[test]
-fn settings_of_every_kind_that_runs_by_itself_are_kept() {
+fn programs_that_the_config_names_are_kept() {
     if !has_bwrap() {
         return;
     }
-    let names = [
-        ".hg/hgrc",
-        ".jj/config.toml",
-        ".helix/languages.toml",
-        "mise.toml",
-        ".config/mise/config.toml",
-        ".yarn/releases/yarn.cjs",
-        "lefthook.yml",
-        ".aider.conf.yml",
-        ".mvn/extensions.xml",
-        ".iex.exs",
-    ];
-    let sandbox =
-        names.iter().fold(Sandbox::outside_temp(), |sandbox, name| sandbox.file(name, "fine"));
-    let sandbox = sandbox.file("tools/up", "fine");
+    let sandbox = Sandbox::outside_temp().file("tools/up", "fine");
     let config = "[core]\nrepositoryformatversion = 0\n[remote \"o\"]\nuploadpack = tools/up\n[lfs \"customtransfer.x\"]\npath = tools/up\n";
     sandbox.program("git", &["init", "-q"]).run().assert_exit(0);
     sandbox.write(".git/config", config);
-    for name in names.iter().chain([&"tools/up"]) {
-        let script = format!("echo evil > {name}; mkdir -p new; cp -r --parents {name} new");
-        let run = sandbox.program(SANDBOX, &["--", "sh", "-c", &script]).run();
-        assert_eq!(sandbox.read(name), "fine", "{run:?}");
-        let is_moved = !sandbox.work().join("new").join(name).exists();
-        assert_eq!(is_moved, *name != "tools/up", "{name}: {run:?}");
+    for script in ["echo evil > tools/up", "mv tools old; mkdir tools; echo evil > tools/up"] {
+        let run = sandbox.program(SANDBOX, &["--", "sh", "-c", script]).run();
+        assert!(run.code != 0 && sandbox.read("tools/up") == "fine", "{run:?}");
     }
 }
 
@@ -453,33 +540,6 @@ fn a_lock_of_another_program_on_the_tree_keeps_no_command_waiting() {
     folder.lock().unwrap();
     let run = sandbox.program(SANDBOX, &["--", "echo", "fine"]).run().assert_exit(0);
     run.stdout_is("fine\n");
-}
-
-#[test]
-fn links_with_protected_names_and_long_paths_refuse_no_command() {
-    let sandbox = Sandbox::outside_temp();
-    let name = "x".repeat(200);
-    let deep = [name.as_str(); 12].join("/");
-    for number in 0..120 {
-        let folder = sandbox.work().join(&deep).join(number.to_string());
-        std::fs::create_dir_all(&folder).unwrap();
-        std::os::unix::fs::symlink(&name, folder.join(".envrc")).unwrap();
-    }
-    let run = sandbox.program(SANDBOX, &["--", "echo", "fine"]).run().assert_exit(0);
-    run.stdout_is("fine\n");
-}
-
-#[test]
-fn a_hard_link_in_the_tree_is_named_by_status_and_to_the_model() {
-    let sandbox = Sandbox::outside_temp().file("a", "x");
-    let status = || sandbox.program(SANDBOX, &["--status"]).run().assert_exit(0).stdout;
-    assert!(!status().contains("has another name"));
-    std::fs::hard_link(sandbox.work().join("a"), sandbox.home().join("b")).unwrap();
-    assert!(status().contains("work/a has another name (a hard link)"));
-    let sandbox = sandbox.reply(answer("done"));
-    sandbox.run(&["--sandbox", "workspace", "task"]).assert_exit(0);
-    let context = sandbox.block("initial_context").body;
-    assert!(context.contains("work/a has another name (a hard link)"), "{context}");
 }
 
 #[test]

@@ -12,7 +12,7 @@ use nagent::js::api;
 use nagent::js::wire::{End, Start, WorkerMessage, replace_lone_surrogates};
 use nagent::limits;
 use nagent::sys::js_worker::leave_at_once;
-use nagent::sys::sandbox::worker;
+use nagent::sys::js_worker::rights;
 use rquickjs::context::EvalOptions;
 use rquickjs::function::Func;
 use rquickjs::promise::PromiseState;
@@ -29,7 +29,7 @@ pub(crate) fn run_worker(memory: Option<OsString>) -> ExitCode {
     // It would ask the system for the name of its thread.
     std::panic::set_hook(Box::new(|_| ()));
     let Ok((runtime, context)) = make_engine() else { return ExitCode::from(125) };
-    match worker::give_up_rights(memory) {
+    match rights::give_up_rights(memory) {
         Ok(landlock) => write_line(&WorkerMessage::Ready(landlock).to_line()),
         Err(why) => {
             write_line(&WorkerMessage::Failed(why).to_line());

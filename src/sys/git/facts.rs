@@ -57,6 +57,20 @@ pub fn read_config(top: &Path) -> Option<git2::Config> {
     Repository::open_ext(top, flags, &[] as &[&OsStr]).ok()?.config().ok()
 }
 
+/// Lists the tops of the submodules of the repository with this top.
+pub fn list_submodules(top: &Path) -> Vec<PathBuf> {
+    if check_repository(top, Access::Config).is_err() || !top.join(".gitmodules").is_file() {
+        return Vec::new();
+    }
+    let flags = RepositoryOpenFlags::NO_SEARCH;
+    let opened = Repository::open_ext(top, flags, &[] as &[&OsStr]);
+    let submodules = opened.and_then(|repository| {
+        let submodules = repository.submodules()?;
+        Ok(submodules.iter().map(|submodule| top.join(submodule.path())).collect())
+    });
+    submodules.unwrap_or_default()
+}
+
 /// Looks up the repository of `cwd`. Starts no program, opens no connection and never fails.
 pub fn read_facts(cwd: &Path) -> GitFacts {
     let mut facts = GitFacts { toplevel: find_toplevel(cwd), ..GitFacts::default() };

@@ -6,6 +6,7 @@
 mod cache;
 mod commit_text;
 mod current_path;
+pub mod executed;
 mod facts;
 mod file_history;
 pub mod location;
@@ -18,6 +19,6 @@ mod walk;
 mod worker;
 
 pub use commit_text::read_commit_texts;
-pub use facts::{GitFacts, find_toplevel, read_config, read_facts};
+pub use facts::{GitFacts, find_toplevel, list_submodules, read_config, read_facts};
 pub use file_history::{HistoryLookup, ReadingTime, read_history};
 pub use safety_check::git_folders;

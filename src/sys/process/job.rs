@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use rustix::io::Errno;
 
+use super::restriction::Restriction;
 use crate::exit::Signal;
 use crate::limits;
 
@@ -53,8 +54,10 @@ pub struct Job {
     pub output: Output,
     /// Descriptors that the program inherits, under the numbers that they have here.
     pub inherit: Vec<OwnedFd>,
-    /// Whether to list leftover processes. In bwrap the inner stage does it: they end with bwrap.
-    pub names_left: bool,
+    /// What the program gives up before it starts.
+    pub restriction: Option<Restriction>,
+    /// Whether the program is `bwrap`, so that what the command leaves running is below the process that `bwrap` leaves.
+    pub is_bwrap: bool,
     /// How long it may run; `None`: without limit.
     pub timeout: Option<Duration>,
     /// The time between SIGTERM and SIGKILL. A job that has jobs of its own to end needs more than they do.
@@ -75,7 +78,8 @@ impl Job {
             stdin: Stdin::Null,
             output: Output::Merged,
             inherit: Vec::new(),
-            names_left: true,
+            restriction: None,
+            is_bwrap: false,
             timeout: None,
             grace: GRACE,
             keep: 8 * 1024,

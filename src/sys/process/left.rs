@@ -15,7 +15,7 @@ type EachProcess<'a> = &'a dyn Fn(&mut dyn FnMut(Pid));
 
 /// Processes that a command has left running: their number, and the beginnings of the first ones' command lines.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(in crate::sys) struct LeftProcesses {
+pub(super) struct LeftProcesses {
     count: u16,
     /// How much of `lines` is used.
     length: u16,
@@ -29,12 +29,11 @@ impl LeftProcesses {
     pub(super) const SIZE: usize = 4 + Self::ROOM;
     /// How much of a command line is shown, in bytes.
     const SHOWN: usize = 120;
-    /// No process.
-    pub(super) const NONE: Self = Self { count: 0, length: 0, lines: [0; Self::ROOM] };
+    const NONE: Self = Self { count: 0, length: 0, lines: [0; Self::ROOM] };
 
     /// Lists the processes that `each` finds. `own` is how the command itself was started. A process may be about to start
     /// its program: until then it has the command line of the command, or none.
-    pub(in crate::sys) fn list_processes(own: &[CString], each: EachProcess<'_>) -> Self {
+    pub(super) fn list_processes(own: &[CString], each: EachProcess<'_>) -> Self {
         let mut tries = 10;
         loop {
             let (mut left, mut are_started) = (Self::NONE, true);
@@ -75,7 +74,7 @@ impl LeftProcesses {
     }
 
     /// As texts.
-    pub(in crate::sys) fn describe(&self) -> LeftRunning {
+    pub(super) fn describe(&self) -> LeftRunning {
         let lines = self.lines.get(..usize::from(self.length)).unwrap_or_default();
         let commands = String::from_utf8_lossy(lines).lines().map(str::to_owned).collect();
         LeftRunning { count: self.count.into(), commands }

@@ -8,7 +8,8 @@
 pub mod capture;
 pub mod job;
 pub mod kept;
-pub(super) mod left;
+mod left;
+pub mod restriction;
 mod running;
 mod supervisor;
 

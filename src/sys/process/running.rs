@@ -136,7 +136,7 @@ impl Pipes {
 }
 
 impl RunningJob {
-    pub(super) fn start(job: Job, id: JobId) -> Result<Self, StartError> {
+    pub(super) fn start(mut job: Job, id: JobId) -> Result<Self, StartError> {
         let program =
             job.argv.first().map_or_else(String::new, |name| name.to_string_lossy().into_owned());
         let other = |error: &dyn Display| StartError(format!("{program}: {error}"));
@@ -156,7 +156,8 @@ impl RunningJob {
             folder: folder.map_err(|error| other(&error))?,
             streams: pipes.command,
             inherit: job.inherit.iter().map(AsRawFd::as_raw_fd).collect(),
-            names_left: job.names_left,
+            restriction: job.restriction.take(),
+            is_bwrap: job.is_bwrap,
             image: Image::new(&job.argv, &job.env).map_err(|error| other(&error))?,
         };
         let supervisor = supervisor::spawn(orders.as_fd(), &supervisor_end, &config)

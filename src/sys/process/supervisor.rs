@@ -20,14 +20,15 @@
 )]
 
 use std::collections::BTreeMap;
-use std::ffi::{CString, OsStr, OsString, c_char, c_int, c_void};
-use std::io;
+use std::ffi::{CStr, CString, OsStr, OsString, c_char, c_int, c_void};
+use std::io::{self, Write as _};
 use std::os::fd::{AsFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::time::{Duration, Instant};
 
 use super::super::interrupt::set_signal_mask;
 use super::left::LeftProcesses;
+use super::restriction::Restriction;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{CWD, Mode, OFlags, openat};
 use rustix::io::Errno;
@@ -60,8 +61,10 @@ pub(super) struct Config {
     pub(super) streams: [Option<OwnedFd>; 3],
     /// Descriptors that it inherits beside them.
     pub(super) inherit: Vec<RawFd>,
-    /// Whether what the command leaves running is named.
-    pub(super) names_left: bool,
+    /// What the command gives up.
+    pub(super) restriction: Option<Restriction>,
+    /// Whether the command is below `bwrap`.
+    pub(super) is_bwrap: bool,
     /// What the command execs.
     pub(super) image: Image,
 }
@@ -294,7 +297,7 @@ fn prepare_leader(supervisor: Pid, config: &Config) -> io::Result<()> {
         }
     }
     set_signal_mask(false);
-    Ok(())
+    config.restriction.as_ref().map_or(Ok(()), Restriction::apply)
 }
 
 /// close_range(2) from `first` on. It needs Linux 5.11.
@@ -349,12 +352,13 @@ fn supervise(socket: BorrowedFd<'_>, leader: Pid, config: &Config) -> ! {
             }
         }
     }
-    // What it left is this process's by now.
-    let left = if config.names_left {
-        LeftProcesses::list_processes(config.image.arguments(), &for_each_child)
-    } else {
-        LeftProcesses::NONE
+    // What it left is this process's, or that of bwrap's second process, which is.
+    let for_each_left = |act: &mut dyn FnMut(Pid)| {
+        for_each_child(&mut |child| {
+            if config.is_bwrap { for_each_child_of(child, act) } else { act(child) }
+        });
     };
+    let left = LeftProcesses::list_processes(config.image.arguments(), &for_each_left);
     // Until the leader is reaped, nobody else can get its process id or its group's.
     let _ = kill_process_group(leader, Signal::KILL);
     let status = waitid(WaitId::Pid(leader), WaitIdOptions::EXITED).ok().flatten();
@@ -460,8 +464,22 @@ fn kill_children() {
 }
 
 fn for_each_child(act: &mut dyn FnMut(Pid)) {
+    for_each_listed(c"/proc/thread-self/children", act);
+}
+
+fn for_each_child_of(parent: Pid, act: &mut dyn FnMut(Pid)) {
+    let (mut path, number) = ([0; 64], parent.as_raw_nonzero());
+    if write!(&mut path[..], "/proc/{number}/task/{number}/children").is_ok()
+        && let Ok(path) = CStr::from_bytes_until_nul(&path)
+    {
+        for_each_listed(path, act);
+    }
+}
+
+/// Reads a list of children, which belongs to one thread of their parent.
+fn for_each_listed(list: &CStr, act: &mut dyn FnMut(Pid)) {
     let flags = OFlags::RDONLY | OFlags::CLOEXEC;
-    let Ok(list) = openat(CWD, c"/proc/thread-self/children", flags, Mode::empty()) else { return };
+    let Ok(list) = openat(CWD, list, flags, Mode::empty()) else { return };
     // Numbers, with a blank after each.
     let mut chunk = [0; 2048];
     let mut number = 0_i32;

@@ -1,62 +1,45 @@
-//! Builds the sandbox around commands: namespaces through `bwrap` where the system has it, with Landlock and seccomp inside;
-//! those two alone where it has not.
+//! Builds the sandbox around commands: namespaces through `bwrap` where the system has it, with Landlock and seccomp; those two
+//! alone where it has not.
 //!
 //! It is built before anything runs, or the run is refused. What is asked for is [`crate::sandbox`]'s; nothing here reads a
 //! policy from the working tree.
-//!
-//! - `paths`: looks up what the policy is made of, once a run
-//! - `scan`: searches a writable folder for protected names, for each command
-//! - `git_config_paths`: what a repository's config names, that git reads or runs by itself
-//! - `sockets`: the sockets of other programs
-//! - `run`: one command, and what it left
-//! - [`inner`]: what a process does to itself before it becomes the command
-//! - [`worker`]: what a process with a script engine does to itself
 
-mod git_config_paths;
-pub mod inner;
+mod landlock;
 mod paths;
-mod run;
-mod scan;
 mod sockets;
-pub mod worker;
+mod tidy;
 
+use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::fs::{self, File};
 use std::io;
-use std::os::fd::{AsRawFd, OwnedFd, RawFd};
+use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::MetadataExt;
+use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, SystemTime};
 
-use anyhow::{Context, Result, bail, ensure};
-use uuid::Uuid;
+use anyhow::{Context, Result, anyhow, ensure};
+use rustix::fs::{MemfdFlags, memfd_create};
+use seccompiler::sock_filter;
+use tempfile::TempDir;
 
 use self::paths::PolicyPaths;
-pub use self::paths::{INNER, SandboxFolders};
-pub use self::run::{NO_REASON, SandboxOutcome, SandboxedRun, pipe_stdin};
-use self::scan::{TreeScan, scan_tree};
-use super::env::Env;
+pub use self::paths::{SandboxFolders, hidden_paths};
+use super::automatic_files::{ChangedFiles, find_changed};
+use super::git::executed::{EXECUTED, executed_paths, list_own_folders};
 use super::interrupt::Interrupts;
 use super::process;
 use super::process::job::{Job, JobOutcome, Output};
-use crate::sandbox::bwrap::{self, BwrapOptions};
-use crate::sandbox::inner::{Enforced, InnerPlan};
-use crate::sandbox::mechanism::Mechanism;
-use crate::sandbox::policy::{SandboxPolicy, WritableFolder};
-use crate::sandbox::{SandboxMode, SandboxRequest, advice};
-
-/// How long finding out whether the sandbox works may take.
-const PROBE_TIME: Duration = Duration::from_secs(20);
+use super::process::restriction::Restriction;
+use crate::sandbox::filter::{Sockets, compile_filter};
+use crate::sandbox::gaps::Mechanism;
+use crate::sandbox::policy::SandboxPolicy;
+use crate::sandbox::{SandboxMode, SandboxRequest, advice, bwrap};
 
 /// Where `bwrap` may be. `PATH` is not searched: it may lead into the working tree.
 const BWRAP: [&str; 3] = ["/usr/bin/bwrap", "/bin/bwrap", "/usr/local/bin/bwrap"];
-
-/// Lists the paths of credentials on this machine, without links; nagent's own folder is among them.
-pub fn credential_paths(root: &Path, env: &Env) -> Vec<PathBuf> {
-    let hidden = paths::hidden_paths(root, env.home_folder().as_deref(), env, &[]);
-    hidden.into_iter().map(|hidden| hidden.path).collect()
-}
 
 /// A sandbox that works on this machine.
 #[derive(Debug)]
@@ -65,10 +48,47 @@ pub struct Sandbox {
     pub request: SandboxRequest,
     /// What it is built with.
     pub mechanism: Mechanism,
-    /// The path of `bwrap`, if it is used.
-    pub bwrap: Option<PathBuf>,
-    options: BwrapOptions,
     paths: PolicyPaths,
+    /// Sockets in the places where agents put theirs.
+    agents: Vec<PathBuf>,
+    built: SystemTime,
+    is_used: AtomicBool,
+}
+
+/// A command that runs in the sandbox. To be finished, or dropped, when it has ended.
+#[derive(Debug)]
+pub struct SandboxedRun {
+    /// Where `bwrap` reports how the command ended.
+    status: Option<File>,
+    /// The repositories' own folders, and what does not exist in them and must not.
+    repositories: Vec<(PathBuf, Vec<&'static str>)>,
+    started: SystemTime,
+    _scratch: Option<TempDir>,
+}
+
+impl SandboxedRun {
+    /// Returns whether a job that ended by itself was the command. Else `bwrap` failed before, and its output says why.
+    fn has_run(&self, outcome: JobOutcome) -> bool {
+        let mut report = vec![0; 4096];
+        let length = self.status.as_ref().map(|status| status.read_at(&mut report, 0).unwrap_or(0));
+        report.truncate(length.unwrap_or(0));
+        let is_reported = String::from_utf8_lossy(&report).contains("\"exit-code\"");
+        length.is_none() || is_reported || !matches!(outcome, JobOutcome::Ended { .. })
+    }
+
+    /// Undoes what git would run of what the command did. Returns notes for the reader of its result.
+    pub fn tidy(&mut self) -> Vec<String> {
+        let tidy = |(folder, missing): (PathBuf, Vec<&str>)| {
+            tidy::tidy_repository(&folder, &missing, self.started)
+        };
+        std::mem::take(&mut self.repositories).into_iter().flat_map(tidy).collect()
+    }
+}
+
+impl Drop for SandboxedRun {
+    fn drop(&mut self) {
+        self.tidy();
+    }
 }
 
 /// Checks whether a file that a model named may become the target of a conversation of its own: it must be one that commands
@@ -85,15 +105,7 @@ pub fn check_target(
         return Ok(());
     }
     let paths = PolicyPaths::resolve(request, SandboxFolders { per_file: false, ..places })?;
-    check_write(&paths.policy, target).map_err(anyhow::Error::msg)
-}
-
-/// Checks whether commands may write a file, after a scan of the writable folders. `path` has no links.
-fn check_write(policy: &SandboxPolicy, path: &Path) -> Result<(), String> {
-    let mut policy = policy.clone();
-    let trees = scan_folders(&policy);
-    complete(&mut policy, &trees);
-    policy.check_write(path)
+    paths.policy.check_write(target).map_err(anyhow::Error::msg)
 }
 
 /// Returns the path of `bwrap` if the system has one that only the superuser can change, else why there is none.
@@ -106,21 +118,10 @@ fn find_bwrap() -> Result<PathBuf, String> {
     }
 }
 
-fn scan_folders(policy: &SandboxPolicy) -> Vec<(PathBuf, TreeScan)> {
-    let folders = policy.writable.iter().filter(|folder| !folder.is_temp);
-    let scan = |path: &Path| scan_tree(path, &|path| policy.is_writable(path));
-    folders.map(|folder| (folder.path.clone(), scan(&folder.path))).collect()
-}
-
-fn complete(policy: &mut SandboxPolicy, trees: &[(PathBuf, TreeScan)]) {
-    for (_, scan) in trees {
-        policy.read_only.extend(scan.read_only().chain(&scan.unreadable).cloned());
-        policy.missing.extend(scan.missing.iter().chain(scan.links.keys()).cloned());
-        // Moved away, with another one in its place, a repository could have another config.
-        let parents = scan.in_git.iter().filter_map(|path| path.parent());
-        policy.pinned.extend(parents.map(Path::to_owned));
-        policy.pinned.extend(scan.repositories.iter().cloned());
-    }
+fn memory_file(content: &[u8]) -> io::Result<File> {
+    let file = File::from(memfd_create("nagent-sandbox", MemfdFlags::CLOEXEC)?);
+    file.write_all_at(content, 0)?;
+    Ok(file)
 }
 
 impl Sandbox {
@@ -135,83 +136,94 @@ impl Sandbox {
         let mut sandbox = Self {
             request: request.clone(),
             paths: PolicyPaths::resolve(request, places)?,
-            bwrap: None,
-            options: BwrapOptions::default(),
-            mechanism: Mechanism::default(),
+            mechanism: Mechanism { landlock: landlock::version(), ..Mechanism::default() },
+            agents: sockets::find_in_places(places.env),
+            built: SystemTime::now(),
+            is_used: AtomicBool::new(false),
         };
-        sandbox.mechanism = sandbox.find_mechanism()?;
-        // bwrap makes one of its own. Semaphores are in it.
-        if sandbox.is_alone() && request.mode == SandboxMode::Workspace {
-            let path = PathBuf::from("/dev/shm");
-            sandbox.paths.policy.writable.push(WritableFolder { path, is_temp: true });
+        if let Err(why) = sandbox.try_bwrap() {
+            sandbox.mechanism =
+                Mechanism { no_bwrap: why, landlock: landlock::version(), ..Mechanism::default() };
+            sandbox.try_alone()?;
         }
         Ok(Some(sandbox))
     }
 
-    /// Tries what there is: `bwrap`, with a user namespace where it needs one, or else Landlock alone.
-    fn find_mechanism(&mut self) -> Result<Mechanism> {
-        let why = match self.try_bwrap() {
-            Ok(enforced) => return Ok(Mechanism { no_bwrap: None, enforced }),
-            Err(why) => why,
-        };
-        self.bwrap = None;
-        match self.probe() {
-            Ok(enforced) => Ok(Mechanism { no_bwrap: Some(why), enforced }),
-            Err(alone) => bail!(
-                "the sandbox cannot be built here; with bwrap: {why}; without: {alone:#}; install bubblewrap, or boot a kernel with Landlock (Linux 6.2 or newer, lsm=landlock), or use --sandbox off without --no-network"
-            ),
-        }
-    }
-
-    fn try_bwrap(&mut self) -> Result<Enforced, String> {
+    /// Tries `bwrap`, with a user namespace where it needs one.
+    fn try_bwrap(&mut self) -> Result<(), String> {
         if self.request.only_landlock {
             return Err("it was not wanted".to_owned());
         }
         let path = find_bwrap()?;
+        let (off, landlock) = (self.request.mode == SandboxMode::Off, self.mechanism.landlock);
+        // Sockets without a path are in the namespace of the network, or are stopped by Landlock 6.
+        self.mechanism.unix_sockets = !off && (self.request.no_network || landlock >= 6);
+        self.mechanism.bwrap = Some(path.clone());
         let mut why = String::new();
-        self.bwrap = Some(path.clone());
-        // Only root can go without a user namespace. A set-user-id bwrap gives a plain user no capabilities.
+        // Only root can go without a user namespace.
         let is_root = rustix::process::geteuid().is_root();
-        let ways = [(false, true), (true, true), (true, false)];
-        for (user_namespace, capabilities) in ways.into_iter().skip(usize::from(!is_root)) {
-            self.options = BwrapOptions { user_namespace, capabilities };
+        for user_namespace in [false, true].into_iter().skip(usize::from(!is_root)) {
+            self.mechanism.user_namespace = user_namespace;
             match self.probe() {
-                Ok(enforced) => return Ok(enforced),
+                Ok(()) => return Ok(()),
                 Err(failed) => why = format!("{failed:#}"),
             }
         }
         Err(format!("{} does not work here ({why})", path.display()))
     }
 
-    /// Tries the sandbox without a command. Returns what is enforced in it, or why it does not work.
-    fn probe(&self) -> Result<Enforced> {
-        let policy = &self.paths.policy;
-        let plan = InnerPlan { probe: true, ..self.make_inner_plan(policy) };
-        let mut job = Job::new(vec!["true".into()], PathBuf::from("/"), Vec::new());
-        job.output = Output::Separate;
-        job.timeout = Some(PROBE_TIME);
-        let control = run::memory_file(&serde_json::to_vec(&plan)?)?;
-        self.prepend_sandbox(&mut job, policy, control)?;
-        let finished = process::run(job, &Interrupts::without_handlers()?)?;
-        if finished.outcome == (JobOutcome::Ended { code: 0 })
-            && let Ok(enforced) = serde_json::from_slice(&finished.stdout)
-        {
-            return Ok(enforced);
+    /// Tries Landlock and seccomp alone. Landlock 3 is the first that stops files from being truncated.
+    fn try_alone(&mut self) -> Result<()> {
+        // bwrap makes one of its own. Semaphores are in it.
+        if self.request.mode == SandboxMode::Workspace {
+            self.paths.policy.writable.push("/dev/shm".into());
         }
-        let error = String::from_utf8_lossy(&finished.stderr);
-        let error = error.lines().next().unwrap_or_default().trim();
-        let error = error.strip_prefix("nagent-sandbox: ").unwrap_or(error);
-        ensure!(!error.is_empty(), "{:?}", finished.outcome);
-        bail!("{error}")
+        let Mechanism { no_bwrap, landlock, .. } = &self.mechanism;
+        let works = if *landlock >= 3 || self.request.mode == SandboxMode::Off {
+            self.probe()
+        } else {
+            Err(anyhow!(
+                "this kernel's Landlock has version {landlock} (0: none, or not enabled by lsm=landlock), and 3 is needed"
+            ))
+        };
+        works.map_err(|alone| anyhow!("the sandbox cannot be built here; with bwrap: {no_bwrap}; without: {alone:#}; install bubblewrap, or boot a kernel with Landlock (Linux 6.2 or newer, lsm=landlock), or use --sandbox off without --no-network"))
     }
 
-    fn make_inner_plan(&self, policy: &SandboxPolicy) -> InnerPlan {
-        let mut plan = InnerPlan::new(policy, self.is_alone());
-        if self.options.capabilities && plan.restricts_files && !plan.alone {
-            let sockets = sockets::list_sockets();
-            plan.sockets = sockets.map(|paths| paths.into_iter().map(OsString::from).collect());
+    /// Tries the sandbox with a command that does nothing.
+    fn probe(&self) -> Result<()> {
+        let mut job = Job::new(vec!["/bin/true".into()], PathBuf::from("/"), Vec::new());
+        job.output = Output::Separate;
+        job.timeout = Some(Duration::from_secs(20));
+        self.put_around(&mut job, &self.paths.policy)?;
+        let finished = process::run(job, &Interrupts::without_handlers()?)?;
+        let error = String::from_utf8_lossy(&finished.stderr);
+        let error = error.lines().next().unwrap_or("/bin/true failed in it");
+        ensure!(finished.outcome == JobOutcome::Ended { code: 0 }, "{error}");
+        Ok(())
+    }
+
+    /// Runs a job in the sandbox. Returns what ran, whether it did, and what `run` returned. The sandbox cannot be built where a
+    /// socket vanishes that is to be covered: then it is tried again.
+    ///
+    /// # Errors
+    /// A folder that the sandbox needs is gone, or what it needs cannot be made.
+    pub fn run<T>(
+        &self,
+        make: impl Fn() -> Job,
+        run: impl Fn(Job) -> T,
+        outcome: impl Fn(&T) -> Option<JobOutcome>,
+    ) -> Result<(SandboxedRun, bool, T)> {
+        let mut tries = 0;
+        loop {
+            let mut job = make();
+            let sandboxed = self.sandbox_job(&mut job)?;
+            let ran = run(job);
+            tries += 1;
+            let has_run = outcome(&ran).is_none_or(|outcome| sandboxed.has_run(outcome));
+            if has_run || tries == 5 {
+                return Ok((sandboxed, has_run, ran));
+            }
         }
-        plan
     }
 
     /// Changes a job so that it runs in the sandbox.
@@ -222,127 +234,124 @@ impl Sandbox {
         job.cwd = fs::canonicalize(&job.cwd)
             .with_context(|| format!("cannot find the folder {}", job.cwd.display()))?;
         let mut policy = self.paths.policy.clone();
-        for folder in policy.writable.iter().map(|folder| &folder.path) {
+        for folder in &policy.writable {
             ensure!(
                 fs::canonicalize(folder).is_ok_and(|path| path == *folder),
                 "the folder {}, which commands may write in, is gone or is a link now; start again",
                 folder.display()
             );
         }
-        // A path that did not exist when the run began and does now.
-        let appeared = policy.missing.iter().filter_map(|path| fs::canonicalize(path).ok());
-        policy.read_only.extend(appeared.filter(|path| self.paths.policy.is_writable(path)));
-        let trees = scan_folders(&policy);
-        complete(&mut policy, &trees);
-        let scratch = self.scratch_folder();
-        if let Some(path) = scratch.clone() {
-            job.env.retain(|(name, _)| name != "TMPDIR");
-            job.env.push(("TMPDIR".into(), path.clone().into()));
-            policy.writable.push(WritableFolder { path, is_temp: true });
-        }
-        let outputs = self.paths.root.join("outputs");
-        let is_new =
-            |path: &&PathBuf| policy.is_writable(path) && fs::symlink_metadata(path).is_err();
-        let missing = policy.missing.iter().filter(is_new).cloned().collect();
-        let plan = self.make_inner_plan(&policy);
-        let run = SandboxedRun::new(&plan, outputs, scratch, trees, missing)
-            .context("cannot prepare the sandbox")?;
-        self.prepend_sandbox(job, &policy, run.control()?).context("cannot prepare the sandbox")?;
-        Ok(run)
-    }
-
-    /// Returns the path of a scratch folder, if there is no temp folder in which something new can be made.
-    fn scratch_folder(&self) -> Option<PathBuf> {
-        // Landlock alone cannot permit a folder and hide something in it.
-        let policy = &self.paths.policy;
-        let has_hidden = |folder: &WritableFolder| {
-            folder.is_temp
-                && policy.hidden.iter().any(|hidden| hidden.path.starts_with(&folder.path))
+        // A command may have added a submodule or a working tree.
+        policy.read_only.extend(executed_paths(&self.paths.repositories));
+        let missing = |folder: &Path| {
+            let names = EXECUTED.into_iter();
+            names.filter(|name| fs::symlink_metadata(folder.join(name)).is_err()).collect()
         };
-        let is_needed = self.request.mode != SandboxMode::Off
-            && (!self.paths.is_tmpdir_writable
-                || self.is_alone() && policy.writable.iter().any(has_hidden));
-        let temp = self.paths.temp.as_ref().filter(|_| is_needed)?;
-        Some(temp.join(format!("nagent-scratch-{}", Uuid::new_v4().simple())))
+        let folders = list_own_folders(&self.paths.repositories).into_iter();
+        let folders = folders.filter(|folder| policy.is_writable(folder));
+        let repositories = folders.map(|folder| (folder.clone(), missing(&folder))).collect();
+        let scratch = self.make_scratch().context("cannot make a folder for temporary files")?;
+        if let Some(scratch) = &scratch {
+            job.env.retain(|(name, _)| name != "TMPDIR");
+            job.env.push(("TMPDIR".into(), scratch.path().into()));
+            policy.writable.push(scratch.path().to_owned());
+        }
+        let status = self.put_around(job, &policy).context("cannot prepare the sandbox")?;
+        self.is_used.store(true, Ordering::Relaxed);
+        Ok(SandboxedRun { status, repositories, started: SystemTime::now(), _scratch: scratch })
     }
 
-    /// Puts `bwrap` and the inner stage before the job's program. Their instructions are files in memory that they inherit.
-    fn prepend_sandbox(
-        &self,
-        job: &mut Job,
-        policy: &SandboxPolicy,
-        control: File,
-    ) -> io::Result<()> {
-        let mut inherit = |file: File| -> RawFd {
+    /// Makes a scratch folder if there is no temp folder in which something new can be made.
+    fn make_scratch(&self) -> io::Result<Option<TempDir>> {
+        // Landlock alone cannot permit a folder and hide something in it.
+        let hides = |temp: &Path| {
+            let mut hidden = self.paths.policy.hidden.iter();
+            self.mechanism.bwrap.is_none() && hidden.any(|hidden| hidden.path.starts_with(temp))
+        };
+        let temp = self.paths.temp.as_ref().filter(|temp| {
+            let is_restricted = self.request.mode != SandboxMode::Off;
+            is_restricted && (!self.paths.is_tmpdir_writable || hides(temp))
+        });
+        temp.map(|temp| tempfile::Builder::new().prefix("nagent-scratch-").tempdir_in(temp))
+            .transpose()
+    }
+
+    /// Puts the sandbox around a job: restricts its process, and has `bwrap` start it, which reports to the file that is
+    /// returned.
+    fn put_around(&self, job: &mut Job, policy: &SandboxPolicy) -> Result<Option<File>> {
+        let alone = self.mechanism.bwrap.is_none();
+        let (no_network, mut unix) = (policy.no_network, self.mechanism.unix_sockets);
+        let listed = if unix { sockets::list_sockets() } else { None };
+        unix &= listed.is_some();
+        let covered = listed.into_iter().flatten().chain(self.agents.iter().cloned());
+        let covered: BTreeSet<PathBuf> =
+            covered.filter(|path| fs::symlink_metadata(path).is_ok()).collect();
+        let sockets = Sockets { no_internet: no_network && alone, no_netlink: no_network, unix };
+        let filter = compile_filter(sockets).map_err(anyhow::Error::msg)?;
+        let ruleset = landlock::make_ruleset(policy, alone)?;
+        let new_privileges = alone || !rustix::process::geteuid().is_root();
+        let restriction = Restriction { capabilities: alone, new_privileges, ruleset, filter };
+        let Some(bwrap) = &self.mechanism.bwrap else {
+            job.restriction = Some(restriction);
+            return Ok(None);
+        };
+        let mut inherit = |file: File| {
             let number = file.as_raw_fd();
             job.inherit.push(OwnedFd::from(file));
             number
         };
-        let mut argv: Vec<OsString> = Vec::new();
-        if let Some(bwrap) = &self.bwrap {
-            let files = policy.hidden.iter().filter(|hidden| !hidden.is_folder);
-            let empty: io::Result<Vec<RawFd>> =
-                files.map(|_| Ok(inherit(File::open("/dev/null")?))).collect();
-            let words = bwrap::arguments(policy, self.options, &job.cwd, &empty?);
-            let bytes = words.iter().flat_map(|word| [word.as_bytes(), b"\0"].concat());
-            let bytes: Vec<u8> = bytes.collect();
-            let number = inherit(run::memory_file(&bytes)?).to_string();
-            argv.extend([bwrap.into(), "--args".into(), number.into(), "--".into()]);
-            job.names_left = false;
+        let status = memory_file(b"")?;
+        let report = status.try_clone()?;
+        // The kernel's own form of a filter.
+        let bytes = |step: &sock_filter| {
+            let [low, high] = step.code.to_ne_bytes();
+            [&[low, high, step.jt, step.jf], &step.k.to_ne_bytes()[..]].concat()
+        };
+        let program: Vec<u8> = restriction.filter.iter().flat_map(bytes).collect();
+        let files = policy.hidden.iter().filter(|hidden| !hidden.is_folder);
+        let empty =
+            files.map(|_| Ok(inherit(File::open("/dev/null")?))).collect::<io::Result<Vec<_>>>()?;
+        // Nothing can be mounted over a link: what it leads to is mounted over.
+        let real = policy.read_only.iter().filter_map(|path| fs::canonicalize(path).ok());
+        let read_only = real.filter(|path| policy.is_writable(path)).collect();
+        let policy = SandboxPolicy { read_only, ..policy.clone() };
+        let mut words =
+            bwrap::arguments(&policy, self.mechanism.user_namespace, &job.cwd, &covered, &empty);
+        for (flag, file) in [("--seccomp", memory_file(&program)?), ("--json-status-fd", status)] {
+            words.extend([flag.into(), inherit(file).to_string().into()]);
         }
-        let number = inherit(control).to_string();
-        let inner = self.paths.inner.clone().into();
-        argv.extend([inner, "--within".into(), number.into(), "--".into()]);
+        let words: Vec<u8> =
+            words.iter().flat_map(|word| [word.as_bytes(), b"\0"].concat()).collect();
+        let number = inherit(memory_file(&words)?).to_string();
+        let mut argv: Vec<OsString> =
+            vec![bwrap.into(), "--args".into(), number.into(), "--".into()];
         argv.append(&mut job.argv);
         job.argv = argv;
-        Ok(())
+        job.is_bwrap = true;
+        // It drops capabilities itself, and applies the filter last.
+        job.restriction =
+            Some(Restriction { capabilities: false, filter: Vec::new(), ..restriction });
+        Ok(Some(report))
     }
 
-    fn is_alone(&self) -> bool {
-        self.bwrap.is_none()
+    /// Finds what changed since the sandbox was built and is run by tools without being asked. Nothing if no command ran.
+    pub fn find_changed(&self) -> ChangedFiles {
+        if !self.is_used.load(Ordering::Relaxed) {
+            return ChangedFiles::default();
+        }
+        let in_git = executed_paths(&self.paths.repositories);
+        let others = [in_git, self.paths.policy.read_only.clone()].concat();
+        find_changed(&self.paths.trees, &others, self.paths.home.as_deref(), self.built)
     }
 
-    /// Checks whether commands may write a file. `path` has no links.
-    ///
-    /// # Errors
-    /// They may not: why, and which setting would allow it.
-    pub fn check_write(&self, path: &Path) -> Result<(), String> {
-        check_write(&self.paths.policy, path)
-    }
-
-    /// The policy for commands, without what a scan of the writable folders finds.
+    /// The policy for commands.
     pub fn policy(&self) -> &SandboxPolicy {
         &self.paths.policy
-    }
-
-    /// The name of the mechanism: `bwrap` or `landlock`.
-    pub fn mechanism_name(&self) -> &'static str {
-        if self.is_alone() { "landlock" } else { "bwrap" }
-    }
-
-    /// The folders that commands may write in, without links. Empty with mode off: then everywhere.
-    pub fn writable(&self) -> Vec<String> {
-        let folders = self.paths.policy.writable.iter();
-        folders.map(|folder| folder.path.display().to_string()).collect()
-    }
-
-    /// Describes what this sandbox leaves open, one sentence each.
-    pub fn describe_gaps(&self) -> Vec<String> {
-        let mut gaps = self.mechanism.describe_gaps(&self.request);
-        gaps.extend(self.describe_hard_link());
-        gaps
-    }
-
-    /// Names a file in a writable folder that has another name, if there is one. The search ends after 0.2 s.
-    pub fn describe_hard_link(&self) -> Option<String> {
-        let mut trees = self.paths.policy.writable.iter().filter(|folder| !folder.is_temp);
-        let link = trees.find_map(|folder| scan::find_hard_link(&folder.path))?;
-        Some(format!("{} has another name (a hard link), which may be outside", link.display()))
     }
 
     /// Guesses from a failed command's output which setting would allow what the sandbox denied. `None` if nothing in it
     /// looks like a denial.
     pub fn advise(&self, output: &str) -> Option<String> {
-        advice::advise(&self.request, self.mechanism.enforced.unix_sockets, output)
+        advice::advise(&self.request, self.mechanism.unix_sockets, output)
     }
 }

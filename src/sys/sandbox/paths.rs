@@ -3,19 +3,19 @@
 
 use std::ffi::OsStr;
 use std::fs;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail, ensure};
 
-use super::git_config_paths::paths_named_by_git;
-use crate::sandbox::policy::{HiddenPath, SandboxPolicy, WritableFolder};
-use crate::sandbox::protected::{Group, names_in};
+use crate::sandbox::policy::{HiddenPath, SandboxPolicy};
+use crate::sandbox::special::{Group, names_in};
 use crate::sandbox::{SandboxMode, SandboxRequest};
 use crate::sys::env::Env;
+use crate::sys::git;
+use crate::sys::git::executed::{executed_paths, paths_named_by_config};
 use crate::sys::names::{expand_home, resolve_links};
-
-/// The executable of the inner stage, beside the running one.
-pub const INNER: &str = "nagent-sandbox";
+use crate::sys::walk::walk_below;
 
 /// Where a run takes place.
 #[derive(Debug, Clone, Copy)]
@@ -37,12 +37,12 @@ pub struct SandboxFolders<'a> {
 /// The policy of a run, and where things are. No path has links.
 #[derive(Debug)]
 pub(super) struct PolicyPaths {
-    /// The policy, except for what a scan of the writable folders finds.
     pub(super) policy: SandboxPolicy,
-    /// nagent's root.
-    pub(super) root: PathBuf,
-    /// The executable of the inner stage.
-    pub(super) inner: PathBuf,
+    /// The writable folders that are not temp folders.
+    pub(super) trees: Vec<PathBuf>,
+    /// The tops of the working trees whose repositories are protected, those of submodules too.
+    pub(super) repositories: Vec<PathBuf>,
+    pub(super) home: Option<PathBuf>,
     /// The folder in which a scratch folder can be made.
     pub(super) temp: Option<PathBuf>,
     /// Whether commands may write in `TMPDIR`, or in `/tmp` without it.
@@ -57,99 +57,72 @@ impl PolicyPaths {
         crate::sys::fs::check_folder_owner(&root)?;
         let home = places.env.home_folder().map(|home| resolve_links(&home));
         let toplevel = places.toplevel.and_then(|top| fs::canonicalize(top).ok());
+        let toplevel = toplevel.filter(|top| is_ours(top) && is_ours(&top.join(".git")));
         let tree = toplevel.clone().unwrap_or_else(|| folder.clone());
         let tmpdir = places.env.get_os("TMPDIR");
         let temp = temp_folders(tmpdir, &[Some(&tree), home.as_deref(), Some(&root)]);
-        let around = Around { folder: &folder, tree: &tree, root: &root, home: home.as_deref() };
 
-        let mut policy = SandboxPolicy {
-            mode: request.mode,
-            no_network: request.no_network,
-            ..SandboxPolicy::default()
-        };
+        let (mut trees, mut writable, mut hidden) = (Vec::new(), Vec::new(), Vec::new());
         if request.mode == SandboxMode::Workspace {
-            let folders =
-                temp.iter().map(|path| WritableFolder { path: path.clone(), is_temp: true });
-            policy.writable = folders.collect();
+            writable.clone_from(&temp);
             if !places.per_file && !temp.contains(&tree) {
-                around.check_tree()?;
-                add_writable(&mut policy, tree.clone());
+                check_tree(&tree, &root, home.as_deref())?;
+                trees.push(tree.clone());
             }
         }
         if request.mode != SandboxMode::Off {
-            // A folder that the user names is not hidden, and neither is the one that the run is about.
-            let mut shown = vec![folder.clone(), tree.clone()];
-            shown.extend(home.clone());
             for named in &request.write {
-                let why = || format!("--write {}", named.display());
-                let path = around.resolve_named(named).with_context(why)?;
-                add_writable(&mut policy, path.clone());
-                shown.push(path);
+                let path = folder.join(expand_home(named, home.as_deref()));
+                let path = resolve_named(&path, &tree, &root)
+                    .with_context(|| format!("--write {}", named.display()))?;
+                trees.extend((!trees.contains(&path)).then_some(path));
             }
-            policy.hidden = hidden_paths(&root, home.as_deref(), places.env, &shown);
+            // A folder that the user names is not hidden, and neither is the one that the run is about.
+            let shown = [&folder, &tree].into_iter().chain(&home).chain(&trees);
+            let shown: Vec<&Path> = shown.map(PathBuf::as_path).collect();
+            hidden = hidden_paths(&root, home.as_deref(), places.env, &shown);
         }
-        let inner = find_inner(places.env.executable.as_deref())?;
+        writable.extend(trees.iter().filter(|tree| !temp.contains(tree)).cloned());
+        let (mode, no_network) = (request.mode, request.no_network);
+        let mut policy = SandboxPolicy { mode, no_network, writable, hidden, ..Default::default() };
+
         let config = places.config.map(|config| folder.join(config));
-        let own = [config, places.env.executable.clone(), Some(inner.clone())];
-        protect(&mut policy, own.into_iter().flatten(), |_| true);
-        let by_git = toplevel.iter().flat_map(|top| paths_named_by_git(top, home.as_deref()));
+        let own = [config, places.env.executable.clone()];
+        let is_off = request.mode == SandboxMode::Off;
+        let tops = || toplevel.iter().chain(&trees).filter(|_| !is_off);
+        let submodules = tops().flat_map(|top| git::list_submodules(top));
+        let mut repositories: Vec<PathBuf> = tops().cloned().chain(submodules).collect();
+        repositories.sort();
+        repositories.dedup();
+        let by_git =
+            repositories.iter().flat_map(|top| paths_named_by_config(top, home.as_deref()));
         // A folder of hooks that is the tree itself would leave nothing to write in.
-        protect(&mut policy, by_git, |path| !tree.starts_with(path));
-        pin_folders_above(&mut policy);
-        // If the user works in such a folder or names it, that is what the user works on.
-        let starters =
-            home.iter().flat_map(|home| names_in(Group::Starter).map(|name| home.join(name)));
-        let writable = policy.writable.clone();
-        protect(&mut policy, starters, |path| writable.iter().all(|folder| folder.path != path));
+        let by_git = by_git.map(|path| resolve_links(&path)).filter(|path| !tree.starts_with(path));
+        let own = own.into_iter().flatten().map(|path| resolve_links(&path));
+        let in_git = executed_paths(&repositories).into_iter();
+        let read_only = own.chain(by_git).chain(in_git);
+        policy.read_only = read_only.filter(|path| policy.is_writable(path)).collect();
 
-        let tmpdir = folder.join(tmpdir.unwrap_or_else(|| "/tmp".as_ref()));
-        let is_tmpdir_writable =
-            fs::canonicalize(tmpdir).is_ok_and(|tmpdir| policy.is_writable(&tmpdir));
-        Ok(Self { policy, root, inner, temp: temp.into_iter().next(), is_tmpdir_writable })
+        let tmpdir = fs::canonicalize(folder.join(tmpdir.unwrap_or_else(|| "/tmp".as_ref())));
+        let (temp, is_tmpdir_writable) =
+            (temp.into_iter().next(), tmpdir.is_ok_and(|tmpdir| policy.is_writable(&tmpdir)));
+        Ok(Self { policy, trees, repositories, home, temp, is_tmpdir_writable })
     }
 }
 
-fn add_writable(policy: &mut SandboxPolicy, path: PathBuf) {
-    if policy.writable.iter().all(|folder| folder.path != path) {
-        policy.writable.push(WritableFolder { path, is_temp: false });
-    }
-}
-
-/// Makes paths read-only that are in writable folders and for which `is_kept` holds, or notes that they do not exist.
-fn protect(
-    policy: &mut SandboxPolicy,
-    paths: impl Iterator<Item = PathBuf>,
-    is_kept: impl Fn(&Path) -> bool,
-) {
-    for path in paths {
-        match fs::canonicalize(&path) {
-            Ok(path) if policy.is_writable(&path) && is_kept(&path) => policy.read_only.push(path),
-            Ok(_) => {}
-            Err(_) => policy.missing.push(resolve_links(&path)),
-        }
-    }
-}
-
-/// A folder above a mount could be moved away, and another one made in its place; one that is a mount itself cannot.
-fn pin_folders_above(policy: &mut SandboxPolicy) {
-    let is_inside = |above: &&Path| {
-        let mut folders = policy.writable.iter();
-        folders.any(|folder| **above != folder.path && above.starts_with(&folder.path))
-    };
-    let hidden = policy.hidden.iter().map(|hidden| &hidden.path);
-    let writable = policy.writable.iter().map(|folder| &folder.path);
-    let fixed = hidden.chain(writable).chain(&policy.read_only);
-    let above = fixed.flat_map(|path| path.ancestors().skip(1).take_while(is_inside));
-    policy.pinned = above.map(Path::to_owned).collect();
+/// Returns whether a path belongs to this user or to root. Another user's `.git` above would make all below it writable.
+fn is_ours(path: &Path) -> bool {
+    let own = rustix::process::geteuid().as_raw();
+    fs::symlink_metadata(path).is_ok_and(|there| there.uid() == own || there.uid() == 0)
 }
 
 /// Returns nagent's root, and credentials as far as they exist: in the home folder, and where variables say that they are.
 /// What holds one of `shown` is not hidden.
-pub(super) fn hidden_paths(
+pub fn hidden_paths(
     root: &Path,
     home: Option<&Path>,
     env: &Env,
-    shown: &[PathBuf],
+    shown: &[&Path],
 ) -> Vec<HiddenPath> {
     let credentials = || names_in(Group::Credential);
     let mut paths: Vec<PathBuf> =
@@ -157,23 +130,26 @@ pub(super) fn hidden_paths(
     for line in names_in(Group::Variable) {
         let (variable, replaced) = line.split_once(' ').unwrap_or((line, ""));
         for value in env.get_os(variable).iter().flat_map(std::env::split_paths) {
-            if replaced.is_empty() {
-                paths.push(value);
-            } else {
-                let below =
-                    credentials().filter_map(|name| Path::new(name).strip_prefix(replaced).ok());
-                paths.extend(below.map(|below| value.join(below)));
+            let below =
+                credentials().filter_map(|name| Path::new(name).strip_prefix(replaced).ok());
+            match replaced {
+                "" => paths.push(value),
+                _ => paths.extend(below.map(|below| value.join(below))),
             }
         }
     }
     paths.push("/run/secrets".into());
-    paths.push(format!("/run/user/{}/containers", rustix::process::getuid()).into());
-    paths.retain_mut(|path| {
-        fs::canonicalize(&path).is_ok_and(|real| {
-            *path = real;
-            !shown.iter().any(|shown| shown.starts_with(&path))
-        })
-    });
+    // Sockets of agents and desktops, and logins of containers.
+    paths.push(format!("/run/user/{}", rustix::process::getuid().as_raw()).into());
+    // Dotfiles are often kept elsewhere, with links to them.
+    let links = paths.iter().flat_map(|path| walk_below(path, &|_| true).take(1000));
+    let links = links.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_symlink()));
+    let linked = links.filter_map(|entry| fs::canonicalize(entry.path()).ok());
+    let is_in_home = |path: &Path| home.is_some_and(|home| path.starts_with(home));
+    let linked: Vec<_> = linked.filter(|path| path.is_file() || is_in_home(path)).collect();
+    let real = paths.iter().filter_map(|path| fs::canonicalize(path).ok()).chain(linked);
+    let mut paths: Vec<PathBuf> =
+        real.filter(|path| !shown.iter().any(|shown| shown.starts_with(path))).collect();
     paths.extend(root.exists().then(|| root.to_owned()));
     paths.sort();
     paths.dedup();
@@ -182,81 +158,53 @@ pub(super) fn hidden_paths(
 
 /// Returns the temp folders that exist: those of the system, and `TMPDIR` unless it holds one of `others`.
 fn temp_folders(tmpdir: Option<&OsStr>, others: &[Option<&Path>]) -> Vec<PathBuf> {
-    let mut folders: Vec<PathBuf> = Vec::new();
-    let tmpdir = tmpdir.map(Path::new).filter(|tmpdir| tmpdir.is_absolute());
-    let candidates = [Path::new("/tmp"), Path::new("/var/tmp")].into_iter().chain(tmpdir);
-    for (at, candidate) in candidates.enumerate() {
-        let Ok(folder) = fs::canonicalize(candidate) else { continue };
-        let holds = || others.iter().flatten().any(|other| other.starts_with(&folder));
-        let is_fine = folder.is_dir() && folder.parent().is_some() && (at < 2 || !holds());
-        if is_fine && !folders.iter().any(|known| folder.starts_with(known)) {
-            folders.push(folder);
-        }
-    }
+    let real = |path: &Path| fs::canonicalize(path).ok().filter(|real| real.is_dir());
+    let holds = |folder: &Path| others.iter().flatten().any(|other| other.starts_with(folder));
+    let system = ["/tmp", "/var/tmp"].into_iter().filter_map(|path| real(Path::new(path)));
+    let tmpdir = tmpdir.map(Path::new).filter(|tmpdir| tmpdir.is_absolute()).and_then(real);
+    let mut folders: Vec<PathBuf> = system.collect();
+    folders.extend(tmpdir.filter(|folder| !holds(folder) && !folder.starts_with("/tmp")));
     folders
 }
 
-/// What a folder is compared with before commands may write in it.
-struct Around<'a> {
-    folder: &'a Path,
-    tree: &'a Path,
-    root: &'a Path,
-    home: Option<&'a Path>,
+/// Checks that the working tree does not contain too much.
+fn check_tree(tree: &Path, root: &Path, home: Option<&Path>) -> Result<()> {
+    let why = match () {
+        () if tree.parent().is_none() => "is the root of the file system",
+        () if home.is_some_and(|home| home.starts_with(tree)) => "contains the home folder",
+        () if root.starts_with(tree) => "contains nagent's own folder",
+        () if tree.starts_with(root) => "is in nagent's own folder",
+        () => return Ok(()),
+    };
+    bail!(
+        "the working tree {} {why}, so the sandbox cannot make it writable: start in the folder of a project, or use --sandbox read-only with --write DIR",
+        tree.display()
+    )
 }
 
-impl Around<'_> {
-    /// Checks that the working tree does not contain too much.
-    fn check_tree(&self) -> Result<()> {
-        let tree = self.tree;
-        let why = match () {
-            () if tree.parent().is_none() => "is the root of the file system",
-            () if self.home.is_some_and(|home| home.starts_with(tree)) => {
-                "contains the home folder"
-            }
-            () if self.root.starts_with(tree) => "contains nagent's own folder",
-            () if tree.starts_with(self.root) => "is in nagent's own folder",
-            () => return Ok(()),
-        };
-        bail!(
-            "the working tree {} {why}, so the sandbox cannot make it writable: start in the folder of a project, or use --sandbox read-only with --write DIR",
-            tree.display()
-        )
-    }
-
-    /// Resolves the folder of a `--write`.
-    fn resolve_named(&self, named: &Path) -> Result<PathBuf> {
-        let named = self.folder.join(expand_home(named, self.home));
-        let path = fs::canonicalize(&named)
-            .with_context(|| "name a folder that exists (mkdir creates one)")?;
-        // A command may have put a link into the tree.
-        let is_in_tree = |link: &Path| {
-            let folder = link.parent().and_then(|folder| fs::canonicalize(folder).ok());
-            link.is_symlink() && folder.is_some_and(|folder| folder.starts_with(self.tree))
-        };
-        ensure!(
-            path.starts_with(self.tree) || !named.ancestors().any(is_in_tree),
-            "it leads out of the working tree, to {}; name that folder itself if it is the one",
-            path.display()
-        );
-        ensure!(
-            path.is_dir(),
-            "it is not a folder; name one that exists (a file .git names the repository's folder; name that one, and for a linked working tree also the one that commondir in it names)"
-        );
-        ensure!(
-            !path.starts_with(self.root),
-            "it is in nagent's own folder {}, which commands in the sandbox cannot see; name another",
-            self.root.display()
-        );
-        ensure!(path.parent().is_some(), "it is the root of the file system; use --sandbox off");
-        Ok(path)
-    }
-}
-
-fn find_inner(executable: Option<&Path>) -> Result<PathBuf> {
-    let executable = executable.and_then(|executable| fs::canonicalize(executable).ok());
-    let inner = executable.as_deref().and_then(Path::parent).map(|folder| folder.join(INNER));
-    inner.filter(|inner| inner.is_file()).with_context(|| {
-        let beside = executable.map(|path| format!(" ({})", path.display())).unwrap_or_default();
-        format!("the executable {INNER}, which builds the sandbox from inside, is not beside this one{beside}; install it there")
-    })
+/// Resolves the folder of a `--write`.
+fn resolve_named(named: &Path, tree: &Path, root: &Path) -> Result<PathBuf> {
+    // Without a slash at the end, which would hide that it is a link.
+    let named: PathBuf = named.components().collect();
+    let path = fs::canonicalize(&named).context("name a folder that exists (mkdir creates one)")?;
+    // A command may have put a link into the tree.
+    let is_in_tree = |link: &Path| {
+        let folder = link.parent().and_then(|folder| fs::canonicalize(folder).ok());
+        link.is_symlink() && folder.is_some_and(|folder| folder.starts_with(tree))
+    };
+    let (leads_out, shown) = (named.ancestors().any(is_in_tree), path.display());
+    ensure!(
+        path.starts_with(tree) || !leads_out,
+        "it leads out of the working tree, to {shown}; name that folder itself if it is the one"
+    );
+    ensure!(
+        path.is_dir(),
+        "it is not a folder; name one that exists (a file .git names the repository's folder; name that one, and for a linked working tree also the one that commondir in it names)"
+    );
+    ensure!(
+        !path.starts_with(root),
+        "it is in nagent's own folder, which commands in the sandbox cannot see; name another"
+    );
+    ensure!(path.parent().is_some(), "it is the root of the file system; use --sandbox off");
+    Ok(path)
 }

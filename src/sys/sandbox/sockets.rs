@@ -1,32 +1,69 @@
-//! The Unix sockets that other programs have opened, which commands must not reach.
+//! The Unix sockets of other programs, which commands must not reach. The kernel knows them by the names that they were bound
+//! to, which need not be the names that they have.
 
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
 use std::fs;
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::FileTypeExt;
-use std::path::PathBuf;
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
+use std::path::{Path, PathBuf};
 
-/// Returns the paths of all sockets that the kernel lists and that exist. `None` where it lists none.
-pub(super) fn list_sockets() -> Option<Vec<PathBuf>> {
-    let table = fs::read("/proc/net/unix").ok()?;
-    let names = table.split(|byte| *byte == b'\n').skip(1).filter_map(parse_name);
-    let names = names.map(|name| PathBuf::from(OsStr::from_bytes(name)));
-    let (mut paths, relative): (BTreeSet<PathBuf>, BTreeSet<PathBuf>) =
+use crate::sys::env::Env;
+use crate::sys::walk::walk_below;
+
+/// Returns the sockets among the first entries of the places where agents put theirs, whatever names they were bound to.
+pub(super) fn find_in_places(env: &Env) -> Vec<PathBuf> {
+    let home = env.home_folder().unwrap_or_default();
+    let below_home = ["", ".ssh", ".ansible/cp", ".gnupg"].map(|name| home.join(name));
+    let places = ["/run", "/tmp"].map(PathBuf::from).into_iter().chain(below_home);
+    let below = places.flat_map(|place| walk_below(&place, &|_| true).take(1000));
+    // A path, or `unix:///path`.
+    let value = |name: &&str| env.get_os(name)?.to_str()?.rsplit("//").next().map(PathBuf::from);
+    let named = ["SSH_AUTH_SOCK", "DOCKER_HOST"].iter().filter_map(value);
+    let is_socket = |entry: &fs::DirEntry| entry.file_type().is_ok_and(|kind| kind.is_socket());
+    named
+        .chain(below.filter(is_socket).map(|entry| entry.path()))
+        .filter(|path| path.is_absolute())
+        .collect()
+}
+
+/// Returns the paths of all sockets that the kernel lists, in whichever network namespace. A socket that was renamed or linked
+/// since is one of those in the folder where it was bound. `None` where the kernel lists none.
+pub(super) fn list_sockets() -> Option<BTreeSet<PathBuf>> {
+    let processes =
+        || fs::read_dir("/proc").into_iter().flatten().flatten().map(|process| process.path());
+    let mut namespaces = BTreeSet::from([fs::read_link("/proc/self/ns/net").ok()?]);
+    let mut tables = vec![fs::read("/proc/self/net/unix").ok()?];
+    for process in processes() {
+        if fs::read_link(process.join("ns/net")).is_ok_and(|namespace| namespaces.insert(namespace))
+        {
+            tables.extend(fs::read(process.join("net/unix")));
+        }
+    }
+    let lines = tables.iter().flat_map(|table| table.split(|byte| *byte == b'\n').skip(1));
+    let names = lines.filter_map(parse_name).map(|name| PathBuf::from(OsStr::from_bytes(name)));
+    let (mut bound, relative): (BTreeSet<PathBuf>, BTreeSet<PathBuf>) =
         names.partition(|name| name.is_absolute());
     if !relative.is_empty() {
         // Most likely it is in the working folder of some process.
-        let processes = fs::read_dir("/proc").ok()?.flatten();
-        let folders: BTreeSet<PathBuf> = processes
-            .filter_map(|process| fs::read_link(process.path().join("cwd")).ok())
-            .collect();
-        paths.extend(
+        let folders = processes().filter_map(|process| fs::read_link(process.join("cwd")).ok());
+        let folders: BTreeSet<PathBuf> = folders.collect();
+        bound.extend(
             folders.iter().flat_map(|folder| relative.iter().map(|name| folder.join(name))),
         );
     }
-    paths
+    let has_this_name = |path: &&PathBuf| {
+        fs::symlink_metadata(path)
+            .is_ok_and(|there| there.file_type().is_socket() && there.nlink() == 1)
+    };
+    let renamed = bound.iter().filter(|path| !has_this_name(path));
+    let renamed: BTreeSet<PathBuf> =
+        renamed.filter_map(|path| path.parent()).map(Path::to_owned).collect();
+    let beside = renamed.iter().filter_map(|folder| fs::read_dir(folder).ok()).flatten().flatten();
+    bound.extend(beside.map(|entry| entry.path()));
+    bound
         .retain(|path| fs::symlink_metadata(path).is_ok_and(|there| there.file_type().is_socket()));
-    Some(paths.into_iter().collect())
+    Some(bound)
 }
 
 /// Returns the name at the end of a line, after seven columns of numbers. Those that begin with `@` are not in the file system.

@@ -1,9 +1,9 @@
 //! The names that the sandbox treats specially: the table `names.txt`, with a reason for each group.
 //!
-//! A protected name is one that runs by itself when somebody enters, opens or works in a folder: a command that may write it
-//! runs again outside of its sandbox. What a person or a build runs by its name (Makefile, package.json, build.rs, workflows
-//! of CI) is the project itself and stays writable. A credential is what commands cannot read; what builds read is not one,
-//! though it may hold a password: settings of pip and uv, Maven's `settings.xml`, the config of `NuGet` and Bundler.
+//! A credential is what commands cannot read; what builds read is not one, though it may hold a password: settings of pip and
+//! uv, Maven's `settings.xml`, the config of `NuGet` and Bundler. Files that tools run without being asked, when somebody
+//! enters, opens or works in a folder, belong to the model like the rest of the tree; the user is told which of them changed.
+//! What a person or a build runs by its name (Makefile, package.json, build.rs, workflows of CI) is not among them.
 
 use std::collections::HashSet;
 use std::ffi::OsStr;
@@ -15,9 +15,9 @@ const TABLE: &str = include_str!("names.txt");
 /// What is done with the names of a group.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Group {
-    /// Read-only wherever they are in a writable folder. Some are a folder and a name in it.
-    Protected,
-    /// Paths in the home folder that start things: read-only where the home folder, or a folder of it, is writable.
+    /// Run by tools without being asked, wherever it is in a tree. Some are a folder and a name in it.
+    Automatic,
+    /// The same, only in the home folder.
     Starter,
     /// Paths in the home folder that cannot be read.
     Credential,
@@ -25,7 +25,7 @@ pub enum Group {
     Variable,
     /// Keys of git's config, without a subsection, that run nothing and name no file.
     Plain,
-    /// Folders of a tree that are searched last: they are large, and tools made them.
+    /// Folders that tools make and that are not searched, because they are large.
     Heavy,
 }
 
@@ -42,10 +42,10 @@ pub fn names_in(group: Group) -> impl Iterator<Item = &'static str> {
     TABLE.lines().filter(is_name).map(str::trim_start)
 }
 
-/// Returns whether a path ends in a protected name. Some file systems do not distinguish case.
-pub fn is_protected(path: &Path) -> bool {
+/// Returns whether tools run a file or folder of this path without being asked. Some file systems do not distinguish case.
+pub fn is_automatic(path: &Path) -> bool {
     static NAMES: LazyLock<HashSet<String>> =
-        LazyLock::new(|| names_in(Group::Protected).map(str::to_ascii_lowercase).collect());
+        LazyLock::new(|| names_in(Group::Automatic).map(str::to_ascii_lowercase).collect());
     let lower = |name: &OsStr| name.to_str().map(str::to_ascii_lowercase);
     let Some(name) = path.file_name().and_then(lower) else { return false };
     let folder = path.parent().and_then(Path::file_name).filter(|_| !name.starts_with('.'));
@@ -58,7 +58,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_are_protected_whatever_their_case() {
+    fn names_are_known_whatever_their_case() {
         for name in [
             ".git",
             "a/.GIT",
@@ -69,19 +69,19 @@ mod tests {
             ".config/mise",
             "a/.YARN/releases",
         ] {
-            assert!(is_protected(Path::new(name)), "{name}");
+            assert!(is_automatic(Path::new(name)), "{name}");
         }
         for name in ["git", ".github", ".gitignore", ".config", "releases", "Makefile", ".env", "."]
         {
-            assert!(!is_protected(Path::new(name)), "{name}");
+            assert!(!is_automatic(Path::new(name)), "{name}");
         }
     }
 
     #[test]
     fn each_name_is_listed_once_in_a_group_that_is_known() {
-        use Group::{Credential, Heavy, Plain, Protected, Starter, Variable};
+        use Group::{Automatic, Credential, Heavy, Plain, Starter, Variable};
         let mut count = 0;
-        for group in [Protected, Starter, Credential, Variable, Plain, Heavy] {
+        for group in [Automatic, Starter, Credential, Variable, Plain, Heavy] {
             let mut seen = HashSet::new();
             for name in names_in(group) {
                 let is_plain = name.split('/').all(|part| !["", ".", ".."].contains(&part));

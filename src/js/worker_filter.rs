@@ -10,7 +10,7 @@ use seccompiler::{
     SeccompRule,
 };
 
-use super::filter::NATIVE_ARCH;
+use crate::sandbox::filter::NATIVE_ARCH;
 
 /// Calls that need no look at their arguments.
 const ALLOWED: &[i64] = &[

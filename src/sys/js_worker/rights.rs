@@ -14,8 +14,8 @@ use rustix::process::{
 };
 use rustix::thread::set_no_new_privs;
 
-use super::inner::drop_capabilities;
-use crate::sandbox::worker_filter;
+use crate::js::worker_filter;
+use crate::sys::process::restriction::drop_capabilities;
 
 /// The Landlock version whose rights are given up; an older kernel knows fewer.
 const LANDLOCK: ABI = ABI::V7;
@@ -94,7 +94,7 @@ mod tests {
         Command::new(std::env::current_exe().unwrap())
             .args([
                 "--exact",
-                "sys::sandbox::worker::tests::entry",
+                "sys::js_worker::rights::tests::entry",
                 "--nocapture",
                 "--test-threads=1",
             ])
