@@ -218,25 +218,6 @@ const DENIED: &[Case] = &[
     ),
 ];
 
-/// What a command can create, and is moved out of the tree when it ends.
-const MOVED: &[Case] = &[
-    ("shell start-up files", &[], "echo x > .bashrc"),
-    ("an editor's settings", &[], "mkdir -p .vscode && echo x > .vscode/tasks.json"),
-    ("a package manager's settings", &[], "echo x > .npmrc"),
-    ("submodules", &[], "echo x > .gitmodules"),
-    (
-        "a nested repository with a hook",
-        &[],
-        "git init -q sub; mkdir -p sub/.git/hooks; echo x > sub/.git/hooks/post-commit",
-    ),
-    (
-        "a bare repository that runs something",
-        &[],
-        "git init -q --bare sub/bare; git -C sub/bare config core.fsmonitor x",
-    ),
-    ("a worktree of .git", &[], "mkdir -p .git/worktrees/x"),
-];
-
 /// What Landlock alone does not stop in a writable folder; `--status` says so.
 const NOT_ALONE: &[&str] = &[NAMED_HOOKS, "hooks", "git's config", ".git moved away"];
 
@@ -254,8 +235,6 @@ pub(crate) fn run(figures: &mut Figures) {
         let promised: Vec<&Case> = DENIED.iter().filter(is_promised).collect();
         let held = promised.iter().filter(|case| denied(figures, variant, case)).count();
         figures.exactly(&format!("{}: what must be denied", variant.name), held, promised.len());
-        let count = MOVED.iter().filter(|case| moved(figures, variant, case)).count();
-        figures.exactly(&format!("{}: what must be moved", variant.name), count, MOVED.len());
         passes_through(figures, variant);
         leaves_nothing(figures, variant);
         any_name(figures, variant);
@@ -276,27 +255,6 @@ fn works(figures: &mut Figures, variant: Variant, (name, flags, script): &Case) 
         figures.miss(format!("{}: {name}: {}", variant.name, String::from_utf8_lossy(&got.stderr)));
     }
     ok
-}
-
-fn moved(figures: &mut Figures, variant: Variant, (name, flags, script): &Case) -> bool {
-    let world = World::new(variant);
-    let before = (world.top(), tree(&world.path("work/sub")), tree(&world.path("work/.git")));
-    let got = world.run(flags, script);
-    let after = (world.top(), tree(&world.path("work/sub")), tree(&world.path("work/.git")));
-    let is_said = String::from_utf8_lossy(&got.stderr).contains("To restore: mv");
-    let ok = got.status.success() && before == after && is_said;
-    if !ok {
-        figures.miss(format!("{}: {name}: {got:?}: {before:?} {after:?}", variant.name));
-    }
-    ok
-}
-
-/// All paths of a folder, sorted.
-fn tree(folder: &Path) -> Vec<PathBuf> {
-    let mut paths = Vec::new();
-    each(folder, &mut |path| paths.push(path.to_owned()));
-    paths.sort();
-    paths
 }
 
 fn denied(figures: &mut Figures, variant: Variant, (name, flags, script): &Case) -> bool {

@@ -1,4 +1,4 @@
-//! What runs by itself in a working tree: git's hooks and settings, start-up files of shells, settings of editors and tools.
+//! What git runs and no diff shows in the repository of a working tree: its config and hooks, and what the config names.
 
 use std::fs::{self, OpenOptions};
 use std::os::unix::fs::{PermissionsExt, symlink};
@@ -8,65 +8,31 @@ use super::inside::{Inside, Through, create, ok, run, write_to};
 use super::world::Flavor;
 use super::{Probe, probe};
 
-/// Files that stand in a full tree, and are to stay as they are.
-pub(super) const FILES: &[&str] = &[
-    ".git/config",
-    ".git/hooks/pre-commit",
-    ".gitmodules",
-    ".bashrc",
-    ".zshenv",
-    ".profile",
-    ".envrc",
-    ".vscode/tasks.json",
-    ".idea/workspace.xml",
-    ".mcp.json",
-    ".claude/settings.json",
-    ".codex/config.toml",
-    ".cargo/config.toml",
-    ".npmrc",
-    "sub/nested/.git/hooks/pre-commit",
-    "sub/.vscode/tasks.json",
-];
-
-/// What does not exist, and is read or run by itself once it does.
-pub(super) const NEW: &[&str] =
-    &["work/new-envrc", "work/new/vscode", "work/new-hooks", "work/new.conf"];
-
-/// The first part of each, once: what is directly in the tree.
-pub(super) fn tops() -> Vec<&'static str> {
-    let mut tops: Vec<&str> = FILES
-        .iter()
-        .filter(|name| name.starts_with('.'))
-        .map(|name| name.split('/').next().unwrap())
-        .collect();
-    tops.dedup();
-    tops
-}
+/// Files that are in a full tree, and are to stay as they are.
+pub(super) const FILES: &[&str] = &[".git/config", ".git/hooks/pre-commit"];
 
 /// What is protected in a repository's own folder.
-const IN_GIT: &[&str] =
-    &["config", "hooks", "config.worktree", "modules", "worktrees", "commondir", "gitdir"];
+const IN_GIT: &[&str] = &[
+    "config",
+    "hooks",
+    "config.worktree",
+    "info/attributes",
+    "objects/info/alternates",
+    "commondir",
+];
 
-/// Whether a path in the tree has such a name on its way. Commits change the rest of `.git`.
+/// Whether a path in the tree is one of these. Commits change the rest of `.git`.
 pub(super) fn is_protected(path: &Path) -> bool {
-    let parts: Vec<_> = path.iter().collect();
-    if let Some(at) = parts.iter().position(|part| *part == ".git")
-        && let Some(part) = parts.get(at + 1)
-    {
-        return IN_GIT.iter().any(|name| part == name) || path.ends_with("info/attributes");
-    }
-    path.components().any(|part| tops().iter().any(|name| part.as_os_str() == *name))
+    let folders = [".git", "work/real-git"].into_iter();
+    folders
+        .filter_map(|folder| path.strip_prefix(folder).ok())
+        .any(|inside| IN_GIT.iter().any(|name| inside.starts_with(name)))
 }
 
 fn make(i: &Inside, name: &str) -> Through {
     let path = i.tree(name);
     ok(fs::create_dir_all(path.parent().unwrap()))?;
     create(path)
-}
-
-/// The top's files, which are no folders.
-fn plain() -> impl Iterator<Item = &'static str> {
-    FILES.iter().copied().filter(|name| !name.contains('/'))
 }
 
 pub(super) const PROBES: &[Probe] = &[
@@ -99,13 +65,13 @@ pub(super) const PROBES: &[Probe] = &[
     })
     .files()
     .gap("nothing in a writable folder is read-only"),
-    probe("names-move-away", "move each protected file and folder away", |i| {
-        i.each(tops(), |name| ok(fs::rename(i.tree(name), i.tree(&format!("work/away{name}")))))
+    probe("names-move-away", "move git's own folder away", |i| {
+        ok(fs::rename(i.tree(".git"), i.tree("work/away")))
     })
     .files()
     .gap("nothing in a writable folder is read-only"),
-    probe("names-remove-folders", "remove protected folders whole", |i| {
-        i.each([".vscode", ".idea", ".claude", ".git"], |name| ok(fs::remove_dir_all(i.tree(name))))
+    probe("names-remove-folders", "remove git's own folder whole", |i| {
+        ok(fs::remove_dir_all(i.tree(".git")))
     })
     .files()
     .gap("nothing in a writable folder is read-only"),
@@ -131,72 +97,6 @@ pub(super) const PROBES: &[Probe] = &[
     })
     .files()
     .gap("nothing in a writable folder is read-only"),
-    probe(
-        "names-other-case",
-        "write each name in capitals, where a file system knows no case",
-        |i| {
-            // Where case matters, this is another file, and nothing is shown by it; so it goes by a link of that spelling.
-            let link = i.tree("work/.GIT");
-            ok(symlink(i.tree(".git"), &link))?;
-            write_to(link.join("config"))
-        },
-    )
-    .files()
-    .gap("nothing in a writable folder is read-only"),
-    probe(
-        "names-parent-swap",
-        "move a folder with protected names away, and put another in its place",
-        |i| {
-            ok(fs::rename(i.tree("sub"), i.tree("work/sub-away")))?;
-            make(i, "sub/.vscode/tasks.json")
-        },
-    )
-    .files()
-    .gap("moved away"),
-    probe("first-time-file", "make each protected name that is not there", |i| {
-        i.each(FILES.iter().filter(|name| name.starts_with('.')), |name| make(i, name))
-    })
-    .flavor(Flavor::Bare)
-    .files()
-    .effect(),
-    probe("first-time-folder", "make a folder of each protected name that is not there", |i| {
-        i.each(tops(), |name| ok(fs::create_dir(i.tree(name))))
-    })
-    .flavor(Flavor::Bare)
-    .files()
-    .effect(),
-    probe("first-time-link", "make a link of each protected name that is not there", |i| {
-        i.each(tops(), |name| ok(symlink("work", i.tree(name))))
-    })
-    .flavor(Flavor::Bare)
-    .files()
-    .effect(),
-    probe("first-time-rename", "move a file to each protected name that is not there", |i| {
-        i.each(plain(), |name| {
-            let new = i.tree("work/new-content");
-            ok(fs::write(&new, "evil"))?;
-            ok(fs::rename(new, i.tree(name)))
-        })
-    })
-    .flavor(Flavor::Bare)
-    .files()
-    .effect(),
-    probe("first-time-repository", "git init in a tree that is none, with a monitor", |i| {
-        let tree = i.tree("").display().to_string();
-        run("git", &["-C", &tree, "init", "--quiet"]).map(drop)?;
-        run("git", &["-C", &tree, "config", "core.fsmonitor", "evil"]).map(drop)?;
-        if i.tree(".git/HEAD").exists() { Ok(()) } else { Err("no repository".to_owned()) }
-    })
-    .flavor(Flavor::Bare)
-    .files()
-    .effect(),
-    probe("first-time-nested", "make protected names further down, where none were", |i| {
-        i.each([".vscode/tasks.json", ".envrc", ".git/hooks/pre-commit"], |name| {
-            make(i, &format!("work/{name}"))
-        })
-    })
-    .files()
-    .effect(),
     probe("git-new-hook", "make a hook", |i| create(i.tree(".git/hooks/post-checkout")))
         .files()
         .gap("nothing in a writable folder is read-only"),
@@ -219,13 +119,7 @@ pub(super) const PROBES: &[Probe] = &[
     .gap("nothing in a writable folder is read-only"),
     probe("git-worktree-config", "make config.worktree, info/attributes, commondir", |i| {
         i.each(
-            [
-                "config.worktree",
-                "info/attributes",
-                "commondir",
-                "worktrees/x/gitdir",
-                "modules/x/config",
-            ],
+            ["config.worktree", "info/attributes", "objects/info/alternates", "commondir"],
             |name| make(i, &format!(".git/{name}")),
         )
     })
@@ -249,36 +143,6 @@ pub(super) const PROBES: &[Probe] = &[
     .flavor(Flavor::GitLink)
     .files()
     .gap("nothing in a writable folder is read-only"),
-    probe("git-link-repoint", "let a .git link lead elsewhere", |i| {
-        ok(fs::remove_file(i.tree(".git")))?;
-        ok(symlink("work/evil", i.tree(".git")))
-    })
-    .flavor(Flavor::GitLink)
-    .files()
-    .effect(),
-    probe("linked-names-target", "write where links with protected names lead to", |i| {
-        i.each(
-            [".envrc", ".vscode/tasks.json", "work/real-envrc", "work/real-vscode/tasks.json"],
-            |name| write_to(i.tree(name)),
-        )
-    })
-    .flavor(Flavor::LinkedNames)
-    .files()
-    .gap("nothing in a writable folder is read-only"),
-    probe("linked-names-repoint", "let links with protected names lead elsewhere", |i| {
-        i.each([".envrc", ".vscode"], |name| {
-            ok(fs::remove_file(i.tree(name)))?;
-            ok(symlink("work/file.txt", i.tree(name)))
-        })
-    })
-    .flavor(Flavor::LinkedNames)
-    .files()
-    .effect(),
-    probe("dangling-names", "make what links with protected names lead to", |i| {
-        i.each(["new-envrc", "new/vscode/tasks.json"], |name| make(i, &format!("work/{name}")))
-    })
-    .flavor(Flavor::Dangling)
-    .effect(),
     probe("git-named-there", "change what git's config names", |i| {
         i.each(["monitor", "shared.conf", "clean.sh"], |name| {
             let path = i.tree("work").join(name);
@@ -291,19 +155,4 @@ pub(super) const PROBES: &[Probe] = &[
     .flavor(Flavor::Named)
     .files()
     .gap("nothing in a writable folder is read-only"),
-    probe("git-named-new", "make what git's config names", |i| {
-        i.each(["new-hooks/pre-commit", "new.conf"], |name| make(i, &format!("work/{name}")))
-    })
-    .flavor(Flavor::Named)
-    .effect(),
-    probe(
-        "git-named-moved",
-        "make what git's config names, the folder around it moved away",
-        |i| {
-            ok(fs::rename(i.tree("work"), i.tree("elsewhere")))?;
-            make(i, "work/new-hooks/pre-commit")
-        },
-    )
-    .flavor(Flavor::Named)
-    .effect(),
 ];

@@ -301,7 +301,7 @@ pub(super) const PROBES: &[Probe] = &[
         let _ = c(path);
         Ok(())
     })
-    .gap("can open unix sockets"),
+    .gap("unix sockets of other programs"),
 ];
 
 /// `socket` and `connect` by `int 0x80`, whose addresses have 32 bits.

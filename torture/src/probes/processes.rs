@@ -207,7 +207,8 @@ pub(super) const PROBES: &[Probe] = &[
             "prlimit",
         )
         .map(drop)
-    }),
+    })
+    .gap("message queues"),
     probe("see-others", "see that it is there", |i| {
         ok(fs::metadata(format!("/proc/{}", i.victim()))).map(drop)
     })
@@ -222,7 +223,8 @@ pub(super) const PROBES: &[Probe] = &[
             at.cast::<u8>().copy_from(b"overwritten".as_ptr(), 11);
         }
         Ok(())
-    }),
+    })
+    .gap("message queues"),
     probe("message-queue", "send to a message queue of POSIX", |i| {
         let name = super::inside::c(i.text("queue"));
         // SAFETY: strings that live on.
@@ -230,7 +232,8 @@ pub(super) const PROBES: &[Probe] = &[
             let queue = done(libc::mq_open(name.as_ptr(), libc::O_WRONLY), "mq_open")?;
             done(libc::mq_send(queue as i32, c"probe".as_ptr(), 5, 0), "mq_send").map(drop)
         }
-    }),
+    })
+    .gap("message queues"),
     probe("shared-memory-file", "write into shared memory of POSIX", |i| {
         ok(OpenOptions::new()
             .write(true)

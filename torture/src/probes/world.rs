@@ -32,16 +32,10 @@ pub(super) fn secret() -> &'static str {
 pub(super) enum Flavor {
     /// Every protected name is there.
     Full,
-    /// None is.
-    Bare,
     /// `.git` is a file that leads to a folder of the tree.
     GitFile,
     /// `.git` is a link to one.
     GitLink,
-    /// `.envrc` and `.vscode` are links to others in the tree.
-    LinkedNames,
-    /// They are links to what is not there.
-    Dangling,
     /// The repository's config names files and folders of the tree.
     Named,
 }
@@ -280,13 +274,11 @@ impl World {
             }
         };
         match flavor {
-            Flavor::Bare => {}
             Flavor::Full => {
                 for name in names::FILES {
                     self.put(&format!("tree/{name}"), "# as it was\n");
                 }
                 repository("tree/.git");
-                repository("tree/sub/nested/.git");
             }
             Flavor::GitFile => {
                 repository("tree/work/real-git");
@@ -295,18 +287,6 @@ impl World {
             Flavor::GitLink => {
                 repository("tree/work/real-git");
                 symlink("work/real-git", self.at("tree/.git")).unwrap();
-            }
-            Flavor::LinkedNames => {
-                repository("tree/.git");
-                self.put("tree/work/real-envrc", "# as it was\n");
-                self.put("tree/work/real-vscode/tasks.json", "{}\n");
-                symlink("work/real-envrc", self.at("tree/.envrc")).unwrap();
-                symlink("work/real-vscode", self.at("tree/.vscode")).unwrap();
-            }
-            Flavor::Dangling => {
-                repository("tree/.git");
-                symlink("work/new-envrc", self.at("tree/.envrc")).unwrap();
-                symlink("work/new/vscode", self.at("tree/.vscode")).unwrap();
             }
             Flavor::Named => {
                 repository("tree/.git");
@@ -598,7 +578,7 @@ impl World {
         effects
     }
 
-    /// All that may not change: everything but the temp folder, what the sandbox keep in the root, and, where the tree is
+    /// All that may not change: everything but the temp folder, and, where the tree is
     /// writable, what of it is not protected.
     pub(super) fn picture(&self, is_read_only: bool) -> Picture {
         let mut picture = Picture::new();
@@ -608,9 +588,7 @@ impl World {
                 fs::read_dir(self.base.path().join(&folder)).into_iter().flatten().flatten()
             {
                 let path = folder.join(entry.file_name());
-                if path.starts_with("tmp")
-                    || path.display().to_string().starts_with("home/.nagent/outputs/created-")
-                {
+                if path.starts_with("tmp") {
                     continue;
                 }
                 let there = entry.metadata().unwrap();
@@ -618,14 +596,7 @@ impl World {
                     folders.push(path.clone());
                 }
                 let is_watched = match path.strip_prefix("tree") {
-                    Ok(inside) => {
-                        is_read_only
-                            || names::is_protected(inside)
-                            || inside.starts_with("work/real-git")
-                            || inside.starts_with("work/real-envrc")
-                            || inside.starts_with("work/real-vscode")
-                            || names::NEW.iter().any(|name| inside.starts_with(name))
-                    }
+                    Ok(inside) => is_read_only || names::is_protected(inside),
                     Err(_) => true,
                 };
                 if is_watched {
