@@ -85,9 +85,12 @@ pub(crate) fn operations() -> Vec<Operation> {
                         answer("again done").into()
                     } else if request.last().contains("nagent-write-result") {
                         answer("written").into()
-                    } else {
+                    } else if request.last().contains("nagent-read-result") {
                         format!("<nagent-write path=\"{}\">\n{NEW}</nagent-write>", path.display())
                             .into()
+                    } else {
+                        // Without that, the write is refused.
+                        format!("<nagent-read path=\"{}\"/>", path.display()).into()
                     }
                 });
                 bystanders(sandbox);
