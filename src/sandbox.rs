@@ -38,10 +38,7 @@ impl SandboxMode {
         }
     }
 
-    /// Returns the mode of this name.
-    ///
-    /// # Errors
-    /// There is no such mode; the error lists all.
+    /// Returns the mode of this name. The error lists all modes.
     pub fn parse(name: &str) -> Result<Self, String> {
         let known = Self::ALL.into_iter().find(|mode| mode.name() == name);
         let name = name.escape_debug();

@@ -30,26 +30,22 @@ pub fn arguments(
     }
     add(&["--proc", "/proc", "--cap-drop", "ALL"]);
     add(&["--unshare-pid", "--unshare-ipc", "--unshare-uts", "--unshare-cgroup-try"]);
-    if user_namespace {
-        add(&["--unshare-user"]);
-    }
-    if policy.no_network {
-        add(&["--unshare-net"]);
-    }
+    add(if user_namespace { &["--unshare-user"] } else { &[] });
+    add(if policy.no_network { &["--unshare-net"] } else { &[] });
     if !is_open {
-        add_mounts(policy, empty, &mut words);
-        let is_hidden =
-            |path: &Path| policy.hidden.iter().any(|hidden| path.starts_with(&hidden.path));
-        for socket in sockets.iter().filter(|socket| !is_hidden(socket)) {
-            words.extend(["--ro-bind".into(), "/dev/null".into(), socket.into()]);
-        }
+        add_mounts(policy, sockets, empty, &mut words);
         words.extend(["--remount-ro", "/proc"].map(OsString::from));
     }
     words.extend(["--chdir".into(), cwd.into()]);
     words
 }
 
-fn add_mounts(policy: &SandboxPolicy, empty: &[RawFd], words: &mut Vec<OsString>) {
+fn add_mounts(
+    policy: &SandboxPolicy,
+    sockets: &BTreeSet<PathBuf>,
+    empty: &[RawFd],
+    words: &mut Vec<OsString>,
+) {
     // Where two rules are about one path, the earlier one wins.
     let mut mounts: BTreeMap<&Path, &str> = BTreeMap::new();
     let is_hidden = |path: &Path| policy.hidden.iter().any(|hidden| path.starts_with(&hidden.path));
@@ -79,15 +75,16 @@ fn add_mounts(policy: &SandboxPolicy, empty: &[RawFd], words: &mut Vec<OsString>
         words.push(mount.into());
         match *mount {
             "--tmpfs" => {}
-            "--ro-bind-data" => {
-                words.push(empty.next().map_or(-1, |number| *number).to_string().into());
-            }
+            "--ro-bind-data" => words.extend(empty.next().map(|number| number.to_string().into())),
             _ => words.push(path.into()),
         }
         words.push(path.into());
     }
     for (path, _) in mounts.iter().filter(|(_, mount)| *mount == "--tmpfs") {
         words.extend(["--remount-ro".into(), path.into()]);
+    }
+    for socket in sockets.iter().filter(|socket| !is_hidden(socket)) {
+        words.extend(["--ro-bind".into(), "/dev/null".into(), socket.into()]);
     }
 }
 

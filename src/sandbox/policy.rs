@@ -60,10 +60,7 @@ impl SandboxPolicy {
         Ok(())
     }
 
-    /// Checks whether commands may read a path.
-    ///
-    /// # Errors
-    /// It is hidden; the message says so.
+    /// Checks whether commands may read a path. The error says that it is hidden.
     pub fn check_read(&self, path: &Path) -> Result<(), String> {
         if !self.hidden.iter().any(|hidden| path.starts_with(&hidden.path)) {
             return Ok(());

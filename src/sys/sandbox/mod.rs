@@ -203,10 +203,7 @@ impl Sandbox {
     }
 
     /// Runs a job in the sandbox. Returns what ran, whether it did, and what `run` returned. The sandbox cannot be built where a
-    /// socket vanishes that is to be covered: then it is tried again.
-    ///
-    /// # Errors
-    /// A folder that the sandbox needs is gone, or what it needs cannot be made.
+    /// socket vanishes that is to be covered: then it is tried again. Fails as [`Self::sandbox_job`] does.
     pub fn run<T>(
         &self,
         make: impl Fn() -> Job,

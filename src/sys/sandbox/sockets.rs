@@ -14,17 +14,18 @@ use crate::sys::walk::walk_below;
 /// Returns the sockets among the first entries of the places where agents put theirs, whatever names they were bound to.
 pub(super) fn find_in_places(env: &Env) -> Vec<PathBuf> {
     let home = env.home_folder().unwrap_or_default();
-    let below_home = ["", ".ssh", ".ansible/cp", ".gnupg"].map(|name| home.join(name));
-    let places = ["/run", "/tmp"].map(PathBuf::from).into_iter().chain(below_home);
-    let below = places.flat_map(|place| walk_below(&place, &|_| true).take(1000));
+    // Not where commands write: nothing could replace a socket there that is covered, not even a dead one of their own.
+    let places = [".ssh", ".ansible/cp", ".gnupg"].map(|name| home.join(name));
+    let below = places
+        .into_iter()
+        .chain(["/run".into()])
+        .flat_map(|place| walk_below(&place, &|_| true).take(1000));
     // A path, or `unix:///path`.
     let value = |name: &&str| env.get_os(name)?.to_str()?.rsplit("//").next().map(PathBuf::from);
     let named = ["SSH_AUTH_SOCK", "DOCKER_HOST"].iter().filter_map(value);
     let is_socket = |entry: &fs::DirEntry| entry.file_type().is_ok_and(|kind| kind.is_socket());
-    named
-        .chain(below.filter(is_socket).map(|entry| entry.path()))
-        .filter(|path| path.is_absolute())
-        .collect()
+    let found = named.chain(below.filter(is_socket).map(|entry| entry.path()));
+    found.filter(|path| path.is_absolute()).collect()
 }
 
 /// Returns the paths of all sockets that the kernel lists, in whichever network namespace. A socket that was renamed or linked
