@@ -80,7 +80,7 @@ mod repositories; // repositories without commits, with very many, shallow: what
 mod rewind; // going back to before a turn, with files or without
 mod rework; // a conversation that a model edits is the old text or the new one, never another
 mod sandbox_tags; // in the sandbox, tags read and write nothing that a command could not
-mod sandbox_tool; // nagent-sandbox: what it refuses, and what becomes of protected names
+mod sandbox_tool; // nagent-sandbox: what it refuses, what commands may write, read and reach, what is told
 mod screen; // what a person sees of a run: the answer while it arrives, commands, outputs, diffs, children
 mod screens; // what each look of nagent-repl shows, as stored screens
 mod secrets; // no key in any file, output or command line; where a key goes

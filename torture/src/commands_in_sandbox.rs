@@ -286,7 +286,7 @@ fn denied(figures: &mut Figures, variant: Variant, (name, flags, script): &Case)
     control.status.success() && is_held
 }
 
-/// Exit codes, signals, output, what the inner stage says of itself.
+/// Exit codes, signals, output, what a command finds around it.
 fn passes_through(figures: &mut Figures, variant: Variant) {
     let world = World::new(variant);
     let codes: Vec<Option<i32>> = ["exit 7", "kill -9 $$", "kill -TERM $$", "true"]

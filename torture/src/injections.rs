@@ -22,7 +22,14 @@ pub(crate) fn run(figures: &mut Figures) {
     let mut troubles = Vec::new();
     for group in groups {
         let found = world.run(&SANDBOX_FLAGS, group, &of(group));
-        troubles.extend(found.into_iter().map(|trouble| format!("{group}: {trouble}")));
+        // The working tree is the model's; the person is told of such files.
+        let is_settings = |trouble: &str| {
+            ["work/.envrc ", "work/.vscode ", "work/.vscode/"]
+                .iter()
+                .any(|name| trouble.starts_with(name))
+        };
+        let found = found.into_iter().filter(|trouble| !is_settings(trouble));
+        troubles.extend(found.map(|trouble| format!("{group}: {trouble}")));
     }
     let seen = world.seen();
     figures.at_least("documents with instructions", documents.len(), 150);

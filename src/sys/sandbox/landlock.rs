@@ -7,7 +7,7 @@ use std::fs::read_dir;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 use landlock::{
     ABI, Access, AccessFs, AccessNet, BitFlags, PathBeneath, Ruleset, RulesetAttr,
     RulesetCreatedAttr, Scope,
@@ -33,8 +33,8 @@ pub(super) fn version() -> u32 {
     u32::try_from(version).unwrap_or(0)
 }
 
-/// Makes the ruleset for a policy. `None` where the kernel has none of its rights.
-pub(super) fn make_ruleset(policy: &SandboxPolicy, alone: bool) -> Result<Option<OwnedFd>> {
+/// Makes the ruleset for a policy. `None` where this version of Landlock has none of its rights.
+pub(super) fn build(policy: &SandboxPolicy, alone: bool, version: u32) -> Result<Option<OwnedFd>> {
     let restricts_files = alone && policy.mode != SandboxMode::Off;
     let mut ruleset = Ruleset::default();
     if restricts_files {
@@ -54,7 +54,10 @@ pub(super) fn make_ruleset(policy: &SandboxPolicy, alone: bool) -> Result<Option
             .add_rule(PathBeneath::new(fd, access))
             .with_context(|| format!("cannot apply Landlock to {}", path.display()))?;
     }
-    Ok(ruleset.into())
+    let ruleset: Option<OwnedFd> = ruleset.into();
+    // The crate leaves out in silence what the kernel refuses.
+    ensure!(ruleset.is_some() || version < if alone { 1 } else { 6 }, "cannot apply Landlock");
+    Ok(ruleset)
 }
 
 /// Lists which rights are given on which paths.

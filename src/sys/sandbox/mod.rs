@@ -189,15 +189,17 @@ impl Sandbox {
         works.map_err(|alone| anyhow!("the sandbox cannot be built here; with bwrap: {no_bwrap}; without: {alone:#}; install bubblewrap, or boot a kernel with Landlock (Linux 6.2 or newer, lsm=landlock), or use --sandbox off without --no-network"))
     }
 
-    /// Tries the sandbox with a command that does nothing.
+    /// Tries the sandbox with a command that only looks whether it has capabilities.
     fn probe(&self) -> Result<()> {
-        let mut job = Job::new(vec!["/bin/true".into()], PathBuf::from("/"), Vec::new());
+        let script = "while read -r name value; do test $name != CapEff: || { test $value = 0000000000000000; exit; }; done < /proc/self/status";
+        let words = ["/bin/sh", "-c", script].map(OsString::from);
+        let mut job = Job::new(words.into(), PathBuf::from("/"), Vec::new());
         job.output = Output::Separate;
         job.timeout = Some(Duration::from_secs(20));
         self.put_around(&mut job, &self.paths.policy)?;
         let finished = process::run(job, &Interrupts::without_handlers()?)?;
         let error = String::from_utf8_lossy(&finished.stderr);
-        let error = error.lines().next().unwrap_or("/bin/true failed in it");
+        let error = error.lines().next().unwrap_or("commands have capabilities in it");
         ensure!(finished.outcome == JobOutcome::Ended { code: 0 }, "{error}");
         Ok(())
     }
@@ -285,7 +287,7 @@ impl Sandbox {
             covered.filter(|path| fs::symlink_metadata(path).is_ok()).collect();
         let sockets = Sockets { no_internet: no_network && alone, no_netlink: no_network, unix };
         let filter = compile_filter(sockets).map_err(anyhow::Error::msg)?;
-        let ruleset = landlock::make_ruleset(policy, alone)?;
+        let ruleset = landlock::build(policy, alone, self.mechanism.landlock)?;
         let new_privileges = alone || !rustix::process::geteuid().is_root();
         let restriction = Restriction { capabilities: alone, new_privileges, ruleset, filter };
         let Some(bwrap) = &self.mechanism.bwrap else {
@@ -299,12 +301,11 @@ impl Sandbox {
         };
         let status = memory_file(b"")?;
         let report = status.try_clone()?;
-        // The kernel's own form of a filter.
-        let bytes = |step: &sock_filter| {
+        let kernel_form = |step: &sock_filter| {
             let [low, high] = step.code.to_ne_bytes();
             [&[low, high, step.jt, step.jf], &step.k.to_ne_bytes()[..]].concat()
         };
-        let program: Vec<u8> = restriction.filter.iter().flat_map(bytes).collect();
+        let program: Vec<u8> = restriction.filter.iter().flat_map(kernel_form).collect();
         let files = policy.hidden.iter().filter(|hidden| !hidden.is_folder);
         let empty =
             files.map(|_| Ok(inherit(File::open("/dev/null")?))).collect::<io::Result<Vec<_>>>()?;

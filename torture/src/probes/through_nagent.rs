@@ -19,14 +19,14 @@ pub(super) fn run(figures: &mut Figures) {
     let (mut through, mut live, mut tried) = (0, 0, 0);
     for way in [Way::Shell, Way::Check, Way::Child] {
         let (without, _) = attempt(figures, way, &["--sandbox", "off"]);
-        live += usize::from(without.len() == 5);
-        if without.len() != 5 {
+        live += usize::from(without.len() == 4);
+        if without.len() != 4 {
             figures.miss(format!(
                 "by nagent, {way:?}: without the sandbox only this got through: {without:?}"
             ));
         }
         let (within, said) = attempt(figures, way, &["--sandbox", "workspace", "--no-network"]);
-        tried += 5;
+        tried += 4;
         through += within.len();
         for what in within {
             figures.miss(format!("by nagent, {way:?}: {what}"));
@@ -54,7 +54,7 @@ fn attempt(figures: &mut Figures, way: Way, flags: &[&str]) -> (Vec<&'static str
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     listener.set_nonblocking(true).unwrap();
     let commands = format!(
-        "echo x > {outside}/outside.txt; echo x > .git/hooks/post-commit; echo x > .bashrc; cat {root}/private.txt; exec 3<>/dev/tcp/127.0.0.1/{port}; echo fine > inside.txt; test -e tried || {{ touch tried; exit 3; }}",
+        "echo x > {outside}/outside.txt; echo x > .git/hooks/post-commit; cat {root}/private.txt; exec 3<>/dev/tcp/127.0.0.1/{port}; echo fine > inside.txt; test -e tried || {{ touch tried; exit 3; }}",
         outside = sandbox.base().display(),
         root = sandbox.root().display(),
         port = listener.local_addr().unwrap().port(),
@@ -98,7 +98,6 @@ fn attempt(figures: &mut Figures, way: Way, flags: &[&str]) -> (Vec<&'static str
     let all = [
         ("a file outside was made", sandbox.base().join("outside.txt").exists()),
         ("a hook was made", sandbox.work().join(".git/hooks/post-commit").exists()),
-        (".bashrc was made", sandbox.work().join(".bashrc").is_file()),
         ("the root was read", said.contains(&hidden)),
         ("a connection came", listener.accept().is_ok()),
     ];
