@@ -167,7 +167,7 @@ limits! {
         /// Output of a command, on disk
         bytes COMMAND_OUTPUT: u64 = 1 << 30, "the command is ended, and the result says so";
         /// Outputs of commands that a run keeps in `outputs`, all together
-        bytes RUN_OUTPUT: u64 = 1 << 30, "not kept whole: head and tail are shown, and the result says so";
+        bytes RUN_OUTPUT: u64 = 2 << 30, "not kept whole: head and tail are shown, and the result says so";
         /// Commands of a run that are kept running at once (`keep`)
         count KEPT_COMMANDS: usize = 8, "the result is an error";
         /// Output of a kept command in its file
