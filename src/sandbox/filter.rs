@@ -34,7 +34,6 @@ const NATIVE: (TargetArch, u32) = (TargetArch::aarch64, 0xC000_00B7);
 #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
 compile_error!("the filter of system calls knows x86_64 and aarch64");
 
-/// The architecture that filters are compiled for.
 pub(crate) const NATIVE_ARCH: TargetArch = NATIVE.0;
 
 /// Calls that are refused whatever their arguments.
@@ -95,7 +94,6 @@ pub fn compile_filter(sockets: Sockets) -> Result<BpfProgram, String> {
 /// A condition of a rule: the argument's place from 0, the comparison, the value.
 type Condition = (u8, SeccompCmpOp, u64);
 
-/// The argument at this place has all of these bits.
 fn has_bits(place: u8, bits: impl Into<i64>) -> Condition {
     let bits = bits.into().cast_unsigned();
     (place, SeccompCmpOp::MaskedEq(bits), bits)

@@ -46,7 +46,6 @@ pub(super) fn build(policy: &SandboxPolicy, alone: bool, version: u32) -> Result
     let mut ruleset = ruleset.scope(Scope::from_all(LANDLOCK))?.create()?;
     let rules = if restricts_files { list_rules(policy) } else { Vec::new() };
     for (path, access) in rules {
-        // What is gone needs no rule.
         let Some(fd) = open_path(&path) else { continue };
         let is_folder = fstat(&fd).is_ok_and(|stat| FileType::from_raw_mode(stat.st_mode).is_dir());
         let access = if is_folder { access } else { access & AccessFs::from_file(LANDLOCK) };

@@ -49,8 +49,9 @@ pub struct Sandbox {
     /// What it is built with.
     pub mechanism: Mechanism,
     paths: PolicyPaths,
-    /// Sockets in the places where agents put theirs.
+    /// Sockets in the places where agents put theirs, and the kernel's tables of all.
     agents: Vec<PathBuf>,
+    tables: Vec<PathBuf>,
     built: SystemTime,
     is_used: AtomicBool,
 }
@@ -108,16 +109,6 @@ pub fn check_target(
     paths.policy.check_write(target).map_err(anyhow::Error::msg)
 }
 
-/// Returns the path of `bwrap` if the system has one that only the superuser can change, else why there is none.
-fn find_bwrap() -> Result<PathBuf, String> {
-    let path = BWRAP.map(PathBuf::from).into_iter().find(|path| path.is_file());
-    let path = path.ok_or("it is not installed")?;
-    match fs::metadata(&path) {
-        Ok(there) if there.uid() == 0 && there.mode() & 0o022 == 0 => Ok(path),
-        _ => Err(format!("{} could be changed by others than the superuser", path.display())),
-    }
-}
-
 fn memory_file(content: &[u8]) -> io::Result<File> {
     let file = File::from(memfd_create("nagent-sandbox", MemfdFlags::CLOEXEC)?);
     file.write_all_at(content, 0)?;
@@ -138,6 +129,7 @@ impl Sandbox {
             paths: PolicyPaths::resolve(request, places)?,
             mechanism: Mechanism { landlock: landlock::version(), ..Mechanism::default() },
             agents: sockets::find_in_places(places.env),
+            tables: sockets::find_tables(),
             built: SystemTime::now(),
             is_used: AtomicBool::new(false),
         };
@@ -154,7 +146,15 @@ impl Sandbox {
         if self.request.only_landlock {
             return Err("it was not wanted".to_owned());
         }
-        let path = find_bwrap()?;
+        let path = BWRAP.iter().map(PathBuf::from).find(|path| path.is_file());
+        let path = path.ok_or("it is not installed")?;
+        let is_safe = |there: fs::Metadata| there.uid() == 0 && there.mode() & 0o022 == 0;
+        if !fs::metadata(&path).is_ok_and(is_safe) {
+            return Err(format!(
+                "{} could be changed by others than the superuser",
+                path.display()
+            ));
+        }
         let (off, landlock) = (self.request.mode == SandboxMode::Off, self.mechanism.landlock);
         // Sockets without a path are in the namespace of the network, or are stopped by Landlock 6.
         self.mechanism.unix_sockets = !off && (self.request.no_network || landlock >= 6);
@@ -280,7 +280,7 @@ impl Sandbox {
     fn put_around(&self, job: &mut Job, policy: &SandboxPolicy) -> Result<Option<File>> {
         let alone = self.mechanism.bwrap.is_none();
         let (no_network, mut unix) = (policy.no_network, self.mechanism.unix_sockets);
-        let listed = if unix { sockets::list_sockets() } else { None };
+        let listed = if unix { sockets::list_sockets(&self.tables) } else { None };
         unix &= listed.is_some();
         let covered = listed.into_iter().flatten().chain(self.agents.iter().cloned());
         let covered: BTreeSet<PathBuf> =

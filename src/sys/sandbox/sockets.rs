@@ -28,19 +28,25 @@ pub(super) fn find_in_places(env: &Env) -> Vec<PathBuf> {
     found.filter(|path| path.is_absolute()).collect()
 }
 
-/// Returns the paths of all sockets that the kernel lists, in whichever network namespace. A socket that was renamed or linked
-/// since is one of those in the folder where it was bound. `None` where the kernel lists none.
-pub(super) fn list_sockets() -> Option<BTreeSet<PathBuf>> {
-    let processes =
-        || fs::read_dir("/proc").into_iter().flatten().flatten().map(|process| process.path());
-    let mut namespaces = BTreeSet::from([fs::read_link("/proc/self/ns/net").ok()?]);
-    let mut tables = vec![fs::read("/proc/self/net/unix").ok()?];
-    for process in processes() {
-        if fs::read_link(process.join("ns/net")).is_ok_and(|namespace| namespaces.insert(namespace))
-        {
-            tables.extend(fs::read(process.join("net/unix")));
-        }
-    }
+/// Returns the tables of sockets of all network namespaces, each by way of a process in it; this process's own is the first.
+pub(super) fn find_tables() -> Vec<PathBuf> {
+    let mut namespaces = BTreeSet::new();
+    let mut is_new = |process: &PathBuf| {
+        fs::read_link(process.join("ns/net")).is_ok_and(|namespace| namespaces.insert(namespace))
+    };
+    let all = std::iter::once(PathBuf::from("/proc/self")).chain(processes());
+    all.filter(|process| is_new(process)).map(|process| process.join("net/unix")).collect()
+}
+
+fn processes() -> impl Iterator<Item = PathBuf> {
+    fs::read_dir("/proc").into_iter().flatten().flatten().map(|process| process.path())
+}
+
+/// Returns the paths of all sockets in these tables. A socket that was renamed or linked since is one of those in the folder
+/// where it was bound. `None` where the kernel has no first table.
+pub(super) fn list_sockets(tables: &[PathBuf]) -> Option<BTreeSet<PathBuf>> {
+    fs::metadata(tables.first()?).ok()?;
+    let tables: Vec<Vec<u8>> = tables.iter().filter_map(|table| fs::read(table).ok()).collect();
     let lines = tables.iter().flat_map(|table| table.split(|byte| *byte == b'\n').skip(1));
     let names = lines.filter_map(parse_name).map(|name| PathBuf::from(OsStr::from_bytes(name)));
     let (mut bound, relative): (BTreeSet<PathBuf>, BTreeSet<PathBuf>) =
@@ -48,10 +54,8 @@ pub(super) fn list_sockets() -> Option<BTreeSet<PathBuf>> {
     if !relative.is_empty() {
         // Most likely it is in the working folder of some process.
         let folders = processes().filter_map(|process| fs::read_link(process.join("cwd")).ok());
-        let folders: BTreeSet<PathBuf> = folders.collect();
-        bound.extend(
-            folders.iter().flat_map(|folder| relative.iter().map(|name| folder.join(name))),
-        );
+        let names = |folder: PathBuf| relative.iter().map(move |name| folder.join(name));
+        bound.extend(folders.flat_map(names));
     }
     let has_this_name = |path: &&PathBuf| {
         fs::symlink_metadata(path)
