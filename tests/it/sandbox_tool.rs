@@ -138,6 +138,24 @@ fn files_that_tools_run_belong_to_the_command_and_are_named_at_its_end() {
     }
 }
 
+/// Also what a link leads to that was moved away and made again, and what starts things in a home that commands may write.
+#[test]
+fn what_links_lead_to_and_what_starts_things_in_the_home_is_named() {
+    let sandbox = Sandbox::outside_temp().file("conf/x", "fine");
+    std::os::unix::fs::symlink("conf/x", sandbox.work().join(".envrc")).unwrap();
+    std::thread::sleep(std::time::Duration::from_millis(60));
+    let script = "mv conf c2; mkdir conf; echo evil > conf/x; echo x > rust-toolchain.toml; echo x > opencode.json; \
+                  mkdir ~/.ssh; echo key > ~/.ssh/authorized_keys";
+    let home = sandbox.home().display().to_string();
+    let run = sandbox
+        .program(SANDBOX, &["--write", &home, "--", "sh", "-c", script])
+        .run()
+        .assert_exit(0);
+    for name in ["/.envrc", "/rust-toolchain.toml", "/opencode.json", "/.ssh"] {
+        assert!(run.stderr.contains(name), "{name}: {run:?}");
+    }
+}
+
 /// Four files make a folder look like a repository's own: nothing in it is left out, nothing is moved.
 #[test]
 fn a_folder_that_looks_like_a_repository_hides_nothing_and_stays() {
