@@ -64,10 +64,7 @@ const SOCK_PACKET: i32 = 10; // a raw socket by an old name
 const TIOCSTI: u64 = 0x5412;
 const TIOCLINUX: u64 = 0x541C;
 
-/// Compiles the filter.
-///
-/// # Errors
-/// It cannot be compiled, which is a fault of this program.
+/// Compiles the filter. An error is a fault of this program.
 pub fn compile_filter(sockets: Sockets) -> Result<BpfProgram, String> {
     let mut rules = Rules::default();
     for call in REFUSED {

@@ -40,10 +40,7 @@ impl SandboxPolicy {
         self.writable.iter().map(|folder| folder.display().to_string()).collect()
     }
 
-    /// Checks whether commands may write a file, whether it exists or not.
-    ///
-    /// # Errors
-    /// They may not. The message says why, and which setting would allow it.
+    /// Checks whether commands may write a file, which need not exist. The error says why not, and what would allow it.
     pub fn check_write(&self, path: &Path) -> Result<(), String> {
         let (mode, shown) = (self.mode.name(), path.display());
         if !self.is_writable(path) || self.check_read(path).is_err() {

@@ -116,10 +116,7 @@ fn memory_file(content: &[u8]) -> io::Result<File> {
 }
 
 impl Sandbox {
-    /// Builds the sandbox that is asked for; `None` if none is.
-    ///
-    /// # Errors
-    /// It cannot be built here: the message says what is missing and what to do.
+    /// Builds the sandbox that is asked for; `None` if none is. The error says what is missing here, and what to do.
     pub fn build(request: &SandboxRequest, places: SandboxFolders<'_>) -> Result<Option<Self>> {
         if !request.is_needed() {
             return Ok(None);
@@ -196,7 +193,7 @@ impl Sandbox {
         let mut job = Job::new(words.into(), PathBuf::from("/"), Vec::new());
         job.output = Output::Separate;
         job.timeout = Some(Duration::from_secs(20));
-        self.put_around(&mut job, &self.paths.policy)?;
+        self.put_around(&mut job, &self.paths.policy, false)?;
         let finished = process::run(job, &Interrupts::without_handlers()?)?;
         let error = String::from_utf8_lossy(&finished.stderr);
         let error = error.lines().next().unwrap_or("commands have capabilities in it");
@@ -219,7 +216,7 @@ impl Sandbox {
             let ran = run(job);
             tries += 1;
             let has_run = outcome(&ran).is_none_or(|outcome| sandboxed.has_run(outcome));
-            if has_run || tries == 5 {
+            if has_run || tries == 20 {
                 return Ok((sandboxed, has_run, ran));
             }
         }
@@ -255,7 +252,7 @@ impl Sandbox {
             job.env.push(("TMPDIR".into(), scratch.path().into()));
             policy.writable.push(scratch.path().to_owned());
         }
-        let status = self.put_around(job, &policy).context("cannot prepare the sandbox")?;
+        let status = self.put_around(job, &policy, true).context("cannot prepare the sandbox")?;
         self.is_used.store(true, Ordering::Relaxed);
         Ok(SandboxedRun { status, repositories, started: SystemTime::now(), _scratch: scratch })
     }
@@ -276,13 +273,20 @@ impl Sandbox {
     }
 
     /// Puts the sandbox around a job: restricts its process, and has `bwrap` start it, which reports to the file that is
-    /// returned.
-    fn put_around(&self, job: &mut Job, policy: &SandboxPolicy) -> Result<Option<File>> {
+    /// returned. `covers`: whether sockets of other programs, which may vanish at that instant.
+    fn put_around(
+        &self,
+        job: &mut Job,
+        policy: &SandboxPolicy,
+        covers: bool,
+    ) -> Result<Option<File>> {
         let alone = self.mechanism.bwrap.is_none();
         let (no_network, mut unix) = (policy.no_network, self.mechanism.unix_sockets);
-        let listed = if unix { sockets::list_sockets(&self.tables) } else { None };
+        let tables = Some(&self.tables).filter(|_| unix && covers);
+        let listed = tables.map_or(Some(BTreeSet::new()), |tables| sockets::list_sockets(tables));
         unix &= listed.is_some();
-        let covered = listed.into_iter().flatten().chain(self.agents.iter().cloned());
+        let agents = self.agents.iter().filter(|_| unix && covers).cloned();
+        let covered = listed.into_iter().flatten().chain(agents);
         let covered: BTreeSet<PathBuf> =
             covered.filter(|path| fs::symlink_metadata(path).is_ok()).collect();
         let sockets = Sockets { no_internet: no_network && alone, no_netlink: no_network, unix };

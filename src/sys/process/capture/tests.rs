@@ -113,7 +113,7 @@ fn a_file_that_would_be_larger_than_there_is_room_is_not_kept() {
     assert_eq!((captured.bytes, captured.head_text().as_ref()), (1002, "yy"));
     assert!(captured.spooled.is_none());
     let error = captured.spool_error.unwrap();
-    assert!(error.ends_with("over the limit of 1 GiB for all commands of a run"), "{error}");
+    assert!(error.ends_with("over the limit of 2 GiB for all commands of a run"), "{error}");
     assert_eq!(names(folder.path()).len(), 1, "that of the other one");
 }
 
