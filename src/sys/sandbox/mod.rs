@@ -73,7 +73,9 @@ impl SandboxedRun {
         let mut report = vec![0; 4096];
         let length = self.status.as_ref().map(|status| status.read_at(&mut report, 0).unwrap_or(0));
         report.truncate(length.unwrap_or(0));
-        let is_reported = String::from_utf8_lossy(&report).contains("\"exit-code\"");
+        let is_reported = serde_json::Deserializer::from_slice(&report)
+            .into_iter::<serde_json::Value>()
+            .any(|object| object.is_ok_and(|object| object.get("exit-code").is_some()));
         length.is_none() || is_reported || !matches!(outcome, JobOutcome::Ended { .. })
     }
 

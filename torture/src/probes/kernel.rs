@@ -37,11 +37,13 @@ pub(super) const PROBES: &[Probe] = &[
         }
         Err("none".to_owned())
     }),
+    // A bounding set that is not empty gives nothing by itself: with no_new_privs, a program that is started gets no capability
+    // that its parent did not have, as root neither (capabilities(7), Documentation/userspace-api/no_new_privs.rst of Linux).
     probe("bounding-set", "have a way for capabilities to come back", |_| {
         let (bounding, no_new) = (status("CapBnd")?, status("NoNewPrivs")?);
-        // As root a set that is left is a way by itself: a namespace, a fault of the kernel.
-        let is_root = status("Uid")?.starts_with('0');
-        if is_zero(&bounding) || (no_new == "1" && !is_root) {
+        let started = run("/bin/grep", &["CapPrm", "/proc/self/status"])?;
+        let comes_back = !started.split_whitespace().last().is_some_and(is_zero);
+        if !comes_back && (is_zero(&bounding) || no_new == "1") {
             Err(format!("{bounding}, {no_new}"))
         } else {
             Ok(())
