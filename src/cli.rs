@@ -9,7 +9,7 @@ use clap::{Arg, ArgAction, Command, Parser};
 use clap_complete::CompleteEnv;
 
 use crate::exit::Exit;
-use crate::llm::provider::nearest;
+use crate::format::nearest::nearest;
 use crate::out::{self, Form, Report};
 use crate::problem::Problem;
 

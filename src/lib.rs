@@ -22,6 +22,7 @@ pub mod legacy;
 pub mod limits;
 pub mod llm;
 pub mod memory;
+pub mod model;
 pub mod ops;
 pub mod out;
 pub mod overview;

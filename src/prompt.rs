@@ -6,7 +6,7 @@
 //! Pure: borrows the text, copies nothing, sends nothing.
 
 use crate::format::conversation::Piece;
-use crate::llm::{RequestMessage, Role};
+use crate::model::{RequestMessage, Role};
 
 /// Stands before a first assistant message, since providers want a user to begin.
 const BEGINNING: &str = "(this conversation starts with a reply)";

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use crate::limits;
-use crate::llm::{ApiError, ErrorKind};
+use crate::model::{ApiError, ErrorKind};
 use crate::sys::env::{self, Env};
 use crate::sys::http::RequestError;
 use crate::sys::interrupt::Interrupts;

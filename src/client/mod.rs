@@ -27,7 +27,8 @@ use crate::llm::attachment::FileFormat;
 use crate::llm::command::Preset;
 use crate::llm::error::name_cause;
 use crate::llm::route::{FileRoute, route_without_server};
-use crate::llm::{ApiError, Arrival, ChatRequest, ErrorKind, Reply, command};
+use crate::llm::{Arrival, ChatRequest, command};
+use crate::model::{ApiError, ErrorKind, Reply};
 pub use crate::sys::http::RequestError;
 use crate::sys::interrupt::Interrupts;
 use crate::sys::rate::RateLimit;
@@ -134,7 +135,7 @@ impl ModelClient {
                 reply
             }
         };
-        reply.assume_input(ask);
+        reply.assume_input(|| ask.estimate());
         self.turn = turn;
         if let Some(recorder) = &self.recorder {
             let results = std::mem::take(&mut self.before.results);

@@ -9,7 +9,7 @@ use crate::format::conversation::{self, Piece};
 use crate::limits::CONVERSATION;
 use crate::llm::conversation_replay::{PlayedConversation, PlayedReply, result_head};
 use crate::llm::replay::{self, RecordedReply, Recording};
-use crate::llm::{ApiError, ErrorKind, Reply, StopReason, Usage};
+use crate::model::{ApiError, ErrorKind, Reply, StopReason, Usage};
 use crate::sys::fs;
 
 /// A conversation, and its numbers among the children that were asked after a prompt.

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use super::{ModelClient, RequestError};
 use crate::llm::error::check_window;
-use crate::llm::retry::Retry;
-use crate::llm::{Arrival, ChatRequest, Reply};
+use crate::llm::{Arrival, ChatRequest};
+use crate::model::{Reply, Retry};
 use crate::sys::interrupt::Interrupts;
 
 /// Makes attempts until one succeeds, `retry` gives up, or a signal comes, which ends a wait at once.
@@ -96,7 +96,7 @@ impl ModelClient {
 mod tests {
     use super::*;
     use crate::exit::Signal;
-    use crate::llm::{ApiError, ErrorKind};
+    use crate::model::{ApiError, ErrorKind};
 
     /// The tries, what came of them, and the lines, where all but the `good`th try fail with `kind`.
     fn check(

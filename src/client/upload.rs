@@ -6,10 +6,10 @@ use std::time::Duration;
 use super::retry::with_retries;
 use super::server::Server;
 use super::{ModelClient, RequestError};
+use crate::llm::ChatRequest;
 use crate::llm::attachment::{Attachment, Payload, RemoteFile};
 use crate::llm::files::UploadState;
-use crate::llm::retry::Retry;
-use crate::llm::{ApiError, ChatRequest, ErrorKind, Reply};
+use crate::model::{ApiError, ErrorKind, Reply, Retry};
 use crate::sys::http::HttpClient;
 use crate::sys::interrupt::Interrupts;
 

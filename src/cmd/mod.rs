@@ -39,7 +39,7 @@ macro_rules! tools {
                 // The names that the public runtime has.
                 Some("think") => cli::main::<think::Args>(),
                 Some("thought") => cli::main::<thought::Args>(),
-                _ => cli::main::<nagent::Args>(),
+                _ => cli::main::<crate::cmd::nagent::Args>(),
             }
         }
     };

@@ -7,7 +7,8 @@ use crate::client::{ModelClient, RequestError};
 use crate::llm::error::check_window;
 use crate::llm::options::ChatOptions;
 use crate::llm::price::{self, Price};
-use crate::llm::{ApiError, Arrival, ChatRequest, ErrorKind, Reply, StopReason, Usage};
+use crate::llm::{Arrival, ChatRequest};
+use crate::model::{ApiError, ErrorKind, Reply, StopReason, Usage};
 use crate::prompt;
 use crate::protocol::TagSet;
 use crate::protocol::stream::ResponseStream;
@@ -97,7 +98,7 @@ impl Asker {
                 let usage = Usage::estimate(&arrived);
                 let stop = StopReason::Length;
                 let mut reply = Reply { text: arrived, usage, stop, model: None };
-                reply.assume_input(&ask);
+                reply.assume_input(|| ask.estimate());
                 let cost =
                     self.price.as_ref().map(|price| price::compute_cost(price, &reply.usage));
                 Event::CutOff { signal, reply, cost, at: clock::now() }

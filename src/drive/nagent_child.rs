@@ -10,7 +10,7 @@ use serde_json::{Map, Value};
 
 use crate::exit::Exit;
 use crate::limits;
-use crate::llm::Usage;
+use crate::model::Usage;
 use crate::problem::Problem;
 use crate::sys::process::job::{Finished, Job, JobOutcome, Output, Stdin};
 

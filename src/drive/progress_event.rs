@@ -4,7 +4,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use crate::format::conversation::Block;
-use crate::llm::{ApiError, Usage};
+use crate::model::{ApiError, Usage};
 use crate::protocol::Action;
 use crate::protocol::stream::Streamed;
 use crate::turn::event::Verdict;

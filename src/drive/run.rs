@@ -15,17 +15,16 @@ use crate::approve::Decision;
 use crate::exit::{Exit, Signal};
 use crate::format::conversation::Block;
 use crate::format::harmless;
+use crate::format::numbers::format_count;
 use crate::limits;
-use crate::llm::ApiError;
 use crate::llm::schema::describe_errors;
 use crate::memory::changes::short_hash;
+use crate::model::ApiError;
 use crate::problem::Problem;
 use crate::protocol::{Access, Action};
 use crate::sys::fs;
-use crate::turn::Turn;
 use crate::turn::event::{Acted, Effect, Event, Limits, RunOutcome};
-use crate::turn::unfinished;
-use crate::view::figures::format_count;
+use crate::turn::{Turn, unfinished};
 
 /// Above this many tokens, the server is asked for the window if it is unknown.
 const LARGE: u64 = 6_000;

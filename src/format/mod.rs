@@ -2,6 +2,7 @@
 
 pub mod attributes;
 pub mod code_block;
+pub mod columns;
 pub mod conversation;
 pub mod edit;
 pub mod file_index;
@@ -9,3 +10,5 @@ pub mod harmless;
 pub mod hex;
 pub mod index;
 pub mod json_members;
+pub mod nearest;
+pub mod numbers;

@@ -24,7 +24,8 @@ use super::models::{Model, ReasoningWords};
 use super::options::{ChatOptions, Reasoning};
 use super::partial_reply::PartialReply;
 use super::schema::is_closed;
-use super::{ApiError, ChatRequest, ErrorKind, RequestMessage, StopReason, Usage, error, models};
+use super::{ChatRequest, error, models};
+use crate::model::{ApiError, ErrorKind, RequestMessage, StopReason, Usage};
 
 /// The API requires `max_tokens`. Where nobody chose one: what the model can, but no more than this, which is about
 /// 100 KB of text. Older models reserve the room for the reply in the window, and a runaway reply must end.

@@ -4,11 +4,12 @@ use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use serde_json::{Map, Value};
 use url::Url;
 
+use super::ChatRequest;
 use super::attachment::FileFormat;
 use super::partial_reply::PartialReply;
 use super::price::Price;
 use super::server::KnownServer;
-use super::{ApiError, ChatRequest};
+use crate::model::ApiError;
 
 /// An API. [`PartialReply::stop`] may be set only when the end mark of the API has arrived, however much text there was.
 pub trait Api: Sync {

@@ -12,7 +12,8 @@ use sha2::{Digest, Sha256};
 use crate::format::hex::encode_hex;
 
 use self::output::read_json;
-use super::{ApiError, ChatRequest, ErrorKind, Reply, StopReason, Usage, error};
+use super::{ChatRequest, error};
+use crate::model::{ApiError, ErrorKind, Reply, StopReason, Usage};
 
 pub mod output;
 

@@ -4,9 +4,9 @@
 //! with its prompts. The number of turns in the run's own file selects the turn, so that several runs, a prompt each, play one
 //! conversation, also one of which a turn was removed.
 
-use super::Usage;
 use crate::compact::notice::Notice;
 use crate::format::conversation::Piece;
+use crate::model::Usage;
 
 /// What is played for a reply that was not used and whose file is not there. It is as malformed.
 const NOT_HERE: &str = "(a reply that was not used, and is not in this conversation)";

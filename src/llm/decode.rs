@@ -10,9 +10,10 @@ use serde_json::Value;
 use serde_json::error::Category;
 
 use super::api::{Api, Endpoint};
+use super::error;
 use super::partial_reply::PartialReply;
 use super::sse::{EventReader, LineReader, TooLong};
-use super::{ApiError, ErrorKind, Reply, Usage, error};
+use crate::model::{ApiError, ErrorKind, Reply, Usage};
 
 /// Decodes one response. After an error it only repeats that error.
 pub struct Decoder {

@@ -7,7 +7,8 @@ use super::api::{Endpoint, ModelInfo, ModelPage, percent_encode};
 use super::attachment::Payload;
 use super::decode::Decoder;
 use super::price::Price;
-use super::{ApiError, ChatRequest, ErrorKind, HttpRequest, error, models};
+use super::{ChatRequest, error, models};
+use crate::model::{ApiError, ErrorKind, HttpRequest};
 
 impl Endpoint {
     /// The request for a streamed reply.

@@ -9,19 +9,8 @@ use crate::limits;
 use serde_json::Value;
 
 use super::error_body::ErrorBody;
-use super::{ApiError, ErrorKind, retry_after, sanitize::sanitize};
-
-impl ApiError {
-    /// An error that no server reported. The message is made safe to show.
-    pub fn new(kind: ErrorKind, message: &str) -> Self {
-        new_error(kind, sanitize(message, None))
-    }
-
-    pub(super) fn with_clean_message(mut self, key: Option<&str>) -> Self {
-        self.message = sanitize(&self.message, key);
-        self
-    }
-}
+use super::retry_after;
+use crate::model::{ApiError, ErrorKind};
 
 /// The error for a prompt that cannot fit into the model's window, found before anything is sent.
 pub fn check_window(bytes: usize, model: &str, window: Option<u64>) -> Option<ApiError> {
@@ -128,7 +117,7 @@ pub(super) fn from_value(value: &Value, status: Option<u16>) -> ApiError {
     ApiError {
         status: seen,
         retry_after: body.delay,
-        ..new_error(kind, format!("{}{place}{advice}", shorten(message)))
+        ..ApiError::with_text(kind, format!("{}{place}{advice}", shorten(message)))
     }
 }
 
@@ -136,7 +125,7 @@ pub(super) fn from_value(value: &Value, status: Option<u16>) -> ApiError {
 pub(super) fn from_text(text: &str) -> ApiError {
     let body = ErrorBody::from_message(text);
     let message = shorten(text.trim()).to_owned();
-    ApiError { retry_after: body.delay, ..new_error(body.classify(None), message) }
+    ApiError { retry_after: body.delay, ..ApiError::with_text(body.classify(None), message) }
 }
 
 /// The error for a web page where a reply should be. Not yet cleaned.
@@ -178,11 +167,7 @@ fn from_plain_text(text: &str, status: u16) -> ApiError {
     };
     let kind = body.classify(Some(status));
     let message = message + advise(kind, Some(status));
-    ApiError { status: Some(status), retry_after: body.delay, ..new_error(kind, message) }
-}
-
-fn new_error(kind: ErrorKind, message: String) -> ApiError {
-    ApiError { kind, message, status: None, retry_after: None, should_retry: None, usage: None }
+    ApiError { status: Some(status), retry_after: body.delay, ..ApiError::with_text(kind, message) }
 }
 
 /// Leaves room for the advice that follows, below the limit of 2,000 characters.

@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use super::{ErrorKind, retry_after};
+use super::retry_after;
+use crate::model::ErrorKind;
 
 #[derive(Default)]
 pub(super) struct ErrorBody {

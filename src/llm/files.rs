@@ -21,7 +21,8 @@ use url::Url;
 
 use super::api::{Endpoint, FilesApi, UploadProtocol};
 use super::attachment::{Attachment, Payload, RemoteFile};
-use super::{ApiError, ErrorKind, HttpRequest, error, retry_after};
+use super::{error, retry_after};
+use crate::model::{ApiError, ErrorKind, HttpRequest};
 
 /// Whether a file at a provider can be used.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -21,7 +21,8 @@ use super::json::{
 use super::models::ReasoningWords;
 use super::partial_reply::PartialReply;
 use super::schema::is_plain;
-use super::{ApiError, ChatRequest, ErrorKind, Role, StopReason, Usage, error, models};
+use super::{ChatRequest, error, models};
+use crate::model::{ApiError, ErrorKind, Role, StopReason, Usage};
 
 /// Implements [`Api`] for the Gemini API.
 pub struct Gemini;

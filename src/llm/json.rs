@@ -9,9 +9,10 @@ use serde::ser::SerializeMap;
 use serde::{Serialize, Serializer as _};
 use serde_json::{Map, Value};
 
+use super::ChatRequest;
 use super::api::Endpoint;
 use super::attachment::Attachment;
-use super::{ChatRequest, RequestMessage};
+use crate::model::RequestMessage;
 
 /// Writes the body of a request, usually in one allocation: the members of `head`
 /// that are not null with those that the user wants, then the messages.

@@ -15,7 +15,8 @@ use super::api::{Api, Endpoint, FileRules};
 use super::attachment::{Attachment, FileFormat};
 use super::json::{ChatMessage, read_count, read_some_text, read_text, write_body};
 use super::partial_reply::PartialReply;
-use super::{ApiError, ChatRequest, ErrorKind, StopReason, Usage, error, estimate};
+use super::{ChatRequest, error};
+use crate::model::{ApiError, ErrorKind, StopReason, Usage, estimate};
 
 /// Implements [`Api`] for Ollama's API.
 pub struct Ollama;

@@ -5,11 +5,12 @@ use std::borrow::Cow;
 use serde_json::Value;
 use sha2::{Digest, Sha256};
 
+use super::ChatRequest;
 use super::api::{Endpoint, FilesApi, UploadProtocol};
 use super::attachment::FileFormat;
 use super::json::read_count;
-use super::{ChatRequest, Usage};
 use crate::format::hex::encode_hex;
+use crate::model::Usage;
 
 /// OpenAI: the files of one request, 50 MB (file inputs guide; the unit from memory).
 pub(super) const REQUEST_LIMIT: u64 = 50_000_000;

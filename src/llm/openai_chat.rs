@@ -25,7 +25,8 @@ use super::options::Reasoning;
 use super::partial_reply::PartialReply;
 use super::schema::{is_closed, is_of_object};
 use super::server::{GrammarForm, ReasoningForm, SchemaForm};
-use super::{ApiError, ChatRequest, ErrorKind, Role, StopReason, error, openai};
+use super::{ChatRequest, error, openai};
+use crate::model::{ApiError, ErrorKind, Role, StopReason};
 
 /// Implements [`Api`] for Chat Completions.
 pub struct ChatCompletions;

@@ -20,7 +20,8 @@ use super::json::{
 };
 use super::partial_reply::{PartialReply, StreamPosition};
 use super::schema::{is_closed, is_of_object};
-use super::{ApiError, ChatRequest, ErrorKind, RequestMessage, Role, StopReason, error, openai};
+use super::{ChatRequest, error, openai};
+use crate::model::{ApiError, ErrorKind, RequestMessage, Role, StopReason};
 
 /// The name of the tool that carries a reply which is held to a grammar.
 const TOOL: &str = "reply";

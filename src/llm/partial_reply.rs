@@ -1,8 +1,8 @@
 //! What a stream has given so far: the text, and what else is known of the reply.
 
 use super::reasoning::ReasoningFilter;
-use super::{ApiError, ErrorKind, StopReason, Usage};
 use crate::limits;
+use crate::model::{ApiError, ErrorKind, StopReason, Usage};
 
 /// Maximum size of the quoted words of a refusal, in bytes.
 const MAX_REFUSAL: usize = 8 << 10;

@@ -3,7 +3,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::usage::Usage;
+use crate::model::Usage;
 
 /// US dollars per million tokens.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]

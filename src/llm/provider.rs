@@ -10,6 +10,7 @@ use super::ollama::Ollama;
 use super::openai_chat::ChatCompletions;
 use super::openai_responses::Responses;
 use super::server::{KnownServer, SERVERS};
+use crate::format::nearest::nearest;
 
 /// Where replies come from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -272,20 +273,6 @@ pub fn check_word<'a>(
         |near| format!("did you mean \"{near}\"?"),
     );
     Err(format!("unknown {kind} \"{}\"; {near}", word.escape_debug()))
-}
-
-/// The most similar of some words, if it is similar enough to be meant: a third of its letters may differ.
-pub fn nearest<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
-    // A long word is a mistake of another kind; this also bounds the work.
-    if word.len() > 64 {
-        return None;
-    }
-    known
-        .into_iter()
-        .map(|known| (strsim::osa_distance(word, known), known))
-        .filter(|(distance, known)| *distance <= (known.chars().count() / 3).max(1))
-        .min_by_key(|(distance, _)| *distance)
-        .map(|(_, known)| known)
 }
 
 #[cfg(test)]

@@ -15,7 +15,7 @@ use std::collections::HashMap;
 
 use serde::{Deserialize, Serialize};
 
-use super::Usage;
+use crate::model::Usage;
 
 /// One line of a recording: a reply.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

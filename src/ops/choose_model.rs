@@ -33,7 +33,7 @@ impl Settings {
         let models = match source.list_models(interrupts) {
             Err(RequestError::Api(_)) if guessed => return Err(no_provider()),
             Err(RequestError::Api(error)) => {
-                return Err(RequestError::Api(crate::llm::ApiError {
+                return Err(RequestError::Api(crate::model::ApiError {
                     message: source.explain(&error, ""),
                     ..error
                 })

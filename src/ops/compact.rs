@@ -8,6 +8,7 @@ use crate::compact::plan::{Plan, plan_compaction};
 use crate::compact::token_estimate::TokenEstimate;
 use crate::drive::compaction::{Payer, WriteCheckpoint, compact};
 use crate::drive::describe_compaction;
+use crate::format::numbers::format_count;
 use crate::limits::UNKNOWN_WINDOW;
 use crate::out::Report;
 use crate::problem::Problem;
@@ -15,7 +16,6 @@ use crate::segments::conversation_summary::write_checkpoint;
 use crate::segments::summary_plan::RequestSizes;
 use crate::segments::summary_queue::{SummaryQueue, SummaryRules};
 use crate::sys::conversation_file::ConversationFile;
-use crate::view::figures::format_count;
 
 /// The model that writes checkpoints: that of the run.
 pub(super) fn checkpoint_writer<'a>(

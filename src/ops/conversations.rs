@@ -10,16 +10,15 @@ use std::time::Duration;
 
 use super::manage::read_index;
 use crate::format::conversation::{self, Parsed, Trouble};
+use crate::format::nearest::nearest;
 use crate::limits;
-use crate::llm::provider::nearest;
 use crate::overview::{ConversationKind, Overview};
 use crate::problem::Problem;
 use crate::sys::conversation_file::{BadByte, find_bad_byte};
 use crate::sys::env::Env;
-use crate::sys::legacy;
 use crate::sys::names::name_some;
 use crate::sys::root::{self, Root};
-use crate::sys::{file_index, fs};
+use crate::sys::{file_index, fs, legacy};
 
 pub mod changes;
 pub mod expand;

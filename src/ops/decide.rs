@@ -12,14 +12,14 @@ use crate::decide::reply::check_reply;
 use crate::decide::request::{DecisionItem, Request};
 use crate::exit::Exit;
 
-use crate::limits;
-use crate::llm::{RequestMessage, Role, StopReason, Usage, estimate, models};
-use crate::out;
+use crate::llm::models;
+use crate::model::{RequestMessage, Role, StopReason, Usage, estimate};
 use crate::problem::Problem;
 use crate::segments::summary_cache::{Summary, read_summary, write_lightly};
 use crate::sys::interrupt::Interrupts;
 use crate::sys::names::name_some;
 use crate::sys::{fs, stdin};
+use crate::{limits, out};
 
 /// Estimated tokens per answer: without a reason, and with one.
 const ANSWER_TOKENS: u64 = 24;

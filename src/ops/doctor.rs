@@ -11,6 +11,7 @@ use super::settings::Settings;
 use super::spinner::Spinner;
 use crate::client::RequestError;
 use crate::exit::Exit;
+use crate::format::numbers;
 use crate::llm::provider::Provider;
 use crate::out::Report;
 use crate::problem::Problem;
@@ -20,7 +21,6 @@ use crate::sys::env::{self, Env};
 use crate::sys::interrupt::Interrupts;
 use crate::sys::sandbox::{Sandbox, SandboxFolders};
 use crate::sys::{fs, git, terminal, tools};
-use crate::view::figures;
 
 /// Result of a check.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -135,9 +135,9 @@ fn check_root(checks: &mut Checks, args: &ModelArgs, env: &Env) -> Result<(), Pr
         .iter()
         .map(|part| (part, fs::bytes_below(&root.path().join(part))))
         .filter(|(_, bytes)| *bytes > 0)
-        .map(|(part, bytes)| format!("{part} {}", figures::format_bytes(bytes)))
+        .map(|(part, bytes)| format!("{part} {}", numbers::format_bytes(bytes)))
         .collect();
-    let all = figures::format_bytes(fs::bytes_below(root.path()));
+    let all = numbers::format_bytes(fs::bytes_below(root.path()));
     let sizes = if sizes.is_empty() { String::new() } else { format!(" ({})", sizes.join(", ")) };
     checks.add(CheckStatus::Ok, "root", format!("{path}: {all}{sizes}"));
     Ok(())

@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use super::flags::RunArgs;
 use super::settings::Settings;
 use crate::client::{ModelClient, RequestError};
-use crate::llm::{Reply, RequestMessage};
+use crate::model::{Reply, RequestMessage};
 use crate::problem::Problem;
 use crate::sys::env::Env;
 use crate::sys::interrupt::Interrupts;

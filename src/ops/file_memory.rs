@@ -21,12 +21,13 @@ use crate::context;
 use crate::drive::ProgressEvent;
 use crate::format::conversation::Piece;
 use crate::format::harmless::quote_name;
+use crate::format::numbers;
 use crate::history::History;
 use crate::history::summaries::CommitToSummarize;
 use crate::history::text::{self, Extent};
-use crate::llm::Usage;
 use crate::llm::provider::Provider;
 use crate::memory::changes::{NO_FILE, is_hash_of};
+use crate::model::Usage;
 use crate::problem::Problem;
 use crate::segments::content::{self, ContentKind};
 use crate::segments::file_summary;
@@ -34,7 +35,6 @@ use crate::segments::summary_queue::{SummaryQueue, SummaryTotals};
 use crate::sys::conversation_file::ConversationFile;
 use crate::sys::git::{self, ReadingTime};
 use crate::sys::{fs, read};
-use crate::view::figures;
 
 /// Files up to this many bytes get no summary: the model reads the file at the same cost.
 pub const MAX_SHORT: u64 = 4 * 1024;
@@ -272,8 +272,8 @@ fn choose_block(file: &Path, previous: &PreviousMemory) -> ContentBlock {
     if size > MIN_LONG {
         return ContentBlock::Unavailable(format!(
             "the file has {}; files over {} are summarized only on request, by nagent-file-summarize FILE",
-            figures::format_bytes(size),
-            figures::format_bytes(MIN_LONG)
+            numbers::format_bytes(size),
+            numbers::format_bytes(MIN_LONG)
         ));
     }
     let has_summary = text::find_summary(&previous.sections).is_some_and(text::has_summary);

@@ -12,6 +12,7 @@ use super::manage;
 use super::spinner::Spinner;
 use crate::client::RequestError;
 use crate::exit::Exit;
+use crate::format::columns::width;
 use crate::format::file_index::FileIndexEntry;
 use crate::format::harmless::quote_name;
 use crate::llm::models::{ReasoningWords, find_model};
@@ -22,7 +23,6 @@ use crate::problem::Problem;
 use crate::protocol::{self, TagSet};
 use crate::sys::legacy;
 use crate::sys::{clock, file_index, fs, root, terminal};
-use crate::view::columns::width;
 use crate::view::table::format_table;
 
 /// A model that ends within this time is shown with the day.

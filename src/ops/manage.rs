@@ -12,19 +12,18 @@ use super::flags::{ConversationArgs, RunArgs};
 use super::opening::fresh_context;
 use crate::format::conversation::{self, Trouble};
 use crate::format::harmless;
+use crate::format::nearest::nearest;
 use crate::limits;
-use crate::llm::provider::nearest;
 use crate::out::Report;
 use crate::overview::Overview;
 use crate::problem::Problem;
 use crate::sys::atomic_file::AtomicFile;
 use crate::sys::conversation_file::ConversationFile;
 use crate::sys::conversation_file::replace::replace_conversation;
-use crate::sys::fs;
 use crate::sys::input::{InputFile, is_stream};
-use crate::sys::legacy;
 use crate::sys::lock::{self, IndexWait, Lock};
 use crate::sys::root::{self, Root};
+use crate::sys::{fs, legacy};
 use crate::turn::unfinished::unfinished_results;
 
 /// The name of the index's lock. No conversation can have this name and hold the lock for as long as a run takes.

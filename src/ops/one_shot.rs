@@ -11,7 +11,7 @@ use crate::client::ModelClient;
 use crate::exit::Exit;
 use crate::limits;
 use crate::llm::schema::{Schema, describe_errors};
-use crate::llm::{Reply, RequestMessage, Role, StopReason, Usage};
+use crate::model::{Reply, RequestMessage, Role, StopReason, Usage};
 use crate::out::{self, Report};
 use crate::problem::Problem;
 use crate::sys::env::Env;

@@ -76,7 +76,7 @@ pub(super) fn gather_facts(
     }
     let sandbox = sandbox::build(call, git.toplevel.as_deref(), boundary.target())?.map(Arc::new);
     if let Some(sandbox) = &sandbox {
-        boundary.restrict(sandbox);
+        boundary.restrict(Arc::clone(sandbox) as _);
     }
     let own_tools = call.env.executable.as_deref().and_then(Path::parent);
     let (git, texts) = facts_about_file(call, folder, git, progress);

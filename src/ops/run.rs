@@ -29,10 +29,11 @@ use crate::format::code_block::find_code_block;
 use crate::format::conversation::{self, Block};
 use crate::format::harmless::quote_name;
 use crate::limits::CHILD_DEPTH;
+use crate::llm::ChatRequest;
 use crate::llm::error::check_window;
 use crate::llm::price;
 use crate::llm::schema::{Schema, describe_form};
-use crate::llm::{self, ChatRequest};
+use crate::model;
 use crate::out::{self, Report};
 use crate::overview;
 use crate::problem::Problem;
@@ -338,7 +339,7 @@ fn begin_event(
         model: Some(model_id.to_owned()).filter(|model| !model.is_empty()),
         cwd: folder.map(|folder| folder.display().to_string()).unwrap_or_default(),
         prompts: count_prompts(conversation),
-        tokens: llm::estimate(conversation.text()),
+        tokens: model::estimate(conversation.text()),
         window,
     })
 }

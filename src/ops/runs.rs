@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 
 use super::conversations::Catalog;
 use crate::exit::Exit;
+use crate::format::numbers::{format_count, format_duration, format_tokens};
 use crate::limits::STOP_PATIENCE;
 use crate::out::{self, Report};
 use crate::problem::Problem;
@@ -17,7 +18,6 @@ use crate::sys::interrupt::Interrupts;
 use crate::sys::root::{self, Root};
 use crate::sys::run_note::{Liveness, RunEnd, RunNote};
 use crate::sys::{fs, lock, messages, terminal};
-use crate::view::figures::{format_count, format_duration, format_tokens};
 
 /// The time between two looks at a run that is waited for.
 const PAUSE: Duration = Duration::from_millis(20);

@@ -4,15 +4,14 @@ use super::flags::{AnswerArgs, InputArgs, ModelArgs};
 use super::one_shot::{OneShot, report_request};
 use crate::exit::Exit;
 use crate::format::conversation::{self, Trouble};
-use crate::limits;
 use crate::llm::schema::{Schema, describe_form};
-use crate::llm::{RequestMessage, Role};
+use crate::model::{RequestMessage, Role};
 use crate::out::Report;
 use crate::problem::Problem;
-use crate::prompt;
 use crate::sys::env::Env;
 use crate::sys::input::InputFile;
 use crate::sys::interrupt::Interrupts;
+use crate::{limits, prompt};
 
 /// Which text is sent, and how
 #[derive(Debug, Clone, clap::Args)]

@@ -8,11 +8,11 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
+use crate::format::columns;
+use crate::format::numbers::{format_bytes, format_duration};
 use crate::out;
 use crate::sys::clock::Stopwatch;
 use crate::sys::terminal;
-use crate::view::columns;
-use crate::view::figures::{format_bytes, format_duration};
 
 /// What takes less than this shows nothing.
 const QUIET: Duration = Duration::from_millis(500);

@@ -7,7 +7,7 @@ use serde_json::{Map, Value, json};
 use super::call::Call;
 use super::run::count_prompts;
 use super::sandbox;
-use crate::llm;
+use crate::model;
 use crate::out::Report;
 use crate::sys::conversation_file::ConversationFile;
 use crate::sys::fs;
@@ -24,7 +24,7 @@ pub fn report_status(call: &Call<'_>) -> Report {
     // A damaged one has no prompts that could be counted; a run says what is wrong with it.
     let conversation = ConversationFile::read_only(root, &call.name).ok();
     let prompts = conversation.as_ref().map_or(0, count_prompts);
-    let tokens = conversation.as_ref().map_or(0, |it| llm::estimate(it.text()));
+    let tokens = conversation.as_ref().map_or(0, |it| model::estimate(it.text()));
     let window = settings.window(model.unwrap_or_default());
     let mut text = format!(
         "conversation:{path} size:{size} prompts:{prompts} tokens:{tokens}{}\nprovider:{} model:{}\nroot:{} root_size_bytes:{root_size}\nsandbox:{mode}",

@@ -7,7 +7,7 @@ use super::fallback::Fallbacks;
 use super::settings::Settings;
 use super::spinner::Spinner;
 use crate::llm::provider::Provider;
-use crate::llm::{RequestMessage, Usage};
+use crate::model::{RequestMessage, Usage};
 use crate::out::{self, Report};
 use crate::problem::Problem;
 use crate::segments::summary_queue::{Author, SummaryModel, SummaryRules, SummaryTotals};

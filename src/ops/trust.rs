@@ -6,15 +6,14 @@ use std::path::{Path, PathBuf};
 use serde_json::json;
 
 use super::call::Call;
-use crate::format::harmless::escape_text;
-use crate::format::harmless::quote_name;
+use crate::format::harmless::{escape_text, quote_name};
+use crate::format::numbers::format_count;
 use crate::limits::CONTEXT_FILE;
 use crate::out::Report;
 use crate::problem::Problem;
 use crate::sys::root::Root;
 use crate::sys::trust::{self, Trusted};
 use crate::sys::{fs, git};
-use crate::view::figures::format_count;
 
 /// The files in which a project has instructions for those who work on it; the first that a folder has counts.
 const INSTRUCTIONS: [&str; 2] = ["AGENTS.md", "CLAUDE.md"];

@@ -9,7 +9,7 @@ use std::time::Duration;
 use crate::approve::{Approve, Decision};
 use crate::context;
 use crate::format::conversation::{Block, Piece, PieceKind};
-use crate::llm::{Reply, StopReason, Usage};
+use crate::model::{Reply, StopReason, Usage};
 use crate::protocol::{self, TagSet, tags};
 use crate::turn::Turn;
 use crate::turn::event::{Acted, Effect, Event, Limits, RunRules};

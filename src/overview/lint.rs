@@ -4,7 +4,7 @@
 //! block on be sent and paid for again.
 
 use crate::format::conversation::{BLOCKS, Parsed, Piece, Trouble};
-use crate::llm::provider::nearest;
+use crate::format::nearest::nearest;
 use crate::protocol::tags::find_tag;
 
 /// A block or note of the file.

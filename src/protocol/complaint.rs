@@ -4,6 +4,7 @@ use std::fmt;
 
 use super::tags::{self, Body, FENCE, Tag, TagSet};
 use crate::format::harmless::truncate;
+use crate::format::nearest::nearest;
 
 /// What begins a block of code in Markdown.
 pub(super) const CODE_FENCES: [&str; 2] = ["```", "~~~"];
@@ -25,8 +26,6 @@ pub struct Malformed {
 const EXCERPT: usize = 80;
 /// The longest name that is quoted from a reply, in characters.
 const NAME: usize = 40;
-/// How similar a word must be to be suggested instead, from 0 to 1.
-const ALIKE: f32 = 0.6;
 
 impl Malformed {
     pub(super) fn new(reply: &str, offset: usize, message: String) -> Self {
@@ -65,7 +64,7 @@ pub(super) fn unknown_tag(name: &str, tags: TagSet) -> String {
     let bare = shown.to_ascii_lowercase().replace('_', "-");
     let bare = bare.strip_prefix("nagent-").unwrap_or(&bare);
     let names: Vec<_> = tags.iter().map(Tag::short_name).collect();
-    match nearest(bare, &names) {
+    match nearest(bare, names) {
         Some(near) => format!("there is no tag <{shown}>; did you mean <nagent-{near}>?"),
         None => format!(
             "there is no tag <{shown}>; the tags are {}",
@@ -80,7 +79,7 @@ pub(super) fn unknown_attribute(tag: &Tag, name: &str) -> String {
     if tag.body != Body::None {
         names.push(FENCE);
     }
-    let near = nearest(&shown.to_ascii_lowercase(), &names);
+    let near = nearest(&shown.to_ascii_lowercase(), names.iter().copied());
     let near = near.map(|near| format!(" (did you mean {near}?)")).unwrap_or_default();
     let known = if names.is_empty() { "none".to_owned() } else { join_names(names.into_iter()) };
     format!("<{}> has no attribute {shown}{near}; it takes {known}", tag.name)
@@ -111,11 +110,6 @@ pub(super) fn fence_hint(tag: &Tag) -> String {
         "; the body of <{name}> ended at its first </{name}>: if the text contains that tag, \
          write <{name} fence=\"WORD\" …> and close it with </{name} WORD>, where WORD is a word that is not in the text"
     )
-}
-
-/// Finds the name that is most similar to `word`. The cost grows with the length of `word`, so callers cut it.
-fn nearest<'a>(word: &str, names: &[&'a str]) -> Option<&'a str> {
-    similar::get_close_matches(word, names, 1, ALIKE).first().copied()
 }
 
 fn join_names<'a>(names: impl Iterator<Item = &'a str>) -> String {

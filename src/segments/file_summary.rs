@@ -13,11 +13,11 @@ use super::summary_plan::{self as plan, RequestSizes, SummaryKind, WordLimit};
 use super::summary_queue::{SummarizedPart, SummarizedWhole, SummaryQueue, SummaryRequest};
 use crate::format::harmless::quote_name;
 use crate::format::index::{self, Index};
+use crate::format::numbers::format_tokens;
 use crate::problem::Problem;
 use crate::sys::atomic_file::AtomicFile;
 use crate::sys::fs;
 use crate::sys::read::read_range;
-use crate::view::figures::format_tokens;
 
 /// From how many segments on it is said first what a summary takes.
 const MANY_SEGMENTS: usize = 20;

@@ -14,7 +14,7 @@ use std::time::Duration;
 use super::summary_cache::{self, Summary};
 use super::summary_plan::{self as plan, RequestSizes, SummaryKind, WordLimit};
 use crate::exit::Exit;
-use crate::llm::{Reply, RequestMessage, Role, StopReason, Usage};
+use crate::model::{Reply, RequestMessage, Role, StopReason, Usage};
 use crate::problem::Problem;
 use crate::sys::fs;
 use crate::sys::interrupt::Interrupts;

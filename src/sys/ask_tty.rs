@@ -11,8 +11,8 @@ use super::interrupt::Interrupts;
 use super::lock::{LockWait, lock_file};
 use super::terminal;
 use super::tty::Tty;
+use crate::format::columns::wrap_line;
 use crate::format::harmless::escape_text;
-use crate::view::columns::wrap_line;
 
 /// What somebody answered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -17,11 +17,11 @@
 use super::file_error::FileError;
 use super::file_stamp::FileStamp;
 use super::names::{expand_home, resolve_links};
-use super::sandbox::Sandbox;
 use crate::format::attributes;
 use crate::format::harmless::quote_name;
 use rustix::fs::Stat;
 use std::ffi::OsStr;
+use std::fmt::Debug;
 use std::fs::{self, File};
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
@@ -42,6 +42,14 @@ pub struct BoundaryFolders<'a> {
     pub tmpdir: Option<&'a OsStr>,
 }
 
+/// What commands may write. Tags write nothing else.
+pub trait WritePolicy: Debug {
+    /// Returns whether a path is in a folder that commands may write in.
+    fn is_writable(&self, path: &Path) -> bool;
+    /// Checks whether commands may write a file, which need not exist. The error says why not, and what would allow it.
+    fn check_write(&self, path: &Path) -> Result<(), String>;
+}
+
 /// Which files may be written.
 #[derive(Debug)]
 pub struct Boundary {
@@ -54,8 +62,8 @@ pub struct Boundary {
     forbidden: PathBuf,
     /// Folders within `forbidden` that may be written.
     allowed: Vec<PathBuf>,
-    /// The sandbox around commands, if there is one: tags write nothing else than commands may.
-    sandbox: Option<Arc<Sandbox>>,
+    /// What the sandbox lets commands write, if there is one.
+    sandbox: Option<Arc<dyn WritePolicy>>,
 }
 
 /// The file of a per-file conversation.
@@ -150,9 +158,9 @@ impl Boundary {
     }
 
     /// Removes what commands in the sandbox may not write. The target stays: the user named it, or it was checked before.
-    pub fn restrict(&mut self, sandbox: &Arc<Sandbox>) {
-        self.roots.retain(|root| sandbox.policy().is_writable(root));
-        self.sandbox = Some(Arc::clone(sandbox));
+    pub fn restrict(&mut self, sandbox: Arc<dyn WritePolicy>) {
+        self.roots.retain(|root| sandbox.is_writable(root));
+        self.sandbox = Some(sandbox);
     }
 
     /// Notes which file the target is now, after it was replaced.
@@ -252,7 +260,7 @@ impl Boundary {
         if self.roots.iter().any(|root| path != root && path.starts_with(root)) {
             return match &self.sandbox {
                 Some(sandbox) if !is_allowed => {
-                    sandbox.policy().check_write(path).map_err(|why| FileError::new(why, ""))
+                    sandbox.check_write(path).map_err(|why| FileError::new(why, ""))
                 }
                 _ => Ok(()),
             };

@@ -11,7 +11,7 @@ use std::path::Path;
 
 use serde_yaml::Value;
 
-use crate::llm::provider::nearest;
+use crate::format::nearest::nearest;
 
 /// What a script's file says.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

@@ -5,7 +5,7 @@ use std::time::Duration;
 use crate::approve::{Approve, Decision};
 use crate::exit::{Exit, Signal};
 use crate::format::conversation::Block;
-use crate::llm::{ApiError, Reply, Usage};
+use crate::model::{ApiError, Reply, Usage};
 use crate::protocol::{Action, TagSet};
 
 /// The limits of a run. All are checked between turns.

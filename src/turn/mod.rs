@@ -18,8 +18,7 @@ use crate::approve::Decision;
 use crate::exit::{Exit, Signal};
 use crate::format::conversation::Block;
 use crate::limits::{self, FAILED_CHECKS};
-use crate::llm::retry::Retry;
-use crate::llm::{ApiError, ErrorKind, Usage};
+use crate::model::{ApiError, ErrorKind, Retry, Usage};
 use crate::protocol::{Access, Action, ReplyItem};
 
 /// The loop's state between two events.

@@ -8,7 +8,7 @@ use super::{BadReply, NextStep, Turn, TurnState};
 use crate::exit::{Exit, Signal};
 use crate::format::conversation::Block;
 use crate::limits::{self, MALFORMED_REPLIES};
-use crate::llm::{Reply, StopReason};
+use crate::model::{Reply, StopReason};
 use crate::protocol::{self, Malformed, ParsedReply, ReplyItem};
 
 impl Turn {

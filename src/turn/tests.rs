@@ -8,8 +8,7 @@ use std::time::Duration;
 
 use super::*;
 use crate::approve::{Approve, Decision};
-use crate::llm::ErrorKind;
-use crate::llm::{Reply, StopReason};
+use crate::model::{ErrorKind, Reply, StopReason};
 use crate::protocol::TagSet;
 
 const UNLIMITED: Limits = Limits { turns: 200, seconds: None, tokens: None, cost: None };

@@ -17,8 +17,8 @@ use std::path::Path;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use super::columns::truncate;
 use crate::approve::body_mut;
+use crate::format::columns::truncate;
 use crate::format::conversation::Block;
 use crate::format::edit;
 use crate::format::harmless::quote_name;

@@ -13,7 +13,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
-use super::columns;
+use crate::format::columns;
 use crate::format::harmless::escape_text;
 use crate::llm::provider::check_word;
 use crate::protocol::tags::TAGS;

@@ -1,8 +1,8 @@
 //! The question about an action, as rows: nothing of it is cut silently, and nothing in it can look like the question itself.
 
-use super::columns::{show_odd_blanks, visible_lines, wrap_line};
 use super::event::{Start, describe_target};
 use super::render::{Row, Style, diff_rows};
+use crate::format::columns::{show_odd_blanks, visible_lines, wrap_line};
 use crate::format::harmless::escape_text;
 
 /// How many rows of an action are shown before the user asks for the rest.

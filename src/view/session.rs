@@ -5,11 +5,12 @@ use std::collections::BTreeMap;
 
 use serde_json::{Map, Value};
 
-use super::columns::truncate;
 use super::event::{Finish, RunEvent, Start, describe_target};
-use super::figures::{RunFigures, figures_line, format_bytes, format_count};
+use super::figures::{RunFigures, figures_line};
 use super::look::{Look, StyledSpan};
 use super::render::{EventRows, Row};
+use crate::format::columns::truncate;
+use crate::format::numbers::{format_bytes, format_count};
 
 /// A piece of what a session shows.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -8,6 +8,7 @@ use regex_lite::Regex;
 
 use super::{BLOCKS, Parsed, Piece, PieceKind, Trouble};
 use crate::format::attributes::{self, Attribute};
+use crate::format::nearest::nearest;
 
 /// The start of an opening or closing tag of a block, at the start of the text.
 static TAG_START: LazyLock<Regex> = LazyLock::new(|| {
@@ -150,8 +151,7 @@ impl Parser<'_> {
         let similar = self.text[body..inner].split_inclusive('\n').find_map(|line| {
             at += line.len();
             let found = line.trim().strip_prefix("</")?.strip_suffix('>')?;
-            let is_near = strsim::levenshtein(&found[..found.floor_char_boundary(64)], name) <= 2;
-            is_near.then(|| (self.line_of(at - line.len()), found))
+            nearest(found, [name]).map(|_| (self.line_of(at - line.len()), found))
         });
         let hint = similar.map_or_else(String::new, |(line, found)| {
             format!(" (line {line} has </{found}>, which looks like it)")

@@ -13,8 +13,9 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use super::super::{ApiError, Arrival, ErrorKind, Reply, StopReason, Usage, error};
+use super::super::{Arrival, error};
 use crate::limits;
+use crate::model::{ApiError, ErrorKind, Reply, StopReason, Usage};
 
 /// Reads the reply from JSON or JSON lines; `None`: it is neither, or has no known form, and so is plain text.
 pub(super) fn read_json(text: &str) -> Option<Result<Reply, ApiError>> {

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::llm::options::ChatOptions;
-use crate::llm::{RequestMessage, Role};
+use crate::model::{RequestMessage, Role};
 
 fn ask<'a>(system: Option<&'a str>, texts: &'a [&'a str]) -> ChatRequest<'a> {
     let roles = [Role::User, Role::Assistant].into_iter().cycle();

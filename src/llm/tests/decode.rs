@@ -1,7 +1,7 @@
 //! Tests of the limits of a response; the replies of each API are in `replies`.
 
-use super::super::ErrorKind;
 use super::{Chat, endpoint};
+use crate::model::ErrorKind;
 
 #[test]
 fn a_reply_of_keep_alives_ends() {

@@ -4,12 +4,13 @@
 use proptest::prelude::*;
 use serde_json::Value;
 
+use super::super::ChatRequest;
 use super::super::api::Endpoint;
 use super::super::attachment::{Attachment, FileFormat, Payload, RemoteFile};
 use super::super::files::UploadState;
 use super::super::options::ChatOptions;
-use super::super::{ChatRequest, ErrorKind, HttpRequest, RequestMessage, Role};
 use super::{APIS, AnyApi, Chat, Gemini, KEY, Messages, Ollama, Responses, endpoint};
+use crate::model::{ErrorKind, HttpRequest, RequestMessage, Role};
 
 const PNG: Attachment<'_> = Attachment {
     name: "a.png",

@@ -2,11 +2,12 @@
 
 use serde_json::{Value, json};
 
+use super::super::ChatRequest;
 use super::super::api::Endpoint;
 use super::super::options::{ChatOptions, Reasoning};
 use super::super::server::KnownServer;
-use super::super::{ChatRequest, RequestMessage, Role};
 use super::{AnyApi, Chat, Gemini, Messages, Ollama, Responses, endpoint};
+use crate::model::{RequestMessage, Role};
 
 /// The members of a body that an option has set: all but the usual ones.
 fn members(endpoint: &Endpoint, model: &str, options: &ChatOptions) -> Value {

@@ -14,14 +14,12 @@ use std::{collections::BTreeSet, fs, path::PathBuf};
 
 use self::table::Expect::{self, Error, Reply as Good, Uncounted};
 use self::table::TABLE;
-use super::super::{
-    ApiError, ErrorKind, Reply, Usage,
-    command::{self, Preset},
-};
+use super::super::command::{self, Preset};
 use super::{APIS, AnyApi, Chat, Gemini, KEY, Messages, Ollama, Responses, api_name, endpoint};
+use crate::model::{ApiError, ErrorKind, Reply, Usage};
 use ErrorKind::{Auth, Busy, Cut, Other, Refused};
 
-use super::super::StopReason::{End, Length};
+use crate::model::StopReason::{End, Length};
 
 struct Case {
     name: &'static str,

@@ -3,9 +3,11 @@
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
+use super::super::ChatRequest;
+use super::super::api::Endpoint;
 use super::super::options::ChatOptions;
-use super::super::{ChatRequest, HttpRequest, RequestMessage, Role, api::Endpoint};
 use super::{APIS, AnyApi, Chat, Gemini, KEY, Messages, Ollama, Responses, api_name, endpoint};
+use crate::model::{HttpRequest, RequestMessage, Role};
 
 fn conversation<'a>(turns: &'a [Vec<&'a str>]) -> ChatRequest<'a> {
     let roles = [Role::User, Role::Assistant].into_iter().cycle();

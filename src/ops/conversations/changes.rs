@@ -3,14 +3,13 @@
 use serde_json::json;
 
 use super::Catalog;
+use crate::format::numbers::format_count;
 use crate::ops::manage;
 use crate::out::{self, Report};
 use crate::problem::Problem;
 use crate::sys::interrupt::Interrupts;
 use crate::sys::lock::{self, IndexWait, Lock};
-use crate::sys::root;
-use crate::sys::{change_log, file_index, fs, removal};
-use crate::view::figures::format_count;
+use crate::sys::{change_log, file_index, fs, removal, root};
 
 /// Takes the lock of a conversation, without waiting.
 pub(super) fn lock_unused(catalog: &Catalog, name: &str) -> Result<Lock, Problem> {

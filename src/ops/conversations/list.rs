@@ -6,13 +6,13 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use super::{Catalog, Conversation};
+use crate::format::columns::{truncate, width, wrap_line};
 use crate::format::harmless;
+use crate::format::numbers::{format_age, format_count};
 use crate::out::Report;
 use crate::overview::{ConversationKind, TurnsUsage};
 use crate::problem::Problem;
 use crate::sys::{clock, terminal};
-use crate::view::columns::{truncate, width, wrap_line};
-use crate::view::figures::{format_age, format_count};
 use crate::view::table::{column_widths, pad_row};
 
 /// The least room for the first words beside the other columns.

@@ -14,6 +14,7 @@ use serde_json::{Value, json};
 use super::changes::lock_unused;
 use super::{Catalog, Conversation};
 use crate::format::hex::SHORT_ID;
+use crate::format::numbers;
 use crate::limits::{self, MIN_UNUSED};
 use crate::memory::changes::{self, FileEvent};
 use crate::out::Report;
@@ -21,7 +22,6 @@ use crate::overview::{ConversationKind, find_ids, is_id};
 use crate::problem::Problem;
 use crate::sys::removal::{self, Stored};
 use crate::sys::{clock, fs, root};
-use crate::view::figures;
 
 /// A category of things that are removed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -89,18 +89,18 @@ pub fn prune(catalog: &Catalog, older: Duration, dry_run: bool) -> Result<Report
         let in_use = if kept > 0 { format!(" ({kept} in use)") } else { String::new() };
         text.push_str(&format!(
             "{name:<10} {count:>7} {:>9}  {what}{in_use}\n",
-            figures::format_bytes(bytes)
+            numbers::format_bytes(bytes)
         ));
         parts.push(json!({ "part": name, "count": count, "bytes": bytes, "in_use": kept }));
         total += bytes;
     }
     let verb = if dry_run { "would be removed" } else { "removed" };
     let newer = match older {
-        _ if older >= MIN_UNUSED => format!("newer than {}", figures::format_age(older)),
+        _ if older >= MIN_UNUSED => format!("newer than {}", numbers::format_age(older)),
         Duration::ZERO => "stored within the last hour".to_owned(),
-        _ => format!("newer than {}, or stored within the last hour", figures::format_age(older)),
+        _ => format!("newer than {}, or stored within the last hour", numbers::format_age(older)),
     };
-    let total_bytes = figures::format_bytes(total);
+    let total_bytes = numbers::format_bytes(total);
     text.push_str(&format!("{total_bytes} {verb}; kept: {newer}\n"));
     let mut report = Report::done(text)
         .with("dry_run", dry_run)

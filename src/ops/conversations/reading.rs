@@ -8,6 +8,7 @@ use super::rewind::no_such_turn;
 use super::{Catalog, Conversation};
 use crate::exit::Exit;
 use crate::format::conversation::Trouble;
+use crate::format::numbers::{format_bytes, format_count};
 use crate::limits::CONVERSATION;
 use crate::out::{self, Report};
 use crate::overview::compare::{Difference, compare};
@@ -17,7 +18,6 @@ use crate::problem::Problem;
 use crate::sys::conversation_file::BadByte;
 use crate::sys::fs;
 use crate::sys::root::beside_path;
-use crate::view::figures::{format_bytes, format_count};
 use crate::view::table::format_table;
 
 /// Lines of a result that are shown unless a single turn is asked for.

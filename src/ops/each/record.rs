@@ -14,6 +14,7 @@ use std::time::Duration;
 use serde_json::{Map, Value, json};
 
 use crate::exit::Exit;
+use crate::format::numbers::format_count;
 use crate::limits;
 use crate::overview::is_new_name;
 use crate::problem::Problem;
@@ -22,7 +23,6 @@ use crate::sys::interrupt::Interrupts;
 use crate::sys::journal::Journal;
 use crate::sys::lock::LockError;
 use crate::sys::run_note::Process;
-use crate::view::figures::format_count;
 
 /// What every journal begins with.
 const BEGIN: &str = "{\"begin\"";

@@ -9,7 +9,7 @@ use crate::history::summaries::{
 };
 use crate::history::text::Summaries;
 use crate::history::{FileCommit, History};
-use crate::llm::{RequestMessage, Role, Usage};
+use crate::model::{RequestMessage, Role, Usage};
 use crate::ops::summaries::Writers;
 use crate::problem::Problem;
 use crate::segments::summary_cache::{Summary, read_summary, write_summary};

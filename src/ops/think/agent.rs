@@ -1,7 +1,8 @@
 //! Chooses the model of a script in plain language: by variable, front matter, home, nagent's own settings.
 
 use super::request::ThinkRequest;
-use crate::llm::provider::{Provider, nearest};
+use crate::format::nearest::nearest;
+use crate::llm::provider::Provider;
 use crate::ops::flags::ModelArgs;
 use crate::problem::Problem;
 use crate::sys::env::Env;

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::llm::provider::nearest;
+use crate::format::nearest::nearest;
 use crate::ops::think::read_place;
 use crate::problem::Problem;
 use crate::sys::env::Env;

@@ -3,7 +3,8 @@
 use super::desk::Desk;
 use crate::client::RequestError;
 use crate::exit::Exit;
-use crate::llm::{ChatRequest, RequestMessage, Role};
+use crate::llm::ChatRequest;
+use crate::model::{RequestMessage, Role};
 use crate::ops::flags::{ModelArgs, RunArgs};
 use crate::ops::settings::Settings;
 use crate::ops::think::choose_agent;

@@ -5,7 +5,7 @@ use std::sync::Mutex;
 use super::*;
 use crate::exit::Exit;
 use crate::format::index::Segment;
-use crate::llm::{Reply, RequestMessage, StopReason, Usage};
+use crate::model::{Reply, RequestMessage, StopReason, Usage};
 use crate::segments::summary_queue::{SummaryModel, SummaryRules, SummaryTotals};
 use crate::sys::atomic_file::AtomicFile;
 use crate::sys::interrupt::Interrupts;

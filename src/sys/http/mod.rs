@@ -27,7 +27,7 @@ use tokio::time::{timeout, timeout_at};
 
 use self::error::{Phase, explain, explain_silence};
 use crate::exit::{Exit, Signal};
-use crate::llm::{ApiError, ErrorKind, HttpRequest};
+use crate::model::{ApiError, ErrorKind, HttpRequest};
 use crate::problem::Problem;
 use crate::sys::interrupt::Interrupts;
 

@@ -28,6 +28,7 @@ use tempfile::TempDir;
 use self::paths::PolicyPaths;
 pub use self::paths::{SandboxFolders, hidden_paths};
 use super::automatic_files::{ChangedFiles, find_changed};
+use super::boundary::WritePolicy;
 use super::git::executed::{EXECUTED, executed_paths, list_own_folders};
 use super::interrupt::Interrupts;
 use super::process;
@@ -109,6 +110,16 @@ pub fn check_target(
     }
     let paths = PolicyPaths::resolve(request, SandboxFolders { per_file: false, ..places })?;
     paths.policy.check_write(target).map_err(anyhow::Error::msg)
+}
+
+impl WritePolicy for Sandbox {
+    fn is_writable(&self, path: &Path) -> bool {
+        self.paths.policy.is_writable(path)
+    }
+
+    fn check_write(&self, path: &Path) -> Result<(), String> {
+        self.paths.policy.check_write(path)
+    }
 }
 
 fn memory_file(content: &[u8]) -> io::Result<File> {

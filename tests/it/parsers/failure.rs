@@ -1,9 +1,8 @@
 //! A reply that is an error: any status, headers and body give an error that is short, shows no key and waits a sane time.
 
 use super::input::{APIS, Input};
-use nagent::llm::ErrorKind;
 use nagent::llm::api::Endpoint;
-use nagent::llm::retry::Retry;
+use nagent::model::{ErrorKind, Retry};
 use std::time::Duration;
 
 const KEY: &str = "sk-canary-7f3a9b2c4d5e6f70";

@@ -4,7 +4,8 @@ use super::input::{APIS, Input};
 use nagent::llm::api::Endpoint;
 use nagent::llm::attachment::{Attachment, Payload, safe_name};
 use nagent::llm::options::ChatOptions;
-use nagent::llm::{ChatRequest, RequestMessage, Role, sniff};
+use nagent::llm::{ChatRequest, sniff};
+use nagent::model::{RequestMessage, Role};
 use serde_json::Value;
 
 pub(crate) fn run(data: &[u8]) {

@@ -2,9 +2,10 @@
 
 use super::input::Input;
 use nagent::config;
+use nagent::llm::models;
 use nagent::llm::price::compute_cost;
 use nagent::llm::provider::{Provider, ollama_address};
-use nagent::llm::{Usage, models};
+use nagent::model::Usage;
 
 pub(crate) fn run(data: &[u8]) {
     let mut input = Input::new(data);

@@ -4,7 +4,7 @@ use super::input::Input;
 use nagent::format::harmless::{
     escape_line, escape_text, is_hidden, quote_name, truncate, without_markers,
 };
-use nagent::llm::{ApiError, ErrorKind};
+use nagent::model::{ApiError, ErrorKind};
 use nagent::sys::names::expand_home;
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;

@@ -3,7 +3,7 @@
 
 use super::input::{APIS, Input, pieces};
 use nagent::llm::api::Endpoint;
-use nagent::llm::{ApiError, Reply};
+use nagent::model::{ApiError, Reply};
 
 const KEY: &str = "canary-key-81c2a9d04e";
 

@@ -1,7 +1,7 @@
 //! The recorded replies, and what each must become.
 
-use super::super::super::{ErrorKind, StopReason};
 use super::super::{AnyApi, Chat, Gemini, Messages, Ollama, Responses};
+use crate::model::{ErrorKind, StopReason};
 
 /// What a reply must become.
 #[derive(Clone, Copy)]

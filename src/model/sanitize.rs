@@ -10,7 +10,8 @@ const MASK: &str = "[key]";
 /// This many characters in a row that are also in the key are not an accident.
 const WINDOW: usize = 8;
 
-pub(super) fn sanitize(text: &str, key: Option<&str>) -> String {
+/// Makes a text of a server safe to show; `key` is the credential that was sent.
+pub fn sanitize(text: &str, key: Option<&str>) -> String {
     let plain: String = text
         .chars()
         .filter_map(|c| match c {
