@@ -9,7 +9,7 @@
 
 use std::fmt::Write as _;
 
-use crate::format::conversation::Piece;
+use crate::format::file::Piece;
 use crate::format::harmless::{self, quote_name};
 use crate::protocol::tags::TAGS;
 use crate::protocol::{self, TagKind, TagSet};

@@ -6,7 +6,7 @@
 use std::collections::HashSet;
 use std::ops::AddAssign;
 
-use crate::format::conversation::Piece;
+use crate::format::file::Piece;
 use crate::format::harmless;
 use crate::format::hex::SHORT_ID;
 
@@ -263,7 +263,7 @@ pub fn is_new_name(name: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::format::conversation::parse;
+    use crate::format::file::parse;
 
     #[test]
     fn what_a_conversation_comes_to() {

@@ -5,7 +5,7 @@
 //! grows, the messages of each request begin with those of the one before, and providers' caches hit.
 //! Pure: borrows the text, copies nothing, sends nothing.
 
-use crate::format::conversation::Piece;
+use crate::format::file::Piece;
 use crate::model::{RequestMessage, Role};
 
 /// Stands before a first assistant message, since providers want a user to begin.
@@ -42,7 +42,7 @@ pub fn messages<'a>(text: &'a str, pieces: &[Piece]) -> (Option<&'a str>, Vec<Re
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::format::conversation::parse;
+    use crate::format::file::parse;
 
     /// Writes the messages as `s:…`, `u:part|part`, `a:…`.
     fn check(file: &str, expect: &str) {

@@ -20,7 +20,7 @@ pub use self::key_command::KeyCommand;
 pub use self::program::Program;
 use self::recording::{Before, Player, Recorder};
 use self::server::Server;
-use crate::format::conversation::Piece;
+use crate::format::file::Piece;
 use crate::limits::WINDOW_PATIENCE;
 use crate::llm::api::{Endpoint, ModelInfo};
 use crate::llm::attachment::FileFormat;

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, anyhow, bail};
 
-use crate::format::conversation::{self, Piece};
+use crate::format::file::{self, Piece};
 use crate::limits::CONVERSATION;
 use crate::llm::conversation_replay::{PlayedConversation, PlayedReply, result_head};
 use crate::llm::replay::{self, RecordedReply, Recording};
@@ -141,13 +141,13 @@ fn read_conversations(path: &Path, text: &str) -> Result<Vec<Played>> {
 
 /// A conversation, after what compactions took out of it, where their archives are beside it.
 fn read_with_archives(folder: &Path, text: &str) -> PlayedConversation {
-    let mut newest_first = vec![PlayedConversation::read(text, &conversation::parse(text).pieces)];
+    let mut newest_first = vec![PlayedConversation::read(text, &file::parse(text).pieces)];
     let mut seen = HashSet::new();
     while let Some(name) = newest_first.last().and_then(|last| last.archive.clone())
         && seen.insert(name.clone())
         && let Ok(Some(text)) = fs::read_text(&folder.join(&name), CONVERSATION)
     {
-        newest_first.push(PlayedConversation::read(&text, &conversation::parse(&text).pieces));
+        newest_first.push(PlayedConversation::read(&text, &file::parse(&text).pieces));
     }
     let mut parts = newest_first.into_iter().rev();
     let mut whole = parts.next().unwrap_or_default();

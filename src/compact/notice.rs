@@ -10,7 +10,7 @@
 
 use sha2::{Digest, Sha256};
 
-use crate::format::conversation::{Block, Piece};
+use crate::format::file::{Block, Piece};
 use crate::format::hex::{SHORT_ID, encode_hex};
 
 /// What the summariser asks a checkpoint to consist of; each is a line of its own in it.

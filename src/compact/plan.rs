@@ -6,7 +6,7 @@ use std::ops::Range;
 use super::notice::{CompactionFacts, Notice};
 use super::token_estimate::TokenEstimate;
 use crate::context::MEMORY;
-use crate::format::conversation::Piece;
+use crate::format::file::Piece;
 
 /// Results over this many bytes become pointers, except in the newest turns.
 pub const LONG_RESULT: usize = 4 << 10;

@@ -1,7 +1,7 @@
 //! How many tokens a conversation has: an estimate that each reply's true count corrects.
 
 use super::notice::Notice;
-use crate::format::conversation::Piece;
+use crate::format::file::Piece;
 
 /// The default number of tokens per byte, before a model has counted.
 const USUAL: f64 = 0.25;

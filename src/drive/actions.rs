@@ -8,14 +8,13 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Result;
 
-use super::large_files;
 use super::mask_check::check_for_masks;
 use super::result_block::error;
 use super::run_context::RunContext;
 use super::runner::Runner;
-use super::truncate;
+use super::{large_files, truncate};
 use crate::exit::Signal;
-use crate::format::conversation::Block;
+use crate::format::file::Block;
 use crate::limits;
 use crate::protocol::{Access, Action};
 use crate::sys::file_error::{FileError, FileErrorKind};

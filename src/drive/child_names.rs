@@ -3,7 +3,7 @@
 
 use anyhow::Result;
 
-use crate::format::conversation::Piece;
+use crate::format::file::Piece;
 use crate::memory::changes::former_names;
 use crate::sys::conversation_file::ConversationFile;
 use crate::sys::root::{self, Root};

@@ -17,7 +17,7 @@ use super::nagent_child::{ChildAnswer, ChildLines, child_job, flag_word};
 use super::progress_event::ProgressEvent;
 use super::run_context::RunContext;
 use crate::exit::Signal;
-use crate::format::conversation::{Block, Piece};
+use crate::format::file::{Block, Piece};
 use crate::format::harmless;
 use crate::limits::{self, CHILD_DEPTH, CHILDREN_PER_REPLY, CHILDREN_PER_RUN};
 use crate::protocol::Action;

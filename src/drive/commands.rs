@@ -16,7 +16,7 @@ use super::result_block::{add_redacted, error};
 use super::run_context::RunContext;
 use super::truncate;
 use crate::exit::Signal;
-use crate::format::conversation::Block;
+use crate::format::file::Block;
 use crate::limits;
 use crate::sys::env::{PARENTS, RUN};
 use crate::sys::process::job::{Finished, Job, JobOutcome, LeftRunning, StartError};

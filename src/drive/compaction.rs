@@ -11,7 +11,7 @@ use super::result_block::format_block;
 use crate::compact::notice::{archive_block, notice_block};
 use crate::compact::plan::{Plan, PlanPart, plan_compaction};
 use crate::compact::token_estimate::TokenEstimate;
-use crate::format::conversation::{Block, Piece, PieceKind};
+use crate::format::file::{Block, Piece, PieceKind};
 use crate::llm::price::{Price, compute_cost};
 use crate::model::Usage;
 use crate::problem::Problem;

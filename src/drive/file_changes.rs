@@ -9,13 +9,12 @@ use std::path::{Path, PathBuf};
 use anyhow::Result;
 
 use crate::diff::lines;
-use crate::format::conversation::Block;
+use crate::format::file::Block;
 use crate::limits;
 use crate::memory::changes::{NO_FILE, short_hash};
 use crate::sys::file_error::FileErrorKind;
 use crate::sys::file_stamp::FileStamp;
-use crate::sys::fs;
-use crate::sys::read;
+use crate::sys::{fs, read};
 
 /// A change of the file by the run.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -19,7 +19,7 @@ use super::freshness::{
 use super::result_block::error;
 use crate::apply::{self, How};
 use crate::diff::lines;
-use crate::format::conversation::{Block, Piece};
+use crate::format::file::{Block, Piece};
 use crate::format::{edit, harmless};
 use crate::limits;
 use crate::memory::changes::{FileEvent, NO_FILE, is_hash_of, short_hash};
@@ -27,9 +27,8 @@ use crate::sys::boundary::Boundary;
 use crate::sys::change_log::ChangeLog;
 use crate::sys::conversation_file::ConversationFile;
 use crate::sys::file_stamp::FileStamp;
-use crate::sys::fs;
 use crate::sys::opening::Opened;
-use crate::sys::replace;
+use crate::sys::{fs, replace};
 
 /// Decides whether the model may write a file, and writes it.
 #[derive(Debug)]

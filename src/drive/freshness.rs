@@ -14,7 +14,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use crate::diff::file_diff;
-use crate::format::conversation::{Block, Piece};
+use crate::format::file::{Block, Piece};
 use crate::format::harmless;
 use crate::limits::{CHANGE_SHOWN, DIFF_INPUT};
 use crate::memory::changes::{NO_FILE, is_hash_of, short_hash};

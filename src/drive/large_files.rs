@@ -10,7 +10,7 @@ use super::file_guard::FileGuard;
 use super::result_block::error;
 use super::run_context::RunContext;
 use crate::code::outline::describe_text;
-use crate::format::conversation::Block;
+use crate::format::file::Block;
 use crate::format::index::{self, Index};
 use crate::problem::Problem;
 use crate::segments::patch::{self, PatchHooks, PatchOptions};

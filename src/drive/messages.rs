@@ -5,7 +5,7 @@ use anyhow::Result;
 use super::inbox::describe_waiting;
 use super::progress_event::ProgressEvent;
 use super::runner::Runner;
-use crate::format::conversation::Block;
+use crate::format::file::Block;
 use crate::limits;
 use crate::memory::changes::first_line;
 use crate::sys::{clock, messages};

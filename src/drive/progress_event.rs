@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::time::Duration;
 
-use crate::format::conversation::Block;
+use crate::format::file::Block;
 use crate::model::{ApiError, Usage};
 use crate::protocol::Action;
 use crate::protocol::stream::Streamed;

@@ -10,7 +10,7 @@ use anyhow::{Context, Result};
 
 use super::result_block::add_redacted;
 use super::truncate;
-use crate::format::conversation::Block;
+use crate::format::file::Block;
 use crate::limits;
 use crate::redact::{Redactor, Stream};
 use crate::sys::atomic_file::AtomicFile;

@@ -1,6 +1,6 @@
 //! Helpers for result blocks.
 
-use crate::format::conversation::Block;
+use crate::format::file::Block;
 use crate::protocol::tags;
 use crate::sys::fs;
 

@@ -13,7 +13,7 @@ use super::result_block::format_block;
 use super::runner::Runner;
 use crate::approve::Decision;
 use crate::exit::{Exit, Signal};
-use crate::format::conversation::Block;
+use crate::format::file::Block;
 use crate::format::harmless;
 use crate::format::numbers::format_count;
 use crate::limits;

@@ -6,7 +6,7 @@ use std::path::Path;
 
 use anyhow::Result;
 
-use crate::format::conversation::Block;
+use crate::format::file::Block;
 use crate::limits;
 use crate::sys::fs;
 use crate::sys::process::capture::Captured;

@@ -3,8 +3,8 @@
 pub mod attributes;
 pub mod code_block;
 pub mod columns;
-pub mod conversation;
 pub mod edit;
+pub mod file;
 pub mod file_index;
 pub mod harmless;
 pub mod hex;

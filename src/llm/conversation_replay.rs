@@ -5,7 +5,7 @@
 //! conversation, also one of which a turn was removed.
 
 use crate::compact::notice::Notice;
-use crate::format::conversation::Piece;
+use crate::format::file::Piece;
 use crate::model::Usage;
 
 /// What is played for a reply that was not used and whose file is not there. It is as malformed.

@@ -9,7 +9,7 @@ use std::thread;
 use std::time::Duration;
 
 use super::manage::read_index;
-use crate::format::conversation::{self, Parsed, Trouble};
+use crate::format::file::{self, Parsed, Trouble};
 use crate::format::nearest::nearest;
 use crate::limits;
 use crate::overview::{ConversationKind, Overview};
@@ -151,7 +151,7 @@ impl Catalog {
         let bad_byte = if is_after_crash { None } else { find_bad_byte(&bytes) };
         let text = String::from_utf8(bytes)
             .unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned());
-        let parsed = conversation::parse(&text);
+        let parsed = file::parse(&text);
         let overview = Overview::read(&text, &parsed.pieces);
         let kind = match &overview.parent {
             // Also PARENT.NAME, where the parent is a shell's own.

@@ -14,7 +14,7 @@ use super::manage::{lock_conversation, report_paths};
 use super::spinner::Spinner;
 use super::{file_conversation, opening};
 use crate::drive::nagent_child::{ChildAnswer, SUMS, child_job, flag_word};
-use crate::format::conversation::{self, Piece, Trouble};
+use crate::format::file::{self, Piece, Trouble};
 use crate::out::{self, Report};
 use crate::problem::Problem;
 use crate::sys::atomic_file::AtomicFile;
@@ -162,7 +162,7 @@ fn read_edited(copy: &WorkingCopy<'_>) -> Result<String, Problem> {
     if text == copy.text {
         return Err(Problem::failed("the model changed nothing"));
     }
-    let parsed = conversation::parse(&text);
+    let parsed = file::parse(&text);
     let line_of = |at: usize| text[..at].matches('\n').count() + 1;
     let wrong = match parsed.trouble {
         Some(Trouble::Torn { line, .. }) => {
@@ -233,7 +233,7 @@ mod tests {
     #[test]
     fn the_systems_blocks_are_left_out_and_nothing_else() {
         let check = |text: &str, expect: &str| {
-            let parsed = conversation::parse(text);
+            let parsed = file::parse(text);
             assert_eq!(parsed.trouble, None);
             assert_eq!(without_context(text, &parsed.pieces), expect);
         };

@@ -19,7 +19,7 @@ use super::spinner::Spinner;
 use super::summaries::{JOBS, Writers};
 use crate::context;
 use crate::drive::ProgressEvent;
-use crate::format::conversation::Piece;
+use crate::format::file::Piece;
 use crate::format::harmless::quote_name;
 use crate::format::numbers;
 use crate::history::History;
@@ -311,7 +311,7 @@ fn summarize_file(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::format::conversation::parse;
+    use crate::format::file::parse;
 
     #[test]
     fn what_the_conversation_knew_and_wrote_of_the_file() {

@@ -10,7 +10,7 @@ use super::call::Call;
 use super::compact;
 use super::flags::{ConversationArgs, RunArgs};
 use super::opening::fresh_context;
-use crate::format::conversation::{self, Trouble};
+use crate::format::file::{self, Trouble};
 use crate::format::harmless;
 use crate::format::nearest::nearest;
 use crate::limits;
@@ -141,7 +141,7 @@ fn read_source(call: &Call<'_>, name: &str, paths: bool) -> Result<(PathBuf, Str
         );
         Problem::failed(format!("conversation not found: {}; {hint}", path.display()))
     })?;
-    if let Some(Trouble::Damaged { line, message, .. }) = conversation::parse(&text).trouble {
+    if let Some(Trouble::Damaged { line, message, .. }) = file::parse(&text).trouble {
         return Err(Problem::failed(format!(
             "{} is damaged at line {line}: {message}",
             path.display()
@@ -154,7 +154,7 @@ fn read_source(call: &Call<'_>, name: &str, paths: bool) -> Result<(PathBuf, Str
 
 /// The text up to a last reply whose actions are still running: for a copy of a conversation that waits for this call.
 fn without_open_actions(mut text: String) -> String {
-    let pieces = conversation::parse(&text).pieces;
+    let pieces = file::parse(&text).pieces;
     if !unfinished_results(&text, &pieces).is_empty()
         && let Some(reply) = pieces.iter().rfind(|piece| piece.name() == Some("agent-response"))
     {
@@ -166,7 +166,7 @@ fn without_open_actions(mut text: String) -> String {
 /// Archives the conversation and starts a new one with the text of another.
 fn load_copy(call: &Call<'_>, from: &Path, text: &str) -> Result<Report, Problem> {
     let path = call.root().conversation(&call.name);
-    let has_context = conversation::parse(text)
+    let has_context = file::parse(text)
         .pieces
         .first()
         .is_some_and(|piece| piece.name() == Some("initial_context"));

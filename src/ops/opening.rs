@@ -10,7 +10,7 @@ use super::trust::{RepositoryText, repository_texts};
 use super::{file_conversation, file_memory, sandbox};
 use crate::context::{self, ConversationRole, Facts, Section};
 use crate::drive::{self, ProgressEvent, Runner};
-use crate::format::conversation::{Block, Piece};
+use crate::format::file::{Block, Piece};
 use crate::format::harmless::quote_name;
 use crate::limits::{self, PROMPT_WHOLE, STDIN_PROMPT};
 use crate::memory::changes::{first_line, short_hash};

@@ -12,10 +12,8 @@ use super::flags::Invocation;
 use super::spinner::Spinner;
 use crate::drive::ProgressEvent;
 use crate::exit::Signal;
-use crate::format::conversation::Block;
-use crate::limits;
+use crate::format::file::Block;
 use crate::memory::changes::short_hash;
-use crate::out;
 use crate::protocol::stream::Streamed;
 use crate::protocol::{Access, Action};
 use crate::sys::atomic_file::AtomicFile;
@@ -25,6 +23,7 @@ use crate::turn::event::Totals;
 use crate::view::event::{AFTER_WRITE, RunEvent};
 use crate::view::figures::{RunFigures, figures_line};
 use crate::view::render::{EventRows, Row, Style, render};
+use crate::{limits, out};
 
 /// Where events go.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -2,7 +2,6 @@
 
 use std::path::Path;
 
-use super::approval;
 use super::call::Call;
 use super::compact::checkpoint_writer;
 use super::file_memory::{FileMemory, gather_memory};
@@ -12,8 +11,8 @@ use super::opening::{self, gather_facts};
 use super::progress::Progress;
 use super::run_models::{connect, connect_fallbacks, make_main_asker, start_recording};
 use super::{
-    change_report, child_flags, edit_conversation, file_conversation, manage, prompt_input,
-    sandbox, undo,
+    approval, change_report, child_flags, edit_conversation, file_conversation, manage,
+    prompt_input, sandbox, undo,
 };
 use crate::client::ModelClient;
 use crate::context::{self, Facts, Section};
@@ -26,18 +25,14 @@ use crate::drive::run_context::RunContext;
 use crate::drive::{self, ProgressEvent, Runner, was_started_by};
 use crate::exit::Exit;
 use crate::format::code_block::find_code_block;
-use crate::format::conversation::{self, Block};
+use crate::format::file::{self, Block};
 use crate::format::harmless::quote_name;
 use crate::limits::CHILD_DEPTH;
-use crate::llm::ChatRequest;
 use crate::llm::error::check_window;
-use crate::llm::price;
 use crate::llm::schema::{Schema, describe_form};
-use crate::model;
+use crate::llm::{ChatRequest, price};
 use crate::out::{self, Report};
-use crate::overview;
 use crate::problem::Problem;
-use crate::prompt;
 use crate::redact::Redactor;
 use crate::sys::clock::Stopwatch;
 use crate::sys::conversation_file::ConversationFile;
@@ -47,6 +42,7 @@ use crate::sys::run_note::{Activity, RunEnd};
 use crate::turn::Turn;
 use crate::turn::event::{Limits, RunRules, Totals};
 use crate::view::event::{Begin, RunEvent};
+use crate::{model, overview, prompt};
 
 /// What `--code` adds to the prompt.
 const CODE_ONLY: &str =
@@ -320,7 +316,7 @@ fn open_conversation(call: &Call<'_>) -> Result<ConversationFile, Problem> {
 
 /// Counts the prompts of a conversation.
 pub(super) fn count_prompts(conversation: &ConversationFile) -> u64 {
-    let is_prompt = |piece: &&conversation::Piece| piece.name() == Some("user-prompt");
+    let is_prompt = |piece: &&file::Piece| piece.name() == Some("user-prompt");
     conversation.pieces().iter().filter(is_prompt).count() as u64
 }
 
@@ -439,7 +435,7 @@ fn show_request(runner: &Runner<'_>, opening: &[Block]) -> Result<Report, Proble
         text.push_str(if text.is_empty() || text.ends_with('\n') { "\n" } else { "\n\n" });
         text.push_str(&drive::format_block(block));
     }
-    let pieces = conversation::parse(&text).pieces;
+    let pieces = file::parse(&text).pieces;
     let (system, messages) = prompt::messages(&text, &pieces);
     let ask = ChatRequest {
         model: &runner.asker.model_id,

@@ -2,7 +2,7 @@
 
 use crate::context::Section;
 use crate::drive::script_host::ScriptHost;
-use crate::format::conversation::Block;
+use crate::format::file::Block;
 use crate::sys::env::Env;
 use crate::sys::interrupt::Interrupts;
 

@@ -3,7 +3,7 @@
 use super::flags::{AnswerArgs, InputArgs, ModelArgs};
 use super::one_shot::{OneShot, report_request};
 use crate::exit::Exit;
-use crate::format::conversation::{self, Trouble};
+use crate::format::file::{self, Trouble};
 use crate::llm::schema::{Schema, describe_form};
 use crate::model::{RequestMessage, Role};
 use crate::out::Report;
@@ -54,7 +54,7 @@ pub fn send_text(tool: &'static str, args: &TextArgs) -> Result<Report, Problem>
     let form = schema.as_ref().map(|schema| describe_form(&schema.value));
     let parsed;
     let (system, mut messages) = if args.as_conversation {
-        parsed = conversation::parse(&text);
+        parsed = file::parse(&text);
         if let Some(Trouble::Damaged { line, message, .. }) = parsed.trouble {
             let file = file.display();
             return Err(Problem::failed(format!("{file} is damaged at line {line}: {message}")));

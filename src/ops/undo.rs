@@ -20,7 +20,7 @@ use super::undo_report::{
 };
 use crate::diff::merge::merge_lines;
 use crate::drive;
-use crate::format::conversation::Piece;
+use crate::format::file::Piece;
 use crate::format::file_index::is_certain;
 use crate::format::harmless::quote_name;
 use crate::memory::changes::{

@@ -9,7 +9,7 @@ use super::change_report::{self, FileVersion};
 use crate::diff::file_diff::DiffText;
 use crate::drive::{self, KnownContent};
 use crate::exit::Exit;
-use crate::format::conversation::Block;
+use crate::format::file::Block;
 use crate::format::harmless::quote_name;
 use crate::memory::changes::{NO_FILE, RunFileChange, is_hash_of, short_hash};
 use crate::out::Report;

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use crate::approve::{Approve, Decision};
 use crate::context;
-use crate::format::conversation::{Block, Piece, PieceKind};
+use crate::format::file::{Block, Piece, PieceKind};
 use crate::model::{Reply, StopReason, Usage};
 use crate::protocol::{self, TagSet, tags};
 use crate::turn::Turn;
@@ -280,7 +280,7 @@ fn format_like(block: &Block, piece: &Piece, text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::format::conversation::parse;
+    use crate::format::file::parse;
 
     const TALK: &str = "<user-prompt>\nhi\n</user-prompt>\n\n<agent-response>\n<nagent-list path=\".\"/>\n</agent-response>\n\n\
         <nagent-turn-status at=\"T\" turn=\"4\" tokens_in=\"9\" tokens_out=\"2\" tokens_cached=\"0\" model=\"m\" cost=\"0.5\" />\n\n\

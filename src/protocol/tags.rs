@@ -1,7 +1,7 @@
 //! The table of the tags that a model may write, and the names of all blocks.
 //! The parser, the text for the model and the grammars are all made from [`TAGS`]. ARCHITECTURE.md lists what a new tag needs.
 
-use crate::format::conversation::BLOCKS;
+use crate::format::file::BLOCKS;
 
 /// Identifies a tag.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

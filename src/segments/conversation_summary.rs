@@ -10,7 +10,7 @@ use super::summary_queue::{SummarizedPart, SummarizedWhole, SummaryQueue, Summar
 use crate::compact::notice::is_checkpoint;
 use crate::diff::lines::count_line_feeds;
 use crate::exit::Exit;
-use crate::format::conversation::{Piece, parse};
+use crate::format::file::{Piece, parse};
 use crate::format::harmless;
 use crate::problem::Problem;
 
@@ -151,7 +151,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::format::conversation::parse;
+    use crate::format::file::parse;
 
     fn check(text: &str, most: u64) -> Vec<ConversationPart> {
         let parsed = parse(text);

@@ -19,14 +19,13 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail};
 
 use super::file_stamp::FileStamp;
-use super::fs;
 use super::interrupt::Interrupts;
 use super::lock::{self, Lock, LockError};
-use super::messages;
 use super::root::Root;
 use super::run_note::Activity;
+use super::{fs, messages};
 use crate::exit::Exit;
-use crate::format::conversation::{self, Piece, PieceKind, Trouble};
+use crate::format::file::{self, Piece, PieceKind, Trouble};
 use crate::limits::{self, CONVERSATION, CONVERSATION_SPARE};
 
 /// An open conversation.
@@ -168,7 +167,7 @@ impl ConversationFile {
     fn read_file(&mut self, looks_only: bool, after_crash: bool) -> Result<()> {
         let Some((mut file, bytes)) = self.open_file(looks_only)? else { return Ok(()) };
         let (text, tail) = split_text(bytes);
-        let parsed = conversation::parse(&text);
+        let parsed = file::parse(&text);
         let cut = self.find_torn_tail(&text, &tail, &parsed, after_crash)?;
         self.text = text;
         self.pieces = parsed.pieces;
@@ -225,7 +224,7 @@ impl ConversationFile {
         &self,
         text: &str,
         tail: &[u8],
-        parsed: &conversation::Parsed,
+        parsed: &file::Parsed,
         after_crash: bool,
     ) -> Result<Option<usize>> {
         let is_hole = after_crash && is_hole(tail);
@@ -301,7 +300,7 @@ impl ConversationFile {
 
     fn add_pieces(&mut self, start: usize) {
         let shift = |range: &mut Range<usize>| *range = range.start + start..range.end + start;
-        for mut piece in conversation::parse(&self.text[start..]).pieces {
+        for mut piece in file::parse(&self.text[start..]).pieces {
             if let PieceKind::Block { body, .. } = &mut piece.kind {
                 shift(body);
             }
@@ -377,7 +376,7 @@ impl ConversationFile {
     fn read_whole(&self) -> Result<Option<(StampedFile, String, Vec<Piece>)>> {
         let Some((file, bytes)) = self.open_file(false)? else { return Ok(None) };
         let (text, tail) = split_text(bytes);
-        let parsed = conversation::parse(&text);
+        let parsed = file::parse(&text);
         let is_whole = tail.is_empty() && parsed.trouble.is_none();
         Ok(is_whole.then_some((file, text, parsed.pieces)))
     }
@@ -481,7 +480,7 @@ fn is_half_character(tail: &[u8]) -> bool {
 /// Whether there are blocks behind the first byte that is not text.
 fn tail_holds_blocks(tail: &[u8]) -> bool {
     let text = String::from_utf8_lossy(tail);
-    let parsed = conversation::parse(&text.replace('\0', "\n"));
+    let parsed = file::parse(&text.replace('\0', "\n"));
     let is_damaged = matches!(parsed.trouble, Some(Trouble::Damaged { .. }));
     is_damaged || parsed.pieces.iter().any(|piece| piece.kind != PieceKind::Note)
 }
@@ -490,7 +489,7 @@ fn tail_holds_blocks(tail: &[u8]) -> bool {
 /// and then text without a reply, with which a later append would have begun.
 fn is_hole(tail: &[u8]) -> bool {
     let text = String::from_utf8_lossy(tail).replace('\0', "\n");
-    tail.first() == Some(&0) && !conversation::holds_reply(&text)
+    tail.first() == Some(&0) && !file::holds_reply(&text)
 }
 
 #[cfg(test)]

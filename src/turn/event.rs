@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::approve::{Approve, Decision};
 use crate::exit::{Exit, Signal};
-use crate::format::conversation::Block;
+use crate::format::file::Block;
 use crate::model::{ApiError, Reply, Usage};
 use crate::protocol::{Action, TagSet};
 

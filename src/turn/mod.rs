@@ -16,7 +16,7 @@ use self::event::{Acted, Effect, Event, Limits, RunOutcome, RunRules, Totals, Ve
 use self::unfinished::{ActionGroups, result_of_unrun};
 use crate::approve::Decision;
 use crate::exit::{Exit, Signal};
-use crate::format::conversation::Block;
+use crate::format::file::Block;
 use crate::limits::{self, FAILED_CHECKS};
 use crate::model::{ApiError, ErrorKind, Retry, Usage};
 use crate::protocol::{Access, Action, ReplyItem};

@@ -6,7 +6,7 @@ use super::event::{Effect, Verdict};
 use super::unfinished::group_actions;
 use super::{BadReply, NextStep, Turn, TurnState};
 use crate::exit::{Exit, Signal};
-use crate::format::conversation::Block;
+use crate::format::file::Block;
 use crate::limits::{self, MALFORMED_REPLIES};
 use crate::model::{Reply, StopReason};
 use crate::protocol::{self, Malformed, ParsedReply, ReplyItem};

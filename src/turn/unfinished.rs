@@ -4,7 +4,7 @@
 
 use std::collections::VecDeque;
 
-use crate::format::conversation::{Block, Piece};
+use crate::format::file::{Block, Piece};
 use crate::protocol::{self, Action, ParsedReply, ReplyItem};
 
 /// Actions that have not started yet. The actions of one group run at the same time.

@@ -19,8 +19,8 @@ use serde_json::{Map, Value};
 
 use crate::approve::body_mut;
 use crate::format::columns::truncate;
-use crate::format::conversation::Block;
 use crate::format::edit;
+use crate::format::file::Block;
 use crate::format::harmless::quote_name;
 use crate::protocol::Action;
 use crate::turn::event::Verdict;

@@ -355,7 +355,7 @@ pub fn diff_rows(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::format::conversation::Block;
+    use crate::format::file::Block;
     use crate::protocol::Action;
 
     #[track_caller]

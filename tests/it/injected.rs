@@ -379,7 +379,7 @@ impl World {
         let mut troubles = Vec::new();
         for path in self.conversations().difference(before) {
             let text = fs::read_to_string(path).unwrap();
-            let parsed = nagent::format::conversation::parse(&text);
+            let parsed = nagent::format::file::parse(&text);
             if let Some(trouble) = parsed.trouble {
                 troubles.push(format!("{}: {trouble:?}", path.display()));
                 continue;

@@ -115,7 +115,7 @@ fn appends(figures: &mut Figures) {
         .count();
     figures.exactly("writers that failed", failed, 0);
     let text = std::fs::read_to_string(root.conversation("c")).unwrap();
-    let parsed = nagent::format::conversation::parse(&text);
+    let parsed = nagent::format::file::parse(&text);
     let mut said: BTreeMap<String, Vec<usize>> = BTreeMap::new();
     let mut whole = 0;
     for piece in &parsed.pieces {

@@ -151,7 +151,7 @@ fn cut_and_kill(
 fn holds(sandbox: &Sandbox, name: &str, words: &[(&str, &str)]) -> Result<(), String> {
     let path = sandbox.root().join("conversations").join(name);
     let text = std::fs::read_to_string(&path).map_err(|error| format!("{name}: {error}"))?;
-    let parsed = nagent::format::conversation::parse(&text);
+    let parsed = nagent::format::file::parse(&text);
     let all = blocks(&text[..parsed.pieces.last().map_or(0, |piece| piece.span.end)]);
     for (block, words) in words {
         let count = all.iter().filter(|b| b.name == *block && b.body.contains(words)).count();

@@ -4,7 +4,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::compact::notice::{is_checkpoint, notice_block};
-use crate::format::conversation::{Block, parse};
+use crate::format::file::{Block, parse};
 
 const CONTEXT: &str = "<initial_context fence=\"f\">\nrules\n</initial_context f>\n\n";
 

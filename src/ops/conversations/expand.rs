@@ -8,7 +8,7 @@ use super::changes::lock_unused;
 use crate::compact::notice::Notice;
 use crate::compact::plan::begins_turn;
 use crate::compact::token_estimate::TokenEstimate;
-use crate::format::conversation::{self, Piece};
+use crate::format::file::{self, Piece};
 use crate::limits;
 use crate::out::Report;
 use crate::problem::Problem;
@@ -44,14 +44,14 @@ pub fn expand_conversation(
         }
         Some(turns) => insert_turns(catalog, text, pieces, at, turns)?,
     };
-    if let Some(trouble) = conversation::parse(&new).trouble {
+    if let Some(trouble) = file::parse(&new).trouble {
         return Err(Problem::failed(format!(
             "conversation {name} would be damaged ({trouble}); it was not changed"
         )));
     }
     let compacted = replace_conversation(root, &name, &new)?;
     let compacted = compacted.map(|path| path.display().to_string());
-    let tokens = TokenEstimate::from_pieces(&conversation::parse(&new).pieces).tokens(new.len());
+    let tokens = TokenEstimate::from_pieces(&file::parse(&new).pieces).tokens(new.len());
     let what = match turns {
         Some((first, last)) => format!("turns {first} to {last} are back"),
         None => "what was taken out is back".to_owned(),
@@ -84,7 +84,7 @@ impl Archive {
                 catalog.root.trash_folder().display()
             ))
         })?;
-        let mut pieces = conversation::parse(&text).pieces;
+        let mut pieces = file::parse(&text).pieces;
         pieces.retain(|piece| piece.get("compacted_into").is_none());
         Ok(Self { text, pieces })
     }

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use super::rewind::no_such_turn;
 use super::{Catalog, Conversation};
 use crate::exit::Exit;
-use crate::format::conversation::Trouble;
+use crate::format::file::Trouble;
 use crate::format::numbers::{format_bytes, format_count};
 use crate::limits::CONVERSATION;
 use crate::out::{self, Report};

@@ -11,7 +11,7 @@ use super::Catalog;
 use crate::compact::notice::Notice;
 use crate::compact::plan::begins_turn;
 use crate::drive::format_block;
-use crate::format::conversation::{Block, Piece};
+use crate::format::file::{Block, Piece};
 use crate::format::harmless::quote_name;
 use crate::memory::changes::{
     ChangeEnd, ChangeLogEntry, FileEvent, NO_FILE, RunFileChange, is_hash_of, list_ends,
@@ -22,14 +22,13 @@ use crate::ops::undo;
 use crate::out::Report;
 use crate::problem::Problem;
 use crate::protocol::{self, Action, ParsedReply, ReplyItem};
-use crate::sys::change_log;
 use crate::sys::conversation_file::ConversationFile;
 use crate::sys::conversation_file::replace::archive_name;
 use crate::sys::interrupt::Interrupts;
 use crate::sys::list_dir::find_modified;
 use crate::sys::names::name_some;
 use crate::sys::root::Root;
-use crate::sys::{clock, fs};
+use crate::sys::{change_log, clock, fs};
 
 /// The most files that a list in the conversation names; stdout has all that commands may have changed.
 const NAMED: usize = 20;

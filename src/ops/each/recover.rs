@@ -2,7 +2,7 @@
 //! continues.
 
 use crate::exit::Exit;
-use crate::format::conversation::Piece;
+use crate::format::file::Piece;
 use crate::ops::opening::PROMPT_ID;
 use crate::overview::{Overview, TurnsUsage};
 use crate::problem::Problem;

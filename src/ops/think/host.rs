@@ -7,7 +7,7 @@ use anyhow::Result;
 use super::thought::Thought;
 use crate::context::Section;
 use crate::drive::script_host::{ScriptHost, ScriptResult};
-use crate::format::conversation::Block;
+use crate::format::file::Block;
 use crate::js::wire::End;
 use crate::ops::script_setup::ScriptSetup;
 use crate::sys::ask_tty::AskTty;

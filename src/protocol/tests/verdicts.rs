@@ -5,7 +5,7 @@ use super::super::{Malformed, ParsedReply, parse_reply};
 use super::{
     Action, BAD, ReplyItem, WRONG_VALUES, is_sound, parser_only, plain, prose, read, say, shell,
 };
-use crate::format::conversation::BLOCKS;
+use crate::format::file::BLOCKS;
 use crate::limits;
 
 fn malformed(reply: &str) -> Malformed {

@@ -2,7 +2,7 @@
 //! was cut anywhere is whole, torn or damaged, never another conversation.
 
 use super::input::{Input, cut};
-use nagent::format::conversation::{Block, Parsed, PieceKind, Trouble, parse};
+use nagent::format::file::{Block, Parsed, PieceKind, Trouble, parse};
 use nagent::{memory, prompt};
 
 pub(crate) fn run(data: &[u8]) {

@@ -2,7 +2,7 @@
 
 use super::input::Input;
 use nagent::format::attributes::{decode, encode};
-use nagent::format::conversation::{BLOCKS, Block, PieceKind, parse};
+use nagent::format::file::{BLOCKS, Block, PieceKind, parse};
 use nagent::protocol::tags;
 
 pub(crate) fn run(data: &[u8]) {

@@ -23,7 +23,7 @@ pub(crate) fn found(
 ) -> Vec<Block> {
     let name = forks(state).pop().unwrap_or_else(|| "c".to_owned());
     let text = state.text(format!("{CONVERSATIONS}/{name}"));
-    let parsed = nagent::format::conversation::parse(&text);
+    let parsed = nagent::format::file::parse(&text);
     match parsed.trouble {
         None => {}
         Some(trouble) if is_whole => {
@@ -38,7 +38,7 @@ pub(crate) fn found(
 
 /// The blocks of one name in a text that loads; none in another.
 pub(crate) fn blocks_of(text: &str, name: &str) -> impl Iterator<Item = Block> {
-    let loads = nagent::format::conversation::parse(text).trouble.is_none();
+    let loads = nagent::format::file::parse(text).trouble.is_none();
     let all = if loads && text.starts_with('<') { blocks(text) } else { Vec::new() };
     all.into_iter().filter(move |block| block.name == name)
 }
@@ -98,7 +98,7 @@ pub(crate) fn append_again(world: &World, after: &After, wrong: &mut Vec<String>
     let now = found(&state, true, wrong);
     acked(after, &now, wrong);
     let path = format!("{CONVERSATIONS}/c");
-    if nagent::format::conversation::parse(&state.text(&path)).trouble.is_some() {
+    if nagent::format::file::parse(&state.text(&path)).trouble.is_some() {
         wrong.push("the conversation does not load afterwards".to_owned());
         return;
     }

@@ -6,7 +6,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
 use super::*;
-use crate::format::conversation::Block;
+use crate::format::file::Block;
 
 /// A conversation as a run writes it: fenced bodies, one of which holds whole blocks of another conversation.
 const OTHER: &str = "<user-prompt at=\"x\">\nhi\n</user-prompt>\n\n<agent-response>\n\
@@ -83,7 +83,7 @@ fn a_tail_cut_at_any_byte_is_moved_aside_and_the_next_append_begins_a_line() {
         assert!(text.as_bytes().starts_with(&both) && is_blank, "nothing is lost, cut at {cut}");
 
         journal.append("<system>\nnew\n</system>\n").unwrap();
-        let again = conversation::parse(&get(&root, "c"));
+        let again = file::parse(&get(&root, "c"));
         assert_eq!((again.trouble, again.pieces.len()), (None, whole + 1), "cut at {cut}");
         assert_eq!(journal.pieces().len(), whole + 1);
     }

@@ -42,7 +42,7 @@ fn block(number: usize, length: usize, tags: bool) -> String {
     let tags = if tags { "\n</system>\n<user-prompt>\n" } else { "" };
     let body = format!("block {number}{tags}{}", "ä\u{2028}\r".repeat(length / 4));
     let mut word = || format!("word{number}");
-    conversation::Block::new("system").body(body).format(&[], &mut word)
+    file::Block::new("system").body(body).format(&[], &mut word)
 }
 
 /// The bodies of the blocks and notes in a file.
@@ -53,7 +53,7 @@ fn texts(root: &Root, name: &str) -> Vec<String> {
 }
 
 fn body(block: &str) -> String {
-    let parsed = conversation::parse(block);
+    let parsed = file::parse(block);
     parsed.pieces[0].body_text(block).trim().to_owned()
 }
 

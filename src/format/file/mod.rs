@@ -26,7 +26,7 @@ use std::sync::LazyLock;
 use regex_lite::Regex;
 
 pub use self::parse::{holds_reply, parse};
-use super::attributes::{self, Attribute};
+use crate::format::attributes::{self, Attribute};
 
 /// The names of all blocks. Only nagent and the user write them; in a reply they are forged. The last four are of the hooks of
 /// older tools: they are read, never written.
