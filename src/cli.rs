@@ -8,10 +8,10 @@ use clap::error::{ContextKind, ErrorKind};
 use clap::{Arg, ArgAction, Command, Parser};
 use clap_complete::CompleteEnv;
 
-use crate::exit::Exit;
-use crate::format::nearest::nearest;
 use crate::out::{self, Form, Report};
-use crate::problem::Problem;
+use conversation::exit::Exit;
+use conversation::format::nearest::nearest;
+use conversation::problem::Problem;
 
 /// What makes a tool.
 pub trait Tool: Parser {
@@ -75,7 +75,7 @@ pub fn main<T: Tool>() -> ExitCode {
 
 /// Runs a tool. A panic is a bug of nagent: it must not print a backtrace on the user's terminal, and it must not exit 0.
 fn run_tool<T: Tool>(args: T) -> Report {
-    crate::sys::env::keep_private();
+    sys::env::keep_private();
     panic::set_hook(Box::new(|_| ()));
     let result = panic::catch_unwind(AssertUnwindSafe(|| args.run().unwrap_or_else(Report::from)));
     result.unwrap_or_else(|cause| {
@@ -97,7 +97,7 @@ fn is_asked(words: &[OsString], flag: &str) -> bool {
 
 /// What `--description` prints: the absolute path, then prose for a model.
 fn describe<T: Tool>(words: &[OsString]) -> String {
-    let path = crate::sys::env::Env::read()
+    let path = sys::env::Env::read()
         .executable
         .or_else(|| words.first().map(Into::into))
         .unwrap_or_else(|| T::NAME.into());
@@ -107,8 +107,9 @@ fn describe<T: Tool>(words: &[OsString]) -> String {
 /// Whether the flag that clap found similar is that. `--version` for `--conversation` is not.
 fn is_near(error: &clap::Error) -> bool {
     let get = |kind| error.get(kind).map(ToString::to_string).unwrap_or_default();
-    let suggested = get(ContextKind::SuggestedArg);
-    nearest(&get(ContextKind::InvalidArg), [suggested.as_str()]).is_some()
+    let (given, suggested) = (get(ContextKind::InvalidArg), get(ContextKind::SuggestedArg));
+    3 * given.len().abs_diff(suggested.len()) <= given.len().max(suggested.len())
+        && nearest(&given, [suggested.as_str()]).is_some()
 }
 
 /// Help and version go to stdout and exit 0; anything else is wrong usage.

@@ -9,14 +9,13 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
-use crate::approve::Approve;
-use crate::legacy;
-use crate::limits;
-use crate::llm::options::Reasoning;
-use crate::llm::price::Price;
-use crate::llm::provider::check_word;
-use crate::llm::server::{KnownServer, SERVERS};
-use crate::sandbox::SandboxMode;
+use conversation::approve::Approve;
+use conversation::{legacy, limits};
+use models::options::Reasoning;
+use models::price::Price;
+use models::provider::check_word;
+use models::server::{KnownServer, SERVERS};
+use sandbox::SandboxMode;
 
 /// The settings. Those of a file, or those in force; [`Config::from_values`] has the defaults.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]

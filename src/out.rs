@@ -9,12 +9,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use serde_json::{Map, Value};
 
-use crate::exit::Exit;
-use crate::format::harmless;
-use crate::problem::Problem;
-use crate::sys::{pager, terminal};
 use crate::view::look::StyledSpan;
 use crate::view::render::Row;
+use conversation::exit::Exit;
+use conversation::format::harmless;
+use conversation::problem::Problem;
+use sys::{pager, terminal};
 
 /// What a command reports at its end.
 #[derive(Debug, Clone, PartialEq)]

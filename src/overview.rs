@@ -6,9 +6,9 @@
 use std::collections::HashSet;
 use std::ops::AddAssign;
 
-use crate::format::file::Piece;
-use crate::format::harmless;
-use crate::format::hex::SHORT_ID;
+use conversation::format::file::Piece;
+use conversation::format::harmless;
+use conversation::format::hex::SHORT_ID;
 
 pub mod compare;
 pub mod lint;
@@ -263,7 +263,7 @@ pub fn is_new_name(name: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::format::file::parse;
+    use conversation::format::file::parse;
 
     #[test]
     fn what_a_conversation_comes_to() {

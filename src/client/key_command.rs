@@ -4,13 +4,13 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use crate::limits;
-use crate::model::{ApiError, ErrorKind};
-use crate::sys::env::{self, Env};
-use crate::sys::http::RequestError;
-use crate::sys::interrupt::Interrupts;
-use crate::sys::process;
-use crate::sys::process::job::{Job, JobOutcome, Output};
+use conversation::limits;
+use conversation::model::{ApiError, ErrorKind};
+use sys::env::{self, Env};
+use sys::http::RequestError;
+use sys::interrupt::Interrupts;
+use sys::process;
+use sys::process::job::{Job, JobOutcome, Output};
 
 /// The command that prints the credential.
 pub struct KeyCommand {

@@ -1,6 +1,6 @@
 //! The model client: sends a request to a server, a command-line program or a recording, and returns the reply.
 //!
-//! [`crate::llm`] knows the formats and performs no I/O; the caller does not know which backend answers. One request is
+//! [`models`] knows the formats and performs no I/O; the caller does not know which backend answers. One request is
 //! one attempt: the loop retries by rules of its own, every other caller through [`retry`]. Nothing here prints: what
 //! the user should know goes into [`ModelClient::notes`] or to the caller's `report`.
 
@@ -20,18 +20,18 @@ pub use self::key_command::KeyCommand;
 pub use self::program::Program;
 use self::recording::{Before, Player, Recorder};
 use self::server::Server;
-use crate::format::file::Piece;
-use crate::limits::WINDOW_PATIENCE;
-use crate::llm::api::{Endpoint, ModelInfo};
-use crate::llm::attachment::FileFormat;
-use crate::llm::command::Preset;
-use crate::llm::error::name_cause;
-use crate::llm::route::{FileRoute, route_without_server};
-use crate::llm::{Arrival, ChatRequest, command};
-use crate::model::{ApiError, ErrorKind, Reply};
-pub use crate::sys::http::RequestError;
-use crate::sys::interrupt::Interrupts;
-use crate::sys::rate::RateLimit;
+use conversation::format::file::Piece;
+use conversation::limits::WINDOW_PATIENCE;
+use conversation::model::{ApiError, ErrorKind, Reply};
+use models::api::{Endpoint, ModelInfo};
+use models::attachment::FileFormat;
+use models::command::Preset;
+use models::error::name_cause;
+use models::route::{FileRoute, route_without_server};
+use models::{Arrival, ChatRequest, command};
+pub use sys::http::RequestError;
+use sys::interrupt::Interrupts;
+use sys::rate::RateLimit;
 
 /// A model that can be asked.
 pub struct ModelClient {

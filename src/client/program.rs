@@ -1,7 +1,7 @@
 //! A command-line program as backend: the conversation on its stdin, the reply on its stdout.
 //!
 //! It is started for each request, or kept running: then each request and what it prints are JSON lines
-//! ([`crate::llm::command`]), and at the end of the run its stdin is closed.
+//! ([`models::command`]), and at the end of the run its stdin is closed.
 
 use std::ffi::OsString;
 use std::ops::ControlFlow;
@@ -10,19 +10,19 @@ use std::time::Duration;
 
 use tempfile::TempDir;
 
-use crate::limits;
-use crate::llm::command::output::ProgramOutput;
-use crate::llm::command::{self, Preset};
-use crate::llm::{Arrival, ChatRequest};
-use crate::model::{ApiError, ErrorKind, Reply};
-use crate::redact::Redactor;
-use crate::sys::clock::Stopwatch;
-use crate::sys::env::{self, Env};
-use crate::sys::fs;
-use crate::sys::http::RequestError;
-use crate::sys::interrupt::Interrupts;
-use crate::sys::process::job::{Finished, Job, JobOutcome, Output, Stdin};
-use crate::sys::process::{self, Jobs};
+use conversation::limits;
+use conversation::model::{ApiError, ErrorKind, Reply};
+use conversation::redact::Redactor;
+use models::command::output::ProgramOutput;
+use models::command::{self, Preset};
+use models::{Arrival, ChatRequest};
+use sys::clock::Stopwatch;
+use sys::env::{self, Env};
+use sys::fs;
+use sys::http::RequestError;
+use sys::interrupt::Interrupts;
+use sys::process::job::{Finished, Job, JobOutcome, Output, Stdin};
+use sys::process::{self, Jobs};
 
 /// How long a program that was kept running may take to end when its stdin is closed.
 const END_TIME: Duration = Duration::from_millis(500);

@@ -5,12 +5,12 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, anyhow, bail};
 
-use crate::format::file::{self, Piece};
-use crate::limits::CONVERSATION;
-use crate::llm::conversation_replay::{PlayedConversation, PlayedReply, result_head};
-use crate::llm::replay::{self, RecordedReply, Recording};
-use crate::model::{ApiError, ErrorKind, Reply, StopReason, Usage};
-use crate::sys::fs;
+use conversation::format::file::{self, Piece};
+use conversation::limits::CONVERSATION;
+use conversation::model::{ApiError, ErrorKind, Reply, StopReason, Usage};
+use models::conversation_replay::{PlayedConversation, PlayedReply, result_head};
+use models::replay::{self, RecordedReply, Recording};
+use sys::fs;
 
 /// A conversation, and its numbers among the children that were asked after a prompt.
 type Played = (HashSet<String>, PlayedConversation);

@@ -3,10 +3,10 @@
 use std::time::Duration;
 
 use super::{ModelClient, RequestError};
-use crate::llm::error::check_window;
-use crate::llm::{Arrival, ChatRequest};
-use crate::model::{Reply, Retry};
-use crate::sys::interrupt::Interrupts;
+use conversation::model::{Reply, Retry};
+use models::error::check_window;
+use models::{Arrival, ChatRequest};
+use sys::interrupt::Interrupts;
 
 /// Makes attempts until one succeeds, `retry` gives up, or a signal comes, which ends a wait at once.
 ///
@@ -95,8 +95,8 @@ impl ModelClient {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::exit::Signal;
-    use crate::model::{ApiError, ErrorKind};
+    use conversation::exit::Signal;
+    use conversation::model::{ApiError, ErrorKind};
 
     /// The tries, what came of them, and the lines, where all but the `good`th try fail with `kind`.
     fn check(
@@ -121,7 +121,7 @@ mod tests {
 
     #[test]
     fn it_tries_again_while_that_may_help() {
-        let none = Interrupts::none();
+        let none = Interrupts::without_handlers().unwrap();
         let (tries, result, lines) = check(ErrorKind::Busy, 2, &none);
         assert_eq!((tries, result.as_str()), (2, "ok 2"));
         assert!(lines[0].starts_with("no; trying again in 0."), "{lines:?}");
@@ -132,7 +132,7 @@ mod tests {
 
     #[test]
     fn a_signal_ends_the_wait() {
-        let interrupts = Interrupts::none();
+        let interrupts = Interrupts::without_handlers().unwrap();
         interrupts.raise(Signal::Int);
         let (tries, result, _) = check(ErrorKind::Busy, 99, &interrupts);
         assert_eq!((tries, result.as_str()), (1, "SIGINT"));

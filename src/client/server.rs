@@ -4,15 +4,15 @@ use std::ops::ControlFlow;
 use std::time::Duration;
 
 use super::key_command::KeyCommand;
-use crate::limits::{self, MODEL_PAGES};
-use crate::llm::api::{Endpoint, ModelInfo};
-use crate::llm::decode::Decoder;
-use crate::llm::{Arrival, ChatRequest};
-use crate::model::{ApiError, ErrorKind, HttpRequest, Reply};
-use crate::sys::http::{HttpClient, RequestError, ResponseHead, ResponsePart};
-use crate::sys::interrupt::Interrupts;
-use crate::sys::lock::LockError;
-use crate::sys::rate::RateLimit;
+use conversation::limits::{self, MODEL_PAGES};
+use conversation::model::{ApiError, ErrorKind, HttpRequest, Reply};
+use models::api::{Endpoint, ModelInfo};
+use models::decode::Decoder;
+use models::{Arrival, ChatRequest};
+use sys::http::{HttpClient, RequestError, ResponseHead, ResponsePart};
+use sys::interrupt::Interrupts;
+use sys::lock::LockError;
+use sys::rate::RateLimit;
 
 pub(super) struct Server {
     pub(super) endpoint: Endpoint,

@@ -6,12 +6,12 @@ use std::time::Duration;
 use super::retry::with_retries;
 use super::server::Server;
 use super::{ModelClient, RequestError};
-use crate::llm::ChatRequest;
-use crate::llm::attachment::{Attachment, Payload, RemoteFile};
-use crate::llm::files::UploadState;
-use crate::model::{ApiError, ErrorKind, Reply, Retry};
-use crate::sys::http::HttpClient;
-use crate::sys::interrupt::Interrupts;
+use conversation::model::{ApiError, ErrorKind, Reply, Retry};
+use models::ChatRequest;
+use models::attachment::{Attachment, Payload, RemoteFile};
+use models::files::UploadState;
+use sys::http::HttpClient;
+use sys::interrupt::Interrupts;
 
 /// How long a provider may take to process a file, without the time of its answers.
 const PROCESSING: Duration = Duration::from_mins(2);

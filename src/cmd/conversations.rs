@@ -16,9 +16,9 @@ use crate::ops::conversations::{Catalog, changes, expand, list, prune, rewind};
 use crate::ops::find_root::find_root;
 use crate::ops::flags::parse_count;
 use crate::out::{self, Report};
-use crate::problem::Problem;
-use crate::sys::clock;
-use crate::sys::env::Env;
+use conversation::problem::Problem;
+use sys::clock;
+use sys::env::Env;
 
 /// What a newcomer needs, below the flags.
 const AFTER_HELP: &str = "\

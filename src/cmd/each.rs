@@ -12,7 +12,7 @@ use crate::ops::each::inputs::Shard;
 use crate::ops::each::run_each;
 use crate::ops::flags::{ConversationArgs, RunArgs, parse_count, prepare_words};
 use crate::out::Report;
-use crate::problem::Problem;
+use conversation::problem::Problem;
 
 /// What a newcomer needs, below the flags.
 const AFTER_HELP: &str = "\

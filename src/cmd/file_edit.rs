@@ -15,9 +15,9 @@ use crate::ops::flags::{ConversationArgs, RunArgs, prepare_words};
 use crate::ops::undo::UndoArgs;
 use crate::ops::{file_memory, many_files, run, undo};
 use crate::out::Report;
-use crate::problem::Problem;
-use crate::sys::fs;
-use crate::sys::names::shell_word;
+use conversation::problem::Problem;
+use sys::fs;
+use sys::names::shell_word;
 
 /// What a newcomer needs, below the flags.
 const AFTER_HELP: &str = "\

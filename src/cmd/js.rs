@@ -5,7 +5,7 @@ use clap::Parser;
 use crate::cli::Tool;
 use crate::ops::js::{ScriptArgs, run_with_policy};
 use crate::out::Report;
-use crate::problem::Problem;
+use conversation::problem::Problem;
 
 /// What a newcomer needs, below the flags.
 const AFTER_HELP: &str = "\

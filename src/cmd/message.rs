@@ -9,10 +9,10 @@ use crate::cli::Tool;
 use crate::ops::find_root::find_root;
 use crate::ops::{completion, message};
 use crate::out::Report;
-use crate::problem::Problem;
-use crate::sys::env::Env;
-use crate::sys::interrupt::Interrupts;
-use crate::sys::{stdin, terminal};
+use conversation::problem::Problem;
+use sys::env::Env;
+use sys::interrupt::Interrupts;
+use sys::{stdin, terminal};
 
 /// What a newcomer needs, below the flags.
 const AFTER_HELP: &str = "\

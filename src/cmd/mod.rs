@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 
 use crate::cli::{self, Tool};
-use crate::sys::env;
+use sys::env;
 
 pub mod conversations;
 pub mod decide;

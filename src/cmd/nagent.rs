@@ -14,8 +14,8 @@ use crate::ops::trust::trust_repository;
 use crate::ops::undo::UndoArgs;
 use crate::ops::{doctor, lists, manage, run, status, undo};
 use crate::out::Report;
-use crate::problem::Problem;
-use crate::sys::root::check_name;
+use conversation::problem::Problem;
+use sys::root::check_name;
 
 /// What a newcomer needs, below the flags.
 const AFTER_HELP: &str = "\

@@ -9,7 +9,7 @@ use crate::ops::flags::prepare_words;
 use crate::ops::repl;
 pub use crate::ops::repl::SessionArgs as Args;
 use crate::out::Report;
-use crate::problem::Problem;
+use conversation::problem::Problem;
 
 /// What a newcomer needs, below the flags.
 const AFTER_HELP: &str = "\

@@ -9,9 +9,9 @@ use crate::cli::Tool;
 use crate::ops::find_root::find_root;
 use crate::ops::{completion, runs};
 use crate::out::Report;
-use crate::problem::Problem;
-use crate::sys::env::Env;
-use crate::sys::interrupt::Interrupts;
+use conversation::problem::Problem;
+use sys::env::Env;
+use sys::interrupt::Interrupts;
 
 /// What a newcomer needs, below the flags.
 const AFTER_HELP: &str = "\

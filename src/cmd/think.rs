@@ -7,7 +7,7 @@ use clap::{CommandFactory, Parser, ValueHint};
 use crate::cli::Tool;
 use crate::ops::think::{ThinkRequest, run_thought};
 use crate::out::Report;
-use crate::problem::Problem;
+use conversation::problem::Problem;
 
 /// What a newcomer needs, below the flags.
 const AFTER_HELP: &str = "\

@@ -11,8 +11,8 @@ use crate::cli::Tool;
 use crate::ops::flags::ModelArgs;
 use crate::ops::thoughts::{self, Desk, PolicyEdit, Reset};
 use crate::out::Report;
-use crate::policy::Approval;
-use crate::problem::Problem;
+use conversation::problem::Problem;
+use script::policy::Approval;
 
 /// What a newcomer needs, below the flags.
 const AFTER_HELP: &str = "\

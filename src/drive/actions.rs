@@ -13,14 +13,14 @@ use super::result_block::error;
 use super::run_context::RunContext;
 use super::runner::Runner;
 use super::{large_files, truncate};
-use crate::exit::Signal;
-use crate::format::file::Block;
-use crate::limits;
-use crate::protocol::{Access, Action};
-use crate::sys::file_error::{FileError, FileErrorKind};
-use crate::sys::list_dir::{self, SearchResult, SearchScope};
-use crate::sys::read::{self, Range, TextRead};
-use crate::sys::{fs, grep};
+use conversation::exit::Signal;
+use conversation::format::file::Block;
+use conversation::limits;
+use conversation::protocol::{Access, Action};
+use sys::file_error::{FileError, FileErrorKind};
+use sys::list_dir::{self, SearchResult, SearchScope};
+use sys::read::{self, Range, TextRead};
+use sys::{fs, grep};
 
 impl Runner<'_> {
     /// Runs an action that is not a conversation: its result, and the signal that ended it, if one did.

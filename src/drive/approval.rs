@@ -3,10 +3,10 @@
 use std::path::Path;
 
 use super::run_context::RunContext;
-use crate::approve::{self, Approve, Decision};
-use crate::format::harmless;
-use crate::limits;
-use crate::protocol::Action;
+use conversation::approve::{self, Approve, Decision};
+use conversation::format::harmless;
+use conversation::limits;
+use conversation::protocol::Action;
 
 /// Who is asked.
 pub trait Approver {

@@ -4,18 +4,18 @@ use super::progress_event::ProgressEvent;
 use super::run_context::RunContext;
 use crate::client::retry::random_fraction;
 use crate::client::{ModelClient, RequestError};
-use crate::llm::error::check_window;
-use crate::llm::options::ChatOptions;
-use crate::llm::price::{self, Price};
-use crate::llm::{Arrival, ChatRequest};
-use crate::model::{ApiError, ErrorKind, Reply, StopReason, Usage};
-use crate::prompt;
-use crate::protocol::TagSet;
-use crate::protocol::stream::ResponseStream;
-use crate::sys::clock;
-use crate::sys::conversation_file::ConversationFile;
-use crate::sys::interrupt::Interrupts;
-use crate::turn::event::Event;
+use conversation::model::{ApiError, ErrorKind, Reply, StopReason, Usage};
+use conversation::prompt;
+use conversation::protocol::TagSet;
+use conversation::protocol::stream::ResponseStream;
+use conversation::turn::event::Event;
+use models::error::check_window;
+use models::options::ChatOptions;
+use models::price::{self, Price};
+use models::{Arrival, ChatRequest};
+use sys::clock;
+use sys::conversation_file::ConversationFile;
+use sys::interrupt::Interrupts;
 
 /// The model of a run.
 pub struct Asker {

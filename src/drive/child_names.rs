@@ -3,11 +3,11 @@
 
 use anyhow::Result;
 
-use crate::format::file::Piece;
-use crate::memory::changes::former_names;
-use crate::sys::conversation_file::ConversationFile;
-use crate::sys::root::{self, Root};
-use crate::sys::{change_log, fs};
+use conversation::format::file::Piece;
+use conversation::memory::changes::former_names;
+use sys::conversation_file::ConversationFile;
+use sys::root::{self, Root};
+use sys::{change_log, fs};
 
 /// The conversation of the child that its parent calls `name`. `pieces` is the parent's text.
 pub(super) fn choose_conversation(

@@ -16,16 +16,16 @@ use super::inbox::describe_waiting;
 use super::nagent_child::{ChildAnswer, ChildLines, child_job, flag_word};
 use super::progress_event::ProgressEvent;
 use super::run_context::RunContext;
-use crate::exit::Signal;
-use crate::format::file::{Block, Piece};
-use crate::format::harmless;
-use crate::limits::{self, CHILD_DEPTH, CHILDREN_PER_REPLY, CHILDREN_PER_RUN};
-use crate::protocol::Action;
-use crate::sys::env::{LINEAGE, PARENTS, RUN};
-use crate::sys::process::Jobs;
-use crate::sys::process::job::{Finished, Job, JobId};
-use crate::sys::{fs, root};
-use crate::turn::event::{Acted, Event, Limits};
+use conversation::exit::Signal;
+use conversation::format::file::{Block, Piece};
+use conversation::format::harmless;
+use conversation::limits::{self, CHILD_DEPTH, CHILDREN_PER_REPLY, CHILDREN_PER_RUN};
+use conversation::protocol::Action;
+use conversation::turn::event::{Acted, Event, Limits};
+use sys::env::{LINEAGE, PARENTS, RUN};
+use sys::process::Jobs;
+use sys::process::job::{Finished, Job, JobId};
+use sys::{fs, root};
 
 /// Child conversations, and what they are started with.
 #[derive(Debug)]

@@ -1,7 +1,7 @@
 //! The shell action, `--after-write` and `--check`: one new shell each, in the run's folder, ended with all it started.
 //!
 //! A command runs with its user's own permissions, without credentials, and in the sandbox that the user asked for; then its
-//! result says so. How a sandbox is built is [`crate::sys::sandbox`]'s.
+//! result says so. How a sandbox is built is [`sandbox::enforce`]'s.
 
 use std::cell::Cell;
 use std::ffi::OsString;
@@ -15,14 +15,14 @@ use super::redaction::MaskedOutput;
 use super::result_block::{add_redacted, error};
 use super::run_context::RunContext;
 use super::truncate;
-use crate::exit::Signal;
-use crate::format::file::Block;
-use crate::limits;
-use crate::sys::env::{PARENTS, RUN};
-use crate::sys::process::job::{Finished, Job, JobOutcome, LeftRunning, StartError};
-use crate::sys::process::kept::KeptJob;
-use crate::sys::sandbox::{Sandbox, SandboxedRun};
-use crate::sys::{fs, process, root};
+use conversation::exit::Signal;
+use conversation::format::file::Block;
+use conversation::limits;
+use sandbox::enforce::{Sandbox, SandboxedRun};
+use sys::env::{PARENTS, RUN};
+use sys::process::job::{Finished, Job, JobOutcome, LeftRunning, StartError};
+use sys::process::kept::KeptJob;
+use sys::{fs, process, root};
 
 /// How long to wait for a kept command that ends at once, as where its port is taken.
 const STARTING: Duration = Duration::from_millis(500);

@@ -1,4 +1,4 @@
-//! Makes a conversation shorter as [`crate::compact`] has planned it: long results go to `outputs`, a model writes the
+//! Makes a conversation shorter as [`conversation::compact`] has planned it: long results go to `outputs`, a model writes the
 //! checkpoint, the old file is archived, and the new one takes its place in one step.
 //!
 //! Until that step the conversation is as it was, whatever fails.
@@ -8,16 +8,16 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result};
 
 use super::result_block::format_block;
-use crate::compact::notice::{archive_block, notice_block};
-use crate::compact::plan::{Plan, PlanPart, plan_compaction};
-use crate::compact::token_estimate::TokenEstimate;
-use crate::format::file::{Block, Piece, PieceKind};
-use crate::llm::price::{Price, compute_cost};
-use crate::model::Usage;
-use crate::problem::Problem;
-use crate::sys::conversation_file::ConversationFile;
-use crate::sys::conversation_file::replace::archive_name;
-use crate::sys::{clock, fs};
+use conversation::compact::notice::{archive_block, notice_block};
+use conversation::compact::plan::{Plan, PlanPart, plan_compaction};
+use conversation::compact::token_estimate::TokenEstimate;
+use conversation::format::file::{Block, Piece, PieceKind};
+use conversation::model::Usage;
+use conversation::problem::Problem;
+use models::price::{Price, compute_cost};
+use sys::conversation_file::ConversationFile;
+use sys::conversation_file::replace::archive_name;
+use sys::{clock, fs};
 
 /// Asks the model for a checkpoint: (name, text, words, tokens per byte) to the checkpoint and its usage.
 pub type WriteCheckpoint<'a> =

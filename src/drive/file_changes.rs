@@ -1,20 +1,20 @@
 //! What a run has changed in the file that its conversation belongs to.
 //!
 //! Contents are kept whole in `outputs/` under their hash, so that every change, by a tag or by a command, can be undone.
-//! [`crate::memory`] reads the attributes that name them. What changed while the model was being asked was changed by
+//! [`conversation::memory`] reads the attributes that name them. What changed while the model was being asked was changed by
 //! somebody else, and is not counted. Nothing is written to the file here.
 
 use std::path::{Path, PathBuf};
 
 use anyhow::Result;
 
-use crate::diff::lines;
-use crate::format::file::Block;
-use crate::limits;
-use crate::memory::changes::{NO_FILE, short_hash};
-use crate::sys::file_error::FileErrorKind;
-use crate::sys::file_stamp::FileStamp;
-use crate::sys::{fs, read};
+use conversation::format::file::Block;
+use conversation::limits;
+use conversation::memory::changes::{NO_FILE, short_hash};
+use edits::diff::lines;
+use sys::file_error::FileErrorKind;
+use sys::file_stamp::FileStamp;
+use sys::{fs, read};
 
 /// A change of the file by the run.
 #[derive(Debug, Clone, PartialEq, Eq)]

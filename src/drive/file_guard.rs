@@ -1,6 +1,6 @@
 //! Writes files for the model: whole ones, and by search and replace. Each action gives one result block, an error as well.
 //!
-//! Where writes may go is decided by [`crate::sys::boundary`], how an edit is found by [`crate::apply`]. A whole file is
+//! Where writes may go is decided by [`sys::boundary`], how an edit is found by [`edits::apply`]. A whole file is
 //! written only over the content that the model was last shown (`freshness`). An edit whose search text is found
 //! exactly needs no such check, since the search text is one. Where a write or an edit ends with an `Err`, its text is for the model.
 
@@ -17,18 +17,18 @@ use super::freshness::{
     with_shown,
 };
 use super::result_block::error;
-use crate::apply::{self, How};
-use crate::diff::lines;
-use crate::format::file::{Block, Piece};
-use crate::format::{edit, harmless};
-use crate::limits;
-use crate::memory::changes::{FileEvent, NO_FILE, is_hash_of, short_hash};
-use crate::sys::boundary::Boundary;
-use crate::sys::change_log::ChangeLog;
-use crate::sys::conversation_file::ConversationFile;
-use crate::sys::file_stamp::FileStamp;
-use crate::sys::opening::Opened;
-use crate::sys::{fs, replace};
+use conversation::format::file::{Block, Piece};
+use conversation::format::{edit, harmless};
+use conversation::limits;
+use conversation::memory::changes::{FileEvent, NO_FILE, is_hash_of, short_hash};
+use edits::apply::{self, How};
+use edits::diff::lines;
+use sys::boundary::Boundary;
+use sys::change_log::ChangeLog;
+use sys::conversation_file::ConversationFile;
+use sys::file_stamp::FileStamp;
+use sys::opening::Opened;
+use sys::{fs, replace};
 
 /// Decides whether the model may write a file, and writes it.
 #[derive(Debug)]

@@ -13,13 +13,13 @@
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-use crate::diff::file_diff;
-use crate::format::file::{Block, Piece};
-use crate::format::harmless;
-use crate::limits::{CHANGE_SHOWN, DIFF_INPUT};
-use crate::memory::changes::{NO_FILE, is_hash_of, short_hash};
-use crate::sys::conversation_file::ConversationFile;
-use crate::sys::fs;
+use conversation::format::file::{Block, Piece};
+use conversation::format::harmless;
+use conversation::limits::{CHANGE_SHOWN, DIFF_INPUT};
+use conversation::memory::changes::{NO_FILE, is_hash_of, short_hash};
+use edits::diff::file_diff;
+use sys::conversation_file::ConversationFile;
+use sys::fs;
 
 #[derive(Debug, Default)]
 pub(super) struct LastSeen {

@@ -1,8 +1,8 @@
 //! The messages to a run: those read but not yet appended, and what was wrong with some.
 
-use crate::sys::conversation_file::ConversationFile;
-use crate::sys::messages::{self, UserMessage};
-use crate::sys::root::Root;
+use sys::conversation_file::ConversationFile;
+use sys::messages::{self, UserMessage};
+use sys::root::Root;
 
 /// What a run knows of its messages.
 #[derive(Debug, Default)]

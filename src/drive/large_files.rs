@@ -9,15 +9,15 @@ use std::path::{Path, PathBuf};
 use super::file_guard::FileGuard;
 use super::result_block::error;
 use super::run_context::RunContext;
-use crate::code::outline::describe_text;
-use crate::format::file::Block;
-use crate::format::index::{self, Index};
-use crate::problem::Problem;
-use crate::segments::patch::{self, PatchHooks, PatchOptions};
-use crate::segments::previous_split::edited_segments;
-use crate::segments::split::{self, Split, SplitHooks, SplitRequest};
-use crate::sys::conversation_file::ConversationFile;
-use crate::sys::fs;
+use code::outline::describe_text;
+use conversation::format::file::Block;
+use conversation::format::index::{self, Index};
+use conversation::problem::Problem;
+use segments::patch::{self, PatchHooks, PatchOptions};
+use segments::previous_split::edited_segments;
+use segments::split::{self, Split, SplitHooks, SplitRequest};
+use sys::conversation_file::ConversationFile;
+use sys::fs;
 
 /// The most of a segment that is looked at, in bytes. One of a single line may be longer.
 const SEGMENT: u64 = 4 << 20;
@@ -83,7 +83,7 @@ fn find_split(splits: &Path, source: &Path, context: &RunContext<'_>) -> Option<
     let mut known: Vec<PathBuf> = names.map(|name| splits.join(name).join(index::NAME)).collect();
     known.sort_by_key(|path| std::cmp::Reverse(fs::modified(path)));
     for path in known {
-        let text = fs::read_text(&path, crate::limits::SEGMENT_INDEX).ok().flatten();
+        let text = fs::read_text(&path, conversation::limits::SEGMENT_INDEX).ok().flatten();
         let Some(found) = text.and_then(|text| index::parse(&text).ok()) else { continue };
         if Path::new(&found.source_path) != source || found.check().is_err() {
             continue;

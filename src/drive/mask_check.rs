@@ -3,11 +3,11 @@
 use std::path::Path;
 
 use super::run_context::RunContext;
-use crate::format::index;
-use crate::limits;
-use crate::protocol::{Access, Action};
-use crate::segments::previous_split::edited_segments;
-use crate::sys::fs;
+use conversation::format::index;
+use conversation::limits;
+use conversation::protocol::{Access, Action};
+use segments::previous_split::edited_segments;
+use sys::fs;
 
 pub(super) fn check_for_masks(action: &Action, context: &RunContext<'_>) -> Option<String> {
     match action {

@@ -5,10 +5,10 @@ use anyhow::Result;
 use super::inbox::describe_waiting;
 use super::progress_event::ProgressEvent;
 use super::runner::Runner;
-use crate::format::file::Block;
-use crate::limits;
-use crate::memory::changes::first_line;
-use crate::sys::{clock, messages};
+use conversation::format::file::Block;
+use conversation::limits;
+use conversation::memory::changes::first_line;
+use sys::{clock, messages};
 
 impl Runner<'_> {
     /// Takes new messages as blocks, to append next. With `is_dry` they stay in their folder.

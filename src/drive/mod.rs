@@ -1,4 +1,4 @@
-//! Performs the effects of the loop, [`crate::turn::event::Effect`], and hands back events.
+//! Performs the effects of the loop, [`conversation::turn::event::Effect`], and hands back events.
 //!
 //! It prints nothing: what a user may want to see goes out as a [`progress_event::ProgressEvent`].
 

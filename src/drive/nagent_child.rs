@@ -8,11 +8,11 @@ use std::time::Duration;
 
 use serde_json::{Map, Value};
 
-use crate::exit::Exit;
-use crate::limits;
-use crate::model::Usage;
-use crate::problem::Problem;
-use crate::sys::process::job::{Finished, Job, JobOutcome, Output, Stdin};
+use conversation::exit::Exit;
+use conversation::limits;
+use conversation::model::Usage;
+use conversation::problem::Problem;
+use sys::process::job::{Finished, Job, JobOutcome, Output, Stdin};
 
 /// The time between telling a child to end and ending it.
 const GRACE: Duration = Duration::from_millis(600);

@@ -3,11 +3,11 @@
 use std::path::Path;
 use std::time::Duration;
 
-use crate::format::file::Block;
-use crate::model::{ApiError, Usage};
-use crate::protocol::Action;
-use crate::protocol::stream::Streamed;
-use crate::turn::event::Verdict;
+use conversation::format::file::Block;
+use conversation::model::{ApiError, Usage};
+use conversation::protocol::Action;
+use conversation::protocol::stream::Streamed;
+use conversation::turn::event::Verdict;
 
 /// Something that a user may want to see.
 #[derive(Debug, Clone, Copy)]

@@ -1,24 +1,25 @@
 //! Masks credentials in results before they are stored or sent: always the values that this process knows, with `--redact`
-//! well-known shapes too. What a secret and what a mask looks like is decided by [`crate::redact`].
+//! well-known shapes too. What a secret and what a mask looks like is decided by [`conversation::redact`].
 //!
 //! Masked are results, whole outputs in `outputs/`, and the driver's own texts. Not masked are prompts, the model's replies,
 //! and contents of files that are kept for undo.
 
+use std::ops::Deref;
 use std::path::Path;
 
 use anyhow::{Context, Result};
 
 use super::result_block::add_redacted;
 use super::truncate;
-use crate::format::file::Block;
-use crate::limits;
-use crate::redact::{Redactor, Stream};
-use crate::sys::atomic_file::AtomicFile;
-use crate::sys::env::Env;
-use crate::sys::fs;
-use crate::sys::process::capture::{Capture, Captured};
-use crate::sys::process::kept::LineFilter;
-use crate::sys::root::Root;
+use conversation::format::file::Block;
+use conversation::limits;
+use conversation::redact::{Redactor, Stream};
+use sys::atomic_file::AtomicFile;
+use sys::env::Env;
+use sys::fs;
+use sys::process::capture::{Capture, Captured};
+use sys::process::kept::LineFilter;
+use sys::root::Root;
 
 /// Attributes that name files of the toolkit's own.
 const OWN_ATTRIBUTES: [&str; 8] =
@@ -41,12 +42,24 @@ pub fn make_redactor(
     root: &Root,
     shapes: bool,
     is_dry_run: bool,
-) -> Result<Redactor> {
+) -> Result<ResultRedactor> {
     let key = shapes.then(|| read_or_create_key(root, is_dry_run)).transpose()?;
-    Ok(Redactor::new(env.secrets(pass_env), key.as_deref().map(str::as_bytes)))
+    Ok(ResultRedactor(Redactor::new(env.secrets(pass_env), key.as_deref().map(str::as_bytes))))
 }
 
-impl Redactor {
+/// Masks blocks, outputs and whole files.
+#[derive(Debug)]
+pub struct ResultRedactor(Redactor);
+
+impl Deref for ResultRedactor {
+    type Target = Redactor;
+
+    fn deref(&self) -> &Redactor {
+        &self.0
+    }
+}
+
+impl ResultRedactor {
     /// Masks a block's attributes and body; the number of masks goes into its attribute `redacted`.
     pub fn redact_block(&self, mut block: Block) -> Block {
         if self.is_idle() || NOT_MASKED.contains(&block.name) {
@@ -70,12 +83,12 @@ impl Redactor {
     /// Captures a command's output; what is too long for a result goes into `outputs`, at most `room` bytes.
     pub(super) fn capture_output(&self, outputs: &Path, room: u64) -> MaskedOutput<'_> {
         let capture = Capture::new(truncate::KEEP, outputs.to_owned(), room);
-        MaskedOutput { redactor: self, stream: Stream::default(), capture }
+        MaskedOutput { redactor: &self.0, stream: Stream::default(), capture }
     }
 
     /// Masks lines that a command prints while it runs on. `None`: nothing is masked.
     pub(super) fn filter_lines(&self) -> Option<LineFilter> {
-        let redactor = (!self.is_idle()).then(|| self.clone())?;
+        let redactor = (!self.is_idle()).then(|| self.0.clone())?;
         Some(Box::new(move |lines: &[u8]| redactor.mask_bytes(lines.to_vec())))
     }
 
@@ -84,7 +97,7 @@ impl Redactor {
         truncate::with_text(add_redacted(block, count), text, outputs)
     }
 
-    /// Like [`Redactor::with_text`], for lines that were cut where `…` is.
+    /// Like [`Self::with_text`], for lines that were cut where `…` is.
     pub(super) fn with_cut_lines(
         &self,
         block: Block,

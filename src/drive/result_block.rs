@@ -1,8 +1,8 @@
 //! Helpers for result blocks.
 
-use crate::format::file::Block;
-use crate::protocol::tags;
-use crate::sys::fs;
+use conversation::format::file::Block;
+use conversation::protocol::tags;
+use sys::fs;
 
 pub(super) fn error(block: Block, text: impl Into<String>) -> Block {
     block.with("status", "error").body(text)

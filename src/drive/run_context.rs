@@ -3,14 +3,14 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use crate::redact::Redactor;
-use crate::sys::env::Env;
-use crate::sys::fs::real_path;
-use crate::sys::interrupt::Interrupts;
-use crate::sys::names::expand_home;
-use crate::sys::read;
-use crate::sys::root::Root;
-use crate::sys::sandbox::Sandbox;
+use super::redaction::ResultRedactor;
+use sandbox::enforce::Sandbox;
+use sys::env::Env;
+use sys::fs::real_path;
+use sys::interrupt::Interrupts;
+use sys::names::expand_home;
+use sys::read;
+use sys::root::Root;
 
 /// Where a run takes place.
 #[derive(Debug)]
@@ -26,7 +26,7 @@ pub struct RunContext<'a> {
     /// Signals.
     pub interrupts: &'a Interrupts,
     /// Masks credentials in results.
-    pub redactor: Redactor,
+    pub redactor: ResultRedactor,
     /// The sandbox around commands, if there is one. Tags read and write nothing that a command in it could not.
     pub sandbox: Option<Arc<Sandbox>>,
 }

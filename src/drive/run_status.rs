@@ -1,12 +1,12 @@
 //! Writes the status of a run while it runs, for `nagent-status` and `nagent-message`: its turn, action and figures.
 
 use super::runner::Runner;
-use crate::format::harmless;
-use crate::protocol::Action;
-use crate::sys::clock;
-use crate::sys::run_note::Activity;
-use crate::turn::event::{Effect, Event, Totals};
 use crate::view::event::describe_target;
+use conversation::format::harmless;
+use conversation::protocol::Action;
+use conversation::turn::event::{Effect, Event, Totals};
+use sys::clock;
+use sys::run_note::Activity;
 
 /// The longest line in the note, in characters.
 const LINE: usize = 200;

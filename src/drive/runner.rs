@@ -13,11 +13,11 @@ use super::inbox::Inbox;
 use super::progress_event::ProgressEvent;
 use super::run_context::RunContext;
 use super::script_host::ScriptHost;
-use crate::llm::schema::Schema;
-use crate::protocol::Action;
-use crate::sys::clock::Stopwatch;
-use crate::sys::conversation_file::ConversationFile;
-use crate::sys::run_note::Activity;
+use conversation::protocol::Action;
+use models::schema::Schema;
+use sys::clock::Stopwatch;
+use sys::conversation_file::ConversationFile;
+use sys::run_note::Activity;
 
 /// A run: its conversation, its model, and what carries out actions.
 pub struct Runner<'a> {

@@ -6,7 +6,7 @@ use super::result_block::error;
 use super::runner::Runner;
 use super::script_host::ScriptResult;
 use super::truncate;
-use crate::format::file::Block;
+use conversation::format::file::Block;
 
 impl Runner<'_> {
     pub(super) fn run_script(&mut self, block: Block, code: &str) -> Result<Block> {

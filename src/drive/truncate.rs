@@ -6,10 +6,10 @@ use std::path::Path;
 
 use anyhow::Result;
 
-use crate::format::file::Block;
-use crate::limits;
-use crate::sys::fs;
-use crate::sys::process::capture::Captured;
+use conversation::format::file::Block;
+use conversation::limits;
+use sys::fs;
+use sys::process::capture::Captured;
 
 /// Length of the head and of the tail of a longer one, in bytes.
 pub const KEEP: usize = limits::RESULT_WHOLE / 2;

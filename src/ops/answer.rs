@@ -3,14 +3,14 @@
 use std::path::Path;
 
 use super::flags::AnswerArgs;
-use crate::exit::Exit;
-use crate::limits;
-use crate::llm::schema::Schema;
 use crate::out::Report;
-use crate::problem::Problem;
-use crate::sys::input::InputFile;
-use crate::sys::interrupt::Interrupts;
-use crate::sys::output_file;
+use conversation::exit::Exit;
+use conversation::limits;
+use conversation::problem::Problem;
+use models::schema::Schema;
+use sys::input::InputFile;
+use sys::interrupt::Interrupts;
+use sys::output_file;
 
 impl AnswerArgs {
     /// Reads the schema of `--schema`. A schema that cannot be used, or an `--output` that cannot be written, is wrong

@@ -8,18 +8,18 @@ use serde_json::{Value, json};
 use super::file_conversation::file_boundary;
 use super::find_root::find_root;
 use super::flags::InputArgs;
-use crate::apply::{self, ADVICE_ON_ALL, Applied, EditRefusal};
-use crate::diff::file_diff;
-use crate::diff::parse::{self, FileDiff};
-use crate::exit::Exit;
-use crate::format::edit::{self, EditBlock};
-use crate::format::harmless::quote_name;
 use crate::out::Report;
-use crate::problem::Problem;
-use crate::sys::env::Env;
-use crate::sys::input::is_stream;
-use crate::sys::interrupt::Interrupts;
-use crate::sys::{fs, replace, stdin, terminal};
+use conversation::exit::Exit;
+use conversation::format::edit::{self, EditBlock};
+use conversation::format::harmless::quote_name;
+use conversation::problem::Problem;
+use edits::apply::{self, ADVICE_ON_ALL, Applied, EditRefusal};
+use edits::diff::file_diff;
+use edits::diff::parse::{self, FileDiff};
+use sys::env::Env;
+use sys::input::is_stream;
+use sys::interrupt::Interrupts;
+use sys::{fs, replace, stdin, terminal};
 
 /// What the input should look like, for complaints.
 const SHAPES: &str = "give search/replace blocks (`<<<<<<< SEARCH`, the lines as they are in the file, `=======`, the new \

@@ -6,16 +6,16 @@ use std::rc::Rc;
 use super::call::Call;
 use super::flags::Invocation;
 use super::question::{DecisionReply, ask_about_action};
-use crate::approve::{self, Approve, Decision};
 use crate::drive::approval::{ApprovalRules, Approver};
 use crate::drive::run_context::RunContext;
-use crate::exit::Signal;
-use crate::problem::Problem;
-use crate::protocol::Action;
-use crate::sys::interrupt::Interrupts;
-use crate::sys::tty::Tty;
-use crate::sys::{clock, entry_file, stdin};
 use crate::view::event::Start;
+use conversation::approve::{self, Approve, Decision};
+use conversation::exit::Signal;
+use conversation::problem::Problem;
+use conversation::protocol::Action;
+use sys::interrupt::Interrupts;
+use sys::tty::Tty;
+use sys::{clock, entry_file, stdin};
 
 /// What nobody can be asked about.
 const NOBODY: &str = "this needs the user's approval, and there is no terminal to ask on";

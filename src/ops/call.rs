@@ -7,13 +7,13 @@ use super::flags::{ConversationArgs, Invocation, RunArgs};
 use super::script_setup::ScriptSetup;
 use super::settings::Settings;
 use crate::out;
-use crate::problem::Problem;
-use crate::sys::conversation_file::ConversationFile;
-use crate::sys::env::{self, Env};
-use crate::sys::interrupt::{Interrupts, watch_stdout};
-use crate::sys::lock::IndexWait;
-use crate::sys::root::Root;
 use crate::view::event::RunEvent;
+use conversation::problem::Problem;
+use sys::conversation_file::ConversationFile;
+use sys::env::{self, Env};
+use sys::interrupt::{Interrupts, watch_stdout};
+use sys::lock::IndexWait;
+use sys::root::Root;
 
 /// What every operation of a call works with.
 pub struct Call<'a> {

@@ -6,13 +6,14 @@ use std::path::Path;
 use serde_json::Value;
 
 use super::call::Call;
-use crate::diff::file_diff::{DiffText, diff_contents, diff_name};
-use crate::format::harmless::quote_name;
-use crate::memory::changes::NO_FILE;
 use crate::out::{self, Report};
-use crate::sys::root::Root;
-use crate::sys::{file_index, fs, git, terminal};
 use crate::view::render::diff_rows;
+use conversation::format::harmless::quote_name;
+use conversation::memory::changes::NO_FILE;
+use edits::diff::file_diff::{DiffText, diff_contents, diff_name};
+use history::{file_index, git};
+use sys::root::Root;
+use sys::{fs, terminal};
 
 /// The content of a file at one time.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

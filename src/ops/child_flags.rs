@@ -6,8 +6,8 @@ use super::call::Call;
 use super::flags::{LimitArgs, ModelArgs, RunArgs};
 use crate::drive::children::Children;
 use crate::drive::nagent_child::flag_word;
-use crate::protocol::TagSet;
-use crate::sys::{env, fs};
+use conversation::protocol::TagSet;
+use sys::{env, fs};
 
 /// The flags of every child: root, config, provider, model, and what it may do, as they are in force here. A child may have
 /// another config, so settings are passed on even where they are off.

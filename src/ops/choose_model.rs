@@ -3,9 +3,9 @@
 use super::connection::no_provider;
 use super::settings::Settings;
 use crate::client::{ModelClient, RequestError};
-use crate::problem::Problem;
-use crate::sys::interrupt::Interrupts;
-use crate::sys::names::name_some;
+use conversation::problem::Problem;
+use sys::interrupt::Interrupts;
+use sys::names::name_some;
 
 /// Maximum number of models in an error.
 const MAX_NAMED: usize = 12;
@@ -33,7 +33,7 @@ impl Settings {
         let models = match source.list_models(interrupts) {
             Err(RequestError::Api(_)) if guessed => return Err(no_provider()),
             Err(RequestError::Api(error)) => {
-                return Err(RequestError::Api(crate::model::ApiError {
+                return Err(RequestError::Api(conversation::model::ApiError {
                     message: source.explain(&error, ""),
                     ..error
                 })

@@ -4,18 +4,18 @@ use super::call::Call;
 use super::file_memory::request_settings;
 use super::spinner::Spinner;
 use super::summaries::{self, Writers};
-use crate::compact::plan::{Plan, plan_compaction};
-use crate::compact::token_estimate::TokenEstimate;
 use crate::drive::compaction::{Payer, WriteCheckpoint, compact};
 use crate::drive::describe_compaction;
-use crate::format::numbers::format_count;
-use crate::limits::UNKNOWN_WINDOW;
 use crate::out::Report;
-use crate::problem::Problem;
-use crate::segments::conversation_summary::write_checkpoint;
-use crate::segments::summary_plan::RequestSizes;
-use crate::segments::summary_queue::{SummaryQueue, SummaryRules};
-use crate::sys::conversation_file::ConversationFile;
+use conversation::compact::plan::{Plan, plan_compaction};
+use conversation::compact::token_estimate::TokenEstimate;
+use conversation::format::numbers::format_count;
+use conversation::limits::UNKNOWN_WINDOW;
+use conversation::problem::Problem;
+use segments::conversation_summary::write_checkpoint;
+use segments::summary_plan::RequestSizes;
+use segments::summary_queue::{SummaryQueue, SummaryRules};
+use sys::conversation_file::ConversationFile;
 
 /// The model that writes checkpoints: that of the run.
 pub(super) fn checkpoint_writer<'a>(

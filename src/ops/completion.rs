@@ -9,16 +9,16 @@ use std::path::PathBuf;
 use clap_complete::engine::CompletionCandidate;
 
 use super::find_root::find_root;
-use crate::approve::Approve;
 use crate::config::{self, Config};
-use crate::limits;
-use crate::llm::models::list_models;
-use crate::llm::provider::Provider;
-use crate::llm::server::SERVERS;
-use crate::sandbox::SandboxMode;
-use crate::sys::env::Env;
-use crate::sys::root::Root;
-use crate::sys::{fs, root};
+use conversation::approve::Approve;
+use conversation::limits;
+use models::catalog::list_models;
+use models::provider::Provider;
+use models::server::SERVERS;
+use sandbox::SandboxMode;
+use sys::env::Env;
+use sys::root::Root;
+use sys::{fs, root};
 
 /// Completes `--provider`.
 pub fn providers() -> Vec<CompletionCandidate> {

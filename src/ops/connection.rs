@@ -7,19 +7,19 @@ use super::settings::{READ_TIMEOUT, Settings};
 use crate::client::{KeyCommand, ModelClient, Program};
 use crate::config;
 use crate::drive::ShellRules;
-use crate::llm::openai_chat::ChatCompletions;
-use crate::llm::openai_responses::Responses;
-use crate::llm::price::Price;
-use crate::llm::provider::Provider;
-use crate::llm::server::GrammarForm;
-use crate::llm::{ChatRequest, models};
-use crate::model::RequestMessage;
-use crate::problem::Problem;
-use crate::sys::env::{self, Env};
-use crate::sys::interrupt::Interrupts;
-use crate::sys::rate::RateLimit;
-use crate::sys::root::check_name;
-use crate::sys::{clock, fs};
+use conversation::model::RequestMessage;
+use conversation::problem::Problem;
+use models::openai_chat::ChatCompletions;
+use models::openai_responses::Responses;
+use models::price::Price;
+use models::provider::Provider;
+use models::server::GrammarForm;
+use models::{ChatRequest, catalog};
+use sys::env::{self, Env};
+use sys::interrupt::Interrupts;
+use sys::rate::RateLimit;
+use sys::root::check_name;
+use sys::{clock, fs};
 
 /// The window, in tokens, that Ollama is asked for; by itself it takes 4,096 on a small machine, and drops what does not fit.
 const OLLAMA_WINDOW: u64 = 32_768;
@@ -150,7 +150,7 @@ impl Settings {
             let named = self.root.conversation(path);
             let is_name = !fs::exists(Path::new(path)) && check_name(path).is_ok();
             let path = if is_name && fs::exists(&named) { &named } else { Path::new(path) };
-            let lineage = env.get(crate::sys::env::LINEAGE).unwrap_or("0").to_owned();
+            let lineage = env.get(sys::env::LINEAGE).unwrap_or("0").to_owned();
             return Ok(ModelClient::replay(path, lineage)?);
         }
         let base_url = self.config.base_url.as_deref();
@@ -272,7 +272,7 @@ impl Settings {
         let own = self.config.prices.get(model).copied();
         let tier = self.config.service_tier.as_deref();
         own.or_else(|| {
-            models::find_price(self.find_seller()?, model, clock::now().get(..10)?, tier)
+            catalog::find_price(self.find_seller()?, model, clock::now().get(..10)?, tier)
         })
     }
 
@@ -283,7 +283,7 @@ impl Settings {
         model: &str,
         interrupts: &Interrupts,
     ) -> Result<Option<Price>, Problem> {
-        let is_special = self.config.service_tier.as_deref().is_some_and(models::is_special_tier);
+        let is_special = self.config.service_tier.as_deref().is_some_and(catalog::is_special_tier);
         if is_special || self.server().is_none_or(|server| server.name != "openrouter") {
             return Ok(None);
         }
@@ -315,7 +315,7 @@ impl Settings {
         let is_ollama = self.provider == Some(Provider::Ollama);
         self.config
             .context_window_tokens
-            .or_else(|| models::find_model(model)?.window)
+            .or_else(|| catalog::find_model(model)?.window)
             .or_else(|| is_ollama.then_some(OLLAMA_WINDOW))
     }
 

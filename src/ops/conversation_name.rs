@@ -4,8 +4,8 @@ use super::call::Call;
 use super::conversations::find_continued;
 use super::file_conversation;
 use crate::overview::NEW_DIGITS;
-use crate::problem::Problem;
-use crate::sys::{legacy, root};
+use conversation::problem::Problem;
+use sys::{legacy, root};
 
 /// The name: that of the flag, the file's own, a new one for a call from a conversation, the environment's, else this shell's.
 pub fn choose_name(call: &Call<'_>) -> Result<String, Problem> {

@@ -9,16 +9,17 @@ use std::thread;
 use std::time::Duration;
 
 use super::manage::read_index;
-use crate::format::file::{self, Parsed, Trouble};
-use crate::format::nearest::nearest;
-use crate::limits;
 use crate::overview::{ConversationKind, Overview};
-use crate::problem::Problem;
-use crate::sys::conversation_file::{BadByte, find_bad_byte};
-use crate::sys::env::Env;
-use crate::sys::names::name_some;
-use crate::sys::root::{self, Root};
-use crate::sys::{file_index, fs, legacy};
+use conversation::format::file::{self, Parsed, Trouble};
+use conversation::format::nearest::nearest;
+use conversation::limits;
+use conversation::problem::Problem;
+use history::file_index;
+use sys::conversation_file::{BadByte, find_bad_byte};
+use sys::env::Env;
+use sys::names::name_some;
+use sys::root::{self, Root};
+use sys::{fs, legacy};
 
 pub mod changes;
 pub mod expand;

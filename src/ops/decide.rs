@@ -7,19 +7,20 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use super::one_shot::OneShot;
-use crate::decide::prompt::{write_items, write_questions, write_schema};
-use crate::decide::reply::check_reply;
-use crate::decide::request::{DecisionItem, Request};
-use crate::exit::Exit;
+use conversation::exit::Exit;
+use models::decide::prompt::{write_items, write_questions, write_schema};
+use models::decide::reply::check_reply;
+use models::decide::request::{DecisionItem, Request};
 
-use crate::llm::models;
-use crate::model::{RequestMessage, Role, StopReason, Usage, estimate};
-use crate::problem::Problem;
-use crate::segments::summary_cache::{Summary, read_summary, write_lightly};
-use crate::sys::interrupt::Interrupts;
-use crate::sys::names::name_some;
-use crate::sys::{fs, stdin};
-use crate::{limits, out};
+use crate::out;
+use conversation::limits;
+use conversation::model::{RequestMessage, Role, StopReason, Usage, estimate};
+use conversation::problem::Problem;
+use models::catalog;
+use segments::summary_cache::{Summary, read_summary, write_lightly};
+use sys::interrupt::Interrupts;
+use sys::names::name_some;
+use sys::{fs, stdin};
 
 /// Estimated tokens per answer: without a reason, and with one.
 const ANSWER_TOKENS: u64 = 24;
@@ -121,7 +122,7 @@ struct BatchSize {
 
 fn batch_size(one_shot: &OneShot, request: &Request, questions: &str) -> BatchSize {
     let config = &one_shot.settings.config;
-    let known = models::find_model(&one_shot.model);
+    let known = catalog::find_model(&one_shot.model);
     let window = one_shot.settings.window(&one_shot.model).unwrap_or(limits::UNKNOWN_WINDOW);
     let most = config.max_output_tokens.or(known.and_then(|model| model.max_output));
     let most = most.unwrap_or(limits::UNKNOWN_OUTPUT).min(window / 4);
@@ -255,7 +256,7 @@ pub fn read_text(tool: &str) -> Result<String, Problem> {
 
 /// Reads a request from a file or from stdin.
 pub fn read_request(path: &Path) -> Result<String, Problem> {
-    let input = crate::sys::input::InputFile::open(path, &Interrupts::install()?)?;
+    let input = sys::input::InputFile::open(path, &Interrupts::install()?)?;
     let text = input.read_text(limits::CONVERSATION)?;
     text.ok_or_else(|| Problem::failed(format!("no such file: {}", path.display())))
 }

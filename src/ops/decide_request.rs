@@ -8,13 +8,13 @@ use serde_json::{Value, json};
 use super::decide::{Decisions, check_answered, decide, read_request, read_text};
 use super::flags::ModelArgs;
 use super::one_shot::OneShot;
-use crate::decide::classify;
-use crate::decide::prompt::{write_items, write_questions};
-use crate::decide::request::{DecisionItem, Request};
 use crate::out::Report;
-use crate::problem::Problem;
-use crate::sys::output_file::write_output;
-use crate::sys::terminal;
+use conversation::problem::Problem;
+use models::decide::classify;
+use models::decide::prompt::{write_items, write_questions};
+use models::decide::request::{DecisionItem, Request};
+use sys::output_file::write_output;
+use sys::terminal;
 
 /// What is decided, and how
 #[derive(Debug, Clone, clap::Args)]

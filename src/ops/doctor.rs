@@ -10,17 +10,18 @@ use super::flags::ModelArgs;
 use super::settings::Settings;
 use super::spinner::Spinner;
 use crate::client::RequestError;
-use crate::exit::Exit;
-use crate::format::numbers;
-use crate::llm::provider::Provider;
 use crate::out::Report;
-use crate::problem::Problem;
-use crate::sandbox::SandboxRequest;
-use crate::sys::clock::Stopwatch;
-use crate::sys::env::{self, Env};
-use crate::sys::interrupt::Interrupts;
-use crate::sys::sandbox::{Sandbox, SandboxFolders};
-use crate::sys::{fs, git, terminal, tools};
+use conversation::exit::Exit;
+use conversation::format::numbers;
+use conversation::problem::Problem;
+use history::git;
+use models::provider::Provider;
+use sandbox::SandboxRequest;
+use sandbox::enforce::{Sandbox, SandboxFolders};
+use sys::clock::Stopwatch;
+use sys::env::{self, Env};
+use sys::interrupt::Interrupts;
+use sys::{fs, terminal, tools};
 
 /// Result of a check.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -280,11 +281,8 @@ fn check_sandbox(checks: &mut Checks, settings: &Settings, env: &Env) {
     let toplevel = git::find_toplevel(&folder);
     let mode = settings.config.sandbox;
     let in_force = mode.name();
-    let mode = if mode == crate::sandbox::SandboxMode::Off {
-        crate::sandbox::SandboxMode::Workspace
-    } else {
-        mode
-    };
+    let mode =
+        if mode == sandbox::SandboxMode::Off { sandbox::SandboxMode::Workspace } else { mode };
     let request = SandboxRequest {
         mode,
         no_network: settings.config.no_network,

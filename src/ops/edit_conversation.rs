@@ -14,15 +14,16 @@ use super::manage::{lock_conversation, report_paths};
 use super::spinner::Spinner;
 use super::{file_conversation, opening};
 use crate::drive::nagent_child::{ChildAnswer, SUMS, child_job, flag_word};
-use crate::format::file::{self, Piece, Trouble};
 use crate::out::{self, Report};
-use crate::problem::Problem;
-use crate::sys::atomic_file::AtomicFile;
-use crate::sys::conversation_file::ConversationFile;
-use crate::sys::conversation_file::replace::replace_conversation;
-use crate::sys::env::PARENTS;
-use crate::sys::process::job::Job;
-use crate::sys::{file_index, fs, lock, process, removal};
+use conversation::format::file::{self, Piece, Trouble};
+use conversation::problem::Problem;
+use history::file_index;
+use sys::atomic_file::AtomicFile;
+use sys::conversation_file::ConversationFile;
+use sys::conversation_file::replace::replace_conversation;
+use sys::env::PARENTS;
+use sys::process::job::Job;
+use sys::{fs, lock, process, removal};
 
 /// Blocks that nagent writes and updates. The model that edits has no say in them.
 const CONTEXT_BLOCKS: [&str; 2] = ["initial_context", "context-update"];
@@ -114,7 +115,7 @@ fn discard_conversation(call: &Call<'_>, answer: &mut ChildAnswer) {
 
 /// Reports a failure: the conversation is unchanged, and a copy in which there is work is kept.
 fn report_failure(copy: &mut WorkingCopy<'_>, path: &Path, problem: &Problem) -> Report {
-    let now = fs::read_text(&copy.path, crate::limits::CONVERSATION);
+    let now = fs::read_text(&copy.path, conversation::limits::CONVERSATION);
     copy.is_kept = !matches!(&now, Ok(None)) && !matches!(&now, Ok(Some(now)) if *now == copy.text);
     let mut message = format!("{}; the conversation is unchanged", problem.message);
     if copy.is_kept {
@@ -158,7 +159,7 @@ fn preface(copy: &Path) -> String {
 
 /// Reads the edited text, and checks that it is still a conversation.
 fn read_edited(copy: &WorkingCopy<'_>) -> Result<String, Problem> {
-    let text = fs::read_text(&copy.path, crate::limits::CONVERSATION)?.unwrap_or_default();
+    let text = fs::read_text(&copy.path, conversation::limits::CONVERSATION)?.unwrap_or_default();
     if text == copy.text {
         return Err(Problem::failed("the model changed nothing"));
     }

@@ -5,10 +5,10 @@ use std::collections::VecDeque;
 use super::flags::RunArgs;
 use super::settings::Settings;
 use crate::client::{ModelClient, RequestError};
-use crate::model::{Reply, RequestMessage};
-use crate::problem::Problem;
-use crate::sys::env::Env;
-use crate::sys::interrupt::Interrupts;
+use conversation::model::{Reply, RequestMessage};
+use conversation::problem::Problem;
+use sys::env::Env;
+use sys::interrupt::Interrupts;
 
 /// The profiles that were not tried yet.
 pub struct Fallbacks {

@@ -1,14 +1,15 @@
-//! Finds the conversation that belongs to a file ([`crate::sys::file_index`]), and refuses files before a model is asked.
+//! Finds the conversation that belongs to a file ([`history::file_index`]), and refuses files before a model is asked.
 
 use std::path::{Path, PathBuf};
 
 use super::call::Call;
-use crate::format::harmless::quote_name;
-use crate::problem::Problem;
-use crate::sys::boundary::{Boundary, BoundaryFolders};
-use crate::sys::env::Env;
-use crate::sys::root::Root;
-use crate::sys::{file_index, fs, names, read, root};
+use conversation::format::harmless::quote_name;
+use conversation::problem::Problem;
+use history::file_index;
+use sys::boundary::{Boundary, BoundaryFolders};
+use sys::env::Env;
+use sys::root::Root;
+use sys::{fs, names, read, root};
 
 /// The name of the file's conversation, or a new name for one. Writes nothing.
 pub(super) fn find_conversation(call: &Call<'_>, path: &Path) -> Result<String, Problem> {

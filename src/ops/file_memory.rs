@@ -17,24 +17,24 @@ use super::progress::Progress;
 use super::settings::Settings;
 use super::spinner::Spinner;
 use super::summaries::{JOBS, Writers};
-use crate::context;
 use crate::drive::ProgressEvent;
-use crate::format::file::Piece;
-use crate::format::harmless::quote_name;
-use crate::format::numbers;
-use crate::history::History;
-use crate::history::summaries::CommitToSummarize;
-use crate::history::text::{self, Extent};
-use crate::llm::provider::Provider;
-use crate::memory::changes::{NO_FILE, is_hash_of};
-use crate::model::Usage;
-use crate::problem::Problem;
-use crate::segments::content::{self, ContentKind};
-use crate::segments::file_summary;
-use crate::segments::summary_queue::{SummaryQueue, SummaryTotals};
-use crate::sys::conversation_file::ConversationFile;
-use crate::sys::git::{self, ReadingTime};
-use crate::sys::{fs, read};
+use conversation::context;
+use conversation::format::file::Piece;
+use conversation::format::harmless::quote_name;
+use conversation::format::numbers;
+use conversation::memory::changes::{NO_FILE, is_hash_of};
+use conversation::model::Usage;
+use conversation::problem::Problem;
+use history::History;
+use history::git::{self, ReadingTime};
+use history::summaries::CommitToSummarize;
+use history::text::{self, Extent};
+use models::provider::Provider;
+use segments::content::{self, ContentKind};
+use segments::file_summary;
+use segments::summary_queue::{SummaryQueue, SummaryTotals};
+use sys::conversation_file::ConversationFile;
+use sys::{fs, read};
 
 /// Files up to this many bytes get no summary: the model reads the file at the same cost.
 pub const MAX_SHORT: u64 = 4 * 1024;
@@ -60,7 +60,7 @@ struct PreviousMemory {
 }
 
 impl PreviousMemory {
-    /// Finds the contents in the attributes of the conversation's blocks (see [`crate::memory`]).
+    /// Finds the contents in the attributes of the conversation's blocks (see [`conversation::memory`]).
     fn new(text: &str, pieces: &[Piece]) -> Self {
         let sections = context::known_sections(text, pieces).into_iter();
         let sections = sections.filter(|section| section.title == context::MEMORY);
@@ -150,7 +150,7 @@ fn gather_sections(
     let (mut commits, missing) = commits::read_cached(
         &root.summaries_folder(),
         &history.commits,
-        crate::limits::HISTORY_STEPS,
+        conversation::limits::HISTORY_STEPS,
     );
     let block = choose_block(file, &previous);
     let may_ask = run.is_some() && may_ask(call);
@@ -311,7 +311,7 @@ fn summarize_file(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::format::file::parse;
+    use conversation::format::file::parse;
 
     #[test]
     fn what_the_conversation_knew_and_wrote_of_the_file() {

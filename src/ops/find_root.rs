@@ -2,10 +2,10 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::problem::Problem;
-use crate::sys::env::Env;
-use crate::sys::names::expand_home;
-use crate::sys::root::Root;
+use conversation::problem::Problem;
+use sys::env::Env;
+use sys::names::expand_home;
+use sys::root::Root;
 
 /// The root and where it came from: that of the flag, else that of the environment, else `~/.nagent`.
 pub fn find_root(flag: Option<&Path>, env: &Env) -> Result<(Root, &'static str), Problem> {

@@ -7,10 +7,10 @@ use clap::{Args, ValueEnum, ValueHint};
 use clap_complete::engine::ArgValueCandidates;
 
 use super::completion;
-use crate::approve::Approve;
 use crate::drive::nagent_child::flag_word;
-use crate::llm::options::Reasoning;
-use crate::sandbox::SandboxMode;
+use conversation::approve::Approve;
+use models::options::Reasoning;
+use sandbox::SandboxMode;
 
 /// The place of a flag that comes after those that more people use.
 const LAST: usize = 900;

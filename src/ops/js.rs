@@ -8,22 +8,22 @@ use serde_json::Value;
 
 use super::find_root::find_root;
 use super::flags::parse_seconds;
-use crate::exit::Exit;
-use crate::format::harmless::escape_text;
-use crate::js::wire::{End, Start};
-use crate::limits;
 use crate::out::{self, Report};
-use crate::policy::{Layers, Policy};
-use crate::problem::Problem;
-use crate::sys::ask_tty::AskTty;
-use crate::sys::bridges::{Bridges, Output};
-use crate::sys::env::Env;
-use crate::sys::fs;
-use crate::sys::input::InputFile;
-use crate::sys::interrupt::Interrupts;
-use crate::sys::js_worker::{Ran, ScriptOutcome, run_script};
-use crate::sys::permission::{Permissions, find_places, read_policy};
-use crate::sys::thoughts::Home;
+use conversation::exit::Exit;
+use conversation::format::harmless::escape_text;
+use conversation::limits;
+use conversation::problem::Problem;
+use script::bridges::{Bridges, Output};
+use script::js::wire::{End, Start};
+use script::js_worker::{Ran, ScriptOutcome, run_script};
+use script::permission::{Permissions, find_places, read_policy};
+use script::policy::{Layers, Policy};
+use script::thoughts::Home;
+use sys::ask_tty::AskTty;
+use sys::env::Env;
+use sys::fs;
+use sys::input::InputFile;
+use sys::interrupt::Interrupts;
 
 /// Which script is run, and what it may do
 #[derive(Debug, Clone, clap::Args)]

@@ -2,14 +2,14 @@
 
 use serde_json::{Map, Value};
 
-use crate::approve::Approve;
 use crate::config;
-use crate::limits;
-use crate::problem::Problem;
-use crate::sandbox::SandboxMode;
-use crate::sys::fs;
-use crate::sys::root::{Root, check_name};
 use crate::view::look::{BUILT_IN, Look};
+use conversation::approve::Approve;
+use conversation::limits;
+use conversation::problem::Problem;
+use sandbox::SandboxMode;
+use sys::fs;
+use sys::root::{Root, check_name};
 
 /// Loads the look of a name: that of a file in the root, else one that is built in.
 pub(super) fn load_look(root: &Root, name: &str) -> Result<Look, Problem> {

@@ -10,21 +10,21 @@ use super::call::Call;
 use super::compact;
 use super::flags::{ConversationArgs, RunArgs};
 use super::opening::fresh_context;
-use crate::format::file::{self, Trouble};
-use crate::format::harmless;
-use crate::format::nearest::nearest;
-use crate::limits;
 use crate::out::Report;
 use crate::overview::Overview;
-use crate::problem::Problem;
-use crate::sys::atomic_file::AtomicFile;
-use crate::sys::conversation_file::ConversationFile;
-use crate::sys::conversation_file::replace::replace_conversation;
-use crate::sys::input::{InputFile, is_stream};
-use crate::sys::lock::{self, IndexWait, Lock};
-use crate::sys::root::{self, Root};
-use crate::sys::{fs, legacy};
-use crate::turn::unfinished::unfinished_results;
+use conversation::format::file::{self, Trouble};
+use conversation::format::harmless;
+use conversation::format::nearest::nearest;
+use conversation::limits;
+use conversation::problem::Problem;
+use conversation::turn::unfinished::unfinished_results;
+use sys::atomic_file::AtomicFile;
+use sys::conversation_file::ConversationFile;
+use sys::conversation_file::replace::replace_conversation;
+use sys::input::{InputFile, is_stream};
+use sys::lock::{self, IndexWait, Lock};
+use sys::root::{self, Root};
+use sys::{fs, legacy};
 
 /// The name of the index's lock. No conversation can have this name and hold the lock for as long as a run takes.
 const SAVED_LOCK: &str = "saved-index.json";
@@ -131,7 +131,7 @@ fn read_source(call: &Call<'_>, name: &str, paths: bool) -> Result<(PathBuf, Str
         root::check_name(name).map_err(Problem::usage)?;
         legacy::old_conversation(root, name).unwrap_or_else(|| root.conversation(name))
     };
-    let text = fs::read_text(&path, crate::limits::CONVERSATION)?.ok_or_else(|| {
+    let text = fs::read_text(&path, conversation::limits::CONVERSATION)?.ok_or_else(|| {
         let near: Vec<String> = fs::list_names(&root.conversations()).unwrap_or_default();
         let near: Vec<&str> =
             near.iter().filter(|n| root::check_name(n).is_ok()).map(String::as_str).collect();

@@ -13,21 +13,20 @@ use super::flags::RunArgs;
 use super::progress::Progress;
 use super::side_by_side::{Batch, run_batch};
 use super::{change_report, file_conversation, prompt_input, run_models};
-use crate::approve::Approve;
-use crate::diff::file_diff::DiffText;
 use crate::drive::ProgressEvent;
 use crate::drive::nagent_child::{ChildAnswer, SUMS, child_job};
-use crate::exit::{Exit, Signal};
-use crate::format::harmless::quote_name;
 use crate::out::{self, Report};
-use crate::problem::Problem;
-use crate::sys::clock::Stopwatch;
-use crate::sys::env;
-use crate::sys::file_stamp::FileStamp;
-use crate::sys::fs;
-use crate::sys::input::is_stream;
-use crate::sys::process::job::{Finished, Job};
 use crate::view::event::RunEvent;
+use conversation::approve::Approve;
+use conversation::exit::{Exit, Signal};
+use conversation::format::harmless::quote_name;
+use conversation::problem::Problem;
+use edits::diff::file_diff::DiffText;
+use sys::clock::Stopwatch;
+use sys::file_stamp::FileStamp;
+use sys::input::is_stream;
+use sys::process::job::{Finished, Job};
+use sys::{env, fs};
 
 /// Gives all files the same prompt, at most `jobs` of them at the same time.
 pub fn edit_all(call: &Call<'_>, files: Vec<PathBuf>, usage: &str) -> Result<Report, Problem> {

@@ -3,15 +3,15 @@
 use std::time::Duration;
 
 use super::runs::{self, Run, find_conversation, list_runs};
-use crate::limits::STOP_PATIENCE;
 use crate::out::Report;
-use crate::problem::Problem;
-use crate::sys::clock::Stopwatch;
-use crate::sys::env::{self, Env};
-use crate::sys::interrupt::Interrupts;
-use crate::sys::root::{self, Root};
-use crate::sys::run_note::{Liveness, RunNote};
-use crate::sys::{fs, messages};
+use conversation::limits::STOP_PATIENCE;
+use conversation::problem::Problem;
+use sys::clock::Stopwatch;
+use sys::env::{self, Env};
+use sys::interrupt::Interrupts;
+use sys::root::{self, Root};
+use sys::run_note::{Liveness, RunNote};
+use sys::{fs, messages};
 
 /// The time between two looks at a run that ends.
 const PAUSE: Duration = Duration::from_millis(5);

@@ -1,5 +1,5 @@
 //! What the commands do. Functions here take parsed flags and settings and return a [`crate::out::Report`];
-//! [`crate::drive`], [`crate::segments`] and [`crate::sys`] do the work.
+//! [`crate::drive`], [`segments`] and [`sys`] do the work.
 
 mod answer;
 pub mod apply_edits;

@@ -8,15 +8,15 @@ use super::settings::Settings;
 use super::spinner::Spinner;
 use super::summaries::with_usage;
 use crate::client::ModelClient;
-use crate::exit::Exit;
-use crate::limits;
-use crate::llm::schema::{Schema, describe_errors};
-use crate::model::{Reply, RequestMessage, Role, StopReason, Usage};
 use crate::out::{self, Report};
-use crate::problem::Problem;
-use crate::sys::env::Env;
-use crate::sys::fs;
-use crate::sys::interrupt::Interrupts;
+use conversation::exit::Exit;
+use conversation::limits;
+use conversation::model::{Reply, RequestMessage, Role, StopReason, Usage};
+use conversation::problem::Problem;
+use models::schema::{Schema, describe_errors};
+use sys::env::Env;
+use sys::fs;
+use sys::interrupt::Interrupts;
 
 /// A tool that sends one request.
 pub struct OneShot {

@@ -7,14 +7,14 @@ use clap::ValueHint;
 use super::file_conversation::file_boundary;
 use super::find_root::find_root;
 use super::spinner::Spinner;
-use crate::format::harmless::quote_name;
 use crate::out::{self, Report};
-use crate::problem::Problem;
-use crate::segments::patch::{PatchHooks, PatchOptions, PatchReport, find_source, patch};
-use crate::segments::split::index_path;
-use crate::sys::env::Env;
-use crate::sys::fs;
-use crate::sys::interrupt::Interrupts;
+use conversation::format::harmless::quote_name;
+use conversation::problem::Problem;
+use segments::patch::{PatchHooks, PatchOptions, PatchReport, find_source, patch};
+use segments::split::index_path;
+use sys::env::Env;
+use sys::fs;
+use sys::interrupt::Interrupts;
 
 /// Which split is put back, and how
 #[derive(Debug, Clone, clap::Args)]

@@ -11,19 +11,21 @@ use super::change_report::{FileVersion, VersionPair};
 use super::flags::Invocation;
 use super::spinner::Spinner;
 use crate::drive::ProgressEvent;
-use crate::exit::Signal;
-use crate::format::file::Block;
-use crate::memory::changes::short_hash;
-use crate::protocol::stream::Streamed;
-use crate::protocol::{Access, Action};
-use crate::sys::atomic_file::AtomicFile;
-use crate::sys::interrupt::Interrupts;
-use crate::sys::{fs, git, terminal};
-use crate::turn::event::Totals;
+use crate::out;
 use crate::view::event::{AFTER_WRITE, RunEvent};
 use crate::view::figures::{RunFigures, figures_line};
 use crate::view::render::{EventRows, Row, Style, render};
-use crate::{limits, out};
+use conversation::exit::Signal;
+use conversation::format::file::Block;
+use conversation::limits;
+use conversation::memory::changes::short_hash;
+use conversation::protocol::stream::Streamed;
+use conversation::protocol::{Access, Action};
+use conversation::turn::event::Totals;
+use history::git;
+use sys::atomic_file::AtomicFile;
+use sys::interrupt::Interrupts;
+use sys::{fs, terminal};
 
 /// Where events go.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

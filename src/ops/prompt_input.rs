@@ -4,11 +4,11 @@ use std::path::{Path, PathBuf};
 
 use super::call::Call;
 use super::flags::RunArgs;
-use crate::exit::Exit;
-use crate::problem::Problem;
-use crate::sys::input::is_stdin;
-use crate::sys::interrupt::Interrupts;
-use crate::sys::{stdin, terminal};
+use conversation::exit::Exit;
+use conversation::problem::Problem;
+use sys::input::is_stdin;
+use sys::interrupt::Interrupts;
+use sys::{stdin, terminal};
 
 /// Reads the prompt of a call, which may be a line with files to read; see [`read_prompt`].
 pub fn take_prompt(call: &mut Call<'_>, needs_no_prompt: bool) -> Result<Option<Vec<u8>>, Problem> {

@@ -6,15 +6,15 @@ use std::path::Path;
 use serde::{Deserialize, Serialize};
 
 use super::change_report::{FileVersion, VersionPair};
-use crate::apply;
-use crate::format::edit;
-use crate::format::harmless::{escape_line, quote_name};
-use crate::limits;
-use crate::sys::fs;
-use crate::sys::interrupt::Interrupts;
-use crate::sys::tty::{self, Tty};
 use crate::view::event::Start;
 use crate::view::question::{action_rows, question_text};
+use conversation::format::edit;
+use conversation::format::harmless::{escape_line, quote_name};
+use conversation::limits;
+use edits::apply;
+use sys::fs;
+use sys::interrupt::Interrupts;
+use sys::tty::{self, Tty};
 
 /// The answer to the question about an action: a line on the input of `--lines`.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]

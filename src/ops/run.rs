@@ -15,34 +15,34 @@ use super::{
     prompt_input, sandbox, undo,
 };
 use crate::client::ModelClient;
-use crate::context::{self, Facts, Section};
 use crate::drive::commands::Commands;
 use crate::drive::compaction::Compactor;
 use crate::drive::file_guard::FileGuard;
 use crate::drive::inbox::Inbox;
-use crate::drive::redaction::make_redactor;
+use crate::drive::redaction::{ResultRedactor, make_redactor};
 use crate::drive::run_context::RunContext;
 use crate::drive::{self, ProgressEvent, Runner, was_started_by};
-use crate::exit::Exit;
-use crate::format::code_block::find_code_block;
-use crate::format::file::{self, Block};
-use crate::format::harmless::quote_name;
-use crate::limits::CHILD_DEPTH;
-use crate::llm::error::check_window;
-use crate::llm::schema::{Schema, describe_form};
-use crate::llm::{ChatRequest, price};
 use crate::out::{self, Report};
-use crate::problem::Problem;
-use crate::redact::Redactor;
-use crate::sys::clock::Stopwatch;
-use crate::sys::conversation_file::ConversationFile;
-use crate::sys::fs;
-use crate::sys::names::shell_word;
-use crate::sys::run_note::{Activity, RunEnd};
-use crate::turn::Turn;
-use crate::turn::event::{Limits, RunRules, Totals};
+use crate::overview;
 use crate::view::event::{Begin, RunEvent};
-use crate::{model, overview, prompt};
+use conversation::context::{self, Facts, Section};
+use conversation::exit::Exit;
+use conversation::format::code_block::find_code_block;
+use conversation::format::file::{self, Block};
+use conversation::format::harmless::quote_name;
+use conversation::limits::CHILD_DEPTH;
+use conversation::problem::Problem;
+use conversation::turn::Turn;
+use conversation::turn::event::{Limits, RunRules, Totals};
+use conversation::{model, prompt};
+use models::error::check_window;
+use models::schema::{Schema, describe_form};
+use models::{ChatRequest, price};
+use sys::clock::Stopwatch;
+use sys::conversation_file::ConversationFile;
+use sys::fs;
+use sys::names::shell_word;
+use sys::run_note::{Activity, RunEnd};
 
 /// What `--code` adds to the prompt.
 const CODE_ONLY: &str =
@@ -77,7 +77,7 @@ pub fn run_call(
     if let Some(client) = client.take_if(|_| args.show_request) {
         return run_loop(call, client, prompt, schema, &mut None);
     }
-    call.root().prepare().map_err(|error| crate::sys::root::explain_refusal(&error))?;
+    call.root().prepare().map_err(|error| sys::root::explain_refusal(&error))?;
     let target = which.file_edit.as_deref();
     let target = target.map(|path| file_conversation::resolve_target(call, path)).transpose()?;
     if let Some(path) = &target {
@@ -302,7 +302,7 @@ fn commands(call: &Call<'_>) -> Commands {
     Commands::new(settings.shell(), settings.config.after_write.clone(), check)
 }
 
-fn redactor(call: &Call<'_>) -> Result<Redactor, Problem> {
+fn redactor(call: &Call<'_>) -> Result<ResultRedactor, Problem> {
     let (config, is_dry) = (&call.settings.config, call.args.show_request);
     Ok(make_redactor(&call.env, &config.pass_env, call.root(), config.redact, is_dry)?)
 }
@@ -398,7 +398,7 @@ fn command_to_continue(call: &Call<'_>) -> String {
 fn finish_run(
     call: &Call<'_>,
     runner: &mut Runner<'_>,
-    outcome: anyhow::Result<crate::turn::event::RunOutcome>,
+    outcome: anyhow::Result<conversation::turn::event::RunOutcome>,
     totals: &Totals,
 ) -> Report {
     runner.note_waiting_messages();

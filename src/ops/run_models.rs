@@ -12,14 +12,14 @@ use super::settings::Settings;
 use crate::client::{ModelClient, RequestError};
 use crate::drive::asker::Asker;
 use crate::drive::{ProgressEvent, Runner};
-use crate::llm::error::too_long_advice;
-use crate::llm::models::is_special_tier;
-use crate::llm::price::Price;
-use crate::llm::provider::{Provider, ollama_address};
-use crate::llm::server::GrammarForm;
-use crate::problem::Problem;
-use crate::protocol;
-use crate::sys::{env, fs};
+use conversation::problem::Problem;
+use conversation::protocol;
+use models::catalog::is_special_tier;
+use models::error::too_long_advice;
+use models::price::Price;
+use models::provider::{Provider, ollama_address};
+use models::server::GrammarForm;
+use sys::{env, fs};
 
 /// Connects to the model. Where no provider was chosen and no credential is set, tries Ollama.
 pub(super) fn connect(call: &mut Call<'_>) -> Result<ModelClient, Problem> {

@@ -7,17 +7,17 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use super::conversations::Catalog;
-use crate::exit::Exit;
-use crate::format::numbers::{format_count, format_duration, format_tokens};
-use crate::limits::STOP_PATIENCE;
 use crate::out::{self, Report};
-use crate::problem::Problem;
-use crate::sys::clock::{Stopwatch, seconds_since};
-use crate::sys::env::Env;
-use crate::sys::interrupt::Interrupts;
-use crate::sys::root::{self, Root};
-use crate::sys::run_note::{Liveness, RunEnd, RunNote};
-use crate::sys::{fs, lock, messages, terminal};
+use conversation::exit::Exit;
+use conversation::format::numbers::{format_count, format_duration, format_tokens};
+use conversation::limits::STOP_PATIENCE;
+use conversation::problem::Problem;
+use sys::clock::{Stopwatch, seconds_since};
+use sys::env::Env;
+use sys::interrupt::Interrupts;
+use sys::root::{self, Root};
+use sys::run_note::{Liveness, RunEnd, RunNote};
+use sys::{fs, lock, messages, terminal};
 
 /// The time between two looks at a run that is waited for.
 const PAUSE: Duration = Duration::from_millis(20);

@@ -3,13 +3,13 @@
 use std::path::Path;
 
 use super::call::Call;
-use crate::format::harmless::quote_name;
-use crate::problem::Problem;
-use crate::sandbox::{SandboxMode, SandboxRequest};
-use crate::sys::automatic_files::ChangedFiles;
-use crate::sys::git;
-use crate::sys::names::name_some;
-use crate::sys::sandbox::{Sandbox, SandboxFolders, check_target};
+use conversation::format::harmless::quote_name;
+use conversation::problem::Problem;
+use history::git;
+use sandbox::automatic_files::ChangedFiles;
+use sandbox::enforce::{Sandbox, SandboxFolders, check_target};
+use sandbox::{SandboxMode, SandboxRequest};
+use sys::names::name_some;
 
 /// Maximum number of changed files that are named at the end of a run.
 const MAX_NAMED: usize = 10;

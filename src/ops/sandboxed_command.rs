@@ -5,17 +5,17 @@ use std::path::{Path, PathBuf};
 
 use super::find_root::find_root;
 use super::sandbox::describe_changed;
-use crate::exit::Exit;
 use crate::out::{self, Report};
-use crate::problem::Problem;
-use crate::sandbox::{SandboxMode, SandboxRequest};
-use crate::sys::env::Env;
-use crate::sys::interrupt::Interrupts;
-use crate::sys::process;
-use crate::sys::process::job::{Finished, Job, JobOutcome, Output, StartError, Stdin};
-use crate::sys::sandbox::{Sandbox, SandboxFolders};
-use crate::sys::stdin::pipe_stdin;
-use crate::sys::{fs, git};
+use conversation::exit::Exit;
+use conversation::problem::Problem;
+use history::git;
+use sandbox::enforce::{Sandbox, SandboxFolders};
+use sandbox::{SandboxMode, SandboxRequest};
+use sys::env::Env;
+use sys::interrupt::Interrupts;
+use sys::process::job::{Finished, Job, JobOutcome, Output, StartError, Stdin};
+use sys::stdin::pipe_stdin;
+use sys::{fs, process};
 
 /// What is run, and what it is kept from
 #[derive(Debug, Clone, clap::Args)]

@@ -1,10 +1,10 @@
 //! The interface between the loop and a script in plain language.
 
-use crate::context::Section;
 use crate::drive::script_host::ScriptHost;
-use crate::format::file::Block;
-use crate::sys::env::Env;
-use crate::sys::interrupt::Interrupts;
+use conversation::context::Section;
+use conversation::format::file::Block;
+use sys::env::Env;
+use sys::interrupt::Interrupts;
 
 /// What a script in plain language provides to its run.
 pub(super) trait ScriptSetup {

@@ -2,16 +2,16 @@
 
 use super::flags::{AnswerArgs, InputArgs, ModelArgs};
 use super::one_shot::{OneShot, report_request};
-use crate::exit::Exit;
-use crate::format::file::{self, Trouble};
-use crate::llm::schema::{Schema, describe_form};
-use crate::model::{RequestMessage, Role};
 use crate::out::Report;
-use crate::problem::Problem;
-use crate::sys::env::Env;
-use crate::sys::input::InputFile;
-use crate::sys::interrupt::Interrupts;
-use crate::{limits, prompt};
+use conversation::exit::Exit;
+use conversation::format::file::{self, Trouble};
+use conversation::model::{RequestMessage, Role};
+use conversation::problem::Problem;
+use conversation::{limits, prompt};
+use models::schema::{Schema, describe_form};
+use sys::env::Env;
+use sys::input::InputFile;
+use sys::interrupt::Interrupts;
 
 /// Which text is sent, and how
 #[derive(Debug, Clone, clap::Args)]

@@ -3,9 +3,9 @@
 use std::ops::ControlFlow;
 
 use crate::drive::nagent_child::ChildLines;
-use crate::sys::interrupt::Interrupts;
-use crate::sys::process::Jobs;
-use crate::sys::process::job::{Finished, Job, JobId};
+use sys::interrupt::Interrupts;
+use sys::process::Jobs;
+use sys::process::job::{Finished, Job, JobId};
 
 /// Several nagents: chooses the next to start, and takes their lines and ends.
 pub(super) trait Batch {

@@ -8,11 +8,11 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-use crate::format::columns;
-use crate::format::numbers::{format_bytes, format_duration};
 use crate::out;
-use crate::sys::clock::Stopwatch;
-use crate::sys::terminal;
+use conversation::format::columns;
+use conversation::format::numbers::{format_bytes, format_duration};
+use sys::clock::Stopwatch;
+use sys::terminal;
 
 /// What takes less than this shows nothing.
 const QUIET: Duration = Duration::from_millis(500);

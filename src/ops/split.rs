@@ -9,18 +9,18 @@ use super::flags::ModelArgs;
 use super::settings::Settings;
 use super::spinner::Spinner;
 use super::summaries::{self, Writers};
-use crate::code::language::{Language, NAMES};
-use crate::exit::Exit;
-use crate::format::harmless::quote_name;
 use crate::out::{self, Report};
-use crate::problem::Problem;
-use crate::segments::file_summary::summarize_segments;
-use crate::segments::split::{self, Split, SplitHooks, SplitRequest};
-use crate::segments::summary_queue::SummaryQueue;
-use crate::sys::env::Env;
-use crate::sys::input::{InputFile, is_stream};
-use crate::sys::interrupt::Interrupts;
-use crate::sys::names::expand_home;
+use code::language::{Language, NAMES};
+use conversation::exit::Exit;
+use conversation::format::harmless::quote_name;
+use conversation::problem::Problem;
+use segments::file_summary::summarize_segments;
+use segments::split::{self, Split, SplitHooks, SplitRequest};
+use segments::summary_queue::SummaryQueue;
+use sys::env::Env;
+use sys::input::{InputFile, is_stream};
+use sys::interrupt::Interrupts;
+use sys::names::expand_home;
 
 /// Which file is split, where to, and how
 #[derive(Debug, Clone, clap::Args)]

@@ -7,10 +7,10 @@ use serde_json::{Map, Value, json};
 use super::call::Call;
 use super::run::count_prompts;
 use super::sandbox;
-use crate::model;
 use crate::out::Report;
-use crate::sys::conversation_file::ConversationFile;
-use crate::sys::fs;
+use conversation::model;
+use sys::conversation_file::ConversationFile;
+use sys::fs;
 
 /// Reports the conversation, the settings in force and where each came from.
 pub fn report_status(call: &Call<'_>) -> Report {

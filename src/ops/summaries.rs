@@ -1,4 +1,4 @@
-//! Connects [`crate::segments`] to the model that writes summaries.
+//! Connects [`segments`] to the model that writes summaries.
 //!
 //! Shared by the tools that summarise. A model is made when the first summary is needed, so that what costs nothing needs
 //! no credential. A thread has its own, since a connection serves one request after another.
@@ -6,13 +6,13 @@
 use super::fallback::Fallbacks;
 use super::settings::Settings;
 use super::spinner::Spinner;
-use crate::llm::provider::Provider;
-use crate::model::{RequestMessage, Usage};
 use crate::out::{self, Report};
-use crate::problem::Problem;
-use crate::segments::summary_queue::{Author, SummaryModel, SummaryRules, SummaryTotals};
-use crate::sys::env::Env;
-use crate::sys::interrupt::Interrupts;
+use conversation::model::{RequestMessage, Usage};
+use conversation::problem::Problem;
+use models::provider::Provider;
+use segments::summary_queue::{Author, SummaryModel, SummaryRules, SummaryTotals};
+use sys::env::Env;
+use sys::interrupt::Interrupts;
 
 /// The usual number of requests side by side.
 pub const JOBS: usize = 4;

@@ -4,10 +4,10 @@ use super::call::Call;
 use super::spinner::Spinner;
 use super::summaries::{self, Writers};
 use crate::out::Report;
-use crate::problem::Problem;
-use crate::segments::conversation_summary;
-use crate::segments::summary_queue::SummaryQueue;
-use crate::sys::conversation_file::ConversationFile;
+use conversation::problem::Problem;
+use segments::conversation_summary;
+use segments::summary_queue::SummaryQueue;
+use sys::conversation_file::ConversationFile;
 
 /// The summary, and the tokens that it took.
 pub fn summarize_conversation(call: &Call<'_>) -> Result<Report, Problem> {

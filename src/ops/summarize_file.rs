@@ -9,14 +9,14 @@ use super::settings::Settings;
 use super::spinner::Spinner;
 use super::summaries::{self, Writers};
 use crate::out::Report;
-use crate::problem::Problem;
-use crate::segments::file_summary::{self, FileSummary};
-use crate::segments::split::Split;
-use crate::segments::summary_queue::{SummaryQueue, SummaryRules};
-use crate::sys::env::Env;
-use crate::sys::fs;
-use crate::sys::input::InputFile;
-use crate::sys::interrupt::Interrupts;
+use conversation::problem::Problem;
+use segments::file_summary::{self, FileSummary};
+use segments::split::Split;
+use segments::summary_queue::{SummaryQueue, SummaryRules};
+use sys::env::Env;
+use sys::fs;
+use sys::input::InputFile;
+use sys::interrupt::Interrupts;
 
 /// Which file is summarised, and how
 #[derive(Debug, Clone, clap::Args)]

@@ -6,14 +6,15 @@ use std::path::{Path, PathBuf};
 use serde_json::json;
 
 use super::call::Call;
-use crate::format::harmless::{escape_text, quote_name};
-use crate::format::numbers::format_count;
-use crate::limits::CONTEXT_FILE;
 use crate::out::Report;
-use crate::problem::Problem;
-use crate::sys::root::Root;
-use crate::sys::trust::{self, Trusted};
-use crate::sys::{fs, git};
+use conversation::format::harmless::{escape_text, quote_name};
+use conversation::format::numbers::format_count;
+use conversation::limits::CONTEXT_FILE;
+use conversation::problem::Problem;
+use history::git;
+use sys::fs;
+use sys::root::Root;
+use sys::trust::{self, Trusted};
 
 /// The files in which a project has instructions for those who work on it; the first that a folder has counts.
 const INSTRUCTIONS: [&str; 2] = ["AGENTS.md", "CLAUDE.md"];

@@ -1,5 +1,5 @@
 //! Takes back what runs wrote to files: all files or none. `nagent --undo` takes back runs of this shell, with their children;
-//! `nagent-file-edit --undo` what was done to one file. Both go by the log of changes ([`crate::memory::changes`]), so that
+//! `nagent-file-edit --undo` what was done to one file. Both go by the log of changes ([`conversation::memory::changes`]), so that
 //! each sees what the other's runs did.
 //!
 //! Nothing is lost: the content of a file is stored before it is replaced. The conversations of the runs record it. No model
@@ -18,22 +18,23 @@ use super::opening::torn_block;
 use super::undo_report::{
     UndoPlan, UndoRefusal, Undone, describe, report_done, report_list, report_refusals, undo_block,
 };
-use crate::diff::merge::merge_lines;
 use crate::drive;
-use crate::format::file::Piece;
-use crate::format::file_index::is_certain;
-use crate::format::harmless::quote_name;
-use crate::memory::changes::{
+use crate::out::Report;
+use conversation::format::file::Piece;
+use conversation::format::file_index::is_certain;
+use conversation::format::harmless::quote_name;
+use conversation::memory::changes::{
     ChangeLogEntry, FileEvent, RunFileChange, find_killed_run, list_changes, short_hash,
 };
-use crate::out::Report;
-use crate::problem::Problem;
-use crate::sys::change_log::{self, ChangeLog, StartedBy};
-use crate::sys::conversation_file::ConversationFile;
-use crate::sys::opening::Opened;
-use crate::sys::root::Root;
-use crate::sys::{clock, env, file_index, fs, lock, replace, root};
-use crate::turn::unfinished::unfinished_results;
+use conversation::problem::Problem;
+use conversation::turn::unfinished::unfinished_results;
+use edits::diff::merge::merge_lines;
+use history::file_index;
+use sys::change_log::{self, ChangeLog, StartedBy};
+use sys::conversation_file::ConversationFile;
+use sys::opening::Opened;
+use sys::root::Root;
+use sys::{clock, env, fs, lock, replace, root};
 
 /// What is undone, and how
 #[derive(Debug, Clone, Default, Args)]

@@ -6,17 +6,17 @@ use serde_json::{Value, json};
 
 use super::call::Call;
 use super::change_report::{self, FileVersion};
-use crate::diff::file_diff::DiffText;
 use crate::drive::{self, KnownContent};
-use crate::exit::Exit;
-use crate::format::file::Block;
-use crate::format::harmless::quote_name;
-use crate::memory::changes::{NO_FILE, RunFileChange, is_hash_of, short_hash};
 use crate::out::Report;
-use crate::sys::conversation_file::ConversationFile;
-use crate::sys::opening::Opened;
-use crate::sys::root::Root;
-use crate::sys::terminal;
+use conversation::exit::Exit;
+use conversation::format::file::Block;
+use conversation::format::harmless::quote_name;
+use conversation::memory::changes::{NO_FILE, RunFileChange, is_hash_of, short_hash};
+use edits::diff::file_diff::DiffText;
+use sys::conversation_file::ConversationFile;
+use sys::opening::Opened;
+use sys::root::Root;
+use sys::terminal;
 
 /// The longest diff that is recorded in the conversation, in bytes.
 const DIFF_LIMIT: usize = 6 << 10;

@@ -8,17 +8,17 @@ use super::flags::{InputArgs, ModelArgs};
 use super::one_shot::{OneShot, report_request};
 use crate::client::upload;
 use crate::drive;
-use crate::format::harmless;
-use crate::limits::UPLOADED_FILE;
-use crate::llm::attachment::{self, Attachment, Payload, RemoteFile};
-use crate::llm::route::FileRoute;
-use crate::llm::sniff;
-use crate::model::{RequestMessage, Role};
 use crate::out::{self, Report};
-use crate::problem::Problem;
-use crate::sys::input::InputFile;
-use crate::sys::interrupt::Interrupts;
-use crate::sys::read;
+use conversation::format::harmless;
+use conversation::limits::UPLOADED_FILE;
+use conversation::model::{RequestMessage, Role};
+use conversation::problem::Problem;
+use models::attachment::{self, Attachment, Payload, RemoteFile};
+use models::route::FileRoute;
+use models::sniff;
+use sys::input::InputFile;
+use sys::interrupt::Interrupts;
+use sys::read;
 
 /// Which file is sent, and with what
 #[derive(Debug, Clone, clap::Args)]

@@ -1,18 +1,18 @@
 //! Plays a conversation through the loop of now, without doing anything: where would its file, and so a request, be different?
 //!
-//! Each reply is given to [`crate::turn`] again; what the loop appends then is compared with what the file has: the reply or the
+//! Each reply is given to [`conversation::turn`] again; what the loop appends then is compared with what the file has: the reply or the
 //! correction of a malformed one, its figures, and which results follow. Prompts, and what results say, are taken from the
 //! file. Of the first context, the protocol is compared, which does not depend on the machine and names the run's tags.
 
 use std::time::Duration;
 
-use crate::approve::{Approve, Decision};
-use crate::context;
-use crate::format::file::{Block, Piece, PieceKind};
-use crate::model::{Reply, StopReason, Usage};
-use crate::protocol::{self, TagSet, tags};
-use crate::turn::Turn;
-use crate::turn::event::{Acted, Effect, Event, Limits, RunRules};
+use conversation::approve::{Approve, Decision};
+use conversation::context;
+use conversation::format::file::{Block, Piece, PieceKind};
+use conversation::model::{Reply, StopReason, Usage};
+use conversation::protocol::{self, TagSet, tags};
+use conversation::turn::Turn;
+use conversation::turn::event::{Acted, Effect, Event, Limits, RunRules};
 
 /// Where the file would be different now.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -280,7 +280,7 @@ fn format_like(block: &Block, piece: &Piece, text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::format::file::parse;
+    use conversation::format::file::parse;
 
     const TALK: &str = "<user-prompt>\nhi\n</user-prompt>\n\n<agent-response>\n<nagent-list path=\".\"/>\n</agent-response>\n\n\
         <nagent-turn-status at=\"T\" turn=\"4\" tokens_in=\"9\" tokens_out=\"2\" tokens_cached=\"0\" model=\"m\" cost=\"0.5\" />\n\n\

@@ -3,9 +3,9 @@
 //! For people who edit the file: a provider's cache holds the beginning of a request, so an edit makes everything from its
 //! block on be sent and paid for again.
 
-use crate::format::file::{BLOCKS, Parsed, Piece, Trouble};
-use crate::format::nearest::nearest;
-use crate::protocol::tags::find_tag;
+use conversation::format::file::{BLOCKS, Parsed, Piece, Trouble};
+use conversation::format::nearest::nearest;
+use conversation::protocol::tags::find_tag;
 
 /// A block or note of the file.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -122,7 +122,7 @@ fn tag_name(line: &str) -> Option<&str> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::format::file::parse;
+    use conversation::format::file::parse;
 
     fn check(text: &str, blocks: &str, findings: &[(usize, &str)]) {
         let (found, wrong) = lint_blocks(text, &parse(text));

@@ -1,10 +1,10 @@
 //! A conversation as people read it: prompts, answers, actions and results, without the first context; as text, Markdown
 //! or HTML.
 
-use crate::format::file::{Piece, PieceKind};
-use crate::format::harmless;
-use crate::protocol::{Action, ParsedReply, ReplyItem, parse_reply};
 use crate::view::event::describe_target;
+use conversation::format::file::{Piece, PieceKind};
+use conversation::format::harmless;
+use conversation::protocol::{Action, ParsedReply, ReplyItem, parse_reply};
 
 /// What an entry is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -247,7 +247,7 @@ fn escape_html(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::format::file::parse;
+    use conversation::format::file::parse;
 
     const TEXT: &str = "<initial_context fence=\"f\">\nrules\n</initial_context f>\n\n<user-prompt at=\"T\" cwd=\"/a\">\nlist <b>\n</user-prompt>\n\n\
         <agent-response>\n<nagent-shell>ls\nls -l</nagent-shell>\n</agent-response>\n\n<nagent-turn-status turn=\"1\" />\n\n\

@@ -17,13 +17,13 @@ use std::path::Path;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use crate::approve::body_mut;
-use crate::format::columns::truncate;
-use crate::format::edit;
-use crate::format::file::Block;
-use crate::format::harmless::quote_name;
-use crate::protocol::Action;
-use crate::turn::event::Verdict;
+use conversation::approve::body_mut;
+use conversation::format::columns::truncate;
+use conversation::format::edit;
+use conversation::format::file::Block;
+use conversation::format::harmless::quote_name;
+use conversation::protocol::Action;
+use conversation::turn::event::Verdict;
 
 /// How many lines at the end of an output are shown.
 pub const LAST_LINES: usize = 10;

@@ -1,6 +1,6 @@
 //! What a run took, as a line.
 
-use crate::format::numbers::{format_count, format_tokens};
+use conversation::format::numbers::{format_count, format_tokens};
 use serde_json::{Map, Value};
 
 /// What a run took.

@@ -13,10 +13,10 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
-use crate::format::columns;
-use crate::format::harmless::escape_text;
-use crate::llm::provider::check_word;
-use crate::protocol::tags::TAGS;
+use conversation::format::columns;
+use conversation::format::harmless::escape_text;
+use conversation::protocol::tags::TAGS;
+use models::provider::check_word;
 
 /// The looks that are built in, by name; the first is the default.
 pub const BUILT_IN: [(&str, &str); 4] = [

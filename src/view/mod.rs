@@ -1,7 +1,7 @@
 //! What a run shows: its events as values, and those as rows for a terminal.
 //!
 //! [`event`] has the events, which are also the lines of `--lines`; a parent reads those of its children. `render` makes
-//! rows of them, [`columns`](crate::format::columns) measures and wraps. Pure: nothing here prints.
+//! rows of them, [`columns`](conversation::format::columns) measures and wraps. Pure: nothing here prints.
 
 pub mod event;
 pub mod figures;

@@ -2,8 +2,8 @@
 
 use super::event::{Start, describe_target};
 use super::render::{Row, Style, diff_rows};
-use crate::format::columns::{show_odd_blanks, visible_lines, wrap_line};
-use crate::format::harmless::escape_text;
+use conversation::format::columns::{show_odd_blanks, visible_lines, wrap_line};
+use conversation::format::harmless::escape_text;
 
 /// How many rows of an action are shown before the user asks for the rest.
 const ROWS: usize = 40;
@@ -52,7 +52,7 @@ pub fn question_text(start: &Start) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::protocol::Action;
+    use conversation::protocol::Action;
     use std::path::Path;
 
     #[test]

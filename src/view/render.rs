@@ -4,9 +4,9 @@ use serde_json::Value;
 
 use super::event::{AFTER_WRITE, Begin, Finish, LAST_LINES, RunEvent, Start, describe_target};
 use super::figures::cached_share;
-use crate::format::columns::{show_odd_blanks, truncate, visible_lines, wrap_line};
-use crate::format::harmless::escape_line;
-use crate::format::numbers::{format_bytes, format_count, format_tokens};
+use conversation::format::columns::{show_odd_blanks, truncate, visible_lines, wrap_line};
+use conversation::format::harmless::escape_line;
+use conversation::format::numbers::{format_bytes, format_count, format_tokens};
 
 /// The most lines of a diff that are shown.
 const DIFF_LINES: usize = 200;
@@ -212,7 +212,7 @@ fn start_rows(start: &Start, columns: usize) -> Vec<Row> {
     if matches!(kind, "conversation" | "next") {
         let kind = if what.is_empty() { kind.to_owned() } else { format!("{kind} {what}") };
         let kind = escape_line(&kind, columns.max(ROOM));
-        return if columns < NARROW + crate::format::columns::width(&kind) {
+        return if columns < NARROW + conversation::format::columns::width(&kind) {
             let head = Row::new(format!("→ {kind}"), Style::Plain);
             let lines = visible_lines(body);
             let rows =
@@ -355,8 +355,8 @@ pub fn diff_rows(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::format::file::Block;
-    use crate::protocol::Action;
+    use conversation::format::file::Block;
+    use conversation::protocol::Action;
 
     #[track_caller]
     fn check(event: &RunEvent, columns: usize, expect: &[&str]) {

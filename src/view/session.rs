@@ -9,8 +9,8 @@ use super::event::{Finish, RunEvent, Start, describe_target};
 use super::figures::{RunFigures, figures_line};
 use super::look::{Look, StyledSpan};
 use super::render::{EventRows, Row};
-use crate::format::columns::truncate;
-use crate::format::numbers::{format_bytes, format_count};
+use conversation::format::columns::truncate;
+use conversation::format::numbers::{format_bytes, format_count};
 
 /// A piece of what a session shows.
 #[derive(Debug, Clone, PartialEq, Eq)]

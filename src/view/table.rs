@@ -1,6 +1,6 @@
 //! Tables of text.
 
-use crate::format::columns::{truncate, width};
+use conversation::format::columns::{truncate, width};
 
 /// Lays out rows in columns that are two blanks apart. Cells of the columns in `right` are aligned to the right, as numbers are.
 /// No line is wider than `columns`.

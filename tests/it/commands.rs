@@ -1,6 +1,6 @@
 //! The commands of `nagent`: upkeep, lists, discovery, input, what a terminal sees.
 
-use nagent::protocol::TagSet;
+use conversation::protocol::TagSet;
 use serde_json::json;
 
 use crate::answers::Answer;

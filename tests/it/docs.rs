@@ -15,15 +15,16 @@ use std::path::Path;
 use clap::error::ErrorKind;
 use clap_mangen::Man;
 use clap_mangen::roff::{Roff, bold, roman};
-use nagent::apply::{Cause, How};
-use nagent::code::language::NAMES;
-use nagent::exit::Exit;
-use nagent::history::co_change::{self, CoChangeCounts};
-use nagent::llm::server::SERVERS;
+use code::language::NAMES;
+use conversation::exit::Exit;
+use conversation::protocol;
+use edits::apply::{Cause, How};
+use history::co_change::{self, CoChangeCounts};
+use models::server::SERVERS;
+use nagent::cmd;
 use nagent::ops::file_memory;
-use nagent::sys::tools::TOOLS;
-use nagent::{cmd, protocol};
 use regex::Regex;
+use sys::tools::TOOLS;
 
 use crate::sandbox::Sandbox;
 
@@ -190,7 +191,7 @@ fn js_page() -> String {
     let old = text("docs/js.md");
     let (head, rest) = old.split_once("<!-- generated: functions -->").unwrap();
     let (_, tail) = rest.split_once("<!-- end -->").unwrap();
-    let table = nagent::js::api::markdown();
+    let table = script::js::api::markdown();
     format!("{head}<!-- generated: functions -->\n\n{table}\n<!-- end -->{tail}")
 }
 
@@ -199,7 +200,7 @@ fn limits_page() -> String {
         Every input has a maximum. Anything larger is refused with an error, or truncated with a note; files stay as they are.\n\
         The defaults of flags and settings are in [config](config.md).\n"
         .to_owned();
-    for (section, limits) in nagent::limits::table() {
+    for (section, limits) in conversation::limits::table() {
         page += &format!("\n## {section}\n\n| what | maximum | if exceeded |\n|---|---|---|\n");
         for limit in limits {
             page += &format!("| {} | {} | {} |\n", limit.bounds, limit.maximum, limit.beyond);
@@ -390,7 +391,11 @@ fn every_promise_names_its_tests() {
 fn every_module_is_in_the_code_map() {
     let map = text("ARCHITECTURE.md");
     let library = text("src/lib.rs");
-    for module in Regex::new(r"(?m)^pub mod (\w+);").unwrap().captures_iter(&library) {
-        assert!(map.contains(&format!("**`{}`**", &module[1])), "{} in ARCHITECTURE", &module[1]);
+    let modules = Regex::new(r"(?m)^pub mod (\w+);").unwrap();
+    let modules = modules.captures_iter(&library).map(|module| module[1].to_owned());
+    let crates = std::fs::read_dir(top().join("crates")).unwrap();
+    let crates = crates.map(|entry| entry.unwrap().file_name().into_string().unwrap());
+    for name in modules.chain(crates) {
+        assert!(map.contains(&format!("**`{name}`**")), "{name} in ARCHITECTURE");
     }
 }

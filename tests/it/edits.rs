@@ -12,8 +12,8 @@ mod trial; // an edit, line by line
 use std::fmt::Write as _;
 use std::io::Write as _;
 
-use nagent::apply::{Applied, Cause, EditRefusal, apply};
-use nagent::format::edit::EditBlock;
+use conversation::format::edit::EditBlock;
+use edits::apply::{Applied, Cause, EditRefusal, apply};
 use proptest::prelude::*;
 
 use draw::{EDITS, draw};

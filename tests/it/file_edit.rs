@@ -60,8 +60,8 @@ fn the_answer_goes_to_stdout_and_the_whole_story_into_json() {
     let diff = "--- a/a.txt\n+++ b/a.txt\n@@ -1,2 +1,2 @@\n-one\n+1\n 2\n";
     assert_eq!((text(&json["diff"]), &json["diff_cut"]), (diff, &Value::Bool(false)));
     assert_eq!((&json["changed"], &json["cleared"]), (&Value::Bool(true), &Value::Bool(false)));
-    assert_eq!(json["before_sha256"], nagent::sys::fs::sha256(b"one\n2\n"));
-    assert_eq!(json["after_sha256"], nagent::sys::fs::sha256(b"1\n2\n"));
+    assert_eq!(json["before_sha256"], sys::fs::sha256(b"one\n2\n"));
+    assert_eq!(json["after_sha256"], sys::fs::sha256(b"1\n2\n"));
     let path = sandbox.work().canonicalize().unwrap().join("a.txt");
     assert_eq!(text(&json["source_path"]), path.to_str().unwrap());
     let conversation = sandbox.conversation_path();

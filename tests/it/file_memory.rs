@@ -355,7 +355,7 @@ fn a_child_that_edits_a_file_gets_the_history_and_asks_for_no_summaries() {
 /// A block that says that a run of the conversation gave the file this content.
 fn record_write(sandbox: &Sandbox, content: &str) {
     sandbox.write("a.txt", content);
-    let hash = nagent::sys::fs::sha256(content.as_bytes());
+    let hash = sys::fs::sha256(content.as_bytes());
     sandbox.edit_conversation(|text| {
         format!("{text}\n<system change=\"run\" path=\"a.txt\" before=\"x\" after=\"{hash}\">\nx\n</system>\n")
     });

@@ -28,9 +28,9 @@ fn undo_brings_back_what_the_file_held_and_says_what_it_undid() {
     assert_eq!(undone["prompt"], "second thing");
     assert_eq!((&undone["lines_removed"], &undone["lines_added"]), (&1.into(), &1.into()));
     assert!(text(&undone["at"]).ends_with('Z'));
-    assert_eq!(undone["before_sha256"], nagent::sys::fs::sha256(b"one\n2\n3\n"));
+    assert_eq!(undone["before_sha256"], sys::fs::sha256(b"one\n2\n3\n"));
     assert_eq!(undone["before_sha256"], json["restored_sha256"]);
-    assert_eq!(undone["after_sha256"], nagent::sys::fs::sha256(b"1\n2\n3\n"));
+    assert_eq!(undone["after_sha256"], sys::fs::sha256(b"1\n2\n3\n"));
     let previous = std::fs::read_to_string(text(&json["previous_path"])).unwrap();
     assert_eq!(previous, "1\n2\n3\n", "what was undone is kept");
     assert!(text(&json["diff"]).contains("-1\n+one\n"), "{json}");
@@ -201,7 +201,7 @@ fn a_file_that_was_brought_back_by_hand_counts_as_undone() {
 fn a_kept_content_that_is_gone_or_forged_is_not_put_back() {
     let sandbox = Sandbox::outside_temp().file("a.txt", "one\n");
     change(&sandbox, "x", "one", "two");
-    let hash = nagent::sys::fs::sha256(b"one\n");
+    let hash = sys::fs::sha256(b"one\n");
     let kept = sandbox.root().join(format!("outputs/{hash}.txt"));
     std::fs::write(&kept, "forged\n").unwrap();
     undo(&sandbox, &[]).assert_exit(1).stderr_has(&["nothing was undone", "it has another hash"]);

@@ -5,7 +5,7 @@
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::process::Command;
 
-use nagent::format::file::{BLOCKS, Block as Written, PieceKind, parse};
+use conversation::format::file::{BLOCKS, Block as Written, PieceKind, parse};
 use serde_json::json;
 
 use crate::answers::Answer;

@@ -379,7 +379,7 @@ impl World {
         let mut troubles = Vec::new();
         for path in self.conversations().difference(before) {
             let text = fs::read_to_string(path).unwrap();
-            let parsed = nagent::format::file::parse(&text);
+            let parsed = conversation::format::file::parse(&text);
             if let Some(trouble) = parsed.trouble {
                 troubles.push(format!("{}: {trouble:?}", path.display()));
                 continue;
@@ -528,7 +528,7 @@ fn obey(sandbox: &Sandbox) -> Sent {
                 let mut counts = counts.lock().unwrap();
                 counts.0 += 1;
                 // What stood there as tags may be no whole reply: one by one, so that it spoils no other.
-                if matches!(nagent::protocol::parse_reply(&found), nagent::protocol::ParsedReply::Whole(ref items) if items.len() == 1) {
+                if matches!(conversation::protocol::parse_reply(&found), conversation::protocol::ParsedReply::Whole(ref items) if items.len() == 1) {
                     batch.push(found);
                 } else {
                     counts.1 += 1;

@@ -4,7 +4,7 @@
 use std::path::Path;
 use std::process::Command;
 
-use nagent::sys::tools::TOOLS;
+use sys::tools::TOOLS;
 
 fn top() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
@@ -20,7 +20,8 @@ fn output(program: &str, args: &[&str]) -> String {
 /// The executables themselves, which `cargo install` puts side by side, are what all tests run.
 #[test]
 fn cargo_installs_every_tool_and_packages_no_tests() {
-    let list = output(env!("CARGO"), &["package", "--list", "--offline", "--allow-dirty"]);
+    let list =
+        output(env!("CARGO"), &["package", "--list", "-p", "nagent", "--offline", "--allow-dirty"]);
     let files: Vec<&str> = list.lines().collect();
     for tool in TOOLS {
         let is_there = |path: String| files.contains(&path.as_str());

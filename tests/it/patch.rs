@@ -5,9 +5,9 @@ use std::fs::{self, Permissions};
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 
-use nagent::sys::fs::sha256 as hash;
 use rustix::process::Signal;
 use serde_json::{Value, json};
+use sys::fs::sha256 as hash;
 
 use crate::sandbox::{Sandbox, wait_until};
 use crate::split::SPLIT;

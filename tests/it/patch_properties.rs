@@ -6,16 +6,16 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use nagent::diff::lines::count_line_feeds;
-use nagent::diff::merge::merge_lines;
-use nagent::diff::unified::{DiffChange, UnifiedDiff};
-use nagent::format::index::{self, Index, Segment};
-use nagent::problem::Problem;
-use nagent::segments::patch::{PatchHooks, PatchOptions, PatchReport, patch};
-use nagent::sys::boundary::{Boundary, BoundaryFolders};
-use nagent::sys::fs::sha256 as hash;
-use nagent::sys::interrupt::Interrupts;
+use conversation::format::index::{self, Index, Segment};
+use conversation::problem::Problem;
+use edits::diff::lines::count_line_feeds;
+use edits::diff::merge::merge_lines;
+use edits::diff::unified::{DiffChange, UnifiedDiff};
 use proptest::prelude::*;
+use segments::patch::{PatchHooks, PatchOptions, PatchReport, patch};
+use sys::boundary::{Boundary, BoundaryFolders};
+use sys::fs::sha256 as hash;
+use sys::interrupt::Interrupts;
 
 /// A source and its split, in a folder of their own.
 struct World {

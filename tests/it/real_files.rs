@@ -4,9 +4,9 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use nagent::code::language::{self, Language};
-use nagent::code::pack::CutRules;
-use nagent::code::{cutter, grammar};
+use code::language::{self, Language};
+use code::pack::CutRules;
+use code::{cutter, grammar};
 
 /// The target of the segments: small, so that ordinary files have several.
 const TARGET: u64 = 3_000;

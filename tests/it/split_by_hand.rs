@@ -3,8 +3,8 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use nagent::format::index::{self, Index, Segment};
-use nagent::sys::fs::sha256 as hash;
+use conversation::format::index::{self, Index, Segment};
+use sys::fs::sha256 as hash;
 
 use crate::process_under_test::Run;
 use crate::sandbox::{Invocation, Sandbox};
@@ -148,7 +148,7 @@ impl Split {
         let folders = [&self.folder, self.source.parent().unwrap()];
         let entries = folders.into_iter().flat_map(|folder| fs::read_dir(folder).unwrap());
         let names = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap());
-        names.filter(|name| nagent::sys::temp_files::is_temp_name(name)).collect()
+        names.filter(|name| sys::temp_files::is_temp_name(name)).collect()
     }
 
     /// Refused with one line that holds these words, and nothing touched.

@@ -175,7 +175,8 @@ fn the_segments_stay_where_a_folder_is_named() {
     let json = summarize(&sandbox, &["--json", "--output", "out"]).run().assert_exit(0).json();
     let path = sandbox.work().join("out/index.json");
     assert_eq!(json["index_path"], path.display().to_string());
-    let index = nagent::format::index::parse(&std::fs::read_to_string(path).unwrap()).unwrap();
+    let index =
+        conversation::format::index::parse(&std::fs::read_to_string(path).unwrap()).unwrap();
     assert_eq!(index.summary.as_deref(), Some("the whole"));
     assert_eq!(index.segments[2].summary.as_deref(), Some("part 3"));
     assert_eq!(json["segments"][2]["path"], index.segments[2].path);

@@ -260,7 +260,7 @@ fn a_file_that_cannot_be_written_leaves_the_others_as_they_are() {
     let sandbox = sandbox();
     run(&sandbox, "x", edit("a.txt", "one", "1") + &write("b.txt", "b\n"));
     // The content of one is gone: nothing is undone.
-    let hash = nagent::sys::fs::sha256(b"one\ntwo\n");
+    let hash = sys::fs::sha256(b"one\ntwo\n");
     std::fs::remove_file(sandbox.root().join(format!("outputs/{hash}.txt"))).unwrap();
     take_back(&sandbox, &[]).assert_exit(1).stderr_has(&["nothing was undone", &hash]);
     assert!(exists(&sandbox, "b.txt") && sandbox.read("a.txt") == "1\ntwo\n");

@@ -9,11 +9,12 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use nagent::sys::atomic_file::AtomicFile;
-use nagent::sys::conversation_file::ConversationFile;
-use nagent::sys::interrupt::Interrupts;
-use nagent::sys::root::Root;
-use nagent::sys::{file_index, fs, lock};
+use sys::atomic_file::AtomicFile;
+use sys::conversation_file::ConversationFile;
+use sys::interrupt::Interrupts;
+use sys::root::Root;
+use history::file_index;
+use sys::{fs, lock};
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::answers::{Answer, Latch};
@@ -115,7 +116,7 @@ fn appends(figures: &mut Figures) {
         .count();
     figures.exactly("writers that failed", failed, 0);
     let text = std::fs::read_to_string(root.conversation("c")).unwrap();
-    let parsed = nagent::format::file::parse(&text);
+    let parsed = conversation::format::file::parse(&text);
     let mut said: BTreeMap<String, Vec<usize>> = BTreeMap::new();
     let mut whole = 0;
     for piece in &parsed.pieces {

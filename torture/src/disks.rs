@@ -113,7 +113,7 @@ fn fills_up(sandbox: &Sandbox) -> Result<(), String> {
     let ran = sandbox.read("log").lines().count();
     expect(&format!("the command ran {ran} times"), (1..=6).contains(&ran))?;
     let text = std::fs::read_to_string(sandbox.root().join("conversations/c")).unwrap();
-    let parsed = nagent::format::file::parse(&text);
+    let parsed = conversation::format::file::parse(&text);
     expect("the conversation does not load", parsed.trouble.is_none())?;
     system(&["mount", "-o", "remount,size=10m", sandbox.root().to_str().unwrap()])?;
     sandbox.llm.choose(|_| answer("done").into());

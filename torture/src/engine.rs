@@ -12,7 +12,7 @@ use std::process::{Command, ExitCode, ExitStatus, Stdio};
 use std::time::Duration;
 use std::{fs, net, thread};
 
-use nagent::sys::js_worker::rights::give_up_rights;
+use script::js_worker::rights::give_up_rights;
 use rustix::process::Signal;
 
 use crate::figures::Figures;

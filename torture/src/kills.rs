@@ -51,7 +51,7 @@ pub(crate) fn run(figures: &mut Figures) {
             }
             sandbox.llm.forget();
             let text = std::fs::read_to_string(&path).unwrap_or_default();
-            let parsed = nagent::format::file::parse(&text);
+            let parsed = conversation::format::file::parse(&text);
             let end = parsed.pieces.last().map_or(0, |piece| piece.span.end);
             let Some(_) = whole_part(&text) else { continue };
             let now = blocks(&text[..end]);

@@ -151,7 +151,7 @@ fn cut_and_kill(
 fn holds(sandbox: &Sandbox, name: &str, words: &[(&str, &str)]) -> Result<(), String> {
     let path = sandbox.root().join("conversations").join(name);
     let text = std::fs::read_to_string(&path).map_err(|error| format!("{name}: {error}"))?;
-    let parsed = nagent::format::file::parse(&text);
+    let parsed = conversation::format::file::parse(&text);
     let all = blocks(&text[..parsed.pieces.last().map_or(0, |piece| piece.span.end)]);
     for (block, words) in words {
         let count = all.iter().filter(|b| b.name == *block && b.body.contains(words)).count();
@@ -280,11 +280,11 @@ fn agrees(sandbox: &Sandbox) -> Result<(), String> {
     let text =
         std::fs::read_to_string(folder.join("index.json")).map_err(|error| error.to_string())?;
     let index =
-        nagent::format::index::parse(&text).map_err(|error| format!("the index: {error}"))?;
+        conversation::format::index::parse(&text).map_err(|error| format!("the index: {error}"))?;
     for segment in &index.segments {
         let bytes =
             std::fs::read(&segment.path).map_err(|error| format!("{}: {error}", segment.path))?;
-        let is_whole = nagent::sys::fs::sha256(&bytes) == segment.sha256;
+        let is_whole = sys::fs::sha256(&bytes) == segment.sha256;
         expect(
             &format!("{} has {} bytes that are not what the index says", segment.path, bytes.len()),
             is_whole,
@@ -293,7 +293,7 @@ fn agrees(sandbox: &Sandbox) -> Result<(), String> {
     let original = std::fs::read(&index.original_path).map_err(|error| error.to_string())?;
     expect(
         "the kept original is another",
-        nagent::sys::fs::sha256(&original) == index.source_sha256,
+        sys::fs::sha256(&original) == index.source_sha256,
     )
 }
 

@@ -6,8 +6,8 @@ use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-use nagent::sys::boundary::{Boundary, BoundaryFolders};
-use nagent::sys::replace;
+use sys::boundary::{Boundary, BoundaryFolders};
+use sys::replace;
 use rustix::fs::{CWD, RenameFlags, renameat_with};
 
 use crate::figures::Figures;

@@ -12,9 +12,9 @@ use std::path::Path;
 use std::sync::Mutex;
 use std::time::Duration;
 
-use nagent::sys::conversation_file::ConversationFile;
-use nagent::sys::interrupt::Interrupts;
-use nagent::sys::root::Root;
+use sys::conversation_file::ConversationFile;
+use sys::interrupt::Interrupts;
+use sys::root::Root;
 
 use crate::blocks::blocks;
 use crate::faults::operations::{CONVERSATIONS, Operation};

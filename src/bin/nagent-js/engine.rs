@@ -8,17 +8,16 @@ use std::io::{self, BufRead, BufReader, Write};
 use std::process::ExitCode;
 use std::rc::Rc;
 
-use nagent::js::api;
-use nagent::js::wire::{End, Start, WorkerMessage, replace_lone_surrogates};
-use nagent::limits;
-use nagent::sys::js_worker::leave_at_once;
-use nagent::sys::js_worker::rights;
+use conversation::limits;
 use rquickjs::context::EvalOptions;
 use rquickjs::function::Func;
 use rquickjs::promise::PromiseState;
 use rquickjs::{
     Array, Coerced, Context, Ctx, Error, FromJs, Function, Object, Promise, Runtime, Value,
 };
+use script::js::api;
+use script::js::wire::{End, Start, WorkerMessage, replace_lone_surrogates};
+use script::js_worker::{leave_at_once, rights};
 
 /// What the engine is evaluated under until the script's own file: the frames of these are not the script's.
 const GLUE: &str = "<api>";

@@ -3,13 +3,14 @@
 use serde_json::json;
 
 use super::Catalog;
-use crate::format::numbers::format_count;
 use crate::ops::manage;
 use crate::out::{self, Report};
-use crate::problem::Problem;
-use crate::sys::interrupt::Interrupts;
-use crate::sys::lock::{self, IndexWait, Lock};
-use crate::sys::{change_log, file_index, fs, removal, root};
+use conversation::format::numbers::format_count;
+use conversation::problem::Problem;
+use history::file_index;
+use sys::interrupt::Interrupts;
+use sys::lock::{self, IndexWait, Lock};
+use sys::{change_log, fs, removal, root};
 
 /// Takes the lock of a conversation, without waiting.
 pub(super) fn lock_unused(catalog: &Catalog, name: &str) -> Result<Lock, Problem> {

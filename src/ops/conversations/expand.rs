@@ -5,16 +5,16 @@ use std::ops::Range;
 
 use super::Catalog;
 use super::changes::lock_unused;
-use crate::compact::notice::Notice;
-use crate::compact::plan::begins_turn;
-use crate::compact::token_estimate::TokenEstimate;
-use crate::format::file::{self, Piece};
-use crate::limits;
 use crate::out::Report;
-use crate::problem::Problem;
-use crate::sys::conversation_file::ConversationFile;
-use crate::sys::conversation_file::replace::replace_conversation;
-use crate::sys::fs;
+use conversation::compact::notice::Notice;
+use conversation::compact::plan::begins_turn;
+use conversation::compact::token_estimate::TokenEstimate;
+use conversation::format::file::{self, Piece};
+use conversation::limits;
+use conversation::problem::Problem;
+use sys::conversation_file::ConversationFile;
+use sys::conversation_file::replace::replace_conversation;
+use sys::fs;
 
 /// Numbers of turns, first and last.
 pub type Turns = (u64, u64);
@@ -76,7 +76,7 @@ struct Archive {
 impl Archive {
     fn find_archive(catalog: &Catalog, notice: &Piece) -> Result<Self, Problem> {
         let name = Notice::read(notice).map(|notice| notice.archive).unwrap_or_default();
-        crate::sys::root::check_name(name).map_err(Problem::failed)?;
+        sys::root::check_name(name).map_err(Problem::failed)?;
         let path = catalog.root.conversation(name);
         let text = fs::read_text(&path, limits::CONVERSATION)?.ok_or_else(|| {
             Problem::failed(format!(

@@ -6,14 +6,14 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use super::{Catalog, Conversation};
-use crate::format::columns::{truncate, width, wrap_line};
-use crate::format::harmless;
-use crate::format::numbers::{format_age, format_count};
 use crate::out::Report;
 use crate::overview::{ConversationKind, TurnsUsage};
-use crate::problem::Problem;
-use crate::sys::{clock, terminal};
 use crate::view::table::{column_widths, pad_row};
+use conversation::format::columns::{truncate, width, wrap_line};
+use conversation::format::harmless;
+use conversation::format::numbers::{format_age, format_count};
+use conversation::problem::Problem;
+use sys::{clock, terminal};
 
 /// The least room for the first words beside the other columns.
 const WORDS_ROOM: usize = 20;

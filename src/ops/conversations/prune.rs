@@ -13,15 +13,15 @@ use serde_json::{Value, json};
 
 use super::changes::lock_unused;
 use super::{Catalog, Conversation};
-use crate::format::hex::SHORT_ID;
-use crate::format::numbers;
-use crate::limits::{self, MIN_UNUSED};
-use crate::memory::changes::{self, FileEvent};
 use crate::out::Report;
 use crate::overview::{ConversationKind, find_ids, is_id};
-use crate::problem::Problem;
-use crate::sys::removal::{self, Stored};
-use crate::sys::{clock, fs, root};
+use conversation::format::hex::SHORT_ID;
+use conversation::format::numbers;
+use conversation::limits::{self, MIN_UNUSED};
+use conversation::memory::changes::{self, FileEvent};
+use conversation::problem::Problem;
+use sys::removal::{self, Stored};
+use sys::{clock, fs, root};
 
 /// A category of things that are removed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -108,7 +108,7 @@ pub fn prune(catalog: &Catalog, older: Duration, dry_run: bool) -> Result<Report
         .with("parts", parts.into_iter().collect::<Value>())
         .with("bytes", total);
     if let Some(first) = errors.first() {
-        report.exit = crate::exit::Exit::Failed;
+        report.exit = conversation::exit::Exit::Failed;
         report.error = Some(format!("{} could not be removed, the first: {first}", errors.len()));
     }
     Ok(report)

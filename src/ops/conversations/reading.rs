@@ -6,19 +6,19 @@ use serde_json::{Value, json};
 
 use super::rewind::no_such_turn;
 use super::{Catalog, Conversation};
-use crate::exit::Exit;
-use crate::format::file::Trouble;
-use crate::format::numbers::{format_bytes, format_count};
-use crate::limits::CONVERSATION;
 use crate::out::{self, Report};
 use crate::overview::compare::{Difference, compare};
 use crate::overview::lint::{self, Finding, LintedBlock};
 use crate::overview::transcript::{self, EntryKind, TranscriptEntry};
-use crate::problem::Problem;
-use crate::sys::conversation_file::BadByte;
-use crate::sys::fs;
-use crate::sys::root::beside_path;
 use crate::view::table::format_table;
+use conversation::exit::Exit;
+use conversation::format::file::Trouble;
+use conversation::format::numbers::{format_bytes, format_count};
+use conversation::limits::CONVERSATION;
+use conversation::problem::Problem;
+use sys::conversation_file::BadByte;
+use sys::fs;
+use sys::root::beside_path;
 
 /// Lines of a result that are shown unless a single turn is asked for.
 const RESULT_LINES: usize = 10;

@@ -8,27 +8,27 @@ use std::time::Duration;
 use serde_json::{Map, Value};
 
 use super::Catalog;
-use crate::compact::notice::Notice;
-use crate::compact::plan::begins_turn;
 use crate::drive::format_block;
-use crate::format::file::{Block, Piece};
-use crate::format::harmless::quote_name;
-use crate::memory::changes::{
-    ChangeEnd, ChangeLogEntry, FileEvent, NO_FILE, RunFileChange, is_hash_of, list_ends,
-};
 use crate::ops::call::Call;
 use crate::ops::flags::{ConversationArgs, ModelArgs, RunArgs};
 use crate::ops::undo;
 use crate::out::Report;
-use crate::problem::Problem;
-use crate::protocol::{self, Action, ParsedReply, ReplyItem};
-use crate::sys::conversation_file::ConversationFile;
-use crate::sys::conversation_file::replace::archive_name;
-use crate::sys::interrupt::Interrupts;
-use crate::sys::list_dir::find_modified;
-use crate::sys::names::name_some;
-use crate::sys::root::Root;
-use crate::sys::{change_log, clock, fs};
+use conversation::compact::notice::Notice;
+use conversation::compact::plan::begins_turn;
+use conversation::format::file::{Block, Piece};
+use conversation::format::harmless::quote_name;
+use conversation::memory::changes::{
+    ChangeEnd, ChangeLogEntry, FileEvent, NO_FILE, RunFileChange, is_hash_of, list_ends,
+};
+use conversation::problem::Problem;
+use conversation::protocol::{self, Action, ParsedReply, ReplyItem};
+use sys::conversation_file::ConversationFile;
+use sys::conversation_file::replace::archive_name;
+use sys::interrupt::Interrupts;
+use sys::list_dir::find_modified;
+use sys::names::name_some;
+use sys::root::Root;
+use sys::{change_log, clock, fs};
 
 /// The most files that a list in the conversation names; stdout has all that commands may have changed.
 const NAMED: usize = 20;

@@ -8,8 +8,8 @@ use serde_json::{Value, json};
 use super::{Catalog, Conversation};
 use crate::out::Report;
 use crate::overview::{ConversationKind, TurnUsage, TurnsUsage, turns};
-use crate::problem::Problem;
 use crate::view::table::format_table;
+use conversation::problem::Problem;
 
 /// What a row of the table is about.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, clap::ValueEnum)]

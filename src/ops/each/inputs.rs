@@ -14,8 +14,8 @@ use regex::Regex;
 use serde::de::IgnoredAny;
 use serde_json::Value;
 
-use crate::format::hex::encode_hex;
-use crate::sys::fs::sha256;
+use conversation::format::hex::encode_hex;
+use sys::fs::sha256;
 
 /// `{}`, `{name}`, and both in double braces.
 static PLACE: LazyLock<Regex> = LazyLock::new(|| {

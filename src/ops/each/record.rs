@@ -13,16 +13,16 @@ use std::time::Duration;
 
 use serde_json::{Map, Value, json};
 
-use crate::exit::Exit;
-use crate::format::numbers::format_count;
-use crate::limits;
 use crate::overview::is_new_name;
-use crate::problem::Problem;
-use crate::sys::clock;
-use crate::sys::interrupt::Interrupts;
-use crate::sys::journal::Journal;
-use crate::sys::lock::LockError;
-use crate::sys::run_note::Process;
+use conversation::exit::Exit;
+use conversation::format::numbers::format_count;
+use conversation::limits;
+use conversation::problem::Problem;
+use sys::clock;
+use sys::interrupt::Interrupts;
+use sys::journal::Journal;
+use sys::lock::LockError;
+use sys::run_note::Process;
 
 /// What every journal begins with.
 const BEGIN: &str = "{\"begin\"";
@@ -265,7 +265,7 @@ fn cost_of(result: &Map<String, Value>) -> f64 {
 
 /// The process that began to work on a journal last.
 fn last_holder(path: &Path) -> Option<String> {
-    let text = crate::sys::fs::read_text(path, limits::EACH_JOURNAL).ok()??;
+    let text = sys::fs::read_text(path, limits::EACH_JOURNAL).ok()??;
     let mut lines = text.lines().rev().filter_map(|line| serde_json::from_str::<Value>(line).ok());
     let begin = lines.find_map(|line| line.get("begin").cloned())?;
     let (pid, at) = (begin["pid"].as_u64()?, begin["at"].as_str()?);

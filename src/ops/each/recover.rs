@@ -1,16 +1,16 @@
 //! Finds what a killed run left in an input's conversation: an answer is not asked for again, and unfinished work
 //! continues.
 
-use crate::exit::Exit;
-use crate::format::file::Piece;
 use crate::ops::opening::PROMPT_ID;
 use crate::overview::{Overview, TurnsUsage};
-use crate::problem::Problem;
-use crate::protocol::{ParsedReply, ReplyItem, TagSet, parse_reply_with};
-use crate::sys::conversation_file::ConversationFile;
-use crate::sys::messages;
-use crate::sys::root::Root;
-use crate::sys::run_note::RunEnd;
+use conversation::exit::Exit;
+use conversation::format::file::Piece;
+use conversation::problem::Problem;
+use conversation::protocol::{ParsedReply, ReplyItem, TagSet, parse_reply_with};
+use sys::conversation_file::ConversationFile;
+use sys::messages;
+use sys::root::Root;
+use sys::run_note::RunEnd;
 
 /// The state of an input's run in its conversation.
 #[derive(Debug, PartialEq)]

@@ -3,10 +3,10 @@
 use serde_json::{Map, Value, json};
 
 use super::inputs::EachInput;
-use crate::exit::Exit;
-use crate::format::code_block::find_code_block;
 use crate::ops::flags::RunArgs;
 use crate::overview::TurnsUsage;
+use conversation::exit::Exit;
+use conversation::format::code_block::find_code_block;
 
 /// The keys of a result.
 pub(super) type ResultLine = Map<String, Value>;

@@ -11,8 +11,6 @@ use super::record::{Record, Started};
 use super::recover::{Done, find_done, has_other_prompts};
 use super::result_line::{ResultLine, add_usage, recovered_result, result_of};
 use crate::drive::nagent_child::{ChildAnswer, child_job, flag_word};
-use crate::exit::{Exit, Signal};
-use crate::format::numbers::format_count;
 use crate::ops::call::Call;
 use crate::ops::child_flags::{nagent_words, part_args};
 use crate::ops::file_conversation;
@@ -21,9 +19,11 @@ use crate::ops::side_by_side::Batch;
 use crate::ops::spinner::Spinner;
 use crate::out::{self, Report};
 use crate::overview::{NEW_DIGITS, TurnsUsage};
-use crate::problem::Problem;
-use crate::sys::process::job::{Finished, Job};
-use crate::sys::{env, fs, lock, removal, terminal};
+use conversation::exit::{Exit, Signal};
+use conversation::format::numbers::format_count;
+use conversation::problem::Problem;
+use sys::process::job::{Finished, Job};
+use sys::{env, fs, lock, removal, terminal};
 
 /// The prompt that continues a killed run.
 const GO_ON: &str = "go on";

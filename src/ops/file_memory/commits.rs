@@ -3,18 +3,18 @@
 
 use std::path::Path;
 
-use crate::exit::Exit;
-use crate::history::summaries::{
+use crate::ops::summaries::Writers;
+use conversation::exit::Exit;
+use conversation::model::{RequestMessage, Role, Usage};
+use conversation::problem::Problem;
+use history::summaries::{
     CommitToSummarize, SummaryRequest, build_request, is_worth_summary, parse_answer, summary_key,
 };
-use crate::history::text::Summaries;
-use crate::history::{FileCommit, History};
-use crate::model::{RequestMessage, Role, Usage};
-use crate::ops::summaries::Writers;
-use crate::problem::Problem;
-use crate::segments::summary_cache::{Summary, read_summary, write_summary};
-use crate::segments::summary_plan::RequestSizes;
-use crate::sys::{fs, git};
+use history::text::Summaries;
+use history::{FileCommit, History, git};
+use segments::summary_cache::{Summary, read_summary, write_summary};
+use segments::summary_plan::RequestSizes;
+use sys::fs;
 
 /// What a request gave.
 #[derive(Debug, Default)]

@@ -5,17 +5,17 @@ use std::path::Path;
 use serde_json::{Value, json};
 
 use super::commits;
-use crate::exit::Exit;
-use crate::format::harmless::quote_name;
-use crate::history::text::{self, Extent, Summaries};
-use crate::history::{FileChange, FileCommit, History};
 use crate::ops::settings::Settings;
 use crate::out::Report;
-use crate::problem::Problem;
-use crate::sys::env::Env;
-use crate::sys::fs;
-use crate::sys::git::{self, ReadingTime};
-use crate::sys::interrupt::Interrupts;
+use conversation::exit::Exit;
+use conversation::format::harmless::quote_name;
+use conversation::problem::Problem;
+use history::git::{self, ReadingTime};
+use history::text::{self, Extent, Summaries};
+use history::{FileChange, FileCommit, History};
+use sys::env::Env;
+use sys::fs;
+use sys::interrupt::Interrupts;
 
 /// Reports all that the repository knows of a file, as text and as JSON.
 pub fn report_history(
@@ -47,7 +47,10 @@ pub fn report_history(
     let body = block.strip_prefix("{file-history}\n").unwrap_or(&block);
     let mut printed = body.strip_suffix("{/file-history}").unwrap_or(body).to_owned();
     for note in &notes {
-        printed.push_str(&format!("\nnote: {}", crate::format::harmless::escape_line(note, 500)));
+        printed.push_str(&format!(
+            "\nnote: {}",
+            conversation::format::harmless::escape_line(note, 500)
+        ));
     }
     Ok(Report::done(printed)
         .with("file", file.display().to_string())

@@ -1,6 +1,6 @@
 //! The commands of a session: one table, and what a line means by it. Pure.
 
-use crate::format::nearest::nearest;
+use conversation::format::nearest::nearest;
 
 /// What a command does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

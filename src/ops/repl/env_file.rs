@@ -4,8 +4,8 @@
 //! line = ["export "] NAME "=" value       value = text | "text" | 'text'       # begins a comment line
 //! ```
 
-use crate::llm::provider::Provider;
-use crate::llm::server::SERVERS;
+use models::provider::Provider;
+use models::server::SERVERS;
 
 /// A name that other tools use for `ANTHROPIC_API_KEY`.
 pub(super) const OTHER_NAME: &str = "TS_AGENT_API_KEY";

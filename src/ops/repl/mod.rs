@@ -17,16 +17,16 @@ use self::commands::{COMMANDS, Input, parse_input};
 pub use self::start::NAME;
 use self::start::Session;
 use super::completion;
-use crate::approve::Approve;
-use crate::exit::{Exit, Signal};
-use crate::llm::provider::Provider;
 use crate::out::{self, Report};
-use crate::problem::Problem;
-use crate::sandbox::SandboxMode;
-use crate::sys::env::Env;
-use crate::sys::line::{LineEditor, PlainLines, Typed};
-use crate::sys::root::Root;
-use crate::sys::{fs, terminal};
+use conversation::approve::Approve;
+use conversation::exit::{Exit, Signal};
+use conversation::problem::Problem;
+use models::provider::Provider;
+use sandbox::SandboxMode;
+use sys::env::Env;
+use sys::line::{LineEditor, PlainLines, Typed};
+use sys::root::Root;
+use sys::{fs, terminal};
 
 /// Runs a session to its end.
 pub fn run_session(args: SessionArgs) -> Result<Report, Problem> {

@@ -8,16 +8,16 @@ use serde_json::{Map, Value, json};
 
 use super::start::{NAME, Session};
 use super::tools::error_of;
-use crate::exit::{Exit, Signal};
 use crate::ops::question::ask_about_action;
 use crate::ops::spinner::Spinner;
 use crate::out;
-use crate::problem::Problem;
-use crate::sys::foreground::Conversing;
-use crate::sys::terminal;
-use crate::sys::tty::Tty;
 use crate::view::event::{RunEvent, Start};
 use crate::view::session::{SessionView, Shown};
+use conversation::exit::{Exit, Signal};
+use conversation::problem::Problem;
+use sys::foreground::Conversing;
+use sys::terminal;
+use sys::tty::Tty;
 
 /// The most that is shown of what a run printed beside its events.
 const WORDS: usize = 400;

@@ -8,22 +8,22 @@ use serde_json::Value;
 
 use super::args::SessionArgs;
 use super::env_file::{OTHER_NAME, parse_credentials};
-use crate::exit::Exit;
-use crate::limits;
-use crate::llm::provider::{Provider, ollama_address};
 use crate::ops::call::Call;
 use crate::ops::connection::no_provider;
 use crate::ops::conversation_name::choose_name;
 use crate::ops::flags::{ConversationArgs, RunArgs};
 use crate::ops::settings::Settings;
 use crate::out;
-use crate::problem::Problem;
-use crate::sys::env::Env;
-use crate::sys::foreground::Foreground;
-use crate::sys::interrupt::Interrupts;
-use crate::sys::root::explain_refusal;
-use crate::sys::{fs, terminal};
 use crate::view::look::Look;
+use conversation::exit::Exit;
+use conversation::limits;
+use conversation::problem::Problem;
+use models::provider::{Provider, ollama_address};
+use sys::env::Env;
+use sys::foreground::Foreground;
+use sys::interrupt::Interrupts;
+use sys::root::explain_refusal;
+use sys::{fs, terminal};
 
 /// The name of the tool, for lines on stderr.
 pub const NAME: &str = "nagent-repl";

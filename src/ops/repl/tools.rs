@@ -9,14 +9,14 @@ use serde_json::{Map, Value};
 
 use super::commands::{ReplCommand, help_text};
 use super::start::Session;
-use crate::approve::Approve;
-use crate::exit::Exit;
-use crate::format::harmless::quote_name;
 use crate::ops::flags::RunArgs;
 use crate::out;
-use crate::problem::Problem;
-use crate::sandbox::SandboxMode;
-use crate::sys::{fs, tty};
+use conversation::approve::Approve;
+use conversation::exit::Exit;
+use conversation::format::harmless::quote_name;
+use conversation::problem::Problem;
+use sandbox::SandboxMode;
+use sys::{fs, tty};
 
 impl Session {
     /// Does what a command says.

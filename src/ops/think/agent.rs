@@ -1,13 +1,13 @@
 //! Chooses the model of a script in plain language: by variable, front matter, home, nagent's own settings.
 
 use super::request::ThinkRequest;
-use crate::format::nearest::nearest;
-use crate::llm::provider::Provider;
 use crate::ops::flags::ModelArgs;
-use crate::problem::Problem;
-use crate::sys::env::Env;
-use crate::sys::thoughts::{Agent, Home, HomeConfig};
-use crate::thought::script::Script;
+use conversation::format::nearest::nearest;
+use conversation::problem::Problem;
+use models::provider::Provider;
+use script::thought::script::Script;
+use script::thoughts::{Agent, Home, HomeConfig};
+use sys::env::Env;
 
 /// The settings of a run's agent; what is `None` is decided by nagent's own settings.
 #[derive(Debug, Default)]
@@ -81,8 +81,7 @@ impl AgentSettings {
             None => {
                 let mut known: Vec<String> =
                     Provider::iter().map(|other| other.name().to_owned()).collect();
-                let files =
-                    crate::sys::fs::list_names(&home.folder.join("agents")).unwrap_or_default();
+                let files = sys::fs::list_names(&home.folder.join("agents")).unwrap_or_default();
                 known.extend(
                     files.iter().filter_map(|name| name.strip_suffix(".json")).map(str::to_owned),
                 );

@@ -5,19 +5,19 @@ use std::rc::Rc;
 use anyhow::Result;
 
 use super::thought::Thought;
-use crate::context::Section;
 use crate::drive::script_host::{ScriptHost, ScriptResult};
-use crate::format::file::Block;
-use crate::js::wire::End;
 use crate::ops::script_setup::ScriptSetup;
-use crate::sys::ask_tty::AskTty;
-use crate::sys::bridges::{Bridges, Output};
-use crate::sys::env::{self, Env};
-use crate::sys::interrupt::Interrupts;
-use crate::sys::js_worker::ScriptOutcome;
-use crate::sys::permission::Permissions;
-use crate::sys::thoughts::read_memories;
-use crate::thought::context::{ThoughtFacts, sections};
+use conversation::context::Section;
+use conversation::format::file::Block;
+use script::bridges::{Bridges, Output};
+use script::js::wire::End;
+use script::js_worker::ScriptOutcome;
+use script::permission::Permissions;
+use script::thought::context::{ThoughtFacts, sections};
+use script::thoughts::read_memories;
+use sys::ask_tty::AskTty;
+use sys::env::{self, Env};
+use sys::interrupt::Interrupts;
 
 /// The parent's side for the scripts of a thought.
 pub(super) fn bridges<'a>(

@@ -1,11 +1,11 @@
 //! Shows a run on a terminal on stderr: a shape and a colour for each of memory.js, the agent and scripts.
 
-use crate::format::harmless::escape_text;
 use crate::ops::spinner::Spinner;
 use crate::out;
-use crate::sys::terminal;
-use crate::thought::context::Resume;
 use crate::view::render::{Row, Style};
+use conversation::format::harmless::escape_text;
+use script::thought::context::Resume;
+use sys::terminal;
 
 /// The lines of a run on stderr.
 pub(super) struct Screen {

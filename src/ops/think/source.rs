@@ -6,20 +6,20 @@ use std::time::Duration;
 use reqwest::Url;
 
 use super::request::ThinkRequest;
-use crate::limits;
 use crate::out;
-use crate::policy::places::ScriptPlaces;
-use crate::policy::{Approval, Layers, PolicySubject};
-use crate::problem::Problem;
-use crate::sys::ask_tty::{Answer, AskTty};
-use crate::sys::bridges::Bridges;
-use crate::sys::env::Env;
-use crate::sys::fs;
-use crate::sys::http::fetch::FetchRequest;
-use crate::sys::interrupt::Interrupts;
-use crate::sys::permission::{Permissions, read_policy};
-use crate::sys::thoughts::Home;
-use crate::thought::script::is_url;
+use conversation::limits;
+use conversation::problem::Problem;
+use script::bridges::Bridges;
+use script::fetch::FetchRequest;
+use script::permission::{Permissions, read_policy};
+use script::policy::places::ScriptPlaces;
+use script::policy::{Approval, Layers, PolicySubject};
+use script::thought::script::is_url;
+use script::thoughts::Home;
+use sys::ask_tty::{Answer, AskTty};
+use sys::env::Env;
+use sys::fs;
+use sys::interrupt::Interrupts;
 
 /// A script's text, and where it is.
 #[derive(Debug, Clone)]
@@ -71,7 +71,7 @@ pub fn read_place(
             return Err(Problem::usage(format!("{place}: a script has at most {limit} bytes")));
         }
         bytes = fs::read_bytes(&path, limit)?.ok_or_else(|| {
-            let near = crate::sys::names::suggest_paths(&path);
+            let near = sys::names::suggest_paths(&path);
             Problem::failed(format!("{place}: no such script{near}"))
         })?;
         fs::real_path(&path).unwrap_or(path).display().to_string()
@@ -153,7 +153,7 @@ fn confirm_page(
         Answer::Once => Ok(()),
         Answer::Deny => Err(Problem::failed(format!("{}: you said no", source.place))),
         Answer::Interrupted => {
-            let signal = interrupts.pending().unwrap_or(crate::exit::Signal::Int);
+            let signal = interrupts.pending().unwrap_or(conversation::exit::Signal::Int);
             Err(Problem::interrupted(signal))
         }
     }

@@ -11,22 +11,22 @@ use super::request::ThinkRequest;
 use super::screen::Screen;
 use super::source::ScriptSource;
 use super::written::ScriptStdout;
-use crate::js::wire::Start;
-use crate::limits;
 use crate::ops::find_root::find_root;
 use crate::out;
-use crate::policy::places::ScriptPlaces;
-use crate::policy::{Layers, Policy};
-use crate::problem::Problem;
-use crate::sys::bridges::Bridges;
-use crate::sys::env::Env;
-use crate::sys::fs;
-use crate::sys::interrupt::Interrupts;
-use crate::sys::js_worker::{Ran, ScriptOutcome, run_script};
-use crate::sys::permission::{find_places, read_policy};
-use crate::sys::thoughts::{Home, Origin};
-use crate::sys::tty::Tty;
-use crate::thought::script::is_url;
+use conversation::limits;
+use conversation::problem::Problem;
+use script::bridges::Bridges;
+use script::js::wire::Start;
+use script::js_worker::{Ran, ScriptOutcome, run_script};
+use script::permission::{find_places, read_policy};
+use script::policy::places::ScriptPlaces;
+use script::policy::{Layers, Policy};
+use script::thought::script::is_url;
+use script::thoughts::{Home, Origin};
+use sys::env::Env;
+use sys::fs;
+use sys::interrupt::Interrupts;
+use sys::tty::Tty;
 
 /// A thought that is run.
 pub(super) struct Thought {

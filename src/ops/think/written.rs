@@ -1,8 +1,8 @@
 //! What the scripts of a run wrote to stdout, and what they were refused.
 
-use crate::limits;
 use crate::out;
-use crate::sys::terminal;
+use conversation::limits;
+use sys::terminal;
 
 /// What went to stdout, and what was refused.
 #[derive(Debug)]

@@ -2,14 +2,14 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::format::nearest::nearest;
 use crate::ops::think::read_place;
-use crate::problem::Problem;
-use crate::sys::env::Env;
-use crate::sys::fs;
-use crate::sys::interrupt::Interrupts;
-use crate::sys::thoughts::Home;
-use crate::thought::script::is_url;
+use conversation::format::nearest::nearest;
+use conversation::problem::Problem;
+use script::thought::script::is_url;
+use script::thoughts::Home;
+use sys::env::Env;
+use sys::fs;
+use sys::interrupt::Interrupts;
 
 /// The environment of a call.
 pub struct Desk {

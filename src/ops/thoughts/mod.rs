@@ -10,17 +10,17 @@ use std::path::{Path, PathBuf};
 use anyhow::Context;
 
 use super::think::read_place;
-use crate::exit::Exit;
-use crate::limits;
 use crate::out::{self, Report};
-use crate::policy::PolicySubject;
-use crate::problem::Problem;
-use crate::sys::atomic_file::AtomicFile;
-use crate::sys::permission::read_policy;
-use crate::sys::process::job::{Job, JobOutcome, Output, Stdin};
-use crate::sys::thoughts::Origin;
-use crate::sys::{fs, process};
-use crate::thought::script::{Script, thought_name};
+use conversation::exit::Exit;
+use conversation::limits;
+use conversation::problem::Problem;
+use script::permission::read_policy;
+use script::policy::PolicySubject;
+use script::thought::script::{Script, thought_name};
+use script::thoughts::Origin;
+use sys::atomic_file::AtomicFile;
+use sys::process::job::{Job, JobOutcome, Output, Stdin};
+use sys::{fs, process};
 
 pub use self::desk::Desk;
 pub use self::policy::{PolicyEdit, add_entry, list_policy, remove_entry};

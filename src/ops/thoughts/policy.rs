@@ -6,18 +6,29 @@ use reqwest::Url;
 
 use super::desk::Desk;
 use crate::out::Report;
-use crate::policy::{Approval, Policy, PolicySubject, check_mode, check_path};
-use crate::problem::Problem;
-use crate::sys::env::Env;
-use crate::sys::permission::{edit_policy, read_policy};
-use crate::sys::{clock, fs};
+use conversation::problem::Problem;
+use script::permission::{edit_policy, read_policy};
+use script::policy::{Approval, Policy, PolicySubject, check_mode, check_path};
+use sys::env::Env;
+use sys::{clock, fs};
+
+/// What an entry is about, as a word on the command line.
+#[derive(Debug, Clone, Copy, clap::ValueEnum)]
+enum SubjectName {
+    /// A file or folder
+    Path,
+    /// A variable of the environment
+    Env,
+    /// A host of the network
+    Host,
+}
 
 /// Which entry of which policy.
 #[derive(Debug, Clone, clap::Args)]
 pub struct PolicyEdit {
     /// What it is about
     #[arg(value_enum)]
-    kind: PolicySubject,
+    kind: SubjectName,
     /// The script, unless --global is given, and the path, variable or host
     #[arg(value_name = "SCRIPT VALUE", num_args = 1..=2, required = true)]
     words: Vec<String>,
@@ -27,6 +38,14 @@ pub struct PolicyEdit {
 }
 
 impl PolicyEdit {
+    fn subject(&self) -> PolicySubject {
+        match self.kind {
+            SubjectName::Path => PolicySubject::Path,
+            SubjectName::Env => PolicySubject::Env,
+            SubjectName::Host => PolicySubject::Host,
+        }
+    }
+
     fn value(&self) -> &str {
         self.words.last().map_or("", String::as_str)
     }
@@ -53,8 +72,8 @@ pub fn add_entry(
     approval: Approval,
 ) -> Result<Report, Problem> {
     let subject = check_value(&desk.env, edit)?;
-    if mode.is_some() && edit.kind != PolicySubject::Path {
-        let kind = edit.kind.name();
+    if mode.is_some() && edit.subject() != PolicySubject::Path {
+        let kind = edit.subject().name();
         return Err(Problem::usage(format!(
             "--mode is for paths, and this is an entry for a {kind}"
         )));
@@ -62,7 +81,7 @@ pub fn add_entry(
     let mode = mode.unwrap_or("rwd");
     check_mode(mode).map_err(Problem::usage)?;
     change(desk, edit, |policy| {
-        policy.add_entry((edit.kind, &subject, mode), approval, "cli", &clock::now());
+        policy.add_entry((edit.subject(), &subject, mode), approval, "cli", &clock::now());
         Ok(())
     })
 }
@@ -71,10 +90,11 @@ pub fn add_entry(
 pub fn remove_entry(desk: &Desk, edit: &PolicyEdit) -> Result<Report, Problem> {
     let subject = check_value(&desk.env, edit)?;
     change(desk, edit, |policy| {
-        if policy.remove(edit.kind, &subject) + policy.remove(edit.kind, edit.value()) > 0 {
+        if policy.remove(edit.subject(), &subject) + policy.remove(edit.subject(), edit.value()) > 0
+        {
             return Ok(());
         }
-        let kind = edit.kind.name();
+        let kind = edit.subject().name();
         Err(Problem::usage(format!("there is no entry for the {kind} {}", edit.value())).into())
     })
 }
@@ -107,13 +127,13 @@ fn check_value(env: &Env, edit: &PolicyEdit) -> Result<String, Problem> {
     if edit.script().is_some() == edit.global {
         let global = "--global takes no script";
         let advice = if edit.global { global } else { "name the script, or give --global" };
-        let kind = edit.kind.name();
+        let kind = edit.subject().name();
         let usage = format!("{advice}: nagent-thought policy add {kind} SCRIPT VALUE");
         return Err(Problem::usage(usage));
     }
     let wrong =
         |why: &str| Err(Problem::usage(format!("\"{}\" is not {why}", value.escape_debug())));
-    match edit.kind {
+    match edit.subject() {
         PolicySubject::Path => {
             let path = env.absolute_path(Path::new(value))?;
             if value.is_empty() || value.contains('\0') {

@@ -2,16 +2,16 @@
 
 use super::desk::Desk;
 use crate::client::RequestError;
-use crate::exit::Exit;
-use crate::llm::ChatRequest;
-use crate::model::{RequestMessage, Role};
 use crate::ops::flags::{ModelArgs, RunArgs};
 use crate::ops::settings::Settings;
 use crate::ops::think::choose_agent;
 use crate::out::{self, Report};
-use crate::problem::Problem;
-use crate::sys::thoughts::Agent;
-use crate::sys::{stdin, terminal};
+use conversation::exit::Exit;
+use conversation::model::{RequestMessage, Role};
+use conversation::problem::Problem;
+use models::ChatRequest;
+use script::thoughts::Agent;
+use sys::{stdin, terminal};
 
 /// Checks that the model of scripts answers; with `store`, stores its key first.
 pub fn setup(desk: &Desk, store: Option<&str>, given: &ModelArgs) -> Result<Report, Problem> {

@@ -11,7 +11,7 @@ const PAGES: [&str; 2] = ["ARCHITECTURE.md", "CONTRIBUTING.md"];
 const OTHER_WORDS: [&str; 8] =
     ["nagent", "anyhow", "fdatasync", "mod", "curl", "Result", "requests_per_minute", "big"];
 
-/// The files of a folder, by the names of their modules below `root`, such as `src::sys::lock`.
+/// The files of a folder, by the names of their modules below `root`, such as `sys::lock`.
 fn modules_in(folder: &str, root: &str) -> BTreeMap<String, String> {
     let mut modules = BTreeMap::new();
     let mut folders = vec![top().join(folder)];
@@ -23,17 +23,22 @@ fn modules_in(folder: &str, root: &str) -> BTreeMap<String, String> {
             } else if path.extension().is_some_and(|end| end == "rs") {
                 let below = path.strip_prefix(top().join(folder)).unwrap().with_extension("");
                 let name = below.to_str().unwrap().trim_end_matches("/mod").replace('/', "::");
-                modules.insert(format!("{root}::{name}"), std::fs::read_to_string(&path).unwrap());
+                let name = if name == "lib" { root.to_owned() } else { format!("{root}::{name}") };
+                modules.insert(name, std::fs::read_to_string(&path).unwrap());
             }
         }
     }
     modules
 }
 
-/// The modules of the library and of `tests/it`, with their sources.
+/// The modules of the application, of its crates and of `tests/it`, with their sources.
 pub(super) fn all_modules() -> BTreeMap<String, String> {
     let mut modules = modules_in("src", "src");
     modules.extend(modules_in("tests/it", "it"));
+    for entry in std::fs::read_dir(top().join("crates")).unwrap() {
+        let name = entry.unwrap().file_name().into_string().unwrap();
+        modules.extend(modules_in(&format!("crates/{name}/src"), &name));
+    }
     modules
 }
 

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use nagent::format;
+use conversation::format;
 use regex::Regex;
 
 use super::{names, quoted, table};
@@ -201,8 +201,7 @@ fn every_file_of_a_split_is_in_the_table() {
 fn every_block_and_its_attributes_are_in_the_table() {
     let rows = table("docs/protocol.md", "block");
     let sorted = |names: Vec<String>| names.into_iter().collect::<BTreeSet<_>>();
-    let blocks_of_the_code =
-        format::conversation::BLOCKS.iter().map(|name| (*name).to_owned()).collect();
+    let blocks_of_the_code = format::file::BLOCKS.iter().map(|name| (*name).to_owned()).collect();
     assert_eq!(sorted(names(&rows)), sorted(blocks_of_the_code));
 
     let (sandbox, _) = busy();

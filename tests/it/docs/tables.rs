@@ -133,11 +133,11 @@ fn the_figures_of_memory_on_files_are_those_of_the_code() {
     let page = text("docs/file-memory.md");
     let kib = |bytes: u64| format!("{} KiB", bytes / 1024);
     let told = [
-        format!("the latest {} commits", nagent::limits::HISTORY_STEPS),
+        format!("the latest {} commits", conversation::limits::HISTORY_STEPS),
         format!("of more than {} files do not count", co_change::LARGEST_COMMIT),
         format!("blank, up to {} of text", kib(file_memory::MAX_SHORT)),
         format!("over {} of text", kib(file_memory::MIN_LONG)),
-        format!("Diffs are cut at {}", kib(nagent::limits::COMMIT_DIFF as u64)),
+        format!("Diffs are cut at {}", kib(conversation::limits::COMMIT_DIFF as u64)),
     ];
     for told in told {
         assert!(page.contains(&told), "docs/file-memory.md does not say: {told}");

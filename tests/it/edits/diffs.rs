@@ -1,7 +1,7 @@
 //! Edits as unified diffs: what must be applied, with what models get wrong in one, and what must be refused.
 
-use nagent::apply::{Applied, EditRefusal, apply_hunks};
-use nagent::diff::parse::parse_diff;
+use edits::apply::{Applied, EditRefusal, apply_hunks};
+use edits::diff::parse::parse_diff;
 
 use super::draw::{self, EDITS, draw};
 use super::slips::{Expect, SLIPS};

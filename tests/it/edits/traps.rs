@@ -1,7 +1,7 @@
 //! Blocks that must never be applied: each says something of the file that is not so, or does not say which place it means.
 
-use nagent::apply::Cause;
-use nagent::format::edit::EditBlock;
+use conversation::format::edit::EditBlock;
+use edits::apply::Cause;
 
 use super::draw::change_word;
 use super::trial::{Dice, Trial};

@@ -1,7 +1,7 @@
 //! One edit of one file, as the truth has it and as a block says it. It is built line by line, so that the text that must
 //! come out is known without looking anything up.
 
-use nagent::format::edit::EditBlock;
+use conversation::format::edit::EditBlock;
 
 /// xorshift: enough for choosing cases, and the same on every machine.
 pub(crate) struct Dice(u64);

@@ -92,9 +92,9 @@ pub(super) fn history(sandbox: &Sandbox, file: &str) -> Result<nagent::out::Repo
     use nagent::ops::flags::ModelArgs;
     use nagent::ops::settings::Settings;
     let model = ModelArgs { root: Some(sandbox.root()), ..ModelArgs::default() };
-    let env = nagent::sys::env::Env::read();
+    let env = sys::env::Env::read();
     let settings = Settings::resolve(&model, &env).unwrap();
-    let interrupts = nagent::sys::interrupt::Interrupts::install().unwrap();
+    let interrupts = sys::interrupt::Interrupts::install().unwrap();
     let file = sandbox.work().join(Path::new(file));
     nagent::ops::file_memory::report_history(&settings, &env, &interrupts, &file)
         .map_err(|problem| problem.message)

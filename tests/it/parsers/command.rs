@@ -1,8 +1,8 @@
 //! What a program printed that stands in for a model, and recordings of exchanges.
 
 use super::input::Input;
-use nagent::llm::command::{Preset, parse};
-use nagent::llm::replay::Recording;
+use models::command::{Preset, parse};
+use models::replay::Recording;
 
 pub(crate) fn run(data: &[u8]) {
     let mut input = Input::new(data);

@@ -2,11 +2,11 @@
 //! names), and the sections that it becomes.
 
 use super::input::Input;
-use nagent::context::{Facts, changed_sections, format, parse, sections};
-use nagent::format::harmless::is_hidden;
-use nagent::sys::context_files::load_context_files as load;
+use conversation::context::{Facts, changed_sections, format, parse, sections};
+use conversation::format::harmless::is_hidden;
 use std::path::PathBuf;
 use std::sync::LazyLock;
+use sys::context_files::load_context_files as load;
 
 static FOLDER: LazyLock<PathBuf> = LazyLock::new(|| {
     let folder = std::env::temp_dir().join(format!("nagent-fuzz-context-{}", std::process::id()));

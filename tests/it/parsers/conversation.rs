@@ -2,8 +2,8 @@
 //! was cut anywhere is whole, torn or damaged, never another conversation.
 
 use super::input::{Input, cut};
-use nagent::format::file::{Block, Parsed, PieceKind, Trouble, parse};
-use nagent::{memory, prompt};
+use conversation::format::file::{Block, Parsed, PieceKind, Trouble, parse};
+use conversation::{memory, prompt};
 
 pub(crate) fn run(data: &[u8]) {
     let mut input = Input::new(data);

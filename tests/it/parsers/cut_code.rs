@@ -2,10 +2,10 @@
 //! defines lies within it.
 
 use super::input::Input;
-use nagent::code::cutter::cut_text;
-use nagent::code::grammar::find_definitions;
-use nagent::code::language::{Language, NAMES};
-use nagent::code::pack::CutRules;
+use code::cutter::cut_text;
+use code::grammar::find_definitions;
+use code::language::{Language, NAMES};
+use code::pack::CutRules;
 
 pub(crate) fn run(data: &[u8]) {
     let mut input = Input::new(data);

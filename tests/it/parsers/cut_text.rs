@@ -2,10 +2,10 @@
 //! they are the same however much of the file is shown at once.
 
 use super::input::Input;
-use nagent::code::cutter::{Cutter, cut_text};
-use nagent::code::language::{Language, detect};
-use nagent::code::pack::CutRules;
-use nagent::code::view::View;
+use code::cutter::{Cutter, cut_text};
+use code::language::{Language, detect};
+use code::pack::CutRules;
+use code::view::View;
 
 const LANGUAGES: [Language; 4] =
     [Language::Text, Language::Markdown, Language::Csv, Language::JsonLines];
@@ -22,11 +22,8 @@ pub(crate) fn run(data: &[u8]) {
     let found = detect("x", &bytes[..bytes.len().min(1_000)]);
     let bit = streamed(Cutter::new(found.language, found.unit, found.is_text, rules), bytes, step);
     covers(&bit, bytes.len(), rules.target);
-    let bit = streamed(
-        Cutter::new(language, nagent::code::character::Unit::Byte, true, rules),
-        bytes,
-        step,
-    );
+    let bit =
+        streamed(Cutter::new(language, code::character::Unit::Byte, true, rules), bytes, step);
     assert_eq!(whole, bit);
 }
 

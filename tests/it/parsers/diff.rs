@@ -2,9 +2,9 @@
 //! and applied gives the new text.
 
 use super::input::Input;
-use nagent::apply::apply_hunks;
-use nagent::diff::parse::{is_diff, parse_diff};
-use nagent::diff::unified::{DiffChange, UnifiedDiff};
+use edits::apply::apply_hunks;
+use edits::diff::parse::{is_diff, parse_diff};
+use edits::diff::unified::{DiffChange, UnifiedDiff};
 
 pub(crate) fn run(data: &[u8]) {
     let mut input = Input::new(data);
@@ -57,8 +57,8 @@ fn round_trip(old: &str, came: &str, lines: usize) {
     let [file] = files.as_slice() else { panic!("{} files\n{text}", files.len()) };
     let [hunk] = file.hunks.as_slice() else { panic!("{} hunks\n{text}", file.hunks.len()) };
     let context = |text: &[u8]| String::from_utf8_lossy(text).into_owned();
-    let before = context(nagent::diff::unified::last_lines(&old.as_bytes()[..start], 3));
-    let after = context(nagent::diff::unified::first_lines(&old.as_bytes()[end..], 3));
+    let before = context(edits::diff::unified::last_lines(&old.as_bytes()[..start], 3));
+    let after = context(edits::diff::unified::first_lines(&old.as_bytes()[end..], 3));
     assert_eq!(hunk.old, format!("{before}{gone}{after}"), "{text}");
     assert_eq!(hunk.new, format!("{before}{came}{after}"), "{text}");
     // Where it applies at all (it may stand twice, or change nothing that counts), it gives the new text.

@@ -1,8 +1,8 @@
 //! Edit blocks and what they do to a text: a block that is refused changes nothing, one that applies changes what it says.
 
 use super::input::Input;
-use nagent::apply::{How, apply};
-use nagent::format::edit::parse;
+use conversation::format::edit::parse;
+use edits::apply::{How, apply};
 
 pub(crate) fn run(data: &[u8]) {
     let mut input = Input::new(data);

@@ -1,8 +1,8 @@
 //! A reply that is an error: any status, headers and body give an error that is short, shows no key and waits a sane time.
 
 use super::input::{APIS, Input};
-use nagent::llm::api::Endpoint;
-use nagent::model::{ErrorKind, Retry};
+use conversation::model::{ErrorKind, Retry};
+use models::api::Endpoint;
 use std::time::Duration;
 
 const KEY: &str = "sk-canary-7f3a9b2c4d5e6f70";

@@ -1,9 +1,9 @@
 //! A block whose body and attributes somebody else wrote: it reads back as that block and no other, whatever they hold.
 
 use super::input::Input;
-use nagent::format::attributes::{decode, encode};
-use nagent::format::file::{BLOCKS, Block, PieceKind, parse};
-use nagent::protocol::tags;
+use conversation::format::attributes::{decode, encode};
+use conversation::format::file::{BLOCKS, Block, PieceKind, parse};
+use conversation::protocol::tags;
 
 pub(crate) fn run(data: &[u8]) {
     let mut input = Input::new(data);

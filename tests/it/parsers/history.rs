@@ -1,12 +1,10 @@
 //! What is printed of a repository whose commits say anything, what is read from a cache, and what a model says of commits.
 
 use super::input::Input;
-use nagent::history::co_change::CoChangeCounts;
-use nagent::history::people::Person;
-use nagent::history::text::{
-    Extent, Summaries, find_summary, format_date, format_history, format_news,
-};
-use nagent::history::{FileChange, FileCommit, History, summaries};
+use history::co_change::CoChangeCounts;
+use history::people::Person;
+use history::text::{Extent, Summaries, find_summary, format_date, format_history, format_news};
+use history::{FileChange, FileCommit, History, summaries};
 
 pub(crate) fn run(data: &[u8]) {
     let mut input = Input::new(data);

@@ -1,9 +1,9 @@
 //! The index of a split and the index of files: what is read is written and read again the same.
 
 use super::input::Input;
-use nagent::format::file_index::{FileIndex, is_backup, is_certain, path_id};
-use nagent::format::index;
-use nagent::legacy::file_index::convert_flat;
+use conversation::format::file_index::{FileIndex, is_backup, is_certain, path_id};
+use conversation::format::index;
+use conversation::legacy::file_index::convert_flat;
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;

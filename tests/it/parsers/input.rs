@@ -65,10 +65,10 @@ pub(crate) fn cut(text: &str, at: usize) -> &str {
 }
 
 /// All APIs of providers.
-pub(crate) const APIS: [&dyn nagent::llm::api::Api; 5] = [
-    &nagent::llm::openai_responses::Responses,
-    &nagent::llm::openai_chat::ChatCompletions,
-    &nagent::llm::anthropic::Messages,
-    &nagent::llm::google::Gemini,
-    &nagent::llm::ollama::Ollama,
+pub(crate) const APIS: [&dyn models::api::Api; 5] = [
+    &models::openai_responses::Responses,
+    &models::openai_chat::ChatCompletions,
+    &models::anthropic::Messages,
+    &models::google::Gemini,
+    &models::ollama::Ollama,
 ];

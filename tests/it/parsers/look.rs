@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::input::Input;
-use nagent::format::harmless::is_hidden;
+use conversation::format::harmless::is_hidden;
 use nagent::view::look::Look;
 
 pub(crate) fn run(data: &[u8]) {

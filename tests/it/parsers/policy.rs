@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use super::input::Input;
-use nagent::policy::{Approval, Layers, Mode, Policy, PolicySubject};
+use script::policy::{Approval, Layers, Mode, Policy, PolicySubject};
 
 pub(crate) fn run(data: &[u8]) {
     let mut input = Input::new(data);

@@ -2,8 +2,8 @@
 //! parser gives.
 
 use super::input::{Input, cut};
-use nagent::protocol::stream::{ResponseStream, Streamed};
-use nagent::protocol::{ParsedReply, ReplyItem, parse_reply};
+use conversation::protocol::stream::{ResponseStream, Streamed};
+use conversation::protocol::{ParsedReply, ReplyItem, parse_reply};
 
 pub(crate) fn run(data: &[u8]) {
     let mut input = Input::new(data);
@@ -11,7 +11,7 @@ pub(crate) fn run(data: &[u8]) {
     let text = input.text();
     let whole = match parse_reply(&text) {
         ParsedReply::Whole(items) => {
-            assert!(!items.is_empty() && items.len() <= nagent::limits::REPLY_TAGS + 2);
+            assert!(!items.is_empty() && items.len() <= conversation::limits::REPLY_TAGS + 2);
             Some(items)
         }
         ParsedReply::Forged { items, kept, offset, .. } => {

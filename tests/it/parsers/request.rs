@@ -1,11 +1,11 @@
 //! The body of a request: JSON that holds each text as it is.
 
 use super::input::{APIS, Input};
-use nagent::llm::api::Endpoint;
-use nagent::llm::attachment::{Attachment, Payload, safe_name};
-use nagent::llm::options::ChatOptions;
-use nagent::llm::{ChatRequest, sniff};
-use nagent::model::{RequestMessage, Role};
+use conversation::model::{RequestMessage, Role};
+use models::api::Endpoint;
+use models::attachment::{Attachment, Payload, safe_name};
+use models::options::ChatOptions;
+use models::{ChatRequest, sniff};
 use serde_json::Value;
 
 pub(crate) fn run(data: &[u8]) {

@@ -1,11 +1,11 @@
 //! The config, names of providers and addresses of servers.
 
 use super::input::Input;
+use conversation::model::Usage;
+use models::catalog;
+use models::price::compute_cost;
+use models::provider::{Provider, ollama_address};
 use nagent::config;
-use nagent::llm::models;
-use nagent::llm::price::compute_cost;
-use nagent::llm::provider::{Provider, ollama_address};
-use nagent::model::Usage;
 
 pub(crate) fn run(data: &[u8]) {
     let mut input = Input::new(data);
@@ -25,7 +25,7 @@ pub(crate) fn run(data: &[u8]) {
         }
         return;
     }
-    models::find_model(&text);
+    catalog::find_model(&text);
     match Provider::parse(&text) {
         Ok(found) => assert_eq!(Provider::parse(found.name()), Ok(found)),
         Err(error) => assert!(!error.is_empty()),

@@ -1,14 +1,14 @@
 //! Text that is shown: nothing that steers a terminal, reorders a line or cannot be seen is left in it.
 
 use super::input::Input;
-use nagent::format::harmless::{
+use conversation::format::harmless::{
     escape_line, escape_text, is_hidden, quote_name, truncate, without_markers,
 };
-use nagent::model::{ApiError, ErrorKind};
-use nagent::sys::names::expand_home;
+use conversation::model::{ApiError, ErrorKind};
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
+use sys::names::expand_home;
 
 pub(crate) fn run(data: &[u8]) {
     let mut input = Input::new(data);

@@ -1,7 +1,7 @@
 //! LineReader and server-sent events: however the stream is cut, the same events come out, and memory is bounded.
 
 use super::input::{Input, pieces};
-use nagent::llm::sse::{EventReader, LineReader};
+use models::sse::{EventReader, LineReader};
 
 pub(crate) fn run(data: &[u8]) {
     let mut input = Input::new(data);

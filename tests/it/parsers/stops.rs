@@ -2,7 +2,7 @@
 //! plain command and nothing more.
 
 use super::input::Input;
-use nagent::approve::{find_stop, is_allowed};
+use conversation::approve::{find_stop, is_allowed};
 
 pub(crate) fn run(data: &[u8]) {
     let text = Input::new(data).text();

@@ -2,8 +2,8 @@
 //! handed on as it came is the text.
 
 use super::input::{APIS, Input, pieces};
-use nagent::llm::api::Endpoint;
-use nagent::model::{ApiError, Reply};
+use conversation::model::{ApiError, Reply};
+use models::api::Endpoint;
 
 const KEY: &str = "canary-key-81c2a9d04e";
 

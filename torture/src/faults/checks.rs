@@ -23,7 +23,7 @@ pub(crate) fn found(
 ) -> Vec<Block> {
     let name = forks(state).pop().unwrap_or_else(|| "c".to_owned());
     let text = state.text(format!("{CONVERSATIONS}/{name}"));
-    let parsed = nagent::format::file::parse(&text);
+    let parsed = conversation::format::file::parse(&text);
     match parsed.trouble {
         None => {}
         Some(trouble) if is_whole => {
@@ -38,7 +38,7 @@ pub(crate) fn found(
 
 /// The blocks of one name in a text that loads; none in another.
 pub(crate) fn blocks_of(text: &str, name: &str) -> impl Iterator<Item = Block> {
-    let loads = nagent::format::file::parse(text).trouble.is_none();
+    let loads = conversation::format::file::parse(text).trouble.is_none();
     let all = if loads && text.starts_with('<') { blocks(text) } else { Vec::new() };
     all.into_iter().filter(move |block| block.name == name)
 }
@@ -98,7 +98,7 @@ pub(crate) fn append_again(world: &World, after: &After, wrong: &mut Vec<String>
     let now = found(&state, true, wrong);
     acked(after, &now, wrong);
     let path = format!("{CONVERSATIONS}/c");
-    if nagent::format::file::parse(&state.text(&path)).trouble.is_some() {
+    if conversation::format::file::parse(&state.text(&path)).trouble.is_some() {
         wrong.push("the conversation does not load afterwards".to_owned());
         return;
     }
@@ -286,7 +286,7 @@ pub(crate) fn split(sandbox: &Sandbox, more: &[&str]) -> crate::process_under_te
 /// What the source is to be after the edit.
 pub(crate) fn patched(world: &World) -> String {
     let index = world.before.text("work/split/index.json");
-    let index = nagent::format::index::parse(&index).unwrap();
+    let index = conversation::format::index::parse(&index).unwrap();
     let text = numbered("line");
     let segment = &index.segments[1];
     let (from, to) =
@@ -297,7 +297,7 @@ pub(crate) fn patched(world: &World) -> String {
 /// Index, segments and kept original are of one mind.
 pub(crate) fn agrees(after: &After, wrong: &mut Vec<String>) {
     let text = after.state.text("work/split/index.json");
-    let Ok(index) = nagent::format::index::parse(&text) else {
+    let Ok(index) = conversation::format::index::parse(&text) else {
         wrong.push(format!("the index does not load: {text:?}"));
         return;
     };
@@ -305,13 +305,13 @@ pub(crate) fn agrees(after: &After, wrong: &mut Vec<String>) {
     for segment in &index.segments {
         let name = Path::new(&segment.path).file_name().unwrap();
         let bytes = after.state.file(Path::new("work/split").join(name)).unwrap_or_default();
-        if nagent::sys::fs::sha256(bytes) != segment.sha256 {
+        if sys::fs::sha256(bytes) != segment.sha256 {
             wrong.push(format!("{} is not what the index says", name.display()));
         }
         joined.extend_from_slice(bytes);
     }
     let original = after.state.file("work/split/big.txt.orig").unwrap_or_default();
-    if joined != original || nagent::sys::fs::sha256(original) != index.source_sha256 {
+    if joined != original || sys::fs::sha256(original) != index.source_sha256 {
         wrong.push("the segments are not the kept original".to_owned());
     }
 }

@@ -34,7 +34,7 @@ fn places(state: &State, wrong: &mut Vec<String>) -> (usize, usize) {
     let texts = names.iter().filter(|name| *name == "c" || name.starts_with("c-"));
     let appended = texts.map(|name| {
         let text = state.text(format!("{CONVERSATIONS}/{name}"));
-        let parsed = nagent::format::file::parse(&text);
+        let parsed = conversation::format::file::parse(&text);
         let end = parsed.pieces.last().map_or(0, |piece| piece.span.end);
         blocks(&text[..end]).iter().filter(|block| block.body == SPOKEN).count()
     });

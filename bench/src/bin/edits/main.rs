@@ -10,9 +10,9 @@ mod stats;
 use std::hint::black_box;
 use std::time::Instant;
 
-use nagent::apply::{apply, apply_hunks};
-use nagent::diff::parse::DiffHunk;
-use nagent::format::edit::EditBlock;
+use edits::apply::{apply, apply_hunks};
+use edits::diff::parse::DiffHunk;
+use conversation::format::edit::EditBlock;
 
 /// 10,000 lines of functions that are much like each other.
 fn text() -> String {

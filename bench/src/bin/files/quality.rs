@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use nagent::code::language::{self, Language};
-use nagent::code::pack::CutRules;
-use nagent::code::{cutter, grammar};
+use code::language::{self, Language};
+use code::pack::CutRules;
+use code::{cutter, grammar};
 
 /// A parse that takes longer is given up; the file counts as strange.
 const LONGEST: Duration = Duration::from_secs(20);

@@ -17,7 +17,7 @@ mod usage;
 use std::path::Path;
 use std::process::ExitCode;
 
-use nagent::sys::git;
+use history::git;
 
 fn main() -> ExitCode {
     let args: Vec<String> = std::env::args().skip(1).collect();

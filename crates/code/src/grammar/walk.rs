@@ -1,0 +1,298 @@
+//! Walks a tree for possible cuts: between members and, in reserve, between parts.
+
+use std::ops::Range;
+
+use tree_sitter::Node;
+
+use crate::kinds::{Role, role_of};
+use crate::language::Language;
+use crate::pack::level;
+
+/// Deeper nesting has the same level.
+const DEEPEST: u32 = 250;
+
+/// The level between a comment and what it belongs to, if they do not fit together: above all others between nodes.
+const WITHIN: u32 = level::PART + 300;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Cut {
+    pub(super) at: usize,
+    pub(super) level: u32,
+}
+
+#[derive(Debug, Default)]
+pub(super) struct CandidateCuts {
+    /// Cuts that may be taken, in any order.
+    pub(super) main: Vec<Cut>,
+    /// Cuts for where the others leave too much.
+    pub(super) spare: Vec<Cut>,
+    pub(super) atoms: Vec<(usize, usize)>,
+}
+
+struct Child<'t> {
+    start: usize,
+    end: usize,
+    role: Role,
+    /// It may be a member: it has a name and is not text.
+    member: bool,
+    /// Set for those that are too large.
+    node: Option<Node<'t>>,
+}
+
+pub(super) struct Walk<'a> {
+    language: Language,
+    piece: &'a [u8],
+    /// How many bytes were parsed before the piece's.
+    shift: usize,
+    target: usize,
+    roles: &'a [Role],
+    /// The line that was looked at last.
+    line: Range<usize>,
+    found: CandidateCuts,
+}
+
+impl<'a> Walk<'a> {
+    pub(super) fn new(
+        language: Language,
+        piece: &'a [u8],
+        shift: usize,
+        target: usize,
+        roles: &'a [Role],
+    ) -> Self {
+        Self { language, piece, shift, target, roles, line: 0..0, found: CandidateCuts::default() }
+    }
+
+    /// Walks the tree, as deep as its nodes are larger than the target.
+    pub(super) fn find_cuts(mut self, root: Node<'_>) -> CandidateCuts {
+        // Recursion would need a stack as deep as the text is nested.
+        let mut work = vec![(root, 0)];
+        while let Some((node, depth)) = work.pop() {
+            let children = self.children(node);
+            if role_of(self.roles, node).includes(Role::CONTAINER) {
+                self.container(&children, depth, &mut work);
+            } else {
+                self.parts(&children, depth, &mut work);
+            }
+        }
+        self.found
+    }
+
+    fn children<'t>(&self, node: Node<'t>) -> Vec<Child<'t>> {
+        let mut children = Vec::with_capacity(node.child_count() as usize);
+        let mut cursor = node.walk();
+        let mut more = cursor.goto_first_child();
+        while more {
+            let node = cursor.node();
+            // Some nodes include the line feed after them, or blanks.
+            let end = self.trim_range(node.start_byte(), node.end_byte());
+            let role = role_of(self.roles, node);
+            let large = end - node.start_byte() > self.target || node.start_byte() < self.shift;
+            children.push(Child {
+                start: node.start_byte(),
+                end,
+                role,
+                member: node.is_named() && !role.includes(Role::SUFFIX),
+                node: large.then_some(node),
+            });
+            more = cursor.goto_next_sibling();
+        }
+        children
+    }
+
+    fn trim_range(&self, start: usize, end: usize) -> usize {
+        let Some(first) = start.checked_sub(self.shift) else { return end };
+        let last = end.saturating_sub(self.shift).min(self.piece.len());
+        let Some(text) = self.piece.get(first..last) else { return end };
+        start + text.trim_ascii_end().len()
+    }
+
+    /// Adds the cuts between members, each with what belongs to it.
+    fn container<'t>(
+        &mut self,
+        children: &[Child<'t>],
+        depth: u32,
+        work: &mut Vec<(Node<'t>, u32)>,
+    ) {
+        let groups = self.groups(children);
+        // A container with one member does not count as a level: the one object of a document, a document in a stream.
+        let deeper = if groups.len() > 1 { (depth + 1).min(DEEPEST) } else { depth };
+        let first = groups.first().map_or(children.len(), |group| group.0);
+        for (number, (from, to)) in groups.iter().enumerate() {
+            let at = children[*from].start;
+            if number > 0 {
+                self.boundary(at, level::STRUCTURE + depth, true);
+            } else if first > 0 {
+                self.boundary(at, level::PART + depth, false);
+            }
+            let group = &children[*from..*to];
+            let end = group.last().map_or(at, |child| child.end);
+            if end - at <= self.target && at >= self.shift {
+                self.add_atom(at, end);
+            } else {
+                self.add_inner_cuts(group, deeper, work);
+            }
+        }
+        // What closes the container has its own line.
+        if let Some(closer) = children.last().filter(|child| !child.member) {
+            self.boundary(closer.start, level::PART + depth, false);
+        }
+        self.add_inner_cuts(&children[..first], deeper, work);
+    }
+
+    /// Adds the cuts within a member that is too large together with what belongs to it.
+    fn add_inner_cuts<'t>(
+        &mut self,
+        group: &[Child<'t>],
+        depth: u32,
+        work: &mut Vec<(Node<'t>, u32)>,
+    ) {
+        for (number, child) in group.iter().enumerate() {
+            if number > 0 {
+                self.boundary(child.start, WITHIN + depth, false);
+            }
+            match child.node {
+                Some(node) => work.push((node, depth)),
+                None => self.add_atom(child.start, child.end),
+            }
+        }
+    }
+
+    /// Adds the cuts between the parts of a node without members: its head, its body, its operands.
+    fn parts<'t>(&mut self, children: &[Child<'t>], depth: u32, work: &mut Vec<(Node<'t>, u32)>) {
+        for (number, child) in children.iter().enumerate() {
+            // A comment between a head and its body is often that of the body's first member.
+            let led = number > 0 && children[number - 1].role.includes(Role::COMMENT);
+            let led = led && self.line_feeds(children[number - 1].end, child.start) <= 1;
+            if number > 0 {
+                let level = if led { WITHIN } else { level::PART };
+                self.boundary(child.start, level + depth, false);
+            }
+            match child.node {
+                Some(node) => work.push((node, depth)),
+                None => self.add_atom(child.start, child.end),
+            }
+        }
+    }
+
+    /// Groups the children that belong together: what is before a member, the member, what is after it on its line.
+    fn groups(&self, children: &[Child<'_>]) -> Vec<(usize, usize)> {
+        let mut groups: Vec<(usize, usize)> = Vec::new();
+        // The first child of the group that waits for its member.
+        let mut waiting: Option<usize> = None;
+        for (number, child) in children.iter().enumerate() {
+            if !child.member {
+                continue;
+            }
+            let before = number.checked_sub(1).map(|before| &children[before]);
+            let gap = before.map_or(2, |before| self.line_feeds(before.end, child.start));
+            let belongs = child.role.includes(Role::COMMENT) || child.role.includes(Role::PREFIX);
+            // A comment after something on its line belongs to that.
+            if belongs && gap == 0 && waiting.is_none() {
+                continue;
+            }
+            match waiting {
+                Some(from) if self.belongs_to_next(&children[from..number], child) => {
+                    if !belongs {
+                        groups.push((from, number));
+                        waiting = None;
+                    }
+                }
+                Some(from) => {
+                    groups.push((from, number));
+                    waiting = belongs.then_some(number);
+                    if !belongs {
+                        groups.push((number, number));
+                    }
+                }
+                None if belongs => waiting = Some(number),
+                None => groups.push((number, number)),
+            }
+        }
+        groups.extend(waiting.map(|from| (from, from)));
+        // A group reaches to the next; the last to the end, except for what closes the container.
+        let closers =
+            children.iter().rev().take_while(|child| !child.member).count().min(children.len());
+        for number in 0..groups.len() {
+            groups[number].1 = match groups.get(number + 1) {
+                Some(next) => next.0,
+                None => (children.len() - closers).max(groups[number].0 + 1),
+            };
+        }
+        groups
+    }
+
+    /// Whether what waits belongs to the child after it.
+    fn belongs_to_next(&self, waiting: &[Child<'_>], child: &Child<'_>) -> bool {
+        waiting.last().is_some_and(|last| {
+            waiting.iter().any(|one| one.role.includes(Role::PREFIX))
+                || self.line_feeds(last.end, child.start) <= 1
+        })
+    }
+
+    fn line_feeds(&self, from: usize, to: usize) -> usize {
+        let Some(from) = from.checked_sub(self.shift) else { return 2 };
+        let text = self.piece.get(from..to.saturating_sub(self.shift)).unwrap_or_default();
+        text.iter().filter(|byte| **byte == b'\n').take(2).count()
+    }
+
+    /// Notes a node that fits, which is not cut by lines. If it fits only without the blanks before it, it may be cut from them.
+    fn add_atom(&mut self, start: usize, end: usize) {
+        let Some(start) = start.checked_sub(self.shift) else { return };
+        let end = end - self.shift;
+        self.found.atoms.push((start, end));
+        let room = self.target.saturating_sub(end - start);
+        let before = &self.piece[start.saturating_sub(room.saturating_add(1))..start];
+        if before.len() > room && before.iter().all(|byte| matches!(byte, b' ' | b'\t')) {
+            self.found.spare.push(Cut { at: start, level: level::INLINE });
+        }
+    }
+
+    /// Notes a possible cut before the node that starts here: at the start of its line, if it is the first there.
+    fn boundary(&mut self, start: usize, level: u32, main: bool) {
+        let Some(start) = start.checked_sub(self.shift) else { return };
+        if !self.line.contains(&start) {
+            let line_start =
+                self.piece[..start].iter().rposition(|byte| *byte == b'\n').map_or(0, |at| at + 1);
+            let line_end = self.piece[start..]
+                .iter()
+                .position(|byte| *byte == b'\n')
+                .map_or(self.piece.len(), |at| start + at + 1);
+            self.line = line_start..line_end;
+        }
+        let is_first = self.piece[self.line.start..start]
+            .iter()
+            .rev()
+            .all(|byte| matches!(byte, b' ' | b'\t' | b'\x0c' | b'\r'));
+        let (at, level, main) = if is_first {
+            (self.with_comments(self.line.start), level, main)
+        } else if self.line.len() > self.target {
+            (start, level, main)
+        } else {
+            (start, level::INLINE + level.min(level::PART), false)
+        };
+        if at > 0 && at < self.piece.len() {
+            let list = if main { &mut self.found.main } else { &mut self.found.spare };
+            list.push(Cut { at, level });
+        }
+    }
+
+    /// Comments before a YAML key in its own column, which the grammar takes for a part of the value before.
+    fn with_comments(&self, line: usize) -> usize {
+        if self.language != Language::Yaml {
+            return line;
+        }
+        let blanks = |line: &[u8]| line.iter().take_while(|byte| **byte == b' ').count();
+        let column = blanks(&self.piece[line..]);
+        let mut start = line;
+        while let Some(end) = start.checked_sub(1) {
+            let above =
+                self.piece[..end].iter().rposition(|byte| *byte == b'\n').map_or(0, |at| at + 1);
+            let text = &self.piece[above..end];
+            if blanks(text) != column || text.get(column) != Some(&b'#') {
+                break;
+            }
+            start = above;
+        }
+        start
+    }
+}

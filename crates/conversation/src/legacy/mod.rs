@@ -1,0 +1,36 @@
+//! What older tools left behind, as texts and values: forms of files that are still read, keys and blocks without a meaning.
+//! Where such files are, and how they are taken over, is `sys::legacy`'s.
+//!
+//! Each can be deleted once nobody has such files any more. Three cases are a line each where they occur: the parser of
+//! conversations knows the blocks of hooks, and takes a result whose body is on the line of its opening tag; results of
+//! children may have no name.
+
+use serde_json::{Map, Value};
+
+pub mod file_index; // forms of the index of files
+pub mod split_index; // forms of the index of a split
+
+/// Keys of the config that nothing acts on any more. They are reported, not refused.
+const CONFIG_KEYS: [&str; 6] = [
+    "checkpoint_interval_minutes",
+    "checkpoint_max_new_kb",
+    "rebuild_at_kb",
+    "hook_per_run",
+    "hook_per_file_edit",
+    "hook_per_response",
+];
+
+/// Removes the settings without effect from an object of the config. Returns notes for the user.
+pub fn remove_old_settings(object: &mut Map<String, Value>) -> Vec<String> {
+    let mut notes = Vec::new();
+    for key in CONFIG_KEYS {
+        if object.remove(key).is_some_and(|value| value != Value::String(String::new())) {
+            notes.push(format!("\"{key}\" is a key of an older tool and has no effect"));
+        }
+    }
+    if object.get("reasoning").and_then(Value::as_u64).is_some_and(|level| level <= 5) {
+        object.remove("reasoning");
+        notes.push("\"reasoning\" from 1 to 5 is of an older tool and has no effect; give off, low, medium, high, max or a number of tokens".to_owned());
+    }
+    notes
+}

@@ -1,0 +1,20 @@
+//! What nagent is, without effects: the conversation file, the tags of a reply, and the loop as a value.
+//!
+//! Start reading at [`turn`]: an event goes in, the next effect comes out. Then [`protocol::tags`], the one table of tags, and
+//! [`format::file`], the grammar of the file. Nothing here opens a file, asks a model or reads a clock, and nothing knows which
+//! provider answers.
+
+pub mod approve;
+pub mod compact;
+pub mod context;
+pub mod exit;
+pub mod format;
+pub mod legacy;
+pub mod limits;
+pub mod memory;
+pub mod model;
+pub mod problem;
+pub mod prompt;
+pub mod protocol;
+pub mod redact;
+pub mod turn;

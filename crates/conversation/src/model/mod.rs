@@ -1,0 +1,160 @@
+//! What passes between the loop and a model: messages, replies, their costs, and errors. Values that all providers share.
+//!
+//! What a provider is sent and answers, as bytes, is in `models`.
+
+mod retry;
+pub mod sanitize;
+mod usage;
+
+use std::time::Duration;
+
+pub use self::retry::Retry;
+use self::sanitize::sanitize;
+pub use self::usage::{Usage, estimate};
+
+/// Who wrote a message. The system prompt is not a message.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Role {
+    /// The user, or nagent with the results of actions.
+    User,
+    /// The model.
+    Assistant,
+}
+
+impl Role {
+    /// The name that most APIs use.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::User => "user",
+            Self::Assistant => "assistant",
+        }
+    }
+}
+
+/// A message. Its parts are sent apart where the provider has content parts, else joined by a blank line.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RequestMessage<'a> {
+    /// Who wrote it.
+    pub role: Role,
+    /// The text, in one or more parts, never empty.
+    pub parts: Vec<&'a str>,
+}
+
+/// A request as it is sent. `--show-request` prints its `body`.
+#[derive(Clone, PartialEq, Eq)]
+pub struct HttpRequest {
+    /// `GET`, `POST` or `DELETE`.
+    pub method: &'static str,
+    /// The whole address.
+    pub url: String,
+    /// Headers, the credential among them. Never printed.
+    pub headers: Vec<(&'static str, String)>,
+    /// Headers that the user wants, in place of those of the same name. Never printed: they may hold credentials.
+    pub own_headers: Vec<(String, String)>,
+    /// The body, empty for `GET` and `DELETE`.
+    pub body: Vec<u8>,
+}
+
+/// Why the model stopped.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum StopReason {
+    /// It was finished.
+    End,
+    /// The length limit cut it off: the text is not an answer.
+    Length,
+}
+
+/// A whole reply, received up to the API's end mark.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Reply {
+    /// The text, reasoning left out.
+    pub text: String,
+    /// What it cost, in tokens.
+    pub usage: Usage,
+    /// Why it ended.
+    pub stop: StopReason,
+    /// The model that the provider says it used, if it says so.
+    pub model: Option<String>,
+}
+
+impl Reply {
+    /// Estimates the input of a usage without counts. Call it on every reply: the decoder does not know the request.
+    pub fn assume_input(&mut self, estimate: impl FnOnce() -> u64) {
+        if self.usage.estimated && self.usage.input == 0 {
+            self.usage.input = estimate();
+        }
+    }
+}
+
+/// What went wrong, as far as the loop needs to know.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ErrorKind {
+    /// Rate limit, overload, a server's own failure: a retry may help.
+    Busy,
+    /// The connection could not be made, broke, or fell silent: a retry may help.
+    Broken,
+    /// The stream ended before its end mark: a retry may help, never an answer.
+    Cut,
+    /// The credential was refused.
+    Auth,
+    /// No credit, a spend limit, a daily quota: waiting does not help.
+    NoCredit,
+    /// The prompt is longer than the model's window.
+    TooLong,
+    /// The provider or the model refused the content.
+    Refused,
+    /// No such model.
+    NoModel,
+    /// Anything else that a retry does not fix.
+    Other,
+}
+
+impl ErrorKind {
+    /// Whether the same request may succeed a little later.
+    pub fn is_retryable(self) -> bool {
+        matches!(self, Self::Busy | Self::Broken | Self::Cut)
+    }
+
+    /// Whether another model may go on: not with what this one refuses, or cannot hold.
+    pub fn may_switch(self) -> bool {
+        !matches!(self, Self::Refused | Self::TooLong)
+    }
+}
+
+/// A request that got no reply.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{message}")]
+pub struct ApiError {
+    /// The kind, for the loop.
+    pub kind: ErrorKind,
+    /// What happened, in the server's words where it had some, for a person. Control characters are removed,
+    /// keys masked, and the length is limited to 2,000 characters.
+    pub message: String,
+    /// The HTTP status, if there was one.
+    pub status: Option<u16>,
+    /// The shortest wait that the server asked for.
+    pub retry_after: Option<Duration>,
+    /// Whether the server itself said to try again or not (`x-should-retry`); it overrides the kind.
+    pub should_retry: Option<bool>,
+    /// The tokens that were billed all the same: of a refused, filtered or broken reply.
+    pub usage: Option<Usage>,
+}
+
+impl ApiError {
+    /// An error that no server reported. The message is made safe to show.
+    pub fn new(kind: ErrorKind, message: &str) -> Self {
+        Self::with_text(kind, sanitize(message, None))
+    }
+
+    /// An error whose message is safe to show already.
+    pub fn with_text(kind: ErrorKind, message: String) -> Self {
+        Self { kind, message, status: None, retry_after: None, should_retry: None, usage: None }
+    }
+
+    /// Makes the message safe to show; `key` is the one that was sent.
+    #[must_use]
+    pub fn with_clean_message(mut self, key: Option<&str>) -> Self {
+        self.message = sanitize(&self.message, key);
+        self
+    }
+}

@@ -1,0 +1,67 @@
+//! A commit that touched a file.
+
+use serde::{Deserialize, Serialize};
+
+use super::path_text;
+
+/// A commit that touched the file.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FileCommit {
+    /// The commit's id, in hexadecimal digits.
+    pub id: String,
+    /// The author's time: seconds since 1970, UTC.
+    pub time: i64,
+    /// The author's offset from UTC, in minutes.
+    pub offset: i32,
+    /// The committer's time, by which commits are sorted.
+    pub committed: i64,
+    /// The author's name; invalid UTF-8 becomes U+FFFD. At most [`conversation::limits::COMMIT_SUBJECT`] characters, like the next two.
+    pub name: String,
+    /// The author's address.
+    pub email: String,
+    /// The first paragraph of the message, on one line.
+    pub subject: String,
+    /// The file's path in that commit.
+    #[serde(with = "path_text")]
+    pub path: Vec<u8>,
+    /// What the commit did to the file.
+    pub change: FileChange,
+    /// Whether it is an ordinary commit.
+    pub kind: CommitKind,
+    /// How many files the commit changed, including this one; a merge is compared with its first parent.
+    pub files: u64,
+}
+
+/// What a commit did to a file.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum FileChange {
+    /// The file did not exist before.
+    Added,
+    /// Its content or mode changed.
+    #[default]
+    Modified,
+    /// It had another path before; its content may have changed too.
+    Renamed {
+        #[serde(with = "path_text")]
+        /// The path before.
+        from: Vec<u8>,
+    },
+    /// The commit deleted it; a later one added it again.
+    Deleted,
+}
+
+/// Kinds of commits; only [`CommitKind::Plain`] ones tell which files belong together.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum CommitKind {
+    /// An ordinary commit.
+    #[default]
+    Plain,
+    /// A merge whose file differs from that of every parent.
+    Merge,
+    /// A first commit of many files: it does not tell who wrote them.
+    Import,
+    /// The oldest commit of a shallow clone: its parents are missing, so that all its files look new.
+    Boundary,
+}

@@ -1,0 +1,360 @@
+//! Finds the conversation that belongs to a file. The index on disk is updated under its lock.
+//!
+//! A file is found in this order:
+//! 1. by its identity: the same file wherever it is, whatever it is called; a hard link is the same file;
+//! 2. where no file has taken the place of an entry's own, by the path in the repository: a clone that was moved;
+//! 3. by the absolute path: an editor that saves by renaming, a file that was created again.
+//!
+//! No entry is dropped: one whose path another entry's file has taken is kept as gone, and the user is told.
+//!
+//! An entry whose file is still there is nobody else's: two clones, worktrees and copies are as many files. Where the file
+//! system tells no time of birth, an inode may have been given to another file, so it counts only while the path says the
+//! same. What the index looks like is [`conversation::format::file_index`]'s; this prints nothing and starts no program.
+
+use std::os::unix::fs::DirEntryExt;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use anyhow::Result;
+use serde_json::Map;
+
+use super::git;
+use conversation::format::file_index::{
+    FileIndex, FileIndexEntry, RepositoryPath, is_backup, is_certain, is_made, path_id,
+};
+use conversation::legacy::file_index::convert_flat;
+use conversation::limits;
+use sys::atomic_file::AtomicFile;
+use sys::lock::{self, IndexWait, LockError};
+use sys::root::{self, Root};
+use sys::walk::walk_below;
+use sys::{fs, legacy};
+
+/// The name of its lock. No conversation's name ends in `.json`, so none can hold this lock for as long as a run takes.
+const LOCK: &str = "file-index.json";
+
+/// The index with what older tools left.
+#[derive(Debug, Default)]
+pub struct Loaded {
+    /// All entries.
+    pub index: FileIndex,
+    /// Older indexes whose entries are in it.
+    old: Vec<PathBuf>,
+    /// What the user should know.
+    pub notes: Vec<String>,
+}
+
+/// Reads the index, and older ones beside it. Changes nothing.
+pub fn load_index(root: &Root) -> Result<Loaded> {
+    let path = root.file_index();
+    let mut loaded = Loaded::default();
+    if let Some(text) = fs::read_text(&path, limits::FILE_INDEX)? {
+        loaded.index = FileIndex::parse(&text).map_err(|error| {
+            anyhow::anyhow!(
+                "{} is not an index of files ({error}), and was not changed; fix it, or move it away to start a new one",
+                path.display()
+            )
+        })?;
+        convert_flat(&mut loaded.index);
+    }
+    let old = legacy::read_file_indexes(root)?;
+    for entry in old.entries {
+        // By its path: the older id has no time of birth, and the inode may be another file's by now.
+        if loaded.index.entries_at_path(&entry.path).next().is_none() {
+            loaded.index.insert_entry(entry);
+        }
+    }
+    Ok(Loaded { old: old.paths, notes: old.notes, ..loaded })
+}
+
+/// The entry of a file, by its true path. Changes nothing.
+pub fn find_entry(root: &Root, path: &Path) -> Result<Option<FileIndexEntry>> {
+    let index = load_index(root)?.index;
+    // Finding the first commit takes long, and mostly no entry could match it.
+    let may_be_meant = |entry: &FileIndexEntry| {
+        entry.repository.as_ref().is_some_and(|spot| path.ends_with(&spot.path))
+    };
+    let file = if index.by_file_id.values().any(may_be_meant) {
+        IndexedFile::inspect(&index, path)
+    } else {
+        IndexedFile { path, id: fs::file_id(path), spot: None }
+    };
+    Ok(file.entry(root, &index).cloned())
+}
+
+/// The entry of a file, by its true path, created or updated where necessary; `new_name` makes the name of a new conversation.
+/// Also notes for the user.
+pub fn register(
+    root: &Root,
+    path: &Path,
+    new_name: impl FnOnce() -> String,
+    wait: IndexWait<'_>,
+) -> Result<(FileIndexEntry, Vec<String>), LockError> {
+    // Without the lock first: mostly there is nothing to write, and finding the first commit takes long.
+    let loaded = load_index(root)?;
+    let file = IndexedFile::inspect(&loaded.index, path);
+    if loaded.old.is_empty()
+        && let Some(entry) = file.entry(root, &loaded.index)
+        && file.updated_entry(entry) == *entry
+    {
+        return Ok((entry.clone(), loaded.notes));
+    }
+    let _lock = lock::lock_index(root, LOCK, wait)?;
+    let mut loaded = load_index(root)?;
+    let known = file.entry(root, &loaded.index).cloned();
+    let old = known.unwrap_or_else(|| FileIndexEntry {
+        file_id: path_id(path),
+        path: path.to_owned(),
+        conversation: new_name(),
+        repository: None,
+        other: Map::new(),
+    });
+    loaded.index.by_file_id.remove(&old.file_id);
+    let entry = file.updated_entry(&old);
+    let same_id = loaded.index.by_file_id.remove(&entry.file_id);
+    loaded.notes.extend(free_path(&mut loaded.index, path));
+    loaded.index.insert_entry(entry.clone());
+    if let Some(other) = same_id.filter(has_usable_name) {
+        loaded.index.insert_gone_entry(other);
+    }
+    save_index(root, &loaded)?;
+    Ok((entry, loaded.notes))
+}
+
+/// Updates the identity of a conversation's file at the end of a run: writing replaces a file by another one.
+pub fn update_identity(
+    root: &Root,
+    conversation: &str,
+    wait: IndexWait<'_>,
+) -> Result<(), LockError> {
+    let is_outdated = |entry: &&FileIndexEntry| {
+        entry.conversation == conversation
+            && !entry.is_gone()
+            && fs::file_id(&entry.path).is_some_and(|id| id != entry.file_id)
+    };
+    if !load_index(root)?.index.by_file_id.values().any(|entry| is_outdated(&entry)) {
+        return Ok(());
+    }
+    let _lock = lock::lock_index(root, LOCK, wait)?;
+    let mut loaded = load_index(root)?;
+    let index = &mut loaded.index;
+    let entries: Vec<FileIndexEntry> =
+        index.by_file_id.values().filter(is_outdated).cloned().collect();
+    for entry in entries {
+        let file = IndexedFile::inspect(index, &entry.path);
+        // A file with a conversation of its own was put there by another program.
+        if let Some(id) = &file.id
+            && !index.by_file_id.contains_key(id)
+            && find_moved_file(&entry).is_none()
+        {
+            index.by_file_id.remove(&entry.file_id);
+            index.insert_entry(file.updated_entry(&entry));
+        }
+    }
+    Ok(save_index(root, &loaded)?)
+}
+
+/// Gives the conversation of a file another name.
+pub fn rename_conversation(
+    root: &Root,
+    from: &str,
+    to: &str,
+    wait: IndexWait<'_>,
+) -> Result<(), LockError> {
+    if !load_index(root)?.index.by_file_id.values().any(|entry| entry.conversation == from) {
+        return Ok(());
+    }
+    let _lock = lock::lock_index(root, LOCK, wait)?;
+    let mut loaded = load_index(root)?;
+    for entry in loaded.index.by_file_id.values_mut().filter(|entry| entry.conversation == from) {
+        to.clone_into(&mut entry.conversation);
+    }
+    Ok(save_index(root, &loaded)?)
+}
+
+/// Removes the entries of a file that will not come back: a working copy. Its conversation stays.
+pub fn remove_entries(root: &Root, path: &Path, wait: IndexWait<'_>) -> Result<(), LockError> {
+    let _lock = lock::lock_index(root, LOCK, wait)?;
+    let mut loaded = load_index(root)?;
+    loaded.index.by_file_id.retain(|_, entry| entry.path != path);
+    Ok(save_index(root, &loaded)?)
+}
+
+/// Writes the index, then renames the older ones that it includes, so that they are imported once.
+fn save_index(root: &Root, loaded: &Loaded) -> Result<()> {
+    AtomicFile::new(&root.file_index()).write(loaded.index.format().as_bytes())?;
+    legacy::archive_indexes(&loaded.old)
+}
+
+struct IndexedFile<'a> {
+    path: &'a Path,
+    /// `None` when there is no such file yet.
+    id: Option<String>,
+    spot: Option<RepositoryPath>,
+}
+
+impl<'a> IndexedFile<'a> {
+    /// Looks at the file. Its repository's first commit is searched for only when no entry knows it.
+    fn inspect(index: &FileIndex, path: &'a Path) -> Self {
+        let id = fs::file_id(path);
+        let same = id.as_ref().and_then(|id| index.by_file_id.get(id));
+        let known =
+            same.filter(|entry| entry.path == path).and_then(|entry| entry.repository.clone());
+        let spot = known.or_else(|| {
+            let (first_commit, path) = git::location::locate(path, &|top| index.first_commit(top))?;
+            Some(RepositoryPath { first_commit, path })
+        });
+        Self { path, id, spot }
+    }
+
+    fn entry<'i>(&self, root: &Root, index: &'i FileIndex) -> Option<&'i FileIndexEntry> {
+        let may_be_used = |entry: &&FileIndexEntry| has_usable_name(entry);
+        let by_id = self.id.as_ref().and_then(|id| index.by_file_id.get(id)).filter(|entry| {
+            // A hard link: the other name is still there.
+            let is_linked = || fs::file_id(&entry.path).as_ref() == self.id.as_ref();
+            entry.is_certain() || entry.path == self.path || is_linked()
+        });
+        if let Some(entry) = by_id.filter(may_be_used) {
+            return Some(entry);
+        }
+        // One that was never made cannot have been moved, and one whose path has another file was saved there.
+        let same_place = |entry: &&FileIndexEntry| {
+            let is_moved = || {
+                is_made(&entry.file_id) && !entry.is_gone() && fs::file_id(&entry.path).is_none()
+            };
+            self.spot.is_some()
+                && entry.repository == self.spot
+                && (entry.path == self.path || is_moved())
+        };
+        let same_path = |entry: &&FileIndexEntry| entry.path == self.path;
+        let latest = |is_meant: &dyn Fn(&&FileIndexEntry) -> bool| {
+            let entries = index.by_file_id.values().filter(is_meant).filter(may_be_used);
+            let free = entries.filter(|entry| find_moved_file(entry).is_none());
+            let rank = |entry: &&FileIndexEntry| {
+                (entry.path == self.path, !entry.is_gone(), last_used(root, entry))
+            };
+            free.max_by_key(rank)
+        };
+        latest(&same_place).or_else(|| latest(&same_path))
+    }
+
+    /// The entry updated to this file.
+    fn updated_entry(&self, entry: &FileIndexEntry) -> FileIndexEntry {
+        let known = entry.repository.as_ref().filter(|_| entry.path == self.path);
+        let mut entry = FileIndexEntry {
+            file_id: self.id.clone().unwrap_or_else(|| path_id(self.path)),
+            path: self.path.to_owned(),
+            // A repository that cannot be opened just now is still the same one.
+            repository: self.spot.as_ref().or(known).cloned(),
+            ..entry.clone()
+        };
+        entry.set_gone(false);
+        entry
+    }
+}
+
+/// Whether the entry leads to a conversation; a name that somebody forged does not.
+fn has_usable_name(entry: &FileIndexEntry) -> bool {
+    root::check_name(&entry.conversation).is_ok()
+}
+
+/// Reassigns a path: entries that had it get the new path of their file, or are marked gone. Returns notes for the user.
+fn free_path(index: &mut FileIndex, path: &Path) -> Vec<String> {
+    let others: Vec<FileIndexEntry> =
+        index.entries_at_path(path).filter(|entry| !entry.is_gone()).cloned().collect();
+    let mut notes = Vec::new();
+    for mut other in others {
+        index.by_file_id.remove(&other.file_id);
+        if let Some(now) = find_moved_file(&other) {
+            other.path = now;
+            other.repository = None;
+            index.insert_entry(other);
+        } else if has_usable_name(&other) {
+            let (file, name) = (path.display(), &other.conversation);
+            notes.push(format!(
+                "{file} is another file now; to continue conversation {name} of the old one: \
+                 --file-edit {file} --load-conversation {name}"
+            ));
+            index.insert_gone_entry(other);
+        }
+    }
+    notes
+}
+
+/// Finds the file with this identity that was at a path, if it is in the same folder under another name.
+pub fn find_moved(path: &Path, file_id: &str) -> Option<PathBuf> {
+    find_moved_file(&FileIndexEntry {
+        file_id: file_id.to_owned(),
+        path: path.to_owned(),
+        conversation: String::new(),
+        repository: None,
+        other: Map::new(),
+    })
+}
+
+/// Finds the file with this identity that was at a path where nothing is any more: somewhere in the repository of that
+/// path, or without one below the folder that it was in. Looks at [`limits::MOVED_SEARCH`] files and folders at most.
+pub fn find_moved_anywhere(path: &Path, file_id: &str) -> Option<PathBuf> {
+    if !is_certain(file_id) || std::fs::symlink_metadata(path).is_ok() {
+        return None;
+    }
+    let inode: u64 = file_id.split(':').nth(1)?.parse().ok()?;
+    let near = path.ancestors().skip(1).find(|folder| folder.is_dir())?;
+    let top = git::find_toplevel(near).unwrap_or_else(|| near.to_owned());
+    walk_below(&top, &|name| name != ".git")
+        .take(limits::MOVED_SEARCH)
+        .filter(|entry| entry.ino() == inode)
+        .map(|entry| entry.path())
+        .find(|place| fs::file_id(place).is_some_and(|id| id == file_id))
+}
+
+/// Finds an entry's own file: where it was, or under another name in the same folder, but not as an editor's backup.
+fn find_moved_file(entry: &FileIndexEntry) -> Option<PathBuf> {
+    if fs::file_id(&entry.path).is_some_and(|id| id == entry.file_id) {
+        return Some(entry.path.clone());
+    }
+    if !is_certain(&entry.file_id) {
+        return None;
+    }
+    let inode: u64 = entry.file_id.split(':').nth(1)?.parse().ok()?;
+    let original = entry.path.file_name()?;
+    let files = std::fs::read_dir(entry.path.parent()?).ok()?.flatten();
+    files
+        .filter(|file| file.ino() == inode && !is_backup(&file.file_name(), original))
+        .map(|file| file.path())
+        .find(|path| fs::file_id(path).is_some_and(|id| id == entry.file_id))
+}
+
+/// When an entry's conversation was written last, since 1970.
+fn last_used(root: &Root, entry: &FileIndexEntry) -> Duration {
+    root::check_name(&entry.conversation)
+        .map_or(Duration::ZERO, |()| fs::modified(&root.conversation(&entry.conversation)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn without_a_time_of_birth_an_inode_counts_only_with_the_path() {
+        let folder = tempfile::tempdir().unwrap();
+        let root = Root { folder: folder.path().join("root") };
+        let (here, other) = (folder.path().join("here"), folder.path().join("other"));
+        let find = |entry_id: &str, file_id: &str, path: &Path| {
+            let mut index = FileIndex::default();
+            index.insert_entry(FileIndexEntry {
+                file_id: entry_id.to_owned(),
+                path: here.clone(),
+                conversation: "c".to_owned(),
+                repository: None,
+                other: Map::new(),
+            });
+            let file = IndexedFile { path, id: Some(file_id.to_owned()), spot: None };
+            file.entry(&root, &index).is_some()
+        };
+        assert!(find("1:2:3", "1:2:3", &other), "renamed");
+        assert!(find("1:2:0", "1:2:0", &here));
+        assert!(!find("1:2:0", "1:2:0", &other), "renamed, or another one's");
+        assert!(find("1:2:0", "1:5:0", &here), "saved by renaming");
+    }
+}

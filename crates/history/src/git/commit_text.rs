@@ -1,0 +1,102 @@
+//! Reads what commits say, and what they did to one file, for the request that summarizes them.
+
+use std::borrow::Cow;
+use std::path::Path;
+use std::time::Duration;
+
+use git2::{Commit, DiffFindOptions, Oid, Patch};
+
+use super::repository::{Objects, open_repository};
+use super::tree_diff::diff_trees;
+use super::worker::{Patience, run_in_worker};
+use crate::summaries::{CommitText, MAX_MESSAGE};
+use crate::{FileChange, FileCommit};
+use conversation::format::harmless::quote_name;
+use conversation::limits;
+use sys::fs;
+
+const PATIENCE: Patience = Patience::Idle(Duration::from_secs(2));
+
+/// Reads the texts of commits that touched a file. Contents over 8 MiB are binary; a damaged commit has `None`.
+pub fn read_commit_texts(
+    toplevel: &Path,
+    commits: Vec<FileCommit>,
+    keep_waiting: &mut dyn FnMut() -> bool,
+) -> Result<Vec<Option<CommitText>>, String> {
+    let top = toplevel.to_owned();
+    let texts = run_in_worker(PATIENCE, keep_waiting, move |progress| {
+        let repository = open_repository(&top)?;
+        let objects = Objects::new(&repository)?;
+        let read = |commit: &FileCommit| {
+            progress.advance();
+            let mut text = read_text(&objects, commit).ok()?;
+            text.message.truncate(text.message.floor_char_boundary(MAX_MESSAGE));
+            // A little more than is used, so that the request says that it is cut.
+            text.diff.truncate(text.diff.floor_char_boundary(limits::COMMIT_DIFF + 4));
+            Some(text)
+        };
+        Ok(commits.iter().map(read).collect())
+    });
+    texts.unwrap_or_else(|| {
+        Err(format!("the git repository at {} does not answer", quote_name(toplevel)))
+    })
+}
+
+fn read_text(objects: &Objects<'_>, file: &FileCommit) -> Result<CommitText, String> {
+    let failure = |error: git2::Error| error.message().to_owned();
+    let commit = objects.read_commit(Oid::from_str(&file.id).map_err(failure)?)?;
+    let message = decode(&commit, commit.message_bytes()).into_owned();
+    let parent = commit.parent_id(0).ok().map(|id| objects.read_commit(id)).transpose()?;
+    let mut paths = vec![file.path.as_slice()];
+    if let FileChange::Renamed { from } = &file.change {
+        paths.push(from);
+    }
+    let old = parent.map(|parent| parent.tree_id());
+    let mut diff = diff_trees(objects, old, Some(commit.tree_id()), &paths)?;
+    if paths.len() > 1 {
+        // The walk found that the one became the other, however little they have in common.
+        let mut options = DiffFindOptions::new();
+        options.renames(true).renames_from_rewrites(true).rename_threshold(1);
+        diff.find_similar(Some(&mut options)).map_err(failure)?;
+    }
+    let at = diff
+        .deltas()
+        .position(|delta| delta.new_file().path_bytes() == Some(&file.path))
+        .ok_or("the commit does not touch the file")?;
+    let blobs = diff.get_delta(at).map(|delta| (delta.old_file().id(), delta.new_file().id()));
+    let content = blobs.and_then(|(_, new)| hash_content(objects, new));
+    if blobs.is_some_and(|(old, new)| old == new) {
+        return Ok(CommitText { message, diff: String::new(), content });
+    }
+    let mut patch = Patch::from_diff(&diff, at).map_err(failure)?;
+    let patch = patch.as_mut().map(|patch| patch.to_buf().map_err(failure)).transpose()?;
+    let diff = patch.map_or_else(
+        || "Binary contents differ\n".to_owned(),
+        |text| cut_header(&String::from_utf8_lossy(&text)).to_owned(),
+    );
+    Ok(CommitText { message, diff, content })
+}
+
+/// The hunks of a patch; git's own lines before them name the path four times.
+fn cut_header(patch: &str) -> &str {
+    patch.find("\n@@ ").map_or("Binary contents differ\n", |at| &patch[at + 1..])
+}
+
+/// The SHA-256 of a content, where it is of a size that is kept in a conversation's outputs.
+fn hash_content(objects: &Objects<'_>, id: Oid) -> Option<String> {
+    objects.read_size(id).ok().filter(|size| *size as u64 <= limits::TRACKED_FILE)?;
+    Some(fs::sha256(objects.repository.find_blob(id).ok()?.content()))
+}
+
+/// Decodes a text of a commit. Latin-1 is known beside UTF-8; invalid bytes become U+FFFD.
+pub(super) fn decode<'a>(commit: &Commit<'_>, bytes: &'a [u8]) -> Cow<'a, str> {
+    let encoding = commit.message_encoding().ok().flatten().unwrap_or_default();
+    let is_latin = ["iso-8859-1", "iso8859-1", "latin1", "latin-1"]
+        .iter()
+        .any(|name| encoding.eq_ignore_ascii_case(name));
+    if is_latin {
+        Cow::Owned(bytes.iter().map(|byte| char::from(*byte)).collect())
+    } else {
+        String::from_utf8_lossy(bytes)
+    }
+}

@@ -1,0 +1,23 @@
+//! Git repositories, through libgit2, which starts no program that a repository's configuration names.
+//!
+//! Everything in a repository is untrusted: nothing in it is run, what it says of its own location is ignored, and damage is
+//! only a note. [`crate`] has the values that come out.
+
+mod cache;
+mod commit_text;
+mod current_path;
+mod facts;
+mod file_history;
+pub mod location;
+mod repository;
+mod safety_check;
+#[cfg(test)]
+mod tests;
+mod tree_diff;
+mod walk;
+mod worker;
+
+pub use commit_text::read_commit_texts;
+pub use facts::{GitFacts, find_toplevel, list_submodules, read_config, read_facts};
+pub use file_history::{HistoryLookup, ReadingTime, read_history};
+pub use safety_check::git_folders;

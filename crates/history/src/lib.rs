@@ -1,0 +1,46 @@
+//! What a git repository knows of one file: who changed it and when, and which files changed in the same commits. Pure:
+//! values in, values out. [`crate::git`] reads the repository.
+//!
+//! Anybody who commits writes names, subjects and paths: they are untrusted, and escaped where they become text.
+
+#![expect(clippy::disallowed_methods, reason = "it reads repositories and their cache")]
+
+pub mod co_change;
+pub mod commit;
+pub mod file_index;
+pub mod git;
+pub mod path_text;
+pub mod people;
+pub mod summaries;
+pub mod text;
+
+use std::path::PathBuf;
+
+use self::co_change::CoChangedFile;
+pub use self::commit::{CommitKind, FileChange, FileCommit};
+use self::people::Person;
+
+/// The history of one file.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct History {
+    /// The top of the working tree.
+    pub toplevel: PathBuf,
+    /// The file's path from there, as bytes.
+    pub path: Vec<u8>,
+    /// Its path at `HEAD`, where it was renamed since and that is not committed yet.
+    pub path_at_head: Option<Vec<u8>>,
+    /// The commit id of `HEAD`.
+    pub head: String,
+    /// The commits that touched the file, newest first, through renames.
+    pub commits: Vec<FileCommit>,
+    /// The authors of these commits, most commits first; names and addresses as the mailmap has them.
+    pub people: Vec<Person>,
+    /// Files that changed in the same commits, highest share first; all exist at `HEAD`.
+    pub co_changed: Vec<CoChangedFile>,
+    /// Whether the clone is shallow, so that the history ends early.
+    pub is_shallow: bool,
+    /// Where reading stopped, because the time was over: all commits after this time were read (seconds since 1970).
+    pub read_back_to: Option<i64>,
+    /// What could not be read, and why; one sentence each.
+    pub notes: Vec<String>,
+}

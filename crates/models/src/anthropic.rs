@@ -1,0 +1,333 @@
+//! Anthropic's Messages API (`POST /v1/messages`), streamed as server-sent events.
+//!
+//! ```text
+//! {"type":"message_start","message":{"model":"…","usage":{"input_tokens":9,…}}}
+//! {"type":"content_block_delta","index":1,"delta":{"type":"text_delta","text":"Hi"}}
+//! {"type":"message_delta","delta":{"stop_reason":"end_turn"},"usage":{"output_tokens":4}}
+//! {"type":"message_stop"}
+//! ```
+//!
+//! Source: anthropic-sdk-python and the platform's API reference. Counts in `message_delta` are cumulative; cached
+//! tokens are not included in `input_tokens`. Thinking is never text. An `error` may come at any time after a 200.
+//! A reply is one message from its start to its stop, and a piece belongs to the block that is open: anything else is a
+//! stream that lost or mixed events, and no answer.
+
+use serde_json::{Value, json};
+
+use super::api::{Api, Endpoint, FileRules, FilesApi, UploadProtocol};
+use super::attachment::{Attachment, FileFormat, Payload};
+use super::catalog::{Model, ReasoningWords};
+use super::json::{
+    ChatMessage, ContentPart, MessageContent, merge, read_count, read_some_text, read_text,
+    write_body,
+};
+use super::options::{ChatOptions, Reasoning};
+use super::partial_reply::PartialReply;
+use super::schema::is_closed;
+use super::{ChatRequest, catalog, error};
+use conversation::model::{ApiError, ErrorKind, RequestMessage, StopReason, Usage};
+
+/// The API requires `max_tokens`. Where nobody chose one: what the model can, but no more than this, which is about
+/// 100 KB of text. Older models reserve the room for the reply in the window, and a runaway reply must end.
+const LONGEST_REPLY: u64 = 32_000;
+/// For unknown models: every model in use accepts it.
+const UNKNOWN_LIMIT: u64 = 8_192;
+
+/// Implements [`Api`] for the Messages API.
+pub struct Messages;
+
+impl Api for Messages {
+    fn chat_path(&self, _: &str) -> String {
+        "/v1/messages".to_owned()
+    }
+
+    /// Three cache marks: the system prompt, which all turns share, and the ends of the last two user messages.
+    fn chat_body(&self, ask: &ChatRequest<'_>, server: &Endpoint) -> Vec<u8> {
+        let marked = ask.marked_messages();
+        let messages = ask.messages_and_file().enumerate().map(|(index, (message, file))| {
+            write_message(message, file.map(write_file), marked.contains(&index))
+        });
+        let known = catalog::find_model(ask.model);
+        let longest = known.as_ref().and_then(|model| model.max_output);
+        let default = longest.map_or(UNKNOWN_LIMIT, |most| most.min(LONGEST_REPLY));
+        let thinking = write_thinking(ask, known.as_ref());
+        // The budget for thinking is part of the reply.
+        let budget = thinking["thinking"]["budget_tokens"].as_u64().unwrap_or(0);
+        let default = (default + budget).min(longest.unwrap_or(u64::MAX));
+        let system = ask.system.filter(|text| !text.trim().is_empty());
+        let mut head = json!({
+            "model": ask.model,
+            "max_tokens": ask.max_output.unwrap_or(default),
+            "stream": true,
+            "system": system.map(|text| [write_text(text, true)]),
+            "temperature": ask.options.temperature.filter(|_| takes_temperature(ask.model, ask.options)),
+            "service_tier": ask.options.service_tier,
+        });
+        merge(&mut head, &thinking);
+        if let Some(schema) = ask.options.schema.as_ref().filter(|schema| is_closed(schema)) {
+            let format = json!({"type": "json_schema", "schema": schema});
+            merge(&mut head, &json!({"output_config": {"format": format}}));
+        }
+        write_body(ask, server, head, "messages", messages)
+    }
+
+    fn headers(&self) -> &'static [(&'static str, &'static str)] {
+        &[("anthropic-version", "2023-06-01")]
+    }
+
+    fn key_header(&self, key: &str, _: &str) -> (&'static str, String) {
+        // OAuth tokens are sent as bearer tokens, and never beside an API key.
+        if key.starts_with("sk-ant-oat") {
+            ("authorization", format!("Bearer {key}"))
+        } else {
+            ("x-api-key", key.to_owned())
+        }
+    }
+
+    fn on_event(&self, event: &Value, reply: &mut PartialReply) -> Result<(), ApiError> {
+        if !event["error"].is_null() {
+            return Err(error::from_value(event, None));
+        }
+        let delta = &event["delta"];
+        read_usage(&event["usage"], reply);
+        let kind = event["type"].as_str().unwrap_or_default();
+        check_place(kind, event, reply)?;
+        match kind {
+            "content_block_delta" if delta["type"] == "text_delta" => {
+                reply.push_text(&read_text(&delta["text"]))?;
+            }
+            "content_block_delta" if delta["type"] == "thinking_delta" => {
+                reply.push_thought(&read_text(&delta["thinking"]));
+            }
+            "content_block_start" if event["content_block"]["type"] == "text" => {
+                reply.push_text(&read_text(&event["content_block"]["text"]))?;
+            }
+            "message_start" => {
+                reply.model = read_some_text(&event["message"]["model"]);
+                read_usage(&event["message"]["usage"], reply);
+            }
+            "message_delta" if !delta["stop_reason"].is_null() => {
+                reply.announced_stop = Some(read_stop(delta)?);
+            }
+            "message_stop" => {
+                reply.stop = reply.announced_stop;
+                reply.is_done = true;
+            }
+            "error" => return Err(error::from_value(event, None)),
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn on_body(&self, message: &Value, reply: &mut PartialReply) -> Result<(), ApiError> {
+        let Some(blocks) = message["content"].as_array() else {
+            return Err(error::from_value(message, None));
+        };
+        for block in blocks {
+            match block["type"].as_str() {
+                Some("text") => reply.push_text(&read_text(&block["text"]))?,
+                Some("thinking") => reply.push_thought(&read_text(&block["thinking"])),
+                _ => {}
+            }
+        }
+        reply.model = read_some_text(&message["model"]);
+        read_usage(&message["usage"], reply);
+        reply.stop = Some(read_stop(message)?);
+        Ok(())
+    }
+
+    fn models_path(&self) -> &'static str {
+        "/v1/models?limit=1000"
+    }
+
+    fn page_parameter(&self) -> &'static str {
+        "after_id"
+    }
+
+    /// A request has up to 32 MB, an image 5 MB (an older page): a larger one is uploaded, and the files API decides.
+    fn file_rules(&self, _: bool) -> FileRules {
+        FileRules {
+            server: "Anthropic",
+            images: &[FileFormat::Png, FileFormat::Jpeg, FileFormat::Webp, FileFormat::Gif],
+            documents: &[FileFormat::Pdf],
+            image_limit: 5 << 20,
+            document_limit: FileRules::max_file_size(32_000_000),
+            uploads_images: true,
+            files_api: Some(FilesApi {
+                path: "/v1/files",
+                protocol: UploadProtocol::Form(&[("expires_in_seconds", "3600")]),
+                headers: &[("anthropic-beta", "files-api-2025-04-14")],
+                lifetime: "it is removed automatically after an hour",
+            }),
+        }
+    }
+}
+
+/// Checks that an event follows those before it, and notes where the stream is.
+fn check_place(kind: &str, event: &Value, reply: &mut PartialReply) -> Result<(), ApiError> {
+    let block = read_count(&event["index"]);
+    let place = &mut reply.place;
+    let wrong = match kind {
+        "message_start" => {
+            std::mem::replace(&mut place.has_begun, true).then_some("a second message began")
+        }
+        "message_stop" if !place.has_begun => Some("its end came without its start"),
+        "message_stop" if reply.announced_stop.is_none() => {
+            Some("its end came without a stop_reason")
+        }
+        "content_block_start" => {
+            place.block = block;
+            None
+        }
+        "content_block_stop" => {
+            place.block = place.block.filter(|open| Some(*open) != block);
+            None
+        }
+        "content_block_delta" if block != place.block => {
+            Some("a piece came for a block that is not open")
+        }
+        _ => None,
+    };
+    let broken = |wrong| {
+        ApiError::new(
+            ErrorKind::Broken,
+            &format!("the reply's events do not fit together: {wrong}"),
+        )
+    };
+    wrong.map_or(Ok(()), |wrong| Err(broken(wrong)))
+}
+
+/// Whether a model takes a temperature beside these options: it refuses one while it thinks, but for the usual 1.
+pub fn takes_temperature(model: &str, options: &ChatOptions) -> bool {
+    let known = catalog::find_model(model);
+    let words = known.map_or(ReasoningWords::Unknown, |model| model.reasoning);
+    let thinks = match options.reasoning {
+        None | Some(Reasoning::Off) => !can_be_off(&words),
+        Some(_) => true,
+    };
+    !thinks || options.temperature == Some(1.0)
+}
+
+/// Whether a model can be told not to think.
+fn can_be_off(words: &ReasoningWords) -> bool {
+    match words {
+        ReasoningWords::Words(words) => words.contains(&"none"),
+        _ => true,
+    }
+}
+
+/// How much to think. Models from 4.6 on decide themselves, and take an effort; those before take a budget; the newest cannot
+/// be told not to think, and get the least effort.
+fn write_thinking(ask: &ChatRequest<'_>, known: Option<&Model>) -> Value {
+    let words = known.map_or(&ReasoningWords::Unknown, |model| &model.reasoning);
+    let can_be_off = can_be_off(words);
+    let display = ask.shows_reasoning().then_some("summarized");
+    match (ask.options.reasoning, words) {
+        // Where it thinks anyway, it can be shown.
+        (None, _) if can_be_off => json!({}),
+        (None, _) => {
+            json!({"thinking": display.map(|_| json!({"type": "adaptive", "display": display}))})
+        }
+        (Some(Reasoning::Off), ReasoningWords::Budget(..)) => json!({}),
+        // The budget is part of the reply: where that leaves no room for it, the model answers at once.
+        (Some(_), ReasoningWords::Budget(least, _))
+            if ask.max_output.is_some_and(|most| most <= *least) =>
+        {
+            json!({})
+        }
+        (Some(level), ReasoningWords::Budget(least, most)) => {
+            let room = ask.max_output.map_or(*most, |max| max.saturating_sub(1));
+            let tokens = level.to_tokens(*least, *most).min(room);
+            json!({"thinking": {"type": "enabled", "budget_tokens": tokens}})
+        }
+        (Some(Reasoning::Off), _) if can_be_off => json!({"thinking": {"type": "disabled"}}),
+        (Some(level), _) => json!({
+            "thinking": {"type": "adaptive", "display": display},
+            "output_config": {"effort": level.to_word(ask.model)},
+        }),
+    }
+}
+
+/// A text, with a mark for the cache where it ends what is worth keeping.
+pub(super) fn write_text(text: &str, is_marked: bool) -> ContentPart<'_> {
+    let cache_control = is_marked.then(|| json!({"type": "ephemeral"}));
+    ContentPart::Text { r#type: Some("text"), text, cache_control }
+}
+
+/// A message of text blocks behind its file.
+pub(super) fn write_message<'a>(
+    message: &RequestMessage<'a>,
+    file: Option<Value>,
+    is_marked: bool,
+) -> ChatMessage<'a> {
+    // The API refuses blank blocks, and one such block would end a conversation for good.
+    let mut texts: Vec<&str> =
+        message.parts.iter().copied().filter(|part| !part.trim().is_empty()).collect();
+    if texts.is_empty() {
+        texts.push("(blank)");
+    }
+    let mut parts: Vec<ContentPart<'_>> = file.map(ContentPart::File).into_iter().collect();
+    let last = texts.len() - 1;
+    let marked = |(index, text)| write_text(text, is_marked && index == last);
+    parts.extend(texts.into_iter().enumerate().map(marked));
+    ChatMessage::new(message.role.as_str(), MessageContent::Parts(parts))
+}
+
+/// Source: the guides on vision, PDF and files.
+fn write_file(file: &Attachment<'_>) -> Value {
+    let source = match file.payload {
+        Payload::Bytes(_) => {
+            json!({"type": "base64", "media_type": file.media_type(), "data": file.base64()})
+        }
+        Payload::Remote(remote) => json!({"type": "file", "file_id": remote.id}),
+    };
+    if file.format.is_image() {
+        json!({"type": "image", "source": source})
+    } else {
+        json!({"type": "document", "title": file.name, "source": source})
+    }
+}
+
+/// Updates the counts with those of an event, which may hold only some of them.
+fn read_usage(counts: &Value, reply: &mut PartialReply) {
+    let count = |name: &str| read_count(&counts[name]);
+    let (input, output) = (count("input_tokens"), count("output_tokens"));
+    if reply.usage.is_none() && input.or(output).is_none() {
+        return;
+    }
+    let old = reply.usage.unwrap_or_default();
+    let cached = count("cache_read_input_tokens").unwrap_or(old.cached);
+    let cache_written = count("cache_creation_input_tokens").unwrap_or(old.cache_written);
+    let reasoning = read_count(&counts["output_tokens_details"]["thinking_tokens"]);
+    let old_input = old.input.saturating_sub(old.cached).saturating_sub(old.cache_written);
+    reply.usage = Some(Usage {
+        input: input.unwrap_or(old_input).saturating_add(cached).saturating_add(cache_written),
+        cached,
+        cache_written,
+        output: output.unwrap_or(old.output),
+        reasoning: reasoning.unwrap_or(old.reasoning),
+        estimated: false,
+    });
+}
+
+/// Reads why the model stopped, in a message or in a delta of one.
+fn read_stop(message: &Value) -> Result<StopReason, ApiError> {
+    match &*read_text(&message["stop_reason"]) {
+        "max_tokens" | "model_context_window_exceeded" => Ok(StopReason::Length),
+        "refusal" => {
+            let details = &message["stop_details"];
+            let why = read_some_text(&details["explanation"])
+                .or_else(|| read_some_text(&details["category"]));
+            let why = why.map(|why| format!(": {why}")).unwrap_or_default();
+            Err(ApiError::new(ErrorKind::Refused, &format!("the model refused{why}")))
+        }
+        // It would pause again.
+        "pause_turn" => Err(ApiError::new(
+            ErrorKind::Other,
+            "the provider paused the turn (pause_turn), which it does for tools of its own: leave them out of \"body\"",
+        )),
+        "" => Err(ApiError::new(ErrorKind::Cut, "the reply has no stop_reason")),
+        // `end_turn`, `stop_sequence`, `tool_use` (no tools are offered), and names to come.
+        _ => Ok(StopReason::End),
+    }
+}

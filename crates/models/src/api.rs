@@ -1,0 +1,195 @@
+//! What an API of a provider is: the one trait that a new API implements, and the server that speaks it.
+
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
+use serde_json::{Map, Value};
+use url::Url;
+
+use super::ChatRequest;
+use super::attachment::FileFormat;
+use super::partial_reply::PartialReply;
+use super::price::Price;
+use super::server::KnownServer;
+use conversation::model::ApiError;
+
+/// An API. [`PartialReply::stop`] may be set only when the end mark of the API has arrived, however much text there was.
+pub trait Api: Sync {
+    /// The path of a request to the model, with the version that comes before it where the base address has none.
+    fn chat_path(&self, model: &str) -> String;
+
+    /// The body of a request to the model. Messages come last, since the provider's cache is by prefix.
+    fn chat_body(&self, ask: &ChatRequest<'_>, server: &Endpoint) -> Vec<u8>;
+
+    /// Headers of every request.
+    fn headers(&self) -> &'static [(&'static str, &'static str)] {
+        &[]
+    }
+
+    /// The header with the credential.
+    fn key_header(&self, key: &str, host: &str) -> (&'static str, String) {
+        // Azure has one of its own.
+        if host.ends_with(".azure.com") {
+            ("api-key", key.to_owned())
+        } else {
+            ("authorization", format!("Bearer {key}"))
+        }
+    }
+
+    /// Whether a stream is one JSON value a line, and not server-sent events.
+    fn is_json_lines(&self) -> bool {
+        false
+    }
+
+    /// Maximum size of one event, in bytes.
+    fn longest_event(&self) -> usize {
+        conversation::limits::STREAM_LINE
+    }
+
+    /// Whether servers that imitate the API may send reasoning as text in `<think>` tags.
+    fn may_inline_reasoning(&self) -> bool {
+        false
+    }
+
+    /// Reads one event of a stream.
+    fn on_event(&self, event: &Value, reply: &mut PartialReply) -> Result<(), ApiError>;
+
+    /// Reads a body that is JSON where a stream was requested. Some proxies do that.
+    fn on_body(&self, body: &Value, reply: &mut PartialReply) -> Result<(), ApiError> {
+        self.on_event(body, reply)
+    }
+
+    /// The path of the request that lists models.
+    fn models_path(&self) -> &'static str {
+        "/models"
+    }
+
+    /// The parameter that names a page of models.
+    fn page_parameter(&self) -> &'static str {
+        "after"
+    }
+
+    /// The files that it accepts.
+    fn file_rules(&self, official: bool) -> FileRules;
+}
+
+/// A server and how to talk to it. Not printable: it holds the key.
+#[derive(Clone)]
+pub struct Endpoint {
+    /// The API that it speaks.
+    pub api: &'static dyn Api,
+    /// Its address, with or without a trailing slash. A query (`?api-version=…`) is kept.
+    pub base_url: String,
+    /// The credential; local servers need none.
+    pub key: Option<String>,
+    /// The server belongs to the owner of the API. Imitations may refuse what only the owner knows.
+    pub official: bool,
+    /// Which known server it is, by its profile or by its address.
+    pub server: Option<&'static KnownServer>,
+    /// The credential is a token, whatever the API's own header for keys is.
+    pub has_token: bool,
+    /// Headers that the user wants in every request.
+    pub headers: Vec<(String, String)>,
+    /// Members that the user wants in the body of requests to the model, merged into those of the API; null removes one.
+    pub body: Map<String, Value>,
+}
+
+impl Endpoint {
+    /// A server at an address, without anything of the user's own.
+    pub fn new(
+        api: &'static dyn Api,
+        base_url: impl Into<String>,
+        key: Option<String>,
+        official: bool,
+    ) -> Self {
+        let base_url = base_url.into();
+        let (headers, body) = (Vec::new(), Map::new());
+        let mut endpoint =
+            Self { api, base_url, key, official, server: None, has_token: false, headers, body };
+        endpoint.server = KnownServer::find_server_at_host(&endpoint.host_name());
+        endpoint
+    }
+
+    /// The host of the address, in lower case; empty where the address is not a URL.
+    pub(super) fn host_name(&self) -> String {
+        let url = Url::parse(self.base_url.trim()).ok();
+        url.as_ref().and_then(Url::host_str).unwrap_or_default().to_owned()
+    }
+}
+
+/// A model that a server offers.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ModelInfo {
+    /// The id to request it by.
+    pub id: String,
+    /// The window in tokens: as the server says, else from this program's table, else unknown.
+    pub window: Option<u64>,
+    /// The longest reply in tokens, likewise.
+    pub max_output: Option<u64>,
+    /// The price, where the server says it.
+    pub price: Option<Price>,
+    /// The day on which it ends, where the server says it.
+    pub ends: Option<String>,
+}
+
+/// One page of the server's list of models.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct ModelPage {
+    /// In the server's order.
+    pub models: Vec<ModelInfo>,
+    /// What to pass to [`Endpoint::models_request`] for the next page; `None`: this was the last.
+    pub next: Option<String>,
+}
+
+/// The files that an API accepts.
+#[derive(Debug, Clone, Copy)]
+pub struct FileRules {
+    /// Who accepts them, for messages.
+    pub server: &'static str,
+    /// Image formats that the API accepts.
+    pub images: &'static [FileFormat],
+    /// Other formats that are not text.
+    pub documents: &'static [FileFormat],
+    /// Maximum size of an image within a request, in bytes; a larger one is uploaded.
+    pub image_limit: u64,
+    /// Maximum size of another file within a request.
+    pub document_limit: u64,
+    /// Whether larger images can be uploaded, too.
+    pub uploads_images: bool,
+    /// Its files API, for files that are too large for a request.
+    pub files_api: Option<FilesApi>,
+}
+
+/// A provider's files API: a file is uploaded, named by its id in a request, and removed.
+#[derive(Debug, Clone, Copy)]
+pub struct FilesApi {
+    /// The path of its files.
+    pub path: &'static str,
+    /// How a file is uploaded.
+    pub protocol: UploadProtocol,
+    /// Headers of its requests, and of requests that name an uploaded file.
+    pub headers: &'static [(&'static str, &'static str)],
+    /// How long a file stays when nobody removes it, for messages.
+    pub lifetime: &'static str,
+}
+
+/// How a file is uploaded.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum UploadProtocol {
+    /// One request: a form with these fields and the file.
+    Form(&'static [(&'static str, &'static str)]),
+    /// Two requests: the response to the first names the address for the bytes. Google's protocol.
+    Resumable,
+}
+
+/// What is encoded in a path segment or in the value of a query.
+const ENCODED: &AsciiSet = &NON_ALPHANUMERIC
+    .remove(b'-')
+    .remove(b'.')
+    .remove(b'_')
+    .remove(b'~')
+    .remove(b':')
+    .remove(b'@')
+    .remove(b'/');
+
+pub(super) fn percent_encode(text: &str) -> String {
+    utf8_percent_encode(text, ENCODED).to_string()
+}

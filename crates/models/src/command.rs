@@ -1,0 +1,212 @@
+//! Programs as providers: the conversation on stdin, the reply on stdout. Nothing is started here.
+//!
+//! A program may print plain text, one JSON object with `result` (Claude Code, Cursor), or JSON lines that end in such an
+//! object ([`output`]). An agent's own tools are switched off by flags, since nagent acts. A program of the user's may also be
+//! kept running: it gets a line for each request ([`request_line`]), and answers in JSON lines. docs/programs.md is its page.
+//! Sources: `claude --help` and claude-agent-sdk-python; Cursor's documentation of its CLI.
+//! Whoever starts one of these closes its stdin after writing, sets a time limit, and runs it in an empty folder.
+
+use serde_json::{Value, json};
+use sha2::{Digest, Sha256};
+
+use conversation::format::hex::encode_hex;
+
+use self::output::read_json;
+use super::{ChatRequest, error};
+use conversation::model::{ApiError, ErrorKind, Reply, StopReason, Usage};
+
+pub mod output;
+
+/// Which program.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Preset {
+    /// `claude -p`.
+    ClaudeCode,
+    /// `cursor-agent -p`, in its read-only mode: it has none without tools.
+    Cursor,
+    /// The program in the config.
+    Command,
+}
+
+/// Maximum size of a system prompt that is passed as a flag, in bytes: Linux allows 128 KiB in one argument.
+const MAX_FLAG: usize = 100 << 10;
+
+/// The first words of `claude`. Between two blanks is an empty one: no tools.
+const CLAUDE_CODE: &str = "claude -p --output-format json --tools  --strict-mcp-config --disable-slash-commands \
+    --setting-sources= --no-session-persistence --permission-prompts none";
+const CURSOR: &str = "cursor-agent -p --output-format json --mode ask --trust";
+
+/// What switches Cursor's tools off: the settings of the folder that it runs in, at this path. It has no flag for that.
+/// Source: Cursor's documentation of its CLI, “Permissions”; what is denied here counts before what the user's own settings allow.
+pub const CURSOR_SETTINGS: (&str, &str) = (
+    ".cursor/cli.json",
+    r#"{"permissions": {"allow": [], "deny": ["Shell(**)", "Read(**)", "Read(/**)", "Write(**)", "Write(/**)", "WebFetch(*)", "Mcp(*:*)"]}}"#,
+);
+
+/// The program and its arguments. `from_config` is the argv of [`Preset::Command`], where `{model}` and `{system}`
+/// are replaced; for the others it replaces the program's name, where the config has a path.
+pub fn build_argv(
+    preset: Preset,
+    model: Option<&str>,
+    system: Option<&str>,
+    from_config: &[String],
+) -> Vec<String> {
+    let by_flag = system.filter(|_| system_by_flag(preset, system, from_config));
+    let mut argv: Vec<&str> = from_config.iter().take(1).map(String::as_str).collect();
+    match preset {
+        Preset::Command => {
+            let replace = |word: &String| match word.as_str() {
+                "{system}" => by_flag.unwrap_or_default().to_owned(),
+                word => word.replace("{model}", model.unwrap_or_default()),
+            };
+            return from_config.iter().map(replace).collect();
+        }
+        Preset::ClaudeCode => argv.extend(CLAUDE_CODE.split(' ').skip(argv.len())),
+        Preset::Cursor => argv.extend(CURSOR.split(' ').skip(argv.len())),
+    }
+    argv.extend(model.iter().flat_map(|model| ["--model", model]));
+    if preset == Preset::ClaudeCode {
+        // Without a system prompt of ours it would use its own, which talks about tools and files.
+        let system = by_flag.unwrap_or("Reply with text. You have no tools.");
+        argv.extend(["--system-prompt", system]);
+    }
+    argv.into_iter().map(str::to_owned).collect()
+}
+
+fn system_by_flag(preset: Preset, system: Option<&str>, from_config: &[String]) -> bool {
+    // No argument can hold a NUL.
+    let fits = system.is_some_and(|system| system.len() <= MAX_FLAG && !system.contains('\0'));
+    fits && match preset {
+        Preset::ClaudeCode => true,
+        Preset::Cursor => false,
+        Preset::Command => from_config.iter().any(|word| word == "{system}"),
+    }
+}
+
+/// What the program reads: the messages with their roles before them, in marks of their own. A single message that belongs to
+/// no conversation is unchanged.
+pub fn stdin(preset: Preset, ask: &ChatRequest<'_>, from_config: &[String]) -> Vec<u8> {
+    let mut out = String::with_capacity(ask.text_bytes() + 64 * ask.messages.len() + 256);
+    if let Some(system) = ask.system.filter(|_| !system_by_flag(preset, ask.system, from_config)) {
+        out.push_str(system);
+        out.push_str("\n\n");
+    }
+    if let ([one], None) = (ask.messages.as_slice(), ask.cache_key) {
+        out.push_str(&one.parts.join("\n\n"));
+        return out.into_bytes();
+    }
+    let marker = role_marker(ask);
+    out.push_str("A conversation follows. Write the assistant's next message, and nothing else.\n");
+    for message in &ask.messages {
+        out.extend(["\n", &marker, " ", message.role.as_str(), " ", &marker, "\n"]);
+        out.push_str(&message.parts.join("\n\n"));
+        out.push('\n');
+    }
+    out.into_bytes()
+}
+
+/// The line that a program which is kept running reads for a request. The messages come last, so that each line begins with the
+/// one before it but for its end.
+pub fn request_line(ask: &ChatRequest<'_>) -> Vec<u8> {
+    let options = ask.options;
+    let messages = ask.messages.iter().map(
+        |message| json!({"role": message.role.as_str(), "content": message.parts.join("\n\n")}),
+    );
+    let mut request = json!({
+        "conversation": ask.cache_key,
+        "model": Some(ask.model).filter(|model| !model.is_empty()),
+        "max_output_tokens": ask.max_output,
+        "reasoning": options.reasoning,
+        "temperature": options.temperature,
+        "seed": options.seed,
+        "service_tier": options.service_tier,
+        "schema": options.schema,
+        "system": ask.system,
+        "messages": messages.collect::<Vec<_>>(),
+    });
+    if let Value::Object(members) = &mut request {
+        members.retain(|_, value| !value.is_null());
+    }
+    format!("{request}\n").into_bytes()
+}
+
+/// A word from the hash of the conversation's first words, so that each request begins with the one before it. Where a text
+/// contains it, another one.
+fn role_marker(ask: &ChatRequest<'_>) -> String {
+    let mut hash = Sha256::new();
+    hash.update(ask.cache_key.unwrap_or_default());
+    let first = ask.messages.first().and_then(|message| message.parts.first());
+    hash.update(first.copied().unwrap_or_default());
+    loop {
+        let word = encode_hex(&hash.finalize_reset())[..16].to_owned();
+        if !ask.texts().any(|text| text.contains(&word)) {
+            return format!("=== {word}");
+        }
+        hash.update(word);
+    }
+}
+
+/// Reads the reply from what the program printed. `exit` is `None` when a signal ended it.
+pub fn parse(
+    preset: Preset,
+    exit: Option<i32>,
+    stdout: &[u8],
+    stderr: &[u8],
+) -> Result<Reply, ApiError> {
+    let output = String::from_utf8_lossy(stdout);
+    let text = output.trim();
+    let stderr = String::from_utf8_lossy(&stderr[stderr.len().saturating_sub(8 << 10)..]);
+    if let Some(found) = read_json(text) {
+        let reply = found.map_err(|error| error.with_clean_message(None))?;
+        // An agent that was cut off ends with an error.
+        return if exit == Some(0) || reply.stop == StopReason::Length {
+            Ok(reply)
+        } else {
+            Err(failure(preset, exit, &reply.text, &stderr))
+        };
+    }
+    if exit != Some(0) {
+        return Err(failure(preset, exit, text, &stderr));
+    }
+    if text.is_empty() {
+        let message = format!("{} printed nothing{}", program_name(preset), last_line(&stderr));
+        return Err(ApiError::new(ErrorKind::Cut, &message));
+    }
+    let text = output.strip_suffix('\n').unwrap_or(&output).to_owned();
+    Ok(Reply { usage: Usage::estimate(&text), stop: StopReason::End, model: None, text })
+}
+
+fn program_name(preset: Preset) -> &'static str {
+    match preset {
+        Preset::ClaudeCode => "claude",
+        Preset::Cursor => "cursor-agent",
+        Preset::Command => "the command",
+    }
+}
+
+fn last_line(stderr: &str) -> String {
+    let last = stderr.lines().rev().map(str::trim).find(|line| !line.is_empty());
+    last.map(|line| format!(": {line}")).unwrap_or_default()
+}
+
+/// The error of a program that ended without a reply. `exit` is `None` when a signal ended it.
+pub fn failure(preset: Preset, exit: Option<i32>, stdout: &str, stderr: &str) -> ApiError {
+    let how = exit
+        .map_or("was ended by a signal".to_owned(), |code| format!("failed with exit code {code}"));
+    let why = match last_line(stderr) {
+        why if why.is_empty() && !stdout.is_empty() => format!(": {stdout}"),
+        why => why,
+    };
+    let reported = error::from_text(stderr);
+    let kind = match (reported.kind, exit) {
+        (ErrorKind::Broken, Some(_)) => ErrorKind::Other,
+        (kind, _) => kind,
+    };
+    ApiError {
+        retry_after: reported.retry_after,
+        ..ApiError::new(kind, &format!("{} {how}{why}", program_name(preset)))
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,204 @@
+//! What programs print as JSON: one object with `result`, or lines of which the last is such an object.
+//!
+//! ```text
+//! {"type":"text","text":"piece"}                                       any number; "thought" likewise
+//! {"type":"result","result":"text","stop_reason":"…","usage":{…}}      the end; without "result" the pieces are the text
+//! {"type":"error","error":{"message":"…","code":429,"retry_after":2}}  the end: no reply
+//! ```
+//!
+//! The names are those of Claude Code (`claude --help`, claude-agent-sdk-python), whose stream has `system` and `assistant`
+//! objects before its result.
+
+use std::time::Duration;
+
+use serde_json::Value;
+
+use super::super::{Arrival, error};
+use conversation::limits;
+use conversation::model::{ApiError, ErrorKind, Reply, StopReason, Usage};
+
+/// Reads the reply from JSON or JSON lines; `None`: it is neither, or has no known form, and so is plain text.
+pub(super) fn read_json(text: &str) -> Option<Result<Reply, ApiError>> {
+    if !text.starts_with('{') {
+        return None;
+    }
+    let values = serde_json::Deserializer::from_str(text).into_iter::<Value>();
+    let values = values.collect::<Result<Vec<_>, _>>().ok()?;
+    let mut output = ProgramOutput::default();
+    for value in values {
+        match output.read_event(&value) {
+            Ok(true) => {}
+            Ok(false) => return None,
+            Err(error) => return Some(Err(error)),
+        }
+    }
+    output.is_known.then(|| output.finish())
+}
+
+/// What the events of a program have said so far.
+#[derive(Debug, Default)]
+pub struct ProgramOutput {
+    text: Option<String>,
+    /// The pieces that arrived by themselves.
+    streamed: String,
+    usage: Option<Usage>,
+    model: Option<String>,
+    is_known: bool,
+    /// It is an agent's, whose errors on the way are its own.
+    is_agent: bool,
+    /// Why it ended; the last line has come.
+    stop: Option<StopReason>,
+}
+
+impl ProgramOutput {
+    /// Reads a line of a program that is kept running. `true`: it was the last one of the reply.
+    ///
+    /// # Errors
+    /// The line is not an event, or says that there is no reply.
+    pub fn push_line(
+        &mut self,
+        line: &str,
+        on_arrival: &mut dyn FnMut(Arrival<'_>),
+    ) -> Result<bool, ApiError> {
+        let wrong = || {
+            let start: String = line.chars().take(200).collect();
+            let message = format!("the program printed what is not one of its JSON lines: {start}");
+            ApiError::new(ErrorKind::Other, &message)
+        };
+        let event: Value = serde_json::from_str(line).map_err(|_| wrong())?;
+        let piece = event["text"].as_str().unwrap_or_default();
+        match event["type"].as_str() {
+            Some("text") => on_arrival(Arrival::Text(piece)),
+            Some("thought") => on_arrival(Arrival::Thought(piece)),
+            _ => {}
+        }
+        if !event.is_object()
+            || !self.read_event(&event).map_err(|error| error.with_clean_message(None))?
+        {
+            return Err(wrong());
+        }
+        Ok(self.stop.is_some())
+    }
+
+    /// Reads an event; `false`: the object is not one, and so the output is plain text.
+    fn read_event(&mut self, event: &Value) -> Result<bool, ApiError> {
+        let get = |path: &str| event.pointer(path).and_then(Value::as_str);
+        let kind = get("/type").unwrap_or("result");
+        self.is_agent |= matches!(kind, "system" | "assistant");
+        self.is_known |= self.is_agent
+            || event.get("type").is_some() && matches!(kind, "text" | "thought" | "result");
+        match kind {
+            "text" => {
+                let piece = event["text"].as_str().unwrap_or_default();
+                if self.streamed.len() + piece.len() > limits::REPLY_TEXT {
+                    let message =
+                        format!("the reply is longer than {} MiB", limits::REPLY_TEXT >> 20);
+                    return Err(ApiError::new(ErrorKind::Other, &message));
+                }
+                self.streamed.push_str(piece);
+            }
+            "result" => return self.read_result(event),
+            "assistant" => {
+                self.model = get("/message/model").map(str::to_owned);
+                let blocks = event["message"]["content"].as_array().into_iter().flatten();
+                let text: String = blocks.filter_map(|block| block["text"].as_str()).collect();
+                if !text.is_empty() {
+                    self.text = Some(text);
+                }
+            }
+            "error" if !self.is_agent => {
+                return Err(ApiError {
+                    retry_after: read_delay(&event["error"]["retry_after"]),
+                    ..error::from_value(event, None)
+                });
+            }
+            _ => {}
+        }
+        Ok(true)
+    }
+
+    fn read_result(&mut self, event: &Value) -> Result<bool, ApiError> {
+        let subtype = event["subtype"].as_str();
+        let is_too_long = |text: &str| text.contains("output token maximum");
+        if event["is_error"] == true && event["result"].as_str().is_some_and(is_too_long) {
+            // The text so far is not part of the error.
+            self.usage = read_usage(&event["usage"]);
+            self.text = Some(String::new());
+            (self.is_known, self.stop) = (true, Some(StopReason::Length));
+            return Ok(true);
+        }
+        let is_bare = ["is_error", "result", "subtype"].iter().all(|key| event.get(key).is_none());
+        if is_bare && self.streamed.is_empty() {
+            return Ok(false);
+        }
+        if event["is_error"] == true || subtype.is_some_and(|it| it.starts_with("error")) {
+            return Err(result_error(event));
+        }
+        let mut stop = StopReason::End;
+        match event["stop_reason"].as_str() {
+            Some("refusal") => {
+                return Err(ApiError::new(ErrorKind::Refused, "the model refused"));
+            }
+            Some("max_tokens" | "model_context_window_exceeded") => {
+                stop = StopReason::Length;
+            }
+            _ => {}
+        }
+        let streamed = Some(std::mem::take(&mut self.streamed)).filter(|text| !text.is_empty());
+        let text = event["result"].as_str().map(str::to_owned);
+        self.text = text.or(self.text.take()).or(streamed);
+        self.model = event["model"].as_str().map(str::to_owned).or(self.model.take());
+        self.usage = read_usage(&event["usage"]);
+        (self.is_known, self.stop) = (true, Some(stop));
+        Ok(true)
+    }
+
+    /// The reply, after its last line.
+    ///
+    /// # Errors
+    /// There was no last line, or no text.
+    pub fn finish(self) -> Result<Reply, ApiError> {
+        let Some((text, stop)) = self.text.zip(self.stop) else {
+            return Err(ApiError::new(ErrorKind::Cut, "the program ended before its last event"));
+        };
+        let usage = self.usage.unwrap_or_else(|| Usage::estimate(&text));
+        Ok(Reply { usage, stop, model: self.model, text })
+    }
+}
+
+fn result_error(value: &Value) -> ApiError {
+    let get =
+        |name: &str| value.get(name).and_then(Value::as_str).filter(|text| !text.trim().is_empty());
+    let listed = value.pointer("/errors/0").and_then(Value::as_str);
+    let message =
+        get("result").or(listed).or_else(|| get("subtype")).unwrap_or("the program gave no reason");
+    let status = value["api_error_status"].as_u64().and_then(|status| u16::try_from(status).ok());
+    let body = serde_json::json!({ "error": { "message": message } });
+    let mut error = error::from_value(&body, status);
+    // The program has retried by itself before it gave up.
+    if error.kind == ErrorKind::Broken {
+        error.kind = ErrorKind::Other;
+    }
+    error
+}
+
+/// Reads token counts; input tokens are those that were not cached.
+fn read_usage(value: &Value) -> Option<Usage> {
+    let count = |name: &str| value.get(name).and_then(Value::as_u64);
+    let (input, output) = (count("input_tokens")?, count("output_tokens")?);
+    let cached = count("cache_read_input_tokens").unwrap_or(0);
+    let cache_written = count("cache_creation_input_tokens").unwrap_or(0);
+    Some(Usage {
+        input: input.saturating_add(cached).saturating_add(cache_written),
+        cached,
+        cache_written,
+        output,
+        reasoning: 0,
+        estimated: false,
+    })
+}
+
+/// A number of seconds.
+fn read_delay(value: &Value) -> Option<Duration> {
+    Duration::try_from_secs_f64(value.as_f64()?).ok()
+}

@@ -1,0 +1,205 @@
+//! Google's Gemini API (`POST /v1beta/models/M:streamGenerateContent?alt=sse`).
+//!
+//! Each event is a whole response object with the next piece of the text:
+//!
+//! ```text
+//! {"candidates":[{"content":{"parts":[{"text":"He"}]}}],"usageMetadata":{…}}
+//! {"candidates":[{"content":{"parts":[{"text":"llo"}]},"finishReason":"STOP"}],"usageMetadata":{…}}
+//! ```
+//!
+//! Source: python-genai and ai.google.dev. There is no end event: a reply is whole when the stream ends after a
+//! `finishReason`. Counts are cumulative, and thoughts are not included in the candidates' tokens. Parts with `thought`
+//! are never text. Without `alt=sse` (a proxy) the same objects come as one JSON array.
+
+use serde_json::{Value, json};
+
+use super::api::{Api, Endpoint, FileRules, FilesApi, UploadProtocol, percent_encode};
+use super::attachment::{Attachment, FileFormat, Payload};
+use super::catalog::ReasoningWords;
+use super::json::{
+    ChatMessage, MessageContent, read_count, read_some_text, read_text, write_body, write_parts,
+};
+use super::partial_reply::PartialReply;
+use super::schema::is_plain;
+use super::{ChatRequest, catalog, error};
+use conversation::model::{ApiError, ErrorKind, Role, StopReason, Usage};
+
+/// Implements [`Api`] for the Gemini API.
+pub struct Gemini;
+
+impl Api for Gemini {
+    fn chat_path(&self, model: &str) -> String {
+        let model = percent_encode(model.strip_prefix("models/").unwrap_or(model));
+        format!("/v1beta/models/{model}:streamGenerateContent?alt=sse")
+    }
+
+    fn chat_body(&self, ask: &ChatRequest<'_>, server: &Endpoint) -> Vec<u8> {
+        let schema = ask.options.schema.as_ref().filter(|schema| is_plain(schema));
+        let head = json!({
+            "systemInstruction": ask.system.map(|text| json!({"parts": [{"text": text}]})),
+            "generationConfig": {
+                "maxOutputTokens": ask.max_output,
+                "thinkingConfig": write_thinking(ask),
+                "temperature": ask.options.temperature,
+                "seed": ask.options.seed,
+                "responseMimeType": schema.map(|_| "application/json"),
+                "responseJsonSchema": schema,
+            },
+            "serviceTier": ask.options.service_tier,
+        });
+        let messages = ask.messages_and_file().map(|(message, file)| {
+            let role = match message.role {
+                Role::User => "user",
+                Role::Assistant => "model",
+            };
+            let parts = write_parts(message, None, file.map(write_file));
+            ChatMessage::new(role, MessageContent::GeminiParts(parts))
+        });
+        write_body(ask, server, head, "contents", messages)
+    }
+
+    fn key_header(&self, key: &str, _: &str) -> (&'static str, String) {
+        ("x-goog-api-key", key.to_owned())
+    }
+
+    fn on_event(&self, event: &Value, reply: &mut PartialReply) -> Result<(), ApiError> {
+        if !event["error"].is_null() {
+            return Err(error::from_value(event, None));
+        }
+        reply.model = reply.model.take().or_else(|| read_some_text(&event["modelVersion"]));
+        let count = |name: &str| read_count(&event["usageMetadata"][name]).unwrap_or_default();
+        // An empty object is no count.
+        if count("promptTokenCount") > 0 || count("candidatesTokenCount") > 0 {
+            reply.usage = Some(Usage {
+                input: count("promptTokenCount"),
+                cached: count("cachedContentTokenCount"),
+                cache_written: 0,
+                output: count("candidatesTokenCount").saturating_add(count("thoughtsTokenCount")),
+                reasoning: count("thoughtsTokenCount"),
+                estimated: false,
+            });
+        }
+        let feedback = &event["promptFeedback"];
+        if let Some(reason) = read_some_text(&feedback["blockReason"]) {
+            let message = &read_text(&feedback["blockReasonMessage"]);
+            return Err(failure(ErrorKind::Refused, "the prompt was blocked", &reason, message));
+        }
+        for candidate in event["candidates"].as_array().into_iter().flatten() {
+            if read_count(&candidate["index"]).unwrap_or(0) != 0 {
+                continue;
+            }
+            for part in candidate["content"]["parts"].as_array().into_iter().flatten() {
+                let text = read_text(&part["text"]);
+                if part["thought"] == true {
+                    reply.push_thought(&text);
+                } else {
+                    reply.push_text(&text)?;
+                }
+            }
+            if let Some(reason) = read_some_text(&candidate["finishReason"]) {
+                reply.stop = Some(read_stop(&reason, &read_text(&candidate["finishMessage"]))?);
+            }
+        }
+        Ok(())
+    }
+
+    fn on_body(&self, body: &Value, reply: &mut PartialReply) -> Result<(), ApiError> {
+        let events = body.as_array().map_or(std::slice::from_ref(body), Vec::as_slice);
+        let is_known =
+            |event: &Value| !event["candidates"].is_null() || !event["promptFeedback"].is_null();
+        if events.iter().any(|event| !event["error"].is_null()) || !events.iter().any(is_known) {
+            return Err(error::from_value(body, None));
+        }
+        events.iter().try_for_each(|event| self.on_event(event, reply))
+    }
+
+    fn models_path(&self) -> &'static str {
+        "/v1beta/models?pageSize=1000"
+    }
+
+    fn page_parameter(&self) -> &'static str {
+        "pageToken"
+    }
+
+    /// A PDF within a request has up to 50 MB, other data 20 MB; newer pages say 100, and the smaller is safe.
+    fn file_rules(&self, _: bool) -> FileRules {
+        use FileFormat::{Heic, Heif, Jpeg, Pdf, Png, Webp};
+        FileRules {
+            server: "Google",
+            images: &[Png, Jpeg, Webp, Heic, Heif],
+            documents: &[Pdf],
+            image_limit: FileRules::max_file_size(20_000_000),
+            document_limit: FileRules::max_file_size(50_000_000),
+            uploads_images: true,
+            files_api: Some(FilesApi {
+                path: "/v1beta/files",
+                protocol: UploadProtocol::Resumable,
+                headers: &[],
+                lifetime: "it is removed automatically after 48 hours",
+            }),
+        }
+    }
+}
+
+/// How much to think: models of version 2.5 take a budget, later ones a level.
+fn write_thinking(ask: &ChatRequest<'_>) -> Value {
+    let words = catalog::find_model(ask.model).map(|model| model.reasoning);
+    let (mut level, mut budget) = (None, None);
+    match (ask.options.reasoning, words) {
+        (Some(reasoning), Some(ReasoningWords::Budget(least, most))) => {
+            budget = Some(reasoning.to_tokens(least, most));
+        }
+        (Some(reasoning), _) => level = Some(reasoning.to_word(ask.model).to_uppercase()),
+        (None, _) => {}
+    }
+    // There is no level for "not at all".
+    let level = level.map(|level| if level == "NONE" { "MINIMAL".to_owned() } else { level });
+    let shows = ask.shows_reasoning().then_some(true);
+    json!({"thinkingLevel": level, "thinkingBudget": budget, "includeThoughts": shows})
+}
+
+fn write_file(file: &Attachment<'_>) -> Value {
+    let media_type = file.media_type();
+    match file.payload {
+        Payload::Bytes(_) => json!({"inlineData": {"mimeType": media_type, "data": file.base64()}}),
+        Payload::Remote(remote) => {
+            let uri = remote.uri.as_deref().unwrap_or(&remote.id);
+            json!({"fileData": {"mimeType": media_type, "fileUri": uri}})
+        }
+    }
+}
+
+const FILTERS: &str =
+    "SAFETY RECITATION LANGUAGE BLOCKLIST PROHIBITED_CONTENT SPII ESCALATION MODEL_ARMOR";
+
+fn read_stop(reason: &str, message: &str) -> Result<StopReason, ApiError> {
+    match reason {
+        "STOP" => Ok(StopReason::End),
+        // CONTINUATION: "reached the per-request token limit".
+        "MAX_TOKENS" | "CONTINUATION" => Ok(StopReason::Length),
+        word if FILTERS.split(' ').any(|filter| filter == word) || word.starts_with("IMAGE_") => {
+            Err(failure(ErrorKind::Refused, "the reply was filtered", reason, message))
+        }
+        "PUP_LIMITED_DISABLED" | "MISSING_THOUGHT_SIGNATURE" | "MALFORMED_RESPONSE" => {
+            Err(failure(ErrorKind::Other, "Google ended the reply", reason, message))
+        }
+        "NO_IMAGE" => {
+            let what = "the model tried to generate an image and failed";
+            Err(failure(ErrorKind::Other, what, reason, message))
+        }
+        "TOO_MANY_TOOL_CALLS" => {
+            Err(failure(ErrorKind::Other, "the model called tools without end", reason, message))
+        }
+        "UNEXPECTED_TOOL_CALL" | "MALFORMED_FUNCTION_CALL" => {
+            let what = "the model called a tool, but there is none";
+            Err(failure(ErrorKind::Cut, what, reason, message))
+        }
+        // OTHER, …: the reply failed, and the next may not.
+        _ => Err(failure(ErrorKind::Cut, "the model did not end its reply", reason, message)),
+    }
+}
+
+fn failure(kind: ErrorKind, what: &str, reason: &str, message: &str) -> ApiError {
+    let colon = if message.is_empty() { "" } else { ": " };
+    ApiError::new(kind, &format!("{what} ({reason}){colon}{message}"))
+}

@@ -1,0 +1,114 @@
+//! Model providers: requests and replies, as bytes.
+//!
+//! Pure: an [`api`] turns a [`ChatRequest`] into an [`HttpRequest`](conversation::model::HttpRequest), and the bytes of the
+//! response into a [`Reply`](conversation::model::Reply) or an [`ApiError`](conversation::model::ApiError). Nothing here
+//! connects, waits, or knows what a tag is; `client` does the I/O.
+
+pub mod anthropic;
+pub mod api;
+pub mod attachment;
+pub mod catalog;
+pub mod command;
+pub mod conversation_replay;
+pub mod decide;
+pub mod decode;
+pub mod endpoint;
+pub mod error;
+mod error_body;
+pub mod files;
+pub mod google;
+mod json;
+pub mod ollama;
+mod openai;
+pub mod openai_chat;
+pub mod openai_responses;
+pub mod options;
+pub mod partial_reply;
+pub mod price;
+pub mod provider;
+mod reasoning;
+pub mod replay;
+mod retry_after;
+pub mod route;
+pub mod schema;
+pub mod server;
+pub mod sniff;
+pub mod sse;
+
+#[cfg(test)]
+mod tests;
+
+use self::attachment::Attachment;
+use self::options::ChatOptions;
+use conversation::model::{RequestMessage, Role, estimate};
+
+/// One request to a model, borrowed from the conversation: nothing is copied before it becomes bytes.
+#[derive(Debug, Clone)]
+pub struct ChatRequest<'a> {
+    /// The provider's id of the model.
+    pub model: &'a str,
+    /// The system prompt, if there is one.
+    pub system: Option<&'a str>,
+    /// The conversation, beginning with a user message, roles alternating.
+    pub messages: Vec<RequestMessage<'a>>,
+    /// A file that belongs to the first message.
+    pub file: Option<Attachment<'a>>,
+    /// A stable key for the provider's prompt cache: the conversation's name.
+    pub cache_key: Option<&'a str>,
+    /// Maximum length of the reply, in tokens; `None`: the API's own choice.
+    pub max_output: Option<u64>,
+    /// The size of the window, in tokens, where the server needs to know it (Ollama).
+    pub window: Option<u64>,
+    /// What else is asked for: reasoning, sampling.
+    pub options: &'a ChatOptions,
+}
+
+impl<'a> ChatRequest<'a> {
+    /// The bytes of all texts, the system prompt among them.
+    pub fn text_bytes(&self) -> usize {
+        self.texts().map(str::len).sum()
+    }
+
+    /// An estimate of the input, in tokens (see [`estimate`]).
+    pub fn estimate(&self) -> u64 {
+        self.texts().map(estimate).sum()
+    }
+
+    /// Whether the provider is to send what the model thinks.
+    fn shows_reasoning(&self) -> bool {
+        self.options.shows_reasoning_of(self.model)
+    }
+
+    fn messages_and_file(
+        &self,
+    ) -> impl Iterator<Item = (&RequestMessage<'a>, Option<&Attachment<'a>>)> {
+        let files = std::iter::once(self.file.as_ref()).chain(std::iter::repeat(None));
+        self.messages.iter().zip(files)
+    }
+
+    /// The messages that end with a mark for Anthropic's cache: the last two of the user. One is what this turn reads (written
+    /// by the turn before), the other what the next turn will. A mark is paid for, and nothing reads what a request with a
+    /// file has written.
+    fn marked_messages(&self) -> Vec<usize> {
+        let is_user = |index: &usize| self.messages[*index].role == Role::User;
+        let users = (0..self.messages.len()).rev().filter(is_user);
+        users.take(if self.file.is_some() { 0 } else { 2 }).collect()
+    }
+
+    fn texts(&self) -> impl Iterator<Item = &str> {
+        self.system
+            .into_iter()
+            .chain(self.messages.iter().flat_map(|message| message.parts.iter().copied()))
+    }
+}
+
+/// A piece of a reply that has just arrived.
+#[derive(Debug, Clone, Copy)]
+pub enum Arrival<'a> {
+    /// Text of the answer.
+    Text(&'a str),
+    /// Reasoning, which is shown and never part of the answer.
+    Thought(&'a str),
+    /// Nothing yet: what the request waits for before it is sent, because of `requests_per_minute`.
+    Waits(&'a str),
+}

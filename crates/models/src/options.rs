@@ -1,0 +1,187 @@
+//! What a request asks for besides its texts: how much to think, sampling, the form of the answer.
+//!
+//! [`Reasoning`] is one scale for all providers. [`Reasoning::to_word`] and [`Reasoning::to_tokens`] are the table that maps it
+//! to what a model takes; `docs/config.md` shows it.
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use super::catalog::{ReasoningWords, find_model};
+
+/// How much a model is to think before it answers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "Value", into = "Value")]
+pub enum Reasoning {
+    /// Not at all, or as little as the model can.
+    Off,
+    /// Little.
+    Low,
+    /// Some.
+    Medium,
+    /// Much.
+    High,
+    /// As much as it can.
+    Max,
+    /// Up to this many tokens.
+    Tokens(u64),
+}
+
+const NAMES: [(&str, Reasoning); 5] = [
+    ("off", Reasoning::Off),
+    ("low", Reasoning::Low),
+    ("medium", Reasoning::Medium),
+    ("high", Reasoning::High),
+    ("max", Reasoning::Max),
+];
+
+impl Reasoning {
+    /// Reads a word of the scale, or a number of tokens.
+    pub fn parse(text: &str) -> Result<Self, String> {
+        let word = NAMES.iter().find(|(name, _)| *name == text).map(|(_, level)| *level);
+        let number = || {
+            text.parse()
+                .ok()
+                .map(|tokens| if tokens == 0 { Self::Off } else { Self::Tokens(tokens) })
+        };
+        word.or_else(number)
+            .ok_or_else(|| "give off, low, medium, high, max, or a number of tokens".to_owned())
+    }
+
+    /// The word for a model that takes words; the nearest one that it has.
+    pub fn to_word(self, model: &str) -> &'static str {
+        // What is wanted, the best first.
+        let wanted: &[&str] = match self {
+            Self::Off => &["none", "minimal", "low"],
+            Self::Low | Self::Tokens(..4_096) => &["low", "minimal", "medium", "high"],
+            Self::Medium | Self::Tokens(..16_384) => &["medium", "high", "low"],
+            Self::High | Self::Tokens(..49_152) => &["high", "medium"],
+            Self::Max | Self::Tokens(_) => &["max", "xhigh", "high"],
+        };
+        match find_model(model).map(|model| model.reasoning) {
+            Some(ReasoningWords::Words(words)) => {
+                let word = wanted.iter().find(|word| words.contains(*word));
+                word.copied().unwrap_or(wanted[0])
+            }
+            // Every server knows these, where it knows the key.
+            _ if self == Self::Off => "none",
+            _ => wanted
+                .iter()
+                .find(|word| ["low", "medium", "high"].contains(word))
+                .unwrap_or(&"high"),
+        }
+    }
+
+    /// The number of tokens for a model that takes a number, between its smallest and its largest.
+    pub fn to_tokens(self, least: u64, most: u64) -> u64 {
+        let tokens = match self {
+            Self::Off => 0,
+            Self::Low => 2_048,
+            Self::Medium => 8_192,
+            Self::High => 24_576,
+            Self::Max => most,
+            Self::Tokens(tokens) => tokens,
+        };
+        tokens.clamp(least, most)
+    }
+}
+
+impl std::fmt::Display for Reasoning {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match (self, NAMES.iter().find(|(_, level)| level == self)) {
+            (Self::Tokens(tokens), _) => write!(out, "{tokens}"),
+            (_, found) => out.write_str(found.map_or("", |(name, _)| name)),
+        }
+    }
+}
+
+impl TryFrom<Value> for Reasoning {
+    type Error = String;
+
+    fn try_from(value: Value) -> Result<Self, String> {
+        let text = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+        Self::parse(&text)
+    }
+}
+
+impl From<Reasoning> for Value {
+    fn from(reasoning: Reasoning) -> Self {
+        match reasoning {
+            Reasoning::Tokens(tokens) => tokens.into(),
+            word => word.to_string().into(),
+        }
+    }
+}
+
+/// What a request asks for besides its texts. The default asks for nothing: each key is sent only where somebody set it.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct ChatOptions {
+    /// How much to think.
+    pub reasoning: Option<Reasoning>,
+    /// Whether the provider is to send what the model thinks.
+    pub shows_reasoning: bool,
+    /// The sampling temperature.
+    pub temperature: Option<f64>,
+    /// Random seed, where the server can repeat it.
+    pub seed: Option<u64>,
+    /// The class of service, which has its own price at some providers.
+    pub service_tier: Option<String>,
+    /// The JSON Schema of the reply, for providers that hold a model to it.
+    pub schema: Option<Value>,
+    /// The grammar of the reply, for servers that hold a model to it: GBNF, for OpenAI's Responses Lark.
+    pub grammar: Option<String>,
+}
+
+impl ChatOptions {
+    /// Nothing.
+    pub const NONE: Self = Self {
+        reasoning: None,
+        shows_reasoning: false,
+        temperature: None,
+        seed: None,
+        service_tier: None,
+        schema: None,
+        grammar: None,
+    };
+
+    /// Whether the provider is to send what a model thinks: where the user wants to see it, and it is known to think.
+    pub(super) fn shows_reasoning_of(&self, model: &str) -> bool {
+        let thinks = || {
+            let known = find_model(model).map(|model| model.reasoning);
+            known.is_some_and(|known| known != ReasoningWords::Unknown)
+        };
+        self.shows_reasoning && (self.reasoning.is_some() || thinks())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_level_becomes_what_the_model_takes() {
+        use Reasoning::{High, Low, Max, Medium, Off, Tokens};
+        let check = |model: &str, expect: [&str; 5]| {
+            let words = [Off, Low, Medium, High, Max].map(|level| level.to_word(model));
+            assert_eq!(words, expect, "{model}");
+        };
+        check("gpt-5", ["minimal", "low", "medium", "high", "high"]);
+        check("gpt-5.5", ["none", "low", "medium", "high", "xhigh"]);
+        check("gpt-6-sol", ["none", "low", "medium", "high", "max"]);
+        check("gpt-6.2-sol", ["low", "low", "medium", "high", "max"]);
+        check("deepseek-v4-pro", ["none", "high", "high", "high", "max"]);
+        check("of-nobody", ["none", "low", "medium", "high", "high"]);
+        assert_eq!(Tokens(100).to_word("gpt-5"), "low");
+        assert_eq!(Tokens(20_000).to_word("gpt-5"), "high");
+        assert_eq!((Off.to_tokens(128, 32_768), Max.to_tokens(0, 24_576)), (128, 24_576));
+        assert_eq!(Tokens(99_999).to_tokens(0, 24_576), 24_576);
+    }
+
+    #[test]
+    fn levels_are_words_or_numbers() {
+        for text in ["off", "low", "medium", "high", "max", "5000"] {
+            assert_eq!(Reasoning::parse(text).unwrap().to_string(), text);
+        }
+        assert_eq!(Reasoning::parse("0"), Ok(Reasoning::Off));
+        assert!(Reasoning::parse("some").is_err() && Reasoning::parse("-1").is_err());
+    }
+}

@@ -1,0 +1,372 @@
+//! Builds the sandbox around commands: namespaces through `bwrap` where the system has it, with Landlock and seccomp; those two
+//! alone where it has not.
+//!
+//! It is built before anything runs, or the run is refused. What is asked for is [`crate`]'s; nothing here reads a
+//! policy from the working tree.
+
+mod landlock;
+mod paths;
+mod sockets;
+mod tidy;
+
+use std::collections::BTreeSet;
+use std::ffi::OsString;
+use std::fs::{self, File};
+use std::io;
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::{FileExt, MetadataExt};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, SystemTime};
+
+use anyhow::{Context, Result, anyhow, ensure};
+use rustix::fs::{MemfdFlags, memfd_create};
+use seccompiler::sock_filter;
+use tempfile::TempDir;
+
+use self::paths::PolicyPaths;
+pub use self::paths::{SandboxFolders, hidden_paths};
+use crate::automatic_files::{ChangedFiles, find_changed};
+use crate::executed::{EXECUTED, executed_paths, list_own_folders};
+use crate::filter::{Sockets, compile_filter};
+use crate::gaps::Mechanism;
+use crate::policy::SandboxPolicy;
+use crate::{SandboxMode, SandboxRequest, advice, bwrap};
+use sys::boundary::WritePolicy;
+use sys::interrupt::Interrupts;
+use sys::process;
+use sys::process::job::{Job, JobOutcome, Output};
+use sys::process::restriction::Restriction;
+
+/// Where `bwrap` may be. `PATH` is not searched: it may lead into the working tree.
+const BWRAP: [&str; 3] = ["/usr/bin/bwrap", "/bin/bwrap", "/usr/local/bin/bwrap"];
+
+/// A sandbox that works on this machine.
+#[derive(Debug)]
+pub struct Sandbox {
+    /// What was asked for.
+    pub request: SandboxRequest,
+    /// What it is built with.
+    pub mechanism: Mechanism,
+    paths: PolicyPaths,
+    /// Sockets in the places where agents put theirs, and the kernel's tables of all.
+    agents: Vec<PathBuf>,
+    tables: Vec<PathBuf>,
+    built: SystemTime,
+    is_used: AtomicBool,
+}
+
+/// A command that runs in the sandbox. To be finished, or dropped, when it has ended.
+#[derive(Debug)]
+pub struct SandboxedRun {
+    /// Where `bwrap` reports how the command ended.
+    status: Option<File>,
+    /// The repositories' own folders, and what does not exist in them and must not.
+    repositories: Vec<(PathBuf, Vec<&'static str>)>,
+    started: SystemTime,
+    _scratch: Option<TempDir>,
+}
+
+impl SandboxedRun {
+    /// Returns whether a job that ended by itself was the command. Else `bwrap` failed before, and its output says why.
+    fn has_run(&self, outcome: JobOutcome) -> bool {
+        let mut report = vec![0; 4096];
+        let length = self.status.as_ref().map(|status| status.read_at(&mut report, 0).unwrap_or(0));
+        report.truncate(length.unwrap_or(0));
+        let is_reported = serde_json::Deserializer::from_slice(&report)
+            .into_iter::<serde_json::Value>()
+            .any(|object| object.is_ok_and(|object| object.get("exit-code").is_some()));
+        length.is_none() || is_reported || !matches!(outcome, JobOutcome::Ended { .. })
+    }
+
+    /// Undoes what git would run of what the command did. Returns notes for the reader of its result.
+    pub fn tidy(&mut self) -> Vec<String> {
+        let tidy = |(folder, missing): (PathBuf, Vec<&str>)| {
+            tidy::tidy_repository(&folder, &missing, self.started)
+        };
+        std::mem::take(&mut self.repositories).into_iter().flat_map(tidy).collect()
+    }
+}
+
+impl Drop for SandboxedRun {
+    fn drop(&mut self) {
+        self.tidy();
+    }
+}
+
+/// Checks whether a file that a model named may become the target of a conversation of its own: it must be one that commands
+/// of the conversation that named it may write. `target` has no links.
+///
+/// # Errors
+/// It may not; the message says why, and which setting would allow it. Or the folders cannot be looked up.
+pub fn check_target(
+    request: &SandboxRequest,
+    places: SandboxFolders<'_>,
+    target: &Path,
+) -> Result<()> {
+    if request.mode == SandboxMode::Off {
+        return Ok(());
+    }
+    let paths = PolicyPaths::resolve(request, SandboxFolders { per_file: false, ..places })?;
+    paths.policy.check_write(target).map_err(anyhow::Error::msg)
+}
+
+impl WritePolicy for Sandbox {
+    fn is_writable(&self, path: &Path) -> bool {
+        self.paths.policy.is_writable(path)
+    }
+
+    fn check_write(&self, path: &Path) -> Result<(), String> {
+        self.paths.policy.check_write(path)
+    }
+}
+
+fn memory_file(content: &[u8]) -> io::Result<File> {
+    let file = File::from(memfd_create("nagent-sandbox", MemfdFlags::CLOEXEC)?);
+    file.write_all_at(content, 0)?;
+    Ok(file)
+}
+
+impl Sandbox {
+    /// Builds the sandbox that is asked for; `None` if none is. The error says what is missing here, and what to do.
+    pub fn build(request: &SandboxRequest, places: SandboxFolders<'_>) -> Result<Option<Self>> {
+        if !request.is_needed() {
+            return Ok(None);
+        }
+        let mut sandbox = Self {
+            request: request.clone(),
+            paths: PolicyPaths::resolve(request, places)?,
+            mechanism: Mechanism { landlock: landlock::version(), ..Mechanism::default() },
+            agents: sockets::find_in_places(places.env),
+            tables: sockets::find_tables(),
+            built: SystemTime::now(),
+            is_used: AtomicBool::new(false),
+        };
+        if let Err(why) = sandbox.try_bwrap() {
+            sandbox.mechanism =
+                Mechanism { no_bwrap: why, landlock: landlock::version(), ..Mechanism::default() };
+            sandbox.try_alone()?;
+        }
+        Ok(Some(sandbox))
+    }
+
+    /// Tries `bwrap`, with a user namespace where it needs one.
+    fn try_bwrap(&mut self) -> Result<(), String> {
+        if self.request.only_landlock {
+            return Err("it was not wanted".to_owned());
+        }
+        let path = BWRAP.iter().map(PathBuf::from).find(|path| path.is_file());
+        let path = path.ok_or("it is not installed")?;
+        let is_safe = |there: fs::Metadata| there.uid() == 0 && there.mode() & 0o022 == 0;
+        if !fs::metadata(&path).is_ok_and(is_safe) {
+            return Err(format!(
+                "{} could be changed by others than the superuser",
+                path.display()
+            ));
+        }
+        let (off, landlock) = (self.request.mode == SandboxMode::Off, self.mechanism.landlock);
+        // Sockets without a path are in the namespace of the network, or are stopped by Landlock 6.
+        self.mechanism.unix_sockets = !off && (self.request.no_network || landlock >= 6);
+        self.mechanism.bwrap = Some(path.clone());
+        let mut why = String::new();
+        // Only root can go without a user namespace.
+        let is_root = rustix::process::geteuid().is_root();
+        for user_namespace in [false, true].into_iter().skip(usize::from(!is_root)) {
+            self.mechanism.user_namespace = user_namespace;
+            match self.probe() {
+                Ok(()) => return Ok(()),
+                Err(failed) => why = format!("{failed:#}"),
+            }
+        }
+        Err(format!("{} does not work here ({why})", path.display()))
+    }
+
+    /// Tries Landlock and seccomp alone. Landlock 3 is the first that stops files from being truncated.
+    fn try_alone(&mut self) -> Result<()> {
+        // bwrap makes one of its own. Semaphores are in it.
+        if self.request.mode == SandboxMode::Workspace {
+            self.paths.policy.writable.push("/dev/shm".into());
+        }
+        let Mechanism { no_bwrap, landlock, .. } = &self.mechanism;
+        let works = if *landlock >= 3 || self.request.mode == SandboxMode::Off {
+            self.probe()
+        } else {
+            Err(anyhow!(
+                "this kernel's Landlock has version {landlock} (0: none, or not enabled by lsm=landlock), and 3 is needed"
+            ))
+        };
+        works.map_err(|alone| anyhow!("the sandbox cannot be built here; with bwrap: {no_bwrap}; without: {alone:#}; install bubblewrap, or boot a kernel with Landlock (Linux 6.2 or newer, lsm=landlock), or use --sandbox off without --no-network"))
+    }
+
+    /// Tries the sandbox with a command that only looks whether it has capabilities.
+    fn probe(&self) -> Result<()> {
+        let script = "while read -r name value; do test $name != CapEff: || { test $value = 0000000000000000; exit; }; done < /proc/self/status";
+        let words = ["/bin/sh", "-c", script].map(OsString::from);
+        let mut job = Job::new(words.into(), PathBuf::from("/"), Vec::new());
+        job.output = Output::Separate;
+        job.timeout = Some(Duration::from_secs(20));
+        self.put_around(&mut job, &self.paths.policy, false)?;
+        let finished = process::run(job, &Interrupts::without_handlers()?)?;
+        let error = String::from_utf8_lossy(&finished.stderr);
+        let error = error.lines().next().unwrap_or("commands have capabilities in it");
+        ensure!(finished.outcome == JobOutcome::Ended { code: 0 }, "{error}");
+        Ok(())
+    }
+
+    /// Runs a job in the sandbox. Returns what ran, whether it did, and what `run` returned. The sandbox cannot be built where a
+    /// socket vanishes that is to be covered: then it is tried again. Fails as [`Self::sandbox_job`] does.
+    pub fn run<T>(
+        &self,
+        make: impl Fn() -> Job,
+        run: impl Fn(Job) -> T,
+        outcome: impl Fn(&T) -> Option<JobOutcome>,
+    ) -> Result<(SandboxedRun, bool, T)> {
+        let mut tries = 0;
+        loop {
+            let mut job = make();
+            let sandboxed = self.sandbox_job(&mut job)?;
+            let ran = run(job);
+            tries += 1;
+            let has_run = outcome(&ran).is_none_or(|outcome| sandboxed.has_run(outcome));
+            if has_run || tries == 20 {
+                return Ok((sandboxed, has_run, ran));
+            }
+        }
+    }
+
+    /// Changes a job so that it runs in the sandbox.
+    ///
+    /// # Errors
+    /// A folder that the sandbox needs is gone, or what it needs cannot be made.
+    pub fn sandbox_job(&self, job: &mut Job) -> Result<SandboxedRun> {
+        job.cwd = fs::canonicalize(&job.cwd)
+            .with_context(|| format!("cannot find the folder {}", job.cwd.display()))?;
+        let mut policy = self.paths.policy.clone();
+        for folder in &policy.writable {
+            ensure!(
+                fs::canonicalize(folder).is_ok_and(|path| path == *folder),
+                "the folder {}, which commands may write in, is gone or is a link now; start again",
+                folder.display()
+            );
+        }
+        // A command may have added a submodule or a working tree.
+        policy.read_only.extend(executed_paths(&self.paths.repositories));
+        let missing = |folder: &Path| {
+            let names = EXECUTED.into_iter();
+            names.filter(|name| fs::symlink_metadata(folder.join(name)).is_err()).collect()
+        };
+        let folders = list_own_folders(&self.paths.repositories).into_iter();
+        let folders = folders.filter(|folder| policy.is_writable(folder));
+        let repositories = folders.map(|folder| (folder.clone(), missing(&folder))).collect();
+        let scratch = self.make_scratch().context("cannot make a folder for temporary files")?;
+        if let Some(scratch) = &scratch {
+            job.env.retain(|(name, _)| name != "TMPDIR");
+            job.env.push(("TMPDIR".into(), scratch.path().into()));
+            policy.writable.push(scratch.path().to_owned());
+        }
+        let status = self.put_around(job, &policy, true).context("cannot prepare the sandbox")?;
+        self.is_used.store(true, Ordering::Relaxed);
+        Ok(SandboxedRun { status, repositories, started: SystemTime::now(), _scratch: scratch })
+    }
+
+    /// Makes a scratch folder if there is no temp folder in which something new can be made.
+    fn make_scratch(&self) -> io::Result<Option<TempDir>> {
+        // Landlock alone cannot permit a folder and hide something in it.
+        let hides = |temp: &Path| {
+            let mut hidden = self.paths.policy.hidden.iter();
+            self.mechanism.bwrap.is_none() && hidden.any(|hidden| hidden.path.starts_with(temp))
+        };
+        let temp = self.paths.temp.as_ref().filter(|temp| {
+            let is_restricted = self.request.mode != SandboxMode::Off;
+            is_restricted && (!self.paths.is_tmpdir_writable || hides(temp))
+        });
+        temp.map(|temp| tempfile::Builder::new().prefix("nagent-scratch-").tempdir_in(temp))
+            .transpose()
+    }
+
+    /// Puts the sandbox around a job: restricts its process, and has `bwrap` start it, which reports to the file that is
+    /// returned. `covers`: whether sockets of other programs, which may vanish at that instant.
+    fn put_around(
+        &self,
+        job: &mut Job,
+        policy: &SandboxPolicy,
+        covers: bool,
+    ) -> Result<Option<File>> {
+        let alone = self.mechanism.bwrap.is_none();
+        let (no_network, mut unix) = (policy.no_network, self.mechanism.unix_sockets);
+        let tables = Some(&self.tables).filter(|_| unix && covers);
+        let listed = tables.map_or(Some(BTreeSet::new()), |tables| sockets::list_sockets(tables));
+        unix &= listed.is_some();
+        let agents = self.agents.iter().filter(|_| unix && covers).cloned();
+        let covered = listed.into_iter().flatten().chain(agents);
+        let covered: BTreeSet<PathBuf> =
+            covered.filter(|path| fs::symlink_metadata(path).is_ok()).collect();
+        let sockets = Sockets { no_internet: no_network && alone, no_netlink: no_network, unix };
+        let filter = compile_filter(sockets).map_err(anyhow::Error::msg)?;
+        let ruleset = landlock::build(policy, alone, self.mechanism.landlock)?;
+        let new_privileges = alone || !rustix::process::geteuid().is_root();
+        let restriction = Restriction { capabilities: alone, new_privileges, ruleset, filter };
+        let Some(bwrap) = &self.mechanism.bwrap else {
+            job.restriction = Some(restriction);
+            return Ok(None);
+        };
+        let mut inherit = |file: File| {
+            let number = file.as_raw_fd();
+            job.inherit.push(OwnedFd::from(file));
+            number
+        };
+        let status = memory_file(b"")?;
+        let report = status.try_clone()?;
+        let kernel_form = |step: &sock_filter| {
+            let [low, high] = step.code.to_ne_bytes();
+            [&[low, high, step.jt, step.jf], &step.k.to_ne_bytes()[..]].concat()
+        };
+        let program: Vec<u8> = restriction.filter.iter().flat_map(kernel_form).collect();
+        let files = policy.hidden.iter().filter(|hidden| !hidden.is_folder);
+        let empty =
+            files.map(|_| Ok(inherit(File::open("/dev/null")?))).collect::<io::Result<Vec<_>>>()?;
+        // Nothing can be mounted over a link: what it leads to is mounted over.
+        let real = policy.read_only.iter().filter_map(|path| fs::canonicalize(path).ok());
+        let read_only = real.filter(|path| policy.is_writable(path)).collect();
+        let policy = SandboxPolicy { read_only, ..policy.clone() };
+        let mut words =
+            bwrap::arguments(&policy, self.mechanism.user_namespace, &job.cwd, &covered, &empty);
+        for (flag, file) in [("--seccomp", memory_file(&program)?), ("--json-status-fd", status)] {
+            words.extend([flag.into(), inherit(file).to_string().into()]);
+        }
+        let words: Vec<u8> =
+            words.iter().flat_map(|word| [word.as_bytes(), b"\0"].concat()).collect();
+        let number = inherit(memory_file(&words)?).to_string();
+        let mut argv: Vec<OsString> =
+            vec![bwrap.into(), "--args".into(), number.into(), "--".into()];
+        argv.append(&mut job.argv);
+        job.argv = argv;
+        job.is_bwrap = true;
+        // It drops capabilities itself, and applies the filter last.
+        job.restriction =
+            Some(Restriction { capabilities: false, filter: Vec::new(), ..restriction });
+        Ok(Some(report))
+    }
+
+    /// Finds what changed since the sandbox was built and is run by tools without being asked. Nothing if no command ran.
+    pub fn find_changed(&self) -> ChangedFiles {
+        if !self.is_used.load(Ordering::Relaxed) {
+            return ChangedFiles::default();
+        }
+        let in_git = executed_paths(&self.paths.repositories);
+        let others = [in_git, self.paths.policy.read_only.clone()].concat();
+        find_changed(&self.paths.trees, &others, self.paths.home.as_deref(), self.built)
+    }
+
+    /// The policy for commands.
+    pub fn policy(&self) -> &SandboxPolicy {
+        &self.paths.policy
+    }
+
+    /// Guesses from a failed command's output which setting would allow what the sandbox denied. `None` if nothing in it
+    /// looks like a denial.
+    pub fn advise(&self, output: &str) -> Option<String> {
+        advice::advise(&self.request, self.mechanism.unix_sockets, output)
+    }
+}

@@ -1,0 +1,210 @@
+//! Looks up the folders and files that a policy is made of, once a run: from flags, config and environment, and from the
+//! configuration of the user's repository. What else is in the working tree has no say.
+
+use std::ffi::OsStr;
+use std::fs;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result, bail, ensure};
+
+use crate::executed::{executed_paths, paths_named_by_config};
+use crate::policy::{HiddenPath, SandboxPolicy};
+use crate::special::{Group, names_in};
+use crate::{SandboxMode, SandboxRequest};
+use history::git;
+use sys::env::Env;
+use sys::names::{expand_home, resolve_links};
+use sys::walk::walk_below;
+
+/// Where a run takes place.
+#[derive(Debug, Clone, Copy)]
+pub struct SandboxFolders<'a> {
+    /// The run's folder.
+    pub folder: &'a Path,
+    /// The git toplevel of `folder`, if any.
+    pub toplevel: Option<&'a Path>,
+    /// nagent's root, which commands cannot read.
+    pub root: &'a Path,
+    /// The environment: the home folder, temp folders, where credentials are, and the running executable.
+    pub env: &'a Env,
+    /// Whether it is a file's own conversation: then `workspace` writes in temp folders only.
+    pub per_file: bool,
+    /// The config file in force, which could turn the sandbox off: it is read-only wherever it is.
+    pub config: Option<&'a Path>,
+}
+
+/// The policy of a run, and where things are. No path has links.
+#[derive(Debug)]
+pub(super) struct PolicyPaths {
+    pub(super) policy: SandboxPolicy,
+    /// The writable folders that are not temp folders.
+    pub(super) trees: Vec<PathBuf>,
+    /// The tops of the working trees whose repositories are protected, those of submodules too.
+    pub(super) repositories: Vec<PathBuf>,
+    pub(super) home: Option<PathBuf>,
+    /// The folder in which a scratch folder can be made.
+    pub(super) temp: Option<PathBuf>,
+    /// Whether commands may write in `TMPDIR`, or in `/tmp` without it.
+    pub(super) is_tmpdir_writable: bool,
+}
+
+impl PolicyPaths {
+    pub(super) fn resolve(request: &SandboxRequest, places: SandboxFolders<'_>) -> Result<Self> {
+        let folder = fs::canonicalize(places.folder)
+            .with_context(|| format!("cannot find the folder {}", places.folder.display()))?;
+        let root = resolve_links(&places.folder.join(places.root));
+        sys::fs::check_folder_owner(&root)?;
+        let home = places.env.home_folder().map(|home| resolve_links(&home));
+        let toplevel = places.toplevel.and_then(|top| fs::canonicalize(top).ok());
+        let toplevel = toplevel.filter(|top| is_ours(top) && is_ours(&top.join(".git")));
+        let tree = toplevel.clone().unwrap_or_else(|| folder.clone());
+        let tmpdir = places.env.get_os("TMPDIR");
+        let temp = temp_folders(tmpdir, &[Some(&tree), home.as_deref(), Some(&root)]);
+
+        let (mut trees, mut writable, mut hidden) = (Vec::new(), Vec::new(), Vec::new());
+        if request.mode == SandboxMode::Workspace {
+            writable.clone_from(&temp);
+            if !places.per_file && !temp.contains(&tree) {
+                check_tree(&tree, &root, home.as_deref())?;
+                trees.push(tree.clone());
+            }
+        }
+        if request.mode != SandboxMode::Off {
+            for named in &request.write {
+                let path = folder.join(expand_home(named, home.as_deref()));
+                let path = resolve_named(&path, &tree, &root)
+                    .with_context(|| format!("--write {}", named.display()))?;
+                trees.extend((!trees.contains(&path)).then_some(path));
+            }
+            // A folder that the user names is not hidden, and neither is the one that the run is about.
+            let shown = [&folder, &tree].into_iter().chain(&home).chain(&trees);
+            let shown: Vec<&Path> = shown.map(PathBuf::as_path).collect();
+            hidden = hidden_paths(&root, home.as_deref(), places.env, &shown);
+        }
+        writable.extend(trees.iter().filter(|tree| !temp.contains(tree)).cloned());
+        let (mode, no_network) = (request.mode, request.no_network);
+        let mut policy = SandboxPolicy { mode, no_network, writable, hidden, ..Default::default() };
+
+        let config = places.config.map(|config| folder.join(config));
+        let own = [config, places.env.executable.clone()];
+        let is_off = request.mode == SandboxMode::Off;
+        let tops = || toplevel.iter().chain(&trees).filter(|_| !is_off);
+        let submodules = tops().flat_map(|top| git::list_submodules(top));
+        let mut repositories: Vec<PathBuf> = tops().cloned().chain(submodules).collect();
+        repositories.sort();
+        repositories.dedup();
+        let by_git =
+            repositories.iter().flat_map(|top| paths_named_by_config(top, home.as_deref()));
+        // A folder of hooks that is the tree itself would leave nothing to write in.
+        let by_git = by_git.map(|path| resolve_links(&path)).filter(|path| !tree.starts_with(path));
+        let own = own.into_iter().flatten().map(|path| resolve_links(&path));
+        let in_git = executed_paths(&repositories).into_iter();
+        let read_only = own.chain(by_git).chain(in_git);
+        policy.read_only = read_only.filter(|path| policy.is_writable(path)).collect();
+
+        let tmpdir = fs::canonicalize(folder.join(tmpdir.unwrap_or_else(|| "/tmp".as_ref())));
+        let (temp, is_tmpdir_writable) =
+            (temp.into_iter().next(), tmpdir.is_ok_and(|tmpdir| policy.is_writable(&tmpdir)));
+        Ok(Self { policy, trees, repositories, home, temp, is_tmpdir_writable })
+    }
+}
+
+/// Returns whether a path belongs to this user or to root. Another user's `.git` above would make all below it writable.
+fn is_ours(path: &Path) -> bool {
+    let own = rustix::process::geteuid().as_raw();
+    fs::symlink_metadata(path).is_ok_and(|there| there.uid() == own || there.uid() == 0)
+}
+
+/// Returns nagent's root, and credentials as far as they exist: in the home folder, and where variables say that they are.
+/// What holds one of `shown` is not hidden.
+pub fn hidden_paths(
+    root: &Path,
+    home: Option<&Path>,
+    env: &Env,
+    shown: &[&Path],
+) -> Vec<HiddenPath> {
+    let credentials = || names_in(Group::Credential);
+    let mut paths: Vec<PathBuf> =
+        home.iter().flat_map(|home| credentials().map(|name| home.join(name))).collect();
+    for line in names_in(Group::Variable) {
+        let (variable, replaced) = line.split_once(' ').unwrap_or((line, ""));
+        for value in env.get_os(variable).iter().flat_map(std::env::split_paths) {
+            let below =
+                credentials().filter_map(|name| Path::new(name).strip_prefix(replaced).ok());
+            match replaced {
+                "" => paths.push(value),
+                _ => paths.extend(below.map(|below| value.join(below))),
+            }
+        }
+    }
+    paths.push("/run/secrets".into());
+    // Sockets of agents and desktops, and logins of containers.
+    paths.push(format!("/run/user/{}", rustix::process::getuid().as_raw()).into());
+    // Dotfiles are often kept elsewhere, with links to them.
+    let links = paths.iter().flat_map(|path| walk_below(path, &|_| true).take(1000));
+    let links = links.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_symlink()));
+    let linked = links.filter_map(|entry| fs::canonicalize(entry.path()).ok());
+    let is_in_home = |path: &Path| home.is_some_and(|home| path.starts_with(home));
+    let linked: Vec<_> = linked.filter(|path| path.is_file() || is_in_home(path)).collect();
+    let real = paths.iter().filter_map(|path| fs::canonicalize(path).ok()).chain(linked);
+    let mut paths: Vec<PathBuf> =
+        real.filter(|path| !shown.iter().any(|shown| shown.starts_with(path))).collect();
+    paths.extend(root.exists().then(|| root.to_owned()));
+    paths.sort();
+    paths.dedup();
+    paths.into_iter().map(|path| HiddenPath { is_folder: path.is_dir(), path }).collect()
+}
+
+/// Returns the temp folders that exist: those of the system, and `TMPDIR` unless it holds one of `others`.
+fn temp_folders(tmpdir: Option<&OsStr>, others: &[Option<&Path>]) -> Vec<PathBuf> {
+    let real = |path: &Path| fs::canonicalize(path).ok().filter(|real| real.is_dir());
+    let holds = |folder: &Path| others.iter().flatten().any(|other| other.starts_with(folder));
+    let system = ["/tmp", "/var/tmp"].into_iter().filter_map(|path| real(Path::new(path)));
+    let tmpdir = tmpdir.map(Path::new).filter(|tmpdir| tmpdir.is_absolute()).and_then(real);
+    let mut folders: Vec<PathBuf> = system.collect();
+    folders.extend(tmpdir.filter(|folder| !holds(folder) && !folder.starts_with("/tmp")));
+    folders
+}
+
+/// Checks that the working tree does not contain too much.
+fn check_tree(tree: &Path, root: &Path, home: Option<&Path>) -> Result<()> {
+    let why = match () {
+        () if tree.parent().is_none() => "is the root of the file system",
+        () if home.is_some_and(|home| home.starts_with(tree)) => "contains the home folder",
+        () if root.starts_with(tree) => "contains nagent's own folder",
+        () if tree.starts_with(root) => "is in nagent's own folder",
+        () => return Ok(()),
+    };
+    bail!(
+        "the working tree {} {why}, so the sandbox cannot make it writable: start in the folder of a project, or use --sandbox read-only with --write DIR",
+        tree.display()
+    )
+}
+
+/// Resolves the folder of a `--write`.
+fn resolve_named(named: &Path, tree: &Path, root: &Path) -> Result<PathBuf> {
+    // Without a slash at the end, which would hide that it is a link.
+    let named: PathBuf = named.components().collect();
+    let path = fs::canonicalize(&named).context("name a folder that exists (mkdir creates one)")?;
+    // A command may have put a link into the tree.
+    let is_in_tree = |link: &Path| {
+        let folder = link.parent().and_then(|folder| fs::canonicalize(folder).ok());
+        link.is_symlink() && folder.is_some_and(|folder| folder.starts_with(tree))
+    };
+    let (leads_out, shown) = (named.ancestors().any(is_in_tree), path.display());
+    ensure!(
+        path.starts_with(tree) || !leads_out,
+        "it leads out of the working tree, to {shown}; name that folder itself if it is the one"
+    );
+    ensure!(
+        path.is_dir(),
+        "it is not a folder; name one that exists (a file .git names the repository's folder; name that one, and for a linked working tree also the one that commondir in it names)"
+    );
+    ensure!(
+        !path.starts_with(root),
+        "it is in nagent's own folder, which commands in the sandbox cannot see; name another"
+    );
+    ensure!(path.parent().is_some(), "it is the root of the file system; use --sandbox off");
+    Ok(path)
+}

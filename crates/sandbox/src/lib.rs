@@ -1,0 +1,74 @@
+//! The sandbox for commands: what a user asks for, what it permits, and how that is expressed for `bwrap`, Landlock and
+//! seccomp. Values only; [`crate::enforce`] looks up the folders and builds it.
+
+#![expect(clippy::disallowed_methods, reason = "it looks up folders and starts commands")]
+
+pub mod advice;
+pub mod automatic_files;
+pub mod bwrap;
+pub mod enforce;
+pub mod executed;
+pub mod filter;
+pub mod gaps;
+pub mod policy;
+pub mod special;
+
+use std::path::PathBuf;
+
+use serde::{Deserialize, Serialize};
+
+/// Where commands may write.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum SandboxMode {
+    /// Wherever the user may.
+    #[default]
+    Off,
+    /// In the working tree, temp folders, and folders that the user named.
+    Workspace,
+    /// In folders that the user named, and in a scratch folder that is removed when the command ends.
+    ReadOnly,
+}
+
+impl SandboxMode {
+    /// All modes.
+    pub const ALL: [Self; 3] = [Self::Off, Self::Workspace, Self::ReadOnly];
+
+    /// The name in flags and in the config.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Off => "off",
+            Self::Workspace => "workspace",
+            Self::ReadOnly => "read-only",
+        }
+    }
+
+    /// Returns the mode of this name. The error lists all modes.
+    pub fn parse(name: &str) -> Result<Self, String> {
+        let known = Self::ALL.into_iter().find(|mode| mode.name() == name);
+        let name = name.escape_debug();
+        known.ok_or_else(|| {
+            format!("there is no sandbox \"{name}\"; give off, workspace or read-only")
+        })
+    }
+}
+
+/// The sandbox that a user asked for.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct SandboxRequest {
+    /// Where commands may write.
+    pub mode: SandboxMode,
+    /// Whether commands have no network.
+    pub no_network: bool,
+    /// More folders that they may write in, as the user named them.
+    pub write: Vec<PathBuf>,
+    /// Whether to use Landlock and seccomp alone even where `bwrap` works.
+    pub only_landlock: bool,
+}
+
+impl SandboxRequest {
+    /// Returns whether it restricts anything.
+    pub fn is_needed(&self) -> bool {
+        self.mode != SandboxMode::Off || self.no_network
+    }
+}

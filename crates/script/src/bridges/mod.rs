@@ -1,0 +1,235 @@
+//! Implements the functions of a script's API ([`crate::js::api`]), as far as the policy or the user allows.
+
+mod files;
+mod modules;
+mod network;
+mod system;
+
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+
+use super::permission::Permissions;
+use conversation::format::harmless::escape_text;
+use conversation::limits;
+use sys::env::Env;
+use sys::tty::Tty;
+
+/// Something that a script writes.
+#[derive(Debug, Clone, Copy)]
+pub enum Output<'a> {
+    /// A line for stderr.
+    Console(&'a str),
+    /// Text for stdout.
+    Stdout(&'a str),
+}
+
+/// The parent's side of a script's API.
+pub struct Bridges<'a> {
+    /// What the script may do.
+    pub permissions: Permissions<'a>,
+    /// The environment.
+    pub env: &'a Env,
+    /// The working folder.
+    pub cwd: PathBuf,
+    /// Gets what the script writes.
+    pub on_output: Box<dyn FnMut(Output<'_>) + 'a>,
+    /// What went to the console, within the limit.
+    pub console: String,
+    /// What went to stdout, in bytes.
+    pub stdout_bytes: usize,
+}
+
+impl<'a> Bridges<'a> {
+    /// The side of a parent that passes on what the script writes.
+    pub fn new(
+        permissions: Permissions<'a>,
+        env: &'a Env,
+        cwd: PathBuf,
+        on_output: Box<dyn FnMut(Output<'_>) + 'a>,
+    ) -> Self {
+        Self { permissions, env, cwd, on_output, console: String::new(), stdout_bytes: 0 }
+    }
+}
+
+impl Bridges<'_> {
+    /// Makes room for what the next script writes.
+    pub(super) fn begin(&mut self) {
+        self.console.clear();
+        self.stdout_bytes = 0;
+        self.permissions.asked = Duration::ZERO;
+    }
+
+    /// Does what a function of the API does, by `deadline`.
+    ///
+    /// # Errors
+    /// The message of the error that the script gets.
+    pub(super) fn call_function(
+        &mut self,
+        name: &str,
+        args: Vec<Value>,
+        deadline: Option<Instant>,
+    ) -> Result<Value, String> {
+        let args = Args { name, values: args };
+        let done = |done: Result<(), String>| done.map(|()| Value::Null);
+        match name {
+            "fs.readFile" => self.read_file(args.path_argument(self, 0)?, args.is_base64(1)?),
+            "fs.writeFile" => {
+                done(self.write_file(&args.path_argument(self, 0)?, &args.bytes_argument(1)?))
+            }
+            "fs.appendFile" => {
+                done(self.append_file(&args.path_argument(self, 0)?, &args.bytes_argument(1)?))
+            }
+            "fs.readDir" => self.read_dir(&args.path_argument(self, 0)?),
+            "fs.stat" => self.stat(&args.path_argument(self, 0)?),
+            "fs.exists" => Ok(self.exists(&args.path_argument(self, 0)?).into()),
+            "fs.delete" => done(self.delete(&args.path_argument(self, 0)?)),
+            "fs.mkdir" => done(self.make_folder(&args.path_argument(self, 0)?)),
+            "fs.copy" => {
+                done(self.copy(&args.path_argument(self, 0)?, &args.path_argument(self, 1)?))
+            }
+            "fs.move" => {
+                done(self.rename(&args.path_argument(self, 0)?, &args.path_argument(self, 1)?))
+            }
+            "fs.glob" => self.glob(&args.path_argument(self, 0)?),
+            "net.fetch" => self.fetch(args.text_argument(0)?, args.values.get(1), deadline),
+            "env.get" => self.variable(args.text_argument(0)?),
+            "process.sleep" => done(self.sleep(args.values.first(), deadline)),
+            "process.stdout.write" => done(self.write_stdout(args.text_argument(0)?)),
+            "console.log" | "console.error" => done(self.write_console(args.text_argument(0)?)),
+            "input.prompt" => self.ask_person(args.text_argument(0)?, args.values.get(1)),
+            "require" => self.find_module(args.text_argument(0)?, args.text_argument(1)?),
+            name if name.starts_with("sys.") => {
+                system::describe(&name[4..]).ok_or_else(|| format!("there is no {name}"))
+            }
+            name => Err(format!("there is no {name}")),
+        }
+    }
+}
+
+/// The arguments of a call.
+struct Args<'a> {
+    name: &'a str,
+    values: Vec<Value>,
+}
+
+impl Args<'_> {
+    fn text_argument(&self, at: usize) -> Result<&str, String> {
+        self.values
+            .get(at)
+            .and_then(Value::as_str)
+            .ok_or_else(|| format!("{}: argument {} must be a string", self.name, at + 1))
+    }
+
+    /// An absolute path, from the working folder.
+    fn path_argument(&self, bridges: &Bridges<'_>, at: usize) -> Result<PathBuf, String> {
+        let text = self.text_argument(at)?;
+        if text.is_empty() || text.contains('\0') {
+            return Err(format!("{}: the path is empty, or contains a NUL byte", self.name));
+        }
+        Ok(bridges.cwd.join(Path::new(text)))
+    }
+
+    fn is_base64(&self, at: usize) -> Result<bool, String> {
+        match self.values.get(at).filter(|value| !value.is_null()) {
+            None => Ok(false),
+            Some(Value::String(word)) if word == "base64" => Ok(true),
+            Some(Value::String(word))
+                if word.eq_ignore_ascii_case("utf8") || word.eq_ignore_ascii_case("utf-8") =>
+            {
+                Ok(false)
+            }
+            Some(_) => Err(format!("{}: the encoding is \"base64\", or is left out", self.name)),
+        }
+    }
+
+    /// The text of an argument; what the base64 says, where the next one is `"base64"`.
+    fn bytes_argument(&self, at: usize) -> Result<Vec<u8>, String> {
+        use base64::Engine;
+        let text = self.text_argument(at)?;
+        let bytes = if self.is_base64(at + 1)? {
+            base64::engine::general_purpose::STANDARD
+                .decode(text)
+                .map_err(|error| format!("{}: that is not base64: {error}", self.name))?
+        } else {
+            text.as_bytes().to_vec()
+        };
+        if bytes.len() > limits::JS_WRITE {
+            return Err(format!(
+                "{}: {} bytes are over the limit of {}",
+                self.name,
+                bytes.len(),
+                limits::JS_WRITE
+            ));
+        }
+        Ok(bytes)
+    }
+}
+
+impl Bridges<'_> {
+    fn write_stdout(&mut self, text: &str) -> Result<(), String> {
+        self.stdout_bytes += text.len();
+        if self.stdout_bytes > limits::JS_STDOUT {
+            return Err(format!(
+                "process.stdout.write: over the limit of {} bytes",
+                limits::JS_STDOUT
+            ));
+        }
+        (self.on_output)(Output::Stdout(text));
+        Ok(())
+    }
+
+    fn write_console(&mut self, text: &str) -> Result<(), String> {
+        if self.console.len() + text.len() >= limits::JS_CONSOLE {
+            return Err(format!("the console is full: its limit is {} bytes", limits::JS_CONSOLE));
+        }
+        self.console.push_str(text);
+        self.console.push('\n');
+        (self.on_output)(Output::Console(text));
+        Ok(())
+    }
+
+    fn sleep(&self, ms: Option<&Value>, deadline: Option<Instant>) -> Result<(), String> {
+        let ms =
+            ms.and_then(Value::as_f64).ok_or("process.sleep: give a number of milliseconds")?;
+        let time = Duration::try_from_secs_f64(ms.max(0.0) / 1000.0).unwrap_or(Duration::MAX);
+        let left = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
+        self.permissions.interrupts.wait_for_signal(Some(left.map_or(time, |left| left.min(time))));
+        Ok(())
+    }
+
+    fn variable(&mut self, name: &str) -> Result<Value, String> {
+        if name.is_empty() || name.contains(['=', '\0']) {
+            return Err(format!(
+                "env.get: \"{}\" is not the name of a variable",
+                escape_text(name)
+            ));
+        }
+        let is_secret = self.env.is_secret(name);
+        self.permissions.permit(super::permission::AccessRequest::Variable(name, is_secret))?;
+        Ok(json!(self.env.get(name).unwrap_or_default()))
+    }
+
+    /// Reads a line from the person at the terminal.
+    fn ask_person(&mut self, question: &str, options: Option<&Value>) -> Result<Value, String> {
+        let default = options.and_then(|options| options.get("default")).and_then(Value::as_str);
+        let Some(mut tty) = self.permissions.asker.is_some().then(Tty::open).flatten() else {
+            return Err("input.prompt: there is no terminal to ask at".to_owned());
+        };
+        (self.permissions.on_question)();
+        let watch = Instant::now();
+        let hint =
+            default.map(|default| format!(" [{}]", escape_text(default))).unwrap_or_default();
+        // Indented, its lines are not those of a question about a right.
+        let question = escape_text(question).replace('\n', "\n         ");
+        let question = format!("\n  ◆ ASK  {question}{hint}\n");
+        let line = tty.read_answer(&question, "  ❯ ", self.permissions.interrupts, None);
+        self.permissions.asked += watch.elapsed();
+        match line {
+            Some(line) if line.is_empty() => Ok(json!(default.unwrap_or_default())),
+            Some(line) => Ok(json!(line)),
+            None => Err("input.prompt: interrupted".to_owned()),
+        }
+    }
+}

@@ -1,0 +1,83 @@
+//! Finds the file of a `require`, as CommonJS does: by its path, with an ending, in a package's folder.
+
+use std::path::{Component, Path, PathBuf};
+
+use serde_json::{Value, json};
+
+use super::Bridges;
+use crate::guarded::OpenedPath;
+use crate::permission::AccessRequest;
+use crate::policy::Mode;
+use conversation::limits;
+
+impl Bridges<'_> {
+    /// The source of a module, its path and its folder.
+    pub(super) fn find_module(&mut self, base: &str, name: &str) -> Result<Value, String> {
+        if !["./", "../", "/"].iter().any(|start| name.starts_with(start))
+            && name != "."
+            && name != ".."
+        {
+            return Err(format!(
+                "module not found: {name}; only paths work (./x, ../x, /x). net.fetch gets npm's from https://esm.sh/{name}?cjs&bundle, to be saved in the workspace"
+            ));
+        }
+        let path = normalize(&Path::new(base).join(name));
+        // Whether a file is there is for those to know who may read it.
+        if self.permissions.asker.is_none() {
+            self.permissions.permit(AccessRequest::Path(Mode::Read, "READ", &path))?;
+        }
+        let main =
+            |bridges: &mut Self| {
+                let text = bridges.read_source(&path.join("package.json"))?;
+                let package = text.and_then(|(text, _)| serde_json::from_str::<Value>(&text).ok());
+                Ok::<_, String>(package.and_then(|package| {
+                    Some(normalize(&path.join(package.get("main")?.as_str()?)))
+                }))
+            };
+        let mut candidates =
+            vec![path.clone(), with_ending(&path, ".js"), with_ending(&path, ".json")];
+        if let Some(main) = main(self)? {
+            candidates.extend([main.clone(), with_ending(&main, ".js"), main.join("index.js")]);
+        }
+        candidates.push(path.join("index.js"));
+        for candidate in candidates {
+            if let Some((source, path)) = self.read_source(&candidate)? {
+                let folder = path.parent().unwrap_or(Path::new("/"));
+                return Ok(
+                    json!({ "source": source, "path": path.to_string_lossy(), "folder": folder.to_string_lossy() }),
+                );
+            }
+        }
+        Err(format!("module not found: {}", path.display()))
+    }
+
+    /// The text of a file and its true path. `None`: there is no such file.
+    fn read_source(&mut self, path: &Path) -> Result<Option<(String, PathBuf)>, String> {
+        if OpenedPath::find(path)?.is_none_or(|found| found.is_folder()) {
+            return Ok(None);
+        }
+        let (bytes, path) = self.read_bytes(path, limits::JS_SOURCE)?;
+        let text = String::from_utf8(bytes);
+        text.map(|text| Some((text, path.clone())))
+            .map_err(|_| format!("{} is not UTF-8 text", path.display()))
+    }
+}
+
+fn with_ending(path: &Path, ending: &str) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(ending);
+    name.into()
+}
+
+/// The path without `.` and `..`, as text: modules are cached by it.
+fn normalize(path: &Path) -> PathBuf {
+    let mut normal = PathBuf::new();
+    for component in path.components() {
+        match component {
+            Component::CurDir => {}
+            Component::ParentDir => drop(normal.pop()),
+            other => normal.push(other),
+        }
+    }
+    normal
+}

@@ -1,0 +1,38 @@
+//! What a script may learn about the machine without permission.
+
+use std::io;
+
+use rustix::system::sysinfo;
+use serde_json::{Value, json};
+
+use sys::terminal;
+
+/// The value of a function of `sys`.
+pub(super) fn describe(name: &str) -> Option<Value> {
+    let info = sysinfo();
+    let unit = u64::from(info.mem_unit.max(1));
+    Some(match name {
+        "platform" => json!("linux"),
+        "arch" => json!(match std::env::consts::ARCH {
+            "x86_64" => "amd64",
+            "aarch64" => "arm64",
+            other => other,
+        }),
+        "cpus" => json!(std::thread::available_parallelism().map_or(1, usize::from)),
+        "totalmem" => json!(info.totalram.saturating_mul(unit)),
+        "freemem" => json!(info.freeram.saturating_mul(unit)),
+        "uptime" => json!(info.uptime),
+        "loadavg" => json!(info.loads.map(|load| load as f64 / 65536.0)),
+        "terminal" => {
+            let size = rustix::termios::tcgetwinsize(io::stderr()).ok();
+            let size = size.filter(|size| size.ws_col > 0 && size.ws_row > 0);
+            json!({
+                "columns": size.map_or(80, |size| size.ws_col),
+                "rows": size.map_or(24, |size| size.ws_row),
+                "isTTY": terminal::stdout_is_terminal(),
+                "color": terminal::stdout_is_terminal() && terminal::has_colours(),
+            })
+        }
+        _ => return None,
+    })
+}

@@ -1,0 +1,54 @@
+//! The system calls of a process that runs untrusted code in an engine: a list of what is allowed. Anything else kills it.
+//!
+//! An engine is not a sandbox: QuickJS has had faults by which a script ran code of its own (CVE-2026-37630). What is left to
+//! such code is memory, and the two pipes to the parent.
+
+use std::collections::BTreeMap;
+
+use seccompiler::{
+    BpfProgram, SeccompAction, SeccompCmpArgLen, SeccompCmpOp, SeccompCondition, SeccompFilter,
+    SeccompRule,
+};
+
+use sandbox::filter::NATIVE_ARCH;
+
+/// Calls that need no look at their arguments.
+const ALLOWED: &[i64] = &[
+    libc::SYS_read,
+    libc::SYS_write,
+    libc::SYS_brk,
+    libc::SYS_munmap,
+    libc::SYS_mremap,
+    libc::SYS_madvise,
+    libc::SYS_futex,
+    libc::SYS_getrandom,
+    libc::SYS_clock_gettime,
+    libc::SYS_exit,
+    libc::SYS_exit_group,
+    libc::SYS_sigaltstack,
+    libc::SYS_rt_sigreturn,
+];
+
+/// Calls that make memory, or change what it is for: never for code that was not there at the start.
+const MEMORY: [i64; 2] = [libc::SYS_mmap, libc::SYS_mprotect];
+
+/// Compiles the filter.
+///
+/// # Errors
+/// It cannot be compiled, which is a fault of this program.
+pub fn compile_filter() -> Result<BpfProgram, String> {
+    let explain = |error: seccompiler::BackendError| error.to_string();
+    let mut rules: BTreeMap<i64, Vec<SeccompRule>> =
+        ALLOWED.iter().map(|call| (*call, Vec::new())).collect();
+    let exec = u64::from(libc::PROT_EXEC.cast_unsigned());
+    for call in MEMORY {
+        let is_data =
+            SeccompCondition::new(2, SeccompCmpArgLen::Qword, SeccompCmpOp::MaskedEq(exec), 0);
+        let rule = SeccompRule::new(vec![is_data.map_err(explain)?]).map_err(explain)?;
+        rules.insert(call, vec![rule]);
+    }
+    let (kill, allow) = (SeccompAction::KillProcess, SeccompAction::Allow);
+    SeccompFilter::new(rules, kill, allow, NATIVE_ARCH)
+        .and_then(BpfProgram::try_from)
+        .map_err(explain)
+}

@@ -1,0 +1,311 @@
+//! Decides what a script may do: by the policy, then by asking the user. Permanent answers are stored in the thought's own
+//! policy.
+
+use std::fs::File;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+
+use crate::policy::places::ScriptPlaces;
+use crate::policy::{Approval, Layers, Mode, Policy, PolicySubject, is_plainly_private};
+use conversation::exit::Signal;
+use conversation::format::harmless::quote_name;
+use conversation::limits;
+use sys::ask_tty::{Answer, AskTty};
+use sys::atomic_file::AtomicFile;
+use sys::clock::{self, Stopwatch};
+use sys::durable::parent_folder;
+use sys::env::Env;
+use sys::fs;
+use sys::interrupt::Interrupts;
+use sys::lock::lock_folder;
+
+/// Something that a script wants to do.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum AccessRequest<'a> {
+    /// A path without links, and how it is called in a question.
+    Path(Mode, &'static str, &'a Path),
+    /// To read a variable, and whether it is a credential.
+    Variable(&'a str, bool),
+    /// To reach a host, by its name in lower case, and a port.
+    Host(&'a str, u16),
+}
+
+/// Decides what a script may do.
+pub struct Permissions<'a> {
+    /// Folders that are always allowed, or forbidden.
+    pub places: ScriptPlaces,
+    /// The policies.
+    pub layers: Layers,
+    /// Where answers are stored; `None`: nowhere.
+    pub own_file: Option<PathBuf>,
+    /// The thought's name, for advice and questions.
+    pub name: Option<String>,
+    /// The terminal, if there is one.
+    pub asker: Option<AskTty>,
+    /// Makes room on the terminal before each question.
+    pub on_question: Box<dyn Fn() + 'a>,
+    /// Signals.
+    pub interrupts: &'a Interrupts,
+    /// What the user allowed once, until the end of the run.
+    once: Vec<(PolicySubject, &'static str, String)>,
+    /// What was refused, each once.
+    pub denied: Vec<String>,
+    /// Time spent on questions, which does not count against the time limit.
+    pub asked: Duration,
+}
+
+/// The places of a run with these folders; `root` is nagent's.
+pub fn find_places(
+    cwd: &Path,
+    home: &Path,
+    root: &Path,
+    thought: Option<&Path>,
+    env: &Env,
+) -> ScriptPlaces {
+    let real = |path: &Path| fs::real_path(path).unwrap_or_else(|| path.to_owned());
+    let hidden = sandbox::enforce::hidden_paths(root, env.home_folder().as_deref(), env, &[]);
+    ScriptPlaces {
+        cwd: real(cwd),
+        user_home: env.home_folder().as_deref().map(real),
+        home: real(home),
+        thought: thought.map(real),
+        root: Some(real(root)),
+        policies: Vec::new(),
+        hidden: hidden.into_iter().map(|hidden| hidden.path).collect(),
+    }
+}
+
+impl<'a> Permissions<'a> {
+    /// Permissions by these policies, without a terminal to ask at and without a file for answers.
+    pub fn new(places: ScriptPlaces, mut layers: Layers, interrupts: &'a Interrupts) -> Self {
+        for policy in [&mut layers.own, &mut layers.global] {
+            policy.resolve_paths(&fs::resolve_path);
+        }
+        Self {
+            places,
+            layers,
+            own_file: None,
+            name: None,
+            asker: None,
+            on_question: Box::new(|| ()),
+            interrupts,
+            once: Vec::new(),
+            denied: Vec::new(),
+            asked: Duration::ZERO,
+        }
+    }
+
+    /// Whether a request is granted without a question.
+    pub(super) fn is_granted(&self, request: AccessRequest<'_>) -> bool {
+        self.decide(request) == Approval::Allow
+    }
+
+    /// Whether an entry or a rule refuses a request, whoever might be asked.
+    pub(super) fn is_refused(&self, request: AccessRequest<'_>) -> bool {
+        self.decide(request) == Approval::Deny
+    }
+
+    /// Whether a host is named outright: then it may be a private one.
+    pub(super) fn names_host(&self, host: &str, port: u16) -> bool {
+        let policies = [&self.layers.own, &self.layers.global];
+        policies.iter().any(|policy| policy.names_host(host, port))
+            || is_plainly_private(host) && self.is_granted_once(AccessRequest::Host(host, port))
+    }
+
+    fn decide(&self, request: AccessRequest<'_>) -> Approval {
+        let verdict = match request {
+            AccessRequest::Path(mode, _, path) => {
+                if self.places.find_forbidden(mode, path).is_some() {
+                    return Approval::Deny;
+                }
+                self.layers.decide_path(mode, path, self.places.is_always_allowed(mode, path))
+            }
+            AccessRequest::Variable(name, is_secret) => {
+                self.layers.decide_variable(name, is_secret)
+            }
+            AccessRequest::Host(host, port) => self.layers.decide_host(host, port),
+        };
+        let is_asked = verdict == Approval::Prompt;
+        if is_asked && self.is_granted_once(request) { Approval::Allow } else { verdict }
+    }
+
+    fn is_granted_once(&self, request: AccessRequest<'_>) -> bool {
+        let (kind, mode, subject) = describe(request);
+        self.once.iter().any(|(other, other_mode, allowed)| {
+            let is_below = kind == PolicySubject::Path && Path::new(&subject).starts_with(allowed);
+            *other == kind && *other_mode == mode && (is_below || *allowed == subject)
+        })
+    }
+
+    /// Grants a request, or says why not.
+    pub(super) fn permit(&mut self, request: AccessRequest<'_>) -> Result<(), String> {
+        let (kind, mode, subject) = describe(request);
+        let label = match request {
+            AccessRequest::Path(_, label, _) => label,
+            AccessRequest::Variable(..) => "ENV",
+            AccessRequest::Host(..) => "NET",
+        };
+        match self.decide(request) {
+            Approval::Allow => return Ok(()),
+            Approval::Deny => {
+                let taboo = match request {
+                    AccessRequest::Path(mode, _, path) => self.places.find_forbidden(mode, path),
+                    _ => None,
+                };
+                let why = taboo.map_or("the policy says no".to_owned(), str::to_owned);
+                return Err(self.refuse(label, &subject, &why));
+            }
+            Approval::Prompt => {}
+        }
+        let Some(asker) = &mut self.asker else {
+            let why = self.explain_unasked(kind, mode, &subject);
+            return Err(self.refuse(label, &subject, &why));
+        };
+        (self.on_question)();
+        let watch = Stopwatch::start();
+        // An answer about a folder is one about all below it.
+        let is_folder = kind == PolicySubject::Path && Path::new(&subject).is_dir();
+        let detail = format!("{subject}{}", if is_folder { " and all in it" } else { "" });
+        let name = self.name.as_deref().unwrap_or("nagent-js");
+        let answer = asker.ask_permission(name, label, &detail, self.interrupts);
+        self.asked += watch.elapsed();
+        match answer {
+            Answer::Once => {
+                self.once.push((kind, mode, subject));
+                Ok(())
+            }
+            Answer::Allow => {
+                self.store(kind, mode, &subject, Approval::Allow);
+                Ok(())
+            }
+            Answer::Deny => {
+                self.store(kind, mode, &subject, Approval::Deny);
+                Err(self.refuse(label, &subject, "the user said no"))
+            }
+            Answer::Interrupted => {
+                self.interrupts.raise(Signal::Int);
+                Err("interrupted".to_owned())
+            }
+        }
+    }
+
+    /// Refuses a file that is one of the keys by another name (a hard link).
+    pub(super) fn refuse_key(
+        &mut self,
+        label: &str,
+        path: &Path,
+        stat: &rustix::fs::Stat,
+    ) -> Result<(), String> {
+        if stat.st_nlink < 2 {
+            return Ok(());
+        }
+        let is_in = |folder: &PathBuf| {
+            fs::list_names(folder).unwrap_or_default().iter().any(|name| {
+                let key = rustix::fs::stat(folder.join(name));
+                key.is_ok_and(|key| (key.st_dev, key.st_ino) == (stat.st_dev, stat.st_ino))
+            })
+        };
+        let agents = self.places.home.join("agents");
+        if [Some(agents), self.places.root.clone()].iter().flatten().any(is_in) {
+            let why = "it is a file of agents/ or of nagent's own folder, which have keys";
+            return Err(self.refuse(label, &path.to_string_lossy(), why));
+        }
+        Ok(())
+    }
+
+    pub(super) fn refuse(&mut self, label: &str, subject: &str, why: &str) -> String {
+        let denied = format!("{} {}", label.to_lowercase(), quote_name(subject));
+        let message = format!("{denied} is not allowed: {why}");
+        if !self.denied.contains(&denied) {
+            self.denied.push(denied);
+        }
+        message
+    }
+
+    /// Why nobody was asked, and what would allow a request.
+    fn explain_unasked(&self, kind: PolicySubject, mode: &str, subject: &str) -> String {
+        let (Some(name), kind) = (&self.name, kind.name()) else {
+            return "nobody is there to ask; a policy (--policy FILE) can allow it".to_owned();
+        };
+        let mode = if mode.is_empty() { String::new() } else { format!(" --mode {mode}") };
+        format!(
+            "nobody is there to ask; to allow it: nagent-thought policy add {kind} {} {}{mode}",
+            quote_name(name),
+            quote_name(subject)
+        )
+    }
+
+    /// Stores an answer, in the file and for this run.
+    fn store(
+        &mut self,
+        kind: PolicySubject,
+        mode: &'static str,
+        subject: &str,
+        approval: Approval,
+    ) {
+        let created = clock::now();
+        let add = |policy: &mut Policy| {
+            policy.add_entry((kind, subject, mode), approval, "prompt", &created);
+            Ok(())
+        };
+        let _ = add(&mut self.layers.own);
+        let Some(path) = &self.own_file else { return };
+        let stored = edit_policy(path, self.interrupts, add);
+        if let (Err(error), Some(asker)) = (stored, &mut self.asker) {
+            asker.write_line(&format!("the answer counts for this run only: {error:#}"));
+        }
+    }
+}
+
+fn describe(request: AccessRequest<'_>) -> (PolicySubject, &'static str, String) {
+    match request {
+        AccessRequest::Path(mode, _, path) => {
+            (PolicySubject::Path, mode.letter(), path.to_string_lossy().into_owned())
+        }
+        AccessRequest::Variable(name, _) => (PolicySubject::Env, "", name.to_owned()),
+        AccessRequest::Host(host, 80 | 443) => (PolicySubject::Host, "", host.to_owned()),
+        AccessRequest::Host(host, port) => (PolicySubject::Host, "", format!("{host}:{port}")),
+    }
+}
+
+/// Reads a policy's file; one that is not there is the policy without entries.
+///
+/// # Errors
+/// It is damaged, or cannot be read.
+pub fn read_policy(path: &Path) -> Result<Policy> {
+    let Some(text) = fs::read_text(path, limits::POLICY)? else { return Ok(Policy::default()) };
+    let owner = std::fs::metadata(path).map_or(0, |metadata| metadata.uid());
+    if owner != 0 && owner != rustix::process::geteuid().as_raw() {
+        anyhow::bail!(
+            "{} belongs to the user with id {owner}, so it is not used here",
+            quote_name(path)
+        );
+    }
+    Policy::parse(&text).map_err(|error| {
+        anyhow::anyhow!(
+            "{} is damaged: {error}; fix it, or move it away to be asked again",
+            quote_name(path)
+        )
+    })
+}
+
+/// Changes a policy's file, one process at a time.
+///
+/// # Errors
+/// It is damaged, or cannot be read or written; or what `edit` says.
+pub fn edit_policy(
+    path: &Path,
+    interrupts: &Interrupts,
+    edit: impl FnOnce(&mut Policy) -> Result<()>,
+) -> Result<()> {
+    const PATIENCE: Duration = Duration::from_secs(10);
+    let folder = parent_folder(path);
+    let open = File::open(folder).with_context(|| format!("cannot open {}", folder.display()))?;
+    let _lock = lock_folder(open, folder, Some((PATIENCE, interrupts)))?;
+    let mut policy = read_policy(path)?;
+    edit(&mut policy)?;
+    AtomicFile::new(path).write(policy.format().as_bytes())
+}

@@ -1,0 +1,371 @@
+//! The home of scripts in plain language, `~/.thinkingscript`: their folders, settings, locks, and what memory.js was made
+//! for. Its layout is that of the public runtime, whose homes are used as they are.
+
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use anyhow::Result;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+use crate::policy::{Approval, Policy, PolicySubject};
+use crate::thought::script::thought_name;
+use conversation::limits;
+use conversation::problem::Problem;
+use sys::atomic_file::AtomicFile;
+use sys::env::Env;
+use sys::interrupt::Interrupts;
+use sys::lock::{LockError, LockMode, LockWait, lock_briefly, lock_file};
+use sys::{clock, fs};
+
+/// How long another process may take to choose the name of a thought.
+const NAMES_PATIENCE: Duration = Duration::from_secs(30);
+
+/// The home of all thoughts.
+#[derive(Debug, Clone)]
+pub struct Home {
+    /// Its folder.
+    pub folder: PathBuf,
+}
+
+/// What `config.json` says.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+pub struct HomeConfig {
+    /// The name of an agent.
+    #[serde(default)]
+    pub agent: Option<String>,
+    /// The most tokens of a reply.
+    #[serde(default)]
+    pub max_tokens: Option<u64>,
+    /// The most requests of a run.
+    #[serde(default)]
+    pub max_iterations: Option<u64>,
+}
+
+/// What a file in `agents/` says. What else is in it is kept.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Agent {
+    /// The provider.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub provider: Option<String>,
+    /// Its credential.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub api_key: Option<String>,
+    /// Its address.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub api_base: Option<String>,
+    /// The model.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub model: Option<String>,
+    /// Everything else.
+    #[serde(flatten)]
+    pub other: Map<String, Value>,
+}
+
+/// Which script a thought belongs to, and which text of it memory.js was made for.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Origin {
+    /// The script's path without links, or its address.
+    pub place: String,
+    /// The SHA-256 of the text that memory.js was made for; `None`: it is older than this note.
+    pub sha256: Option<String>,
+}
+
+/// The most that a settings file has, in bytes.
+const SETTINGS: u64 = 1 << 20;
+
+impl Home {
+    /// The home: `THINKINGSCRIPT_HOME`, else `~/.thinkingscript`.
+    ///
+    /// # Errors
+    /// No home folder is known, or it cannot be used.
+    pub fn from_env(env: &Env) -> Result<Self, Problem> {
+        let named = env.get_os("THINKINGSCRIPT_HOME").map(PathBuf::from);
+        let folder = match named {
+            Some(named) => env.absolute_path(&named)?,
+            None => {
+                env.home_folder().map(|home| home.join(".thinkingscript")).ok_or_else(|| {
+                    Problem::failed(
+                        "cannot determine the home folder; set HOME or THINKINGSCRIPT_HOME",
+                    )
+                })?
+            }
+        };
+        fs::check_folder_owner(&folder).map_err(refuse_home)?;
+        Ok(Self { folder })
+    }
+
+    /// Makes the folders, for their owner alone.
+    ///
+    /// # Errors
+    /// They cannot be made, or belong to somebody else.
+    pub fn prepare(&self) -> Result<(), Problem> {
+        let own = ["agents", "bin", "cache", "thoughts", "locks"];
+        own.iter().try_for_each(|name| own_folder(&self.folder.join(name))).map_err(refuse_home)
+    }
+
+    /// The folder of a thought.
+    pub fn thought_folder(&self, name: &str) -> PathBuf {
+        self.folder.join("thoughts").join(name)
+    }
+
+    /// An installed script.
+    pub fn script_path(&self, name: &str) -> PathBuf {
+        self.folder.join("bin").join(name)
+    }
+
+    /// The policy of a thought, or the one for all.
+    pub fn policy_path(&self, thought: Option<&str>) -> PathBuf {
+        thought
+            .map_or_else(|| self.folder.clone(), |name| self.thought_folder(name))
+            .join("policy.json")
+    }
+
+    /// The names of all thoughts that have a folder.
+    pub fn list_thoughts(&self) -> Result<Vec<String>> {
+        fs::list_names(&self.folder.join("thoughts"))
+    }
+
+    /// The settings.
+    ///
+    /// # Errors
+    /// The file is damaged, or has a number that it cannot have.
+    pub fn read_config(&self) -> Result<HomeConfig, Problem> {
+        let path = self.config_path();
+        let config: HomeConfig = read_settings(&path)?.unwrap_or_default();
+        for (key, value) in
+            [("max_tokens", config.max_tokens), ("max_iterations", config.max_iterations)]
+        {
+            if value == Some(0) {
+                return Err(Problem::usage(format!(
+                    "{}: {key} is 0; it is a whole number from 1",
+                    path.display()
+                )));
+            }
+        }
+        Ok(config)
+    }
+
+    /// The file with the settings.
+    pub fn config_path(&self) -> PathBuf {
+        self.folder.join("config.json")
+    }
+
+    /// The settings of an agent. `None`: it has no file.
+    ///
+    /// # Errors
+    /// The file is damaged, or the name cannot be that of a file.
+    pub fn read_agent(&self, name: &str) -> Result<Option<Agent>, Problem> {
+        read_settings(&self.agent_path(name)?)
+    }
+
+    /// The file of an agent.
+    ///
+    /// # Errors
+    /// The name cannot be that of a file.
+    pub fn agent_path(&self, name: &str) -> Result<PathBuf, Problem> {
+        if name.is_empty() || name.contains(['/', '\0']) || name.starts_with('.') {
+            return Err(Problem::usage(format!(
+                "\"{}\" is not the name of an agent",
+                name.escape_debug()
+            )));
+        }
+        Ok(self.folder.join("agents").join(format!("{name}.json")))
+    }
+
+    /// Writes the settings of an agent, for its owner alone.
+    pub fn write_agent(&self, name: &str, agent: &Agent) -> Result<PathBuf, Problem> {
+        let path = self.agent_path(name)?;
+        let text = serde_json::to_string_pretty(agent).map_err(anyhow::Error::from)?;
+        AtomicFile::new(&path).write(format!("{text}\n").as_bytes())?;
+        Ok(path)
+    }
+
+    /// The name of the thought of a script, and a note where another script has its plain name.
+    ///
+    /// # Errors
+    /// A file cannot be read.
+    pub fn choose_thought(&self, place: &str, sha256: &str) -> Result<(String, Option<String>)> {
+        let name = thought_name(place);
+        let Some(origin) = self.read_origin(&name)? else { return Ok((name, None)) };
+        // Where it is not noted what memory.js was made for, the text that was last run from there counts.
+        let known = origin.sha256.or_else(|| self.read_fingerprint(&origin.place));
+        if origin.place == place || known.as_deref() == Some(sha256) {
+            return Ok((name, None));
+        }
+        let own = format!("{name}-{}", &fs::sha256(place.as_bytes())[..8]);
+        let note = format!("the data {name} belong to {}; this script uses {own}", origin.place);
+        Ok((own, Some(note)))
+    }
+
+    /// Like [`Self::choose_thought`], and makes the folders of the thought; with `is_kept` it belongs to the script from then on.
+    /// Under a lock: two scripts of one name may come for the first time at once.
+    ///
+    /// # Errors
+    /// A file cannot be read or written, or another process keeps the lock.
+    pub fn take_thought(
+        &self,
+        place: &str,
+        sha256: &str,
+        is_kept: bool,
+        interrupts: &Interrupts,
+    ) -> Result<(String, Option<String>), Problem> {
+        let lock = self.folder.join("locks/names.lock");
+        let _lock = lock_briefly(&lock, NAMES_PATIENCE, interrupts, &mut |_| ())?;
+        let (name, note) = self.choose_thought(place, sha256)?;
+        self.prepare_thought(&name, &clock::now())?;
+        if is_kept && self.read_origin(&name)?.is_none() {
+            self.write_origin(&name, &Origin { place: place.to_owned(), sha256: None })?;
+        }
+        Ok((name, note))
+    }
+
+    /// Reads which script a thought belongs to, if that is recorded.
+    ///
+    /// # Errors
+    /// The note cannot be read.
+    pub fn read_origin(&self, name: &str) -> Result<Option<Origin>> {
+        let path = self.thought_folder(name).join("origin");
+        let text = fs::read_text(&path, SETTINGS)?;
+        // A damaged note counts as missing.
+        Ok(text.and_then(|text| serde_json::from_str(&text).ok()))
+    }
+
+    /// Notes which script a thought belongs to.
+    pub fn write_origin(&self, name: &str, origin: &Origin) -> Result<()> {
+        let text = serde_json::to_string(origin)?;
+        AtomicFile::new(&self.thought_folder(name).join("origin"))
+            .write(format!("{text}\n").as_bytes())
+    }
+
+    /// The folder in the cache of a script.
+    pub fn cache_folder(&self, place: &str) -> PathBuf {
+        self.folder.join("cache").join(&fs::sha256(place.as_bytes())[..32])
+    }
+
+    /// The SHA-256 of the script that was last run from a place.
+    pub fn read_fingerprint(&self, place: &str) -> Option<String> {
+        let text =
+            fs::read_text(&self.cache_folder(place).join("fingerprint"), SETTINGS).ok()??;
+        Some(text.trim().to_owned())
+    }
+
+    /// Notes the SHA-256 of a script.
+    pub fn write_fingerprint(&self, place: &str, sha256: &str) -> Result<()> {
+        if self.read_fingerprint(place).as_deref() == Some(sha256) {
+            return Ok(());
+        }
+        fs::create_private_folder(&self.cache_folder(place))?;
+        AtomicFile::new(&self.cache_folder(place).join("fingerprint"))
+            .without_sync()
+            .write(sha256.as_bytes())
+    }
+
+    /// Makes the folders of a thought, and at first its policy.
+    ///
+    /// # Errors
+    /// They cannot be made.
+    pub fn prepare_thought(&self, name: &str, created: &str) -> Result<()> {
+        let folder = self.thought_folder(name);
+        for below in ["", "workspace", "memories"] {
+            own_folder(&folder.join(below))?;
+        }
+        let path = self.policy_path(Some(name));
+        if fs::exists(&path) {
+            return Ok(());
+        }
+        let mut policy = Policy::default();
+        for (below, approval) in [
+            ("workspace", Approval::Allow),
+            ("memories", Approval::Allow),
+            ("policy.json", Approval::Deny),
+        ] {
+            let subject = folder.join(below).display().to_string();
+            policy.add_entry((PolicySubject::Path, &subject, "rwd"), approval, "default", created);
+        }
+        AtomicFile::new(&path).write(policy.format().as_bytes())
+    }
+
+    /// Locks a thought until the file is dropped: shared while memory.js runs, exclusive while it may be changed.
+    ///
+    /// # Errors
+    /// Another run has it for longer than `patience`.
+    pub fn lock_thought(
+        &self,
+        name: &str,
+        mode: LockMode,
+        patience: Duration,
+        interrupts: &Interrupts,
+    ) -> Result<File, LockError> {
+        let path = self.folder.join("locks").join(format!("thought-{name}.lock"));
+        let busy = || {
+            LockError::Busy(format!(
+                "thought {name} is in use by another run; waited {} s (--lock-timeout S waits longer)",
+                patience.as_secs_f64()
+            ))
+        };
+        let wait = LockWait { mode, ..LockWait::new(patience, interrupts) };
+        lock_file(&path, wait)?.ok_or_else(busy)
+    }
+
+    /// Moves what is there of these to one new folder in the trash of the home, each to the place that it had in the home.
+    ///
+    /// # Errors
+    /// One cannot be moved.
+    pub fn discard(&self, paths: &[PathBuf]) -> Result<Vec<PathBuf>> {
+        let folder = self.folder.join("trash").join(uuid::Uuid::new_v4().simple().to_string());
+        let mut moved = Vec::new();
+        for path in paths.iter().filter(|path| fs::exists(path)) {
+            let target = folder.join(path.strip_prefix(&self.folder).unwrap_or(path));
+            fs::create_private_folder(target.parent().unwrap_or(&folder))?;
+            fs::rename_file(path, &target)?;
+            moved.push(target);
+        }
+        Ok(moved)
+    }
+}
+
+fn refuse_home(error: anyhow::Error) -> Problem {
+    Problem::failed(format!("{error:#}; THINKINGSCRIPT_HOME names another folder"))
+}
+
+/// Makes a folder for its owner alone. Otherwise another user's folder would set the policy.
+fn own_folder(folder: &Path) -> Result<()> {
+    fs::check_folder_owner(folder)?;
+    fs::create_private_folder(folder)?;
+    fs::keep_private(folder);
+    Ok(())
+}
+
+/// The memories of a thought, the newest first: name and text of those that fit, the names of the others.
+pub fn read_memories(folder: &Path) -> (Vec<(String, String)>, Vec<String>) {
+    let names = fs::list_names(folder).unwrap_or_default();
+    let mut dated: Vec<(Duration, String)> =
+        names.into_iter().map(|name| (fs::modified(&folder.join(&name)), name)).collect();
+    dated.sort_by(|one, other| other.0.cmp(&one.0).then_with(|| one.1.cmp(&other.1)));
+    let (mut shown, mut others, mut left) = (Vec::new(), Vec::new(), limits::MEMORIES);
+    for (_, name) in dated {
+        match fs::read_text(&folder.join(&name), left as u64) {
+            Ok(Some(text)) => {
+                left -= text.len();
+                shown.push((name, text));
+            }
+            _ => others.push(name),
+        }
+    }
+    (shown, others)
+}
+
+fn read_settings<T: serde::de::DeserializeOwned>(path: &Path) -> Result<Option<T>, Problem> {
+    let wrong = |error: String| Problem::usage(format!("{} is damaged: {error}", path.display()));
+    let text =
+        fs::read_text(path, SETTINGS).map_err(|error| Problem::usage(format!("{error:#}")))?;
+    let parse = |text: String| {
+        // serde would accept an array for a struct.
+        serde_json::from_str::<Map<String, Value>>(&text)?;
+        serde_json::from_str(&text)
+    };
+    text.map(|text| parse(text).map_err(|error| wrong(error.to_string()))).transpose()
+}

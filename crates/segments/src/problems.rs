@@ -1,0 +1,21 @@
+//! Messages that splits and summaries share.
+
+use std::fmt::Display;
+use std::path::Path;
+
+use conversation::format::harmless::quote_name;
+use conversation::problem::Problem;
+use sys::file_error::{FileError, FileErrorKind};
+
+/// Something failed: `cannot {what} {path}: {why}`.
+pub(super) fn failure(what: &str, path: &Path, why: impl Display) -> Problem {
+    Problem::failed(format!("cannot {what} {}: {why}", quote_name(path)))
+}
+
+/// Says to a person why a file is not read.
+pub(super) fn read_failure(what: &str, path: &Path, error: &FileError) -> Problem {
+    match error.kind {
+        FileErrorKind::Missing => Problem::failed(error.to_string()),
+        _ => failure(what, path, error.to_string()),
+    }
+}

@@ -1,0 +1,424 @@
+//! Cuts a file into segments, in one pass over it.
+//!
+//! The new files are written into a folder beside their place, the index last, and then the folder is put in its place in
+//! one step ([`sys::staged_folder`]). So a run that fails or is killed leaves what was there before.
+
+use std::fs::{File, Metadata};
+use std::io::{self, Write};
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use sha2::{Digest, Sha256};
+
+use super::naming::Naming;
+use super::previous_split::{
+    check_replaceable, given_name, is_disposable, is_disposable_leftover, load_index,
+};
+use super::problems::{failure, read_failure};
+use super::read_window::ReadWindow;
+use code::cutter::Cutter;
+use code::language::{self, Language};
+use code::pack::CutRules;
+use conversation::format::harmless::quote_name;
+use conversation::format::index::{self, Index, Segment};
+use conversation::problem::Problem;
+use sys::clock::{self, Stopwatch};
+use sys::file_stamp::FileStamp;
+use sys::fs::{encode_hex, sha256};
+use sys::names::name_some;
+use sys::staged_folder::StagedFolder;
+use sys::{fs, read};
+
+/// Default maximum size of a segment, in bytes.
+pub const TARGET: u64 = 32 * 1024;
+/// The smallest maximum that may be asked for.
+pub const LEAST_TARGET: u64 = 16;
+/// The type of a file is detected from this many bytes.
+const HEAD: u64 = 64 * 1024;
+/// A parser may take this long, and this long for each byte. Real files take a tenth of that.
+const PARSE_TIME: (Duration, Duration) = (Duration::from_secs(3), Duration::from_micros(3));
+/// After this many windows that took longer, the rest of the file is cut by lines.
+const MAX_LATE: usize = 2;
+
+/// What to split, and how.
+#[derive(Debug, Clone)]
+pub struct SplitRequest<'a> {
+    /// The file. Its segments are named after this name.
+    pub source: &'a Path,
+    /// The folder for the segments: a new one, an empty one, or one of an earlier split of the file.
+    pub output: &'a Path,
+    /// A new folder is for its owner alone.
+    pub private: bool,
+    /// The type; `None`: it is detected.
+    pub language: Option<Language>,
+    /// Maximum size of a segment, in bytes, at least [`LEAST_TARGET`].
+    pub target: u64,
+    /// Cut at every natural boundary.
+    pub natural: bool,
+    /// Keep the folder of an earlier split whose segments were edited as `{output}.before`, instead of failing.
+    pub force: bool,
+}
+
+impl<'a> SplitRequest<'a> {
+    /// A request with the usual settings.
+    pub fn new(source: &'a Path, output: &'a Path) -> Self {
+        Self {
+            source,
+            output,
+            private: false,
+            language: None,
+            target: TARGET,
+            natural: false,
+            force: false,
+        }
+    }
+}
+
+/// A finished split.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Split {
+    /// The absolute path of the index.
+    pub index_path: PathBuf,
+    /// The index.
+    pub index: Index,
+    /// What the user should know.
+    pub notes: Vec<String>,
+}
+
+/// What a split needs from its caller.
+pub struct SplitHooks<'a> {
+    /// Asked now and then whether to stop.
+    pub stop: &'a dyn Fn() -> bool,
+    /// Called with the bytes done, and all.
+    pub progress: &'a mut dyn FnMut(u64, u64),
+}
+
+/// Returns a new name for the folder of a file's segments: `{slug}-{id}`.
+pub fn default_folder_name(source: &Path) -> String {
+    let name = source.file_name().unwrap_or_default().to_string_lossy();
+    Naming::new(&name).folder_name()
+}
+
+/// Splits a file.
+pub fn split(request: &SplitRequest<'_>, hooks: &mut SplitHooks<'_>) -> Result<Split, Problem> {
+    split_resolved(request, find_source(request.source)?, hooks)
+}
+
+/// Splits a file, by its path without links: none that has come into it since is followed.
+pub fn split_resolved(
+    request: &SplitRequest<'_>,
+    real: PathBuf,
+    hooks: &mut SplitHooks<'_>,
+) -> Result<Split, Problem> {
+    let name = request.source.file_name().map(|name| to_utf8(Path::new(name)).map(str::to_owned));
+    split_as(request, real, name.transpose()?, hooks)
+}
+
+fn find_source(source: &Path) -> Result<PathBuf, Problem> {
+    read::resolve_existing(source, source).map_err(|error| read_failure("split", source, &error))
+}
+
+/// The index of a split that is named by its folder, or by the index itself.
+pub fn index_path(named: &Path) -> PathBuf {
+    let inner = named.join(index::NAME);
+    if fs::exists(&inner) { inner } else { named.to_owned() }
+}
+
+/// Splits a file again as its index says, into the folder of the index.
+pub fn refresh(index: &Path, force: bool, hooks: &mut SplitHooks<'_>) -> Result<Split, Problem> {
+    let index = index_path(index);
+    let index = index.as_path();
+    if index.file_name().is_none_or(|name| name != index::NAME) {
+        return Err(Problem::usage(format!("{} is not called {}", quote_name(index), index::NAME)));
+    }
+    let known = load_index(index)?;
+    let language = Language::from_name(&known.split_type).ok_or_else(|| {
+        let (index, language) = (quote_name(index), &known.split_type);
+        Problem::failed(format!("{index} names the type {language}, which is not known"))
+    })?;
+    let real = fs::real_path(index).ok_or_else(|| failure("find", index, "it was removed"))?;
+    let request = SplitRequest {
+        source: Path::new(&known.source_path),
+        output: real.parent().unwrap_or(Path::new("/")),
+        private: false,
+        language: Some(language),
+        target: known.target_bytes,
+        natural: known.natural,
+        force,
+    };
+    let real = find_source(request.source)?;
+    split_as(&request, real, given_name(&known).map(str::to_owned), hooks)
+}
+
+fn to_utf8(path: &Path) -> Result<&str, Problem> {
+    path.to_str().ok_or_else(|| {
+        let why =
+            "its path is not UTF-8, which an index cannot hold; rename it, or use a symbolic link";
+        failure("split", path, why)
+    })
+}
+
+/// Splits a file whose segments are named after `name`.
+fn split_as(
+    request: &SplitRequest<'_>,
+    real: PathBuf,
+    name: Option<String>,
+    hooks: &mut SplitHooks<'_>,
+) -> Result<Split, Problem> {
+    let SplitRequest { source, output, target, .. } = *request;
+    if target < LEAST_TARGET {
+        let message = format!("segments of {target} bytes are too small; at least {LEAST_TARGET}");
+        return Err(Problem::usage(message));
+    }
+    let (file, metadata) =
+        read::open_resolved(&real).map_err(|error| read_failure("split", source, &error))?;
+    let source_path = to_utf8(&real)?.to_owned();
+    let name =
+        name.unwrap_or_else(|| real.file_name().unwrap_or_default().to_string_lossy().into_owned());
+    // File names in the folder tell about a source that others may not read.
+    let private = request.private || metadata.mode() & 0o044 == 0;
+    let folder = StagedFolder::create(output, private, &is_disposable_leftover)
+        .map_err(|error| failure("use the folder", output, error))?;
+    let place = folder.place().to_owned();
+    to_utf8(&place)?;
+    let precious = check_replaceable(&place, &real, request.force, hooks.stop)?;
+    let group = folder.group().map_err(|error| failure("use the folder", &place, error))?;
+    let writer = SegmentWriter {
+        folder,
+        // Below the root, and in a folder of our own, everything is for the owner alone.
+        mode: if request.private { 0o600 } else { segment_mode(&metadata, group) },
+        naming: Naming::new(&name),
+        segments: Vec::new(),
+        line: 1,
+    };
+    let mut splitter = Splitter {
+        request,
+        window: ReadWindow::new(file),
+        size: metadata.len(),
+        copy: writer.create_file(&writer.naming.original_name())?,
+        hasher: Sha256::new(),
+        writer,
+        notes: Vec::new(),
+        hooks,
+    };
+    let language = splitter.split_source(&name)?;
+    let Splitter { window, hasher, writer, mut notes, .. } = splitter;
+    let index = Index {
+        source_path,
+        source_sha256: encode_hex(&hasher.finalize()),
+        source_size_bytes: window.current_view().end_offset(),
+        source_line_count: writer.segments.last().map_or(0, |segment| segment.end_line_num),
+        split_type: language.name().to_owned(),
+        target_bytes: target,
+        natural: request.natural,
+        created_at: clock::now(),
+        original_path: place.join(writer.naming.original_name()).to_string_lossy().into_owned(),
+        segment_count: writer.segments.len(),
+        segments: writer.segments,
+        summary: None,
+    };
+    let SegmentWriter { folder, mode, .. } = writer;
+    let write_index = || {
+        folder.sync_files()?;
+        folder.create_whole_file(index::NAME, mode, &index::format(&index))
+    };
+    write_index().map_err(|error| write_failure(&place.join(index::NAME), &error))?;
+    let kept = folder.publish(&is_disposable);
+    if let Some(kept) = kept.map_err(|error| failure("replace", &place, error))? {
+        let files = name_some(&precious, 10, ", ");
+        let files = if files.is_empty() { "changed files".to_owned() } else { files };
+        notes.push(format!(
+            "the previous folder is kept as {}, because of {files}",
+            quote_name(kept)
+        ));
+    }
+    Ok(Split { index_path: place.join(index::NAME), index, notes })
+}
+
+/// Returns the permissions of the new files: those of the source, and the owner may edit them.
+fn segment_mode(source: &Metadata, group: u32) -> u32 {
+    let mode = source.mode() & 0o666;
+    // Another group gets no more than everybody.
+    let mode = if source.gid() == group { mode } else { mode & (0o606 | mode << 3) };
+    mode | 0o600
+}
+
+fn write_failure(path: &Path, error: &io::Error) -> Problem {
+    let is_full = matches!(
+        error.kind(),
+        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded | io::ErrorKind::FileTooLarge
+    );
+    let advice = if is_full { "; make room, or choose another folder" } else { "" };
+    failure("write", path, format!("{error}{advice}; nothing was changed"))
+}
+
+struct Splitter<'a, 'h> {
+    request: &'a SplitRequest<'a>,
+    window: ReadWindow,
+    size: u64,
+    /// The copy of the source beside the segments.
+    copy: File,
+    hasher: Sha256,
+    writer: SegmentWriter,
+    notes: Vec<String>,
+    hooks: &'a mut SplitHooks<'h>,
+}
+
+impl Splitter<'_, '_> {
+    /// Reads the source to its end and writes its segments. Returns the type it was split as.
+    fn split_source(&mut self, name: &str) -> Result<Language, Problem> {
+        let stamp = FileStamp::of_open(self.window.source_file());
+        self.read_until(HEAD)?;
+        let detected = language::detect(name, self.window.current_view().bytes);
+        if let Some(note) = detected.note {
+            self.notes.push(format!("{} is {note}", quote_name(self.request.source)));
+        }
+        let language =
+            self.request.language.filter(|_| detected.is_text).unwrap_or(detected.language);
+        let rules = CutRules { target: self.request.target, natural: self.request.natural };
+        let mut cutter = Cutter::new(language, detected.unit, detected.is_text, rules);
+        let late = self.cut_segments(&mut cutter)?;
+        self.note_unparsed(&cutter, language, late);
+        let mut settled = Vec::new();
+        cutter.finish(self.window.current_view(), &mut settled);
+        self.write_segments(&mut settled)?;
+        let bytes = self.window.current_view().end_offset();
+        let now = FileStamp::of_open(self.window.source_file());
+        if bytes != self.size || now != stamp || FileStamp::of_path(self.request.source) != stamp {
+            return Err(self.source_changed());
+        }
+        Ok(language)
+    }
+
+    /// Cuts all but the last segments. Returns how many windows took the parser too long.
+    fn cut_segments(&mut self, cutter: &mut Cutter) -> Result<usize, Problem> {
+        let mut settled = Vec::new();
+        let mut late = 0;
+        loop {
+            let goal = match cutter.wanted_end() {
+                0 => self.window.current_view().end_offset() + 1,
+                goal => goal,
+            };
+            self.read_until(goal)?;
+            let view = self.window.current_view();
+            if view.end_offset() == 0 {
+                return Ok(late);
+            }
+            let watch = Stopwatch::start();
+            let length = u32::try_from(view.bytes.len()).unwrap_or(u32::MAX);
+            let longest = PARSE_TIME.0 + PARSE_TIME.1 * length;
+            let mut is_late = false;
+            let mut stop = || {
+                is_late |= watch.elapsed() > longest;
+                is_late || (self.hooks.stop)()
+            };
+            let is_done = cutter.read_view(view, self.window.at_end(), &mut stop, &mut settled);
+            self.write_segments(&mut settled)?;
+            late += usize::from(is_late);
+            if late >= MAX_LATE {
+                cutter.give_up();
+            }
+            self.window.forget(cutter.keep_from());
+            if is_done {
+                return Ok(late);
+            }
+        }
+    }
+
+    /// Reads up to an offset of the source, and copies and hashes what is read.
+    fn read_until(&mut self, goal: u64) -> Result<(), Problem> {
+        while !self.window.at_end() && self.window.current_view().end_offset() < goal {
+            self.check_stop()?;
+            let source = self.request.source;
+            let chunk = self.window.read_chunk().map_err(|error| failure("read", source, error))?;
+            self.hasher.update(chunk);
+            let copied = self.copy.write_all(chunk);
+            copied.map_err(|error| {
+                self.writer.segment_problem(&self.writer.naming.original_name(), &error)
+            })?;
+            let done = self.window.current_view().end_offset();
+            if done > self.size {
+                return Err(self.source_changed());
+            }
+            (self.hooks.progress)(done, self.size);
+        }
+        Ok(())
+    }
+
+    fn write_segments(&mut self, settled: &mut Vec<(u64, u64)>) -> Result<(), Problem> {
+        for (from, to) in settled.drain(..) {
+            self.check_stop()?;
+            let view = self.window.current_view();
+            self.writer.write_segment(from, view.range(from, to))?;
+        }
+        Ok(())
+    }
+
+    fn check_stop(&self) -> Result<(), Problem> {
+        if (self.hooks.stop)() {
+            let source = quote_name(self.request.source);
+            return Err(Problem::failed(format!("splitting {source} was interrupted")));
+        }
+        Ok(())
+    }
+
+    fn source_changed(&self) -> Problem {
+        let why = "it changed while it was read; the folder is unchanged, try again";
+        failure("split", self.request.source, why)
+    }
+
+    /// Adds a note about parts that were cut by lines. `late`: how many of them took the parser too long.
+    fn note_unparsed(&mut self, cutter: &Cutter, language: Language, late: usize) {
+        let parts = cutter.unparsed_ranges();
+        let Some((from, to)) = parts.first() else { return };
+        let more = if parts.len() > 1 { " and others" } else { "" };
+        let when = if late > 0 { " in time" } else { "" };
+        let rest = if late >= MAX_LATE { ", as is all that follows" } else { "" };
+        self.notes.push(format!(
+            "{}: bytes {from} to {to}{more} could not be parsed as {}{when}, and are cut by lines{rest}",
+            quote_name(self.request.source),
+            language.name()
+        ));
+    }
+}
+
+struct SegmentWriter {
+    folder: StagedFolder,
+    mode: u32,
+    naming: Naming,
+    segments: Vec<Segment>,
+    /// The line on which the next segment begins.
+    line: u64,
+}
+
+impl SegmentWriter {
+    fn create_file(&self, name: &str) -> Result<File, Problem> {
+        self.folder.create_file(name, self.mode).map_err(|error| self.segment_problem(name, &error))
+    }
+
+    fn write_segment(&mut self, start: u64, bytes: &[u8]) -> Result<(), Problem> {
+        let number = self.segments.len() + 1;
+        let name = self.naming.segment_name(number);
+        let written = self.create_file(&name)?.write_all(bytes);
+        written.map_err(|error| self.segment_problem(&name, &error))?;
+        let feeds = memchr::memchr_iter(b'\n', bytes).count() as u64;
+        let ends_line = bytes.last() == Some(&b'\n');
+        self.segments.push(Segment {
+            segment_index: number,
+            path: self.folder.place().join(name).to_string_lossy().into_owned(),
+            start_line_num: self.line,
+            end_line_num: self.line + feeds - u64::from(ends_line),
+            start_byte: start,
+            end_byte: start + bytes.len() as u64,
+            sha256: sha256(bytes),
+            summary: None,
+        });
+        self.line += feeds;
+        Ok(())
+    }
+
+    fn segment_problem(&self, name: &str, error: &io::Error) -> Problem {
+        write_failure(&self.folder.place().join(name), error)
+    }
+}

@@ -1,0 +1,136 @@
+//! The file of the log of changes: appended to by runs, read by undo. [`conversation::memory::changes`] has its form.
+
+use std::path::Path;
+
+use anyhow::{Context, Result};
+use serde::{Deserialize, Serialize};
+
+use super::root::Root;
+use super::{clock, fs};
+use conversation::limits;
+use conversation::memory::changes::{self, ChangeLogEntry, FileEvent, TurnMark};
+
+/// The name of the lock of undo. No conversation can have it.
+pub const LOCK: &str = "changes.json";
+
+/// Identifies a run to the runs that it starts, as JSON in `NAGENT_RUN`.
+#[derive(Debug, Default, Serialize, Deserialize)]
+pub struct StartedBy {
+    /// The run that they belong to.
+    pub run: String,
+    /// The conversation of its shell.
+    pub shell: String,
+    /// The turns that led to them, the outermost first.
+    pub turns: Vec<TurnMark>,
+    /// The first line of the first run's prompt.
+    pub task: String,
+}
+
+/// What a run writes to the log.
+#[derive(Debug, Clone)]
+pub struct ChangeLog {
+    root: Root,
+    /// Identifies the run; its children have the same.
+    pub run: String,
+    /// When it got its prompt.
+    pub at: String,
+    /// Its conversation.
+    pub conversation: String,
+    /// Names under which undo finds the run.
+    pub of: Vec<String>,
+    /// The turns that it was started from.
+    pub started_from: Vec<TurnMark>,
+    /// The number of its turn, and its time, as [`TurnMark`] has them.
+    pub turn: Option<(u64, String)>,
+    /// The first line of its prompt.
+    pub prompt: String,
+    /// The task of the run that started it; empty if none did.
+    pub task: String,
+}
+
+impl ChangeLog {
+    /// The log of a run that has no prompt yet.
+    pub fn new(root: Root, run: String, conversation: String, of: Vec<String>) -> Self {
+        let (at, started_from, turn, prompt, task) = Default::default();
+        Self { root, run, at, conversation, of, started_from, turn, prompt, task }
+    }
+
+    /// The turns that lead to what happens now.
+    fn turns(&self) -> Vec<TurnMark> {
+        let conversation = self.conversation.clone();
+        let own = self.turn.clone().map(|(turn, at)| TurnMark { conversation, turn, at });
+        self.started_from.iter().cloned().chain(own).collect()
+    }
+
+    /// The value of `NAGENT_RUN` for what the run starts now.
+    pub fn started_by(&self) -> String {
+        let shell = self.of.first().cloned().unwrap_or_default();
+        let task = if self.task.is_empty() { &self.prompt } else { &self.task };
+        let (run, task) = (self.run.clone(), task.clone());
+        let started_by = StartedBy { run, shell, turns: self.turns(), task };
+        serde_json::to_string(&started_by).unwrap_or_default()
+    }
+
+    /// Appends what happens to a file, durably. Segments and other files of nagent's own are not recorded.
+    pub fn append(&self, path: &Path, event: FileEvent) -> Result<()> {
+        if fs::real_path(self.root.path()).is_some_and(|root| path.starts_with(root)) {
+            return Ok(());
+        }
+        append(
+            &self.root,
+            &ChangeLogEntry {
+                run: self.run.clone(),
+                at: self.at.clone(),
+                conversation: self.conversation.clone(),
+                of: self.of.clone(),
+                turns: self.turns(),
+                prompt: self.prompt.clone(),
+                task: self.task.clone(),
+                path: path.display().to_string(),
+                event,
+            },
+        )
+    }
+}
+
+/// Appends a line, durably.
+///
+/// # Errors
+/// It could not be written.
+pub fn append(root: &Root, entry: &ChangeLogEntry) -> Result<()> {
+    let line = serde_json::to_string(entry).context("cannot write an entry")?;
+    // The first line feed ends a line that a crash cut off.
+    fs::append_durably(&root.change_log_path(), &format!("\n{line}\n"))
+}
+
+/// Records that a conversation has another name, so that its changes are found by that.
+///
+/// # Errors
+/// It could not be written.
+pub fn record_rename(root: &Root, from: &str, to: &str) -> Result<()> {
+    append(
+        root,
+        &ChangeLogEntry {
+            run: String::new(),
+            at: clock::now(),
+            conversation: from.to_owned(),
+            of: Vec::new(),
+            turns: Vec::new(),
+            prompt: String::new(),
+            task: String::new(),
+            path: String::new(),
+            event: FileEvent::Rename { to: to.to_owned() },
+        },
+    )
+}
+
+/// Reads the log, with the names that conversations have now; empty where there is none.
+///
+/// # Errors
+/// It cannot be read.
+pub fn read_log(root: &Root) -> Result<Vec<ChangeLogEntry>> {
+    let text = fs::read_text(&root.change_log_path(), limits::CHANGE_LOG)?;
+    let mut entries = changes::parse(&text.unwrap_or_default());
+    changes::rename_all(&mut entries);
+    Ok(entries)
+}

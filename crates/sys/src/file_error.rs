@@ -1,0 +1,135 @@
+//! Why a file cannot be read, listed, searched or written, and advice for the model.
+
+use std::fmt;
+use std::io;
+use std::path::Path;
+
+use rustix::fs::FileType;
+
+use super::names::suggest_paths;
+use conversation::format::harmless::quote_name;
+use conversation::problem::Problem;
+
+/// The kinds of errors that callers treat differently.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum FileErrorKind {
+    /// There is no such file or folder.
+    Missing,
+    /// More bytes than are handled as a whole.
+    TooLarge,
+    /// Anything else.
+    Other,
+}
+
+/// Why a file cannot be read, listed, searched or written.
+///
+/// `Display` is for people. The advice speaks of tags, so only [`FileError::for_model`] adds it.
+#[derive(Debug)]
+pub struct FileError {
+    /// Which kind of error it is.
+    pub kind: FileErrorKind,
+    problem: String,
+    advice: String,
+}
+
+impl FileError {
+    pub(super) fn new(problem: impl Into<String>, advice: impl Into<String>) -> Self {
+        Self { kind: FileErrorKind::Other, problem: problem.into(), advice: advice.into() }
+    }
+
+    pub(super) fn of_kind(self, kind: FileErrorKind) -> Self {
+        Self { kind, ..self }
+    }
+
+    /// The message with advice for the model.
+    pub fn for_model(&self) -> String {
+        let Self { problem, advice, .. } = self;
+        if advice.is_empty() { problem.clone() } else { format!("{problem}; {advice}") }
+    }
+
+    /// Writes an error for the model: with the advice, if it is a `FileError`.
+    pub fn explain_to_model(error: &anyhow::Error) -> String {
+        error.downcast_ref::<Self>().map_or_else(|| error.to_string(), Self::for_model)
+    }
+
+    /// Describes an error of the system.
+    pub(super) fn from_io(what: &str, path: &Path, source: impl Into<io::Error>) -> Self {
+        let source = source.into();
+        let advice = match source.kind() {
+            io::ErrorKind::PermissionDenied => {
+                "look at its owner and mode with `ls -l` in <nagent-shell>"
+            }
+            io::ErrorKind::InvalidInput => "the path is empty or contains a NUL byte",
+            _ => "",
+        };
+        Self::new(format!("cannot {what} {}: {source}", quote_name(path)), advice)
+    }
+
+    /// There is no such file or folder; the message names what is near.
+    pub(super) fn not_found(path: &Path) -> Self {
+        Self::missing_at(path, path)
+    }
+
+    /// Like [`Self::not_found`], for a path that is relative to another folder than this process's.
+    pub(super) fn missing_at(asked: &Path, full: &Path) -> Self {
+        let problem =
+            format!("no such file or folder: {}{}", quote_name(asked), suggest_paths(full));
+        Self::new(problem, "").of_kind(FileErrorKind::Missing)
+    }
+
+    pub(super) fn is_folder(path: &Path, advice: impl Into<String>) -> Self {
+        Self::new(format!("{} is a folder", quote_name(path)), advice)
+    }
+
+    /// Refuses everything that is not a regular file; `advice` is for a folder.
+    pub(super) fn check_regular(
+        path: &Path,
+        kind: FileType,
+        advice: impl FnOnce() -> String,
+    ) -> Result<(), Self> {
+        let kind = match kind {
+            FileType::RegularFile => return Ok(()),
+            FileType::Directory => return Err(Self::is_folder(path, advice())),
+            FileType::Symlink => "symbolic link",
+            FileType::Fifo => "FIFO",
+            FileType::Socket => "socket",
+            _ => "device",
+        };
+        let problem = format!("{} is a {kind}, not a regular file", quote_name(path));
+        Err(Self::new(problem, ""))
+    }
+
+    /// A file of the kernel's.
+    pub(super) fn of_kernel(path: &Path, filesystem: &str) -> Self {
+        let problem =
+            format!("{} is in {filesystem}, which is not read as a file", quote_name(path));
+        Self::new(problem, "use a command instead")
+    }
+
+    /// Another program has changed the file between its opening and its writing.
+    pub fn changed_meanwhile(path: &Path) -> Self {
+        let path = quote_name(path);
+        let problem = format!(
+            "{path} was changed or replaced by another program meanwhile, so it was not written"
+        );
+        Self::new(problem, "read it again first")
+    }
+
+    pub(super) fn interrupted_read(path: &Path) -> Self {
+        Self::new(format!("reading {} was interrupted", quote_name(path)), "")
+    }
+}
+
+impl fmt::Display for FileError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.problem)
+    }
+}
+
+impl std::error::Error for FileError {}
+
+impl From<FileError> for Problem {
+    fn from(error: FileError) -> Self {
+        Self::failed(error.problem)
+    }
+}

@@ -1,0 +1,246 @@
+//! Runs the programs of a session on its terminal, one at a time, and restores the terminal whatever ends the session.
+//!
+//! SIGINT goes to the process that runs, since the terminal sends it to the whole group; the session notes it and goes on.
+//! SIGTERM and SIGHUP are handed to the process that runs, which has a second to end; then the terminal's modes are put back
+//! and the session ends. Against SIGKILL, which nothing can catch, there is a shell that waits for the end of a pipe: the
+//! session's death closes it, and the shell puts the modes back.
+
+use std::ffi::OsString;
+use std::fs::File;
+use std::io::{self, BufRead, BufReader, PipeReader, Write};
+use std::os::fd::AsFd;
+use std::os::unix::process::CommandExt;
+use std::path::Path;
+use std::process::{Child, Command, ExitStatus, Output, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread;
+
+use anyhow::{Context, Result};
+use rustix::process::Pid;
+use rustix::termios::{InputModes, LocalModes, OptionalActions, Termios, tcgetattr, tcsetattr};
+use signal_hook::{flag, low_level};
+
+use super::env::Env;
+use super::interrupt::Interrupts;
+use super::terminal;
+use conversation::exit::Signal;
+use conversation::limits::SIGNAL_PATIENCE;
+
+/// What the shell does that outlives the session: nothing when it reads a line, which says that all is well. A shell that
+/// the session was started from takes the terminal back, some with modes of its own: a line editor of a shell leaves the
+/// keys for signals on, that of the session turns them off.
+const GUARD: &str = r#"trap '' INT QUIT TERM HUP TSTP TTOU
+read -r _ && exit
+sleep 0.1
+case $(stty -a <&2) in
+*-isig*) stty "$@" <&2 ;;
+*-icanon*) exit ;;
+esac
+printf '\033[?2004l' >&2"#;
+
+/// Makes the terminal stop marking what is pasted.
+const PASTE_OFF: &str = "\x1b[?2004l\r\n";
+
+/// The processes of a session.
+#[derive(Debug)]
+pub struct Foreground {
+    shared: Arc<Shared>,
+    /// SIGINT, until it is forgotten.
+    pub interrupts: Interrupts,
+}
+
+#[derive(Debug, Default)]
+struct Shared {
+    running: Mutex<Option<Pid>>,
+    /// Whether a signal ends the session.
+    is_ending: AtomicBool,
+    ended: Condvar,
+    /// The modes at the start, and the terminal; without a terminal on stdin there is nothing to put back.
+    terminal: Option<(Termios, File)>,
+    guard: Mutex<Option<Child>>,
+}
+
+impl Foreground {
+    /// Begins to catch signals, and remembers the terminal's modes. Called once.
+    pub fn start() -> io::Result<Self> {
+        let interrupts = Interrupts::catch(&[Signal::Int])?;
+        let ends = Interrupts::catch(&[Signal::Term, Signal::Hup])?;
+        // Ctrl-\ is for the process that runs.
+        flag::register(signal_hook::consts::SIGQUIT, Arc::new(AtomicBool::new(false)))?;
+        let modes = tcgetattr(io::stdin()).ok();
+        let file = io::stdin().as_fd().try_clone_to_owned().map(File::from);
+        let terminal = modes.zip(file.ok());
+        let guard = Mutex::new(terminal.as_ref().and_then(start_guard));
+        let shared = Arc::new(Shared { terminal, guard, ..Shared::default() });
+        let watched = Arc::clone(&shared);
+        thread::Builder::new().spawn(move || {
+            if let Some(signal) = ends.wait_for_signal(None) {
+                watched.end_session(signal);
+            }
+        })?;
+        Ok(Self { shared, interrupts })
+    }
+
+    /// Runs a program on the terminal, and waits for it. Without a terminal on stdin it has no input.
+    pub fn run(&self, words: &[OsString], env: &Env) -> Result<ExitStatus> {
+        let mut command = command(words, env);
+        if !terminal::stdin_is_terminal() {
+            command.stdin(Stdio::null());
+        }
+        Ok(self.wait_for_child(self.spawn(&mut command)?)?.status)
+    }
+
+    /// Runs a program without input, and returns its stdout: a document, which has its error too.
+    pub fn read(&self, words: &[OsString], env: &Env) -> Result<Output> {
+        let mut command = command(words, env);
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
+        self.wait_for_child(self.spawn(&mut command)?)
+    }
+
+    /// Starts a program with which the session exchanges lines.
+    pub fn converse(&self, words: &[OsString], env: &Env) -> Result<Conversing<'_>> {
+        let (output, writer) = io::pipe().context("cannot make a pipe")?;
+        let mut command = command(words, env);
+        command.stdin(Stdio::piped()).stdout(writer.try_clone()?).stderr(writer);
+        // The command holds the writing end until it is dropped, and the reading end has no end before.
+        let child = self.spawn(&mut command)?;
+        Ok(Conversing { foreground: self, child, output: BufReader::new(output) })
+    }
+
+    fn spawn(&self, command: &mut Command) -> Result<Child> {
+        let mut running = self.shared.lock_child();
+        let child = command.spawn().with_context(|| {
+            let name = Path::new(command.get_program()).display();
+            format!("cannot start {name}")
+        })?;
+        *running = Some(Pid::from_child(&child));
+        Ok(child)
+    }
+
+    fn wait_for_child(&self, child: Child) -> Result<Output> {
+        let output = child.wait_with_output();
+        *self.shared.lock_child() = None;
+        self.shared.ended.notify_all();
+        // The terminal must not get other modes any more.
+        while self.shared.is_ending.load(Ordering::SeqCst) {
+            thread::park();
+        }
+        output.context("cannot wait for it")
+    }
+}
+
+impl Drop for Foreground {
+    fn drop(&mut self) {
+        self.shared.dismiss_guard();
+    }
+}
+
+/// A process that reads lines and prints lines. What it prints to stderr comes with the rest.
+#[derive(Debug)]
+pub struct Conversing<'a> {
+    foreground: &'a Foreground,
+    child: Child,
+    /// What it prints; it hangs up when the process ends.
+    pub output: BufReader<PipeReader>,
+}
+
+impl Conversing<'_> {
+    /// Sends a line. It may have ended already, which its last line says.
+    pub fn send(&mut self, line: &str) {
+        if let Some(input) = &mut self.child.stdin {
+            let _ = input.write_all(format!("{line}\n").as_bytes()).and_then(|()| input.flush());
+        }
+    }
+
+    /// Says that no more lines will come.
+    pub fn close(&mut self) {
+        self.child.stdin = None;
+    }
+
+    /// The next line that it prints. `None`: it prints no more.
+    pub fn next_line(&mut self) -> Option<String> {
+        let mut line = Vec::new();
+        let bytes = self.output.read_until(b'\n', &mut line).ok()?;
+        (bytes > 0).then(|| String::from_utf8_lossy(&line).trim_end_matches('\n').to_owned())
+    }
+
+    /// Waits for its end.
+    pub fn wait(self) -> Result<ExitStatus> {
+        Ok(self.foreground.wait_for_child(self.child)?.status)
+    }
+}
+
+fn command(words: &[OsString], env: &Env) -> Command {
+    let mut command = Command::new(&words[0]);
+    command.args(&words[1..]).env_clear().envs(env.for_children(&[]));
+    command
+}
+
+impl Shared {
+    fn lock_child(&self) -> MutexGuard<'_, Option<Pid>> {
+        self.running.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Ends the session, after what runs in it.
+    fn end_session(&self, signal: Signal) -> ! {
+        self.is_ending.store(true, Ordering::SeqCst);
+        let running = self.lock_child();
+        if let Some(pid) = *running {
+            let number = match signal {
+                Signal::Hup => rustix::process::Signal::HUP,
+                _ => rustix::process::Signal::TERM,
+            };
+            let _ = rustix::process::kill_process(pid, number);
+            let is_running = |running: &mut Option<Pid>| running.is_some();
+            drop(self.ended.wait_timeout_while(running, SIGNAL_PATIENCE, is_running));
+        }
+        if let Some((modes, file)) = &self.terminal {
+            if terminal::can_overwrite() {
+                let _ = (&*file).write_all(PASTE_OFF.as_bytes());
+            }
+            let _ = tcsetattr(file, OptionalActions::Now, modes);
+        }
+        self.dismiss_guard();
+        low_level::exit(128 + i32::from(signal.number()))
+    }
+
+    fn dismiss_guard(&self) {
+        let guard = self.guard.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some(mut guard) = guard {
+            let _ = guard.stdin.take().map(|mut stdin| stdin.write_all(b"\n"));
+            let _ = guard.wait();
+        }
+    }
+}
+
+/// If the shell cannot be started, the session goes on without it.
+fn start_guard((modes, file): &(Termios, File)) -> Option<Child> {
+    let mut shell = Command::new("/bin/sh");
+    shell.args(["-c", GUARD, "sh"]).args(mode_words(modes));
+    // In a group of its own, it outlives a killed job.
+    shell
+        .process_group(0)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::null())
+        .stderr(file.try_clone().ok()?);
+    terminal::can_overwrite().then(|| shell.spawn().ok())?
+}
+
+/// The modes that a line editor changes, as words of stty(1).
+fn mode_words(modes: &Termios) -> Vec<String> {
+    let input = |mode| modes.input_modes.contains(mode);
+    let local = |mode| modes.local_modes.contains(mode);
+    let words = [
+        ("brkint", input(InputModes::BRKINT)),
+        ("icrnl", input(InputModes::ICRNL)),
+        ("inpck", input(InputModes::INPCK)),
+        ("istrip", input(InputModes::ISTRIP)),
+        ("ixon", input(InputModes::IXON)),
+        ("echo", local(LocalModes::ECHO)),
+        ("icanon", local(LocalModes::ICANON)),
+        ("iexten", local(LocalModes::IEXTEN)),
+        ("isig", local(LocalModes::ISIG)),
+    ];
+    words.map(|(word, is_on)| format!("{}{word}", if is_on { "" } else { "-" })).to_vec()
+}

@@ -1,0 +1,298 @@
+//! Reads what a person types at a prompt, a line or several: with an editor, history and completion where the terminal can do
+//! that, else as plain lines.
+//!
+//! The editor is rustyline. It leaves the terminal in its own modes while it reads, so signals are watched by
+//! [`super::foreground`].
+
+use std::borrow::Cow;
+use std::cell::RefCell;
+use std::collections::BTreeSet;
+use std::io;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU8, Ordering};
+
+use anyhow::{Context as _, Result, bail, ensure};
+use rustyline::completion::Completer;
+use rustyline::config::{Behavior, CompletionType};
+use rustyline::error::ReadlineError;
+use rustyline::highlight::{CmdKind, Highlighter};
+use rustyline::hint::Hinter;
+use rustyline::history::FileHistory;
+use rustyline::validate::{ValidationContext, ValidationResult, Validator};
+use rustyline::{
+    Cmd, ColorMode, ConditionalEventHandler, Config, Context, Editor, Event, EventContext,
+    EventHandler, Helper, KeyCode, KeyEvent, Modifiers, Movement, RepeatCount,
+};
+
+use super::interrupt::Interrupts;
+use super::{fs, stdin};
+use conversation::format::harmless::is_hidden;
+use conversation::limits;
+
+/// What was typed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Typed {
+    /// A line, or several.
+    Text(String),
+    /// Ctrl-C, on an empty line.
+    Interrupt,
+    /// More than the editor can show; it was dropped.
+    TooLong,
+    /// Ctrl-D on an empty line, or the end of the input.
+    End,
+}
+
+/// Offers what the text before the cursor may end in: where the word begins, and the whole words.
+pub type Complete = Box<dyn Fn(&str) -> (usize, Vec<String>)>;
+
+/// The editor of a terminal.
+pub struct LineEditor {
+    editor: Editor<Assistant, FileHistory>,
+    history: Option<PathBuf>,
+    /// The lines that were typed ahead, as far as that matters.
+    typed_ahead: Arc<AtomicU8>,
+}
+
+impl LineEditor {
+    /// An editor that completes words and has no history yet.
+    ///
+    /// # Errors
+    /// The terminal could not be opened.
+    pub fn new(complete: Complete) -> Result<Self> {
+        let config = Config::builder()
+            // The prompt goes to the terminal, and the answers to wherever stdout leads.
+            .behavior(Behavior::PreferTerm)
+            .completion_type(CompletionType::List)
+            .history_ignore_space(true)
+            .max_history_size(limits::PROMPTS)?
+            // Without colours it would not ask what to show of a hidden character.
+            .color_mode(ColorMode::Enabled)
+            .build();
+        let mut editor = Editor::with_config(config).context("cannot use the terminal")?;
+        editor.set_helper(Some(Assistant { complete, joined: RefCell::default() }));
+        editor.bind_sequence(KeyEvent(KeyCode::Enter, Modifiers::ALT), Cmd::Newline);
+        let typed_ahead = Arc::new(AtomicU8::new(0));
+        for key in [KeyEvent::ctrl('C'), KeyEvent::ctrl('@')] {
+            let keys = Keys { typed_ahead: Arc::clone(&typed_ahead) };
+            editor.bind_sequence(key, EventHandler::Conditional(Box::new(keys)));
+        }
+        Ok(Self { editor, history: None, typed_ahead })
+    }
+
+    /// Takes the history from this file, and adds to it from now on.
+    ///
+    /// # Errors
+    /// The file cannot be used. A damaged one is renamed and replaced by a new one; any other is not changed.
+    pub fn use_history(&mut self, path: PathBuf) -> Result<()> {
+        if let Some(folder) = path.parent() {
+            fs::create_private_folder(folder)?;
+        }
+        let (bytes, shown, most) = (fs::file_size(&path), path.display(), limits::PROMPT_HISTORY);
+        ensure!(bytes.is_some() || !fs::is_there(&path)?, "{shown} is not a file");
+        ensure!(bytes.is_none_or(|bytes| bytes <= most), "{shown} has over {most} bytes");
+        if bytes.is_some()
+            && let Err(error) = self.editor.load_history(&path)
+        {
+            let damaged = path.with_extension("history.damaged");
+            std::fs::rename(&path, &damaged)
+                .with_context(|| format!("cannot read {shown}: {error}"))?;
+            self.history = Some(path);
+            bail!("it could not be read ({error}), and is {} now", damaged.display());
+        }
+        self.history = Some(path);
+        Ok(())
+    }
+
+    /// Reads what is typed behind a prompt, which is shown as `styled`.
+    ///
+    /// # Errors
+    /// The terminal failed.
+    pub fn read(&mut self, prompt: &str, styled: &str) -> Result<Typed> {
+        // The editor may have read more than one line of it.
+        let lines = self.typed_ahead.load(Ordering::Relaxed).saturating_sub(1);
+        let lines = if super::terminal::has_line(io::stdin()) { 2 } else { lines };
+        self.typed_ahead.store(lines, Ordering::Relaxed);
+        let editor = &mut self.editor;
+        // rustyline counts rows in 16 bits and panics on a paste of megabytes.
+        let result = catch_unwind(AssertUnwindSafe(|| editor.readline(&(prompt, styled))));
+        let Ok(result) = result else { return Ok(Typed::TooLong) };
+        let joined = self.editor.helper().map(|helper| helper.joined.take()).unwrap_or_default();
+        match result {
+            Ok(text) => Ok(Typed::Text(without_continuations(text, &joined))),
+            Err(ReadlineError::Eof) => Ok(Typed::End),
+            Err(ReadlineError::Interrupted) => Ok(Typed::Interrupt),
+            // The terminal has gone away.
+            Err(ReadlineError::Io(_) | ReadlineError::Errno(_))
+                if !super::terminal::stdin_is_terminal() =>
+            {
+                Ok(Typed::End)
+            }
+            Err(error) => Err(error).context("cannot read from the terminal"),
+        }
+    }
+
+    /// Adds an entry to the history.
+    ///
+    /// # Errors
+    /// It could not be written; from now on nothing is.
+    pub fn remember(&mut self, entry: &str) -> Result<()> {
+        if entry.len() > limits::PROMPT_ENTRY || !self.editor.add_history_entry(entry)? {
+            return Ok(());
+        }
+        let Some(path) = self.history.clone() else { return Ok(()) };
+        self.editor.append_history(&path).map_err(|error| {
+            self.history = None;
+            anyhow::anyhow!("cannot write {}: {error}", path.display())
+        })
+    }
+}
+
+/// Keys that mean something else than usual.
+struct Keys {
+    typed_ahead: Arc<AtomicU8>,
+}
+
+impl ConditionalEventHandler for Keys {
+    fn handle(&self, key: &Event, _: RepeatCount, _: bool, context: &EventContext) -> Option<Cmd> {
+        let line = context.line();
+        match key.get(0)?.0 {
+            // Ctrl-C drops the line.
+            KeyCode::Char('C') if !line.is_empty() => Some(Cmd::Kill(Movement::WholeBuffer)),
+            // A Ctrl-D that was typed during a run: the terminal, which read lines then, has made a zero byte of it.
+            KeyCode::Char('@')
+                if line.is_empty() && self.typed_ahead.load(Ordering::Relaxed) > 0 =>
+            {
+                Some(Cmd::EndOfFile)
+            }
+            KeyCode::Char('@') => Some(Cmd::Noop),
+            _ => None,
+        }
+    }
+}
+
+/// Completes words, goes on behind a last backslash, and shows hidden characters.
+struct Assistant {
+    complete: Complete,
+    /// The texts that ended in a backslash when Enter was pressed.
+    joined: RefCell<BTreeSet<String>>,
+}
+
+impl Helper for Assistant {}
+impl Hinter for Assistant {
+    type Hint = String;
+}
+
+impl Completer for Assistant {
+    type Candidate = String;
+
+    fn complete(
+        &self,
+        line: &str,
+        pos: usize,
+        _: &Context<'_>,
+    ) -> rustyline::Result<(usize, Vec<String>)> {
+        let (start, words) = (self.complete)(&line[..pos]);
+        Ok((start, words.into_iter().filter(|word| !word.chars().any(is_hidden)).collect()))
+    }
+}
+
+impl Validator for Assistant {
+    fn validate(&self, context: &mut ValidationContext<'_>) -> rustyline::Result<ValidationResult> {
+        let input = context.input();
+        if !is_continued(input) {
+            return Ok(ValidationResult::Valid(None));
+        }
+        self.joined.borrow_mut().insert(input.to_owned());
+        Ok(ValidationResult::Incomplete)
+    }
+}
+
+impl Highlighter for Assistant {
+    /// A hidden character, which could steer the terminal, is shown as one that replaces it.
+    fn highlight<'l>(&self, line: &'l str, _: usize) -> Cow<'l, str> {
+        if !line.contains(is_hidden_char) {
+            return Cow::Borrowed(line);
+        }
+        line.chars().map(|c| if is_hidden_char(c) { '\u{fffd}' } else { c }).collect()
+    }
+
+    fn highlight_char(&self, line: &str, _: usize, _: CmdKind) -> bool {
+        line.contains(is_hidden_char)
+    }
+}
+
+fn is_hidden_char(c: char) -> bool {
+    c != '\n' && is_hidden(c)
+}
+
+/// Whether a text ends in a backslash that is not itself behind one.
+fn is_continued(text: &str) -> bool {
+    let backslashes = text.len() - text.trim_end_matches('\\').len();
+    backslashes % 2 == 1
+}
+
+/// The text without the backslashes that Enter was pressed behind. Those of a text that was pasted stay.
+fn without_continuations(mut text: String, joined: &BTreeSet<String>) -> String {
+    // The longest first.
+    for part in joined.iter().rev() {
+        if text.starts_with(part.as_str()) {
+            text.remove(part.len() - 1);
+        }
+    }
+    text
+}
+
+/// Lines of stdin, where there is no terminal or one without an editor.
+#[derive(Debug, Default)]
+pub struct PlainLines {
+    read: Vec<u8>,
+    is_over: bool,
+}
+
+impl PlainLines {
+    /// Reads the next line; those that end in a backslash are joined with the next.
+    ///
+    /// # Errors
+    /// Stdin cannot be read, or a line is too long.
+    pub fn read(&mut self, interrupts: &Interrupts) -> Result<Typed> {
+        let mut text = String::new();
+        loop {
+            while !self.is_over && !self.read.contains(&b'\n') {
+                let Ok(bytes) = stdin::read_line(interrupts)? else { return Ok(Typed::Interrupt) };
+                self.is_over = !bytes.contains(&b'\n');
+                self.read.extend(bytes);
+            }
+            if self.read.is_empty() {
+                return Ok(if text.is_empty() { Typed::End } else { Typed::Text(text) });
+            }
+            let end = self.read.iter().position(|byte| *byte == b'\n').map(|at| at + 1);
+            let line: Vec<u8> = self.read.drain(..end.unwrap_or(self.read.len())).collect();
+            text.push_str(String::from_utf8_lossy(&line).trim_end_matches(['\r', '\n']));
+            if !is_continued(&text) {
+                return Ok(Typed::Text(text));
+            }
+            text.pop();
+            text.push('\n');
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_backslashes_before_enter_are_left_out() {
+        let check = |text: &str, joined: &[&str], expect: &str| {
+            let joined = joined.iter().map(|part| (*part).to_owned()).collect();
+            assert_eq!(without_continuations(text.to_owned(), &joined), expect);
+        };
+        check("a\\\nb\\\nc", &["a\\", "a\\\nb\\"], "a\nb\nc");
+        check("a\\\nb", &[], "a\\\nb");
+        check("x", &["a\\"], "x");
+        check("a\\\nb", &["a\\", "a\\"], "a\nb");
+        assert!(is_continued("a\\") && !is_continued("a\\\\") && !is_continued("a"));
+    }
+}

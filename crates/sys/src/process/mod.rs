@@ -1,0 +1,200 @@
+//! Runs processes: shell commands, child conversations, tools that describe themselves,
+//! command-line providers.
+//!
+//! One loop over poll(2) reads the pipes, feeds stdin, and waits for processes to end (pidfds), for time limits and for
+//! signals: there is no thread, and no timer between the end of a process and its result. A job is a command with all of
+//! its descendants; when the command ends, so do they (`supervisor`), and its output is what the pipes hold by then.
+
+pub mod capture;
+pub mod job;
+pub mod kept;
+mod left;
+pub mod restriction;
+mod running;
+mod supervisor;
+
+use std::ops::ControlFlow;
+use std::time::{Duration, Instant};
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+
+use self::job::{Finished, Job, JobId, JobOutcome, StartError};
+use self::running::{END_LIMIT, RunningJob};
+use crate::interrupt::Interrupts;
+
+/// How many bytes are read at once.
+const CHUNK: usize = 64 * 1024;
+
+/// Jobs that run side by side. Those still running when this is dropped are killed.
+#[derive(Debug, Default)]
+pub struct Jobs {
+    running: Vec<RunningJob>,
+    started: u64,
+    chunk: Vec<u8>,
+}
+
+/// What a descriptor in the poll set belongs to.
+#[derive(Clone, Copy)]
+enum PollSource {
+    Interrupt,
+    Supervisor(usize),
+    Stdin(usize),
+    Stdout(usize),
+    Stderr(usize),
+}
+
+impl Jobs {
+    /// Creates an engine with no job.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Returns how many jobs run.
+    pub fn running(&self) -> usize {
+        self.running.len()
+    }
+
+    /// Starts a job. Its output is read and its limits hold while [`Jobs::next_finished`] waits.
+    pub fn start(&mut self, job: Job) -> Result<JobId, StartError> {
+        let running = RunningJob::start(job, JobId(self.started))?;
+        self.started += 1;
+        self.running.push(running);
+        Ok(JobId(self.started - 1))
+    }
+
+    /// Writes to the stdin of the jobs that keep it open, and gives them this much time from here on. `None` closes it.
+    pub fn send(&mut self, input: Option<Vec<u8>>, time: Duration) {
+        for running in &mut self.running {
+            running.send(input.clone(), time);
+        }
+    }
+
+    /// Waits for the next job to end. `None` when none runs. Once a signal is pending, all jobs are ended and returned one
+    /// by one.
+    pub fn next_finished(&mut self, interrupts: &Interrupts) -> Option<Finished> {
+        self.next_streaming(interrupts, &mut |_, _| ControlFlow::Continue(()))
+    }
+
+    /// Like [`Jobs::next_finished`], and hands each piece of stdout to `on_stdout` as soon as it is read. `Break` ends that
+    /// job; of a job whose stdin is open it ends the wait alone, and `None` is returned.
+    pub fn next_streaming(
+        &mut self,
+        interrupts: &Interrupts,
+        on_stdout: &mut dyn FnMut(JobId, &[u8]) -> ControlFlow<()>,
+    ) -> Option<Finished> {
+        self.chunk.resize(CHUNK, 0);
+        loop {
+            if self.running.is_empty() {
+                return None;
+            }
+            let pending = interrupts.pending();
+            let now = Instant::now();
+            for running in &mut self.running {
+                running.check_limits(now, pending);
+            }
+            let mut ended = None;
+            for source in self.poll_sources(interrupts, pending.is_none(), now) {
+                match source {
+                    PollSource::Interrupt => {}
+                    PollSource::Supervisor(at) => ended = ended.or(Some(at)),
+                    PollSource::Stdin(at) => self.running[at].feed_stdin(),
+                    PollSource::Stdout(at) => {
+                        let running = &mut self.running[at];
+                        if let Some(bytes) = running.stdout.read_chunk(&mut self.chunk) {
+                            let flow = on_stdout(running.id, &self.chunk[..bytes]);
+                            if flow.is_break() && running.is_open {
+                                return None;
+                            }
+                            running.check_output(flow);
+                        }
+                    }
+                    PollSource::Stderr(at) => {
+                        let running = &mut self.running[at];
+                        if running.stderr.read_chunk(&mut self.chunk).is_some() {
+                            running.check_output(ControlFlow::Continue(()));
+                        }
+                    }
+                }
+            }
+            if let Some(at) = ended {
+                let running = self.running.remove(at);
+                return Some(running.finish(&mut self.chunk, on_stdout));
+            }
+        }
+    }
+
+    /// Waits until something can be done or a time limit is reached, and returns what is ready.
+    fn poll_sources(
+        &self,
+        interrupts: &Interrupts,
+        watch_interrupts: bool,
+        now: Instant,
+    ) -> Vec<PollSource> {
+        let mut sources = Vec::new();
+        let mut fds = Vec::new();
+        let mut next_limit: Option<Instant> = None;
+        if watch_interrupts {
+            sources.push(PollSource::Interrupt);
+            fds.push(PollFd::new(interrupts, PollFlags::IN));
+        }
+        for (at, running) in self.running.iter().enumerate() {
+            if let Some(feed) = running.stdin.as_ref().filter(|feed| feed.is_due()) {
+                sources.push(PollSource::Stdin(at));
+                fds.push(PollFd::new(&feed.pipe, PollFlags::OUT));
+            }
+            if let Some(pipe) = &running.stdout.pipe {
+                sources.push(PollSource::Stdout(at));
+                fds.push(PollFd::new(pipe, PollFlags::IN));
+            }
+            if let Some(pipe) = &running.stderr.pipe {
+                sources.push(PollSource::Stderr(at));
+                fds.push(PollFd::new(pipe, PollFlags::IN));
+            }
+            sources.push(PollSource::Supervisor(at));
+            fds.push(PollFd::new(&running.pidfd, PollFlags::IN));
+            next_limit = [next_limit, running.next_limit()].into_iter().flatten().min();
+        }
+        let left = next_limit.map(|limit| limit.saturating_duration_since(now));
+        let left = left.and_then(|left| Timespec::try_from(left).ok());
+        if poll(&mut fds, left.as_ref()).is_err() {
+            // EINTR: the caller looks at everything again.
+            return Vec::new();
+        }
+        let ready = sources.into_iter().zip(fds).filter(|(_, fd)| !fd.revents().is_empty());
+        ready.map(|(source, _)| source).collect()
+    }
+}
+
+impl Drop for Jobs {
+    fn drop(&mut self) {
+        for running in &mut self.running {
+            running.kill_job(JobOutcome::Stopped, Instant::now());
+        }
+        for running in &mut self.running {
+            if !running.has_ended_within(END_LIMIT) {
+                running.kill_supervisor(JobOutcome::Stopped);
+            }
+            running.reap_supervisor();
+        }
+    }
+}
+
+/// Runs one job to its end.
+pub fn run(job: Job, interrupts: &Interrupts) -> Result<Finished, StartError> {
+    run_streaming(job, interrupts, &mut |_| ControlFlow::Continue(()))
+}
+
+/// Runs one job to its end, and hands over each piece of stdout as soon as it is read; `Break` ends the job.
+pub fn run_streaming(
+    job: Job,
+    interrupts: &Interrupts,
+    on_stdout: &mut dyn FnMut(&[u8]) -> ControlFlow<()>,
+) -> Result<Finished, StartError> {
+    let mut jobs = Jobs::new();
+    jobs.start(job)?;
+    let finished = jobs.next_streaming(interrupts, &mut |_, chunk| on_stdout(chunk));
+    Ok(finished.expect("one job was started, and next_streaming returns none only when none runs"))
+}
+
+#[cfg(test)]
+mod tests;

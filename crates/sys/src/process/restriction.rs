@@ -1,0 +1,64 @@
+//! What a new process gives up before it becomes the command. It is prepared by nagent: between fork and exec nothing may
+//! take a lock or allocate memory, so applying it makes only system calls.
+
+#![expect(unsafe_code, reason = "Landlock's own crate allocates memory to apply a ruleset")]
+
+use std::io;
+use std::os::fd::{AsRawFd, OwnedFd};
+
+use rustix::process::{Resource, Rlimit, setrlimit};
+use rustix::thread::{
+    CapabilitySet, CapabilitySets, capabilities, clear_ambient_capability_set,
+    remove_capability_from_bounding_set, set_capabilities, set_no_new_privs,
+};
+use seccompiler::BpfProgram;
+
+/// What a process gives up, besides core dumps.
+#[derive(Debug, Default)]
+pub struct Restriction {
+    /// All capabilities.
+    pub capabilities: bool,
+    /// The right to gain privileges by exec. Without it, only root can apply the next two.
+    pub new_privileges: bool,
+    /// What this Landlock ruleset does not allow.
+    pub ruleset: Option<OwnedFd>,
+    /// The system calls that this filter refuses; empty: none.
+    pub filter: BpfProgram,
+}
+
+impl Restriction {
+    /// Restricts the calling process.
+    pub(super) fn apply(&self) -> io::Result<()> {
+        setrlimit(Resource::Core, Rlimit { current: Some(0), maximum: Some(0) })?;
+        if self.capabilities {
+            drop_capabilities()?;
+        }
+        if self.new_privileges {
+            set_no_new_privs(true)?;
+        }
+        if let Some(ruleset) = &self.ruleset {
+            // SAFETY: two numbers and no memory.
+            let done =
+                unsafe { libc::syscall(libc::SYS_landlock_restrict_self, ruleset.as_raw_fd(), 0) };
+            if done != 0 {
+                return Err(io::Error::last_os_error());
+            }
+        }
+        if !self.filter.is_empty() && seccompiler::apply_filter(&self.filter).is_err() {
+            return Err(io::Error::last_os_error());
+        }
+        Ok(())
+    }
+}
+
+/// Drops all capabilities. A plain user cannot empty the bounding set, but without new privileges it has no effect.
+pub fn drop_capabilities() -> rustix::io::Result<()> {
+    if capabilities(None)?.effective.contains(CapabilitySet::SETPCAP) {
+        // Beyond the last capability that the kernel knows, it fails.
+        let all = (0..64).map(|number| CapabilitySet::from_bits_retain(1 << number));
+        let _ = all.map(remove_capability_from_bounding_set).take_while(Result::is_ok).count();
+    }
+    clear_ambient_capability_set()?;
+    let none = CapabilitySet::empty();
+    set_capabilities(None, CapabilitySets { effective: none, permitted: none, inheritable: none })
+}

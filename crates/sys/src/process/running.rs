@@ -1,0 +1,372 @@
+//! One running job: its pipes, its supervisor, and the state of its end.
+
+use std::ffi::CString;
+use std::fmt::Display;
+use std::io;
+use std::ops::ControlFlow;
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
+use std::time::{Duration, Instant};
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::fs::{Mode, OFlags, fcntl_getfl, fcntl_setfl, open};
+use rustix::io::Errno;
+use rustix::net::{AddressFamily, SendFlags, SocketFlags, SocketType, send, socketpair};
+use rustix::pipe::{PipeFlags, pipe_with};
+use rustix::process::{
+    PidfdFlags, Signal as Kill, WaitId, WaitIdOptions, kill_process, pidfd_open, pidfd_send_signal,
+    waitid,
+};
+
+use super::job::{Finished, Job, JobId, JobOutcome, Output, StartError, Stdin};
+use super::supervisor::{self, Config, ExitReport, Image};
+use crate::env;
+use conversation::exit::Signal;
+
+/// How much is still read once all writers should be gone, in bytes. The kernel lets a pipe hold up to 1 MiB.
+const LEFTOVER: u64 = 16 << 20;
+
+/// How long a supervisor may take to end a job that is to be killed. It gives up by itself before.
+pub(super) const END_LIMIT: Duration = supervisor::PATIENCE.saturating_mul(2);
+
+#[derive(Debug)]
+pub(super) struct RunningJob {
+    pub(super) id: JobId,
+    /// The supervisor's.
+    pub(super) pidfd: OwnedFd,
+    /// The socket to the supervisor.
+    orders: OwnedFd,
+    started: Instant,
+    deadline: Option<Instant>,
+    grace: Duration,
+    limit: u64,
+    pub(super) stdin: Option<StdinFeed>,
+    /// Whether its stdin was left open for more.
+    pub(super) is_open: bool,
+    pub(super) stdout: Stream,
+    pub(super) stderr: Stream,
+    /// Set once the job has been ordered to end.
+    ending: Option<Ending>,
+}
+
+/// How far the end of a job has come.
+#[derive(Debug, Clone, Copy)]
+struct Ending {
+    /// What the job's outcome will be.
+    outcome: JobOutcome,
+    step: EndingStep,
+    /// When the next step is due.
+    next: Option<Instant>,
+}
+
+#[derive(Debug, Clone, Copy)]
+enum EndingStep {
+    /// Its processes were asked to end.
+    Terminated,
+    /// The supervisor was ordered to kill them.
+    Killed,
+    /// The supervisor itself was killed, because it did not end.
+    GivenUp,
+}
+
+#[derive(Debug)]
+pub(super) struct StdinFeed {
+    pub(super) pipe: OwnedFd,
+    bytes: Vec<u8>,
+    written: usize,
+    /// Whether more may come when all is written.
+    stays_open: bool,
+}
+
+impl StdinFeed {
+    /// Whether there is something to write, or the end.
+    pub(super) fn is_due(&self) -> bool {
+        !self.stays_open || self.written < self.bytes.len()
+    }
+}
+
+#[derive(Debug)]
+pub(super) struct Stream {
+    pub(super) pipe: Option<OwnedFd>,
+    /// How many bytes are kept: the first ones, or the last.
+    keep: usize,
+    keeps_end: bool,
+    kept: Vec<u8>,
+    /// How many bytes have come so far.
+    bytes: u64,
+}
+
+/// Nagent's ends and the command's ends of a job's pipes.
+struct Pipes {
+    stdin: Option<OwnedFd>,
+    stdout: Option<OwnedFd>,
+    stderr: Option<OwnedFd>,
+    command: [Option<OwnedFd>; 3],
+}
+
+impl Pipes {
+    fn create(job: &Job) -> io::Result<Self> {
+        let pipe = || pipe_with(PipeFlags::CLOEXEC).map(|(read, write)| (Some(read), Some(write)));
+        let (stdout, command_stdout) = match job.output {
+            Output::Merged | Output::Separate => pipe()?,
+            Output::Inherited => (None, None),
+        };
+        let (stderr, command_stderr) = match job.output {
+            Output::Merged => (None, command_stdout.as_ref().map(OwnedFd::try_clone).transpose()?),
+            Output::Separate => pipe()?,
+            Output::Inherited => (None, None),
+        };
+        let (command_stdin, stdin) = match &job.stdin {
+            Stdin::Null => {
+                let null = open("/dev/null", OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty());
+                let failed = |error| {
+                    io::Error::other(format!("cannot open /dev/null: {error}; is /dev mounted?"))
+                };
+                (Some(null.map_err(failed)?), None)
+            }
+            Stdin::Inherited => (None, None),
+            Stdin::Bytes(_) | Stdin::Open => pipe()?,
+        };
+        // Only nagent's ends: what the command sees blocks as usual.
+        for end in [&stdout, &stderr, &stdin].into_iter().flatten() {
+            fcntl_setfl(end, fcntl_getfl(end)? | OFlags::NONBLOCK)?;
+        }
+        Ok(Self { stdin, stdout, stderr, command: [command_stdin, command_stdout, command_stderr] })
+    }
+}
+
+impl RunningJob {
+    pub(super) fn start(mut job: Job, id: JobId) -> Result<Self, StartError> {
+        let program =
+            job.argv.first().map_or_else(String::new, |name| name.to_string_lossy().into_owned());
+        let other = |error: &dyn Display| StartError(format!("{program}: {error}"));
+        if job.argv.is_empty() {
+            return Err(other(&"there is no program to run"));
+        }
+        let pipes = Pipes::create(&job).map_err(|error| other(&error))?;
+        // SEQPACKET keeps message boundaries: an order, a report.
+        let (orders, supervisor_end) =
+            socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)
+                .map_err(|error| other(&error))?;
+        let started = Instant::now();
+        let folder = CString::new(job.cwd.as_os_str().as_bytes());
+        let config = Config {
+            grace: job.grace,
+            core: env::core_limit(),
+            folder: folder.map_err(|error| other(&error))?,
+            streams: pipes.command,
+            inherit: job.inherit.iter().map(AsRawFd::as_raw_fd).collect(),
+            restriction: job.restriction.take(),
+            is_bwrap: job.is_bwrap,
+            image: Image::new(&job.argv, &job.env).map_err(|error| other(&error))?,
+        };
+        let supervisor = supervisor::spawn(orders.as_fd(), &supervisor_end, &config)
+            .map_err(|error| StartError::explain(&error, &job, &program))?;
+        // This process's copies of the command's ends and of the supervisor's: the ends of the pipes depend on it.
+        drop((config, supervisor_end));
+        let pidfd = pidfd_open(supervisor, PidfdFlags::empty()).map_err(|error| {
+            // Out of descriptors: nothing can be watched. The command dies with its supervisor.
+            let _ = kill_process(supervisor, Kill::KILL);
+            let _ = waitid(WaitId::Pid(supervisor), WaitIdOptions::EXITED);
+            other(&error)
+        })?;
+        let is_open = job.stdin == Stdin::Open;
+        let stdin = match (pipes.stdin, job.stdin) {
+            (Some(pipe), Stdin::Bytes(bytes)) => {
+                Some(StdinFeed { pipe, bytes, written: 0, stays_open: false })
+            }
+            (Some(pipe), _) => {
+                Some(StdinFeed { pipe, bytes: Vec::new(), written: 0, stays_open: true })
+            }
+            _ => None,
+        };
+        let stream =
+            |pipe| Stream { pipe, keep: job.keep, keeps_end: is_open, kept: Vec::new(), bytes: 0 };
+        Ok(Self {
+            id,
+            pidfd,
+            orders,
+            started,
+            deadline: job.timeout.and_then(|timeout| started.checked_add(timeout)),
+            grace: job.grace,
+            limit: job.limit,
+            stdin,
+            is_open,
+            stdout: stream(pipes.stdout),
+            stderr: stream(pipes.stderr),
+            ending: None,
+        })
+    }
+
+    /// Returns when [`RunningJob::check_limits`] must be called again.
+    pub(super) fn next_limit(&self) -> Option<Instant> {
+        self.ending.map_or(self.deadline, |ending| ending.next)
+    }
+
+    /// Ends the job if its time is over or a signal is pending, and takes the next step of an end that is due.
+    pub(super) fn check_limits(&mut self, now: Instant, pending: Option<Signal>) {
+        let Some(ending) = self.ending else {
+            if let Some(signal) = pending {
+                self.terminate(JobOutcome::Interrupted(signal), now);
+            } else if self.deadline.is_some_and(|deadline| deadline <= now) {
+                self.terminate(JobOutcome::TimedOut, now);
+            }
+            return;
+        };
+        if ending.next.is_some_and(|next| next <= now) {
+            match ending.step {
+                EndingStep::Terminated => self.kill_job(ending.outcome, now),
+                EndingStep::Killed | EndingStep::GivenUp => self.kill_supervisor(ending.outcome),
+            }
+        }
+    }
+
+    /// Asks the job's processes to end; after the grace they are killed.
+    pub(super) fn terminate(&mut self, outcome: JobOutcome, now: Instant) {
+        let next = Some(now + self.grace);
+        self.ending = Some(Ending { outcome, step: EndingStep::Terminated, next });
+        self.send_order(supervisor::TERM);
+    }
+
+    pub(super) fn kill_job(&mut self, outcome: JobOutcome, now: Instant) {
+        let next = Some(now + END_LIMIT);
+        self.ending = Some(Ending { outcome, step: EndingStep::Killed, next });
+        self.send_order(supervisor::KILL);
+    }
+
+    /// Kills a supervisor that does not end: something keeps it stopped, or a process cannot be killed.
+    pub(super) fn kill_supervisor(&mut self, outcome: JobOutcome) {
+        self.ending = Some(Ending { outcome, step: EndingStep::GivenUp, next: None });
+        let _ = pidfd_send_signal(&self.pidfd, Kill::KILL);
+    }
+
+    fn send_order(&self, order: u8) {
+        // Fails when the supervisor has ended, which its pidfd shows.
+        let _ = send(&self.orders, &[order], SendFlags::NOSIGNAL | SendFlags::DONTWAIT);
+        // The job may have stopped it.
+        let _ = pidfd_send_signal(&self.pidfd, Kill::CONT);
+    }
+
+    /// Waits up to `time` for the supervisor to end.
+    pub(super) fn has_ended_within(&self, time: Duration) -> bool {
+        let time = Timespec::try_from(time).unwrap_or_default();
+        loop {
+            match poll(&mut [PollFd::new(&self.pidfd, PollFlags::IN)], Some(&time)) {
+                Err(Errno::INTR) => {}
+                ready => return ready.is_ok_and(|ready| ready > 0),
+            }
+        }
+    }
+
+    /// Ends a job that wrote too much, or whose reader has had enough.
+    pub(super) fn check_output(&mut self, flow: ControlFlow<()>) {
+        if self.ending.is_some() {
+            return;
+        }
+        if self.stdout.bytes.saturating_add(self.stderr.bytes) > self.limit {
+            self.kill_job(JobOutcome::TooMuch, Instant::now());
+        } else if flow.is_break() {
+            self.terminate(JobOutcome::Stopped, Instant::now());
+        }
+    }
+
+    /// Hands over more input, and gives the job this much time from here on; no input ends it.
+    pub(super) fn send(&mut self, input: Option<Vec<u8>>, time: Duration) {
+        self.deadline = Instant::now().checked_add(time);
+        match (input, &mut self.stdin) {
+            (Some(bytes), Some(feed)) => {
+                feed.bytes.drain(..feed.written);
+                feed.written = 0;
+                feed.bytes.extend(bytes);
+            }
+            _ => self.stdin = None,
+        }
+    }
+
+    /// Writes as much of stdin as the pipe takes.
+    pub(super) fn feed_stdin(&mut self) {
+        let Some(feed) = &mut self.stdin else { return };
+        match rustix::io::write(&feed.pipe, feed.bytes.get(feed.written..).unwrap_or_default()) {
+            Ok(count) => {
+                feed.written += count;
+                if feed.written < feed.bytes.len() || feed.stays_open {
+                    return;
+                }
+            }
+            Err(Errno::AGAIN | Errno::INTR) => return,
+            // The job has closed its stdin.
+            Err(_) => {}
+        }
+        self.stdin = None;
+    }
+
+    /// Reads what the pipes still hold after the supervisor has ended, and makes the result.
+    pub(super) fn finish(
+        mut self,
+        chunk: &mut [u8],
+        on_stdout: &mut dyn FnMut(JobId, &[u8]) -> ControlFlow<()>,
+    ) -> Finished {
+        let took = self.started.elapsed();
+        let report = self.reap_supervisor();
+
+        // All writers are gone: the pipes end, or are empty.
+        let end = self.stdout.bytes.saturating_add(LEFTOVER);
+        let mut wants_more = true;
+        while self.stdout.bytes < end
+            && let Some(bytes) = self.stdout.read_chunk(chunk)
+        {
+            wants_more = wants_more && on_stdout(self.id, &chunk[..bytes]).is_continue();
+        }
+        let end = self.stderr.bytes.saturating_add(LEFTOVER);
+        while self.stderr.bytes < end && self.stderr.read_chunk(chunk).is_some() {}
+
+        let status = report.as_ref().map_or(Err(Kill::KILL.as_raw()), |report| report.status);
+        let outcome = match (self.ending, status) {
+            (Some(ending), _) => ending.outcome,
+            (None, Ok(code)) => JobOutcome::Ended { code },
+            (None, Err(signal)) => JobOutcome::Killed { signal },
+        };
+        Finished {
+            id: self.id,
+            outcome,
+            took,
+            all_gone: report.as_ref().is_some_and(|report| report.all_gone),
+            left: report.map(|report| report.left.describe()).unwrap_or_default(),
+            stdout: self.stdout.kept,
+            stderr: self.stderr.kept,
+        }
+    }
+
+    /// Reaps the supervisor. Its report, unless it was killed.
+    pub(super) fn reap_supervisor(&mut self) -> Option<ExitReport> {
+        let wait = || waitid(WaitId::PidFd(self.pidfd.as_fd()), WaitIdOptions::EXITED);
+        while matches!(wait(), Err(Errno::INTR)) {}
+        ExitReport::receive(self.orders.as_fd())
+    }
+}
+
+impl Stream {
+    /// Reads once into `chunk`, and keeps the first bytes. `None` when there is nothing now, or the stream has ended.
+    pub(super) fn read_chunk(&mut self, chunk: &mut [u8]) -> Option<usize> {
+        loop {
+            match rustix::io::read(self.pipe.as_ref()?, &mut *chunk) {
+                Err(Errno::INTR) => {}
+                Err(Errno::AGAIN) => return None,
+                Ok(0) | Err(_) => {
+                    self.pipe = None;
+                    return None;
+                }
+                Ok(bytes) => {
+                    self.bytes += bytes as u64;
+                    if self.keeps_end {
+                        let over = (self.kept.len() + bytes).saturating_sub(self.keep);
+                        self.kept.drain(..over.min(self.kept.len()));
+                    }
+                    let room = self.keep.saturating_sub(self.kept.len()).min(bytes);
+                    self.kept.extend_from_slice(&chunk[..room]);
+                    return Some(bytes);
+                }
+            }
+        }
+    }
+}

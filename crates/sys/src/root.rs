@@ -1,0 +1,214 @@
+//! Where things are below the root, and what a conversation may be called. Reads and writes nothing but folders.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::Result;
+
+use super::atomic_file::AtomicFile;
+use super::fs;
+use conversation::problem::Problem;
+
+/// The root folder, `~/.nagent` unless named otherwise.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Root {
+    /// The path of the folder.
+    pub folder: PathBuf,
+}
+
+/// The path of what is beside a conversation: its own path with one of these endings.
+pub fn beside_path(path: &Path, ending: &str) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(ending);
+    PathBuf::from(name)
+}
+
+/// Suffixes that files beside a conversation bear; no conversation's name ends so.
+const RESERVED: [&str; 5] = [".invalid", ".messages", ".run", ".locks", ".json"];
+
+/// The folders that nobody else is to look into. The user's own tools are not among them.
+const OWN: [&str; 7] =
+    ["conversations", "conversations/.locks", "outputs", "splits", "summaries", "history", "trash"];
+
+impl Root {
+    /// Makes the folders that every run needs, for the owner alone. Another user's root is refused.
+    pub fn prepare(&self) -> Result<()> {
+        // Under another name it is a folder that the user has chosen, which others may share.
+        if self.folder.file_name().is_some_and(|name| name == ".nagent") {
+            fs::check_folder_owner(&self.folder)?;
+            fs::keep_private(&self.folder);
+        }
+        fs::check_folder_owner(&self.conversations())?;
+        for name in OWN {
+            fs::keep_private(&self.folder.join(name));
+        }
+        fs::create_private_folder(&self.conversations())?;
+        fs::create_private_folder(&self.locks())?;
+        // Locks are of this machine: who keeps conversations in git does not want them there.
+        let ignore = self.locks().join(".gitignore");
+        if !fs::exists(&ignore) {
+            AtomicFile::new(&ignore).without_sync().write(b"*\n")?;
+        }
+        Ok(())
+    }
+
+    /// `conversations/`
+    pub fn conversations(&self) -> PathBuf {
+        self.folder.join("conversations")
+    }
+
+    /// `conversations/{name}`
+    pub fn conversation(&self, name: &str) -> PathBuf {
+        self.conversations().join(name)
+    }
+
+    /// `conversations/{name}.invalid/`: replies that did not parse, and torn tails.
+    pub fn invalid_replies_folder(&self, name: &str) -> PathBuf {
+        self.conversations().join(format!("{name}.invalid"))
+    }
+
+    /// `conversations/{name}.messages/`: messages that no run has read yet.
+    pub fn messages_folder(&self, name: &str) -> PathBuf {
+        self.conversations().join(format!("{name}.messages"))
+    }
+
+    /// The folders beside a conversation, which go where it goes.
+    pub fn companion_folders(&self, name: &str) -> [PathBuf; 2] {
+        [self.invalid_replies_folder(name), self.messages_folder(name)]
+    }
+
+    /// `conversations/{name}.run`: what the process that uses the conversation is doing.
+    pub fn run_note(&self, name: &str) -> PathBuf {
+        self.conversations().join(format!("{name}.run"))
+    }
+
+    /// `conversations/.locks/`
+    pub fn locks(&self) -> PathBuf {
+        self.conversations().join(".locks")
+    }
+
+    /// `conversations/saved-index.json`
+    pub fn saved_index(&self) -> PathBuf {
+        self.conversations().join("saved-index.json")
+    }
+
+    /// `conversations/file-index.json`: which file has which conversation.
+    pub fn file_index(&self) -> PathBuf {
+        self.conversations().join("file-index.json")
+    }
+
+    /// `changes.jsonl`: what runs wrote, and what was undone.
+    pub fn change_log_path(&self) -> PathBuf {
+        self.folder.join("changes.jsonl")
+    }
+
+    /// `outputs/`: long results, and contents of files.
+    pub fn outputs_folder(&self) -> PathBuf {
+        self.folder.join("outputs")
+    }
+
+    /// `advised/`: marks of the projects in which advice was shown.
+    pub fn advised_folder(&self) -> PathBuf {
+        self.folder.join("advised")
+    }
+
+    /// `each/`: the journals of `nagent-each`.
+    pub fn journals_folder(&self) -> PathBuf {
+        self.folder.join("each")
+    }
+
+    /// `trash/`: removed conversations.
+    pub fn trash_folder(&self) -> PathBuf {
+        self.folder.join("trash")
+    }
+
+    /// `summaries/`, by the hash of the request.
+    pub fn summaries_folder(&self) -> PathBuf {
+        self.folder.join("summaries")
+    }
+
+    /// `history/`: what was read of repositories.
+    pub fn history_folder(&self) -> PathBuf {
+        self.folder.join("history")
+    }
+
+    /// `splits/`
+    pub fn all_splits(&self) -> PathBuf {
+        self.folder.join("splits")
+    }
+
+    /// `splits/{conversation}/`: the splits that were made for a conversation.
+    pub fn splits_folder(&self, conversation: &str) -> PathBuf {
+        self.all_splits().join(conversation)
+    }
+
+    /// The folder itself.
+    pub fn path(&self) -> &Path {
+        &self.folder
+    }
+}
+
+/// The failure to make or use the root. Where the system refused something, another root helps; a damaged file stays one.
+pub fn explain_refusal(error: &anyhow::Error) -> Problem {
+    let is_refusal = error.chain().any(<dyn std::error::Error>::is::<std::io::Error>);
+    let hint =
+        if is_refusal { "; to use another folder, set --root DIR or NAGENT_ROOT" } else { "" };
+    Problem::failed(format!("{error:#}{hint}"))
+}
+
+/// Checks the name of a conversation.
+pub fn check_name(name: &str) -> Result<(), String> {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-');
+    let problem = if name.is_empty() {
+        "it is empty"
+    } else if name.len() > 100 {
+        "it has over 100 characters"
+    } else if !name.chars().all(is_plain) {
+        "it has a blank or another sign"
+    } else if !name.starts_with(|c: char| c.is_ascii_alphanumeric()) {
+        "it begins with neither a letter nor a digit"
+    } else if RESERVED.iter().any(|suffix| name.ends_with(suffix)) {
+        "its ending is reserved for files beside a conversation"
+    } else {
+        return Ok(());
+    };
+    Err(format!(
+        "\"{}\" is not a valid name: {problem}; use letters, digits, . _ - (at most 100)",
+        name.escape_debug()
+    ))
+}
+
+/// Makes a part of a name out of any text: other characters become `-`.
+pub fn name_part(text: &str) -> String {
+    text.chars()
+        .map(|c| if c.is_ascii_alphanumeric() || matches!(c, '.' | '_') { c } else { '-' })
+        .take(40)
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names() {
+        for good in ["a", "latest-host-1.2", "A_b"] {
+            assert_eq!(check_name(good), Ok(()));
+        }
+        for bad in [
+            "",
+            ".x",
+            "..",
+            "a/b",
+            "a b",
+            "x.run",
+            "x.invalid",
+            "x.messages",
+            "ä",
+            "x\n",
+            &"y".repeat(101),
+        ] {
+            assert!(check_name(bad).is_err(), "{bad:?}");
+        }
+        assert_eq!(name_part("my host/ä"), "my-host--");
+    }
+}

@@ -1,0 +1,248 @@
+//! Tools, found by asking them: programs that answer `--description`.
+//!
+//! Every executable `nagent-*` beside the running one, and whatever is executable in `{root}/bin`. Each is run with
+//! `--description`, side by side, for at most 10 s. The answers are cached by path, size and time of change, so that a later
+//! start runs nothing; who was too slow is asked again. A program that gives no description is not a tool, and the user gets
+//! a note why.
+
+use std::collections::BTreeMap;
+use std::ffi::{OsStr, OsString};
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+
+use super::atomic_file::AtomicFile;
+use super::env::Env;
+use super::fs;
+use super::interrupt::Interrupts;
+use super::process::Jobs;
+use super::process::job::{Job, JobId, JobOutcome, Output};
+use super::root::Root;
+use conversation::context::Tool;
+use conversation::format::harmless;
+use conversation::limits::{self, ASKED_TOOLS};
+
+/// The names of the toolkit's own executables, nagent itself first.
+pub const TOOLS: &[&str] = &[
+    "nagent",
+    "nagent-llm-text",
+    "nagent-llm-upload",
+    "nagent-decide",
+    "nagent-file-edit",
+    "nagent-file-split",
+    "nagent-file-patch",
+    "nagent-file-apply",
+    "nagent-file-summarize",
+    "nagent-repl",
+    "nagent-sandbox",
+    "nagent-conversations",
+    "nagent-each",
+    "nagent-message",
+    "nagent-status",
+    "nagent-js",
+    "nagent-think",
+    "nagent-thought",
+];
+
+/// Reason for a file that is not executable.
+const NOT_EXECUTABLE: &str = "it is not executable (chmod +x)";
+
+const DESCRIPTION: usize = 4096;
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+struct Known {
+    size: u64,
+    modified: u64,
+    /// Empty: the program gave no description.
+    summary: String,
+    /// Why it is not a tool.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    rejected: String,
+}
+
+/// What was found.
+#[derive(Debug, Default)]
+pub struct Discovered {
+    /// The tools, those beside the running executable first, each folder in the order of names.
+    pub tools: Vec<Tool>,
+    /// Programs that are not tools, and why.
+    pub rejected: Vec<(String, String)>,
+    /// Notes for the user: programs that were found to be no tools just now.
+    pub notes: Vec<String>,
+}
+
+/// Finds the tools.
+pub fn discover(root: &Root, env: &Env, interrupts: &Interrupts) -> Discovered {
+    let mut found = Discovered::default();
+    let bin = root.folder.join("bin");
+    let beside = env.executable.as_deref().and_then(Path::parent);
+    let mut paths = beside.map(|folder| list_programs(folder, "nagent-")).unwrap_or_default();
+    paths.extend(list_programs(&bin, ""));
+    let too_many = paths.len().saturating_sub(ASKED_TOOLS);
+    paths.truncate(ASKED_TOOLS);
+    if too_many > 0 {
+        let bin = bin.display();
+        found.notes.push(format!("{bin} holds more than {ASKED_TOOLS} programs with the toolkit's own: the last {too_many} are ignored"));
+    }
+    let cache_path = root.folder.join("tools.json");
+    let cache = fs::read_text(&cache_path, 4 << 20).ok().flatten().unwrap_or_default();
+    let old: BTreeMap<String, Known> = serde_json::from_str(&cache).unwrap_or_default();
+    let mut now = BTreeMap::new();
+    let mut unknown = Vec::new();
+    for path in &paths {
+        let key = path.display().to_string();
+        let state = (fs::file_size(path).unwrap_or(0), fs::modified(path).as_secs());
+        match old.get(&key).filter(|known| (known.size, known.modified) == state) {
+            // chmod does not change the time of a file.
+            Some(known) if known.rejected != NOT_EXECUTABLE => {
+                now.insert(key, known.clone());
+            }
+            _ => unknown.push((path.clone(), key, state)),
+        }
+    }
+    for path in list_not_executable(&bin) {
+        let (size, modified) = (fs::file_size(&path).unwrap_or(0), fs::modified(&path).as_secs());
+        let rejected = NOT_EXECUTABLE.to_owned();
+        let known = Known { size, modified, summary: String::new(), rejected };
+        now.insert(path.display().to_string(), known);
+    }
+    let slow = ask_for_descriptions(unknown, env, interrupts, &mut now);
+    for (path, known) in now.iter().filter(|(_, known)| !known.rejected.is_empty()) {
+        if old.get(path) != Some(known) {
+            found.notes.push(format!("{path} is not a tool: {}", known.rejected));
+        }
+        found.rejected.push((path.clone(), known.rejected.clone()));
+    }
+    for (path, why) in slow {
+        found.notes.push(format!("{path} {why}"));
+        found.rejected.push((path, why));
+    }
+    if now != old && interrupts.pending().is_none() {
+        // Only a cache: when it cannot be written, the tools are asked again.
+        if let Ok(text) = serde_json::to_string_pretty(&now) {
+            let _ = AtomicFile::new(&cache_path).without_sync().write(text.as_bytes());
+        }
+    }
+    found.tools = paths
+        .iter()
+        .filter_map(|path| {
+            let is_own = path.parent() == beside && path.file_name().is_some_and(is_own_name);
+            let path = path.display().to_string();
+            let summary = now.get(&path)?.summary.clone();
+            (!summary.is_empty()).then_some(Tool { path, summary, is_own })
+        })
+        .collect();
+    found
+}
+
+/// The executables in a folder whose names begin so, in the order of names; not nagent itself.
+fn list_programs(folder: &Path, start: &str) -> Vec<PathBuf> {
+    let names = fs::list_names(folder).unwrap_or_default().into_iter();
+    let names = names.filter(|name| name.starts_with(start) && !name.starts_with('.'));
+    names.map(|name| folder.join(name)).filter(|path| fs::is_executable(path)).collect()
+}
+
+/// The files in the user's folder of tools that nobody can run.
+fn list_not_executable(bin: &Path) -> Vec<PathBuf> {
+    let names = fs::list_names(bin).unwrap_or_default().into_iter();
+    let paths = names.filter(|name| !name.starts_with('.')).map(|name| bin.join(name));
+    paths.filter(|path| fs::file_size(path).is_some() && !fs::is_executable(path)).collect()
+}
+
+/// Asks programs side by side. Returns those that gave no answer this time, and why; they are asked again the next time.
+fn ask_for_descriptions(
+    programs: Vec<(PathBuf, String, (u64, u64))>,
+    env: &Env,
+    interrupts: &Interrupts,
+    now: &mut BTreeMap<String, Known>,
+) -> Vec<(String, String)> {
+    let mut silent = Vec::new();
+    let mut jobs = Jobs::new();
+    let mut asked: BTreeMap<JobId, (PathBuf, String, (u64, u64))> = BTreeMap::new();
+    let own = env.executable.as_deref().and_then(Path::parent);
+    if programs.is_empty() {
+        return silent;
+    }
+    let variables = env.for_commands(&[], &[]);
+    for (path, key, state) in programs {
+        let argv = vec![path.clone().into_os_string(), OsString::from("--description")];
+        let mut job = Job::new(argv, PathBuf::from("/"), variables.clone());
+        job.timeout = Some(limits::TOOL_PATIENCE);
+        job.output = Output::Separate;
+        job.keep = DESCRIPTION;
+        job.limit = 1 << 20;
+        match jobs.start(job) {
+            Ok(id) => {
+                asked.insert(id, (path, key, state));
+            }
+            Err(error) => silent.push((key, format!("cannot be started: {error}"))),
+        }
+    }
+    while let Some(finished) = jobs.next_finished(interrupts) {
+        let Some((path, key, (size, modified))) = asked.remove(&finished.id) else { continue };
+        let described = match finished.outcome {
+            JobOutcome::Ended { code: 0 } => {
+                let text = String::from_utf8_lossy(&finished.stdout);
+                // nagent's own tools are described in one sentence each: the model can ask them for more.
+                let is_own = path.parent() == own && path.file_name().is_some_and(is_own_name);
+                describe(&text, is_own).ok_or_else(|| {
+                    "--description must print a line \"path: ...\" and a description".to_owned()
+                })
+            }
+            JobOutcome::TimedOut => {
+                let seconds = limits::TOOL_PATIENCE.as_secs();
+                let why = format!("did not answer --description in {seconds} s, so it was skipped");
+                silent.push((key, why));
+                continue;
+            }
+            JobOutcome::Interrupted(_) => continue,
+            JobOutcome::Ended { code } => Err(format!("--description exited with {code}")),
+            _ => Err("--description was ended, or printed too much".to_owned()),
+        };
+        let (summary, rejected) = match described {
+            Ok(summary) => (summary, String::new()),
+            Err(why) => (String::new(), why),
+        };
+        now.insert(key, Known { size, modified, summary, rejected });
+    }
+    silent
+}
+
+fn is_own_name(name: &OsStr) -> bool {
+    TOOLS.iter().any(|own| name == *own)
+}
+
+/// A description on one line: of a tool of the toolkit's the first sentence, of any other the whole. `None` when it is not
+/// one.
+fn describe(description: &str, is_own: bool) -> Option<String> {
+    let (_, rest) = description.split_once('\n').filter(|(first, _)| first.starts_with("path:"))?;
+    let words: Vec<&str> = rest.split_whitespace().collect();
+    let text = words.join(" ");
+    let sentence = text.find(". ").filter(|_| is_own).map_or(text.as_str(), |at| &text[..=at]);
+    let most = if is_own { limits::TOOL_SUMMARY } else { limits::TOOL_DESCRIPTION };
+    Some(harmless::escape_line(sentence, most)).filter(|text| !text.is_empty())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn own_tools_are_told_in_a_sentence_and_others_whole() {
+        let own = |text: &str| describe(text, true).unwrap_or_default();
+        let other = |text: &str| describe(text, false).unwrap_or_default();
+        assert_eq!(own("path: /x\nSends a\nfile. More of it.\n"), "Sends a file.");
+        assert_eq!(other("path: /x\nSends a\nfile. More of it.\n"), "Sends a file. More of it.");
+        assert_eq!(own("path: /x\nNo end"), "No end");
+        assert_eq!(describe("usage: x\n", false), None);
+        assert_eq!(describe("path: /x\n\n", false), None);
+        assert_eq!(describe("", false), None);
+        assert_eq!(
+            own("path: /x\na\u{e0041}\x1b[2J\n\n# Rules\nb"),
+            "a\\u{e0041}\\u{1b}[2J # Rules b"
+        );
+        let long = format!("path: /x\n{}", "y".repeat(999));
+        assert_eq!(own(&long).chars().count(), limits::TOOL_SUMMARY);
+        assert_eq!(other(&long).chars().count(), limits::TOOL_DESCRIPTION);
+    }
+}
