@@ -26,9 +26,10 @@ demo:
 test:
 	@if test -z "$$TMPDIR" && test -w /dev/shm; then export TMPDIR=/dev/shm; fi; \
 	if $(CARGO) nextest --version >/dev/null 2>&1; then \
-		$(CARGO) nextest run --locked --test-threads $$((3 * $$(nproc))); \
+		$(CARGO) nextest run --locked --test-threads $$((3 * $$(nproc))) && $(CARGO) test --locked --quiet --doc; \
 	else \
-		$(CARGO) test --locked --quiet --lib -- --test-threads=1 && $(CARGO) test --locked --quiet --test it; \
+		$(CARGO) test --locked --quiet --lib -- --test-threads=1 && $(CARGO) test --locked --quiet --test it && \
+			$(CARGO) test --locked --quiet --doc; \
 	fi
 
 # What .ci/run asks besides the tests.

@@ -1,4 +1,4 @@
-//! `config.json`: text → values, or what is wrong with it. Which value is in force is decided in [`crate::ops::settings`].
+//! `config.json`: text → values, or what is wrong with it. Which value is in force is decided in [`crate::ops::setup::settings`].
 //!
 //! One JSON object. A key that is not known is an error that names the nearest known one: a setting that is
 //! misspelled must not be ignored. Keys of older tools that have no effect any more are reported and ignored.

@@ -7,14 +7,14 @@ use clap::{Parser, Subcommand};
 use clap_complete::engine::ArgValueCandidates;
 
 use crate::cli::Tool;
-use crate::ops::completion;
 use crate::ops::conversations::expand::Turns;
 use crate::ops::conversations::list::ListFilter;
 use crate::ops::conversations::reading::{self, ExportFormat};
 use crate::ops::conversations::usage::{self, UsageBy};
 use crate::ops::conversations::{Catalog, changes, expand, list, prune, rewind};
-use crate::ops::find_root::find_root;
-use crate::ops::flags::parse_count;
+use crate::ops::setup::completion;
+use crate::ops::setup::find_root::find_root;
+use crate::ops::setup::flags::parse_count;
 use crate::out::{self, Report};
 use conversation::problem::Problem;
 use sys::clock;

@@ -3,7 +3,7 @@
 use clap::Parser;
 
 use crate::cli::Tool;
-use crate::ops::decide_request::{DecideArgs, answer_request};
+use crate::ops::single::decide_request::{DecideArgs, answer_request};
 use crate::out::Report;
 use conversation::problem::Problem;
 

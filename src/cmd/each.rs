@@ -6,11 +6,11 @@ use std::path::PathBuf;
 use clap::{ArgAction, Parser, ValueHint};
 
 use crate::cli::Tool;
-use crate::ops::call::Call;
-use crate::ops::each::args::EachArgs;
-use crate::ops::each::inputs::Shard;
-use crate::ops::each::run_each;
-use crate::ops::flags::{ConversationArgs, RunArgs, parse_count, prepare_words};
+use crate::ops::batch::each::args::EachArgs;
+use crate::ops::batch::each::inputs::Shard;
+use crate::ops::batch::each::run_each;
+use crate::ops::run::call::Call;
+use crate::ops::setup::flags::{ConversationArgs, RunArgs, parse_count, prepare_words};
 use crate::out::Report;
 use conversation::problem::Problem;
 

@@ -3,7 +3,7 @@
 use clap::Parser;
 
 use crate::cli::Tool;
-use crate::ops::apply_edits::{ApplyArgs, apply_input};
+use crate::ops::files::apply_edits::{ApplyArgs, apply_input};
 use crate::out::Report;
 use conversation::problem::Problem;
 

@@ -9,11 +9,13 @@ use std::path::{Path, PathBuf};
 use clap::{Parser, ValueHint};
 
 use crate::cli::Tool;
-use crate::ops::call::Call;
-use crate::ops::conversation_name::choose_name;
-use crate::ops::flags::{ConversationArgs, RunArgs, prepare_words};
-use crate::ops::undo::UndoArgs;
-use crate::ops::{file_memory, many_files, run, undo};
+use crate::ops::conversations::conversation_name::choose_name;
+use crate::ops::conversations::undo;
+use crate::ops::conversations::undo::UndoArgs;
+use crate::ops::files::{file_memory, many_files};
+use crate::ops::run;
+use crate::ops::run::call::Call;
+use crate::ops::setup::flags::{ConversationArgs, RunArgs, prepare_words};
 use crate::out::Report;
 use conversation::problem::Problem;
 use sys::fs;

@@ -3,7 +3,7 @@
 use clap::Parser;
 
 use crate::cli::Tool;
-use crate::ops::patch::{PatchArgs, patch_file};
+use crate::ops::files::patch::{PatchArgs, patch_file};
 use crate::out::Report;
 use conversation::problem::Problem;
 

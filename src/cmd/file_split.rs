@@ -3,7 +3,7 @@
 use clap::Parser;
 
 use crate::cli::Tool;
-use crate::ops::split::{SplitArgs, split_file};
+use crate::ops::files::split::{SplitArgs, split_file};
 use crate::out::Report;
 use conversation::problem::Problem;
 

@@ -3,7 +3,7 @@
 use clap::Parser;
 
 use crate::cli::Tool;
-use crate::ops::summarize_file::{FileSummaryArgs, summarize_file};
+use crate::ops::files::summarize_file::{FileSummaryArgs, summarize_file};
 use crate::out::Report;
 use conversation::problem::Problem;
 

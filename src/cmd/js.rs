@@ -3,7 +3,7 @@
 use clap::Parser;
 
 use crate::cli::Tool;
-use crate::ops::js::{ScriptArgs, run_with_policy};
+use crate::ops::single::js::{ScriptArgs, run_with_policy};
 use crate::out::Report;
 use conversation::problem::Problem;
 

@@ -3,7 +3,7 @@
 use clap::Parser;
 
 use crate::cli::Tool;
-use crate::ops::send_text::{TextArgs, send_text};
+use crate::ops::single::send_text::{TextArgs, send_text};
 use crate::out::Report;
 use conversation::problem::Problem;
 

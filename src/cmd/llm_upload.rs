@@ -3,7 +3,7 @@
 use clap::Parser;
 
 use crate::cli::Tool;
-use crate::ops::upload::{UploadArgs, send_file};
+use crate::ops::single::upload::{UploadArgs, send_file};
 use crate::out::Report;
 use conversation::problem::Problem;
 

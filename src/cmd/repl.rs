@@ -5,9 +5,9 @@ use std::ffi::OsString;
 use clap::Command;
 
 use crate::cli::Tool;
-use crate::ops::flags::prepare_words;
-use crate::ops::repl;
-pub use crate::ops::repl::SessionArgs as Args;
+use crate::ops::session;
+pub use crate::ops::session::SessionArgs as Args;
+use crate::ops::setup::flags::prepare_words;
 use crate::out::Report;
 use conversation::problem::Problem;
 
@@ -30,7 +30,7 @@ credential, 3 Ollama does not answer; of a prompt on stdin those of nagent;
 const WITHOUT: [&str; 6] = ["code", "lines", "progress", "show_request", "record", "clear"];
 
 impl Tool for Args {
-    const NAME: &'static str = repl::NAME;
+    const NAME: &'static str = session::NAME;
     const DESCRIPTION: &'static str = "A prompt in a terminal for a person, in front of nagent; a model calls nagent \
         itself. Prompts on stdin, one a line, are answered one after another in one conversation. --json prints one JSON \
         document with runs, conversation_path, exit_code and error.";
@@ -46,7 +46,7 @@ impl Tool for Args {
                 name.replace('_', "-")
             )));
         }
-        repl::run_session(self)
+        session::run_session(self)
     }
 
     fn prepare(words: Vec<OsString>) -> Vec<OsString> {

@@ -3,7 +3,7 @@
 use clap::Parser;
 
 use crate::cli::Tool;
-use crate::ops::sandboxed_command::{CommandArgs, run_sandboxed};
+use crate::ops::single::sandboxed_command::{CommandArgs, run_sandboxed};
 use crate::out::Report;
 use conversation::problem::Problem;
 

@@ -6,8 +6,9 @@ use clap::Parser;
 use clap_complete::engine::ArgValueCandidates;
 
 use crate::cli::Tool;
-use crate::ops::find_root::find_root;
-use crate::ops::{completion, runs};
+use crate::ops::setup::completion;
+use crate::ops::setup::find_root::find_root;
+use crate::ops::status::runs;
 use crate::out::Report;
 use conversation::problem::Problem;
 use sys::env::Env;

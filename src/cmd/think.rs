@@ -5,7 +5,7 @@ use std::ffi::OsString;
 use clap::{CommandFactory, Parser, ValueHint};
 
 use crate::cli::Tool;
-use crate::ops::think::{ThinkRequest, run_thought};
+use crate::ops::scripts::think::{ThinkRequest, run_thought};
 use crate::out::Report;
 use conversation::problem::Problem;
 

@@ -8,8 +8,8 @@ use clap::builder::NonEmptyStringValueParser;
 use clap::{Parser, Subcommand};
 
 use crate::cli::Tool;
-use crate::ops::flags::ModelArgs;
-use crate::ops::thoughts::{self, Desk, PolicyEdit, Reset};
+use crate::ops::scripts::thoughts::{self, Desk, PolicyEdit, Reset};
+use crate::ops::setup::flags::ModelArgs;
 use crate::out::Report;
 use conversation::problem::Problem;
 use script::policy::Approval;

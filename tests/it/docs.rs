@@ -22,7 +22,7 @@ use edits::apply::{Cause, How};
 use history::co_change::{self, CoChangeCounts};
 use models::server::SERVERS;
 use nagent::cmd;
-use nagent::ops::file_memory;
+use nagent::ops::files::file_memory;
 use regex::Regex;
 use sys::tools::TOOLS;
 

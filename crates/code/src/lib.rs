@@ -1,5 +1,16 @@
-//! Where a file may be cut: languages, grammars, and the choice among the places that they name. Pure.
-//! [`cutter`] leads the others through a file as it streams.
+//! Where a file may be cut: languages, grammars, and the choice among the places that they name.
+//!
+//! Pure: [`cutter`] leads the others through a file as it streams. It does not write the pieces; `segments` does.
+//!
+//! ```
+//! use code::cutter::cut_text;
+//! use code::language::Language;
+//! use code::pack::CutRules;
+//!
+//! let text = b"fn a() {}\n\nfn b() {}\n";
+//! let cuts = cut_text(Language::Rust, text, CutRules { target: 15, natural: false });
+//! assert_eq!(cuts, [(0, 11), (11, 21)]);
+//! ```
 
 pub mod character;
 pub mod csv;

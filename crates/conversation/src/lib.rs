@@ -3,6 +3,14 @@
 //! Start reading at [`turn`]: an event goes in, the next effect comes out. Then [`protocol::tags`], the one table of tags, and
 //! [`format::file`], the grammar of the file. Nothing here opens a file, asks a model or reads a clock, and nothing knows which
 //! provider answers.
+//!
+//! ```
+//! use conversation::format::file::parse;
+//!
+//! let parsed = parse("<user-prompt>\nWhich host is in trouble?\n</user-prompt>\n");
+//! assert!(parsed.trouble.is_none());
+//! assert_eq!(parsed.pieces.len(), 1);
+//! ```
 
 pub mod approve;
 pub mod compact;

@@ -1,7 +1,14 @@
-//! What a git repository knows of one file: who changed it and when, and which files changed in the same commits. Pure:
-//! values in, values out. [`crate::git`] reads the repository.
+//! What a git repository knows of one file: who changed it and when, and which files changed in the same commits.
 //!
-//! Anybody who commits writes names, subjects and paths: they are untrusted, and escaped where they become text.
+//! [`git`] reads the repository, with libgit2, and [`file_index`] knows which file has which conversation; the rest is values
+//! in, values out. It changes nothing in a repository. Anybody who commits writes names, subjects and paths: they are
+//! untrusted, and escaped where they become text.
+//!
+//! ```
+//! // No repository, no history: a hint is missing, and nothing fails.
+//! let folder = std::env::temp_dir();
+//! assert_eq!(history::git::find_toplevel(&folder.join("no-such-folder")), None);
+//! ```
 
 #![expect(clippy::disallowed_methods, reason = "it reads repositories and their cache")]
 

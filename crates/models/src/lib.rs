@@ -1,8 +1,15 @@
-//! Model providers: requests and replies, as bytes.
+//! Model providers: requests and replies, as bytes; prices and windows of models.
 //!
 //! Pure: an [`api`] turns a [`ChatRequest`] into an [`HttpRequest`](conversation::model::HttpRequest), and the bytes of the
 //! response into a [`Reply`](conversation::model::Reply) or an [`ApiError`](conversation::model::ApiError). Nothing here
 //! connects, waits, or knows what a tag is; `client` does the I/O.
+//!
+//! ```
+//! use models::provider::Provider;
+//!
+//! assert_eq!(Provider::parse("anthropic"), Ok(Provider::Anthropic));
+//! assert_eq!(Provider::Anthropic.credential_variables()[0], "ANTHROPIC_API_KEY");
+//! ```
 
 pub mod anthropic;
 pub mod api;

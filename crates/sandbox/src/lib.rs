@@ -1,5 +1,13 @@
-//! The sandbox for commands: what a user asks for, what it permits, and how that is expressed for `bwrap`, Landlock and
-//! seccomp. Values only; [`crate::enforce`] looks up the folders and builds it.
+//! The sandbox for commands: what a user asks for, what it permits, and how `bwrap`, Landlock and seccomp enforce it.
+//!
+//! [`enforce`] looks up the folders and builds it; what is written by tags is bounded by `sys::boundary`, not here.
+//!
+//! ```
+//! use sandbox::{SandboxMode, SandboxRequest};
+//!
+//! let request = SandboxRequest { mode: SandboxMode::parse("workspace").unwrap(), ..Default::default() };
+//! assert!(request.is_needed());
+//! ```
 
 #![expect(clippy::disallowed_methods, reason = "it looks up folders and starts commands")]
 

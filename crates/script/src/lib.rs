@@ -1,7 +1,16 @@
-//! Scripts in JavaScript that can do nothing unasked: what a script may call, what its policy allows, and the process that runs
-//! it.
+//! Scripts in JavaScript that can do nothing unasked: what a script may call, what its policy allows, and the process that
+//! runs it.
 //!
-//! The engine itself is in the executable `nagent-js`; a model is asked elsewhere.
+//! The engine itself is in the executable `nagent-js`; whoever runs a script in plain language is `ops::scripts`.
+//!
+//! ```
+//! use script::policy::{Approval, Layers, Policy};
+//!
+//! let own = Policy::parse(r#"{"net": {"hosts": {"entries": [{"host": "a.example", "approval": "allow"}]}}}"#).unwrap();
+//! let layers = Layers { own, global: Policy::parse("{}").unwrap() };
+//! assert_eq!(layers.decide_host("a.example", 443), Approval::Allow);
+//! assert_eq!(layers.decide_host("b.example", 443), Approval::Prompt);
+//! ```
 
 #![expect(clippy::disallowed_methods, reason = "what a script is allowed to do has effects")]
 

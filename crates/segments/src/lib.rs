@@ -1,6 +1,11 @@
 //! Large files: cut into segments, put together again, summarized. The commands and the tags share it.
 //!
-//! Effects go through [`sys`]; [`code`] decides where to cut. Nothing here knows flags or tags.
+//! Effects go through [`sys`]; [`code`] decides where to cut. Nothing here knows flags or tags, and nothing prints.
+//!
+//! ```
+//! let naming = segments::naming::Naming::new("big.py");
+//! assert_eq!(naming.segment_name(1), "big-0001.py");
+//! ```
 
 pub mod content;
 pub mod conversation_summary;

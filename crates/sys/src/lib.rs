@@ -1,6 +1,10 @@
-//! The effects: the only place that opens files, starts processes, connects, reads the environment or asks the time.
+//! Effects: files, locks, processes, the terminal, the network, the environment, the clock.
 //!
 //! Functions here return values, or errors that say what to do next. They print nothing and parse no protocol.
+//!
+//! ```
+//! assert_eq!(sys::names::shell_word("two words"), "'two words'");
+//! ```
 
 #![expect(
     clippy::disallowed_methods,

@@ -3,7 +3,7 @@
 use serde_json::json;
 
 use super::Catalog;
-use crate::ops::manage;
+use crate::ops::conversations::manage;
 use crate::out::{self, Report};
 use conversation::format::numbers::format_count;
 use conversation::problem::Problem;

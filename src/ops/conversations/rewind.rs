@@ -9,9 +9,9 @@ use serde_json::{Map, Value};
 
 use super::Catalog;
 use crate::drive::format_block;
-use crate::ops::call::Call;
-use crate::ops::flags::{ConversationArgs, ModelArgs, RunArgs};
-use crate::ops::undo;
+use crate::ops::conversations::undo;
+use crate::ops::run::call::Call;
+use crate::ops::setup::flags::{ConversationArgs, ModelArgs, RunArgs};
 use crate::out::Report;
 use conversation::compact::notice::Notice;
 use conversation::compact::plan::begins_turn;

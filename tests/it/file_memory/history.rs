@@ -89,13 +89,13 @@ fn the_report_has_all_that_the_repository_says() {
 
 /// The report of a file, by the library.
 pub(super) fn history(sandbox: &Sandbox, file: &str) -> Result<nagent::out::Report, String> {
-    use nagent::ops::flags::ModelArgs;
-    use nagent::ops::settings::Settings;
+    use nagent::ops::setup::flags::ModelArgs;
+    use nagent::ops::setup::settings::Settings;
     let model = ModelArgs { root: Some(sandbox.root()), ..ModelArgs::default() };
     let env = sys::env::Env::read();
     let settings = Settings::resolve(&model, &env).unwrap();
     let interrupts = sys::interrupt::Interrupts::install().unwrap();
     let file = sandbox.work().join(Path::new(file));
-    nagent::ops::file_memory::report_history(&settings, &env, &interrupts, &file)
+    nagent::ops::files::file_memory::report_history(&settings, &env, &interrupts, &file)
         .map_err(|problem| problem.message)
 }

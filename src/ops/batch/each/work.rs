@@ -1,0 +1,486 @@
+//! Runs the inputs of a `nagent-each`: which is next, how it is run, and when its result is printed.
+
+use std::collections::{BTreeMap, HashMap};
+use std::io;
+
+use serde_json::Value;
+
+use super::args::EachArgs;
+use super::inputs::{self, EachInput, Input, expand, short_hash};
+use super::record::{Record, Started};
+use super::recover::{Done, find_done, has_other_prompts};
+use super::result_line::{ResultLine, add_usage, recovered_result, result_of};
+use crate::drive::nagent_child::{ChildAnswer, child_job, flag_word};
+use crate::ops::batch::child_flags::{nagent_words, part_args};
+use crate::ops::batch::side_by_side::Batch;
+use crate::ops::files::file_conversation;
+use crate::ops::run::call::Call;
+use crate::ops::screen::spinner::Spinner;
+use crate::ops::setup::flags::RunArgs;
+use crate::out::{self, Report};
+use crate::overview::{NEW_DIGITS, TurnsUsage};
+use conversation::exit::{Exit, Signal};
+use conversation::format::numbers::format_count;
+use conversation::problem::Problem;
+use sys::process::job::{Finished, Job};
+use sys::{env, fs, lock, removal, terminal};
+
+/// The prompt that continues a killed run.
+const GO_ON: &str = "go on";
+
+/// The inputs and their results.
+pub(super) struct EachBatch<'a> {
+    call: &'a Call<'a>,
+    args: &'a EachArgs,
+    prompt: &'a str,
+    /// Those of this call, in their order.
+    items: Vec<EachInput>,
+    /// The places of each input in `items`, by its hash: the same input may come twice.
+    places: HashMap<String, Vec<usize>>,
+    record: Record,
+    /// The next one to begin, and to print, by their places in `items`.
+    next: usize,
+    next_printed: usize,
+    /// Results that wait for those before them, by their places.
+    ready: BTreeMap<usize, ResultLine>,
+    /// What `--json` prints.
+    printed: Vec<Value>,
+    /// How many have failed in this call, and the first of them in the order of inputs.
+    failures: u64,
+    first_failure: Option<(usize, Exit)>,
+    /// How many have ended in this call, what they have cost, and whether a limit keeps the rest from being begun.
+    ended: u64,
+    spent_before: f64,
+    limit: Option<Problem>,
+    /// What was used before a kill for those that go on, by their places.
+    before: HashMap<usize, TurnsUsage>,
+    /// Why the work stops: the journal cannot be written.
+    trouble: Option<Problem>,
+    /// Why a result could not be printed.
+    unwritten: Option<io::Error>,
+    pub(super) spinner: Spinner,
+}
+
+impl<'a> EachBatch<'a> {
+    pub(super) fn new(
+        call: &'a Call<'a>,
+        args: &'a EachArgs,
+        prompt: &'a str,
+        items: Vec<EachInput>,
+        record: Record,
+    ) -> Self {
+        let spent_before = record.spent;
+        let mut places: HashMap<String, Vec<usize>> = HashMap::new();
+        for (at, item) in items.iter().enumerate() {
+            places.entry(item.id.clone()).or_default().push(at);
+        }
+        Self {
+            call,
+            args,
+            prompt,
+            items,
+            places,
+            record,
+            next: 0,
+            next_printed: 0,
+            ready: BTreeMap::new(),
+            printed: Vec::new(),
+            failures: 0,
+            first_failure: None,
+            ended: 0,
+            spent_before,
+            limit: None,
+            before: HashMap::new(),
+            trouble: None,
+            unwritten: None,
+            spinner: Spinner::new(call.shows_progress),
+        }
+    }
+
+    /// Prints the answers that the journal has from the first input on.
+    pub(super) fn print_known(&mut self) {
+        let known = self.items.iter().filter(|item| self.record.answer(&item.id).is_some()).count();
+        if known > 0 {
+            let all = self.items.len();
+            self.call.print_note(&format!(
+                "{known} of {} already done",
+                format_count(all as u64, "input")
+            ));
+        }
+        for at in 0..self.items.len() {
+            if let Some(answer) = self.record.answer(&self.items[at].id) {
+                self.ready.insert(at, answer.clone());
+            }
+        }
+        self.print_ready(false);
+    }
+
+    /// Prints what no input before it keeps back; at the end, all that is there.
+    fn print_ready(&mut self, is_end: bool) {
+        if self.unwritten.is_some() {
+            return;
+        }
+        while let Some((&at, _)) = self.ready.first_key_value() {
+            if at != self.next_printed && !is_end {
+                return;
+            }
+            let Some(result) = self.ready.remove(&at) else { return };
+            self.next_printed = at + 1;
+            if self.call.args.json {
+                self.printed.push(Value::Object(self.items[at].with_result(result)));
+                continue;
+            }
+            let text = self.items[at].to_line(result);
+            let mut written = Ok(());
+            self.spinner.print_above(|| written = out::print_json_text(text));
+            if let Err(error) = written {
+                self.unwritten = Some(error);
+                self.call.interrupts.raise(Signal::Hup);
+                return;
+            }
+        }
+    }
+
+    pub(super) fn show_progress(&self) {
+        let all = self.items.len() as u64;
+        let done = (self.next_printed + self.ready.len()) as u64;
+        self.spinner.show_progress(done, Some(all), Some("inputs"));
+        let filled = usize::try_from(10 * done / all.max(1)).unwrap_or(0);
+        let mut note = format!(", [{}{}]", "#".repeat(filled), "-".repeat(10 - filled));
+        let spent = self.record.spent - self.spent_before;
+        if spent > 0.0 && self.ended > 0 {
+            let left = spent / self.ended as f64 * (all - done) as f64;
+            note.push_str(&format!(" ${:.4}, about ${left:.2} more", self.record.spent));
+        }
+        self.spinner.set_note(note);
+        if self.call.args.progress && self.ended > 0 && !terminal::stderr_is_terminal() {
+            let cost = self.record.spent;
+            out::print_line(&format!(
+                "{}: {done} of {}, ${cost:.4}",
+                self.call.tool,
+                format_count(all, "input")
+            ));
+        }
+    }
+
+    /// Why no more inputs are begun.
+    fn find_limit(&self) -> Option<Problem> {
+        let spent = self.record.spent;
+        if let Some(most) = self.call.args.limits.max_cost.filter(|most| spent >= *most) {
+            let why =
+                format!("the limit of {most} dollars was reached with {spent:.4} (--max-cost)");
+            return Some(Problem::new(Exit::Limit, why));
+        }
+        let most = self.args.max_failures.filter(|most| self.failures >= *most)?;
+        let exit = self.first_failure.map_or(Exit::Failed, |(_, exit)| exit);
+        Some(Problem::new(exit, format!("{} failed (--max-failures)", format_count(most, "input"))))
+    }
+
+    /// The conversation of an input: its file's own, or one for it alone.
+    fn conversation_of(&self, item: &EachInput) -> Result<String, Problem> {
+        if let (Input::File(path), true) = (&item.input, self.args.own) {
+            return file_conversation::find_conversation(self.call, path);
+        }
+        let known = self.record.started.get(&item.id).and_then(|it| it.conversation.clone());
+        // Like those of --new, which prune removes.
+        let id = [self.record.run.as_bytes(), item.id.as_bytes()];
+        Ok(known.unwrap_or_else(|| format!("new-{}", &short_hash(&id)[..NEW_DIGITS])))
+    }
+
+    /// The hash of the content of an input's file. A file that its run may write changes by that.
+    fn content_of(&self, item: &EachInput) -> Option<String> {
+        match &item.input {
+            Input::File(path) if !self.args.own => {
+                fs::hash_file(path, &|| self.call.interrupts.pending().is_some())
+            }
+            _ => None,
+        }
+    }
+
+    /// Forgets answers about files that have other content by now, and counts what runs without a result have cost.
+    pub(super) fn drop_stale_answers(&mut self) -> Result<(), Problem> {
+        let mut changed = 0;
+        for item in self.items.clone() {
+            let Some(started) = self.record.started.get(&item.id).cloned() else { continue };
+            if started.content != self.content_of(&item) {
+                self.record.forget(&item.id);
+                changed += 1;
+            } else if self.record.answer(&item.id).is_none() {
+                // What is wrong with one is said when it is begun.
+                let done = self.conversation_of(&item);
+                let done = done.and_then(|name| self.find_done(&name, &started.prompt));
+                if let Ok(Done::Part { usage, .. } | Done::Answer(_, usage)) = done {
+                    self.record.note_part(&item.id, usage.cost)?;
+                }
+            }
+        }
+        if changed > 0 {
+            let changed = format_count(changed, "input file");
+            self.call.print_note(&format!("{changed} changed: asking again"));
+        }
+        Ok(())
+    }
+
+    fn find_done(&self, conversation: &str, prompt: &str) -> Result<Done, Problem> {
+        let args = self.call.args;
+        let is_checked = args.check.is_some() || args.answer.schema.is_some();
+        find_done(self.call.root(), conversation, prompt, is_checked)
+    }
+
+    /// Prepares the run on an input. `None`: there is nothing to run; what became of it is recorded.
+    fn begin(&mut self, at: usize) -> Result<Option<Job>, Problem> {
+        let item = self.items[at].clone();
+        let mut prompt = expand(self.prompt, &item.input).map_err(Problem::usage)?;
+        let conversation = self.conversation_of(&item)?;
+        let Some(started) = self.record.started.get(&item.id).cloned() else {
+            let content = self.content_of(&item);
+            let parts = [&self.record.run, &item.id, content.as_deref().unwrap_or_default()];
+            let id = short_hash(&parts.map(str::as_bytes));
+            if !self.args.own {
+                self.move_unstarted_to_trash(&conversation)?;
+            }
+            let named = (!self.args.own).then(|| conversation.clone());
+            let started = Started { conversation: named, prompt: id, content };
+            self.record.start(&item.id, &started)?;
+            return Ok(Some(self.build_job(at, &conversation, &started.prompt, prompt)));
+        };
+        self.wait_for_lock(&conversation)?;
+        match self.find_done(&conversation, &started.prompt)? {
+            Done::Answer(text, usage) => {
+                let result = recovered_result(self.call.args, &conversation, &text, usage);
+                self.take_result(at, result)?;
+                return Ok(None);
+            }
+            Done::Part { usage, .. } if usage.turns == 0 && !self.args.own => {
+                self.move_unstarted_to_trash(&conversation)?;
+            }
+            Done::Part { usage, is_last } => {
+                let cost = self.record.note_part(&item.id, usage.cost)?;
+                self.before.insert(at, TurnsUsage { cost, ..usage });
+                if is_last {
+                    (prompt.text, prompt.read) = (GO_ON.into(), None);
+                }
+            }
+            Done::Nothing if !self.args.own => self.move_unstarted_to_trash(&conversation)?,
+            Done::Nothing => {}
+        }
+        Ok(Some(self.build_job(at, &conversation, &started.prompt, prompt)))
+    }
+
+    /// Waits for a run on the conversation that may still be ending: that of a worker that was killed.
+    fn wait_for_lock(&self, conversation: &str) -> Result<(), Problem> {
+        let call = self.call;
+        let mut waiting = |by: &str| call.print_waiting(conversation, by);
+        let timeout = call.lock_timeout();
+        drop(lock::lock_conversation(
+            call.root(),
+            conversation,
+            timeout,
+            &call.interrupts,
+            &mut waiting,
+        )?);
+        Ok(())
+    }
+
+    /// Moves a conversation that has no reply yet into the trash, so that its prompt is not given twice. Refuses one that has
+    /// the user's own words.
+    fn move_unstarted_to_trash(&self, conversation: &str) -> Result<(), Problem> {
+        let root = self.call.root();
+        if fs::exists(&root.conversation(conversation)) {
+            let _lock = lock::try_lock_conversation(root, conversation)?;
+            if has_other_prompts(root, conversation)? {
+                return Err(Problem::failed(format!(
+                    "conversation {conversation} has prompts that are not of nagent-each; it was left as it is"
+                )));
+            }
+            removal::move_to_trash(root, conversation)?;
+        }
+        Ok(())
+    }
+
+    fn build_job(&self, at: usize, conversation: &str, id: &str, prompt: inputs::Prompt) -> Job {
+        let (call, args) = (self.call, self.call.args);
+        let mut part = RunArgs { quiet: !args.verbose, ..part_args(call) };
+        part.read.extend(prompt.read.filter(|_| !self.args.own));
+        part.limits.max_cost = args.limits.max_cost.map(|most| (most - self.record.spent).max(0.0));
+        (part.check, part.code) = (args.check.clone(), args.code);
+        part.answer.schema.clone_from(&args.answer.schema);
+        let mut words = match (&self.items[at].input, self.args.own) {
+            (Input::File(path), true) => nagent_words(call, &part, "file-edit", path),
+            _ => nagent_words(call, &part, "conversation", conversation),
+        };
+        words.push(flag_word("prompt-id", id));
+        let lineage = call.env.get(env::LINEAGE).unwrap_or("0");
+        let lineage = format!("{lineage}.{}", self.items[at].index + 1);
+        let env = call.env.for_children(&[(env::LINEAGE, lineage)]);
+        let folder = call.env.folder.clone().unwrap_or_default();
+        child_job(words, Some(prompt.text), folder, env, false)
+    }
+
+    /// Records a result, and prints what may be printed.
+    fn take_result(&mut self, at: usize, result: ResultLine) -> Result<(), Problem> {
+        let exit = result.get("exit_code").and_then(Value::as_u64).unwrap_or(1);
+        self.ended += 1;
+        if exit != 0 {
+            let exit = Exit::from_code(exit).unwrap_or(Exit::Failed);
+            self.failures += 1;
+            if self.first_failure.is_none_or(|(first, _)| at < first) {
+                self.first_failure = Some((at, exit));
+            }
+            if let Some(error) = result.get("error").and_then(Value::as_str) {
+                let line =
+                    format!("{}: input {}: {error}", self.call.tool, self.items[at].index + 1);
+                self.spinner.print_above(|| out::print_line(&line));
+            }
+        }
+        let id = self.items[at].id.clone();
+        self.record.finish(&id, result.clone())?;
+        for place in self.places.get(&id).into_iter().flatten() {
+            self.ready.insert(*place, result.clone());
+        }
+        self.print_ready(false);
+        self.show_progress();
+        Ok(())
+    }
+
+    /// Reports the end: what is left, and the exit code.
+    pub(super) fn finish(mut self) -> Result<Report, Problem> {
+        self.print_ready(true);
+        let left = self.items.len() as u64 - self.count_done();
+        if let Some(trouble) = self.trouble {
+            return Err(trouble);
+        }
+        let again = "run the same command with --resume to continue";
+        match self.unwritten {
+            // Stdout is closed: end quietly.
+            Some(error) if error.kind() == io::ErrorKind::BrokenPipe => {
+                return Ok(Report { exit: Exit::Signal(Signal::Hup), ..Report::done("") });
+            }
+            Some(error) => {
+                let error = format!("cannot write to stdout: {error}; {again}");
+                return Err(Problem::failed(error));
+            }
+            None => {}
+        }
+        let signal = self.call.interrupts.pending();
+        let (exit, error) = match (signal, &self.limit, self.first_failure) {
+            (Some(signal), ..) => {
+                let error = format!(
+                    "interrupted by {}: {} left; {again}",
+                    signal.name(),
+                    format_count(left, "input")
+                );
+                (Exit::Signal(signal), Some(error))
+            }
+            (None, Some(Problem { exit, message }), _) => {
+                let error = format!("{message}: {} left; {again}", format_count(left, "input"));
+                (*exit, Some(error))
+            }
+            (None, None, Some((_, exit))) => {
+                let (failures, all) = (self.failures, self.items.len());
+                (
+                    exit,
+                    Some(format!(
+                        "{failures} of {} failed; run the same command with --resume to ask again",
+                        format_count(all as u64, "input")
+                    )),
+                )
+            }
+            (None, None, None) => (Exit::Done, None),
+        };
+        let report = Report { exit, error, ..Report::done("") };
+        Ok(report
+            .with("results", self.printed)
+            .with("failed", self.failures)
+            .with("left", left)
+            .with("cost", self.record.spent))
+    }
+
+    fn count_done(&self) -> u64 {
+        let is_done = |item: &&EachInput| self.record.results.contains_key(&item.id);
+        self.items.iter().filter(is_done).count() as u64
+    }
+}
+
+impl Batch for EachBatch<'_> {
+    fn next_job(&mut self) -> Option<(usize, Job)> {
+        while self.trouble.is_none() && self.next < self.items.len() {
+            let at = self.next;
+            let item = &self.items[at];
+            if self.record.answer(&item.id).is_some()
+                || item
+                    .same_as
+                    .is_some_and(|first| self.items.iter().any(|other| other.index == first))
+            {
+                self.next += 1;
+                continue;
+            }
+            self.limit = self.find_limit();
+            if self.limit.is_some() || self.call.interrupts.pending().is_some() {
+                return None;
+            }
+            self.next += 1;
+            match self.begin(at) {
+                Ok(Some(job)) => return Some((at, job)),
+                Ok(None) => {}
+                Err(problem) if matches!(problem.exit, Exit::Signal(_)) => return None,
+                Err(problem) => {
+                    let result = result_of(problem.exit, Some(problem.message), "", "");
+                    self.trouble = self.take_result(at, result).err();
+                }
+            }
+        }
+        None
+    }
+
+    fn on_end(&mut self, at: usize, ended: Result<Finished, String>) {
+        let trouble = self.take_end(at, ended).err();
+        // The first one counts.
+        self.trouble = self.trouble.take().or(trouble);
+    }
+}
+
+impl EachBatch<'_> {
+    /// Records how an input's job ended.
+    fn take_end(&mut self, at: usize, ended: Result<Finished, String>) -> Result<(), Problem> {
+        let finished = match ended {
+            Ok(finished) => finished,
+            Err(error) => {
+                return self.take_result(at, result_of(Exit::Failed, Some(error), "", ""));
+            }
+        };
+        let answer = ChildAnswer::parse_output(&finished);
+        let problem = answer.problem();
+        let is_stopped = problem.as_ref().is_some_and(|it| matches!(it.exit, Exit::Signal(_)));
+        if is_stopped && self.call.interrupts.pending().is_some() {
+            // The next call continues it; its cost counts.
+            let before = self.before.get(&at).map_or(0.0, |before| before.cost);
+            let cost = answer.json.get("cost").and_then(Value::as_f64).unwrap_or(0.0);
+            return self.record.note_part(&self.items[at].id, before + cost).map(drop);
+        }
+        let texts: Vec<&str> = answer.responses().map(|text| text.trim_end_matches('\n')).collect();
+        let exit = problem.as_ref().map_or(Exit::Done, |problem| problem.exit);
+        let conversation = answer.conversation().unwrap_or_default().to_owned();
+        let error = problem.map(|problem| problem.message);
+        let mut result = result_of(exit, error, &texts.join("\n"), &conversation);
+        let kept = [
+            "data",
+            "code",
+            "changed",
+            "diff",
+            "turn_count",
+            "tokens_in",
+            "tokens_out",
+            "cost",
+            "seconds",
+        ];
+        result.extend(
+            kept.into_iter()
+                .filter_map(|key| Some((key.to_owned(), answer.json.get(key)?.clone()))),
+        );
+        if let Some(before) = self.before.remove(&at) {
+            add_usage(&mut result, &before);
+        }
+        self.take_result(at, result)
+    }
+}

@@ -1,0 +1,58 @@
+//! Finds out which conversation a call is about.
+
+use crate::ops::conversations::find_continued;
+use crate::ops::files::file_conversation;
+use crate::ops::run::call::Call;
+use crate::overview::NEW_DIGITS;
+use conversation::problem::Problem;
+use sys::{legacy, root};
+
+/// The name: that of the flag, the file's own, a new one for a call from a conversation, the environment's, else this shell's.
+pub fn choose_name(call: &Call<'_>) -> Result<String, Problem> {
+    let check = |name: &str, from: &str| {
+        root::check_name(name)
+            .map_err(|message| Problem::usage(format!("{message} (from {from})")))?;
+        if call.parents.iter().any(|parent| parent == name) {
+            return Err(Problem::usage(format!(
+                "conversation {name} is waiting for this command; leave the name out for a new one"
+            )));
+        }
+        Ok(name.to_owned())
+    };
+    if let Some(name) = &call.which.conversation {
+        return check(name, "--conversation");
+    }
+    if call.which.new {
+        return Ok(new_name());
+    }
+    if let Some(words) = &call.which.continue_ {
+        return check(&find_continued(call.root(), &call.env, words.as_deref())?, "--continue");
+    }
+    if let Some(path) = &call.which.file_edit {
+        let name = file_conversation::find_conversation(call, path)?;
+        root::check_name(&name).map_err(Problem::usage)?;
+        return Ok(name);
+    }
+    if let Some(name) = call.env.get("NAGENT_CONVERSATION") {
+        return check(name, "NAGENT_CONVERSATION");
+    }
+    if !call.parents.is_empty() {
+        return Ok(format!("delegated-{}", uuid::Uuid::new_v4().simple()));
+    }
+    Ok(call.env.shell_conversation(call.which.pid.as_deref()))
+}
+
+/// A name for the conversation of a run with `--new`.
+fn new_name() -> String {
+    let id = uuid::Uuid::new_v4().simple().to_string();
+    format!("new-{}", &id[..NEW_DIGITS])
+}
+
+/// Moves a conversation that an older tool left in the root itself.
+pub fn move_old_conversation(call: &Call<'_>) -> Result<(), Problem> {
+    if let Some(old) = legacy::move_old_conversation(call.root(), &call.name)? {
+        let new = call.root().conversations();
+        call.print_note(&format!("{} was moved to {}", old.display(), new.display()));
+    }
+    Ok(())
+}

@@ -1,0 +1,251 @@
+//! Lists the providers, the provider's models, the saved conversations, and the files that have conversations, and prints the
+//! protocol.
+
+use std::path::Path;
+use std::time::Duration;
+
+use clap::ValueEnum;
+use serde_json::{Value, json};
+
+use super::manage;
+use crate::client::RequestError;
+use crate::ops::run::call::Call;
+use crate::ops::screen::spinner::Spinner;
+use crate::out::Report;
+use crate::view::table::format_table;
+use conversation::exit::Exit;
+use conversation::format::columns::width;
+use conversation::format::file_index::FileIndexEntry;
+use conversation::format::harmless::quote_name;
+use conversation::problem::Problem;
+use conversation::protocol::{self, TagSet};
+use history::file_index;
+use models::catalog::{ReasoningWords, find_model};
+use models::provider::Provider;
+use models::server::SERVERS;
+use sys::{clock, fs, legacy, root, terminal};
+
+/// A model that ends within this time is shown with the day.
+const NEAR: Duration = Duration::from_hours(24 * 90);
+
+/// A form of the protocol.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum ProtocolForm {
+    /// As a model reads it
+    Text,
+    /// A grammar for llama.cpp
+    Gbnf,
+    /// A grammar for Lark and llguidance
+    Lark,
+}
+
+/// The protocol of all tags, or of those that `--tags` names.
+pub fn print_protocol(form: ProtocolForm, names: Option<&[String]>) -> Result<Report, Problem> {
+    let tags = match names {
+        Some(names) => TagSet::parse(names.iter().map(String::as_str)).map_err(Problem::usage)?,
+        None => TagSet::ALL,
+    };
+    let text = match form {
+        ProtocolForm::Text => protocol::protocol_text(tags),
+        ProtocolForm::Gbnf => protocol::write_gbnf(tags),
+        ProtocolForm::Lark => protocol::write_lark(tags),
+    };
+    Ok(Report::done(text.clone()).with("protocol", text))
+}
+
+/// Every provider: name, default model, credential. Needs no credential, no network, no root.
+pub fn list_providers() -> Report {
+    let mut text = String::new();
+    let mut list = Vec::new();
+    for provider in Provider::iter() {
+        let credentials = provider.credential_variables();
+        let model = provider.default_model().unwrap_or("-");
+        let shown =
+            if credentials.is_empty() { "(none)".to_owned() } else { credentials.join(" or ") };
+        let aliases = provider.aliases();
+        let alias = if aliases.is_empty() {
+            String::new()
+        } else {
+            format!("  (alias: {})", aliases.join(", "))
+        };
+        text.push_str(&format!("{:<12}  {model:<18}  {shown}{alias}\n", provider.name()));
+        list.push(json!({
+            "provider": provider.name(),
+            "default_model": provider.default_model(),
+            "credentials": credentials,
+            "aliases": aliases,
+        }));
+    }
+    let mut servers = Vec::new();
+    text.push_str("\nServers that speak OpenAI's API, also as --profile:\n");
+    for server in SERVERS {
+        let key = if server.needs_key {
+            server.key_variable.to_owned()
+        } else {
+            format!("{} if it wants one", server.key_variable)
+        };
+        let address =
+            if server.base_url.is_empty() { server.address_variable } else { server.base_url };
+        text.push_str(&format!("{:<12}  {address:<32}  {key}\n", server.name));
+        servers.push(json!({"provider": server.name, "address": address, "credentials": [server.key_variable]}));
+    }
+    Report::done(text).with("providers", list).with("servers", servers)
+}
+
+/// The provider's models, sorted.
+pub fn list_models(call: &Call<'_>) -> Result<Report, Problem> {
+    let provider = call.settings.provider()?;
+    let mut source = call.settings.connect_client(&call.env, true)?;
+    let spinner = Spinner::new(call.shows_progress);
+    spinner.start(provider.name());
+    let listed = source.list_models(&call.interrupts);
+    spinner.stop();
+    let mut models = listed.map_err(|error| match error {
+        RequestError::Interrupted(signal) => Problem::interrupted(signal),
+        RequestError::Api(error) => Problem {
+            exit: if provider.preset().is_some() { Exit::Failed } else { Exit::Provider },
+            message: source.explain(&error, ""),
+        },
+    })?;
+    models.sort_by(|a, b| a.id.cmp(&b.id));
+    models.dedup_by(|a, b| a.id == b.id);
+    let names: Vec<Value> = models.iter().map(|model| model.id.as_str().into()).collect();
+    let mut rows: Vec<[String; 5]> = Vec::new();
+    let mut details = Vec::new();
+    for model in &models {
+        let price = model.price.or_else(|| call.settings.price(&model.id));
+        let reasoning = find_model(&model.id).map(|known| known.reasoning).unwrap_or_default();
+        let words = describe_reasoning(&reasoning);
+        let ends = model.ends.as_deref().filter(|day| is_near(day));
+        rows.push([
+            model.id.clone(),
+            model.window.map(|window| window.to_string()).unwrap_or_default(),
+            price.map(|price| format!("${}/${}", price.input, price.output)).unwrap_or_default(),
+            words.clone().unwrap_or_default(),
+            ends.unwrap_or_default().to_owned(),
+        ]);
+        details.push(json!({
+            "id": model.id,
+            "window": model.window,
+            "max_output": model.max_output,
+            "price": price,
+            "reasoning": words,
+            "ends": model.ends,
+        }));
+    }
+    let text = if terminal::stdout_is_terminal() {
+        format_models(&rows, terminal::width())
+    } else {
+        format_model_lines(&rows)
+    };
+    let name = call.settings.provider_name(provider);
+    Ok(Report::done(text).with("provider", name).with("models", names).with("details", details))
+}
+
+/// A line for each model, each figure with its unit, for pipes.
+fn format_model_lines(rows: &[[String; 5]]) -> String {
+    let widest = rows.iter().map(|[id, ..]| width(id)).max().unwrap_or(0);
+    let line = |[id, window, price, words, ends]: &[String; 5]| {
+        let unit = |before: &str, cell: &str, behind: &str| {
+            if cell.is_empty() { String::new() } else { format!("  {before}{cell}{behind}") }
+        };
+        let blanks = " ".repeat(widest.saturating_sub(width(id)));
+        let window = unit("", window, " tokens");
+        let (words, ends) = (unit("reasoning ", words, ""), unit("ends ", ends, ""));
+        let line = format!("{id}{blanks}{window}{}{words}{ends}", unit("", price, ""));
+        format!("{}\n", line.trim_end())
+    };
+    rows.iter().map(line).collect()
+}
+
+/// A table with a heading, for a terminal of this many columns.
+fn format_models(rows: &[[String; 5]], columns: usize) -> String {
+    if rows.is_empty() {
+        return "no models\n".to_owned();
+    }
+    let heading = ["MODEL", "WINDOW", "$ IN/OUT", "REASONING", "ENDS"].map(str::to_owned);
+    format_table(&[&[heading], rows].concat(), &[1, 2], columns)
+}
+
+/// The words that a model takes, or its range of tokens.
+fn describe_reasoning(reasoning: &ReasoningWords) -> Option<String> {
+    match reasoning {
+        ReasoningWords::Unknown => None,
+        ReasoningWords::Words(words) => Some(words.join("|")),
+        ReasoningWords::Budget(least, most) => Some(format!("{least}-{most}")),
+    }
+}
+
+/// Whether a day (`2026-12-01`) is past, or at most ninety days off.
+fn is_near(day: &str) -> bool {
+    let ends = humantime::parse_rfc3339(&format!("{day}T00:00:00Z"));
+    let soon = humantime::parse_rfc3339(&clock::now()).ok().map(|now| now + NEAR);
+    ends.is_ok_and(|ends| soon.is_some_and(|soon| ends <= soon))
+}
+
+/// The saved conversations, those of older tools' indexes too.
+pub fn list_conversations(call: &Call<'_>) -> Result<Report, Problem> {
+    let root = call.root();
+    let path = root.saved_index();
+    let mut index = manage::read_index(&path)?;
+    for older in legacy::saved_indexes(root)? {
+        for entry in manage::read_index(&older)?.conversations {
+            if !index.conversations.iter().any(|known| known.name == entry.name) {
+                index.conversations.push(entry);
+            }
+        }
+    }
+    // A copy may have been removed since.
+    index.conversations.retain(|entry| fs::exists(Path::new(&entry.path)));
+    let mut text = format!("saved_conversations_index:{}\n", path.display());
+    for entry in &index.conversations {
+        text.push_str(&format!("{}\t{}\t{}\n", entry.name, entry.path, entry.summary));
+    }
+    let list = serde_json::to_value(&index.conversations)
+        .map_err(|error| Problem::usage(error.to_string()))?;
+    Ok(Report::done(text)
+        .with("index_path", path.display().to_string())
+        .with("conversations", list))
+}
+
+/// The files that have conversations.
+pub fn list_file_edits(call: &Call<'_>) -> Result<Report, Problem> {
+    let root = call.root();
+    let loaded = file_index::load_index(root)?;
+    for note in &loaded.notes {
+        call.print_note(note);
+    }
+    let path = root.file_index().display().to_string();
+    let mut text = format!("file_index:{path}\n");
+    let mut files = Vec::new();
+    for entry in loaded.index.by_file_id.values() {
+        let fields =
+            [quote_name(&entry.file_id), quote_name(&entry.path), quote_name(&entry.conversation)];
+        let gone = if entry.is_gone() { "\tgone" } else { "" };
+        text.push_str(&format!("{}{gone}\n", fields.join("\t")));
+        files.push(describe_entry(call, entry));
+    }
+    Ok(Report::done(text).with("file_index_path", path).with("files", files))
+}
+
+fn describe_entry(call: &Call<'_>, entry: &FileIndexEntry) -> Value {
+    // Nobody makes a path of a name that is none.
+    let conversation = root::check_name(&entry.conversation)
+        .ok()
+        .map(|()| call.root().conversation(&entry.conversation).display().to_string());
+    let repository = entry.repository.as_ref().map(
+        |spot| json!({"first_commit": spot.first_commit, "path": spot.path.to_string_lossy()}),
+    );
+    let mut value = json!({
+        "file_id": entry.file_id,
+        "path": entry.path.to_string_lossy(),
+        "conversation": entry.conversation,
+        "conversation_path": conversation,
+        "exists": !entry.is_gone() && fs::file_size(&entry.path).is_some(),
+        "repository": repository,
+    });
+    if let Some(bytes) = entry.path_bytes() {
+        value["path_bytes"] = bytes.into();
+    }
+    value
+}

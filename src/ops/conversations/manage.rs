@@ -1,0 +1,292 @@
+//! Manages conversations: archives them, saves copies, continues from a copy. All of it combines with a prompt in one call.
+//!
+//! Nothing is ever overwritten: what is in the way is first archived under a name of its own.
+
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+
+use crate::ops::run::call::Call;
+use crate::ops::run::compact;
+use crate::ops::run::opening::fresh_context;
+use crate::ops::setup::flags::{ConversationArgs, RunArgs};
+use crate::out::Report;
+use crate::overview::Overview;
+use conversation::format::file::{self, Trouble};
+use conversation::format::harmless;
+use conversation::format::nearest::nearest;
+use conversation::limits;
+use conversation::problem::Problem;
+use conversation::turn::unfinished::unfinished_results;
+use sys::atomic_file::AtomicFile;
+use sys::conversation_file::ConversationFile;
+use sys::conversation_file::replace::replace_conversation;
+use sys::input::{InputFile, is_stream};
+use sys::lock::{self, IndexWait, Lock};
+use sys::root::{self, Root};
+use sys::{fs, legacy};
+
+/// The name of the index's lock. No conversation can have this name and hold the lock for as long as a run takes.
+const SAVED_LOCK: &str = "saved-index.json";
+
+/// The longest summary of a saved conversation, in characters.
+const SUMMARY: usize = 120;
+
+/// A saved conversation.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub(crate) struct Saved {
+    pub(crate) name: String,
+    pub(crate) path: String,
+    pub(crate) summary: String,
+    /// Where the summary came from.
+    pub(crate) summary_source: String,
+}
+
+/// The index of saved conversations.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub(crate) struct SavedIndex {
+    /// Its entries, the oldest first.
+    pub(crate) conversations: Vec<Saved>,
+}
+
+/// Whether a conversation is to be archived, copied or replaced.
+pub fn is_asked(args: &RunArgs, which: &ConversationArgs) -> bool {
+    args.clear
+        || which.compact
+        || which.save_conversation.is_some()
+        || which.load_conversation.is_some()
+        || which.branch_conversation.is_some()
+}
+
+/// Does what was asked for in a fixed order: clear, branch, load, compact, save.
+pub(crate) fn manage(call: &Call<'_>) -> Result<Report, Problem> {
+    let mut report = Report::done("");
+    let which = call.which;
+    // What is to be loaded is read before anything is archived.
+    let branch = which.branch_conversation.as_deref();
+    let branch = branch.map(|name| read_source(call, name, false)).transpose()?;
+    let load = which.load_conversation.as_deref();
+    let load = load.map(|name| read_source(call, name, true)).transpose()?;
+    let changes = call.args.clear || branch.is_some() || load.is_some();
+    let lock = if changes { Some(lock_conversation(call, &call.name)?) } else { None };
+    if call.args.clear {
+        report = report.then(clear_conversation(call)?);
+    }
+    for (path, text) in branch.into_iter().chain(load) {
+        report = report.then(load_copy(call, &path, &text)?);
+    }
+    drop(lock);
+    if which.compact {
+        report = report.then(compact::compact_now(call)?);
+    }
+    if let Some(name) = &which.save_conversation {
+        report = report.then(save_copy(call, name)?);
+    }
+    Ok(report)
+}
+
+/// Locks a conversation that is to be replaced. A block that was torn off at its end by a crash is moved aside first.
+pub(crate) fn lock_conversation(call: &Call<'_>, name: &str) -> Result<Lock, Problem> {
+    let mut waiting = |by: &str| call.print_waiting(name, by);
+    let timeout = call.lock_timeout();
+    let (lock, torn) =
+        ConversationFile::lock_only(call.root(), name, timeout, &call.interrupts, &mut waiting)?;
+    if let Some(torn) = torn {
+        call.print_note(&format!(
+            "the last block of conversation {name} was incomplete (after a crash?); moved to {}",
+            torn.display()
+        ));
+    }
+    Ok(lock)
+}
+
+/// Begins a conversation again. One in which nobody has said anything yet is replaced, and not archived.
+fn clear_conversation(call: &Call<'_>) -> Result<Report, Problem> {
+    let context = fresh_context(call)?;
+    let path = call.root().conversation(&call.name);
+    let journal = ConversationFile::read_only(call.root(), &call.name).ok();
+    let is_empty =
+        journal.is_some_and(|journal| Overview::read(journal.text(), journal.pieces()).is_empty);
+    if is_empty && fs::exists(&path) {
+        AtomicFile::new(&path).write(context.as_bytes())?;
+        return Ok(report_paths(None, None, &path));
+    }
+    let archived = replace_conversation(call.root(), &call.name, &context)?;
+    Ok(report_paths(archived.as_deref(), None, &call.root().conversation(&call.name)))
+}
+
+/// Reads the conversation to continue from: by name, or by path where `paths` allows it.
+fn read_source(call: &Call<'_>, name: &str, paths: bool) -> Result<(PathBuf, String), Problem> {
+    let root = call.root();
+    let stream = (paths && is_stream(Path::new(name)))
+        .then(|| InputFile::open(Path::new(name), &call.interrupts))
+        .transpose()?;
+    let path = if let Some(stream) = &stream {
+        stream.path().to_owned()
+    } else if paths && (name.contains('/') || name.starts_with('~')) {
+        call.env.absolute_path(Path::new(name))?
+    } else {
+        root::check_name(name).map_err(Problem::usage)?;
+        legacy::old_conversation(root, name).unwrap_or_else(|| root.conversation(name))
+    };
+    let text = fs::read_text(&path, conversation::limits::CONVERSATION)?.ok_or_else(|| {
+        let near: Vec<String> = fs::list_names(&root.conversations()).unwrap_or_default();
+        let near: Vec<&str> =
+            near.iter().filter(|n| root::check_name(n).is_ok()).map(String::as_str).collect();
+        let hint = nearest(name, near).map_or_else(
+            || "nagent-conversations list shows all".to_owned(),
+            |near| format!("did you mean {near}?"),
+        );
+        Problem::failed(format!("conversation not found: {}; {hint}", path.display()))
+    })?;
+    if let Some(Trouble::Damaged { line, message, .. }) = file::parse(&text).trouble {
+        return Err(Problem::failed(format!(
+            "{} is damaged at line {line}: {message}",
+            path.display()
+        )));
+    }
+    let is_waiting = call.parents.iter().any(|parent| parent == name);
+    let path = if stream.is_some() { PathBuf::from(name) } else { path };
+    Ok((path, if is_waiting { without_open_actions(text) } else { text }))
+}
+
+/// The text up to a last reply whose actions are still running: for a copy of a conversation that waits for this call.
+fn without_open_actions(mut text: String) -> String {
+    let pieces = file::parse(&text).pieces;
+    if !unfinished_results(&text, &pieces).is_empty()
+        && let Some(reply) = pieces.iter().rfind(|piece| piece.name() == Some("agent-response"))
+    {
+        text.truncate(reply.span.start);
+    }
+    text
+}
+
+/// Archives the conversation and starts a new one with the text of another.
+fn load_copy(call: &Call<'_>, from: &Path, text: &str) -> Result<Report, Problem> {
+    let path = call.root().conversation(&call.name);
+    let has_context = file::parse(text)
+        .pieces
+        .first()
+        .is_some_and(|piece| piece.name() == Some("initial_context"));
+    let text =
+        if has_context { text.to_owned() } else { format!("{}\n{text}", fresh_context(call)?) };
+    let archived = replace_conversation(call.root(), &call.name, &text)?;
+    Ok(report_paths(archived.as_deref(), Some(from), &path))
+}
+
+/// Reports where a conversation is now, and where its old text went.
+pub(crate) fn report_paths(archived: Option<&Path>, loaded: Option<&Path>, path: &Path) -> Report {
+    let mut text = String::new();
+    let mut json = serde_json::Map::new();
+    for (key, label, value) in [
+        ("archived_path", "archived", archived),
+        ("loaded_path", "loaded", loaded),
+        ("conversation_path", "conversation", Some(path)),
+    ] {
+        if let Some(value) = value {
+            text.push_str(&format!("{label}:{}\n", value.display()));
+            json.insert(key.to_owned(), value.display().to_string().into());
+        }
+    }
+    Report { json, ..Report::done(text) }
+}
+
+/// Saves a copy of the conversation under a name, and lists it in the index. An older copy of that name is archived.
+fn save_copy(call: &Call<'_>, name: &str) -> Result<Report, Problem> {
+    let root = call.root();
+    let journal = ConversationFile::read_only(root, &call.name)?;
+    if journal.text().is_empty() {
+        return Err(Problem::failed(format!(
+            "conversation {} is empty, there is nothing to save",
+            call.name
+        )));
+    }
+    root::check_name(name).map_err(Problem::usage)?;
+    let path = root.conversation(name);
+    if path == root.conversation(&call.name) {
+        return Err(Problem::usage(format!(
+            "{name} is the conversation itself; save the copy under another name"
+        )));
+    }
+    if call.parents.iter().any(|parent| parent == name) {
+        return Err(Problem::usage(format!(
+            "conversation {name} is waiting for this command; save under another name"
+        )));
+    }
+    let index_path = root.saved_index();
+    // First, since a run may have it for long: the index is held for moments only.
+    let _target_lock = lock_conversation(call, name)?;
+    let _index_lock = lock::lock_index(root, SAVED_LOCK, call.index_wait())?;
+    // Read before anything is written: a damaged index stops all of it.
+    let mut index = read_index(&index_path)?;
+    let archived = replace_conversation(root, name, journal.text())?;
+    let saved = Saved {
+        name: path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default(),
+        path: path.display().to_string(),
+        summary: first_prompt(&journal),
+        summary_source: "extracted".to_owned(),
+    };
+    index.conversations.retain(|entry| entry.name != saved.name && entry.path != saved.path);
+    index.conversations.push(saved.clone());
+    write_index(&index_path, &index)?;
+    let conversation = root.conversation(&call.name).display().to_string();
+    let archived = archived.map(|path| format!("archived:{}\n", path.display()));
+    let text = format!(
+        "{}saved:{}\nsaved_conversations_index:{}\nconversation:{conversation}\n",
+        archived.unwrap_or_default(),
+        saved.path,
+        index_path.display()
+    );
+    Ok(Report::done(text)
+        .with("conversation_path", conversation)
+        .with("saved_path", saved.path)
+        .with("summary", saved.summary)
+        .with("index_path", index_path.display().to_string()))
+}
+
+/// Gives a saved conversation another name in the index.
+pub(crate) fn rename_saved(
+    root: &Root,
+    from: &str,
+    to: &str,
+    wait: IndexWait<'_>,
+) -> Result<(), Problem> {
+    let path = root.saved_index();
+    if !read_index(&path)?.conversations.iter().any(|entry| entry.name == from) {
+        return Ok(());
+    }
+    let _lock = lock::lock_index(root, SAVED_LOCK, wait)?;
+    let mut index = read_index(&path)?;
+    for entry in index.conversations.iter_mut().filter(|entry| entry.name == from) {
+        to.clone_into(&mut entry.name);
+        entry.path = root.conversation(to).display().to_string();
+    }
+    write_index(&path, &index)
+}
+
+fn write_index(path: &Path, index: &SavedIndex) -> Result<(), Problem> {
+    let text =
+        serde_json::to_string_pretty(index).map_err(|error| Problem::usage(error.to_string()))?;
+    Ok(AtomicFile::new(path).write(format!("{text}\n").as_bytes())?)
+}
+
+/// The first prompt, on one line, cut.
+fn first_prompt(journal: &ConversationFile) -> String {
+    let prompt = journal.pieces().iter().find(|piece| piece.name() == Some("user-prompt"));
+    harmless::escape_line(prompt.map_or("", |piece| piece.body_text(journal.text())), SUMMARY)
+}
+
+/// The index of saved conversations; empty when it is not there.
+pub(crate) fn read_index(path: &Path) -> Result<SavedIndex, Problem> {
+    let Some(text) = fs::read_text(path, limits::SAVED_INDEX)? else {
+        return Ok(SavedIndex::default());
+    };
+    serde_json::from_str(&text).map_err(|error| {
+        Problem::failed(format!(
+            "{} is not an index of conversations: {error}; fix it or move it away",
+            path.display()
+        ))
+    })
+}

@@ -1,0 +1,535 @@
+//! Takes back what runs wrote to files: all files or none. `nagent --undo` takes back runs of this shell, with their children;
+//! `nagent-file-edit --undo` what was done to one file. Both go by the log of changes ([`conversation::memory::changes`]), so that
+//! each sees what the other's runs did.
+//!
+//! Nothing is lost: the content of a file is stored before it is replaced. The conversations of the runs record it. No model
+//! is asked.
+
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+use serde_json::{Map, Value};
+
+use crate::drive;
+use crate::ops::files::file_conversation;
+use crate::ops::run::call::Call;
+use crate::ops::run::opening::torn_block;
+use crate::ops::screen::change_report::{self, FileVersion};
+use crate::ops::screen::undo_report::{
+    UndoPlan, UndoRefusal, Undone, describe, report_done, report_list, report_refusals, undo_block,
+};
+use crate::ops::setup::flags::parse_count;
+use crate::out::Report;
+use conversation::format::file::Piece;
+use conversation::format::file_index::is_certain;
+use conversation::format::harmless::quote_name;
+use conversation::memory::changes::{
+    ChangeLogEntry, FileEvent, RunFileChange, find_killed_run, list_changes, short_hash,
+};
+use conversation::problem::Problem;
+use conversation::turn::unfinished::unfinished_results;
+use edits::diff::merge::merge_lines;
+use history::file_index;
+use sys::change_log::{self, ChangeLog, StartedBy};
+use sys::conversation_file::ConversationFile;
+use sys::opening::Opened;
+use sys::root::Root;
+use sys::{clock, env, fs, lock, replace, root};
+
+/// What is undone, and how
+#[derive(Debug, Clone, Default, Args)]
+pub struct UndoArgs {
+    /// Take back what the last N runs wrote, all files or none [default: 1]
+    ///
+    /// Fails if a file has changed since (see --merge, --force). The conversations record it. Needs no model.
+    #[arg(
+        long,
+        value_name = "N",
+        num_args = 0..=1,
+        default_missing_value = "1",
+        value_parser = parse_count,
+        help_heading = "Undo",
+        conflicts_with_all = ["read", "check", "show_request", "record", "clear"]
+    )]
+    pub undo: Option<u64>,
+    /// List what can be undone, and undo nothing
+    #[arg(long, requires = "undo", help_heading = "Undo")]
+    pub list: bool,
+    /// Undo even if a file has changed since; its content is saved first
+    #[arg(long, requires = "undo", conflicts_with = "list", help_heading = "Undo")]
+    pub force: bool,
+    /// Keep later changes on other lines
+    #[arg(long, requires = "undo", conflicts_with_all = ["list", "force"], help_heading = "Undo")]
+    pub merge: bool,
+}
+
+impl UndoArgs {
+    fn undo_count(&self) -> usize {
+        usize::try_from(self.undo.unwrap_or(1)).unwrap_or(usize::MAX)
+    }
+}
+
+/// A change, and where its file is now.
+type PlacedChange = (PathBuf, RunFileChange);
+
+/// The log of a run that starts. What a run starts belongs to it.
+pub(crate) fn start_log(call: &Call<'_>, conversation: &str) -> ChangeLog {
+    let inherited = call.env.get(env::RUN).filter(|_| call.delegated);
+    let inherited = inherited.and_then(|run| serde_json::from_str(run).ok());
+    let StartedBy { run, shell, turns, task } = inherited.unwrap_or_else(|| StartedBy {
+        run: uuid::Uuid::new_v4().simple().to_string(),
+        shell: call.env.shell_conversation(call.which.pid.as_deref()),
+        ..StartedBy::default()
+    });
+    let mut of = vec![shell];
+    of.extend(call.parents.iter().cloned());
+    of.push(conversation.to_owned());
+    of.dedup();
+    let mut log = ChangeLog::new(call.root().clone(), run, conversation.to_owned(), of);
+    (log.started_from, log.task) = (turns, task);
+    log
+}
+
+/// Takes back what the last runs of the call's conversation wrote, or of others that were started from its shell.
+pub fn undo_runs(call: &Call<'_>, args: &UndoArgs) -> Result<Report, Problem> {
+    refuse_within_run(call)?;
+    let read = || -> Result<Vec<RunFileChange>, Problem> {
+        let mut changes = list_changes(&change_log::read_log(call.root())?);
+        changes.retain(|change| change.of.contains(&call.name));
+        changes.reverse();
+        Ok(changes)
+    };
+    let runs = |changes: &[RunFileChange]| {
+        let mut runs: Vec<String> = Vec::new();
+        for change in changes {
+            if !runs.contains(&change.run) {
+                runs.push(change.run.clone());
+            }
+        }
+        runs
+    };
+    if args.list {
+        let changes = read()?;
+        let runs = runs(&changes);
+        return Ok(report_list(call, &locate_changes(call, changes, false)?, &runs));
+    }
+    let chosen = || -> Result<Vec<PlacedChange>, Problem> {
+        let mut changes = read()?;
+        let runs = runs(&changes);
+        check_count(runs.len(), args.undo_count(), "run", &format!("conversation {}", call.name))?;
+        changes.retain(|change| runs[..args.undo_count()].contains(&change.run));
+        locate_changes(call, changes, true)
+    };
+    let found = chosen()?;
+    call.root().prepare()?;
+    let mut journals = open_conversations(call, &found)?;
+    let _lock = lock::lock_index(call.root(), change_log::LOCK, call.index_wait())?;
+    // Read again under the lock: a run or another undo may have come first.
+    take_back(call, args, &mut journals, chosen()?, None)
+}
+
+/// Takes back these changes, the newest first; all files or none. The caller records it in the conversation.
+pub(crate) fn undo_changes(
+    call: &Call<'_>,
+    changes: Vec<RunFileChange>,
+) -> Result<Report, Problem> {
+    let _lock = lock::lock_index(call.root(), change_log::LOCK, call.index_wait())?;
+    let placed = locate_changes(call, changes, true)?;
+    take_back(call, &UndoArgs::default(), &mut [], placed, None)
+}
+
+/// Takes back the last changes that runs made to a file.
+pub fn undo_file(call: &mut Call<'_>, file: &Path, args: &UndoArgs) -> Result<Report, Problem> {
+    refuse_within_run(call)?;
+    call.root().prepare()?;
+    let path = file_conversation::resolve_target(call, file)?;
+    if fs::exists(&call.root().conversation(&call.name)) {
+        // A file that was moved is at its new place from now on.
+        call.name = file_conversation::register(call, &path)?;
+    }
+    let call = &*call;
+    let id = fs::file_id(&path).filter(|id| is_certain(id));
+    let name = path.display().to_string();
+    let is_meant = |conversation: &str, changed: &str, file_id: Option<&String>| {
+        conversation == call.name || changed == name || id.is_some() && file_id == id.as_ref()
+    };
+    let read = || -> Result<(Vec<ChangeLogEntry>, Vec<PlacedChange>), Problem> {
+        let entries = change_log::read_log(call.root())?;
+        let changes = list_changes(&entries).into_iter().rev();
+        let mut changes = changes.fold(Vec::new(), |mut later: Vec<RunFileChange>, it| {
+            // Under an older name, whose content a later change found: the file was moved in between.
+            let is_older = || {
+                let is_next =
+                    |later: &RunFileChange| later.path == it.path || follows_change(later, &it);
+                later.iter().any(is_next) && !fs::exists(Path::new(&it.path))
+            };
+            if is_meant(&it.conversation, &it.path, it.file_id.as_ref()) || is_older() {
+                later.push(it);
+            }
+            later
+        });
+        // What was removed from the file's own conversation, as by --clear, is no longer a change of it.
+        let own = ConversationFile::read_only(call.root(), &call.name)?;
+        let is_elsewhere =
+            |piece: &Piece| ["fork", "compacted"].iter().any(|name| piece.get(name).is_some());
+        let goes_on = own.pieces().iter().any(is_elsewhere);
+        let names = |hash: &Option<String>| {
+            goes_on || hash.as_ref().is_some_and(|it| own.text().contains(short_hash(it)))
+        };
+        changes.retain(|it| it.conversation != call.name || names(&it.before) || names(&it.after));
+        Ok((entries, changes.into_iter().map(|change| (path.clone(), change)).collect()))
+    };
+    let (_, changes) = read()?;
+    if args.list {
+        let ids: Vec<String> = changes.iter().map(|(_, change)| change.id.clone()).collect();
+        return Ok(change_report::with_file(call, &path, report_list(call, &changes, &ids)));
+    }
+    let mut journals = open_conversations(call, &changes)?;
+    let _lock = lock::lock_index(call.root(), change_log::LOCK, call.index_wait())?;
+    let (entries, mut changes) = read()?;
+    // What a killed run changed is not recorded: only the user can say whether the change is the run's.
+    let now = fs::hash_file(&path, &|| false);
+    let guess = find_killed_run(&entries, &|it| is_meant(&it.conversation, &it.path, None));
+    let guess = guess.filter(|guess| guess.before != now);
+    let guess_id = guess.as_ref().map(|guess| guess.id.clone());
+    changes.splice(0..0, guess.map(|guess| (path.clone(), guess)));
+    check_count(changes.len(), args.undo_count(), "change", &quote_name(&path))?;
+    changes.truncate(args.undo_count());
+    let report = take_back(call, args, &mut journals, changes, guess_id.as_deref())?;
+    file_conversation::update_index(call);
+    let journal = call.root().conversation(&call.name).display().to_string();
+    let report = Report { json: merge_only_file(report.json), ..report };
+    let has_path = report.json.contains_key("changed");
+    let report = if has_path { report.with("conversation_path", journal) } else { report };
+    Ok(if has_path { change_report::with_file(call, &path, report) } else { report })
+}
+
+/// The keys of the only file, beside those of the report.
+fn merge_only_file(mut json: Map<String, Value>) -> Map<String, Value> {
+    if let Some(Value::Array(files)) = json.remove("files") {
+        json.extend(files.into_iter().filter_map(|file| file.as_object().cloned()).flatten());
+    }
+    json
+}
+
+/// Refuses a call of a command of the run itself.
+fn refuse_within_run(call: &Call<'_>) -> Result<(), Problem> {
+    if call.parents.contains(&call.name) {
+        return Err(Problem::usage(format!(
+            "conversation {} is waiting for this command; undo once it has ended",
+            call.name
+        )));
+    }
+    Ok(())
+}
+
+/// The changes with where their files are now; with `anywhere`, wherever that is.
+fn locate_changes(
+    call: &Call<'_>,
+    changes: Vec<RunFileChange>,
+    anywhere: bool,
+) -> Result<Vec<PlacedChange>, Problem> {
+    let all = list_changes(&change_log::read_log(call.root())?);
+    let placed = changes.into_iter().map(|change| {
+        let path = find_file(&change, anywhere);
+        let is_there = fs::exists(&path);
+        let moved = (!is_there).then(|| find_by_content(&change, &all)).flatten();
+        (moved.unwrap_or(path), change)
+    });
+    Ok(placed.collect())
+}
+
+/// Finds the file of a change: where it was, in the same folder under another name, or with `anywhere` in another folder of
+/// its repository.
+fn find_file(change: &RunFileChange, anywhere: bool) -> PathBuf {
+    let path = PathBuf::from(&change.path);
+    let find = |id: &String| {
+        let far = || anywhere.then(|| file_index::find_moved_anywhere(&path, id)).flatten();
+        file_index::find_moved(&path, id).or_else(far)
+    };
+    change.file_id.as_ref().and_then(find).unwrap_or(path)
+}
+
+/// Whether a change found the content that another one has left. An empty file could be any.
+fn follows_change(later: &RunFileChange, earlier: &RunFileChange) -> bool {
+    let before = later.before.as_ref();
+    before.is_some_and(|hash| earlier.after.as_ref() == Some(hash) && *hash != fs::sha256(b""))
+}
+
+/// Finds a file that was moved between two runs: where a later run found the content that this one left.
+fn find_by_content(change: &RunFileChange, all: &[RunFileChange]) -> Option<PathBuf> {
+    let is_next =
+        |later: &&RunFileChange| follows_change(later, change) && later.path != change.path;
+    let later = all.iter().rev().find(is_next)?;
+    Some(find_file(later, true)).filter(|path| fs::exists(path))
+}
+
+fn check_count(there: usize, count: usize, what: &str, of: &str) -> Result<(), Problem> {
+    if there == 0 {
+        return Err(Problem::failed(if what == "run" {
+            format!(
+                "nothing to undo in {of}; for another conversation add -c NAME, or --continue for the last one in this folder"
+            )
+        } else {
+            format!(
+                "nothing to undo: no run in the conversation of {of} changed it; nagent --undo --list shows what runs \
+                 have changed"
+            )
+        }));
+    }
+    if count > there {
+        let there =
+            if there == 1 { format!("is one {what}") } else { format!("are {there} {what}s") };
+        return Err(Problem::failed(format!(
+            "cannot undo {count} {what}s of {of}: there {there} to undo"
+        )));
+    }
+    Ok(())
+}
+
+/// Opens the conversations whose runs are undone, and the call's own; waits for runs that use one.
+fn open_conversations(
+    call: &Call<'_>,
+    changes: &[PlacedChange],
+) -> Result<Vec<ConversationFile>, Problem> {
+    let mut names: Vec<&str> = changes.iter().map(|(_, it)| it.conversation.as_str()).collect();
+    names.push(&call.name);
+    // Sorted, so that two undos cannot deadlock.
+    names.sort_unstable();
+    names.dedup();
+    let is_there =
+        |name: &&str| root::check_name(name).is_ok() && fs::exists(&call.root().conversation(name));
+    names.into_iter().filter(is_there).map(|name| call.open_named(name)).collect()
+}
+
+/// Undoes these changes, the newest first, each with where its file is now.
+fn take_back(
+    call: &Call<'_>,
+    args: &UndoArgs,
+    journals: &mut [ConversationFile],
+    chosen: Vec<PlacedChange>,
+    guess: Option<&str>,
+) -> Result<Report, Problem> {
+    let mut files: Vec<(PathBuf, Vec<RunFileChange>)> = Vec::new();
+    for (path, change) in chosen {
+        match files.iter_mut().find(|(known, _)| *known == path) {
+            Some((_, changes)) => changes.push(change),
+            None => files.push((path, vec![change])),
+        }
+    }
+    let (mut plans, mut refusals) = (Vec::new(), Vec::new());
+    for (path, changes) in files {
+        match plan_file(call, args, path, changes, guess)? {
+            Ok(plan) => plans.push(plan),
+            Err(refusal) => refusals.push(refusal),
+        }
+    }
+    if !refusals.is_empty() {
+        return Ok(report_refusals(call, args.undo.is_some(), &refusals));
+    }
+    write_all(call, &mut plans)?;
+    // From here on the files are changed: a failure to record that says so.
+    for plan in &plans {
+        record(call, journals, plan).map_err(|error| {
+            Problem::failed(format!(
+                "{} has its previous content again, but that could not be recorded: {error:#}",
+                quote_name(&plan.path)
+            ))
+        })?;
+    }
+    Ok(report_done(call, plans))
+}
+
+/// Decides what a file is to hold, or refuses it.
+fn plan_file(
+    call: &Call<'_>,
+    args: &UndoArgs,
+    path: PathBuf,
+    changes: Vec<RunFileChange>,
+    guess: Option<&str>,
+) -> Result<Result<UndoPlan, UndoRefusal>, Problem> {
+    let root = call.root();
+    let name = quote_name(&path);
+    let refuse =
+        |message: String, since| Ok(Err(UndoRefusal { path: path.clone(), message, since }));
+    if fs::real_path(&path).is_some_and(|real| real != path) {
+        return refuse(format!("{name} is now reached by a symbolic link"), None);
+    }
+    let boundary = file_conversation::file_boundary(&call.env, root, &path)?;
+    let mut opened = boundary.open_for_write(&path)?;
+    let now = FileVersion::from_bytes(replace::read_bytes(&opened, u64::MAX)?);
+    let (newest, oldest) = (&changes[0], &changes[changes.len() - 1]);
+    // As it was written: in place by the file's own conversation, and by others only under this name.
+    let own = file_index::find_entry(root, &path).ok().flatten();
+    if own.is_none_or(|own| own.conversation != newest.conversation) {
+        opened.part_links();
+    }
+    let is_done = now.sha256 == oldest.before;
+    let is_guess = guess == Some(&newest.id);
+    let is_changed = !is_done && now.sha256 != newest.after;
+    if is_changed && !args.force && !args.merge {
+        let left = FileVersion::read_stored(root, newest.after.as_deref());
+        let since = change_report::VersionPair { path: &path, before: &left, after: &now };
+        let what = match (&now.sha256, &newest.after) {
+            (None, _) => "was removed",
+            (_, None) => "was created again",
+            _ => "was changed",
+        };
+        let by = if is_guess {
+            "since its last run, which was killed before it recorded its changes".to_owned()
+        } else {
+            name_later_run(root, &path, &now)?
+                .unwrap_or_else(|| "by something else since its conversation changed it".to_owned())
+        };
+        return refuse(format!("{name} {what} {by}"), since.text_diff());
+    }
+    let gap = changes.windows(2).position(|pair| pair[0].before != pair[1].after);
+    if let (Some(at), false, false, false) = (gap, args.force, args.merge, is_done) {
+        let own = at + 1;
+        let message = format!(
+            "before the last {own} of these changes something else changed {name}, which would be undone too; \
+             --undo {own} stops there"
+        );
+        return refuse(message, None);
+    }
+    let goal = if args.merge && !is_done && (is_changed || gap.is_some()) {
+        match merge_goal(root, &now, &changes) {
+            Ok(bytes) => FileVersion::from_bytes(Some(bytes)),
+            Err(why) => return refuse(format!("{name} cannot be merged: {why}"), None),
+        }
+    } else {
+        read_goal(root, oldest).map_err(|error| {
+            Problem::failed(format!(
+                "nothing was undone: the previous content of {name} cannot be read: {error:#}"
+            ))
+        })?
+    };
+    let diff = change_report::VersionPair { path: &path, before: &now, after: &goal }.text_diff();
+    let mut undone: Vec<Undone> =
+        changes.into_iter().map(|change| describe(root, &path, &now, change)).collect();
+    if is_guess {
+        undone[0].change.after.clone_from(&now.sha256);
+        undone[0].lines = None;
+    }
+    let is_forced = is_changed && args.force && !is_guess;
+    let opened = Some(opened);
+    Ok(Ok(UndoPlan { path, opened, now, goal, undone, is_forced, is_guess, diff, previous: None }))
+}
+
+/// The later run that left a file as it is now, and how it is undone. `None`: it was no run of nagent.
+fn name_later_run(root: &Root, path: &Path, now: &FileVersion) -> Result<Option<String>, Problem> {
+    let changes = list_changes(&change_log::read_log(root)?);
+    let last = changes.into_iter().rev().find(|change| Path::new(&change.path) == path);
+    let run = last.filter(|change| change.after == now.sha256);
+    Ok(run.map(|run| {
+        let (prompt, name) = (run.prompt.escape_debug(), &run.conversation);
+        format!(
+            "since, by the run \"{prompt}\" in conversation {name}; nagent-file-edit {} --undo takes that back first",
+            quote_name(path)
+        )
+    }))
+}
+
+/// Reads the content before a change.
+fn read_goal(root: &Root, oldest: &RunFileChange) -> anyhow::Result<FileVersion> {
+    let Some(hash) = &oldest.before else { return Ok(FileVersion::default()) };
+    let bytes = fs::read_stored(&root.outputs_folder(), hash)?;
+    Ok(FileVersion { sha256: Some(hash.clone()), bytes: Some(bytes) })
+}
+
+/// Takes the changes out of the content, one after the other, and leaves what else has changed.
+fn merge_goal(
+    root: &Root,
+    now: &FileVersion,
+    changes: &[RunFileChange],
+) -> Result<Vec<u8>, String> {
+    let read = |hash: &Option<String>| {
+        let hash = hash.as_ref().ok_or("it was created or removed")?;
+        fs::read_stored(&root.outputs_folder(), hash).map_err(|error| format!("{error:#}"))
+    };
+    let mut text = now.bytes.clone().ok_or("it was removed")?;
+    for change in changes {
+        let (base, theirs) = (read(&change.after)?, read(&change.before)?);
+        let ends = [text.len()];
+        let merged = merge_lines(&base, &text, &theirs, &ends);
+        text = merged.map_err(|_| "something else has changed the same lines since")?.text;
+    }
+    Ok(text)
+}
+
+/// Writes all files, or none: when one cannot be written, those before it get their content back.
+fn write_all(call: &Call<'_>, plans: &mut [UndoPlan]) -> Result<(), Problem> {
+    let outputs = call.root().outputs_folder();
+    let stop = || call.interrupts.pending().is_some();
+    let write = |opened: Opened, content: &FileVersion| {
+        let mut keep = |file: &mut std::fs::File| fs::store_file(&outputs, file, &stop);
+        match &content.bytes {
+            Some(bytes) => {
+                let written = replace::replace_file(opened, bytes, &mut keep)?;
+                if written.parted > 0 {
+                    let name = quote_name(&written.path);
+                    call.print_note(&format!(
+                        "other hard links to {name} keep the content from before the undo"
+                    ));
+                }
+                Ok(written.previous)
+            }
+            None => replace::remove_file(opened, &mut keep),
+        }
+    };
+    for at in 0..plans.len() {
+        let plan = &mut plans[at];
+        let Some(opened) = plan.opened.take().filter(|_| plan.now.sha256 != plan.goal.sha256)
+        else {
+            continue;
+        };
+        let error = match write(opened, &plan.goal) {
+            Ok(previous) => {
+                plan.previous = previous;
+                continue;
+            }
+            Err(error) => error,
+        };
+        let mut message = format!("nothing was undone: {error}");
+        for done in plans[..at].iter().filter(|done| done.now.sha256 != done.goal.sha256) {
+            let boundary = file_conversation::file_boundary(&call.env, call.root(), &done.path);
+            let opened = boundary.and_then(|it| Ok(it.open_for_write(&done.path)?));
+            if let Err(error) = opened.and_then(|opened| Ok(write(opened, &done.now)?)) {
+                message.push_str(&format!("; and {error}"));
+            }
+        }
+        return Err(Problem::failed(message));
+    }
+    Ok(())
+}
+
+/// Records an undo in the log, and in the conversations that made the changes.
+fn record(
+    call: &Call<'_>,
+    journals: &mut [ConversationFile],
+    plan: &UndoPlan,
+) -> anyhow::Result<()> {
+    let (before, after) = (plan.now.hash_or_none(), plan.goal.hash_or_none());
+    let mut log = start_log(call, &call.name);
+    log.at = clock::now();
+    let undone = plan.undone.iter().map(|undone| undone.change.id.clone()).collect();
+    let event = FileEvent::Undo { undone, before: before.to_owned(), after: after.to_owned() };
+    log.append(&plan.path, event)?;
+    for journal in journals {
+        let made = |undone: &Undone| undone.change.conversation == journal.name();
+        if journal.name() != call.name && !plan.undone.iter().any(made) {
+            continue;
+        }
+        let block = undo_block(journal, plan);
+        let mut blocks = unfinished_results(journal.text(), journal.pieces());
+        blocks.extend(torn_block(journal).map(|(_, block)| block));
+        blocks.push(block);
+        let texts: Vec<String> = blocks.iter().map(drive::format_block).collect();
+        if let Some(name) = journal.append(&texts.join("\n"))? {
+            call.print_note(&format!(
+                "another program has changed the conversation meanwhile; it was left alone, and the undo is recorded in {name}"
+            ));
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,113 @@
+//! Finds the conversation that belongs to a file ([`history::file_index`]), and refuses files before a model is asked.
+
+use std::path::{Path, PathBuf};
+
+use crate::ops::run::call::Call;
+use conversation::format::harmless::quote_name;
+use conversation::problem::Problem;
+use history::file_index;
+use sys::boundary::{Boundary, BoundaryFolders};
+use sys::env::Env;
+use sys::root::Root;
+use sys::{fs, names, read, root};
+
+/// The name of the file's conversation, or a new name for one. Writes nothing.
+pub(crate) fn find_conversation(call: &Call<'_>, path: &Path) -> Result<String, Problem> {
+    let path = resolve_target(call, path)?;
+    let entry = file_index::find_entry(call.root(), &path)?;
+    Ok(entry.map_or_else(|| new_name(&path), |entry| entry.conversation))
+}
+
+/// Records in the index that this call's conversation belongs to the file, and returns its name: another, where the file got
+/// one meanwhile. Refuses a file that no tag could write.
+pub(crate) fn register(call: &Call<'_>, path: &Path) -> Result<String, Problem> {
+    let boundary = file_boundary(&call.env, call.root(), path)?;
+    check_target(call, &boundary)?;
+    let (entry, notes) =
+        file_index::register(call.root(), path, || call.name.clone(), call.index_wait())?;
+    for note in &notes {
+        call.print_note(note);
+    }
+    if call.parents.contains(&entry.conversation) {
+        return Err(Problem::usage(format!(
+            "conversation {} of {} is waiting for this command",
+            entry.conversation,
+            quote_name(path)
+        )));
+    }
+    Ok(entry.conversation)
+}
+
+/// The boundary of a run that may write this file alone.
+pub fn file_boundary(env: &Env, root: &Root, path: &Path) -> Result<Boundary, Problem> {
+    let (folder, home) = (env.current_folder()?, env.home_folder());
+    let places = BoundaryFolders {
+        cwd: &folder,
+        toplevel: None,
+        home: home.as_deref(),
+        root: root.path(),
+        tmpdir: None,
+    };
+    Ok(Boundary::for_file(places, path)?)
+}
+
+/// Refuses one of nagent's own files, unless the user names it. A call from another run was named by a model; it may name the
+/// working copy of a conversation that is being edited.
+pub(crate) fn check_target(call: &Call<'_>, boundary: &Boundary) -> Result<(), Problem> {
+    if call.parents.is_empty() || boundary.target().is_some_and(|path| is_working_copy(call, path))
+    {
+        return Ok(());
+    }
+    Ok(boundary.target_is_no_own_file()?)
+}
+
+/// A new path for a copy of the conversation that a model is to edit.
+pub(crate) fn working_copy_path(call: &Call<'_>) -> PathBuf {
+    let stem: String = call.name.chars().take(50).collect();
+    call.root().conversation(&format!("{stem}-edit-{}", uuid::Uuid::new_v4().simple()))
+}
+
+fn is_working_copy(call: &Call<'_>, path: &Path) -> bool {
+    let folder = fs::real_path(&call.root().conversations());
+    let id = path.file_name().and_then(|name| name.to_str()?.rsplit_once("-edit-"));
+    path.parent() == folder.as_deref()
+        && id.is_some_and(|(_, id)| uuid::Uuid::try_parse(id).is_ok())
+}
+
+/// Records at the end of a run which file it is now: it may have been replaced, or created.
+pub(crate) fn update_index(call: &Call<'_>) {
+    if let Err(error) = file_index::update_identity(call.root(), &call.name, call.index_wait()) {
+        call.print_note(&Problem::from(error).message);
+    }
+}
+
+/// The true path of the file that a conversation is to belong to.
+pub(crate) fn resolve_target(call: &Call<'_>, path: &Path) -> Result<PathBuf, Problem> {
+    let path = call.env.absolute_path(path)?;
+    if let Some(real) = fs::real_path(&path) {
+        read::open_regular(&real)?;
+        return Ok(real);
+    }
+    let parent = path.parent().and_then(fs::real_path).filter(|parent| parent.is_dir());
+    match (parent, path.file_name()) {
+        (Some(parent), Some(name)) if !fs::exists(&parent.join(name)) => Ok(parent.join(name)),
+        (Some(_), Some(_)) => Err(Problem::failed(format!(
+            "{} is a symbolic link to a file that does not exist; name the file itself",
+            quote_name(&path)
+        ))),
+        _ => Err(Problem::failed(format!(
+            "cannot create {}: no such folder{}",
+            quote_name(&path),
+            names::suggest_paths(&path)
+        ))),
+    }
+}
+
+fn new_name(path: &Path) -> String {
+    let stem = path.file_stem().map(|stem| stem.to_string_lossy().into_owned()).unwrap_or_default();
+    // Other letters become hyphens, and no name begins with one.
+    let stem = root::name_part(&stem);
+    let stem = stem.trim_start_matches(['.', '-']);
+    let stem = if stem.is_empty() { "file" } else { stem };
+    format!("{stem}-{}", uuid::Uuid::new_v4().simple())
+}

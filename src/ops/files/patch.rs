@@ -1,0 +1,130 @@
+//! Puts edited segments back into their source, for `nagent-file-patch`.
+
+use std::path::{Path, PathBuf};
+
+use clap::ValueHint;
+
+use super::file_conversation::file_boundary;
+use crate::ops::screen::spinner::Spinner;
+use crate::ops::setup::find_root::find_root;
+use crate::out::{self, Report};
+use conversation::format::harmless::quote_name;
+use conversation::problem::Problem;
+use segments::patch::{PatchHooks, PatchOptions, PatchReport, find_source, patch};
+use segments::split::index_path;
+use sys::env::Env;
+use sys::fs;
+use sys::interrupt::Interrupts;
+
+/// Which split is put back, and how
+#[derive(Debug, Clone, clap::Args)]
+#[expect(clippy::struct_excessive_bools, reason = "flags are what they are")]
+pub struct PatchArgs {
+    /// The folder of the split, or its index.json
+    #[arg(value_name = "DIR", required_unless_present = "index", value_hint = ValueHint::AnyPath)]
+    folder: Option<PathBuf>,
+    /// The same as DIR
+    #[arg(long, value_name = "DIR", conflicts_with = "folder", value_hint = ValueHint::AnyPath)]
+    index: Option<PathBuf>,
+    /// The file that the index names: needed where it is outside of the working folder
+    #[arg(long, value_name = "FILE")]
+    source: Option<PathBuf>,
+    /// Write the patch here instead of beside the index
+    #[arg(long, value_name = "FILE")]
+    patch: Option<PathBuf>,
+    /// Write the patch and nothing else
+    #[arg(long)]
+    dry_run: bool,
+    /// Write the patch and nothing else; the same as --dry-run
+    #[arg(long)]
+    no_apply: bool,
+    /// Merge the edits with the changes of a source that has changed since the split
+    ///
+    /// Changes of the same or adjacent lines are an error that names them, and nothing is written.
+    #[arg(long)]
+    merge: bool,
+    /// Overwrite a source that has changed since the split, and accept segments that look lost or renamed
+    ///
+    /// Without --force and --merge such a source is an error. Its previous content is kept beside the index as NAME.before.
+    /// A segment that is empty but was not changed since the index was written was lost in a crash; with --force its text is
+    /// removed from the source. With --merge as well, changes are merged.
+    #[arg(long)]
+    force: bool,
+}
+
+/// Writes the patch, then the source and the index, unless only the patch is wanted.
+pub fn patch_file(args: &PatchArgs) -> Result<Report, Problem> {
+    let interrupts = Interrupts::install()?;
+    let env = Env::read();
+    let index = args.folder.as_ref().or(args.index.as_ref()).map(PathBuf::as_path);
+    let (index, source) =
+        find_source(&index_path(&env.absolute_path(index.unwrap_or(Path::new(".")))?))?;
+    check_source(args, &env, &source)?;
+    let root = find_root(None, &env)?.0;
+    // A source that is not written need not be writable.
+    let target = if args.dry_run || args.no_apply { &index } else { &source };
+    let mut boundary = file_boundary(&env, &root, target)?;
+    boundary.allow_splits(index.parent().unwrap_or(&index));
+    // Named by the user: this file, and nothing else in its folder.
+    let patch_path = args.patch.as_deref().map(|path| env.absolute_path(path)).transpose()?;
+    let patch_file = patch_path.map(|path| file_boundary(&env, &root, &path)).transpose()?;
+    let options = PatchOptions {
+        index: &index,
+        patch: patch_file.as_ref(),
+        dry_run: args.dry_run || args.no_apply,
+        force: args.force,
+        merge: args.merge,
+    };
+    let spinner = Spinner::new(true);
+    spinner.start("patch");
+    let hooks = PatchHooks {
+        interrupts: &interrupts,
+        keep: None,
+        progress: &mut |done, all| spinner.show_progress(done, Some(all), None),
+    };
+    patch(&options, &mut boundary, hooks).map(|patched| report(&patched))
+}
+
+/// Checks that the user agrees to the file that is written: the index, which somebody else may have made, names it.
+fn check_source(args: &PatchArgs, env: &Env, source: &Path) -> Result<(), Problem> {
+    // What is missing or not a file is refused later, with its own message.
+    let real = fs::real_path(source).filter(|real| real.is_file());
+    let Some(real) = real else { return Ok(()) };
+    let named = args.source.as_deref().map(|path| env.absolute_path(path)).transpose()?;
+    let folder = env.current_folder()?;
+    let is_inside = || fs::real_path(&folder).is_some_and(|folder| real.starts_with(folder));
+    let is_agreed = match named {
+        Some(named) => fs::real_path(&named).as_ref() == Some(&real),
+        None => args.dry_run || args.no_apply || is_inside(),
+    };
+    if is_agreed {
+        return Ok(());
+    }
+    let shown = quote_name(source);
+    Err(Problem::failed(format!(
+        "the index is for {shown}, which is outside this folder or not --source; to patch it, add --source {shown}"
+    )))
+}
+
+fn report(patched: &PatchReport) -> Report {
+    for note in &patched.notes {
+        out::print_line(&format!("nagent-file-patch: note: {note}"));
+    }
+    if !patched.changed && !patched.recovered && !patched.merged {
+        out::print_line("no changes");
+    }
+    let path = |path: &Path| path.display().to_string();
+    let patch_path = patched.patch_path.as_deref().map(path);
+    Report::done(patch_path.clone().unwrap_or_default())
+        .with("changed", patched.changed)
+        .with("applied", patched.applied)
+        .with("source_path", path(&patched.source_path))
+        .with("index_path", path(&patched.index_path))
+        .with("patch_path", patch_path)
+        .with("source_sha256", patched.source_sha256.as_str())
+        .with("edited", patched.edited.clone())
+        .with("merged", patched.merged)
+        .with("mended", patched.recovered)
+        .with("previous_path", patched.previous_path.as_deref().map(path))
+        .with("notes", patched.notes.clone())
+}

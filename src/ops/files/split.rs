@@ -1,0 +1,176 @@
+//! Splits a large file into segments, for `nagent-file-split`, and has them summarised where that is wanted.
+
+use std::path::{Path, PathBuf};
+
+use clap::ValueHint;
+use serde_json::Value;
+
+use super::summaries::{self, Writers};
+use crate::ops::screen::spinner::Spinner;
+use crate::ops::setup::flags::ModelArgs;
+use crate::ops::setup::settings::Settings;
+use crate::out::{self, Report};
+use code::language::{Language, NAMES};
+use conversation::exit::Exit;
+use conversation::format::harmless::quote_name;
+use conversation::problem::Problem;
+use segments::file_summary::summarize_segments;
+use segments::split::{self, Split, SplitHooks, SplitRequest};
+use segments::summary_queue::SummaryQueue;
+use sys::env::Env;
+use sys::input::{InputFile, is_stream};
+use sys::interrupt::Interrupts;
+use sys::names::expand_home;
+
+/// Which file is split, where to, and how
+#[derive(Debug, Clone, clap::Args)]
+pub struct SplitArgs {
+    /// The file to split
+    #[arg(value_name = "FILE", required_unless_present_any = ["file", "refresh"], value_hint = ValueHint::FilePath)]
+    path: Option<PathBuf>,
+    /// The same as FILE
+    #[arg(long, value_name = "FILE", conflicts_with = "path", value_hint = ValueHint::FilePath)]
+    file: Option<PathBuf>,
+    /// Write the segments to this folder, which is new, empty, or of an earlier split of the file [default: a new one in $TMPDIR or /tmp, for you alone]
+    #[arg(long, value_name = "DIR", conflicts_with = "refresh")]
+    output: Option<PathBuf>,
+    /// Make segments of this many bytes at most, at least 16
+    #[arg(long, value_name = "N", default_value_t = split::TARGET, conflicts_with = "refresh",
+        value_parser = clap::value_parser!(u64).range(split::LEAST_TARGET..))]
+    target_bytes: u64,
+    /// Cut as this type [default: by name and content]
+    #[arg(long, value_name = "TYPE", visible_alias = "type", conflicts_with = "refresh", value_parser = parse_language)]
+    split: Option<Language>,
+    /// Cut at every natural boundary, not only where a segment is full
+    #[arg(long, conflicts_with = "refresh")]
+    natural: bool,
+    /// Split the file of this index.json (or of the one in this folder) again, as it says, in its folder
+    #[arg(long, value_name = "INDEX", conflicts_with_all = ["file", "path"])]
+    refresh: Option<PathBuf>,
+    /// Split again although segments were edited, and keep the whole old folder as DIR.before
+    #[arg(long)]
+    force: bool,
+    /// Ask a model for a summary of each segment and of the whole, into the index
+    #[arg(long)]
+    summarize: bool,
+    /// Ask for at most N summaries at the same time
+    #[arg(long, value_name = "N", default_value_t = 4, requires = "summarize",
+        value_parser = clap::value_parser!(u8).range(1..=16))]
+    jobs: u8,
+    #[command(flatten)]
+    model: ModelArgs,
+}
+
+/// Finds the type of a word of `--split`.
+fn parse_language(word: &str) -> Result<Language, String> {
+    Language::from_name(word).ok_or_else(|| {
+        let names: Vec<&str> = NAMES.iter().map(|(_, names, _)| names[0]).collect();
+        format!("unknown type; one of {}", names.join(", "))
+    })
+}
+
+/// Splits the file, or splits the file of an index again, and reports the index.
+pub fn split_file(tool: &'static str, args: &SplitArgs) -> Result<Report, Problem> {
+    let interrupts = Interrupts::install()?;
+    let env = Env::read();
+    let home = env.home_folder();
+    let expand = |path: &PathBuf| expand_home(path, home.as_deref());
+    let spinner = Spinner::new(true);
+    spinner.start("split");
+    let mut hooks = SplitHooks {
+        stop: &|| interrupts.pending().is_some(),
+        progress: &mut |done, of| spinner.show_progress(done, Some(of), None),
+    };
+    let result = match (&args.refresh, args.path.as_ref().or(args.file.as_ref())) {
+        (Some(index), _) => split::refresh(&expand(index), args.force, &mut hooks),
+        (None, file) => {
+            let mut source = file.map(expand).unwrap_or_default();
+            let temp = || {
+                let temp = env.get_os("TMPDIR").unwrap_or("/tmp".as_ref());
+                Path::new(temp).join(split::default_folder_name(&source))
+            };
+            let output = args.output.as_ref().map_or_else(temp, expand);
+            if is_stream(&source) {
+                source = save_stream(tool, &source, &output, &interrupts)?;
+            }
+            let request = SplitRequest {
+                private: args.output.is_none(),
+                language: args.split,
+                target: args.target_bytes,
+                natural: args.natural,
+                force: args.force,
+                ..SplitRequest::new(&source, &output)
+            };
+            split::split(&request, &mut hooks)
+        }
+    };
+    spinner.stop();
+    let mut split = result.map_err(|problem| match interrupts.pending() {
+        Some(signal) => Problem::new(
+            Exit::Signal(signal),
+            format!("{} by {}; nothing was changed", problem.message, signal.name()),
+        ),
+        None => problem,
+    })?;
+    for note in &split.notes {
+        out::print_tool_line(tool, &format!("note: {note}"));
+    }
+    if args.summarize {
+        return Ok(summarize(tool, args, &env, &interrupts, &spinner, &mut split));
+    }
+    Ok(report(&split))
+}
+
+/// Saves a stream beside the folder of the segments, as the file that nagent-file-patch writes later.
+fn save_stream(
+    tool: &str,
+    stream: &Path,
+    folder: &Path,
+    interrupts: &Interrupts,
+) -> Result<PathBuf, Problem> {
+    let name = folder.file_name().unwrap_or("stdin".as_ref()).to_string_lossy();
+    let file = folder.with_file_name(format!("{name}.input"));
+    InputFile::open(stream, interrupts)?.save_copy(&file)?;
+    out::print_tool_line(tool, &format!("note: the input is in {}", quote_name(&file)));
+    Ok(file)
+}
+
+/// Writes the summaries that succeed into the index. The split is kept also when some fail.
+fn summarize(
+    tool: &'static str,
+    args: &SplitArgs,
+    env: &Env,
+    interrupts: &Interrupts,
+    spinner: &Spinner,
+    split: &mut Split,
+) -> Report {
+    let settings = match Settings::resolve(&args.model, env) {
+        Ok(settings) => settings,
+        Err(problem) => {
+            return Report { exit: problem.exit, error: Some(problem.message), ..report(split) };
+        }
+    };
+    let writers = Writers { tool, settings: &settings, env, interrupts, spinner };
+    writers.print_notes();
+    let queue = SummaryQueue::new(writers.rules(usize::from(args.jobs)));
+    spinner.start("model");
+    let mut progress = |done, all| spinner.show_progress(done, Some(all), Some("segments"));
+    let path = split.index_path.clone();
+    let result = summarize_segments(&queue, Some(&path), &mut split.index, &mut progress);
+    spinner.stop();
+    let (exit, error) = match result {
+        Ok(_) => (Exit::Done, None),
+        Err(problem) => (problem.exit, Some(problem.message)),
+    };
+    summaries::with_totals(Report { exit, error, ..report(split) }, &queue.totals())
+}
+
+/// The path of the index, and in JSON all that it holds.
+fn report(split: &Split) -> Report {
+    let path = split.index_path.display().to_string();
+    let mut report = Report::done(path.clone()).with("index_path", path);
+    if let Ok(Value::Object(index)) = serde_json::to_value(&split.index) {
+        report.json.extend(index);
+    }
+    report
+}

@@ -1,0 +1,100 @@
+//! Connects [`segments`] to the model that writes summaries.
+//!
+//! Shared by the tools that summarise. A model is made when the first summary is needed, so that what costs nothing needs
+//! no credential. A thread has its own, since a connection serves one request after another.
+
+use crate::ops::screen::spinner::Spinner;
+use crate::ops::setup::fallback::Fallbacks;
+use crate::ops::setup::settings::Settings;
+use crate::out::{self, Report};
+use conversation::model::{RequestMessage, Usage};
+use conversation::problem::Problem;
+use models::provider::Provider;
+use segments::summary_queue::{Author, SummaryModel, SummaryRules, SummaryTotals};
+use sys::env::Env;
+use sys::interrupt::Interrupts;
+
+/// The usual number of requests side by side.
+pub const JOBS: usize = 4;
+
+/// Makes the models of a run.
+pub struct Writers<'a> {
+    /// The name of the tool, before each line on stderr.
+    pub(crate) tool: &'static str,
+    pub(crate) settings: &'a Settings,
+    pub(crate) env: &'a Env,
+    pub(crate) interrupts: &'a Interrupts,
+    /// Shown while the model is asked.
+    pub(crate) spinner: &'a Spinner,
+}
+
+impl<'a> Writers<'a> {
+    /// Connects to the model with the run's settings, for one thread.
+    pub fn connect(&'a self) -> Result<SummaryModel<'a>, Problem> {
+        let settings = self.settings;
+        let provider = settings.provider()?;
+        let mut source = settings.connect_client(self.env, true)?;
+        settings.choose_model(&mut source, true, false, self.interrupts)?;
+        let (mut fallbacks, mut settings) = (Fallbacks::new(settings, self.env), settings.clone());
+        let author = (provider.name().to_owned(), source.model_id.clone().unwrap_or_default());
+        let send = move |system: &str, messages: &[RequestMessage<'_>], author: &mut Author| {
+            let (texts, mut report) =
+                ((Some(system), messages), |line: &str| self.print_line(line));
+            let (settings, source) = (&mut settings, &mut source);
+            let reply =
+                fallbacks.request_reply(settings, source, texts, self.interrupts, &mut report)?;
+            let model = source.model_id.clone().unwrap_or_default();
+            *author = (settings.provider()?.name().to_owned(), model);
+            Ok(reply)
+        };
+        Ok(SummaryModel { author, send: Box::new(send) })
+    }
+
+    fn print_line(&self, line: &str) {
+        self.spinner.print_above(|| out::print_tool_line(self.tool, line));
+    }
+
+    /// Prints the notes on the settings.
+    pub fn print_notes(&self) {
+        for note in &self.settings.notes {
+            self.print_line(&format!("note: {note}"));
+        }
+    }
+
+    /// The window of the model in force, where one is.
+    pub fn window(&self) -> Option<u64> {
+        self.settings.window(self.settings.config.model.as_deref().unwrap_or_default())
+    }
+
+    /// The rules of a run with at most `jobs` requests side by side. A recording is played in its order, one after the other.
+    pub fn rules(&'a self, jobs: usize) -> SummaryRules<'a> {
+        let provider = self.settings.provider;
+        SummaryRules {
+            folder: self.settings.root.summaries_folder(),
+            words: None,
+            jobs: if provider == Some(Provider::Replay) { 1 } else { jobs },
+            again: false,
+            window: self.window(),
+            connect: Box::new(|| self.connect()),
+            report: Box::new(|note| self.print_line(&format!("note: {note}"))),
+            interrupts: self.interrupts,
+        }
+    }
+}
+
+/// The report with what a run has cost: `requests`, `cached`, and the sums of tokens.
+#[must_use]
+pub fn with_totals(report: Report, totals: &SummaryTotals) -> Report {
+    let report = report.with("requests", totals.requests).with("cached", totals.cached);
+    with_usage(report, &totals.usage)
+}
+
+pub(crate) fn with_usage(report: Report, usage: &Usage) -> Report {
+    report
+        .with("input_tokens", usage.input)
+        .with("output_tokens", usage.output)
+        .with("reasoning_tokens", usage.reasoning)
+        .with("cache_read_tokens", usage.cached)
+        .with("cache_write_tokens", usage.cache_written)
+        .with("estimated", usage.estimated)
+}

@@ -1,0 +1,101 @@
+//! Summarises a file, by way of its segments where it is large, for `nagent-file-summarize`.
+
+use std::path::PathBuf;
+
+use serde_json::{Value, json};
+
+use super::summaries::{self, Writers};
+use crate::ops::screen::spinner::Spinner;
+use crate::ops::setup::flags::{InputArgs, ModelArgs};
+use crate::ops::setup::settings::Settings;
+use crate::out::Report;
+use conversation::problem::Problem;
+use segments::file_summary::{self, FileSummary};
+use segments::split::Split;
+use segments::summary_queue::{SummaryQueue, SummaryRules};
+use sys::env::Env;
+use sys::fs;
+use sys::input::InputFile;
+use sys::interrupt::Interrupts;
+
+/// Which file is summarised, and how
+#[derive(Debug, Clone, clap::Args)]
+pub struct FileSummaryArgs {
+    #[command(flatten)]
+    input: InputArgs,
+    /// Split a large file into this folder and leave the segments there
+    #[arg(long, value_name = "DIR")]
+    output: Option<PathBuf>,
+    /// Ask for at most N summaries at the same time
+    #[arg(long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u8).range(1..=16))]
+    jobs: u8,
+    /// Reject a summary of more than N words [default: no limit; about 300 are asked for]
+    #[arg(long, value_name = "N", visible_alias = "max-words", alias = "max-word-count",
+        value_parser = clap::value_parser!(u64).range(1..))]
+    limit_word_count: Option<u64>,
+    /// Ask again, and replace the cached summaries
+    #[arg(long)]
+    again: bool,
+    #[command(flatten)]
+    model: ModelArgs,
+}
+
+/// Prints the summary, and in JSON what it was made of and what it cost.
+pub fn summarize_file(tool: &'static str, args: &FileSummaryArgs) -> Result<Report, Problem> {
+    let interrupts = Interrupts::install()?;
+    let env = Env::read();
+    let input = InputFile::open(args.input.path(), &interrupts)?;
+    let path = env.absolute_path(input.path())?;
+    let path = fs::real_path(&path).unwrap_or(path);
+    let output = args.output.as_deref().map(|path| env.absolute_path(path)).transpose()?;
+    let settings = Settings::resolve(&args.model, &env)?;
+    let (settings, env, interrupts) = (&settings, &env, &interrupts);
+    let spinner = &Spinner::new(true);
+    let writers = Writers { tool, settings, env, interrupts, spinner };
+    writers.print_notes();
+    let queue = SummaryQueue::new(SummaryRules {
+        words: args.limit_word_count,
+        again: args.again,
+        ..writers.rules(usize::from(args.jobs))
+    });
+    spinner.start("model");
+    let mut progress = |done, all| spinner.show_progress(done, Some(all), Some("segments"));
+    let result = file_summary::summarize_file(&queue, &path, output.as_deref(), &mut progress);
+    spinner.stop();
+    let report = match result {
+        Ok(done) => report(&done, output.is_some()),
+        Err(problem) => match queue.rejected_summary() {
+            Some(summary) => Report::from(problem).with("summary", summary),
+            None => Report::from(problem),
+        },
+    };
+    let named = if input.is_copy() { args.input.path() } else { &path };
+    let report = report.with("file", named.display().to_string());
+    Ok(summaries::with_totals(report, &queue.totals()))
+}
+
+fn report(done: &FileSummary, is_kept: bool) -> Report {
+    let (provider, model) = done.summary.by.clone().unzip();
+    let report = Report::done(done.summary.text.clone())
+        .with("mode", if done.split.is_some() { "split" } else { "inline" })
+        .with("size_bytes", done.bytes)
+        .with("summary", done.summary.text.clone())
+        .with("provider", provider)
+        .with("model", model);
+    match &done.split {
+        Some(split) => report
+            .with("index_path", is_kept.then(|| split.index_path.display().to_string()))
+            .with("segment_count", split.index.segments.len())
+            .with("segments", segments(split, is_kept)),
+        None => report,
+    }
+}
+
+/// The segments as the index has them; without their paths where the files are gone.
+fn segments(split: &Split, is_kept: bool) -> Value {
+    let mut segments = json!(split.index.segments);
+    for segment in segments.as_array_mut().into_iter().flatten().filter(|_| !is_kept) {
+        segment["path"] = Value::Null;
+    }
+    segments
+}

@@ -1,0 +1,154 @@
+//! One call of `nagent` or `nagent-file-edit`: its flags, the settings in force, and which conversation it is about.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use super::script_setup::ScriptSetup;
+use crate::ops::setup::flags::{ConversationArgs, Invocation, RunArgs};
+use crate::ops::setup::settings::Settings;
+use crate::out;
+use crate::view::event::RunEvent;
+use conversation::problem::Problem;
+use sys::conversation_file::ConversationFile;
+use sys::env::{self, Env};
+use sys::interrupt::{Interrupts, watch_stdout};
+use sys::lock::IndexWait;
+use sys::root::Root;
+
+/// What every operation of a call works with.
+pub struct Call<'a> {
+    /// The name of the tool, for lines on stderr.
+    pub tool: &'static str,
+    pub(crate) args: &'a RunArgs,
+    pub(crate) which: &'a ConversationArgs,
+    pub(crate) env: Env,
+    pub(crate) interrupts: Interrupts,
+    pub(crate) settings: Settings,
+    pub(crate) name: String,
+    /// Whether a conversation started this call, by a tag or by a command.
+    pub delegated: bool,
+    /// The conversations that this call was started from, the oldest first.
+    pub parents: Vec<String>,
+    /// Files that the model is shown before the prompt.
+    pub reads: Vec<PathBuf>,
+    /// Runs the model's scripts, in a run of a script in plain language.
+    pub(crate) scripts: Option<&'a dyn ScriptSetup>,
+    /// Whether progress may be shown: not with `--quiet`, and not where events tell a parent or a program.
+    pub shows_progress: bool,
+}
+
+impl<'a> Call<'a> {
+    /// Reads the environment and decides the settings; the name is still empty. Writes nothing.
+    pub fn new(
+        tool: &'static str,
+        args: &'a RunArgs,
+        which: &'a ConversationArgs,
+    ) -> Result<Self, Problem> {
+        let interrupts = Interrupts::install()?;
+        if args.lines {
+            watch_stdout();
+        }
+        Self::with_environment(tool, args, which, Env::read(), interrupts)
+    }
+
+    /// Like `new`, with a given environment and interrupts.
+    pub fn with_environment(
+        tool: &'static str,
+        args: &'a RunArgs,
+        which: &'a ConversationArgs,
+        env: Env,
+        interrupts: Interrupts,
+    ) -> Result<Self, Problem> {
+        let settings = Settings::resolve_run(args, &env)?;
+        let parents: Vec<String> = env
+            .get(env::PARENTS)
+            .map(|names| names.split('/').map(str::to_owned).collect())
+            .unwrap_or_default();
+        let is_child = which.invocation == Invocation::Delegated;
+        let call = Self {
+            tool,
+            args,
+            which,
+            reads: args.read.clone(),
+            delegated: is_child || !parents.is_empty(),
+            shows_progress: !(settings.config.quiet || is_child || args.lines),
+            env,
+            interrupts,
+            settings,
+            name: String::new(),
+            parents,
+            scripts: None,
+        };
+        for note in &call.settings.notes {
+            call.print_note(note);
+        }
+        Ok(call)
+    }
+
+    pub(crate) fn root(&self) -> &Root {
+        &self.settings.root
+    }
+
+    /// Whether nothing but errors goes to stderr.
+    pub(crate) fn is_silent(&self) -> bool {
+        self.settings.config.quiet && !self.args.lines
+    }
+
+    /// Prints a note to stderr, unless `--quiet`.
+    pub fn print_note(&self, text: &str) {
+        self.print_line(&format!("note: {text}"), text);
+    }
+
+    /// Prints a line to stderr, or an event with this text.
+    fn print_line(&self, line: &str, text: &str) {
+        if self.is_silent() {
+            return;
+        }
+        if self.args.lines {
+            out::print_json(&RunEvent::Note { text: text.to_owned() }.to_line(&[]));
+        } else {
+            out::print_tool_line(self.tool, line);
+        }
+    }
+
+    /// Returns how to wait for an index: until a signal comes, with a line on stderr when it takes long.
+    pub fn index_wait(&self) -> IndexWait<'_> {
+        IndexWait {
+            interrupts: &self.interrupts,
+            tell: if self.is_silent() {
+                &|_| ()
+            } else {
+                &|what| out::print_line(&format!("nagent: {what}"))
+            },
+        }
+    }
+
+    /// How long to wait for a conversation that another run is using.
+    pub fn lock_timeout(&self) -> Duration {
+        Duration::from_secs_f64(self.settings.config.lock_timeout)
+    }
+
+    /// Prints that the call waits for a conversation.
+    pub fn print_waiting(&self, name: &str, by: &str) {
+        let text = format!("waiting for conversation {name}, in use{by}");
+        self.print_line(&text, &text);
+    }
+
+    /// Locks the conversation and reads it.
+    pub fn open_conversation(&self) -> Result<ConversationFile, Problem> {
+        self.open_named(&self.name)
+    }
+
+    /// Locks the conversation of this name and reads it.
+    pub(crate) fn open_named(&self, name: &str) -> Result<ConversationFile, Problem> {
+        let mut waiting = |by: &str| self.print_waiting(name, by);
+        let opened = ConversationFile::open(
+            self.root(),
+            name,
+            self.lock_timeout(),
+            &self.interrupts,
+            &mut waiting,
+        );
+        Ok(opened?)
+    }
+}

@@ -1,0 +1,494 @@
+//! Runs the loop over a conversation: from settings to a running loop, and its report.
+
+pub mod answer;
+pub mod approval;
+pub mod call;
+pub mod compact;
+pub mod opening;
+pub mod prompt_input;
+pub mod question;
+pub mod run_models;
+pub mod sandbox;
+pub mod script_setup;
+pub mod trust;
+
+use std::path::Path;
+
+use self::opening::gather_facts;
+use crate::client::ModelClient;
+use crate::drive::commands::Commands;
+use crate::drive::compaction::Compactor;
+use crate::drive::file_guard::FileGuard;
+use crate::drive::inbox::Inbox;
+use crate::drive::redaction::{ResultRedactor, make_redactor};
+use crate::drive::run_context::RunContext;
+use crate::drive::{self, ProgressEvent, Runner, was_started_by};
+use crate::ops::batch::child_flags;
+use crate::ops::conversations::{edit_conversation, manage, undo};
+use crate::ops::files::file_conversation;
+use crate::ops::files::file_memory::{FileMemory, gather_memory};
+use crate::ops::run::call::Call;
+use crate::ops::run::compact::checkpoint_writer;
+use crate::ops::run::run_models::{connect, connect_fallbacks, make_main_asker, start_recording};
+use crate::ops::screen::change_report;
+use crate::ops::screen::progress::Progress;
+use crate::ops::setup::flags::RunArgs;
+use crate::ops::single::one_shot::report_request;
+use crate::out::{self, Report};
+use crate::overview;
+use crate::view::event::{Begin, RunEvent};
+use conversation::context::{self, Facts, Section};
+use conversation::exit::Exit;
+use conversation::format::code_block::find_code_block;
+use conversation::format::file::{self, Block};
+use conversation::format::harmless::quote_name;
+use conversation::limits::CHILD_DEPTH;
+use conversation::problem::Problem;
+use conversation::turn::Turn;
+use conversation::turn::event::{Limits, RunRules, Totals};
+use conversation::{model, prompt};
+use models::error::check_window;
+use models::schema::{Schema, describe_form};
+use models::{ChatRequest, price};
+use sys::clock::Stopwatch;
+use sys::conversation_file::ConversationFile;
+use sys::fs;
+use sys::names::shell_word;
+use sys::run_note::{Activity, RunEnd};
+
+/// What `--code` adds to the prompt.
+const CODE_ONLY: &str =
+    "\n\nAnswer with a single fenced code block. Only what is in it is printed.";
+
+/// Manages the conversation as the flags say, then runs the prompt; returns one report. `needs_no_prompt`: the call does
+/// something else as well.
+pub fn run_call(
+    call: &mut Call<'_>,
+    needs_no_prompt: bool,
+    usage: &str,
+) -> Result<Report, Problem> {
+    let (args, which) = (call.args, call.which);
+    check_depth(call)?;
+    call.env.current_folder()?;
+    let needs_no_prompt = needs_no_prompt || manage::is_asked(args, which) || args.show_request;
+    let mut prompt = prompt_input::take_prompt(call, needs_no_prompt)?;
+    prompt_input::refuse_unasked(call)?;
+    let schema = args.answer.read_schema(&call.interrupts)?;
+    if let (Some(schema), Some(text)) = (&schema, &mut prompt) {
+        text.extend(format!("\n\n{}", describe_form(&schema.value)).as_bytes());
+    }
+    if let (true, Some(text)) = (args.code, &mut prompt) {
+        text.extend(CODE_ONLY.as_bytes());
+    }
+    if prompt.is_none() && args.read.is_empty() && !needs_no_prompt {
+        return Err(Problem::usage(usage));
+    }
+    let is_run = prompt.is_some() || !args.read.is_empty() || args.show_request;
+    // Before anything is created: without a key there is nothing to do.
+    let mut client = if is_run { Some(connect(call)?) } else { None };
+    if let Some(client) = client.take_if(|_| args.show_request) {
+        return run_loop(call, client, prompt, schema, &mut None);
+    }
+    call.root().prepare().map_err(|error| sys::root::explain_refusal(&error))?;
+    let target = which.file_edit.as_deref();
+    let target = target.map(|path| file_conversation::resolve_target(call, path)).transpose()?;
+    if let Some(path) = &target {
+        call.name = file_conversation::register(call, path)?;
+    }
+    if let (true, Some(prompt)) = (which.edit_conversation, &prompt) {
+        let report = edit_conversation::edit_conversation(call, prompt);
+        prompt_input::report_unread(call);
+        return report;
+    }
+    check_parent(call)?;
+    let managed = manage::manage(call)?;
+    let Some(client) = client else {
+        return Ok(match &target {
+            Some(target) => {
+                change_report::with_file(call, target, managed).with("cleared", args.clear)
+            }
+            None => managed,
+        });
+    };
+    // Stdout belongs to the answer; what was done before is reported on stderr.
+    if !args.json && call.shows_progress {
+        managed.text.lines().for_each(out::print_line);
+    }
+    let managed = Report { text: String::new(), ..managed };
+    let mut recorded = None;
+    let ran = run_prompt(call, client, prompt, schema, managed, target.as_deref(), &mut recorded);
+    let exit = ran.as_ref().map_or_else(|problem| problem.exit, |report| report.exit);
+    let prompt_id = call.which.prompt_id.as_deref();
+    if recorded != Some(exit) || prompt_id.is_some() {
+        RunEnd::correct_run_end(call.root(), &call.name, exit, prompt_id);
+    }
+    ran
+}
+
+/// Runs the loop, and does with its answer what the flags say. `recorded` gets how the loop itself ended.
+fn run_prompt(
+    call: &mut Call<'_>,
+    client: ModelClient,
+    prompt: Option<Vec<u8>>,
+    schema: Option<Schema>,
+    managed: Report,
+    target: Option<&Path>,
+    recorded: &mut Option<Exit>,
+) -> Result<Report, Problem> {
+    let args = call.args;
+    let mut printed = None;
+    let mut report = managed.then_try(|| run_loop(call, client, prompt, schema, &mut printed));
+    *recorded = Some(report.exit);
+    if args.code {
+        report = keep_code(call, report);
+    }
+    if let Some(path) = target {
+        file_conversation::update_index(call);
+        report = change_report::with_changes(call, path, report, printed.as_deref());
+    }
+    let report = args.answer.write_output(report, &call.env.current_folder()?)?;
+    prompt_input::report_unread(call);
+    match prompt_input::refuse_unasked(call) {
+        Err(Problem { exit, message }) if report.exit == Exit::Done => {
+            Ok(Report { exit, error: Some(message), ..report })
+        }
+        _ => Ok(report),
+    }
+}
+
+fn check_depth(call: &Call<'_>) -> Result<(), Problem> {
+    if call.parents.len() <= CHILD_DEPTH {
+        return Ok(());
+    }
+    Err(Problem::usage(format!(
+        "conversations cannot be nested deeper than {CHILD_DEPTH}; do this part yourself"
+    )))
+}
+
+/// The report with nothing but the first code block of its answer.
+fn keep_code(call: &Call<'_>, report: Report) -> Report {
+    let found = find_code_block(&report.text);
+    if found.is_none() && !report.text.is_empty() {
+        call.print_note("no code block in the answer; printing all of it");
+    }
+    let code = found.unwrap_or_else(|| report.text.clone());
+    Report { exact: true, text: code.clone(), ..report }.with("code", code)
+}
+
+/// Refuses to continue a conversation for a model that did not start it. A file's conversation is for all.
+fn check_parent(call: &Call<'_>) -> Result<(), Problem> {
+    let Some(parent) = call.which.parent_conversation.as_deref() else { return Ok(()) };
+    if call.which.file_edit.is_some() {
+        return Ok(());
+    }
+    if was_started_by(call.root(), &call.name, parent)? {
+        return Ok(());
+    }
+    Err(Problem::failed(format!(
+        "conversation {} exists and is not a child of {parent}; use another name",
+        call.name
+    )))
+}
+
+/// Runs the loop, or shows the request that it would send first. `printed` gets the last diff that was shown.
+fn run_loop(
+    call: &Call<'_>,
+    client: ModelClient,
+    text: Option<Vec<u8>>,
+    schema: Option<Schema>,
+    printed: &mut Option<String>,
+) -> Result<Report, Problem> {
+    let watch = Stopwatch::start();
+    let form = schema.as_ref().and_then(|schema| Schema::new(schema.value.clone()).ok());
+    let (args, folder) = (call.args, call.env.current_folder()?);
+    let mut progress = Progress::new(call);
+    let asker = make_main_asker(call, client, progress.is_streaming)?;
+    let model_id = asker.model_id.as_str();
+    let conversation = open_conversation(call)?;
+    let (mut facts, mut boundary, sandbox) = match call.scripts {
+        None => gather_facts(call, &mut progress)?,
+        Some(_) => (Facts::default(), opening::make_boundary(call)?, None),
+    };
+    let redactor = redactor(call)?;
+    let redact = |text: String| redactor.redact_text(text).0;
+    let memory = gather_memory(call, Some((&conversation, model_id)), &redact, &mut progress);
+    facts.memory.clone_from(&memory.text);
+    let splits = call.root().splits_folder(conversation.name());
+    if fs::exists(&splits) {
+        boundary.allow_splits(&splits);
+    }
+    let model = asker.client.model_id.as_deref();
+    let children = child_flags::children(call, model, progress.shows_events());
+    if !args.show_request {
+        progress.emit_event(|| begin_event(call, &conversation, model_id, asker.window));
+    }
+    let checkpoint_model = asker.model_id.clone();
+    let fallbacks = connect_fallbacks(call, &mut progress)?;
+    let approval = approval::approval(call, progress.asked.clone())?;
+    let mut on_progress = |event: ProgressEvent<'_>| progress.show_event(event);
+    let root = call.root().clone();
+    let (env, interrupts) = (&call.env, &call.interrupts);
+    let (run, log) = (String::new(), undo::start_log(call, conversation.name()));
+    let mut runner = Runner {
+        children,
+        conversation,
+        asker,
+        fallbacks,
+        compactor: Compactor::new(checkpoint_writer(call, &checkpoint_model, false)),
+        files: FileGuard::new(boundary, root.outputs_folder(), log),
+        commands: commands(call),
+        approval,
+        replaced: None,
+        scripts: call.scripts.map(|scripts| scripts.make_host(env, interrupts)),
+        schema,
+        context: RunContext { root, env, folder, run, interrupts, redactor, sandbox },
+        inbox: Inbox::default(),
+        activity: Activity::default(),
+        watch,
+        on_progress: &mut on_progress,
+    };
+    let sections = match call.scripts {
+        None => context::sections(&facts),
+        Some(scripts) => scripts.sections(),
+    };
+    let ran = run_turns(call, &mut runner, &sections, text, &memory);
+    let exit = ran.as_ref().map_or_else(|problem| problem.exit, |(report, _)| report.exit);
+    runner.conversation.record_exit(exit);
+    let seconds = runner.watch.elapsed().as_secs_f64();
+    let sandbox = runner.context.sandbox.take();
+    drop(runner);
+    // The parent of a child looks for both.
+    let changed = sandbox.filter(|_| !call.delegated).map(|sandbox| sandbox.find_changed());
+    if let Some(note) = changed.as_ref().and_then(sandbox::describe_changed) {
+        call.print_note(&note);
+    }
+    let (mut report, totals) = ran?;
+    if args.show_request {
+        return Ok(report);
+    }
+    if let Some(Ok((text, value))) =
+        form.filter(|_| report.exit == Exit::Done).map(|form| form.check(&report.text))
+    {
+        report = Report { text, ..report }.with("data", value);
+    }
+    if report.exit == Exit::Done {
+        progress.show_accepted(call, &report.text);
+    }
+    if progress.has_streamed(&report.text) {
+        report.text.clear();
+    }
+    *printed = progress.shown_diff.take();
+    let last_line = progress.status(&totals, seconds, call.settings.is_billed());
+    Ok(Report { last_line, ..report.with("summary_requests", memory.requests) })
+}
+
+/// Runs the loop of a runner that is complete.
+fn run_turns(
+    call: &Call<'_>,
+    runner: &mut Runner<'_>,
+    sections: &[Section],
+    text: Option<Vec<u8>>,
+    memory: &FileMemory,
+) -> Result<(Report, Totals), Problem> {
+    start_recording(call, runner)?;
+    let opening = opening::make_blocks(call, runner, sections, text)?;
+    if call.args.show_request {
+        return Ok((show_request(runner, &opening)?, Totals::default()));
+    }
+    check_room(runner, &opening)?;
+    let (mut turn, first) = Turn::start(rules(call, runner), opening);
+    if memory.requests > 0 {
+        let price = runner.asker.price.as_ref();
+        turn.add_spending(
+            &memory.usage,
+            price.map(|price| price::compute_cost(price, &memory.usage)),
+        );
+    }
+    let outcome = drive::run(runner, &mut turn, first);
+    let report = finish_run(call, runner, outcome, turn.totals());
+    Ok((report, turn.totals().clone()))
+}
+
+fn commands(call: &Call<'_>) -> Commands {
+    let (settings, check) = (&call.settings, call.args.check.clone());
+    Commands::new(settings.shell(), settings.config.after_write.clone(), check)
+}
+
+fn redactor(call: &Call<'_>) -> Result<ResultRedactor, Problem> {
+    let (config, is_dry) = (&call.settings.config, call.args.show_request);
+    Ok(make_redactor(&call.env, &config.pass_env, call.root(), config.redact, is_dry)?)
+}
+
+fn open_conversation(call: &Call<'_>) -> Result<ConversationFile, Problem> {
+    if call.args.show_request {
+        return Ok(ConversationFile::read_only(call.root(), &call.name)?);
+    }
+    call.open_conversation()
+}
+
+/// Counts the prompts of a conversation.
+pub(crate) fn count_prompts(conversation: &ConversationFile) -> u64 {
+    let is_prompt = |piece: &&file::Piece| piece.name() == Some("user-prompt");
+    conversation.pieces().iter().filter(is_prompt).count() as u64
+}
+
+/// The event that begins a run: what is known of the conversation before it.
+fn begin_event(
+    call: &Call<'_>,
+    conversation: &ConversationFile,
+    model_id: &str,
+    window: Option<u64>,
+) -> RunEvent {
+    let folder = call.env.current_folder();
+    RunEvent::Begin(Begin {
+        conversation: conversation.name().to_owned(),
+        conversation_path: conversation.path().display().to_string(),
+        provider: call.settings.provider.map(|it| call.settings.provider_name(it).to_owned()),
+        model: Some(model_id.to_owned()).filter(|model| !model.is_empty()),
+        cwd: folder.map(|folder| folder.display().to_string()).unwrap_or_default(),
+        prompts: count_prompts(conversation),
+        tokens: model::estimate(conversation.text()),
+        window,
+    })
+}
+
+/// Refuses a prompt that fits neither the file nor the model, before anything is stored. What is before it can be compacted.
+fn check_room(runner: &Runner<'_>, opening: &[Block]) -> Result<(), Problem> {
+    let bodies = opening.iter().filter_map(|block| block.body.as_ref());
+    let added: usize = bodies.map(String::len).sum();
+    let conversation = &runner.conversation;
+    conversation.check_room(added)?;
+    let context = conversation.pieces().first().map_or(0, |piece| piece.span.len());
+    match check_window(context + added, &runner.asker.model_id, runner.asker.window) {
+        Some(error) => Err(Problem::new(Exit::Provider, runner.asker.with_advice(error).message)),
+        None => Ok(()),
+    }
+}
+
+fn rules(call: &Call<'_>, runner: &Runner<'_>) -> RunRules {
+    let settings = &call.settings;
+    let turns = overview::last_turn(runner.conversation.pieces());
+    RunRules {
+        limits: Limits {
+            turns: settings.config.max_turns,
+            seconds: settings.config.max_seconds,
+            tokens: settings.config.max_tokens,
+            cost: settings.config.max_cost,
+        },
+        tags: settings.tags,
+        approve: runner.approval.approve,
+        has_stop_list: runner.approval.has_stop_list,
+        after_write: settings.config.after_write.is_some(),
+        check: call.args.check.clone().or_else(|| {
+            let schema = call.args.answer.schema.as_ref()?;
+            Some(format!("valid against {}", schema.display()))
+        }),
+        patience: settings.retry_patience(),
+        fallbacks: runner.fallbacks.len(),
+        model: runner.asker.model_id.clone(),
+        first_turn: turns,
+    }
+}
+
+/// The command that continues the conversation of a call in the same shell, with the same flags.
+fn command_to_continue(call: &Call<'_>) -> String {
+    let mut command =
+        match (&call.which.file_edit, call.which.new || call.which.conversation.is_some()) {
+            (Some(file), _) => format!("nagent-file-edit {}", quote_name(shell_word(file))),
+            (None, true) => format!("nagent -c {}", call.name),
+            (None, false) => "nagent".to_owned(),
+        };
+    let kept = RunArgs { read: Vec::new(), clear: false, ..call.args.clone() };
+    for word in kept.words() {
+        let word = if word == "--write=." { "-w".to_owned() } else { quote_name(shell_word(word)) };
+        command.push_str(&format!(" {word}"));
+    }
+    command
+}
+
+/// Ends the run on the conversation's file, and reports what the run came to.
+fn finish_run(
+    call: &Call<'_>,
+    runner: &mut Runner<'_>,
+    outcome: anyhow::Result<conversation::turn::event::RunOutcome>,
+    totals: &Totals,
+) -> Report {
+    runner.note_waiting_messages();
+    let change = if outcome.is_ok() { runner.finish() } else { Ok(None) };
+    let (mut exit, responses, mut error) = match outcome {
+        Ok(outcome) => (outcome.exit, outcome.responses, outcome.error),
+        Err(error) => (Exit::Failed, Vec::new(), Some(format!("{error:#}"))),
+    };
+    let change = change.unwrap_or_else(|failure| {
+        if exit == Exit::Done {
+            (exit, error) = (Exit::Failed, Some(format!("{failure:#}")));
+        }
+        None
+    });
+    if let (Exit::Signal(_), false, Some(error)) = (exit, call.delegated, &mut error) {
+        error.push_str(&format!("; {} \"go on\" continues it", command_to_continue(call)));
+    }
+    let seconds = runner.watch.elapsed().as_secs_f64();
+    let report = make_report(exit, responses, error, totals, runner.conversation.path(), seconds);
+    if call.which.file_edit.is_none() {
+        return report;
+    }
+    let (before, after) = change.map(|change| (change.before, change.after)).unzip();
+    report
+        .with("changed", after.is_some())
+        .with("before_sha256", before.map(|content| content.as_str().to_owned()))
+        .with("after_sha256", after.map(|content| content.as_str().to_owned()))
+}
+
+/// Prints the request that the conversation with its opening blocks would make.
+fn show_request(runner: &Runner<'_>, opening: &[Block]) -> Result<Report, Problem> {
+    let mut text = runner.conversation.text().to_owned();
+    for block in opening {
+        text.push_str(if text.is_empty() || text.ends_with('\n') { "\n" } else { "\n\n" });
+        text.push_str(&drive::format_block(block));
+    }
+    let pieces = file::parse(&text).pieces;
+    let (system, messages) = prompt::messages(&text, &pieces);
+    let ask = ChatRequest {
+        model: &runner.asker.model_id,
+        system,
+        messages,
+        file: None,
+        cache_key: Some(runner.conversation.name()),
+        max_output: runner.asker.max_output,
+        window: runner.asker.window,
+        options: &runner.asker.options,
+    };
+    report_request(runner.asker.client.show_request(&ask))
+}
+
+/// Makes the report of a run.
+fn make_report(
+    exit: Exit,
+    responses: Vec<String>,
+    error: Option<String>,
+    totals: &Totals,
+    path: &Path,
+    seconds: f64,
+) -> Report {
+    let all = &totals.all;
+    let text =
+        responses.iter().map(|text| text.trim_end_matches('\n')).collect::<Vec<_>>().join("\n");
+    Report { exit, error, ..Report::done(text) }
+        .with("conversation_path", path.display().to_string())
+        .with("responses", responses)
+        .with("notes", totals.notes.clone())
+        .with("turn_count", totals.turns)
+        .with("recursive_turn_count", totals.all_turns)
+        .with("conversation_input_tokens", totals.own.input)
+        .with("recursive_input_tokens", all.input)
+        .with("recursive_output_tokens", all.output)
+        .with("recursive_cache_read_tokens", all.cached)
+        .with("recursive_cache_write_tokens", all.cache_written)
+        .with("reasoning_tokens", all.reasoning)
+        .with("tokens_in", all.input)
+        .with("tokens_out", all.output)
+        .with("estimated", all.estimated)
+        .with("cost", (!totals.unpriced || totals.cost > 0.0).then_some(totals.cost))
+        .with("seconds", (seconds * 1000.0).round() / 1000.0)
+}

@@ -1,0 +1,375 @@
+//! Prepares a run: gathers the facts for the first context, and makes the first blocks (missing results, context, files,
+//! prompt).
+
+use std::path::Path;
+use std::sync::Arc;
+
+use super::call::Call;
+use super::sandbox;
+use super::trust::{RepositoryText, repository_texts};
+use crate::drive::{self, ProgressEvent, Runner};
+use crate::ops::files::{file_conversation, file_memory};
+use crate::ops::screen::progress::Progress;
+use crate::overview::last_turn;
+use crate::overview::lint::{Finding, NO_CONTEXT, find_misread_lines};
+use ::sandbox::enforce::Sandbox;
+use conversation::context::{self, ConversationRole, Facts, Section};
+use conversation::format::file::{Block, Piece};
+use conversation::format::harmless::quote_name;
+use conversation::limits::{self, PROMPT_WHOLE, STDIN_PROMPT};
+use conversation::memory::changes::{first_line, short_hash};
+use conversation::problem::Problem;
+use conversation::turn::unfinished::unfinished_results;
+use history::git;
+use sys::boundary::{Boundary, BoundaryFolders};
+use sys::conversation_file::ConversationFile;
+use sys::input::{InputFile, is_stream};
+use sys::{clock, context_files, env, fs, tools};
+
+/// The attribute of a prompt that `nagent-each` has given: its id, by which a later call finds what became of it.
+pub(crate) const PROMPT_ID: &str = "input";
+
+/// Maximum number of lint notes at the start of a run.
+const MISREADINGS: usize = 3;
+
+/// Gathers what the first block tells the model, where the run may write, and the sandbox for its commands.
+pub(crate) fn gather_facts(
+    call: &Call<'_>,
+    progress: &mut Progress<'_>,
+) -> Result<(Facts, Boundary, Option<Arc<Sandbox>>), Problem> {
+    let (root, folder) = (call.root(), call.env.current_folder()?);
+    let folder = folder.as_path();
+    let home = call.env.home_folder();
+    progress.spinner.start("tools");
+    let found = tools::discover(root, &call.env, &call.interrupts);
+    progress.spinner.stop();
+    let git = git::read_facts(folder);
+    let (files, warnings) = context_files::load_context_files(root.path(), home.as_deref());
+    for note in found.notes.iter().chain(&warnings).chain(&git.notes) {
+        progress.show_event(ProgressEvent::Note(note));
+    }
+    let temp = call.env.get_os("TMPDIR");
+    let places = BoundaryFolders {
+        cwd: folder,
+        toplevel: git.toplevel.as_deref(),
+        home: home.as_deref(),
+        root: root.path(),
+        tmpdir: temp,
+    };
+    let (part, mut boundary) = if let Some(path) = &call.which.file_edit {
+        let boundary = Boundary::for_file(places, path)
+            .map_err(|denied| Problem::usage(denied.to_string()))?;
+        file_conversation::check_target(call, &boundary)?;
+        (ConversationRole::File(folder.join(path).display().to_string()), boundary)
+    } else {
+        let (boundary, notes) = Boundary::for_main(places);
+        for note in &notes {
+            progress.show_event(ProgressEvent::Note(note));
+        }
+        (
+            if call.delegated { ConversationRole::Delegated } else { ConversationRole::User },
+            boundary,
+        )
+    };
+    for extra in &call.settings.write {
+        boundary
+            .allow_folder(extra)
+            .map_err(|denied| Problem::usage(format!("--write: {denied}")))?;
+    }
+    let sandbox = sandbox::build(call, git.toplevel.as_deref(), boundary.target())?.map(Arc::new);
+    if let Some(sandbox) = &sandbox {
+        boundary.restrict(Arc::clone(sandbox) as _);
+    }
+    let own_tools = call.env.executable.as_deref().and_then(Path::parent);
+    let (git, texts) = facts_about_file(call, folder, git, progress);
+    let (texts, instructions) = context_texts(call, files, &texts, folder)?;
+    let facts = Facts {
+        part,
+        tags: call.settings.tags,
+        writable: boundary.roots().iter().map(|path| path.display().to_string()).collect(),
+        sandbox: sandbox.as_deref().map(sandbox::describe).unwrap_or_default(),
+        shell_timeout: call.settings.shell().timeout.as_secs(),
+        shell: call.settings.shell().program,
+        check: call.args.check.clone(),
+        after_write: call.settings.config.after_write.clone(),
+        own_tools: own_tools.map(|path| path.display().to_string()),
+        tools: found.tools,
+        host: env::describe_host(),
+        toplevel: git.toplevel.map(|path| path.display().to_string()),
+        remotes: git.remotes,
+        branch: git.branch,
+        instructions,
+        files: texts,
+        memory: String::new(),
+    };
+    Ok((facts, boundary, sandbox))
+}
+
+/// Texts for the first context, each with its name.
+type NamedTexts = Vec<(String, String)>;
+
+/// The texts that count as the user's words, the more specific last: the root's, those of the repository that were confirmed,
+/// those that the config, flags and the look name. And the names of those that were not confirmed, the most specific first.
+fn context_texts(
+    call: &Call<'_>,
+    files: Vec<context_files::ContextFile>,
+    texts: &[RepositoryText],
+    folder: &Path,
+) -> Result<(NamedTexts, Vec<String>), Problem> {
+    let name = |text: &RepositoryText| {
+        text.path.strip_prefix(folder).unwrap_or(&text.path).display().to_string()
+    };
+    let plain = |part: context_files::ContextFile| (part.path.display().to_string(), part.text);
+    let trusted = texts.iter().filter_map(|text| Some((name(text), text.text.clone()?)));
+    let others = texts.iter().rev().filter(|text| text.text.is_none()).map(name);
+    let named = context_files::load_named_files(&call.settings.context);
+    let of_look = call.settings.look.iter().filter(|look| !look.context.is_empty());
+    let of_look = of_look.map(|look| {
+        let name = call.args.look.as_deref().unwrap_or_default();
+        (format!("look {name}"), look.context.clone())
+    });
+    let named = named.map_err(Problem::usage)?.into_iter().map(plain);
+    let all = files.into_iter().map(plain).chain(trusted).chain(named).chain(of_look);
+    Ok((all.collect(), others.collect()))
+}
+
+/// Reads the facts and texts of the repository of the call's file, wherever the call comes from.
+fn facts_about_file(
+    call: &Call<'_>,
+    folder: &Path,
+    git: git::GitFacts,
+    progress: &mut Progress<'_>,
+) -> (git::GitFacts, Vec<RepositoryText>) {
+    let file = call.which.file_edit.as_ref().map(|path| folder.join(path));
+    let about = file.as_deref().and_then(Path::parent).unwrap_or(folder);
+    let is_same = git.toplevel.as_ref().is_some_and(|top| about.starts_with(top));
+    let git = if is_same { git } else { git::read_facts(about) };
+    let (texts, note) = repository_texts(call.root(), about, git.toplevel.as_deref());
+    if let Some(note) = &note {
+        progress.show_event(ProgressEvent::Note(note));
+    }
+    let is_users = !call.delegated;
+    for text in texts.iter().filter(|text| is_users && text.has_changed) {
+        let path = quote_name(&text.path);
+        let note = format!(
+            "{path} changed since you trusted it and is not used; review it with nagent --trust"
+        );
+        progress.show_event(ProgressEvent::Note(&note));
+    }
+    if is_users && texts.iter().any(|text| text.text.is_none() && !text.has_changed) {
+        let advice = "this repository's instructions are not used (untrusted); review them with nagent --trust";
+        progress.show_event(ProgressEvent::Advice(advice));
+    }
+    (git, texts)
+}
+
+/// The boundary of a run whose tags write nothing.
+pub(crate) fn make_boundary(call: &Call<'_>) -> Result<Boundary, Problem> {
+    let folder = call.env.current_folder()?;
+    let home = call.env.home_folder();
+    let root = call.root().path();
+    let places =
+        BoundaryFolders { cwd: &folder, toplevel: None, home: home.as_deref(), root, tmpdir: None };
+    Ok(Boundary::for_main(places).0)
+}
+
+pub(crate) fn make_blocks(
+    call: &Call<'_>,
+    runner: &mut Runner<'_>,
+    now: &[Section],
+    text: Option<Vec<u8>>,
+) -> Result<Vec<Block>, Problem> {
+    let mut blocks = unfinished_results(runner.conversation.text(), runner.conversation.pieces());
+    if let Some((note, block)) = torn_block(&runner.conversation) {
+        (runner.on_progress)(ProgressEvent::Note(&note));
+        blocks.push(block);
+    }
+    report_misreading(runner);
+    let updates = first_context(&runner.conversation, now);
+    report_put_back(runner, &updates);
+    blocks.extend(updates);
+    blocks.extend(runner.receive(call.args.show_request)?);
+    blocks.extend(read_own_file(call, runner)?);
+    for path in &call.reads {
+        blocks.push(read_for_user(call, runner, path)?);
+    }
+    blocks.extend(call.scripts.iter().flat_map(|scripts| scripts.results()));
+    if let Some(bytes) = text {
+        blocks.push(prompt_block(call, runner, bytes)?);
+    }
+    Ok(blocks)
+}
+
+/// Shows a child its file in advance, if it is small: it would read it anyway.
+fn read_own_file(call: &Call<'_>, runner: &mut Runner<'_>) -> Result<Option<Block>, Problem> {
+    let is_new = runner.conversation.pieces().is_empty();
+    let file = call.which.file_edit.as_ref().filter(|_| call.delegated && is_new);
+    let Some(file) = file.and_then(|file| file.to_str()) else { return Ok(None) };
+    let size = fs::file_size(&runner.context.folder.join(file)).unwrap_or(0);
+    if size == 0 || size > limits::FILE_SHOWN {
+        return Ok(None);
+    }
+    let block = runner.read_for_user(file, call.args.show_request)?;
+    Ok(Some(block).filter(|block| block.get("status") == Some("ok")))
+}
+
+/// The file of `--read`, as the model's own reading would show it.
+fn read_for_user(call: &Call<'_>, runner: &mut Runner<'_>, named: &Path) -> Result<Block, Problem> {
+    let path = named.display();
+    let file = runner.context.resolve(named);
+    if file.is_dir() {
+        return Err(Problem::failed(format!(
+            "--read {path}: it is a folder; name a file, or just ask about the folder"
+        )));
+    }
+    let is_dry = call.args.show_request;
+    let block = match named.to_str() {
+        Some(name) if !is_stream(named) => runner.read_for_user(name, is_dry)?,
+        // What is not UTF-8 cannot be a path of a tag.
+        _ => {
+            let source = if is_stream(named) { named } else { &file };
+            let input = InputFile::open(source, &call.interrupts)?;
+            let bytes = fs::read_bytes(input.path(), STDIN_PROMPT as u64)?;
+            let bytes =
+                bytes.ok_or_else(|| Problem::failed(format!("--read {path}: no such file")))?;
+            runner.show_stream(&path.to_string(), bytes, is_dry)?
+        }
+    };
+    report_bytes(runner, &block, &format!("--read {path}"));
+    if block.get("status") == Some("ok") {
+        return Ok(block);
+    }
+    let why = block.body.unwrap_or_default();
+    // The advice behind the reason names tags.
+    let why = why.split("; ").next().unwrap_or_default();
+    let is_denied = why.contains("Permission denied");
+    let has_text = !is_denied && fs::file_size(&file).is_some_and(|size| size > 0);
+    let advice = if has_text {
+        "; name it in the prompt, and the model reads what it needs of it"
+    } else {
+        ""
+    };
+    Err(Problem::failed(format!("--read {path}: {why}{advice}")))
+}
+
+/// The block of the prompt, and with it the start of a run on the conversation's file.
+fn prompt_block(
+    call: &Call<'_>,
+    runner: &mut Runner<'_>,
+    bytes: Vec<u8>,
+) -> Result<Block, Problem> {
+    let folder = runner.context.folder.display().to_string();
+    let last = runner.conversation.pieces().iter().rev().find_map(|piece| piece.get("cwd"));
+    if let Some(last) = last.filter(|last| *last != folder) {
+        let note = format!("working in {folder} (the last prompt was in {last})");
+        (runner.on_progress)(ProgressEvent::Note(&note));
+    }
+    let block = Block::new("user-prompt").with("at", clock::now()).with("cwd", folder);
+    runner.files.log.prompt = first_line(&bytes);
+    block.get("at").unwrap_or_default().clone_into(&mut runner.files.log.at);
+    let next = last_turn(runner.conversation.pieces()) + 1;
+    runner.begin_turn(next, block.get("at").unwrap_or_default());
+    let before = runner.files.begin(!call.args.show_request)?;
+    let block = block
+        .with_some("before", before.as_deref().map(short_hash))
+        .with_some("from", call.which.parent_conversation.as_ref())
+        .with_some(PROMPT_ID, call.which.prompt_id.as_ref());
+    let words = &call.args.prompt;
+    let is_input = words.is_empty() || words.last().is_some_and(|last| last == "-");
+    let is_dry = call.args.show_request;
+    let block = if is_input && bytes.len() > PROMPT_WHOLE {
+        runner.show_long(block, bytes, is_dry)?
+    } else {
+        runner.show_short(block, &bytes, is_dry)?
+    };
+    report_bytes(runner, &block, "the prompt");
+    Ok(block)
+}
+
+/// Reports probable mistakes in an edit of the conversation by hand.
+fn report_misreading(runner: &mut Runner<'_>) {
+    let (text, pieces) = (runner.conversation.text(), runner.conversation.pieces());
+    let is_context =
+        |piece: &Piece| matches!(piece.name(), Some("initial_context" | "context-update"));
+    let mut findings = find_misread_lines(text, pieces);
+    if !pieces.is_empty() && !pieces.iter().any(is_context) {
+        findings.insert(0, Finding { line: 1, message: NO_CONTEXT.to_owned(), is_error: false });
+    }
+    let (name, count) = (runner.conversation.name().to_owned(), findings.len());
+    for Finding { line, message, .. } in findings.into_iter().take(MISREADINGS) {
+        (runner.on_progress)(ProgressEvent::Note(&format!("{name}, line {line}: {message}")));
+    }
+    if count > MISREADINGS {
+        let more = format!("nagent-conversations lint {name} shows {} more", count - MISREADINGS);
+        (runner.on_progress)(ProgressEvent::Note(&more));
+    }
+}
+
+/// Reports which sections of a first context that was edited by hand are said again. Its fence is its own hash; that of an
+/// older tool has none.
+fn report_put_back(runner: &mut Runner<'_>, updates: &[Block]) {
+    let (text, pieces) = (runner.conversation.text(), runner.conversation.pieces());
+    let Some(context) = pieces.first().filter(|it| it.name() == Some("initial_context")) else {
+        return;
+    };
+    let hash = fs::sha256(context.body_text(text).replace("\r\n", "\n").as_bytes());
+    let ends = [">".to_owned(), format!(" {}>", &hash[..12])];
+    if ends.iter().any(|end| text[..context.span.end].ends_with(&format!("</initial_context{end}")))
+    {
+        return;
+    }
+    let was_said = |section: &str| pieces.iter().any(|it| it.get("section") == Some(section));
+    let titles = updates.iter().filter_map(|block| block.get("section"));
+    let titles: Vec<&str> =
+        titles.filter(|title| *title != context::MEMORY && !was_said(title)).collect();
+    if titles.is_empty() {
+        return;
+    }
+    let note = format!(
+        "the first context of {} was edited; put back: {} (words of your own belong in context.md, or --context FILE)",
+        runner.conversation.name(),
+        titles.join(", ")
+    );
+    (runner.on_progress)(ProgressEvent::Note(&note));
+}
+
+/// Reports input that is not text.
+fn report_bytes(runner: &mut Runner<'_>, block: &Block, what: &str) {
+    if block.get("utf8") != Some("false") {
+        return;
+    }
+    let note = format!(
+        "{what} is not valid UTF-8; invalid bytes are shown as \u{fffd} (convert it with iconv)"
+    );
+    (runner.on_progress)(ProgressEvent::Note(&note));
+}
+
+/// The first context for a new conversation; for an older one, what has changed of it.
+fn first_context(journal: &ConversationFile, now: &[Section]) -> Vec<Block> {
+    if journal.pieces().is_empty() {
+        return vec![Block::new("initial_context").body(context::format(now))];
+    }
+    context::changed_sections(&context::known_sections(journal.text(), journal.pieces()), now)
+        .into_iter()
+        .map(|section| {
+            Block::new("context-update").with("section", section.title).body(section.text)
+        })
+        .collect()
+}
+
+pub(crate) fn fresh_context(call: &Call<'_>) -> Result<String, Problem> {
+    let mut progress = Progress::new(call);
+    let (mut facts, ..) = gather_facts(call, &mut progress)?;
+    facts.memory = file_memory::gather_memory(call, None, &|text| text, &mut progress).text;
+    let block = Block::new("initial_context").body(context::format(&context::sections(&facts)));
+    Ok(drive::format_block(&block))
+}
+
+/// The block for a conversation whose end was torn off by a crash, and the note for its user.
+pub(crate) fn torn_block(journal: &ConversationFile) -> Option<(String, Block)> {
+    let path = journal.torn_tail()?.display();
+    let note = format!(
+        "the last block of this conversation was incomplete (after a crash?); moved to {path}"
+    );
+    Some((note.clone(), Block::new("system").body(note)))
+}

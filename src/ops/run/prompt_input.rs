@@ -1,0 +1,116 @@
+//! Where the prompt comes from: words, stdin, or both. Stdin is read only when asked for; ignored input is reported.
+
+use std::path::{Path, PathBuf};
+
+use super::call::Call;
+use crate::ops::setup::flags::RunArgs;
+use conversation::exit::Exit;
+use conversation::problem::Problem;
+use sys::input::is_stdin;
+use sys::interrupt::Interrupts;
+use sys::{stdin, terminal};
+
+/// Reads the prompt of a call, which may be a line with files to read; see [`read_prompt`].
+pub fn take_prompt(call: &mut Call<'_>, needs_no_prompt: bool) -> Result<Option<Vec<u8>>, Problem> {
+    let args = call.args;
+    if args.lines && args.prompt.is_empty() && args.read.is_empty() && !needs_no_prompt {
+        let line = read_prompt_line(&call.interrupts)?;
+        call.reads.extend(line.read);
+        return Ok(Some(line.prompt.into_bytes()));
+    }
+    read_prompt(args, needs_no_prompt, &call.interrupts)
+}
+
+/// Reads the prompt; `None` where there is none or only blanks. `needs_no_prompt`: the call does something without one.
+pub fn read_prompt(
+    args: &RunArgs,
+    needs_no_prompt: bool,
+    interrupts: &Interrupts,
+) -> Result<Option<Vec<u8>>, Problem> {
+    let (words, dash) = match args.prompt.split_last() {
+        Some((last, words)) if last == "-" => (words, true),
+        _ => (args.prompt.as_slice(), false),
+    };
+    let files = args.read.iter().chain(&args.context);
+    if files.filter(|path| is_stdin(path)).count() + usize::from(dash) > 1 {
+        return Err(Problem::usage(
+            "stdin can be read once: for --read, for --context, or with - at the end for the prompt",
+        ));
+    }
+    let mut text = words.join(" ").into_bytes();
+    let may_read = words.is_empty()
+        && args.read.is_empty()
+        && !needs_no_prompt
+        && !terminal::stdin_is_terminal();
+    if dash || may_read {
+        let input = stdin::read_to_end(interrupts)?.map_err(|signal| {
+            let message = format!("interrupted by {} while reading stdin", signal.name());
+            Problem::new(Exit::Signal(signal), message)
+        })?;
+        if !text.is_empty() && !input.is_empty() {
+            text.push(b'\n');
+        }
+        text.extend(input);
+    }
+    Ok(Some(text).filter(|text| !text.iter().all(u8::is_ascii_whitespace)))
+}
+
+/// Reads `{"prompt": TEXT}`, the first line of the input of `--lines`. Nothing is asked, so there is nothing to decide.
+fn read_prompt_line(interrupts: &Interrupts) -> Result<PromptLine, Problem> {
+    let input = stdin::read_line(interrupts)?.map_err(Problem::interrupted)?;
+    let mut lines = input.split(|byte| *byte == b'\n').filter(|line| !line.trim_ascii().is_empty());
+    let read = |line: &[u8]| {
+        serde_json::from_slice::<PromptLine>(line).map_err(|error| {
+            Problem::usage(format!(
+                "--lines expects {{\"prompt\": TEXT}} as the first line on stdin, or a prompt as words: {error}"
+            ))
+        })
+    };
+    let line = read(lines.next().unwrap_or_default())?;
+    if lines.next().is_some() {
+        return Err(Problem::usage(
+            "--lines: unexpected decision before a question; the first line must be the prompt",
+        ));
+    }
+    if line.prompt.trim().is_empty() {
+        return Err(Problem::usage("--lines: the prompt is empty"));
+    }
+    Ok(line)
+}
+
+#[derive(serde::Deserialize)]
+#[serde(deny_unknown_fields, expecting = "an object")]
+struct PromptLine {
+    prompt: String,
+    /// Files that the model is shown before it.
+    #[serde(default)]
+    read: Vec<PathBuf>,
+}
+
+/// Refuses decisions on the input of `--lines` that nobody asked for. Called before a run and at its end.
+pub(crate) fn refuse_unasked(call: &Call<'_>) -> Result<(), Problem> {
+    let load = call.which.load_conversation.as_deref().map(Path::new);
+    let is_named = reads_stdin(call.args) || load.is_some_and(is_stdin);
+    if call.args.lines && !is_named && stdin::holds_words() {
+        return Err(Problem::usage(
+            "--lines: unexpected input on stdin: a decision answers a decide event, and a prompt is either words or the first line",
+        ));
+    }
+    Ok(())
+}
+
+/// Whether the flags or the end of the prompt name stdin.
+fn reads_stdin(args: &RunArgs) -> bool {
+    args.prompt.last().is_some_and(|last| last == "-")
+        || args.read.iter().chain(&args.context).any(|path| is_stdin(path))
+}
+
+/// Reports input that was not read. Called at the end of a run: at its start the writer of a pipe may not have written yet.
+pub fn report_unread(call: &Call<'_>) {
+    let args = call.args;
+    let was_read =
+        reads_stdin(args) || args.lines || (args.prompt.is_empty() && args.read.is_empty());
+    if !was_read && !terminal::stdin_is_terminal() && terminal::stdin_has_input() {
+        call.print_note("stdin was ignored: end the command with - to append it to the prompt");
+    }
+}

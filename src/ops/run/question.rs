@@ -1,0 +1,129 @@
+//! The question about an action, on the terminal. A run asks it, and so does a session that follows a run.
+
+use std::os::fd::BorrowedFd;
+use std::path::Path;
+
+use serde::{Deserialize, Serialize};
+
+use crate::ops::screen::change_report::{FileVersion, VersionPair};
+use crate::view::event::Start;
+use crate::view::question::{action_rows, question_text};
+use conversation::format::edit;
+use conversation::format::harmless::{escape_line, quote_name};
+use conversation::limits;
+use edits::apply;
+use sys::fs;
+use sys::interrupt::Interrupts;
+use sys::tty::{self, Tty};
+
+/// The answer to the question about an action: a line on the input of `--lines`.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct DecisionReply {
+    /// The number of the action.
+    pub decide: u64,
+    /// Whether it is done.
+    pub allow: bool,
+    /// Why it is not.
+    pub reason: Option<String>,
+    /// Whether it is done without a question from now on.
+    pub always: Option<bool>,
+    /// What is done in its place: another body of the tag.
+    pub text: Option<String>,
+    /// Whether the run ends, as by Ctrl-C.
+    pub stop: Option<bool>,
+}
+
+/// Asks about an action on the terminal until there is an answer, or until `asker`, the run that asks, hangs up. What was
+/// typed before the question does not count, and an answer is a word alone: a sentence is a no, and its reason.
+pub(crate) fn ask_about_action(
+    tty: &mut Tty,
+    action: &Start,
+    interrupts: &Interrupts,
+    asker: Option<BorrowedFd<'_>>,
+) -> DecisionReply {
+    let reply = DecisionReply { decide: action.n, ..DecisionReply::default() };
+    let mut shows_all = false;
+    loop {
+        let question = question(tty, action, shows_all);
+        let edits = if action.body.is_some() { ", e edit" } else { "" };
+        let choices = format!("y yes, a always in this folder{edits}, n no or n REASON [n]: ");
+        let Some(line) = tty.read_answer(&question, &choices, interrupts, asker) else {
+            tty.write("\n");
+            return DecisionReply { stop: Some(interrupts.pending().is_some()), ..reply };
+        };
+        let (word, rest) = line.split_once(char::is_whitespace).unwrap_or((&line, ""));
+        match (word.to_lowercase().as_str(), rest) {
+            ("y" | "yes", "") => return DecisionReply { allow: true, ..reply },
+            ("a" | "always", "") => {
+                return DecisionReply { allow: true, always: Some(true), ..reply };
+            }
+            ("" | "n" | "no", why) => {
+                return DecisionReply { reason: Some(why.to_owned()), ..reply };
+            }
+            ("v", "") => shows_all = true,
+            ("e", "") => match edit_body(action) {
+                Ok(text) => return DecisionReply { allow: true, text: Some(text), ..reply },
+                Err(why) => tty.write(&format!("{}\n", escape_line(&why, 400))),
+            },
+            (_, "") => tty.write("answer y, n, a, e or v\n"),
+            // "a better idea: use ls" is not "always".
+            _ => return DecisionReply { reason: Some(line), ..reply },
+        }
+    }
+}
+
+/// The action behind a head that no other text can look like.
+fn question(tty: &Tty, action: &Start, shows_all: bool) -> String {
+    let (columns, has_colours) = tty.read_dimensions();
+    let folder = action.folder.as_deref().unwrap_or_default();
+    let shown = quote_name(folder);
+    let question = question_text(action);
+    let head = format!("nagent asks: {} in {shown}?", question.trim_end_matches('?'));
+    let mut text = if has_colours {
+        format!("\x1b[7m {head} \x1b[0m\n")
+    } else {
+        format!("{}\n{head}\n", "-".repeat(columns.min(72)))
+    };
+    for row in
+        action_rows(action, preview(action, Path::new(folder)).as_deref(), columns, shows_all)
+    {
+        text.push_str(&match row.style.sgr_sequence().filter(|_| has_colours) {
+            Some(code) => format!("\x1b[{code}m{}\x1b[0m\n", row.text),
+            None => format!("{}\n", row.text),
+        });
+    }
+    text
+}
+
+/// Lets the user edit the body of an action: what is saved is what runs.
+fn edit_body(action: &Start) -> Result<String, String> {
+    let body = action.body.as_deref().ok_or("this cannot be edited")?;
+    let saved = tty::edit_text(body).map_err(|error| format!("{error:#}"))?;
+    // Editors end a file in a line feed.
+    let saved = if body.ends_with('\n') { saved } else { saved.trim_end_matches('\n').to_owned() };
+    if saved.trim().is_empty() && action.tag != "nagent-write" {
+        return Err("the edited text is empty; answer n to refuse".to_owned());
+    }
+    Ok(saved)
+}
+
+/// The change that a write or an edit would make. `None` where that cannot be said: then it is shown as it was sent.
+fn preview(action: &Start, folder: &Path) -> Option<String> {
+    let (path, body) = (folder.join(action.attributes.get("path")?), action.body.as_deref()?);
+    let before = fs::read_bytes(&path, limits::KEPT_CONTENT).ok()?;
+    let after = match action.tag.as_str() {
+        "nagent-write" => body.to_owned(),
+        "nagent-edit" => {
+            let text = String::from_utf8(before.clone().unwrap_or_default()).ok()?;
+            let is_all = action.attributes.contains_key("all");
+            let apply = if is_all { apply::apply_everywhere } else { apply::apply };
+            apply(&text, &edit::parse(body).ok()?).ok()?.text
+        }
+        _ => return None,
+    };
+    let (before, after) =
+        (FileVersion::from_bytes(before), FileVersion::from_bytes(Some(after.into_bytes())));
+    let diff = VersionPair { path: &path, before: &before, after: &after }.text_diff()?;
+    (!diff.is_cut).then_some(diff.text)
+}

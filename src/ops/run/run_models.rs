@@ -1,0 +1,175 @@
+//! Connects a run to its models: the main one, its fallbacks, and the recording of their replies.
+
+use std::collections::VecDeque;
+use std::path::Path;
+use std::time::Duration;
+
+use super::call::Call;
+use crate::client::{ModelClient, RequestError};
+use crate::drive::asker::Asker;
+use crate::drive::{ProgressEvent, Runner};
+use crate::ops::screen::progress::Progress;
+use crate::ops::setup::connection::{no_provider, no_provider_for};
+use crate::ops::setup::fallback::{connect_profile, describe_unusable};
+use crate::ops::setup::settings::Settings;
+use conversation::problem::Problem;
+use conversation::protocol;
+use models::catalog::is_special_tier;
+use models::error::too_long_advice;
+use models::price::Price;
+use models::provider::{Provider, ollama_address};
+use models::server::GrammarForm;
+use sys::{env, fs};
+
+/// Connects to the model. Where no provider was chosen and no credential is set, tries Ollama.
+pub(crate) fn connect(call: &mut Call<'_>) -> Result<ModelClient, Problem> {
+    if call.settings.provider.is_none() && call.args.show_request {
+        return Err(no_provider());
+    }
+    let guessed = call.settings.provider.is_none();
+    if guessed {
+        call.settings.provider = Some(Provider::Ollama);
+    }
+    let mut source = call.settings.connect_client(&call.env, !call.args.show_request)?;
+    let model = source.model_id.clone();
+    call.settings.choose_model(&mut source, !call.args.show_request, guessed, &call.interrupts)?;
+    // One request for the list of models, instead of a prompt with all its retries.
+    if let Some(model) = model.filter(|_| guessed && !call.args.show_request)
+        && let Err(RequestError::Api(_)) = source.list_models(&call.interrupts)
+    {
+        let address = call.settings.config.base_url.as_deref().unwrap_or_default();
+        let address = ollama_address(address);
+        return Err(no_provider_for(&model, address.trim_start_matches("http://")));
+    }
+    Ok(source)
+}
+
+/// The model that a run asks first.
+///
+/// # Errors
+/// A limit needs a price that nobody knows, or the server takes no grammar.
+pub(crate) fn make_main_asker(
+    call: &Call<'_>,
+    client: ModelClient,
+    is_streaming: bool,
+) -> Result<Asker, Problem> {
+    let mut asker = build_asker(call, &call.settings, client, is_streaming)?;
+    asker.options.grammar = grammar(call)?;
+    Ok(asker)
+}
+
+/// Connects to the fallback models. One that cannot be used is only noted: it may never be needed.
+pub(crate) fn connect_fallbacks(
+    call: &Call<'_>,
+    progress: &mut Progress<'_>,
+) -> Result<VecDeque<(String, Asker)>, Problem> {
+    let mut fallbacks = VecDeque::new();
+    for profile in &call.settings.config.fallback {
+        // A name that no profile has is an error, even if it is never needed.
+        Settings::of_fallback(call.args, profile, &call.env)?;
+        let connected = connect_profile(call.args, profile, &call.env, &call.interrupts);
+        let connected = connected.and_then(|(settings, client)| {
+            build_asker(call, &settings, client, progress.is_streaming)
+        });
+        match connected {
+            Ok(asker) => fallbacks.push_back((profile.clone(), asker)),
+            Err(problem) => {
+                let note = describe_unusable(profile, &problem);
+                progress.show_event(ProgressEvent::Note(&note));
+            }
+        }
+    }
+    Ok(fallbacks)
+}
+
+/// Makes the asker for the model of these settings, within the limits of the call.
+fn build_asker(
+    call: &Call<'_>,
+    settings: &Settings,
+    mut client: ModelClient,
+    is_streaming: bool,
+) -> Result<Asker, Problem> {
+    let model_id = client.model_id.clone().unwrap_or_default();
+    let limits = &call.settings.config;
+    let mut price = settings.price(&model_id);
+    if limits.max_cost.is_some() {
+        if price.is_none() && !call.args.show_request {
+            price = settings.listed_price(&mut client, &model_id, &call.interrupts)?;
+        }
+        check_price(settings, &model_id, price.as_ref())?;
+    }
+    if let Some(seconds) = limits.max_seconds {
+        client.limit_time(Duration::try_from_secs_f64(seconds).unwrap_or(Duration::MAX));
+    }
+    Ok(Asker {
+        is_streaming,
+        asks_for_window: settings.provider.is_some_and(Provider::is_server),
+        max_output: settings.config.max_output_tokens,
+        options: settings.options.clone(),
+        too_long_advice: too_long_advice(&call.name, call.which.file_edit.is_some()),
+        tags: settings.tags,
+        client,
+        // Replays ignore the window: a compaction would shift the turn numbers.
+        window: settings.window(&model_id).filter(|_| settings.provider != Some(Provider::Replay)),
+        model_id,
+        price,
+    })
+}
+
+/// Refuses `--max-cost` for a model whose price is not known.
+fn check_price(settings: &Settings, model: &str, price: Option<&Price>) -> Result<(), Problem> {
+    if price.is_some() {
+        return Ok(());
+    }
+    if model.is_empty() {
+        return Err(Problem::usage(
+            "--max-cost needs the price of the model: name the model with --model, and give its price in the config",
+        ));
+    }
+    let tier = settings.config.service_tier.as_deref().filter(|tier| is_special_tier(tier));
+    let tier = tier.map(|tier| format!(" in service tier {tier}")).unwrap_or_default();
+    Err(Problem::usage(format!(
+        "--max-cost needs the price of model {model}{tier}, which nagent does not know: \"prices\": {{\"{model}\": {{\"input\": 1.25, \"output\": 10}}}} \
+         (US dollars per million tokens) in {}",
+        settings.config_path.display()
+    )))
+}
+
+/// The grammar of the tags, where `--grammar` asks for it and the server takes one.
+fn grammar(call: &Call<'_>) -> Result<Option<String>, Problem> {
+    if !call.args.grammar {
+        return Ok(None);
+    }
+    match call.settings.grammar_form() {
+        GrammarForm::None => Err(Problem::usage(
+            "--grammar needs a server that takes one: --provider llama.cpp or vllm, or \"server\" in a profile says that it is one; \
+             or OpenAI's Responses API",
+        )),
+        GrammarForm::CustomTool => Ok(Some(protocol::write_lark(call.settings.tags))),
+        GrammarForm::Gbnf | GrammarForm::Vllm => Ok(Some(protocol::write_gbnf(call.settings.tags))),
+    }
+}
+
+/// Records the replies in the file of `--record`.
+pub(crate) fn start_recording(call: &Call<'_>, runner: &mut Runner<'_>) -> Result<(), Problem> {
+    let Some(path) = call.args.record.as_ref().filter(|_| !call.args.show_request) else {
+        return Ok(());
+    };
+    let path = runner.context.folder.join(path);
+    check_recording(&path, &call.env)?;
+    fs::append_text(&path, "")?;
+    let lineage = call.env.get(env::LINEAGE).unwrap_or("0").to_owned();
+    runner.asker.client.record(path, lineage);
+    Ok(())
+}
+
+/// Refuses to mix two runs in one recording; a child appends to that of its parent.
+pub(crate) fn check_recording(path: &Path, env: &env::Env) -> Result<(), Problem> {
+    if env.get(env::LINEAGE).is_some() || fs::file_size(path).is_none_or(|size| size == 0) {
+        return Ok(());
+    }
+    let path = path.display();
+    Err(Problem::usage(format!(
+        "--record {path}: it already holds a recording, and one file holds one run"
+    )))
+}

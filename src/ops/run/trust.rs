@@ -1,0 +1,137 @@
+//! The texts of a repository that may count as the user's words: `AGENTS.md` and `.nagent/context.md`, from its top down to a
+//! folder. `nagent --trust` shows them and records their hashes; until then, and when they have changed, they are only named.
+
+use std::path::{Path, PathBuf};
+
+use serde_json::json;
+
+use super::call::Call;
+use crate::out::Report;
+use conversation::format::harmless::{escape_text, quote_name};
+use conversation::format::numbers::format_count;
+use conversation::limits::CONTEXT_FILE;
+use conversation::problem::Problem;
+use history::git;
+use sys::fs;
+use sys::root::Root;
+use sys::trust::{self, Trusted};
+
+/// The files in which a project has instructions for those who work on it; the first that a folder has counts.
+const INSTRUCTIONS: [&str; 2] = ["AGENTS.md", "CLAUDE.md"];
+/// The file for nagent alone.
+const OWN: &str = ".nagent/context.md";
+/// How many files of a repository are read or named.
+const MOST: usize = 8;
+
+/// An instruction file of a repository, and the hash that was trusted.
+#[derive(Debug, Clone)]
+pub(crate) struct RepositoryText {
+    /// The file, by its true path.
+    pub(crate) path: PathBuf,
+    /// Its text, if the user has confirmed it.
+    pub(crate) text: Option<String>,
+    /// Whether he had confirmed another text of it.
+    pub(crate) has_changed: bool,
+}
+
+/// The files from the top of a repository down to a folder, the most specific last. Those of nagent's own root do not count.
+fn find_files(root: &Root, folder: &Path, toplevel: Option<&Path>) -> Vec<PathBuf> {
+    let top = toplevel.unwrap_or(folder);
+    let mut folders: Vec<&Path> =
+        folder.ancestors().take_while(|above| above.starts_with(top)).collect();
+    folders.reverse();
+    let is_there = |path: &PathBuf| fs::file_size(path).is_some();
+    let own_root = fs::real_path(&root.folder);
+    let in_folder = |folder: &Path| -> Vec<PathBuf> {
+        let instructions = INSTRUCTIONS.iter().map(|name| folder.join(name)).find(is_there);
+        let own = Some(folder.join(OWN)).filter(is_there);
+        instructions.into_iter().chain(own).filter_map(|path| fs::real_path(&path)).collect()
+    };
+    let mut files: Vec<PathBuf> = folders.into_iter().flat_map(in_folder).collect();
+    files.retain(|path| !own_root.as_ref().is_some_and(|root| path.starts_with(root)));
+    files.dedup();
+    // The most specific are the ones that count.
+    files.split_off(files.len().saturating_sub(MOST))
+}
+
+/// The texts of a repository for a folder, the most specific last. A note says why nothing is trusted.
+pub(crate) fn repository_texts(
+    root: &Root,
+    folder: &Path,
+    toplevel: Option<&Path>,
+) -> (Vec<RepositoryText>, Option<String>) {
+    let (known, note) = match trust::load_trusted(root) {
+        Ok(known) => (known, None),
+        Err(error) => (Vec::new(), Some(format!("no text of a repository is trusted: {error:#}"))),
+    };
+    let texts = find_files(root, folder, toplevel).into_iter().map(|path| {
+        let name = path.display().to_string();
+        let entry: Option<&Trusted> = known.iter().find(|entry| entry.path == name);
+        // What nobody has confirmed is not even opened.
+        let bytes = entry.and_then(|_| fs::read_bytes(&path, CONTEXT_FILE).ok().flatten());
+        let text = entry.zip(bytes).and_then(|(entry, bytes)| {
+            let is_it = fs::sha256(&bytes) == entry.sha256;
+            is_it.then(|| String::from_utf8_lossy(&bytes).into_owned())
+        });
+        RepositoryText { path, has_changed: entry.is_some() && text.is_none(), text }
+    });
+    (texts.collect(), note)
+}
+
+/// Shows the texts of the repository of the working folder and trusts them as they are; with `revokes`, trusts none of them.
+pub fn trust_repository(call: &Call<'_>, revokes: bool) -> Result<Report, Problem> {
+    if call.delegated {
+        return Err(Problem::usage(
+            "--trust is for the user: a command of a conversation cannot trust a text for the user",
+        ));
+    }
+    let folder = call.env.current_folder()?;
+    let folder = fs::real_path(&folder).unwrap_or(folder);
+    let toplevel = git::find_toplevel(&folder).unwrap_or_else(|| folder.clone());
+    let files = find_files(call.root(), &folder, Some(&toplevel));
+    if files.is_empty() {
+        return Err(Problem::failed(format!(
+            "nothing to trust: no {} or {OWN} in {} or its parents in the repository",
+            INSTRUCTIONS.join(", "),
+            quote_name(&folder)
+        )));
+    }
+    let mut text = String::new();
+    let mut hashes: Vec<(PathBuf, Option<String>)> = Vec::new();
+    for path in files {
+        if revokes {
+            hashes.push((path, None));
+            continue;
+        }
+        let name = quote_name(&path);
+        if !path.starts_with(&toplevel) {
+            return Err(Problem::failed(format!(
+                "{name} is outside of the repository, which has a link to it; nothing was trusted"
+            )));
+        }
+        let bytes = fs::read_bytes(&path, CONTEXT_FILE)?
+            .ok_or_else(|| Problem::failed(format!("{name} is gone; nothing was trusted")))?;
+        let body = String::from_utf8(bytes).map_err(|_| {
+            Problem::failed(format!("{name} is not UTF-8 text; nothing was trusted"))
+        })?;
+        text.push_str(&format!("==> {name} <==\n{}\n\n", escape_text(body.trim_end())));
+        hashes.push((path, Some(fs::sha256(body.as_bytes()))));
+    }
+    call.root().prepare()?;
+    let records: Vec<(&Path, Option<&str>)> =
+        hashes.iter().map(|(path, hash)| (path.as_path(), hash.as_deref())).collect();
+    trust::record_trusted(call.root(), &records, call.index_wait())?;
+    let count = format_count(hashes.len() as u64, "file");
+    text.push_str(&if revokes {
+        format!("{count} of this repository: no longer trusted\n")
+    } else {
+        format!(
+            "{count} trusted: conversations here start with them as your words until they change; nagent --untrust revokes it\n"
+        )
+    });
+    let list: Vec<_> = hashes
+        .iter()
+        .map(|(path, hash)| json!({ "path": path.display().to_string(), "sha256": hash }))
+        .collect();
+    Ok(Report::done(text).with("trusted", list))
+}

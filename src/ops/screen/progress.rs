@@ -1,0 +1,437 @@
+//! The observer of a run: streams the answer to a terminal on stdout, shows on stderr what the run does, or prints every
+//! event as a line of JSON. Notes are always shown, except with `-q`. What is shown of an event is decided in [`crate::view`].
+
+use std::cell::Cell;
+use std::collections::VecDeque;
+use std::path::{Path, PathBuf};
+use std::rc::Rc;
+
+use super::change_report::{FileVersion, VersionPair};
+use super::spinner::Spinner;
+use crate::drive::ProgressEvent;
+use crate::ops::run::call::Call;
+use crate::ops::setup::flags::Invocation;
+use crate::out;
+use crate::view::event::{AFTER_WRITE, RunEvent};
+use crate::view::figures::{RunFigures, figures_line};
+use crate::view::render::{EventRows, Row, Style, render};
+use conversation::exit::Signal;
+use conversation::format::file::Block;
+use conversation::limits;
+use conversation::memory::changes::short_hash;
+use conversation::protocol::stream::Streamed;
+use conversation::protocol::{Access, Action};
+use conversation::turn::event::Totals;
+use history::git;
+use sys::atomic_file::AtomicFile;
+use sys::interrupt::Interrupts;
+use sys::{fs, terminal};
+
+/// Where events go.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum ProgressOutput {
+    /// Not even notes are shown.
+    Silent,
+    /// Only notes are shown.
+    Nowhere,
+    /// To stderr, as rows.
+    Rows,
+    /// To stdout, as JSON.
+    Lines,
+}
+
+/// The observer of a run.
+pub(crate) struct Progress<'a> {
+    tool: &'static str,
+    interrupts: &'a Interrupts,
+    output: ProgressOutput,
+    /// Whether the answer goes to stdout while it arrives.
+    pub(crate) is_streaming: bool,
+    shows_all: bool,
+    pub(crate) spinner: Spinner,
+    /// How many actions have started, and the numbers of those that run.
+    started: u64,
+    running: VecDeque<u64>,
+    /// The number of the action that the user is asked about.
+    pub(crate) asked: Rc<Cell<u64>>,
+    /// The number of the action that starts next, where it has one already.
+    numbered: Option<u64>,
+    /// The responses of the last reply, as far as they were streamed.
+    streamed: String,
+    /// Reasoning whose line is not whole yet.
+    thoughts: String,
+    /// Whether the text on stdout is in the middle of a line.
+    is_open: bool,
+    rows: EventRows,
+    /// The notes of children that were shown: several children note the same of the same folder.
+    noted: Vec<String>,
+    /// The mark that advice was shown in this project. `None`: none is shown.
+    advised: Option<PathBuf>,
+    /// The last diff that was shown.
+    pub(crate) shown_diff: Option<String>,
+}
+
+impl<'a> Progress<'a> {
+    /// Shows what the flags of a call ask for.
+    pub(crate) fn new(call: &'a Call<'_>) -> Self {
+        let args = call.args;
+        let is_terminal = terminal::stderr_is_terminal();
+        let output = match () {
+            () if args.lines => ProgressOutput::Lines,
+            () if call.is_silent() => ProgressOutput::Silent,
+            () if call.shows_progress && (is_terminal || args.progress) => ProgressOutput::Rows,
+            () => ProgressOutput::Nowhere,
+        };
+        // With -q, runs may share a terminal, as under xargs: each writes its answer in one piece.
+        let is_text =
+            !args.json && !args.code && call.shows_progress && terminal::stdout_is_terminal();
+        // A parent does not show what its child answers.
+        let is_lines = output == ProgressOutput::Lines && call.which.invocation == Invocation::User;
+        Self {
+            tool: call.tool,
+            interrupts: &call.interrupts,
+            output,
+            is_streaming: args.check.is_none()
+                && args.answer.schema.is_none()
+                && args.answer.output_file().is_none()
+                && (is_text || is_lines),
+            shows_all: args.verbose,
+            spinner: Spinner::new(output == ProgressOutput::Rows),
+            started: 0,
+            running: VecDeque::new(),
+            asked: Rc::default(),
+            numbered: None,
+            streamed: String::new(),
+            thoughts: String::new(),
+            is_open: false,
+            rows: EventRows::default(),
+            noted: Vec::new(),
+            advised: if call.shows_progress || args.lines { advised_mark(call) } else { None },
+            shown_diff: None,
+        }
+    }
+
+    /// Whether events are shown, those of children too.
+    pub(crate) fn shows_events(&self) -> bool {
+        matches!(self.output, ProgressOutput::Rows | ProgressOutput::Lines)
+    }
+
+    /// Takes what happened.
+    pub(crate) fn show_event(&mut self, seen: ProgressEvent<'_>) {
+        match seen {
+            ProgressEvent::Note(text) => {
+                self.noted.push(text.to_owned());
+                self.emit_always(&RunEvent::Note { text: text.to_owned() });
+            }
+            ProgressEvent::Advice(text) => {
+                if self.advised.as_deref().is_some_and(|mark| mark_advised(mark, text)) {
+                    self.emit_always(&RunEvent::Note { text: text.to_owned() });
+                }
+            }
+            ProgressEvent::Waiting(time, error) => {
+                let (seconds, error) = (time.as_secs_f64(), error.to_string());
+                self.emit_always(&RunEvent::Wait { seconds, error });
+            }
+            ProgressEvent::Asking(turn) => {
+                self.streamed.clear();
+                self.spinner.start(if self.tool == "nagent-think" {
+                    "Thinking..."
+                } else {
+                    "model"
+                });
+                self.emit_event(|| RunEvent::Ask { turn });
+            }
+            ProgressEvent::Compacting => self.spinner.start("checkpoint"),
+            ProgressEvent::ReplyBytes(bytes) => self.spinner.show_progress(bytes, None, None),
+            ProgressEvent::Streamed(streamed) => {
+                self.show_thoughts("\n");
+                self.stream(streamed);
+            }
+            ProgressEvent::Thought(text) => self.show_thoughts(text),
+            ProgressEvent::ReplyEnded => {
+                self.show_thoughts("\n");
+                self.spinner.stop();
+                self.end_line();
+            }
+            ProgressEvent::Replied { turn, usage, cost, verdict } => {
+                self.emit_event(|| RunEvent::Heard {
+                    turn,
+                    tokens_in: usage.input,
+                    tokens_out: usage.output,
+                    tokens_cached: usage.cached,
+                    cost,
+                    verdict,
+                });
+            }
+            ProgressEvent::Deciding(action, folder) => {
+                let n = self.count_start();
+                self.numbered = Some(n);
+                self.asked.set(n);
+                self.emit_event(|| RunEvent::decide(n, action, folder));
+            }
+            ProgressEvent::Refused(action, why) => self.show_refusal(action, why),
+            ProgressEvent::ActionStarted(action) => {
+                let n = self.count_start();
+                self.emit_event(|| RunEvent::start(n, action));
+                // Scripts write and ask on the terminal by themselves.
+                if !matches!(action, Action::Script { .. } | Action::Stdout { .. }) {
+                    self.spinner.start(work_name(action));
+                }
+            }
+            ProgressEvent::CommandStarted { name, command } => self.show_command(name, command),
+            ProgressEvent::ActionEnded(action, block) => self.show_end(action, block),
+            ProgressEvent::Child { name, line } => self.show_child(name, line),
+            ProgressEvent::Response(text) => self.show_response(text),
+            ProgressEvent::BadReply(text) => {
+                self.emit_event(|| RunEvent::Note { text: text.to_owned() });
+            }
+        }
+    }
+
+    /// A command of the user's that starts.
+    fn show_command(&mut self, name: &'static str, command: &str) {
+        let n = self.count_start();
+        let command = command.to_owned();
+        self.emit_event(|| match name {
+            AFTER_WRITE => RunEvent::AfterWrite { n, command },
+            _ => RunEvent::Check { n, command },
+        });
+        self.spinner.start(name);
+    }
+
+    /// The result of an action, or of a command of the user's.
+    fn show_end(&mut self, action: Option<&Action>, block: &Block) {
+        let n = self.running.pop_front().unwrap_or(self.started);
+        if self.running.is_empty() {
+            self.spinner.stop();
+        }
+        if self.shows_events() {
+            let event = self.finish(n, action, block);
+            self.emit_event(|| event);
+        }
+    }
+
+    /// A response beside actions. What was streamed to the terminal has been read.
+    fn show_response(&mut self, text: &str) {
+        let is_shown = self.is_streaming && self.output != ProgressOutput::Lines;
+        let streamed = if is_shown { self.streamed.as_str() } else { "" };
+        let rest = text.strip_prefix(streamed).unwrap_or(text).trim_start_matches('\n');
+        if !rest.is_empty() {
+            self.emit_event(|| RunEvent::Say { text: rest.to_owned() });
+        }
+    }
+
+    /// Shows the lines of reasoning that are whole, with `-v`, on a terminal or not. A line feed ends what is open.
+    fn show_thoughts(&mut self, piece: &str) {
+        if !self.shows_all || self.output == ProgressOutput::Lines {
+            return;
+        }
+        self.thoughts.push_str(piece);
+        let Some(end) = self.thoughts.rfind('\n') else { return };
+        let lines: String = self.thoughts.drain(..=end).collect();
+        for line in lines.lines().filter(|line| !line.trim().is_empty()) {
+            self.spinner
+                .print_above(|| out::print_row(&Row::new(format!("· {line}"), Style::Dim), ""));
+        }
+    }
+
+    fn show_refusal(&mut self, action: &Action, why: &str) {
+        let n = self.count_start();
+        self.running.pop_back();
+        self.emit_event(|| RunEvent::start(n, action));
+        let block = Block::new(action.result_block()).with("status", "error");
+        let event = self.finish(n, Some(action), &block.body(format!("not run: {why}")));
+        self.emit_event(|| event);
+    }
+
+    /// Shows an answer of which nobody knew while it came whether it would be accepted.
+    pub(crate) fn show_accepted(&mut self, call: &Call<'_>, answer: &str) {
+        let is_users = call.which.invocation == Invocation::User;
+        if is_users && !self.is_streaming && self.output == ProgressOutput::Lines {
+            self.emit_event(|| RunEvent::Text { text: answer.to_owned() });
+        }
+    }
+
+    /// Whether this text was streamed as the answer.
+    pub(crate) fn has_streamed(&self, answer: &str) -> bool {
+        self.is_streaming && self.output != ProgressOutput::Lines && self.streamed == answer
+    }
+
+    fn stream(&mut self, streamed: Streamed<'_>) {
+        let text = match streamed {
+            Streamed::Text(text) => text,
+            Streamed::End => "\n",
+        };
+        if self.output == ProgressOutput::Lines {
+            // Between two responses, not behind the last one.
+            let gap = if self.streamed.ends_with('\n') { "\n" } else { "" };
+            if streamed != Streamed::End {
+                self.emit_event(|| RunEvent::Text { text: format!("{gap}{text}") });
+            }
+            return text.clone_into(&mut self.streamed);
+        }
+        if !self.is_open {
+            self.spinner.stop();
+        }
+        out::print_part(text);
+        self.is_open = streamed != Streamed::End;
+        self.streamed.push_str(text);
+    }
+
+    /// Ends the line of text that a reply left open.
+    fn end_line(&mut self) {
+        if std::mem::take(&mut self.is_open) {
+            out::print_part("\n");
+        }
+        if self.streamed.ends_with('\n') {
+            self.streamed.pop();
+        }
+    }
+
+    fn count_start(&mut self) -> u64 {
+        if let Some(n) = self.numbered.take() {
+            return n;
+        }
+        self.started += 1;
+        self.running.push_back(self.started);
+        self.started
+    }
+
+    /// Shows an event, which is made only if events are shown.
+    pub(crate) fn emit_event(&mut self, event: impl FnOnce() -> RunEvent) {
+        if self.shows_events() {
+            let mut event = event();
+            if self.output == ProgressOutput::Rows && !self.shows_all {
+                event.shorten(self.asked.get());
+            }
+            self.write_event(&[], &event);
+        }
+    }
+
+    /// Shows what must not be missed, also where nothing else is shown.
+    fn emit_always(&mut self, event: &RunEvent) {
+        if self.output == ProgressOutput::Lines {
+            return self.write_event(&[], event);
+        }
+        if self.output == ProgressOutput::Silent {
+            return;
+        }
+        for row in render(event, usize::MAX, false) {
+            let line = format!("{}: {}", self.tool, row.text);
+            self.spinner.print_above(|| out::print_line(&line));
+        }
+    }
+
+    fn write_event(&mut self, children: &[String], event: &RunEvent) {
+        if self.output == ProgressOutput::Lines {
+            if !out::print_json(&event.to_line(children)) {
+                // Stdout is closed: end as on a hangup.
+                self.interrupts.raise(Signal::Hup);
+            }
+            return;
+        }
+        let columns = if terminal::stderr_is_terminal() { terminal::width() } else { usize::MAX };
+        let mut rows = self.rows.add_event(children, event, columns, self.shows_all);
+        if self.shows_all
+            && let RunEvent::Finish(finish) = event
+            && let Some(path) = &finish.output
+        {
+            self.spinner.print_above(|| print_output(Path::new(path), children.len()));
+            rows.retain(|row| row.style != Style::Dim);
+        }
+        if !rows.is_empty() {
+            self.spinner.print_above(|| rows.iter().for_each(|row| out::print_row(row, "")));
+        }
+    }
+
+    fn show_child(&mut self, name: &str, line: &str) {
+        let Some((mut children, event)) = RunEvent::from_line(line) else { return };
+        children.insert(0, name.to_owned());
+        if let (RunEvent::Note { text }, ProgressOutput::Rows) = (&event, self.output) {
+            if self.noted.contains(text) {
+                return;
+            }
+            self.noted.push(text.clone());
+        }
+        // A child's prompt and answer are shown where it was started and where it ends.
+        if self.output == ProgressOutput::Lines || !matches!(event, RunEvent::Begin(_)) {
+            self.write_event(&children, &event);
+        }
+    }
+
+    fn finish(&mut self, n: u64, action: Option<&Action>, block: &Block) -> RunEvent {
+        let command = if block.get(AFTER_WRITE).is_some() { AFTER_WRITE } else { "check" };
+        let tag = action.map_or(command, Action::tag_name);
+        let mut finish = RunEvent::finish(n, tag, block, self.shows_all);
+        if let Some(Action::Conversation { file, name, .. }) = action {
+            // As the rows of the child are headed.
+            let conversation = || block.get("conversation").map(str::to_owned);
+            finish.path = file.clone().or_else(|| name.clone()).or_else(conversation);
+        }
+        let writes = action.is_some_and(|action| action.access() == Access::Write);
+        if let (true, "ok", Some(path)) = (writes, finish.status.as_str(), &finish.path) {
+            let path = Path::new(path);
+            let read = |path: &Path| fs::read_bytes(path, limits::KEPT_CONTENT).ok().flatten();
+            let previous = finish.previous.as_deref().map(Path::new);
+            let before = FileVersion::from_bytes(previous.and_then(read));
+            // A patch that changed nothing names no previous content.
+            let is_change = previous.is_some() || block.get("created").is_some();
+            let after = FileVersion::from_bytes(if is_change { read(path) } else { None });
+            let diff = VersionPair { path, before: &before, after: &after }.text_diff();
+            if let Some(diff) = diff {
+                self.shown_diff = Some(diff.text.clone());
+                (finish.diff, finish.diff_cut) = (Some(diff.text), diff.is_cut);
+            }
+        }
+        RunEvent::Finish(Box::new(finish))
+    }
+
+    /// The line at the end, where progress is shown. Where the provider `is_billed`, it says so of a cost that is not known.
+    pub(crate) fn status(&self, totals: &Totals, seconds: f64, is_billed: bool) -> Option<String> {
+        let is_counted = totals.all_turns > 0 || totals.all.input > 0;
+        let figures = || RunFigures {
+            turns: totals.turns,
+            tokens_in: totals.all.input,
+            cached: totals.all.cached,
+            tokens_out: totals.all.output,
+            cost: totals.cost,
+            is_unpriced: totals.unpriced && (is_billed || totals.cost > 0.0),
+            is_estimated: totals.all.estimated,
+            seconds,
+        };
+        (self.output == ProgressOutput::Rows && is_counted).then(|| figures_line(&figures()))
+    }
+}
+
+/// The word of the spinner for an action.
+fn work_name(action: &Action) -> &'static str {
+    match action {
+        Action::Shell { .. } => "command",
+        Action::Conversation { .. } => "child",
+        action => action.tag_name().trim_start_matches("nagent-"),
+    }
+}
+
+/// Prints a whole output that was too long for its result.
+fn print_output(path: &Path, depth: usize) {
+    let indent = "  ".repeat(depth + 1);
+    let _ = fs::for_each_line(path, &mut |line| {
+        out::print_row(&Row::new(String::from_utf8_lossy(line), Style::Dim), &indent);
+    });
+}
+
+/// The mark that advice was shown in the project of the working folder.
+fn advised_mark(call: &Call<'_>) -> Option<PathBuf> {
+    let folder = call.env.current_folder().ok()?;
+    let project = git::find_toplevel(&folder).unwrap_or(folder);
+    let name = fs::sha256(project.as_os_str().as_encoded_bytes());
+    Some(call.root().advised_folder().join(short_hash(&name)))
+}
+
+/// Marks that this advice was shown; false where it was before, or cannot be marked.
+fn mark_advised(mark: &Path, text: &str) -> bool {
+    let folder = mark.parent().unwrap_or(mark);
+    let name = fs::sha256(format!("{} {text}", mark.display()).as_bytes());
+    let mark = mark.with_file_name(short_hash(&name));
+    fs::create_private_folder(folder).is_ok() && AtomicFile::new(&mark).create(b"").is_ok()
+}

@@ -1,0 +1,293 @@
+//! Runs scripts in plain language: `memory.js` first, without a model; then, where that does not do it, the loop, which
+//! leaves a better `memory.js`.
+
+mod agent;
+mod host;
+mod request;
+mod screen;
+mod source;
+mod thought;
+mod written;
+
+use serde_json::Value;
+
+use self::agent::AgentSettings;
+use self::host::{ThoughtSetup, bridges};
+use self::thought::{Thought, keeps_data, open_thought};
+use crate::ops::run::call::Call;
+use crate::ops::run::run_call;
+use crate::ops::setup::flags::{ConversationArgs, RunArgs};
+use crate::out::{self, Report};
+use conversation::limits;
+use conversation::problem::Problem;
+use conversation::protocol::TagSet;
+use script::js::wire::End;
+use script::js_worker::ScriptOutcome;
+use script::thought::context::Resume;
+use script::thought::script::Script;
+use script::thoughts::{Home, HomeConfig, Origin};
+use std::time::Duration;
+use sys::atomic_file::AtomicFile;
+use sys::env::Env;
+use sys::interrupt::Interrupts;
+use sys::lock::LockMode;
+use sys::{fs, root, stdin, terminal};
+
+pub use self::agent::choose_agent;
+pub use self::request::ThinkRequest;
+pub use self::source::read_place;
+
+/// Runs a script.
+///
+/// # Errors
+/// It cannot be read or run.
+pub fn run_thought(tool: &'static str, request: &ThinkRequest) -> Result<Report, Problem> {
+    let interrupts = Interrupts::install()?;
+    let env = Env::read();
+    let home = Home::from_env(&env)?;
+    let config = home.read_config()?;
+    let is_kept = keeps_data(&env)?;
+    let source = source::read_source(request, &env, &home, &interrupts)?;
+    let script = Script::parse(&source.bytes)
+        .map_err(|error| Problem::usage(format!("{}: {error}", request.script)))?;
+    let input = read_stdin(&interrupts)?;
+    let thought = open_thought(tool, request, &env, home, source, is_kept, &interrupts)?;
+    let patience = Duration::try_from_secs_f64(request.lock_timeout).unwrap_or(Duration::MAX);
+    if request.dry_run {
+        return thought.show_plan(tool, request, &config, &script, env, interrupts, &input);
+    }
+    let mut runs_memory = !request.fresh && is_kept;
+    let mut resume = (Resume::Unused, thought.read_memory().ok().flatten());
+    if runs_memory {
+        let _lock =
+            thought.home.lock_thought(&thought.name, LockMode::Shared, patience, &interrupts)?;
+        match thought.run_memory(request, &env, &interrupts)? {
+            None => return Ok(thought.report(Report::done(""), "memory", None)),
+            Some(needed) => resume = needed,
+        }
+        runs_memory = matches!(resume.0, Resume::First);
+    }
+    let _lock =
+        thought.home.lock_thought(&thought.name, LockMode::Exclusive, patience, &interrupts)?;
+    // Another run may have written memory.js while this one waited for the lock.
+    if runs_memory && fs::exists(&thought.memory_path()) {
+        match thought.run_memory(request, &env, &interrupts)? {
+            None => return Ok(thought.report(Report::done(""), "memory", None)),
+            Some(needed) => resume = needed,
+        }
+    }
+    let settings = AgentSettings::resolve(&thought.home, &config, &script, request, &env)?;
+    let prompt = thought.prompt(&script, &input, &resume.0)?;
+    let said = thought.said(&resume);
+    let before = thought.memory_hash();
+    let report = thought.run_agent(tool, request, settings, env, interrupts, (prompt, said));
+    if is_kept {
+        thought.note_origin(before.as_deref())?;
+    }
+    report.map(|report| thought.report(report, "agent", Some(&resume.0)))
+}
+
+impl Thought {
+    /// Runs memory.js. `None` if it did the task, else why the model is needed, and what memory.js is.
+    fn run_memory(
+        &self,
+        request: &ThinkRequest,
+        env: &Env,
+        interrupts: &Interrupts,
+    ) -> Result<Option<(Resume, Option<String>)>, Problem> {
+        let code = match self.read_memory() {
+            Ok(Some(code)) => code,
+            Ok(None) => return Ok(Some((Resume::First, None))),
+            Err(error) => return Ok(Some((Resume::Failed(format!("{error:#}")), None))),
+        };
+        if self.has_changed(request)? {
+            return Ok(Some((Resume::Changed, Some(code))));
+        }
+        self.screen.begin_memory(&self.name);
+        let mut bridges = bridges(self, env, interrupts);
+        let ran = self.run_code(code.clone(), "memory.js", &mut bridges)?;
+        let resume = match ran.outcome {
+            ScriptOutcome::End(End::Value(value)) => {
+                self.written.borrow_mut().write(&value.unwrap_or_default());
+                self.note_good_run()?;
+                return Ok(None);
+            }
+            ScriptOutcome::End(End::Exit(0)) => {
+                self.note_good_run()?;
+                return Ok(None);
+            }
+            ScriptOutcome::End(End::Exit(code)) => Resume::Exited(code),
+            ScriptOutcome::End(End::Threw { message, line }) => Resume::Threw { message, line },
+            ScriptOutcome::End(End::Resumed(context)) => Resume::Asked(context),
+            ScriptOutcome::Interrupted(signal) => return Err(Problem::interrupted(signal)),
+            ScriptOutcome::Broken(why)
+            | ScriptOutcome::TimedOut(why)
+            | ScriptOutcome::OutOfMemory(why)
+            | ScriptOutcome::Unsafe(why) => Resume::Failed(why),
+        };
+        self.written.borrow_mut().close_line();
+        self.screen.show_resume(&resume);
+        Ok(Some((resume, Some(code))))
+    }
+
+    /// Whether memory.js was made for another text of the script, and that matters.
+    fn has_changed(&self, request: &ThinkRequest) -> Result<bool, Problem> {
+        let made_for = self.home.read_origin(&self.name)?.and_then(|origin| origin.sha256);
+        Ok(made_for.is_some_and(|sha256| sha256 != self.source.sha256) && !request.keep_memory)
+    }
+
+    /// A memory.js without a recorded script was made for this one: it has just done its task.
+    fn note_good_run(&self) -> Result<(), Problem> {
+        let origin = self.home.read_origin(&self.name)?;
+        if let Some(origin) = origin.filter(|origin| origin.sha256.is_none()) {
+            let sha256 = Some(self.source.sha256.clone());
+            self.home.write_origin(&self.name, &Origin { sha256, ..origin })?;
+        }
+        Ok(())
+    }
+
+    /// Makes the prompt: the script, its input and arguments, and why the model is needed.
+    fn prompt(&self, script: &Script, input: &str, why: &Resume) -> Result<String, Problem> {
+        let mut text = script.prompt.clone();
+        if !input.is_empty() {
+            if input.len() > limits::RESULT_WHOLE {
+                let path = self.folder.join("workspace/stdin.txt");
+                fs::create_private_folder(&self.folder.join("workspace"))?;
+                AtomicFile::new(&path).without_sync().write(input.as_bytes())?;
+                let head = &input[..input.floor_char_boundary(2000)];
+                text.push_str(&format!(
+                    "\n\nStdin: {} bytes, in {}. It begins:\n{head}",
+                    input.len(),
+                    path.display()
+                ));
+            } else {
+                text.push_str(&format!("\n\nStdin:\n{input}"));
+            }
+        }
+        if !self.args.is_empty() {
+            let quoted: Vec<String> =
+                self.args.iter().map(|arg| Value::from(arg.as_str()).to_string()).collect();
+            text.push_str(&format!("\n\nArguments: {}", quoted.join(" ")));
+        }
+        let has_printed = !self.written.borrow().all.is_empty();
+        text.push_str(&format!("\n\n{}", why.prompt_text(has_printed)));
+        Ok(text)
+    }
+
+    /// What memory.js has said, for the model.
+    fn said(&self, (why, memory): &(Resume, Option<String>)) -> Option<String> {
+        why.result_text(memory.as_deref(), &self.written.borrow().excerpt())
+    }
+
+    fn run_agent(
+        &self,
+        tool: &'static str,
+        request: &ThinkRequest,
+        settings: AgentSettings,
+        mut env: Env,
+        interrupts: Interrupts,
+        (prompt, said): (String, Option<String>),
+    ) -> Result<Report, Problem> {
+        let setup = ThoughtSetup { thought: self, said };
+        let mut limits = request.limits.clone();
+        limits.max_turns = limits.max_turns.or(settings.max_iterations);
+        let args = RunArgs {
+            prompt: vec![prompt],
+            // Stdout is the script's: the answer is in the report.
+            json: true,
+            quiet: request.quiet,
+            show_request: request.dry_run,
+            model: settings.model_args(&request.model),
+            limits,
+            lock_timeout: Some(request.lock_timeout),
+            ..RunArgs::default()
+        };
+        let id = uuid::Uuid::new_v4().simple();
+        let name = format!("thought-{}-{id}", root::name_part(&self.name));
+        let which =
+            ConversationArgs { conversation: Some(name.clone()), ..ConversationArgs::default() };
+        settings.set_key(&mut env);
+        let mut call = Call::with_environment(tool, &args, &which, env, interrupts)
+            .map_err(|problem| settings.explain(problem, &self.home))?;
+        call.name = name;
+        call.settings.tags = TagSet::SCRIPTS;
+        call.settings.config.approve = conversation::approve::Approve::None;
+        let config = &mut call.settings.config;
+        config.max_output_tokens = settings.max_tokens.or(config.max_output_tokens).or(Some(4096));
+        call.scripts = Some(&setup);
+        self.screen.begin_agent(&self.name);
+        let mut report = run_call(&mut call, false, "")
+            .map_err(|problem| settings.explain(problem, &self.home))?;
+        if !request.dry_run {
+            let answer = std::mem::take(&mut report.text);
+            if !request.quiet && !answer.trim().is_empty() {
+                out::print_line(answer.trim_end());
+            }
+        }
+        Ok(report)
+    }
+
+    /// The report of `--dry-run`.
+    #[expect(clippy::too_many_arguments, reason = "a run needs no less")]
+    fn show_plan(
+        &self,
+        tool: &'static str,
+        request: &ThinkRequest,
+        config: &HomeConfig,
+        script: &Script,
+        env: Env,
+        interrupts: Interrupts,
+        input: &str,
+    ) -> Result<Report, Problem> {
+        let memory = self.read_memory().ok().flatten();
+        let is_changed = self.has_changed(request)?;
+        let why = match &memory {
+            None => Resume::First,
+            Some(_) if is_changed => Resume::Changed,
+            Some(_) => Resume::Unused,
+        };
+        let runs = if memory.is_some() && !is_changed && !request.fresh {
+            "memory.js"
+        } else {
+            "the agent"
+        };
+        let mut text = format!(
+            "thought: {}\nfolder: {}\nwould run: {runs}\n",
+            self.name,
+            self.folder.display()
+        );
+        for (whose, policy) in [("own", &self.layers.own), ("global", &self.layers.global)] {
+            text.push_str(&format!("{whose} policy:\n{}", policy.format()));
+        }
+        let settings = AgentSettings::resolve(&self.home, config, script, request, &env)?;
+        let prompt = self.prompt(script, input, &why)?;
+        let said = self.said(&(why, memory));
+        let plan = self.run_agent(tool, request, settings, env, interrupts, (prompt, said))?;
+        text.push_str(&format!("first request to a model:\n{}", plan.text));
+        Ok(Report { text, ..plan }.with("thought", self.name.clone()).with("would_run", runs))
+    }
+
+    /// The report of a run, with what a script's user wants to know of it.
+    fn report(&self, report: Report, mode: &str, resume: Option<&Resume>) -> Report {
+        let written = self.written.borrow();
+        let resumed = match resume {
+            Some(Resume::Asked(context)) => Some(context.clone().unwrap_or_default()),
+            _ => None,
+        };
+        report
+            .with("mode", mode)
+            .with("thought", self.name.clone())
+            .with("stdout", written.all.clone())
+            .with("resumed", resumed)
+            .with("denied", written.denied.iter().cloned().map(Value::from).collect::<Value>())
+    }
+}
+
+/// Reads stdin as text, unless it is a terminal.
+fn read_stdin(interrupts: &Interrupts) -> Result<String, Problem> {
+    if terminal::stdin_is_terminal() {
+        return Ok(String::new());
+    }
+    let bytes = stdin::read_to_end(interrupts)?.map_err(Problem::interrupted)?;
+    Ok(String::from_utf8_lossy(&bytes).into_owned())
+}

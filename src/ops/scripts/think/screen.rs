@@ -1,0 +1,74 @@
+//! Shows a run on a terminal on stderr: a shape and a colour for each of memory.js, the agent and scripts.
+
+use crate::ops::screen::spinner::Spinner;
+use crate::out;
+use crate::view::render::{Row, Style};
+use conversation::format::harmless::escape_text;
+use script::thought::context::Resume;
+use sys::terminal;
+
+/// The lines of a run on stderr.
+pub(super) struct Screen {
+    /// Whether stderr is a terminal, and progress is wanted.
+    is_shown: bool,
+    spinner: Spinner,
+}
+
+impl Screen {
+    pub(super) fn new(is_quiet: bool) -> Self {
+        let is_shown = !is_quiet && terminal::stderr_is_terminal();
+        Self { is_shown, spinner: Spinner::new(is_shown) }
+    }
+
+    fn print_row(&self, text: String, style: Style) {
+        if self.is_shown {
+            out::print_row(&Row::new(text, style), "");
+        }
+    }
+
+    pub(super) fn begin_memory(&self, name: &str) {
+        self.print_row(format!("■ {name} memory.js"), Style::Memory);
+    }
+
+    /// A script runs, and the engine works.
+    pub(super) fn begin_work(&self) {
+        self.spinner.start("Working...");
+    }
+
+    /// The script has ended, or writes or asks: what it shows stays.
+    pub(super) fn end_work(&self) {
+        self.spinner.stop();
+    }
+
+    pub(super) fn show_resume(&self, resume: &Resume) {
+        let first_line = |text: &str| text.lines().next().unwrap_or_default().to_owned();
+        match resume {
+            Resume::Asked(None) => self.print_row("  ↳ resumed".to_owned(), Style::Asked),
+            Resume::Asked(Some(context)) => {
+                self.print_row(format!("  ↳ resumed: {}", first_line(context)), Style::Asked);
+            }
+            Resume::Threw { message, .. } | Resume::Failed(message) => {
+                self.print_row(format!("  ↳ error: {}", first_line(message)), Style::Failed);
+            }
+            Resume::Exited(code) => {
+                self.print_row(format!("  ↳ error: process.exit({code})"), Style::Failed);
+            }
+            Resume::First | Resume::Unused | Resume::Changed => {}
+        }
+    }
+
+    pub(super) fn begin_agent(&self, name: &str) {
+        self.print_row(String::new(), Style::Plain);
+        self.print_row(format!("● {name} agent"), Style::Agent);
+    }
+
+    /// A line of a script's console: also where stderr is not a terminal.
+    pub(super) fn show_console(&self, text: &str) {
+        if self.is_shown {
+            let row = || self.print_row(format!("    {}", escape_text(text)), Style::Dim);
+            self.spinner.print_above(row);
+        } else {
+            out::print_line(text);
+        }
+    }
+}

@@ -1,0 +1,177 @@
+//! The thought of a script: its folders, its policies, its output.
+
+use std::cell::RefCell;
+use std::path::{Path, PathBuf};
+use std::rc::Rc;
+use std::time::Duration;
+
+use tempfile::TempDir;
+
+use super::request::ThinkRequest;
+use super::screen::Screen;
+use super::source::ScriptSource;
+use super::written::ScriptStdout;
+use crate::ops::setup::find_root::find_root;
+use crate::out;
+use conversation::limits;
+use conversation::problem::Problem;
+use script::bridges::Bridges;
+use script::js::wire::Start;
+use script::js_worker::{Ran, ScriptOutcome, run_script};
+use script::permission::{find_places, read_policy};
+use script::policy::places::ScriptPlaces;
+use script::policy::{Layers, Policy};
+use script::thought::script::is_url;
+use script::thoughts::{Home, Origin};
+use sys::env::Env;
+use sys::fs;
+use sys::interrupt::Interrupts;
+use sys::tty::Tty;
+
+/// A thought that is run.
+pub(super) struct Thought {
+    pub(super) home: Home,
+    pub(super) name: String,
+    /// Its data: in a temporary folder where nothing is to be kept.
+    pub(super) folder: PathBuf,
+    /// The temporary folder, removed when this is dropped.
+    pub(super) temporary: Option<TempDir>,
+    pub(super) source: ScriptSource,
+    pub(super) places: ScriptPlaces,
+    pub(super) layers: Layers,
+    /// Whether answers are stored: not in a policy that is damaged.
+    pub(super) stores_answers: bool,
+    pub(super) cwd: PathBuf,
+    pub(super) args: Vec<String>,
+    pub(super) limit: Option<Duration>,
+    pub(super) written: Rc<RefCell<ScriptStdout>>,
+    pub(super) screen: Screen,
+}
+
+impl Thought {
+    pub(super) fn memory_path(&self) -> PathBuf {
+        self.folder.join("memory.js")
+    }
+
+    pub(super) fn memory_hash(&self) -> Option<String> {
+        fs::read_bytes(&self.memory_path(), limits::JS_SOURCE).ok()?.map(|bytes| fs::sha256(&bytes))
+    }
+
+    /// The text of memory.js.
+    pub(super) fn read_memory(&self) -> anyhow::Result<Option<String>> {
+        fs::read_text(&self.memory_path(), limits::JS_SOURCE)
+    }
+
+    /// Runs a script in the engine.
+    pub(super) fn run_code(
+        &self,
+        code: String,
+        file: &str,
+        bridges: &mut Bridges<'_>,
+    ) -> Result<Ran, Problem> {
+        let start = Start {
+            code,
+            file: file.to_owned(),
+            base: self.folder.display().to_string(),
+            args: self.args.clone(),
+            cwd: self.cwd.display().to_string(),
+            memory: limits::JS_MEMORY,
+        };
+        self.screen.begin_work();
+        let ran = run_script(&start, self.limit, bridges);
+        self.screen.end_work();
+        let ran = ran?;
+        self.written.borrow_mut().add_denied(&bridges.permissions.denied);
+        if let ScriptOutcome::Unsafe(why) = &ran.outcome {
+            return Err(Problem::failed(format!(
+                "the sandbox for scripts cannot be built, so nothing ran: {why}"
+            )));
+        }
+        Ok(ran)
+    }
+
+    /// Notes which script the thought belongs to, and that memory.js was made for this text of it, if it was changed.
+    pub(super) fn note_origin(&self, before: Option<&str>) -> Result<(), Problem> {
+        let after = self.memory_hash();
+        let old = self.home.read_origin(&self.name)?;
+        let is_new = after.as_deref() != before && after.is_some();
+        if old.is_some() && !is_new {
+            return Ok(());
+        }
+        let sha256 = if is_new { Some(self.source.sha256.clone()) } else { None };
+        let place = self.source.place.clone();
+        Ok(self.home.write_origin(&self.name, &Origin { place, sha256 })?)
+    }
+}
+
+/// Finds the thought of a script, and makes its folders where they are missing.
+pub(super) fn open_thought(
+    tool: &str,
+    request: &ThinkRequest,
+    env: &Env,
+    home: Home,
+    source: ScriptSource,
+    is_kept: bool,
+    interrupts: &Interrupts,
+) -> Result<Thought, Problem> {
+    let cwd = env.current_folder()?;
+    home.prepare()?;
+    let (name, note) = home.take_thought(&source.place, &source.sha256, is_kept, interrupts)?;
+    if let Some(note) = note {
+        out::print_tool_line(tool, &note);
+    }
+    // The fingerprint of a page is written when the user agrees to it.
+    if !is_url(&source.place) {
+        home.write_fingerprint(&source.place, &source.sha256)?;
+    }
+    let temporary = if is_kept { None } else { Some(fs::empty_folder()?) };
+    let folder = temporary
+        .as_ref()
+        .map_or_else(|| home.thought_folder(&name), |folder| folder.path().to_owned());
+    for below in ["workspace", "memories"] {
+        fs::create_private_folder(&folder.join(below))?;
+    }
+    let mut stores_answers = true;
+    let mut read_or_ask = |path: &Path| {
+        read_policy(path).unwrap_or_else(|error| {
+            out::print_tool_line(tool, &format!("{error:#}; until then everything is asked"));
+            stores_answers = false;
+            Policy::default()
+        })
+    };
+    let layers = Layers {
+        own: read_or_ask(&home.policy_path(Some(&name))),
+        global: read_or_ask(&home.policy_path(None)),
+    };
+    let root = find_root(request.model.root.as_deref(), env)?.0.folder;
+    let places = find_places(&cwd, &home.folder, &root, Some(&folder), env);
+    let limit = request.timeout.map(Duration::from_secs_f64);
+    let limit = limit.or_else(|| Tty::open().is_none().then_some(limits::JS_TIME));
+    Ok(Thought {
+        name,
+        folder: places.thought.clone().unwrap_or(folder),
+        temporary,
+        source,
+        places,
+        layers,
+        stores_answers,
+        cwd,
+        args: request.args.clone(),
+        limit,
+        written: Rc::new(RefCell::new(ScriptStdout::new(request.json))),
+        screen: Screen::new(request.quiet),
+        home,
+    })
+}
+
+/// Whether what a run leaves is kept, by `THINKINGSCRIPT__CACHE`.
+pub(super) fn keeps_data(env: &Env) -> Result<bool, Problem> {
+    match env.get("THINKINGSCRIPT__CACHE").unwrap_or("persist").to_ascii_lowercase().as_str() {
+        "persist" => Ok(true),
+        "ephemeral" | "off" => Ok(false),
+        other => Err(Problem::usage(format!(
+            "THINKINGSCRIPT__CACHE is \"{}\"; it is persist, ephemeral or off",
+            other.escape_debug()
+        ))),
+    }
+}

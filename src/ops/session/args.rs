@@ -1,0 +1,35 @@
+//! The flags of a session.
+
+use std::path::PathBuf;
+
+use clap::{Parser, ValueHint};
+
+use crate::ops::setup::flags::RunArgs;
+
+/// Type prompts in a terminal, one after another, in one conversation
+///
+/// Each prompt is a run of nagent in this shell's conversation, so nagent and an editor can be used alongside. Without a terminal each line of stdin is a prompt, and a \ at its end joins the next line.
+#[derive(Debug, Clone, Parser)]
+pub struct SessionArgs {
+    #[expect(missing_docs, reason = "clap would take it for help")]
+    #[command(flatten)]
+    pub run: RunArgs,
+    /// Use the conversation of this name instead of this shell's own [env: NAGENT_CONVERSATION]
+    #[arg(long, short, value_name = "NAME", help_heading = "Conversation")]
+    pub conversation: Option<String>,
+    /// Archive the conversation and begin with a new one
+    #[arg(long, short, help_heading = "Conversation")]
+    pub new: bool,
+    /// Work in this folder
+    #[arg(long, value_name = "DIR", help_heading = "Files", value_hint = ValueHint::DirPath)]
+    pub cd: Option<PathBuf>,
+    /// Read credentials from the NAME=VALUE lines of this file (can be repeated)
+    #[arg(long, value_name = "FILE", help_heading = "Files", value_hint = ValueHint::FilePath)]
+    pub env_file: Vec<PathBuf>,
+    /// Show an answer when it is complete
+    #[arg(long)]
+    pub no_stream: bool,
+    /// Neither read nor write the history of prompts
+    #[arg(long)]
+    pub no_history: bool,
+}

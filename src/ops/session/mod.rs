@@ -1,0 +1,265 @@
+//! A session: prompts one after another, each of them a run of `nagent --lines` on one conversation. It handles only
+//! input and output: what a command does is done by an executable of the toolkit.
+
+mod args;
+mod commands;
+mod env_file;
+mod prompt_run;
+mod start;
+mod tools;
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::rc::Rc;
+
+pub use self::args::SessionArgs;
+use self::commands::{COMMANDS, Input, parse_input};
+pub use self::start::NAME;
+use self::start::Session;
+use crate::ops::setup::completion;
+use crate::out::{self, Report};
+use conversation::approve::Approve;
+use conversation::exit::{Exit, Signal};
+use conversation::problem::Problem;
+use models::provider::Provider;
+use sandbox::SandboxMode;
+use sys::env::Env;
+use sys::line::{LineEditor, PlainLines, Typed};
+use sys::root::Root;
+use sys::{fs, terminal};
+
+/// Runs a session to its end.
+pub fn run_session(args: SessionArgs) -> Result<Report, Problem> {
+    let is_interactive = terminal::stdin_is_terminal();
+    if args.run.json && is_interactive {
+        return Err(Problem::usage("--json is for prompts on stdin, and stdin is a terminal"));
+    }
+    let mut session = start::start(&args)?;
+    if args.new || session.look.fresh {
+        session.archive()?;
+    }
+    let of_look = session.look.read.iter().map(PathBuf::from);
+    session.reads.extend(of_look.filter(|path| fs::file_size(path).is_some()));
+    session.show_banner();
+    let editor = session.open_editor(args.no_history)?;
+    let first = Some(args.run.prompt.join(" ")).filter(|words| !words.is_empty());
+    session.run(editor, first)
+}
+
+impl Session {
+    fn run(
+        mut self,
+        mut editor: Option<LineEditor>,
+        mut first: Option<String>,
+    ) -> Result<Report, Problem> {
+        let mut lines = PlainLines::default();
+        let mut had_input = first.is_some();
+        let mut end = Report::done("");
+        while !self.is_over.get() {
+            let typed = match first.take() {
+                Some(text) => Typed::Text(text),
+                None => self.read(editor.as_mut(), &mut lines)?,
+            };
+            let text = match typed {
+                Typed::Text(text) => text,
+                Typed::End => break,
+                Typed::TooLong => {
+                    out::print_line(
+                        "this is too long to be typed: put it into a file, and show it to the model with /read FILE",
+                    );
+                    continue;
+                }
+                Typed::Interrupt if !self.is_interactive => {
+                    end = Report::failed(Exit::Signal(Signal::Int), "interrupted by SIGINT");
+                    break;
+                }
+                Typed::Interrupt => {
+                    out::print_line("(Ctrl-D or /quit leaves)");
+                    continue;
+                }
+            };
+            had_input |= !text.trim().is_empty();
+            if let Some(editor) = &mut editor
+                && let Err(error) = editor.remember(&text)
+            {
+                out::print_line(&format!("note: cannot save the history: {error:#}"));
+            }
+            match self.take_input(&text) {
+                Ok(()) => {}
+                // What fails does not end a session that a person is at.
+                Err(problem) if self.is_interactive => {
+                    out::print_line(&format!("{NAME}: {}", problem.message));
+                }
+                Err(problem) => {
+                    // A tool has said why.
+                    let error = Some(problem.message).filter(|message| !message.is_empty());
+                    end = Report { exit: problem.exit, error, ..Report::done("") };
+                    break;
+                }
+            }
+        }
+        if !had_input && !self.is_interactive {
+            end = Report::failed(
+                Exit::Usage,
+                "there is no terminal and no input: nagent-repl needs one of them",
+            );
+        }
+        if self.is_interactive {
+            self.show_text(&self.look.bye);
+        }
+        let path = self.settings.root.conversation(&self.name);
+        let runs = std::mem::take(&mut self.documents);
+        Ok(end.with("conversation_path", path.display().to_string()).with("runs", runs))
+    }
+
+    fn take_input(&mut self, text: &str) -> Result<(), Problem> {
+        match parse_input(text) {
+            Input::Empty => Ok(()),
+            Input::Prompt(prompt) => self.run_prompt(&prompt),
+            Input::Command(verb, argument) => self.run_command(verb, &argument),
+            Input::Shell(command) => self.run_shell(&command),
+            Input::Wrong(why) => Err(Problem::failed(why)),
+        }
+    }
+
+    /// The editor of the terminal, where it can do that. A history that cannot be used is reported.
+    fn open_editor(&self, no_history: bool) -> Result<Option<LineEditor>, Problem> {
+        if !self.is_interactive || !terminal::can_overwrite() {
+            return Ok(None);
+        }
+        let folder = self.env.current_folder()?;
+        let key = fs::sha256(folder.as_os_str().as_encoded_bytes());
+        let path = self.settings.root.path().join("repl").join(format!("{key}.history"));
+        let (models, root) = (Rc::clone(&self.models), self.settings.root.clone());
+        let env = self.env.clone();
+        let mut editor = LineEditor::new(Box::new(move |before| {
+            complete(before, &env, &root, &models.borrow())
+        }))?;
+        if !no_history && let Err(error) = editor.use_history(path) {
+            out::print_line(&format!("note: cannot read the history: {error:#}"));
+        }
+        Ok(Some(editor))
+    }
+
+    fn read(
+        &self,
+        editor: Option<&mut LineEditor>,
+        lines: &mut PlainLines,
+    ) -> Result<Typed, Problem> {
+        if !self.is_interactive {
+            return Ok(lines.read(&self.foreground.interrupts)?);
+        }
+        // What was interrupted has ended.
+        self.foreground.interrupts.forget();
+        let prompt = self.look.prompt.trim_start_matches('\n');
+        // The line editor counts rows from where its prompt begins.
+        for _ in prompt.len()..self.look.prompt.len() {
+            out::print_line("");
+        }
+        let spans = self.look.expand(prompt, &self.names());
+        let plain = out::style_spans(&spans, true, false);
+        if let Some(editor) = editor {
+            return Ok(
+                editor.read(&plain, &out::style_spans(&spans, true, terminal::has_colours()))?
+            );
+        }
+        out::print_prompt(&plain);
+        let typed = lines.read(&self.foreground.interrupts)?;
+        if !matches!(typed, Typed::Text(_)) {
+            out::print_line("");
+        }
+        Ok(typed)
+    }
+
+    /// The values of the placeholders in the texts of a look.
+    fn names(&self) -> BTreeMap<&'static str, String> {
+        let settings = &self.settings;
+        let name = |provider| settings.provider_name(provider);
+        let provider = settings.provider.map(name).unwrap_or_default();
+        let is_program = matches!(settings.provider, Some(Provider::Command));
+        let command = settings.config.command.as_deref().filter(|_| is_program);
+        let program = command.and_then(|words| Path::new(words.first()?).file_name());
+        let nameless = program.map_or_else(|| provider.into(), |program| program.to_string_lossy());
+        let model = settings.config.model.clone().unwrap_or_else(|| nameless.into_owned());
+        let base_url = settings.config.base_url.as_deref();
+        let endpoint = settings.provider.and_then(|provider| provider.endpoint(base_url, None));
+        let server = endpoint.map_or_else(|| provider.to_owned(), |endpoint| endpoint.base_url);
+        let is_claude =
+            matches!(settings.provider, Some(Provider::Anthropic | Provider::ClaudeCode));
+        let folder = self.env.current_folder();
+        BTreeMap::from([
+            ("who", if is_claude { "Claude".to_owned() } else { model.clone() }),
+            ("model", model),
+            ("provider", provider.to_owned()),
+            ("server", server),
+            ("version", env!("CARGO_PKG_VERSION").to_owned()),
+            ("conversation", self.name.clone()),
+            ("cwd", folder.map(|folder| folder.display().to_string()).unwrap_or_default()),
+        ])
+    }
+
+    fn show_banner(&self) {
+        if !self.is_interactive || self.args.quiet {
+            return;
+        }
+        let text = self.look.banner.strip_suffix('\n').unwrap_or(&self.look.banner);
+        self.show_text(text);
+        let brings = |key: &str, none: &str| {
+            self.look.settings.get(key).is_some_and(|value| value.as_str() != Some(none))
+        };
+        if self.args.dangerous {
+            out::print_line("note: --dangerous: commands like rm -rf / are not stopped");
+        }
+        if brings("approve", "none") && self.settings.config.approve == Approve::None {
+            out::print_line("note: actions run without asking (approve none)");
+        }
+        if brings("sandbox", "off") && self.settings.config.sandbox == SandboxMode::Off {
+            out::print_line("note: commands are not restricted (sandbox off)");
+        }
+    }
+
+    /// Shows a text of the look, on a line or several.
+    fn show_text(&self, text: &str) {
+        let spans = self.look.expand(text, &self.names());
+        if !spans.is_empty() && !self.args.quiet {
+            out::print_spans(&spans);
+        }
+    }
+}
+
+/// Completes the text before the cursor: the name of a command, its argument, or a path.
+fn complete(before: &str, env: &Env, root: &Root, models: &[String]) -> (usize, Vec<String>) {
+    let (start, mut words) = match before.split_once(' ') {
+        Some(("/load" | "/branch" | "/save", argument)) => {
+            (before.len() - argument.len(), completion::conversation_names(root))
+        }
+        Some(("/model", _)) => (before.rfind(' ').map_or(0, |at| at + 1), models.to_vec()),
+        None if before.starts_with('/') => {
+            let names = COMMANDS.iter().flat_map(|(_, names, ..)| names.iter());
+            (0, names.map(|name| format!("/{name}")).collect())
+        }
+        _ => return complete_path(before, env),
+    };
+    words.retain(|word| word.starts_with(&before[start..]));
+    if words.is_empty() && start == 0 {
+        // `/etc/ho` is not a command.
+        return complete_path(before, env);
+    }
+    (start, words)
+}
+
+/// The paths that the last word may be the beginning of.
+fn complete_path(before: &str, env: &Env) -> (usize, Vec<String>) {
+    let start = before.rfind([' ', '\n', '"', '\'']).map_or(0, |at| at + 1);
+    let word = &before[start..];
+    let (parent, name) = word.split_at(word.rfind('/').map_or(0, |at| at + 1));
+    let folder = env.absolute_path(Path::new(parent)).unwrap_or_default();
+    let names = fs::list_names(&folder).unwrap_or_default().into_iter();
+    let names = names.filter(|other| other.starts_with(name));
+    let names = names.filter(|other| name.starts_with('.') || !other.starts_with('.'));
+    let whole = |other: String| {
+        let end = if folder.join(&other).is_dir() { "/" } else { "" };
+        format!("{parent}{other}{end}")
+    };
+    (start, names.map(whole).collect())
+}

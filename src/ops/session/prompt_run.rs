@@ -1,0 +1,168 @@
+//! One prompt: a run of `nagent --lines`, whose events are shown while they come, and whose questions a person answers.
+
+use std::ffi::OsString;
+use std::os::fd::AsFd;
+use std::process::ExitStatus;
+
+use serde_json::{Map, Value, json};
+
+use super::start::{NAME, Session};
+use super::tools::error_of;
+use crate::ops::run::question::ask_about_action;
+use crate::ops::screen::spinner::Spinner;
+use crate::out;
+use crate::view::event::{RunEvent, Start};
+use crate::view::session::{SessionView, Shown};
+use conversation::exit::{Exit, Signal};
+use conversation::problem::Problem;
+use sys::foreground::Conversing;
+use sys::terminal;
+use sys::tty::Tty;
+
+/// The most that is shown of what a run printed beside its events.
+const WORDS: usize = 400;
+
+/// How a run ended, its last line, which may be missing, and what it printed that is not an event.
+type ChildEnd = (ExitStatus, Map<String, Value>, String);
+
+impl Session {
+    /// Runs a prompt, and shows the run.
+    pub(super) fn run_prompt(&mut self, prompt: &str) -> Result<(), Problem> {
+        let mut words = self.tool_words("nagent", &["--lines", "--stop-list"])?;
+        words.extend(self.check.iter().map(|check| format!("--check={check}").into()));
+        let line = json!({ "prompt": prompt, "read": std::mem::take(&mut self.reads) });
+        let end = self.follow(&words, &line)?;
+        self.count += 1;
+        self.report_end(end)
+    }
+
+    /// Starts a run, and shows it to its end.
+    fn follow(&self, words: &[OsString], prompt: &Value) -> Result<ChildEnd, Problem> {
+        let columns = if terminal::stderr_is_terminal() { terminal::width() } else { usize::MAX };
+        let names = self.names();
+        let mut view = SessionView::new(&self.look, names, columns, self.args.verbose);
+        view.needs_gap = self.count > 0 && !self.is_interactive;
+        let mut child = self.foreground.converse(words, &self.env)?;
+        child.send(&prompt.to_string());
+        let spinner = Spinner::new(self.shows_lines());
+        let (mut document, mut said) = (Map::new(), String::new());
+        // The number of the action that the user was asked about.
+        let mut asked = 0;
+        while let Some(line) = child.next_line() {
+            let Some((children, mut event)) = RunEvent::from_line(&line) else {
+                spinner.stop();
+                match serde_json::from_str(&line) {
+                    Ok(Value::Object(last)) if last.get("event") == Some(&"end".into()) => {
+                        document = last;
+                    }
+                    _ if said.len() < WORDS => said.push_str(&format!("{line} ")),
+                    _ => {}
+                }
+                continue;
+            };
+            match event {
+                RunEvent::Begin(_) if self.count > 0 || !self.look.figures => continue,
+                RunEvent::Text { .. } if !self.is_streaming => continue,
+                _ if children.is_empty() && !self.args.verbose => event.shorten(asked),
+                _ => {}
+            }
+            let shown = view.show_event(&children, &event);
+            if !shown.is_empty() || matches!(event, RunEvent::Decide(_) | RunEvent::Finish(_)) {
+                spinner.stop();
+            }
+            self.print_shown(shown, matches!(event, RunEvent::Note { .. } | RunEvent::Wait { .. }));
+            if self.is_over.get() {
+                break;
+            }
+            match &event {
+                RunEvent::Decide(start) if children.is_empty() => {
+                    asked = self.answer_question(start, &mut child);
+                }
+                RunEvent::Ask { .. } => spinner.start("model"),
+                RunEvent::Start(start) => {
+                    spinner.start(start.tag.trim_start_matches("nagent-"));
+                }
+                RunEvent::Check { .. } => spinner.start("check"),
+                _ => {}
+            }
+        }
+        drop(spinner);
+        let ended = child.wait()?;
+        self.print_shown(view.show_document(&document), false);
+        Ok((ended, document, said))
+    }
+
+    /// Says what went wrong, if anything did.
+    fn report_end(&mut self, (ended, mut document, said): ChildEnd) -> Result<(), Problem> {
+        let mut error = error_of(&document).to_owned();
+        // A second Ctrl-C ends it at once.
+        let is_interrupted = ended.code() == Some(Exit::Signal(Signal::Int).code().into());
+        let is_lost = document.is_empty() && !is_interrupted;
+        if is_lost {
+            let words = match said.trim() {
+                "" => "no output".to_owned(),
+                words => format!("output: {words}"),
+            };
+            error = format!("nagent exited unexpectedly ({ended}); {words}");
+        }
+        if self.args.json {
+            document.remove("event");
+            self.documents.push(Value::Object(document));
+        }
+        if self.is_over.get() {
+            return Ok(());
+        }
+        if !self.is_interactive {
+            return if is_lost {
+                Err(Problem::failed(error))
+            } else {
+                self.check_exit(ended, error)
+            };
+        }
+        if is_interrupted {
+            out::print_line("(interrupted)");
+        } else if !error.is_empty() {
+            out::print_line(&format!("{NAME}: {error}"));
+        }
+        if !self.args.quiet && !self.look.prompt.starts_with('\n') {
+            out::print_line("");
+        }
+        Ok(())
+    }
+
+    /// Whether lines beside the answers are shown.
+    fn shows_lines(&self) -> bool {
+        self.is_interactive && !self.args.quiet
+    }
+
+    /// Prints what a session shows of an event. If stdout is closed, the session is over.
+    fn print_shown(&self, shown: Vec<Shown>, is_note: bool) {
+        for one in shown {
+            match one {
+                Shown::Answer(_) if self.args.json => {}
+                Shown::Answer(text) => {
+                    self.is_over.set(self.is_over.get() || !out::print_part(&text));
+                }
+                Shown::Mark(spans) if self.shows_lines() => out::print_mark(&spans),
+                Shown::Line(spans) if self.shows_lines() => out::print_spans(&spans),
+                Shown::Line(spans) if is_note => {
+                    out::print_line(&format!("{NAME}: {}", out::style_spans(&spans, false, false)));
+                }
+                Shown::Mark(_) | Shown::Line(_) => {}
+            }
+        }
+    }
+
+    /// Asks the person on the terminal, and hands the answer on. Without a terminal every question is a no. Returns the number
+    /// of the action where it is done, or not, as the person saw it.
+    fn answer_question(&self, start: &Start, child: &mut Conversing<'_>) -> u64 {
+        let Some(mut tty) = Tty::open() else {
+            child.close();
+            return 0;
+        };
+        let (interrupts, asker) = (&self.foreground.interrupts, child.output.get_ref().as_fd());
+        let reply = ask_about_action(&mut tty, start, interrupts, Some(asker));
+        child.send(&json!(reply).to_string());
+        if reply.text.is_some() { 0 } else { start.n }
+    }
+}

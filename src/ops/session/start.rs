@@ -1,0 +1,193 @@
+//! The start of a session: its folder, look, credential, model and conversation, each checked before the first prompt.
+
+use std::cell::{Cell, RefCell};
+use std::path::{Path, PathBuf};
+use std::rc::Rc;
+
+use serde_json::Value;
+
+use super::args::SessionArgs;
+use super::env_file::{OTHER_NAME, parse_credentials};
+use crate::ops::conversations::conversation_name::choose_name;
+use crate::ops::run::call::Call;
+use crate::ops::setup::connection::no_provider;
+use crate::ops::setup::flags::{ConversationArgs, RunArgs};
+use crate::ops::setup::settings::Settings;
+use crate::out;
+use crate::view::look::Look;
+use conversation::exit::Exit;
+use conversation::limits;
+use conversation::problem::Problem;
+use models::provider::{Provider, ollama_address};
+use sys::env::Env;
+use sys::foreground::Foreground;
+use sys::interrupt::Interrupts;
+use sys::root::explain_refusal;
+use sys::{fs, terminal};
+
+/// The name of the tool, for lines on stderr.
+pub const NAME: &str = "nagent-repl";
+
+/// The state of a session.
+pub(super) struct Session {
+    /// The flags of its runs.
+    pub(super) args: RunArgs,
+    /// The environment of its runs, with what env files give.
+    pub(super) env: Env,
+    /// The environment of the user's own commands.
+    pub(super) user_env: Env,
+    pub(super) settings: Settings,
+    /// The name of the conversation.
+    pub(super) name: String,
+    pub(super) look: Look,
+    pub(super) foreground: Foreground,
+    /// Whether a person types; else prompts are lines of stdin.
+    pub(super) is_interactive: bool,
+    pub(super) is_streaming: bool,
+    pub(super) is_over: Cell<bool>,
+    /// What prompts are checked with.
+    pub(super) check: Option<String>,
+    /// Files that the model is shown with the next prompt.
+    pub(super) reads: Vec<PathBuf>,
+    /// The models of the provider, once they were listed.
+    pub(super) models: Rc<RefCell<Vec<String>>>,
+    /// How many runs there were.
+    pub(super) count: u64,
+    /// What `--json` prints of them.
+    pub(super) documents: Vec<Value>,
+}
+
+/// Checks everything, and changes nothing but the working folder.
+pub(super) fn start(session: &SessionArgs) -> Result<Session, Problem> {
+    let user_env = match &session.cd {
+        Some(folder) => Env::enter(folder).map_err(|error| {
+            Problem::failed(format!("--cd {}: {error}; name a folder", folder.display()))
+        })?,
+        None => Env::read(),
+    };
+    user_env.current_folder()?;
+    let mut env = user_env.clone();
+    let mut args = session.run.clone();
+    if args.look.is_none() {
+        let look = Settings::resolve_run(&args, &env)?.config.look;
+        args.look = Some(look.unwrap_or_else(|| "plain".to_owned()));
+    }
+    add_credentials(&session.env_file, &args, &mut env)?;
+    let conversation = session.conversation.clone();
+    let which = ConversationArgs { conversation, ..ConversationArgs::default() };
+    let interrupts = Interrupts::without_handlers()?;
+    let call = Call::with_environment(NAME, &args, &which, env.clone(), interrupts)?;
+    let name = choose_name(&call)?;
+    let mut settings = call.settings.clone();
+    check_model(&mut settings, &env, &call.interrupts)?;
+    if settings.provider == Some(Provider::Ollama) {
+        args.model.provider = Some(Provider::Ollama.name().to_owned());
+        args.model.model.clone_from(&settings.config.model);
+    }
+    settings.root.prepare().map_err(|error| explain_refusal(&error))?;
+    let reads = std::mem::take(&mut args.read);
+    args.prompt.clear();
+    let check = args.check.take();
+    Ok(Session {
+        look: settings.look.clone().unwrap_or_default(),
+        args,
+        env,
+        user_env,
+        settings,
+        name,
+        foreground: Foreground::start()?,
+        is_interactive: terminal::stdin_is_terminal(),
+        is_streaming: !session.no_stream,
+        is_over: Cell::default(),
+        check,
+        reads,
+        models: Rc::default(),
+        count: 0,
+        documents: Vec::new(),
+    })
+}
+
+/// Checks that there is a credential, or that Ollama answers, and which model it has.
+fn check_model(settings: &mut Settings, env: &Env, interrupts: &Interrupts) -> Result<(), Problem> {
+    let is_guess = settings.provider.is_none();
+    let provider = *settings.provider.get_or_insert(Provider::Ollama);
+    let is_ollama = provider == Provider::Ollama;
+    let mut client = settings.connect_client(env, true)?;
+    if is_ollama {
+        client.limit_time(limits::OLLAMA_PATIENCE);
+    }
+    let chosen = if is_ollama && client.model_id.is_some() {
+        client.list_models(interrupts).map(drop).map_err(Problem::from)
+    } else {
+        settings.choose_model(&mut client, true, is_guess, interrupts)
+    };
+    settings.config.model = client.model_id;
+    chosen.map_err(|problem| match problem.exit {
+        Exit::Provider if is_guess => no_provider(),
+        Exit::Provider if is_ollama => {
+            let address = ollama_address(settings.config.base_url.as_deref().unwrap_or_default());
+            let message = format!(
+                "Ollama does not answer at {address}: start it (ollama serve), or set OLLAMA_HOST, or choose another \
+                 provider with --provider"
+            );
+            Problem::new(Exit::Provider, message)
+        }
+        _ => problem,
+    })
+}
+
+/// Adds the credentials of env files: those that were named, else those of the look where no credential is set.
+fn add_credentials(named: &[PathBuf], args: &RunArgs, env: &mut Env) -> Result<(), Problem> {
+    for path in named {
+        take_credentials(&[path.display().to_string()], env)?;
+    }
+    let settings = Settings::resolve_run(args, env)?;
+    let files = settings.look.as_ref().map(|look| look.env_files.clone()).unwrap_or_default();
+    let client = settings.connect_client(env, true);
+    if files.is_empty() || client.as_ref().is_ok_and(|client| client.credential.is_some()) {
+        return Ok(());
+    }
+    // A server of the user's own may need none.
+    take_credentials(&files, env).or_else(|problem| client.map(drop).map_err(|_| problem))
+}
+
+/// Takes the credentials from the first of these files that is there; `$NAME` is the file that a variable names. What is set
+/// already stays.
+fn take_credentials(files: &[String], env: &mut Env) -> Result<(), Problem> {
+    let (mut tried, mut or_else) = (Vec::new(), String::new());
+    for file in files {
+        let variable = file.strip_prefix('$');
+        if let Some(name) = variable {
+            or_else = format!(", or set {name} to another one");
+        }
+        let path = variable.map_or(Some(file.as_str()), |name| env.get(name));
+        let Some(path) = path.filter(|path| !path.is_empty()).map(str::to_owned) else { continue };
+        let text = fs::read_text(&env.absolute_path(Path::new(&path))?, limits::ENV_FILE)
+            .map_err(|error| Problem::usage(format!("env file {path}: {error:#}")))?;
+        let Some(text) = text else {
+            if let Some(name) = variable {
+                out::print_line(&format!("{NAME}: note: {name} names {path}, which is not there"));
+            }
+            tried.push(format!("{path} is not there"));
+            continue;
+        };
+        let found = parse_credentials(&text);
+        if found.is_empty() {
+            return Err(Problem::usage(format!(
+                "env file {path} has no key; add the line {OTHER_NAME}=your-key, or that of another provider, as in \
+                 OPENAI_API_KEY=your-key"
+            )));
+        }
+        for (name, value) in found {
+            if env.get(name).is_none() {
+                env.set(name, value);
+            }
+        }
+        return Ok(());
+    }
+    let tried = tried.join(", ");
+    Err(Problem::usage(format!(
+        "no env file: {tried}; create one{or_else}, with the line {OTHER_NAME}=your-key, or that of another provider, as \
+         in OPENAI_API_KEY=your-key"
+    )))
+}

@@ -1,0 +1,245 @@
+//! The commands of a session. Each is a call of an executable of the toolkit, or a value of the session.
+
+use std::ffi::OsString;
+use std::os::unix::process::ExitStatusExt;
+use std::path::PathBuf;
+use std::process::ExitStatus;
+
+use serde_json::{Map, Value};
+
+use super::commands::{ReplCommand, help_text};
+use super::start::Session;
+use crate::ops::setup::flags::RunArgs;
+use crate::out;
+use conversation::approve::Approve;
+use conversation::exit::Exit;
+use conversation::format::harmless::quote_name;
+use conversation::problem::Problem;
+use sandbox::SandboxMode;
+use sys::{fs, tty};
+
+impl Session {
+    /// Does what a command says.
+    pub(super) fn run_command(&mut self, verb: ReplCommand, argument: &str) -> Result<(), Problem> {
+        match verb {
+            ReplCommand::Help => self.is_over.set(!out::print_part(&help_text())),
+            ReplCommand::Quit => self.is_over.set(true),
+            ReplCommand::Clear => {
+                self.archive()?;
+                self.show_text(&self.look.cleared);
+            }
+            ReplCommand::Model => self.run_model(argument)?,
+            ReplCommand::Flag(name) if argument.is_empty() => self.call_tool("nagent", &[name])?,
+            ReplCommand::Flag(name) => {
+                self.call_tool("nagent", &[&format!("{name}={argument}")])?;
+            }
+            ReplCommand::List => self.call_tool("nagent-conversations", &["list"])?,
+            ReplCommand::EditConversation if argument.is_empty() => self.edit_conversation()?,
+            ReplCommand::EditConversation => {
+                self.call_tool("nagent", &["--edit-conversation", "--", argument])?;
+            }
+            ReplCommand::EditPrompt => self.edit_prompt()?,
+            ReplCommand::Read => self.add_read(argument)?,
+            ReplCommand::File => self.edit_file(argument)?,
+            ReplCommand::Undo if argument.is_empty() => self.call_tool("nagent", &["--undo"])?,
+            ReplCommand::Undo => self.call_tool("nagent-file-edit", &["--undo", "--", argument])?,
+            ReplCommand::Check | ReplCommand::Approve | ReplCommand::Sandbox => {
+                self.change_setting(verb, argument)?;
+            }
+            ReplCommand::Show => {
+                let (name, last) = (self.name.clone(), format!("--last={argument}"));
+                let count = if argument.is_empty() { 2 } else { 3 };
+                self.call_tool("nagent-conversations", &["show", &name, &last][..count])?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Runs a command line in the user's shell.
+    pub(super) fn run_shell(&mut self, command: &str) -> Result<(), Problem> {
+        let shell = self.user_env.get("SHELL").unwrap_or("/bin/sh").to_owned();
+        let words: [OsString; 3] = [shell.into(), "-c".into(), command.into()];
+        let ended = self.foreground.run(&words, &self.user_env)?;
+        let Some(code @ 1..) = ended.code() else { return self.check_exit(ended, String::new()) };
+        self.print_message(&format!("exit {code}"));
+        let exit = Exit::Command(u8::try_from(code).unwrap_or(1));
+        if self.is_interactive { Ok(()) } else { Err(Problem::new(exit, "")) }
+    }
+
+    /// Archives the conversation, and begins a new one.
+    pub(super) fn archive(&self) -> Result<(), Problem> {
+        let (ended, document) = self.read_document("nagent", &["--clear"])?;
+        if ended.success() { Ok(()) } else { Err(Problem::failed(error_of(&document))) }
+    }
+
+    /// A call of a tool, with the flags that the session was given.
+    pub(super) fn tool_words(&self, tool: &str, more: &[&str]) -> Result<Vec<OsString>, Problem> {
+        let path = self.env.tool_path(tool);
+        if !path.is_absolute() {
+            return Err(Problem::failed(format!(
+                "{tool} not found next to nagent-repl; install both into the same folder"
+            )));
+        }
+        let mut words = vec![path.into_os_string()];
+        if tool == "nagent-conversations" {
+            words.extend(["--root".into(), self.settings.root.path().into()]);
+        } else {
+            // The session itself is quiet; a run gets --stop-list anyway.
+            let args = RunArgs { quiet: false, stop_list: false, ..self.args.clone() };
+            words.extend(args.words());
+        }
+        if tool == "nagent" {
+            words.push(format!("--conversation={}", self.name).into());
+        }
+        words.extend(more.iter().map(OsString::from));
+        Ok(words)
+    }
+
+    /// Runs a tool on the terminal. With `--json` its document is one of the session's.
+    fn call_tool(&mut self, tool: &str, more: &[&str]) -> Result<(), Problem> {
+        if !self.args.json {
+            let words = self.tool_words(tool, more)?;
+            return self.check_exit(self.foreground.run(&words, &self.env)?, String::new());
+        }
+        let (ended, document) = self.read_document(tool, more)?;
+        let error = error_of(&document).to_owned();
+        self.documents.push(Value::Object(document));
+        self.check_exit(ended, error)
+    }
+
+    /// Checks how a tool ended; it has already printed why it failed.
+    pub(super) fn check_exit(&self, ended: ExitStatus, error: String) -> Result<(), Problem> {
+        match ended.code() {
+            Some(code @ 1..) if !self.is_interactive => {
+                let exit = u64::try_from(code).ok().and_then(Exit::from_code);
+                Err(Problem::new(exit.unwrap_or(Exit::Failed), error))
+            }
+            None if self.is_interactive && ended.signal() == Some(2) => {
+                out::print_line("(interrupted)");
+                Ok(())
+            }
+            None => Err(Problem::failed(format!("the command was ended ({ended})"))),
+            Some(_) => Ok(()),
+        }
+    }
+
+    /// Runs a tool for its document, in which its error is too.
+    fn read_document(
+        &self,
+        tool: &str,
+        more: &[&str],
+    ) -> Result<(ExitStatus, Map<String, Value>), Problem> {
+        let words = self.tool_words(tool, &[&["--json"], more].concat())?;
+        let output = self.foreground.read(&words, &self.env)?;
+        Ok((output.status, serde_json::from_slice(&output.stdout).unwrap_or_default()))
+    }
+
+    fn run_model(&mut self, argument: &str) -> Result<(), Problem> {
+        let (keeps, name) = match argument.strip_prefix("--keep") {
+            Some(name) if name.is_empty() || name.starts_with(' ') => (true, name.trim()),
+            _ => (false, argument),
+        };
+        if name.is_empty() {
+            return self.list_models();
+        }
+        self.args.model.model = Some(name.to_owned());
+        self.settings.config.model = Some(name.to_owned());
+        if !keeps {
+            return self.run_command(ReplCommand::Clear, "");
+        }
+        self.print_message(&format!("model: {name}"));
+        Ok(())
+    }
+
+    fn list_models(&mut self) -> Result<(), Problem> {
+        let (_, mut document) = self.read_document("nagent", &["--list-models"])?;
+        let models = document.remove("models").map(serde_json::from_value::<Vec<String>>);
+        let current = self.settings.config.model.as_deref();
+        let Some(Ok(models)) = models else {
+            let (error, model) = (error_of(&document), current.unwrap_or("not set"));
+            return Err(Problem::failed(format!("{error}; the model is {model}")));
+        };
+        for model in &models {
+            let mark = if current == Some(model) { "*" } else { " " };
+            out::print_part(&format!("{mark} {model}\n"));
+        }
+        *self.models.borrow_mut() = models;
+        Ok(())
+    }
+
+    /// Opens the conversation's file in the editor, and shows what cannot be read afterwards.
+    fn edit_conversation(&mut self) -> Result<(), Problem> {
+        let path = self.settings.root.conversation(&self.name);
+        if fs::file_size(&path).is_none() {
+            return Err(Problem::failed("the conversation is empty"));
+        }
+        tty::edit_file(&path)?;
+        let (_, document) = self.read_document("nagent-conversations", &["lint", &self.name])?;
+        let findings = document.get("findings").and_then(Value::as_array).into_iter().flatten();
+        for finding in findings {
+            let message = finding["message"].as_str().unwrap_or_default();
+            out::print_line(&format!("line {}: {message}", finding["line"]));
+        }
+        Ok(())
+    }
+
+    fn edit_prompt(&mut self) -> Result<(), Problem> {
+        let text = tty::edit_text("")?;
+        if text.trim().is_empty() {
+            return Err(Problem::failed("nothing was written"));
+        }
+        out::print_line(text.trim());
+        self.run_prompt(text.trim())
+    }
+
+    fn add_read(&mut self, path: &str) -> Result<(), Problem> {
+        let path = PathBuf::from(path);
+        if fs::file_size(&self.env.absolute_path(&path)?).is_none() {
+            return Err(Problem::failed(format!("/read: there is no file {}", quote_name(&path))));
+        }
+        self.print_message(&format!(
+            "the model is shown {} with the next prompt",
+            quote_name(&path)
+        ));
+        self.reads.push(path);
+        Ok(())
+    }
+
+    fn edit_file(&mut self, argument: &str) -> Result<(), Problem> {
+        let Some((path, words)) = argument.split_once(char::is_whitespace) else {
+            return Err(Problem::failed("/file needs a file and what to change in it: FILE WORDS"));
+        };
+        self.call_tool("nagent-file-edit", &["--", path, words.trim()])
+    }
+
+    /// Changes a setting of the runs that follow.
+    fn change_setting(&mut self, verb: ReplCommand, value: &str) -> Result<(), Problem> {
+        let args = &mut self.args;
+        let (name, result) = match verb {
+            ReplCommand::Approve => {
+                ("approve", Approve::parse(value).map(|it| args.approve = Some(it)))
+            }
+            ReplCommand::Sandbox => {
+                ("sandbox", SandboxMode::parse(value).map(|it| args.sandbox = Some(it)))
+            }
+            _ => {
+                self.check = (value != "off").then(|| value.to_owned());
+                ("check", Ok(()))
+            }
+        };
+        result.map_err(|why| Problem::failed(format!("/{name}: {why}")))?;
+        self.print_message(&format!("{name}: {value}"));
+        Ok(())
+    }
+
+    /// Tells a person what was done.
+    fn print_message(&self, what: &str) {
+        if self.is_interactive {
+            out::print_line(what);
+        }
+    }
+}
+
+pub(super) fn error_of(document: &Map<String, Value>) -> &str {
+    document.get("error").and_then(Value::as_str).unwrap_or_default()
+}

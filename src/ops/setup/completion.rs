@@ -1,0 +1,71 @@
+//! What a shell offers as values of flags: providers, models, conversations.
+//!
+//! Called by the shell's completion script while somebody types, so nothing here asks a server, and nothing fails.
+
+use std::cmp::Reverse;
+use std::collections::BTreeSet;
+use std::path::PathBuf;
+
+use clap_complete::engine::CompletionCandidate;
+
+use super::find_root::find_root;
+use crate::config::{self, Config};
+use conversation::approve::Approve;
+use conversation::limits;
+use models::catalog::list_models;
+use models::provider::Provider;
+use models::server::SERVERS;
+use sandbox::SandboxMode;
+use sys::env::Env;
+use sys::root::Root;
+use sys::{fs, root};
+
+/// Completes `--provider`.
+pub fn providers() -> Vec<CompletionCandidate> {
+    let servers = SERVERS.iter().map(|server| server.name);
+    Provider::iter().map(Provider::name).chain(servers).map(CompletionCandidate::new).collect()
+}
+
+/// Completes `--sandbox`.
+pub fn sandbox_modes() -> Vec<CompletionCandidate> {
+    SandboxMode::ALL.map(|mode| CompletionCandidate::new(mode.name())).into()
+}
+
+/// Completes `--approve`.
+pub fn approvals() -> Vec<CompletionCandidate> {
+    Approve::ALL.map(|approve| CompletionCandidate::new(approve.name())).into()
+}
+
+/// Completes `--model`: the models that nagent knows, and those of the config.
+pub fn models() -> Vec<CompletionCandidate> {
+    let mut names: BTreeSet<String> = list_models().map(|model| model.id.to_owned()).collect();
+    names.extend(Provider::iter().filter_map(Provider::default_model).map(str::to_owned));
+    names.extend(models_of_config().unwrap_or_default());
+    names.into_iter().map(CompletionCandidate::new).collect()
+}
+
+/// The models that the config names.
+fn models_of_config() -> Option<Vec<String>> {
+    let env = Env::read();
+    let own = find_root(None, &env).ok()?.0.path().join("config.json");
+    let path = env.get_os("NAGENT_CONFIG").map_or(own, PathBuf::from);
+    let values = config::parse(&fs::read_text(&path, limits::CONFIG).ok()??, None).ok()?.values;
+    let config = Config::from_values(&values).ok()?;
+    Some(config.prices.into_keys().chain(config.model).collect())
+}
+
+/// Completes the names of conversations, the one that was used last first.
+pub fn conversations() -> Vec<CompletionCandidate> {
+    let Ok((root, _)) = find_root(None, &Env::read()) else { return Vec::new() };
+    let names = conversation_names(&root).into_iter().enumerate();
+    names.map(|(at, name)| CompletionCandidate::new(name).display_order(Some(at))).collect()
+}
+
+/// The names of the conversations below a root, the one that was used last first.
+pub(crate) fn conversation_names(root: &Root) -> Vec<String> {
+    let folder = root.conversations();
+    let mut names = fs::list_names(&folder).unwrap_or_default();
+    names.retain(|name| root::check_name(name).is_ok());
+    names.sort_by_cached_key(|name| Reverse(fs::modified(&folder.join(name))));
+    names
+}

@@ -1,0 +1,375 @@
+//! Connects to the model, and answers what depends on the provider and model in force.
+
+use std::path::Path;
+use std::time::Duration;
+
+use super::settings::{READ_TIMEOUT, Settings};
+use crate::client::{KeyCommand, ModelClient, Program};
+use crate::config;
+use crate::drive::ShellRules;
+use conversation::model::RequestMessage;
+use conversation::problem::Problem;
+use models::openai_chat::ChatCompletions;
+use models::openai_responses::Responses;
+use models::price::Price;
+use models::provider::Provider;
+use models::server::GrammarForm;
+use models::{ChatRequest, catalog};
+use sys::env::{self, Env};
+use sys::interrupt::Interrupts;
+use sys::rate::RateLimit;
+use sys::root::check_name;
+use sys::{clock, fs};
+
+/// The window, in tokens, that Ollama is asked for; by itself it takes 4,096 on a small machine, and drops what does not fit.
+const OLLAMA_WINDOW: u64 = 32_768;
+
+impl Settings {
+    /// The provider, or an error that lists the choices.
+    pub fn provider(&self) -> Result<Provider, Problem> {
+        self.provider.ok_or_else(no_provider)
+    }
+
+    /// The variables that may hold the credential; the first that is set counts.
+    fn key_variables(&self, provider: Provider) -> Vec<&str> {
+        match (&self.config.key_env, self.server()) {
+            (Some(name), _) => vec![name],
+            // A custom address of a known server: accept either variable.
+            (None, Some(server)) if self.config.server.is_none() => {
+                let own = [server.key_variable].into_iter();
+                own.chain(provider.credential_variables().iter().copied()).collect()
+            }
+            (None, Some(server)) => vec![server.key_variable],
+            (None, None) => provider.credential_variables().to_vec(),
+        }
+    }
+
+    /// Whether nothing is answered without a credential. A server of the user's own may need none.
+    fn needs_key(&self, provider: Provider) -> bool {
+        if self.config.key_command.is_some() || provider.preset().is_some() {
+            return false;
+        }
+        match self.named_server() {
+            _ if self.config.key_env.is_some() => true,
+            Some(server) => server.needs_key,
+            None => provider.needs_credential() && self.config.base_url.is_none(),
+        }
+    }
+
+    /// The credential and the variable that it came from; `None` where the provider needs none.
+    fn find_key(&self, env: &Env, provider: Provider) -> Result<Option<(String, String)>, Problem> {
+        if let Some(name) = self.config.key_env.as_deref().filter(|name| !Env::is_credential(name))
+        {
+            return Err(Problem::usage(format!(
+                "\"key_env\": {name} does not look like a credential, so commands would get it: use a name that ends in _KEY or _TOKEN"
+            )));
+        }
+        let variables = self.key_variables(provider);
+        let found = variables
+            .iter()
+            .map(|name| (env.get(name).unwrap_or_default().trim().to_owned(), (*name).to_owned()))
+            .find(|(key, _)| !key.is_empty());
+        let needed = self.needs_key(provider);
+        let withheld = env.get(env::WITHHELD).unwrap_or_default();
+        let withheld =
+            variables.iter().find(|name| withheld.split(',').any(|other| other == **name));
+        if found.is_none() && (needed || withheld.is_some()) {
+            let hint = withheld.map_or_else(String::new, |name| {
+                format!(
+                    ". This command was started by nagent, which keeps credentials from commands; \"pass_env\": \
+                     [\"{name}\"] in {} lets it through",
+                    self.config_path.display()
+                )
+            });
+            let name = self.provider_name(provider);
+            let from = self.source_of("provider");
+            let (chosen, other) = if from == "flag" {
+                (String::new(), None)
+            } else {
+                let mut others = Provider::iter().filter(|other| *other != provider);
+                let other = others.find_map(|other| {
+                    let set =
+                        other.credential_variables().iter().find(|name| env.get(name).is_some());
+                    Some(format!("; {} is set: --provider {} uses it", set?, other.name()))
+                });
+                (format!(" (chosen by {from})"), other)
+            };
+            return Err(Problem::usage(format!(
+                "no credential for provider {name}{chosen}: set {}{}{hint}",
+                variables.join(" or "),
+                other.unwrap_or_default()
+            )));
+        }
+        Ok(found)
+    }
+
+    /// The connection to the model. Without `needs_key` a missing credential is not an error: nothing will be sent.
+    pub fn connect_client(&self, env: &Env, needs_key: bool) -> Result<ModelClient, Problem> {
+        let provider = self.provider()?;
+        let key = match self.find_key(env, provider) {
+            Err(_) if !needs_key => None,
+            key => key?,
+        };
+        let (key, credential) = key.unzip();
+        let has_token = credential.as_deref().is_some_and(Provider::is_token);
+        let mut client = self.connect(provider, key, has_token, env)?;
+        client.model_id.clone_from(&self.config.model);
+        let is_printed = self.config.key_command.is_some();
+        client.credential =
+            if is_printed { Some("\"key_command\" in the config".to_owned()) } else { credential };
+        Ok(client)
+    }
+
+    fn connect(
+        &self,
+        provider: Provider,
+        key: Option<String>,
+        has_token: bool,
+        env: &Env,
+    ) -> Result<ModelClient, Problem> {
+        let read = |default| self.config.read_timeout.unwrap_or(default);
+        if let Some(preset) = provider.preset() {
+            let words = self.config.command.clone().unwrap_or_default();
+            if provider == Provider::Command && words.is_empty() {
+                return Err(Problem::usage(format!(
+                    "provider command needs \"command\": [\"program\", \"argument\", …] in {}",
+                    self.config_path.display()
+                )));
+            }
+            // A program may give all of its reply at its end.
+            let timeout = Duration::from_secs_f64(read(1800.0));
+            let folder = env.folder.clone().unwrap_or_else(|_| "/".into());
+            let mut program = Program::new(preset, words, env, &folder, timeout);
+            program.keeps_running = self.keeps_running(provider)?;
+            return Ok(ModelClient::program(program));
+        }
+        if provider == Provider::Replay {
+            let path = self.config.model.as_ref().ok_or_else(|| {
+                Problem::usage("provider replay needs --model FILE, the recording that it plays")
+            })?;
+            let named = self.root.conversation(path);
+            let is_name = !fs::exists(Path::new(path)) && check_name(path).is_ok();
+            let path = if is_name && fs::exists(&named) { &named } else { Path::new(path) };
+            let lineage = env.get(sys::env::LINEAGE).unwrap_or("0").to_owned();
+            return Ok(ModelClient::replay(path, lineage)?);
+        }
+        let base_url = self.config.base_url.as_deref();
+        let mut endpoint = provider.endpoint(base_url, key).ok_or_else(no_provider)?;
+        if provider == Provider::OpenAi
+            && let Some(api) = &self.config.api
+        {
+            endpoint.api = match api.as_str() {
+                "responses" => &Responses,
+                "chat" => &ChatCompletions,
+                other => return Err(self.wrong_api(other, "\"responses\" or \"chat\"")),
+            };
+        }
+        endpoint.server = self.server();
+        endpoint.has_token = has_token || self.config.key_command.is_some();
+        endpoint.headers = self.headers(env, endpoint.official)?;
+        endpoint.body.clone_from(&self.config.body);
+        if self.config.key_command.is_some() {
+            endpoint.key = None;
+        }
+        let connect = Duration::from_secs_f64(self.config.connect_timeout);
+        let read = Duration::from_secs_f64(read(READ_TIMEOUT));
+        let mut client = ModelClient::server(endpoint, connect, read);
+        if let Some(most) = self.config.requests_per_minute {
+            let patience = Duration::from_secs_f64(self.config.lock_timeout);
+            client.limit_rate(RateLimit::new(&self.root, most, patience));
+        }
+        if let Some(words) = self.config.key_command.clone() {
+            let folder = env.folder.clone().unwrap_or_else(|_| "/".into());
+            client.fetch_key_with(KeyCommand::new(words, env, &folder));
+        }
+        Ok(client)
+    }
+
+    /// Whether the program is kept running, and speaks JSON lines.
+    fn keeps_running(&self, provider: Provider) -> Result<bool, Problem> {
+        match self.config.api.as_deref().filter(|_| provider == Provider::Command) {
+            None | Some("text") => Ok(false),
+            Some("lines") => Ok(true),
+            Some(other) => Err(self.wrong_api(other, "\"text\" or \"lines\" for a program")),
+        }
+    }
+
+    fn wrong_api(&self, api: &str, known: &str) -> Problem {
+        let path = self.config_path.display();
+        Problem::usage(format!("\"api\": \"{api}\" in {path}: it is {known}"))
+    }
+
+    /// The form in which the server takes a grammar; for OpenAI's Responses a custom tool.
+    pub(crate) fn grammar_form(&self) -> GrammarForm {
+        let base_url = self.config.base_url.as_deref();
+        let official = || {
+            let endpoint = self.provider.and_then(|provider| provider.endpoint(base_url, None));
+            endpoint.is_some_and(|endpoint| endpoint.official)
+        };
+        match self.server() {
+            Some(server) => server.grammar,
+            None if self.provider != Some(Provider::OpenAi) => GrammarForm::None,
+            None => match self.config.api.as_deref() {
+                Some("responses") => GrammarForm::CustomTool,
+                None if official() => GrammarForm::CustomTool,
+                _ => GrammarForm::None,
+            },
+        }
+    }
+
+    /// The headers of the config and of flags, variables in place of their names; to OpenAI also who pays.
+    fn headers(&self, env: &Env, is_official: bool) -> Result<Vec<(String, String)>, Problem> {
+        let mut headers = Vec::new();
+        let own =
+            [("OpenAI-Organization", "OPENAI_ORG_ID"), ("OpenAI-Project", "OPENAI_PROJECT_ID")];
+        for (header, variable) in own {
+            let value = env
+                .get(variable)
+                .filter(|_| is_official && self.provider == Some(Provider::OpenAi));
+            headers.extend(value.map(|value| (header.to_owned(), value.to_owned())));
+        }
+        for (name, value) in &self.config.headers {
+            let value = match value.strip_prefix('$') {
+                Some(variable) => env.get(variable).ok_or_else(|| {
+                    Problem::usage(format!(
+                        "the header {name} is to hold ${variable}, which is not set"
+                    ))
+                })?,
+                None => value,
+            };
+            if let Some(wrong) = config::check_header(name, value) {
+                let from = self.source_of("headers");
+                let from = if from == "flag" { "--header" } else { from };
+                return Err(Problem::usage(format!("the header {name} (from {from}) {wrong}")));
+            }
+            headers.push((name.clone(), value.to_owned()));
+        }
+        Ok(headers)
+    }
+
+    /// A request for a reply to these messages.
+    pub fn build_request<'a>(
+        &'a self,
+        model: &'a str,
+        system: Option<&'a str>,
+        messages: Vec<RequestMessage<'a>>,
+    ) -> ChatRequest<'a> {
+        ChatRequest {
+            model,
+            system,
+            messages,
+            file: None,
+            cache_key: None,
+            max_output: self.config.max_output_tokens,
+            window: self.window(model),
+            options: &self.options,
+        }
+    }
+
+    /// The price of a model: that of the config, else the one in the table, where the provider's own server or a known one is
+    /// asked: any other may charge what it likes.
+    pub fn price(&self, model: &str) -> Option<Price> {
+        let own = self.config.prices.get(model).copied();
+        let tier = self.config.service_tier.as_deref();
+        own.or_else(|| {
+            catalog::find_price(self.find_seller()?, model, clock::now().get(..10)?, tier)
+        })
+    }
+
+    /// The price in the server's own list. Of the servers that nagent knows, OpenRouter's has prices.
+    pub fn listed_price(
+        &self,
+        client: &mut ModelClient,
+        model: &str,
+        interrupts: &Interrupts,
+    ) -> Result<Option<Price>, Problem> {
+        let is_special = self.config.service_tier.as_deref().is_some_and(catalog::is_special_tier);
+        if is_special || self.server().is_none_or(|server| server.name != "openrouter") {
+            return Ok(None);
+        }
+        let models = client.list_models(interrupts)?;
+        Ok(models.into_iter().find(|one| one.id == model).and_then(|one| one.price))
+    }
+
+    /// The seller of the tokens, if it is known.
+    fn find_seller(&self) -> Option<&'static str> {
+        let provider = self.provider?;
+        let endpoint = provider.endpoint(self.config.base_url.as_deref(), None)?;
+        let server = self.server().map(|server| server.name);
+        server.or_else(|| endpoint.official.then(|| provider.name()))
+    }
+
+    /// The name of the provider, or of the known server that is asked through it.
+    pub fn provider_name(&self, provider: Provider) -> &'static str {
+        self.named_server().map_or(provider.name(), |server| server.name)
+    }
+
+    /// Whether requests to it are billed.
+    pub fn is_billed(&self) -> bool {
+        let is_paid = |provider: Provider| !provider.credential_variables().is_empty();
+        self.config.base_url.is_none() && self.provider.is_some_and(is_paid)
+    }
+
+    /// The model's window in tokens, when it is known.
+    pub fn window(&self, model: &str) -> Option<u64> {
+        let is_ollama = self.provider == Some(Provider::Ollama);
+        self.config
+            .context_window_tokens
+            .or_else(|| catalog::find_model(model)?.window)
+            .or_else(|| is_ollama.then_some(OLLAMA_WINDOW))
+    }
+
+    /// How long to keep retrying a busy provider.
+    pub fn retry_patience(&self) -> Duration {
+        Duration::from_secs_f64(self.config.patience)
+    }
+
+    /// The rules for commands.
+    pub fn shell(&self) -> ShellRules {
+        let program = self.config.shell.clone().unwrap_or_else(|| {
+            let bash = ["/bin/bash", "/usr/bin/bash", "/usr/local/bin/bash"];
+            bash.into_iter()
+                .find(|path| fs::is_executable(Path::new(path)))
+                // Not looked up: a `sh` of the working folder must not replace it.
+                .unwrap_or("/bin/sh")
+                .to_owned()
+        });
+        ShellRules {
+            program,
+            timeout: Duration::from_secs(self.config.shell_timeout),
+            pass_env: self.config.pass_env.clone(),
+        }
+    }
+}
+
+pub(crate) fn no_provider() -> Problem {
+    let first = |provider: Provider| provider.credential_variables().first().copied();
+    let mut variables: Vec<&str> =
+        Provider::iter().filter(|provider| provider.preset().is_none()).filter_map(first).collect();
+    let last = variables.pop().unwrap_or_default();
+    Problem::usage(format!(
+        "no API key found: set {} or {last}, or start Ollama\n\
+         To try it without one: make demo, in nagent's source. More: nagent --list-providers, nagent --doctor",
+        variables.join(", ")
+    ))
+}
+
+/// The error when nobody chose a provider, Ollama was tried for a model that the user named, and it is not there.
+pub(crate) fn no_provider_for(model: &str, address: &str) -> Problem {
+    let families = [
+        ("gpt-", Provider::OpenAi),
+        ("claude-", Provider::Anthropic),
+        ("gemini-", Provider::Google),
+    ];
+    let family = families.iter().find(|(start, _)| model.starts_with(start));
+    let Some(variable) = family.and_then(|(_, provider)| provider.credential_variables().first())
+    else {
+        return Problem::usage(format!(
+            "no API key is set, so Ollama at {address} was asked for {model}: it does not answer; start it, or set the key of \
+             another provider (nagent --list-providers)"
+        ));
+    };
+    Problem::usage(format!(
+        "no API key is set, so Ollama at {address} was asked: it does not answer. For {model} set {variable}"
+    ))
+}

@@ -1,0 +1,445 @@
+//! The flags that several tools share. Which value is in force is decided in [`super::settings`].
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+
+use clap::{Args, ValueEnum, ValueHint};
+use clap_complete::engine::ArgValueCandidates;
+
+use super::completion;
+use crate::drive::nagent_child::flag_word;
+use conversation::approve::Approve;
+use models::options::Reasoning;
+use sandbox::SandboxMode;
+
+/// The place of a flag that comes after those that more people use.
+const LAST: usize = 900;
+
+/// Which model, and where things are
+#[derive(Debug, Clone, Default, Args)]
+pub struct ModelArgs {
+    /// Use this provider: openai, anthropic, google, ollama, a server such as mistral, or a program (--list-providers)
+    #[arg(long, value_name = "NAME", help_heading = "Model", add = ArgValueCandidates::new(completion::providers))]
+    pub provider: Option<String>,
+    /// Use this model; for replay, a conversation or the path of a recording
+    #[arg(long, short, value_name = "ID", help_heading = "Model", add = ArgValueCandidates::new(completion::models))]
+    pub model: Option<String>,
+    /// Send requests to this address; with openai, any server that speaks Chat Completions
+    #[arg(long, value_name = "URL", help_heading = "Model")]
+    pub base_url: Option<String>,
+    /// Reasoning effort: off, low, medium, high, max, or a number of tokens
+    #[arg(long, value_name = "LEVEL", value_parser = Reasoning::parse, help_heading = "Model")]
+    pub reasoning: Option<Reasoning>,
+    /// Sampling temperature, from 0 to 2; many newer models refuse it
+    #[arg(long, value_name = "T", value_parser = parse_temperature, help_heading = "Model")]
+    pub temperature: Option<f64>,
+    /// Random seed, where the provider supports one
+    #[arg(long, value_name = "N", value_parser = parse_seed, help_heading = "Model")]
+    pub seed: Option<u64>,
+    /// Use this service tier of the provider: flex, priority
+    #[arg(long, value_name = "NAME", help_heading = "Model")]
+    pub service_tier: Option<String>,
+    /// Send this header with every request (can be repeated)
+    #[arg(long, value_name = "NAME: VALUE", value_parser = parse_header, help_heading = "Model")]
+    pub header: Vec<(String, String)>,
+    /// Keep retrying a busy provider for S seconds in total [default: 30]
+    #[arg(long, value_name = "S", value_parser = parse_amount, help_heading = "Model")]
+    pub patience: Option<f64>,
+    /// Use this config file instead of config.json in the root [env: NAGENT_CONFIG]
+    #[arg(long, value_name = "FILE", help_heading = "Files")]
+    pub config: Option<PathBuf>,
+    /// Use this profile: one of the config file, or a server such as openrouter [env: NAGENT_PROFILE]
+    #[arg(long, value_name = "NAME", help_heading = "Files")]
+    pub profile: Option<String>,
+    /// Keep conversations and everything else in this folder [env: NAGENT_ROOT] [default: ~/.nagent]
+    #[arg(long, value_name = "DIR", help_heading = "Files")]
+    pub root: Option<PathBuf>,
+}
+
+/// What an answer must be, and where it goes
+#[derive(Debug, Clone, Default, Args)]
+pub struct AnswerArgs {
+    /// Require an answer that is valid against the JSON Schema in this file (- is stdin); on errors the model is asked again
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub schema: Option<PathBuf>,
+    /// Write the answer to this file, in one step at the end, instead of stdout; - is stdout
+    #[arg(long, short, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub output: Option<PathBuf>,
+}
+
+/// What a run of the loop is given, in every tool that runs it
+#[derive(Debug, Clone, Default, Args)]
+#[expect(clippy::struct_excessive_bools, reason = "flags are what they are")]
+pub struct RunArgs {
+    /// What to do. End with - to add stdin; with no words, stdin is the prompt
+    #[arg(value_name = "PROMPT")]
+    pub prompt: Vec<String>,
+    /// Show the model this file before the prompt; - is stdin (can be repeated)
+    #[arg(long, short = 'f', value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub read: Vec<PathBuf>,
+    /// Also begin the conversation with the text of this file (can be repeated)
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub context: Vec<PathBuf>,
+    /// Run this command after each reply that wrote files, and show the model its output
+    #[arg(long, value_name = "CMD")]
+    pub after_write: Option<String>,
+    /// Accept an answer only when this command exits 0; the model gets up to five tries
+    #[arg(long, value_name = "CMD")]
+    pub check: Option<String>,
+    /// Ask for a single code block, and print only what is in it
+    #[arg(long, conflicts_with_all = ["show_request", "schema"])]
+    pub code: bool,
+    #[command(flatten)]
+    pub(crate) answer: AnswerArgs,
+    /// Constrain replies by a grammar, for small models (llama.cpp, vLLM, OpenAI's Responses)
+    #[arg(long, help_heading = "Model", display_order = LAST)]
+    pub grammar: bool,
+    /// Print one JSON document instead of text
+    #[arg(long)]
+    pub json: bool,
+    /// Print events as JSON lines; the last line is the document of --json
+    #[arg(long, conflicts_with_all = ["json", "show_request", "clear"])]
+    pub lines: bool,
+    /// Print only the answer, when it is complete, and errors: no progress, diffs, notes or status line
+    #[arg(long, short, conflicts_with_all = ["verbose", "progress"])]
+    pub quiet: bool,
+    /// Show the whole output of commands and whole diffs
+    #[arg(long, short)]
+    pub verbose: bool,
+    /// Show progress where stderr is not a terminal too, as plain lines
+    #[arg(long)]
+    pub progress: bool,
+    /// Print the request that would be sent, byte for byte, and send nothing
+    #[arg(long, conflicts_with = "clear")]
+    pub show_request: bool,
+    /// Append every reply to a recording, which --provider replay plays
+    #[arg(long, value_name = "FILE")]
+    pub record: Option<PathBuf>,
+
+    /// Also allow writes below this folder (can be repeated)
+    #[arg(long, value_name = "DIR", help_heading = "Permissions", value_hint = ValueHint::DirPath)]
+    pub write: Vec<PathBuf>,
+    /// Also allow writes in this folder (--write .); -w DIR means --write DIR
+    #[arg(short = 'w', help_heading = "Permissions")]
+    pub write_here: bool,
+    /// Restrict commands: off, workspace (writes in the working tree and temp folders), read-only [default: off]
+    #[arg(long, value_name = "MODE", value_parser = SandboxMode::parse, help_heading = "Permissions",
+        add = ArgValueCandidates::new(completion::sandbox_modes))]
+    pub sandbox: Option<SandboxMode>,
+    /// Keep commands off the network; =false allows it where the config does not
+    #[arg(
+        long,
+        value_name = "BOOL",
+        num_args = 0..=1,
+        require_equals = true,
+        default_missing_value = "true",
+        help_heading = "Permissions"
+    )]
+    pub no_network: Option<bool>,
+    /// Ask before commands (shell), or also before writes, edits and child conversations (ask) [default: none]
+    #[arg(long, value_name = "WHAT", value_parser = Approve::parse, help_heading = "Permissions",
+        add = ArgValueCandidates::new(completion::approvals))]
+    pub approve: Option<Approve>,
+    /// With --approve, do not block commands such as rm -rf /, mkfs, shutdown
+    #[arg(long, help_heading = "Permissions")]
+    pub dangerous: bool,
+    /// Block them even without --approve
+    #[arg(long, hide = true)]
+    pub stop_list: bool,
+    /// Let the model use these tags only, as in read,edit,shell [default: all]
+    #[arg(long, value_name = "LIST", value_delimiter = ',', help_heading = "Permissions")]
+    pub tags: Option<Vec<String>>,
+    /// Mask text that looks like a credential in results, before they are stored or sent
+    #[arg(long, help_heading = "Permissions")]
+    pub redact: bool,
+    /// Use this look, with the settings that it brings: plain, nano, pair, run, or one of looks/ in the root [default: plain]
+    #[arg(long, value_name = "NAME", hide = true)]
+    pub look: Option<String>,
+
+    #[expect(missing_docs, reason = "clap would take it for help")]
+    #[command(flatten)]
+    pub model: ModelArgs,
+
+    /// Archive the conversation and start a new one
+    #[arg(long, help_heading = "Conversation", display_order = LAST)]
+    pub clear: bool,
+    /// Do not ask the model to summarize a file and its commits; cached summaries are still used
+    #[arg(long, help_heading = "Conversation", display_order = LAST + 1)]
+    pub no_summaries: bool,
+    /// Wait up to S seconds for a conversation that another run is using [default: 30]
+    #[arg(long, value_name = "S", value_parser = parse_amount, help_heading = "Conversation",
+        display_order = LAST + 2)]
+    pub lock_timeout: Option<f64>,
+
+    #[command(flatten)]
+    pub(crate) limits: LimitArgs,
+}
+
+/// How long a run may go on
+#[derive(Debug, Clone, Default, Args)]
+pub struct LimitArgs {
+    /// Stop after N replies of the model [default: 200]
+    #[arg(long, value_name = "N", value_parser = parse_count, help_heading = "Limits")]
+    pub max_turns: Option<u64>,
+    /// Stop after S seconds
+    #[arg(long, value_name = "S", value_parser = parse_amount, help_heading = "Limits")]
+    pub max_seconds: Option<f64>,
+    /// Stop after N tokens, input and output together
+    #[arg(long, value_name = "N", value_parser = parse_count, help_heading = "Limits")]
+    pub max_tokens: Option<u64>,
+    /// Stop after spending this many US dollars; needs a model whose price is known
+    #[arg(long, value_name = "USD", value_parser = parse_amount, help_heading = "Limits")]
+    pub max_cost: Option<f64>,
+    /// Run at most N child conversations, or files, at the same time [default: 4]
+    #[arg(long, value_name = "N", value_parser = parse_jobs, help_heading = "Limits")]
+    pub jobs: Option<u64>,
+}
+
+/// Which conversation, and what happens to it besides a prompt
+#[derive(Debug, Clone, Default, Args)]
+#[expect(clippy::struct_excessive_bools, reason = "flags are what they are")]
+#[command(next_help_heading = "Conversation")]
+pub struct ConversationArgs {
+    /// Use the conversation of this name instead of this shell's own [env: NAGENT_CONVERSATION]
+    #[arg(long, short, value_name = "NAME", add = ArgValueCandidates::new(completion::conversations))]
+    pub conversation: Option<String>,
+    /// Start a new, temporary conversation (removed by nagent-conversations prune)
+    #[arg(long, short, conflicts_with_all = ["conversation", "continue_", "file_edit", "clear"])]
+    pub new: bool,
+    /// Continue the conversation whose name starts with NAME; without NAME, the one last used in this folder
+    #[arg(long = "continue", value_name = "NAME", num_args = 0..=1, add = ArgValueCandidates::new(completion::conversations), conflicts_with_all = ["conversation", "file_edit", "clear"])]
+    pub continue_: Option<Option<String>>,
+    /// Use the conversation of the shell with this ID
+    #[arg(long, value_name = "ID")]
+    pub pid: Option<String>,
+    /// Use the conversation that belongs to this file, which it may write
+    #[arg(long, value_name = "FILE", conflicts_with = "conversation")]
+    pub file_edit: Option<PathBuf>,
+    /// Save a copy of the conversation under this name
+    #[arg(long, value_name = "NAME", conflicts_with = "show_request")]
+    pub save_conversation: Option<String>,
+    /// Archive the conversation and continue from a copy of a saved one, given by name or path
+    #[arg(long, value_name = "NAME", conflicts_with = "show_request", add = ArgValueCandidates::new(completion::conversations))]
+    pub load_conversation: Option<String>,
+    /// Archive the conversation and continue from a copy of another one, given by name
+    #[arg(long, value_name = "NAME", conflicts_with = "show_request", add = ArgValueCandidates::new(completion::conversations))]
+    pub branch_conversation: Option<String>,
+    /// Make the conversation shorter: a checkpoint takes the place of its older turns, which are archived (docs/long-work.md)
+    #[arg(long, conflicts_with_all = ["show_request", "clear", "new", "edit_conversation"])]
+    pub compact: bool,
+    /// Say what --compact would do, and do nothing
+    #[arg(long, requires = "compact", conflicts_with_all = ["prompt", "read"])]
+    pub dry_run: bool,
+    /// Let the model edit a copy of the conversation as the prompt says, then continue from that copy
+    #[arg(
+        long,
+        conflicts_with_all = ["clear", "save_conversation", "load_conversation", "branch_conversation", "read", "check",
+            "show_request"])]
+    pub edit_conversation: bool,
+
+    /// Who starts this run
+    #[arg(long, value_enum, default_value_t = Invocation::User, hide = true)]
+    pub invocation: Invocation,
+    /// The conversation that starts this run
+    #[arg(long, value_name = "NAME", hide = true)]
+    pub parent_conversation: Option<String>,
+    /// What the prompt is known by in the conversation
+    #[arg(long, value_name = "ID", hide = true)]
+    pub prompt_id: Option<String>,
+}
+
+/// Who starts a run.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
+pub enum Invocation {
+    /// A person or a script
+    #[default]
+    User,
+    /// Another conversation
+    Delegated,
+}
+
+/// A number of processes from a flag.
+fn parse_jobs(text: &str) -> Result<u64, String> {
+    parse_count(text)
+        .ok()
+        .filter(|jobs| *jobs <= 64)
+        .ok_or_else(|| "give a whole number from 1 to 64".to_owned())
+}
+
+/// A number of turns or tokens from a flag.
+pub fn parse_count(text: &str) -> Result<u64, String> {
+    match text.parse::<u64>() {
+        Ok(0) => Err("it is at least 1".to_owned()),
+        Ok(count) => Ok(count),
+        Err(_) => Err("give a whole number, as in 50".to_owned()),
+    }
+}
+
+/// The seed of a flag.
+fn parse_seed(text: &str) -> Result<u64, String> {
+    text.parse().map_err(|_| "give a whole number, 0 or more".to_owned())
+}
+
+/// The file that a tool works on, with a flag or without.
+#[derive(Debug, Clone, Args)]
+pub struct InputArgs {
+    /// The file; - is stdin
+    #[arg(value_name = "FILE", required_unless_present = "file", value_hint = ValueHint::FilePath)]
+    path: Option<PathBuf>,
+    /// The same as FILE
+    #[arg(long, value_name = "FILE", conflicts_with = "path", value_hint = ValueHint::FilePath)]
+    file: Option<PathBuf>,
+}
+
+impl InputArgs {
+    /// The file, as it was named.
+    pub fn path(&self) -> &Path {
+        self.path.as_deref().or(self.file.as_deref()).unwrap_or(Path::new(""))
+    }
+}
+
+/// Writes `-w DIR` as `--write DIR`: alone, `-w` means the working folder, and a prompt may follow it. A word is a folder if it
+/// is one that exists, or is written like a path.
+pub fn prepare_words(words: Vec<OsString>) -> Vec<OsString> {
+    let end = words.iter().position(|word| word == "--").unwrap_or(words.len());
+    let is_folder = |word: &OsString| {
+        let text = word.to_string_lossy();
+        let is_path = text.contains('/') && !text.contains(char::is_whitespace);
+        !text.starts_with('-') && (is_path || Path::new(word).is_dir())
+    };
+    let mut prepared = Vec::with_capacity(words.len());
+    for (at, word) in words.iter().enumerate() {
+        let has_folder = word == "-w" && at < end && words.get(at + 1).is_some_and(is_folder);
+        let folder = word.to_str().and_then(|word| word.strip_prefix("-w=")).filter(|_| at < end);
+        prepared.push(match folder {
+            Some(folder) => format!("--write={folder}").into(),
+            None if has_folder => "--write".into(),
+            None => word.clone(),
+        });
+    }
+    prepared
+}
+
+/// A header from a flag.
+fn parse_header(text: &str) -> Result<(String, String), String> {
+    let parts = text.split_once(':').map(|(name, value)| (name.trim(), value.trim()));
+    let (name, value) = parts
+        .filter(|(name, _)| !name.is_empty() && !name.contains(char::is_whitespace))
+        .ok_or_else(|| "give a name and a value, as in \"x-team: search\"".to_owned())?;
+    Ok((name.to_owned(), value.to_owned()))
+}
+
+fn parse_temperature(text: &str) -> Result<f64, String> {
+    let value = text.parse::<f64>().ok().filter(|value| (0.0..=2.0).contains(value));
+    value.ok_or_else(|| "give a number from 0 to 2".to_owned())
+}
+
+/// A limit of time from a flag, in seconds.
+pub fn parse_seconds(text: &str) -> Result<f64, String> {
+    let seconds = text.parse::<f64>().ok().filter(|seconds| *seconds > 0.0 && *seconds <= 1e6);
+    seconds.ok_or_else(|| "give a number of seconds above 0".to_owned())
+}
+
+/// A number of seconds or dollars from a flag.
+pub(crate) fn parse_amount(text: &str) -> Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(value) if (0.0..=1e9).contains(&value) => Ok(value),
+        _ => Err("give a number, 0 or more".to_owned()),
+    }
+}
+
+impl RunArgs {
+    /// The arguments of a call that is about a model and nothing else.
+    pub fn for_model(model: ModelArgs) -> Self {
+        Self { model, ..Self::default() }
+    }
+
+    /// The flags about the model.
+    pub fn model_args(&self) -> &ModelArgs {
+        &self.model
+    }
+
+    /// Makes `-w` what it means: `--write .`.
+    pub fn allow_working_folder(&mut self) {
+        if std::mem::take(&mut self.write_here) {
+            self.write.push(PathBuf::from("."));
+        }
+    }
+}
+
+impl RunArgs {
+    /// Writes the flags as words for another nagent: all but the prompt and how the answer is printed.
+    ///
+    /// Each flag is one word, since values may begin with a dash. Every field is named here, so that the compiler asks about
+    /// a new one.
+    pub fn words(&self) -> Vec<OsString> {
+        #[rustfmt::skip]
+        let Self {
+            read, context, after_write, check, code, answer, grammar, quiet, verbose, record, write, sandbox, no_network,
+            approve, dangerous, stop_list, tags, redact, look, model, clear, no_summaries, lock_timeout, limits,
+            prompt: _, json: _, lines: _, progress: _, show_request: _, write_here: _,
+        } = self;
+        let AnswerArgs { schema, output: _ } = answer;
+        #[rustfmt::skip]
+        let ModelArgs {
+            provider, model, base_url, reasoning, temperature, seed, service_tier, header, patience, config, profile, root,
+        } = model;
+        let LimitArgs { max_turns, max_seconds, max_tokens, max_cost, jobs } = limits;
+        let values = [
+            ("root", paths(root)),
+            ("config", paths(config)),
+            ("provider", texts(provider)),
+            ("model", texts(model)),
+            ("base-url", texts(base_url)),
+            ("profile", texts(profile)),
+            ("patience", texts(patience)),
+            ("reasoning", texts(reasoning)),
+            ("temperature", texts(temperature)),
+            ("seed", texts(seed)),
+            ("service-tier", texts(service_tier)),
+            ("header", texts(header.iter().map(|(name, value)| format!("{name}: {value}")))),
+            ("read", paths(read)),
+            ("context", paths(context)),
+            ("write", paths(write)),
+            ("record", paths(record)),
+            ("schema", paths(schema)),
+            ("check", texts(check)),
+            ("after-write", texts(after_write)),
+            ("sandbox", texts(sandbox.map(SandboxMode::name))),
+            ("no-network", texts(no_network)),
+            ("approve", texts(approve.map(Approve::name))),
+            ("tags", texts(tags.iter().map(|tags| tags.join(",")))),
+            ("look", texts(look)),
+            ("lock-timeout", texts(lock_timeout)),
+            ("max-turns", texts(max_turns)),
+            ("max-seconds", texts(max_seconds)),
+            ("max-tokens", texts(max_tokens)),
+            ("max-cost", texts(max_cost)),
+            ("jobs", texts(jobs)),
+        ];
+        let switches = [
+            ("--code", code),
+            ("--grammar", grammar),
+            ("--quiet", quiet),
+            ("--verbose", verbose),
+            ("--dangerous", dangerous),
+            ("--stop-list", stop_list),
+            ("--redact", redact),
+            ("--clear", clear),
+            ("--no-summaries", no_summaries),
+        ];
+        let values = values
+            .iter()
+            .flat_map(|(name, values)| values.iter().map(move |value| flag_word(name, value)));
+        let switches = switches.iter().filter(|(_, is_set)| **is_set).map(|(name, _)| name.into());
+        values.chain(switches).collect()
+    }
+}
+
+fn texts<T: ToString>(values: impl IntoIterator<Item = T>) -> Vec<OsString> {
+    values.into_iter().map(|value| value.to_string().into()).collect()
+}
+
+fn paths<'a>(values: impl IntoIterator<Item = &'a PathBuf>) -> Vec<OsString> {
+    values.into_iter().map(Into::into).collect()
+}

@@ -1,0 +1,10 @@
+//! Flags and config become settings.
+
+pub mod choose_model;
+pub mod completion;
+pub mod connection;
+pub mod fallback;
+pub mod find_root;
+pub mod flags;
+pub mod look;
+pub mod settings;

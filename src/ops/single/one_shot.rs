@@ -1,0 +1,134 @@
+//! Sends one request to a model, without a conversation: shared by `nagent-llm-text` and `nagent-llm-upload`.
+
+use std::path::Path;
+
+use crate::client::ModelClient;
+use crate::ops::files::summaries::with_usage;
+use crate::ops::screen::spinner::Spinner;
+use crate::ops::setup::fallback::Fallbacks;
+use crate::ops::setup::flags::{ModelArgs, RunArgs};
+use crate::ops::setup::settings::Settings;
+use crate::out::{self, Report};
+use conversation::exit::Exit;
+use conversation::limits;
+use conversation::model::{Reply, RequestMessage, Role, StopReason, Usage};
+use conversation::problem::Problem;
+use models::schema::{Schema, describe_errors};
+use sys::env::Env;
+use sys::fs;
+use sys::interrupt::Interrupts;
+
+/// A tool that sends one request.
+pub struct OneShot {
+    pub(crate) interrupts: Interrupts,
+    pub(crate) settings: Settings,
+    pub(crate) source: ModelClient,
+    pub(crate) model: String,
+    /// Shown while the model is asked.
+    pub(crate) spinner: Spinner,
+    tool: &'static str,
+    fallbacks: Fallbacks,
+}
+
+impl OneShot {
+    /// Connects. Without `sends` a missing credential is not an error.
+    pub fn new(tool: &'static str, args: &ModelArgs, sends: bool) -> Result<Self, Problem> {
+        let interrupts = Interrupts::install()?;
+        let env = Env::read();
+        let settings = Settings::resolve(args, &env)?;
+        let mut source = settings.connect_client(&env, sends)?;
+        settings.choose_model(&mut source, sends, false, &interrupts)?;
+        let model = source.model_id.clone().unwrap_or_default();
+        for note in &settings.notes {
+            out::print_tool_line(tool, &format!("note: {note}"));
+        }
+        // A name that no profile has is an error, even if it is never needed.
+        let run = RunArgs::for_model(args.clone());
+        for profile in &settings.config.fallback {
+            Settings::of_fallback(&run, profile, &env)?;
+        }
+        let (spinner, fallbacks) = (Spinner::new(true), Fallbacks::new(&settings, &env));
+        Ok(Self { interrupts, settings, source, model, spinner, tool, fallbacks })
+    }
+
+    /// Asks the model, or those of `fallback` once it has failed for good.
+    pub fn request_reply(
+        &mut self,
+        system: Option<&str>,
+        messages: &[RequestMessage<'_>],
+    ) -> Result<Reply, Problem> {
+        let Self { interrupts, settings, source, spinner, tool, fallbacks, .. } = self;
+        let mut report = |line: &str| spinner.print_above(|| out::print_tool_line(tool, line));
+        spinner.start("model");
+        let texts = (system, messages);
+        let reply = fallbacks.request_reply(settings, source, texts, interrupts, &mut report);
+        spinner.stop();
+        self.model = self.source.model_id.clone().unwrap_or_default();
+        reply
+    }
+
+    /// Asks the model; where the reply must be valid against a schema, again with all that is wrong with it. The last reply is
+    /// returned as it is, with the tokens of all.
+    pub fn ask_until_valid(
+        &mut self,
+        system: Option<&str>,
+        messages: Vec<RequestMessage<'_>>,
+        schema: Option<&Schema>,
+    ) -> Result<Reply, Problem> {
+        let tool = self.tool;
+        let mut said: Vec<(String, String)> = Vec::new();
+        let mut usage = Usage::default();
+        loop {
+            let mut all = messages.clone();
+            for (reply, complaint) in &said {
+                all.push(RequestMessage { role: Role::Assistant, parts: vec![reply] });
+                all.push(RequestMessage { role: Role::User, parts: vec![complaint] });
+            }
+            let mut reply = self.request_reply(system, &all)?;
+            usage.add(&reply.usage);
+            reply.usage = usage;
+            let errors = schema.and_then(|schema| schema.check(&reply.text).err());
+            match errors {
+                Some(errors)
+                    if reply.stop == StopReason::End && said.len() + 1 < limits::SCHEMA_TRIES =>
+                {
+                    out::print_tool_line(
+                        tool,
+                        &format!(
+                            "the reply is not valid against the schema, asking again: {}",
+                            errors.join("; ")
+                        ),
+                    );
+                    said.push((reply.text, describe_errors(&errors)));
+                }
+                _ => return Ok(reply),
+            }
+        }
+    }
+
+    /// The report of a reply, with keys of the tool's own.
+    pub fn report_reply(&self, reply: Reply, file: &Path) -> Result<Report, Problem> {
+        let truncated = reply.stop == StopReason::Length;
+        let mut report = Report::done(reply.text.clone());
+        if truncated {
+            report.exit = Exit::Limit;
+            report.error = Some("the reply was cut off by the length limit".to_owned());
+        }
+        let file = fs::real_path(file).unwrap_or_else(|| file.to_owned());
+        let report = report
+            .with("file", file.display().to_string())
+            .with("provider", self.settings.provider_name(self.settings.provider()?))
+            .with("model", self.model.as_str())
+            .with("model_served", reply.model)
+            .with("response", reply.text);
+        Ok(with_usage(report, &reply.usage)
+            .with("stop_reason", if truncated { "length" } else { "end" })
+            .with("truncated", truncated))
+    }
+}
+
+/// The report of `--show-request`.
+pub fn report_request(body: Vec<u8>) -> Result<Report, Problem> {
+    let body = String::from_utf8(body).map_err(|error| Problem::usage(error.to_string()))?;
+    Ok(Report::exactly(body.clone()).with("request", body))
+}

@@ -1,0 +1,177 @@
+//! Runs a command in the sandbox, for `nagent-sandbox`.
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+
+use crate::ops::run::sandbox::describe_changed;
+use crate::ops::setup::find_root::find_root;
+use crate::out::{self, Report};
+use conversation::exit::Exit;
+use conversation::problem::Problem;
+use history::git;
+use sandbox::enforce::{Sandbox, SandboxFolders};
+use sandbox::{SandboxMode, SandboxRequest};
+use sys::env::Env;
+use sys::interrupt::Interrupts;
+use sys::process::job::{Finished, Job, JobOutcome, Output, StartError, Stdin};
+use sys::stdin::pipe_stdin;
+use sys::{fs, process};
+
+/// What is run, and what it is kept from
+#[derive(Debug, Clone, clap::Args)]
+#[expect(clippy::struct_excessive_bools, reason = "flags are what they are")]
+pub struct CommandArgs {
+    /// Where the command can write: workspace (the working tree and temp folders), read-only (a scratch folder, its
+    /// $TMPDIR), or off (everywhere)
+    #[arg(long, value_name = "MODE", default_value = "workspace", value_parser = SandboxMode::parse)]
+    sandbox: SandboxMode,
+
+    /// Give the command no network
+    #[arg(long)]
+    no_network: bool,
+
+    /// Also let the command write in this folder (can be repeated)
+    #[arg(long, value_name = "DIR")]
+    write: Vec<PathBuf>,
+
+    /// Hide this folder as nagent's own [env: NAGENT_ROOT] [default: ~/.nagent]
+    #[arg(long, value_name = "DIR")]
+    root: Option<PathBuf>,
+
+    /// Pass this variable to the command although it looks like a credential (can be repeated)
+    #[arg(long, value_name = "NAME")]
+    pass_env: Vec<String>,
+
+    /// Use only Landlock and seccomp, even where bwrap works
+    #[arg(long)]
+    only_landlock: bool,
+
+    /// Print what the sandbox is built with here, and what it leaves open
+    #[arg(long)]
+    status: bool,
+
+    /// With --status: print one JSON document
+    #[arg(long)]
+    json: bool,
+
+    /// The command and its arguments
+    #[arg(trailing_var_arg = true, value_name = "COMMAND")]
+    pub command: Vec<OsString>,
+}
+
+/// Builds the sandbox, runs the command in it, and reports what it left.
+pub fn run_sandboxed(args: &CommandArgs) -> Result<Report, Problem> {
+    if args.command.is_empty() && !args.status {
+        return Err(Problem::usage("no command given: nagent-sandbox [OPTIONS] COMMAND [ARG…]"));
+    }
+    if args.json && !args.status {
+        return Err(Problem::usage(
+            "--json needs --status: the output of a command passes through",
+        ));
+    }
+    let request = SandboxRequest {
+        mode: args.sandbox,
+        no_network: args.no_network,
+        write: args.write.clone(),
+        only_landlock: args.only_landlock,
+    };
+    if !request.is_needed() && !args.status {
+        return Err(Problem::usage(
+            "--sandbox off without --no-network restricts nothing; run the command by itself",
+        ));
+    }
+    let env = Env::read();
+    let folder = env.current_folder()?;
+    let root = find_root(args.root.as_deref(), &env)?.0.folder;
+    let toplevel = git::find_toplevel(&fs::real_path(&folder).unwrap_or_else(|| folder.clone()));
+    let config = env.get_os("NAGENT_CONFIG").map(PathBuf::from);
+    let places = SandboxFolders {
+        folder: &folder,
+        toplevel: toplevel.as_deref(),
+        root: &root,
+        env: &env,
+        per_file: false,
+        config: config.as_deref(),
+    };
+    let sandbox =
+        Sandbox::build(&request, places).map_err(|error| Problem::failed(format!("{error:#}")))?;
+    match sandbox {
+        Some(sandbox) if !args.status => run_command(args, &env, &sandbox, &folder),
+        sandbox => Ok(report_status(sandbox.as_ref())),
+    }
+}
+
+fn run_command(
+    args: &CommandArgs,
+    env: &Env,
+    sandbox: &Sandbox,
+    folder: &Path,
+) -> Result<Report, Problem> {
+    let interrupts = Interrupts::install()?;
+    pipe_stdin().map_err(|error| Problem::failed(error.to_string()))?;
+    let program = args.command.first().map(|program| program.to_string_lossy()).unwrap_or_default();
+    if !env.find_program(&program).exists() {
+        let message = format!("cannot start {program}: it is not found");
+        return Err(Problem::new(Exit::Command(127), message));
+    }
+    let variables = env.for_commands(&args.pass_env, &[]);
+    let job = || Job {
+        stdin: Stdin::Inherited,
+        output: Output::Inherited,
+        ..Job::new(args.command.clone(), folder.to_owned(), variables.clone())
+    };
+    let run = |job| process::run(job, &interrupts);
+    let outcome = |ran: &Result<Finished, StartError>| Some(ran.as_ref().ok()?.outcome);
+    let (mut run, has_run, finished) =
+        sandbox.run(job, run, outcome).map_err(|error| Problem::failed(format!("{error:#}")))?;
+    let finished = finished.map_err(|error| Problem::failed(error.to_string()))?;
+    for note in run.tidy().into_iter().chain(describe_changed(&sandbox.find_changed())) {
+        out::print_line(&format!("nagent-sandbox: {note}"));
+    }
+    let code = |code: i32| Exit::Command(u8::try_from(code & 0xff).unwrap_or(1));
+    let exit = match finished.outcome {
+        JobOutcome::Ended { code: number } => code(number),
+        JobOutcome::Killed { signal } => code(128_i32.saturating_add(signal)),
+        JobOutcome::Interrupted(signal) => Exit::Signal(signal),
+        JobOutcome::TimedOut | JobOutcome::TooMuch | JobOutcome::Stopped => Exit::Failed,
+    };
+    if has_run {
+        return Ok(Report { exit, ..Report::done("") });
+    }
+    Err(Problem::failed(
+        "the sandbox could not be built (the output says why), and the command did not run; nagent-sandbox --status prints what the sandbox is built with here".to_owned(),
+    ))
+}
+
+fn report_status(sandbox: Option<&Sandbox>) -> Report {
+    let Some(sandbox) = sandbox else {
+        return Report::done("off: no sandbox").with("sandbox", "off").with("no_network", false);
+    };
+    let (mechanism, request) = (&sandbox.mechanism, &sandbox.request);
+    let bwrap = mechanism.bwrap.as_ref().map(|path| path.display().to_string());
+    let mut lines = vec![format!("sandbox: {}", request.mode.name())];
+    lines.push(format!("network: {}", if request.no_network { "off" } else { "on" }));
+    lines.push(match &bwrap {
+        Some(path) => format!("bwrap: {path}"),
+        None => format!("bwrap: none ({})", mechanism.no_bwrap),
+    });
+    lines.push(match mechanism.landlock {
+        0 => "landlock: none".to_owned(),
+        version => format!("landlock: version {version}"),
+    });
+    lines.push("seccomp: on".to_owned());
+    let writable = sandbox.policy().name_writable();
+    lines.extend(writable.iter().map(|folder| format!("writable: {folder}")));
+    let gaps = mechanism.describe_gaps(request);
+    lines.extend(gaps.iter().map(|gap| format!("gap: {gap}")));
+    Report::done(lines.join("\n"))
+        .with("sandbox", request.mode.name())
+        .with("no_network", request.no_network)
+        .with("kind", mechanism.name())
+        .with("bwrap", bwrap)
+        .with("landlock", mechanism.landlock)
+        .with("unix_sockets", mechanism.unix_sockets)
+        .with("seccomp", true)
+        .with("writable", writable)
+        .with("gaps", gaps)
+}

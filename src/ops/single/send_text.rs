@@ -1,0 +1,90 @@
+//! Sends a text or a conversation to a model in one request, for `nagent-llm-text`.
+
+use super::one_shot::{OneShot, report_request};
+use crate::ops::setup::flags::{AnswerArgs, InputArgs, ModelArgs};
+use crate::out::Report;
+use conversation::exit::Exit;
+use conversation::format::file::{self, Trouble};
+use conversation::model::{RequestMessage, Role};
+use conversation::problem::Problem;
+use conversation::{limits, prompt};
+use models::schema::{Schema, describe_form};
+use sys::env::Env;
+use sys::input::InputFile;
+use sys::interrupt::Interrupts;
+
+/// Which text is sent, and how
+#[derive(Debug, Clone, clap::Args)]
+pub struct TextArgs {
+    #[command(flatten)]
+    input: InputArgs,
+    /// Send a conversation file with its roles, its first context as the system prompt
+    #[arg(long)]
+    as_conversation: bool,
+    /// Print, byte for byte, what would be sent, and send nothing
+    #[arg(long)]
+    show_request: bool,
+    #[command(flatten)]
+    answer: AnswerArgs,
+    /// Show on stderr what the model thinks, where the provider sends it
+    #[arg(long, short)]
+    verbose: bool,
+    #[command(flatten)]
+    model: ModelArgs,
+}
+
+/// Sends the file as one user message, or as the messages of a conversation, and reports the reply.
+pub fn send_text(tool: &'static str, args: &TextArgs) -> Result<Report, Problem> {
+    let file = args.input.path();
+    let interrupts = Interrupts::install()?;
+    let input = InputFile::open(file, &interrupts)?;
+    let text = input
+        .read_text(limits::CONVERSATION)?
+        .ok_or_else(|| Problem::failed(format!("no such file: {}", file.display())))?;
+    if text.is_empty() {
+        return Err(Problem::failed(format!(
+            "{} is empty, there is nothing to send",
+            file.display()
+        )));
+    }
+    let schema = args.answer.read_schema(&interrupts)?;
+    let mut one_shot = OneShot::new(tool, &args.model, !args.show_request)?;
+    one_shot.settings.options.shows_reasoning = args.verbose;
+    one_shot.settings.options.schema = schema.as_ref().map(|schema| schema.value.clone());
+    let form = schema.as_ref().map(|schema| describe_form(&schema.value));
+    let parsed;
+    let (system, mut messages) = if args.as_conversation {
+        parsed = file::parse(&text);
+        if let Some(Trouble::Damaged { line, message, .. }) = parsed.trouble {
+            let file = file.display();
+            return Err(Problem::failed(format!("{file} is damaged at line {line}: {message}")));
+        }
+        prompt::messages(&text, &parsed.pieces)
+    } else {
+        (None, vec![RequestMessage { role: Role::User, parts: vec![&text] }])
+    };
+    if let (Some(form), Some(last)) = (&form, messages.last_mut()) {
+        last.parts.push(form);
+    }
+    if args.show_request {
+        let OneShot { settings, source, model, .. } = &one_shot;
+        let ask = settings.build_request(model, system, messages);
+        return report_request(source.show_request(&ask));
+    }
+    let reply = one_shot.ask_until_valid(system, messages, schema.as_ref())?;
+    let report = check_answer(one_shot.report_reply(reply, file)?, schema.as_ref());
+    args.answer.write_output(report, &Env::read().current_folder()?)
+}
+
+/// The report with the JSON of a complete answer, or with what the schema finds wrong in it.
+fn check_answer(report: Report, schema: Option<&Schema>) -> Report {
+    let Some(schema) = schema.filter(|_| report.exit == Exit::Done) else { return report };
+    match schema.check(&report.text) {
+        Ok((text, value)) => Report { text, ..report }.with("data", value),
+        Err(errors) => {
+            let error = errors.join("; ");
+            let error = format!("the reply is still not valid against the schema: {error}");
+            Report { exit: Exit::Malformed, error: Some(error), text: String::new(), ..report }
+        }
+    }
+}

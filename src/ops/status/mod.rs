@@ -1,0 +1,94 @@
+//! The conversation, and every setting in force with where it came from. Creates nothing.
+
+pub mod doctor;
+pub mod message;
+pub mod runs;
+
+use std::path::Path;
+
+use serde_json::{Map, Value, json};
+
+use super::run::count_prompts;
+use crate::ops::run::call::Call;
+use crate::ops::run::sandbox;
+use crate::out::Report;
+use conversation::model;
+use sys::conversation_file::ConversationFile;
+use sys::fs;
+
+/// Reports the conversation, the settings in force and where each came from.
+pub fn report_status(call: &Call<'_>) -> Report {
+    let (settings, root) = (&call.settings, call.root());
+    let path = root.conversation(&call.name).display().to_string();
+    let size = fs::file_size(Path::new(&path)).unwrap_or(0);
+    let root_size = fs::bytes_below(root.path());
+    let provider = settings.provider.map(|provider| settings.provider_name(provider));
+    let model = settings.config.model.as_deref();
+    let mode = settings.config.sandbox.name();
+    // A damaged one has no prompts that could be counted; a run says what is wrong with it.
+    let conversation = ConversationFile::read_only(root, &call.name).ok();
+    let prompts = conversation.as_ref().map_or(0, count_prompts);
+    let tokens = conversation.as_ref().map_or(0, |it| model::estimate(it.text()));
+    let window = settings.window(model.unwrap_or_default());
+    let mut text = format!(
+        "conversation:{path} size:{size} prompts:{prompts} tokens:{tokens}{}\nprovider:{} model:{}\nroot:{} root_size_bytes:{root_size}\nsandbox:{mode}",
+        window.map(|window| format!(" window:{window}")).unwrap_or_default(),
+        provider.unwrap_or("(none)"),
+        model.unwrap_or("(none)"),
+        root.path().display(),
+    );
+    if settings.config.no_network {
+        text.push_str(" network:off");
+    }
+    let (sandbox, error) = match sandbox::inspect(call) {
+        Ok(sandbox) => (sandbox, None),
+        Err(problem) => (None, Some(problem.message)),
+    };
+    let (mut writable, mut gaps) = (Vec::new(), Vec::new());
+    if let Some(sandbox) = &sandbox {
+        text.push_str(&format!(" by:{}", sandbox.mechanism.name()));
+        writable = sandbox.policy().name_writable();
+        gaps = sandbox.mechanism.describe_gaps(&sandbox.request);
+    }
+    if let Some(error) = &error {
+        text.push_str(&format!("\nsandbox cannot be built: {error}"));
+    }
+    for gap in &gaps {
+        text.push_str(&format!("\nsandbox gap: {gap}"));
+    }
+    text.push('\n');
+    let mut list = Map::new();
+    for (from, key, value) in settings.list_values() {
+        text.push_str(&format!("{key} = {} ({from})\n", show_value(&key, &value)));
+        list.insert(key, json!({ "value": value, "from": from }));
+    }
+    Report::done(text)
+        .with("conversation_path", path)
+        .with("conversation", call.name.as_str())
+        .with("size", size)
+        .with("prompts", prompts)
+        .with("tokens", tokens)
+        .with("window", window)
+        .with("provider", provider)
+        .with("model", model)
+        .with("root", root.path().display().to_string())
+        .with("root_size_bytes", root_size)
+        .with("sandbox", mode)
+        .with("sandbox_kind", sandbox.as_ref().map(|sandbox| sandbox.mechanism.name()))
+        .with("sandbox_writable", writable)
+        .with("sandbox_gaps", gaps)
+        .with("sandbox_error", error)
+        .with("settings", Value::Object(list))
+}
+
+/// A setting's value, for a person.
+fn show_value(key: &str, value: &Value) -> String {
+    match (key, value) {
+        ("tags", Value::Null) => "all".to_owned(),
+        ("prices", Value::Object(prices)) if prices.is_empty() => "those built in".to_owned(),
+        (_, Value::Null) => "not set".to_owned(),
+        (_, Value::Array(list)) if list.is_empty() => "none".to_owned(),
+        (_, Value::String(text)) => text.clone(),
+        (_, value) => value.to_string(),
+    }
+}
