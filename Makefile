@@ -10,7 +10,7 @@ OWN = nagent nagent-js
 TARGET_DIR = $(eval TARGET_DIR := $$(shell $(CARGO) metadata --no-deps --offline --format-version 1 | \
 	sed 's/.*"target_directory":"\([^"]*\)".*/\1/'))$(TARGET_DIR)
 
-.PHONY: build demo test check install uninstall dist live local scale conformance model bench layout peers quality edits torture fuzz mutants
+.PHONY: build demo test check install uninstall dist live local scale conformance model bench peers quality edits torture fuzz mutants
 
 build:
 	$(CARGO) build --release --locked
@@ -115,10 +115,6 @@ bench: build
 	$(CARGO) run --release --locked --manifest-path bench/Cargo.toml --bin nagent-bench-think -- --bin $(TARGET_DIR)/release
 	$(CARGO) run --release --locked --manifest-path bench/Cargo.toml --bin nagent-bench-repl -- --bin $(TARGET_DIR)/release
 	$(CARGO) run --release --locked --manifest-path bench/Cargo.toml --bin nagent-bench-long -- --bin $(TARGET_DIR)/release
-
-# Which functions lie side by side in a release, from runs under valgrind: after changes to what every run does.
-layout:
-	@layout/record $(TARGET_DIR)
 
 # nagent beside curl and those of aichat, llm, codex and pi that are installed, against one scripted model.
 peers: build

@@ -10,7 +10,6 @@ use conversation::format::file::Piece;
 use conversation::format::harmless;
 use conversation::format::hex::SHORT_ID;
 
-pub mod compare;
 pub mod lint;
 pub mod transcript;
 

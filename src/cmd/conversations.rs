@@ -117,19 +117,11 @@ enum ConversationsCommand {
         #[arg(long)]
         files: bool,
     },
-    /// Find the first request that this version would send differently; runs nothing
+    /// Print a conversation as Markdown or JSON
     ///
-    /// nagent --provider replay --model NAME plays the replies of a conversation.
-    Replay {
-        /// The conversation, or the path of a file
-        #[arg(add = ArgValueCandidates::new(completion::conversations))]
-        name: Option<String>,
-    },
-    /// Print a conversation as Markdown, JSON or HTML
-    ///
-    /// In Markdown an answer stays what it is: its headings, HTML and pictures are shown as such. In HTML it is text.
+    /// In Markdown an answer stays what it is: its headings, HTML and pictures are shown as such.
     Export {
-        /// The format: md, json or html
+        /// The format: md or json
         format: String,
         /// The conversation
         #[arg(add = ArgValueCandidates::new(completion::conversations))]
@@ -193,7 +185,7 @@ fn parse_since(text: &str) -> Result<String, String> {
 impl Tool for Args {
     const NAME: &'static str = "nagent-conversations";
     const DESCRIPTION: &'static str = "Lists, shows, renames and removes conversations. Call it as nagent-conversations VERB: list [--search TEXT] [--here] [--saved], show [NAME] \
-        [--turn N|--last N], path [NAME], rename NAME NEW, remove NAME, expand [NAME] [--turns A-B], rewind [NAME] --turn N [--files], replay [NAME], export md|json|html [NAME], lint [NAME], usage [--since D] \
+        [--turn N|--last N], path [NAME], rename NAME NEW, remove NAME, expand [NAME] [--turns A-B], rewind [NAME] --turn N [--files], export md|json [NAME], lint [NAME], usage [--since D] \
         [--by model|day|conversation], prune [--older D] [--dry-run]; each with --json. NAME may be the beginning of a \
         name. Exit codes: 0 done, 1 failed, 2 wrong usage.";
 
@@ -233,9 +225,6 @@ impl Tool for Args {
             Some(ConversationsCommand::Rewind { name, turn, files }) => {
                 rewind::rewind_conversation(&catalog, name.as_deref(), turn, files)
             }
-            Some(ConversationsCommand::Replay { name }) => {
-                reading::compare_conversation(&catalog, name.as_deref())
-            }
             Some(ConversationsCommand::Export { format, name }) => export(&catalog, format, name),
             Some(ConversationsCommand::Lint { name }) => {
                 reading::lint_conversation(&catalog, name.as_deref())
@@ -258,10 +247,7 @@ fn export(catalog: &Catalog, first: String, second: Option<String>) -> Result<Re
         (None, None) => (None, None),
     };
     let format = format.ok_or_else(|| {
-        Problem::usage(format!(
-            "\"{}\" is not a format; give md, json or html",
-            first.escape_debug()
-        ))
+        Problem::usage(format!("\"{}\" is not a format; give md or json", first.escape_debug()))
     })?;
     reading::export_conversation(catalog, name.as_deref(), format)
 }

@@ -48,8 +48,6 @@ pub struct FileGuard {
 /// A file that was written.
 #[derive(Debug)]
 struct WrittenFile {
-    /// Its identity then: a command may move it before the run ends.
-    file_id: Option<String>,
     /// The hash of what was written.
     hash: String,
     /// What the file looked like then.
@@ -60,7 +58,7 @@ struct WrittenFile {
 
 impl WrittenFile {
     fn new(path: &Path, hash: String) -> Self {
-        Self { file_id: fs::file_id(path), hash, stamp: FileStamp::of_path(path), is_own: true }
+        Self { hash, stamp: FileStamp::of_path(path), is_own: true }
     }
 }
 
@@ -77,16 +75,12 @@ impl FileGuard {
         self.last_seen = LastSeen::default();
     }
 
-    /// Notes what the conversation's own file holds at the start of a run; with `keep`, keeps the content and records it.
+    /// Notes what the conversation's own file holds at the start of a run; with `keep`, keeps the content.
     ///
     /// # Errors
-    /// The content could not be kept or recorded.
+    /// The content could not be kept.
     pub fn begin(&mut self, keep: bool) -> Result<Option<String>> {
-        let before = self.changes.begin(keep)?.cloned();
-        if let (true, Some(before), Some(path)) = (keep, &before, self.boundary.target()) {
-            self.log.append(path, FileEvent::Begin { before: before.clone() })?;
-        }
-        Ok(before)
+        Ok(self.changes.begin(keep)?.cloned())
     }
 
     /// The blocks that record what the run has changed in its own file, and the last change. Called once, at the end.
@@ -95,17 +89,10 @@ impl FileGuard {
     /// A content could not be kept or recorded.
     pub(super) fn finish(&mut self) -> Result<(Vec<Block>, Option<RunChange>)> {
         let target = self.boundary.target().map(Path::to_owned);
-        for (path, written) in std::mem::take(&mut self.written) {
-            if Some(&path) != target.as_ref() {
-                let file_id = fs::file_id(&path).or(written.file_id);
-                self.log.append(&path, FileEvent::End { changes: None, file_id })?;
-            }
-        }
         let Some(changes) = self.changes.finish()? else { return Ok((Vec::new(), None)) };
         if let Some(path) = target {
             let pairs = changes.iter().map(|change| (change.before.clone(), change.after.clone()));
-            let (changes, file_id) = (Some(pairs.collect()), fs::file_id(&path));
-            self.log.append(&path, FileEvent::End { changes, file_id })?;
+            self.log.append(&path, FileEvent::End { changes: Some(pairs.collect()) })?;
         }
         let blocks = changes.iter().map(|change| self.changes.change_block(change)).collect();
         Ok((blocks, changes.into_iter().next_back()))
@@ -124,7 +111,7 @@ impl FileGuard {
         let mut rewritten = Vec::new();
         for (path, written) in &mut self.written {
             let stamp = FileStamp::of_path(path);
-            // What was removed or moved is looked for when it is undone.
+            // What was removed or moved is refused when it is undone.
             if !written.is_own || stamp.is_none() || stamp == written.stamp {
                 continue;
             }
@@ -135,7 +122,6 @@ impl FileGuard {
             if self.boundary.target() != Some(path) {
                 self.log.append(path, FileEvent::Write { before, after })?;
             }
-            written.file_id = fs::file_id(path).or(written.file_id.take());
             written.stamp = stamp;
             rewritten.push(path.clone());
         }

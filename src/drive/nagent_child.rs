@@ -15,7 +15,7 @@ use conversation::problem::Problem;
 use sys::process::job::{Finished, Job, JobOutcome, Output, Stdin};
 
 /// The time between telling a child to end and ending it.
-const GRACE: Duration = Duration::from_millis(600);
+const GRACE: Duration = Duration::from_secs(2);
 
 /// Keys of a run that are summed up over several.
 pub const SUMS: [&str; 9] = [

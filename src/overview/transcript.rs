@@ -1,5 +1,5 @@
-//! A conversation as people read it: prompts, answers, actions and results, without the first context; as text, Markdown
-//! or HTML.
+//! A conversation as people read it: prompts, answers, actions and results, without the first context; as text or
+//! Markdown.
 
 use crate::view::event::describe_target;
 use conversation::format::file::{Piece, PieceKind};
@@ -211,39 +211,6 @@ pub fn to_markdown(name: &str, entries: &[TranscriptEntry]) -> String {
     out
 }
 
-/// Entries as an HTML page that needs nothing else. Nothing of the conversation is markup in it.
-pub fn to_html(name: &str, entries: &[TranscriptEntry]) -> String {
-    let mut out = format!(
-        "<!DOCTYPE html>\n<html lang=\"en\">\n<meta charset=\"utf-8\">\n<title>{name}</title>\n<style>\n\
-         body {{ max-width: 60em; margin: auto; padding: 1em; font-family: sans-serif }}\n\
-         pre {{ white-space: pre-wrap; overflow-wrap: anywhere }}\n\
-         .prompt, .note {{ background: #eef; padding: .5em }}\n.result, .system, .reply {{ color: #555 }}\n\
-         </style>\n<h1>{name}</h1>\n",
-        name = escape_html(name)
-    );
-    for entry in entries {
-        let word = entry.kind.as_str();
-        let title = escape_html(&entry.title);
-        out.push_str(&format!(
-            "<section class=\"{word}\">\n<h2>{word} <small>{title}</small></h2>\n"
-        ));
-        if !entry.text.is_empty() {
-            out.push_str(&format!("<pre>{}</pre>\n", escape_html(&entry.text)));
-        }
-        out.push_str("</section>\n");
-    }
-    out.push_str("</html>\n");
-    out
-}
-
-fn escape_html(text: &str) -> String {
-    harmless::escape_text(text)
-        .replace('&', "&amp;")
-        .replace('<', "&lt;")
-        .replace('>', "&gt;")
-        .replace('"', "&quot;")
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -265,10 +232,8 @@ mod tests {
     }
 
     #[test]
-    fn nothing_of_a_conversation_is_markup() {
+    fn as_markdown() {
         let all = entries(TEXT, &parse(TEXT).pieces);
-        let page = to_html("a<b", &all);
-        assert!(page.contains("list &lt;b&gt;") && !page.contains("<b>"), "{page}");
         let page = to_markdown("a", &all);
         assert!(page.contains("\n````\n1\n2\n```\n3\n````\n"), "{page}");
         assert!(!page.contains("rules"));

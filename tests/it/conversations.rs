@@ -300,13 +300,11 @@ fn a_conversation_in_use_is_neither_renamed_nor_removed() {
 }
 
 #[test]
-fn export_writes_each_format_with_nothing_of_it_as_markup() {
+fn export_writes_each_format() {
     let evil = "<script>alert(1)</script>\n```\n# no heading";
     let sandbox =
         Sandbox::new().reply(format!("<nagent-response fence=\"f\">{evil}</nagent-response f>"));
     sandbox.run(&["-c", "x", "say it"]).assert_exit(0);
-    let html = run(&sandbox, &["export", "html", "x"]).assert_exit(0).stdout;
-    assert!(html.contains("&lt;script&gt;") && !html.contains("<script"), "{html}");
     let markdown = run(&sandbox, &["export", "md", "x"]).assert_exit(0).stdout;
     assert!(markdown.starts_with("# x\n") && markdown.contains("## Answer"), "{markdown}");
     // The format may come last.
@@ -314,7 +312,7 @@ fn export_writes_each_format_with_nothing_of_it_as_markup() {
     let text = run(&sandbox, &["export", "json", "x"]).assert_exit(0).stdout;
     let document: Value = serde_json::from_str(&text).unwrap();
     assert_eq!(document["entries"][1]["text"], evil);
-    run(&sandbox, &["export", "pdf", "x"]).assert_exit(2).stderr_has(&["md, json or html"]);
+    run(&sandbox, &["export", "pdf", "x"]).assert_exit(2).stderr_has(&["md or json"]);
 }
 
 #[test]

@@ -1,9 +1,8 @@
-//! A conversation as a recording: `--provider replay --model CONVERSATION`, and `nagent-conversations replay`.
+//! A conversation as a recording: `--provider replay --model CONVERSATION`.
 
 use crate::compact::{checkpoint, fill, window};
 use crate::process_under_test::Run;
 use crate::sandbox::{Sandbox, answer, shell};
-use crate::think::think;
 
 const CONVERSATIONS: &str = env!("CARGO_BIN_EXE_nagent-conversations");
 
@@ -65,116 +64,6 @@ fn a_conversation_is_played_again() {
     run.stderr_has(&["has no turn 6 to play"]);
     let run = play("other", "a.txt", "x").assert_exit(1);
     run.stderr_has(&["a.txt", "line 1"]);
-}
-
-#[test]
-fn what_would_differ_now_is_named_and_nothing_runs() {
-    let sandbox = record();
-    let requests = sandbox.requests().len();
-    let compare =
-        |args: &[&str]| sandbox.program(CONVERSATIONS, &[&["replay"], args].concat()).run();
-    let same = compare(&["old"]).assert_exit(0);
-    assert!(same.stdout.contains("no request would differ now (5 turns)"), "{same:?}");
-    assert!(compare(&["old.kid"]).assert_exit(0).stdout.contains("(1 turn)"));
-    let old = read(&sandbox, "old");
-    let before = std::fs::read_dir(sandbox.root().join("conversations")).unwrap().count();
-    for (change, with, turn) in [
-        ("Reply only with these tags", "Use these tags only", 1),
-        ("All of it is lost", "It is gone", 2),
-        ("one letter\n", "two letters\n", 0),
-        ("nagent-shell-result", "nagent-list-result", 4),
-        ("<nagent-response>second done</nagent-response>", "second done", 6),
-    ] {
-        let text = old.replace(change, with);
-        assert_ne!(text, old, "{change}");
-        let path = sandbox.write("report.txt", &text);
-        let run = compare(&[path.to_str().unwrap(), "--json"]);
-        if turn == 0 {
-            // What a result says is taken as it is.
-            assert_eq!(run.code, 0, "{change}: {run:?}");
-            continue;
-        }
-        let found = run.assert_exit(1).json();
-        assert_eq!(found["turn"], turn, "{change}: {found}");
-        let byte = usize::try_from(found["byte"].as_u64().unwrap()).unwrap();
-        assert!(text[byte..].starts_with(found["recorded"].as_str().unwrap()), "{found}");
-    }
-    assert_eq!(sandbox.requests().len(), requests);
-    assert_eq!(std::fs::read_dir(sandbox.root().join("conversations")).unwrap().count(), before);
-    let run = compare(&["./none.txt"]).assert_exit(1);
-    run.stderr_has(&["none.txt: no such file"]);
-}
-
-fn compare(sandbox: &Sandbox, name: &str) -> Run {
-    sandbox.program(CONVERSATIONS, &["replay", name]).run()
-}
-
-#[test]
-fn an_untouched_conversation_has_no_difference() {
-    // Tags that the run did not have: the reply was malformed for it.
-    let sandbox = Sandbox::new().file("a.txt", "a\n").replies([
-        shell("ls"),
-        "<nagent-read path=\"a.txt\"/>".to_owned(),
-        answer("done"),
-        // Those of the next prompt, which a later section of the protocol names.
-        shell("ls"),
-        answer("done again"),
-    ]);
-    sandbox.run(&["-c", "c", "--tags", "read", "x"]).assert_exit(0);
-    sandbox.llm.allow_rewrites();
-    sandbox.run(&["-c", "c", "y"]).assert_exit(0);
-    assert!(read(&sandbox, "c").contains("<context-update section=\"Protocol\""));
-    compare(&sandbox, "c").assert_exit(0).stdout_is("c: no request would differ now (5 turns)\n");
-    // A script in plain language, with tags of its own.
-    let sandbox = Sandbox::new().file("hello.md", "Print hello.\n").reply(
-        "<nagent-stdout>hello\n</nagent-stdout><nagent-script>1 + 1</nagent-script>".to_owned(),
-    );
-    sandbox.llm.push(answer("done"));
-    think(&sandbox, &["hello.md"]).assert_exit(0);
-    let path = sandbox.conversation_path();
-    assert!(sandbox.conversation().contains("<nagent-script-result"));
-    let run = compare(&sandbox, path.to_str().unwrap()).assert_exit(0);
-    assert!(run.stdout.ends_with("now (2 turns)\n"), "{run:?}");
-    // NUL, which the file does not hold.
-    let sandbox = Sandbox::new().replies([shell("echo 'a\0b'"), answer("x\0y")]);
-    sandbox.run(&["-c", "c", "x"]).assert_exit(0);
-    assert!(read(&sandbox, "c").contains("<agent-response output="));
-    compare(&sandbox, "c").assert_exit(0);
-}
-
-#[test]
-fn a_reply_that_was_not_used_is_that_of_its_own_conversation() {
-    let sandbox = Sandbox::new().replies(["first prose".to_owned(), answer("one")]);
-    sandbox.run(&["-c", "mal", "x"]).assert_exit(0);
-    let old = read(&sandbox, "mal");
-    sandbox.program(CONVERSATIONS, &["rename", "mal", "mal_new"]).run().assert_exit(0);
-    for text in ["other, longer prose".to_owned(), answer("two")] {
-        sandbox.llm.push(text);
-    }
-    sandbox.run(&["-c", "mal", "x"]).assert_exit(0);
-    compare(&sandbox, "mal_new").assert_exit(0);
-    compare(&sandbox, "mal").assert_exit(0);
-    // In one file alone, the reply of the other conversation is under the path that it names.
-    let path = sandbox.write("report.txt", &old);
-    compare(&sandbox, path.to_str().unwrap()).assert_exit(0);
-}
-
-#[test]
-fn a_damaged_file_is_not_compared() {
-    let sandbox = Sandbox::new().reply(answer("done"));
-    sandbox.run(&["-c", "c", "x"]).assert_exit(0);
-    let path = sandbox.root().join("conversations/c");
-    let text = std::fs::read(&path).unwrap();
-    let cut = text.len() - 20;
-    let bad = [&text[..cut], b"\xff", &text[cut..]].concat();
-    for (bytes, what) in [(&text[..cut], "never ends"), (&bad, "not UTF-8")] {
-        std::fs::write(&path, bytes).unwrap();
-        let other = sandbox.write("report.txt", bytes);
-        for name in ["c", other.to_str().unwrap()] {
-            let run = compare(&sandbox, name).assert_exit(1);
-            run.stderr_has(&["is damaged, and was not compared: line", what]);
-        }
-    }
 }
 
 /// Plays a conversation from a prompt on.

@@ -72,18 +72,12 @@ fn a_file_that_changed_since_keeps_all_files_as_they_are() {
     run(&sandbox, "x", edit("a.txt", "04", "14") + &write("b.txt", "b\n"));
     sandbox.write("a.txt", text_of(1) + "mine\n");
     let refused = take_back(&sandbox, &[]).assert_exit(1).no_stdout();
-    refused.stderr_has(&["nothing was undone", "a.txt was changed", "+mine", "--merge", "--force"]);
+    refused.stderr_has(&["nothing was undone", "a.txt was changed", "+mine", "--force"]);
     assert!(exists(&sandbox, "b.txt"), "all or none");
-    take_back(&sandbox, &["--merge"]).assert_exit(0);
-    assert_eq!(sandbox.read("a.txt"), text_of(0) + "mine\n");
-    assert!(!exists(&sandbox, "b.txt"));
-
-    run(&sandbox, "y", edit("a.txt", "04", "14"));
     sandbox.write("a.txt", text_of(2));
-    take_back(&sandbox, &["--merge"]).assert_exit(1).stderr_has(&["the same lines"]);
-    assert_eq!(sandbox.read("a.txt"), text_of(2));
     let forced = take_back(&sandbox, &["--force"]).assert_exit(0);
-    assert_eq!(sandbox.read("a.txt"), text_of(0) + "mine\n");
+    assert_eq!(sandbox.read("a.txt"), text_of(0));
+    assert!(!exists(&sandbox, "b.txt"));
     let path =
         forced.stdout.lines().find_map(|line| line.strip_prefix("the replaced content is in "));
     assert_eq!(std::fs::read_to_string(path.unwrap()).unwrap(), text_of(2));
@@ -136,75 +130,22 @@ fn what_a_child_wrote_belongs_to_the_run() {
 }
 
 #[test]
-fn a_file_that_was_renamed_is_found() {
+fn a_file_that_was_moved_is_refused_and_named() {
     let sandbox = sandbox();
     let rename = |from: &str, to: &str| {
         std::fs::rename(sandbox.work().join(from), sandbox.work().join(to)).unwrap();
     };
-    run(&sandbox, "x", edit("a.txt", "one", "1"));
+    run(&sandbox, "x", edit("a.txt", "one", "1") + &write("new.txt", "new\n"));
     rename("a.txt", "b.txt");
-    take_back(&sandbox, &[]).assert_exit(0);
-    assert_eq!(sandbox.read("b.txt"), "one\ntwo\n");
-    assert!(!exists(&sandbox, "a.txt"));
-    // In another folder of the repository too, and with a folder that was renamed.
-    run(&sandbox, "x", edit("b.txt", "one", "1"));
-    std::fs::create_dir_all(sandbox.work().join("new/deep")).unwrap();
-    rename("b.txt", "new/deep/c.txt");
-    take_back(&sandbox, &[]).assert_exit(0);
-    assert_eq!(sandbox.read("new/deep/c.txt"), "one\ntwo\n");
-    run(&sandbox, "x", edit("new/deep/c.txt", "one", "1"));
-    rename("new", "other");
-    take_back(&sandbox, &[]).assert_exit(0);
-    assert_eq!(sandbox.read("other/deep/c.txt"), "one\ntwo\n");
-    rename("other/deep/c.txt", "b.txt");
-    // And its own conversation is still its own after an undo.
+    let refused = take_back(&sandbox, &[]).assert_exit(1);
+    refused.stderr_has(&["nothing was undone", "a.txt was removed or moved"]);
+    assert!(exists(&sandbox, "new.txt"), "all or none");
     rename("b.txt", "a.txt");
-    change(&sandbox, "capitals", "one", "ONE");
-    rename("a.txt", "g.txt");
-    sandbox.file_edit(&["--file", "g.txt", "--undo"]).run().assert_exit(0);
-    assert_eq!(sandbox.read("g.txt"), "one\ntwo\n");
-    sandbox.llm.push(answer("I know"));
-    sandbox.file_edit(&["--file", "g.txt", "go on"]).run().assert_exit(0);
-    assert!(sandbox.requests().pop().unwrap().user().contains("capitals"));
-}
-
-#[test]
-fn what_was_done_to_a_file_under_older_names_is_undone_with_it() {
-    let sandbox = sandbox();
-    let rename = |from: &str, to: &str| {
-        std::fs::rename(sandbox.work().join(from), sandbox.work().join(to)).unwrap();
-    };
-    run(&sandbox, "first", edit("a.txt", "one", "1"));
-    run(&sandbox, "second", edit("a.txt", "1", "eins"));
-    rename("a.txt", "b.txt");
-    run(&sandbox, "third", edit("b.txt", "two", "2"));
-    rename("b.txt", "c.txt");
-    sandbox.llm.push(edit("c.txt", "2", "zwei"));
-    sandbox.llm.push(answer("done"));
-    sandbox.file_edit(&["--no-summaries", "c.txt", "fourth"]).run().assert_exit(0);
-    let list = sandbox.file_edit(&["c.txt", "--undo", "--list", "--json"]).run().json();
-    let prompts: Vec<&str> =
-        list["undoable"].as_array().unwrap().iter().map(|it| text(&it["prompt"])).collect();
-    assert_eq!(prompts, ["fourth", "third", "second", "first"]);
-    sandbox.file_edit(&["c.txt", "--undo", "4"]).run().assert_exit(0);
-    assert_eq!(sandbox.read("c.txt"), "one\ntwo\n");
-    // One empty file is not another.
-    run(&sandbox, "empty", write("e.txt", ""));
-    std::fs::remove_file(sandbox.work().join("e.txt")).unwrap();
-    sandbox.write("f.txt", "");
-    sandbox.llm.push(write("f.txt", "new\n"));
-    sandbox.llm.push(answer("done"));
-    sandbox.file_edit(&["--no-summaries", "f.txt", "fill"]).run().assert_exit(0);
-    let list = sandbox.file_edit(&["f.txt", "--undo", "--list", "--json"]).run().json();
-    assert_eq!(list["undoable"].as_array().unwrap().len(), 1, "{list}");
-    // A copy is another file.
-    run(&sandbox, "fifth", edit("c.txt", "one", "1"));
-    std::fs::copy(sandbox.work().join("c.txt"), sandbox.work().join("d.txt")).unwrap();
-    sandbox.llm.push(edit("d.txt", "two", "2"));
-    sandbox.llm.push(answer("done"));
-    sandbox.file_edit(&["--no-summaries", "d.txt", "sixth"]).run().assert_exit(0);
-    let list = sandbox.file_edit(&["d.txt", "--undo", "--list", "--json"]).run().json();
-    assert_eq!(list["undoable"].as_array().unwrap().len(), 1, "{list}");
+    take_back(&sandbox, &[]).assert_exit(0);
+    assert_eq!(sandbox.read("a.txt"), "one\ntwo\n");
+    // A move by the run's own command, too.
+    run(&sandbox, "one run", edit("a.txt", "one", "1") + &shell("mv a.txt moved.txt"));
+    take_back(&sandbox, &[]).assert_exit(1).stderr_has(&["a.txt was removed or moved"]);
 }
 
 #[test]
@@ -281,7 +222,7 @@ fn what_commands_of_a_run_do_to_its_files_is_undone_with_it() {
     assert_eq!(sandbox.read("a.txt"), "1\n2\nthree\n");
     take_back(&sandbox, &[]).assert_exit(0);
     assert_eq!(sandbox.read("a.txt"), "one\ntwo\n");
-    // What somebody else changes meanwhile is not the run's: it is shown, and can be merged.
+    // What somebody else changes meanwhile is not the run's: it is shown.
     let path = sandbox.work().join("a.txt");
     let (first, second) = (edit("a.txt", "one", "1"), shell("true"));
     let mut replies = vec![first, second, answer("done")].into_iter();
@@ -296,36 +237,16 @@ fn what_commands_of_a_run_do_to_its_files_is_undone_with_it() {
     take_back(&sandbox, &["--conversation", "c"])
         .assert_exit(1)
         .stderr_has(&["+mine", "by something else"]);
-    take_back(&sandbox, &["--conversation", "c", "--merge"]).assert_exit(0);
-    assert_eq!(sandbox.read("a.txt"), "one\ntwo\nmine\n");
+    assert_eq!(sandbox.read("a.txt"), "1\ntwo\nmine\n");
 }
 
 #[test]
 fn what_does_not_go_with_undo_is_refused() {
     let sandbox = sandbox();
-    for args in
-        [&["--force"][..], &["--merge", "x"], &["--list"], &["--undo", "--clear"], &["--undo", "0"]]
-    {
+    for args in [&["--force"][..], &["--list"], &["--undo", "--clear"], &["--undo", "0"]] {
         sandbox.run(args).assert_exit(2);
     }
-    sandbox.run(&["--undo", "--force", "--merge"]).assert_exit(2);
-}
-
-#[test]
-fn a_file_that_a_run_or_its_user_renamed_is_undone_under_its_new_name() {
-    let sandbox = sandbox();
-    run(&sandbox, "one run", edit("a.txt", "one", "1") + &shell("mv a.txt moved.txt"));
-    take_back(&sandbox, &[]).assert_exit(0);
-    assert_eq!(
-        (sandbox.read("moved.txt").as_str(), exists(&sandbox, "a.txt")),
-        ("one\ntwo\n", false)
-    );
-    // Two runs, and a rename between them.
-    run(&sandbox, "first", edit("moved.txt", "one", "1"));
-    std::fs::rename(sandbox.work().join("moved.txt"), sandbox.work().join("again.txt")).unwrap();
-    run(&sandbox, "second", edit("again.txt", "two", "2"));
-    take_back(&sandbox, &["2"]).assert_exit(0);
-    assert_eq!(sandbox.read("again.txt"), "one\ntwo\n");
+    sandbox.run(&["--undo", "--force", "--list"]).assert_exit(2);
 }
 
 #[test]

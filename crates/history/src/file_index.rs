@@ -27,7 +27,6 @@ use conversation::limits;
 use sys::atomic_file::AtomicFile;
 use sys::lock::{self, IndexWait, LockError};
 use sys::root::{self, Root};
-use sys::walk::walk_below;
 use sys::{fs, legacy};
 
 /// The name of its lock. No conversation's name ends in `.json`, so none can hold this lock for as long as a run takes.
@@ -279,33 +278,6 @@ fn free_path(index: &mut FileIndex, path: &Path) -> Vec<String> {
         }
     }
     notes
-}
-
-/// Finds the file with this identity that was at a path, if it is in the same folder under another name.
-pub fn find_moved(path: &Path, file_id: &str) -> Option<PathBuf> {
-    find_moved_file(&FileIndexEntry {
-        file_id: file_id.to_owned(),
-        path: path.to_owned(),
-        conversation: String::new(),
-        repository: None,
-        other: Map::new(),
-    })
-}
-
-/// Finds the file with this identity that was at a path where nothing is any more: somewhere in the repository of that
-/// path, or without one below the folder that it was in. Looks at [`limits::MOVED_SEARCH`] files and folders at most.
-pub fn find_moved_anywhere(path: &Path, file_id: &str) -> Option<PathBuf> {
-    if !is_certain(file_id) || std::fs::symlink_metadata(path).is_ok() {
-        return None;
-    }
-    let inode: u64 = file_id.split(':').nth(1)?.parse().ok()?;
-    let near = path.ancestors().skip(1).find(|folder| folder.is_dir())?;
-    let top = git::find_toplevel(near).unwrap_or_else(|| near.to_owned());
-    walk_below(&top, &|name| name != ".git")
-        .take(limits::MOVED_SEARCH)
-        .filter(|entry| entry.ino() == inode)
-        .map(|entry| entry.path())
-        .find(|place| fs::file_id(place).is_some_and(|id| id == file_id))
 }
 
 /// Finds an entry's own file: where it was, or under another name in the same folder, but not as an editor's backup.

@@ -101,7 +101,7 @@ impl Env {
     /// The user's home folder.
     pub fn home_folder(&self) -> Option<PathBuf> {
         let home = self.get_os("HOME").map(PathBuf::from);
-        home.or_else(std::env::home_dir).filter(|home| home.is_absolute())
+        home.or_else(dirs::home_dir).filter(|home| home.is_absolute())
     }
 
     /// The working folder.

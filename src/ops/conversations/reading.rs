@@ -1,24 +1,17 @@
 //! Shows, exports and checks one conversation.
 
-use std::path::{Path, PathBuf};
-
 use serde_json::{Value, json};
 
 use super::rewind::no_such_turn;
 use super::{Catalog, Conversation};
 use crate::out::{self, Report};
-use crate::overview::compare::{Difference, compare};
 use crate::overview::lint::{self, Finding, LintedBlock};
 use crate::overview::transcript::{self, EntryKind, TranscriptEntry};
 use crate::view::table::format_table;
 use conversation::exit::Exit;
-use conversation::format::file::Trouble;
-use conversation::format::numbers::{format_bytes, format_count};
-use conversation::limits::CONVERSATION;
+use conversation::format::numbers::format_bytes;
 use conversation::problem::Problem;
 use sys::conversation_file::BadByte;
-use sys::fs;
-use sys::root::beside_path;
 
 /// Lines of a result that are shown unless a single turn is asked for.
 const RESULT_LINES: usize = 10;
@@ -30,8 +23,6 @@ pub enum ExportFormat {
     Markdown,
     /// The blocks as JSON.
     Json,
-    /// A page of its own.
-    Html,
 }
 
 impl ExportFormat {
@@ -40,7 +31,6 @@ impl ExportFormat {
         Some(match word {
             "md" | "markdown" => Self::Markdown,
             "json" => Self::Json,
-            "html" => Self::Html,
             _ => return None,
         })
     }
@@ -133,7 +123,6 @@ pub fn export_conversation(
     let entries = transcript::entries(&one.text, &one.parsed.pieces);
     let text = match format {
         ExportFormat::Markdown => transcript::to_markdown(&one.name, &entries),
-        ExportFormat::Html => transcript::to_html(&one.name, &entries),
         ExportFormat::Json => {
             let document = json!({ "name": one.name, "entries": describe(&entries) });
             serde_json::to_string_pretty(&document)
@@ -189,58 +178,4 @@ pub fn lint_conversation(catalog: &Catalog, name: Option<&str>) -> Result<Report
         report.error = Some(format!("runs cannot read {} until this is fixed", path.display()));
     }
     Ok(report)
-}
-
-/// Plays a conversation through the loop of now, and says where a request would be different. Nothing is run or asked. A name
-/// with a slash is the path of a file.
-pub fn compare_conversation(catalog: &Catalog, name: Option<&str>) -> Result<Report, Problem> {
-    let one = match name.filter(|name| name.contains('/')) {
-        Some(path) => catalog
-            .read_at(PathBuf::from(path), path)
-            .ok_or_else(|| Problem::failed(format!("{path}: no such file")))?,
-        None => read(catalog, name)?,
-    };
-    let torn = match &one.parsed.trouble {
-        Some(Trouble::Torn { line, .. }) => {
-            Some(format!("line {line}: the block that begins there never ends"))
-        }
-        _ => None,
-    };
-    let Conversation { name, path, text, parsed, trouble, .. } = one;
-    if let Some(trouble) = trouble.or(torn) {
-        return Err(Problem::failed(format!("{name} is damaged, and was not compared: {trouble}")));
-    }
-    let kept = |kept: &str| {
-        // Under the same path another conversation may have its own by now: what is beside this one comes first.
-        let number = Path::new(kept).file_name()?;
-        let own = beside_path(&path, ".invalid").join(number);
-        let read = |path: &Path| fs::read_text(path, CONVERSATION).ok().flatten();
-        read(&own).or_else(|| read(Path::new(kept)))
-    };
-    let compared = compare(&text, &parsed.pieces, &kept);
-    let report = match &compared {
-        Ok(turns) => {
-            let turns = format_count(*turns, "turn");
-            Report::done(format!("{name}: no request would differ now ({turns})\n"))
-        }
-        Err(Difference { turn, byte, recorded, now }) => {
-            let line = text[..*byte].matches('\n').count() + 1;
-            let first = |text: &str| text.lines().next().unwrap_or_default().to_owned();
-            let message = format!(
-                "the request of turn {turn} would differ now, from byte {byte} of {} (line {line})\n- {}\n+ {}",
-                path.display(),
-                first(recorded),
-                first(now)
-            );
-            Report::failed(Exit::Failed, message)
-        }
-    };
-    let found = compared.as_ref().err();
-    Ok(report
-        .with("name", name)
-        .with("same", found.is_none())
-        .with("turn", found.map(|it| it.turn))
-        .with("byte", found.map(|it| it.byte))
-        .with("recorded", found.map(|it| it.recorded.clone()))
-        .with("now", found.map(|it| it.now.clone())))
 }

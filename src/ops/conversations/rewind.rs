@@ -18,7 +18,7 @@ use conversation::compact::plan::begins_turn;
 use conversation::format::file::{Block, Piece};
 use conversation::format::harmless::quote_name;
 use conversation::memory::changes::{
-    ChangeEnd, ChangeLogEntry, FileEvent, NO_FILE, RunFileChange, is_hash_of, list_ends,
+    ChangeLogEntry, FileEvent, NO_FILE, RunFileChange, is_hash_of, list_changes,
 };
 use conversation::problem::Problem;
 use conversation::protocol::{self, Action, ParsedReply, ReplyItem};
@@ -243,14 +243,38 @@ impl Removed {
                 })
         };
         let unlogged = self.writes.iter().filter(|(path, found)| !is_logged(path, found));
-        // What an older nagent wrote since then, in this conversation or for it.
-        let since = self.times.first().map_or("", String::as_str);
-        let is_older = |entry: &ChangeLogEntry| {
-            entry.turns.is_empty() && entry.at.as_str() >= since && entry.of.contains(&self.name)
-        };
-        let older = list_ends(log, &is_older).into_iter().map(|end| end.change.path.into());
-        let files: BTreeSet<_> = unlogged.map(|(path, _)| path.clone()).chain(older).collect();
+        let files: BTreeSet<_> = unlogged.map(|(path, _)| path.clone()).collect();
         files.into_iter().collect()
+    }
+
+    /// The changes of this part that were not undone, the newest first. Refuses one that began before.
+    fn list_changes(&self, log: &[ChangeLogEntry]) -> Result<Vec<RunFileChange>, Problem> {
+        let mut found = Vec::new();
+        for change in list_changes(log).into_iter().rev() {
+            let lines = || {
+                let is_of = |line: &&ChangeLogEntry| {
+                    line.run == change.run
+                        && line.path == change.path
+                        && matches!(line.event, FileEvent::Write { .. } | FileEvent::End { .. })
+                };
+                log.iter().filter(is_of)
+            };
+            if !lines().any(|line| self.contains(line)) {
+                continue;
+            }
+            if !lines().all(|line| self.contains(line)) {
+                let turns = lines().flat_map(|line| &line.turns);
+                let own = turns.filter(|mark| mark.conversation == self.name);
+                let first = own.map(|mark| mark.turn).min().unwrap_or(1);
+                return Err(Problem::failed(format!(
+                    "nothing was undone: the run that wrote {} in turn {} wrote it before, too; --turn {first} takes all of that back",
+                    quote_name(Path::new(&change.path)),
+                    self.turn
+                )));
+            }
+            found.push(change);
+        }
+        Ok(found)
     }
 
     /// Files that were changed since, and that are not among those that were undone.
@@ -336,15 +360,13 @@ fn undo_files(root: &Root, removed: &Removed) -> Result<RewoundFiles, Problem> {
     let unlogged = removed.find_unlogged(root, &log);
     if !unlogged.is_empty() {
         return Err(Problem::failed(format!(
-            "nothing was undone: {} does not say in which turn these files were written, as in a copy of a conversation, or \
-             after a run of an older nagent: {}; without --files only the conversation is rewound",
+            "nothing was undone: {} does not say in which turn these files were written, as in a copy of a conversation: {}; \
+             without --files only the conversation is rewound",
             quote_name(root.change_log_path()),
             name_paths(&unlogged)
         )));
     }
-    let mut ends = list_ends(&log, &|entry| removed.contains(entry));
-    ends.reverse();
-    let changes: Vec<RunFileChange> = ends.iter().map(|end| end.change.clone()).collect();
+    let changes = removed.list_changes(&log)?;
     let is_write = |entry: &&ChangeLogEntry| {
         matches!(entry.event, FileEvent::Write { .. }) && removed.contains(entry)
     };
@@ -352,18 +374,5 @@ fn undo_files(root: &Root, removed: &Removed) -> Result<RewoundFiles, Problem> {
     let is_undone = |path: &&String| changes.iter().any(|change| change.path == **path);
     let before = written.into_iter().filter(|path| !is_undone(path)).map(PathBuf::from).collect();
     let report = undo::undo_changes(&call, changes)?;
-    if report.error.is_none() {
-        record_remaining_changes(root, &ends)?;
-    }
     Ok(RewoundFiles { report, before })
-}
-
-/// Logs the remaining changes of partly undone runs again, so that they can still be undone.
-fn record_remaining_changes(root: &Root, ends: &[ChangeEnd]) -> anyhow::Result<()> {
-    let run = uuid::Uuid::new_v4().simple().to_string();
-    // In the order of the log; the ends have the newest first.
-    for entry in ends.iter().rev().flat_map(|end| &end.rest) {
-        change_log::append(root, &ChangeLogEntry { run: run.clone(), ..entry.clone() })?;
-    }
-    Ok(())
 }

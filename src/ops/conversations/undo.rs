@@ -20,15 +20,10 @@ use crate::ops::screen::undo_report::{
 };
 use crate::ops::setup::flags::parse_count;
 use crate::out::Report;
-use conversation::format::file::Piece;
-use conversation::format::file_index::is_certain;
 use conversation::format::harmless::quote_name;
-use conversation::memory::changes::{
-    ChangeLogEntry, FileEvent, RunFileChange, find_killed_run, list_changes, short_hash,
-};
+use conversation::memory::changes::{FileEvent, RunFileChange, list_changes};
 use conversation::problem::Problem;
 use conversation::turn::unfinished::unfinished_results;
-use edits::diff::merge::merge_lines;
 use history::file_index;
 use sys::change_log::{self, ChangeLog, StartedBy};
 use sys::conversation_file::ConversationFile;
@@ -41,7 +36,7 @@ use sys::{clock, env, fs, lock, replace, root};
 pub struct UndoArgs {
     /// Take back what the last N runs wrote, all files or none [default: 1]
     ///
-    /// Fails if a file has changed since (see --merge, --force). The conversations record it. Needs no model.
+    /// Fails if a file has changed or moved since (see --force). The conversations record it. Needs no model.
     #[arg(
         long,
         value_name = "N",
@@ -58,9 +53,6 @@ pub struct UndoArgs {
     /// Undo even if a file has changed since; its content is saved first
     #[arg(long, requires = "undo", conflicts_with = "list", help_heading = "Undo")]
     pub force: bool,
-    /// Keep later changes on other lines
-    #[arg(long, requires = "undo", conflicts_with_all = ["list", "force"], help_heading = "Undo")]
-    pub merge: bool,
 }
 
 impl UndoArgs {
@@ -68,9 +60,6 @@ impl UndoArgs {
         usize::try_from(self.undo.unwrap_or(1)).unwrap_or(usize::MAX)
     }
 }
-
-/// A change, and where its file is now.
-type PlacedChange = (PathBuf, RunFileChange);
 
 /// The log of a run that starts. What a run starts belongs to it.
 pub(crate) fn start_log(call: &Call<'_>, conversation: &str) -> ChangeLog {
@@ -111,21 +100,21 @@ pub fn undo_runs(call: &Call<'_>, args: &UndoArgs) -> Result<Report, Problem> {
     if args.list {
         let changes = read()?;
         let runs = runs(&changes);
-        return Ok(report_list(call, &locate_changes(call, changes, false)?, &runs));
+        return Ok(report_list(call, &changes, &runs));
     }
-    let chosen = || -> Result<Vec<PlacedChange>, Problem> {
+    let chosen = || -> Result<Vec<RunFileChange>, Problem> {
         let mut changes = read()?;
         let runs = runs(&changes);
         check_count(runs.len(), args.undo_count(), "run", &format!("conversation {}", call.name))?;
         changes.retain(|change| runs[..args.undo_count()].contains(&change.run));
-        locate_changes(call, changes, true)
+        Ok(changes)
     };
     let found = chosen()?;
     call.root().prepare()?;
     let mut journals = open_conversations(call, &found)?;
     let _lock = lock::lock_index(call.root(), change_log::LOCK, call.index_wait())?;
     // Read again under the lock: a run or another undo may have come first.
-    take_back(call, args, &mut journals, chosen()?, None)
+    take_back(call, args, &mut journals, chosen()?)
 }
 
 /// Takes back these changes, the newest first; all files or none. The caller records it in the conversation.
@@ -134,8 +123,7 @@ pub(crate) fn undo_changes(
     changes: Vec<RunFileChange>,
 ) -> Result<Report, Problem> {
     let _lock = lock::lock_index(call.root(), change_log::LOCK, call.index_wait())?;
-    let placed = locate_changes(call, changes, true)?;
-    take_back(call, &UndoArgs::default(), &mut [], placed, None)
+    take_back(call, &UndoArgs::default(), &mut [], changes)
 }
 
 /// Takes back the last changes that runs made to a file.
@@ -143,59 +131,31 @@ pub fn undo_file(call: &mut Call<'_>, file: &Path, args: &UndoArgs) -> Result<Re
     refuse_within_run(call)?;
     call.root().prepare()?;
     let path = file_conversation::resolve_target(call, file)?;
-    if fs::exists(&call.root().conversation(&call.name)) {
-        // A file that was moved is at its new place from now on.
-        call.name = file_conversation::register(call, &path)?;
-    }
     let call = &*call;
-    let id = fs::file_id(&path).filter(|id| is_certain(id));
     let name = path.display().to_string();
-    let is_meant = |conversation: &str, changed: &str, file_id: Option<&String>| {
-        conversation == call.name || changed == name || id.is_some() && file_id == id.as_ref()
+    let read = || -> Result<Vec<RunFileChange>, Problem> {
+        let changes = list_changes(&change_log::read_log(call.root())?).into_iter().rev();
+        let is_meant = |it: &RunFileChange| it.path == name || it.conversation == call.name;
+        Ok(changes.filter(is_meant).collect())
     };
-    let read = || -> Result<(Vec<ChangeLogEntry>, Vec<PlacedChange>), Problem> {
-        let entries = change_log::read_log(call.root())?;
-        let changes = list_changes(&entries).into_iter().rev();
-        let mut changes = changes.fold(Vec::new(), |mut later: Vec<RunFileChange>, it| {
-            // Under an older name, whose content a later change found: the file was moved in between.
-            let is_older = || {
-                let is_next =
-                    |later: &RunFileChange| later.path == it.path || follows_change(later, &it);
-                later.iter().any(is_next) && !fs::exists(Path::new(&it.path))
-            };
-            if is_meant(&it.conversation, &it.path, it.file_id.as_ref()) || is_older() {
-                later.push(it);
-            }
-            later
-        });
-        // What was removed from the file's own conversation, as by --clear, is no longer a change of it.
-        let own = ConversationFile::read_only(call.root(), &call.name)?;
-        let is_elsewhere =
-            |piece: &Piece| ["fork", "compacted"].iter().any(|name| piece.get(name).is_some());
-        let goes_on = own.pieces().iter().any(is_elsewhere);
-        let names = |hash: &Option<String>| {
-            goes_on || hash.as_ref().is_some_and(|it| own.text().contains(short_hash(it)))
-        };
-        changes.retain(|it| it.conversation != call.name || names(&it.before) || names(&it.after));
-        Ok((entries, changes.into_iter().map(|change| (path.clone(), change)).collect()))
-    };
-    let (_, changes) = read()?;
+    let changes = read()?;
     if args.list {
-        let ids: Vec<String> = changes.iter().map(|(_, change)| change.id.clone()).collect();
+        let ids: Vec<String> = changes.iter().map(|change| change.id.clone()).collect();
         return Ok(change_report::with_file(call, &path, report_list(call, &changes, &ids)));
     }
     let mut journals = open_conversations(call, &changes)?;
     let _lock = lock::lock_index(call.root(), change_log::LOCK, call.index_wait())?;
-    let (entries, mut changes) = read()?;
-    // What a killed run changed is not recorded: only the user can say whether the change is the run's.
-    let now = fs::hash_file(&path, &|| false);
-    let guess = find_killed_run(&entries, &|it| is_meant(&it.conversation, &it.path, None));
-    let guess = guess.filter(|guess| guess.before != now);
-    let guess_id = guess.as_ref().map(|guess| guess.id.clone());
-    changes.splice(0..0, guess.map(|guess| (path.clone(), guess)));
+    let mut changes = read()?;
     check_count(changes.len(), args.undo_count(), "change", &quote_name(&path))?;
     changes.truncate(args.undo_count());
-    let report = take_back(call, args, &mut journals, changes, guess_id.as_deref())?;
+    if let Some(old) = changes.iter().find(|it| it.path != name) {
+        return Err(Problem::failed(format!(
+            "nothing was undone: {} was moved: this change is one of {}; move it back first",
+            quote_name(&path),
+            quote_name(Path::new(&old.path))
+        )));
+    }
+    let report = take_back(call, args, &mut journals, changes)?;
     file_conversation::update_index(call);
     let journal = call.root().conversation(&call.name).display().to_string();
     let report = Report { json: merge_only_file(report.json), ..report };
@@ -221,47 +181,6 @@ fn refuse_within_run(call: &Call<'_>) -> Result<(), Problem> {
         )));
     }
     Ok(())
-}
-
-/// The changes with where their files are now; with `anywhere`, wherever that is.
-fn locate_changes(
-    call: &Call<'_>,
-    changes: Vec<RunFileChange>,
-    anywhere: bool,
-) -> Result<Vec<PlacedChange>, Problem> {
-    let all = list_changes(&change_log::read_log(call.root())?);
-    let placed = changes.into_iter().map(|change| {
-        let path = find_file(&change, anywhere);
-        let is_there = fs::exists(&path);
-        let moved = (!is_there).then(|| find_by_content(&change, &all)).flatten();
-        (moved.unwrap_or(path), change)
-    });
-    Ok(placed.collect())
-}
-
-/// Finds the file of a change: where it was, in the same folder under another name, or with `anywhere` in another folder of
-/// its repository.
-fn find_file(change: &RunFileChange, anywhere: bool) -> PathBuf {
-    let path = PathBuf::from(&change.path);
-    let find = |id: &String| {
-        let far = || anywhere.then(|| file_index::find_moved_anywhere(&path, id)).flatten();
-        file_index::find_moved(&path, id).or_else(far)
-    };
-    change.file_id.as_ref().and_then(find).unwrap_or(path)
-}
-
-/// Whether a change found the content that another one has left. An empty file could be any.
-fn follows_change(later: &RunFileChange, earlier: &RunFileChange) -> bool {
-    let before = later.before.as_ref();
-    before.is_some_and(|hash| earlier.after.as_ref() == Some(hash) && *hash != fs::sha256(b""))
-}
-
-/// Finds a file that was moved between two runs: where a later run found the content that this one left.
-fn find_by_content(change: &RunFileChange, all: &[RunFileChange]) -> Option<PathBuf> {
-    let is_next =
-        |later: &&RunFileChange| follows_change(later, change) && later.path != change.path;
-    let later = all.iter().rev().find(is_next)?;
-    Some(find_file(later, true)).filter(|path| fs::exists(path))
 }
 
 fn check_count(there: usize, count: usize, what: &str, of: &str) -> Result<(), Problem> {
@@ -290,9 +209,9 @@ fn check_count(there: usize, count: usize, what: &str, of: &str) -> Result<(), P
 /// Opens the conversations whose runs are undone, and the call's own; waits for runs that use one.
 fn open_conversations(
     call: &Call<'_>,
-    changes: &[PlacedChange],
+    changes: &[RunFileChange],
 ) -> Result<Vec<ConversationFile>, Problem> {
-    let mut names: Vec<&str> = changes.iter().map(|(_, it)| it.conversation.as_str()).collect();
+    let mut names: Vec<&str> = changes.iter().map(|it| it.conversation.as_str()).collect();
     names.push(&call.name);
     // Sorted, so that two undos cannot deadlock.
     names.sort_unstable();
@@ -302,16 +221,16 @@ fn open_conversations(
     names.into_iter().filter(is_there).map(|name| call.open_named(name)).collect()
 }
 
-/// Undoes these changes, the newest first, each with where its file is now.
+/// Undoes these changes, the newest first.
 fn take_back(
     call: &Call<'_>,
     args: &UndoArgs,
     journals: &mut [ConversationFile],
-    chosen: Vec<PlacedChange>,
-    guess: Option<&str>,
+    chosen: Vec<RunFileChange>,
 ) -> Result<Report, Problem> {
     let mut files: Vec<(PathBuf, Vec<RunFileChange>)> = Vec::new();
-    for (path, change) in chosen {
+    for change in chosen {
+        let path = PathBuf::from(&change.path);
         match files.iter_mut().find(|(known, _)| *known == path) {
             Some((_, changes)) => changes.push(change),
             None => files.push((path, vec![change])),
@@ -319,7 +238,7 @@ fn take_back(
     }
     let (mut plans, mut refusals) = (Vec::new(), Vec::new());
     for (path, changes) in files {
-        match plan_file(call, args, path, changes, guess)? {
+        match plan_file(call, args, path, changes)? {
             Ok(plan) => plans.push(plan),
             Err(refusal) => refusals.push(refusal),
         }
@@ -346,7 +265,6 @@ fn plan_file(
     args: &UndoArgs,
     path: PathBuf,
     changes: Vec<RunFileChange>,
-    guess: Option<&str>,
 ) -> Result<Result<UndoPlan, UndoRefusal>, Problem> {
     let root = call.root();
     let name = quote_name(&path);
@@ -365,26 +283,21 @@ fn plan_file(
         opened.part_links();
     }
     let is_done = now.sha256 == oldest.before;
-    let is_guess = guess == Some(&newest.id);
     let is_changed = !is_done && now.sha256 != newest.after;
-    if is_changed && !args.force && !args.merge {
+    if is_changed && !args.force {
         let left = FileVersion::read_stored(root, newest.after.as_deref());
         let since = change_report::VersionPair { path: &path, before: &left, after: &now };
         let what = match (&now.sha256, &newest.after) {
-            (None, _) => "was removed",
+            (None, _) => "was removed or moved",
             (_, None) => "was created again",
             _ => "was changed",
         };
-        let by = if is_guess {
-            "since its last run, which was killed before it recorded its changes".to_owned()
-        } else {
-            name_later_run(root, &path, &now)?
-                .unwrap_or_else(|| "by something else since its conversation changed it".to_owned())
-        };
+        let by = name_later_run(root, &path, &now)?
+            .unwrap_or_else(|| "by something else since its conversation changed it".to_owned());
         return refuse(format!("{name} {what} {by}"), since.text_diff());
     }
     let gap = changes.windows(2).position(|pair| pair[0].before != pair[1].after);
-    if let (Some(at), false, false, false) = (gap, args.force, args.merge, is_done) {
+    if let (Some(at), false, false) = (gap, args.force, is_done) {
         let own = at + 1;
         let message = format!(
             "before the last {own} of these changes something else changed {name}, which would be undone too; \
@@ -392,28 +305,25 @@ fn plan_file(
         );
         return refuse(message, None);
     }
-    let goal = if args.merge && !is_done && (is_changed || gap.is_some()) {
-        match merge_goal(root, &now, &changes) {
-            Ok(bytes) => FileVersion::from_bytes(Some(bytes)),
-            Err(why) => return refuse(format!("{name} cannot be merged: {why}"), None),
-        }
-    } else {
-        read_goal(root, oldest).map_err(|error| {
-            Problem::failed(format!(
-                "nothing was undone: the previous content of {name} cannot be read: {error:#}"
-            ))
-        })?
-    };
+    let goal = read_goal(root, oldest).map_err(|error| {
+        Problem::failed(format!(
+            "nothing was undone: the previous content of {name} cannot be read: {error:#}"
+        ))
+    })?;
     let diff = change_report::VersionPair { path: &path, before: &now, after: &goal }.text_diff();
-    let mut undone: Vec<Undone> =
+    let undone: Vec<Undone> =
         changes.into_iter().map(|change| describe(root, &path, &now, change)).collect();
-    if is_guess {
-        undone[0].change.after.clone_from(&now.sha256);
-        undone[0].lines = None;
-    }
-    let is_forced = is_changed && args.force && !is_guess;
-    let opened = Some(opened);
-    Ok(Ok(UndoPlan { path, opened, now, goal, undone, is_forced, is_guess, diff, previous: None }))
+    let is_forced = is_changed && args.force;
+    Ok(Ok(UndoPlan {
+        path,
+        opened: Some(opened),
+        now,
+        goal,
+        undone,
+        is_forced,
+        diff,
+        previous: None,
+    }))
 }
 
 /// The later run that left a file as it is now, and how it is undone. `None`: it was no run of nagent.
@@ -435,26 +345,6 @@ fn read_goal(root: &Root, oldest: &RunFileChange) -> anyhow::Result<FileVersion>
     let Some(hash) = &oldest.before else { return Ok(FileVersion::default()) };
     let bytes = fs::read_stored(&root.outputs_folder(), hash)?;
     Ok(FileVersion { sha256: Some(hash.clone()), bytes: Some(bytes) })
-}
-
-/// Takes the changes out of the content, one after the other, and leaves what else has changed.
-fn merge_goal(
-    root: &Root,
-    now: &FileVersion,
-    changes: &[RunFileChange],
-) -> Result<Vec<u8>, String> {
-    let read = |hash: &Option<String>| {
-        let hash = hash.as_ref().ok_or("it was created or removed")?;
-        fs::read_stored(&root.outputs_folder(), hash).map_err(|error| format!("{error:#}"))
-    };
-    let mut text = now.bytes.clone().ok_or("it was removed")?;
-    for change in changes {
-        let (base, theirs) = (read(&change.after)?, read(&change.before)?);
-        let ends = [text.len()];
-        let merged = merge_lines(&base, &text, &theirs, &ends);
-        text = merged.map_err(|_| "something else has changed the same lines since")?.text;
-    }
-    Ok(text)
 }
 
 /// Writes all files, or none: when one cannot be written, those before it get their content back.

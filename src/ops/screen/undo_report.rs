@@ -38,8 +38,6 @@ pub(crate) struct UndoPlan {
     pub(crate) undone: Vec<Undone>,
     /// Whether something else has changed the file since, and that is undone too.
     pub(crate) is_forced: bool,
-    /// Whether the newest change is the guess about a killed run.
-    pub(crate) is_guess: bool,
     pub(crate) diff: Option<DiffText>,
     pub(crate) previous: Option<PathBuf>,
 }
@@ -100,12 +98,10 @@ pub(crate) fn report_done(call: &Call<'_>, plans: Vec<UndoPlan>) -> Report {
     let (mut text, mut files) = (String::new(), Vec::new());
     for plan in plans {
         let is_done = plan.now.sha256 == plan.goal.sha256;
-        let is_merged = plan.undone.last().is_some_and(|it| it.change.before != plan.goal.sha256);
-        let end = match (is_done, is_merged, &plan.goal.sha256) {
-            (true, ..) => "unchanged, it has that content already:",
-            (_, true, _) => "restored, with other changes kept:",
-            (_, _, None) => "removed",
-            (_, _, Some(_)) => "restored",
+        let end = match (is_done, &plan.goal.sha256) {
+            (true, _) => "unchanged, it has that content already:",
+            (_, None) => "removed",
+            (_, Some(_)) => "restored",
         };
         text.push_str(&format!("{end} {}\n", quote_name(&plan.path)));
         text.extend(plan.undone.iter().map(Undone::summary_line));
@@ -161,13 +157,10 @@ pub(crate) fn report_refusals(
     let outputs = quote_name(&outputs);
     // A rewind has no such flags.
     let advice = if has_flags {
-        format!(
-            "--merge keeps changes on other lines, --force undoes all and keeps the current content in {outputs}"
-        )
+        format!("--force undoes all and keeps the current content in {outputs}")
     } else {
         format!(
-            "First take back runs with nagent -c {} --undo: --merge keeps changes on other lines, --force undoes all and keeps the \
-             current content in {outputs}",
+            "First take back runs with nagent -c {} --undo: --force undoes all and keeps the current content in {outputs}",
             call.name
         )
     };
@@ -176,20 +169,16 @@ pub(crate) fn report_refusals(
 }
 
 /// Lists what can be undone, the newest first: the changes of each unit, which is a run or a change.
-pub(crate) fn report_list(
-    call: &Call<'_>,
-    changes: &[(PathBuf, RunFileChange)],
-    units: &[String],
-) -> Report {
+pub(crate) fn report_list(call: &Call<'_>, changes: &[RunFileChange], units: &[String]) -> Report {
     let (mut text, mut list) = (String::new(), Vec::new());
     for (at, unit) in units.iter().enumerate() {
-        let of_unit = changes.iter().filter(|(_, it)| it.run == *unit || it.id == *unit);
-        let of_unit: Vec<(&PathBuf, Undone)> = of_unit
-            .map(|(path, it)| {
-                (path, describe(call.root(), path, &FileVersion::default(), it.clone()))
+        let of_unit = changes.iter().filter(|it| it.run == *unit || it.id == *unit);
+        let of_unit: Vec<Undone> = of_unit
+            .map(|it| {
+                describe(call.root(), Path::new(&it.path), &FileVersion::default(), it.clone())
             })
             .collect();
-        let Some((_, first)) = of_unit.first() else { continue };
+        let Some(first) = of_unit.first() else { continue };
         let n = at + 1;
         let RunFileChange { at, prompt, task, .. } = &first.change;
         // What a child did is a part of what the run was asked for.
@@ -197,13 +186,14 @@ pub(crate) fn report_list(
         let prompt = if is_run && !task.is_empty() { task } else { prompt };
         text.push_str(&format!("{n:>3}  {at}  {prompt}\n"));
         let mut files = Vec::new();
-        for (path, undone) in &of_unit {
+        for undone in &of_unit {
+            let path = &undone.change.path;
             let lines = undone
                 .lines
                 .map_or_else(String::new, |(removed, added)| format!("-{removed} +{added}  "));
             text.push_str(&format!("     {lines}{}\n", quote_name(path)));
             let mut file = undone.to_json();
-            file["source_path"] = path.display().to_string().into();
+            file["source_path"] = path.as_str().into();
             files.push(file);
         }
         list.push(json!({
@@ -222,7 +212,7 @@ pub(crate) fn report_list(
 
 /// Makes the block that records the undo of a file, for the model.
 pub(crate) fn undo_block(journal: &ConversationFile, plan: &UndoPlan) -> Block {
-    let UndoPlan { path, now, goal, undone, diff, is_guess, .. } = plan;
+    let UndoPlan { path, now, goal, undone, diff, .. } = plan;
     let path_name = path.display().to_string();
     let mut block = Block::new("system")
         .with("change", "undo")
@@ -231,9 +221,6 @@ pub(crate) fn undo_block(journal: &ConversationFile, plan: &UndoPlan) -> Block {
         .with("after", short_hash(goal.hash_or_none()));
     let what = if undone.len() == 1 { "a change" } else { "changes" };
     let state = match goal.sha256 {
-        Some(_) if undone.last().is_some_and(|it| it.change.before != goal.sha256) => {
-            "no longer has that; other changes were kept"
-        }
         Some(_) => "is as it was before that",
         None => "does not exist, as before that",
     };
@@ -262,7 +249,5 @@ pub(crate) fn undo_block(journal: &ConversationFile, plan: &UndoPlan) -> Block {
     } else {
         text.push_str("Read the file again before you change it.");
     }
-    block
-        .with("count", undone.len() - usize::from(*is_guess))
-        .body(text.trim_end_matches('\n').to_owned())
+    block.with("count", undone.len()).body(text.trim_end_matches('\n').to_owned())
 }

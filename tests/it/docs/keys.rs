@@ -344,14 +344,6 @@ fn keys_of_compaction(keys: &mut Keys) {
     }
     let run = sandbox.program(CONVERSATIONS, &["--json", "expand", "c"]).run().assert_exit(0);
     keys.note(&["nagent-conversations"], "expand", &run.json());
-    for code in [0, 1] {
-        let run =
-            sandbox.program(CONVERSATIONS, &["--json", "replay", "c"]).run().assert_exit(code);
-        keys.note(&["nagent-conversations"], "replay", &run.json());
-        let path = sandbox.root().join("conversations/c");
-        let text = std::fs::read_to_string(&path).unwrap();
-        std::fs::write(&path, text.replace("Reply only", "Answer only")).unwrap();
-    }
     let args = ["--json", "rewind", "c", "--turn", "2"];
     let run = sandbox.program(CONVERSATIONS, &args).run().assert_exit(0);
     keys.note(&["nagent-conversations"], "rewind", &run.json());

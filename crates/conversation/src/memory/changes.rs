@@ -3,16 +3,15 @@
 //! One JSON object a line, appended before a file is written, so that a run that is killed at any instant can be undone:
 //! ```text
 //! {"run":R,"at":T,"conversation":C,"of":[…],"turns":[{"conversation":C,"turn":N,"at":T}…],"prompt":P,"task":P,"path":F, then one of
-//!  "what":"begin","before":H}              a run on F's own conversation began; H is a SHA-256, or "none" without a file
-//!  "what":"write","before":H,"after":H}    a tag writes F
-//!  "what":"end","changes":[[H,H]…],"file_id":ID}    what the run came to, commands included; without `changes`, the writes count
+//!  "what":"write","before":H,"after":H}    a tag writes F; H is a SHA-256, or "none" without a file
+//!  "what":"end","changes":[[H,H]…]}        what the run did to its own file, commands included, in place of its writes
 //!  "what":"undo","undone":[ID…],"before":H,"after":H}    the user undid these changes
 //!  "what":"rename","to":C}                 conversation C has another name from here on; nothing happened to a file
 //! ```
 //! `of` has the names by which a run is found: its shell's conversation, the conversations that it was started from, its
 //! own. `turns` has the turn that did it, last, and before it the turns that it was started from; logs of older versions
 //! have none. `task` is the prompt of the first of these runs, where another run started this one. Contents are stored in
-//! `outputs/` under their hash. A line that cannot be read, as after a power cut, is left out.
+//! `outputs/` under their hash. A line that cannot be read, as after a power cut or of an older version, is left out.
 
 use std::collections::{HashMap, HashSet};
 
@@ -79,18 +78,10 @@ pub struct ChangeLogEntry {
 #[serde(tag = "what", rename_all = "snake_case")]
 #[expect(missing_docs, reason = "the head of this file describes them")]
 pub enum FileEvent {
-    Begin { before: String },
     Write { before: String, after: String },
-    End { changes: Option<Vec<(String, String)>>, file_id: Option<String> },
+    End { changes: Option<Vec<(String, String)>> },
     Undo { undone: Vec<String>, before: String, after: String },
     Rename { to: String },
-}
-
-impl FileEvent {
-    /// Whether a run did it.
-    fn is_of_run(&self) -> bool {
-        !matches!(self, Self::Undo { .. } | Self::Rename { .. })
-    }
 }
 
 /// What a run did to a file, from one content to another. A run has several if something else changed the file in between.
@@ -110,10 +101,8 @@ pub struct RunFileChange {
     pub conversation: String,
     #[expect(missing_docs, reason = "as above")]
     pub of: Vec<String>,
-    /// The file, by its path then, and its identity when the run had ended.
+    /// The file, by its path then.
     pub path: String,
-    #[expect(missing_docs, reason = "as above")]
-    pub file_id: Option<String>,
     /// The SHA-256 of the content before; `None` where there was no file.
     pub before: Option<String>,
     /// The SHA-256 of the content after; `None` where the file is gone.
@@ -135,132 +124,49 @@ pub fn parse(text: &str) -> Vec<ChangeLogEntry> {
     text.lines().filter_map(|line| serde_json::from_str(line).ok()).collect()
 }
 
-/// What one run recorded of one file.
-struct Stretch<'a> {
+/// The changes that one run recorded of one file.
+struct FileOfRun<'a> {
     first: &'a ChangeLogEntry,
-    /// The place of its last line.
+    /// The place of its last write.
     last: usize,
-    writes: Vec<(&'a str, &'a str)>,
-    /// Its lines, and the number of the change that each is of.
-    lines: Vec<(&'a ChangeLogEntry, usize)>,
-    end: Option<&'a Option<Vec<(String, String)>>>,
-    file_id: Option<&'a String>,
+    /// The contents before and after each change.
+    changes: Vec<(&'a str, &'a str)>,
 }
 
-/// What each run recorded of each file, in the order of their last lines.
-fn collect(entries: &[ChangeLogEntry]) -> Vec<Stretch<'_>> {
-    let mut all: Vec<Stretch<'_>> = Vec::new();
+/// Collects the changes by run and file, in the order of their last writes.
+fn collect(entries: &[ChangeLogEntry]) -> Vec<FileOfRun<'_>> {
+    let mut all: Vec<FileOfRun<'_>> = Vec::new();
     let mut places: HashMap<(&str, &str), usize> = HashMap::new();
     for (at, entry) in entries.iter().enumerate() {
-        if !entry.event.is_of_run() {
+        if !matches!(entry.event, FileEvent::Write { .. } | FileEvent::End { .. }) {
             continue;
         }
         let place = *places.entry((&entry.run, &entry.path)).or_insert(all.len());
         if place == all.len() {
-            all.push(Stretch::new(entry, at));
+            all.push(FileOfRun { first: entry, last: at, changes: Vec::new() });
         }
-        let Some(stretch) = all.get_mut(place) else { continue };
+        let Some(file) = all.get_mut(place) else { continue };
         match &entry.event {
             FileEvent::Write { before, after } => {
-                stretch.last = at;
-                match stretch.writes.last_mut() {
+                file.last = at;
+                match file.changes.last_mut() {
                     Some(last) if last.1 == before => last.1 = after,
                     // The write before this one was not made.
                     Some(last) if last.0 == before => last.1 = after,
-                    _ => stretch.writes.push((before, after)),
+                    _ => file.changes.push((before, after)),
                 }
-                stretch.lines.push((entry, stretch.writes.len() - 1));
-                continue;
             }
-            FileEvent::End { changes, file_id } => {
-                stretch.end = Some(changes);
-                stretch.file_id = file_id.as_ref();
+            FileEvent::End { changes: Some(ends) } => {
+                file.changes = ends.iter().map(|(old, new)| (old.as_str(), new.as_str())).collect();
             }
-            FileEvent::Begin { .. } | FileEvent::Undo { .. } | FileEvent::Rename { .. } => {}
+            _ => {}
         }
-        stretch.lines.push((entry, stretch.writes.len()));
     }
-    all.sort_by_key(|stretch| stretch.last);
+    all.sort_by_key(|file| file.last);
     all
 }
 
-impl<'a> Stretch<'a> {
-    fn new(first: &'a ChangeLogEntry, last: usize) -> Self {
-        let (writes, lines) = (Vec::new(), Vec::new());
-        Self { first, last, writes, lines, end: None, file_id: None }
-    }
-
-    /// The contents before and after each change, by what the run came to, or else by its writes.
-    fn contents(&self) -> Vec<(&'a str, &'a str)> {
-        match self.end {
-            Some(Some(ends)) => {
-                ends.iter().map(|(old, new)| (old.as_str(), new.as_str())).collect()
-            }
-            _ => self.writes.clone(),
-        }
-    }
-
-    /// What of each change belongs to a part: all from its first line on. The line about its end does not say when a command
-    /// changed the file, so it does not count.
-    fn change_ends(&self, belongs: &dyn Fn(&ChangeLogEntry) -> bool) -> Vec<ChangeEnd> {
-        let is_first = |(entry, _): &(&ChangeLogEntry, usize)| {
-            !matches!(entry.event, FileEvent::End { .. }) && belongs(entry)
-        };
-        let Some(place) = self.lines.iter().position(is_first) else { return Vec::new() };
-        let contents = self.contents();
-        let has_ended = matches!(self.end, Some(Some(_)));
-        let (entry, number) = self.lines[place];
-        let number = if has_ended { contents.len().saturating_sub(1) } else { number };
-        // What the part found, where it is not the beginning.
-        let found = match &entry.event {
-            FileEvent::Write { before, .. } | FileEvent::Begin { before } if place > 0 => {
-                Some(before.as_str())
-            }
-            _ => None,
-        };
-        let first = if found.is_some() { number } else { 0 };
-        let is_only = contents.len() == 1;
-        let end = |(at, (start, after)): (usize, (&str, &str))| {
-            let found = found.filter(|_| at == first).unwrap_or(start);
-            let is_of = |number: usize| is_only || number == at;
-            let rest = if found == start {
-                Vec::new()
-            } else {
-                self.writes_before(place, &is_of, [start, found])
-            };
-            ChangeEnd { change: self.change(at, found, after), rest }
-        };
-        contents.into_iter().enumerate().skip(first).map(end).collect()
-    }
-
-    /// The writes of a change before the line at `place`, each with its turn, as one chain between these contents: commands may
-    /// have changed the file before, between and after them.
-    fn writes_before(
-        &self,
-        place: usize,
-        is_of: &dyn Fn(usize) -> bool,
-        [start, found]: [&str; 2],
-    ) -> Vec<ChangeLogEntry> {
-        let is_write = |(entry, number): &&(&ChangeLogEntry, usize)| {
-            is_of(*number) && matches!(entry.event, FileEvent::Write { .. })
-        };
-        let mut lines: Vec<&ChangeLogEntry> =
-            self.lines[..place].iter().filter(is_write).map(|(entry, _)| *entry).collect();
-        if lines.is_empty() {
-            lines.push(self.first);
-        }
-        let founds = lines.iter().skip(1).map(|entry| match &entry.event {
-            FileEvent::Write { before, .. } => before.as_str(),
-            _ => start,
-        });
-        let contents: Vec<&str> = [start].into_iter().chain(founds).chain([found]).collect();
-        let link = |(entry, pair): (&ChangeLogEntry, &[&str])| {
-            let event = FileEvent::Write { before: pair[0].into(), after: pair[1].into() };
-            ChangeLogEntry { event, ..entry.clone() }
-        };
-        lines.into_iter().zip(contents.windows(2)).map(link).collect()
-    }
-
+impl FileOfRun<'_> {
     fn change(&self, number: usize, before: &str, after: &str) -> RunFileChange {
         let content = |hash: &str| (hash != NO_FILE).then(|| hash.to_owned());
         let ChangeLogEntry { run, at, conversation, of, prompt, task, path, .. } = self.first;
@@ -273,38 +179,21 @@ impl<'a> Stretch<'a> {
             conversation: conversation.clone(),
             of: of.clone(),
             path: path.clone(),
-            file_id: self.file_id.cloned(),
             before: content(before),
             after: content(after),
         }
     }
 }
 
-/// The end of a change.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ChangeEnd {
-    /// The change, from the content on that its end found.
-    pub change: RunFileChange,
-    /// The writes before that.
-    pub rest: Vec<ChangeLogEntry>,
-}
-
 /// Lists the changes that were not undone, the oldest first.
 pub fn list_changes(entries: &[ChangeLogEntry]) -> Vec<RunFileChange> {
-    list_ends(entries, &|_| true).into_iter().map(|end| end.change).collect()
-}
-
-/// Lists what was not undone of changes, from the first line of each on that `belongs` to a part; the oldest first.
-pub fn list_ends(
-    entries: &[ChangeLogEntry],
-    belongs: &dyn Fn(&ChangeLogEntry) -> bool,
-) -> Vec<ChangeEnd> {
     let undone: HashSet<&String> = undone_ids(entries).collect();
-    let stretches = collect(entries);
-    let ends = stretches.iter().flat_map(|stretch| stretch.change_ends(belongs));
-    let is_left =
-        |end: &ChangeEnd| end.change.before != end.change.after && !undone.contains(&end.change.id);
-    ends.filter(is_left).collect()
+    let files = collect(entries);
+    let changes = files.iter().flat_map(|file| {
+        let numbered = file.changes.iter().enumerate();
+        numbered.map(|(at, (before, after))| file.change(at, before, after))
+    });
+    changes.filter(|it| it.before != it.after && !undone.contains(&it.id)).collect()
 }
 
 /// Gives each line the names that its conversations have now.
@@ -348,18 +237,6 @@ fn undone_ids(entries: &[ChangeLogEntry]) -> impl Iterator<Item = &String> {
     })
 }
 
-/// Returns the last run on a file's own conversation if it was killed before it recorded a change. One of its commands may
-/// have changed the file unnoticed; `after` is the same as `before`. `is_of_file` says which files are meant.
-pub fn find_killed_run(
-    entries: &[ChangeLogEntry],
-    is_of_file: &dyn Fn(&ChangeLogEntry) -> bool,
-) -> Option<RunFileChange> {
-    let last = entries.iter().rposition(is_of_file)?;
-    let entry = entries.get(last)?;
-    let FileEvent::Begin { before } = &entry.event else { return None };
-    Some(Stretch::new(entry, last).change(0, before, before))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -370,7 +247,6 @@ mod tests {
             let words: Vec<String> = line.split(' ').map(str::to_owned).collect();
             let word = |at: usize| words[at].clone();
             let event = match words[2].as_str() {
-                "begin" => FileEvent::Begin { before: word(3) },
                 "write" => FileEvent::Write { before: word(3), after: word(4) },
                 "end" => FileEvent::End {
                     changes: (words.len() > 3).then(|| {
@@ -379,7 +255,6 @@ mod tests {
                             .map(|two| (two[0].clone(), two[1].clone()))
                             .collect()
                     }),
-                    file_id: None,
                 },
                 "rename" => FileEvent::Rename { to: word(3) },
                 _ => {
@@ -421,8 +296,7 @@ mod tests {
         check(&["1 a write x y", "1 a write x z"], &["1:0:a x z"]);
         check(&["1 a write x y", "1 a write y x"], &[]);
         // What a run came to counts more than its writes: a command has changed the file.
-        check(&["1 a begin x", "1 a write x y", "1 a end x z"], &["1:0:a x z"]);
-        check(&["1 a begin x", "1 a end"], &[]);
+        check(&["1 a write x y", "1 a end x z"], &["1:0:a x z"]);
         check(&["1 a write x y", "2 a write y z", "1 a end"], &["1:0:a x y", "2:0:a y z"]);
     }
 
@@ -442,21 +316,5 @@ mod tests {
         let names: Vec<&str> = found.iter().map(|it| it.conversation.as_str()).collect();
         // A conversation that has the old name later is another one.
         assert_eq!(names, ["d", "c"]);
-    }
-
-    #[test]
-    fn a_run_that_was_killed_before_it_recorded_a_change() {
-        let check = |lines: &[&str], expect: bool| {
-            let found = find_killed_run(&entries(lines), &|entry| entry.path == "a");
-            assert_eq!(found.is_some(), expect, "{lines:?}");
-        };
-        check(&["1 a begin x"], true);
-        check(&["1 a begin x", "1 b write x y"], true);
-        check(&["1 a begin x", "1 a write x y"], false);
-        check(&["1 a begin x", "1 a end"], false);
-        check(&["1 a begin x", "2 a undo 1:0:a"], false);
-        check(&["1 a begin x", "2 - rename d"], true);
-        check(&["1 a end", "2 a begin x"], true);
-        check(&[], false);
     }
 }
