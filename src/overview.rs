@@ -172,8 +172,6 @@ pub enum ConversationKind {
     Shell,
     /// One that was given a name.
     Named,
-    /// A copy that was saved under a name.
-    Saved,
     /// A file's own.
     File,
     /// That of a run with `--new`.
@@ -214,7 +212,6 @@ impl ConversationKind {
         match self {
             Self::Shell => "shell",
             Self::Named => "named",
-            Self::Saved => "saved",
             Self::File => "file",
             Self::New => "new",
             Self::Child => "child",

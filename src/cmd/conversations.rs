@@ -51,7 +51,7 @@ pub struct Args {
 enum ConversationsCommand {
     /// List conversations, the newest first
     List {
-        /// List saved copies only
+        /// List those that were given a name, as saved copies are
         #[arg(long)]
         saved: bool,
         /// List those whose last prompt was given in this folder

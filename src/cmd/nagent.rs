@@ -76,7 +76,7 @@ pub struct Args {
     /// Print a summary of the conversation, and append nothing to it
     #[arg(long, conflicts_with = "show_request", help_heading = "Information")]
     pub summarize: bool,
-    /// List the saved conversations
+    /// List the conversations that were given a name, as saved copies are
     #[arg(long, conflicts_with = "prompt", help_heading = "Information")]
     pub list_conversations: bool,
     /// List the files that have conversations of their own

@@ -57,7 +57,7 @@ fn list_has_all_conversations_with_what_they_come_to() {
     assert!(tokens.0 > 0.0 && tokens.1 > 0.0, "{log}");
     let cost = (tokens.0 + 10.0 * tokens.1) / 1e6;
     assert!((log["cost"].as_f64().unwrap() - cost).abs() < 1e-5, "{log} {cost}");
-    assert_eq!(list["conversations"][0]["kind"], "saved");
+    assert_eq!(list["conversations"][0]["kind"], "named");
 
     let lines = run(&sandbox, &["list"]).assert_exit(0).stdout;
     let fields: Vec<&str> = lines.lines().nth(2).unwrap().split('\t').collect();
@@ -101,7 +101,7 @@ fn list_selects() {
         let list = run(&sandbox, &[&["list", "--json"], args].concat()).assert_exit(0).json();
         names(&list).join(" ")
     };
-    assert_eq!(select(&["--saved"]), "kept");
+    assert_eq!(select(&["--saved"]), "kept weather log");
     assert_eq!(select(&["--search", "HIDDEN-in"]), "kept log");
     assert_eq!(select(&["--search", "nagent-response>It is"]), "kept log");
     // The first context, the same in each, is not searched.
@@ -115,7 +115,7 @@ fn list_fits_a_terminal() {
     let shown = on_terminal(&sandbox, CONVERSATIONS, &["list"]);
     let lines: Vec<&str> = shown.lines().map(str::trim_end).collect();
     assert!(lines[0].starts_with("NAME     KIND   AGE"), "{shown}");
-    assert!(lines[1].starts_with("kept     saved"), "{shown}");
+    assert!(lines[1].starts_with("kept     named"), "{shown}");
     assert!(lines.iter().all(|line| line.chars().count() <= 80), "{shown}");
     // A narrow one has the first words below each row, and as much of the row as fits.
     let shown = sandbox.program(CONVERSATIONS, &["list"]).on_terminal(60).run().stdout;
@@ -143,11 +143,7 @@ fn a_damaged_conversation_and_a_folder_do_not_stop_a_list() {
     )
     .unwrap();
     std::fs::create_dir(path(&sandbox, "folder")).unwrap();
-    std::fs::write(path(&sandbox, "saved-index.json"), "{").unwrap();
-    let list = run(&sandbox, &["list", "--json"])
-        .assert_exit(0)
-        .stderr_has(&["saved-index.json", "fix it or move"]);
-    let list = list.json();
+    let list = run(&sandbox, &["list", "--json"]).assert_exit(0).json();
     assert_eq!(names(&list), ["bad", "kept", "weather", "log"]);
     let damage = list["conversations"][0]["damaged"].as_str().unwrap();
     assert!(damage.contains("line 1") && damage.contains("line 3 has </user-promt>"), "{damage}");
@@ -239,7 +235,7 @@ fn rename_keeps_the_indexes_right() {
     run(&sandbox, &["rename", "kept", "monday"]).assert_exit(0);
     assert!(!path(&sandbox, "kept").exists() && path(&sandbox, "monday").exists());
     let list = sandbox.run(&["--list-conversations", "--json"]).assert_exit(0).json();
-    assert_eq!(names(&list), ["monday"]);
+    assert_eq!(names(&list), ["log", "monday", "weather"]);
     sandbox.run(&["--file-edit", "a.txt", "--no-summaries", "look"]).assert_exit(0);
     let files = sandbox.run(&["--list-file-edits", "--json"]).assert_exit(0).json();
     let name = files["files"][0]["conversation"].as_str().unwrap();
@@ -263,7 +259,7 @@ fn remove_moves_into_the_trash() {
     assert_eq!(removed["removed"][0]["trash_path"], place.to_str().unwrap());
     assert_eq!(std::fs::read(&place).unwrap(), text);
     assert!(!path(&sandbox, "log").exists());
-    assert_eq!(sandbox.run(&["--list-conversations", "--json"]).json()["conversations"], json!([]));
+    assert_eq!(names(&sandbox.run(&["--list-conversations", "--json"]).json()), ["weather"]);
     // A second one of that name loses nothing.
     std::fs::write(path(&sandbox, "log"), "other").unwrap();
     run(&sandbox, &["remove", "log"]).assert_exit(0);

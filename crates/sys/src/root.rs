@@ -86,11 +86,6 @@ impl Root {
         self.conversations().join(".locks")
     }
 
-    /// `conversations/saved-index.json`
-    pub fn saved_index(&self) -> PathBuf {
-        self.conversations().join("saved-index.json")
-    }
-
     /// `conversations/file-index.json`: which file has which conversation.
     pub fn file_index(&self) -> PathBuf {
         self.conversations().join("file-index.json")

@@ -3,7 +3,6 @@
 use serde_json::json;
 
 use super::Catalog;
-use crate::ops::conversations::manage;
 use crate::out::{self, Report};
 use conversation::format::numbers::format_count;
 use conversation::problem::Problem;
@@ -35,9 +34,8 @@ pub fn rename_conversation(catalog: &Catalog, from: &str, to: &str) -> Result<Re
     let interrupts = Interrupts::install()?;
     let tell = |what: &str| out::print_line(&format!("nagent-conversations: {what}"));
     let wait = IndexWait { interrupts: &interrupts, tell: &tell };
-    // The indexes first: where this is killed in between, the same command completes it.
+    // The index first: where this is killed in between, the same command completes it.
     file_index::rename_conversation(root, &from, to, wait)?;
-    manage::rename_saved(root, &from, to, wait)?;
     fs::rename_file(&old, &new)?;
     change_log::record_rename(root, &from, to)?;
     for (beside, moved) in root.companion_folders(&from).into_iter().zip(root.companion_folders(to))

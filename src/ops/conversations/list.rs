@@ -25,7 +25,7 @@ const FOLDER_ROOM: usize = 12;
 /// Which conversations are listed.
 #[derive(Debug, Clone, Default)]
 pub struct ListFilter {
-    /// Saved copies only.
+    /// Those that were given a name only.
     pub saved: bool,
     /// Those whose last prompt was given in the working folder.
     pub here: bool,
@@ -50,7 +50,7 @@ pub fn list_conversations(catalog: &Catalog, filter: &ListFilter) -> Result<Repo
     let here = if filter.here { Some(catalog.env.current_folder()?) } else { None };
     let search = filter.search.as_ref().map(|text| text.to_lowercase());
     let mut rows = catalog.read_all(&|one| {
-        let is_wanted = (!filter.saved || one.kind == ConversationKind::Saved)
+        let is_wanted = (!filter.saved || one.kind == ConversationKind::Named)
             && here
                 .as_deref()
                 .is_none_or(|here| one.overview.folder.as_deref().map(Path::new) == Some(here))

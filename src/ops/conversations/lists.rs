@@ -5,25 +5,28 @@ use std::path::Path;
 use std::time::Duration;
 
 use clap::ValueEnum;
+use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use super::manage;
+use super::{Catalog, manage};
 use crate::client::RequestError;
 use crate::ops::run::call::Call;
 use crate::ops::screen::spinner::Spinner;
 use crate::out::Report;
+use crate::overview::ConversationKind;
 use crate::view::table::format_table;
 use conversation::exit::Exit;
 use conversation::format::columns::width;
 use conversation::format::file_index::FileIndexEntry;
 use conversation::format::harmless::quote_name;
+use conversation::limits;
 use conversation::problem::Problem;
 use conversation::protocol::{self, TagSet};
 use history::file_index;
 use models::catalog::{ReasoningWords, find_model};
 use models::provider::Provider;
 use models::server::SERVERS;
-use sys::{clock, fs, legacy, root, terminal};
+use sys::{clock, fs, root, terminal};
 
 /// A model that ends within this time is shown with the day.
 const NEAR: Duration = Duration::from_hours(24 * 90);
@@ -183,29 +186,59 @@ fn is_near(day: &str) -> bool {
     ends.is_ok_and(|ends| soon.is_some_and(|soon| ends <= soon))
 }
 
-/// The saved conversations, those of older tools' indexes too.
+/// The conversations that were given a name, those of older tools' indexes too.
 pub fn list_conversations(call: &Call<'_>) -> Result<Report, Problem> {
     let root = call.root();
-    let path = root.saved_index();
-    let mut index = manage::read_index(&path)?;
-    for older in legacy::saved_indexes(root)? {
-        for entry in manage::read_index(&older)?.conversations {
-            if !index.conversations.iter().any(|known| known.name == entry.name) {
-                index.conversations.push(entry);
+    let catalog = Catalog::read_indexes(root.clone(), call.env.clone());
+    let named = catalog.read_all(&|one| {
+        let summary = || manage::first_prompt(&one.text, &one.parsed.pieces);
+        (one.kind == ConversationKind::Named).then(|| SavedConversation {
+            summary: summary(),
+            name: one.name.clone(),
+            path: one.path.display().to_string(),
+        })
+    })?;
+    let mut list = named;
+    for path in sys::legacy::saved_indexes(root)? {
+        for entry in read_saved(&path)? {
+            // A copy may have been removed since.
+            let is_new = !list.iter().any(|known| known.name == entry.name);
+            if is_new && fs::exists(Path::new(&entry.path)) {
+                list.push(entry);
             }
         }
     }
-    // A copy may have been removed since.
-    index.conversations.retain(|entry| fs::exists(Path::new(&entry.path)));
-    let mut text = format!("saved_conversations_index:{}\n", path.display());
-    for entry in &index.conversations {
-        text.push_str(&format!("{}\t{}\t{}\n", entry.name, entry.path, entry.summary));
+    list.sort_by(|a, b| a.name.cmp(&b.name));
+    let line = |it: &SavedConversation| format!("{}\t{}\t{}\n", it.name, it.path, it.summary);
+    let text: String = list.iter().map(line).collect();
+    let list = serde_json::to_value(&list).map_err(|error| Problem::failed(error.to_string()))?;
+    Ok(Report::done(text).with("conversations", list))
+}
+
+/// A conversation that was given a name, as a row of the list. Indexes of older tools have it so, too.
+#[derive(Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
+struct SavedConversation {
+    name: String,
+    path: String,
+    summary: String,
+}
+
+/// Reads an index of saved conversations of an older tool.
+fn read_saved(path: &Path) -> Result<Vec<SavedConversation>, Problem> {
+    #[derive(Default, Deserialize)]
+    #[serde(default)]
+    struct Index {
+        conversations: Vec<SavedConversation>,
     }
-    let list = serde_json::to_value(&index.conversations)
-        .map_err(|error| Problem::usage(error.to_string()))?;
-    Ok(Report::done(text)
-        .with("index_path", path.display().to_string())
-        .with("conversations", list))
+    let text = fs::read_text(path, limits::SAVED_INDEX)?.unwrap_or_default();
+    let index: Index = serde_json::from_str(&text).map_err(|error| {
+        Problem::failed(format!(
+            "{} is not an index of conversations: {error}; fix it or move it away",
+            path.display()
+        ))
+    })?;
+    Ok(index.conversations)
 }
 
 /// The files that have conversations.

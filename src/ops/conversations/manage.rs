@@ -4,52 +4,27 @@
 
 use std::path::{Path, PathBuf};
 
-use serde::{Deserialize, Serialize};
-
 use crate::ops::run::call::Call;
 use crate::ops::run::compact;
 use crate::ops::run::opening::fresh_context;
 use crate::ops::setup::flags::{ConversationArgs, RunArgs};
 use crate::out::Report;
 use crate::overview::Overview;
-use conversation::format::file::{self, Trouble};
+use conversation::format::file::{self, Piece, Trouble};
 use conversation::format::harmless;
 use conversation::format::nearest::nearest;
-use conversation::limits;
 use conversation::problem::Problem;
 use conversation::turn::unfinished::unfinished_results;
 use sys::atomic_file::AtomicFile;
 use sys::conversation_file::ConversationFile;
 use sys::conversation_file::replace::replace_conversation;
 use sys::input::{InputFile, is_stream};
-use sys::lock::{self, IndexWait, Lock};
-use sys::root::{self, Root};
+use sys::lock::Lock;
+use sys::root;
 use sys::{fs, legacy};
-
-/// The name of the index's lock. No conversation can have this name and hold the lock for as long as a run takes.
-const SAVED_LOCK: &str = "saved-index.json";
 
 /// The longest summary of a saved conversation, in characters.
 const SUMMARY: usize = 120;
-
-/// A saved conversation.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default)]
-pub(crate) struct Saved {
-    pub(crate) name: String,
-    pub(crate) path: String,
-    pub(crate) summary: String,
-    /// Where the summary came from.
-    pub(crate) summary_source: String,
-}
-
-/// The index of saved conversations.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default)]
-pub(crate) struct SavedIndex {
-    /// Its entries, the oldest first.
-    pub(crate) conversations: Vec<Saved>,
-}
 
 /// Whether a conversation is to be archived, copied or replaced.
 pub fn is_asked(args: &RunArgs, which: &ConversationArgs) -> bool {
@@ -193,7 +168,7 @@ pub(crate) fn report_paths(archived: Option<&Path>, loaded: Option<&Path>, path:
     Report { json, ..Report::done(text) }
 }
 
-/// Saves a copy of the conversation under a name, and lists it in the index. An older copy of that name is archived.
+/// Saves a copy of the conversation under a name. An older copy of that name is archived.
 fn save_copy(call: &Call<'_>, name: &str) -> Result<Report, Problem> {
     let root = call.root();
     let journal = ConversationFile::read_only(root, &call.name)?;
@@ -215,78 +190,21 @@ fn save_copy(call: &Call<'_>, name: &str) -> Result<Report, Problem> {
             "conversation {name} is waiting for this command; save under another name"
         )));
     }
-    let index_path = root.saved_index();
-    // First, since a run may have it for long: the index is held for moments only.
-    let _target_lock = lock_conversation(call, name)?;
-    let _index_lock = lock::lock_index(root, SAVED_LOCK, call.index_wait())?;
-    // Read before anything is written: a damaged index stops all of it.
-    let mut index = read_index(&index_path)?;
+    let _lock = lock_conversation(call, name)?;
     let archived = replace_conversation(root, name, journal.text())?;
-    let saved = Saved {
-        name: path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default(),
-        path: path.display().to_string(),
-        summary: first_prompt(&journal),
-        summary_source: "extracted".to_owned(),
-    };
-    index.conversations.retain(|entry| entry.name != saved.name && entry.path != saved.path);
-    index.conversations.push(saved.clone());
-    write_index(&index_path, &index)?;
-    let conversation = root.conversation(&call.name).display().to_string();
     let archived = archived.map(|path| format!("archived:{}\n", path.display()));
-    let text = format!(
-        "{}saved:{}\nsaved_conversations_index:{}\nconversation:{conversation}\n",
-        archived.unwrap_or_default(),
-        saved.path,
-        index_path.display()
-    );
+    let (saved, conversation) =
+        (path.display().to_string(), root.conversation(&call.name).display().to_string());
+    let text =
+        format!("{}saved:{saved}\nconversation:{conversation}\n", archived.unwrap_or_default());
     Ok(Report::done(text)
         .with("conversation_path", conversation)
-        .with("saved_path", saved.path)
-        .with("summary", saved.summary)
-        .with("index_path", index_path.display().to_string()))
-}
-
-/// Gives a saved conversation another name in the index.
-pub(crate) fn rename_saved(
-    root: &Root,
-    from: &str,
-    to: &str,
-    wait: IndexWait<'_>,
-) -> Result<(), Problem> {
-    let path = root.saved_index();
-    if !read_index(&path)?.conversations.iter().any(|entry| entry.name == from) {
-        return Ok(());
-    }
-    let _lock = lock::lock_index(root, SAVED_LOCK, wait)?;
-    let mut index = read_index(&path)?;
-    for entry in index.conversations.iter_mut().filter(|entry| entry.name == from) {
-        to.clone_into(&mut entry.name);
-        entry.path = root.conversation(to).display().to_string();
-    }
-    write_index(&path, &index)
-}
-
-fn write_index(path: &Path, index: &SavedIndex) -> Result<(), Problem> {
-    let text =
-        serde_json::to_string_pretty(index).map_err(|error| Problem::usage(error.to_string()))?;
-    Ok(AtomicFile::new(path).write(format!("{text}\n").as_bytes())?)
+        .with("saved_path", saved)
+        .with("summary", first_prompt(journal.text(), journal.pieces())))
 }
 
 /// The first prompt, on one line, cut.
-fn first_prompt(journal: &ConversationFile) -> String {
-    let prompt = journal.pieces().iter().find(|piece| piece.name() == Some("user-prompt"));
-    harmless::escape_line(prompt.map_or("", |piece| piece.body_text(journal.text())), SUMMARY)
-}
-
-/// The index of saved conversations; empty when it is not there.
-pub(crate) fn read_index(path: &Path) -> Result<SavedIndex, Problem> {
-    let Some(text) = fs::read_text(path, limits::SAVED_INDEX)? else {
-        return Ok(SavedIndex::default());
-    };
-    serde_json::from_str(&text).map_err(|error| {
-        Problem::failed(format!(
-            "{} is not an index of conversations: {error}; fix it or move it away",
-            path.display()
-        ))
-    })
+pub(crate) fn first_prompt(text: &str, pieces: &[Piece]) -> String {
+    let prompt = pieces.iter().find(|piece| piece.name() == Some("user-prompt"));
+    harmless::escape_line(prompt.map_or("", |piece| piece.body_text(text)), SUMMARY)
 }

@@ -15,13 +15,12 @@ pub mod undo;
 pub mod usage;
 
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::panic::resume_unwind;
 use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::Duration;
 
-use crate::ops::conversations::manage::read_index;
 use crate::overview::{ConversationKind, Overview};
 use conversation::format::file::{self, Parsed, Trouble};
 use conversation::format::nearest::nearest;
@@ -30,9 +29,9 @@ use conversation::problem::Problem;
 use history::file_index;
 use sys::conversation_file::{BadByte, find_bad_byte};
 use sys::env::Env;
+use sys::fs;
 use sys::names::name_some;
 use sys::root::{self, Root};
-use sys::{fs, legacy};
 
 /// How many conversations are read before those that are older.
 const READ_AT_ONCE: usize = 32;
@@ -44,7 +43,6 @@ pub struct Catalog {
     pub(crate) env: Env,
     /// Notes for the user: an index that cannot be read.
     pub notes: Vec<String>,
-    saved: BTreeSet<String>,
     /// The files that have conversations, by the name of the conversation.
     files: BTreeMap<String, PathBuf>,
 }
@@ -82,10 +80,9 @@ impl Conversation {
 }
 
 impl Catalog {
-    /// Reads the two indexes; one that is damaged is a note.
+    /// Reads the index of files; one that is damaged is a note.
     pub fn read_indexes(root: Root, env: Env) -> Self {
-        let mut catalog =
-            Self { root, env, notes: Vec::new(), saved: BTreeSet::new(), files: BTreeMap::new() };
+        let mut catalog = Self { root, env, notes: Vec::new(), files: BTreeMap::new() };
         match file_index::load_index(&catalog.root) {
             Ok(loaded) => {
                 catalog.notes.extend(loaded.notes);
@@ -93,15 +90,6 @@ impl Catalog {
                 catalog.files.extend(entries.map(|entry| (entry.conversation, entry.path)));
             }
             Err(error) => catalog.notes.push(format!("{error:#}")),
-        }
-        let older = legacy::saved_indexes(&catalog.root).unwrap_or_default();
-        for path in older.iter().chain([&catalog.root.saved_index()]) {
-            match read_index(path) {
-                Ok(index) => {
-                    catalog.saved.extend(index.conversations.into_iter().map(|one| one.name));
-                }
-                Err(problem) => catalog.notes.push(problem.message),
-            }
         }
         catalog
     }
@@ -137,7 +125,6 @@ impl Catalog {
         let file = self.files.get(name).cloned();
         let kind = match ConversationKind::from_name(name) {
             _ if file.is_some() => ConversationKind::File,
-            _ if self.saved.contains(name) => ConversationKind::Saved,
             kind => kind,
         };
         let (bytes, size, modified, unread) = match fs::read_dated(&path, limits::CONVERSATION) {

@@ -1,5 +1,6 @@
 //! What all conversations used: turns, tokens and dollars, by model, day or conversation.
 
+use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashSet};
 use std::hash::{DefaultHasher, Hash, Hasher};
 
@@ -68,8 +69,9 @@ pub fn report_usage(
             let key = hash_turn(&one.text, &prompt, &turn);
             found.push((key, by.row_key(&one.name, &turn), TurnsUsage::from(&turn)));
         }
-        let is_copy = matches!(one.kind, ConversationKind::Saved | ConversationKind::Archive);
-        Some(((is_copy, one.name), found))
+        let is_copy = one.kind == ConversationKind::Archive;
+        // A copy has no more turns than what it was made of, and is no older.
+        Some(((is_copy, Reverse(found.len()), one.modified, one.name), found))
     };
     let mut all = catalog.read_all(&read)?;
     all.extend(catalog.read_trash(&read)?);
