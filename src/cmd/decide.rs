@@ -1,4 +1,4 @@
-//! `nagent-decide`: questions with closed sets of answers, decided by a model and checked word for word.
+//! `nagent-decide`: questions with closed sets of answers, decided by a model and checked against a JSON Schema.
 
 use clap::Parser;
 

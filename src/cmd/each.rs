@@ -1,16 +1,14 @@
 //! `nagent-each`: one prompt over many inputs.
 
 use std::ffi::OsString;
-use std::path::PathBuf;
 
 use clap::{ArgAction, Parser, ValueHint};
 
 use crate::cli::Tool;
 use crate::ops::batch::each::args::EachArgs;
-use crate::ops::batch::each::inputs::Shard;
 use crate::ops::batch::each::run_each;
 use crate::ops::run::call::Call;
-use crate::ops::setup::flags::{ConversationArgs, RunArgs, parse_count, prepare_words};
+use crate::ops::setup::flags::{ConversationArgs, RunArgs, prepare_words};
 use crate::out::Report;
 use conversation::problem::Problem;
 
@@ -31,7 +29,7 @@ first input that failed; 128 + N signal N";
 /// Give many inputs the same prompt: files, lines, or JSON lines; each in a fresh conversation, several at the same time
 ///
 /// Each result is a line of JSON on stdout, in the order of the inputs. Results are stored before they are printed, so --resume
-/// continues after an interruption without asking twice, and prints all results. Several workers on a shared root divide the
+/// continues after an interruption, asks only about inputs without an answer, and prints all results. Several workers on a shared root divide the
 /// inputs among them with --shard.
 ///
 /// --max-turns, --max-seconds and --max-tokens count for each input, --max-cost for all of them together.
@@ -51,30 +49,8 @@ first input that failed; 128 + N signal N";
 pub struct Args {
     #[command(flatten)]
     run: RunArgs,
-    /// The inputs: files, or folders if the prompt has {}
-    #[arg(index = 2, value_name = "FILE", value_hint = ValueHint::FilePath, conflicts_with_all = ["input_lines", "jsonl"])]
-    files: Vec<PathBuf>,
-    /// Take each line of stdin, or of this file, as an input
-    #[arg(id = "input_lines", long = "lines", value_name = "FILE", num_args = 0..=1, require_equals = true, default_missing_value = "-", conflicts_with = "jsonl", help_heading = "Inputs")]
-    lines: Option<PathBuf>,
-    /// Take each line of stdin, or of this file, as an input that is JSON
-    #[arg(long, value_name = "FILE", num_args = 0..=1, require_equals = true, default_missing_value = "-", help_heading = "Inputs")]
-    jsonl: Option<PathBuf>,
-    /// Work on each file in the file's own conversation, which may write it
-    #[arg(long, help_heading = "Inputs")]
-    own: bool,
-    /// Take only the inputs of worker I of N, by their hashes; continues what this worker has done before
-    #[arg(long, value_name = "I/N", value_parser = Shard::parse, help_heading = "Inputs")]
-    shard: Option<Shard>,
-    /// Continue the last call of this command: inputs that have an answer are not asked about again
-    #[arg(long, help_heading = "Results")]
-    resume: bool,
-    /// Keep the results in this file [default: one in the root, by prompt, folder and flags]
-    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, help_heading = "Results")]
-    journal: Option<PathBuf>,
-    /// Start no more inputs after N failures
-    #[arg(long, value_name = "N", value_parser = parse_count, help_heading = "Limits")]
-    max_failures: Option<u64>,
+    #[command(flatten)]
+    each: EachArgs,
 }
 
 impl Tool for Args {
@@ -90,17 +66,7 @@ impl Tool for Args {
         run.allow_working_folder();
         let which = ConversationArgs::default();
         let mut call = Call::new(Self::NAME, &run, &which)?;
-        let args = EachArgs {
-            files: self.files,
-            lines: self.lines,
-            jsonl: self.jsonl,
-            own: self.own,
-            resume: self.resume,
-            journal: self.journal,
-            shard: self.shard,
-            max_failures: self.max_failures,
-        };
-        run_each(&mut call, &args)
+        run_each(&mut call, &self.each)
     }
 
     fn prepare(words: Vec<OsString>) -> Vec<OsString> {

@@ -196,52 +196,25 @@ fn a_call_goes_on_after_kills_and_asks_nothing_twice() {
 }
 
 #[test]
-fn an_answer_that_is_only_in_its_conversation_is_not_asked_for_again() {
+fn an_input_without_a_result_is_asked_again_in_a_fresh_conversation() {
     let sandbox = prices(Sandbox::new());
-    let asked = counting(&sandbox, 3);
-    let args = ["--lines", "--resume", "about {}"];
-    let whole = each(&sandbox, &args).stdin(lines(3)).run().assert_exit(0);
-    let folder = sandbox.root().join("each");
-    let journal = std::fs::read_dir(&folder).unwrap().next().unwrap().unwrap().path();
-    let text = std::fs::read_to_string(&journal).unwrap();
-    // As a kill leaves it between the end of a run and the line of its result, which is torn.
-    let kept: Vec<&str> = text.lines().filter(|line| !line.starts_with("{\"result\"")).collect();
-    std::fs::write(&journal, kept.join("\n") + "\n{\"result\":\"to").unwrap();
-    let run = each(&sandbox, &args).stdin(lines(3)).run().assert_exit(0);
-    assert_in_order(&run, 3);
-    assert_eq!(results(&run)[2]["cost"], results(&whole)[2]["cost"]);
-    assert!(asked.iter().all(|it| it.load(Ordering::SeqCst) == 1), "{asked:?}");
-    // Without a reply the prompt is given again, in a conversation without it; with one it goes on.
-    for path in sandbox.conversation_paths() {
-        let text = std::fs::read_to_string(&path).unwrap();
-        let reply = text.find("\n<agent-response").unwrap();
-        let part = if text.contains("input 0") {
-            text[..reply].to_owned()
-        } else {
-            text.replace("nagent-response>", "nagent-shell>")
-        };
-        std::fs::write(&path, part).unwrap();
-    }
-    sandbox.llm.allow_rewrites();
-    std::fs::write(&journal, kept.join("\n") + "\n").unwrap();
-    let run = each(&sandbox, &args).stdin(lines(3)).run().assert_exit(0);
-    assert_in_order(&run, 3);
-    // What went on has the turn before the kill with it.
-    let turns: Vec<_> = results(&run).iter().map(|it| it["turn_count"].clone()).collect();
-    assert_eq!(turns, [json!(1), json!(2), json!(2)]);
-    let costs: Vec<f64> = results(&run).iter().map(|it| it["cost"].as_f64().unwrap()).collect();
-    assert!(costs[1] > 1.5 * costs[0], "{costs:?}");
-    let prompts = |n: usize| {
-        let paths = sandbox.conversation_paths();
-        let texts: Vec<String> =
-            paths.iter().map(|path| std::fs::read_to_string(path).unwrap()).collect();
-        texts
-            .iter()
-            .filter(|text| text.contains(&format!("about input {n}")))
-            .map(|text| text.matches("<user-prompt").count())
-            .collect::<Vec<_>>()
-    };
-    assert_eq!((prompts(0), prompts(1)), (vec![1], vec![2]));
+    sandbox.llm.choose(|request| match number(request) {
+        0 => answer("of 0").into(),
+        _ => shell("echo hello").into(),
+    });
+    let args = ["--lines", "--resume", "-j", "1", "about {}"];
+    let limited = [&args[..], &["--max-turns", "1"]].concat();
+    let first = each(&sandbox, &limited).stdin(lines(2)).run().assert_exit(5);
+    let paid = results(&first).iter().map(|it| it["cost"].as_f64().unwrap()).sum::<f64>();
+    counting(&sandbox, 2);
+    let json = [&args[..], &["--json"]].concat();
+    let all = each(&sandbox, &json).stdin(lines(2)).run().assert_exit(0).json();
+    let (before, after) = (&results(&first)[1], &all["results"][1]);
+    assert_ne!(before["conversation"], after["conversation"]);
+    assert_eq!((&after["response"], &after["turn_count"]), (&json!("of 1"), &json!(1)));
+    // What the first try has cost counts.
+    let cost = paid + after["cost"].as_f64().unwrap();
+    assert!((all["cost"].as_f64().unwrap() - cost).abs() < 1e-9, "{all}");
 }
 
 #[test]
@@ -433,30 +406,27 @@ fn odd_inputs() {
 }
 
 #[test]
-fn a_file_in_its_own_conversation_goes_on_after_a_kill() {
+fn a_file_in_its_own_conversation_is_asked_again_after_a_kill() {
     let sandbox = Sandbox::outside_temp().file("a.txt", "one\n");
     sandbox.llm.allow_rewrites();
     let latch = Latch::default();
     let held = latch.clone();
-    // An older prompt, the same one, is none of this job.
-    sandbox.llm.push(answer("older"));
-    sandbox.run(&["--file-edit", "a.txt", "--no-summaries", "change it"]).assert_exit(0);
     sandbox.llm.choose(move |request| match request.last() {
-        last if last.contains("go on") => answer("went on").into(),
         last if last.contains("-edit-result") => Answer::held(&held, answer("held")),
         _ => crate::file_edit::edit("a.txt", "one", "two").into(),
     });
     let args = ["--own", "--no-summaries", "--resume", "change it", "a.txt"];
     let running = each(&sandbox, &args).spawn();
-    sandbox.llm.wait_for_requests(3);
+    sandbox.llm.wait_for_requests(2);
     running.signal(Signal::KILL);
     drop(running);
+    latch.release();
+    sandbox.llm.choose(|_| answer("it is changed").into());
     let run = each(&sandbox, &args).run().assert_exit(0);
     assert_eq!(
         (&results(&run)[0]["response"], sandbox.read("a.txt").as_str()),
-        (&json!("went on"), "two\n")
+        (&json!("it is changed"), "two\n")
     );
-    latch.release();
 }
 
 #[test]
@@ -486,15 +456,20 @@ fn a_full_disk_ends_the_work_and_loses_no_result() {
     let run = sandbox.program("bash", &["-c", &line]).stdin(lines(20)).run().assert_exit(0);
     let all = results(&run);
     assert!(all.len() == 20 && all.iter().all(|it| it["exit_code"] == 0), "{}", run.stdout);
-    assert_eq!(asked.load(Ordering::SeqCst), 20, "nothing is asked twice");
+    assert_eq!(
+        asked.load(Ordering::SeqCst),
+        21,
+        "only the one that could not be stored is asked twice"
+    );
 }
 
 /// The first of two results does not fit into the journal; what ends later does.
 #[test]
 fn an_error_of_the_journal_is_told_whatever_ends_after_it() {
     let sandbox = Sandbox::new();
-    let other = json!({"result": "other", "exit_code": 0, "response": "x".repeat(57_000)});
-    sandbox.write("j.jsonl", format!("{other}\n"));
+    sandbox.llm.choose(|_| answer(&"x".repeat(57_000)).into());
+    let args = ["--lines", "--journal", "j.jsonl", "about {}"];
+    each(&sandbox, &args).stdin("another input\n").run().assert_exit(0);
     let latch = Latch::default();
     let held = latch.clone();
     sandbox.llm.choose(move |request| match number(request) {
@@ -504,8 +479,9 @@ fn an_error_of_the_journal_is_told_whatever_ends_after_it() {
     let args = "--lines --resume -j 2 --journal j.jsonl 'about {}'";
     let line = format!("trap '' XFSZ; ulimit -f 60; exec {EACH} {args}");
     let running = sandbox.program("bash", &["-c", &line]).stdin(lines(2)).spawn();
-    sandbox.llm.wait_for_requests(2);
-    let children = || sandbox.processes().iter().filter(|it| it.contains("--prompt-id")).count();
+    sandbox.llm.wait_for_requests(3);
+    let children =
+        || sandbox.processes().iter().filter(|it| it.contains("--conversation=new-")).count();
     wait_until("the first has ended", || children() == 1);
     running.signal(Signal::INT);
     running.wait().assert_exit(1).stderr_has(&["cannot append to", "j.jsonl"]);
@@ -581,11 +557,8 @@ fn the_journal_is_lines_of_json_for_its_owner() {
         })
         .collect();
     let count = |kind: &str| kinds.iter().filter(|it| *it == kind).count();
-    assert_eq!(kinds.len(), 5, "{text}");
-    assert!(
-        text.contains("\"result\":\"") && text.contains("\"start\":\"") && count("begin") == 1,
-        "{text}"
-    );
+    assert_eq!(kinds.len(), 3, "{text}");
+    assert_eq!((count("begin"), count("result")), (1, 2), "{text}");
     let mode = Command::new("stat")
         .args(["-c", "%a"])
         .arg(sandbox.work().join("j.jsonl"))

@@ -1,5 +1,5 @@
-//! Questions whose answers are from a closed set: the request, what the model reads of it, and its reply, which is checked word
-//! for word. Pure.
+//! Questions whose answers are from a closed set: the request, the JSON Schema of its reply, which the model reads, and the reply,
+//! which is held against that. Pure.
 //!
 //! ```text
 //! {"context": "…", "constraints": ["…"], "rationale": false, "confidence": false,

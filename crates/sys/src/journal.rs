@@ -63,17 +63,16 @@ impl Journal {
         Ok(String::from_utf8_lossy(&bytes).into_owned())
     }
 
-    /// Appends a line, in one write. A durable one outlasts a power cut.
+    /// Appends a line, in one write, and durably: it outlasts a power cut.
     ///
     /// # Errors
     /// It cannot be written. What was written of it is cut off.
-    pub fn append(&mut self, line: &str, is_durable: bool) -> Result<()> {
+    pub fn append(&mut self, line: &str) -> Result<()> {
         let what = || format!("cannot append to {}", self.path.display());
         let before = self.file.metadata().with_context(what)?.len();
         let end = if self.is_torn { "\n" } else { "" };
         let written = self.file.write_all(format!("{end}{line}\n").as_bytes());
-        let written =
-            written.and_then(|()| if is_durable { self.file.sync_data() } else { Ok(()) });
+        let written = written.and_then(|()| self.file.sync_data());
         written.inspect_err(|_| drop(self.file.set_len(before))).with_context(what)?;
         self.is_torn = false;
         Ok(())
@@ -102,12 +101,12 @@ mod tests {
         let path = dir.path().join("j.jsonl");
         let (mut journal, text) = open(&path).unwrap();
         assert_eq!(text, "");
-        journal.append("one", true).unwrap();
+        journal.append("one").unwrap();
         assert!(matches!(open(&path), Err(LockError::Busy(_))));
         drop(journal);
         std::fs::write(&path, "one\ntw").unwrap();
         let (mut journal, _) = open(&path).unwrap();
-        journal.append("three", false).unwrap();
+        journal.append("three").unwrap();
         assert_eq!(std::fs::read_to_string(&path).unwrap(), "one\ntw\nthree\n");
         journal.archive(&dir.path().join("old")).unwrap();
         assert_eq!(open(&path).unwrap().1, "");

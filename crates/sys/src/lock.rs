@@ -57,7 +57,7 @@ impl Lock {
 
     /// Publishes how the run ended.
     pub fn record_exit(&self, exit: Exit) {
-        RunEnd::write(&self.file, exit.code(), None);
+        RunEnd::write(&self.file, exit.code());
     }
 }
 

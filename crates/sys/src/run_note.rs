@@ -215,9 +215,6 @@ pub struct RunEnd {
     pub exit_code: u8,
     /// When it ended, RFC 3339.
     pub ended: String,
-    /// The id of its prompt, where `nagent-each` has given it.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub prompt: Option<String>,
 }
 
 impl RunEnd {
@@ -227,21 +224,19 @@ impl RunEnd {
         serde_json::from_str(&text).ok()
     }
 
-    /// Updates the recorded end of this process's run: its exit code, if something failed after it, and its prompt.
-    pub fn correct_run_end(root: &Root, name: &str, exit: Exit, prompt: Option<&str>) {
+    /// Updates the recorded exit code of this process's run, if something failed after it.
+    pub fn correct_run_end(root: &Root, name: &str, exit: Exit) {
         let recorded = Self::read(root, name).filter(|end| end.process == Process::current());
-        if recorded
-            .is_some_and(|end| end.exit_code != exit.code() || end.prompt.as_deref() != prompt)
+        if recorded.is_some_and(|end| end.exit_code != exit.code())
             && let Ok(lock) = OpenOptions::new().write(true).open(root.locks().join(name))
         {
-            Self::write(&lock, exit.code(), prompt);
+            Self::write(&lock, exit.code());
         }
     }
 
     /// Writes into the file of the lock, which is held, how this process has ended its run. A failure is not an error.
-    pub(super) fn write(lock: &File, exit_code: u8, prompt: Option<&str>) {
-        let prompt = prompt.map(str::to_owned);
-        let end = Self { process: Process::current(), exit_code, ended: clock::now(), prompt };
+    pub(super) fn write(lock: &File, exit_code: u8) {
+        let end = Self { process: Process::current(), exit_code, ended: clock::now() };
         let Ok(text) = serde_json::to_string(&end) else { return };
         let text = format!("{text}\n");
         let _ = lock.write_all_at(text.as_bytes(), 0).and_then(|()| {

@@ -118,9 +118,8 @@ pub fn run_call(
     let mut recorded = None;
     let ran = run_prompt(call, client, prompt, schema, managed, target.as_deref(), &mut recorded);
     let exit = ran.as_ref().map_or_else(|problem| problem.exit, |report| report.exit);
-    let prompt_id = call.which.prompt_id.as_deref();
-    if recorded != Some(exit) || prompt_id.is_some() {
-        RunEnd::correct_run_end(call.root(), &call.name, exit, prompt_id);
+    if recorded != Some(exit) {
+        RunEnd::correct_run_end(call.root(), &call.name, exit);
     }
     ran
 }

@@ -26,9 +26,6 @@ use sys::conversation_file::ConversationFile;
 use sys::input::{InputFile, is_stream};
 use sys::{clock, context_files, env, fs, tools};
 
-/// The attribute of a prompt that `nagent-each` has given: its id, by which a later call finds what became of it.
-pub(crate) const PROMPT_ID: &str = "input";
-
 /// Maximum number of lint notes at the start of a run.
 const MISREADINGS: usize = 3;
 
@@ -272,8 +269,7 @@ fn prompt_block(
     let before = runner.files.begin(!call.args.show_request)?;
     let block = block
         .with_some("before", before.as_deref().map(short_hash))
-        .with_some("from", call.which.parent_conversation.as_ref())
-        .with_some(PROMPT_ID, call.which.prompt_id.as_ref());
+        .with_some("from", call.which.parent_conversation.as_ref());
     let words = &call.args.prompt;
     let is_input = words.is_empty() || words.last().is_some_and(|last| last == "-");
     let is_dry = call.args.show_request;

@@ -243,9 +243,6 @@ pub struct ConversationArgs {
     /// The conversation that starts this run
     #[arg(long, value_name = "NAME", hide = true)]
     pub parent_conversation: Option<String>,
-    /// What the prompt is known by in the conversation
-    #[arg(long, value_name = "ID", hide = true)]
-    pub prompt_id: Option<String>,
 }
 
 /// Who starts a run.

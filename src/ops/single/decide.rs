@@ -51,47 +51,34 @@ pub fn decide(
     keeps: bool,
 ) -> Result<Decisions, Problem> {
     let folder = one_shot.settings.root.summaries_folder();
-    let keys: Vec<String> = {
-        let shared = request_cache_key(one_shot, request);
-        request.items.iter().map(|item| answer_cache_key(&shared, item)).collect()
-    };
     refuse_oversized(one_shot, request)?;
-    let mut decisions =
-        Decisions { answers: vec![Value::Null; keys.len()], ..Decisions::default() };
+    let count = request.items.len();
+    let mut decisions = Decisions { answers: vec![Value::Null; count], ..Decisions::default() };
     fs::create_private_folder(one_shot.settings.root.path())?;
     fs::create_private_folder(&folder)?;
+    let questions = write_questions(request);
+    let hash = fs::sha256(questions.as_bytes());
     if keeps {
-        for (answer, key) in decisions.answers.iter_mut().zip(&keys) {
-            let kept =
-                read_summary(&folder, key).and_then(|kept| serde_json::from_str(&kept.text).ok());
+        for (answer, item) in decisions.answers.iter_mut().zip(&request.items) {
+            let kept = read_summary(&folder, &cache_key(one_shot, &hash, item));
+            let kept = kept.and_then(|kept| serde_json::from_str(&kept.text).ok());
             *answer = kept.unwrap_or_default();
         }
     }
     one_shot.settings.options.schema = Some(write_schema(request));
-    let questions = write_questions(request);
-    let size = batch_size(one_shot, request, &questions);
-    let open: Vec<usize> = (0..keys.len()).filter(|at| decisions.answers[*at].is_null()).collect();
-    let mut from = 0;
-    while from < open.len() {
-        let room = size.items.min(open.len() - from);
-        let mut tokens = 0;
-        // As many as the window has room for, and one at least.
-        let fitting = open[from..from + room].iter().take_while(|at| {
-            tokens += estimate(&request.items[**at].context.to_string()) + ANSWER_TOKENS;
-            tokens <= size.tokens
-        });
-        let count = fitting.count().max(1);
-        let batch = &open[from..from + count];
+    let open: Vec<usize> = (0..count).filter(|at| decisions.answers[*at].is_null()).collect();
+    let mut rest = open.as_slice();
+    while !rest.is_empty() {
+        let (batch, later) = rest.split_at(count_fitting(one_shot, request, &questions, rest));
+        rest = later;
         decide_batch(tool, one_shot, request, &questions, batch, attempts, &mut decisions)?;
         if keeps {
-            // A fallback model may have answered.
-            let shared = request_cache_key(one_shot, request);
             for at in batch.iter().filter(|at| !decisions.answers[**at].is_null()) {
-                let key = answer_cache_key(&shared, &request.items[*at]);
+                // A fallback model may have answered.
+                let key = cache_key(one_shot, &hash, &request.items[*at]);
                 keep_answer(one_shot, &folder, &key, &decisions.answers[*at]);
             }
         }
-        from += count;
     }
     Ok(decisions)
 }
@@ -114,13 +101,8 @@ fn refuse_oversized(one_shot: &OneShot, request: &Request) -> Result<(), Problem
     )))
 }
 
-/// Room for items in a call.
-struct BatchSize {
-    items: usize,
-    tokens: u64,
-}
-
-fn batch_size(one_shot: &OneShot, request: &Request, questions: &str) -> BatchSize {
+/// How many of the next items a call has: as many as the window and the reply have room for, and one at least.
+fn count_fitting(one_shot: &OneShot, request: &Request, questions: &str, open: &[usize]) -> usize {
     let config = &one_shot.settings.config;
     let known = catalog::find_model(&one_shot.model);
     let window = one_shot.settings.window(&one_shot.model).unwrap_or(limits::UNKNOWN_WINDOW);
@@ -129,11 +111,14 @@ fn batch_size(one_shot: &OneShot, request: &Request, questions: &str) -> BatchSi
     let each = if request.rationale { REASON_TOKENS } else { ANSWER_TOKENS }
         * request.questions.len() as u64;
     let items = usize::try_from(most / (each + ANSWER_TOKENS)).unwrap_or(usize::MAX).max(1);
-    let used = estimate(questions) + most + 1_000;
-    BatchSize {
-        items: items.min(limits::DECISIONS_PER_CALL),
-        tokens: (window / 2).saturating_sub(used).max(1),
-    }
+    let mut room = (window / 2).saturating_sub(estimate(questions) + most + 1_000);
+    let fits = |at: &&usize| {
+        let needed = estimate(&request.items[**at].context.to_string()) + ANSWER_TOKENS;
+        let left = room.checked_sub(needed);
+        room = left.unwrap_or(room);
+        left.is_some()
+    };
+    open.iter().take(items.min(limits::DECISIONS_PER_CALL)).take_while(fits).count().max(1)
 }
 
 fn decide_batch(
@@ -149,7 +134,7 @@ fn decide_batch(
     let mut corrections: Vec<String> = Vec::new();
     for attempt in 1..=attempts {
         let items: Vec<&DecisionItem> = open.iter().map(|at| &request.items[*at]).collect();
-        let asked = write_items(request, &items, &corrections);
+        let asked = write_items(&items, &corrections);
         let messages = vec![RequestMessage { role: Role::User, parts: vec![questions, &asked] }];
         let reply = one_shot.request_reply(None, &messages)?;
         decisions.attempts += 1;
@@ -191,8 +176,8 @@ fn decide_batch(
     Ok(())
 }
 
-/// All that the answers depend on, but for their items.
-fn request_cache_key(one_shot: &OneShot, request: &Request) -> String {
+/// The hash of all that an answer depends on; `questions`: that of the questions.
+fn cache_key(one_shot: &OneShot, questions: &str, item: &DecisionItem) -> String {
     let settings = &one_shot.settings;
     let asked = json!([
         "decide 1",
@@ -202,15 +187,10 @@ fn request_cache_key(one_shot: &OneShot, request: &Request) -> String {
         settings.options.reasoning,
         settings.options.temperature,
         settings.options.seed,
-        write_questions(request),
-        write_schema(request),
+        questions,
+        item.context,
     ]);
     fs::sha256(asked.to_string().as_bytes())
-}
-
-/// The hash of all that an answer depends on.
-fn answer_cache_key(shared: &str, item: &DecisionItem) -> String {
-    fs::sha256(format!("{shared} {}", item.context).as_bytes())
 }
 
 fn keep_answer(one_shot: &OneShot, folder: &Path, key: &str, answer: &Value) {

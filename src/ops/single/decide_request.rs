@@ -49,8 +49,7 @@ pub fn answer_request(tool: &'static str, args: &DecideArgs) -> Result<Report, P
     let request = build_request(tool, args)?;
     if args.dry_run || args.prompt_out.is_some() {
         let items: Vec<&DecisionItem> = request.items.iter().collect();
-        let prompt =
-            format!("{}\n\n{}", write_questions(&request), write_items(&request, &items, &[]));
+        let prompt = format!("{}\n\n{}", write_questions(&request), write_items(&items, &[]));
         if let Some(path) = &args.prompt_out {
             write_output(path, prompt.as_bytes())?;
         }
@@ -84,6 +83,9 @@ fn build_request(tool: &str, args: &DecideArgs) -> Result<Request, Problem> {
     };
     if let Some((question, answers)) = args.words.split_first() {
         // What is wrong with the words shows before stdin is read.
+        if answers.len() < 2 {
+            return Err(Problem::usage("give 2 or more answers after the question"));
+        }
         let mut request = Request::about_text(question, answers).map_err(wrong)?;
         if !terminal::stdin_is_terminal() {
             let text = read_text(tool)?;

@@ -186,9 +186,12 @@ fn keys_of_decisions(keys: &mut Keys) {
     let classify = json!({"question": "?", "categories": ["a", "b"], "inputs": ["x"]});
     let sandbox =
         Sandbox::new().file("r.json", request.to_string()).file("c.json", classify.to_string());
-    let answers = json!({"q": {"choice": "a"}, "m": {"choices": ["b"]}, "s": {"scores": {"a": "l", "b": "h"}}});
+    let mut answers = json!({"q": {"choice": "a"}, "m": {"choices": ["b"]}, "s": {"scores": {"a": "l", "b": "h"}}});
+    for answer in answers.as_object_mut().unwrap().values_mut() {
+        (answer["why"], answer["confidence"]) = ("so".into(), 0.5.into());
+    }
     sandbox.llm.push(json!({"decisions": [{"item": "", "answers": answers}]}).to_string());
-    let category = json!({"category": {"choice": "a"}});
+    let category = json!({"category": {"choice": "a", "why": "so", "confidence": 0.5}});
     sandbox.llm.push(json!({"decisions": [{"item": "1", "answers": category}]}).to_string());
     for args in [
         &["--input", "r.json"] as &[&str],

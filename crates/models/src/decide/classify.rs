@@ -2,55 +2,29 @@
 
 use serde_json::{Map, Value, json};
 
-use super::request::{AnswerType, DecisionItem, Question, Request, RequestReader, read_object};
+use super::request::{
+    DecisionItem, Request, items_form, name_form, options_form, read_object, request_form,
+};
 
 /// The name of the only question.
 const QUESTION: &str = "category";
 
 /// Reads a request to classify as one to decide, or says all that is wrong with it.
 pub fn parse(text: &str) -> Result<Request, Vec<String>> {
-    let (object, errors) = read_object(text).map_err(|error| vec![error])?;
-    let mut reader = RequestReader { errors };
-    let known = [
-        "question",
-        "categories",
-        "inputs",
-        "context",
-        "constraints",
-        "multi_label",
-        "rationale",
-        "confidence",
-    ];
-    reader.check_keys(&object, &known, "the request");
-    let text = reader.read_text(&object, "question", "the request");
-    let options = reader.read_options(object.get("categories"), 2, "\"categories\"");
-    let constraints = reader.read_texts(object.get("constraints"), "\"constraints\"");
-    let items = if let Some(Value::Array(values)) = object.get("inputs") {
-        reader.read_items(values, "text")
-    } else {
-        reader.complain("\"inputs\" is a list");
-        Vec::new()
-    };
-    let kind = if reader.read_flag(&object, "multi_label", false) {
-        AnswerType::Multi
-    } else {
-        AnswerType::Choice
-    };
-    let rationale = reader.read_flag(&object, "rationale", true);
-    let confidence = reader.read_flag(&object, "confidence", true);
-    if !reader.errors.is_empty() {
-        return Err(reader.errors);
+    let own = json!({"question": name_form(), "categories": options_form(2), "inputs": items_form("text"),
+        "multi_label": {"type": ["boolean", "null"]}});
+    let form = request_form(own, &["question", "categories", "inputs"]);
+    let mut request = read_object(text, form)?;
+    let kind = if request["multi_label"] == true { "multi" } else { "choice" };
+    let (text, options) = (request["question"].take(), request["categories"].take());
+    request["questions"] = json!({QUESTION: {"question": text, "type": kind, "options": options}});
+    request["items"] = request["inputs"].take();
+    for item in request["items"].as_array_mut().into_iter().flatten() {
+        if item.is_object() {
+            item["context"] = item["text"].take();
+        }
     }
-    let question = Question {
-        id: QUESTION.to_owned(),
-        text,
-        kind,
-        options,
-        levels: Vec::new(),
-        constraints: Vec::new(),
-    };
-    let context = object.get("context").filter(|context| !context.is_null()).cloned();
-    Ok(Request { context, constraints, questions: vec![question], items, rationale, confidence })
+    Request::read(&request)
 }
 
 /// The rows of inputs, and the inputs of each category.

@@ -2,10 +2,11 @@
 
 use serde_json::{Map, Value, json};
 
-use super::request::{AnswerType, DecisionItem, Question, Request, render};
+use super::request::{AnswerType, DecisionItem, Question, Request};
+use crate::schema::describe_form;
 
 const RULES: &str = "You decide questions whose answers are from closed sets.
-- Copy each name exactly as it is between the quotes, without its description.
+- Copy each name exactly, without its description.
 - Decide only from the evidence given here.";
 
 /// The part that all calls of a request share.
@@ -18,127 +19,113 @@ pub fn write_questions(request: &Request) -> String {
         out.push_str("\n- \"confidence\" is your own estimate, from 0 to 1.");
     }
     if !request.constraints.is_empty() {
-        out.push_str(&format!(
-            "\n\n<constraints>\n- {}\n</constraints>",
-            request.constraints.join("\n- ")
-        ));
+        let constraints = request.constraints.join("\n- ");
+        out.push_str(&format!("\n\n<constraints>\n- {constraints}\n</constraints>"));
     }
     if let Some(context) = &request.context {
-        out.push_str(&format!("\n\n<evidence>\n{}\n</evidence>", render(context)));
+        out.push_str(&format!("\n\n<evidence>\n{}\n</evidence>", show(context)));
     }
-    out.push_str("\n\n<questions>");
-    for question in &request.questions {
-        out.push_str(&write_question(question));
-    }
-    out.push_str("\n</questions>");
-    out
-}
-
-fn write_question(question: &Question) -> String {
-    let what = match question.kind {
-        AnswerType::Choice => "choose one",
-        AnswerType::Multi => "choose one or more",
-        AnswerType::Score => "give each a level",
-    };
-    let mut out = format!("\n{:?}: {} ({what})", question.id, question.text);
-    for (name, meaning) in &question.options {
-        let meaning = meaning.as_ref().map(|meaning| format!(": {meaning}")).unwrap_or_default();
-        out.push_str(&format!("\n  {name:?}{meaning}"));
-    }
-    if !question.levels.is_empty() {
-        let levels: Vec<String> =
-            question.levels.iter().map(|level| format!("{level:?}")).collect();
-        out.push_str(&format!("\n  levels, the lowest first: {}", levels.join(", ")));
-    }
-    for constraint in &question.constraints {
-        out.push_str(&format!("\n  constraint: {constraint}"));
-    }
-    out
+    format!("{out}\n\n{}", describe_form(&write_schema(request)))
 }
 
 /// The part about some items, with what was wrong with earlier replies.
-pub fn write_items(request: &Request, items: &[&DecisionItem], corrections: &[String]) -> String {
+pub fn write_items(items: &[&DecisionItem], corrections: &[String]) -> String {
     let mut out = String::new();
-    let is_batch = items.iter().any(|item| item.id.is_some());
-    if is_batch {
+    if items.iter().any(|item| item.id.is_some()) {
         out.push_str("<items>\n");
         for item in items {
-            let id = item.id.as_deref().unwrap_or_default();
-            out.push_str(&format!("<item id={id:?}>\n{}\n</item>\n", render(&item.context)));
+            let (id, context) = (item.name(), show(&item.context));
+            out.push_str(&format!("<item id={id:?}>\n{context}\n</item>\n"));
         }
-        out.push_str("</items>\n\n");
-    }
-    let mut answers = Map::new();
-    for question in &request.questions {
-        answers.insert(question.id.clone(), write_shape(request, question));
-    }
-    let shape = json!({"decisions": [{"item": if is_batch { "the id of the item" } else { "" }, "answers": answers}]});
-    out.push_str(&format!("Reply with JSON alone, in this form:\n{shape}\n"));
-    let ids: Vec<String> =
-        items.iter().filter_map(|item| item.id.as_ref()).map(|id| format!("{id:?}")).collect();
-    if is_batch {
+        let ids: Vec<String> = items.iter().map(|item| format!("{:?}", item.name())).collect();
+        let ids = ids.join(", ");
         out.push_str(&format!(
-            "One decision for each of these items, in this order: {}\n",
-            ids.join(", ")
+            "</items>\n\nOne decision for each of these items, in this order: {ids}\n"
         ));
     }
     if !corrections.is_empty() {
+        let corrections = corrections.join("\n- ");
         out.push_str(&format!(
-            "\n<correction>\nEarlier replies were not accepted:\n- {}\n</correction>\n",
-            corrections.join("\n- ")
+            "\n<correction>\nEarlier replies were not accepted:\n- {corrections}\n</correction>\n"
         ));
     }
     out
 }
 
-fn write_shape(request: &Request, question: &Question) -> Value {
-    let mut shape = match question.kind {
-        AnswerType::Choice => json!({"choice": "a name"}),
-        AnswerType::Multi => json!({"choices": ["names"]}),
-        AnswerType::Score => json!({"scores": {"each name": "a level"}}),
-    };
-    if request.rationale {
-        shape["why"] = "…".into();
-    }
-    if request.confidence {
-        shape["confidence"] = 0.5.into();
-    }
-    shape
+/// The JSON Schema of a reply: closed, and of keywords that every provider knows.
+pub fn write_schema(request: &Request) -> Value {
+    object([("decisions", json!({"type": "array", "items": write_decision_schema(request)}))])
 }
 
-/// The JSON Schema of a reply, closed, for providers that hold a model to one.
-pub fn write_schema(request: &Request) -> Value {
-    let object = |properties: Map<String, Value>| {
-        let required: Vec<&String> = properties.keys().collect();
-        json!({"type": "object", "required": required, "properties": properties, "additionalProperties": false})
+/// The JSON Schema of a decision about one item.
+pub(super) fn write_decision_schema(request: &Request) -> Value {
+    let is_alone = request.items.iter().any(|item| item.id.is_none());
+    let item =
+        if is_alone { json!({"type": "string", "enum": [""]}) } else { json!({"type": "string"}) };
+    let questions = request.questions.iter();
+    let answers = object(questions.map(|it| (it.id.as_str(), write_answer_schema(request, it))));
+    object([("item", item), ("answers", answers)])
+}
+
+fn write_answer_schema(request: &Request, question: &Question) -> Value {
+    let names: Vec<&str> = question.options.iter().map(|(name, _)| name.as_str()).collect();
+    let name = json!({"type": "string", "enum": names});
+    let mut members = vec![match question.kind {
+        AnswerType::Choice => ("choice", name),
+        AnswerType::Multi => ("choices", json!({"type": "array", "items": name})),
+        AnswerType::Score => {
+            let level = json!({"type": "string", "enum": question.levels});
+            ("scores", object(names.iter().map(|name| (*name, level.clone()))))
+        }
+    }];
+    members.extend(request.rationale.then(|| ("why", json!({"type": "string"}))));
+    members.extend(request.confidence.then(|| ("confidence", json!({"type": "number"}))));
+    let mut schema = object(members);
+    schema["description"] = describe_question(question).into();
+    schema
+}
+
+fn object<'a>(members: impl IntoIterator<Item = (&'a str, Value)>) -> Value {
+    let members = members.into_iter().map(|(name, form)| (name.to_owned(), form));
+    let properties: Map<String, Value> = members.collect();
+    let required: Vec<&String> = properties.keys().collect();
+    json!({"type": "object", "required": required, "properties": properties, "additionalProperties": false})
+}
+
+fn describe_question(question: &Question) -> String {
+    let how = match question.kind {
+        AnswerType::Choice => "choose one",
+        AnswerType::Multi => "choose one or more, each once",
+        AnswerType::Score => "give each a level; the lowest is first",
     };
-    let mut answers = Map::new();
-    for question in &request.questions {
-        let names: Vec<&String> = question.options.iter().map(|(name, _)| name).collect();
-        let name = json!({"type": "string", "enum": names});
-        let mut members = Map::new();
-        match question.kind {
-            AnswerType::Choice => members.insert("choice".to_owned(), name),
-            AnswerType::Multi => {
-                members.insert("choices".to_owned(), json!({"type": "array", "items": name}))
-            }
-            AnswerType::Score => {
-                let level = json!({"type": "string", "enum": question.levels});
-                let scores = names.iter().map(|name| ((*name).clone(), level.clone())).collect();
-                members.insert("scores".to_owned(), object(scores))
-            }
-        };
-        if request.rationale {
-            members.insert("why".to_owned(), json!({"type": "string"}));
-        }
-        if request.confidence {
-            members.insert("confidence".to_owned(), json!({"type": "number"}));
-        }
-        answers.insert(question.id.clone(), object(members));
+    let mut out = format!("{} ({how})", question.text);
+    for (name, meaning) in &question.options {
+        out.extend(meaning.as_ref().map(|meaning| format!("\n{name:?}: {meaning}")));
     }
-    let decision =
-        [("item".to_owned(), json!({"type": "string"})), ("answers".to_owned(), object(answers))];
-    let decision = object(decision.into_iter().collect());
-    let all = ("decisions".to_owned(), json!({"type": "array", "items": decision}));
-    object(std::iter::once(all).collect())
+    for constraint in &question.constraints {
+        out.push_str(&format!("\nconstraint: {constraint}"));
+    }
+    out
+}
+
+/// A text as it is, anything else as JSON.
+fn show(value: &Value) -> String {
+    value.as_str().map_or_else(|| format!("{value:#}"), str::to_owned)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn strict_modes_take_the_schema() {
+        let text = r#"{"questions": {"q": {"question": "Which?", "type": "choice", "options": {"a": "first", "b": null}, "constraints": ["be sure"]},
+            "s": {"question": "?", "type": "score", "options": ["p"], "levels": ["low", "high"]}}}"#;
+        let schema = write_schema(&Request::parse(text).unwrap());
+        assert!(crate::schema::is_closed(&schema), "{schema}");
+        let question =
+            &schema["properties"]["decisions"]["items"]["properties"]["answers"]["properties"]["q"];
+        let description = "Which? (choose one)\n\"a\": first\nconstraint: be sure";
+        assert_eq!(question["description"], description);
+    }
 }

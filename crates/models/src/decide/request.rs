@@ -1,11 +1,11 @@
-//! A request: questions with closed sets of answers, about one matter or about many items. All that is wrong with one is found at
-//! once.
+//! A request: questions with closed sets of answers, about one matter or about many items. A JSON Schema says what it may
+//! hold, so that all that is wrong with one is found at once.
 
-use std::collections::BTreeSet;
+use std::collections::HashSet;
 
-use serde_json::{Map, Value};
+use serde_json::{Value, json};
 
-use conversation::format::json_members::find_repeated_members;
+use crate::schema::Schema;
 
 /// A request.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -72,310 +72,141 @@ impl AnswerType {
     }
 }
 
-/// The JSON object in a text, which may stand in a code block or between sentences, and what is there twice in it.
-pub(super) fn read_object(text: &str) -> Result<(Map<String, Value>, Vec<String>), String> {
-    let whole = text.trim_start_matches('\u{feff}').trim();
-    let read = |text| Some((serde_json::from_str::<Value>(text).ok()?, text));
-    let within = || {
-        let (from, to) = text.find('{').zip(text.rfind('}')).filter(|(from, to)| from < to)?;
-        read(&text[from..=to])
-    };
-    match read(whole).or_else(within) {
-        Some((Value::Object(object), text)) => {
-            let twice = find_repeated_members(text).into_iter();
-            Ok((object, twice.map(|place| format!("{place} appears twice")).collect()))
-        }
-        Some(_) => Err("it is not a JSON object".to_owned()),
-        None => {
-            let error = serde_json::from_str::<Value>(whole).err();
-            let error = error.map(|error| error.to_string()).unwrap_or_default();
-            Err(format!("invalid JSON: {error}"))
-        }
-    }
-}
-
-/// Collects what is wrong with a request.
-#[derive(Default)]
-pub(super) struct RequestReader {
-    pub(super) errors: Vec<String>,
-}
-
-impl RequestReader {
-    pub(super) fn complain(&mut self, error: impl Into<String>) {
-        self.errors.push(error.into());
-    }
-
-    pub(super) fn check_keys(&mut self, object: &Map<String, Value>, known: &[&str], place: &str) {
-        let unknown = object.keys().filter(|key| !known.contains(&key.as_str()));
-        let unknown: Vec<String> = unknown.map(|key| format!("\"{key}\"")).collect();
-        if !unknown.is_empty() {
-            let (plural, known) = (if unknown.len() == 1 { "" } else { "s" }, known.join(", "));
-            self.complain(format!(
-                "unknown key{plural} {} in {place}; there are {known}",
-                unknown.join(", ")
-            ));
-        }
-    }
-
-    pub(super) fn read_flag(
-        &mut self,
-        object: &Map<String, Value>,
-        key: &str,
-        default: bool,
-    ) -> bool {
-        match object.get(key) {
-            None | Some(Value::Null) => default,
-            Some(Value::Bool(value)) => *value,
-            Some(_) => {
-                self.complain(format!("\"{key}\" is true or false"));
-                default
-            }
-        }
-    }
-
-    pub(super) fn read_texts(&mut self, value: Option<&Value>, place: &str) -> Vec<String> {
-        match value {
-            None | Some(Value::Null) => Vec::new(),
-            Some(Value::Array(values)) if values.iter().all(Value::is_string) => {
-                values.iter().filter_map(Value::as_str).map(str::to_owned).collect()
-            }
-            Some(_) => {
-                self.complain(format!("{place} is a list of texts"));
-                Vec::new()
-            }
-        }
-    }
-
-    pub(super) fn read_text(
-        &mut self,
-        object: &Map<String, Value>,
-        key: &str,
-        place: &str,
-    ) -> String {
-        let text = object.get(key).and_then(Value::as_str).unwrap_or_default().trim().to_owned();
-        if text.is_empty() {
-            self.complain(format!("{place} needs a text as \"{key}\""));
-        }
-        text
-    }
-
-    /// Names, each with what it means: a list of names, or an object.
-    pub(super) fn read_options(
-        &mut self,
-        value: Option<&Value>,
-        least: usize,
-        place: &str,
-    ) -> Vec<(String, Option<String>)> {
-        let mut options = Vec::new();
-        match value {
-            Some(Value::Array(names)) if names.iter().all(Value::is_string) => {
-                options.extend(
-                    names
-                        .iter()
-                        .filter_map(Value::as_str)
-                        .map(|name| (name.trim().to_owned(), None)),
-                );
-            }
-            Some(Value::Object(named))
-                if named.values().all(|it| it.is_string() || it.is_null()) =>
-            {
-                let describe = |value: &Value| {
-                    value.as_str().map(str::trim).filter(|text| !text.is_empty()).map(str::to_owned)
-                };
-                options.extend(
-                    named.iter().map(|(name, value)| (name.trim().to_owned(), describe(value))),
-                );
-            }
-            _ => {
-                self.complain(format!(
-                    "{place} is a list of names, or an object of names and what they mean"
-                ));
-                return options;
-            }
-        }
-        self.check_names(options.iter().map(|(name, _)| name.as_str()), place);
-        if options.len() < least {
-            self.complain(format!("{place}: give {least} or more answers, not {}", options.len()));
-        }
-        options
-    }
-
-    fn check_names<'a>(&mut self, names: impl Iterator<Item = &'a str>, place: &str) {
-        let mut seen = BTreeSet::new();
-        for name in names {
-            if name.is_empty() {
-                self.complain(format!("{place} has an empty name"));
-            } else if !seen.insert(name) {
-                self.complain(format!("{place} has \"{name}\" twice"));
-            }
-        }
-    }
-
-    fn read_question(&mut self, id: &str, value: &Value) -> Option<Question> {
-        let place = format!("question \"{id}\"");
-        let Some(object) = value.as_object() else {
-            self.complain(format!("{place} is not an object"));
-            return None;
-        };
-        self.check_keys(object, &["question", "type", "options", "levels", "constraints"], &place);
-        let kind = match object.get("type").and_then(Value::as_str) {
-            Some("choice") => Some(AnswerType::Choice),
-            Some("multi") => Some(AnswerType::Multi),
-            Some("score") => Some(AnswerType::Score),
-            _ => {
-                self.complain(format!("the \"type\" of {place} is choice, multi or score"));
-                None
-            }
-        };
-        let least = if kind == Some(AnswerType::Choice) { 2 } else { 1 };
-        let options =
-            self.read_options(object.get("options"), least, &format!("\"options\" of {place}"));
-        let levels = self.read_texts(object.get("levels"), &format!("\"levels\" of {place}"));
-        match kind {
-            Some(AnswerType::Score) if levels.len() < 2 => {
-                self.complain(format!("{place} needs two \"levels\" or more, the lowest first"));
-            }
-            Some(AnswerType::Score) => self
-                .check_names(levels.iter().map(String::as_str), &format!("\"levels\" of {place}")),
-            Some(_) if !levels.is_empty() => {
-                self.complain(format!("{place} has \"levels\", which only a score has"));
-            }
-            _ => {}
-        }
-        let constraints =
-            self.read_texts(object.get("constraints"), &format!("\"constraints\" of {place}"));
-        let text = self.read_text(object, "question", &place);
-        let id = id.to_owned();
-        kind.map(|kind| Question { id, text, kind, options, levels, constraints })
-    }
-
-    /// Items: texts, which get numbers, or objects with an `id` and what is known, under `key`.
-    pub(super) fn read_items(&mut self, values: &[Value], key: &str) -> Vec<DecisionItem> {
-        let mut items = Vec::new();
-        for (index, value) in values.iter().enumerate() {
-            let place = format!("item {}", index + 1);
-            let (id, context) = match value {
-                Value::String(_) => ((index + 1).to_string(), value.clone()),
-                Value::Object(object) => {
-                    self.check_keys(object, &["id", key], &place);
-                    let id = match object.get("id") {
-                        Some(Value::String(id)) => id.trim().to_owned(),
-                        Some(Value::Number(id)) => id.to_string(),
-                        _ => String::new(),
-                    };
-                    (id, object.get(key).cloned().unwrap_or(Value::Null))
-                }
-                _ => {
-                    self.complain(format!(
-                        "{place} is a text, or an object with \"id\" and \"{key}\""
-                    ));
-                    continue;
-                }
-            };
-            if render(&context).trim().is_empty() {
-                self.complain(format!("{place} is empty"));
-            }
-            items.push(DecisionItem { id: Some(id), context });
-        }
-        self.check_names(items.iter().filter_map(|item| item.id.as_deref()), "the ids of items");
-        items
-    }
-}
-
 impl Request {
     /// Reads a request, or says all that is wrong with it.
     pub fn parse(text: &str) -> Result<Self, Vec<String>> {
-        let (object, errors) = read_object(text).map_err(|error| vec![error])?;
-        let mut reader = RequestReader { errors };
-        let known = ["context", "constraints", "questions", "items", "rationale", "confidence"];
-        reader.check_keys(&object, &known, "the request");
-        if object.get("context").is_some_and(|context| context.is_number() || context.is_boolean())
-        {
-            reader.complain("\"context\" is a text, an object or a list");
-        }
-        let constraints = reader.read_texts(object.get("constraints"), "\"constraints\"");
-        let questions = match object.get("questions").and_then(Value::as_object) {
-            Some(questions) if !questions.is_empty() => {
-                reader.check_names(questions.keys().map(|id| id.trim()), "\"questions\"");
-                questions.iter().filter_map(|(id, value)| reader.read_question(id, value)).collect()
-            }
-            _ => {
-                reader.complain(
-                    "\"questions\" is an object of names and questions, and has one or more",
-                );
-                Vec::new()
-            }
-        };
-        let items = match object.get("items") {
-            None | Some(Value::Null) => vec![DecisionItem { id: None, context: Value::Null }],
-            Some(Value::Array(values)) => reader.read_items(values, "context"),
-            Some(_) => {
-                reader.complain("\"items\" is a list");
-                Vec::new()
-            }
-        };
-        let rationale = reader.read_flag(&object, "rationale", true);
-        let confidence = reader.read_flag(&object, "confidence", true);
-        if !reader.errors.is_empty() {
-            return Err(reader.errors);
-        }
-        let context = object.get("context").filter(|context| !context.is_null()).cloned();
-        Ok(Self { context, constraints, questions, items, rationale, confidence })
+        let question = json!({"type": "object", "required": ["question", "type", "options"],
+            "properties": {
+                "question": name_form(), "type": {"enum": ["choice", "multi", "score"]}, "options": options_form(1),
+                "levels": {"type": ["array", "null"], "items": name_form(), "uniqueItems": true},
+                "constraints": {"type": ["array", "null"], "items": {"type": "string"}}},
+            "additionalProperties": false,
+            "allOf": [
+                {"if": {"properties": {"type": {"const": "choice"}}}, "then": {"properties": {"options": options_form(2)}}},
+                {"if": {"properties": {"type": {"const": "score"}}},
+                    "then": {"required": ["levels"], "properties": {"levels": {"type": "array", "minItems": 2}}},
+                    "else": {"properties": {"levels": {"maxItems": 0}}}}]});
+        let own = json!({
+            "questions": {"type": "object", "minProperties": 1, "propertyNames": name_form(), "additionalProperties": question},
+            "items": items_form("context")});
+        Self::read(&read_object(text, request_form(own, &["questions"]))?)
     }
 
     /// A question with these options about the context, which is still empty.
     pub fn about_text(question: &str, options: &[String]) -> Result<Self, Vec<String>> {
-        let mut reader = RequestReader::default();
-        if question.trim().is_empty() {
-            reader.complain("the question is empty");
-        }
-        let options = Value::from(options.to_vec());
-        let options = reader.read_options(Some(&options), 2, "the answers");
-        if !reader.errors.is_empty() {
-            return Err(reader.errors);
-        }
-        let question = Question {
-            id: "answer".to_owned(),
-            text: question.to_owned(),
-            kind: AnswerType::Choice,
-            options,
-            levels: Vec::new(),
-            constraints: Vec::new(),
+        let question = json!({"question": question, "type": "choice", "options": options});
+        let request =
+            json!({"questions": {"answer": question}, "rationale": false, "confidence": false});
+        Self::parse(&request.to_string())
+    }
+
+    /// Reads a request whose form is right.
+    pub(super) fn read(request: &Value) -> Result<Self, Vec<String>> {
+        let questions = request["questions"].as_object().into_iter().flatten();
+        let items: Vec<DecisionItem> = match request["items"].as_array() {
+            None => vec![DecisionItem { id: None, context: Value::Null }],
+            Some(items) => items.iter().enumerate().map(|(at, item)| read_item(at, item)).collect(),
         };
-        let items = vec![DecisionItem { id: None, context: Value::Null }];
-        Ok(Self { questions: vec![question], items, ..Self::default() })
+        let mut seen = HashSet::new();
+        let twice = items.iter().filter(|item| !seen.insert(&item.id));
+        let twice: Vec<String> =
+            twice.map(|item| format!("two items have the id {:?}", item.name())).collect();
+        if !twice.is_empty() {
+            return Err(twice);
+        }
+        Ok(Self {
+            context: request.get("context").filter(|context| !context.is_null()).cloned(),
+            constraints: read_texts(&request["constraints"]),
+            questions: questions.map(|(id, question)| read_question(id, question)).collect(),
+            items,
+            rationale: request["rationale"].as_bool().unwrap_or(true),
+            confidence: request["confidence"].as_bool().unwrap_or(true),
+        })
     }
 }
 
-/// Writes JSON as text that reads well: `key: value`, `- value`.
-pub(super) fn render(value: &Value) -> String {
-    fn write(value: &Value, indent: usize, out: &mut String) {
-        let pad = "  ".repeat(indent);
-        let mut line = |name: &str, value: &Value| match value {
-            Value::Object(_) | Value::Array(_) => {
-                out.push_str(&format!("{pad}{name}\n"));
-                write(value, indent + 1, out);
-            }
-            value => out.push_str(&format!("{pad}{name} {}\n", value_text(value))),
-        };
-        match value {
-            Value::Object(members) => {
-                members.iter().for_each(|(key, value)| line(&format!("{key}:"), value));
-            }
-            Value::Array(values) => values.iter().for_each(|value| line("-", value)),
-            value => out.push_str(&format!("{pad}{}\n", value_text(value))),
-        }
+impl DecisionItem {
+    /// Its name in the reply.
+    pub fn name(&self) -> &str {
+        self.id.as_deref().unwrap_or_default()
     }
-    fn value_text(value: &Value) -> String {
-        match value {
-            Value::String(text) => text.clone(),
-            Value::Null => String::new(),
-            other => other.to_string(),
-        }
+}
+
+/// Reads the JSON object in a text, in a code block or between sentences, and holds it against a JSON Schema.
+pub(super) fn read_object(text: &str, form: Value) -> Result<Value, Vec<String>> {
+    let within = text.find('{').zip(text.rfind('}')).filter(|(from, to)| from < to);
+    let text = within.map_or(text, |(from, to)| &text[from..=to]);
+    Ok(Schema::new(form).map_err(|error| vec![error])?.check(text)?.1)
+}
+
+/// The form of a request with these members besides those that all have.
+pub(super) fn request_form(own: Value, required: &[&str]) -> Value {
+    let flag = json!({"type": ["boolean", "null"]});
+    let mut form = json!({"type": "object", "required": required, "additionalProperties": false,
+        "properties": {
+            "context": {"type": ["string", "object", "array", "null"]},
+            "constraints": {"type": ["array", "null"], "items": {"type": "string"}},
+            "rationale": flag, "confidence": flag}});
+    if let (Some(all), Value::Object(own)) = (form["properties"].as_object_mut(), own) {
+        all.extend(own);
     }
-    let mut out = String::new();
-    write(value, 0, &mut out);
-    out.trim_end().to_owned()
+    form
+}
+
+/// The form of a text that is not blank.
+pub(super) fn name_form() -> Value {
+    json!({"type": "string", "pattern": "\\S"})
+}
+
+/// The form of names: a list, or an object of names and what they mean.
+pub(super) fn options_form(least: u64) -> Value {
+    json!({"type": ["array", "object"],
+        "items": name_form(), "uniqueItems": true, "minItems": least,
+        "propertyNames": name_form(), "additionalProperties": {"type": ["string", "null"]}, "minProperties": least})
+}
+
+/// The form of items: texts, or objects with an `id` and what is known, under `key`.
+pub(super) fn items_form(key: &str) -> Value {
+    let known = json!({"not": {"enum": [null, {}, []]}, "pattern": "\\S"});
+    let id = json!({"type": ["string", "number"], "pattern": "\\S"});
+    json!({"type": ["array", "null"], "items": {"type": ["string", "object"], "pattern": "\\S",
+        "required": ["id", key], "properties": {"id": id, key: known}, "additionalProperties": false}})
+}
+
+fn read_question(id: &str, question: &Value) -> Question {
+    let options = match &question["options"] {
+        Value::Object(meanings) => meanings
+            .iter()
+            .map(|(name, meaning)| (name.clone(), meaning.as_str().map(str::to_owned)))
+            .collect(),
+        names => read_texts(names).into_iter().map(|name| (name, None)).collect(),
+    };
+    Question {
+        id: id.to_owned(),
+        text: question["question"].as_str().unwrap_or_default().to_owned(),
+        kind: match question["type"].as_str() {
+            Some("multi") => AnswerType::Multi,
+            Some("score") => AnswerType::Score,
+            _ => AnswerType::Choice,
+        },
+        options,
+        levels: read_texts(&question["levels"]),
+        constraints: read_texts(&question["constraints"]),
+    }
+}
+
+fn read_item(at: usize, item: &Value) -> DecisionItem {
+    let (id, context) = match item {
+        Value::Object(members) => (&members["id"], item["context"].clone()),
+        text => (&Value::from(at + 1), text.clone()),
+    };
+    let id = id.as_str().map_or_else(|| id.to_string(), str::to_owned);
+    DecisionItem { id: Some(id), context }
+}
+
+fn read_texts(list: &Value) -> Vec<String> {
+    let texts = list.as_array().into_iter().flatten().filter_map(Value::as_str);
+    texts.map(str::to_owned).collect()
 }
 
 #[cfg(test)]
@@ -385,27 +216,37 @@ mod tests {
     #[test]
     fn all_that_is_wrong_is_said_at_once() {
         let text = r#"{"questions": {"a": {"question": "?", "type": "choice", "options": ["x", "x"], "levels": ["l", "h"]},
-            "b": {"question": "", "type": "score", "options": {"y": 1}}, "c": {"type": "guess"}}, "items": ["", {"id": "1", "contex": "z"}], "extra": 1}"#;
+            "b": {"question": "", "type": "score", "options": {"y": 1}}, "c": {"type": "guess"}, "d": {"question": "?", "type": "choice", "options": ["x"]}},
+            "items": ["", {"id": "1", "contex": "z"}], "extra": 1, "rationale": true, "rationale": true}"#;
         let errors = Request::parse(text).unwrap_err().join("\n");
         for part in [
-            "unknown key \"extra\"",
-            "\"x\" twice",
-            "only a score has",
-            "needs a text as \"question\"",
-            "an object of names",
-            "two \"levels\"",
-            "choice, multi or score",
-            "item 1 is empty",
-            "unknown key \"contex\"",
-            "has \"1\" twice",
+            "/rationale appears twice",
+            "'extra'",
+            "/questions/a/options: ",
+            "/questions/a/levels: ",
+            "/questions/b: \"levels\" is a required",
+            "/questions/b/question: ",
+            "/questions/b/options/y: 1 is not of type",
+            "/questions/c: \"question\" is a required",
+            "/questions/c/type: \"guess\" is not one of",
+            "/questions/d/options: ",
+            "/items/0: ",
+            "'contex'",
         ] {
             assert!(errors.contains(part), "{part} is not in\n{errors}");
         }
+        let question =
+            r#""questions": {"q": {"question": "?", "type": "multi", "options": ["a"]}}"#;
+        let errors = Request::parse(&format!(
+            r#"{{{question}, "items": ["x", {{"id": 1, "context": "y"}}]}}"#
+        ));
+        assert_eq!(errors.unwrap_err(), ["two items have the id \"1\""]);
+        assert!(Request::parse("no").unwrap_err()[0].contains("not valid JSON"));
     }
 
     #[test]
     fn requests_stand_in_prose_too() {
-        let text = "Here:\n```json\n{\"questions\": {\"q\": {\"question\": \"?\", \"type\": \"multi\", \"options\": {\" a \": \" first \", \"b\": null}}}}\n```";
+        let text = "Here:\n```json\n{\"questions\": {\"q\": {\"question\": \"?\", \"type\": \"multi\", \"options\": {\"a\": \"first\", \"b\": null}}}}\n```";
         let request = Request::parse(text).unwrap();
         assert_eq!(
             request.questions[0].options,
@@ -417,11 +258,5 @@ mod tests {
             r#"{"questions": {"q": {"question": "?", "type": "choice", "options": ["a", "b"]}}, "items": []}"#,
         );
         assert!(empty.unwrap().items.is_empty());
-    }
-
-    #[test]
-    fn evidence_is_rendered_as_text() {
-        let value = serde_json::json!({"title": "a", "tags": ["x", {"deep": 1}], "none": null});
-        assert_eq!(render(&value), "title: a\ntags:\n  - x\n  -\n    deep: 1\nnone:");
     }
 }

@@ -2,25 +2,36 @@
 
 use std::path::PathBuf;
 
-use super::inputs::Shard;
+use clap::ValueHint;
 
-/// What `nagent-each` is asked for besides what every run takes.
-#[derive(Debug, Clone)]
+use super::inputs::Shard;
+use crate::ops::setup::flags::parse_count;
+
+/// What `nagent-each` is asked for besides what every run takes
+#[derive(Debug, Clone, clap::Args)]
 pub struct EachArgs {
-    /// Files and folders of the command line.
+    /// The inputs: files, or folders if the prompt has {}
+    #[arg(index = 2, value_name = "FILE", value_hint = ValueHint::FilePath, conflicts_with_all = ["input_lines", "jsonl"])]
     pub files: Vec<PathBuf>,
-    /// The file of `--lines`.
+    /// Take each line of stdin, or of this file, as an input
+    #[arg(id = "input_lines", long = "lines", value_name = "FILE", num_args = 0..=1, require_equals = true, default_missing_value = "-", conflicts_with = "jsonl", help_heading = "Inputs")]
     pub lines: Option<PathBuf>,
-    /// The file of `--jsonl`.
+    /// Take each line of stdin, or of this file, as an input that is JSON
+    #[arg(long, value_name = "FILE", num_args = 0..=1, require_equals = true, default_missing_value = "-", help_heading = "Inputs")]
     pub jsonl: Option<PathBuf>,
-    /// Whether each file is worked on in its own conversation.
+    /// Work on each file in the file's own conversation, which may write it
+    #[arg(long, help_heading = "Inputs")]
     pub own: bool,
-    /// Whether what is in the journal is continued.
-    pub resume: bool,
-    /// The journal, where the user names one.
-    pub journal: Option<PathBuf>,
-    /// Which part of the inputs is taken.
+    /// Take only the inputs of worker I of N, by their hashes; continues what this worker has done before
+    #[arg(long, value_name = "I/N", value_parser = Shard::parse, help_heading = "Inputs")]
     pub shard: Option<Shard>,
-    /// How many may fail.
+    /// Continue the last call of this command: inputs that have an answer are not asked about again
+    #[arg(long, help_heading = "Results")]
+    pub resume: bool,
+    /// Keep the results in this file [default: one in the root, by prompt, folder and flags]
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, help_heading = "Results")]
+    pub journal: Option<PathBuf>,
+    /// Start no more inputs after N failures
+    #[arg(long, value_name = "N", value_parser = parse_count, help_heading = "Limits")]
     pub max_failures: Option<u64>,
 }

@@ -40,6 +40,8 @@ pub struct EachInput {
     pub index: usize,
     /// Its hash.
     pub id: String,
+    /// What its result is recorded by: its hash, with that of its file's content.
+    pub key: String,
     /// What it is.
     pub input: Input,
     /// The first input with the same content, where this is not the first.
@@ -79,6 +81,13 @@ impl Shard {
     pub fn contains_item(self, item: &EachInput) -> bool {
         let digits = u64::from_str_radix(&item.id[..15], 16).unwrap_or(0);
         digits % self.of == self.part - 1
+    }
+}
+
+impl EachInput {
+    /// What the result of an input is recorded by.
+    pub fn key_of(id: &str, content: Option<&str>) -> String {
+        content.map_or_else(|| id.to_owned(), |content| format!("{id} {content}"))
     }
 }
 
@@ -145,16 +154,22 @@ fn strip_bom(text: &[u8]) -> &[u8] {
     text.strip_prefix(b"\xef\xbb\xbf").unwrap_or(text)
 }
 
-/// The inputs with their places and hashes. `true_path`: what a file is known by, where it has several names.
-pub fn number(inputs: Vec<Input>, true_path: &dyn Fn(&Path) -> PathBuf) -> Vec<EachInput> {
+/// The inputs with their places and hashes. `true_path`: what a file is known by, where it has several names; `content`: the
+/// hash of a file's content, where an answer is about that.
+pub fn number(
+    inputs: Vec<Input>,
+    true_path: &dyn Fn(&Path) -> PathBuf,
+    content: &dyn Fn(&Path) -> Option<String>,
+) -> Vec<EachInput> {
     let mut first: HashMap<String, usize> = HashMap::new();
     let items = inputs.into_iter().enumerate().map(|(index, input)| {
-        let id = match &input {
-            Input::File(path) => sha256(true_path(path).as_os_str().as_bytes()),
-            other => sha256(&other.bytes()),
+        let (id, content) = match &input {
+            Input::File(path) => (sha256(true_path(path).as_os_str().as_bytes()), content(path)),
+            other => (sha256(&other.bytes()), None),
         };
+        let key = EachInput::key_of(&id, content.as_deref());
         let seen = *first.entry(id.clone()).or_insert(index);
-        EachInput { index, id, input, same_as: (seen != index).then_some(seen) }
+        EachInput { index, id, key, input, same_as: (seen != index).then_some(seen) }
     });
     items.collect()
 }
@@ -286,7 +301,7 @@ mod tests {
 
     #[test]
     fn inputs_are_numbered_and_shared_out() {
-        let number = |inputs| number(inputs, &Path::to_owned);
+        let number = |inputs| number(inputs, &Path::to_owned, &|_| None);
         let items = number(read_lines(b"\xef\xbb\xbfone\n\n two \r\none\n"));
         let seen: Vec<_> = items.iter().map(|it| (it.input.to_value(), it.same_as)).collect();
         assert_eq!(seen, [(json!("one"), None), (json!(" two "), None), (json!("one"), Some(0))]);

@@ -1,14 +1,13 @@
 //! `nagent-each`: one prompt over many inputs, each with a nagent of its own, side by side; results as JSON lines, in the order of
-//! the inputs. A journal has every result before it is printed, so that a later call goes on where a killed one was.
+//! the inputs. A journal has every result before it is printed, so that a later call asks only about the others.
 
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
-use serde_json::{Map, Value};
+use serde_json::{Value, json};
 
 use self::args::EachArgs;
 use self::inputs::{EachInput, Input, Shard, expand, short_hash};
-use self::record::{Record, RecordOptions};
+use self::record::Record;
 use self::work::EachBatch;
 use super::child_flags::part_args;
 use super::side_by_side::run_batch;
@@ -26,12 +25,8 @@ use sys::input::{InputFile, is_stream};
 pub mod args;
 pub mod inputs;
 mod record;
-mod recover;
 mod result_line;
 mod work;
-
-/// How long to wait for processes of a killed call: they keep the lock until they have ended.
-const END_PATIENCE: Duration = Duration::from_secs(3);
 
 /// Gives each input the prompt.
 pub fn run_each(call: &mut Call<'_>, args: &EachArgs) -> Result<Report, Problem> {
@@ -46,7 +41,11 @@ pub fn run_each(call: &mut Call<'_>, args: &EachArgs) -> Result<Report, Problem>
         let real = if args.own { fs::real_path(path) } else { None };
         real.unwrap_or_else(|| path.to_owned())
     };
-    let items = inputs::number(read_inputs(call, args)?, &true_path);
+    // The run itself changes a file that is its own, which then has an answer all the same.
+    let content = |path: &Path| {
+        if args.own { None } else { fs::hash_file(path, &|| call.interrupts.pending().is_some()) }
+    };
+    let items = inputs::number(read_inputs(call, args)?, &true_path, &content);
     for item in &items {
         expand(prompt, &item.input)
             .map_err(|error| Problem::usage(format!("input {}: {error}", item.index + 1)))?;
@@ -64,13 +63,12 @@ pub fn run_each(call: &mut Call<'_>, args: &EachArgs) -> Result<Report, Problem>
     let is_ours = |item: &EachInput| args.shard.is_none_or(|shard| shard.contains_item(item));
     let items: Vec<EachInput> = items.into_iter().filter(is_ours).collect();
     // Report an error that concerns every input only once.
-    if items.iter().any(|item| record.answer(&item.id).is_none()) {
+    if items.iter().any(|item| record.answer(item).is_none()) {
         let client = run_models::connect(call)?;
         run_models::make_main_asker(call, client, false)?;
     }
     let call = &*call;
     let mut work = EachBatch::new(call, args, prompt, items, record);
-    work.drop_stale_answers()?;
     work.print_known();
     work.spinner.start("inputs");
     work.show_progress();
@@ -149,7 +147,7 @@ fn read_inputs(call: &Call<'_>, args: &EachArgs) -> Result<Vec<Input>, Problem> 
 fn open_record(call: &Call<'_>, args: &EachArgs, prompt: &str) -> Result<Record, Problem> {
     let folder = call.env.current_folder()?;
     let job = describe_job(call, args, prompt)?;
-    let hash = short_hash(&[Value::Object(job.clone()).to_string().as_bytes()]);
+    let hash = short_hash(&[job.to_string().as_bytes()]);
     let part = args.shard.map(|Shard { part, of }| format!(".{part}-of-{of}")).unwrap_or_default();
     let path = if let Some(path) = &args.journal {
         folder.join(path)
@@ -157,29 +155,11 @@ fn open_record(call: &Call<'_>, args: &EachArgs, prompt: &str) -> Result<Record,
         fs::create_private_folder(&call.root().journals_folder())?;
         call.root().journals_folder().join(format!("{hash}{part}.jsonl"))
     };
-    Record::open(&RecordOptions {
-        path: &path,
-        job,
-        is_resume: args.resume,
-        resumes: args.resume || args.shard.is_some(),
-        is_named: args.journal.is_some(),
-        patience: call.args.lock_timeout.map_or(END_PATIENCE, Duration::from_secs_f64),
-        interrupts: &call.interrupts,
-        tell: &|text| {
-            if call.args.lock_timeout.is_some() {
-                call.print_note(text);
-            }
-        },
-        note: &|text| call.print_note(text),
-    })
+    Record::open(call, args, &path, &job)
 }
 
-/// The hash of each part of what the answers depend on: neither how long something is waited for, nor limits, nor what is shown.
-fn describe_job(
-    call: &Call<'_>,
-    args: &EachArgs,
-    prompt: &str,
-) -> Result<Map<String, Value>, Problem> {
+/// The hashes of what the answers depend on: neither how long something is waited for, nor limits, nor what is shown.
+fn describe_job(call: &Call<'_>, args: &EachArgs, prompt: &str) -> Result<Value, Problem> {
     let (run, folder) = (call.args, call.env.current_folder()?);
     let mut asked = RunArgs {
         verbose: false,
@@ -198,11 +178,11 @@ fn describe_job(
         let hash = fs::hash_file(&call.env.absolute_path(path)?, &|| false);
         files.extend(hash.unwrap_or_default().into_bytes());
     }
-    let parts = [
-        ("prompt", short_hash(&[prompt.as_bytes()])),
-        ("folder", short_hash(&[folder.as_os_str().as_encoded_bytes()])),
-        ("set of flags", short_hash(&[words.as_encoded_bytes(), what.as_bytes()])),
-        ("content of the files of its flags", short_hash(&[&files])),
-    ];
-    Ok(parts.into_iter().map(|(name, hash)| (name.to_owned(), hash.into())).collect())
+    // Journals of older versions have these keys.
+    Ok(json!({
+        "prompt": short_hash(&[prompt.as_bytes()]),
+        "folder": short_hash(&[folder.as_os_str().as_encoded_bytes()]),
+        "set of flags": short_hash(&[words.as_encoded_bytes(), what.as_bytes()]),
+        "content of the files of its flags": short_hash(&[&files]),
+    }))
 }

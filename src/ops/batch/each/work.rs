@@ -6,27 +6,21 @@ use std::io;
 use serde_json::Value;
 
 use super::args::EachArgs;
-use super::inputs::{self, EachInput, Input, expand, short_hash};
-use super::record::{Record, Started};
-use super::recover::{Done, find_done, has_other_prompts};
-use super::result_line::{ResultLine, add_usage, recovered_result, result_of};
-use crate::drive::nagent_child::{ChildAnswer, child_job, flag_word};
+use super::inputs::{EachInput, Input, expand, short_hash};
+use super::record::Record;
+use super::result_line::{ResultLine, result_of};
+use crate::drive::nagent_child::{ChildAnswer, child_job};
 use crate::ops::batch::child_flags::{nagent_words, part_args};
 use crate::ops::batch::side_by_side::Batch;
-use crate::ops::files::file_conversation;
 use crate::ops::run::call::Call;
 use crate::ops::screen::spinner::Spinner;
 use crate::ops::setup::flags::RunArgs;
 use crate::out::{self, Report};
-use crate::overview::{NEW_DIGITS, TurnsUsage};
 use conversation::exit::{Exit, Signal};
 use conversation::format::numbers::format_count;
 use conversation::problem::Problem;
 use sys::process::job::{Finished, Job};
-use sys::{env, fs, lock, removal, terminal};
-
-/// The prompt that continues a killed run.
-const GO_ON: &str = "go on";
+use sys::{env, terminal};
 
 /// The inputs and their results.
 pub(super) struct EachBatch<'a> {
@@ -38,6 +32,8 @@ pub(super) struct EachBatch<'a> {
     /// The places of each input in `items`, by its hash: the same input may come twice.
     places: HashMap<String, Vec<usize>>,
     record: Record,
+    /// Identifies this call, for the names of conversations.
+    run: String,
     /// The next one to begin, and to print, by their places in `items`.
     next: usize,
     next_printed: usize,
@@ -52,8 +48,6 @@ pub(super) struct EachBatch<'a> {
     ended: u64,
     spent_before: f64,
     limit: Option<Problem>,
-    /// What was used before a kill for those that go on, by their places.
-    before: HashMap<usize, TurnsUsage>,
     /// Why the work stops: the journal cannot be written.
     trouble: Option<Problem>,
     /// Why a result could not be printed.
@@ -81,6 +75,7 @@ impl<'a> EachBatch<'a> {
             items,
             places,
             record,
+            run: uuid::Uuid::new_v4().simple().to_string(),
             next: 0,
             next_printed: 0,
             ready: BTreeMap::new(),
@@ -90,7 +85,6 @@ impl<'a> EachBatch<'a> {
             ended: 0,
             spent_before,
             limit: None,
-            before: HashMap::new(),
             trouble: None,
             unwritten: None,
             spinner: Spinner::new(call.shows_progress),
@@ -99,7 +93,7 @@ impl<'a> EachBatch<'a> {
 
     /// Prints the answers that the journal has from the first input on.
     pub(super) fn print_known(&mut self) {
-        let known = self.items.iter().filter(|item| self.record.answer(&item.id).is_some()).count();
+        let known = self.items.iter().filter(|item| self.record.answer(item).is_some()).count();
         if known > 0 {
             let all = self.items.len();
             self.call.print_note(&format!(
@@ -108,7 +102,7 @@ impl<'a> EachBatch<'a> {
             ));
         }
         for at in 0..self.items.len() {
-            if let Some(answer) = self.record.answer(&self.items[at].id) {
+            if let Some(answer) = self.record.answer(&self.items[at]) {
                 self.ready.insert(at, answer.clone());
             }
         }
@@ -176,145 +170,26 @@ impl<'a> EachBatch<'a> {
         Some(Problem::new(exit, format!("{} failed (--max-failures)", format_count(most, "input"))))
     }
 
-    /// The conversation of an input: its file's own, or one for it alone.
-    fn conversation_of(&self, item: &EachInput) -> Result<String, Problem> {
-        if let (Input::File(path), true) = (&item.input, self.args.own) {
-            return file_conversation::find_conversation(self.call, path);
-        }
-        let known = self.record.started.get(&item.id).and_then(|it| it.conversation.clone());
-        // Like those of --new, which prune removes.
-        let id = [self.record.run.as_bytes(), item.id.as_bytes()];
-        Ok(known.unwrap_or_else(|| format!("new-{}", &short_hash(&id)[..NEW_DIGITS])))
-    }
-
-    /// The hash of the content of an input's file. A file that its run may write changes by that.
-    fn content_of(&self, item: &EachInput) -> Option<String> {
-        match &item.input {
-            Input::File(path) if !self.args.own => {
-                fs::hash_file(path, &|| self.call.interrupts.pending().is_some())
-            }
-            _ => None,
-        }
-    }
-
-    /// Forgets answers about files that have other content by now, and counts what runs without a result have cost.
-    pub(super) fn drop_stale_answers(&mut self) -> Result<(), Problem> {
-        let mut changed = 0;
-        for item in self.items.clone() {
-            let Some(started) = self.record.started.get(&item.id).cloned() else { continue };
-            if started.content != self.content_of(&item) {
-                self.record.forget(&item.id);
-                changed += 1;
-            } else if self.record.answer(&item.id).is_none() {
-                // What is wrong with one is said when it is begun.
-                let done = self.conversation_of(&item);
-                let done = done.and_then(|name| self.find_done(&name, &started.prompt));
-                if let Ok(Done::Part { usage, .. } | Done::Answer(_, usage)) = done {
-                    self.record.note_part(&item.id, usage.cost)?;
-                }
-            }
-        }
-        if changed > 0 {
-            let changed = format_count(changed, "input file");
-            self.call.print_note(&format!("{changed} changed: asking again"));
-        }
-        Ok(())
-    }
-
-    fn find_done(&self, conversation: &str, prompt: &str) -> Result<Done, Problem> {
-        let args = self.call.args;
-        let is_checked = args.check.is_some() || args.answer.schema.is_some();
-        find_done(self.call.root(), conversation, prompt, is_checked)
-    }
-
-    /// Prepares the run on an input. `None`: there is nothing to run; what became of it is recorded.
-    fn begin(&mut self, at: usize) -> Result<Option<Job>, Problem> {
-        let item = self.items[at].clone();
-        let mut prompt = expand(self.prompt, &item.input).map_err(Problem::usage)?;
-        let conversation = self.conversation_of(&item)?;
-        let Some(started) = self.record.started.get(&item.id).cloned() else {
-            let content = self.content_of(&item);
-            let parts = [&self.record.run, &item.id, content.as_deref().unwrap_or_default()];
-            let id = short_hash(&parts.map(str::as_bytes));
-            if !self.args.own {
-                self.move_unstarted_to_trash(&conversation)?;
-            }
-            let named = (!self.args.own).then(|| conversation.clone());
-            let started = Started { conversation: named, prompt: id, content };
-            self.record.start(&item.id, &started)?;
-            return Ok(Some(self.build_job(at, &conversation, &started.prompt, prompt)));
-        };
-        self.wait_for_lock(&conversation)?;
-        match self.find_done(&conversation, &started.prompt)? {
-            Done::Answer(text, usage) => {
-                let result = recovered_result(self.call.args, &conversation, &text, usage);
-                self.take_result(at, result)?;
-                return Ok(None);
-            }
-            Done::Part { usage, .. } if usage.turns == 0 && !self.args.own => {
-                self.move_unstarted_to_trash(&conversation)?;
-            }
-            Done::Part { usage, is_last } => {
-                let cost = self.record.note_part(&item.id, usage.cost)?;
-                self.before.insert(at, TurnsUsage { cost, ..usage });
-                if is_last {
-                    (prompt.text, prompt.read) = (GO_ON.into(), None);
-                }
-            }
-            Done::Nothing if !self.args.own => self.move_unstarted_to_trash(&conversation)?,
-            Done::Nothing => {}
-        }
-        Ok(Some(self.build_job(at, &conversation, &started.prompt, prompt)))
-    }
-
-    /// Waits for a run on the conversation that may still be ending: that of a worker that was killed.
-    fn wait_for_lock(&self, conversation: &str) -> Result<(), Problem> {
-        let call = self.call;
-        let mut waiting = |by: &str| call.print_waiting(conversation, by);
-        let timeout = call.lock_timeout();
-        drop(lock::lock_conversation(
-            call.root(),
-            conversation,
-            timeout,
-            &call.interrupts,
-            &mut waiting,
-        )?);
-        Ok(())
-    }
-
-    /// Moves a conversation that has no reply yet into the trash, so that its prompt is not given twice. Refuses one that has
-    /// the user's own words.
-    fn move_unstarted_to_trash(&self, conversation: &str) -> Result<(), Problem> {
-        let root = self.call.root();
-        if fs::exists(&root.conversation(conversation)) {
-            let _lock = lock::try_lock_conversation(root, conversation)?;
-            if has_other_prompts(root, conversation)? {
-                return Err(Problem::failed(format!(
-                    "conversation {conversation} has prompts that are not of nagent-each; it was left as it is"
-                )));
-            }
-            removal::move_to_trash(root, conversation)?;
-        }
-        Ok(())
-    }
-
-    fn build_job(&self, at: usize, conversation: &str, id: &str, prompt: inputs::Prompt) -> Job {
-        let (call, args) = (self.call, self.call.args);
+    fn build_job(&self, at: usize) -> Result<Job, Problem> {
+        let (call, args, item) = (self.call, self.call.args, &self.items[at]);
+        let prompt = expand(self.prompt, &item.input).map_err(Problem::usage)?;
         let mut part = RunArgs { quiet: !args.verbose, ..part_args(call) };
         part.read.extend(prompt.read.filter(|_| !self.args.own));
         part.limits.max_cost = args.limits.max_cost.map(|most| (most - self.record.spent).max(0.0));
         (part.check, part.code) = (args.check.clone(), args.code);
         part.answer.schema.clone_from(&args.answer.schema);
-        let mut words = match (&self.items[at].input, self.args.own) {
-            (Input::File(path), true) => nagent_words(call, &part, "file-edit", path),
-            _ => nagent_words(call, &part, "conversation", conversation),
+        let words = if let (Input::File(path), true) = (&item.input, self.args.own) {
+            nagent_words(call, &part, "file-edit", path)
+        } else {
+            // Like those of --new, which prune removes.
+            let id = short_hash(&[self.run.as_bytes(), item.id.as_bytes()]);
+            nagent_words(call, &part, "conversation", format!("new-{id}"))
         };
-        words.push(flag_word("prompt-id", id));
         let lineage = call.env.get(env::LINEAGE).unwrap_or("0");
-        let lineage = format!("{lineage}.{}", self.items[at].index + 1);
+        let lineage = format!("{lineage}.{}", item.index + 1);
         let env = call.env.for_children(&[(env::LINEAGE, lineage)]);
         let folder = call.env.folder.clone().unwrap_or_default();
-        child_job(words, Some(prompt.text), folder, env, false)
+        Ok(child_job(words, Some(prompt.text), folder, env, false))
     }
 
     /// Records a result, and prints what may be printed.
@@ -333,9 +208,9 @@ impl<'a> EachBatch<'a> {
                 self.spinner.print_above(|| out::print_line(&line));
             }
         }
-        let id = self.items[at].id.clone();
-        self.record.finish(&id, result.clone())?;
-        for place in self.places.get(&id).into_iter().flatten() {
+        let item = &self.items[at];
+        self.record.finish(&item.key, result.clone())?;
+        for place in self.places.get(&item.id).into_iter().flatten() {
             self.ready.insert(*place, result.clone());
         }
         self.print_ready(false);
@@ -397,7 +272,7 @@ impl<'a> EachBatch<'a> {
     }
 
     fn count_done(&self) -> u64 {
-        let is_done = |item: &&EachInput| self.record.results.contains_key(&item.id);
+        let is_done = |item: &&EachInput| self.record.results.contains_key(&item.key);
         self.items.iter().filter(is_done).count() as u64
     }
 }
@@ -407,7 +282,7 @@ impl Batch for EachBatch<'_> {
         while self.trouble.is_none() && self.next < self.items.len() {
             let at = self.next;
             let item = &self.items[at];
-            if self.record.answer(&item.id).is_some()
+            if self.record.answer(item).is_some()
                 || item
                     .same_as
                     .is_some_and(|first| self.items.iter().any(|other| other.index == first))
@@ -420,14 +295,9 @@ impl Batch for EachBatch<'_> {
                 return None;
             }
             self.next += 1;
-            match self.begin(at) {
-                Ok(Some(job)) => return Some((at, job)),
-                Ok(None) => {}
-                Err(problem) if matches!(problem.exit, Exit::Signal(_)) => return None,
-                Err(problem) => {
-                    let result = result_of(problem.exit, Some(problem.message), "", "");
-                    self.trouble = self.take_result(at, result).err();
-                }
+            match self.build_job(at) {
+                Ok(job) => return Some((at, job)),
+                Err(problem) => self.trouble = Some(problem),
             }
         }
         None
@@ -453,10 +323,8 @@ impl EachBatch<'_> {
         let problem = answer.problem();
         let is_stopped = problem.as_ref().is_some_and(|it| matches!(it.exit, Exit::Signal(_)));
         if is_stopped && self.call.interrupts.pending().is_some() {
-            // The next call continues it; its cost counts.
-            let before = self.before.get(&at).map_or(0.0, |before| before.cost);
-            let cost = answer.json.get("cost").and_then(Value::as_f64).unwrap_or(0.0);
-            return self.record.note_part(&self.items[at].id, before + cost).map(drop);
+            // Without a result it is asked about again.
+            return Ok(());
         }
         let texts: Vec<&str> = answer.responses().map(|text| text.trim_end_matches('\n')).collect();
         let exit = problem.as_ref().map_or(Exit::Done, |problem| problem.exit);
@@ -478,9 +346,6 @@ impl EachBatch<'_> {
             kept.into_iter()
                 .filter_map(|key| Some((key.to_owned(), answer.json.get(key)?.clone()))),
         );
-        if let Some(before) = self.before.remove(&at) {
-            add_usage(&mut result, &before);
-        }
         self.take_result(at, result)
     }
 }
