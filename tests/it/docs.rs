@@ -19,7 +19,7 @@ use code::language::NAMES;
 use conversation::exit::Exit;
 use conversation::protocol;
 use edits::apply::{Cause, How};
-use history::co_change::{self, CoChangeCounts};
+use history::git;
 use models::server::SERVERS;
 use nagent::cmd;
 use nagent::ops::files::file_memory;

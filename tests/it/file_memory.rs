@@ -126,7 +126,7 @@ fn a_first_start_asks_once_for_commits_and_once_for_the_file_and_later_ones_for_
             "(dates are the authors'):\n- 2026-05-01 {one} (added) Ann: Did {one}.\n\
              - 2026-05-01 {two} Ann: Did {two}.\n"
         ),
-        "| --- | ---: | --- |\n| b.txt | 2 | high (".to_owned(),
+        "| --- | ---: |\n| b.txt | 2 |\n".to_owned(),
         "{/file-history}\n\n{file-summary}\nFile: ".to_owned(),
     ] {
         assert!(context.contains(&expect), "{expect}\n---\n{context}");

@@ -130,7 +130,7 @@ const PLACES: &[Place] = &[
             fifo(sandbox, &format!(".git/objects/{}/{}", &id[..2], &id[2..]));
         },
         history: "does not answer",
-        seconds: 5.0,
+        seconds: 12.0,
         memory: 64,
     },
     Place {

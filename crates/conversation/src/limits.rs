@@ -317,8 +317,10 @@ limits! {
         bytes REPOSITORY_INDEX: u64 = 256 << 20, "a staged rename is not followed";
         /// `HEAD`, list of alternates, and other short files of a repository
         bytes REPOSITORY_FILE: u64 = 64 << 10, "the repository is not read, with a note";
-        /// Contents that are read to find a rename
-        bytes RENAME_READ: usize = 64 << 20, "the rename is not followed, with a note";
+        /// Contents of a commit that are compared to see which other files it renamed
+        bytes RENAME_READ: usize = 64 << 20, "renamed files count as new ones";
+        /// Commits that are read for the history of a file
+        count HISTORY_COMMITS: u64 = 200_000, "the history is cut, and says so";
     }
 
     "Sandbox" {

@@ -2,8 +2,6 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::path_text;
-
 /// A commit that touched the file.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FileCommit {
@@ -13,8 +11,6 @@ pub struct FileCommit {
     pub time: i64,
     /// The author's offset from UTC, in minutes.
     pub offset: i32,
-    /// The committer's time, by which commits are sorted.
-    pub committed: i64,
     /// The author's name; invalid UTF-8 becomes U+FFFD. At most [`conversation::limits::COMMIT_SUBJECT`] characters, like the next two.
     pub name: String,
     /// The author's address.
@@ -22,14 +18,11 @@ pub struct FileCommit {
     /// The first paragraph of the message, on one line.
     pub subject: String,
     /// The file's path in that commit.
-    #[serde(with = "path_text")]
     pub path: Vec<u8>,
     /// What the commit did to the file.
     pub change: FileChange,
     /// Whether it is an ordinary commit.
     pub kind: CommitKind,
-    /// How many files the commit changed, including this one; a merge is compared with its first parent.
-    pub files: u64,
 }
 
 /// What a commit did to a file.
@@ -43,7 +36,6 @@ pub enum FileChange {
     Modified,
     /// It had another path before; its content may have changed too.
     Renamed {
-        #[serde(with = "path_text")]
         /// The path before.
         from: Vec<u8>,
     },

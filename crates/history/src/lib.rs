@@ -12,18 +12,17 @@
 
 #![expect(clippy::disallowed_methods, reason = "it reads repositories and their cache")]
 
-pub mod co_change;
 pub mod commit;
 pub mod file_index;
 pub mod git;
-pub mod path_text;
 pub mod people;
 pub mod summaries;
 pub mod text;
 
 use std::path::PathBuf;
 
-use self::co_change::CoChangedFile;
+use serde::{Deserialize, Serialize};
+
 pub use self::commit::{CommitKind, FileChange, FileCommit};
 use self::people::Person;
 
@@ -42,12 +41,23 @@ pub struct History {
     pub commits: Vec<FileCommit>,
     /// The authors of these commits, most commits first; names and addresses as the mailmap has them.
     pub people: Vec<Person>,
-    /// Files that changed in the same commits, highest share first; all exist at `HEAD`.
+    /// Files that changed in the same commits, most common commits first; all exist at `HEAD`.
     pub co_changed: Vec<CoChangedFile>,
+    /// Number of commits that these were counted over: the latest ones that are neither merges nor of very many files.
+    pub counted: u64,
     /// Whether the clone is shallow, so that the history ends early.
     pub is_shallow: bool,
-    /// Where reading stopped, because the time was over: all commits after this time were read (seconds since 1970).
+    /// Where reading stopped, because it took too long: all commits after this time were read (seconds since 1970).
     pub read_back_to: Option<i64>,
     /// What could not be read, and why; one sentence each.
     pub notes: Vec<String>,
+}
+
+/// A file that changed in the same commits.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CoChangedFile {
+    /// Its path at `HEAD`.
+    pub path: Vec<u8>,
+    /// Number of commits that changed both files.
+    pub together: u64,
 }

@@ -10,7 +10,7 @@
 
 use std::collections::BTreeMap;
 
-use serde_json::Value;
+use serde::Deserialize;
 use sha2::{Digest, Sha256};
 
 use super::commit::{CommitKind, FileCommit};
@@ -176,41 +176,27 @@ fn format_diff(diff: &str, longest: usize) -> String {
     format!("{cut}\n[{} more bytes of this diff are left out]\n", diff.len() - cut.len())
 }
 
+/// The summary of a commit in an answer.
+#[derive(Deserialize)]
+struct AnsweredCommit {
+    commit: String,
+    summary: String,
+}
+
 /// Reads the summaries in an answer, by the full ids of the commits that were asked about.
 pub fn parse_answer(answer: &str, ids: &[String]) -> Summaries {
     let mut found = BTreeMap::new();
     let (mut at, mut misses) = (0, 0);
     while misses <= MAX_MISSES
-        && let Some(next) = answer[at..].find(['{', '['])
+        && let Some(next) = answer[at..].find('{')
     {
         at += next;
-        let mut values = serde_json::Deserializer::from_str(&answer[at..]).into_iter::<Value>();
-        match values.next() {
-            Some(Ok(value)) if add_summaries(&value, ids, &mut found) => at += values.byte_offset(),
-            _ => (at, misses) = (at + 1, misses + 1),
-        }
-    }
-    found
-}
-
-/// Adds the summaries in a JSON value, and returns whether it had the right form.
-fn add_summaries(value: &Value, ids: &[String], found: &mut Summaries) -> bool {
-    let entries = match value {
-        Value::Array(entries) => entries.as_slice(),
-        Value::Object(object) => match object.get("summaries") {
-            Some(Value::Array(entries)) => entries.as_slice(),
-            _ => std::slice::from_ref(value),
-        },
-        _ => return false,
-    };
-    let text_of = |entry: &'_ Value, key| entry.get(key)?.as_str().map(str::to_owned);
-    let mut is_match = false;
-    for entry in entries {
-        let (Some(commit), Some(summary)) = (text_of(entry, "commit"), text_of(entry, "summary"))
-        else {
+        let mut values = serde_json::Deserializer::from_str(&answer[at..]).into_iter();
+        let Some(Ok(AnsweredCommit { commit, summary })) = values.next() else {
+            (at, misses) = (at + 1, misses + 1);
             continue;
         };
-        is_match = true;
+        at += values.byte_offset();
         let words: Vec<&str> = summary.split_whitespace().collect();
         if let Some(id) = resolve_id(&commit, ids)
             && !words.is_empty()
@@ -219,7 +205,7 @@ fn add_summaries(value: &Value, ids: &[String], found: &mut Summaries) -> bool {
             found.entry(id.to_owned()).or_insert_with(summary);
         }
     }
-    is_match
+    found
 }
 
 fn resolve_id<'a>(hash: &str, ids: &'a [String]) -> Option<&'a str> {

@@ -12,10 +12,10 @@
 //! - 2026-05-01 1234abc NAME: SUMMARY           oldest first; the subject where there is no summary
 //! - 2026-05-02 1234abd (merge, renamed from OLD) NAME: SUMMARY
 //!
-//! Files edited in the same commits:
-//! | file | commits together | historical co-edit rate (weighted) |
-//! | --- | ---: | --- |
-//! | PATH | N | high (75%) |
+//! Files edited in the same commits, of its latest 12 that were compared:
+//! | file | commits together |
+//! | --- | ---: |
+//! | PATH | 9 |
 //!
 //! (a paragraph on how to use the table; not for `--history`)
 //! {/file-history}
@@ -36,22 +36,18 @@
 //!
 //! Summaries of commits above:
 //! - 2026-05-01 1234abc NAME: SUMMARY           was named by its subject before
-//!
-//! Changed rates:
-//! | PATH | N | high (75%) |
 //! {/file-history}
 //! ```
 //! The same history gives the same text on any day. Names, addresses, subjects, paths and summaries are untrusted: each stays
 //! on its line and in its cell, and none contains a marker ([`conversation::format::harmless`]). Pure.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, HashSet};
 use std::ffi::OsStr;
 use std::fmt::Write as _;
 use std::os::unix::ffi::OsStrExt;
 use std::time::{Duration, UNIX_EPOCH};
 
 use super::History;
-use super::co_change::{CoChangedFile, Likelihood};
 use super::commit::{CommitKind, FileChange, FileCommit};
 use conversation::format::harmless;
 use conversation::limits;
@@ -63,8 +59,8 @@ const MAX_NAME: usize = 80;
 const MAX_PATH: usize = 400;
 
 const GUIDANCE: &str = "The table counts past commits: it suggests where to look, and does not tell you what to change. Before you change an \
-    interface, something that a test checks, configuration, or code that has a counterpart, look at the files marked high. \
-    Change one of them only if the task, or what you found in the code, calls for it.";
+    interface, something that a test checks, configuration, or code that has a counterpart, look at the files that most of \
+    these commits changed. Change one of them only if the task, or what you found in the code, calls for it.";
 
 /// How much of a history is printed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -101,8 +97,8 @@ pub fn format_history(history: &History, summaries: &Summaries, extent: Extent) 
     text
 }
 
-/// Formats what a history has that is not in `known`, the text of it that the conversation has already: commits,
-/// and files whose rate is another one; empty where nothing is new. `redact` masks a line, as those in `known` are.
+/// Formats the commits of a history that are not in `known`, the text of it that the conversation has already; empty where
+/// nothing is new. `redact` masks a line, as those in `known` are.
 pub fn format_news(
     history: &History,
     summaries: &Summaries,
@@ -120,17 +116,8 @@ pub fn format_news(
     if more.len() == limits::HISTORY_STEPS && history.commits.len() > more.len() {
         more.insert(0, "- earlier commits are left out here\n".to_owned());
     }
-    // What was given last counts.
-    let rates: HashMap<&str, &str> = known.lines().filter_map(parse_row).collect();
-    let rows = history.co_changed.iter().take(MAX_ROWS).map(|file| redact(format_row(file)));
-    let is_new = |row: &String| {
-        let (path, rate) = parse_row(row).unwrap_or_default();
-        rates.get(path).copied().unwrap_or(Likelihood::Low.label()) != rate
-    };
-    let rows: Vec<String> = rows.filter(is_new).collect();
     let mut text = String::new();
-    let parts =
-        [("More commits", more), ("Summaries of commits above", late), ("Changed rates", rows)];
+    let parts = [("More commits", more), ("Summaries of commits above", late)];
     for (heading, lines) in parts {
         if !lines.is_empty() {
             let gap = if text.is_empty() { "" } else { "\n" };
@@ -161,7 +148,7 @@ fn add_steps(text: &mut String, history: &History, commits: &[FileCommit], summa
     let earlier = history.commits.len() - commits.len();
     if let Some(time) = history.read_back_to {
         let day = format_date(time, 0);
-        let _ = writeln!(text, "- history read back to {day} so far; the next start continues");
+        let _ = writeln!(text, "- history read back to {day}: older commits took too long to read");
     }
     if earlier > 0 {
         let _ = writeln!(text, "- {earlier} earlier commits are left out here");
@@ -196,33 +183,17 @@ fn add_co_changed(text: &mut String, history: &History, limit: usize) {
     if history.co_changed.is_empty() {
         return;
     }
-    text.push_str(
-        "\nFiles edited in the same commits:\n| file | commits together | historical co-edit rate (weighted) |\n| --- | ---: | --- |\n",
+    let counted = history.counted;
+    let _ = writeln!(
+        text,
+        "\nFiles edited in the same commits, of its latest {counted} that were compared:\n| file | commits together |\n| --- | ---: |"
     );
     for file in history.co_changed.iter().take(limit) {
-        text.push_str(&format_row(file));
+        let _ = writeln!(text, "| {} | {} |", escape_cell(&show_path(&file.path)), file.together);
     }
     if let Some(more) = history.co_changed.len().checked_sub(limit).filter(|more| *more > 0) {
-        let _ = writeln!(text, "\n{more} more files, with lower rates, are left out.");
+        let _ = writeln!(text, "\n{more} more files, with fewer commits, are left out.");
     }
-}
-
-/// The row of a file that changed in the same commits.
-fn format_row(file: &CoChangedFile) -> String {
-    format!(
-        "| {} | {} | {} ({}%) |\n",
-        escape_cell(&show_path(&file.path)),
-        file.together,
-        file.likelihood.label(),
-        to_percent(file.share)
-    )
-}
-
-/// The path and the rate of such a row.
-fn parse_row(line: &str) -> Option<(&str, &str)> {
-    let (path, rest) = line.strip_prefix("| ")?.split_once(" | ")?;
-    let (_, rate) = rest.split_once(" | ")?;
-    Some((path, rate.split(' ').next()?))
 }
 
 /// Formats a file's summary, or the reason why there is none.
@@ -276,17 +247,6 @@ pub(super) fn show_marks(commit: &FileCommit) -> String {
 /// Returns the first seven digits of a commit id.
 pub fn shorten_id(id: &str) -> &str {
     &id[..id.floor_char_boundary(7)]
-}
-
-/// Converts a share of 0 to 1 to percent; NaN becomes 0.
-pub fn to_percent(share: f64) -> u64 {
-    #[expect(
-        clippy::cast_possible_truncation,
-        clippy::cast_sign_loss,
-        reason = "0 to 100, and a cast of NaN gives 0"
-    )]
-    let percent = (share.clamp(0.0, 1.0) * 100.0).round() as u64;
-    percent
 }
 
 /// Formats the day of a commit in its author's time zone: `2026-05-01`. Days before 1970 and after 9999 become question marks.

@@ -26,7 +26,7 @@ use conversation::memory::changes::{NO_FILE, is_hash_of};
 use conversation::model::Usage;
 use conversation::problem::Problem;
 use history::History;
-use history::git::{self, ReadingTime};
+use history::git;
 use history::summaries::CommitToSummarize;
 use history::text::{self, Extent};
 use models::provider::Provider;
@@ -103,10 +103,8 @@ pub struct FileMemory {
 
 /// What the section says about the content of the file.
 enum ContentBlock {
-    /// Nothing: the file is short, empty or missing.
+    /// Nothing: the file is short, empty or missing, or the conversation has a summary and knows what was changed since.
     None,
-    /// Nothing new: the conversation has a summary, and knows what was changed since.
-    Known,
     /// A new summary.
     Summary,
     /// Why there is no summary.
@@ -205,7 +203,7 @@ fn gather_sections(
 fn read_history(call: &Call<'_>, file: &Path) -> (History, Vec<String>) {
     let mut keep_waiting = || call.interrupts.pending().is_none();
     let cache = call.root().history_folder();
-    let lookup = git::read_history(file, &cache, ReadingTime::START, &mut keep_waiting);
+    let lookup = git::read_history(file, &cache, git::START_TIME, &mut keep_waiting);
     let history = lookup.history.unwrap_or_default();
     // A file outside of a repository, or one that was never committed, needs no note.
     let mut notes = if lookup.is_trouble { lookup.notes } else { Vec::new() };
@@ -243,7 +241,7 @@ fn format_summary(
             let last = text::find_summary(&previous.sections);
             last.filter(|block| text::has_summary(block)).and_then(|_| format(Err(OUTDATED)))
         }
-        (ContentBlock::None | ContentBlock::Known, _) => None,
+        (ContentBlock::None, _) => None,
     }
 }
 
@@ -281,7 +279,7 @@ fn choose_block(file: &Path, previous: &PreviousMemory) -> ContentBlock {
     if (has_summary || previous.has_created)
         && read::read_range(file, 0, MIN_LONG).is_ok_and(is_known)
     {
-        return ContentBlock::Known;
+        return ContentBlock::None;
     }
     ContentBlock::Summary
 }

@@ -134,7 +134,8 @@ fn the_figures_of_memory_on_files_are_those_of_the_code() {
     let kib = |bytes: u64| format!("{} KiB", bytes / 1024);
     let told = [
         format!("the latest {} commits", conversation::limits::HISTORY_STEPS),
-        format!("of more than {} files do not count", co_change::LARGEST_COMMIT),
+        format!("of more than {} files do not count", git::LARGEST_COMMIT),
+        format!("latest {} commits that count", git::MAX_COUNTED),
         format!("blank, up to {} of text", kib(file_memory::MAX_SHORT)),
         format!("over {} of text", kib(file_memory::MIN_LONG)),
         format!("Diffs are cut at {}", kib(conversation::limits::COMMIT_DIFF as u64)),
@@ -142,31 +143,6 @@ fn the_figures_of_memory_on_files_are_those_of_the_code() {
     for told in told {
         assert!(page.contains(&told), "docs/file-memory.md does not say: {told}");
     }
-    for (files, weighs) in
-        [(2, "two files weighs 1"), (5, "five files 0.5"), (101, "101 files 0.1")]
-    {
-        let weight = (co_change::weight(files) as f64 / 1e6).to_string();
-        assert!(page.contains(weighs) && weighs.ends_with(&weight), "{files}: {weight}");
-    }
-    // A pair of rows that stands just on each line of the table, and one just below it.
-    let rate = |together: u64, alone: u64, files: u64| {
-        let mut counts = CoChangeCounts::default();
-        for at in 0..together + alone {
-            counts.add_commit(0, files, (at < together).then_some(b"other".as_slice()));
-        }
-        counts.list_files()[0].likelihood.label().to_owned()
-    };
-    assert_eq!([rate(2, 2, 17), rate(2, 3, 17), rate(1, 0, 2)], ["high", "medium", "low"]);
-    assert_eq!([rate(2, 8, 65), rate(2, 9, 65), rate(2, 8, 66)], ["medium", "low", "low"]);
-    let rows: Vec<String> =
-        table("docs/file-memory.md", "rate").iter().map(|row| row[1..].join(", ")).collect();
-    assert!(
-        rows[0].starts_with("50 % or more, at least 2 commits") && rows[0].ends_with("0.5 or more")
-    );
-    assert!(
-        rows[1].starts_with("20 % or more, at least 2 commits")
-            && rows[1].ends_with("0.25 or more")
-    );
-    let most = format!("the nearest first, {} at most", co_change::MAX_LISTED);
+    let most = format!("most common commits first, {} at most", git::MAX_LISTED);
     assert!(text("docs/json.md").contains(&most), "{most}");
 }

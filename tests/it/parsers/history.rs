@@ -1,7 +1,6 @@
 //! What is printed of a repository whose commits say anything, what is read from a cache, and what a model says of commits.
 
 use super::input::Input;
-use history::co_change::CoChangeCounts;
 use history::people::Person;
 use history::text::{Extent, Summaries, find_summary, format_date, format_history, format_news};
 use history::{FileChange, FileCommit, History, summaries};
@@ -48,9 +47,6 @@ fn cached(text: &str) {
         let written = serde_json::to_string(&commit).expect("a commit is JSON");
         assert_eq!(serde_json::from_str::<FileCommit>(&written).expect("what was written"), commit);
         format_date(commit.time, commit.offset);
-    }
-    if let Ok(counts) = serde_json::from_str::<CoChangeCounts>(text) {
-        counts.list_files();
     }
 }
 

@@ -42,7 +42,7 @@ fn main() -> ExitCode {
 
 fn look(file: &Path, root: &Path) -> Result<(), String> {
     let cache = root.join("history");
-    let look = git::read_history(file, &cache, git::ReadingTime::UNLIMITED, &mut || true);
+    let look = git::read_history(file, &cache, git::REPORT_TIME, &mut || true);
     let Some(history) = look.history else { return Err(look.notes.join("; ")) };
     if !history.notes.is_empty() {
         return Err(history.notes.join("; "));
@@ -56,16 +56,10 @@ fn look(file: &Path, root: &Path) -> Result<(), String> {
     );
     if std::env::var_os("SHOW").is_some() {
         for commit in &history.commits {
-            println!("{} {} {:?} {:?}", commit.id, commit.files, commit.kind, commit.change);
+            println!("{} {:?} {:?}", commit.id, commit.kind, commit.change);
         }
         for other in history.co_changed.iter().take(20) {
-            println!(
-                "{} {} {:.3} {}",
-                String::from_utf8_lossy(&other.path),
-                other.together,
-                other.share,
-                other.likelihood.label()
-            );
+            println!("{} {}", String::from_utf8_lossy(&other.path), other.together);
         }
     }
     Ok(())

@@ -6,16 +6,17 @@ use std::time::Duration;
 
 use git2::{Commit, DiffFindOptions, Oid, Patch};
 
+use super::renames::diff_trees;
 use super::repository::{Objects, open_repository};
-use super::tree_diff::diff_trees;
-use super::worker::{Patience, run_in_worker};
+use super::worker::run_in_worker;
 use crate::summaries::{CommitText, MAX_MESSAGE};
 use crate::{FileChange, FileCommit};
 use conversation::format::harmless::quote_name;
 use conversation::limits;
 use sys::fs;
 
-const PATIENCE: Patience = Patience::Idle(Duration::from_secs(2));
+/// How long to read the texts of all commits.
+const TIME: Duration = Duration::from_secs(5);
 
 /// Reads the texts of commits that touched a file. Contents over 8 MiB are binary; a damaged commit has `None`.
 pub fn read_commit_texts(
@@ -24,11 +25,10 @@ pub fn read_commit_texts(
     keep_waiting: &mut dyn FnMut() -> bool,
 ) -> Result<Vec<Option<CommitText>>, String> {
     let top = toplevel.to_owned();
-    let texts = run_in_worker(PATIENCE, keep_waiting, move |progress| {
+    let texts = run_in_worker(TIME, keep_waiting, move || {
         let repository = open_repository(&top)?;
         let objects = Objects::new(&repository)?;
         let read = |commit: &FileCommit| {
-            progress.advance();
             let mut text = read_text(&objects, commit).ok()?;
             text.message.truncate(text.message.floor_char_boundary(MAX_MESSAGE));
             // A little more than is used, so that the request says that it is cut.
@@ -52,7 +52,7 @@ fn read_text(objects: &Objects<'_>, file: &FileCommit) -> Result<CommitText, Str
         paths.push(from);
     }
     let old = parent.map(|parent| parent.tree_id());
-    let mut diff = diff_trees(objects, old, Some(commit.tree_id()), &paths)?;
+    let mut diff = diff_trees(objects, old, commit.tree_id(), &paths)?;
     if paths.len() > 1 {
         // The walk found that the one became the other, however little they have in common.
         let mut options = DiffFindOptions::new();

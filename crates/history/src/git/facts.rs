@@ -4,13 +4,12 @@
 //! is data that anybody may have written: what it says about its own place is not believed, secrets in
 //! addresses are cut out, and no damage in it is an error here.
 
-use super::repository::{Objects, describe_open_error, open_repository};
+use super::repository::{Objects, describe_open_error, open_repository, open_unchecked};
 use super::safety_check::{Access, check_repository};
-use super::worker::{Patience, run_in_worker};
+use super::worker::run_in_worker;
 use conversation::format::harmless::quote_name;
 use conversation::limits;
-use git2::{ErrorCode, Repository, RepositoryOpenFlags, StatusOptions};
-use std::ffi::OsStr;
+use git2::{ErrorCode, Repository, StatusOptions};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -53,8 +52,7 @@ fn find_bare(folder: &Path) -> Option<PathBuf> {
 /// The settings of the repository with this top, of its user and of the machine; `None` where they cannot be read.
 pub fn read_config(top: &Path) -> Option<git2::Config> {
     check_repository(top, Access::Config).ok()?;
-    let flags = RepositoryOpenFlags::NO_SEARCH;
-    Repository::open_ext(top, flags, &[] as &[&OsStr]).ok()?.config().ok()
+    open_unchecked(top).ok()?.config().ok()
 }
 
 /// Lists the tops of the submodules of the repository with this top.
@@ -62,9 +60,7 @@ pub fn list_submodules(top: &Path) -> Vec<PathBuf> {
     if check_repository(top, Access::Config).is_err() || !top.join(".gitmodules").is_file() {
         return Vec::new();
     }
-    let flags = RepositoryOpenFlags::NO_SEARCH;
-    let opened = Repository::open_ext(top, flags, &[] as &[&OsStr]);
-    let submodules = opened.and_then(|repository| {
+    let submodules = open_unchecked(top).and_then(|repository| {
         let submodules = repository.submodules()?;
         Ok(submodules.iter().map(|submodule| top.join(submodule.path())).collect())
     });
@@ -79,8 +75,7 @@ pub fn read_facts(cwd: &Path) -> GitFacts {
         facts.notes.push(why);
         return facts;
     }
-    let opened = Repository::open_ext(&place, RepositoryOpenFlags::NO_SEARCH, &[] as &[&OsStr]);
-    let remotes = opened.and_then(|repository| remotes(&repository));
+    let remotes = open_unchecked(&place).and_then(|repository| remotes(&repository));
     facts.branch = open_repository(&place).ok().and_then(describe_branch);
     match (remotes, &facts.toplevel) {
         (Ok((remotes, more)), _) => {
@@ -113,7 +108,7 @@ fn describe_branch(repository: Repository) -> Option<String> {
         }
         Err(_) => return None,
     };
-    let counted = run_in_worker(Patience::Total(STATUS_TIME), &mut || true, move |_| {
+    let counted = run_in_worker(STATUS_TIME, &mut || true, move || {
         let is_small = repository.index().ok()?.len() <= limits::STATUS_FILES;
         if !is_small || repository.is_bare() || has_too_large_head(&repository) {
             return None;

@@ -5,47 +5,28 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use git2::{ErrorCode, Mailmap, Oid, Repository, Signature, Time};
+use git2::{ErrorCode, Mailmap, Oid, Signature, Time};
 
 use super::cache::{Cache, CachedHistory};
+use super::co_changes::count_co_changes;
 use super::facts::find_toplevel;
-use super::repository::{Objects, describe_open_error, open_repository, read_shallow};
-use super::tree_diff::find_staged_source;
+use super::renames::find_staged_source;
+use super::repository::{Objects, describe_open_error, is_shallow, open_repository};
 use super::walk::Walk;
-use super::worker::{Patience, Progress, run_in_worker};
+use super::worker::run_in_worker;
 use crate::people::list_people;
+use crate::text::format_date;
 use crate::{CommitKind, FileCommit, History};
 use conversation::format::harmless::quote_name;
 use conversation::limits;
 use sys::clock::Stopwatch;
 use sys::fs;
 
-/// How much time the reading of a history has.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct ReadingTime {
-    /// After this long the walk stops, and the next one goes on from there.
-    walk: Option<Duration>,
-    /// After this long the worker is left behind.
-    patience: Patience,
-}
+/// How long the start of a conversation waits for a history.
+pub const START_TIME: Duration = Duration::from_secs(2);
 
-impl ReadingTime {
-    /// For the start of a conversation, which waits at most 2 seconds.
-    pub const START: Self = Self {
-        walk: Some(Duration::from_millis(1_500)),
-        patience: Patience::Total(Duration::from_secs(2)),
-    };
-
-    /// Until all is read, or nothing comes for 3 seconds.
-    pub const UNLIMITED: Self =
-        Self { walk: None, patience: Patience::Idle(Duration::from_secs(3)) };
-
-    /// As at a start with this time for the walk.
-    #[cfg(test)]
-    pub(super) fn at_most(walk: Duration) -> Self {
-        Self { walk: Some(walk), ..Self::UNLIMITED }
-    }
-}
+/// How long a report waits: it has the longer histories, too.
+pub const REPORT_TIME: Duration = Duration::from_secs(10);
 
 /// The history of a file, or why there is none.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -57,7 +38,7 @@ pub struct HistoryLookup {
     pub notes: Vec<String>,
     /// Whether that is a problem, such as a damaged repository, and not just a file that was never committed.
     pub is_trouble: bool,
-    /// Number of commits that were read; 0 when all was cached.
+    /// Number of commits that were read; 0 when the history was cached.
     pub commits_read: u64,
 }
 
@@ -72,12 +53,12 @@ impl HistoryLookup {
 }
 
 /// Reads the history of a file, given by its absolute path without links; it need not exist. Results are cached below
-/// `cache`. Gives up when the time is over or `keep_waiting`, which is asked 20 times a second, says no. Never fails: problems
-/// become notes.
+/// `cache`. A history that takes longer than `time` is cut. Gives up when `keep_waiting`, which is asked 20 times a second, says
+/// no. Never fails: problems become notes.
 pub fn read_history(
     file: &Path,
     cache: &Path,
-    time: ReadingTime,
+    time: Duration,
     keep_waiting: &mut dyn FnMut() -> bool,
 ) -> HistoryLookup {
     let Some(top) = file.parent().and_then(find_toplevel) else {
@@ -94,11 +75,10 @@ pub fn read_history(
         ));
     }
     let (folder, place) = (cache.to_owned(), quote_name(&top));
-    let read = move |progress: &Progress| {
-        read_in_worker(top, &path, &folder, time.walk, progress)
-            .unwrap_or_else(HistoryLookup::with_trouble)
+    let read = move || {
+        read_in_worker(top, &path, &folder, time).unwrap_or_else(HistoryLookup::with_trouble)
     };
-    run_in_worker(time.patience, keep_waiting, read).unwrap_or_else(|| {
+    run_in_worker(time, keep_waiting, read).unwrap_or_else(|| {
         let note =
             format!("the git repository at {place} does not answer: its history is left out");
         HistoryLookup::with_trouble(note)
@@ -109,11 +89,9 @@ fn read_in_worker(
     top: PathBuf,
     path: &[u8],
     cache: &Path,
-    time: Option<Duration>,
-    progress: &Progress,
+    time: Duration,
 ) -> Result<HistoryLookup, String> {
     let started = Stopwatch::start();
-    let must_stop = || time.is_some_and(|time| started.elapsed() >= time);
     let repository = open_repository(&top)?;
     let objects = Objects::new(&repository)?;
     let head = match objects.head_id() {
@@ -124,86 +102,90 @@ fn read_in_worker(
         }
         Err(error) => return Err(describe_open_error(&top, &error)),
     };
-    let new_path = path;
-    let staged_source = find_source(&objects, head, path);
-    let path = staged_source.as_deref().unwrap_or(path);
-    let (shallow, shallow_hash) = read_shallow(&repository)?;
-    let mut cache = Cache::new(cache, repository.commondir(), &shallow_hash);
-    let mut walk = Walk::new(&objects, shallow, progress, (head, path));
-    walk.walk_commits(&mut cache, &must_stop);
-    if walk.commits_read > 0 {
-        // Names need less time than commits, and get a quarter more.
-        let must_stop = || time.is_some_and(|time| started.elapsed() >= time + time / 4);
-        walk.update_paths(path, &must_stop);
-        walk.count_older_commits(&must_stop);
-    }
-    let (frontier, read_back_to) = walk.frontier();
-    let history = CachedHistory {
-        basis: cache.basis.clone(),
-        commits: std::mem::take(&mut walk.commits),
-        co_changes: std::mem::take(&mut walk.co_changes),
-        frontier,
-    };
-    let mut notes = std::mem::take(&mut walk.notes);
-    // What is damaged today may be repaired tomorrow.
-    if notes.is_empty()
-        && walk.commits_read > 0
-        && let Err(error) = cache.write_head(&head.to_string(), path, &history)
-    {
-        notes.push(format!("cannot cache the history: {error:#}"));
-    }
-    let mut lookup = HistoryLookup { commits_read: walk.commits_read, ..HistoryLookup::default() };
-    let mut commits = history.commits;
-    if commits.is_empty() && read_back_to.is_none() {
-        let file = quote_name(OsStr::from_bytes(path));
-        lookup.notes.push(format!("no commit of {} touched {file}", quote_name(&top)));
-        lookup.is_trouble = !notes.is_empty();
+    let path_at_head = find_source(&objects, head, path);
+    let old_path = path_at_head.as_deref().unwrap_or(path);
+    let cache = Cache::new(cache, repository.commondir(), old_path, &head.to_string());
+    // A start takes a history that an earlier one cut; a report waits longer, and may get more of it.
+    let is_enough = |cached: &CachedHistory| cached.read_back_to.is_none() || time <= START_TIME;
+    let is_over = |eighths: u32| started.elapsed() >= time * eighths / 8;
+    let cached = cache.read().filter(is_enough).map(|found| (found, 0, Vec::new()));
+    let (mut found, commits_read, mut notes) =
+        cached.unwrap_or_else(|| read_anew(&objects, &cache, (head, old_path), &is_over));
+    let mut lookup = HistoryLookup { commits_read, ..HistoryLookup::default() };
+    if found.commits.is_empty() {
+        lookup.is_trouble = !notes.is_empty() || found.read_back_to.is_some();
+        let since = found.read_back_to.map_or_else(String::new, |time| {
+            format!(" since {}; older ones took too long to read", format_date(time, 0))
+        });
+        let file = quote_name(OsStr::from_bytes(old_path));
+        lookup.notes.push(format!("no commit of {} touched {file}{since}", quote_name(&top)));
         lookup.notes.append(&mut notes);
         return Ok(lookup);
     }
-    apply_mailmap(&mut commits, &read_mailmap(&repository, &top));
+    apply_mailmap(&mut found.commits, &read_mailmap(&top));
     lookup.history = Some(History {
         toplevel: top,
-        path: new_path.to_owned(),
-        path_at_head: staged_source,
+        path: path.to_owned(),
+        path_at_head,
         head: head.to_string(),
-        people: list_people(&commits),
-        co_changed: history.co_changes.list_files(),
-        is_shallow: commits.iter().any(|commit| commit.kind == CommitKind::Boundary),
-        commits,
-        read_back_to,
+        people: list_people(&found.commits),
+        co_changed: found.co_changed,
+        counted: found.counted,
+        is_shallow: found.commits.iter().any(|commit| commit.kind == CommitKind::Boundary),
+        commits: found.commits,
+        read_back_to: found.read_back_to,
         notes,
     });
     Ok(lookup)
 }
 
+/// Reads a history from the repository and caches it. Returns it with the number of commits that were read, and with notes on
+/// what could not be. `is_over` says whether so many eighths of the time are over.
+fn read_anew(
+    objects: &Objects<'_>,
+    cache: &Cache,
+    (head, path): (Oid, &[u8]),
+    is_over: &dyn Fn(u32) -> bool,
+) -> (CachedHistory, u64, Vec<String>) {
+    let is_shallow = is_shallow(objects.repository);
+    let mut walk = Walk::new(objects, is_shallow);
+    // In a repository of very many folders a comparison of two commits takes long, and nothing interrupts the last one.
+    walk.walk_commits(head, path, &|| is_over(4));
+    let Walk { commits, read_back_to, commits_read, mut notes, .. } = walk;
+    let (counted, co_changed) =
+        count_co_changes(objects, head, &commits, &|| is_over(6), &mut notes);
+    let basis = cache.basis.clone();
+    let found = CachedHistory { basis, commits, co_changed, counted, read_back_to };
+    // What is damaged today may be repaired tomorrow, and a shallow clone gets more commits without a new head.
+    if notes.is_empty()
+        && !is_shallow
+        && let Err(error) = cache.write(&found)
+    {
+        notes.push(format!("cannot cache the history: {error:#}"));
+    }
+    (found, commits_read, notes)
+}
+
 /// The path at `HEAD` of a file that is not there under this path, if it was renamed since and the rename is staged.
 fn find_source(objects: &Objects<'_>, head: Oid, path: &[u8]) -> Option<Vec<u8>> {
     let tree = objects.read_commit(head).ok()?.tree_id();
-    if objects.trace_path(tree, path, None).ok()?.entry.is_some() {
+    if objects.find_file(tree, path).ok()?.is_some() {
         return None;
     }
     find_staged_source(objects, tree, path)
 }
 
-/// Reads the mailmap in the working tree, and then the user's own from git's configuration.
-fn read_mailmap(repository: &Repository, top: &Path) -> String {
-    let in_tree = top.join(".mailmap");
+/// Reads the mailmap in the working tree.
+fn read_mailmap(top: &Path) -> String {
+    let path = top.join(".mailmap");
     // A link in a working tree of somebody else is not followed; git does not either.
-    let is_file = std::fs::symlink_metadata(&in_tree).is_ok_and(|metadata| metadata.is_file());
-    let own =
-        repository.config().and_then(|mut config| config.snapshot()?.get_path("mailmap.file"));
-    let mut text = String::new();
-    for path in is_file.then_some(in_tree).into_iter().chain(own.ok().map(|own| top.join(own))) {
-        let bytes = fs::read_bytes(&path, limits::MAILMAP).ok().flatten().unwrap_or_default();
-        text = text + &String::from_utf8_lossy(&bytes) + "\n";
-    }
-    text
+    let is_file = std::fs::symlink_metadata(&path).is_ok_and(|metadata| metadata.is_file());
+    let bytes = is_file.then(|| fs::read_bytes(&path, limits::MAILMAP).ok()).flatten().flatten();
+    String::from_utf8_lossy(&bytes.unwrap_or_default()).replace('\0', "")
 }
 
 fn apply_mailmap(commits: &mut [FileCommit], text: &str) {
-    let text = text.replace('\0', "");
-    let Ok(mailmap) = Mailmap::from_buffer(&text) else { return };
+    let Ok(mailmap) = Mailmap::from_buffer(text) else { return };
     for commit in commits.iter_mut().filter(|_| !text.trim().is_empty()) {
         // libgit2 refuses a signature with an empty name or address, and a mailmap cannot have one.
         let Ok(author) = Signature::new(&commit.name, &commit.email, &Time::new(0, 0)) else {

@@ -8,11 +8,11 @@ use std::time::Duration;
 use git2::{Oid, Repository};
 
 use super::facts::find_toplevel;
-use super::repository::{Objects, open_repository, read_shallow};
-use super::worker::{Patience, Progress, run_in_worker};
+use super::repository::{Objects, is_shallow, open_repository};
+use super::worker::run_in_worker;
 
-/// Nothing is read any more from a repository that is silent for this long.
-const PATIENCE: Patience = Patience::Idle(Duration::from_secs(2));
+/// How long to look for the first commit.
+const TIME: Duration = Duration::from_secs(5);
 
 /// Locates a file, whose folder must exist. A link in the last part of the path is not followed. `known` may give the first
 /// commit for the top of a working tree; it is used if the repository has that commit and it has no parents.
@@ -20,7 +20,7 @@ const PATIENCE: Patience = Patience::Idle(Duration::from_secs(2));
 /// Returns the id of the repository's first commit, which is the same in every clone (where a history has several beginnings,
 /// the one that first parents lead to), and the path from the top of the working tree. `None` outside of a working tree, in a
 /// repository's own folder, in one that cannot be opened (damaged, or another user's: `safe.directory`), without commits, in
-/// a shallow clone, and where a commit on the way is damaged.
+/// a shallow clone, where a commit on the way is damaged, and where reading takes too long.
 pub fn locate(path: &Path, known: &dyn Fn(&Path) -> Option<String>) -> Option<(String, PathBuf)> {
     let folder = path.parent()?.canonicalize().ok()?;
     let path = folder.join(path.file_name()?);
@@ -30,21 +30,14 @@ pub fn locate(path: &Path, known: &dyn Fn(&Path) -> Option<String>) -> Option<(S
         return None;
     }
     let (inside, known) = (inside.to_owned(), known(&toplevel));
-    let read = move |progress: &Progress| {
-        find_first_commit(&open_repository(&toplevel).ok()?, known, progress)
-    };
-    let first_commit = run_in_worker(PATIENCE, &mut || true, read)??;
+    let read = move || find_first_commit(&open_repository(&toplevel).ok()?, known);
+    let first_commit = run_in_worker(TIME, &mut || true, read)??;
     Some((first_commit, inside))
 }
 
-fn find_first_commit(
-    repository: &Repository,
-    known: Option<String>,
-    progress: &Progress,
-) -> Option<String> {
+fn find_first_commit(repository: &Repository, known: Option<String>) -> Option<String> {
     let objects = Objects::new(repository).ok()?;
-    let (shallow, _) = read_shallow(repository).ok()?;
-    if !shallow.is_empty() {
+    if is_shallow(repository) {
         return None;
     }
     let is_first = |id: &String| {
@@ -58,7 +51,6 @@ fn find_first_commit(
     // Since hashes are not verified, commits can be made to be each other's parents.
     let mut seen = HashSet::new();
     while seen.insert(id) {
-        progress.advance();
         match objects.read_commit(id).ok()?.parent_id(0) {
             Ok(parent) => id = parent,
             Err(_) => return Some(id.to_string()),

@@ -4,20 +4,21 @@
 //! only a note. [`crate`] has the values that come out.
 
 mod cache;
+mod co_changes;
 mod commit_text;
-mod current_path;
 mod facts;
 mod file_history;
 pub mod location;
+mod renames;
 mod repository;
 mod safety_check;
 #[cfg(test)]
 mod tests;
-mod tree_diff;
 mod walk;
 mod worker;
 
+pub use co_changes::{LARGEST_COMMIT, MAX_COUNTED, MAX_LISTED};
 pub use commit_text::read_commit_texts;
 pub use facts::{GitFacts, find_toplevel, list_submodules, read_config, read_facts};
-pub use file_history::{HistoryLookup, ReadingTime, read_history};
+pub use file_history::{HistoryLookup, REPORT_TIME, START_TIME, read_history};
 pub use safety_check::git_folders;

@@ -4,29 +4,21 @@
 //! each commit once. Both are settings of the whole process, in which nothing else uses libgit2.
 
 use conversation::limits::{self, COMMIT};
-use std::collections::HashSet;
 use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::sync::Once;
 
-use git2::{Commit, ErrorCode, Odb, Oid, Repository, RepositoryOpenFlags, Tree};
+use git2::{Commit, ErrorClass, ErrorCode, Odb, Oid, Repository, RepositoryOpenFlags, Tree};
 
 use super::safety_check::{Access, check_repository};
 use conversation::format::harmless::quote_name;
-use sys::fs;
 
 /// An entry of a tree that is a file, a link or a submodule.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct FileEntry {
     pub(super) id: Oid,
     pub(super) mode: i32,
-}
-
-/// The way to a path in one commit: the trees on it, and the entry at its end.
-#[derive(Debug, Clone, Default)]
-pub(super) struct PathTrace {
-    trees: Vec<Oid>,
-    pub(super) entry: Option<FileEntry>,
 }
 
 pub(super) struct Objects<'repository> {
@@ -41,8 +33,12 @@ pub(super) fn open_repository(toplevel: &Path) -> Result<Repository, String> {
         git2::opts::enable_caching(false);
     });
     check_repository(toplevel, Access::Objects)?;
+    open_unchecked(toplevel).map_err(|error| describe_open_error(toplevel, &error))
+}
+
+/// Opens the repository with this top, whose files were checked as far as they are needed.
+pub(super) fn open_unchecked(toplevel: &Path) -> Result<Repository, git2::Error> {
     Repository::open_ext(toplevel, RepositoryOpenFlags::NO_SEARCH, &[] as &[&OsStr])
-        .map_err(|error| describe_open_error(toplevel, &error))
 }
 
 pub(super) fn describe_open_error(toplevel: &Path, error: &git2::Error) -> String {
@@ -56,16 +52,10 @@ pub(super) fn describe_open_error(toplevel: &Path, error: &git2::Error) -> Strin
     format!("cannot read the git repository at {place}: {}{advice}", error.message())
 }
 
-/// The commits at which a shallow clone ends, and the hash of the list that names them (empty in a full clone).
-pub(super) fn read_shallow(repository: &Repository) -> Result<(HashSet<Oid>, String), String> {
-    let list = fs::read_text(
-        &repository.commondir().join("shallow"),
-        conversation::limits::SHALLOW_COMMITS,
-    )
-    .map_err(|error| format!("{error:#}"))?
-    .unwrap_or_default();
-    let hash = if list.is_empty() { String::new() } else { fs::sha256(list.as_bytes()) };
-    Ok((list.lines().filter_map(|line| Oid::from_str(line).ok()).collect(), hash))
+/// Whether the commits of a repository end early. libgit2 looks at the wrong place in a working tree that was added.
+pub(super) fn is_shallow(repository: &Repository) -> bool {
+    let list = repository.commondir().join("shallow");
+    std::fs::metadata(list).is_ok_and(|metadata| metadata.len() > 0)
 }
 
 impl<'repository> Objects<'repository> {
@@ -102,39 +92,20 @@ impl<'repository> Objects<'repository> {
             .map_err(|error| unreadable_object(id, &error))
     }
 
-    /// Follows a path from a tree. Where a folder is the same as in `hint`, everything below it is, too.
-    pub(super) fn trace_path(
-        &self,
-        tree: Oid,
-        path: &[u8],
-        hint: Option<&PathTrace>,
-    ) -> Result<PathTrace, String> {
-        let mut trace = PathTrace { trees: vec![tree], entry: None };
-        let mut tree = tree;
-        let mut names = path.split(|byte| *byte == b'/').enumerate().peekable();
-        while let Some((level, name)) = names.next() {
-            if let Some(hint) = hint.filter(|hint| hint.trees.get(level) == Some(&tree)) {
-                return Ok(hint.clone());
-            }
-            let folder = self.read_tree(tree)?;
-            let Some(entry) = folder.get_name_bytes(name) else { break };
-            let is_folder = entry.filemode() == FOLDER;
-            match names.peek() {
-                Some(_) if is_folder => {
-                    tree = entry.id();
-                    trace.trees.push(tree);
-                }
-                None if !is_folder => {
-                    trace.entry = Some(FileEntry { id: entry.id(), mode: entry.filemode_raw() });
-                }
-                _ => break,
-            }
+    /// Finds what is at a path in a tree; `None` where there is nothing or a folder.
+    pub(super) fn find_file(&self, tree: Oid, path: &[u8]) -> Result<Option<FileEntry>, String> {
+        let folder = self.read_tree(tree)?;
+        match folder.get_path(Path::new(OsStr::from_bytes(path))) {
+            Ok(entry) if entry.filemode() == FOLDER => Ok(None),
+            Ok(entry) => Ok(Some(FileEntry { id: entry.id(), mode: entry.filemode_raw() })),
+            // A folder on the way that is missing as an object is of another class.
+            Err(error) if error.class() == ErrorClass::Tree => Ok(None),
+            Err(error) => Err(unreadable_object(tree, &error)),
         }
-        Ok(trace)
     }
 }
 
-pub(super) const FOLDER: i32 = 0o040_000;
+const FOLDER: i32 = 0o040_000;
 
 fn unreadable_object(id: Oid, error: &git2::Error) -> String {
     match error.code() {

@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::co_change::{CoChangedFile, Likelihood};
+use crate::CoChangedFile;
 use crate::people::Person;
 
 fn commit(id: &str, name: &str, subject: &str) -> FileCommit {
@@ -13,7 +13,6 @@ fn commit(id: &str, name: &str, subject: &str) -> FileCommit {
         name: name.into(),
         subject: subject.into(),
         path: b"src/a.rs".to_vec(),
-        files: 2,
         ..FileCommit::default()
     }
 }
@@ -30,22 +29,15 @@ fn example() -> History {
         commits,
         ..Person::default()
     };
-    let file = |path: &str, together, share, likelihood| CoChangedFile {
-        path: path.into(),
-        together,
-        share,
-        likelihood,
-    };
+    let file = |path: &str, together| CoChangedFile { path: path.into(), together };
     History {
         toplevel: "/home/u/p".into(),
         path: b"src/a.rs".to_vec(),
         head: "c".repeat(40),
         commits: vec![commit("c", "Ann", "Checks more"), old],
         people: vec![person("Ann", 1), person("Bo", 2)],
-        co_changed: vec![
-            file("src/b|b.rs", 2, 0.75, Likelihood::High),
-            file("c\nd", 1, 0.05, Likelihood::Low),
-        ],
+        co_changed: vec![file("src/b|b.rs", 2), file("c\nd", 1)],
+        counted: 3,
         ..History::default()
     }
 }
@@ -59,9 +51,9 @@ fn a_history_as_text() {
          Step-by-step history, in the order of the branch (dates are the authors'):\n\
          - 2026-05-01 bbbbbbb (merge, renamed from old|name.rs) Bo: Moves it\n\
          - 2026-05-01 ccccccc Ann: Checks the length too.\n\n\
-         Files edited in the same commits:\n\
-         | file | commits together | historical co-edit rate (weighted) |\n| --- | ---: | --- |\n\
-         | src/b\\|b.rs | 2 | high (75%) |\n| $'c\\nd' | 1 | low (5%) |\n\n{GUIDANCE}\n{{/file-history}}"
+         Files edited in the same commits, of its latest 3 that were compared:\n\
+         | file | commits together |\n| --- | ---: |\n\
+         | src/b\\|b.rs | 2 |\n| $'c\\nd' | 1 |\n\n{GUIDANCE}\n{{/file-history}}"
     );
     assert_eq!(format_history(&example(), &summaries, Extent::Latest), expect);
     let (people, co_changed) = (Vec::new(), Vec::new());
@@ -71,8 +63,7 @@ fn a_history_as_text() {
     assert!(text.contains("authors'):\n- earlier commits are not in this clone"), "{text}");
     let partial = History { read_back_to: Some(951_782_400), ..example() };
     let text = format_history(&partial, &Summaries::new(), Extent::Latest);
-    let expect =
-        "authors'):\n- history read back to 2000-02-29 so far; the next start continues\n- 2026";
+    let expect = "authors'):\n- history read back to 2000-02-29: older commits took too long to read\n- 2026";
     assert!(text.contains(expect), "{text}");
     assert_eq!(format_history(&History::default(), &summaries, Extent::Whole), "");
 }
@@ -97,7 +88,7 @@ fn it_is_bounded_unless_all_is_asked_for() {
     }
     let text = format_history(&big, &summaries, Extent::Whole);
     assert_eq!(text.matches("\n- 2026-05-01 ").count(), 1_000);
-    assert_eq!(text.matches("| high (75%) |").count(), 1_000);
+    assert_eq!(text.matches(" | 2 |\n").count(), 1_000);
     let many = format_summary(b"/f", Ok(&"word ".repeat(9_000)));
     assert!(many.chars().count() < MAX_SUMMARY + 100, "{}", many.len());
 }
@@ -141,28 +132,19 @@ fn only_what_is_new_is_told_again() {
     let all = example();
     let told = format_history(&all, &summaries, Extent::Latest);
     check(&all, &summaries, &told, "");
-    // Figures alone are no news, nor is a file whose rate is low.
+    // Counts are no news.
     let mut later = all.clone();
     later.co_changed[0].together = 9;
-    later.co_changed[0].share = 0.5;
-    later.co_changed.push(CoChangedFile { path: b"z".to_vec(), ..later.co_changed[1].clone() });
     check(&later, &summaries, &told, "");
     later.commits.insert(0, commit("d", "Ann", "Checks all"));
     let step = "More commits:\n- 2026-05-01 ddddddd Ann: Checks all\n";
-    check(&later, &summaries, &told, &format!("{{file-history}}\n{step}{{/file-history}}"));
-    later.co_changed[0].likelihood = Likelihood::Medium;
-    later.co_changed[1].likelihood = Likelihood::High;
-    let rows =
-        "Changed rates:\n| src/b\\|b.rs | 9 | medium (50%) |\n| $'c\\nd' | 1 | high (5%) |\n";
-    let news = format!("{{file-history}}\n{step}\n{rows}{{/file-history}}");
+    let news = format!("{{file-history}}\n{step}{{/file-history}}");
     check(&later, &summaries, &told, &news);
     let told = format!("{told}\n{news}");
     check(&later, &summaries, &told, "");
-    // A rate that is as it was first is news again; so is a summary of a commit that had none.
-    later.co_changed[0].likelihood = Likelihood::High;
+    // A summary of a commit that had none is news.
     let summaries = Summaries::from([("d".repeat(40), "Checks each.".to_owned())]);
-    let news = "{file-history}\nSummaries of commits above:\n- 2026-05-01 ddddddd Ann: Checks each.\n\n\
-                Changed rates:\n| src/b\\|b.rs | 9 | high (50%) |\n{/file-history}";
+    let news = "{file-history}\nSummaries of commits above:\n- 2026-05-01 ddddddd Ann: Checks each.\n{/file-history}";
     check(&later, &summaries, &told, news);
 }
 
@@ -188,7 +170,6 @@ proptest! {
     fn nothing_ends_the_block_or_opens_another(
         texts in proptest::collection::vec(hostile(), 8),
         time: i64,
-        share: f64,
     ) {
         let [name, email, subject, said, from, near, top, own] = texts.as_slice() else {
             unreachable!("eight are drawn")
@@ -202,7 +183,7 @@ proptest! {
         };
         let person = Person { name: name.clone(), email: email.clone(), ..Person::default() };
         let file =
-            CoChangedFile { path: near.clone().into(), share, ..CoChangedFile::default() };
+            CoChangedFile { path: near.clone().into(), together: 1 };
         let all = History {
             toplevel: top.into(),
             path: own.clone().into(),
@@ -225,9 +206,9 @@ proptest! {
         }
         // Each of our own lines, and no other.
         prop_assert_eq!(text.lines().count(), 18, "{}", text);
-        let row = text.lines().find(|line| line.ends_with("%) |")).unwrap();
+        let row = text.lines().find(|line| line.ends_with(" | 1 |")).unwrap();
         let bars = row.match_indices('|').filter(|(at, _)| !row[..*at].ends_with('\\')).count();
-        prop_assert_eq!(bars, 4, "{}", row);
+        prop_assert_eq!(bars, 3, "{}", row);
     }
 }
 

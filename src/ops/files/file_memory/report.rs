@@ -10,7 +10,7 @@ use crate::out::Report;
 use conversation::exit::Exit;
 use conversation::format::harmless::quote_name;
 use conversation::problem::Problem;
-use history::git::{self, ReadingTime};
+use history::git;
 use history::text::{self, Extent, Summaries};
 use history::{FileChange, FileCommit, History};
 use sys::env::Env;
@@ -29,7 +29,7 @@ pub fn report_history(
     let root = &settings.root;
     let mut keep_waiting = || interrupts.pending().is_none();
     let lookup =
-        git::read_history(&file, &root.history_folder(), ReadingTime::UNLIMITED, &mut keep_waiting);
+        git::read_history(&file, &root.history_folder(), git::REPORT_TIME, &mut keep_waiting);
     if let Some(signal) = interrupts.pending() {
         let message = format!("interrupted by {} while reading the history", signal.name());
         return Err(Problem::new(Exit::Signal(signal), message));
@@ -60,6 +60,7 @@ pub fn report_history(
         .with("people", people_json(&history))
         .with("commits", commits_json(&history, &summaries))
         .with("neighbours", co_changed_json(&history))
+        .with("commits_compared", history.counted)
         .with("notes", json!(notes)))
 }
 
@@ -86,7 +87,6 @@ fn commits_json(history: &History, summaries: &Summaries) -> Value {
             "subject": commit.subject,
             "change": change_name(commit),
             "kind": commit.kind,
-            "files": commit.files,
         });
         insert_path(&mut value, "path", &commit.path);
         if let FileChange::Renamed { from } = &commit.change {
@@ -102,12 +102,7 @@ fn commits_json(history: &History, summaries: &Summaries) -> Value {
 
 fn co_changed_json(history: &History) -> Value {
     let all = history.co_changed.iter().map(|file| {
-        let mut value = json!({
-            "commits_together": file.together,
-            // More than three decimals would pretend to a precision that the figure does not have.
-            "share": (file.share * 1000.0).round() / 1000.0,
-            "rate": file.likelihood.label(),
-        });
+        let mut value = json!({"commits_together": file.together});
         insert_path(&mut value, "path", &file.path);
         value
     });

@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use super::commit_text::read_commit_texts;
-use super::{HistoryLookup, ReadingTime, read_history};
+use super::{HistoryLookup, REPORT_TIME, START_TIME, read_history};
 use crate::summaries::CommitText;
 use crate::{FileCommit, History};
 
@@ -151,13 +151,13 @@ impl World {
     }
 
     pub(super) fn look(&self, path: impl AsRef<Path>) -> HistoryLookup {
-        read_history(&self.top.join(path), &self.cache(), ReadingTime::UNLIMITED, &mut || true)
+        read_history(&self.top.join(path), &self.cache(), REPORT_TIME, &mut || true)
     }
 
     /// A look that finds nothing kept.
     pub(super) fn fresh(&self, path: impl AsRef<Path>) -> HistoryLookup {
         let cache = tempfile::tempdir_in(self.base()).unwrap();
-        read_history(&self.top.join(path), cache.path(), ReadingTime::UNLIMITED, &mut || true)
+        read_history(&self.top.join(path), cache.path(), REPORT_TIME, &mut || true)
     }
 
     pub(super) fn history(&self, path: impl AsRef<Path>) -> History {
@@ -204,10 +204,10 @@ pub(super) fn ids(history: &History) -> Vec<String> {
     history.commits.iter().map(|commit| commit.id.clone()).collect()
 }
 
-/// `path together rate` of the first co_changed.
+/// `path together` of the files that changed with it.
 pub(super) fn neighbours(history: &History) -> Vec<String> {
-    let line = |n: &crate::co_change::CoChangedFile| {
-        format!("{} {} {}", String::from_utf8_lossy(&n.path), n.together, n.likelihood.label())
+    let line = |file: &crate::CoChangedFile| {
+        format!("{} {}", String::from_utf8_lossy(&file.path), file.together)
     };
     history.co_changed.iter().map(line).collect()
 }

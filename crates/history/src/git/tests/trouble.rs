@@ -26,7 +26,7 @@ fn where_there_is_no_history_a_note_says_why() {
     check_none(&world.look(".git/config"), "belongs to git itself");
     check_none(&world.look("b/c"), "touched b/c");
     assert_eq!(
-        read_history(Path::new("/"), &world.cache(), ReadingTime::UNLIMITED, &mut || true).history,
+        read_history(Path::new("/"), &world.cache(), REPORT_TIME, &mut || true).history,
         None
     );
 }
@@ -40,9 +40,8 @@ fn a_worktree_has_its_own_head() {
     fs::write(tree.join("a"), "new\n").unwrap();
     world.time += 60;
     world.git_in(&tree, ["commit", "--quiet", "-am", "Other"]);
-    let look = read_history(&tree.join("a"), &world.cache(), ReadingTime::UNLIMITED, &mut || true)
-        .history
-        .unwrap();
+    let look =
+        read_history(&tree.join("a"), &world.cache(), REPORT_TIME, &mut || true).history.unwrap();
     assert_eq!((look.commits.len(), &look.toplevel), (2, &tree));
     assert_eq!(world.look("a").history.unwrap().commits.len(), 1);
 }
@@ -60,7 +59,7 @@ fn a_submodule_is_a_repository_of_its_own() {
     assert_eq!((look.commits.len(), look.toplevel), (2, world.top.join("sub")));
     // In the outer one it is a file like any other.
     let outer = world.history("a");
-    assert_eq!(neighbours(&outer), [".gitmodules 1 low", "sub 1 low"]);
+    assert_eq!(neighbours(&outer), [".gitmodules 1", "sub 1"]);
 }
 
 /// Overwrites an object, which is a file of its own.
@@ -167,13 +166,12 @@ fn an_object_that_blocks_is_a_note() {
     fs::remove_file(&object).unwrap();
     rustix::fs::mkfifoat(rustix::fs::CWD, &object, rustix::fs::Mode::RWXU).unwrap();
     let begun = std::time::Instant::now();
-    let look = read_history(&world.top.join("a"), &world.cache(), ReadingTime::START, &mut || true);
+    let look = read_history(&world.top.join("a"), &world.cache(), START_TIME, &mut || true);
     assert!(begun.elapsed().as_secs() < 4, "{:?}", begun.elapsed());
     assert!(look.is_trouble);
     check_none(&look, "does not answer");
     // A signal ends the wait at once.
-    let look =
-        read_history(&world.top.join("a"), &world.cache(), ReadingTime::UNLIMITED, &mut || false);
+    let look = read_history(&world.top.join("a"), &world.cache(), REPORT_TIME, &mut || false);
     check_none(&look, "does not answer");
 }
 

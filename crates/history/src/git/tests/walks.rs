@@ -1,7 +1,7 @@
 //! Which commits touched a file, who made them, what changed with it.
 
 use super::*;
-use crate::co_change::{Likelihood, MAX_LISTED};
+use crate::git::{LARGEST_COMMIT, MAX_COUNTED};
 use crate::{CommitKind, FileChange};
 
 #[test]
@@ -20,15 +20,12 @@ fn a_line_of_commits_is_as_git_has_it() {
     let first = &history.commits[0];
     let shown = world.git(["log", "-1", "--format=%at|%an|%ae|%s"]);
     assert_eq!(format!("{}|{}|{}|{}", first.time, first.name, first.email, first.subject), shown);
-    assert_eq!(
-        (first.offset, first.files, first.subject.as_str()),
-        (60, 1, "Two lines of subject")
-    );
+    assert_eq!((first.offset, first.subject.as_str()), (60, "Two lines of subject"));
     assert_eq!((&history.toplevel, history.path.as_slice()), (&world.top, b"a.txt".as_slice()));
     assert_eq!(history.head, world.git(["rev-parse", "HEAD"]));
     let in_folder = world.history("dir/c.txt");
     assert_eq!(ids(&in_folder), world.rev_list("dir/c.txt"));
-    assert_eq!(neighbours(&in_folder), ["a.txt 1 low"]);
+    assert_eq!(neighbours(&in_folder), ["a.txt 1"]);
 }
 
 #[test]
@@ -50,12 +47,11 @@ fn renames_are_followed_twice_and_into_folders() {
     assert_eq!(changes[1], renamed(b"dir/two.txt"));
     assert_eq!(changes[3], renamed(b"one.txt"));
     assert_eq!(changes[5], FileChange::Added);
-    assert_eq!(history.commits[1].files, 2);
     let text = patch(&world, &history.commits[1]);
     assert!(text.contains("\n+changed at") && !text.contains("\n-c"), "{text}");
     assert_eq!(text.lines().filter(|line| line.starts_with(' ')).count(), 1, "{text}");
     assert_eq!(history.commits[1].id, before);
-    assert_eq!(neighbours(&history), ["other.txt 2 medium"]);
+    assert_eq!(neighbours(&history), ["other.txt 2"]);
 }
 
 /// libgit2 and git do not measure in the same way: around a half they may differ.
@@ -150,7 +146,7 @@ fn merges_that_changed_the_file_are_counted() {
     assert_eq!((&history.commits[0].id, history.commits[0].kind), (&merge, CommitKind::Merge));
     assert_eq!(history.commits[0].change, FileChange::Modified);
     // A merge says nothing of what belongs together: its branch's commits do.
-    assert_eq!(neighbours(&history), ["b 1 low", "other 1 low"]);
+    assert_eq!(neighbours(&history), ["b 1", "other 1"]);
 }
 
 #[test]
@@ -239,9 +235,8 @@ fn an_import_is_known_for_what_it_is() {
             CommitKind::Import
         ]
     );
-    assert_eq!(history.commits[4].files, 300);
-    assert_eq!(neighbours(&history)[..2], ["src/f200 4 high", "src/f000 2 low"]);
-    assert!(history.co_changed[1..].iter().all(|file| file.likelihood == Likelihood::Low));
+    // Nor do changes of very many files count.
+    assert_eq!((neighbours(&history), history.counted), (vec!["src/f200 2".to_owned()], 2));
 }
 
 #[test]
@@ -255,8 +250,7 @@ fn a_shallow_clone_ends_at_its_boundary() {
         let url = format!("file://{}", world.top.display());
         let target = clone.to_str().unwrap();
         world.git(["clone", "--quiet", "--depth", &depth.to_string(), &url, target]);
-        let look =
-            read_history(&clone.join("a"), &world.cache(), ReadingTime::UNLIMITED, &mut || true);
+        let look = read_history(&clone.join("a"), &world.cache(), REPORT_TIME, &mut || true);
         let history = look.history.unwrap();
         let expect = world.git_in(&clone, ["log", "--follow", "--format=%H", "--", "a"]);
         assert_eq!(ids(&history), lines(&expect));
@@ -264,16 +258,12 @@ fn a_shallow_clone_ends_at_its_boundary() {
         assert_eq!(history.commits[depth - 1].kind, CommitKind::Boundary);
         assert_eq!(history.people.len(), depth - 1);
         assert_eq!(history.notes, [] as [&str; 0]);
-        let expect: &[&str] = if depth == 1 { &[] } else { &["b 2 high"] };
+        let expect: &[&str] = if depth == 1 { &[] } else { &["b 2"] };
         assert_eq!(neighbours(&history), expect);
         // The same head with more below it is read anew.
         world.git_in(&clone, ["fetch", "--quiet", "--unshallow"]);
-        let whole = super::read_history(
-            &clone.join("a"),
-            &world.cache(),
-            ReadingTime::UNLIMITED,
-            &mut || true,
-        );
+        let whole =
+            super::read_history(&clone.join("a"), &world.cache(), REPORT_TIME, &mut || true);
         assert_eq!(whole.history.unwrap().commits.len(), 6);
     }
 }
@@ -336,41 +326,48 @@ fn any_name_is_only_a_name() {
 }
 
 #[test]
-fn neighbours_bear_todays_name() {
+fn neighbours_that_moved_with_the_file_bear_todays_name() {
     let mut world = World::new();
-    world.change(&["a", "test", "gone", "twice", "same"]);
-    world.change(&["a", "test", "gone", "twice", "same"]);
-    world.rename("test", "tests/test");
-    world.commit("Move the test alone");
-    world.change(&["same"]);
-    world.rename("twice", "twice2");
-    world.change(&["twice2", "same"]);
-    world.rename("twice2", "tests/twice3");
-    world.commit("And again");
+    world.change(&["a", "test", "gone", "same"]);
+    world.change(&["a", "test", "gone", "same"]);
+    world.rename("a", "dir/a");
+    world.rename("test", "dir/test");
     world.remove("gone");
-    world.commit("Remove one");
-    world.change(&["a", "tests/test"]);
-    let history = world.history("a");
-    assert_eq!(neighbours(&history), ["tests/test 3 high", "tests/twice3 2 high", "same 2 high"]);
+    world.commit("Move");
+    world.change(&["dir/a", "dir/test"]);
+    let history = world.history("dir/a");
+    assert_eq!((neighbours(&history), history.counted), (lines("dir/test 4\nsame 2"), 4));
     // A rename in a commit that touched the file, with the change in it, is one file.
-    world.rename("tests/test", "t");
-    world.change(&["a", "t"]);
-    assert_eq!(neighbours(&world.history("a"))[0], "t 4 high");
-    assert_eq!(world.history("a").commits[0].files, 2);
+    world.rename("dir/test", "t");
+    world.change(&["dir/a", "t"]);
+    assert_eq!(neighbours(&world.history("dir/a"))[0], "t 5");
+    // Other commits are not compared.
+    world.rename("t", "u");
+    world.commit("Move the test alone");
+    assert_eq!(neighbours(&world.history("dir/a")), ["same 2"]);
 }
 
 #[test]
-fn a_neighbour_that_was_renamed_on_another_branch_is_found() {
-    let mut world = World::new();
-    world.change(&["a", "test"]);
-    world.change(&["a", "test"]);
-    world.git(["checkout", "--quiet", "-b", "side"]);
-    world.rename("test", "t/test");
-    world.commit("Move");
-    world.git(["checkout", "--quiet", "main"]);
-    world.change(&["a"]);
-    world.merge("side");
-    assert_eq!(neighbours(&world.history("a")), ["t/test 2 high"]);
+fn the_latest_commits_of_few_files_are_counted() {
+    let world = World::new();
+    let mut stream = String::new();
+    let file = |path: &str, n: usize| format!("M 100644 inline {path}\ndata 4\n{n:04}\n");
+    for n in 0..MAX_COUNTED + 10 {
+        let time = 1_700_000_000 + n;
+        stream += &format!(
+            "commit refs/heads/main\ncommitter A <a@x> {time} +0000\ndata 1\nm\n{}{}",
+            file("a", n),
+            file(if n < 20 { "old" } else { "new" }, n)
+        );
+        if n == 50 {
+            let many = (0..LARGEST_COMMIT).map(|k| file(&format!("f{k}"), n));
+            stream += &many.collect::<String>();
+        }
+    }
+    world.import(stream.as_bytes());
+    let history = world.history("a");
+    assert_eq!(history.commits.len(), MAX_COUNTED + 10);
+    assert_eq!((neighbours(&history), history.counted), (lines("new 39\nold 10"), 49));
 }
 
 #[test]
@@ -408,40 +405,30 @@ fn patches_have_modes_and_binary_contents() {
     assert_eq!(commit_text(&world, &nonsense), None);
 }
 
-/// Hundreds of files beside the file, in a tree that was then moved and changed as a whole.
+/// A folder of many files that is moved while all of them are changed.
 #[test]
-fn a_tree_that_was_moved_and_changed_is_compared_once() {
+fn a_file_that_moved_and_changed_with_hundreds_of_others_is_followed() {
     let world = World::new();
-    let content = |k: usize, end: &str| {
-        let lines: String = (0..20).map(|n| format!("line {n} of {k}\n")).collect();
-        lines + end
-    };
     let mut stream = String::new();
-    for step in 0..3 {
-        stream += &format!(
-            "commit refs/heads/main\ncommitter Ann <ann@x> {} +0000\ndata 1\nm\nM 100644 inline a\ndata 1\n{step}\n",
-            1_700_000_000 + step
-        );
-        for k in 0..1_500 {
+    for step in 0..2 {
+        let time = 1_700_000_000 + step;
+        stream += &format!("commit refs/heads/main\ncommitter A <a@x> {time} +0000\ndata 1\nm\n");
+        for k in 0..500 {
+            let lines: String = (0..20).map(|n| format!("line {n} of {k}\n")).collect();
             let (path, text) = match step {
-                0 => (format!("o{k}"), content(k, "")),
-                1 if k < 400 => (format!("o{k}"), content(k, "more\n")),
-                1 => continue,
-                _ => (format!("src/o{k}"), content(k, "other\n")),
+                0 => (format!("o{k}"), lines),
+                _ => (format!("src/o{k}"), lines + "more\n"),
             };
-            if step == 2 {
+            if step == 1 {
                 stream += &format!("D o{k}\n");
             }
             stream += &format!("M 100644 inline {path}\ndata {}\n{text}\n", text.len());
         }
     }
     world.import(stream.as_bytes());
-    let begun = std::time::Instant::now();
-    let history = world.history("a");
-    // One comparison for each of the paths takes a hundred times as long.
-    assert!(begun.elapsed().as_secs() < 20, "{:?}", begun.elapsed());
-    assert_eq!(history.co_changed.len(), MAX_LISTED);
-    assert!(history.co_changed.iter().all(|file| file.path.starts_with(b"src/o")));
+    let history = world.history("src/o444");
+    assert_eq!(history.commits[0].change, FileChange::Renamed { from: b"o444".to_vec() });
+    assert_eq!((history.commits.len(), history.counted), (2, 0));
 }
 
 #[test]
