@@ -61,17 +61,15 @@ pub fn edited_segments(index_path: &Path, index: &Index, stop: &dyn Fn() -> bool
     names.collect()
 }
 
-/// Fails if a folder must not be replaced by a split of `source`: it has files that no split made, the index of another
-/// source, or the source itself; without `force`, also if it has edited segments. Returns the names of the files that a
-/// split did not make as they are.
+/// Fails if a folder must not be replaced by a split of `source`: it has edited segments, files that no split made, the
+/// index of another source, or the source itself.
 pub(super) fn check_replaceable(
     folder: &Path,
     source: &Path,
-    force: bool,
     stop: &dyn Fn() -> bool,
-) -> Result<Vec<String>, Problem> {
+) -> Result<(), Problem> {
     if list_files(folder)?.is_empty() {
-        return Ok(Vec::new());
+        return Ok(());
     }
     let refuse = |why: &str| {
         let folder = quote_name(folder);
@@ -92,16 +90,19 @@ pub(super) fn check_replaceable(
         return Err(refuse(&why));
     }
     let found = find_files(folder, &index, stop)?;
-    if !found.edited.is_empty() && !force {
+    if !found.edited.is_empty() {
         return Err(Problem::failed(format!(
             "edited since the split, and not yet put back: {} (in {}); put them back with nagent-file-patch, choose another \
-             folder with --output, or keep the whole folder as {}.before with nagent-file-split --force",
+             folder with --output, or remove this one",
             name_some(&found.edited, 10, ", "),
-            quote_name(folder),
-            quote_name(folder.file_name().unwrap_or_default())
+            quote_name(folder)
         )));
     }
-    Ok([found.edited, found.other].concat())
+    if !found.other.is_empty() {
+        let names = name_some(&found.other, 10, ", ");
+        return Err(refuse(&format!("it has files that the split did not make ({names})")));
+    }
+    Ok(())
 }
 
 /// Whether a folder is empty, or a split in which nothing was edited and nothing else is.

@@ -450,9 +450,8 @@ fn merge_goal(
     let mut text = now.bytes.clone().ok_or("it was removed")?;
     for change in changes {
         let (base, theirs) = (read(&change.after)?, read(&change.before)?);
-        let ends = [text.len()];
-        let merged = merge_lines(&base, &text, &theirs, &ends);
-        text = merged.map_err(|_| "something else has changed the same lines since")?.text;
+        let merged = merge_lines(&base, &text, &theirs);
+        text = merged.map_err(|_| "something else has changed the same lines since")?;
     }
     Ok(text)
 }

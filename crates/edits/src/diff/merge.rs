@@ -7,30 +7,14 @@ use std::ops::Range;
 
 use super::lines::{ChangedRange, changed_ranges};
 
-/// The text of both sides together.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct MergedText {
-    /// The merged content.
-    pub text: Vec<u8>,
-    /// Where the segments of our side end in it, in bytes.
-    pub ends: Vec<usize>,
-}
-
 /// Bytes of the base whose lines both sides changed in different ways.
 pub type Conflict = Range<usize>;
 
-/// Merges `ours` and `theirs`, which were both made from `base`. `ends` are the ends of the segments in `ours`, in order;
-/// the last one is its length. A line of theirs at the end of a segment goes into the next segment.
-pub fn merge_lines(
-    base: &[u8],
-    ours: &[u8],
-    theirs: &[u8],
-    ends: &[usize],
-) -> Result<MergedText, Vec<Conflict>> {
+/// Merges `ours` and `theirs`, which were both made from `base`.
+pub fn merge_lines(base: &[u8], ours: &[u8], theirs: &[u8]) -> Result<Vec<u8>, Vec<Conflict>> {
     let (our, their) = (changed_ranges(base, ours), changed_ranges(base, theirs));
     let (mut our, mut their) = (our.as_slice(), their.as_slice());
-    let text = Vec::with_capacity(theirs.len());
-    let mut output = MergeOutput { text, at: 0, ends: Vec::new(), ends_left: ends };
+    let mut text = Vec::with_capacity(theirs.len());
     let mut conflicts = Vec::new();
     let mut done = 0;
     while let Some(start) = next_start(our, their) {
@@ -43,30 +27,20 @@ pub fn merge_lines(
                 _ => break (a, b),
             }
         };
-        output.push_ours(&base[done..start]);
+        text.extend_from_slice(&base[done..start]);
         let range = start..end;
         let our_text = changed_text(ours, &our[..our_count], &range);
         let their_text = changed_text(theirs, &their[..their_count], &range);
         match (our_text, their_text) {
             (Some(our), Some(their)) if our != their => conflicts.push(range),
-            (Some(our), _) => output.push_ours(our),
-            (None, Some(their)) => output.push_theirs(end - start, their),
+            (Some(changed), _) | (None, Some(changed)) => text.extend_from_slice(changed),
             (None, None) => {}
         }
         done = end;
         (our, their) = (&our[our_count..], &their[their_count..]);
     }
-    output.push_ours(&base[done..]);
-    if !conflicts.is_empty() {
-        return Err(conflicts);
-    }
-    let last = output.text.len();
-    output.ends.resize(ends.len(), last);
-    // What they added after all of our text belongs to the last segment.
-    if let Some(end) = output.ends.last_mut() {
-        *end = last;
-    }
-    Ok(MergedText { text: output.text, ends: output.ends })
+    text.extend_from_slice(&base[done..]);
+    if conflicts.is_empty() { Ok(text) } else { Err(conflicts) }
 }
 
 /// Returns where the next change of either side begins in the base.
@@ -90,44 +64,6 @@ fn changed_text<'a>(
     text.get(start..last.new.end + (range.end - last.old.end))
 }
 
-/// The merged text while it grows, and how far we are in our own text.
-struct MergeOutput<'a> {
-    text: Vec<u8>,
-    /// Bytes of our text that are done.
-    at: usize,
-    ends: Vec<usize>,
-    ends_left: &'a [usize],
-}
-
-impl MergeOutput<'_> {
-    /// Adds text that our side has too.
-    fn push_ours(&mut self, text: &[u8]) {
-        let start = self.text.len();
-        self.text.extend_from_slice(text);
-        self.move_ends(self.at + text.len(), |within| start + within);
-    }
-
-    /// Adds text of theirs in place of `replaced` bytes of ours.
-    fn push_theirs(&mut self, replaced: usize, text: &[u8]) {
-        let start = self.text.len();
-        self.text.extend_from_slice(text);
-        let end = self.text.len();
-        // A segment that ends inside of what they replaced ends before their text; one that ends with it, after it.
-        self.move_ends(self.at + replaced, |within| if within < replaced { start } else { end });
-    }
-
-    /// Advances to a place in our text, and moves the ends of the segments up to there into the merged text.
-    fn move_ends(&mut self, to: usize, place: impl Fn(usize) -> usize) {
-        while let Some((end, left)) = self.ends_left.split_first()
-            && *end <= to
-        {
-            self.ends.push(place(end.saturating_sub(self.at)));
-            self.ends_left = left;
-        }
-        self.at = to;
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -135,11 +71,10 @@ mod tests {
 
     #[track_caller]
     fn check(base: &str, ours: &str, theirs: &str, expect: Result<&str, &[(usize, usize)]>) {
-        let merged =
-            merge_lines(base.as_bytes(), ours.as_bytes(), theirs.as_bytes(), &[ours.len()]);
+        let merged = merge_lines(base.as_bytes(), ours.as_bytes(), theirs.as_bytes());
         match (merged, expect) {
             (Ok(merged), Ok(expect)) => {
-                assert_eq!(String::from_utf8(merged.text).unwrap(), expect);
+                assert_eq!(String::from_utf8(merged).unwrap(), expect);
             }
             (Err(conflicts), Err(expect)) => {
                 let got: Vec<_> = conflicts.iter().map(|range| (range.start, range.end)).collect();
@@ -171,18 +106,6 @@ mod tests {
         check("a\nb\nc\nd\n", "x\nb\ny\nd\n", "v\nb\nw\nd\n", Err(&[(0, 2), (4, 6)]));
     }
 
-    #[test]
-    fn segments_keep_their_places() {
-        let ends = |ours: &str, theirs: &str, ends: &[usize]| {
-            merge_lines(b"a\nb\nc\nd\n", ours.as_bytes(), theirs.as_bytes(), ends).unwrap().ends
-        };
-        assert_eq!(ends("a\nb\nc\nd\n", "a\nb\nc\nd\n", &[2, 4, 8]), [2, 4, 8]);
-        assert_eq!(ends("AAA\nb\nc\nd\n", "a\nb\nc\nd\ne\n", &[4, 6, 10]), [4, 6, 12]);
-        assert_eq!(ends("a\nb\nc\nd\n", "a\nb\nnew\nc\nd\n", &[2, 4, 8]), [2, 4, 12]);
-        assert_eq!(ends("a\nb\nc\nd\n", "", &[2, 4, 8]), [0, 0, 0]);
-        assert_eq!(ends("b\nc\nd\n", "a\nb\nc\nD\n", &[0, 0, 6]), [0, 0, 6]);
-    }
-
     /// Lines that are edited by number: so two sides can be kept apart.
     fn edit(base: &[String], edits: &[usize], word: &str) -> Vec<u8> {
         let mut lines = base.to_vec();
@@ -200,23 +123,20 @@ mod tests {
             let theirs: Vec<usize> = theirs.iter().map(|n| n * 4 + 2).collect();
             let base_text = base.concat().into_bytes();
             let (our, their) = (edit(&base, &ours, "ours"), edit(&base, &theirs, "theirs"));
-            let merged = merge_lines(&base_text, &our, &their, &[our.len()]).unwrap();
+            let merged = merge_lines(&base_text, &our, &their).unwrap();
             let both: Vec<String> = String::from_utf8(our.clone()).unwrap().split_inclusive('\n').map(str::to_owned).collect();
-            prop_assert_eq!(&merged.text, &edit(&both, &theirs, "theirs"));
+            prop_assert_eq!(&merged, &edit(&both, &theirs, "theirs"));
             // Either way round, and once more with what came out.
-            prop_assert_eq!(&merge_lines(&base_text, &their, &our, &[their.len()]).unwrap().text, &merged.text);
-            prop_assert_eq!(&merge_lines(&base_text, &merged.text, &their, &[merged.text.len()]).unwrap().text, &merged.text);
+            prop_assert_eq!(&merge_lines(&base_text, &their, &our).unwrap(), &merged);
+            prop_assert_eq!(&merge_lines(&base_text, &merged, &their).unwrap(), &merged);
         }
 
         #[test]
-        fn one_side_alone_wins(base in "[ab\n]{0,30}", other in "[ab\n]{0,30}", cut in 0usize..31) {
+        fn one_side_alone_wins(base in "[ab\n]{0,30}", other in "[ab\n]{0,30}") {
             let (base, other) = (base.as_bytes(), other.as_bytes());
-            let cut = cut.min(base.len());
-            let merged = merge_lines(base, base, other, &[cut, base.len()]).unwrap();
-            prop_assert_eq!(&merged.text, other);
-            prop_assert!(merged.ends[0] <= merged.ends[1] && merged.ends[1] == other.len());
-            prop_assert_eq!(merge_lines(base, other, base, &[other.len()]).unwrap().text, other);
-            prop_assert_eq!(merge_lines(base, other, other, &[other.len()]).unwrap().text, other);
+            prop_assert_eq!(merge_lines(base, base, other).unwrap(), other);
+            prop_assert_eq!(merge_lines(base, other, base).unwrap(), other);
+            prop_assert_eq!(merge_lines(base, other, other).unwrap(), other);
         }
     }
 }
