@@ -339,7 +339,7 @@ fn a_folder_with_other_files_in_it_is_refused() {
         std::fs::write(&path, "mine").unwrap();
         let before = files(&sandbox.work().join("out"));
         let run = split(&sandbox, &["--refresh", "out"]).assert_exit(1).no_stdout();
-        run.stderr_has(&["files that the split did not make", "--output"]);
+        run.stderr_has(&["files that the split did not make", "remove this one"]);
         assert_eq!(files(&sandbox.work().join("out")), before);
         std::fs::remove_file(&path).unwrap();
         if path.ends_with("x") {
