@@ -33,7 +33,7 @@ impl Tool for Args {
         nagent-file-split, edit the segment files in place (empty one to remove its text, never delete one), then call \
         nagent-file-patch DIR, the folder of the split. It writes a patch and prints its path, replaces the source, and refreshes \
         the index, so that more edits can follow; nothing is printed when nothing changed. --dry-run writes the patch \
-        alone. When the source was changed elsewhere meanwhile it stops: --merge puts both changes together. Exit codes: \
+        alone. When the source was changed elsewhere meanwhile it stops: split the source again. Exit codes: \
         0 done, 1 it cannot be done and nothing was changed, 2 wrong usage.";
 
     fn run(self) -> Result<Report, Problem> {

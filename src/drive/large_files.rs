@@ -65,7 +65,6 @@ fn make_split(splits: &Path, source: &Path, context: &RunContext<'_>) -> Result<
         language: None,
         target: split::TARGET,
         natural: false,
-        force: false,
     };
     let stop = context.stop_check();
     split::split_resolved(
@@ -123,24 +122,14 @@ pub(super) fn apply_patch(
 ) -> anyhow::Result<Block> {
     let block = block.with("index", index);
     let index = context.resolve(index);
-    let options =
-        PatchOptions { index: &index, patch: None, dry_run: false, force: false, merge: false };
+    let options = PatchOptions { index: &index, patch: None, dry_run: false, keeps_always: true };
     let (outputs, stop) = (context.root.outputs_folder(), context.stop_check());
     let mut keep = |file: &mut std::fs::File| fs::store_file(&outputs, file, &stop);
-    let hooks = PatchHooks {
-        interrupts: context.interrupts,
-        keep: Some(&mut keep),
-        progress: &mut |_, _| (),
-    };
+    let hooks =
+        PatchHooks { interrupts: context.interrupts, keep: &mut keep, progress: &mut |_, _| () };
     let done = match patch::patch(&options, &mut files.boundary, hooks) {
         Ok(done) => done,
-        Err(failure) => {
-            let mut text = failure.to_string();
-            if text.contains(" --") {
-                text.push_str(" (flags are those of the command nagent-file-patch)");
-            }
-            return Ok(error(block, text));
-        }
+        Err(failure) => return Ok(error(block, failure.message)),
     };
     let edited: Vec<String> = done.edited.iter().map(usize::to_string).collect();
     let as_text = |path: &PathBuf| path.display().to_string();
@@ -151,11 +140,10 @@ pub(super) fn apply_patch(
         .with_some("patch", done.patch_path.as_ref().map(as_text))
         .with_some("previous", done.previous_path.as_ref().map(as_text))
         .with_some("edited", (!edited.is_empty()).then(|| edited.join(",")));
-    let mut text = if done.changed {
-        String::new()
-    } else {
-        "no segment was edited: nothing was changed\n".to_owned()
-    };
+    let mut text = String::new();
+    if !done.changed && done.edited.is_empty() {
+        text.push_str("no segment was edited: nothing was changed\n");
+    }
     for note in &done.notes {
         let _ = writeln!(text, "{note}");
     }

@@ -83,7 +83,7 @@ fn json_has_its_keys() {
     let expect = json!({
         "exit_code": 0, "changed": true, "applied": true, "source_path": split.source, "index_path": split.index_path(),
         "patch_path": split.folder.join("big.patch"), "source_sha256": hash(split.source().as_bytes()),
-        "edited": [3], "merged": false, "mended": false, "previous_path": null, "notes": [],
+        "edited": [3], "previous_path": null, "notes": [],
     });
     assert_eq!(document, expect);
     let idle = split.run(&["--json"]).assert_exit(0).json();
@@ -149,7 +149,7 @@ fn a_segment_is_emptied_on_purpose_or_lost() {
     let file = fs::File::options().write(true).open(split.segment(2)).unwrap();
     let index = fs::metadata(split.index_path()).unwrap().modified().unwrap();
     file.set_modified(index - std::time::Duration::from_millis(1)).unwrap();
-    split.refuses(&[], &["segment 2", "lost in a crash", "--force"]);
+    split.refuses(&[], &["segment 2", "lost in a crash"]);
     file.set_modified(index + std::time::Duration::from_secs(1)).unwrap();
     split.run(&[]).assert_exit(0).no_stderr();
     assert!(split.source().contains("line 10\nline 21\n"));
@@ -168,7 +168,6 @@ fn segments_that_are_not_files_are_refused() {
         fs::remove_file(split.segment(3)).unwrap();
         make(&split.segment(3));
         split.refuses(&[], words);
-        split.refuses(&["--force"], words);
     };
     check(&|_| (), &["segment 3 is missing", "empty the file"]);
     check(&|path| fs::create_dir(path).unwrap(), &["big-0003.txt", "folder"]);
@@ -182,12 +181,12 @@ fn segments_that_are_not_files_are_refused() {
     fs::remove_file(split.segment(3)).unwrap();
     fs::hard_link(&split.source, split.segment(3)).unwrap();
     split.refuses(&[], &["segment 3", "the source itself"]);
-    // Swapped files are edits when that is said.
+    // Swapped files are edits.
     let split = Split::new();
     let (two, three) = (fs::read(split.segment(2)).unwrap(), fs::read(split.segment(3)).unwrap());
     split.edit(2, three);
     split.edit(3, two);
-    split.run(&["--force"]).assert_exit(0);
+    split.run(&[]).assert_exit(0);
     assert!(split.source().contains("line 10\nline 21\n"));
     split.agrees();
 }
@@ -202,7 +201,7 @@ fn an_index_that_is_damaged_is_refused() {
         change(&mut value);
         fs::write(split.index_path(), serde_json::to_string_pretty(&value).unwrap()).unwrap();
         split.refuses(&[], words);
-        split.refuses(&["--merge", "--dry-run"], words);
+        split.refuses(&["--dry-run"], words);
     };
     let segments = |value: &mut Value, change: &dyn Fn(&mut Vec<Value>)| {
         change(value["segments"].as_array_mut().unwrap());
@@ -265,7 +264,7 @@ fn an_index_with_other_hashes_or_ranges_is_refused() {
     split.edit(1, "x\n");
     index.segments[0].sha256 = "00".repeat(32);
     split.put_index(&index);
-    split.refuses(&[], &["has changed since it was split", "segment 1, 2"]);
+    split.refuses(&[], &["the index is inconsistent"]);
     // The source of another split.
     let split = Split::new();
     split.edit(1, "x\n");
@@ -342,13 +341,12 @@ fn modes_links_and_owners_survive() {
     let split = Split::new();
     let other = split.sandbox.work().join("other.txt");
     fs::hard_link(&split.source, &other).unwrap();
-    for (at, text) in ["a longer first segment\n".repeat(20), "x\n".to_owned()].iter().enumerate() {
+    for text in ["a longer first segment\n".repeat(20), "x\n".to_owned()] {
         let before = split.source();
         split.edit(1, text);
         let run = split.run(&["--json"]).assert_exit(0).json();
-        let name = if at == 0 { "big.txt.before" } else { "big.txt.before-2" };
-        assert_eq!(run["previous_path"], json!(split.folder.join(name)));
-        assert_eq!(fs::read_to_string(split.folder.join(name)).unwrap(), before);
+        let kept = fs::read_to_string(run["previous_path"].as_str().unwrap()).unwrap();
+        assert_eq!(kept, before);
         assert_eq!(fs::read_to_string(&other).unwrap(), split.source());
         assert_eq!(fs::metadata(&other).unwrap().nlink(), 2);
         split.agrees();
@@ -390,29 +388,21 @@ fn a_full_disk_leaves_all_as_it_was() {
 }
 
 #[test]
-fn a_source_that_changed_is_refused_merged_or_overwritten() {
+fn a_source_that_changed_is_refused() {
     let split = Split::new();
-    split.edit(2, numbered(20)[numbered(10).len()..].replace("line 12\n", "mine\n"));
-    let theirs = numbered(40).replace("line 16\n", "theirs\n").replace("line 35\n", "");
-    fs::write(&split.source, &theirs).unwrap();
-    split.refuses(&[], &["has changed since it was split", "--merge", "--force"]);
+    split.edit(2, "mine\n");
+    fs::write(&split.source, numbered(40).replace("line 35\n", "")).unwrap();
+    let words = ["has changed since it was split", "split it again", "the edits of big-0002.txt"];
+    split.refuses(&[], &words);
+    split.refuses(&["--dry-run"], &words);
     assert!(!split.folder.join("big.patch").exists());
-    let run = split.run(&["--merge", "--json"]).assert_exit(0).json();
-    assert_eq!((&run["merged"], &run["edited"]), (&json!(true), &json!([2])));
-    assert_eq!(split.source(), theirs.replace("line 12\n", "mine\n"));
+    // As it was split, it takes the edit.
+    fs::write(&split.source, numbered(40)).unwrap();
+    split.run(&[]).assert_exit(0);
     split.agrees();
-    let patch = fs::read_to_string(split.folder.join("big.patch")).unwrap();
-    assert!(patch.contains("-line 12\n+mine\n") && !patch.contains("+theirs"), "{patch}");
-    // The same lines.
-    split.edit(2, fs::read_to_string(split.segment(2)).unwrap().replace("mine", "mine again"));
-    fs::write(&split.source, split.source().replace("mine", "not mine")).unwrap();
-    split.refuses(&["--merge"], &["segment 2, line 12", "nothing was changed"]);
-    // What is overwritten is kept.
-    let run = split.run(&["--force"]).assert_exit(0).stderr_has(&["big.txt.before"]);
-    assert!(split.source().contains("mine again") && run.stdout.contains("big.patch"));
-    let before = fs::read_to_string(split.folder.join("big.txt.before")).unwrap();
-    assert!(before.contains("not mine"));
-    split.agrees();
+    for gone in ["--merge", "--force"] {
+        split.run(&[gone]).assert_exit(2);
+    }
 }
 
 #[test]
@@ -421,29 +411,15 @@ fn a_change_of_the_source_that_keeps_its_size_is_seen() {
         let split = Split::new();
         split.edit(edited, "mine\n");
         fs::write(&split.source, numbered(40).replace(changed, &changed.to_uppercase())).unwrap();
-        split.refuses(&[], &["has changed since it was split", "in segment"]);
+        split.refuses(&[], &["has changed since it was split"]);
         split.refuses(&["--dry-run"], &["has changed since it was split"]);
     }
-    let split = Split::new();
-    fs::write(&split.source, numbered(40).replace("line 9", "LINE 9")).unwrap();
-    split.refuses(&[], &["in segment 1"]);
-    let document = split.run(&["--merge", "--json"]).assert_exit(0).json();
-    assert_eq!((&document["changed"], &document["merged"]), (&json!(false), &json!(true)));
-    split.agrees();
-    assert!(split.source().contains("LINE 9"));
 }
 
 #[test]
-fn a_merge_needs_the_kept_original() {
+fn an_edit_does_without_the_kept_original() {
     let split = Split::new();
-    fs::write(&split.source, numbered(41)).unwrap();
-    let original = split.folder.join("big.txt.orig");
-    fs::write(&original, numbered(39)).unwrap();
-    split.refuses(&["--merge"], &["big.txt.orig", "is not what was split"]);
-    fs::remove_file(&original).unwrap();
-    split.refuses(&["--merge"], &["big.txt.orig", "is missing"]);
-    // An edit alone does without.
-    fs::write(&split.source, numbered(40)).unwrap();
+    fs::remove_file(split.folder.join("big.txt.orig")).unwrap();
     split.edit(1, "x\n");
     split.run(&[]).assert_exit(0);
     split.agrees();
@@ -496,69 +472,49 @@ fn two_at_once_lose_nothing() {
 #[test]
 fn a_kill_at_any_time_loses_nothing() {
     let text = numbered(300_000);
-    for linked in [false, true] {
-        let split = Split::of("big.txt", text.as_bytes(), &by_lines(&text, 50_000));
-        if linked {
-            fs::hard_link(&split.source, split.sandbox.work().join("other.txt")).unwrap();
+    let split = Split::of("big.txt", text.as_bytes(), &by_lines(&text, 50_000));
+    split.edit(1, "first\n");
+    split.run(&[]).assert_exit(0);
+    split.edit(2, "second\n");
+    let whole = split.run(&[]).assert_exit(0).seconds;
+    let mut expect = split.source();
+    let mut was = "first\n".to_owned();
+    let mut killed = 0;
+    // Ten times, and on where too few kills came before the end: a busy machine is late.
+    for n in 0..80u32 {
+        if n >= 10 && killed >= 4 {
+            break;
         }
-        split.edit(1, "first\n");
-        split.run(&[]).assert_exit(0);
-        split.edit(2, "second\n");
-        let whole = split.run(&[]).assert_exit(0).seconds;
-        let mut expect = split.source();
-        let mut was = "first\n".to_owned();
-        let (mut killed, mut mended) = (0, 0);
-        // Ten times, and on where too few kills came before the end: a busy machine is late.
-        for n in 0..80u32 {
-            if n >= 10 && killed >= 4 {
-                break;
-            }
-            let now = format!("edit {n}\n").repeat(100 - n as usize);
-            split.edit(1, &now);
-            expect = expect.replacen(&was, &now, 1);
-            was = now;
-            let running = split.cmd(&[]).spawn();
-            let part = f64::from(n % 10) / 9.0;
-            std::thread::sleep(std::time::Duration::from_secs_f64(whole * part));
-            running.signal(Signal::KILL);
-            killed += u32::from(running.wait().code == -9);
-            let document = split.run(&["--json"]).assert_exit(0).json();
-            mended += u32::from(document["mended"] == true);
-            assert!(split.source() == expect, "kill {n}, {document}");
-            split.agrees();
-        }
-        assert!(killed >= 4, "{killed} were killed, {mended} recovered");
+        let now = format!("edit {n}\n").repeat(100 - n as usize);
+        split.edit(1, &now);
+        expect = expect.replacen(&was, &now, 1);
+        was = now;
+        let running = split.cmd(&[]).spawn();
+        let part = f64::from(n % 10) / 9.0;
+        std::thread::sleep(std::time::Duration::from_secs_f64(whole * part));
+        running.signal(Signal::KILL);
+        killed += u32::from(running.wait().code == -9);
+        let document = split.run(&["--json"]).assert_exit(0).json();
+        assert!(split.source() == expect, "kill {n}, {document}");
+        split.agrees();
     }
+    assert!(killed >= 4, "{killed} were killed");
 }
 
 #[test]
 fn an_index_that_lost_its_last_entries_removes_nothing() {
     for left in [3, 1, 0] {
-        for flags in [&[][..], &["--force"], &["--merge"]] {
-            let split = Split::new();
-            let mut index = split.index();
-            index.segments.truncate(left);
-            index.segment_count = left;
-            index.source_size_bytes = index.segments.last().map_or(0, |last| last.end_byte);
-            split.put_index(&index);
-            split.refuses(flags, &["the index is inconsistent"]);
-            // The source has changed too.
-            fs::write(&split.source, numbered(41)).unwrap();
-            split.refuses(&["--merge"], &["inconsistent"]);
-            fs::remove_file(split.folder.join("big.txt.orig")).unwrap();
-            split.refuses(&["--merge"], &["big.txt.orig", "is missing"]);
-        }
+        let split = Split::new();
+        let mut index = split.index();
+        index.segments.truncate(left);
+        index.segment_count = left;
+        index.source_size_bytes = index.segments.last().map_or(0, |last| last.end_byte);
+        split.put_index(&index);
+        split.refuses(&[], &["the index is inconsistent"]);
+        // The source has changed too.
+        fs::write(&split.source, numbered(41)).unwrap();
+        split.refuses(&[], &["has changed since it was split"]);
     }
-}
-
-#[test]
-fn a_merge_needs_parts_that_are_what_the_index_says() {
-    let split = Split::new();
-    let mut index = split.index();
-    index.segments[1].sha256 = "0".repeat(64);
-    split.put_index(&index);
-    fs::write(&split.source, numbered(41)).unwrap();
-    split.refuses(&["--merge"], &["big.txt.orig", "does not match the index"]);
 }
 
 #[test]
@@ -605,22 +561,4 @@ fn a_source_with_the_longest_name_is_patched() {
     split.edit(1, "x");
     split.run(&[]).assert_exit(0);
     split.agrees();
-}
-
-#[test]
-fn segments_that_were_swapped_are_no_edits() {
-    let split = Split::new();
-    let read = |number: usize| fs::read_to_string(split.segment(number)).unwrap();
-    let (one, two) = (read(1), read(2));
-    split.edit(1, &two);
-    // A text that was moved. Later than the index by the file system's clock: as old as it and empty is a crash's.
-    std::thread::sleep(std::time::Duration::from_millis(20));
-    split.edit(2, "");
-    split.run(&["--dry-run"]).assert_exit(0);
-    split.edit(2, &one);
-    split.refuses(&[], &["segment 1 (", "segment 2 (", "--force"]);
-    split.refuses(&["--merge"], &["were the files renamed"]);
-    split.run(&["--force"]).assert_exit(0);
-    split.agrees();
-    assert!(split.source().starts_with(&two));
 }

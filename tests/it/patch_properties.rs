@@ -9,7 +9,6 @@ use std::process::{Command, Stdio};
 use conversation::format::index::{self, Index, Segment};
 use conversation::problem::Problem;
 use edits::diff::lines::count_line_feeds;
-use edits::diff::merge::merge_lines;
 use edits::diff::unified::{DiffChange, UnifiedDiff};
 use proptest::prelude::*;
 use segments::patch::{PatchHooks, PatchOptions, PatchReport, patch};
@@ -95,7 +94,7 @@ impl World {
     fn run(&self, change: impl Fn(&mut PatchOptions<'_>)) -> Result<PatchReport, Problem> {
         let index = self.at("split/index.json");
         let mut plan =
-            PatchOptions { index: &index, patch: None, dry_run: false, force: false, merge: false };
+            PatchOptions { index: &index, patch: None, dry_run: false, keeps_always: false };
         change(&mut plan);
         let root = self.at("root");
         let places = BoundaryFolders {
@@ -108,7 +107,8 @@ impl World {
         let mut boundary = Boundary::for_file(places, &self.at("big.txt")).unwrap();
         boundary.allow_splits(&self.at("split"));
         let interrupts = Interrupts::without_handlers().unwrap();
-        let hooks = PatchHooks { interrupts: &interrupts, keep: None, progress: &mut |_, _| () };
+        let keep = &mut |_: &mut fs::File| anyhow::bail!("nothing is to be kept");
+        let hooks = PatchHooks { interrupts: &interrupts, keep, progress: &mut |_, _| () };
         patch(&plan, &mut boundary, hooks)
     }
 
@@ -215,10 +215,9 @@ proptest! {
                 fs::write(world.segment(number), text).unwrap();
             }
         }
-        // By chance a segment may get the old text of another, as if they were renamed.
-        let dry = world.run(|plan| (plan.dry_run, plan.force) = (true, true)).unwrap();
+        let dry = world.run(|plan| plan.dry_run = true).unwrap();
         prop_assert_eq!(world.source(), &*source);
-        let patched = world.run(|plan| plan.force = true).unwrap();
+        let patched = world.patch().unwrap();
         world.agrees();
         prop_assert_eq!((dry.changed, &dry.edited, &dry.patch_path), (patched.changed, &patched.edited, &patched.patch_path));
         prop_assert_eq!(patched.changed, world.source() != source);
@@ -227,66 +226,6 @@ proptest! {
             World::is_taken(&source, &world.source(), patch);
         }
         prop_assert!(!world.patch().unwrap().changed);
-    }
-
-    #[test]
-    fn a_source_that_changed_elsewhere_is_merged_or_left_alone(
-        ours in prop::collection::vec((0usize..60, "[xy]?"), 0..4),
-        theirs in prop::collection::vec((0usize..60, "[yz]?"), 1..4),
-        places in prop::collection::vec(0usize..1000, 0..6),
-    ) {
-        let base: Vec<String> = (0..60).map(|n| format!("line {n}\n")).collect();
-        let edit = |edits: &[(usize, String)]| {
-            let mut lines = base.clone();
-            for (at, text) in edits {
-                lines[*at] = if text.is_empty() { String::new() } else { format!("{text}\n") };
-            }
-            lines
-        };
-        let source = base.concat().into_bytes();
-        // Whole lines, so that segments can be edited by line.
-        let mut ends: Vec<usize> = places.iter().map(|at| at % 61).collect();
-        ends.push(60);
-        ends.sort_unstable();
-        let byte = |line: usize| base[..line].concat().len();
-        let world = World::new(&source, &ends.iter().map(|line| byte(*line)).collect::<Vec<_>>());
-        let (our, their) = (edit(&ours), edit(&theirs));
-        let mut start = 0;
-        for (at, end) in ends.iter().enumerate() {
-            let text = our[start..*end].concat();
-            if text != base[start..*end].concat() && !text.is_empty() {
-                fs::write(world.segment(at + 1), text).unwrap();
-            }
-            start = *end;
-        }
-        let joined = world.joined();
-        let their = their.concat().into_bytes();
-        fs::write(world.at("big.txt"), &their).unwrap();
-        let expect = merge_lines(&source, &joined, &their, &[joined.len()]);
-        let files = || fs::read_dir(world.at("split")).unwrap().count();
-        // Where the source has our edits already, a patch finishes what a killed one left.
-        if their != source && their != joined {
-            world.run(|plan| plan.dry_run = true).unwrap_err();
-            let before = files();
-            let refused = world.patch().unwrap_err().to_string();
-            prop_assert!(refused.contains("--merge"), "{}", refused);
-            prop_assert_eq!((world.source(), files()), (their.clone(), before));
-        }
-        match (world.run(|plan| plan.merge = true), expect) {
-            (Ok(patched), Ok(merged)) => {
-                prop_assert_eq!(world.source(), merged.text);
-                world.agrees();
-                if let Some(patch) = &patched.patch_path {
-                    World::is_taken(&their, &world.source(), patch);
-                }
-                prop_assert!(!world.patch().unwrap().changed);
-            }
-            (Err(failure), Err(_)) => {
-                prop_assert!(failure.to_string().contains("segment "), "{}", failure);
-                prop_assert_eq!((world.source(), world.joined()), (their, joined));
-            }
-            (patched, expect) => prop_assert!(false, "{:?} {:?}", patched, expect),
-        }
     }
 }
 
@@ -334,79 +273,28 @@ fn numbered(lines: usize) -> (Vec<u8>, Vec<usize>) {
 #[test]
 fn the_same_command_finishes_what_was_killed() {
     let (source, ends) = numbered(40);
-    let theirs = String::from_utf8(source.clone()).unwrap().replace("line 35\n", "theirs\n");
-    // The first edit loses its line ending, so that the segment is rewritten.
-    for (edit, merge) in [("edited\n", false), ("edited", false), ("edited", true)] {
+    // The second edit loses its line ending, so that the segment is rewritten.
+    for edit in ["edited\n", "edited"] {
         for step in 0..=4 {
             let world = World::new(&source, &ends);
             fs::write(world.segment(2), edit).unwrap();
-            if merge {
-                fs::write(world.at("big.txt"), &theirs).unwrap();
-            }
             let names = ["big.txt", "split/big-0002.txt", "split/big.txt.orig", "split/index.json"];
             let before = names.map(|name| fs::read(world.at(name)).unwrap());
-            let other = fs::read(world.segment(4)).unwrap();
-            world.run(|plan| plan.merge = merge).unwrap();
+            world.patch().unwrap();
             let expect = world.source();
             for (name, bytes) in names.iter().zip(&before).skip(step) {
                 fs::write(world.at(name), bytes).unwrap();
             }
-            if step == 1 {
-                // One of two segments that a merge rewrites.
-                fs::write(world.segment(4), &other).unwrap();
-            }
             fs::write(world.at("split/.nagent-0123.tmp"), "half").unwrap();
-            let patched = world.run(|plan| plan.merge = merge).unwrap();
-            let what = format!("{edit:?}, merge {merge}, step {step}: {patched:?}");
+            let patched = world.patch().unwrap();
+            let what = format!("{edit:?}, step {step}: {patched:?}");
             assert_eq!(world.source(), expect, "{what}");
             world.agrees();
             assert_eq!(patched.applied, step == 0, "{what}");
-            let is_recovered = (1..=3).contains(&step) && !(merge && step == 1);
-            assert_eq!(patched.recovered, is_recovered, "{what}");
+            assert_eq!(patched.edited.is_empty(), step == 4, "{what}");
             assert!(!world.patch().unwrap().changed);
         }
     }
-}
-
-#[test]
-fn a_source_that_was_half_written_in_place_is_written_again() {
-    let (source, ends) = numbered(40);
-    for edit in ["edited, and longer than it was\n".repeat(5), "short\n".to_owned()] {
-        let world = World::new(&source, &ends);
-        fs::hard_link(world.at("big.txt"), world.at("other.txt")).unwrap();
-        let old_index = fs::read(world.at("split/index.json")).unwrap();
-        fs::write(world.segment(2), edit).unwrap();
-        world.patch().unwrap();
-        let new = world.source();
-        for at in [80, 130, new.len() - 1] {
-            let mut torn = new[..at].to_vec();
-            torn.extend_from_slice(source.get(at..).unwrap_or_default());
-            fs::write(world.at("big.txt"), &torn).unwrap();
-            fs::write(world.at("split/big.txt.orig"), &source).unwrap();
-            fs::write(world.at("split/index.json"), &old_index).unwrap();
-            let patched = world.patch().unwrap();
-            assert!(patched.recovered && patched.applied);
-            assert_eq!(fs::read(patched.previous_path.unwrap()).unwrap(), torn);
-            assert_eq!(world.source(), new);
-            world.agrees();
-        }
-    }
-}
-
-#[test]
-fn force_overwrites_and_keeps_what_was_there() {
-    let (source, ends) = numbered(40);
-    let world = World::new(&source, &ends);
-    for word in ["theirs", "again"] {
-        fs::write(world.at("big.txt"), word).unwrap();
-        let before = world.source();
-        let patched = world.run(|plan| plan.force = true).unwrap();
-        assert_eq!(world.source(), source);
-        assert_eq!(fs::read(patched.previous_path.unwrap()).unwrap(), before);
-        World::is_taken(&before, &source, &patched.patch_path.unwrap());
-        world.agrees();
-    }
-    assert!(world.at("split/big.txt.before-2").is_file());
 }
 
 #[test]
@@ -439,15 +327,15 @@ fn an_index_cannot_lead_out_of_the_boundary() {
         tmpdir: None,
     };
     let index = world.at("split/index.json");
-    let plan =
-        PatchOptions { index: &index, patch: None, dry_run: false, force: false, merge: false };
+    let plan = PatchOptions { index: &index, patch: None, dry_run: false, keeps_always: false };
     let interrupts = Interrupts::without_handlers().unwrap();
     let check = |target: &str, folders: &[&str]| {
         let mut boundary = Boundary::for_file(places, &world.at(target)).unwrap();
         for folder in folders {
             boundary.allow_splits(&world.at(folder));
         }
-        let hooks = PatchHooks { interrupts: &interrupts, keep: None, progress: &mut |_, _| () };
+        let keep = &mut |_: &mut fs::File| anyhow::bail!("nothing is to be kept");
+        let hooks = PatchHooks { interrupts: &interrupts, keep, progress: &mut |_, _| () };
         let failure = patch(&plan, &mut boundary, hooks).unwrap_err().to_string();
         assert!(failure.contains("outside of the write boundary"), "{failure}");
         assert_eq!(world.source(), source);

@@ -242,7 +242,7 @@ fn a_foreign_index_and_foreign_files_are_not_overwritten() {
     sandbox.write("out/index.json", "{\"mine\": true}");
     let refused = |name: &str, words: &[&str]| {
         let before = files(&sandbox.work().join("out"));
-        let args = ["--file", name, "--output", "out", "--target-bytes", "64", "--force"];
+        let args = ["--file", name, "--output", "out", "--target-bytes", "64"];
         let run = split(&sandbox, &args).assert_exit(1).no_stdout();
         run.stderr_has(words).stderr_has(&["--output"]);
         assert_eq!(files(&sandbox.work().join("out")), before);
@@ -266,7 +266,7 @@ fn a_folder_with_the_source_in_it_is_refused() {
     let sandbox = Sandbox::new().file("out/a.txt", lines(20)).file("own/index.json", "{}\n");
     for (file, output) in [("out/a.txt", "out"), ("own/index.json", "own"), ("out/a.txt", ".")] {
         let before = files(&sandbox.work().join(output));
-        let run = split(&sandbox, &["--file", file, "--output", output, "--force"]).assert_exit(1);
+        let run = split(&sandbox, &["--file", file, "--output", output]).assert_exit(1);
         run.stderr_has(&["the file that is to be split is in it", "--output"]);
         assert_eq!(files(&sandbox.work().join(output)), before);
     }
@@ -281,15 +281,16 @@ fn a_folder_with_the_source_in_it_is_refused() {
     });
     sandbox.write("trap/index.json", index.to_string());
     split(&sandbox, &["--file", "trap/s-0001.txt", "--output", "trap"]).assert_exit(1);
-    split(&sandbox, &["--refresh", "trap/index.json", "--force"]).assert_exit(1);
+    split(&sandbox, &["--refresh", "trap/index.json"]).assert_exit(1);
     assert_eq!(sandbox.read("trap/s-0001.txt"), lines(20));
 }
 
 #[test]
-fn edited_segments_are_named_and_only_force_goes_on_and_keeps_them() {
+fn edited_segments_are_named_and_stay() {
     let sandbox = Sandbox::new().file("a.txt", lines(40));
     splits(&sandbox, "a.txt", &["--target-bytes", "64"]);
     let count = files(&sandbox.work().join("out")).len();
+    let three = sandbox.read("out/a-0003.txt");
     sandbox.write("out/a-0002.txt", "edited\n");
     sandbox.write("out/a-0005.txt", "edited too\n");
     std::fs::remove_file(sandbox.work().join("out/a-0003.txt")).unwrap();
@@ -300,51 +301,56 @@ fn edited_segments_are_named_and_only_force_goes_on_and_keeps_them() {
         &["--file", "a.txt", "--output", "out", "--target-bytes", "64"],
     ] {
         let run = split(&sandbox, args).assert_exit(1).no_stdout();
-        run.stderr_has(&["a-0002.txt, a-0005.txt", "--force", "nagent-file-patch"]);
+        run.stderr_has(&["a-0002.txt, a-0005.txt", "remove this one", "nagent-file-patch"]);
         assert_eq!(files(&sandbox.work().join("out")), before);
     }
-    let run = split(&sandbox, &["--refresh", "out/index.json", "--force"]).assert_exit(0);
-    let run = run.stderr_has(&["a-0002.txt, a-0005.txt", "/out.before"]);
-    assert!(run.stdout.ends_with("/out/index.json\n"));
+    split(&sandbox, &["--refresh", "out/index.json", "--force"]).assert_exit(2);
+    // As they were split, they are replaced.
+    sandbox.write("a.txt", lines(40));
+    for (number, text) in [(2, None), (3, Some(three)), (5, None)] {
+        let name = format!("out/a-{number:04}.txt");
+        let all = lines(40);
+        let index: Value = serde_json::from_str(&sandbox.read("out/index.json")).unwrap();
+        let place = |key: &str| {
+            usize::try_from(index["segments"][number - 1][key].as_u64().unwrap()).unwrap()
+        };
+        let old = String::from_utf8_lossy(&all.as_bytes()[place("start_byte")..place("end_byte")]);
+        sandbox.write(&name, text.unwrap_or_else(|| old.into_owned()));
+    }
+    sandbox.write("a.txt", lines(12));
+    split(&sandbox, &["--refresh", "out/index.json"]).assert_exit(0).no_stderr();
     let index = check_index(&sandbox.work().join("out/index.json"), &sandbox.work().join("a.txt"));
-    assert_eq!(files(&sandbox.work().join("out.before")), before);
     let segments = usize::try_from(index["segment_count"].as_u64().unwrap()).unwrap();
     let names: Vec<_> = files(&sandbox.work().join("out")).into_keys().collect();
     assert!(segments + 2 < count && names.len() == segments + 2, "{names:?}");
-    sandbox.write("out/a-0002.txt", "edited again\n");
-    split(&sandbox, &["--refresh", "out/index.json", "--force"]).assert_exit(0);
-    assert_eq!(sandbox.read("out.before-2/a-0002.txt"), "edited again\n");
-    assert_eq!(sandbox.read("out.before/a-0002.txt"), "edited\n");
 }
 
 #[test]
-fn a_folder_with_other_files_in_it_is_kept() {
+fn a_folder_with_other_files_in_it_is_refused() {
     use std::os::unix::ffi::OsStrExt;
     let sandbox = Sandbox::new().file("a.txt", lines(40));
     let name = std::ffi::OsStr::from_bytes(b"\xff");
-    for (at, name) in
-        [Path::new("notes.md"), Path::new("sub/x"), Path::new(name)].iter().enumerate()
-    {
-        splits(&sandbox, "a.txt", &["--target-bytes", "64"]);
-        // What a patch writes can be made again.
-        sandbox.write("out/a.patch", "--- a/a.txt\n");
+    splits(&sandbox, "a.txt", &["--target-bytes", "64"]);
+    // What a patch writes can be made again.
+    sandbox.write("out/a.patch", "--- a/a.txt\n");
+    for name in [Path::new("notes.md"), Path::new("sub/x"), Path::new(name)] {
         let path = sandbox.work().join("out").join(name);
         std::fs::create_dir_all(path.parent().unwrap()).unwrap();
         std::fs::write(&path, "mine").unwrap();
-        let (_, run) = splits(&sandbox, "a.txt", &["--target-bytes", "32"]);
-        let kept = if at == 0 { "out.before".to_owned() } else { format!("out.before-{}", at + 1) };
-        run.stderr_has(&["the previous folder is kept", &kept]);
-        let kept = sandbox.work().join(kept).join(name);
-        assert_eq!(std::fs::read_to_string(kept).unwrap(), "mine");
+        let before = files(&sandbox.work().join("out"));
+        let run = split(&sandbox, &["--refresh", "out"]).assert_exit(1).no_stdout();
+        run.stderr_has(&["files that the split did not make", "remove this one"]);
+        assert_eq!(files(&sandbox.work().join("out")), before);
+        std::fs::remove_file(&path).unwrap();
+        if path.ends_with("x") {
+            std::fs::remove_dir(path.parent().unwrap()).unwrap();
+        }
     }
-    splits(&sandbox, "a.txt", &["--target-bytes", "64"]);
-    sandbox.write("out/a.patch", "--- a/a.txt\n");
     splits(&sandbox, "a.txt", &["--target-bytes", "32"]).1.no_stderr();
-    assert!(!sandbox.work().join("out.before-4").exists());
 }
 
 #[test]
-fn what_a_killed_run_left_is_removed_or_kept() {
+fn what_a_killed_run_left_is_removed_or_refused() {
     let sandbox = Sandbox::new().file("a.txt", lines(40));
     let stage = sandbox.work().join(".nagent-split-out");
     // Killed before its index was written.
@@ -352,27 +358,22 @@ fn what_a_killed_run_left_is_removed_or_kept() {
     splits(&sandbox, "a.txt", &["--target-bytes", "64"]);
     assert!(!stage.exists());
     // Killed after the exchange: the replaced split, without edits and with one.
-    for edit in [None, Some("edited\n")] {
-        std::fs::rename(sandbox.work().join("out"), &stage).unwrap();
-        if let Some(edit) = edit {
-            sandbox.write(".nagent-split-out/a-0002.txt", edit);
-        }
-        splits(&sandbox, "a.txt", &["--target-bytes", "64"]);
-        assert!(!stage.exists());
-        assert_eq!(sandbox.work().join("out.before").exists(), edit.is_some());
-    }
-    assert_eq!(sandbox.read("out.before/a-0002.txt"), "edited\n");
+    std::fs::rename(sandbox.work().join("out"), &stage).unwrap();
+    splits(&sandbox, "a.txt", &["--target-bytes", "64"]);
+    assert!(!stage.exists());
+    std::fs::rename(sandbox.work().join("out"), &stage).unwrap();
+    sandbox.write(".nagent-split-out/a-0002.txt", "edited\n");
+    let run = split(&sandbox, &["--file", "a.txt", "--output", "out"]).assert_exit(1);
+    run.stderr_has(&[".nagent-split-out has edits", "move it away"]);
+    assert_eq!(sandbox.read(".nagent-split-out/a-0002.txt"), "edited\n");
 }
 
 #[test]
 fn a_kill_at_any_time_leaves_the_old_split_or_the_new_one() {
     let sandbox = Sandbox::new().file("a.txt", lines(20_000));
-    let args = ["--file", "a.txt", "--output", "out", "--target-bytes", "256", "--force"];
+    let args = ["--file", "a.txt", "--output", "out", "--target-bytes", "256"];
     let whole = split(&sandbox, &args).assert_exit(0).seconds;
-    let mut edits = 0;
     for n in 0..12_u32 {
-        sandbox.write("out/a-0007.txt", format!("edit {n}\n"));
-        edits += 1;
         let running = sandbox.program(SPLIT, &args).spawn();
         std::thread::sleep(std::time::Duration::from_secs_f64(whole * 1.2 * f64::from(n) / 11.0));
         running.signal(Signal::KILL);
@@ -385,14 +386,6 @@ fn a_kill_at_any_time_leaves_the_old_split_or_the_new_one() {
     split(&sandbox, &args).assert_exit(0);
     check_index(&sandbox.work().join("out/index.json"), &sandbox.work().join("a.txt"));
     assert!(!sandbox.work().join(".nagent-split-out").exists());
-    // No edit was lost: each that is not in a kept folder was overwritten by this test in the old split.
-    let kept = std::fs::read_dir(sandbox.work()).unwrap();
-    let kept: Vec<PathBuf> = kept.map(|entry| entry.unwrap().path()).collect();
-    let kept = kept.iter().filter(|path| path.to_string_lossy().contains("out.before"));
-    let texts: Vec<String> =
-        kept.map(|path| std::fs::read_to_string(path.join("a-0007.txt")).unwrap()).collect();
-    assert!(texts.iter().all(|text| text.starts_with("edit ")), "{texts:?}");
-    assert!(texts.contains(&format!("edit {}\n", edits - 1)), "{texts:?}");
 }
 
 #[test]

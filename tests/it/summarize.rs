@@ -312,15 +312,13 @@ fn of_a_large_file_the_limit_is_for_the_whole() {
 }
 
 #[test]
-fn many_summaries_are_joined_in_levels() {
+fn many_summaries_are_joined_in_one_request() {
     let sandbox = parted(text(2_000_000));
     let long = "word ".repeat(500);
     sandbox.llm.choose(move |request| {
         let user = request.user();
-        if is_join(request) && user.contains("lines 1 to 62500") && !user.contains("word word") {
+        if is_join(request) && user.contains("lines 1 to 62500") {
             "the whole".into()
-        } else if is_join(request) {
-            "some".into()
         } else {
             long.as_str().into()
         }
@@ -328,10 +326,9 @@ fn many_summaries_are_joined_in_levels() {
     let run = summarize(&sandbox, &["--jobs", "8", "--max-words", "7"]).run();
     run.assert_exit(0).stdout_is("the whole\n");
     let joins: Vec<Request> = sandbox.requests().into_iter().filter(is_join).collect();
-    assert_eq!(joins.len(), 3, "two of the first level, and one");
-    assert!(joins.iter().all(|request| request.user().len() < 50 << 10));
-    let strict = joins.iter().filter(|request| request.system().contains("at most 7 words"));
-    assert_eq!(strict.count(), 1, "the limit is the last one's");
+    assert_eq!(joins.len(), 1);
+    assert!(joins[0].user().len() < 65 << 10, "each enters with its share");
+    assert!(joins[0].system().contains("at most 7 words"), "the limit is the last one's");
 }
 
 #[test]
@@ -357,13 +354,16 @@ fn again_asks_anew_and_replaces() {
     summarize(&sandbox, &[]).run().answers("old");
     summarize(&sandbox, &["--again"]).run().answers("new");
     summarize(&sandbox, &[]).run().answers("new");
-    // Equal segments are asked for once all the same.
-    let sandbox = parted("y".repeat(4 * 65_538));
-    sandbox.llm.choose(usual);
-    for _ in 0..2 {
-        let json = summarize(&sandbox, &["--again", "--json"]).run().assert_exit(0).json();
-        assert_eq!((&json["requests"], &json["cached"]), (&2.into(), &3.into()), "{json}");
-    }
+}
+
+#[test]
+fn more_parts_than_one_summary_can_join_cost_nothing() {
+    let sandbox = Sandbox::new()
+        .config_also(serde_json::json!({"context_window_tokens": 800}))
+        .file("f.txt", text(60_000));
+    let run = summarize(&sandbox, &[]).run().assert_exit(1).no_stdout();
+    run.stderr_has(&["too many for one summary", "larger window"]);
+    assert_eq!(asked(&sandbox), 0);
 }
 
 #[test]

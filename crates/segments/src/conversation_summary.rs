@@ -6,7 +6,9 @@
 
 use super::summary_cache::Summary;
 use super::summary_plan::{self as plan, RequestSizes, SummaryKind, WordLimit};
-use super::summary_queue::{SummarizedPart, SummarizedWhole, SummaryQueue, SummaryRequest};
+use super::summary_queue::{
+    ShowProgress, SummarizedPart, SummarizedWhole, SummaryQueue, SummaryRequest,
+};
 use conversation::compact::notice::is_checkpoint;
 use conversation::exit::Exit;
 use conversation::format::file::{Piece, parse};
@@ -30,7 +32,7 @@ pub fn summarize_conversation(
     name: &str,
     text: &str,
     pieces: &[Piece],
-    progress: &mut dyn FnMut(u64, u64),
+    progress: ShowProgress<'_>,
 ) -> Result<Summary, Problem> {
     let sizes = RequestSizes::for_window(queue.rules.window)?;
     let parts = cut_conversation(text, pieces, sizes.small);
@@ -38,27 +40,16 @@ pub fn summarize_conversation(
         let message = format!("conversation {name} is empty, there is nothing to summarize");
         return Err(Problem::failed(message));
     }
-    let lines = text.lines().count() as u64;
-    let limit = if parts.len() == 1 { queue.limit() } else { WordLimit::DEFAULT };
-    let summarize = |at: usize| {
-        let ConversationPart { text, first_line: first, last_line: last } = &parts[at];
-        let summary = queue.summarize(&SummaryRequest {
-            kind: SummaryKind::Conversation,
-            limit,
-            place: format!("Conversation: {name}\nLines {first} to {last} of {lines}"),
-            subject: format!("lines {first} to {last} of conversation {name}"),
-            text: text.clone(),
-        })?;
-        Ok(SummarizedPart { first_line: *first, last_line: *last, summary })
-    };
     let whole = SummarizedWhole {
         kind: SummaryKind::JoinedConversation,
+        limit: queue.limit(),
         what: "Conversation",
         name,
-        lines,
+        lines: text.lines().count() as u64,
         sizes,
     };
-    queue.summarize_parts(&whole, parts.len(), progress, &summarize).1
+    let limit = if parts.len() == 1 { queue.limit() } else { WordLimit::DEFAULT };
+    summarize_parts(queue, &whole, (SummaryKind::Conversation, limit), &parts, progress)
 }
 
 /// Writes a checkpoint of about so many words: what a model needs that goes on in the conversation without these blocks, which
@@ -81,33 +72,19 @@ pub fn write_checkpoint(
         clippy::cast_sign_loss,
         reason = "it is an estimate"
     )]
-    let whole = (sizes.whole as f64 / 3.0 / tokens_per_byte * 0.9) as u64;
-    let whole = sizes.whole.max(whole);
-    let sizes = RequestSizes { small: whole, whole, ..sizes };
-    let parts = cut_conversation(text, &parse(text).pieces, sizes.small);
+    let most = (sizes.whole as f64 / 3.0 / tokens_per_byte * 0.9) as u64;
+    let parts = cut_conversation(text, &parse(text).pieces, sizes.whole.max(most));
     let limit = WordLimit { words, strict: false };
-    let lines = text.lines().count() as u64;
-    let (kind, count) = (SummaryKind::Checkpoint, parts.len());
-    let summarize = |at: usize| {
-        let ConversationPart { text, first_line: first, last_line: last } = &parts[at];
-        let summary = queue.summarize(&SummaryRequest {
-            kind,
-            limit,
-            place: if count == 1 {
-                format!("Conversation: {name}")
-            } else {
-                format!("Conversation: {name}\nPart {} of {count}", at + 1)
-            },
-            subject: format!("the checkpoint of conversation {name}"),
-            text: text.clone(),
-        })?;
-        Ok(SummarizedPart { first_line: *first, last_line: *last, summary })
+    let whole = SummarizedWhole {
+        kind: SummaryKind::JoinedCheckpoint,
+        limit,
+        what: "Conversation",
+        name,
+        lines: text.lines().count() as u64,
+        sizes,
     };
-    let kind = SummaryKind::JoinedCheckpoint;
-    let whole = SummarizedWhole { kind, what: "Conversation", name, lines, sizes };
-    let (_, summary) =
-        queue.summarize_parts_within(&whole, parts.len(), limit, &mut |_, _| (), &summarize);
-    let text = summary?.text;
+    let kind = (SummaryKind::Checkpoint, limit);
+    let text = summarize_parts(queue, &whole, kind, &parts, &|_, _| ())?.text;
     if !is_checkpoint(&text) {
         let begin = harmless::escape_line(&text, 120);
         return Err(Problem::new(
@@ -116,6 +93,34 @@ pub fn write_checkpoint(
         ));
     }
     Ok(text)
+}
+
+fn summarize_parts(
+    queue: &SummaryQueue<'_>,
+    whole: &SummarizedWhole<'_>,
+    (kind, limit): (SummaryKind, WordLimit),
+    parts: &[ConversationPart],
+    progress: ShowProgress<'_>,
+) -> Result<Summary, Problem> {
+    let SummarizedWhole { name, lines, .. } = whole;
+    let summarize = |at: usize| {
+        let ConversationPart { text, first_line: first, last_line: last } = &parts[at];
+        let summary = queue.summarize(&SummaryRequest {
+            kind,
+            limit,
+            place: match kind {
+                // Its lines are not those of the file.
+                SummaryKind::Checkpoint => {
+                    format!("Conversation: {name}\nPart {} of {}", at + 1, parts.len())
+                }
+                _ => format!("Conversation: {name}\nLines {first} to {last} of {lines}"),
+            },
+            subject: format!("lines {first} to {last} of conversation {name}"),
+            text: text.clone(),
+        })?;
+        Ok(SummarizedPart { first_line: *first, last_line: *last, summary })
+    };
+    queue.summarize_parts(whole, parts.len(), progress, &summarize).1
 }
 
 /// Groups neighbouring blocks, as many as fit into `max_bytes`; a larger block is cut.

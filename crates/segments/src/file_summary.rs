@@ -10,7 +10,9 @@ use super::content::{self, ContentKind, Encoding};
 use super::split::{self, Split, SplitHooks, SplitRequest};
 use super::summary_cache::Summary;
 use super::summary_plan::{self as plan, RequestSizes, SummaryKind, WordLimit};
-use super::summary_queue::{SummarizedPart, SummarizedWhole, SummaryQueue, SummaryRequest};
+use super::summary_queue::{
+    ShowProgress, SummarizedPart, SummarizedWhole, SummaryQueue, SummaryRequest,
+};
 use conversation::format::harmless::quote_name;
 use conversation::format::index::{self, Index};
 use conversation::format::numbers::format_tokens;
@@ -46,7 +48,7 @@ pub fn summarize_file(
     queue: &SummaryQueue<'_>,
     path: &Path,
     output: Option<&Path>,
-    progress: &mut dyn FnMut(u64, u64),
+    progress: ShowProgress<'_>,
 ) -> Result<FileSummary, Problem> {
     let limit = queue.limit();
     let (bytes, head) = read_range(path, 0, content::HEAD)?;
@@ -99,7 +101,7 @@ pub fn summarize_segments(
     queue: &SummaryQueue<'_>,
     index_path: Option<&Path>,
     index: &mut Index,
-    progress: &mut dyn FnMut(u64, u64),
+    progress: ShowProgress<'_>,
 ) -> Result<Summary, Problem> {
     let result = fill_index(queue, index, progress);
     let Some(path) = index_path else { return result };
@@ -111,7 +113,7 @@ pub fn summarize_segments(
 fn fill_index(
     queue: &SummaryQueue<'_>,
     index: &mut Index,
-    progress: &mut dyn FnMut(u64, u64),
+    progress: ShowProgress<'_>,
 ) -> Result<Summary, Problem> {
     let original = PathBuf::from(&index.original_path);
     let path = if fs::exists(&original) { original } else { PathBuf::from(&index.source_path) };
@@ -124,6 +126,7 @@ fn fill_index(
     let name = quote_name(&index.source_path);
     let whole = SummarizedWhole {
         kind: SummaryKind::JoinedFile,
+        limit: queue.limit(),
         what: "File",
         name: &name,
         lines: index.source_line_count,
@@ -169,7 +172,7 @@ impl<'a, 'q> SummaryInput<'a, 'q> {
         decoded.text
     }
 
-    /// Summarizes a segment: in one request, or in several if it is too large for one.
+    /// Summarizes a segment: in one request, or in several if it is too large for one, whose summaries are put together.
     fn summarize_segment(
         &self,
         whole: &SummarizedWhole<'_>,
@@ -197,9 +200,10 @@ impl<'a, 'q> SummaryInput<'a, 'q> {
         if let [part] = parts.as_mut_slice() {
             part.last_line = last_line;
         }
-        let parts = parts.into_iter().map(|part| {
+        let (mut texts, mut by) = (Vec::new(), None);
+        for part in parts {
             let lines = format!("lines {} to {}", part.first_line, part.last_line);
-            let request = SummaryRequest {
+            let summary = self.queue.summarize(&SummaryRequest {
                 kind: SummaryKind::File,
                 limit: WordLimit::DEFAULT,
                 place: format!(
@@ -209,13 +213,11 @@ impl<'a, 'q> SummaryInput<'a, 'q> {
                 ),
                 subject: format!("segment {number} ({lines}) of {name}"),
                 text: part.text.to_owned(),
-            };
-            let summary = self.queue.summarize(&request)?;
-            let (first_line, last_line) = (part.first_line, part.last_line);
-            Ok(SummarizedPart { first_line, last_line, summary })
-        });
-        let parts = parts.collect::<Result<Vec<_>, Problem>>()?;
-        let summary = self.queue.join_summaries(whole, parts, WordLimit::DEFAULT)?;
+            })?;
+            texts.push(summary.text);
+            by = summary.by;
+        }
+        let summary = Summary { text: texts.join("\n\n"), by };
         Ok(SummarizedPart { first_line, last_line, summary })
     }
 }

@@ -61,17 +61,15 @@ pub fn edited_segments(index_path: &Path, index: &Index, stop: &dyn Fn() -> bool
     names.collect()
 }
 
-/// Fails if a folder must not be replaced by a split of `source`: it has files that no split made, the index of another
-/// source, or the source itself; without `force`, also if it has edited segments. Returns the names of the files that a
-/// split did not make as they are.
+/// Fails if a folder must not be replaced by a split of `source`: it has edited segments, files that no split made, the
+/// index of another source, or the source itself.
 pub(super) fn check_replaceable(
     folder: &Path,
     source: &Path,
-    force: bool,
     stop: &dyn Fn() -> bool,
-) -> Result<Vec<String>, Problem> {
+) -> Result<(), Problem> {
     if list_files(folder)?.is_empty() {
-        return Ok(Vec::new());
+        return Ok(());
     }
     let refuse = |why: &str| {
         let folder = quote_name(folder);
@@ -91,17 +89,16 @@ pub(super) fn check_replaceable(
         let why = format!("its index.json is the index of {}", quote_name(&index.source_path));
         return Err(refuse(&why));
     }
-    let found = find_files(folder, &index, stop)?;
-    if !found.edited.is_empty() && !force {
-        return Err(Problem::failed(format!(
-            "edited since the split, and not yet put back: {} (in {}); put them back with nagent-file-patch, choose another \
-             folder with --output, or keep the whole folder as {}.before with nagent-file-split --force",
-            name_some(&found.edited, 10, ", "),
-            quote_name(folder),
-            quote_name(folder.file_name().unwrap_or_default())
-        )));
+    let names = find_precious(folder, &index, stop)?;
+    if names.is_empty() {
+        return Ok(());
     }
-    Ok([found.edited, found.other].concat())
+    let names = name_some(&names, 10, ", ");
+    Err(Problem::failed(format!(
+        "will not replace {}, which has files that the split did not make as they are: {names}; put edited segments back with \
+         nagent-file-patch, choose another folder with --output, or remove this one",
+        quote_name(folder)
+    )))
 }
 
 /// Whether a folder is empty, or a split in which nothing was edited and nothing else is.
@@ -110,8 +107,8 @@ pub(super) fn is_disposable(folder: &Path) -> bool {
         return true;
     }
     load_index(&folder.join(index::NAME))
-        .and_then(|index| find_files(folder, &index, &|| false))
-        .is_ok_and(|found| found.edited.is_empty() && found.other.is_empty())
+        .and_then(|index| find_precious(folder, &index, &|| false))
+        .is_ok_and(|names| names.is_empty())
 }
 
 /// Whether nothing is lost with a folder that a killed split left: it has no index yet, or is disposable.
@@ -119,18 +116,13 @@ pub(super) fn is_disposable_leftover(folder: &Path) -> bool {
     !fs::exists(&folder.join(index::NAME)) || is_disposable(folder)
 }
 
-struct FoundFiles {
-    /// Segments, or the kept original, with another text than the index lists.
-    edited: Vec<String>,
-    /// Files that the split did not make.
-    other: Vec<String>,
-}
-
-fn find_files(
+/// Names the files that would be lost: segments or the kept original with another text than the index lists, and files that
+/// the split did not make.
+fn find_precious(
     folder: &Path,
     index: &Index,
     stop: &dyn Fn() -> bool,
-) -> Result<FoundFiles, Problem> {
+) -> Result<Vec<String>, Problem> {
     let mut known: HashMap<String, &str> = HashMap::new();
     if let Some(naming) = given_name(index).map(Naming::new) {
         for segment in &index.segments {
@@ -140,24 +132,23 @@ fn find_files(
     }
     let stem = Path::new(&index.source_path).file_stem().unwrap_or_default();
     let patch = format!("{}.patch", stem.to_string_lossy());
-    let mut found = FoundFiles { edited: Vec::new(), other: Vec::new() };
+    let mut names = Vec::new();
     for name in list_files(folder)? {
         let name = name.to_string_lossy().into_owned();
-        match known.get(&name) {
-            Some(hash) if has_hash(&folder.join(&name), hash, stop) => {}
-            Some(_) => found.edited.push(name),
+        let is_as_made = match known.get(&name) {
+            Some(hash) => has_hash(&folder.join(&name), hash, stop),
             // A patch file can be made again; a temporary file was left by a killed run.
-            None if name == index::NAME || name == patch => {}
-            None if is_temp_name(&name) => {}
-            None => found.other.push(name),
+            None => name == index::NAME || name == patch || is_temp_name(&name),
+        };
+        if !is_as_made {
+            names.push(name);
         }
     }
     if stop() {
         return Err(Problem::failed(format!("examining {} was interrupted", quote_name(folder))));
     }
-    found.edited.sort();
-    found.other.sort();
-    Ok(found)
+    names.sort();
+    Ok(names)
 }
 
 fn list_files(folder: &Path) -> Result<Vec<OsString>, Problem> {

@@ -26,7 +26,6 @@ use conversation::problem::Problem;
 use sys::clock::{self, Stopwatch};
 use sys::file_stamp::FileStamp;
 use sys::fs::{encode_hex, sha256};
-use sys::names::name_some;
 use sys::staged_folder::StagedFolder;
 use sys::{fs, read};
 
@@ -56,22 +55,12 @@ pub struct SplitRequest<'a> {
     pub target: u64,
     /// Cut at every natural boundary.
     pub natural: bool,
-    /// Keep the folder of an earlier split whose segments were edited as `{output}.before`, instead of failing.
-    pub force: bool,
 }
 
 impl<'a> SplitRequest<'a> {
     /// A request with the usual settings.
     pub fn new(source: &'a Path, output: &'a Path) -> Self {
-        Self {
-            source,
-            output,
-            private: false,
-            language: None,
-            target: TARGET,
-            natural: false,
-            force: false,
-        }
+        Self { source, output, private: false, language: None, target: TARGET, natural: false }
     }
 }
 
@@ -126,7 +115,7 @@ pub fn index_path(named: &Path) -> PathBuf {
 }
 
 /// Splits a file again as its index says, into the folder of the index.
-pub fn refresh(index: &Path, force: bool, hooks: &mut SplitHooks<'_>) -> Result<Split, Problem> {
+pub fn refresh(index: &Path, hooks: &mut SplitHooks<'_>) -> Result<Split, Problem> {
     let index = index_path(index);
     let index = index.as_path();
     if index.file_name().is_none_or(|name| name != index::NAME) {
@@ -145,7 +134,6 @@ pub fn refresh(index: &Path, force: bool, hooks: &mut SplitHooks<'_>) -> Result<
         language: Some(language),
         target: known.target_bytes,
         natural: known.natural,
-        force,
     };
     let real = find_source(request.source)?;
     split_as(&request, real, given_name(&known).map(str::to_owned), hooks)
@@ -182,7 +170,7 @@ fn split_as(
         .map_err(|error| failure("use the folder", output, error))?;
     let place = folder.place().to_owned();
     to_utf8(&place)?;
-    let precious = check_replaceable(&place, &real, request.force, hooks.stop)?;
+    check_replaceable(&place, &real, hooks.stop)?;
     let group = folder.group().map_err(|error| failure("use the folder", &place, error))?;
     let writer = SegmentWriter {
         folder,
@@ -203,7 +191,7 @@ fn split_as(
         hooks,
     };
     let language = splitter.split_source(&name)?;
-    let Splitter { window, hasher, writer, mut notes, .. } = splitter;
+    let Splitter { window, hasher, writer, notes, .. } = splitter;
     let index = Index {
         source_path,
         source_sha256: encode_hex(&hasher.finalize()),
@@ -224,15 +212,7 @@ fn split_as(
         folder.create_whole_file(index::NAME, mode, &index::format(&index))
     };
     write_index().map_err(|error| write_failure(&place.join(index::NAME), &error))?;
-    let kept = folder.publish(&is_disposable);
-    if let Some(kept) = kept.map_err(|error| failure("replace", &place, error))? {
-        let files = name_some(&precious, 10, ", ");
-        let files = if files.is_empty() { "changed files".to_owned() } else { files };
-        notes.push(format!(
-            "the previous folder is kept as {}, because of {files}",
-            quote_name(kept)
-        ));
-    }
+    folder.publish(&is_disposable).map_err(|error| failure("replace", &place, error))?;
     Ok(Split { index_path: place.join(index::NAME), index, notes })
 }
 

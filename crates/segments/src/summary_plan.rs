@@ -1,10 +1,7 @@
 //! Decides how a text becomes requests for summaries: sizes, word limits, prompts, cache keys, parts. Pure.
 //!
-//! A small file is one request. A large one is a request for each segment, and then requests that join neighbouring
-//! summaries, level by level, until one is left. No request has more than [`RequestSizes::join`] bytes of summaries, and each
-//! summary enters with at most an eighth of that, so a level has at most a seventh of the texts of the one before.
-
-use std::ops::Range;
+//! A small file is one request. A large one is a request for each segment, and then one that joins their summaries. That has
+//! no more than [`RequestSizes::small`] bytes of summaries: where there are many, each enters with its equal share.
 
 use sha2::{Digest, Sha256};
 
@@ -19,8 +16,10 @@ const WHOLE: u64 = 128 * 1024;
 /// Files up to this many bytes are summarized in one request, if the window takes them. A summary of more text would say too
 /// little of it.
 pub const MAX_SMALL: u64 = 256 * 1024;
-/// The summaries that one request joins have this many bytes together.
-pub const JOIN: u64 = 48 * 1024;
+/// The share of a summary in the request that joins, at least. With less it would say nothing.
+const LEAST_SHARE: u64 = 64;
+/// The share of a summary, at most: a model may keep no limit at all.
+const MOST_SHARE: u64 = 6 * 1024;
 /// Default word limit of a summary.
 pub const WORDS: u64 = 300;
 /// Prompt and reply, in tokens, where the window is known.
@@ -34,8 +33,6 @@ pub struct RequestSizes {
     /// Content of a file or segment that is sent whole. Larger ones are split into segments of this size: each request
     /// repeats the instructions, and each summary is sent once more when they are joined.
     pub small: u64,
-    /// Summaries that are joined.
-    pub join: u64,
     /// Everything that fits into one request.
     pub whole: u64,
 }
@@ -47,7 +44,7 @@ impl RequestSizes {
     /// The window is too small for anything.
     pub fn for_window(window: Option<u64>) -> Result<Self, Problem> {
         let Some(window) = window else {
-            return Ok(Self { small: WHOLE, join: JOIN, whole: WHOLE });
+            return Ok(Self { small: WHOLE, whole: WHOLE });
         };
         let room = (window - RESERVE.min(window / 2)).saturating_mul(3);
         if room < LEAST {
@@ -56,7 +53,13 @@ impl RequestSizes {
             );
             return Err(Problem::new(Exit::Provider, message));
         }
-        Ok(Self { small: MAX_SMALL.min(room), join: JOIN.min(room), whole: room })
+        Ok(Self { small: MAX_SMALL.min(room), whole: room })
+    }
+
+    /// Returns how many bytes each of so many summaries gets in the one request that joins them; `None`: too few.
+    pub fn share(self, count: usize) -> Option<u64> {
+        let share = self.small / (count as u64).max(1);
+        (share >= LEAST_SHARE).then_some(share.min(MOST_SHARE))
     }
 }
 
@@ -220,23 +223,6 @@ pub fn paragraph(first: u64, last: u64, summary: &str, most: u64) -> String {
     format!("{head}{} …\n\n", &summary[..summary.floor_char_boundary(room)])
 }
 
-/// Groups neighbours for one request each: as many as fit into `most` bytes, at least one.
-pub fn group_neighbours(sizes: &[u64], most: u64) -> Vec<Range<usize>> {
-    let mut groups: Vec<Range<usize>> = Vec::new();
-    let mut sum = 0_u64;
-    for (at, size) in sizes.iter().enumerate() {
-        sum = sum.saturating_add(*size);
-        match groups.last_mut() {
-            Some(group) if sum <= most => group.end = at + 1,
-            _ => {
-                groups.push(at..at + 1);
-                sum = *size;
-            }
-        }
-    }
-    groups
-}
-
 /// A part of a text, and its lines.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TextPart<'t> {
@@ -273,57 +259,28 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// The requests of each level, and the bytes of the largest.
-    fn levels(count: usize, words: usize) -> (Vec<usize>, u64) {
-        let summary = "word ".repeat(words);
-        let mut parts: Vec<(u64, u64)> =
-            (0..count as u64).map(|n| (n * 100 + 1, n * 100 + 100)).collect();
-        let (mut levels, mut largest) = (Vec::new(), 0);
-        loop {
-            let size =
-                |part: &(u64, u64)| paragraph(part.0, part.1, &summary, JOIN / 8).len() as u64;
-            let sizes: Vec<u64> = parts.iter().map(size).collect();
-            let groups = group_neighbours(&sizes, JOIN);
-            levels.push(groups.len());
-            largest = sizes_of(&groups, &sizes).into_iter().chain([largest]).max().unwrap_or(0);
-            if groups.len() <= 1 {
-                return (levels, largest);
-            }
-            parts =
-                groups.iter().map(|group| (parts[group.start].0, parts[group.end - 1].1)).collect();
-        }
-    }
-
-    fn sizes_of(groups: &[Range<usize>], sizes: &[u64]) -> Vec<u64> {
-        groups.iter().map(|group| sizes[group.clone()].iter().sum()).collect()
-    }
-
     #[test]
-    fn requests_are_bounded_however_many_segments_there_are() {
-        let check = |count, words, expect: &[usize]| {
-            let (levels, largest) = levels(count, words);
-            assert_eq!(levels, expect, "{count} summaries of {words} words");
-            assert!(largest <= JOIN, "{largest}");
-        };
-        check(1, 200, &[1]);
-        check(300, 100, &[4, 1]);
-        check(300, 250, &[8, 1]);
-        check(100_000, 250, &[2_632, 70, 2, 1]);
-        // A model that keeps no limit at all.
-        check(100_000, 50_000, &[12_500, 1_563, 196, 25, 4, 1]);
+    fn the_request_that_joins_is_bounded_however_many_summaries_there_are() {
+        let sizes = RequestSizes::for_window(None).unwrap();
+        for count in [1, 8, 64, 1_000, 2_048] {
+            let share = sizes.share(count).unwrap();
+            let paragraph = paragraph(1_000_000, 2_000_000, &"word ".repeat(50_000), share);
+            assert!((paragraph.len() * count) as u64 <= WHOLE, "{count}");
+        }
+        assert_eq!((sizes.share(1), sizes.share(64)), (Some(MOST_SHARE), Some(2_048)));
+        assert_eq!(sizes.share(2_049), None);
     }
 
     #[test]
     fn sizes_follow_the_window() {
-        let check = |window, expect: (u64, u64, u64)| {
+        let check = |window, expect: (u64, u64)| {
             let sizes = RequestSizes::for_window(window).unwrap();
-            assert_eq!((sizes.small, sizes.join, sizes.whole), expect);
+            assert_eq!((sizes.small, sizes.whole), expect);
         };
-        check(None, (WHOLE, JOIN, WHOLE));
-        check(Some(1_000_000), (MAX_SMALL, JOIN, 2_993_856));
-        check(Some(32_768), (92_160, JOIN, 92_160));
-        check(Some(8_192), (18_432, 18_432, 18_432));
-        check(Some(1_000), (1_500, 1_500, 1_500));
+        check(None, (WHOLE, WHOLE));
+        check(Some(1_000_000), (MAX_SMALL, 2_993_856));
+        check(Some(32_768), (92_160, 92_160));
+        check(Some(1_000), (1_500, 1_500));
         assert!(RequestSizes::for_window(Some(600)).unwrap_err().message.contains("too small"));
         assert!(RequestSizes::for_window(Some(0)).is_err());
     }

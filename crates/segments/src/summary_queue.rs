@@ -1,15 +1,12 @@
-//! Asks a model for summaries: several side by side, each cached as soon as it arrives, each text once in a run.
+//! Asks a model for summaries: several side by side, each cached as soon as it arrives.
 //!
-//! What is too long for one request is summarized in parts. Neighbouring summaries are then joined, as many as a request
-//! takes, level by level, until one is left.
+//! What is too long for one request is summarized in parts, and then one request joins the summaries of all parts.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::BTreeSet;
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::mpsc::{RecvTimeoutError, channel};
-use std::sync::{Arc, Mutex};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, PoisonError};
 use std::thread;
-use std::time::Duration;
 
 use super::summary_cache::{self, Summary};
 use super::summary_plan::{self as plan, RequestSizes, SummaryKind, WordLimit};
@@ -20,24 +17,15 @@ use sys::fs;
 use sys::interrupt::Interrupts;
 use sys::lock::lock_mutex;
 
-/// How often progress is reported while nothing finishes.
-const TICK: Duration = Duration::from_millis(250);
-
 /// The names of a provider and its model.
 pub type Author = (String, String);
 
-/// Sends a system prompt and messages, and waits for the reply, retries included. Another model may go on: its names replace those
-/// of the author.
-pub type SendRequest<'a> =
-    Box<dyn FnMut(&str, &[RequestMessage<'_>], &mut Author) -> Result<Reply, Problem> + Send + 'a>;
+/// Connected model: sends a system prompt and messages, and waits for the reply, retries included. Returns also who wrote it.
+pub type SummaryModel<'a> =
+    Box<dyn FnMut(&str, &[RequestMessage<'_>]) -> Result<(Reply, Author), Problem> + Send + 'a>;
 
-/// A model, connected.
-pub struct SummaryModel<'a> {
-    /// The model that writes.
-    pub author: Author,
-    /// Sends a request, and returns the reply.
-    pub send: SendRequest<'a>,
-}
+/// Shows how many parts are done, and of how many.
+pub type ShowProgress<'a> = &'a (dyn Fn(u64, u64) + Sync);
 
 /// What holds for all summaries of a run.
 pub struct SummaryRules<'a> {
@@ -51,7 +39,7 @@ pub struct SummaryRules<'a> {
     pub again: bool,
     /// The model's window in tokens, if it is known.
     pub window: Option<u64>,
-    /// Connects to the model; called when a summary is not cached, at most once per thread.
+    /// Connects to the model; called when a summary is not cached, at most once for each request that runs side by side.
     pub connect: Box<dyn Fn() -> Result<SummaryModel<'a>, Problem> + Sync + 'a>,
     /// Reports what the user should know.
     pub report: Box<dyn Fn(&str) + Sync + 'a>,
@@ -90,6 +78,7 @@ pub(super) struct SummarizedPart {
 pub(super) struct SummarizedWhole<'a> {
     /// The kind of request that joins.
     pub(super) kind: SummaryKind,
+    pub(super) limit: WordLimit,
     /// What it is: a file, a conversation.
     pub(super) what: &'static str,
     /// Its name for the model.
@@ -101,11 +90,9 @@ pub(super) struct SummarizedWhole<'a> {
 /// Asks for summaries and caches them.
 pub struct SummaryQueue<'a> {
     pub(super) rules: SummaryRules<'a>,
-    /// Connected models that no thread uses now.
+    /// Connected models that no request uses now: a connection serves one after the other.
     models: Mutex<Vec<SummaryModel<'a>>>,
     totals: Mutex<SummaryTotals>,
-    /// The summaries of this run by key. A thread that needs one that another asks for waits for its lock.
-    asked: Mutex<HashMap<String, Arc<Mutex<Option<Summary>>>>>,
     rejected: Mutex<Option<String>>,
 }
 
@@ -116,7 +103,6 @@ impl<'a> SummaryQueue<'a> {
             rules,
             models: Mutex::default(),
             totals: Mutex::default(),
-            asked: Mutex::default(),
             rejected: Mutex::default(),
         }
     }
@@ -140,25 +126,21 @@ impl<'a> SummaryQueue<'a> {
         &self,
         whole: &SummarizedWhole<'_>,
         count: usize,
-        progress: &mut dyn FnMut(u64, u64),
+        progress: ShowProgress<'_>,
         summarize: &(dyn Fn(usize) -> Result<SummarizedPart, Problem> + Sync),
     ) -> (Vec<Option<SummarizedPart>>, Result<Summary, Problem>) {
-        self.summarize_parts_within(whole, count, self.limit(), progress, summarize)
-    }
-
-    /// Like [`Self::summarize_parts`], with this limit for the whole.
-    pub(super) fn summarize_parts_within(
-        &self,
-        whole: &SummarizedWhole<'_>,
-        count: usize,
-        limit: WordLimit,
-        progress: &mut dyn FnMut(u64, u64),
-        summarize: &(dyn Fn(usize) -> Result<SummarizedPart, Problem> + Sync),
-    ) -> (Vec<Option<SummarizedPart>>, Result<Summary, Problem>) {
+        // Nobody should pay for parts that cannot be joined.
+        let Some(share) = whole.sizes.share(count) else {
+            let name = whole.name;
+            let message = format!(
+                "{name} has {count} parts, too many for one summary; use a model with a larger window, or summarize pieces of it"
+            );
+            return (Vec::new(), Err(Problem::failed(message)));
+        };
         let (parts, problem) = self.run_tasks(count, progress, summarize);
         let done: Vec<SummarizedPart> = parts.iter().flatten().cloned().collect();
         let Some(mut problem) = problem else {
-            return (parts, self.join_summaries(whole, done, limit));
+            return (parts, self.join_summaries(whole, &done, share));
         };
         if count > 1 && problem.exit != Exit::Usage {
             let next =
@@ -173,124 +155,81 @@ impl<'a> SummaryQueue<'a> {
     fn run_tasks(
         &self,
         count: usize,
-        progress: &mut dyn FnMut(u64, u64),
+        progress: ShowProgress<'_>,
         run: &(dyn Fn(usize) -> Result<SummarizedPart, Problem> + Sync),
     ) -> (Vec<Option<SummarizedPart>>, Option<Problem>) {
-        if count == 1 {
-            let (parts, problem) = match run(0) {
-                Ok(part) => (vec![Some(part)], None),
-                Err(problem) => (vec![None], Some(problem)),
-            };
-            let interrupted = self.rules.interrupts.pending().map(Problem::interrupted);
-            return (parts, interrupted.or(problem));
-        }
         let next = AtomicUsize::new(0);
-        let has_failed = AtomicBool::new(false);
-        let (mut parts, mut problem) = (vec![None; count], None);
-        thread::scope(|scope| {
-            let (sender, results) = channel();
-            for _ in 0..self.rules.jobs.clamp(1, count.max(1)) {
-                let (sender, next, has_failed) = (sender.clone(), &next, &has_failed);
-                scope.spawn(move || {
-                    while !has_failed.load(Ordering::SeqCst)
-                        && self.rules.interrupts.pending().is_none()
-                    {
-                        let at = next.fetch_add(1, Ordering::SeqCst);
-                        if at >= count {
-                            break;
-                        }
-                        let result = run(at);
-                        has_failed.fetch_or(result.is_err(), Ordering::SeqCst);
-                        // The receiver outlives all threads.
-                        let _ = sender.send((at, result));
-                    }
-                });
-            }
-            drop(sender);
-            let mut done = 0;
-            loop {
-                match results.recv_timeout(TICK) {
-                    Ok((at, Ok(part))) => {
-                        parts[at] = Some(part);
-                        done += 1;
-                    }
-                    Ok((_, Err(first))) => problem = problem.take().or(Some(first)),
-                    Err(RecvTimeoutError::Timeout) => {}
-                    Err(RecvTimeoutError::Disconnected) => break,
+        let results = Mutex::new((vec![None; count], None));
+        let work = || {
+            while lock_mutex(&results).1.is_none() && self.rules.interrupts.pending().is_none() {
+                let at = next.fetch_add(1, Ordering::SeqCst);
+                if at >= count {
+                    break;
                 }
-                progress(done, count as u64);
+                let result = run(at);
+                let mut results = lock_mutex(&results);
+                match result {
+                    Ok(part) => results.0[at] = Some(part),
+                    Err(problem) => _ = results.1.get_or_insert(problem),
+                }
+                if count > 1 {
+                    progress(results.0.iter().flatten().count() as u64, count as u64);
+                }
+            }
+        };
+        thread::scope(|scope| {
+            for _ in 0..self.rules.jobs.clamp(1, count.max(1)) {
+                scope.spawn(work);
             }
         });
         let interrupted = self.rules.interrupts.pending().map(Problem::interrupted);
+        let (parts, problem) = results.into_inner().unwrap_or_else(PoisonError::into_inner);
         (parts, interrupted.or(problem))
     }
 
     /// Joins summaries. A single one that is short enough needs no request, nor do those that no model wrote.
-    pub(super) fn join_summaries(
+    fn join_summaries(
         &self,
         whole: &SummarizedWhole<'_>,
-        mut parts: Vec<SummarizedPart>,
-        limit: WordLimit,
+        parts: &[SummarizedPart],
+        share: u64,
     ) -> Result<Summary, Problem> {
-        let SummarizedWhole { kind, what, name, lines, sizes } = *whole;
-        if let [SummarizedPart { summary, .. }] = parts.as_slice()
+        let SummarizedWhole { kind, limit, what, name, lines, .. } = *whole;
+        if let [SummarizedPart { summary, .. }] = parts
             && summary.by.is_some()
             && !limit.is_over(plan::count_words(&summary.text))
         {
             return Ok(summary.clone());
         }
-        if parts.is_empty() {
+        let (Some(first), Some(last)) = (parts.first(), parts.last()) else {
             return Err(Problem::failed(format!("{name} has no segments to summarize")));
-        }
+        };
         if parts.iter().all(|part| part.summary.by.is_none()) {
             let texts: BTreeSet<&str> =
                 parts.iter().map(|part| part.summary.text.as_str()).collect();
             let text = texts.into_iter().collect::<Vec<_>>().join("; ");
             return Ok(Summary { text: limit.truncate(&text), by: None });
         }
-        loop {
-            let paragraph = |part: &SummarizedPart| {
-                plan::paragraph(part.first_line, part.last_line, &part.summary.text, sizes.join / 8)
-            };
-            let texts: Vec<String> = parts.iter().map(paragraph).collect();
-            let lengths: Vec<u64> = texts.iter().map(|text| text.len() as u64).collect();
-            let groups = plan::group_neighbours(&lengths, sizes.join);
-            let is_last = groups.len() <= 1;
-            let join_group = |at: usize| {
-                let group = groups[at].clone();
-                let (first, last) = (parts[group.start].first_line, parts[group.end - 1].last_line);
-                let text = texts[group].concat();
-                let request = SummaryRequest {
-                    kind,
-                    limit: if is_last { limit } else { WordLimit::DEFAULT },
-                    place: format!(
-                        "{what}: {name}\nSummaries of lines {first} to {last} of {lines}"
-                    ),
-                    subject: format!("the joined summary of lines {first} to {last} of {name}"),
-                    text,
-                };
-                let summary = self.summarize(&request)?;
-                Ok(SummarizedPart { first_line: first, last_line: last, summary })
-            };
-            if is_last {
-                return join_group(0).map(|part| part.summary);
-            }
-            let (joined, problem) = self.run_tasks(groups.len(), &mut |_, _| (), &join_group);
-            problem.map_or(Ok(()), Err)?;
-            parts = joined.into_iter().flatten().collect();
-        }
+        let paragraph = |part: &SummarizedPart| {
+            plan::paragraph(part.first_line, part.last_line, &part.summary.text, share)
+        };
+        let lines_joined = format!("lines {} to {}", first.first_line, last.last_line);
+        self.summarize(&SummaryRequest {
+            kind,
+            limit,
+            place: format!("{what}: {name}\nSummaries of {lines_joined} of {lines}"),
+            subject: format!("the joined summary of {lines_joined} of {name}"),
+            text: parts.iter().map(paragraph).collect(),
+        })
     }
 
-    /// Returns the summary of this run, or the cached one, or asks for one and caches it.
+    /// Returns the cached summary, or asks for one and caches it.
     pub(super) fn summarize(&self, request: &SummaryRequest) -> Result<Summary, Problem> {
         let folder = &self.rules.folder;
         let key = plan::cache_key(request.kind, request.limit, &request.text);
-        let slot = Arc::clone(lock_mutex(&self.asked).entry(key.clone()).or_default());
-        let mut slot = lock_mutex(&slot);
-        let cached = || summary_cache::read_summary(folder, &key).filter(|_| !self.rules.again);
-        if let Some(known) = slot.clone().or_else(cached) {
+        let cached = || summary_cache::read_summary(folder, &key);
+        if let Some(known) = (!self.rules.again).then(cached).flatten() {
             lock_mutex(&self.totals).cached += 1;
-            *slot = Some(known.clone());
             return Ok(known);
         }
         let summary = self.request_summary(request, &key).map_err(|problem| {
@@ -303,7 +242,6 @@ impl<'a> SummaryQueue<'a> {
         if let Err(error) = summary_cache::write_summary(folder, &key, &summary) {
             (self.rules.report)(&format!("cannot cache a summary: {error:#}"));
         }
-        *slot = Some(summary.clone());
         Ok(summary)
     }
 
@@ -312,10 +250,9 @@ impl<'a> SummaryQueue<'a> {
         fs::create_private_folder(&self.rules.folder)?;
         let idle = lock_mutex(&self.models).pop();
         let mut model = idle.map_or_else(|| (self.rules.connect)(), Ok)?;
-        let text = self.ask_for_summary(&mut model, request, key);
-        let by = Some(model.author.clone());
+        let summary = self.ask_for_summary(&mut model, request, key);
         lock_mutex(&self.models).push(model);
-        Ok(Summary { text: text?, by })
+        summary
     }
 
     /// Asks, and asks once more for a shorter summary if it is too long.
@@ -324,25 +261,25 @@ impl<'a> SummaryQueue<'a> {
         model: &mut SummaryModel<'_>,
         request: &SummaryRequest,
         key: &str,
-    ) -> Result<String, Problem> {
+    ) -> Result<Summary, Problem> {
         let limit = request.limit;
         let system = plan::system_prompt(request.kind, limit);
         let message = plan::user_message(&request.place, key, &request.text);
         let first = self.send_messages(model, &system, &[&message])?;
-        let count = plan::count_words(&first);
+        let count = plan::count_words(&first.text);
         if !limit.is_over(count) {
             return Ok(first);
         }
         let again = plan::shorter_message(count, limit);
-        let second = self.send_messages(model, &system, &[&message, &first, &again]);
+        let second = self.send_messages(model, &system, &[&message, &first.text, &again]);
         if !limit.strict {
             // The first one is long, but paid for.
             return Ok(second.unwrap_or(first));
         }
         let second = second?;
-        let count = plan::count_words(&second);
+        let count = plan::count_words(&second.text);
         if limit.is_over(count) {
-            *lock_mutex(&self.rejected) = Some(second);
+            *lock_mutex(&self.rejected) = Some(second.text);
             return Err(Problem::failed(format!(
                 "summary exceeded --limit-word-count {} after 2 attempts (last word count: {count})",
                 limit.words
@@ -356,14 +293,14 @@ impl<'a> SummaryQueue<'a> {
         model: &mut SummaryModel<'_>,
         system: &str,
         texts: &[&str],
-    ) -> Result<String, Problem> {
+    ) -> Result<Summary, Problem> {
         for _ in 0..2 {
             let roles = [Role::User, Role::Assistant].into_iter().cycle();
             let messages = texts.iter().zip(roles);
             let messages: Vec<_> =
                 messages.map(|(text, role)| RequestMessage { role, parts: vec![*text] }).collect();
             lock_mutex(&self.totals).requests += 1;
-            let reply = (model.send)(system, &messages, &mut model.author)?;
+            let (reply, author) = model(system, &messages)?;
             lock_mutex(&self.totals).usage.add(&reply.usage);
             if reply.stop == StopReason::Length {
                 return Err(Problem::new(
@@ -373,7 +310,7 @@ impl<'a> SummaryQueue<'a> {
             }
             let text = reply.text.trim();
             if !text.is_empty() {
-                return Ok(text.to_owned());
+                return Ok(Summary { text: text.to_owned(), by: Some(author) });
             }
         }
         Err(Problem::new(Exit::Provider, "the model gave an empty reply twice"))

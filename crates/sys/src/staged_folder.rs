@@ -1,9 +1,9 @@
 //! Builds a folder beside its place, and then puts it there in one step.
 //!
 //! While it is built the folder is called `.nagent-split-{name}`, for the place `{name}`, and its builder holds a lock
-//! (`flock`) on it. It then changes places with the folder that is there (`RENAME_EXCHANGE`), which is removed or, if it has
-//! something that is worth keeping, renamed to `{name}.before`. A killed run leaves an unfinished new folder or the replaced
-//! one under the first name; the next run for the same place treats it in the same way.
+//! (`flock`) on it. It then changes places with the folder that is there (`RENAME_EXCHANGE`), which is removed, or put back if
+//! it has something that is worth keeping. A killed run leaves an unfinished new folder or the replaced one under the first
+//! name; the next run for the same place removes it, or fails if something in it is worth keeping.
 
 use std::ffi::OsString;
 use std::fs::{self, DirBuilder, File, OpenOptions};
@@ -14,10 +14,11 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{CWD, Mode, RenameFlags};
 use rustix::io::Errno;
 
-use super::durable::{parent_folder, rename_to_free_name};
+use super::durable::parent_folder;
 use super::fs::make_folders;
 use super::lock::{self, LockError};
 use super::temp_files::{TempFile, open_folder};
+use conversation::format::harmless::quote_name;
 
 const STAGE: &str = ".nagent-split-";
 /// The name of the place is cut to this many bytes in it; a file name has at most 255.
@@ -70,7 +71,10 @@ impl StagedFolder {
                 Ok(()) => break lock_folder(&path)?,
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
                     let _lock = lock_folder(&path)?;
-                    remove_or_keep(&path, &place, is_disposable)?;
+                    if !is_disposable(&path) {
+                        return Err(worth_keeping(&path));
+                    }
+                    fs::remove_dir_all(&path)?;
                 }
                 Err(error) => return Err(error),
             }
@@ -126,23 +130,33 @@ impl StagedFolder {
         })
     }
 
-    /// Puts the folder in its place, durably. A folder that was there is removed if `is_disposable`, else kept; returns where.
-    pub fn publish(mut self, is_disposable: IsDisposable<'_>) -> io::Result<Option<PathBuf>> {
+    /// Puts the folder in its place, durably, and removes the one that was there. Fails and leaves all as it was if that one
+    /// is not disposable: an editor may have saved something in it meanwhile.
+    pub fn publish(mut self, is_disposable: IsDisposable<'_>) -> io::Result<()> {
         File::open(&self.path)?.sync_all()?;
-        let replaces = fs::symlink_metadata(&self.place).is_ok();
-        if replaces {
-            exchange(&self.path, &self.place)?;
-        } else {
-            fs::rename(&self.path, &self.place)?;
-        }
-        self.is_published = true;
         let parent = File::open(self.place.parent().unwrap_or(Path::new("/")))?;
+        if fs::symlink_metadata(&self.place).is_err() {
+            fs::rename(&self.path, &self.place)?;
+            self.is_published = true;
+            return parent.sync_all();
+        }
+        exchange(&self.path, &self.place)?;
+        // Until it is known to be disposable, the drop must not remove what is under this name now.
+        self.is_published = true;
         parent.sync_all()?;
-        let kept =
-            if replaces { remove_or_keep(&self.path, &self.place, is_disposable)? } else { None };
-        parent.sync_all()?;
-        Ok(kept)
+        if !is_disposable(&self.path) {
+            exchange(&self.path, &self.place)?;
+            self.is_published = false;
+            return Err(worth_keeping(&self.place));
+        }
+        fs::remove_dir_all(&self.path)?;
+        parent.sync_all()
     }
+}
+
+fn worth_keeping(folder: &Path) -> io::Error {
+    let folder = quote_name(folder);
+    io::Error::other(format!("{folder} has edits, or files that no split made; move it away"))
 }
 
 /// Parents that were created for a place, the outermost first. Those that are still empty at the end are removed.
@@ -179,39 +193,15 @@ fn lock_folder(path: &Path) -> io::Result<File> {
 fn exchange(path: &Path, place: &Path) -> io::Result<()> {
     match rustix::fs::renameat_with(CWD, path, CWD, place, RenameFlags::EXCHANGE) {
         // A file system without exchange. A kill between the renames leaves no folder in the place: the old one is in
-        // `{name}.before`, and the same command again makes the new one.
+        // `.nagent-split-{name}.old`.
         Err(Errno::INVAL | Errno::NOSYS | Errno::NOTSUP) => {
-            let before = rename_to_before(place, place)?;
+            let mut old = path.as_os_str().to_owned();
+            old.push(".old");
+            fs::rename(place, &old)?;
             fs::rename(path, place)?;
-            fs::rename(before, path)
+            fs::rename(old, path)
         }
         result => Ok(result?),
-    }
-}
-
-/// Removes a replaced folder, or renames it after its place and returns its name.
-fn remove_or_keep(
-    path: &Path,
-    place: &Path,
-    is_disposable: IsDisposable<'_>,
-) -> io::Result<Option<PathBuf>> {
-    if is_disposable(path) {
-        fs::remove_dir_all(path)?;
-        return Ok(None);
-    }
-    rename_to_before(path, place).map(Some)
-}
-
-/// Renames a folder to `{place}.before`, or to `{place}.before-2` and so on if that exists.
-fn rename_to_before(path: &Path, place: &Path) -> io::Result<PathBuf> {
-    let mut number = 1;
-    loop {
-        let mut before = place.as_os_str().to_owned();
-        before.push(if number == 1 { ".before".to_owned() } else { format!(".before-{number}") });
-        match rename_to_free_name(CWD, path.as_os_str(), CWD, &before) {
-            Err(Errno::EXIST) => number += 1,
-            result => return Ok(result.map(|()| PathBuf::from(before))?),
-        }
     }
 }
 
@@ -248,52 +238,36 @@ mod tests {
         assert!(error.contains("another process is working on"), "{error}");
         drop(folder);
         assert!(listing(dir.path()).is_empty());
-        assert_eq!(begin(&place).publish(&|_| true).unwrap(), None);
+        begin(&place).publish(&|_| true).unwrap();
         assert_eq!(listing(&place), ["a"]);
         assert_eq!(listing(&dir.path().join("x")), ["y"]);
     }
 
     #[test]
-    fn a_replaced_folder_is_removed_or_kept() {
+    fn a_replaced_folder_is_removed_or_put_back() {
         let dir = tempfile::tempdir().unwrap();
         let place = dir.path().join("p");
         fs::create_dir(&place).unwrap();
-        for kept in ["p.before", "p.before-2"] {
-            fs::write(place.join("a"), kept).unwrap();
-            let path = begin(&place).publish(&|_| false).unwrap().unwrap();
-            assert_eq!(path, dir.path().canonicalize().unwrap().join(kept));
-            assert_eq!(fs::read_to_string(path.join("a")).unwrap(), kept);
-            assert_eq!(fs::read_to_string(place.join("a")).unwrap(), "new");
-        }
-        assert_eq!(begin(&place).publish(&|_| true).unwrap(), None);
-        assert_eq!(listing(dir.path()), ["p", "p.before", "p.before-2"]);
+        fs::write(place.join("a"), "old").unwrap();
+        let error = begin(&place).publish(&|_| false).unwrap_err().to_string();
+        assert!(error.contains("move it away"), "{error}");
+        assert_eq!(fs::read_to_string(place.join("a")).unwrap(), "old");
+        assert_eq!(listing(dir.path()), ["p"]);
+        begin(&place).publish(&|_| true).unwrap();
+        assert_eq!(fs::read_to_string(place.join("a")).unwrap(), "new");
+        assert_eq!(listing(dir.path()), ["p"]);
     }
 
     #[test]
-    fn what_a_killed_run_left_is_removed_or_kept() {
+    fn what_a_killed_run_left_is_removed_or_refused() {
         let dir = tempfile::tempdir().unwrap();
-        let left = dir.path().join(".nagent-split-p");
-        for (is_disposable, names) in [(true, &["p"][..]), (false, &["p", "p.before"])] {
-            fs::create_dir(&left).unwrap();
-            fs::write(left.join("b"), "left").unwrap();
-            let place = dir.path().join("p");
-            let folder = StagedFolder::create(&place, false, &|_| is_disposable).unwrap();
-            folder.publish(&|_| true).unwrap();
-            assert_eq!(listing(dir.path()), names);
-        }
-    }
-
-    #[test]
-    fn folders_are_exchanged_and_renamed() {
-        let dir = tempfile::tempdir().unwrap();
-        let (path, place) = (dir.path().join("new"), dir.path().join("p"));
-        for folder in [&path, &place] {
-            fs::create_dir(folder).unwrap();
-            fs::write(folder.join("is"), folder.file_name().unwrap().as_encoded_bytes()).unwrap();
-        }
-        exchange(&path, &place).unwrap();
-        assert_eq!(fs::read_to_string(place.join("is")).unwrap(), "new");
-        let before = rename_to_before(&place, &place).unwrap();
-        assert!(before.ends_with("p.before") && !place.exists());
+        let (left, place) = (dir.path().join(".nagent-split-p"), dir.path().join("p"));
+        fs::create_dir(&left).unwrap();
+        fs::write(left.join("b"), "left").unwrap();
+        let error = StagedFolder::create(&place, false, &|_| false).unwrap_err().to_string();
+        assert!(error.contains(".nagent-split-p has edits"), "{error}");
+        assert_eq!(listing(&left), ["b"]);
+        StagedFolder::create(&place, false, &|_| true).unwrap().publish(&|_| true).unwrap();
+        assert_eq!(listing(dir.path()), ["p"]);
     }
 }

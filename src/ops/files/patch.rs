@@ -18,7 +18,6 @@ use sys::interrupt::Interrupts;
 
 /// Which split is put back, and how
 #[derive(Debug, Clone, clap::Args)]
-#[expect(clippy::struct_excessive_bools, reason = "flags are what they are")]
 pub struct PatchArgs {
     /// The folder of the split, or its index.json
     #[arg(value_name = "DIR", required_unless_present = "index", value_hint = ValueHint::AnyPath)]
@@ -38,18 +37,6 @@ pub struct PatchArgs {
     /// Write the patch and nothing else; the same as --dry-run
     #[arg(long)]
     no_apply: bool,
-    /// Merge the edits with the changes of a source that has changed since the split
-    ///
-    /// Changes of the same or adjacent lines are an error that names them, and nothing is written.
-    #[arg(long)]
-    merge: bool,
-    /// Overwrite a source that has changed since the split, and accept segments that look lost or renamed
-    ///
-    /// Without --force and --merge such a source is an error. Its previous content is kept beside the index as NAME.before.
-    /// A segment that is empty but was not changed since the index was written was lost in a crash; with --force its text is
-    /// removed from the source. With --merge as well, changes are merged.
-    #[arg(long)]
-    force: bool,
 }
 
 /// Writes the patch, then the source and the index, unless only the patch is wanted.
@@ -72,14 +59,16 @@ pub fn patch_file(args: &PatchArgs) -> Result<Report, Problem> {
         index: &index,
         patch: patch_file.as_ref(),
         dry_run: args.dry_run || args.no_apply,
-        force: args.force,
-        merge: args.merge,
+        keeps_always: false,
     };
+    let outputs = root.outputs_folder();
+    let stop = || interrupts.pending().is_some();
+    let mut keep = |file: &mut std::fs::File| fs::store_file(&outputs, file, &stop);
     let spinner = Spinner::new(true);
     spinner.start("patch");
     let hooks = PatchHooks {
         interrupts: &interrupts,
-        keep: None,
+        keep: &mut keep,
         progress: &mut |done, all| spinner.show_progress(done, Some(all), None),
     };
     patch(&options, &mut boundary, hooks).map(|patched| report(&patched))
@@ -110,7 +99,7 @@ fn report(patched: &PatchReport) -> Report {
     for note in &patched.notes {
         out::print_line(&format!("nagent-file-patch: note: {note}"));
     }
-    if !patched.changed && !patched.recovered && !patched.merged {
+    if !patched.changed && patched.edited.is_empty() {
         out::print_line("no changes");
     }
     let path = |path: &Path| path.display().to_string();
@@ -123,8 +112,6 @@ fn report(patched: &PatchReport) -> Report {
         .with("patch_path", patch_path)
         .with("source_sha256", patched.source_sha256.as_str())
         .with("edited", patched.edited.clone())
-        .with("merged", patched.merged)
-        .with("mended", patched.recovered)
         .with("previous_path", patched.previous_path.as_deref().map(path))
         .with("notes", patched.notes.clone())
 }

@@ -47,9 +47,6 @@ pub struct SplitArgs {
     /// Split the file of this index.json (or of the one in this folder) again, as it says, in its folder
     #[arg(long, value_name = "INDEX", conflicts_with_all = ["file", "path"])]
     refresh: Option<PathBuf>,
-    /// Split again although segments were edited, and keep the whole old folder as DIR.before
-    #[arg(long)]
-    force: bool,
     /// Ask a model for a summary of each segment and of the whole, into the index
     #[arg(long)]
     summarize: bool,
@@ -82,7 +79,7 @@ pub fn split_file(tool: &'static str, args: &SplitArgs) -> Result<Report, Proble
         progress: &mut |done, of| spinner.show_progress(done, Some(of), None),
     };
     let result = match (&args.refresh, args.path.as_ref().or(args.file.as_ref())) {
-        (Some(index), _) => split::refresh(&expand(index), args.force, &mut hooks),
+        (Some(index), _) => split::refresh(&expand(index), &mut hooks),
         (None, file) => {
             let mut source = file.map(expand).unwrap_or_default();
             let temp = || {
@@ -98,7 +95,6 @@ pub fn split_file(tool: &'static str, args: &SplitArgs) -> Result<Report, Proble
                 language: args.split,
                 target: args.target_bytes,
                 natural: args.natural,
-                force: args.force,
                 ..SplitRequest::new(&source, &output)
             };
             split::split(&request, &mut hooks)
@@ -154,9 +150,9 @@ fn summarize(
     writers.print_notes();
     let queue = SummaryQueue::new(writers.rules(usize::from(args.jobs)));
     spinner.start("model");
-    let mut progress = |done, all| spinner.show_progress(done, Some(all), Some("segments"));
+    let progress = |done, all| spinner.show_progress(done, Some(all), Some("segments"));
     let path = split.index_path.clone();
-    let result = summarize_segments(&queue, Some(&path), &mut split.index, &mut progress);
+    let result = summarize_segments(&queue, Some(&path), &mut split.index, &progress);
     spinner.stop();
     let (exit, error) = match result {
         Ok(_) => (Exit::Done, None),

@@ -1,7 +1,7 @@
 //! Connects [`segments`] to the model that writes summaries.
 //!
 //! Shared by the tools that summarise. A model is made when the first summary is needed, so that what costs nothing needs
-//! no credential. A thread has its own, since a connection serves one request after another.
+//! no credential.
 
 use crate::ops::screen::spinner::Spinner;
 use crate::ops::setup::fallback::Fallbacks;
@@ -10,7 +10,7 @@ use crate::out::{self, Report};
 use conversation::model::{RequestMessage, Usage};
 use conversation::problem::Problem;
 use models::provider::Provider;
-use segments::summary_queue::{Author, SummaryModel, SummaryRules, SummaryTotals};
+use segments::summary_queue::{SummaryModel, SummaryRules, SummaryTotals};
 use sys::env::Env;
 use sys::interrupt::Interrupts;
 
@@ -29,25 +29,21 @@ pub struct Writers<'a> {
 }
 
 impl<'a> Writers<'a> {
-    /// Connects to the model with the run's settings, for one thread.
+    /// Connects to the model with the run's settings. A connection serves one request after the other.
     pub fn connect(&'a self) -> Result<SummaryModel<'a>, Problem> {
         let settings = self.settings;
-        let provider = settings.provider()?;
         let mut source = settings.connect_client(self.env, true)?;
         settings.choose_model(&mut source, true, false, self.interrupts)?;
         let (mut fallbacks, mut settings) = (Fallbacks::new(settings, self.env), settings.clone());
-        let author = (provider.name().to_owned(), source.model_id.clone().unwrap_or_default());
-        let send = move |system: &str, messages: &[RequestMessage<'_>], author: &mut Author| {
+        Ok(Box::new(move |system: &str, messages: &[RequestMessage<'_>]| {
             let (texts, mut report) =
                 ((Some(system), messages), |line: &str| self.print_line(line));
             let (settings, source) = (&mut settings, &mut source);
             let reply =
                 fallbacks.request_reply(settings, source, texts, self.interrupts, &mut report)?;
             let model = source.model_id.clone().unwrap_or_default();
-            *author = (settings.provider()?.name().to_owned(), model);
-            Ok(reply)
-        };
-        Ok(SummaryModel { author, send: Box::new(send) })
+            Ok((reply, (settings.provider()?.name().to_owned(), model)))
+        }))
     }
 
     fn print_line(&self, line: &str) {

@@ -17,13 +17,13 @@ pub fn summarize_conversation(call: &Call<'_>) -> Result<Report, Problem> {
     let writers = Writers { tool, settings, env, interrupts, spinner };
     let queue = SummaryQueue::new(writers.rules(summaries::JOBS));
     spinner.start("model");
-    let mut progress = |done, all| spinner.show_progress(done, Some(all), Some("parts"));
+    let progress = |done, all| spinner.show_progress(done, Some(all), Some("parts"));
     let result = conversation_summary::summarize_conversation(
         &queue,
         &call.name,
         journal.text(),
         journal.pieces(),
-        &mut progress,
+        &progress,
     );
     spinner.stop();
     let report = match result {

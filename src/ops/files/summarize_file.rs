@@ -59,8 +59,8 @@ pub fn summarize_file(tool: &'static str, args: &FileSummaryArgs) -> Result<Repo
         ..writers.rules(usize::from(args.jobs))
     });
     spinner.start("model");
-    let mut progress = |done, all| spinner.show_progress(done, Some(all), Some("segments"));
-    let result = file_summary::summarize_file(&queue, &path, output.as_deref(), &mut progress);
+    let progress = |done, all| spinner.show_progress(done, Some(all), Some("segments"));
+    let result = file_summary::summarize_file(&queue, &path, output.as_deref(), &progress);
     spinner.stop();
     let report = match result {
         Ok(done) => report(&done, output.is_some()),

@@ -173,10 +173,7 @@ fn every_file_of_a_split_is_in_the_table() {
     let edit = || sandbox.write("parts/big-0002.py", LARGE);
     split(&[]);
     edit();
-    split(&["--force"]);
-    edit();
-    sandbox.write("big.py", "changed elsewhere\n");
-    let args = ["--index", "parts/index.json", "--force"];
+    let args = ["--index", "parts/index.json"];
     sandbox.program(PATCH, &args).run().assert_exit(0);
 
     let mut found: Vec<String> = std::fs::read_dir(sandbox.work().join("parts"))

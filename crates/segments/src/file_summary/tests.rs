@@ -72,25 +72,17 @@ impl World {
     ) -> (Result<Summary, Problem>, SummaryTotals) {
         let interrupts = Interrupts::without_handlers().unwrap();
         let connect = || {
-            Ok(SummaryModel {
-                author: ("p".into(), "m".into()),
-                send: Box::new(
-                    |_: &str, messages: &[RequestMessage<'_>], _: &mut (String, String)| {
-                        let text = messages[0].parts.concat();
-                        self.sent.lock().unwrap().push(text.clone());
-                        let text = script(&text);
-                        if text == "no" {
-                            return Err(Problem::new(Exit::Provider, text));
-                        }
-                        Ok(Reply {
-                            text,
-                            usage: Usage::default(),
-                            stop: StopReason::End,
-                            model: None,
-                        })
-                    },
-                ),
-            })
+            let model: SummaryModel<'_> = Box::new(|_: &str, messages: &[RequestMessage<'_>]| {
+                let text = messages[0].parts.concat();
+                self.sent.lock().unwrap().push(text.clone());
+                let text = script(&text);
+                if text == "no" {
+                    return Err(Problem::new(Exit::Provider, text));
+                }
+                let (usage, stop) = (Usage::default(), StopReason::End);
+                Ok((Reply { text, usage, stop, model: None }, ("p".into(), "m".into())))
+            });
+            Ok(model)
         };
         let queue = SummaryQueue::new(SummaryRules {
             folder: self.path("kept"),
@@ -103,7 +95,7 @@ impl World {
             report: Box::new(|_| ()),
             interrupts: &interrupts,
         });
-        let result = summarize_segments(&queue, None, index, &mut |_, _| ());
+        let result = summarize_segments(&queue, None, index, &|_, _| ());
         (result, queue.totals())
     }
 }
@@ -121,16 +113,17 @@ fn usual(text: &str) -> String {
 }
 
 #[test]
-fn a_segment_that_is_too_large_for_a_request_is_cut_and_joined_first() {
+fn a_segment_that_is_too_large_for_a_request_is_summarized_in_parts() {
     let world = World::new();
     let source: String = (0..20_000).map(|n| format!("{n:06} abc\n")).collect();
     let mut index = world.index(source.as_bytes(), &[11_000]);
     let (result, totals) = world.run(&mut index, &usual);
     assert_eq!(result.unwrap().text, "joined");
-    // One of 11,000 bytes; 209,000 are four; their join; the whole's.
-    assert_eq!(totals.requests, 7);
+    // One of 11,000 bytes; 209,000 are four; the whole's.
+    assert_eq!(totals.requests, 6);
     assert_eq!(index.segments[0].summary.as_deref(), Some("Segment 1 of 2, lines 1 to 1 of 1"));
-    assert_eq!(index.segments[1].summary.as_deref(), Some("joined"));
+    let second = index.segments[1].summary.as_deref().unwrap();
+    assert_eq!(second.matches("Segment 2 of 2, lines ").count(), 4, "{second}");
     assert_eq!(index.summary.as_deref(), Some("joined"));
     let sent = world.sent.lock().unwrap();
     assert!(sent.iter().all(|text| text.len() < 66_000));

@@ -2,7 +2,6 @@
 //!
 //! A segment was edited if its hash is not the one in the index. Only edited segments are kept in memory.
 
-use std::collections::HashMap;
 use std::fs::{File, Metadata};
 use std::io::{self, Read, Seek};
 use std::os::unix::fs::FileExt;
@@ -42,23 +41,30 @@ pub(super) struct SegmentState {
     pub(super) edited: Option<Vec<u8>>,
     /// It had lost its line ending, so the file is to be rewritten.
     pub(super) gets_ending: bool,
-    /// The hash of the file that was read.
-    pub(super) file_sha256: String,
     /// The file that was read.
     pub(super) stamp: Option<FileStamp>,
     /// The text that it stands for.
     pub(super) extent: SegmentExtent,
     /// The source still has what the segment was when the index was written.
-    pub(super) is_in_source: bool,
-    /// Line feeds of what the segment was, if the source still has it.
-    pub(super) old_line_feeds: u64,
+    is_in_source: bool,
+}
+
+/// How the source relates to the split.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum SourceState {
+    /// It is what was split.
+    AsSplit,
+    /// It equals the joined segments: an earlier run was killed before it had written the index.
+    HasEdits,
+    /// Something else has changed it.
+    Changed,
 }
 
 #[derive(Debug)]
 pub(super) struct Edits {
     pub(super) segments: Vec<SegmentState>,
     pub(super) joined_sha256: String,
-    pub(super) matches_source: bool,
+    pub(super) source: SourceState,
     pub(super) notes: Vec<String>,
 }
 
@@ -72,13 +78,11 @@ impl Edits {
 pub(super) fn find_edits(
     split: &OpenSplit,
     source: &File,
-    force: bool,
     hooks: &mut PatchHooks<'_>,
 ) -> Result<Edits, Problem> {
-    let size = read_metadata(source)?.len();
-    let has_size = size == split.index.source_size_bytes;
+    let has_size = read_metadata(source)?.len() == split.index.source_size_bytes;
     let original = split.folder.open_file(&split.original).ok().flatten();
-    let reader = SegmentReader { split, source: has_size.then_some(source), original, force };
+    let reader = SegmentReader { split, source: has_size.then_some(source), original };
     let source_stamp = FileStamp::of_open(source);
     let (mut segments, mut notes, mut whole) = (Vec::new(), Vec::new(), Sha256::new());
     let mut done = 0;
@@ -89,31 +93,27 @@ pub(super) fn find_edits(
         (hooks.progress)(done, split.index.source_size_bytes);
         segments.push(segment);
     }
-    if !force {
-        refuse_renamed_segments(split, &segments)?;
-    }
-    let matches_source = has_size && segments.iter().all(|segment| segment.is_in_source);
-    Ok(Edits { segments, joined_sha256: encode_hex(&whole.finalize()), matches_source, notes })
+    let joined_sha256 = encode_hex(&whole.finalize());
+    let is_as_split = has_size && segments.iter().all(|segment| segment.is_in_source);
+    let source = if is_as_split {
+        SourceState::AsSplit
+    } else {
+        compare_source(split, source, &joined_sha256)?
+    };
+    Ok(Edits { segments, joined_sha256, source, notes })
 }
 
-/// Fails if an edited segment holds what another one was: then files were renamed or index entries reordered.
-fn refuse_renamed_segments(split: &OpenSplit, segments: &[SegmentState]) -> Result<(), Problem> {
-    let is_candidate =
-        |at: &usize| segments[*at].edited.is_some() && segments[*at].extent.bytes > 0;
-    let was: HashMap<&str, usize> = (0..segments.len())
-        .filter(is_candidate)
-        .map(|at| (split.index.segments[at].sha256.as_str(), at))
-        .collect();
-    for at in (0..segments.len()).filter(is_candidate) {
-        let Some(other) = was.get(segments[at].file_sha256.as_str()) else { continue };
-        return Err(Problem::failed(format!(
-            "{} holds the old text of {}, which has changed too: were the files renamed or the index reordered? Restore \
-             the file names, or use --force if the edits are right",
-            split.describe_segment(at),
-            split.describe_segment(*other)
-        )));
+/// Looks at a source that does not have the parts that the index lists.
+fn compare_source(split: &OpenSplit, source: &File, joined: &str) -> Result<SourceState, Problem> {
+    let sha256 = hash_file(source)?;
+    if sha256 == joined {
+        return Ok(SourceState::HasEdits);
     }
-    Ok(())
+    // The index has lost entries, whose text would count as removed, or lists other hashes.
+    if sha256 == split.index.source_sha256 {
+        return Err(inconsistent_index("its segments are not those of the source"));
+    }
+    Ok(SourceState::Changed)
 }
 
 struct SegmentReader<'a> {
@@ -121,7 +121,6 @@ struct SegmentReader<'a> {
     /// The source, if it has the size that was split.
     source: Option<&'a File>,
     original: Option<File>,
-    force: bool,
 }
 
 impl SegmentReader<'_> {
@@ -141,8 +140,8 @@ impl SegmentReader<'_> {
                 "{segment} is the source itself, under another name"
             )));
         }
-        let file_sha256 = sha256(&text);
-        let is_edited = file_sha256 != entry.sha256;
+        let mut hash = sha256(&text);
+        let is_edited = hash != entry.sha256;
         if !is_edited && text.len() as u64 != size {
             return Err(inconsistent_index(&format!(
                 "segment {} has {} bytes and the hash that is listed, but its range has {size} bytes",
@@ -151,38 +150,37 @@ impl SegmentReader<'_> {
             )));
         }
         let read_old = |file: Option<&File>| {
-            file.map(|file| read_part(file, entry.start_byte, entry.end_byte))
+            let part = file.map(|file| read_part(file, entry.start_byte, entry.end_byte));
+            Ok::<_, io::Error>(part.transpose()?.filter(|part| sha256(part) == entry.sha256))
         };
-        let is_old =
-            |part: &Vec<u8>| if is_edited { sha256(part) == entry.sha256 } else { *part == text };
-        let mut old = read_old(self.source).transpose()?.filter(is_old);
+        let mut old = read_old(self.source)?;
         let is_in_source = old.is_some();
-        if is_edited && !is_in_source {
-            old = read_old(self.original.as_ref()).and_then(Result::ok).filter(is_old);
-        }
         let mut ending: &[u8] = b"";
-        if let Some(old) = old.as_ref().filter(|_| is_edited) {
+        if is_edited {
+            // After an interrupted run the source has the new text.
+            old = old.or_else(|| read_old(self.original.as_ref()).ok().flatten());
+            let old = old.unwrap_or_default();
             if at + 1 < self.split.segments.len() {
-                ending = find_lost_ending(old, &text);
+                ending = find_lost_ending(&old, &text);
             }
-            add_notes(at + 1, old, &text, ending, notes);
+            add_notes(at + 1, &old, &text, ending, notes);
         }
-        text.extend_from_slice(ending);
+        if !ending.is_empty() {
+            text.extend_from_slice(ending);
+            hash = sha256(&text);
+        }
         whole.update(&text);
-        let sha256 = if ending.is_empty() { file_sha256.clone() } else { sha256(&text) };
         Ok(SegmentState {
-            extent: SegmentExtent::new(&text, sha256),
+            extent: SegmentExtent::new(&text, hash),
             edited: is_edited.then_some(text),
             gets_ending: !ending.is_empty(),
-            file_sha256,
             stamp,
             is_in_source,
-            old_line_feeds: old.map_or(0, |old| count_line_feeds(&old)),
         })
     }
 
     /// Reads a segment. A file that is empty though it was not touched after the index was written lost its text in a
-    /// crash; without `force` it is not taken for an edit.
+    /// crash; it is not taken for an edit.
     fn read_file(&self, at: usize, size: u64) -> Result<(Vec<u8>, Option<FileStamp>), Problem> {
         let mut file = self.split.open_segment(at)?;
         let segment = || self.split.describe_segment(at);
@@ -191,10 +189,10 @@ impl SegmentReader<'_> {
         let metadata = file.metadata().map_err(failed)?;
         let times = metadata.modified().ok().zip(self.split.index_written);
         let is_older = times.is_some_and(|(segment, index)| segment < index);
-        if metadata.len() == 0 && size > 0 && is_older && !self.force {
+        if metadata.len() == 0 && size > 0 && is_older {
             return Err(Problem::failed(format!(
                 "{} is empty, but was not changed since the index was written: its text was lost in a crash; split the file \
-                 again, or use --force to remove this text from the source",
+                 again, or save the empty file once more to remove this text from the source",
                 segment()
             )));
         }
@@ -205,7 +203,7 @@ impl SegmentReader<'_> {
     }
 }
 
-pub(super) fn inconsistent_index(what: &str) -> Problem {
+fn inconsistent_index(what: &str) -> Problem {
     Problem::failed(format!(
         "the index is inconsistent: {what}; split the file again into another folder"
     ))
@@ -253,11 +251,7 @@ pub(super) fn read_metadata(file: &File) -> io::Result<Metadata> {
     file.metadata().map_err(|error| cannot_read(file, &error))
 }
 
-pub(super) fn read_whole(file: &File) -> Result<Vec<u8>, Problem> {
-    Ok(read_part(file, 0, read_metadata(file)?.len())?)
-}
-
-pub(super) fn hash_file(mut file: &File) -> io::Result<String> {
+fn hash_file(mut file: &File) -> io::Result<String> {
     file.rewind()?;
     fs::sha256_of_file(file).map_err(|error| cannot_read(file, &error))
 }

@@ -1,29 +1,28 @@
-//! Puts edited segments back into their source.
+//! Puts edited segments back into their source, if the source still is what was split.
 //!
 //! The steps on disk, each atomic and durable before the next one begins:
 //!
 //! ```text
 //! 1. write the patch file
 //! 2. replace the source (the caller's write boundary decides whether it may be written)
-//! 3. rewrite segments that lost their line ending, or that a merge has changed
+//! 3. rewrite segments that lost their line ending
 //! 4. replace {source}.orig
 //! 5. replace index.json
 //! ```
-//! No record of the progress is needed. A run that finds a source equal to the joined segments does steps 3 to 5 again,
-//! and a merge that is repeated gives the same text. So after a kill, the same command is the remedy.
+//! No record of the progress is needed: a run that finds a source equal to the joined segments does steps 3 to 5 again. So
+//! after a kill, the same command is the remedy.
 
 mod edits;
 mod open;
-mod outcome;
 mod request;
 mod segment_diff;
 mod write;
 
 use std::path::{Path, PathBuf};
 
-use self::edits::{find_edits, hash_file};
+use self::edits::{Edits, SourceState, find_edits};
 use self::open::{OpenSource, OpenSplit, index_not_found, parse_index, unusable_index};
-use self::outcome::{Inputs, PatchOutcome};
+use self::segment_diff::diff_segments;
 use self::write::{write_all, write_patch_file};
 use ::edits::diff::file_diff::diff_name;
 use conversation::format::harmless::quote_name;
@@ -31,6 +30,7 @@ use conversation::problem::Problem;
 use history::git;
 use sys::boundary::Boundary;
 use sys::fs;
+use sys::names::name_some;
 
 pub use self::request::{PatchHooks, PatchOptions, PatchReport};
 
@@ -62,56 +62,61 @@ fn patch_locked(
 ) -> Result<PatchReport, Problem> {
     let (split, _lock) = OpenSplit::open_index(options.index, boundary, hooks.interrupts)?;
     let source = OpenSource::open_file(options.dry_run, boundary, &split)?;
-    let edits = find_edits(&split, &source.file, options.force, hooks)?;
-    let toplevel = source.path.parent().and_then(git::find_toplevel);
-    let name = diff_name(&source.path, toplevel.as_deref());
-    let inputs =
-        Inputs { options, split: &split, source: &source.file, name: &name, edits: &edits };
-    let outcome = inputs.decide()?;
+    let edits = find_edits(&split, &source.file, hooks)?;
+    let patch = match edits.source {
+        SourceState::AsSplit => {
+            let toplevel = source.path.parent().and_then(git::find_toplevel);
+            let name = diff_name(&source.path, toplevel.as_deref());
+            diff_segments(&name, &source.file, &split.index.segments, &edits)?
+        }
+        SourceState::HasEdits => None,
+        SourceState::Changed => return Err(source_has_changed(&split, &edits)),
+    };
     hooks.check_interrupts()?;
     let mut report = PatchReport {
-        changed: outcome.patch.is_some(),
+        changed: patch.is_some(),
         applied: false,
         source_path: source.path.clone(),
         index_path: split.index_path(),
         patch_path: None,
-        source_sha256: String::new(),
+        source_sha256: edits.joined_sha256.clone(),
         edited: edits.numbers(),
-        merged: outcome.merged,
-        recovered: outcome.recovered,
         previous_path: None,
         notes: edits.notes.clone(),
     };
-    if let Some(text) = &outcome.patch {
+    if let Some(text) = &patch {
         report.patch_path = Some(write_patch_file(options, boundary, &split, &source.path, text)?);
     }
-    report.notes.extend(describe(&outcome, options.dry_run));
-    let is_idle = outcome.patch.is_none() && edits.matches_source && report.edited.is_empty();
-    if options.dry_run || is_idle {
-        report.source_sha256 = hash_file(&source.file)?;
+    if edits.source == SourceState::HasEdits {
+        let note = "the source has these edits already, as after an interrupted run";
+        report.notes.push(note.to_owned());
+    }
+    if options.dry_run || report.edited.is_empty() {
+        if report.changed {
+            report.source_sha256.clone_from(&split.index.source_sha256);
+        }
         return Ok(report);
     }
     report.applied = report.changed;
-    report.source_sha256.clone_from(&outcome.sha256);
-    report.previous_path =
-        write_all(&split, source, &edits, &outcome, boundary, hooks, &mut report.notes)?;
+    write_all(options, &split, source, &edits, boundary, hooks, &mut report)?;
     if let Some(previous) = &report.previous_path {
-        report
-            .notes
-            .push(format!("the previous content of the source is in {}", quote_name(previous)));
+        let note = format!("the previous content of the source is in {}", quote_name(previous));
+        report.notes.push(note);
     }
     Ok(report)
 }
 
-fn describe(outcome: &PatchOutcome, is_dry: bool) -> Option<String> {
-    let note = if outcome.recovered && is_dry {
-        "the source has these edits already, as after an interrupted run; the next run without --dry-run updates the rest"
-    } else if outcome.recovered {
-        "the source has these edits already, as after an interrupted run; updated the rest"
-    } else if outcome.merged && outcome.patch.is_none() {
-        "the source already has all edits; updated the segments and the index"
+fn source_has_changed(split: &OpenSplit, edits: &Edits) -> Problem {
+    let names: Vec<String> =
+        edits.numbers().iter().map(|number| quote_name(&split.segments[number - 1])).collect();
+    let advice = if names.is_empty() {
+        "split it again".to_owned()
     } else {
-        return None;
+        let names = name_some(&names, 10, ", ");
+        format!("split it again into another folder, and repeat the edits of {names} there")
     };
-    Some(note.to_owned())
+    Problem::failed(format!(
+        "{} has changed since it was split, so nothing was changed; {advice}",
+        quote_name(&split.index.source_path)
+    ))
 }

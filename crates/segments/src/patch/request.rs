@@ -16,15 +16,12 @@ pub struct PatchOptions<'a> {
     pub patch: Option<&'a Boundary>,
     /// Write the patch file and nothing else.
     pub dry_run: bool,
-    /// Overwrite a source that has changed since the split; accept segments that look lost or renamed.
-    pub force: bool,
-    /// Merge the changes of a source that has changed since the split.
-    pub merge: bool,
+    /// Keep the previous content of the source, also where a kill could not leave less than that.
+    pub keeps_always: bool,
 }
 
 /// What was done.
 #[derive(Debug, Clone, PartialEq, Eq)]
-#[expect(clippy::struct_excessive_bools, reason = "each is a key of --json")]
 pub struct PatchReport {
     /// The segments differ from the source, and the patch says how.
     pub changed: bool,
@@ -40,10 +37,6 @@ pub struct PatchReport {
     pub source_sha256: String,
     /// The numbers of the edited segments, from 1.
     pub edited: Vec<usize>,
-    /// Changes of the source were merged with the edits.
-    pub merged: bool,
-    /// An earlier run was killed, and this one finished its work.
-    pub recovered: bool,
     /// Where the previous content of the source was kept.
     pub previous_path: Option<PathBuf>,
     /// What else the user should know.
@@ -54,9 +47,8 @@ pub struct PatchReport {
 pub struct PatchHooks<'a> {
     /// Asked between steps.
     pub interrupts: &'a Interrupts,
-    /// Keeps the previous content of the source at every change. `None`: as `{source}.before` beside the index, and only
-    /// where a kill could leave less than that.
-    pub keep: Option<KeepPrevious<'a>>,
+    /// Keeps the previous content of the source.
+    pub keep: KeepPrevious<'a>,
     /// Called with the bytes done, and all.
     pub progress: &'a mut dyn FnMut(u64, u64),
 }

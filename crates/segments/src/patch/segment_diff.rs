@@ -20,20 +20,15 @@ pub(super) fn diff_segments(
 ) -> io::Result<Option<Vec<u8>>> {
     let size = segments.last().map_or(0, |last| last.end_byte);
     let mut diff = UnifiedDiff::new(name);
-    let edited = edits.segments.iter().zip(segments).enumerate();
-    let mut edited = edited
-        .filter_map(|(at, (state, segment))| Some((at, state.edited.as_ref()?, segment)))
-        .peekable();
-    let (mut line, mut counted) = (0, 0);
-    while let Some((at, text, segment)) = edited.next() {
-        line +=
-            edits.segments[counted..at].iter().map(|segment| segment.old_line_feeds).sum::<u64>();
-        counted = at;
+    let edited = edits.segments.iter().zip(segments);
+    let mut edited =
+        edited.filter_map(|(state, segment)| Some((state.edited.as_ref()?, segment))).peekable();
+    while let Some((text, segment)) = edited.next() {
         let mut new = text.clone();
         let mut end = find_line_end(source, segment.end_byte, size)?;
         let mut done = segment.end_byte;
         // Edited segments that share a line go together.
-        while let Some((_, text, next)) = edited.next_if(|(_, _, next)| next.start_byte <= end) {
+        while let Some((text, next)) = edited.next_if(|(_, next)| next.start_byte <= end) {
             new.append(&mut read_part(source, done, next.start_byte)?);
             new.extend_from_slice(text);
             done = next.end_byte;
@@ -46,7 +41,8 @@ pub(super) fn diff_segments(
         let line_start = memchr::memrchr(b'\n', &window[..start]).map_or(0, |feed| feed + 1);
         let mut whole_lines = window[line_start..start].to_vec();
         whole_lines.append(&mut new);
-        let first_line = line - count_line_feeds(&window[..start]).min(line);
+        let line = segment.start_line_num.saturating_sub(1);
+        let first_line = line.saturating_sub(count_line_feeds(&window[..start]));
         let part = line_start..offset(end).min(window.len());
         add_part(&mut diff, &window, part, &whole_lines, first_line);
     }

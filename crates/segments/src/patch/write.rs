@@ -1,26 +1,23 @@
 //! The steps of a patch on disk; their order is in [`super`].
 
 use std::fs::File;
-use std::io::{self, Read, Seek, SeekFrom, Write};
+use std::io::{self, Read, Seek, Write};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-use super::edits::{Edits, read_metadata, read_part};
+use super::edits::{Edits, read_part};
 use super::open::{OpenSource, OpenSplit};
-use super::outcome::{NewSource, PatchOutcome, refresh_index};
-use super::request::{PatchHooks, PatchOptions};
+use super::request::{PatchHooks, PatchOptions, PatchReport};
 use conversation::format::harmless::quote_name;
-use conversation::format::index;
+use conversation::format::index::{self, Index};
 use conversation::problem::Problem;
 use edits::diff::unified::UnifiedDiff;
 use sys::boundary::Boundary;
 use sys::file_stamp::FileStamp;
 use sys::fs;
-use sys::interrupt::Interrupts;
 use sys::replace::{self, Content};
 use sys::temp_files::TempFile;
 
-const COPY: u64 = 32 << 20;
 /// The first line of a patch is within this many bytes, its path quoted.
 const PATCH_HEAD: u64 = 32 << 10;
 
@@ -50,7 +47,7 @@ pub(super) fn write_patch_file(
     if path == source || is_ours || opened.is_linked() || !is_patch {
         let why = if is_patch { "" } else { ", which is not a patch of this source" };
         return Err(Problem::failed(format!(
-            "the patch would overwrite {}{why}; name another file with --patch",
+            "the patch would overwrite {}{why}; name another file with nagent-file-patch --patch",
             quote_name(&path)
         )));
     }
@@ -74,57 +71,85 @@ fn is_patch_of(file: &File, source: &Path) -> bool {
     start.is_empty() || names.any(|name| !name.as_os_str().is_empty() && is_named(name))
 }
 
-/// Writes the source, the segments, the kept original and the index. Returns where the source's old content was kept.
+/// Writes the source if it changes, the segments, the kept original and the index.
 pub(super) fn write_all(
+    options: &PatchOptions<'_>,
     split: &OpenSplit,
     source: OpenSource,
     edits: &Edits,
-    outcome: &PatchOutcome,
     boundary: &mut Boundary,
     hooks: &mut PatchHooks<'_>,
-    notes: &mut Vec<String>,
-) -> Result<Option<PathBuf>, Problem> {
-    let interrupts = hooks.interrupts;
-    let index = index::format(&refresh_index(split, edits, outcome));
-    let mut original = split.folder.create(&split.original, &mut |to| {
-        write_new_source(split, &source.file, edits, outcome, to, interrupts)
-    })?;
+    report: &mut PatchReport,
+) -> Result<(), Problem> {
+    let index = index::format(&refresh_index(split, edits));
+    let mut original =
+        split.folder.create(&split.original, &mut |to| write_joined(split, edits, hooks, to))?;
     hooks.check_interrupts()?;
-    let path = source.path.clone();
-    let previous = match &outcome.patch {
-        Some(_) => replace_source(split, source, outcome, &mut original, hooks, notes)?,
-        None => None,
-    };
+    let path = quote_name(&source.path);
+    if let Some(opened) = source.opened.filter(|_| report.changed) {
+        if opened.count_other_links() > 0 {
+            report.notes.push(
+                "other names of the source (hard links) keep its previous content".to_owned(),
+            );
+        }
+        let new = original.file_mut();
+        let mut content = Content {
+            // Not from the source: one with hard links is written in place.
+            write: &mut |to| new.rewind().and_then(|()| fs::copy_rest(new, to)),
+            keep_previous: hooks.keep,
+            keeps_always: options.keeps_always,
+        };
+        report.previous_path = replace::write_content(opened, &mut content)?;
+    }
     boundary.renew_target();
-    write_split(split, edits, outcome, original, &index).map_err(|problem| {
-        let path = quote_name(path);
-        let Problem { exit, message } = problem;
+    write_split(split, edits, original, &index).map_err(|Problem { exit, message }| {
         Problem::new(
             exit,
             format!("{path} has the edits now, but {message}; run the same command again"),
         )
-    })?;
-    Ok(previous)
+    })
+}
+
+/// Writes the text of all segments. Those that were not edited are read again.
+fn write_joined(
+    split: &OpenSplit,
+    edits: &Edits,
+    hooks: &PatchHooks<'_>,
+    to: &mut File,
+) -> io::Result<()> {
+    for (at, segment) in edits.segments.iter().enumerate() {
+        hooks.check_interrupts().map_err(|problem| io::Error::other(problem.message))?;
+        if let Some(text) = &segment.edited {
+            to.write_all(text)?;
+            continue;
+        }
+        let failed = |problem: Problem| io::Error::other(problem.message);
+        let mut text = Vec::new();
+        split.open_segment(at).map_err(failed)?.read_to_end(&mut text)?;
+        if fs::sha256(&text) != segment.extent.sha256 {
+            let segment = split.describe_segment(at);
+            return Err(io::Error::other(format!("{segment} was changed while it was put back")));
+        }
+        to.write_all(&text)?;
+    }
+    Ok(())
 }
 
 /// Steps 3 to 5.
 fn write_split(
     split: &OpenSplit,
     edits: &Edits,
-    outcome: &PatchOutcome,
     original: TempFile,
     index: &str,
 ) -> Result<(), Problem> {
-    for (at, text) in &outcome.rewrites {
-        // An editor may have saved it meanwhile. What only lacks a line ending keeps that edit for the next run; a merged
-        // segment must not be listed as written when it is not.
-        if is_unchanged(split, edits, *at) {
-            let name = &split.segments[*at];
+    for (at, segment) in
+        edits.segments.iter().enumerate().filter(|(_, segment)| segment.gets_ending)
+    {
+        // An editor may have saved it meanwhile; the next run puts that back.
+        if let Some(text) = segment.edited.as_ref().filter(|_| is_unchanged(split, edits, at)) {
+            let name = &split.segments[at];
             let new = split.folder.create(name, &mut |file| file.write_all(text))?;
             split.folder.persist(new, name)?;
-        } else if outcome.merged {
-            let segment = split.describe_segment(*at);
-            return Err(Problem::failed(format!("{segment} was changed while it was put back")));
         }
     }
     split.folder.sync_names()?;
@@ -142,102 +167,36 @@ fn is_unchanged(split: &OpenSplit, edits: &Edits, at: usize) -> bool {
     now.zip(edits.segments[at].stamp).is_some_and(|(now, read)| now.is_unchanged(&read))
 }
 
-fn write_new_source(
-    split: &OpenSplit,
-    source: &File,
-    edits: &Edits,
-    outcome: &PatchOutcome,
-    to: &mut File,
-    interrupts: &Interrupts,
-) -> io::Result<()> {
-    let mut source = source.try_clone()?;
-    match &outcome.new_source {
-        NewSource::Text(text) => return to.write_all(text),
-        NewSource::Same => {
-            let size = source.metadata()?.len();
-            return copy_range(&mut source, to, 0, size, interrupts);
+/// Returns the index of the segments as they are now.
+fn refresh_index(split: &OpenSplit, edits: &Edits) -> Index {
+    let mut index = split.index.clone();
+    let (mut byte, mut feeds) = (0, 0);
+    for (at, (segment, state)) in index.segments.iter_mut().zip(&edits.segments).enumerate() {
+        let extent = &state.extent;
+        if state.edited.is_some() {
+            segment.summary = None;
         }
-        NewSource::WithEdits => {}
-    }
-    let mut done = 0;
-    for (state, entry) in edits.segments.iter().zip(&split.index.segments) {
-        if let Some(text) = &state.edited {
-            copy_range(&mut source, to, done, entry.start_byte, interrupts)?;
-            to.write_all(text)?;
-            done = entry.end_byte;
+        if let Some(path) = split.segment_path(at).to_str() {
+            path.clone_into(&mut segment.path);
         }
+        segment.start_byte = byte;
+        segment.start_line_num = feeds + 1;
+        byte += extent.bytes;
+        feeds += extent.line_feeds;
+        segment.end_byte = byte;
+        segment.end_line_num = match extent.bytes {
+            0 => segment.start_line_num - 1,
+            _ => feeds + u64::from(!extent.ends_line),
+        };
+        segment.sha256.clone_from(&extent.sha256);
     }
-    copy_range(&mut source, to, done, split.index.source_size_bytes, interrupts)
-}
-
-fn copy_range(
-    from: &mut File,
-    to: &mut File,
-    start: u64,
-    end: u64,
-    interrupts: &Interrupts,
-) -> io::Result<()> {
-    from.seek(SeekFrom::Start(start))?;
-    let mut left = end.saturating_sub(start);
-    while left > 0 {
-        if let Some(signal) = interrupts.pending() {
-            return Err(io::Error::other(format!("interrupted by {}", signal.name())));
-        }
-        match io::copy(&mut Read::by_ref(from).take(left.min(COPY)), to) {
-            Ok(0) => return Err(io::Error::other("a file that is copied has become shorter")),
-            Err(error) if error.kind() != io::ErrorKind::Interrupted => return Err(error),
-            // What was copied before the signal counts.
-            _ => left = end.saturating_sub(from.stream_position()?),
-        }
+    index.source_sha256.clone_from(&edits.joined_sha256);
+    index.source_size_bytes = byte;
+    let ends = index.segments.iter().map(|segment| segment.end_line_num);
+    index.source_line_count = ends.max().unwrap_or(0);
+    index.summary = None;
+    if let Some(path) = split.original_path().to_str() {
+        path.clone_into(&mut index.original_path);
     }
-    Ok(())
-}
-
-/// Replaces the source by a copy of the new original. Returns where the previous content was kept.
-fn replace_source(
-    split: &OpenSplit,
-    source: OpenSource,
-    outcome: &PatchOutcome,
-    original: &mut TempFile,
-    hooks: &mut PatchHooks<'_>,
-    notes: &mut Vec<String>,
-) -> Result<Option<PathBuf>, Problem> {
-    let Some(opened) = source.opened else { return Ok(None) };
-    if opened.count_other_links() > 0 {
-        notes.push("other names of the source (hard links) keep its previous content".to_owned());
-    }
-    let interrupts = hooks.interrupts;
-    let new = original.file_mut();
-    let bytes = read_metadata(new)?.len();
-    let keeps_always = hooks.keep.is_some() || outcome.keeps_previous;
-    let mut keep_previous = |file: &mut File| match &mut hooks.keep {
-        Some(keep) => keep(file),
-        None => copy_to_before(split, file),
-    };
-    let mut content = Content {
-        // Not from the source: one with hard links is written in place.
-        write: &mut |to| copy_range(new, to, 0, bytes, interrupts),
-        keep_previous: &mut keep_previous,
-        keeps_always,
-    };
-    Ok(replace::write_content(opened, &mut content)?)
-}
-
-/// Copies a source to `{name}.before`, or to `{name}.before-2` and so on if that exists.
-fn copy_to_before(split: &OpenSplit, file: &mut File) -> anyhow::Result<PathBuf> {
-    let (folder, name) = (&split.folder, Path::new(&split.original));
-    let mut copy = folder.create(&split.original, &mut |to| fs::copy_rest(file, to))?;
-    for n in 1..=u32::MAX {
-        let ending = if n == 1 { "before".to_owned() } else { format!("before-{n}") };
-        let kept = name.with_extension(ending);
-        match copy.persist(kept.as_os_str(), true) {
-            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
-            result => {
-                result?;
-                folder.sync_names()?;
-                return Ok(folder.path().join(kept));
-            }
-        }
-    }
-    anyhow::bail!("no name is free for a copy of {}", quote_name(name))
+    index
 }

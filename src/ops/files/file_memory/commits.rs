@@ -75,16 +75,16 @@ impl CommitSummaries {
         // Nothing is paid for before it is clear that the answer can be stored.
         let folder = writers.settings.root.summaries_folder();
         fs::create_private_folder(&folder)?;
-        let mut voice = writers.connect()?;
+        let mut model = writers.connect()?;
         self.requests += 1;
         let message = RequestMessage { role: Role::User, parts: vec![&request.message] };
-        let reply = (voice.send)(&request.system, &[message], &mut voice.author)?;
+        let (reply, author) = model(&request.system, &[message])?;
         self.usage = reply.usage;
         self.summaries = parse_answer(&reply.text, &request.commits);
         self.add_notes(&request)?;
         for CommitToSummarize { commit, .. } in commits {
             let Some(summary) = self.summaries.get(&commit.id) else { continue };
-            let by = Some(voice.author.clone());
+            let by = Some(author.clone());
             let new = Summary { text: summary.clone(), by };
             if let Err(error) = write_summary(&folder, &summary_key(commit), &new) {
                 self.notes.push(format!("cannot cache summaries of commits: {error:#}"));
