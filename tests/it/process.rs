@@ -28,7 +28,7 @@ fn with_a_command_flag_a_silent_stdin_is_not_waited_for() {
     let sandbox = Sandbox::new();
     for flag in [
         "--status",
-        "--list-conversations",
+        "--list-file-edits",
         "--list-providers",
         "--print-protocol",
         "--description",
