@@ -9,13 +9,13 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
+use history::file_index;
+use rustix::process::{Pid, Signal, kill_process};
 use sys::atomic_file::AtomicFile;
 use sys::conversation_file::ConversationFile;
 use sys::interrupt::Interrupts;
 use sys::root::Root;
-use history::file_index;
 use sys::{fs, lock};
-use rustix::process::{Pid, Signal, kill_process};
 
 use crate::answers::{Answer, Latch};
 use crate::figures::Figures;
@@ -180,14 +180,9 @@ fn indexes(figures: &mut Figures) {
         threads.into_iter().map(|thread| thread.join().unwrap()).sum()
     });
     figures.exactly("saves that failed", failed, 0);
-    let text =
-        std::fs::read_to_string(sandbox.root().join("conversations/saved-index.json")).unwrap();
-    let index: serde_json::Value = serde_json::from_str(&text).unwrap();
-    figures.exactly(
-        "entries in the index of saved conversations",
-        index["conversations"].as_array().unwrap().len(),
-        100,
-    );
+    let list = sandbox.run(&["--list-conversations"]).assert_exit(0).stdout;
+    let saved = list.lines().filter(|line| line.starts_with("s-")).count();
+    figures.exactly("saved conversations in the list", saved, 100);
 }
 
 /// Eight runs at once that find indexes of an older tool, in both of its forms, and bring them into the new one.

@@ -12,8 +12,8 @@ use std::process::{Command, ExitCode, ExitStatus, Stdio};
 use std::time::Duration;
 use std::{fs, net, thread};
 
-use script::js_worker::rights::give_up_rights;
 use rustix::process::Signal;
+use script::js_worker::rights::give_up_rights;
 
 use crate::figures::Figures;
 use crate::ground::{Numbers, number};

@@ -6,9 +6,9 @@ use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
+use rustix::fs::{CWD, RenameFlags, renameat_with};
 use sys::boundary::{Boundary, BoundaryFolders};
 use sys::replace;
-use rustix::fs::{CWD, RenameFlags, renameat_with};
 
 use crate::figures::Figures;
 

@@ -199,23 +199,6 @@ pub(crate) fn same(world: &World, after: &After, name: &str, wrong: &mut Vec<Str
     }
 }
 
-pub(crate) fn index(after: &After, wrong: &mut Vec<String>) {
-    let text = after.state.text(format!("{CONVERSATIONS}/saved-index.json"));
-    let names = serde_json::from_str::<serde_json::Value>(&text).ok().and_then(|index| {
-        let names = index["conversations"].as_array()?.iter();
-        Some(
-            names
-                .map(|entry| entry["name"].as_str().unwrap_or_default().to_owned())
-                .collect::<Vec<_>>(),
-        )
-    });
-    let mut names = names.unwrap_or_default();
-    names.sort();
-    if names != ["other", "s"] {
-        wrong.push(format!("the index of saved conversations lists {names:?}"));
-    }
-}
-
 /// A conversation that was written anew is the old one or the new, and the old text is somewhere.
 pub(crate) fn rewritten(
     old: &String,
@@ -252,7 +235,7 @@ pub(crate) fn exchanged(world: &World, after: &After, with: Option<&str>, wrong:
         }
     }
     same(world, after, "s", wrong);
-    index(after, wrong);
+    same(world, after, "other", wrong);
 }
 
 pub(crate) fn exchanged_again(world: &World, _: &After, _: &str, wrong: &mut Vec<String>) {

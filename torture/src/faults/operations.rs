@@ -2,7 +2,7 @@
 
 use super::checks::{
     agrees, append_again, apply, apply_in, blocks_of, check_append, exchanged, exchanged_again,
-    file_index, index, numbered, old_or_new, patched, same, saved, split, texts,
+    file_index, numbered, old_or_new, patched, same, saved, split, texts,
 };
 use super::{After, World};
 use crate::sandbox::{NAGENT, Sandbox, answer, shell};
@@ -201,7 +201,7 @@ pub(crate) fn operations() -> Vec<Operation> {
                 if after.run.code == 0 && at != new {
                     wrong.push("exit 0 and not saved".to_owned());
                 }
-                index(after, wrong);
+                same(world, after, "other", wrong);
             },
             again: |world, _, wrong| {
                 let run = world.sandbox.run(&["--conversation", "c", "--save-conversation", "s"]);
