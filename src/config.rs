@@ -140,6 +140,11 @@ pub struct Parsed {
     pub profile_keys: Vec<String>,
 }
 
+/// Whether a setting has this key.
+pub fn is_key(key: &str) -> bool {
+    known_keys().iter().any(|known| known == key)
+}
+
 /// All keys, in the order of the documentation.
 fn known_keys() -> Vec<String> {
     let fields = serde_json::to_value(Config::default()).unwrap_or_default();
@@ -260,40 +265,25 @@ fn check(object: &mut Map<String, Value>) -> Result<Vec<String>, String> {
     Ok(notes)
 }
 
-/// What a value must be, from what the reader of JSON says of it.
-fn describe_expected(key: &str, value: &Value, error: &str) -> String {
-    let known = [
-        ("expected u64", "must be a whole number, as in 50"),
-        ("expected f64", "must be a number, as in 2.5"),
-        ("expected a boolean", "must be true or false"),
-        ("expected a string", "must be a text, as in \"text\""),
-    ];
-    match known.into_iter().find(|(words, _)| error.contains(words)) {
-        _ if key == "reasoning" => {
-            "must be off, low, medium, high, max, or a number of tokens".to_owned()
-        }
-        _ if key == "command" || key == "key_command" => {
-            "must be a list of words, as in [\"my-model\", \"--json\"]".to_owned()
-        }
-        _ if key == "prices" => {
+/// Describes the values that a key takes; `error` is of one that it does not take.
+fn describe_expected(key: &str, error: &serde_json::Error) -> String {
+    let takes = |sample: Value| serde_json::from_value::<Config>(json!({ key: sample })).is_ok();
+    let text = match key {
+        "reasoning" => "must be off, low, medium, high, max, or a number of tokens",
+        "command" | "key_command" => "must be a list of words, as in [\"my-model\", \"--json\"]",
+        "prices" => {
             "must have the dollars per million tokens of each model, as in {\"my-model\": {\"input\": 2, \"output\": 10}}, with \
              \"cached\" and \"cache_write\" where they differ"
-                .to_owned()
         }
-        Some(_) if value.is_array() => "must be a list of texts, as in [\"one\", \"two\"]".to_owned(),
-        Some((_, words)) => words.to_owned(),
-        None if error.contains("expected a sequence") => {
-            "must be a list, as in [\"one\", \"two\"]".to_owned()
-        }
-        None if error.contains("expected a map") => {
-            "must be an object of settings by name, as in {\"careful\": {\"max_turns\": 50}}".to_owned()
-        }
-        None => match error.split_once("expected ") {
-            // `unknown variant `loose`, expected one of `off`, `workspace``
-            Some((_, words)) => format!("must be {}", words.replace('`', "")),
-            None => format!("does not fit: {error}"),
-        },
-    }
+        _ if takes(json!(2.5)) => "must be a number, as in 2.5",
+        _ if takes(json!(1)) => "must be a whole number, as in 50",
+        _ if takes(json!(true)) => "must be true or false",
+        _ if takes(json!(["text"])) => "must be a list of texts, as in [\"one\", \"two\"]",
+        _ if takes(json!("text")) => "must be a text, as in \"text\"",
+        _ if takes(json!({})) => "must be an object, as in {\"name\": VALUE}",
+        _ => return format!("does not fit: {error}"),
+    };
+    text.to_owned()
 }
 
 /// What is wrong with a header that a user wants to send: one that the request itself decides, or a value that would end it.
@@ -313,10 +303,7 @@ pub fn check_header(name: &str, value: &str) -> Option<String> {
 
 fn check_value(key: &str, value: &Value) -> Option<String> {
     if let Err(error) = serde_json::from_value::<Config>(json!({ key: value })) {
-        return Some(format!(
-            "{}; it is {value}",
-            describe_expected(key, value, &error.to_string())
-        ));
+        return Some(format!("{}; it is {value}", describe_expected(key, &error)));
     }
     let (number, text) = (value.as_f64(), value.as_str().unwrap_or_default());
     let is_negative = |price: &Value| price.as_f64().is_some_and(|dollars| dollars < 0.0);

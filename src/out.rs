@@ -107,7 +107,7 @@ impl Report {
 
 impl From<Problem> for Report {
     fn from(problem: Problem) -> Self {
-        Self::failed(problem.exit, problem.message)
+        Self::failed(problem.exit, problem.to_string())
     }
 }
 

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use clap::{Parser, ValueHint};
 
 use crate::cli::Tool;
-use crate::ops::conversations::conversation_name::choose_name;
+use crate::ops::conversations::conversation_name::with_name;
 use crate::ops::conversations::undo;
 use crate::ops::conversations::undo::UndoArgs;
 use crate::ops::files::{file_memory, many_files};
@@ -149,11 +149,11 @@ impl Args {
     /// Does what is asked for one file, in this process.
     fn edit_one(&self, file: &Path) -> Result<Report, Problem> {
         let which = ConversationArgs { file_edit: Some(file.to_owned()), ..Default::default() };
-        let mut call = Call::new(Self::NAME, &self.run, &which)?;
+        let call = Call::new(Self::NAME, &self.run, &which)?;
         if self.history {
             return file_memory::report_history(&call.settings, &call.env, &call.interrupts, file);
         }
-        call.name = choose_name(&call)?;
+        let mut call = with_name(call)?;
         if self.undo.undo.is_some() {
             undo::undo_file(&mut call, file, &self.undo)
         } else {

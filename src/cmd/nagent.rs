@@ -5,7 +5,7 @@ use std::ffi::OsString;
 use clap::Parser;
 
 use crate::cli::Tool;
-use crate::ops::conversations::conversation_name::{choose_name, move_old_conversation};
+use crate::ops::conversations::conversation_name::{move_old_conversation, with_name};
 use crate::ops::conversations::lists::ProtocolForm;
 use crate::ops::conversations::undo::UndoArgs;
 use crate::ops::conversations::{lists, manage, undo};
@@ -159,8 +159,7 @@ impl Args {
         if !report.json.is_empty() && !self.has_work() && !is_query {
             return Ok(report);
         }
-        let mut call = Call::new(Self::NAME, &self.run, &self.which)?;
-        call.name = choose_name(&call)?;
+        let mut call = with_name(Call::new(Self::NAME, &self.run, &self.which)?)?;
         move_old_conversation(&call)?;
         if self.undo.undo.is_some() {
             return undo::undo_runs(&call, &self.undo);

@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Result;
 
+use super::change_result::ChangeResult;
 use super::mask_check::check_for_masks;
 use super::result_block::error;
 use super::run_context::RunContext;
@@ -16,8 +17,9 @@ use super::{large_files, truncate};
 use conversation::exit::Signal;
 use conversation::format::file::Block;
 use conversation::limits;
-use conversation::protocol::{Access, Action};
-use sys::file_error::{FileError, FileErrorKind};
+use conversation::protocol::{Access, Action, Change};
+use conversation::reason::{Failure, Reason};
+use sys::file_error::FileError;
 use sys::list_dir::{self, SearchResult, SearchScope};
 use sys::read::{self, Range, TextRead};
 use sys::{fs, grep};
@@ -27,7 +29,8 @@ impl Runner<'_> {
     pub fn run_action(&mut self, action: &Action) -> Result<(Block, Option<Signal>)> {
         let block = Block::new(action.result_block());
         if let Action::Wrong { why, .. } = action {
-            return Ok((self.context.redactor.redact_block(error(block, why)), None));
+            let block = error(block, why.as_str());
+            return Ok((self.context.redactor.redact_block(block), None));
         }
         if let Some(why) = check_for_masks(action, &self.context) {
             let block = error(with_target(block, action), why);
@@ -40,7 +43,6 @@ impl Runner<'_> {
                 Err(why) => return Ok((error(block.with("path", path), why), None)),
             },
         };
-        let stop = self.context.stop_check();
         let block = match action {
             Action::Shell { commands, timeout, keep } => {
                 let parents = self.children.parents_of_commands();
@@ -61,31 +63,7 @@ impl Runner<'_> {
                 self.read_lines(block.with("path", path), &from, *offset, *limit)?
             }
             Action::FileRead { path } => self.read_or_split(block.with("path", path), &from)?,
-            Action::FilePatch { index } => large_files::apply_patch(
-                block,
-                index,
-                &self.context,
-                &mut self.files,
-                &self.conversation,
-            )?,
-            Action::Write { path, text } => {
-                let block = block.with("path", path);
-                let done =
-                    self.files.write_file(block.clone(), path, text, &self.conversation, &stop);
-                done.unwrap_or_else(|why| error(block, FileError::explain_to_model(&why)))
-            }
-            Action::Edit { path, blocks, all } => {
-                let block = block.with("path", path);
-                let done = self.files.edit_file(
-                    block.clone(),
-                    path,
-                    blocks,
-                    *all,
-                    &self.conversation,
-                    &stop,
-                );
-                done.unwrap_or_else(|why| error(block, FileError::explain_to_model(&why)))
-            }
+            Action::Change(change) => self.change_file(with_target(block, action), change),
             Action::List { .. } | Action::Glob { .. } | Action::Grep { .. } => {
                 self.search(block, action, &from)?
             }
@@ -103,7 +81,25 @@ impl Runner<'_> {
         Ok((if has_numbers { with_line_numbers(block) } else { block }, signal))
     }
 
-    fn resolve_read(&self, path: &str) -> Result<PathBuf, String> {
+    /// The result of a change. Whoever makes a [`ChangeResult`] has recorded what undo and later changes need.
+    fn change_file(&mut self, block: Block, change: &Change) -> Block {
+        let (new, conversation) = (block.clone(), &self.conversation);
+        let stop = self.context.stop_check();
+        let done: Result<ChangeResult, Failure> = match change {
+            Change::Write { path, text } => {
+                self.files.write_file(new, path, text, conversation, &stop)
+            }
+            Change::Edit { path, blocks, all } => {
+                self.files.edit_file(new, path, (blocks, *all), conversation, &stop)
+            }
+            Change::FilePatch { index } => {
+                large_files::apply_patch(new, index, &self.context, &mut self.files, conversation)
+            }
+        };
+        done.map_or_else(|failure| error(block, failure), ChangeResult::into_block)
+    }
+
+    fn resolve_read(&self, path: &str) -> Result<PathBuf, Failure> {
         self.context.resolve_read(path, &self.splits_folder())
     }
 
@@ -165,7 +161,7 @@ impl Runner<'_> {
         let Some(resolved) = resolved else { return Ok(block) };
         let stop = self.context.stop_check();
         match read::read_text(&resolved, None, limits::READ_WHOLE, &stop) {
-            Err(error) if error.kind == FileErrorKind::TooLarge => {}
+            Err(error) if error.reason == Some(Reason::TooLarge) => {}
             _ => return Ok(block),
         }
         let Ok(Some(bytes)) = fs::read_bytes(&resolved, limits::STDIN_PROMPT as u64) else {
@@ -216,7 +212,7 @@ impl Runner<'_> {
 
     fn read_or_split(&mut self, block: Block, path: &Path) -> Result<Block> {
         match read::read_text(path, None, limits::READ_WHOLE, &self.context.stop_check()) {
-            Err(error) if error.kind == FileErrorKind::TooLarge => {
+            Err(error) if error.reason == Some(Reason::TooLarge) => {
                 let splits = self.splits_folder();
                 large_files::split_file(block, path, &splits, &self.context, &mut self.files)
             }
@@ -232,7 +228,7 @@ impl Runner<'_> {
     ) -> Result<Block> {
         let read = match read {
             Ok(read) => read,
-            Err(failure) => return Ok(error(block, failure.for_model())),
+            Err(failure) => return Ok(error(block, failure)),
         };
         let context = &self.context;
         let is_part = read.more || read.first_line != 1;
@@ -291,7 +287,7 @@ fn show_found(
 ) -> Result<Block> {
     let found = match found {
         Ok(found) => found,
-        Err(failure) => return Ok(error(block, failure.for_model())),
+        Err(failure) => return Ok(error(block, failure)),
     };
     let total = (found.total > found.shown).then_some(found.total);
     let matches = (found.more_in_lines > 0).then_some(found.shown + found.more_in_lines);

@@ -7,6 +7,7 @@ use conversation::approve::{self, Approve, Decision};
 use conversation::format::harmless;
 use conversation::limits;
 use conversation::protocol::Action;
+use conversation::reason::{Failure, Reason};
 
 /// Who is asked.
 pub trait Approver {
@@ -38,9 +39,10 @@ impl ApprovalRules<'_> {
     /// The decision that needs no question.
     pub(super) fn decide_without_asking(&self, action: &Action, folder: &Path) -> Option<Decision> {
         if let Some((_, why)) = self.find_stop(action) {
-            return Some(Decision::Refuse(format!(
-                "{why}; nagent refuses such commands. If this one is needed, ask the user to run it"
-            )));
+            let text = format!(
+                "{why}\nnagent refuses such commands; if this one is needed, ask the user to run it"
+            );
+            return Some(Decision::Refuse(Failure::new(Reason::Stopped, text)));
         }
         let is_plain = |commands: &str| approve::is_allowed(&self.patterns, commands);
         let folder = folder.to_string_lossy();
@@ -61,10 +63,11 @@ impl ApprovalRules<'_> {
         if let Decision::Replace(other) = &decision
             && let Some((commands, why)) = self.find_stop(other)
         {
-            return Decision::Refuse(format!(
-                "the user edited the command to {}, which nagent refuses: {why}",
+            let text = format!(
+                "{why}\nThe user edited the command to {}, which nagent refuses",
                 harmless::truncate(commands.trim(), limits::EDIT_SHOWN)
-            ));
+            );
+            return Decision::Refuse(Failure::new(Reason::Stopped, text));
         }
         decision
     }

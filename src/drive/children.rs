@@ -378,7 +378,7 @@ impl Children {
         let mut parts: Vec<String> = answer.responses().map(str::to_owned).collect();
         let error = answer.error.as_ref();
         parts.extend(error.map(|error| format!("[the conversation failed: {error}]")));
-        parts.extend(answer.ended_by.as_ref().map(|problem| format!("[{}]", problem.message)));
+        parts.extend(answer.ended_by.as_ref().map(|problem| format!("[{problem}]")));
         if let Some(diff) = answer.json.get("diff").and_then(Value::as_str) {
             parts.push(cut_diff(diff));
         }

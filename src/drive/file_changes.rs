@@ -11,8 +11,8 @@ use anyhow::Result;
 use conversation::format::file::Block;
 use conversation::limits;
 use conversation::memory::changes::{NO_FILE, short_hash};
+use conversation::reason::Reason;
 use edits::diff::lines;
-use sys::file_error::FileErrorKind;
 use sys::file_stamp::FileStamp;
 use sys::{fs, read};
 
@@ -135,7 +135,7 @@ impl RunChanges {
 pub(super) fn content_hash(path: &Path, outputs: Option<&PathBuf>) -> Result<Option<String>> {
     let (mut file, metadata) = match read::open_resolved(path) {
         Ok(opened) => opened,
-        Err(error) if error.kind == FileErrorKind::Missing => {
+        Err(error) if error.reason == Some(Reason::Missing) => {
             return Ok(Some(NO_FILE.to_owned()));
         }
         Err(_) => return Ok(None),

@@ -2,25 +2,26 @@
 //!
 //! Where writes may go is decided by [`sys::boundary`], how an edit is found by [`edits::apply`]. A whole file is
 //! written only over the content that the model was last shown (`freshness`). An edit whose search text is found
-//! exactly needs no such check, since the search text is one. Where a write or an edit ends with an `Err`, its text is for the model.
+//! exactly needs no such check, since the search text is one.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::path::{Path, PathBuf};
 
-use anyhow::{Result, anyhow, bail};
+use anyhow::Result;
 
+use super::change_result::{ChangeResult, Logged};
 use super::file_changes::{RunChange, RunChanges, content_hash};
 use super::freshness::{
     KnownContent, LastSeen, ShownChange, describe_change, recorded_content, with_resolved,
     with_shown,
 };
-use super::result_block::error;
 use conversation::format::file::{Block, Piece};
 use conversation::format::{edit, harmless};
 use conversation::limits;
 use conversation::memory::changes::{FileEvent, NO_FILE, is_hash_of, short_hash};
+use conversation::reason::{Failure, Reason};
 use edits::apply::{self, How};
 use edits::diff::lines;
 use sys::boundary::Boundary;
@@ -135,7 +136,7 @@ impl FileGuard {
         text: &str,
         conversation: &ConversationFile,
         stop: &dyn Fn() -> bool,
-    ) -> Result<Block> {
+    ) -> Result<ChangeResult, Failure> {
         let opened = self.boundary.open_for_write(Path::new(path))?;
         let shown = self.last_seen.content_known_at_reply(conversation.pieces(), opened.path());
         let is_unread = shown.as_ref().is_none_or(|known| !known.is_read) && !opened.is_empty();
@@ -154,31 +155,31 @@ impl FileGuard {
         }
         // A larger file cannot be kept, and so the write is refused below.
         if is_unread && opened.bytes() <= limits::KEPT_CONTENT {
-            bail!(
-                "nothing was written: the file exists ({} bytes), and you have read nothing of it. Read it, or the part \
+            let text = format!(
+                "nothing was written: the file exists ({} bytes), and you have read nothing of it\nRead it, or the part \
                  that matters, and send the write again; or change parts of it with <nagent-edit>",
                 opened.bytes()
             );
+            return Err(Failure::new(Reason::Unread, text));
         }
         let path = opened.path().to_owned();
-        let block = self.replace_content(block, opened, text.as_bytes(), stop)?;
+        let (block, logged) = self.replace_content(block, opened, text.as_bytes(), stop)?;
         let known = KnownContent { hash: fs::sha256(text.as_bytes()), is_read: true };
-        let block = with_shown(block, &known);
+        let result = ChangeResult::written(block, &logged, &known);
         self.last_seen.record_write(conversation.pieces(), &path, known);
-        Ok(block)
+        Ok(result)
     }
 
     pub(super) fn edit_file(
         &mut self,
         block: Block,
         path: &str,
-        blocks: &str,
-        all: bool,
+        (blocks, all): (&str, bool),
         conversation: &ConversationFile,
         stop: &dyn Fn() -> bool,
-    ) -> Result<Block> {
+    ) -> Result<ChangeResult, Failure> {
         let edits = edit::parse(blocks)
-            .map_err(|why| anyhow!("line {} of the blocks: {}", why.line, why.message))?;
+            .map_err(|why| format!("line {} of the blocks: {}", why.line, why.message))?;
         let opened = self.boundary.open_for_write(Path::new(path))?;
         let path = opened.path().to_owned();
         let seen = self.content_known_at_reply(conversation.pieces(), &path);
@@ -193,13 +194,10 @@ impl FileGuard {
         let applied = match apply(&old, &edits) {
             Ok(applied) => applied,
             Err(refusals) => {
-                let mut text = String::from("nothing was changed.");
-                for refusal in refusals {
-                    text.push('\n');
-                    text.push_str(&refusal.to_string());
-                }
-                let Some(seen) = stale else { bail!(text) };
-                text.push_str("\nThe file has changed since it was last shown");
+                let refusals: Vec<String> = refusals.iter().map(ToString::to_string).collect();
+                let text = format!("{}\nNothing was changed.", refusals.join("\n"));
+                let Some(seen) = stale else { return Err(Failure::new(Reason::NoMatch, text)) };
+                let text = format!("{text} The file has changed since it was last shown");
                 return self.refuse_stale(block, &opened, seen, conversation, [&text, ""]);
             }
         };
@@ -210,7 +208,7 @@ impl FileGuard {
             let then = "If the edit is still right, send it again.";
             return self.refuse_stale(block, &opened, seen, conversation, [why, then]);
         }
-        let done = self.replace_content(block, opened, applied.text.as_bytes(), stop)?;
+        let (done, logged) = self.replace_content(block, opened, applied.text.as_bytes(), stop)?;
         let note = done.body.iter().map(|note| format!("\n{note}"));
         let text = describe_edit(&old, &applied.text) + &note.collect::<String>();
         let replaced = all.then_some(applied.places);
@@ -226,7 +224,7 @@ impl FileGuard {
         };
         let after_results = recorded_content(conversation.pieces(), &path).or_else(|| seen.clone());
         self.last_seen.record_write(conversation.pieces(), &path, known_now(seen));
-        Ok(with_shown(done, &known_now(after_results)))
+        Ok(ChangeResult::written(done, &logged, &known_now(after_results)))
     }
 
     /// The result of a read, with the record that the model knows the content: all of it, or where `whole` is missing a part.
@@ -264,28 +262,28 @@ impl FileGuard {
         self.boundary.open_for_write(path).ok().filter(Opened::exists)
     }
 
-    /// The result of a patch of the conversation's own file, which the model wrote by its segments.
+    /// The result of a patch, which the model wrote by its segments.
     pub(super) fn record_patch(
         &mut self,
         block: Block,
         source: &Path,
         conversation: &ConversationFile,
-    ) -> Result<Block> {
-        let Some(hash) = content_hash(source, Some(&self.outputs))? else { return Ok(block) };
-        if let Some(previous) = block.get("previous") {
-            let before = fs::stored_hash(Path::new(previous));
-            self.log.append(source, FileEvent::Write { before, after: hash.clone() })?;
-            self.written.insert(source.to_owned(), WrittenFile::new(source, hash.clone()));
-        }
-        if self.boundary.target() != Some(source) {
-            return Ok(block);
-        }
-        let block = self.with_resolved(block, source).with("after", short_hash(&hash));
+    ) -> Result<ChangeResult> {
+        let hash = content_hash(source, Some(&self.outputs))?;
+        let (Some(previous), Some(hash)) = (block.get("previous"), hash) else {
+            return Ok(ChangeResult::unchanged(block));
+        };
+        let before = fs::stored_hash(Path::new(previous));
+        let logged = Logged::append(&self.log, source, before, hash.clone())?;
+        self.written.insert(source.to_owned(), WrittenFile::new(source, hash.clone()));
+        let block = self.with_resolved(block, source);
+        let is_target = self.boundary.target() == Some(source);
+        let block = if is_target { block.with("after", short_hash(&hash)) } else { block };
         // Of such a file the model has read segments.
         let known = KnownContent { hash, is_read: false };
-        let block = with_shown(block, &known);
+        let result = ChangeResult::written(block, &logged, &known);
         self.last_seen.record_write(conversation.pieces(), source, known);
-        Ok(block)
+        Ok(result)
     }
 
     /// Returns what the model knew of a file when it wrote its last reply.
@@ -306,23 +304,25 @@ impl FileGuard {
         opened: Opened,
         bytes: &[u8],
         stop: &dyn Fn() -> bool,
-    ) -> Result<Block> {
+    ) -> Result<(Block, Logged), Failure> {
         let is_target = self.boundary.target() == Some(opened.path());
         let (path, after) = (opened.path().to_owned(), fs::sha256(bytes));
         let record = |before: String| {
             // The new content is kept, too: what the file holds later is compared and merged with it.
             fs::store_output(&self.outputs, bytes)?;
-            self.log.append(&path, FileEvent::Write { before, after: after.clone() })
+            Logged::append(&self.log, &path, before, after.clone())
         };
+        let mut logged = None;
         if !opened.exists() {
-            record(NO_FILE.to_owned())?;
+            logged = Some(record(NO_FILE.to_owned())?);
         }
         let mut keep = |file: &mut File| {
             let kept = fs::store_file(&self.outputs, file, stop)?;
-            record(fs::stored_hash(&kept))?;
+            logged = Some(record(fs::stored_hash(&kept))?);
             Ok(kept)
         };
         let written = replace::replace_file(opened, bytes, &mut keep)?;
+        let logged = logged.ok_or("the file was written, and its previous content was not kept")?;
         let record = WrittenFile::new(&written.path, after.clone());
         self.written.insert(written.path.clone(), record);
         self.boundary.renew_target();
@@ -338,7 +338,8 @@ impl FileGuard {
         if written.parted > 0 {
             block = block.body("other hard links to this file keep the previous content");
         }
-        Ok(if is_target { block.with("after", short_hash(&after)) } else { block })
+        let block = if is_target { block.with("after", short_hash(&after)) } else { block };
+        Ok((block, logged))
     }
 
     /// Refuses a write because the file is not as the model knows it; the result shows the change, and so the model knows it.
@@ -349,9 +350,9 @@ impl FileGuard {
         seen: &KnownContent,
         conversation: &ConversationFile,
         [why, then]: [&str; 2],
-    ) -> Result<Block> {
+    ) -> Result<ChangeResult, Failure> {
         let now = replace::read_target(opened)
-            .map_err(|denied| anyhow!("{why}; {}", denied.for_model()))?;
+            .map_err(|denied| format!("{why}; {}", denied.for_model()))?;
         let hash = fs::sha256(&now);
         let (mut change, is_whole) =
             describe_change(conversation, &self.outputs, &seen.hash, &now, opened.path());
@@ -361,19 +362,21 @@ impl FileGuard {
             "The change is shown in a result above".clone_into(&mut change);
         }
         let block = self.with_resolved(block, opened.path());
-        let block = error(block, format!("{why}. {change}\n{then}").trim_end());
+        let text = format!("{why}. {change}\n{then}").trim_end().to_owned();
         // A change that is shown in part must not refuse the next write, too: `then` tells the model to go on.
         let shows = is_whole || !then.is_empty();
         let known = KnownContent { hash, is_read: seen.is_read };
-        Ok(if shows { with_shown(block, &known) } else { block })
+        let failure = Failure::new(Reason::Changed, text);
+        Ok(ChangeResult::refused(block, failure, shows.then_some(&known)))
     }
 
     /// The file existed when the model was last shown it, and does not any more.
-    fn removed_since(&self, block: Block, opened: &Opened) -> Block {
-        let text = "nothing was written: the file has been removed since it was last shown. To create it again, send \
+    fn removed_since(&self, block: Block, opened: &Opened) -> ChangeResult {
+        let text = "nothing was written: the file has been removed since it was last shown\nTo create it again, send \
                     <nagent-write> with its whole text";
         let block = self.with_resolved(block, opened.path());
-        error(with_shown(block, &KnownContent { hash: NO_FILE.to_owned(), is_read: true }), text)
+        let known = KnownContent { hash: NO_FILE.to_owned(), is_read: true };
+        ChangeResult::refused(block, Failure::new(Reason::Changed, text), Some(&known))
     }
 
     fn with_resolved(&self, block: Block, path: &Path) -> Block {
@@ -382,15 +385,17 @@ impl FileGuard {
 }
 
 /// The text that the blocks are applied to, or why there is none. A single block without a search text creates a file.
-fn text_to_edit(opened: &Opened, edits: &[edit::EditBlock]) -> Result<String> {
+fn text_to_edit(opened: &Opened, edits: &[edit::EditBlock]) -> Result<String, Failure> {
     if opened.exists() {
         let text = String::from_utf8(replace::read_target(opened)?);
-        return text
-            .map_err(|_| anyhow!("the file is not UTF-8 text; change it with a command instead"));
+        return text.map_err(|_| "the file is not UTF-8 text\nChange it with a command".into());
     }
     match edits {
         [only] if only.search.trim().is_empty() => Ok(String::new()),
-        _ => bail!("there is no such file; create it with <nagent-write>"),
+        _ => {
+            let text = "there is no such file\nCreate it with <nagent-write>";
+            Err(Failure::new(Reason::Missing, text))
+        }
     }
 }
 

@@ -6,6 +6,7 @@
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
+use super::change_result::ChangeResult;
 use super::file_guard::FileGuard;
 use super::result_block::error;
 use super::run_context::RunContext;
@@ -13,6 +14,7 @@ use code::outline::describe_text;
 use conversation::format::file::Block;
 use conversation::format::index::{self, Index};
 use conversation::problem::Problem;
+use conversation::reason::Failure;
 use segments::patch::{self, PatchHooks, PatchOptions};
 use segments::previous_split::edited_segments;
 use segments::split::{self, Split, SplitHooks, SplitRequest};
@@ -42,7 +44,7 @@ pub(super) fn split_file(
     };
     let Split { index_path, index, notes } = match split {
         Ok(split) => split,
-        Err(failure) => return Ok(error(block, failure.message)),
+        Err(problem) => return Ok(error(block, problem.to_string())),
     };
     let block = block
         .with("status", "ok")
@@ -119,8 +121,7 @@ pub(super) fn apply_patch(
     context: &RunContext<'_>,
     files: &mut FileGuard,
     conversation: &ConversationFile,
-) -> anyhow::Result<Block> {
-    let block = block.with("index", index);
+) -> Result<ChangeResult, Failure> {
     let index = context.resolve(index);
     let options = PatchOptions { index: &index, patch: None, dry_run: false, keeps_always: true };
     let (outputs, stop) = (context.root.outputs_folder(), context.stop_check());
@@ -129,7 +130,7 @@ pub(super) fn apply_patch(
         PatchHooks { interrupts: context.interrupts, keep: &mut keep, progress: &mut |_, _| () };
     let done = match patch::patch(&options, &mut files.boundary, hooks) {
         Ok(done) => done,
-        Err(failure) => return Ok(error(block, failure.message)),
+        Err(problem) => return Err(problem.to_string().into()),
     };
     let edited: Vec<String> = done.edited.iter().map(usize::to_string).collect();
     let as_text = |path: &PathBuf| path.display().to_string();
@@ -147,8 +148,8 @@ pub(super) fn apply_patch(
     for note in &done.notes {
         let _ = writeln!(text, "{note}");
     }
-    let block = files.record_patch(block, &done.source_path, conversation)?;
-    Ok(block.body(text.trim_end()))
+    let block = block.body(text.trim_end());
+    Ok(files.record_patch(block, &done.source_path, conversation)?)
 }
 
 fn describe_segments(index: &Index, notes: &[String], may_change: bool) -> String {

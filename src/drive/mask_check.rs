@@ -5,14 +5,16 @@ use std::path::Path;
 use super::run_context::RunContext;
 use conversation::format::index;
 use conversation::limits;
-use conversation::protocol::{Access, Action};
+use conversation::protocol::{Action, Change};
 use segments::previous_split::edited_segments;
 use sys::fs;
 
 pub(super) fn check_for_masks(action: &Action, context: &RunContext<'_>) -> Option<String> {
     match action {
-        Action::FilePatch { index } => check_segments_for_masks(&context.resolve(index), context),
-        action if action.access() == Access::Write => {
+        Action::Change(Change::FilePatch { index }) => {
+            check_segments_for_masks(&context.resolve(index), context)
+        }
+        Action::Change(Change::Write { .. } | Change::Edit { .. }) => {
             context.redactor.refuse_mask(action.attributes_and_body().1)
         }
         _ => None,

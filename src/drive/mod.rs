@@ -5,6 +5,7 @@
 mod actions;
 pub mod approval;
 pub mod asker;
+mod change_result;
 mod child_names;
 pub mod children;
 pub mod commands;

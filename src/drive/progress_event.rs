@@ -7,6 +7,7 @@ use conversation::format::file::Block;
 use conversation::model::{ApiError, Usage};
 use conversation::protocol::Action;
 use conversation::protocol::stream::Streamed;
+use conversation::reason::Failure;
 use conversation::turn::event::Verdict;
 
 /// Something that a user may want to see.
@@ -38,7 +39,7 @@ pub enum ProgressEvent<'a> {
     /// The user is asked about an action in a folder, which starts next or is refused.
     Deciding(&'a Action, &'a Path),
     /// An action was refused, for this reason.
-    Refused(&'a Action, &'a str),
+    Refused(&'a Action, &'a Failure),
     /// An action starts.
     ActionStarted(&'a Action),
     /// A command of the user's starts.

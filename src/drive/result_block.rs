@@ -2,10 +2,12 @@
 
 use conversation::format::file::Block;
 use conversation::protocol::tags;
+use conversation::reason::Failure;
 use sys::fs;
 
-pub(super) fn error(block: Block, text: impl Into<String>) -> Block {
-    block.with("status", "error").body(text)
+/// The result of an action that failed.
+pub(super) fn error(block: Block, failure: impl Into<Failure>) -> Block {
+    failure.into().add_to(block)
 }
 
 pub(super) fn add_redacted(mut block: Block, count: u64) -> Block {

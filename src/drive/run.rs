@@ -20,7 +20,8 @@ use conversation::limits;
 use conversation::memory::changes::short_hash;
 use conversation::model::ApiError;
 use conversation::problem::Problem;
-use conversation::protocol::{Access, Action};
+use conversation::protocol::{Access, Action, Change};
+use conversation::reason::Reason;
 use conversation::turn::event::{Acted, Effect, Event, Limits, RunOutcome};
 use conversation::turn::{Turn, unfinished};
 use models::schema::describe_errors;
@@ -205,7 +206,7 @@ impl Runner<'_> {
             Ok(None) => {}
             Err(Problem { exit: Exit::Signal(signal), .. }) => return interrupt_event(signal),
             Err(problem) => {
-                let why = self.context.redactor.redact_text(problem.message).0;
+                let why = self.context.redactor.redact_text(problem.to_string()).0;
                 let note = format!("conversation {name} was not compacted (unchanged): {why}");
                 (self.on_progress)(ProgressEvent::Note(&note));
             }
@@ -312,18 +313,16 @@ impl Runner<'_> {
 
     /// Tells the person of `-w` when a file of the project needs a conversation of its own.
     fn advise_write_flag(&mut self, action: &Action, block: &Block) {
-        const REFUSED: &str = "is outside of the write boundary";
         let needs_flag = |path: &str| {
             let path = self.context.resolve(path);
             path.starts_with(&self.context.folder)
                 && !path.components().any(|it| it == Component::ParentDir)
                 && !self.files.boundary.roots().iter().any(|root| path.starts_with(root))
         };
-        let is_refused = |body: Option<&str>| body.is_some_and(|body| body.contains(REFUSED));
         let is_case = match action {
             Action::Conversation { file: Some(file), .. } => needs_flag(file),
-            Action::Write { path, .. } | Action::Edit { path, .. } => {
-                needs_flag(path) && is_refused(block.body.as_deref())
+            Action::Change(Change::Write { path, .. } | Change::Edit { path, .. }) => {
+                needs_flag(path) && block.get("reason") == Some(Reason::Boundary.name())
             }
             _ => false,
         };

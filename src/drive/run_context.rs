@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::redaction::ResultRedactor;
+use conversation::reason::Failure;
 use sandbox::enforce::Sandbox;
 use sys::env::Env;
 use sys::fs::real_path;
@@ -44,16 +45,15 @@ impl<'a> RunContext<'a> {
 
     /// The path without links of what the model may read: what commands in the sandbox may read, stored results, and its own
     /// splits. It is read by that path, without following a link that has come into it since.
-    pub(super) fn resolve_read(&self, asked: &str, splits: &Path) -> Result<PathBuf, String> {
-        let path = read::resolve_existing(Path::new(asked), &self.resolve(asked));
-        let path = path.map_err(|error| error.for_model())?;
+    pub(super) fn resolve_read(&self, asked: &str, splits: &Path) -> Result<PathBuf, Failure> {
+        let path = read::resolve_existing(Path::new(asked), &self.resolve(asked))?;
         let Some(sandbox) = &self.sandbox else { return Ok(path) };
         let outputs = real_path(&self.root.outputs_folder());
         let is_result = outputs.is_some() && path.parent() == outputs.as_deref() && path.is_file();
         if is_result || real_path(splits).is_some_and(|splits| path.starts_with(splits)) {
             return Ok(path);
         }
-        sandbox.policy().check_read(&path).map(|()| path)
+        sandbox.policy().check_read(&path).map(|()| path).map_err(Failure::from)
     }
 
     pub(super) fn hidden_paths(&self) -> Vec<PathBuf> {

@@ -56,6 +56,11 @@ pub struct Runner<'a> {
 }
 
 impl Runner<'_> {
+    /// Ends what the run has started, and returns the conversation's file, still locked.
+    pub fn end(self) -> ConversationFile {
+        self.conversation
+    }
+
     /// The folder of this conversation's splits.
     pub fn splits_folder(&self) -> PathBuf {
         self.context.root.splits_folder(self.conversation.name())

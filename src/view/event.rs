@@ -6,7 +6,7 @@
 //! heard   turn tokens_in tokens_out tokens_cached cost verdict
 //! decide  n tag attributes first_line bytes bytes_out bytes_in body folder
 //! start   n tag attributes first_line bytes bytes_out bytes_in body
-//! finish  n tag status first_line more_lines path shown lines_before output previous diff diff_cut, and numbers of the result
+//! finish  n tag status reason first_line more_lines path shown lines_before output previous diff diff_cut, and numbers of the result
 //! say     text          check, after_write   n command        wait    seconds error        note    text
 //! ```
 //! An event of a child has the key `child`: the names that lead to it. docs/editors.md describes the keys.
@@ -22,7 +22,7 @@ use conversation::format::columns::truncate;
 use conversation::format::edit;
 use conversation::format::file::Block;
 use conversation::format::harmless::quote_name;
-use conversation::protocol::Action;
+use conversation::protocol::{Action, Change};
 use conversation::turn::event::Verdict;
 
 /// How many lines at the end of an output are shown.
@@ -118,6 +118,8 @@ pub struct Finish {
     pub n: u64,
     pub tag: String,
     pub status: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
     pub first_line: String,
     pub more_lines: u64,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -142,7 +144,7 @@ impl Start {
     fn new(n: u64, action: &Action) -> Self {
         let (attributes, body) = action.attributes_and_body();
         let sums = match action {
-            Action::Edit { blocks, .. } => edit::parse(blocks).ok().map(|edits| {
+            Action::Change(Change::Edit { blocks, .. }) => edit::parse(blocks).ok().map(|edits| {
                 let sum = |lengths: &dyn Fn(&edit::EditBlock) -> usize| {
                     edits.iter().map(|edit| lengths(edit) as u64).sum::<u64>()
                 };
@@ -219,12 +221,8 @@ impl RunEvent {
             n,
             tag: tag.to_owned(),
             status: get("status").unwrap_or_else(|| "ok".to_owned()),
-            // Of a refused edit the reason, not only that it was refused.
-            first_line: body
-                .lines()
-                .find(|line| *line != "nothing was changed.")
-                .unwrap_or_default()
-                .to_owned(),
+            reason: get("reason"),
+            first_line: body.lines().next().unwrap_or_default().to_owned(),
             more_lines: (count as u64).saturating_sub(1),
             path: get("resolved").or_else(|| get("path")),
             lines_before: if has_output { lines.saturating_sub(shown.len() as u64) } else { 0 },

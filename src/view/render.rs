@@ -7,6 +7,7 @@ use super::figures::cached_share;
 use conversation::format::columns::{show_odd_blanks, truncate, visible_lines, wrap_line};
 use conversation::format::harmless::escape_line;
 use conversation::format::numbers::{format_bytes, format_count, format_tokens};
+use conversation::reason::Reason;
 
 /// The most lines of a diff that are shown.
 const DIFF_LINES: usize = 200;
@@ -237,7 +238,7 @@ fn finish_rows(finish: &Finish, columns: usize, all: bool) -> Vec<Row> {
         "nagent-shell" => !is_refused || finish.figures.contains_key("seconds"),
         tag => matches!(tag, "nagent-conversation" | "check" | AFTER_WRITE),
     };
-    if has_output || all && !is_refused {
+    if has_output || all {
         rows.extend(output_rows(finish, columns, all));
     }
     if let Some(diff) = &finish.diff {
@@ -259,8 +260,8 @@ fn finish_rows(finish: &Finish, columns: usize, all: bool) -> Vec<Row> {
         (_, _, None, Some(count)) => parts.push(format_count(count, "line")),
         _ => {}
     }
-    if is_refused && !has_output {
-        parts.push(refusal(finish, all));
+    if is_refused && !has_output && !all {
+        parts.push(refusal(finish));
     }
     // Several children run at once.
     let child = finish.path.as_ref().filter(|_| finish.tag == "nagent-conversation");
@@ -269,26 +270,17 @@ fn finish_rows(finish: &Finish, columns: usize, all: bool) -> Vec<Row> {
     rows
 }
 
-/// Why an action was refused, for a person: with `all` as the model reads it, with the advice that follows the reason.
-fn refusal(finish: &Finish, all: bool) -> String {
-    if finish.first_line.contains("outside of the write boundary") {
-        let path = finish.path.as_deref().unwrap_or("this file");
-        return format!("{path} may not be written here; --write DIR allows a folder");
+/// The reason why an action failed, for a person: the model's advice is in the lines below the first.
+fn refusal(finish: &Finish) -> String {
+    let why = &finish.first_line;
+    match finish.reason.as_deref().and_then(Reason::from_name) {
+        Some(Reason::Boundary) => {
+            let path = finish.path.as_deref().unwrap_or("this file");
+            format!("{path} may not be written here; --write DIR allows a folder")
+        }
+        Some(Reason::Stopped) => format!("{why}; --dangerous allows it"),
+        _ => why.clone(),
     }
-    let refused = finish.first_line.split_once("; nagent refuses such commands");
-    if let Some((why, _)) = refused.filter(|_| !all) {
-        return format!("{why}; --dangerous allows it");
-    }
-    let mut text = finish.first_line.replacen("the user said no", "you said no", 1);
-    // The line of a block is one of the reply, which a person does not see.
-    if let Some((block, rest)) = text.split_once(" (line ").filter(|_| text.starts_with("block "))
-        && let Some((_, why)) = rest.split_once("): ")
-    {
-        text = format!("{block}: {why}");
-    }
-    let ends = ["; ", ". "].iter().filter_map(|gap| text.find(gap));
-    let end = ends.min().filter(|_| !all).unwrap_or(text.len());
-    text[..end].to_owned()
 }
 
 fn output_rows(finish: &Finish, columns: usize, all: bool) -> Vec<Row> {
@@ -357,6 +349,7 @@ mod tests {
     use super::*;
     use conversation::format::file::Block;
     use conversation::protocol::Action;
+    use conversation::reason::Failure;
 
     #[track_caller]
     fn check(event: &RunEvent, columns: usize, expect: &[&str]) {
@@ -433,12 +426,14 @@ mod tests {
         let block =
             Block::new("nagent-read-result").with("status", "error").body("no such file: x\nmore");
         check(&finish("nagent-read", block), 80, &["  error, no such file: x"]);
-        let refused = |why: &str| Block::new("x").with("status", "error").body(why);
-        let block = refused("not run: it removes all; nagent refuses such commands. If so, ask");
+        let refused =
+            |reason, why: &str| Failure::new(reason, why).of_unrun().add_to(Block::new("x"));
+        let block = refused(Reason::Stopped, "it removes all\nnagent refuses such commands");
         let rows = ["  error, not run: it removes all; --dangerous allows it"];
         check(&finish("nagent-shell", block), 80, &rows);
-        let block = refused("not run: the user said no: never");
-        check(&finish("nagent-shell", block), 80, &["  error, not run: you said no: never"]);
+        let block = refused(Reason::Declined, "the user said no: never");
+        let rows = ["  error, not run: the user said no: never"];
+        check(&finish("nagent-shell", block), 80, &rows);
         let block = Block::new("x").with("status", "ok").with("bytes", 90).with("lines", 2);
         let block = block.with("first_line", 3).with("last_line", 4).body("a\nb");
         check(&finish("nagent-read", block), 80, &["  ok, lines 3 to 4"]);

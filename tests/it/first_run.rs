@@ -105,12 +105,12 @@ fn mistakes_in_flags_and_config_say_what_a_value_must_be() {
         (json!({"prices": {"m": 1}}), &["\"prices\"", "must have the dollars", "\"input\": 2"]),
         (
             json!({"sandbox": "loose"}),
-            &["must be one of off, workspace, read-only; it is \"loose\""],
+            &["expected one of `off`, `workspace`, `read-only`; it is \"loose\""],
         ),
         (json!({"prices": {"m": {"input": -1, "output": 2}}}), &["has a price below 0"]),
         (json!({"write": "x"}), &["must be a list"]),
         (json!({"write": [1]}), &["must be a list of texts", "it is [1]"]),
-        (json!({"profiles": 1}), &["must be an object of settings by name"]),
+        (json!({"profiles": 1}), &["must be an object"]),
         (json!({"OPENAI_API_KEY": "x"}), &["keys are not kept in the config", "export"]),
         (json!({"modle": "x"}), &["did you mean \"model\"?"]),
     ] {

@@ -311,7 +311,7 @@ fn seed_002_6_to_11_model_root_stop_list_and_commands() {
     let mut pty = start(&sandbox, &args, "> ");
     pty.type_keys("go\r");
     pty.expect("n REASON [n]: ");
-    assert!(pty.printed().contains("nagent refuses such commands"), "7, before any question");
+    assert!(pty.printed().contains("not run: "), "7, before any question");
     pty.type_keys("y\r");
     pty.expect("done");
     pty.expect_times("\x1b[?2004h", 2);
@@ -376,7 +376,7 @@ fn seed_001_12_to_19_lists_reads_patches_and_writes_teach() {
             "→ Listing files: nowhere\n  no such file or folder: nowhere",
             "→ Reading file: nowhere.txt\n  no such file or folder",
             "→ Reading file: sub\n",
-            "is a folder; use <nagent-list",
+            " is a folder",
             "→ Reading file: large.txt\n",
             "has 70000 bytes and 1 lines, too large to show in full",
             "block 1 (line 1): not in the file",

@@ -24,5 +24,6 @@ pub mod model;
 pub mod problem;
 pub mod prompt;
 pub mod protocol;
+pub mod reason;
 pub mod redact;
 pub mod turn;

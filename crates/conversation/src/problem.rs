@@ -5,20 +5,33 @@ use std::io;
 
 use crate::exit::{Exit, Signal};
 
-/// Why a tool ends without having done its work.
+/// The kinds of problems that callers treat differently, beyond their exit codes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ProblemKind {
+    /// No credential is set for the provider.
+    NoCredential,
+    /// Any other.
+    Other,
+}
+
+/// Why a tool ends without having done its work. It is shown as `{message}; {hint}`.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{message}")]
+#[error("{message}{}{hint}", if hint.is_empty() { "" } else { "; " })]
 pub struct Problem {
     /// The exit code.
     pub exit: Exit,
-    /// What failed, on what, why, and what to do about it.
+    /// Its kind.
+    pub kind: ProblemKind,
+    /// What failed, on what, and why.
     pub message: String,
+    /// What to do about it, where the message does not say it.
+    pub hint: String,
 }
 
 impl Problem {
     /// Ends the tool with any exit code.
     pub fn new(exit: Exit, message: impl Into<String>) -> Self {
-        Self { exit, message: message.into() }
+        Self { exit, kind: ProblemKind::Other, message: message.into(), hint: String::new() }
     }
 
     /// Wrong usage, wrong configuration, no credential: exit code 2.
@@ -42,7 +55,7 @@ impl From<anyhow::Error> for Problem {
     fn from(error: anyhow::Error) -> Self {
         let message = format!("{error:#}");
         let exit = error.downcast_ref::<Self>().map_or(Exit::Failed, |problem| problem.exit);
-        Self { exit, message }
+        Self::new(exit, message)
     }
 }
 

@@ -5,7 +5,8 @@ use std::path::Path;
 
 use conversation::format::harmless::quote_name;
 use conversation::problem::Problem;
-use sys::file_error::{FileError, FileErrorKind};
+use conversation::reason::Reason;
+use sys::file_error::FileError;
 
 /// Something failed: `cannot {what} {path}: {why}`.
 pub(super) fn failure(what: &str, path: &Path, why: impl Display) -> Problem {
@@ -14,8 +15,8 @@ pub(super) fn failure(what: &str, path: &Path, why: impl Display) -> Problem {
 
 /// Says to a person why a file is not read.
 pub(super) fn read_failure(what: &str, path: &Path, error: &FileError) -> Problem {
-    match error.kind {
-        FileErrorKind::Missing => Problem::failed(error.to_string()),
+    match error.reason {
+        Some(Reason::Missing) => Problem::failed(error.to_string()),
         _ => failure(what, path, error.to_string()),
     }
 }

@@ -19,6 +19,7 @@ use super::file_stamp::FileStamp;
 use super::names::{expand_home, resolve_links};
 use conversation::format::attributes;
 use conversation::format::harmless::quote_name;
+use conversation::reason::Reason;
 use rustix::fs::Stat;
 use std::ffi::OsStr;
 use std::fmt::Debug;
@@ -287,13 +288,14 @@ impl Boundary {
         };
         let (path, may) = (quote_name(asked), self.describe());
         let problem = format!("{path}{resolved} is outside of the write boundary: {may}");
-        Err(FileError::new(problem, instead))
+        Err(FileError::new(problem, instead).because(Reason::Boundary))
     }
 
     fn in_own_folder(&self, path: &Path) -> FileError {
         let (path, root) = (quote_name(path), quote_name(&self.forbidden));
         let problem = format!("{path} is in nagent's own folder {root}, which is not written");
         FileError::new(problem, "put the file elsewhere, for example in /tmp")
+            .because(Reason::Boundary)
     }
 }
 
@@ -321,7 +323,7 @@ pub(super) fn in_repository_data(path: &Path) -> FileError {
     let path = quote_name(path);
     let problem =
         format!("{path} is part of a repository's own data (.git), where nagent does not write");
-    FileError::new(problem, "use git itself")
+    FileError::new(problem, "use git itself").because(Reason::Boundary)
 }
 
 pub(super) fn is_git(name: &OsStr) -> bool {

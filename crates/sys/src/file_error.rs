@@ -9,47 +9,32 @@ use rustix::fs::FileType;
 use super::names::suggest_paths;
 use conversation::format::harmless::quote_name;
 use conversation::problem::Problem;
-
-/// The kinds of errors that callers treat differently.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum FileErrorKind {
-    /// There is no such file or folder.
-    Missing,
-    /// More bytes than are handled as a whole.
-    TooLarge,
-    /// Anything else.
-    Other,
-}
+use conversation::reason::{Failure, Reason};
 
 /// Why a file cannot be read, listed, searched or written.
 ///
 /// `Display` is for people. The advice speaks of tags, so only [`FileError::for_model`] adds it.
 #[derive(Debug)]
 pub struct FileError {
-    /// Which kind of error it is.
-    pub kind: FileErrorKind,
+    /// Its kind, where callers or programs decide by it.
+    pub reason: Option<Reason>,
     problem: String,
     advice: String,
 }
 
 impl FileError {
     pub(super) fn new(problem: impl Into<String>, advice: impl Into<String>) -> Self {
-        Self { kind: FileErrorKind::Other, problem: problem.into(), advice: advice.into() }
+        Self { reason: None, problem: problem.into(), advice: advice.into() }
     }
 
-    pub(super) fn of_kind(self, kind: FileErrorKind) -> Self {
-        Self { kind, ..self }
+    pub(super) fn because(self, reason: Reason) -> Self {
+        Self { reason: Some(reason), ..self }
     }
 
     /// The message with advice for the model.
     pub fn for_model(&self) -> String {
         let Self { problem, advice, .. } = self;
-        if advice.is_empty() { problem.clone() } else { format!("{problem}; {advice}") }
-    }
-
-    /// Writes an error for the model: with the advice, if it is a `FileError`.
-    pub fn explain_to_model(error: &anyhow::Error) -> String {
-        error.downcast_ref::<Self>().map_or_else(|| error.to_string(), Self::for_model)
+        if advice.is_empty() { problem.clone() } else { format!("{problem}\n{advice}") }
     }
 
     /// Describes an error of the system.
@@ -62,7 +47,9 @@ impl FileError {
             io::ErrorKind::InvalidInput => "the path is empty or contains a NUL byte",
             _ => "",
         };
-        Self::new(format!("cannot {what} {}: {source}", quote_name(path)), advice)
+        let error = Self::new(format!("cannot {what} {}: {source}", quote_name(path)), advice);
+        let is_denied = source.kind() == io::ErrorKind::PermissionDenied;
+        Self { reason: is_denied.then_some(Reason::Denied), ..error }
     }
 
     /// There is no such file or folder; the message names what is near.
@@ -74,7 +61,7 @@ impl FileError {
     pub(super) fn missing_at(asked: &Path, full: &Path) -> Self {
         let problem =
             format!("no such file or folder: {}{}", quote_name(asked), suggest_paths(full));
-        Self::new(problem, "").of_kind(FileErrorKind::Missing)
+        Self::new(problem, "").because(Reason::Missing)
     }
 
     pub(super) fn is_folder(path: &Path, advice: impl Into<String>) -> Self {
@@ -112,7 +99,7 @@ impl FileError {
         let problem = format!(
             "{path} was changed or replaced by another program meanwhile, so it was not written"
         );
-        Self::new(problem, "read it again first")
+        Self::new(problem, "read it again first").because(Reason::Changed)
     }
 
     pub(super) fn interrupted_read(path: &Path) -> Self {
@@ -127,6 +114,12 @@ impl fmt::Display for FileError {
 }
 
 impl std::error::Error for FileError {}
+
+impl From<FileError> for Failure {
+    fn from(error: FileError) -> Self {
+        Self { reason: error.reason, text: error.for_model() }
+    }
+}
 
 impl From<FileError> for Problem {
     fn from(error: FileError) -> Self {

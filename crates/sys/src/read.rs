@@ -3,10 +3,11 @@
 //! Memory is bounded by the size of the piece, whatever the file is. Nothing here waits: a FIFO, a device or
 //! a file of procfs is refused before anything is read from it.
 
-use super::file_error::{FileError, FileErrorKind};
+use super::file_error::FileError;
 use anyhow::Context;
 use conversation::format::harmless::quote_name;
 use conversation::limits::{self, READ_SEEK};
+use conversation::reason::Reason;
 use rustix::fs::{CWD, FileType, Mode, OFlags, ResolveFlags, openat2};
 use rustix::io::Errno;
 use std::fs::{self, File, Metadata};
@@ -211,7 +212,7 @@ impl ChunkReader<'_> {
             "read a range of lines, as in <nagent-read path=\"{path}\" offset=\"1\" limit=\"200\"/>, or all of it in \
              segments with <nagent-file-read path=\"{path}\"/>"
         );
-        FileError::new(problem, advice).of_kind(FileErrorKind::TooLarge)
+        FileError::new(problem, advice).because(Reason::TooLarge)
     }
 
     fn read_lines(&mut self, range: Range, cap: u64) -> Result<TextRead, FileError> {
@@ -433,7 +434,7 @@ mod tests {
         symlink(dir.path(), at("way")).unwrap();
         assert!(open_regular(&at("way/file")).is_ok() && open_resolved(&at("way/file")).is_err());
         fails(Path::new("/dev/zero"), None, "is a device");
-        fails(dir.path(), None, "is a folder; use <nagent-list");
+        fails(dir.path(), None, "is a folder\nuse <nagent-list");
         fails(Path::new("a\0b"), None, "NUL byte");
         fails(Path::new(""), None, "no such file");
     }

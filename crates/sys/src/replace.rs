@@ -7,7 +7,7 @@
 //! through a path.
 
 use super::durable::{sync_file, sync_names};
-use super::file_error::{FileError, FileErrorKind};
+use super::file_error::FileError;
 use super::file_stamp::FileStamp;
 use super::fs;
 use super::opening::{Opened, READ_FILE, true_path};
@@ -15,6 +15,7 @@ use super::read::count_lines;
 use super::temp_files::TempFile;
 use conversation::format::harmless::quote_name;
 use conversation::limits::{self, EDITED_FILE};
+use conversation::reason::Reason;
 use rustix::fs::{AtFlags, Gid, Mode, OFlags, Stat, Uid, XattrFlags};
 use rustix::io::Errno;
 use std::fs::File;
@@ -79,7 +80,7 @@ pub fn read_target(opened: &Opened) -> Result<Vec<u8>, FileError> {
         "{} has {size} bytes, more than the {EDITED_FILE} that are edited as a whole",
         quote_name(&opened.path)
     );
-    Err(FileError::new(problem, "use `sed` in <nagent-shell>").of_kind(FileErrorKind::TooLarge))
+    Err(FileError::new(problem, "use `sed` in <nagent-shell>").because(Reason::TooLarge))
 }
 
 /// Keeps the old file's content, from its start, and says where.

@@ -16,7 +16,6 @@ use serde::{Deserialize, Serialize};
 
 use super::root::Root;
 use super::{clock, env, fs};
-use conversation::exit::Exit;
 
 /// Maximum size of a note, and of the line about the end of a run, in bytes.
 const NOTE: u64 = 16 << 10;
@@ -222,16 +221,6 @@ impl RunEnd {
     pub fn read(root: &Root, name: &str) -> Option<Self> {
         let text = fs::read_text(&root.locks().join(name), NOTE).ok().flatten()?;
         serde_json::from_str(&text).ok()
-    }
-
-    /// Updates the recorded exit code of this process's run, if something failed after it.
-    pub fn correct_run_end(root: &Root, name: &str, exit: Exit) {
-        let recorded = Self::read(root, name).filter(|end| end.process == Process::current());
-        if recorded.is_some_and(|end| end.exit_code != exit.code())
-            && let Ok(lock) = OpenOptions::new().write(true).open(root.locks().join(name))
-        {
-            Self::write(&lock, exit.code());
-        }
     }
 
     /// Writes into the file of the lock, which is held, how this process has ended its run. A failure is not an error.

@@ -33,7 +33,7 @@ fn child_args(call: &Call<'_>, model: Option<&str>) -> RunArgs {
         model: ModelArgs {
             root: Some(settings.root.path().to_owned()),
             config: Some(settings.config_path.clone()).filter(|path| fs::exists(path)),
-            provider: settings.provider.map(|it| settings.provider_name(it).to_owned()),
+            provider: Some(settings.provider_name(settings.provider).to_owned()),
             model: model.map(str::to_owned),
             base_url: config.base_url.clone(),
             profile: config.profile.clone(),

@@ -7,8 +7,14 @@ use crate::overview::NEW_DIGITS;
 use conversation::problem::Problem;
 use sys::{legacy, root};
 
+/// The call with the name of its conversation.
+pub fn with_name(mut call: Call<'_>) -> Result<Call<'_>, Problem> {
+    call.name = choose_name(&call)?;
+    Ok(call)
+}
+
 /// The name: that of the flag, the file's own, a new one for a call from a conversation, the environment's, else this shell's.
-pub fn choose_name(call: &Call<'_>) -> Result<String, Problem> {
+fn choose_name(call: &Call<'_>) -> Result<String, Problem> {
     let check = |name: &str, from: &str| {
         root::check_name(name)
             .map_err(|message| Problem::usage(format!("{message} (from {from})")))?;

@@ -118,7 +118,7 @@ fn discard_conversation(call: &Call<'_>, answer: &mut ChildAnswer) {
 fn report_failure(copy: &mut WorkingCopy<'_>, path: &Path, problem: &Problem) -> Report {
     let now = fs::read_text(&copy.path, conversation::limits::CONVERSATION);
     copy.is_kept = !matches!(&now, Ok(None)) && !matches!(&now, Ok(Some(now)) if *now == copy.text);
-    let mut message = format!("{}; the conversation is unchanged", problem.message);
+    let mut message = format!("{problem}; the conversation is unchanged");
     if copy.is_kept {
         message.push_str(&format!(
             ", the edited copy is kept as {} (--load-conversation continues from it)",

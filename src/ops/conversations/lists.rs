@@ -12,6 +12,7 @@ use super::{Catalog, manage};
 use crate::client::RequestError;
 use crate::ops::run::call::Call;
 use crate::ops::screen::spinner::Spinner;
+use crate::ops::setup::connection::no_provider;
 use crate::out::Report;
 use crate::overview::ConversationKind;
 use crate::view::table::format_table;
@@ -97,7 +98,7 @@ pub fn list_providers() -> Report {
 
 /// The provider's models, sorted.
 pub fn list_models(call: &Call<'_>) -> Result<Report, Problem> {
-    let provider = call.settings.provider()?;
+    let provider = call.settings.provider;
     let mut source = call.settings.connect_client(&call.env, true)?;
     let spinner = Spinner::new(call.shows_progress);
     spinner.start(provider.name());
@@ -105,10 +106,11 @@ pub fn list_models(call: &Call<'_>) -> Result<Report, Problem> {
     spinner.stop();
     let mut models = listed.map_err(|error| match error {
         RequestError::Interrupted(signal) => Problem::interrupted(signal),
-        RequestError::Api(error) => Problem {
-            exit: if provider.preset().is_some() { Exit::Failed } else { Exit::Provider },
-            message: source.explain(&error, ""),
-        },
+        RequestError::Api(_) if call.settings.is_guess => no_provider(),
+        RequestError::Api(error) => Problem::new(
+            if provider.preset().is_some() { Exit::Failed } else { Exit::Provider },
+            source.explain(&error, ""),
+        ),
     })?;
     models.sort_by(|a, b| a.id.cmp(&b.id));
     models.dedup_by(|a, b| a.id == b.id);

@@ -18,13 +18,15 @@ pub(crate) fn find_conversation(call: &Call<'_>, path: &Path) -> Result<String, 
     Ok(entry.map_or_else(|| new_name(&path), |entry| entry.conversation))
 }
 
-/// Records in the index that this call's conversation belongs to the file, and returns its name: another, where the file got
-/// one meanwhile. Refuses a file that no tag could write.
-pub(crate) fn register(call: &Call<'_>, path: &Path) -> Result<String, Problem> {
-    let boundary = file_boundary(&call.env, call.root(), path)?;
+/// Records in the index that this call's conversation belongs to the file of `--file-edit`, and returns the file. The call
+/// gets another name where the file got a conversation meanwhile. Refuses a file that no tag could write.
+pub(crate) fn claim(call: &mut Call<'_>) -> Result<Option<PathBuf>, Problem> {
+    let Some(path) = &call.which.file_edit else { return Ok(None) };
+    let path = resolve_target(call, path)?;
+    let boundary = file_boundary(&call.env, call.root(), &path)?;
     check_target(call, &boundary)?;
     let (entry, notes) =
-        file_index::register(call.root(), path, || call.name.clone(), call.index_wait())?;
+        file_index::register(call.root(), &path, || call.name.clone(), call.index_wait())?;
     for note in &notes {
         call.print_note(note);
     }
@@ -32,10 +34,11 @@ pub(crate) fn register(call: &Call<'_>, path: &Path) -> Result<String, Problem> 
         return Err(Problem::usage(format!(
             "conversation {} of {} is waiting for this command",
             entry.conversation,
-            quote_name(path)
+            quote_name(&path)
         )));
     }
-    Ok(entry.conversation)
+    call.name = entry.conversation;
+    Ok(Some(path))
 }
 
 /// The boundary of a run that may write this file alone.

@@ -9,7 +9,6 @@ mod report;
 
 use std::path::Path;
 use std::thread;
-use std::time::Duration;
 
 pub use self::report::report_history;
 use super::summaries::{JOBS, Writers};
@@ -17,7 +16,6 @@ use crate::drive::ProgressEvent;
 use crate::ops::run::call::Call;
 use crate::ops::screen::progress::Progress;
 use crate::ops::screen::spinner::Spinner;
-use crate::ops::setup::settings::Settings;
 use conversation::context;
 use conversation::format::file::Piece;
 use conversation::format::harmless::quote_name;
@@ -40,8 +38,6 @@ use sys::{fs, read};
 pub const MAX_SHORT: u64 = 4 * 1024;
 /// Files over this many bytes get no summary at a start: that would take many requests which nobody asked for.
 pub const MIN_LONG: u64 = 256 * 1024;
-/// The longest wait for a busy provider. A summary is not worth more; the run's own requests have their own limit.
-const PATIENCE: Duration = Duration::from_secs(5);
 /// Text when the model gave no summary. The reason goes to stderr only, since a text that differs each time would be an update.
 const REFUSED: &str = "the model returned none; run nagent-file-summarize FILE";
 /// Text when the summary is of an older content, and no new one was requested.
@@ -152,7 +148,7 @@ fn gather_sections(
     );
     let block = choose_block(file, &previous);
     let may_ask = run.is_some() && may_ask(call);
-    let settings = request_settings(&call.settings, run.map(|(_, model)| model));
+    let settings = call.settings.for_summaries(run.map(|(_, model)| model));
     let (tool, env, interrupts) = (call.tool, &call.env, &call.interrupts);
     let writers = Writers { tool, settings: &settings, env, interrupts, spinner };
     let wants_file = matches!(block, ContentBlock::Summary);
@@ -217,7 +213,7 @@ fn read_history(call: &Call<'_>, file: &Path) -> (History, Vec<String>) {
 fn may_ask(call: &Call<'_>) -> bool {
     let (config, provider) = (&call.settings.config, call.settings.provider);
     let is_allowed = config.file_summaries && !config.redact && !call.args.show_request;
-    is_allowed && !call.delegated && provider.is_some_and(|p| p != Provider::Replay)
+    is_allowed && !call.delegated && provider != Provider::Replay
 }
 
 /// The block on the content of the file, with a note where the model gave none.
@@ -243,16 +239,6 @@ fn format_summary(
         }
         (ContentBlock::None, _) => None,
     }
-}
-
-/// Returns the settings for these requests: with the run's model, and little patience.
-pub(crate) fn request_settings(settings: &Settings, model: Option<&str>) -> Settings {
-    let mut settings = settings.clone();
-    settings.config.patience = settings.config.patience.min(PATIENCE.as_secs_f64());
-    if let Some(model) = model.filter(|model| !model.is_empty()) {
-        settings.config.model = Some(model.to_owned());
-    }
-    settings
 }
 
 /// Decides what the section says about the content of the file.
@@ -301,7 +287,7 @@ fn summarize_file(
     let queue = SummaryQueue::new(rules);
     let summary = match file_summary::summarize_file(&queue, file, None, &|_, _| ()) {
         Ok(done) => Some(Ok(done.summary.text)),
-        Err(problem) => may_ask.then_some(Err(problem.message)),
+        Err(problem) => may_ask.then_some(Err(problem.to_string())),
     };
     (summary, queue.totals())
 }

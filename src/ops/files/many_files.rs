@@ -260,7 +260,7 @@ fn report_child(answer: ChildAnswer) -> Report {
         }
     }
     let exit = problem.as_ref().map_or(Exit::Done, |problem| problem.exit);
-    Report { exit, json, error: problem.map(|problem| problem.message), ..Report::done(text) }
+    Report { exit, json, error: problem.map(|problem| problem.to_string()), ..Report::done(text) }
 }
 
 /// Makes one report of all: the answers under the names of the files, and one object for each file.

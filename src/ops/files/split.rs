@@ -143,7 +143,11 @@ fn summarize(
     let settings = match Settings::resolve(&args.model, env) {
         Ok(settings) => settings,
         Err(problem) => {
-            return Report { exit: problem.exit, error: Some(problem.message), ..report(split) };
+            return Report {
+                exit: problem.exit,
+                error: Some(problem.to_string()),
+                ..report(split)
+            };
         }
     };
     let writers = Writers { tool, settings: &settings, env, interrupts, spinner };
@@ -156,7 +160,7 @@ fn summarize(
     spinner.stop();
     let (exit, error) = match result {
         Ok(_) => (Exit::Done, None),
-        Err(problem) => (problem.exit, Some(problem.message)),
+        Err(problem) => (problem.exit, Some(problem.to_string())),
     };
     summaries::with_totals(Report { exit, error, ..report(split) }, &queue.totals())
 }

@@ -32,8 +32,7 @@ impl<'a> Writers<'a> {
     /// Connects to the model with the run's settings. A connection serves one request after the other.
     pub fn connect(&'a self) -> Result<SummaryModel<'a>, Problem> {
         let settings = self.settings;
-        let mut source = settings.connect_client(self.env, true)?;
-        settings.choose_model(&mut source, true, false, self.interrupts)?;
+        let mut source = settings.connect_model(self.env, self.interrupts, true)?;
         let (mut fallbacks, mut settings) = (Fallbacks::new(settings, self.env), settings.clone());
         Ok(Box::new(move |system: &str, messages: &[RequestMessage<'_>]| {
             let (texts, mut report) =
@@ -42,7 +41,7 @@ impl<'a> Writers<'a> {
             let reply =
                 fallbacks.request_reply(settings, source, texts, self.interrupts, &mut report)?;
             let model = source.model_id.clone().unwrap_or_default();
-            Ok((reply, (settings.provider()?.name().to_owned(), model)))
+            Ok((reply, (settings.provider.name().to_owned(), model)))
         }))
     }
 
@@ -68,7 +67,7 @@ impl<'a> Writers<'a> {
         SummaryRules {
             folder: self.settings.root.summaries_folder(),
             words: None,
-            jobs: if provider == Some(Provider::Replay) { 1 } else { jobs },
+            jobs: if provider == Provider::Replay { 1 } else { jobs },
             again: false,
             window: self.window(),
             connect: Box::new(|| self.connect()),

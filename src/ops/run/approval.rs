@@ -13,6 +13,7 @@ use conversation::approve::{self, Approve, Decision};
 use conversation::exit::Signal;
 use conversation::problem::Problem;
 use conversation::protocol::Action;
+use conversation::reason::{Failure, Reason};
 use sys::interrupt::Interrupts;
 use sys::tty::Tty;
 use sys::{clock, entry_file, stdin};
@@ -80,11 +81,11 @@ impl Approver for TerminalApprover<'_> {
                 Ok(Some(reply)) => reply,
                 Ok(None) => {
                     self.who = Who::Nobody(NOBODY);
-                    return Decision::Refuse(NOBODY.to_owned());
+                    return Decision::Refuse(Failure::new(Reason::Declined, NOBODY));
                 }
                 Err(why) => return Decision::Fail(format!("--lines: {why}")),
             },
-            Who::Nobody(why) => return Decision::Refuse((*why).to_owned()),
+            Who::Nobody(why) => return Decision::Refuse(Failure::new(Reason::Declined, *why)),
         };
         if reply.stop == Some(true) && interrupts.pending().is_none() {
             interrupts.raise(Signal::Int);
@@ -103,10 +104,11 @@ impl Approver for TerminalApprover<'_> {
                     }
                 }
             }
-            (false, _) => Decision::Refuse(match reason {
-                Some(reason) => format!("the user said no: {reason}"),
-                None => "the user said no".to_owned(),
-            }),
+            (false, _) => {
+                let said = reason.map(|reason| format!(": {reason}")).unwrap_or_default();
+                let text = format!("the user said no{said}");
+                Decision::Refuse(Failure::new(Reason::Declined, text))
+            }
         }
     }
 

@@ -48,18 +48,20 @@ impl<'a> Call<'a> {
         if args.lines {
             watch_stdout();
         }
-        Self::with_environment(tool, args, which, Env::read(), interrupts)
+        let env = Env::read();
+        let settings = Settings::resolve_run(args, &env)?;
+        Ok(Self::with_settings(tool, args, which, env, interrupts, settings))
     }
 
-    /// Like `new`, with a given environment and interrupts.
-    pub fn with_environment(
+    /// A call with these settings, which are resolved already.
+    pub fn with_settings(
         tool: &'static str,
         args: &'a RunArgs,
         which: &'a ConversationArgs,
         env: Env,
         interrupts: Interrupts,
-    ) -> Result<Self, Problem> {
-        let settings = Settings::resolve_run(args, &env)?;
+        settings: Settings,
+    ) -> Self {
         let parents: Vec<String> = env
             .get(env::PARENTS)
             .map(|names| names.split('/').map(str::to_owned).collect())
@@ -82,7 +84,7 @@ impl<'a> Call<'a> {
         for note in &call.settings.notes {
             call.print_note(note);
         }
-        Ok(call)
+        call
     }
 
     pub(crate) fn root(&self) -> &Root {

@@ -3,7 +3,6 @@
 use super::call::Call;
 use crate::drive::compaction::{Payer, WriteCheckpoint, compact};
 use crate::drive::describe_compaction;
-use crate::ops::files::file_memory::request_settings;
 use crate::ops::files::summaries::{self, Writers};
 use crate::ops::screen::spinner::Spinner;
 use crate::out::Report;
@@ -23,7 +22,7 @@ pub(crate) fn checkpoint_writer<'a>(
     model: &str,
     shows_progress: bool,
 ) -> WriteCheckpoint<'a> {
-    let settings = request_settings(&call.settings, Some(model));
+    let settings = call.settings.for_summaries(Some(model));
     Box::new(move |name, text, words, tokens_per_byte| {
         let spinner = Spinner::new(shows_progress);
         let Call { tool, env, interrupts, .. } = call;

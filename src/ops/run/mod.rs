@@ -29,7 +29,8 @@ use crate::ops::files::file_conversation;
 use crate::ops::files::file_memory::{FileMemory, gather_memory};
 use crate::ops::run::call::Call;
 use crate::ops::run::compact::checkpoint_writer;
-use crate::ops::run::run_models::{connect, connect_fallbacks, make_main_asker, start_recording};
+use crate::ops::run::prompt_input::Task;
+use crate::ops::run::run_models::{connect_fallbacks, make_main_asker, start_recording};
 use crate::ops::screen::change_report;
 use crate::ops::screen::progress::Progress;
 use crate::ops::setup::flags::RunArgs;
@@ -48,17 +49,13 @@ use conversation::turn::Turn;
 use conversation::turn::event::{Limits, RunRules, Totals};
 use conversation::{model, prompt};
 use models::error::check_window;
-use models::schema::{Schema, describe_form};
+use models::schema::Schema;
 use models::{ChatRequest, price};
 use sys::clock::Stopwatch;
 use sys::conversation_file::ConversationFile;
 use sys::fs;
 use sys::names::shell_word;
-use sys::run_note::{Activity, RunEnd};
-
-/// What `--code` adds to the prompt.
-const CODE_ONLY: &str =
-    "\n\nAnswer with a single fenced code block. Only what is in it is printed.";
+use sys::run_note::Activity;
 
 /// Manages the conversation as the flags say, then runs the prompt; returns one report. `needs_no_prompt`: the call does
 /// something else as well.
@@ -67,35 +64,22 @@ pub fn run_call(
     needs_no_prompt: bool,
     usage: &str,
 ) -> Result<Report, Problem> {
-    let (args, which) = (call.args, call.which);
     check_depth(call)?;
     call.env.current_folder()?;
-    let needs_no_prompt = needs_no_prompt || manage::is_asked(args, which) || args.show_request;
-    let mut prompt = prompt_input::take_prompt(call, needs_no_prompt)?;
-    prompt_input::refuse_unasked(call)?;
-    let schema = args.answer.read_schema(&call.interrupts)?;
-    if let (Some(schema), Some(text)) = (&schema, &mut prompt) {
-        text.extend(format!("\n\n{}", describe_form(&schema.value)).as_bytes());
-    }
-    if let (true, Some(text)) = (args.code, &mut prompt) {
-        text.extend(CODE_ONLY.as_bytes());
-    }
-    if prompt.is_none() && args.read.is_empty() && !needs_no_prompt {
-        return Err(Problem::usage(usage));
-    }
-    let is_run = prompt.is_some() || !args.read.is_empty() || args.show_request;
+    let needs_no_prompt =
+        needs_no_prompt || manage::is_asked(call.args, call.which) || call.args.show_request;
+    let task = prompt_input::take_task(call, needs_no_prompt, usage)?;
     // Before anything is created: without a key there is nothing to do.
-    let mut client = if is_run { Some(connect(call)?) } else { None };
-    if let Some(client) = client.take_if(|_| args.show_request) {
-        return run_loop(call, client, prompt, schema, &mut None);
-    }
+    let connect =
+        || call.settings.connect_model(&call.env, &call.interrupts, !call.args.show_request);
+    let client = task.is_run.then(connect).transpose()?;
+    let client = match client {
+        Some(client) if call.args.show_request => return run_loop(call, client, task, None),
+        client => client,
+    };
     call.root().prepare().map_err(|error| sys::root::explain_refusal(&error))?;
-    let target = which.file_edit.as_deref();
-    let target = target.map(|path| file_conversation::resolve_target(call, path)).transpose()?;
-    if let Some(path) = &target {
-        call.name = file_conversation::register(call, path)?;
-    }
-    if let (true, Some(prompt)) = (which.edit_conversation, &prompt) {
+    let target = file_conversation::claim(call)?;
+    if let (true, Some(prompt)) = (call.which.edit_conversation, &task.prompt) {
         let report = edit_conversation::edit_conversation(call, prompt);
         prompt_input::report_unread(call);
         return report;
@@ -105,54 +89,22 @@ pub fn run_call(
     let Some(client) = client else {
         return Ok(match &target {
             Some(target) => {
-                change_report::with_file(call, target, managed).with("cleared", args.clear)
+                change_report::with_file(call, target, managed).with("cleared", call.args.clear)
             }
             None => managed,
         });
     };
     // Stdout belongs to the answer; what was done before is reported on stderr.
-    if !args.json && call.shows_progress {
+    if !call.args.json && call.shows_progress {
         managed.text.lines().for_each(out::print_line);
     }
     let managed = Report { text: String::new(), ..managed };
-    let mut recorded = None;
-    let ran = run_prompt(call, client, prompt, schema, managed, target.as_deref(), &mut recorded);
-    let exit = ran.as_ref().map_or_else(|problem| problem.exit, |report| report.exit);
-    if recorded != Some(exit) {
-        RunEnd::correct_run_end(call.root(), &call.name, exit);
-    }
-    ran
-}
-
-/// Runs the loop, and does with its answer what the flags say. `recorded` gets how the loop itself ended.
-fn run_prompt(
-    call: &mut Call<'_>,
-    client: ModelClient,
-    prompt: Option<Vec<u8>>,
-    schema: Option<Schema>,
-    managed: Report,
-    target: Option<&Path>,
-    recorded: &mut Option<Exit>,
-) -> Result<Report, Problem> {
-    let args = call.args;
-    let mut printed = None;
-    let mut report = managed.then_try(|| run_loop(call, client, prompt, schema, &mut printed));
-    *recorded = Some(report.exit);
-    if args.code {
-        report = keep_code(call, report);
-    }
-    if let Some(path) = target {
-        file_conversation::update_index(call);
-        report = change_report::with_changes(call, path, report, printed.as_deref());
-    }
-    let report = args.answer.write_output(report, &call.env.current_folder()?)?;
-    prompt_input::report_unread(call);
-    match prompt_input::refuse_unasked(call) {
-        Err(Problem { exit, message }) if report.exit == Exit::Done => {
-            Ok(Report { exit, error: Some(message), ..report })
+    Ok(managed.then_try(|| match (run_loop(call, client, task, target.as_deref()), &target) {
+        (Err(problem), Some(path)) => {
+            Ok(change_report::with_changes(call, path, problem.into(), None))
         }
-        _ => Ok(report),
-    }
+        (ran, _) => ran,
+    }))
 }
 
 fn check_depth(call: &Call<'_>) -> Result<(), Problem> {
@@ -189,20 +141,18 @@ fn check_parent(call: &Call<'_>) -> Result<(), Problem> {
     )))
 }
 
-/// Runs the loop, or shows the request that it would send first. `printed` gets the last diff that was shown.
+/// Runs the loop and does with its answer what the flags say, or shows the request that it would send first. `target` is
+/// the conversation's own file.
 fn run_loop(
     call: &Call<'_>,
     client: ModelClient,
-    text: Option<Vec<u8>>,
-    schema: Option<Schema>,
-    printed: &mut Option<String>,
+    task: Task,
+    target: Option<&Path>,
 ) -> Result<Report, Problem> {
     let watch = Stopwatch::start();
-    let form = schema.as_ref().and_then(|schema| Schema::new(schema.value.clone()).ok());
-    let (args, folder) = (call.args, call.env.current_folder()?);
     let mut progress = Progress::new(call);
     let asker = make_main_asker(call, client, progress.is_streaming)?;
-    let model_id = asker.model_id.as_str();
+    let (model_id, window) = (asker.model_id.clone(), asker.window);
     let conversation = open_conversation(call)?;
     let (mut facts, mut boundary, sandbox) = match call.scripts {
         None => gather_facts(call, &mut progress)?,
@@ -210,75 +160,104 @@ fn run_loop(
     };
     let redactor = redactor(call)?;
     let redact = |text: String| redactor.redact_text(text).0;
-    let memory = gather_memory(call, Some((&conversation, model_id)), &redact, &mut progress);
+    let memory = gather_memory(call, Some((&conversation, &model_id)), &redact, &mut progress);
     facts.memory.clone_from(&memory.text);
     let splits = call.root().splits_folder(conversation.name());
     if fs::exists(&splits) {
         boundary.allow_splits(&splits);
     }
+    if !call.args.show_request {
+        progress.emit_event(|| begin_event(call, &conversation, &model_id, window));
+    }
+    let sections = match call.scripts {
+        None => context::sections(&facts),
+        Some(scripts) => scripts.sections(),
+    };
     let model = asker.client.model_id.as_deref();
     let children = child_flags::children(call, model, progress.shows_events());
-    if !args.show_request {
-        progress.emit_event(|| begin_event(call, &conversation, model_id, asker.window));
-    }
-    let checkpoint_model = asker.model_id.clone();
     let fallbacks = connect_fallbacks(call, &mut progress)?;
     let approval = approval::approval(call, progress.asked.clone())?;
+    let log = undo::start_log(call, conversation.name());
     let mut on_progress = |event: ProgressEvent<'_>| progress.show_event(event);
-    let root = call.root().clone();
-    let (env, interrupts) = (&call.env, &call.interrupts);
-    let (run, log) = (String::new(), undo::start_log(call, conversation.name()));
     let mut runner = Runner {
         children,
         conversation,
         asker,
         fallbacks,
-        compactor: Compactor::new(checkpoint_writer(call, &checkpoint_model, false)),
-        files: FileGuard::new(boundary, root.outputs_folder(), log),
+        compactor: Compactor::new(checkpoint_writer(call, &model_id, false)),
+        files: FileGuard::new(boundary, call.root().outputs_folder(), log),
         commands: commands(call),
         approval,
         replaced: None,
-        scripts: call.scripts.map(|scripts| scripts.make_host(env, interrupts)),
-        schema,
-        context: RunContext { root, env, folder, run, interrupts, redactor, sandbox },
+        scripts: call.scripts.map(|scripts| scripts.make_host(&call.env, &call.interrupts)),
+        schema: task.schema,
+        context: RunContext {
+            root: call.root().clone(),
+            env: &call.env,
+            folder: call.env.current_folder()?,
+            run: String::new(),
+            interrupts: &call.interrupts,
+            redactor,
+            sandbox,
+        },
         inbox: Inbox::default(),
         activity: Activity::default(),
         watch,
         on_progress: &mut on_progress,
     };
-    let sections = match call.scripts {
-        None => context::sections(&facts),
-        Some(scripts) => scripts.sections(),
-    };
-    let ran = run_turns(call, &mut runner, &sections, text, &memory);
-    let exit = ran.as_ref().map_or_else(|problem| problem.exit, |(report, _)| report.exit);
-    runner.conversation.record_exit(exit);
+    let ran = run_turns(call, &mut runner, &sections, task.prompt, &memory);
+    let (schema, sandbox) = (runner.schema.take(), runner.context.sandbox.take());
     let seconds = runner.watch.elapsed().as_secs_f64();
-    let sandbox = runner.context.sandbox.take();
-    drop(runner);
+    let conversation = runner.end();
     // The parent of a child looks for both.
     let changed = sandbox.filter(|_| !call.delegated).map(|sandbox| sandbox.find_changed());
     if let Some(note) = changed.as_ref().and_then(sandbox::describe_changed) {
         call.print_note(&note);
     }
-    let (mut report, totals) = ran?;
-    if args.show_request {
-        return Ok(report);
-    }
-    if let Some(Ok((text, value))) =
-        form.filter(|_| report.exit == Exit::Done).map(|form| form.check(&report.text))
-    {
-        report = Report { text, ..report }.with("data", value);
-    }
+    let done = ran.and_then(|(report, totals)| {
+        if call.args.show_request {
+            return Ok(report);
+        }
+        let report = report.with("summary_requests", memory.requests);
+        let last_line = progress.status(&totals, seconds, call.settings.is_billed());
+        finish_report(call, &mut progress, Report { last_line, ..report }, schema, target)
+    });
+    conversation.record_exit(done.as_ref().map_or_else(|problem| problem.exit, |it| it.exit));
+    done
+}
+
+/// Does with the answer of a run what the flags say.
+fn finish_report(
+    call: &Call<'_>,
+    progress: &mut Progress<'_>,
+    mut report: Report,
+    schema: Option<Schema>,
+    target: Option<&Path>,
+) -> Result<Report, Problem> {
     if report.exit == Exit::Done {
+        if let Some(Ok((text, value))) = schema.map(|schema| schema.check(&report.text)) {
+            report = Report { text, ..report }.with("data", value);
+        }
         progress.show_accepted(call, &report.text);
     }
     if progress.has_streamed(&report.text) {
         report.text.clear();
     }
-    *printed = progress.shown_diff.take();
-    let last_line = progress.status(&totals, seconds, call.settings.is_billed());
-    Ok(Report { last_line, ..report.with("summary_requests", memory.requests) })
+    if call.args.code {
+        report = keep_code(call, report);
+    }
+    if let Some(path) = target {
+        file_conversation::update_index(call);
+        report = change_report::with_changes(call, path, report, progress.shown_diff.as_deref());
+    }
+    let report = call.args.answer.write_output(report, &call.env.current_folder()?)?;
+    prompt_input::report_unread(call);
+    match prompt_input::refuse_unasked(call) {
+        Err(problem) if report.exit == Exit::Done => {
+            Ok(Report { exit: problem.exit, error: Some(problem.to_string()), ..report })
+        }
+        _ => Ok(report),
+    }
 }
 
 /// Runs the loop of a runner that is complete.
@@ -342,7 +321,7 @@ fn begin_event(
     RunEvent::Begin(Begin {
         conversation: conversation.name().to_owned(),
         conversation_path: conversation.path().display().to_string(),
-        provider: call.settings.provider.map(|it| call.settings.provider_name(it).to_owned()),
+        provider: Some(call.settings.provider_name(call.settings.provider).to_owned()),
         model: Some(model_id.to_owned()).filter(|model| !model.is_empty()),
         cwd: folder.map(|folder| folder.display().to_string()).unwrap_or_default(),
         prompts: count_prompts(conversation),

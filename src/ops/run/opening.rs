@@ -19,6 +19,7 @@ use conversation::format::harmless::quote_name;
 use conversation::limits::{self, PROMPT_WHOLE, STDIN_PROMPT};
 use conversation::memory::changes::{first_line, short_hash};
 use conversation::problem::Problem;
+use conversation::reason::Reason;
 use conversation::turn::unfinished::unfinished_results;
 use history::git;
 use sys::boundary::{Boundary, BoundaryFolders};
@@ -236,10 +237,10 @@ fn read_for_user(call: &Call<'_>, runner: &mut Runner<'_>, named: &Path) -> Resu
     if block.get("status") == Some("ok") {
         return Ok(block);
     }
-    let why = block.body.unwrap_or_default();
-    // The advice behind the reason names tags.
-    let why = why.split("; ").next().unwrap_or_default();
-    let is_denied = why.contains("Permission denied");
+    let is_denied = block.get("reason") == Some(Reason::Denied.name());
+    let text = block.body.unwrap_or_default();
+    // The advice below it names tags.
+    let why = text.lines().next().unwrap_or_default();
     let has_text = !is_denied && fs::file_size(&file).is_some_and(|size| size > 0);
     let advice = if has_text {
         "; name it in the prompt, and the model reads what it needs of it"

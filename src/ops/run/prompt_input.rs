@@ -6,19 +6,53 @@ use super::call::Call;
 use crate::ops::setup::flags::RunArgs;
 use conversation::exit::Exit;
 use conversation::problem::Problem;
+use models::schema::{Schema, describe_form};
 use sys::input::is_stdin;
 use sys::interrupt::Interrupts;
 use sys::{stdin, terminal};
 
-/// Reads the prompt of a call, which may be a line with files to read; see [`read_prompt`].
-pub fn take_prompt(call: &mut Call<'_>, needs_no_prompt: bool) -> Result<Option<Vec<u8>>, Problem> {
+/// What `--code` adds to the prompt.
+const CODE_ONLY: &str =
+    "\n\nAnswer with a single fenced code block. Only what is in it is printed.";
+
+/// What a run is to do.
+pub(crate) struct Task {
+    /// The prompt, with what flags add to it.
+    pub(crate) prompt: Option<Vec<u8>>,
+    /// What the answer must be valid against.
+    pub(crate) schema: Option<Schema>,
+    /// Whether the model is asked.
+    pub(crate) is_run: bool,
+}
+
+/// Reads the prompt of a call, which may be a line with files to read, and what its answer must be. `usage` is the error of
+/// a call that asks for nothing, unless it `needs_no_prompt`.
+pub(crate) fn take_task(
+    call: &mut Call<'_>,
+    needs_no_prompt: bool,
+    usage: &str,
+) -> Result<Task, Problem> {
     let args = call.args;
-    if args.lines && args.prompt.is_empty() && args.read.is_empty() && !needs_no_prompt {
-        let line = read_prompt_line(&call.interrupts)?;
-        call.reads.extend(line.read);
-        return Ok(Some(line.prompt.into_bytes()));
+    let mut prompt =
+        if args.lines && args.prompt.is_empty() && args.read.is_empty() && !needs_no_prompt {
+            let line = read_prompt_line(&call.interrupts)?;
+            call.reads.extend(line.read);
+            Some(line.prompt.into_bytes())
+        } else {
+            read_prompt(args, needs_no_prompt, &call.interrupts)?
+        };
+    refuse_unasked(call)?;
+    let schema = args.answer.read_schema(&call.interrupts)?;
+    if let Some(text) = &mut prompt {
+        let form = schema.as_ref().map(|schema| format!("\n\n{}", describe_form(&schema.value)));
+        text.extend(form.unwrap_or_default().as_bytes());
+        text.extend(if args.code { CODE_ONLY.as_bytes() } else { b"" });
     }
-    read_prompt(args, needs_no_prompt, &call.interrupts)
+    if prompt.is_none() && args.read.is_empty() && !needs_no_prompt {
+        return Err(Problem::usage(usage));
+    }
+    let is_run = prompt.is_some() || !args.read.is_empty() || args.show_request;
+    Ok(Task { prompt, schema, is_run })
 }
 
 /// Reads the prompt; `None` where there is none or only blanks. `needs_no_prompt`: the call does something without one.

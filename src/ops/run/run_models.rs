@@ -5,11 +5,10 @@ use std::path::Path;
 use std::time::Duration;
 
 use super::call::Call;
-use crate::client::{ModelClient, RequestError};
+use crate::client::ModelClient;
 use crate::drive::asker::Asker;
 use crate::drive::{ProgressEvent, Runner};
 use crate::ops::screen::progress::Progress;
-use crate::ops::setup::connection::{no_provider, no_provider_for};
 use crate::ops::setup::fallback::{connect_profile, describe_unusable};
 use crate::ops::setup::settings::Settings;
 use conversation::problem::Problem;
@@ -17,32 +16,9 @@ use conversation::protocol;
 use models::catalog::is_special_tier;
 use models::error::too_long_advice;
 use models::price::Price;
-use models::provider::{Provider, ollama_address};
+use models::provider::Provider;
 use models::server::GrammarForm;
 use sys::{env, fs};
-
-/// Connects to the model. Where no provider was chosen and no credential is set, tries Ollama.
-pub(crate) fn connect(call: &mut Call<'_>) -> Result<ModelClient, Problem> {
-    if call.settings.provider.is_none() && call.args.show_request {
-        return Err(no_provider());
-    }
-    let guessed = call.settings.provider.is_none();
-    if guessed {
-        call.settings.provider = Some(Provider::Ollama);
-    }
-    let mut source = call.settings.connect_client(&call.env, !call.args.show_request)?;
-    let model = source.model_id.clone();
-    call.settings.choose_model(&mut source, !call.args.show_request, guessed, &call.interrupts)?;
-    // One request for the list of models, instead of a prompt with all its retries.
-    if let Some(model) = model.filter(|_| guessed && !call.args.show_request)
-        && let Err(RequestError::Api(_)) = source.list_models(&call.interrupts)
-    {
-        let address = call.settings.config.base_url.as_deref().unwrap_or_default();
-        let address = ollama_address(address);
-        return Err(no_provider_for(&model, address.trim_start_matches("http://")));
-    }
-    Ok(source)
-}
 
 /// The model that a run asks first.
 ///
@@ -103,14 +79,14 @@ fn build_asker(
     }
     Ok(Asker {
         is_streaming,
-        asks_for_window: settings.provider.is_some_and(Provider::is_server),
+        asks_for_window: settings.provider.is_server(),
         max_output: settings.config.max_output_tokens,
         options: settings.options.clone(),
         too_long_advice: too_long_advice(&call.name, call.which.file_edit.is_some()),
         tags: settings.tags,
         client,
         // Replays ignore the window: a compaction would shift the turn numbers.
-        window: settings.window(&model_id).filter(|_| settings.provider != Some(Provider::Replay)),
+        window: settings.window(&model_id).filter(|_| settings.provider != Provider::Replay),
         model_id,
         price,
     })

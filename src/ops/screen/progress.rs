@@ -21,6 +21,7 @@ use conversation::limits;
 use conversation::memory::changes::short_hash;
 use conversation::protocol::stream::Streamed;
 use conversation::protocol::{Access, Action};
+use conversation::reason::Failure;
 use conversation::turn::event::Totals;
 use history::git;
 use sys::atomic_file::AtomicFile;
@@ -235,12 +236,12 @@ impl<'a> Progress<'a> {
         }
     }
 
-    fn show_refusal(&mut self, action: &Action, why: &str) {
+    fn show_refusal(&mut self, action: &Action, why: &Failure) {
         let n = self.count_start();
         self.running.pop_back();
         self.emit_event(|| RunEvent::start(n, action));
-        let block = Block::new(action.result_block()).with("status", "error");
-        let event = self.finish(n, Some(action), &block.body(format!("not run: {why}")));
+        let block = why.clone().of_unrun().add_to(Block::new(action.result_block()));
+        let event = self.finish(n, Some(action), &block);
         self.emit_event(|| event);
     }
 

@@ -88,11 +88,11 @@ impl Session {
                 Ok(()) => {}
                 // What fails does not end a session that a person is at.
                 Err(problem) if self.is_interactive => {
-                    out::print_line(&format!("{NAME}: {}", problem.message));
+                    out::print_line(&format!("{NAME}: {problem}"));
                 }
                 Err(problem) => {
                     // A tool has said why.
-                    let error = Some(problem.message).filter(|message| !message.is_empty());
+                    let error = Some(problem.to_string()).filter(|message| !message.is_empty());
                     end = Report { exit: problem.exit, error, ..Report::done("") };
                     break;
                 }
@@ -175,17 +175,16 @@ impl Session {
     fn names(&self) -> BTreeMap<&'static str, String> {
         let settings = &self.settings;
         let name = |provider| settings.provider_name(provider);
-        let provider = settings.provider.map(name).unwrap_or_default();
-        let is_program = matches!(settings.provider, Some(Provider::Command));
+        let provider = name(settings.provider);
+        let is_program = settings.provider == Provider::Command;
         let command = settings.config.command.as_deref().filter(|_| is_program);
         let program = command.and_then(|words| Path::new(words.first()?).file_name());
         let nameless = program.map_or_else(|| provider.into(), |program| program.to_string_lossy());
-        let model = settings.config.model.clone().unwrap_or_else(|| nameless.into_owned());
+        let model = self.model.clone().unwrap_or_else(|| nameless.into_owned());
         let base_url = settings.config.base_url.as_deref();
-        let endpoint = settings.provider.and_then(|provider| provider.endpoint(base_url, None));
+        let endpoint = settings.provider.endpoint(base_url, None);
         let server = endpoint.map_or_else(|| provider.to_owned(), |endpoint| endpoint.base_url);
-        let is_claude =
-            matches!(settings.provider, Some(Provider::Anthropic | Provider::ClaudeCode));
+        let is_claude = matches!(settings.provider, Provider::Anthropic | Provider::ClaudeCode);
         let folder = self.env.current_folder();
         BTreeMap::from([
             ("who", if is_claude { "Claude".to_owned() } else { model.clone() }),

@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use super::args::SessionArgs;
 use super::env_file::{OTHER_NAME, parse_credentials};
-use crate::ops::conversations::conversation_name::choose_name;
+use crate::ops::conversations::conversation_name::with_name;
 use crate::ops::run::call::Call;
 use crate::ops::setup::connection::no_provider;
 use crate::ops::setup::flags::{ConversationArgs, RunArgs};
@@ -37,6 +37,8 @@ pub(super) struct Session {
     /// The environment of the user's own commands.
     pub(super) user_env: Env,
     pub(super) settings: Settings,
+    /// The model in force.
+    pub(super) model: Option<String>,
     /// The name of the conversation.
     pub(super) name: String,
     pub(super) look: Look,
@@ -76,13 +78,15 @@ pub(super) fn start(session: &SessionArgs) -> Result<Session, Problem> {
     let conversation = session.conversation.clone();
     let which = ConversationArgs { conversation, ..ConversationArgs::default() };
     let interrupts = Interrupts::without_handlers()?;
-    let call = Call::with_environment(NAME, &args, &which, env.clone(), interrupts)?;
-    let name = choose_name(&call)?;
-    let mut settings = call.settings.clone();
-    check_model(&mut settings, &env, &call.interrupts)?;
-    if settings.provider == Some(Provider::Ollama) {
+    let settings = Settings::resolve_run(&args, &env)?;
+    let call = Call::with_settings(NAME, &args, &which, env.clone(), interrupts, settings);
+    let call = with_name(call)?;
+    let settings = call.settings.clone();
+    let model = check_model(&settings, &env, &call.interrupts)?;
+    let name = call.name;
+    if settings.provider == Provider::Ollama {
         args.model.provider = Some(Provider::Ollama.name().to_owned());
-        args.model.model.clone_from(&settings.config.model);
+        args.model.model.clone_from(&model);
     }
     settings.root.prepare().map_err(|error| explain_refusal(&error))?;
     let reads = std::mem::take(&mut args.read);
@@ -94,6 +98,7 @@ pub(super) fn start(session: &SessionArgs) -> Result<Session, Problem> {
         env,
         user_env,
         settings,
+        model,
         name,
         foreground: Foreground::start()?,
         is_interactive: terminal::stdin_is_terminal(),
@@ -108,10 +113,13 @@ pub(super) fn start(session: &SessionArgs) -> Result<Session, Problem> {
 }
 
 /// Checks that there is a credential, or that Ollama answers, and which model it has.
-fn check_model(settings: &mut Settings, env: &Env, interrupts: &Interrupts) -> Result<(), Problem> {
-    let is_guess = settings.provider.is_none();
-    let provider = *settings.provider.get_or_insert(Provider::Ollama);
-    let is_ollama = provider == Provider::Ollama;
+fn check_model(
+    settings: &Settings,
+    env: &Env,
+    interrupts: &Interrupts,
+) -> Result<Option<String>, Problem> {
+    let is_guess = settings.is_guess;
+    let is_ollama = settings.provider == Provider::Ollama;
     let mut client = settings.connect_client(env, true)?;
     if is_ollama {
         client.limit_time(limits::OLLAMA_PATIENCE);
@@ -119,10 +127,10 @@ fn check_model(settings: &mut Settings, env: &Env, interrupts: &Interrupts) -> R
     let chosen = if is_ollama && client.model_id.is_some() {
         client.list_models(interrupts).map(drop).map_err(Problem::from)
     } else {
-        settings.choose_model(&mut client, true, is_guess, interrupts)
+        settings.choose_model(&mut client, true, interrupts)
     };
-    settings.config.model = client.model_id;
-    chosen.map_err(|problem| match problem.exit {
+    let model = client.model_id;
+    chosen.map(|()| model).map_err(|problem| match problem.exit {
         Exit::Provider if is_guess => no_provider(),
         Exit::Provider if is_ollama => {
             let address = ollama_address(settings.config.base_url.as_deref().unwrap_or_default());
@@ -143,7 +151,8 @@ fn add_credentials(named: &[PathBuf], args: &RunArgs, env: &mut Env) -> Result<(
     }
     let settings = Settings::resolve_run(args, env)?;
     let files = settings.look.as_ref().map(|look| look.env_files.clone()).unwrap_or_default();
-    let client = settings.connect_client(env, true);
+    let client =
+        if settings.is_guess { Err(no_provider()) } else { settings.connect_client(env, true) };
     if files.is_empty() || client.as_ref().is_ok_and(|client| client.credential.is_some()) {
         return Ok(());
     }

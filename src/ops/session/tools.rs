@@ -143,7 +143,7 @@ impl Session {
             return self.list_models();
         }
         self.args.model.model = Some(name.to_owned());
-        self.settings.config.model = Some(name.to_owned());
+        self.model = Some(name.to_owned());
         if !keeps {
             return self.run_command(ReplCommand::Clear, "");
         }
@@ -154,7 +154,7 @@ impl Session {
     fn list_models(&mut self) -> Result<(), Problem> {
         let (_, mut document) = self.read_document("nagent", &["--list-models"])?;
         let models = document.remove("models").map(serde_json::from_value::<Vec<String>>);
-        let current = self.settings.config.model.as_deref();
+        let current = self.model.as_deref();
         let Some(Ok(models)) = models else {
             let (error, model) = (error_of(&document), current.unwrap_or("not set"));
             return Err(Problem::failed(format!("{error}; the model is {model}")));

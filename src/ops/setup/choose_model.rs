@@ -12,15 +12,13 @@ const MAX_NAMED: usize = 12;
 
 impl Settings {
     /// Chooses the only model of the server, where none is named and the provider has no default. `sends`: a request may be sent.
-    /// `guessed`: nobody chose the provider.
     pub fn choose_model(
         &self,
         source: &mut ModelClient,
         sends: bool,
-        guessed: bool,
         interrupts: &Interrupts,
     ) -> Result<(), Problem> {
-        let provider = self.provider()?;
+        let provider = self.provider;
         if source.model_id.is_some() || !provider.is_server() {
             return Ok(());
         }
@@ -31,7 +29,7 @@ impl Settings {
             )));
         }
         let models = match source.list_models(interrupts) {
-            Err(RequestError::Api(_)) if guessed => return Err(no_provider()),
+            Err(RequestError::Api(_)) if self.is_guess => return Err(no_provider()),
             Err(RequestError::Api(error)) => {
                 return Err(RequestError::Api(conversation::model::ApiError {
                     message: source.explain(&error, ""),

@@ -4,15 +4,15 @@ use std::path::Path;
 use std::time::Duration;
 
 use super::settings::{READ_TIMEOUT, Settings};
-use crate::client::{KeyCommand, ModelClient, Program};
+use crate::client::{KeyCommand, ModelClient, Program, RequestError};
 use crate::config;
 use crate::drive::ShellRules;
 use conversation::model::RequestMessage;
-use conversation::problem::Problem;
+use conversation::problem::{Problem, ProblemKind};
 use models::openai_chat::ChatCompletions;
 use models::openai_responses::Responses;
 use models::price::Price;
-use models::provider::Provider;
+use models::provider::{Provider, ollama_address};
 use models::server::GrammarForm;
 use models::{ChatRequest, catalog};
 use sys::env::{self, Env};
@@ -25,11 +25,6 @@ use sys::{clock, fs};
 const OLLAMA_WINDOW: u64 = 32_768;
 
 impl Settings {
-    /// The provider, or an error that lists the choices.
-    pub fn provider(&self) -> Result<Provider, Problem> {
-        self.provider.ok_or_else(no_provider)
-    }
-
     /// The variables that may hold the credential; the first that is set counts.
     fn key_variables(&self, provider: Provider) -> Vec<&str> {
         match (&self.config.key_env, self.server()) {
@@ -94,18 +89,42 @@ impl Settings {
                 });
                 (format!(" (chosen by {from})"), other)
             };
-            return Err(Problem::usage(format!(
-                "no credential for provider {name}{chosen}: set {}{}{hint}",
-                variables.join(" or "),
-                other.unwrap_or_default()
-            )));
+            return Err(Problem {
+                kind: ProblemKind::NoCredential,
+                hint: format!("set {}{}{hint}", variables.join(" or "), other.unwrap_or_default()),
+                ..Problem::usage(format!("no credential for provider {name}{chosen}"))
+            });
         }
         Ok(found)
     }
 
+    /// The connection to the model, which is the only one of the server where none is named. With `sends` false nothing is
+    /// sent, and a missing credential is not an error.
+    pub fn connect_model(
+        &self,
+        env: &Env,
+        interrupts: &Interrupts,
+        sends: bool,
+    ) -> Result<ModelClient, Problem> {
+        if self.is_guess && !sends {
+            return Err(no_provider());
+        }
+        let mut client = self.connect_client(env, sends)?;
+        let named = client.model_id.clone();
+        self.choose_model(&mut client, sends, interrupts)?;
+        // One request for the list of models, instead of a prompt with all its retries.
+        if let Some(model) = named.filter(|_| self.is_guess)
+            && let Err(RequestError::Api(_)) = client.list_models(interrupts)
+        {
+            let address = ollama_address(self.config.base_url.as_deref().unwrap_or_default());
+            return Err(no_provider_for(&model, address.trim_start_matches("http://")));
+        }
+        Ok(client)
+    }
+
     /// The connection to the model. Without `needs_key` a missing credential is not an error: nothing will be sent.
     pub fn connect_client(&self, env: &Env, needs_key: bool) -> Result<ModelClient, Problem> {
-        let provider = self.provider()?;
+        let provider = self.provider;
         let key = match self.find_key(env, provider) {
             Err(_) if !needs_key => None,
             key => key?,
@@ -203,12 +222,12 @@ impl Settings {
     pub(crate) fn grammar_form(&self) -> GrammarForm {
         let base_url = self.config.base_url.as_deref();
         let official = || {
-            let endpoint = self.provider.and_then(|provider| provider.endpoint(base_url, None));
+            let endpoint = self.provider.endpoint(base_url, None);
             endpoint.is_some_and(|endpoint| endpoint.official)
         };
         match self.server() {
             Some(server) => server.grammar,
-            None if self.provider != Some(Provider::OpenAi) => GrammarForm::None,
+            None if self.provider != Provider::OpenAi => GrammarForm::None,
             None => match self.config.api.as_deref() {
                 Some("responses") => GrammarForm::CustomTool,
                 None if official() => GrammarForm::CustomTool,
@@ -223,9 +242,8 @@ impl Settings {
         let own =
             [("OpenAI-Organization", "OPENAI_ORG_ID"), ("OpenAI-Project", "OPENAI_PROJECT_ID")];
         for (header, variable) in own {
-            let value = env
-                .get(variable)
-                .filter(|_| is_official && self.provider == Some(Provider::OpenAi));
+            let value =
+                env.get(variable).filter(|_| is_official && self.provider == Provider::OpenAi);
             headers.extend(value.map(|value| (header.to_owned(), value.to_owned())));
         }
         for (name, value) in &self.config.headers {
@@ -293,7 +311,7 @@ impl Settings {
 
     /// The seller of the tokens, if it is known.
     fn find_seller(&self) -> Option<&'static str> {
-        let provider = self.provider?;
+        let provider = self.provider;
         let endpoint = provider.endpoint(self.config.base_url.as_deref(), None)?;
         let server = self.server().map(|server| server.name);
         server.or_else(|| endpoint.official.then(|| provider.name()))
@@ -307,12 +325,12 @@ impl Settings {
     /// Whether requests to it are billed.
     pub fn is_billed(&self) -> bool {
         let is_paid = |provider: Provider| !provider.credential_variables().is_empty();
-        self.config.base_url.is_none() && self.provider.is_some_and(is_paid)
+        self.config.base_url.is_none() && is_paid(self.provider)
     }
 
     /// The model's window in tokens, when it is known.
     pub fn window(&self, model: &str) -> Option<u64> {
-        let is_ollama = self.provider == Some(Provider::Ollama);
+        let is_ollama = self.provider == Provider::Ollama;
         self.config
             .context_window_tokens
             .or_else(|| catalog::find_model(model)?.window)
@@ -355,7 +373,7 @@ pub(crate) fn no_provider() -> Problem {
 }
 
 /// The error when nobody chose a provider, Ollama was tried for a model that the user named, and it is not there.
-pub(crate) fn no_provider_for(model: &str, address: &str) -> Problem {
+fn no_provider_for(model: &str, address: &str) -> Problem {
     let families = [
         ("gpt-", Provider::OpenAi),
         ("claude-", Provider::Anthropic),

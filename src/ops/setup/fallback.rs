@@ -87,12 +87,11 @@ pub(crate) fn connect_profile(
     interrupts: &Interrupts,
 ) -> Result<(Settings, ModelClient), Problem> {
     let settings = Settings::of_fallback(run, profile, env)?;
-    let mut client = settings.connect_client(env, true)?;
-    settings.choose_model(&mut client, true, false, interrupts)?;
+    let client = settings.connect_model(env, interrupts, true)?;
     Ok((settings, client))
 }
 
 /// Note that a profile cannot be used.
 pub(crate) fn describe_unusable(profile: &str, problem: &Problem) -> String {
-    format!("fallback {profile} cannot be used: {}", problem.message)
+    format!("fallback {profile} cannot be used: {problem}")
 }

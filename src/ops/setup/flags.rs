@@ -1,10 +1,13 @@
 //! The flags that several tools share. Which value is in force is decided in [`super::settings`].
 
 use std::ffi::OsString;
+use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum, ValueHint};
 use clap_complete::engine::ArgValueCandidates;
+use serde::{Serialize, Serializer};
+use serde_json::{Map, Value, json};
 
 use super::completion;
 use crate::drive::nagent_child::flag_word;
@@ -16,7 +19,8 @@ use sandbox::SandboxMode;
 const LAST: usize = 900;
 
 /// Which model, and where things are
-#[derive(Debug, Clone, Default, Args)]
+#[derive(Debug, Clone, Default, Args, Serialize)]
+#[serde(rename_all = "kebab-case")]
 pub struct ModelArgs {
     /// Use this provider: openai, anthropic, google, ollama, a server such as mistral, or a program (--list-providers)
     #[arg(long, value_name = "NAME", help_heading = "Model", add = ArgValueCandidates::new(completion::providers))]
@@ -41,44 +45,54 @@ pub struct ModelArgs {
     pub service_tier: Option<String>,
     /// Send this header with every request (can be repeated)
     #[arg(long, value_name = "NAME: VALUE", value_parser = parse_header, help_heading = "Model")]
+    #[serde(serialize_with = "as_lines")]
     pub header: Vec<(String, String)>,
     /// Keep retrying a busy provider for S seconds in total [default: 30]
     #[arg(long, value_name = "S", value_parser = parse_amount, help_heading = "Model")]
     pub patience: Option<f64>,
     /// Use this config file instead of config.json in the root [env: NAGENT_CONFIG]
     #[arg(long, value_name = "FILE", help_heading = "Files")]
+    #[serde(serialize_with = "as_bytes")]
     pub config: Option<PathBuf>,
     /// Use this profile: one of the config file, or a server such as openrouter [env: NAGENT_PROFILE]
     #[arg(long, value_name = "NAME", help_heading = "Files")]
     pub profile: Option<String>,
     /// Keep conversations and everything else in this folder [env: NAGENT_ROOT] [default: ~/.nagent]
     #[arg(long, value_name = "DIR", help_heading = "Files")]
+    #[serde(serialize_with = "as_bytes")]
     pub root: Option<PathBuf>,
 }
 
 /// What an answer must be, and where it goes
-#[derive(Debug, Clone, Default, Args)]
+#[derive(Debug, Clone, Default, Args, Serialize)]
+#[serde(rename_all = "kebab-case")]
 pub struct AnswerArgs {
     /// Require an answer that is valid against the JSON Schema in this file (- is stdin); on errors the model is asked again
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    #[serde(serialize_with = "as_bytes")]
     pub schema: Option<PathBuf>,
     /// Write the answer to this file, in one step at the end, instead of stdout; - is stdout
     #[arg(long, short, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    #[serde(skip)]
     pub output: Option<PathBuf>,
 }
 
 /// What a run of the loop is given, in every tool that runs it
-#[derive(Debug, Clone, Default, Args)]
+#[derive(Debug, Clone, Default, Args, Serialize)]
 #[expect(clippy::struct_excessive_bools, reason = "flags are what they are")]
+#[serde(rename_all = "kebab-case")]
 pub struct RunArgs {
     /// What to do. End with - to add stdin; with no words, stdin is the prompt
     #[arg(value_name = "PROMPT")]
+    #[serde(skip)]
     pub prompt: Vec<String>,
     /// Show the model this file before the prompt; - is stdin (can be repeated)
     #[arg(long, short = 'f', value_name = "FILE", value_hint = ValueHint::FilePath)]
+    #[serde(serialize_with = "as_bytes")]
     pub read: Vec<PathBuf>,
     /// Also begin the conversation with the text of this file (can be repeated)
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    #[serde(serialize_with = "as_bytes")]
     pub context: Vec<PathBuf>,
     /// Run this command after each reply that wrote files, and show the model its output
     #[arg(long, value_name = "CMD")]
@@ -90,15 +104,18 @@ pub struct RunArgs {
     #[arg(long, conflicts_with_all = ["show_request", "schema"])]
     pub code: bool,
     #[command(flatten)]
+    #[serde(flatten)]
     pub(crate) answer: AnswerArgs,
     /// Constrain replies by a grammar, for small models (llama.cpp, vLLM, OpenAI's Responses)
     #[arg(long, help_heading = "Model", display_order = LAST)]
     pub grammar: bool,
     /// Print one JSON document instead of text
     #[arg(long)]
+    #[serde(skip)]
     pub json: bool,
     /// Print events as JSON lines; the last line is the document of --json
     #[arg(long, conflicts_with_all = ["json", "show_request", "clear"])]
+    #[serde(skip)]
     pub lines: bool,
     /// Print only the answer, when it is complete, and errors: no progress, diffs, notes or status line
     #[arg(long, short, conflicts_with_all = ["verbose", "progress"])]
@@ -108,19 +125,24 @@ pub struct RunArgs {
     pub verbose: bool,
     /// Show progress where stderr is not a terminal too, as plain lines
     #[arg(long)]
+    #[serde(skip)]
     pub progress: bool,
     /// Print the request that would be sent, byte for byte, and send nothing
     #[arg(long, conflicts_with = "clear")]
+    #[serde(skip)]
     pub show_request: bool,
     /// Append every reply to a recording, which --provider replay plays
     #[arg(long, value_name = "FILE")]
+    #[serde(serialize_with = "as_bytes")]
     pub record: Option<PathBuf>,
 
     /// Also allow writes below this folder (can be repeated)
     #[arg(long, value_name = "DIR", help_heading = "Permissions", value_hint = ValueHint::DirPath)]
+    #[serde(serialize_with = "as_bytes")]
     pub write: Vec<PathBuf>,
     /// Also allow writes in this folder (--write .); -w DIR means --write DIR
     #[arg(short = 'w', help_heading = "Permissions")]
+    #[serde(skip)]
     pub write_here: bool,
     /// Restrict commands: off, workspace (writes in the working tree and temp folders), read-only [default: off]
     #[arg(long, value_name = "MODE", value_parser = SandboxMode::parse, help_heading = "Permissions",
@@ -135,6 +157,7 @@ pub struct RunArgs {
         default_missing_value = "true",
         help_heading = "Permissions"
     )]
+    #[serde(serialize_with = "as_word")]
     pub no_network: Option<bool>,
     /// Ask before commands (shell), or also before writes, edits and child conversations (ask) [default: none]
     #[arg(long, value_name = "WHAT", value_parser = Approve::parse, help_heading = "Permissions",
@@ -158,6 +181,7 @@ pub struct RunArgs {
 
     #[expect(missing_docs, reason = "clap would take it for help")]
     #[command(flatten)]
+    #[serde(flatten)]
     pub model: ModelArgs,
 
     /// Archive the conversation and start a new one
@@ -172,11 +196,13 @@ pub struct RunArgs {
     pub lock_timeout: Option<f64>,
 
     #[command(flatten)]
+    #[serde(flatten)]
     pub(crate) limits: LimitArgs,
 }
 
 /// How long a run may go on
-#[derive(Debug, Clone, Default, Args)]
+#[derive(Debug, Clone, Default, Args, Serialize)]
+#[serde(rename_all = "kebab-case")]
 pub struct LimitArgs {
     /// Stop after N replies of the model [default: 200]
     #[arg(long, value_name = "N", value_parser = parse_count, help_heading = "Limits")]
@@ -365,78 +391,53 @@ impl RunArgs {
 }
 
 impl RunArgs {
-    /// Writes the flags as words for another nagent: all but the prompt and how the answer is printed.
-    ///
-    /// Each flag is one word, since values may begin with a dash. Every field is named here, so that the compiler asks about
-    /// a new one.
+    /// The flags that were given and their values, by their names: all but the prompt and how the answer is printed.
+    pub(crate) fn given(&self) -> Map<String, Value> {
+        let Ok(Value::Object(mut given)) = serde_json::to_value(self) else { return Map::new() };
+        given.retain(|_, value| !value.is_null() && *value != false && *value != json!([]));
+        given
+    }
+
+    /// Writes these flags as words for another nagent. Each is one word, since values may begin with a dash.
     pub fn words(&self) -> Vec<OsString> {
-        #[rustfmt::skip]
-        let Self {
-            read, context, after_write, check, code, answer, grammar, quiet, verbose, record, write, sandbox, no_network,
-            approve, dangerous, stop_list, tags, redact, look, model, clear, no_summaries, lock_timeout, limits,
-            prompt: _, json: _, lines: _, progress: _, show_request: _, write_here: _,
-        } = self;
-        let AnswerArgs { schema, output: _ } = answer;
-        #[rustfmt::skip]
-        let ModelArgs {
-            provider, model, base_url, reasoning, temperature, seed, service_tier, header, patience, config, profile, root,
-        } = model;
-        let LimitArgs { max_turns, max_seconds, max_tokens, max_cost, jobs } = limits;
-        let values = [
-            ("root", paths(root)),
-            ("config", paths(config)),
-            ("provider", texts(provider)),
-            ("model", texts(model)),
-            ("base-url", texts(base_url)),
-            ("profile", texts(profile)),
-            ("patience", texts(patience)),
-            ("reasoning", texts(reasoning)),
-            ("temperature", texts(temperature)),
-            ("seed", texts(seed)),
-            ("service-tier", texts(service_tier)),
-            ("header", texts(header.iter().map(|(name, value)| format!("{name}: {value}")))),
-            ("read", paths(read)),
-            ("context", paths(context)),
-            ("write", paths(write)),
-            ("record", paths(record)),
-            ("schema", paths(schema)),
-            ("check", texts(check)),
-            ("after-write", texts(after_write)),
-            ("sandbox", texts(sandbox.map(SandboxMode::name))),
-            ("no-network", texts(no_network)),
-            ("approve", texts(approve.map(Approve::name))),
-            ("tags", texts(tags.iter().map(|tags| tags.join(",")))),
-            ("look", texts(look)),
-            ("lock-timeout", texts(lock_timeout)),
-            ("max-turns", texts(max_turns)),
-            ("max-seconds", texts(max_seconds)),
-            ("max-tokens", texts(max_tokens)),
-            ("max-cost", texts(max_cost)),
-            ("jobs", texts(jobs)),
-        ];
-        let switches = [
-            ("--code", code),
-            ("--grammar", grammar),
-            ("--quiet", quiet),
-            ("--verbose", verbose),
-            ("--dangerous", dangerous),
-            ("--stop-list", stop_list),
-            ("--redact", redact),
-            ("--clear", clear),
-            ("--no-summaries", no_summaries),
-        ];
-        let values = values
-            .iter()
-            .flat_map(|(name, values)| values.iter().map(move |value| flag_word(name, value)));
-        let switches = switches.iter().filter(|(_, is_set)| **is_set).map(|(name, _)| name.into());
-        values.chain(switches).collect()
+        let word = |name: &str, value: &Value| match value {
+            Value::Bool(_) => format!("--{name}").into(),
+            Value::String(text) => flag_word(name, text),
+            // Bytes, as `as_bytes` writes them.
+            Value::Array(bytes) => {
+                let bytes = bytes.iter().filter_map(|byte| u8::try_from(byte.as_u64()?).ok());
+                flag_word(name, OsString::from_vec(bytes.collect()))
+            }
+            value => flag_word(name, value.to_string()),
+        };
+        let given = self.given();
+        let words = given.iter().flat_map(|(name, value)| match value.as_array() {
+            Some(values) if !values[0].is_u64() => values.iter().map(|it| word(name, it)).collect(),
+            _ => vec![word(name, value)],
+        });
+        words.collect()
     }
 }
 
-fn texts<T: ToString>(values: impl IntoIterator<Item = T>) -> Vec<OsString> {
-    values.into_iter().map(|value| value.to_string().into()).collect()
+/// Writes paths as they are, where they are not UTF-8 too.
+fn as_bytes<'a, S: Serializer, P>(paths: &'a P, serializer: S) -> Result<S::Ok, S::Error>
+where
+    &'a P: IntoIterator<Item = &'a PathBuf>,
+{
+    let value = |path: &PathBuf| match path.to_str() {
+        Some(text) => json!(text),
+        None => json!(path.as_os_str().as_bytes()),
+    };
+    serializer.collect_seq(paths.into_iter().map(value))
 }
 
-fn paths<'a>(values: impl IntoIterator<Item = &'a PathBuf>) -> Vec<OsString> {
-    values.into_iter().map(Into::into).collect()
+/// Writes headers as their flags give them.
+fn as_lines<S: Serializer>(headers: &[(String, String)], serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_seq(headers.iter().map(|(name, value)| format!("{name}: {value}")))
+}
+
+/// Writes a flag that has `=true` and `=false`.
+#[expect(clippy::ref_option, clippy::trivially_copy_pass_by_ref, reason = "serde asks for it")]
+fn as_word<S: Serializer>(value: &Option<bool>, serializer: S) -> Result<S::Ok, S::Error> {
+    value.map(|value| value.to_string()).serialize(serializer)
 }

@@ -19,7 +19,6 @@ use models::anthropic::takes_temperature;
 use models::options::ChatOptions;
 use models::provider::Provider;
 use models::server::KnownServer;
-use sandbox::SandboxMode;
 use sys::env::Env;
 use sys::input::{InputFile, is_stream};
 use sys::interrupt::Interrupts;
@@ -27,6 +26,9 @@ use sys::root::Root;
 
 /// Seconds to wait for the next piece of a server's reply.
 pub(crate) const READ_TIMEOUT: f64 = 300.0;
+
+/// Seconds to keep retrying for a summary, which a run can do without.
+const SUMMARY_PATIENCE: f64 = 5.0;
 
 /// What is in force.
 #[derive(Debug, Clone)]
@@ -37,8 +39,10 @@ pub struct Settings {
     pub config_path: PathBuf,
     /// The values of flags, else of variables, else of the config file, else the defaults.
     pub config: Config,
-    /// The provider, when one was chosen or a credential is set.
-    pub provider: Option<Provider>,
+    /// The provider.
+    pub provider: Provider,
+    /// Whether nobody chose it and no credential is set: then it is Ollama, which may run here.
+    pub is_guess: bool,
     /// Folders of flags and of the config that may be written besides the usual ones.
     pub write: Vec<PathBuf>,
     /// The tags that the model may write.
@@ -138,7 +142,8 @@ impl Settings {
             root,
             config_path,
             config,
-            provider,
+            provider: provider.unwrap_or(Provider::Ollama),
+            is_guess: provider.is_none(),
             sources,
             _copies: copies,
         };
@@ -151,7 +156,7 @@ impl Settings {
     fn note_temperature(&mut self) {
         let model = self.config.model.as_deref().unwrap_or_default();
         let is_sent = self.options.temperature.is_none() || takes_temperature(model, &self.options);
-        if self.provider == Some(Provider::Anthropic) && !is_sent {
+        if self.provider == Provider::Anthropic && !is_sent {
             self.notes.push(format!(
                 "temperature ignored: {model} accepts none while reasoning (--reasoning off)"
             ));
@@ -162,7 +167,7 @@ impl Settings {
     pub fn list_values(&self) -> Vec<(&str, String, Value)> {
         let folders = self.write.iter().map(|path| path.to_string_lossy());
         let mut values = json!(self.config);
-        values["provider"] = json!(self.provider.map(Provider::name));
+        values["provider"] = json!((!self.is_guess).then(|| self.provider.name()));
         values["write"] = folders.collect();
         values["shell"] = json!(self.config.shell.as_deref().unwrap_or("bash, else sh"));
         values["read_timeout"] = json!(self.config.read_timeout.unwrap_or(READ_TIMEOUT));
@@ -177,6 +182,32 @@ impl Settings {
     /// Where the value of a key came from.
     pub fn source_of(&self, key: &str) -> &str {
         self.sources.get(key).map_or("default", String::as_str)
+    }
+
+    /// The settings for the summaries of a run: with its model, and little patience.
+    pub(crate) fn for_summaries(&self, model: Option<&str>) -> Self {
+        let mut settings = self.clone();
+        settings.config.patience = settings.config.patience.min(SUMMARY_PATIENCE);
+        if let Some(model) = model.filter(|model| !model.is_empty()) {
+            settings.config.model = Some(model.to_owned());
+        }
+        settings
+    }
+
+    /// The settings for the agent of a script in plain language, whose replies have at most so many tokens.
+    pub(crate) fn for_script(mut self, max_tokens: Option<u64>) -> Self {
+        self.tags = TagSet::SCRIPTS;
+        self.config.approve = Approve::None;
+        let config = &mut self.config;
+        config.max_output_tokens = max_tokens.or(config.max_output_tokens).or(Some(4096));
+        self
+    }
+
+    /// The settings for requests whose replies are valid against a schema, and whose reasoning is shown if asked for.
+    pub(crate) fn for_request(mut self, schema: Option<Value>, shows_reasoning: bool) -> Self {
+        self.options.schema = schema;
+        self.options.shows_reasoning = shows_reasoning;
+        self
     }
 
     /// The settings of a profile that goes on when the provider fails. Only the profile says who is asked.
@@ -202,7 +233,7 @@ impl Settings {
     /// The known server that is asked: the one that the settings name, else the one at the address.
     pub fn server(&self) -> Option<&'static KnownServer> {
         let base_url = self.config.base_url.as_deref();
-        self.named_server().or_else(|| self.provider?.endpoint(base_url, None)?.server)
+        self.named_server().or_else(|| self.provider.endpoint(base_url, None)?.server)
     }
 
     /// Refuses what is not an address. Ollama's may lack the scheme.
@@ -219,7 +250,7 @@ impl Settings {
         };
         let url = given.trim();
         let has_scheme = url.starts_with("http://") || url.starts_with("https://");
-        let is_ollama = self.provider.is_none_or(|provider| provider == Provider::Ollama);
+        let is_ollama = self.provider == Provider::Ollama;
         if !url.is_empty() && (has_scheme || is_ollama) {
             return Ok(());
         }
@@ -358,33 +389,20 @@ fn take_flags(run: &RunArgs, values: &mut Map<String, Value>, sources: &mut Sour
 
 /// The settings that flags give, by their keys in the config; null where a flag is missing.
 fn flag_values(run: &RunArgs) -> Map<String, Value> {
-    let (args, limits) = (&run.model, &run.limits);
-    let values = json!({
-        "profile": args.profile,
-        "look": run.look,
-        "model": args.model,
-        "base_url": args.base_url,
-        "patience": args.patience,
-        "reasoning": args.reasoning,
-        "temperature": args.temperature,
-        "seed": args.seed,
-        "service_tier": args.service_tier,
-        "sandbox": run.sandbox.map(SandboxMode::name),
-        "approve": run.approve.map(Approve::name),
-        "tags": run.tags,
-        "after_write": run.after_write,
-        "no_network": run.no_network,
-        "redact": run.redact.then_some(true),
-        "quiet": if run.verbose || run.progress { Some(false) } else { run.quiet.then_some(true) },
-        "file_summaries": run.no_summaries.then_some(false),
-        "lock_timeout": run.lock_timeout,
-        "max_turns": limits.max_turns,
-        "max_seconds": limits.max_seconds,
-        "max_tokens": limits.max_tokens,
-        "max_cost": limits.max_cost,
-        "jobs": limits.jobs,
-    });
-    if let Value::Object(values) = values { values } else { Map::new() }
+    let mut values = Map::from_iter([
+        ("no_network".to_owned(), json!(run.no_network)),
+        ("file_summaries".to_owned(), json!(run.no_summaries.then_some(false))),
+    ]);
+    let is_loud = run.verbose || run.progress;
+    values.insert("quiet".to_owned(), json!((is_loud || run.quiet).then_some(!is_loud)));
+    for (name, value) in run.given() {
+        let key = name.replace('-', "_");
+        // These are added to the config's, or decided on elsewhere.
+        if !["provider", "write", "context", "header"].contains(&&*key) && config::is_key(&key) {
+            values.entry(key).or_insert(value);
+        }
+    }
+    values
 }
 
 /// Chooses the provider; drops a model and an address of the config that are for another one.

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use super::one_shot::OneShot;
 use conversation::exit::Exit;
-use models::decide::prompt::{write_items, write_questions, write_schema};
+use models::decide::prompt::{write_items, write_questions};
 use models::decide::reply::check_reply;
 use models::decide::request::{DecisionItem, Request};
 
@@ -65,7 +65,6 @@ pub fn decide(
             *answer = kept.unwrap_or_default();
         }
     }
-    one_shot.settings.options.schema = Some(write_schema(request));
     let open: Vec<usize> = (0..count).filter(|at| decisions.answers[*at].is_null()).collect();
     let mut rest = open.as_slice();
     while !rest.is_empty() {
@@ -181,7 +180,7 @@ fn cache_key(one_shot: &OneShot, questions: &str, item: &DecisionItem) -> String
     let settings = &one_shot.settings;
     let asked = json!([
         "decide 1",
-        settings.provider.map(|provider| settings.provider_name(provider)),
+        settings.provider_name(settings.provider),
         settings.config.base_url,
         one_shot.model,
         settings.options.reasoning,
@@ -194,9 +193,8 @@ fn cache_key(one_shot: &OneShot, questions: &str, item: &DecisionItem) -> String
 }
 
 fn keep_answer(one_shot: &OneShot, folder: &Path, key: &str, answer: &Value) {
-    let provider =
-        one_shot.settings.provider.map(|provider| one_shot.settings.provider_name(provider));
-    let by = Some((provider.unwrap_or_default().to_owned(), one_shot.model.clone()));
+    let provider = one_shot.settings.provider_name(one_shot.settings.provider);
+    let by = Some((provider.to_owned(), one_shot.model.clone()));
     // An answer that cannot be kept is asked for again the next time.
     let _ = write_lightly(folder, key, &Summary { text: answer.to_string(), by });
 }

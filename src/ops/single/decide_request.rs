@@ -11,6 +11,7 @@ use crate::ops::setup::flags::ModelArgs;
 use crate::out::Report;
 use conversation::problem::Problem;
 use models::decide::classify;
+use models::decide::prompt::write_schema;
 use models::decide::prompt::{write_items, write_questions};
 use models::decide::request::{DecisionItem, Request};
 use sys::output_file::write_output;
@@ -61,15 +62,15 @@ pub fn answer_request(tool: &'static str, args: &DecideArgs) -> Result<Report, P
         let nobody = json!("none");
         return Ok(report(args, &request, &Decisions::default(), nobody.clone(), nobody));
     }
-    let mut one_shot = OneShot::new(tool, &args.model, true)?;
+    let mut one_shot = OneShot::new(tool, &args.model, true, Some(write_schema(&request)), false)?;
     let decisions = decide(tool, &mut one_shot, &request, args.attempts, !args.again)?;
-    let provider = one_shot.settings.provider_name(one_shot.settings.provider()?);
+    let provider = one_shot.settings.provider_name(one_shot.settings.provider);
     let report =
         report(args, &request, &decisions, provider.into(), one_shot.model.as_str().into());
     Ok(match check_answered(&request, &decisions, args.attempts) {
         Some(problem) => Report {
             exit: problem.exit,
-            error: Some(problem.message),
+            error: Some(problem.to_string()),
             text: String::new(),
             ..report
         },

@@ -14,6 +14,7 @@ use conversation::limits;
 use conversation::model::{Reply, RequestMessage, Role, StopReason, Usage};
 use conversation::problem::Problem;
 use models::schema::{Schema, describe_errors};
+use serde_json::Value;
 use sys::env::Env;
 use sys::fs;
 use sys::interrupt::Interrupts;
@@ -31,13 +32,18 @@ pub struct OneShot {
 }
 
 impl OneShot {
-    /// Connects. Without `sends` a missing credential is not an error.
-    pub fn new(tool: &'static str, args: &ModelArgs, sends: bool) -> Result<Self, Problem> {
+    /// Connects, for replies that are valid against a schema. Without `sends` a missing credential is not an error.
+    pub fn new(
+        tool: &'static str,
+        args: &ModelArgs,
+        sends: bool,
+        schema: Option<Value>,
+        shows_reasoning: bool,
+    ) -> Result<Self, Problem> {
         let interrupts = Interrupts::install()?;
         let env = Env::read();
-        let settings = Settings::resolve(args, &env)?;
-        let mut source = settings.connect_client(&env, sends)?;
-        settings.choose_model(&mut source, sends, false, &interrupts)?;
+        let settings = Settings::resolve(args, &env)?.for_request(schema, shows_reasoning);
+        let source = settings.connect_model(&env, &interrupts, sends)?;
         let model = source.model_id.clone().unwrap_or_default();
         for note in &settings.notes {
             out::print_tool_line(tool, &format!("note: {note}"));
@@ -117,7 +123,7 @@ impl OneShot {
         let file = fs::real_path(file).unwrap_or_else(|| file.to_owned());
         let report = report
             .with("file", file.display().to_string())
-            .with("provider", self.settings.provider_name(self.settings.provider()?))
+            .with("provider", self.settings.provider_name(self.settings.provider))
             .with("model", self.model.as_str())
             .with("model_served", reply.model)
             .with("response", reply.text);

@@ -48,9 +48,8 @@ pub fn send_text(tool: &'static str, args: &TextArgs) -> Result<Report, Problem>
         )));
     }
     let schema = args.answer.read_schema(&interrupts)?;
-    let mut one_shot = OneShot::new(tool, &args.model, !args.show_request)?;
-    one_shot.settings.options.shows_reasoning = args.verbose;
-    one_shot.settings.options.schema = schema.as_ref().map(|schema| schema.value.clone());
+    let form = schema.as_ref().map(|schema| schema.value.clone());
+    let mut one_shot = OneShot::new(tool, &args.model, !args.show_request, form, args.verbose)?;
     let form = schema.as_ref().map(|schema| describe_form(&schema.value));
     let parsed;
     let (system, mut messages) = if args.as_conversation {

@@ -50,7 +50,7 @@ pub fn send_file(tool: &'static str, args: &UploadArgs) -> Result<Report, Proble
     let full_name = Path::new(name).file_name().unwrap_or(name).to_string_lossy();
     let found = sniff::detect_format(&full_name, &bytes).map_err(Problem::failed)?;
     let (kind, name) = (found.format, attachment::safe_name(&full_name, found.format));
-    let mut one_shot = OneShot::new(tool, &args.model, !args.show_request)?;
+    let mut one_shot = OneShot::new(tool, &args.model, !args.show_request, None, false)?;
     if let Some(note) = &found.note {
         out::print_tool_line(tool, &format!("note: {note}"));
     }

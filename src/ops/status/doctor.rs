@@ -77,7 +77,7 @@ pub fn examine(args: &ModelArgs) -> Result<Report, Problem> {
             check_all(&mut checks, args, &settings, &env, &interrupts);
         }
         Err(problem) => {
-            checks.add(CheckStatus::Wrong, "config", problem.message);
+            checks.add(CheckStatus::Wrong, "config", problem.to_string());
             // The rest as it is without the config.
             let args = ModelArgs { config: Some("/dev/null".into()), ..args.clone() };
             if let Ok(settings) = Settings::resolve(&args, &env) {
@@ -155,7 +155,7 @@ fn check_providers(
         provider.credential_variables().iter().any(|name| env.get(name).is_some())
     };
     for provider in Provider::iter() {
-        let is_chosen = settings.provider == Some(provider);
+        let is_chosen = !settings.is_guess && settings.provider == provider;
         let is_local = provider == Provider::Ollama;
         if provider.preset().is_some() || provider == Provider::Replay {
             if is_chosen {
@@ -177,7 +177,7 @@ fn check_providers(
         let args = ModelArgs { provider: name, base_url, ..args.clone() };
         check_server(checks, &args, env, interrupts, provider, is_chosen);
     }
-    if settings.provider.is_none()
+    if settings.is_guess
         && !checks
             .0
             .iter()
@@ -206,7 +206,7 @@ fn check_server(
         .and_then(|settings| Ok((settings.connect_client(env, true)?, settings)))
     {
         Ok(both) => both,
-        Err(problem) => return checks.add(unused, "provider", problem.message),
+        Err(problem) => return checks.add(unused, "provider", problem.to_string()),
     };
     let (watch, spinner) = (Stopwatch::start(), Spinner::new(true));
     spinner.start(name);

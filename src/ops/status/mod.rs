@@ -22,7 +22,7 @@ pub fn report_status(call: &Call<'_>) -> Report {
     let path = root.conversation(&call.name).display().to_string();
     let size = fs::file_size(Path::new(&path)).unwrap_or(0);
     let root_size = fs::bytes_below(root.path());
-    let provider = settings.provider.map(|provider| settings.provider_name(provider));
+    let provider = (!settings.is_guess).then(|| settings.provider_name(settings.provider));
     let model = settings.config.model.as_deref();
     let mode = settings.config.sandbox.name();
     // A damaged one has no prompts that could be counted; a run says what is wrong with it.
@@ -42,7 +42,7 @@ pub fn report_status(call: &Call<'_>) -> Report {
     }
     let (sandbox, error) = match sandbox::inspect(call) {
         Ok(sandbox) => (sandbox, None),
-        Err(problem) => (None, Some(problem.message)),
+        Err(problem) => (None, Some(problem.to_string())),
     };
     let (mut writable, mut gaps) = (Vec::new(), Vec::new());
     if let Some(sandbox) = &sandbox {

@@ -10,9 +10,10 @@ mod stops;
 pub use shell::is_allowed;
 pub use stops::find_stop;
 
+use crate::reason::Failure;
 use serde::{Deserialize, Serialize};
 
-use crate::protocol::{Access, Action};
+use crate::protocol::{Access, Action, Change};
 
 /// What a user is asked about.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -70,7 +71,7 @@ pub enum Decision {
     /// This is done in its place: what the user made of it.
     Replace(Action),
     /// It is not done, for this reason.
-    Refuse(String),
+    Refuse(Failure),
     /// The run ends: who follows it with `--lines` answered what was not asked.
     Fail(String),
 }
@@ -113,9 +114,17 @@ fn action_text(action: &Action) -> String {
 pub fn body_mut(action: &mut Action) -> Option<&mut String> {
     match action {
         Action::Shell { commands: body, .. }
-        | Action::Write { text: body, .. }
-        | Action::Edit { blocks: body, .. }
+        | Action::Change(Change::Write { text: body, .. } | Change::Edit { blocks: body, .. })
         | Action::Conversation { prompt: body, .. } => Some(body),
-        _ => None,
+        Action::Change(Change::FilePatch { .. })
+        | Action::Read { .. }
+        | Action::FileRead { .. }
+        | Action::List { .. }
+        | Action::Glob { .. }
+        | Action::Grep { .. }
+        | Action::Next { .. }
+        | Action::Stdout { .. }
+        | Action::Script { .. }
+        | Action::Wrong { .. } => None,
     }
 }

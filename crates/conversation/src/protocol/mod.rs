@@ -49,19 +49,7 @@ pub enum Action {
     FileRead {
         path: String,
     },
-    FilePatch {
-        index: String,
-    },
-    Write {
-        path: String,
-        text: String,
-    },
-    /// The search/replace blocks are not yet parsed.
-    Edit {
-        path: String,
-        blocks: String,
-        all: bool,
-    },
+    Change(Change),
     List {
         path: String,
     },
@@ -103,15 +91,35 @@ pub enum Action {
     },
 }
 
+/// An action that changes a file of the user's. Whoever performs one stores what was there, and checks what the model was
+/// shown of it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[expect(missing_docs, reason = "TAGS describes each tag and its attributes, under the same names")]
+pub enum Change {
+    FilePatch {
+        index: String,
+    },
+    Write {
+        path: String,
+        text: String,
+    },
+    /// The search/replace blocks are not yet parsed.
+    Edit {
+        path: String,
+        blocks: String,
+        all: bool,
+    },
+}
+
 impl Action {
     /// Which tag it came from.
     pub fn tag_kind(&self) -> TagKind {
         match self {
             Self::Read { .. } => TagKind::Read,
             Self::FileRead { .. } => TagKind::FileRead,
-            Self::FilePatch { .. } => TagKind::FilePatch,
-            Self::Write { .. } => TagKind::Write,
-            Self::Edit { .. } => TagKind::Edit,
+            Self::Change(Change::FilePatch { .. }) => TagKind::FilePatch,
+            Self::Change(Change::Write { .. }) => TagKind::Write,
+            Self::Change(Change::Edit { .. }) => TagKind::Edit,
             Self::List { .. } => TagKind::List,
             Self::Glob { .. } => TagKind::Glob,
             Self::Grep { .. } => TagKind::Grep,
@@ -128,6 +136,7 @@ impl Action {
     pub fn access(&self) -> Access {
         match self {
             Self::Wrong { .. } => Access::None,
+            Self::Change(_) => Access::Write,
             action => action.tag_kind().table_row().access,
         }
     }
@@ -151,15 +160,15 @@ impl Action {
                 set("path", Some(path));
                 ""
             }
-            Self::FilePatch { index } => {
+            Self::Change(Change::FilePatch { index }) => {
                 set("index", Some(index));
                 ""
             }
-            Self::Write { path, text } => {
+            Self::Change(Change::Write { path, text }) => {
                 set("path", Some(path));
                 text
             }
-            Self::Edit { path, blocks, all } => {
+            Self::Change(Change::Edit { path, blocks, all }) => {
                 set("path", Some(path));
                 set("all", all.then_some("true"));
                 blocks

@@ -12,7 +12,7 @@ use regex_lite::{Captures, Regex};
 
 use super::complaint::{self, Malformed};
 use super::tags::{self, Body, FENCE, Tag, TagKind, TagSet, Trim, ValueType};
-use super::{Action, ParsedReply, ReplyItem};
+use super::{Action, Change, ParsedReply, ReplyItem};
 use crate::format::attributes;
 
 /// White space between tags, and between the parts of a tag.
@@ -478,13 +478,15 @@ fn build(values: &Values, body: String) -> ReplyItem {
             numbers: values.find_value("numbers") == Some("true"),
         },
         TagKind::FileRead => Action::FileRead { path: values.required("path") },
-        TagKind::FilePatch => Action::FilePatch { index: values.required("index") },
-        TagKind::Write => Action::Write { path: values.required("path"), text: body },
-        TagKind::Edit => Action::Edit {
+        TagKind::FilePatch => Action::Change(Change::FilePatch { index: values.required("index") }),
+        TagKind::Write => {
+            Action::Change(Change::Write { path: values.required("path"), text: body })
+        }
+        TagKind::Edit => Action::Change(Change::Edit {
             path: values.required("path"),
             blocks: body,
             all: values.find_value("all") == Some("true"),
-        },
+        }),
         TagKind::List => Action::List { path: values.required("path") },
         TagKind::Glob => {
             Action::Glob { pattern: values.required("pattern"), path: values.optional("path") }

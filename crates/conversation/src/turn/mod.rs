@@ -388,8 +388,7 @@ impl Turn {
             Decision::Allow | Decision::Always => self.run_group(vec![action], rest),
             Decision::Replace(other) => self.run_group(vec![other], rest),
             Decision::Refuse(why) => {
-                let block = Block::new(action.result_block()).with("status", "error");
-                let block = block.body(format!("not run: {why}"));
+                let block = why.of_unrun().add_to(Block::new(action.result_block()));
                 self.append(vec![block], NextStep::Results { running: VecDeque::new(), rest })
             }
             Decision::Fail(error) => {

@@ -200,7 +200,7 @@ fn what_is_asked_about_runs_only_after_a_yes() {
     let asking = RunRules { approve: Approve::Ask, ..rules(UNLIMITED, false) };
     let child = "<nagent-conversation>x</nagent-conversation>";
     let text = format!("<nagent-shell>a</nagent-shell><nagent-list path=\".\"/>{child}{child}");
-    let refused = Event::Decided(Decision::Refuse("the user said no".to_owned()));
+    let refused = Event::Decided(Decision::Refuse("the user said no".into()));
     let allowed = || Event::Decided(Decision::Allow);
     let child_done = || done("nagent-conversation-result");
     let events = vec![

@@ -93,7 +93,9 @@ impl Bridges<'_> {
                 done(self.rename(&args.path_argument(self, 0)?, &args.path_argument(self, 1)?))
             }
             "fs.glob" => self.glob(&args.path_argument(self, 0)?),
-            "net.fetch" => self.fetch(args.text_argument(0)?, args.values.get(1), deadline),
+            "net.fetch" => self
+                .fetch(args.text_argument(0)?, args.values.get(1), deadline)
+                .map_err(|why| format!("net.fetch: {why}")),
             "env.get" => self.variable(args.text_argument(0)?),
             "process.sleep" => done(self.sleep(args.values.first(), deadline)),
             "process.stdout.write" => done(self.write_stdout(args.text_argument(0)?)),

@@ -46,8 +46,7 @@ impl Bridges<'_> {
             option(name)
                 .map(|value| value.as_str().map_or_else(|| value.to_string(), str::to_owned))
         };
-        let url =
-            Url::parse(url).map_err(|error| format!("net.fetch: {url} is not a URL: {error}"))?;
+        let url = Url::parse(url).map_err(|error| format!("{url} is not a URL: {error}"))?;
         let headers = option("headers").and_then(Value::as_object).into_iter().flatten();
         let headers = headers.map(|(name, value)| {
             (
@@ -68,10 +67,10 @@ impl Bridges<'_> {
             name.starts_with("proxy-") || CONNECTION_HEADERS.contains(&name.as_str())
         };
         if let Some((name, _)) = request.headers.iter().find(is_refused) {
-            return Err(format!("net.fetch: the header {name} cannot be set"));
+            return Err(format!("the header {name} cannot be set"));
         }
         if matches!(request.method.as_str(), "CONNECT" | "TRACE") {
-            return Err(format!("net.fetch: the method {} cannot be used", request.method));
+            return Err(format!("the method {} cannot be used", request.method));
         }
         let is_base64 = option("base64") == Some(&Value::Bool(true));
         let fetched = self.follow(request, deadline)?;
@@ -86,9 +85,9 @@ impl Bridges<'_> {
         let body = if is_base64 {
             base64::engine::general_purpose::STANDARD.encode(fetched.body)
         } else {
-            String::from_utf8(fetched.body).map_err(|_| {
-                "net.fetch: the body is not UTF-8 text; {base64: true} gives any body as base64"
-            })?
+            String::from_utf8(fetched.body).map_err(
+                |_| "the body is not UTF-8 text; {base64: true} gives any body as base64",
+            )?
         };
         Ok(json!({ "status": fetched.status, "headers": headers, "body": body }))
     }
@@ -113,25 +112,21 @@ impl Bridges<'_> {
                 began.elapsed().saturating_sub(self.permissions.asked.saturating_sub(asked));
             let left = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
             request.time = TIME.saturating_sub(spent).min(left.unwrap_or(TIME));
-            let fetched = fetch(request.clone(), self.permissions.interrupts)
-                .map_err(|why| format!("net.fetch: {why}"))?;
+            let fetched = fetch(request.clone(), self.permissions.interrupts)?;
             let Some(next) = find_redirect(&request, &fetched)? else { return Ok(fetched) };
             request = next;
         }
-        Err(format!("net.fetch: over {REDIRECTS} redirects"))
+        Err(format!("over {REDIRECTS} redirects"))
     }
 
     /// Asks for the host of an address, and returns its name.
     fn permit_host(&mut self, url: &Url) -> Result<String, String> {
         if !matches!(url.scheme(), "http" | "https") {
-            return Err(format!(
-                "net.fetch: {}: is not supported, only http and https",
-                url.scheme()
-            ));
+            return Err(format!("{}: is not supported, only http and https", url.scheme()));
         }
         let host = url.host_str().unwrap_or_default().trim_end_matches('.').to_ascii_lowercase();
         if host.is_empty() {
-            return Err("net.fetch: the address names no host".to_owned());
+            return Err("the address names no host".to_owned());
         }
         let port = url.port_or_known_default().unwrap_or(0);
         self.permissions.permit(AccessRequest::Host(&host, port))?;
@@ -149,9 +144,8 @@ fn find_redirect(
         return Ok(None);
     };
     let url = request.url.join(location);
-    let url = url.map_err(|error| {
-        format!("net.fetch: redirected to {location}, which is not a URL: {error}")
-    })?;
+    let url =
+        url.map_err(|error| format!("redirected to {location}, which is not a URL: {error}"))?;
     let mut next = FetchRequest { url, ..request.clone() };
     let is_get = matches!(request.method.as_str(), "GET" | "HEAD");
     if fetched.status == 303 && !is_get

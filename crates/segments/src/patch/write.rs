@@ -102,7 +102,7 @@ pub(super) fn write_all(
         report.previous_path = replace::write_content(opened, &mut content)?;
     }
     boundary.renew_target();
-    write_split(split, edits, original, &index).map_err(|Problem { exit, message }| {
+    write_split(split, edits, original, &index).map_err(|Problem { exit, message, .. }| {
         Problem::new(
             exit,
             format!("{path} has the edits now, but {message}; run the same command again"),
@@ -118,12 +118,12 @@ fn write_joined(
     to: &mut File,
 ) -> io::Result<()> {
     for (at, segment) in edits.segments.iter().enumerate() {
-        hooks.check_interrupts().map_err(|problem| io::Error::other(problem.message))?;
+        hooks.check_interrupts().map_err(|problem| io::Error::other(problem.to_string()))?;
         if let Some(text) = &segment.edited {
             to.write_all(text)?;
             continue;
         }
-        let failed = |problem: Problem| io::Error::other(problem.message);
+        let failed = |problem: Problem| io::Error::other(problem.to_string());
         let mut text = Vec::new();
         split.open_segment(at).map_err(failed)?.read_to_end(&mut text)?;
         if fs::sha256(&text) != segment.extent.sha256 {

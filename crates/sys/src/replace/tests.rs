@@ -269,7 +269,7 @@ fn a_target_is_read_for_an_edit_up_to_a_limit() {
         .unwrap()
         .set_len(conversation::limits::EDITED_FILE + 1)
         .unwrap();
-    assert!(read().unwrap_err().kind == FileErrorKind::TooLarge);
+    assert!(read().unwrap_err().reason == Some(Reason::TooLarge));
 }
 
 #[test]

@@ -64,7 +64,8 @@ pub fn run_each(call: &mut Call<'_>, args: &EachArgs) -> Result<Report, Problem>
     let items: Vec<EachInput> = items.into_iter().filter(is_ours).collect();
     // Report an error that concerns every input only once.
     if items.iter().any(|item| record.answer(item).is_none()) {
-        let client = run_models::connect(call)?;
+        let client =
+            call.settings.connect_model(&call.env, &call.interrupts, !call.args.show_request)?;
         run_models::make_main_asker(call, client, false)?;
     }
     let call = &*call;

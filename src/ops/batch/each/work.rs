@@ -247,7 +247,7 @@ impl<'a> EachBatch<'a> {
                 );
                 (Exit::Signal(signal), Some(error))
             }
-            (None, Some(Problem { exit, message }), _) => {
+            (None, Some(Problem { exit, message, .. }), _) => {
                 let error = format!("{message}: {} left; {again}", format_count(left, "input"));
                 (*exit, Some(error))
             }
@@ -329,7 +329,7 @@ impl EachBatch<'_> {
         let texts: Vec<&str> = answer.responses().map(|text| text.trim_end_matches('\n')).collect();
         let exit = problem.as_ref().map_or(Exit::Done, |problem| problem.exit);
         let conversation = answer.conversation().unwrap_or_default().to_owned();
-        let error = problem.map(|problem| problem.message);
+        let error = problem.map(|problem| problem.to_string());
         let mut result = result_of(exit, error, &texts.join("\n"), &conversation);
         let kept = [
             "data",

@@ -60,7 +60,7 @@ pub(super) fn request_summaries(
 
 /// The note when there are no summaries of commits.
 pub(super) fn failure_note(problem: &Problem) -> String {
-    format!("summaries of commits failed, so their subjects are shown: {}", problem.message)
+    format!("summaries of commits failed, so their subjects are shown: {problem}")
 }
 
 impl CommitSummaries {

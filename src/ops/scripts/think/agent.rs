@@ -3,7 +3,7 @@
 use super::request::ThinkRequest;
 use crate::ops::setup::flags::ModelArgs;
 use conversation::format::nearest::nearest;
-use conversation::problem::Problem;
+use conversation::problem::{Problem, ProblemKind};
 use models::provider::Provider;
 use script::thought::script::Script;
 use script::thoughts::{Agent, Home, HomeConfig};
@@ -117,17 +117,18 @@ impl AgentSettings {
 
     /// Adds to an error where the key of an agent may be.
     pub(super) fn explain(&self, problem: Problem, home: &Home) -> Problem {
-        let (Some(agent), true) = (&self.agent, problem.message.contains("no credential")) else {
+        let (Some(agent), ProblemKind::NoCredential) = (&self.agent, problem.kind) else {
             return problem;
         };
         let provider = |(_, of): &&(&str, Provider)| Some(of.name()) == self.provider.as_deref();
         let variable = KEYS.iter().find(provider).map(|(name, _)| format!(" or {name}"));
-        Problem::usage(format!(
+        let hint = format!(
             "{}{}, or store a key in {}/{agent}.json: nagent-thought setup --store {agent}",
-            problem.message,
+            problem.hint,
             variable.unwrap_or_default(),
             home.folder.join("agents").display()
-        ))
+        );
+        Problem { hint, ..problem }
     }
 
     /// Sets the credential in a copy of the environment, where the provider looks for it.

@@ -14,13 +14,14 @@ use serde_json::Value;
 use self::agent::AgentSettings;
 use self::host::{ThoughtSetup, bridges};
 use self::thought::{Thought, keeps_data, open_thought};
+use crate::ops::conversations::conversation_name::with_name;
 use crate::ops::run::call::Call;
 use crate::ops::run::run_call;
 use crate::ops::setup::flags::{ConversationArgs, RunArgs};
+use crate::ops::setup::settings::Settings;
 use crate::out::{self, Report};
 use conversation::limits;
 use conversation::problem::Problem;
-use conversation::protocol::TagSet;
 use script::js::wire::End;
 use script::js_worker::ScriptOutcome;
 use script::thought::context::Resume;
@@ -204,16 +205,13 @@ impl Thought {
         };
         let id = uuid::Uuid::new_v4().simple();
         let name = format!("thought-{}-{id}", root::name_part(&self.name));
-        let which =
-            ConversationArgs { conversation: Some(name.clone()), ..ConversationArgs::default() };
+        let which = ConversationArgs { conversation: Some(name), ..ConversationArgs::default() };
         settings.set_key(&mut env);
-        let mut call = Call::with_environment(tool, &args, &which, env, interrupts)
-            .map_err(|problem| settings.explain(problem, &self.home))?;
-        call.name = name;
-        call.settings.tags = TagSet::SCRIPTS;
-        call.settings.config.approve = conversation::approve::Approve::None;
-        let config = &mut call.settings.config;
-        config.max_output_tokens = settings.max_tokens.or(config.max_output_tokens).or(Some(4096));
+        let in_force = Settings::resolve_run(&args, &env)
+            .map_err(|problem| settings.explain(problem, &self.home))?
+            .for_script(settings.max_tokens);
+        let mut call =
+            with_name(Call::with_settings(tool, &args, &which, env, interrupts, in_force))?;
         call.scripts = Some(&setup);
         self.screen.begin_agent(&self.name);
         let mut report = run_call(&mut call, false, "")

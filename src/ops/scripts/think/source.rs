@@ -111,10 +111,7 @@ fn fetch_page(
     if let Some(signal) = interrupts.pending() {
         return Err(Problem::interrupted(signal));
     }
-    let fetched = fetched.map_err(|error| {
-        let error = error.strip_prefix("net.fetch: ").unwrap_or(&error);
-        Problem::failed(format!("{place}: {error}"))
-    })?;
+    let fetched = fetched.map_err(|error| Problem::failed(format!("{place}: {error}")))?;
     if fetched.status != 200 {
         return Err(Problem::failed(format!(
             "{place}: the server answered with status {}",

@@ -103,7 +103,8 @@ pub fn remove_entry(desk: &Desk, edit: &PolicyEdit) -> Result<Report, Problem> {
 fn find_policy(desk: &Desk, script: Option<&str>) -> Result<(Option<String>, PathBuf), Problem> {
     // A policy may be there before the first run.
     let name = script.map(|script| desk.find_script(script)).transpose();
-    let name = name.map_err(|problem| Problem::usage(problem.message))?.map(|target| target.name);
+    let name =
+        name.map_err(|problem| Problem::usage(problem.to_string()))?.map(|target| target.name);
     let path = desk.home.policy_path(name.as_deref());
     Ok((name, path))
 }

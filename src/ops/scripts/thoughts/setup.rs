@@ -39,11 +39,12 @@ pub fn setup(desk: &Desk, store: Option<&str>, given: &ModelArgs) -> Result<Repo
     let mut env = desk.env.clone();
     let model = choose_agent(&desk.home, given, &mut env)?;
     let settings = Settings::resolve_run(&RunArgs::for_model(model), &env)?;
-    let Some(provider) = settings.provider else {
+    if settings.is_guess {
         return Err(Problem::usage(
             "no provider is set up: set THINKINGSCRIPT__ANTHROPIC__API_KEY, or the variable of another provider (nagent --list-providers)",
         ));
-    };
+    }
+    let provider = settings.provider;
     let mut client = settings.connect_client(&env, true)?;
     let model_id = client.model_id.clone().unwrap_or_default();
     let request = ChatRequest {

@@ -5,7 +5,7 @@ mod grammars;
 mod properties;
 mod verdicts;
 
-use super::{Action, ParsedReply, ReplyItem, parse_reply};
+use super::{Action, Change, ParsedReply, ReplyItem, parse_reply};
 use format::format;
 
 /// Whether the reply parses and its values are right.
@@ -27,11 +27,15 @@ pub(super) fn lines(path: &str, offset: Option<u64>, limit: Option<u64>) -> Repl
 }
 
 pub(super) fn write(path: &str, text: &str) -> ReplyItem {
-    ReplyItem::Action(Action::Write { path: path.into(), text: text.into() })
+    ReplyItem::Action(Action::Change(Change::Write { path: path.into(), text: text.into() }))
 }
 
 pub(super) fn edit(path: &str, blocks: &str) -> ReplyItem {
-    ReplyItem::Action(Action::Edit { path: path.into(), blocks: blocks.into(), all: false })
+    ReplyItem::Action(Action::Change(Change::Edit {
+        path: path.into(),
+        blocks: blocks.into(),
+        all: false,
+    }))
 }
 
 pub(super) fn list(path: &str) -> ReplyItem {
@@ -138,7 +142,9 @@ pub(super) fn plain() -> Vec<(&'static str, Vec<ReplyItem>)> {
         ),
         (
             "<nagent-file-patch index=\"s/index.json\"/>",
-            vec![ReplyItem::Action(Action::FilePatch { index: "s/index.json".into() })],
+            vec![ReplyItem::Action(Action::Change(Change::FilePatch {
+                index: "s/index.json".into(),
+            }))],
         ),
         ("<nagent-write path=\"a\"></nagent-write>", vec![write("a", "")]),
         ("<nagent-write path=\"a\">\n</nagent-write>", vec![write("a", "")]),
@@ -166,11 +172,11 @@ pub(super) fn plain() -> Vec<(&'static str, Vec<ReplyItem>)> {
         ),
         (
             "<nagent-edit path=\"a\" all=\"true\">x</nagent-edit>",
-            vec![ReplyItem::Action(Action::Edit {
+            vec![ReplyItem::Action(Action::Change(Change::Edit {
                 path: "a".into(),
                 blocks: "x".into(),
                 all: true,
-            })],
+            }))],
         ),
         (
             "<nagent-grep pattern=\"x\" context=\"2\" ignore_case='true'/>",

@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 
 use super::super::stream::{ResponseStream, Streamed};
-use super::super::{Action, ParsedReply, ReplyItem, parse_reply};
+use super::super::{Action, Change, ParsedReply, ReplyItem, parse_reply};
 use super::{BAD, format};
 
 /// Text that likes to look like the protocol.
@@ -78,13 +78,10 @@ fn item() -> impl Strategy<Value = ReplyItem> {
             Action::Read { path, offset, limit, numbers }
         }),
         value().prop_map(|path| Action::FileRead { path }),
-        value().prop_map(|index| Action::FilePatch { index }),
-        (value(), text()).prop_map(|(path, text)| Action::Write { path, text }),
-        (value(), body(), any::<bool>()).prop_map(|(path, blocks, all)| Action::Edit {
-            path,
-            blocks,
-            all
-        }),
+        value().prop_map(|index| Action::Change(Change::FilePatch { index })),
+        (value(), text()).prop_map(|(path, text)| Action::Change(Change::Write { path, text })),
+        (value(), body(), any::<bool>())
+            .prop_map(|(path, blocks, all)| Action::Change(Change::Edit { path, blocks, all })),
         value().prop_map(|path| Action::List { path }),
         (value(), maybe()).prop_map(|(pattern, path)| Action::Glob { pattern, path }),
         (value(), maybe(), maybe(), number(), any::<bool>()).prop_map(
