@@ -115,8 +115,7 @@ fn fill_index(
     index: &mut Index,
     progress: ShowProgress<'_>,
 ) -> Result<Summary, Problem> {
-    let original = PathBuf::from(&index.original_path);
-    let path = if fs::exists(&original) { original } else { PathBuf::from(&index.source_path) };
+    let path = PathBuf::from(&index.source_path);
     let kind = content::detect_content(&read_range(&path, 0, content::HEAD)?.1);
     if let Some(text) = free_summary(kind, index.source_size_bytes) {
         let text = queue.limit().truncate(&text);

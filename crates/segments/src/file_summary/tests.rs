@@ -57,7 +57,6 @@ impl World {
             target_bytes: 1 << 20,
             natural: false,
             created_at: String::new(),
-            original_path: "/nowhere".into(),
             segment_count: segments.len(),
             segments,
             summary: None,

@@ -49,8 +49,6 @@ pub struct PatchHooks<'a> {
     pub interrupts: &'a Interrupts,
     /// Keeps the previous content of the source.
     pub keep: KeepPrevious<'a>,
-    /// Called with the bytes done, and all.
-    pub progress: &'a mut dyn FnMut(u64, u64),
 }
 
 impl PatchHooks<'_> {
