@@ -67,21 +67,14 @@ fn make_split(splits: &Path, source: &Path, context: &RunContext<'_>) -> Result<
 
 /// Finds a split of this conversation that is of the file as it is now.
 fn find_split(splits: &Path, source: &Path, context: &RunContext<'_>) -> Option<Split> {
-    let mut hash = None;
     // A name with a dot is of a split that is being written, or that a killed run left.
     let names = fs::list_names(splits).ok()?.into_iter().filter(|name| !name.starts_with('.'));
-    let mut known: Vec<PathBuf> = names.map(|name| splits.join(name).join(index::NAME)).collect();
-    known.sort_by_key(|path| std::cmp::Reverse(fs::modified(path)));
-    for path in known {
+    for path in names.map(|name| splits.join(name).join(index::NAME)) {
         let found = load_index(&path).ok();
         let Some(found) = found.filter(|found| Path::new(&found.source_path) == source) else {
             continue;
         };
-        let hash = match &hash {
-            Some(hash) => hash,
-            None => hash.insert(fs::hash_file(source, &context.stop_check())?),
-        };
-        if *hash == found.source_sha256 {
+        if fs::hash_file(source, &context.stop_check())? == found.source_sha256 {
             let edited = edited_segments(&path, &found, &context.stop_check()).join(", ");
             let note =
                 "it was already split, and these segments have edits that are not in the file";
@@ -101,7 +94,7 @@ pub(super) fn apply_patch(
 ) -> anyhow::Result<Block> {
     let block = block.with("index", index);
     let index = context.resolve(index);
-    let options = PatchOptions { index: &index, patch: None, dry_run: false, keeps_always: true };
+    let options = PatchOptions { index: &index, patch: None, dry_run: false };
     let (outputs, stop) = (context.root.outputs_folder(), context.stop_check());
     let mut keep = |file: &mut std::fs::File| fs::store_file(&outputs, file, &stop);
     let hooks = PatchHooks { interrupts: context.interrupts, keep: &mut keep };

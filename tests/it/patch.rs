@@ -61,10 +61,12 @@ fn json_has_its_keys() {
     assert_eq!((&dry["changed"], &dry["applied"]), (&json!(true), &json!(false)));
     assert_eq!(dry["source_sha256"], hash(numbered(40).as_bytes()));
     let document = split.run(&["--json"]).assert_exit(0).json();
+    let kept = document["previous_path"].as_str().unwrap();
+    assert_eq!(fs::read_to_string(kept).unwrap(), numbered(40));
     let expect = json!({
         "exit_code": 0, "changed": true, "applied": true, "source_path": split.source, "index_path": split.index_path(),
         "patch_path": split.folder.join("big.patch"), "source_sha256": hash(split.source().as_bytes()),
-        "edited": [3], "previous_path": null, "notes": [],
+        "edited": [3], "previous_path": kept, "notes": [],
     });
     assert_eq!(document, expect);
     let idle = split.run(&["--json"]).assert_exit(0).json();

@@ -58,7 +58,6 @@ pub fn patch_file(args: &PatchArgs) -> Result<Report, Problem> {
         index: &index,
         patch: patch_file.as_ref(),
         dry_run: args.dry_run || args.no_apply,
-        keeps_always: false,
     };
     let outputs = root.outputs_folder();
     let stop = || interrupts.pending().is_some();

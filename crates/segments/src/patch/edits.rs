@@ -2,19 +2,19 @@
 //!
 //! A segment was edited if its hash is not the one in the index.
 
-use sha2::{Digest, Sha256};
+use std::ops::Range;
 
 use super::open::{OpenSplit, check_size};
 use super::request::PatchHooks;
 use conversation::format::index::Segment;
 use conversation::problem::Problem;
-use sys::fs::{encode_hex, sha256};
+use sys::fs::sha256;
 
 /// A segment as it is now.
 #[derive(Debug)]
 pub(super) struct SegmentState {
-    /// Its text, with the line ending that it had lost.
-    pub(super) text: Vec<u8>,
+    /// Its place in the joined text, with the line ending that it had lost.
+    pub(super) range: Range<usize>,
     pub(super) sha256: String,
     pub(super) is_edited: bool,
     /// The line ending that its file lacks.
@@ -34,6 +34,8 @@ pub(super) enum SourceState {
 
 #[derive(Debug)]
 pub(super) struct Edits {
+    /// The text of all segments.
+    pub(super) joined: Vec<u8>,
     pub(super) segments: Vec<SegmentState>,
     pub(super) joined_sha256: String,
     pub(super) source: SourceState,
@@ -57,29 +59,32 @@ pub(super) fn find_edits(
     let is_in_source =
         |entry: &Segment| source_part(source, entry).is_some_and(|old| sha256(old) == entry.sha256);
     let is_as_split = has_size && index.segments.iter().all(is_in_source);
-    let (mut segments, mut notes, mut whole, mut size) = (Vec::new(), Vec::new(), Sha256::new(), 0);
+    let (mut joined, mut segments, mut notes) = (Vec::new(), Vec::new(), Vec::new());
     for (at, entry) in index.segments.iter().enumerate() {
         hooks.check_interrupts()?;
-        let mut segment = read_segment(split, at, entry)?;
+        let start = joined.len();
+        joined.append(&mut split.read_segment(at)?);
+        let mut hash = sha256(&joined[start..]);
+        let is_edited = hash != entry.sha256;
+        let mut lost_ending: &[u8] = b"";
         // The last one may end as it likes.
-        if is_as_split && segment.is_edited && at + 1 < index.segments.len() {
+        if is_as_split && is_edited && at + 1 < index.segments.len() {
             let old = source_part(source, entry).unwrap_or_default();
-            segment.lost_ending = find_lost_ending(old, &segment.text);
+            lost_ending = find_lost_ending(old, &joined[start..]);
         }
-        if !segment.lost_ending.is_empty() {
+        if !lost_ending.is_empty() {
             let number = at + 1;
             notes.push(format!(
                 "segment {number} had lost the line ending at its end and got it again"
             ));
-            segment.text.extend_from_slice(segment.lost_ending);
-            segment.sha256 = sha256(&segment.text);
+            joined.extend_from_slice(lost_ending);
+            hash = sha256(&joined[start..]);
         }
-        size += segment.text.len();
-        check_size(size)?;
-        whole.update(&segment.text);
-        segments.push(segment);
+        check_size(joined.len())?;
+        let range = start..joined.len();
+        segments.push(SegmentState { range, sha256: hash, is_edited, lost_ending });
     }
-    let joined_sha256 = encode_hex(&whole.finalize());
+    let joined_sha256 = sha256(&joined);
     let source_sha256 = sha256(source);
     let source = if is_as_split {
         SourceState::AsSplit
@@ -93,18 +98,11 @@ pub(super) fn find_edits(
     } else {
         SourceState::Changed
     };
-    Ok(Edits { segments, joined_sha256, source, notes })
+    Ok(Edits { joined, segments, joined_sha256, source, notes })
 }
 
 fn source_part<'s>(source: &'s [u8], entry: &Segment) -> Option<&'s [u8]> {
     source.get(usize::try_from(entry.start_byte).ok()?..usize::try_from(entry.end_byte).ok()?)
-}
-
-fn read_segment(split: &OpenSplit, at: usize, entry: &Segment) -> Result<SegmentState, Problem> {
-    let text = split.read_segment(at)?;
-    let sha256 = sha256(&text);
-    let is_edited = sha256 != entry.sha256;
-    Ok(SegmentState { text, sha256, is_edited, lost_ending: b"" })
 }
 
 /// Returns the line ending that an edited segment has lost, unless it was emptied or had been cut inside of a line.

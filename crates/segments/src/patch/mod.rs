@@ -64,7 +64,7 @@ fn patch_locked(
         SourceState::AsSplit => {
             let toplevel = source.path.parent().and_then(git::find_toplevel);
             let name = diff_name(&source.path, toplevel.as_deref());
-            diff_segments(&name, &source.text, &split.index.segments, &edits.segments)
+            diff_segments(&name, &source.text, &split.index.segments, &edits)
         }
         SourceState::HasEdits => None,
         SourceState::Changed => return Err(source_has_changed(&split, &edits)),
@@ -95,11 +95,7 @@ fn patch_locked(
         return Ok(report);
     }
     report.applied = report.changed;
-    write_all(options, &split, source, &edits, boundary, hooks, &mut report)?;
-    if let Some(previous) = &report.previous_path {
-        let note = format!("the previous content of the source is in {}", quote_name(previous));
-        report.notes.push(note);
-    }
+    write_all(&split, source, &edits, boundary, hooks, &mut report)?;
     Ok(report)
 }
 

@@ -1,6 +1,5 @@
 //! The steps of a patch on disk; their order is in [`super`].
 
-use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use super::edits::Edits;
@@ -14,7 +13,7 @@ use edits::diff::unified::first_lines;
 use sys::boundary::Boundary;
 use sys::file_error::FileError;
 use sys::opening::Opened;
-use sys::replace::{self, Content};
+use sys::replace;
 
 /// Writes the patch file, over an older patch of the same source only.
 pub(super) fn write_patch_file(
@@ -45,18 +44,13 @@ pub(super) fn write_patch_file(
     Ok(path)
 }
 
+/// Writes a file of the split, whose previous content need not be kept.
 fn write_file(opened: Opened, bytes: &[u8]) -> Result<(), FileError> {
-    let mut content = Content {
-        write: &mut |file| file.write_all(bytes),
-        keep_previous: &mut |_| Ok(PathBuf::new()),
-        keeps_always: false,
-    };
-    replace::write_content(opened, &mut content).map(drop)
+    replace::replace_file(opened, bytes, &mut |_| Ok(PathBuf::new())).map(drop)
 }
 
 /// Writes segments that lost their line ending, the source if it changes, and the index.
 pub(super) fn write_all(
-    options: &PatchOptions<'_>,
     split: &OpenSplit,
     source: OpenSource,
     edits: &Edits,
@@ -68,19 +62,12 @@ pub(super) fn write_all(
     hooks.check_interrupts()?;
     let path = quote_name(&source.path);
     if let Some(opened) = source.opened.filter(|_| report.changed) {
-        if opened.count_other_links() > 0 {
-            report.notes.push(
-                "other names of the source (hard links) keep its previous content".to_owned(),
-            );
+        let written = replace::replace_file(opened, &edits.joined, hooks.keep)?;
+        if written.parted > 0 {
+            let note = "other names of the source (hard links) keep its previous content";
+            report.notes.push(note.to_owned());
         }
-        let mut content = Content {
-            write: &mut |file| {
-                edits.segments.iter().try_for_each(|segment| file.write_all(&segment.text))
-            },
-            keep_previous: hooks.keep,
-            keeps_always: options.keeps_always,
-        };
-        report.previous_path = replace::write_content(opened, &mut content)?;
+        report.previous_path = written.previous;
     }
     boundary.renew_target();
     let index = index::format(&refresh_index(split, edits));
@@ -98,11 +85,12 @@ fn write_line_endings(
     boundary: &Boundary,
 ) -> Result<(), Problem> {
     for (at, segment) in edits.segments.iter().enumerate() {
-        let old = segment.text.strip_suffix(segment.lost_ending).unwrap_or_default();
+        let text = &edits.joined[segment.range.clone()];
+        let old = text.strip_suffix(segment.lost_ending).unwrap_or_default();
         // An editor may have saved it meanwhile; the next run puts that back.
         if !segment.lost_ending.is_empty() && split.read_segment(at)? == old {
             let opened = boundary.open_for_write(&split.file_path(&split.segments[at]))?;
-            write_file(opened, &segment.text)?;
+            write_file(opened, text)?;
         }
     }
     Ok(())
@@ -119,7 +107,7 @@ fn refresh_index(split: &OpenSplit, edits: &Edits) -> Index {
         if let Some(path) = split.file_path(&split.segments[at]).to_str() {
             path.clone_into(&mut entry.path);
         }
-        let text = &segment.text;
+        let text = &edits.joined[segment.range.clone()];
         entry.start_byte = byte;
         entry.start_line_num = feeds + 1;
         byte += text.len() as u64;
