@@ -105,10 +105,7 @@ impl Runner<'_> {
 
     /// The result of a list, a glob or a grep, of a folder or file by its path without links.
     fn search(&self, block: Block, action: &Action, root: &Path) -> Result<Block> {
-        let (stop, mut hidden) = (self.context.stop_check(), self.context.hidden_paths());
-        if let Action::Grep { path: Some(_), .. } = action {
-            hidden.extend(large_files::whole_copies(root));
-        }
+        let (stop, hidden) = (self.context.stop_check(), self.context.hidden_paths());
         let search = SearchScope { root, hidden: &hidden, stop: &stop };
         match action {
             Action::List { path } => {

@@ -16,7 +16,7 @@ use conversation::format::index::{self, Index};
 use conversation::problem::Problem;
 use conversation::reason::Failure;
 use segments::patch::{self, PatchHooks, PatchOptions};
-use segments::previous_split::edited_segments;
+use segments::previous_split::{edited_segments, load_index};
 use segments::split::{self, Split, SplitHooks, SplitRequest};
 use sys::conversation_file::ConversationFile;
 use sys::fs;
@@ -60,40 +60,23 @@ pub(super) fn split_file(
 }
 
 fn make_split(splits: &Path, source: &Path, context: &RunContext<'_>) -> Result<Split, Problem> {
-    let request = SplitRequest {
-        source,
-        output: &splits.join(split::default_folder_name(source)),
-        private: true,
-        language: None,
-        target: split::TARGET,
-        natural: false,
-    };
+    let output = splits.join(split::default_folder_name(source));
+    let request = SplitRequest { private: true, ..SplitRequest::new(source, &output) };
     let stop = context.stop_check();
-    split::split_resolved(
-        &request,
-        source.to_owned(),
-        &mut SplitHooks { stop: &stop, progress: &mut |_, _| () },
-    )
+    let mut hooks = SplitHooks { stop: &stop, progress: &mut |_, _| () };
+    split::split_resolved(&request, source, &mut hooks)
 }
 
 /// Finds a split of this conversation that is of the file as it is now.
 fn find_split(splits: &Path, source: &Path, context: &RunContext<'_>) -> Option<Split> {
-    let mut hash = None;
     // A name with a dot is of a split that is being written, or that a killed run left.
     let names = fs::list_names(splits).ok()?.into_iter().filter(|name| !name.starts_with('.'));
-    let mut known: Vec<PathBuf> = names.map(|name| splits.join(name).join(index::NAME)).collect();
-    known.sort_by_key(|path| std::cmp::Reverse(fs::modified(path)));
-    for path in known {
-        let text = fs::read_text(&path, conversation::limits::SEGMENT_INDEX).ok().flatten();
-        let Some(found) = text.and_then(|text| index::parse(&text).ok()) else { continue };
-        if Path::new(&found.source_path) != source || found.check().is_err() {
+    for path in names.map(|name| splits.join(name).join(index::NAME)) {
+        let found = load_index(&path).ok();
+        let Some(found) = found.filter(|found| Path::new(&found.source_path) == source) else {
             continue;
-        }
-        let hash = match &hash {
-            Some(hash) => hash,
-            None => hash.insert(fs::hash_file(source, &context.stop_check())?),
         };
-        if *hash == found.source_sha256 {
+        if fs::hash_file(source, &context.stop_check())? == found.source_sha256 {
             let edited = edited_segments(&path, &found, &context.stop_check()).join(", ");
             let note =
                 "it was already split, and these segments have edits that are not in the file";
@@ -104,17 +87,6 @@ fn find_split(splits: &Path, source: &Path, context: &RunContext<'_>) -> Option<
     None
 }
 
-/// The copies of whole files in a folder of segments, where a search would find everything twice.
-pub(super) fn whole_copies(folder: &Path) -> Vec<PathBuf> {
-    let names = fs::list_names(folder).unwrap_or_default();
-    if !names.iter().any(|name| name == index::NAME) {
-        return Vec::new();
-    }
-    let real = fs::real_path(folder).unwrap_or_else(|| folder.to_owned());
-    let copies = names.iter().map(|name| real.join(name));
-    copies.filter(|path| path.extension().is_some_and(|end| end == "orig")).collect()
-}
-
 pub(super) fn apply_patch(
     block: Block,
     index: &str,
@@ -123,11 +95,10 @@ pub(super) fn apply_patch(
     conversation: &ConversationFile,
 ) -> Result<ChangeResult, Failure> {
     let index = context.resolve(index);
-    let options = PatchOptions { index: &index, patch: None, dry_run: false, keeps_always: true };
+    let options = PatchOptions { index: &index, patch: None, dry_run: false };
     let (outputs, stop) = (context.root.outputs_folder(), context.stop_check());
     let mut keep = |file: &mut std::fs::File| fs::store_file(&outputs, file, &stop);
-    let hooks =
-        PatchHooks { interrupts: context.interrupts, keep: &mut keep, progress: &mut |_, _| () };
+    let hooks = PatchHooks { interrupts: context.interrupts, keep: &mut keep };
     let done = match patch::patch(&options, &mut files.boundary, hooks) {
         Ok(done) => done,
         Err(problem) => return Err(problem.to_string().into()),

@@ -79,9 +79,9 @@ fn a_long_conversation_goes_by_pieces_that_fit_the_window() {
     assert!(requests.len() > 3 && document["requests"] == requests.len(), "{document}");
     assert!(requests.iter().all(|request| request.user().len() < 3 * 8192));
     let mut first_lines: Vec<String> =
-        requests.iter().map(|r| r.user().lines().nth(1).unwrap_or_default().to_owned()).collect();
+        requests.iter().map(|r| r.user().lines().next().unwrap_or_default().to_owned()).collect();
     first_lines.sort();
-    assert!(first_lines.iter().any(|line| line.starts_with("Lines 1 to ")), "{first_lines:?}");
+    assert!(first_lines.iter().any(|line| line.contains("(lines 1 to ")), "{first_lines:?}");
     assert_eq!(std::fs::read_to_string(&path).unwrap(), before);
 
     // It grew: only its last piece and the whole are asked for again.

@@ -1,7 +1,7 @@
 //! A split that is made by hand, so that no other tool has a part in it, and `nagent-file-patch` on it.
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use conversation::format::index::{self, Index, Segment};
 use sys::fs::sha256 as hash;
@@ -55,9 +55,6 @@ impl Split {
         let source = sandbox.write(name, text);
         let folder = sandbox.work().join("split");
         fs::create_dir(&folder).unwrap();
-        let file = source.file_name().unwrap().to_str().unwrap().to_owned();
-        let original = folder.join(format!("{file}.orig"));
-        fs::write(&original, text).unwrap();
         let split = Self { sandbox, source, folder };
         let mut start = 0;
         let mut segments = Vec::new();
@@ -86,7 +83,6 @@ impl Split {
             target_bytes: 32_768,
             natural: false,
             created_at: "2026-11-21T20:45:14Z".to_owned(),
-            original_path: original.to_str().unwrap().to_owned(),
             segment_count: segments.len(),
             segments,
             summary: None,
@@ -132,15 +128,13 @@ impl Split {
         (1..=count).flat_map(|number| fs::read(self.segment(number)).unwrap()).collect()
     }
 
-    /// Source, index, segments and kept original agree.
+    /// Source, index and segments agree.
     #[track_caller]
     pub(crate) fn agrees(&self) {
         let (source, index) = (fs::read(&self.source).unwrap(), self.index());
         assert_eq!(index.check(), Ok(()));
         assert_eq!(index.source_sha256, hash(&source));
         assert!(self.joined() == source, "segments are not the source");
-        let original = Path::new(&index.original_path).file_name().unwrap();
-        assert!(fs::read(self.folder.join(original)).unwrap() == source, "the original is old");
     }
 
     /// New files that did not get their name. A killed run leaves them; nothing else does.

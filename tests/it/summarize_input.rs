@@ -21,7 +21,6 @@ fn what_is_no_text_needs_no_model() {
     check(b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR", "Binary, 16 bytes: PNG image.");
     let large = [b"\x7fELF\x02\x01\x01\0".to_vec(), vec![7; 3_000_000]].concat();
     check(&large, "Binary, 3000008 bytes: ELF program or library.");
-    summarize(&sandbox, &["--max-words", "2"]).run().answers("Binary, 3000008");
     assert!(!sandbox.root().join("summaries").exists());
     sandbox.write("f.txt", "text");
     summarize(&sandbox, &[]).run().assert_exit(2).stderr_has(&["no API key found"]);
@@ -55,7 +54,7 @@ fn utf16_is_decoded_also_across_segments() {
         "\u{feff}".encode_utf16().chain(text.encode_utf16()).flat_map(u16::to_le_bytes).collect()
     };
     let sandbox = Sandbox::new().file("f.txt", wide("grün 🙂\n")).reply("small");
-    summarize(&sandbox, &[]).run().assert_exit(0).stderr_has(&["UTF-16"]);
+    summarize(&sandbox, &[]).run().answers("small");
     assert!(sandbox.requests()[0].user().contains("\ngrün 🙂\n"));
 
     let sandbox = parted(wide(&text(60_000)));

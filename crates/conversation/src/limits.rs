@@ -247,6 +247,8 @@ limits! {
         bytes FILE_INDEX: u64 = 64 << 20, "exit 1";
         /// Index of a split (`index.json`)
         bytes SEGMENT_INDEX: u64 = 256 << 20, "exit 1";
+        /// File that segments are put back into, before and after
+        bytes PATCHED_FILE: u64 = 256 << 20, "exit 1";
         /// Segment that is searched for masks
         bytes MASKED_SEGMENT: u64 = 64 << 20, "refused while masks are on";
         /// File of a conversation whose content is stored at the start of a run

@@ -6,9 +6,7 @@
 
 use super::summary_cache::Summary;
 use super::summary_plan::{self as plan, RequestSizes, SummaryKind, WordLimit};
-use super::summary_queue::{
-    ShowProgress, SummarizedPart, SummarizedWhole, SummaryQueue, SummaryRequest,
-};
+use super::summary_queue::{PartedText, ShowProgress, SummaryQueue};
 use conversation::compact::notice::is_checkpoint;
 use conversation::exit::Exit;
 use conversation::format::file::{Piece, parse};
@@ -40,16 +38,8 @@ pub fn summarize_conversation(
         let message = format!("conversation {name} is empty, there is nothing to summarize");
         return Err(Problem::failed(message));
     }
-    let whole = SummarizedWhole {
-        kind: SummaryKind::JoinedConversation,
-        limit: queue.limit(),
-        what: "Conversation",
-        name,
-        lines: text.lines().count() as u64,
-        sizes,
-    };
-    let limit = if parts.len() == 1 { queue.limit() } else { WordLimit::DEFAULT };
-    summarize_parts(queue, &whole, (SummaryKind::Conversation, limit), &parts, progress)
+    let kind = SummaryKind::Conversation;
+    summarize_parts(queue, name, (kind, queue.limit()), sizes, &parts, progress)
 }
 
 /// Writes a checkpoint of about so many words: what a model needs that goes on in the conversation without these blocks, which
@@ -75,16 +65,8 @@ pub fn write_checkpoint(
     let most = (sizes.whole as f64 / 3.0 / tokens_per_byte * 0.9) as u64;
     let parts = cut_conversation(text, &parse(text).pieces, sizes.whole.max(most));
     let limit = WordLimit { words, strict: false };
-    let whole = SummarizedWhole {
-        kind: SummaryKind::JoinedCheckpoint,
-        limit,
-        what: "Conversation",
-        name,
-        lines: text.lines().count() as u64,
-        sizes,
-    };
     let kind = (SummaryKind::Checkpoint, limit);
-    let text = summarize_parts(queue, &whole, kind, &parts, &|_, _| ())?.text;
+    let text = summarize_parts(queue, name, kind, sizes, &parts, &|_, _| ())?.text;
     if !is_checkpoint(&text) {
         let begin = harmless::escape_line(&text, 120);
         return Err(Problem::new(
@@ -97,30 +79,21 @@ pub fn write_checkpoint(
 
 fn summarize_parts(
     queue: &SummaryQueue<'_>,
-    whole: &SummarizedWhole<'_>,
+    name: &str,
     (kind, limit): (SummaryKind, WordLimit),
+    sizes: RequestSizes,
     parts: &[ConversationPart],
     progress: ShowProgress<'_>,
 ) -> Result<Summary, Problem> {
-    let SummarizedWhole { name, lines, .. } = whole;
-    let summarize = |at: usize| {
-        let ConversationPart { text, first_line: first, last_line: last } = &parts[at];
-        let summary = queue.summarize(&SummaryRequest {
-            kind,
-            limit,
-            place: match kind {
-                // Its lines are not those of the file.
-                SummaryKind::Checkpoint => {
-                    format!("Conversation: {name}\nPart {} of {}", at + 1, parts.len())
-                }
-                _ => format!("Conversation: {name}\nLines {first} to {last} of {lines}"),
-            },
-            subject: format!("lines {first} to {last} of conversation {name}"),
-            text: text.clone(),
-        })?;
-        Ok(SummarizedPart { first_line: *first, last_line: *last, summary })
+    let whole = PartedText {
+        kind,
+        limit,
+        name,
+        parts: parts.iter().map(|part| (part.first_line, part.last_line)).collect(),
+        read: &|at| Ok(parts[at].text.clone()),
+        sizes,
     };
-    queue.summarize_parts(whole, parts.len(), progress, &summarize).1
+    queue.summarize_parts(&whole, progress).1
 }
 
 /// Groups neighbouring blocks, as many as fit into `max_bytes`; a larger block is cut.

@@ -3,16 +3,13 @@
 //! Every summary is cached as soon as it arrives ([`super::summary_queue`]), so the next run continues where this one ended.
 //! Segments are read when they are sent: memory follows the segments, not the file.
 
-use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::path::Path;
 
 use super::content::{self, ContentKind, Encoding};
 use super::split::{self, Split, SplitHooks, SplitRequest};
 use super::summary_cache::Summary;
-use super::summary_plan::{self as plan, RequestSizes, SummaryKind, WordLimit};
-use super::summary_queue::{
-    ShowProgress, SummarizedPart, SummarizedWhole, SummaryQueue, SummaryRequest,
-};
+use super::summary_plan::{RequestSizes, SummaryKind};
+use super::summary_queue::{PartedText, ShowProgress, SummaryQueue};
 use conversation::format::harmless::quote_name;
 use conversation::format::index::{self, Index};
 use conversation::format::numbers::format_tokens;
@@ -35,13 +32,6 @@ pub struct FileSummary {
     pub split: Option<Split>,
 }
 
-struct SummaryInput<'a, 'q> {
-    queue: &'a SummaryQueue<'q>,
-    encoding: Encoding,
-    /// Whether the user knows already that bytes were replaced.
-    is_loss_reported: AtomicBool,
-}
-
 /// Summarizes a file. A large one is split into `output`, or into a private folder that is removed afterwards. `progress`
 /// gets the segments that are done, and all.
 pub fn summarize_file(
@@ -50,25 +40,28 @@ pub fn summarize_file(
     output: Option<&Path>,
     progress: ShowProgress<'_>,
 ) -> Result<FileSummary, Problem> {
-    let limit = queue.limit();
     let (bytes, head) = read_range(path, 0, content::HEAD)?;
-    let kind = content::detect_content(&head);
-    if let Some(text) = free_summary(kind, bytes) {
-        let summary = Summary { text: limit.truncate(&text), by: None };
-        return Ok(FileSummary { summary, bytes, split: None });
-    }
+    let encoding = match find_encoding(&head, bytes) {
+        Ok(encoding) => encoding,
+        Err(summary) => return Ok(FileSummary { summary, bytes, split: None }),
+    };
     let sizes = RequestSizes::for_window(queue.rules.window)?;
     if bytes <= sizes.small {
-        let source = SummaryInput::new(queue, kind);
         let (_, content) = read_range(path, 0, sizes.small)?;
-        let request = SummaryRequest {
+        let text = content::decode_text(&content, encoding);
+        if text.contains(char::REPLACEMENT_CHARACTER) {
+            (queue.rules.report)("not all bytes are text; the model got U+FFFD for the others");
+        }
+        let whole = PartedText {
             kind: SummaryKind::File,
-            limit,
-            place: format!("File: {}", quote_name(path)),
-            subject: quote_name(path),
-            text: source.decode(&content),
+            limit: queue.limit(),
+            name: &quote_name(path),
+            parts: vec![(1, 1)],
+            read: &|_| Ok(text.clone()),
+            sizes,
         };
-        return Ok(FileSummary { summary: queue.summarize(&request)?, bytes, split: None });
+        let summary = queue.summarize_parts(&whole, progress).1?;
+        return Ok(FileSummary { summary, bytes, split: None });
     }
     let temporary = if output.is_none() { Some(fs::empty_folder()?) } else { None };
     let folder = output.or(temporary.as_ref().map(tempfile::TempDir::path));
@@ -78,6 +71,17 @@ pub fn summarize_file(
     let index_path = output.is_some().then_some(split.index_path.as_path());
     let summary = summarize_segments(queue, index_path, &mut split.index, progress)?;
     Ok(FileSummary { summary, bytes: split.index.source_size_bytes, split: Some(split) })
+}
+
+/// Returns the encoding of a text, or the summary of what needs no model.
+fn find_encoding(head: &[u8], bytes: u64) -> Result<Encoding, Summary> {
+    let text = match content::detect_content(head) {
+        ContentKind::Text(encoding) => return Ok(encoding),
+        ContentKind::Empty => "Empty: 0 bytes.".to_owned(),
+        ContentKind::Blank => "Blank: nothing but white space.".to_owned(),
+        ContentKind::Binary(what) => format!("Binary, {bytes} bytes: {what}."),
+    };
+    Err(Summary { text, by: None })
 }
 
 fn split_source(
@@ -115,24 +119,24 @@ fn fill_index(
     index: &mut Index,
     progress: ShowProgress<'_>,
 ) -> Result<Summary, Problem> {
-    let original = PathBuf::from(&index.original_path);
-    let path = if fs::exists(&original) { original } else { PathBuf::from(&index.source_path) };
-    let kind = content::detect_content(&read_range(&path, 0, content::HEAD)?.1);
-    if let Some(text) = free_summary(kind, index.source_size_bytes) {
-        let text = queue.limit().truncate(&text);
-        index.summary = Some(text.clone());
-        return Ok(Summary { text, by: None });
-    }
-    let name = quote_name(&index.source_path);
-    let whole = SummarizedWhole {
-        kind: SummaryKind::JoinedFile,
-        limit: queue.limit(),
-        what: "File",
-        name: &name,
-        lines: index.source_line_count,
-        sizes: RequestSizes::for_window(queue.rules.window)?,
+    let path = Path::new(&index.source_path);
+    let head = read_range(path, 0, content::HEAD)?.1;
+    let encoding = match find_encoding(&head, index.source_size_bytes) {
+        Ok(encoding) => encoding,
+        Err(summary) => {
+            index.summary = Some(summary.text.clone());
+            return Ok(summary);
+        }
     };
-    let source = SummaryInput::new(queue, kind);
+    let name = &quote_name(path);
+    let sizes = RequestSizes::for_window(queue.rules.window)?;
+    let longest = index.segments.iter().map(|segment| segment.end_byte - segment.start_byte).max();
+    if longest.is_some_and(|longest| longest > sizes.small) {
+        let most = sizes.small;
+        return Err(Problem::failed(format!(
+            "segments of {name} are too large for a request; split it with --target-bytes {most} or less"
+        )));
+    }
     let count = index.segments.len();
     if count > MANY_SEGMENTS {
         (queue.rules.report)(&format!(
@@ -141,94 +145,32 @@ fn fill_index(
             format_tokens(index.source_size_bytes / 4)
         ));
     }
-    let summarize = |at: usize| source.summarize_segment(&whole, &path, index, at);
-    let (parts, summary) =
-        queue.summarize_parts(&whole, index.segments.len(), progress, &summarize);
+    let read = |at: usize| {
+        let segment = &index.segments[at];
+        let size = segment.end_byte - segment.start_byte;
+        let (_, bytes) = read_range(path, segment.start_byte, size)?;
+        if fs::sha256(&bytes) != segment.sha256 {
+            let message = format!("{name} has changed since it was split; split it again");
+            return Err(Problem::failed(message));
+        }
+        Ok(content::decode_text(&bytes, encoding))
+    };
+    let lines = index.segments.iter();
+    let whole = PartedText {
+        kind: SummaryKind::File,
+        limit: queue.limit(),
+        name,
+        parts: lines.map(|segment| (segment.start_line_num, segment.end_line_num)).collect(),
+        read: &read,
+        sizes,
+    };
+    let (parts, summary) = queue.summarize_parts(&whole, progress);
     for (segment, part) in index.segments.iter_mut().zip(parts) {
-        segment.summary = part.map(|part| part.summary.text);
+        segment.summary = part.map(|part| part.text);
     }
     let summary = summary?;
     index.summary = Some(summary.text.clone());
     Ok(summary)
-}
-
-impl<'a, 'q> SummaryInput<'a, 'q> {
-    fn new(queue: &'a SummaryQueue<'q>, kind: ContentKind) -> Self {
-        let encoding =
-            if let ContentKind::Text(encoding) = kind { encoding } else { Encoding::Utf8 };
-        if let Some(note) = encoding.describe() {
-            (queue.rules.report)(note);
-        }
-        Self { queue, encoding, is_loss_reported: AtomicBool::new(false) }
-    }
-
-    fn decode(&self, bytes: &[u8]) -> String {
-        let decoded = content::decode_text(bytes, self.encoding);
-        if decoded.lossy && !self.is_loss_reported.swap(true, Ordering::SeqCst) {
-            (self.queue.rules.report)(
-                "some bytes are not text in the encoding of the file; the model got U+FFFD for them",
-            );
-        }
-        decoded.text
-    }
-
-    /// Summarizes a segment: in one request, or in several if it is too large for one, whose summaries are put together.
-    fn summarize_segment(
-        &self,
-        whole: &SummarizedWhole<'_>,
-        path: &Path,
-        index: &Index,
-        at: usize,
-    ) -> Result<SummarizedPart, Problem> {
-        let segment = &index.segments[at];
-        let (number, name, first_line) = (at + 1, whole.name, segment.start_line_num);
-        let last_line = segment.end_line_num.max(first_line);
-        let size = segment.end_byte - segment.start_byte;
-        let (_, bytes) = read_range(path, segment.start_byte, size)?;
-        if fs::sha256(&bytes) != segment.sha256 {
-            return Err(Problem::failed(format!(
-                "lines {first_line} to {last_line} of {name} have changed since it was split; split it again"
-            )));
-        }
-        let kind = content::detect_part(&bytes, self.encoding);
-        if let Some(text) = free_summary(kind, size) {
-            let summary = Summary { text, by: None };
-            return Ok(SummarizedPart { first_line, last_line, summary });
-        }
-        let text = self.decode(&bytes);
-        let mut parts = plan::cut_text(&text, first_line, whole.sizes.small);
-        if let [part] = parts.as_mut_slice() {
-            part.last_line = last_line;
-        }
-        let (mut texts, mut by) = (Vec::new(), None);
-        for part in parts {
-            let lines = format!("lines {} to {}", part.first_line, part.last_line);
-            let summary = self.queue.summarize(&SummaryRequest {
-                kind: SummaryKind::File,
-                limit: WordLimit::DEFAULT,
-                place: format!(
-                    "File: {name}\nSegment {number} of {}, {lines} of {}",
-                    index.segments.len(),
-                    whole.lines
-                ),
-                subject: format!("segment {number} ({lines}) of {name}"),
-                text: part.text.to_owned(),
-            })?;
-            texts.push(summary.text);
-            by = summary.by;
-        }
-        let summary = Summary { text: texts.join("\n\n"), by };
-        Ok(SummarizedPart { first_line, last_line, summary })
-    }
-}
-
-fn free_summary(kind: ContentKind, bytes: u64) -> Option<String> {
-    match kind {
-        ContentKind::Empty => Some("Empty: 0 bytes.".to_owned()),
-        ContentKind::Blank => Some("Blank: nothing but white space.".to_owned()),
-        ContentKind::Binary(what) => Some(format!("Binary, {bytes} bytes: {what}.")),
-        ContentKind::Text(_) => None,
-    }
 }
 
 #[cfg(test)]

@@ -3,8 +3,7 @@
 //! The new files are written into a folder beside their place, the index last, and then the folder is put in its place in
 //! one step ([`sys::staged_folder`]). So a run that fails or is killed leaves what was there before.
 
-use std::fs::{File, Metadata};
-use std::io::{self, Write};
+use std::io::Write;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -12,9 +11,7 @@ use std::time::Duration;
 use sha2::{Digest, Sha256};
 
 use super::naming::Naming;
-use super::previous_split::{
-    check_replaceable, given_name, is_disposable, is_disposable_leftover, load_index,
-};
+use super::previous_split::{check_replaceable, load_index};
 use super::problems::{failure, read_failure};
 use super::read_window::ReadWindow;
 use code::cutter::Cutter;
@@ -23,6 +20,7 @@ use code::pack::CutRules;
 use conversation::format::harmless::quote_name;
 use conversation::format::index::{self, Index, Segment};
 use conversation::problem::Problem;
+use edits::diff::lines::count_line_feeds;
 use sys::clock::{self, Stopwatch};
 use sys::file_stamp::FileStamp;
 use sys::fs::{encode_hex, sha256};
@@ -89,25 +87,6 @@ pub fn default_folder_name(source: &Path) -> String {
     Naming::new(&name).folder_name()
 }
 
-/// Splits a file.
-pub fn split(request: &SplitRequest<'_>, hooks: &mut SplitHooks<'_>) -> Result<Split, Problem> {
-    split_resolved(request, find_source(request.source)?, hooks)
-}
-
-/// Splits a file, by its path without links: none that has come into it since is followed.
-pub fn split_resolved(
-    request: &SplitRequest<'_>,
-    real: PathBuf,
-    hooks: &mut SplitHooks<'_>,
-) -> Result<Split, Problem> {
-    let name = request.source.file_name().map(|name| to_utf8(Path::new(name)).map(str::to_owned));
-    split_as(request, real, name.transpose()?, hooks)
-}
-
-fn find_source(source: &Path) -> Result<PathBuf, Problem> {
-    read::resolve_existing(source, source).map_err(|error| read_failure("split", source, &error))
-}
-
 /// The index of a split that is named by its folder, or by the index itself.
 pub fn index_path(named: &Path) -> PathBuf {
     let inner = named.join(index::NAME);
@@ -117,41 +96,29 @@ pub fn index_path(named: &Path) -> PathBuf {
 /// Splits a file again as its index says, into the folder of the index.
 pub fn refresh(index: &Path, hooks: &mut SplitHooks<'_>) -> Result<Split, Problem> {
     let index = index_path(index);
-    let index = index.as_path();
-    if index.file_name().is_none_or(|name| name != index::NAME) {
-        return Err(Problem::usage(format!("{} is not called {}", quote_name(index), index::NAME)));
-    }
-    let known = load_index(index)?;
-    let language = Language::from_name(&known.split_type).ok_or_else(|| {
-        let (index, language) = (quote_name(index), &known.split_type);
-        Problem::failed(format!("{index} names the type {language}, which is not known"))
-    })?;
-    let real = fs::real_path(index).ok_or_else(|| failure("find", index, "it was removed"))?;
+    let known = load_index(&index)?;
+    let real = fs::real_path(&index).unwrap_or(index);
     let request = SplitRequest {
-        source: Path::new(&known.source_path),
-        output: real.parent().unwrap_or(Path::new("/")),
-        private: false,
-        language: Some(language),
+        language: Language::from_name(&known.split_type),
         target: known.target_bytes,
         natural: known.natural,
+        ..SplitRequest::new(Path::new(&known.source_path), real.parent().unwrap_or(&real))
     };
-    let real = find_source(request.source)?;
-    split_as(&request, real, given_name(&known).map(str::to_owned), hooks)
+    split(&request, hooks)
 }
 
-fn to_utf8(path: &Path) -> Result<&str, Problem> {
-    path.to_str().ok_or_else(|| {
-        let why =
-            "its path is not UTF-8, which an index cannot hold; rename it, or use a symbolic link";
-        failure("split", path, why)
-    })
+/// Splits a file.
+pub fn split(request: &SplitRequest<'_>, hooks: &mut SplitHooks<'_>) -> Result<Split, Problem> {
+    let source = request.source;
+    let real = read::resolve_existing(source, source)
+        .map_err(|error| read_failure("split", source, &error))?;
+    split_resolved(request, &real, hooks)
 }
 
-/// Splits a file whose segments are named after `name`.
-fn split_as(
+/// Splits a file, by its path without links: none that has come into it since is followed.
+pub fn split_resolved(
     request: &SplitRequest<'_>,
-    real: PathBuf,
-    name: Option<String>,
+    real: &Path,
     hooks: &mut SplitHooks<'_>,
 ) -> Result<Split, Problem> {
     let SplitRequest { source, output, target, .. } = *request;
@@ -160,87 +127,72 @@ fn split_as(
         return Err(Problem::usage(message));
     }
     let (file, metadata) =
-        read::open_resolved(&real).map_err(|error| read_failure("split", source, &error))?;
-    let source_path = to_utf8(&real)?.to_owned();
-    let name =
-        name.unwrap_or_else(|| real.file_name().unwrap_or_default().to_string_lossy().into_owned());
-    // File names in the folder tell about a source that others may not read.
-    let private = request.private || metadata.mode() & 0o044 == 0;
-    let folder = StagedFolder::create(output, private, &is_disposable_leftover)
+        read::open_resolved(real).map_err(|error| read_failure("split", source, &error))?;
+    // What not everybody may read gets segments that nobody else may read, nor list.
+    let private = request.private || metadata.mode() & 0o004 == 0;
+    let is_disposable = |folder: &Path| check_replaceable(folder, real, &|| false).is_ok();
+    let is_leftover =
+        |folder: &Path| !fs::exists(&folder.join(index::NAME)) || is_disposable(folder);
+    let folder = StagedFolder::create(output, private, &is_leftover)
         .map_err(|error| failure("use the folder", output, error))?;
     let place = folder.place().to_owned();
-    to_utf8(&place)?;
-    check_replaceable(&place, &real, hooks.stop)?;
-    let group = folder.group().map_err(|error| failure("use the folder", &place, error))?;
-    let writer = SegmentWriter {
-        folder,
-        // Below the root, and in a folder of our own, everything is for the owner alone.
-        mode: if request.private { 0o600 } else { segment_mode(&metadata, group) },
-        naming: Naming::new(&name),
-        segments: Vec::new(),
-        line: 1,
-    };
+    for path in [real, &place] {
+        if path.to_str().is_none() {
+            let why = "its path is not UTF-8, which an index cannot hold; rename it, or use a symbolic link";
+            return Err(failure("split", path, why));
+        }
+    }
+    check_replaceable(&place, real, hooks.stop)?;
+    let name = source.file_name().unwrap_or_default().to_string_lossy();
     let mut splitter = Splitter {
         request,
         window: ReadWindow::new(file),
         size: metadata.len(),
-        copy: writer.create_file(&writer.naming.original_name())?,
         hasher: Sha256::new(),
-        writer,
+        folder,
+        mode: if private { 0o600 } else { 0o644 },
+        naming: Naming::new(&name),
+        segments: Vec::new(),
+        line: 1,
         notes: Vec::new(),
         hooks,
     };
     let language = splitter.split_source(&name)?;
-    let Splitter { window, hasher, writer, notes, .. } = splitter;
+    let Splitter { window, hasher, folder, mode, segments, notes, .. } = splitter;
     let index = Index {
-        source_path,
+        source_path: real.to_string_lossy().into_owned(),
         source_sha256: encode_hex(&hasher.finalize()),
         source_size_bytes: window.current_view().end_offset(),
-        source_line_count: writer.segments.last().map_or(0, |segment| segment.end_line_num),
+        source_line_count: segments.last().map_or(0, |segment| segment.end_line_num),
         split_type: language.name().to_owned(),
         target_bytes: target,
         natural: request.natural,
         created_at: clock::now(),
-        original_path: place.join(writer.naming.original_name()).to_string_lossy().into_owned(),
-        segment_count: writer.segments.len(),
-        segments: writer.segments,
+        segment_count: segments.len(),
+        segments,
         summary: None,
     };
-    let SegmentWriter { folder, mode, .. } = writer;
-    let write_index = || {
-        folder.sync_files()?;
-        folder.create_whole_file(index::NAME, mode, &index::format(&index))
-    };
-    write_index().map_err(|error| write_failure(&place.join(index::NAME), &error))?;
+    let index_path = place.join(index::NAME);
+    folder
+        .sync_files()
+        .and_then(|()| folder.create_whole_file(index::NAME, mode, &index::format(&index)))
+        .map_err(|error| failure("write", &index_path, error))?;
     folder.publish(&is_disposable).map_err(|error| failure("replace", &place, error))?;
-    Ok(Split { index_path: place.join(index::NAME), index, notes })
-}
-
-/// Returns the permissions of the new files: those of the source, and the owner may edit them.
-fn segment_mode(source: &Metadata, group: u32) -> u32 {
-    let mode = source.mode() & 0o666;
-    // Another group gets no more than everybody.
-    let mode = if source.gid() == group { mode } else { mode & (0o606 | mode << 3) };
-    mode | 0o600
-}
-
-fn write_failure(path: &Path, error: &io::Error) -> Problem {
-    let is_full = matches!(
-        error.kind(),
-        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded | io::ErrorKind::FileTooLarge
-    );
-    let advice = if is_full { "; make room, or choose another folder" } else { "" };
-    failure("write", path, format!("{error}{advice}; nothing was changed"))
+    Ok(Split { index_path, index, notes })
 }
 
 struct Splitter<'a, 'h> {
     request: &'a SplitRequest<'a>,
     window: ReadWindow,
     size: u64,
-    /// The copy of the source beside the segments.
-    copy: File,
     hasher: Sha256,
-    writer: SegmentWriter,
+    folder: StagedFolder,
+    /// The permissions of the new files.
+    mode: u32,
+    naming: Naming,
+    segments: Vec<Segment>,
+    /// The line on which the next segment begins.
+    line: u64,
     notes: Vec<String>,
     hooks: &'a mut SplitHooks<'h>,
 }
@@ -306,17 +258,13 @@ impl Splitter<'_, '_> {
         }
     }
 
-    /// Reads up to an offset of the source, and copies and hashes what is read.
+    /// Reads up to an offset of the source, and hashes what is read.
     fn read_until(&mut self, goal: u64) -> Result<(), Problem> {
         while !self.window.at_end() && self.window.current_view().end_offset() < goal {
             self.check_stop()?;
             let source = self.request.source;
             let chunk = self.window.read_chunk().map_err(|error| failure("read", source, error))?;
             self.hasher.update(chunk);
-            let copied = self.copy.write_all(chunk);
-            copied.map_err(|error| {
-                self.writer.segment_problem(&self.writer.naming.original_name(), &error)
-            })?;
             let done = self.window.current_view().end_offset();
             if done > self.size {
                 return Err(self.source_changed());
@@ -327,10 +275,28 @@ impl Splitter<'_, '_> {
     }
 
     fn write_segments(&mut self, settled: &mut Vec<(u64, u64)>) -> Result<(), Problem> {
-        for (from, to) in settled.drain(..) {
+        for (start, end) in settled.drain(..) {
             self.check_stop()?;
-            let view = self.window.current_view();
-            self.writer.write_segment(from, view.range(from, to))?;
+            let bytes = self.window.current_view().range(start, end);
+            let number = self.segments.len() + 1;
+            let name = self.naming.segment_name(number);
+            let path = self.folder.place().join(&name);
+            let file = self.folder.create_file(&name, self.mode);
+            file.and_then(|mut file| file.write_all(bytes)).map_err(|error| {
+                failure("write", &path, format!("{error}; nothing was changed"))
+            })?;
+            let feeds = count_line_feeds(bytes);
+            self.segments.push(Segment {
+                segment_index: number,
+                path: path.to_string_lossy().into_owned(),
+                start_line_num: self.line,
+                end_line_num: self.line + feeds - u64::from(bytes.ends_with(b"\n")),
+                start_byte: start,
+                end_byte: end,
+                sha256: sha256(bytes),
+                summary: None,
+            });
+            self.line += feeds;
         }
         Ok(())
     }
@@ -360,45 +326,5 @@ impl Splitter<'_, '_> {
             quote_name(self.request.source),
             language.name()
         ));
-    }
-}
-
-struct SegmentWriter {
-    folder: StagedFolder,
-    mode: u32,
-    naming: Naming,
-    segments: Vec<Segment>,
-    /// The line on which the next segment begins.
-    line: u64,
-}
-
-impl SegmentWriter {
-    fn create_file(&self, name: &str) -> Result<File, Problem> {
-        self.folder.create_file(name, self.mode).map_err(|error| self.segment_problem(name, &error))
-    }
-
-    fn write_segment(&mut self, start: u64, bytes: &[u8]) -> Result<(), Problem> {
-        let number = self.segments.len() + 1;
-        let name = self.naming.segment_name(number);
-        let written = self.create_file(&name)?.write_all(bytes);
-        written.map_err(|error| self.segment_problem(&name, &error))?;
-        let feeds = memchr::memchr_iter(b'\n', bytes).count() as u64;
-        let ends_line = bytes.last() == Some(&b'\n');
-        self.segments.push(Segment {
-            segment_index: number,
-            path: self.folder.place().join(name).to_string_lossy().into_owned(),
-            start_line_num: self.line,
-            end_line_num: self.line + feeds - u64::from(ends_line),
-            start_byte: start,
-            end_byte: start + bytes.len() as u64,
-            sha256: sha256(bytes),
-            summary: None,
-        });
-        self.line += feeds;
-        Ok(())
-    }
-
-    fn segment_problem(&self, name: &str, error: &io::Error) -> Problem {
-        write_failure(&self.folder.place().join(name), error)
     }
 }

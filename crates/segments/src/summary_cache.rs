@@ -43,25 +43,15 @@ pub fn read_summary(folder: &Path, key: &str) -> Option<Summary> {
     (!summary.trim().is_empty()).then_some(Summary { text: summary, by: Some((provider, model)) })
 }
 
-/// Writes a summary, replacing one that is there.
+/// Writes a summary, replacing one that is there. A power cut may take it: a sync would cost more than asking again.
 pub fn write_summary(folder: &Path, key: &str, summary: &Summary) -> Result<()> {
-    let path = cache_path(folder, key);
-    AtomicFile::new(&path).write(format_file(summary)?.as_bytes())
-}
-
-/// Writes one of many, which a power cut may take: each sync would cost more than asking again.
-pub fn write_lightly(folder: &Path, key: &str, summary: &Summary) -> Result<()> {
-    let path = cache_path(folder, key);
-    AtomicFile::new(&path).without_sync().write(format_file(summary)?.as_bytes())
-}
-
-fn format_file(summary: &Summary) -> Result<String> {
     let (provider, model) = summary.by.clone().unwrap_or_default();
     let words = count_words(&summary.text);
     let summary = summary.text.clone();
     let file = CacheFile { summary, provider, model, words, created_at: clock::now() };
     let text = serde_json::to_string_pretty(&file).context("cannot write a summary as JSON")?;
-    Ok(format!("{text}\n"))
+    let path = cache_path(folder, key);
+    AtomicFile::new(&path).without_sync().write(format!("{text}\n").as_bytes())
 }
 
 fn cache_path(folder: &Path, key: &str) -> PathBuf {

@@ -2,7 +2,6 @@
 //!
 //! What is too long for one request is summarized in parts, and then one request joins the summaries of all parts.
 
-use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -58,33 +57,27 @@ pub struct SummaryTotals {
     pub usage: Usage,
 }
 
-#[derive(Debug)]
-pub(super) struct SummaryRequest {
+/// A text that is summarized in one request, or part by part.
+pub(super) struct PartedText<'a> {
     pub(super) kind: SummaryKind,
     pub(super) limit: WordLimit,
-    /// The head of the message: the path, and the lines of a part.
-    pub(super) place: String,
-    pub(super) subject: String,
-    pub(super) text: String,
-}
-
-#[derive(Debug, Clone)]
-pub(super) struct SummarizedPart {
-    pub(super) first_line: u64,
-    pub(super) last_line: u64,
-    pub(super) summary: Summary,
-}
-
-pub(super) struct SummarizedWhole<'a> {
-    /// The kind of request that joins.
-    pub(super) kind: SummaryKind,
-    pub(super) limit: WordLimit,
-    /// What it is: a file, a conversation.
-    pub(super) what: &'static str,
     /// Its name for the model.
     pub(super) name: &'a str,
-    pub(super) lines: u64,
+    /// The first and the last line of each part.
+    pub(super) parts: Vec<(u64, u64)>,
+    /// Reads a part, when it is sent.
+    pub(super) read: &'a (dyn Fn(usize) -> Result<String, Problem> + Sync),
     pub(super) sizes: RequestSizes,
+}
+
+/// One request.
+struct SummaryRequest {
+    kind: SummaryKind,
+    is_joined: bool,
+    limit: WordLimit,
+    /// The parts that it is about, in the head of the message; empty for all of a text.
+    place: String,
+    text: String,
 }
 
 /// Asks for summaries and caches them.
@@ -93,18 +86,12 @@ pub struct SummaryQueue<'a> {
     /// Connected models that no request uses now: a connection serves one after the other.
     models: Mutex<Vec<SummaryModel<'a>>>,
     totals: Mutex<SummaryTotals>,
-    rejected: Mutex<Option<String>>,
 }
 
 impl<'a> SummaryQueue<'a> {
     /// A queue that has asked nothing yet.
     pub fn new(rules: SummaryRules<'a>) -> Self {
-        Self {
-            rules,
-            models: Mutex::default(),
-            totals: Mutex::default(),
-            rejected: Mutex::default(),
-        }
+        Self { rules, models: Mutex::default(), totals: Mutex::default() }
     }
 
     /// What was spent so far, including failed requests.
@@ -112,52 +99,48 @@ impl<'a> SummaryQueue<'a> {
         *lock_mutex(&self.totals)
     }
 
-    /// The summary that failed because it was longer than the user's limit.
-    pub fn rejected_summary(&self) -> Option<String> {
-        lock_mutex(&self.rejected).clone()
-    }
-
     pub(super) fn limit(&self) -> WordLimit {
         WordLimit::new(self.rules.words)
     }
 
-    /// Summarizes `count` parts, and joins their summaries. Returns also the summaries of the parts that arrived.
+    /// Summarizes a text by its parts. Returns also the summaries of the parts that arrived.
     pub(super) fn summarize_parts(
         &self,
-        whole: &SummarizedWhole<'_>,
-        count: usize,
+        whole: &PartedText<'_>,
         progress: ShowProgress<'_>,
-        summarize: &(dyn Fn(usize) -> Result<SummarizedPart, Problem> + Sync),
-    ) -> (Vec<Option<SummarizedPart>>, Result<Summary, Problem>) {
+    ) -> (Vec<Option<Summary>>, Result<Summary, Problem>) {
+        let (name, count) = (whole.name, whole.parts.len());
         // Nobody should pay for parts that cannot be joined.
         let Some(share) = whole.sizes.share(count) else {
-            let name = whole.name;
             let message = format!(
                 "{name} has {count} parts, too many for one summary; use a model with a larger window, or summarize pieces of it"
             );
             return (Vec::new(), Err(Problem::failed(message)));
         };
-        let (parts, problem) = self.run_tasks(count, progress, summarize);
-        let done: Vec<SummarizedPart> = parts.iter().flatten().cloned().collect();
-        let Some(mut problem) = problem else {
-            return (parts, self.join_summaries(whole, &done, share));
+        let (parts, problem) = self.run_tasks(whole, progress);
+        let result = match (problem, parts.as_slice()) {
+            (Some(problem), _) => Err(problem),
+            (None, [Some(only)]) => Ok(only.clone()),
+            (None, _) => self.join_summaries(whole, &parts, share),
         };
-        if count > 1 && problem.exit != Exit::Usage {
-            let next =
-                if self.rules.again { "" } else { ", and the same command continues from there" };
-            let done = done.len();
-            problem.message.push_str(&format!("; {done} of {count} summaries are cached{next}"));
-        }
-        (parts, Err(problem))
+        let result = result.map_err(|mut problem| {
+            let done = parts.iter().flatten().count();
+            if count > 1 && problem.exit != Exit::Usage {
+                problem.message.push_str(&format!("; {done} of {count} summaries are cached"));
+            }
+            problem
+        });
+        (parts, result)
     }
 
-    /// Does `count` tasks, as many side by side as allowed. After a problem or a signal none is begun; the others are finished.
+    /// Summarizes the parts, as many side by side as allowed. After a problem or a signal none is begun; the others are
+    /// finished.
     fn run_tasks(
         &self,
-        count: usize,
+        whole: &PartedText<'_>,
         progress: ShowProgress<'_>,
-        run: &(dyn Fn(usize) -> Result<SummarizedPart, Problem> + Sync),
-    ) -> (Vec<Option<SummarizedPart>>, Option<Problem>) {
+    ) -> (Vec<Option<Summary>>, Option<Problem>) {
+        let count = whole.parts.len();
         let next = AtomicUsize::new(0);
         let results = Mutex::new((vec![None; count], None));
         let work = || {
@@ -166,7 +149,7 @@ impl<'a> SummaryQueue<'a> {
                 if at >= count {
                     break;
                 }
-                let result = run(at);
+                let result = self.summarize_part(whole, at);
                 let mut results = lock_mutex(&results);
                 match result {
                     Ok(part) => results.0[at] = Some(part),
@@ -187,57 +170,52 @@ impl<'a> SummaryQueue<'a> {
         (parts, interrupted.or(problem))
     }
 
-    /// Joins summaries. A single one that is short enough needs no request, nor do those that no model wrote.
+    fn summarize_part(&self, whole: &PartedText<'_>, at: usize) -> Result<Summary, Problem> {
+        let (number, count, (first, last)) = (at + 1, whole.parts.len(), whole.parts[at]);
+        let (limit, place) = match count {
+            1 => (whole.limit, String::new()),
+            _ => {
+                (WordLimit::DEFAULT, format!("part {number} of {count} (lines {first} to {last})"))
+            }
+        };
+        let text = (whole.read)(at)?;
+        let request = SummaryRequest { kind: whole.kind, is_joined: false, limit, place, text };
+        self.summarize(whole.name, &request)
+    }
+
     fn join_summaries(
         &self,
-        whole: &SummarizedWhole<'_>,
-        parts: &[SummarizedPart],
+        whole: &PartedText<'_>,
+        parts: &[Option<Summary>],
         share: u64,
     ) -> Result<Summary, Problem> {
-        let SummarizedWhole { kind, limit, what, name, lines, .. } = *whole;
-        if let [SummarizedPart { summary, .. }] = parts
-            && summary.by.is_some()
-            && !limit.is_over(plan::count_words(&summary.text))
-        {
-            return Ok(summary.clone());
-        }
-        let (Some(first), Some(last)) = (parts.first(), parts.last()) else {
-            return Err(Problem::failed(format!("{name} has no segments to summarize")));
-        };
-        if parts.iter().all(|part| part.summary.by.is_none()) {
-            let texts: BTreeSet<&str> =
-                parts.iter().map(|part| part.summary.text.as_str()).collect();
-            let text = texts.into_iter().collect::<Vec<_>>().join("; ");
-            return Ok(Summary { text: limit.truncate(&text), by: None });
-        }
-        let paragraph = |part: &SummarizedPart| {
-            plan::paragraph(part.first_line, part.last_line, &part.summary.text, share)
-        };
-        let lines_joined = format!("lines {} to {}", first.first_line, last.last_line);
-        self.summarize(&SummaryRequest {
-            kind,
-            limit,
-            place: format!("{what}: {name}\nSummaries of {lines_joined} of {lines}"),
-            subject: format!("the joined summary of {lines_joined} of {name}"),
-            text: parts.iter().map(paragraph).collect(),
-        })
+        let parts = parts.iter().flatten().zip(&whole.parts);
+        let text = parts.map(|(part, lines)| plan::paragraph(*lines, &part.text, share)).collect();
+        let (kind, limit) = (whole.kind, whole.limit);
+        let place = format!("summaries of all {} parts", whole.parts.len());
+        self.summarize(whole.name, &SummaryRequest { kind, is_joined: true, limit, place, text })
     }
 
     /// Returns the cached summary, or asks for one and caches it.
-    pub(super) fn summarize(&self, request: &SummaryRequest) -> Result<Summary, Problem> {
+    fn summarize(&self, name: &str, request: &SummaryRequest) -> Result<Summary, Problem> {
+        let SummaryRequest { kind, is_joined, limit, place, text } = request;
         let folder = &self.rules.folder;
-        let key = plan::cache_key(request.kind, request.limit, &request.text);
+        let system = plan::system_prompt(*kind, *is_joined, *limit);
+        let key = plan::cache_key(&system, *limit, text);
         let cached = || summary_cache::read_summary(folder, &key);
         if let Some(known) = (!self.rules.again).then(cached).flatten() {
             lock_mutex(&self.totals).cached += 1;
             return Ok(known);
         }
-        let summary = self.request_summary(request, &key).map_err(|problem| {
+        let what = if *kind == SummaryKind::File { "File" } else { "Conversation" };
+        let subject = if place.is_empty() { name.to_owned() } else { format!("{name}, {place}") };
+        let message = plan::user_message(&format!("{what}: {subject}"), &key, text);
+        let summary = self.request_summary(*limit, &system, &message).map_err(|problem| {
             // A signal or a wrong setting is not about one part.
             if matches!(problem.exit, Exit::Signal(_) | Exit::Usage) {
                 return problem;
             }
-            Problem::new(problem.exit, format!("{}: {}", request.subject, problem.message))
+            Problem::new(problem.exit, format!("{subject}: {}", problem.message))
         })?;
         if let Err(error) = summary_cache::write_summary(folder, &key, &summary) {
             (self.rules.report)(&format!("cannot cache a summary: {error:#}"));
@@ -245,41 +223,38 @@ impl<'a> SummaryQueue<'a> {
         Ok(summary)
     }
 
-    fn request_summary(&self, request: &SummaryRequest, key: &str) -> Result<Summary, Problem> {
+    fn request_summary(
+        &self,
+        limit: WordLimit,
+        system: &str,
+        message: &str,
+    ) -> Result<Summary, Problem> {
         // A folder that cannot be made is an error before anything is paid for.
         fs::create_private_folder(&self.rules.folder)?;
         let idle = lock_mutex(&self.models).pop();
         let mut model = idle.map_or_else(|| (self.rules.connect)(), Ok)?;
-        let summary = self.ask_for_summary(&mut model, request, key);
+        let summary = self.ask_for_summary(&mut model, limit, system, message);
         lock_mutex(&self.models).push(model);
         summary
     }
 
-    /// Asks, and asks once more for a shorter summary if it is too long.
+    /// Asks, and asks once more for a shorter summary if it is over the user's limit.
     fn ask_for_summary(
         &self,
         model: &mut SummaryModel<'_>,
-        request: &SummaryRequest,
-        key: &str,
+        limit: WordLimit,
+        system: &str,
+        message: &str,
     ) -> Result<Summary, Problem> {
-        let limit = request.limit;
-        let system = plan::system_prompt(request.kind, limit);
-        let message = plan::user_message(&request.place, key, &request.text);
-        let first = self.send_messages(model, &system, &[&message])?;
+        let first = self.send_messages(model, system, &[message])?;
         let count = plan::count_words(&first.text);
         if !limit.is_over(count) {
             return Ok(first);
         }
         let again = plan::shorter_message(count, limit);
-        let second = self.send_messages(model, &system, &[&message, &first.text, &again]);
-        if !limit.strict {
-            // The first one is long, but paid for.
-            return Ok(second.unwrap_or(first));
-        }
-        let second = second?;
+        let second = self.send_messages(model, system, &[message, &first.text, &again])?;
         let count = plan::count_words(&second.text);
         if limit.is_over(count) {
-            *lock_mutex(&self.rejected) = Some(second.text);
             return Err(Problem::failed(format!(
                 "summary exceeded --limit-word-count {} after 2 attempts (last word count: {count})",
                 limit.words
@@ -294,25 +269,23 @@ impl<'a> SummaryQueue<'a> {
         system: &str,
         texts: &[&str],
     ) -> Result<Summary, Problem> {
-        for _ in 0..2 {
-            let roles = [Role::User, Role::Assistant].into_iter().cycle();
-            let messages = texts.iter().zip(roles);
-            let messages: Vec<_> =
-                messages.map(|(text, role)| RequestMessage { role, parts: vec![*text] }).collect();
-            lock_mutex(&self.totals).requests += 1;
-            let (reply, author) = model(system, &messages)?;
-            lock_mutex(&self.totals).usage.add(&reply.usage);
-            if reply.stop == StopReason::Length {
-                return Err(Problem::new(
-                    Exit::Provider,
-                    "the summary was cut off by the length limit, so it is not used; raise \"max_output_tokens\" in the config",
-                ));
-            }
-            let text = reply.text.trim();
-            if !text.is_empty() {
-                return Ok(Summary { text: text.to_owned(), by: Some(author) });
-            }
+        let roles = [Role::User, Role::Assistant].into_iter().cycle();
+        let messages = texts.iter().zip(roles);
+        let messages: Vec<_> =
+            messages.map(|(text, role)| RequestMessage { role, parts: vec![*text] }).collect();
+        lock_mutex(&self.totals).requests += 1;
+        let (reply, author) = model(system, &messages)?;
+        lock_mutex(&self.totals).usage.add(&reply.usage);
+        let text = reply.text.trim();
+        if reply.stop == StopReason::Length {
+            return Err(Problem::new(
+                Exit::Provider,
+                "the summary was cut off by the length limit, so it is not used; raise \"max_output_tokens\" in the config",
+            ));
         }
-        Err(Problem::new(Exit::Provider, "the model gave an empty reply twice"))
+        if text.is_empty() {
+            return Err(Problem::new(Exit::Provider, "the model gave an empty reply"));
+        }
+        Ok(Summary { text: text.to_owned(), by: Some(author) })
     }
 }

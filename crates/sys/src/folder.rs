@@ -5,7 +5,6 @@
 
 use std::ffi::OsStr;
 use std::fs::File;
-use std::io;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -18,7 +17,6 @@ use super::file_stamp::FileStamp;
 use super::interrupt::Interrupts;
 use super::lock::lock_folder;
 use super::opening::{Opened, READ_FILE};
-use super::temp_files::{PRIVATE, TempFile};
 use conversation::problem::Problem;
 
 /// A folder that is open.
@@ -60,37 +58,10 @@ impl Folder {
         Ok(Some(File::from(file)))
     }
 
-    /// Writes a new file durably; [`Folder::persist`] names it. It has the permissions of `like`, else it is for its owner alone.
-    pub fn create(
-        &self,
-        like: &OsStr,
-        fill: &mut dyn FnMut(&mut File) -> io::Result<()>,
-    ) -> Result<TempFile, FileError> {
-        let failed = |error: io::Error| FileError::from_io("write", &self.path.join(like), error);
-        let stat = rustix::fs::statat(&self.dir, like, AtFlags::SYMLINK_NOFOLLOW);
-        let mode = stat.ok().map(|stat| Mode::from_raw_mode(stat.st_mode & 0o777));
-        let mut create = || TempFile::create_filled(self.dir.try_clone()?, PRIVATE, mode, fill);
-        let mut new = create().map_err(failed)?;
-        new.file_mut().sync_all().map_err(failed)?;
-        Ok(new)
-    }
-
-    /// Gives a new file its name in one step, replacing what has it. The name is not yet durable.
-    pub fn persist(&self, mut new: TempFile, name: &OsStr) -> Result<(), FileError> {
-        let renamed = new.persist(name, false);
-        renamed.map_err(|error| FileError::from_io("replace", &self.path.join(name), error))
-    }
-
     /// Whether the path of the folder still leads to it.
     pub fn is_at_path(&self) -> bool {
         let now = FileStamp::of_path(&self.path);
         now.zip(FileStamp::of_open(&self.dir)).is_some_and(|(now, open)| now.same_file(&open))
-    }
-
-    /// Makes the names in the folder durable.
-    pub fn sync_names(&self) -> Result<(), FileError> {
-        rustix::io::retry_on_intr(|| rustix::fs::fsync(&self.dir))
-            .map_err(|errno| FileError::from_io("sync the folder", &self.path, errno))
     }
 
     /// Takes the lock of the folder, which a split takes too, waiting at most `patience`. It lasts until the file is closed.
@@ -111,8 +82,8 @@ mod tests {
     use super::super::boundary::{Boundary, BoundaryFolders};
     use super::*;
     use std::fs;
-    use std::io::{Read, Write};
-    use std::os::unix::fs::{PermissionsExt, symlink};
+    use std::io::Read;
+    use std::os::unix::fs::symlink;
 
     fn folder() -> (tempfile::TempDir, Folder) {
         let dir = tempfile::tempdir().unwrap();
@@ -152,26 +123,6 @@ mod tests {
             let error = folder.open_file(name.as_ref()).unwrap_err().to_string();
             assert!(error.contains(kind), "{error}");
         }
-    }
-
-    #[test]
-    fn a_file_that_cannot_be_filled_does_not_stay() {
-        let (dir, folder) = folder();
-        fs::write(dir.path().join("old"), "").unwrap();
-        fs::set_permissions(dir.path().join("old"), fs::Permissions::from_mode(0o640)).unwrap();
-        let count = || fs::read_dir(dir.path()).unwrap().count();
-        let before = count();
-        let write = &mut |file: &mut File| file.write_all(b"x");
-        let mut taken = folder.create("old".as_ref(), write).unwrap();
-        taken.persist("old".as_ref(), true).unwrap_err();
-        drop(taken);
-        let new = folder.create("old".as_ref(), write).unwrap();
-        folder.persist(new, "new".as_ref()).unwrap();
-        let mode = fs::metadata(dir.path().join("new")).unwrap().permissions().mode();
-        assert_eq!(mode & 0o777, 0o640);
-        let failing = &mut |_: &mut File| Err(io::Error::other("full"));
-        folder.create("old".as_ref(), failing).unwrap_err();
-        assert_eq!(count(), before + 1);
     }
 
     #[test]

@@ -48,7 +48,7 @@ pub fn is_there(path: &Path) -> Result<bool> {
 }
 
 /// Copies a file from its current position to its end, in the kernel where possible; a signal may interrupt that.
-pub fn copy_rest(from: &mut File, to: &mut File) -> io::Result<()> {
+fn copy_rest(from: &mut File, to: &mut File) -> io::Result<()> {
     loop {
         match io::copy(from, to) {
             Ok(_) => return Ok(()),

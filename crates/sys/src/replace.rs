@@ -96,8 +96,7 @@ pub fn replace_file(
     bytes: &[u8],
     keep_previous: KeepPrevious<'_>,
 ) -> Result<Replacement, FileError> {
-    let mut content =
-        Content { write: &mut |file| file.write_all(bytes), keep_previous, keeps_always: true };
+    let mut content = Content { write: &mut |file| file.write_all(bytes), keep_previous };
     let (path, created, parted) =
         (opened.path.clone(), opened.old.is_none(), opened.count_other_links());
     let previous = write_content(opened, &mut content)?;
@@ -121,30 +120,22 @@ pub fn remove_file(
     Ok(previous)
 }
 
-/// What a file is to hold, written piece by piece.
-pub struct Content<'a> {
+/// What a file is to hold.
+struct Content<'a> {
     /// Writes all of it to a file that is positioned at its start. Called once.
-    pub write: &'a mut dyn FnMut(&mut File) -> std::io::Result<()>,
-    /// Keeps the content before.
-    pub keep_previous: KeepPrevious<'a>,
-    /// Whether to keep it before each replacement. A file that is written in place is always kept.
-    pub keeps_always: bool,
+    write: &'a mut dyn FnMut(&mut File) -> std::io::Result<()>,
+    keep_previous: KeepPrevious<'a>,
 }
 
-/// Like [`replace_file`], for content of any size. Gives where the previous content was kept, when it was.
-///
-/// The conversation's own file where it has several hard links, and one whose owner cannot be given to a new file, are
-/// written in place: `write` must not read from them then.
-pub fn write_content(
+/// Writes the content, and gives where the previous one was kept. The conversation's own file where it has several hard
+/// links, and one whose owner cannot be given to a new file, are written in place.
+fn write_content(
     mut opened: Opened,
     content: &mut Content<'_>,
 ) -> Result<Option<PathBuf>, FileError> {
     opened.create_folders()?;
     let is_in_place = opened.is_target && opened.is_linked();
-    let mut previous = None;
-    if is_in_place || content.keeps_always {
-        previous = keep_old(&mut opened, content.keep_previous)?;
-    }
+    let previous = keep_old(&mut opened, content.keep_previous)?;
     check_unchanged(&opened)?;
     if is_in_place || !write_new_file(&opened, content)? {
         if !is_in_place && opened.is_linked() {
@@ -153,9 +144,6 @@ pub fn write_content(
                 quote_name(&opened.path)
             );
             return Err(FileError::new(problem, "write to another file"));
-        }
-        if previous.is_none() {
-            previous = keep_old(&mut opened, content.keep_previous)?;
         }
         write_in_place(&opened, content, previous.as_deref())?;
     }

@@ -8,7 +8,7 @@
 use std::ffi::OsString;
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, Write};
-use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{CWD, Mode, RenameFlags};
@@ -89,11 +89,6 @@ impl StagedFolder {
     /// The true path that the folder will have.
     pub fn place(&self) -> &Path {
         &self.place
-    }
-
-    /// The group of the files in it.
-    pub fn group(&self) -> io::Result<u32> {
-        Ok(fs::metadata(&self.path)?.gid())
     }
 
     /// Creates a file in the folder. The umask applies to `mode`.

@@ -5,7 +5,6 @@ use std::path::{Path, PathBuf};
 use clap::ValueHint;
 
 use super::file_conversation::file_boundary;
-use crate::ops::screen::spinner::Spinner;
 use crate::ops::setup::find_root::find_root;
 use crate::out::{self, Report};
 use conversation::format::harmless::quote_name;
@@ -59,18 +58,11 @@ pub fn patch_file(args: &PatchArgs) -> Result<Report, Problem> {
         index: &index,
         patch: patch_file.as_ref(),
         dry_run: args.dry_run || args.no_apply,
-        keeps_always: false,
     };
     let outputs = root.outputs_folder();
     let stop = || interrupts.pending().is_some();
     let mut keep = |file: &mut std::fs::File| fs::store_file(&outputs, file, &stop);
-    let spinner = Spinner::new(true);
-    spinner.start("patch");
-    let hooks = PatchHooks {
-        interrupts: &interrupts,
-        keep: &mut keep,
-        progress: &mut |done, all| spinner.show_progress(done, Some(all), None),
-    };
+    let hooks = PatchHooks { interrupts: &interrupts, keep: &mut keep };
     patch(&options, &mut boundary, hooks).map(|patched| report(&patched))
 }
 

@@ -102,10 +102,7 @@ pub fn split_file(tool: &'static str, args: &SplitArgs) -> Result<Report, Proble
     };
     spinner.stop();
     let mut split = result.map_err(|problem| match interrupts.pending() {
-        Some(signal) => Problem::new(
-            Exit::Signal(signal),
-            format!("{} by {}; nothing was changed", problem.message, signal.name()),
-        ),
+        Some(signal) => Problem::interrupted(signal),
         None => problem,
     })?;
     for note in &split.notes {

@@ -64,10 +64,7 @@ pub fn summarize_file(tool: &'static str, args: &FileSummaryArgs) -> Result<Repo
     spinner.stop();
     let report = match result {
         Ok(done) => report(&done, output.is_some()),
-        Err(problem) => match queue.rejected_summary() {
-            Some(summary) => Report::from(problem).with("summary", summary),
-            None => Report::from(problem),
-        },
+        Err(problem) => Report::from(problem),
     };
     let named = if input.is_copy() { args.input.path() } else { &path };
     let report = report.with("file", named.display().to_string());

@@ -17,7 +17,7 @@ use conversation::limits;
 use conversation::model::{RequestMessage, Role, StopReason, Usage, estimate};
 use conversation::problem::Problem;
 use models::catalog;
-use segments::summary_cache::{Summary, read_summary, write_lightly};
+use segments::summary_cache::{Summary, read_summary, write_summary};
 use sys::interrupt::Interrupts;
 use sys::names::name_some;
 use sys::{fs, stdin};
@@ -196,7 +196,7 @@ fn keep_answer(one_shot: &OneShot, folder: &Path, key: &str, answer: &Value) {
     let provider = one_shot.settings.provider_name(one_shot.settings.provider);
     let by = Some((provider.to_owned(), one_shot.model.clone()));
     // An answer that cannot be kept is asked for again the next time.
-    let _ = write_lightly(folder, key, &Summary { text: answer.to_string(), by });
+    let _ = write_summary(folder, key, &Summary { text: answer.to_string(), by });
 }
 
 /// The problem of items without an answer.

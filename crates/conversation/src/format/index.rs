@@ -1,8 +1,10 @@
 //! `index.json`, which lists the segments of a large file: text ↔ value.
 //!
-//! The keys of the public Python tool, and `original_path`, `start_byte`, `end_byte` and `sha256`. Unknown keys are ignored.
+//! The keys of the public Python tool, and `start_byte`, `end_byte` and `sha256`. Unknown keys are ignored.
 //! Anybody may have written an index: [`Index::check`] says whether it covers its source; whether a path in it may be read
 //! or written is decided elsewhere.
+
+use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
@@ -28,8 +30,6 @@ pub struct Index {
     pub natural: bool,
     /// When it was split, in UTC (RFC 3339).
     pub created_at: String,
-    /// The copy of the source beside the segments; absolute.
-    pub original_path: String,
     /// How many segments there are.
     pub segment_count: usize,
     /// The segments, in the order of the source.
@@ -63,7 +63,9 @@ pub struct Segment {
 
 /// Reads an index.
 pub fn parse(text: &str) -> Result<Index, String> {
-    serde_json::from_str(text).map_err(|error| error.to_string())
+    serde_json::from_str(text).map_err(|error| {
+        format!("it is not an index of a split, or was written by an older tool ({error})")
+    })
 }
 
 /// Writes an index, with a line feed at its end.
@@ -77,6 +79,9 @@ pub fn format(index: &Index) -> String {
 impl Index {
     /// Checks that the segments cover the source in order, without a gap, from its first byte to its last.
     pub fn check(&self) -> Result<(), String> {
+        if !Path::new(&self.source_path).is_absolute() {
+            return Err("its source_path is not absolute".to_owned());
+        }
         if self.segments.len() != self.segment_count {
             return Err(format!(
                 "segment_count is {}, but {} segments are listed",
@@ -138,7 +143,6 @@ mod tests {
             target_bytes: 32_768,
             natural: false,
             created_at: "2026-11-21T20:45:14Z".to_owned(),
-            original_path: "/out/big.txt.orig".to_owned(),
             segment_count: segments.len(),
             segments,
             summary: None,
@@ -180,6 +184,7 @@ mod tests {
             "begins at byte 7 of the source and ends at byte 6",
         );
         check(|index| index.source_size_bytes = 13, "end at byte 12, the source at byte 13");
+        check(|index| index.source_path = "p".to_owned(), "not absolute");
     }
 
     #[test]
@@ -191,6 +196,6 @@ mod tests {
         check("", "EOF");
         check("[]", "invalid");
         check("{\"source_path\": 1}", "expected a string");
-        check("{\"source_path\": \"/p\"}", "source_sha256");
+        check("{\"source_path\": \"/p\"}", "an older tool (missing field `source_sha256`");
     }
 }

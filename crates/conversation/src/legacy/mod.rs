@@ -8,7 +8,6 @@
 use serde_json::{Map, Value};
 
 pub mod file_index; // forms of the index of files
-pub mod split_index; // forms of the index of a split
 
 /// Keys of the config that nothing acts on any more. They are reported, not refused.
 const CONFIG_KEYS: [&str; 6] = [

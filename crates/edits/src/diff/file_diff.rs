@@ -49,7 +49,7 @@ pub fn add_part(
     new: &[u8],
     first_line: u64,
 ) {
-    let (mut line, mut counted) = (first_line, 0);
+    let (mut line, mut counted) = (first_line, part.start);
     for range in changed_ranges(&old[part.clone()], new) {
         let (from, to) = (part.start + range.old.start, part.start + range.old.end);
         line += count_line_feeds(&old[counted..from]);

@@ -2,6 +2,8 @@
 
 use std::sync::Mutex;
 
+use std::path::PathBuf;
+
 use super::*;
 use crate::summary_queue::{SummaryModel, SummaryRules, SummaryTotals};
 use conversation::exit::Exit;
@@ -57,7 +59,6 @@ impl World {
             target_bytes: 1 << 20,
             natural: false,
             created_at: String::new(),
-            original_path: "/nowhere".into(),
             segment_count: segments.len(),
             segments,
             summary: None,
@@ -105,57 +106,39 @@ fn place(at: u64) -> usize {
 }
 
 fn is_join(text: &str) -> bool {
-    text.contains("\nSummaries of lines")
+    text.contains(", summaries of all ")
 }
 
 fn usual(text: &str) -> String {
-    if is_join(text) { "joined".into() } else { text.lines().nth(1).unwrap().to_owned() }
+    if is_join(text) { "joined".into() } else { text.lines().next().unwrap().to_owned() }
 }
 
 #[test]
-fn a_segment_that_is_too_large_for_a_request_is_summarized_in_parts() {
+fn segments_are_joined_and_a_single_one_is_not() {
+    let world = World::new();
+    let mut index = world.index(b"aabb", &[2]);
+    let (result, totals) = world.run(&mut index, &usual);
+    assert_eq!((result.unwrap().text, totals.requests), ("joined".into(), 3));
+    let second = index.segments[1].summary.as_deref().unwrap();
+    assert!(second.ends_with("source, part 2 of 2 (lines 2 to 2)"), "{second}");
+    assert_eq!(index.summary.as_deref(), Some("joined"));
+    let mut index = world.index(b"alone", &[]);
+    let (result, totals) = world.run(&mut index, &usual);
+    assert!(result.unwrap().text.ends_with("/source") && totals.requests == 1);
+    let mut index = world.index(b"", &[]);
+    let (result, totals) = world.run(&mut index, &usual);
+    assert_eq!((result.unwrap().by, totals.requests), (None, 0));
+}
+
+#[test]
+fn a_segment_that_is_too_large_for_a_request_costs_nothing() {
     let world = World::new();
     let source: String = (0..20_000).map(|n| format!("{n:06} abc\n")).collect();
     let mut index = world.index(source.as_bytes(), &[11_000]);
     let (result, totals) = world.run(&mut index, &usual);
-    assert_eq!(result.unwrap().text, "joined");
-    // One of 11,000 bytes; 209,000 are four; the whole's.
-    assert_eq!(totals.requests, 6);
-    assert_eq!(index.segments[0].summary.as_deref(), Some("Segment 1 of 2, lines 1 to 1 of 1"));
-    let second = index.segments[1].summary.as_deref().unwrap();
-    assert_eq!(second.matches("Segment 2 of 2, lines ").count(), 4, "{second}");
-    assert_eq!(index.summary.as_deref(), Some("joined"));
-    let sent = world.sent.lock().unwrap();
-    assert!(sent.iter().all(|text| text.len() < 66_000));
-    assert!(sent.iter().any(|text| text.contains("lines 2 to 5959 of 1")), "lines are counted");
-}
-
-#[test]
-fn one_segment_needs_no_join_and_none_is_an_error() {
-    let world = World::new();
-    let mut index = world.index(b"alone", &[]);
-    let (result, totals) = world.run(&mut index, &usual);
-    assert_eq!(
-        (result.unwrap().text, totals.requests),
-        ("Segment 1 of 1, lines 1 to 1 of 1".into(), 1)
-    );
-    let mut index = world.index(b"", &[]);
-    let (result, totals) = world.run(&mut index, &usual);
-    assert_eq!((result.unwrap().by, totals.requests), (None, 0));
-    let mut index = Index { segments: Vec::new(), ..world.index(b"lost", &[]) };
-    assert!(world.run(&mut index, &usual).0.unwrap_err().message.contains("no segments"));
-}
-
-#[test]
-fn blank_and_binary_segments_cost_nothing() {
-    let world = World::new();
-    // Behind the head, which says that the file is text.
-    let source = format!("{}     a\0b more", "text".repeat(20_000));
-    let mut index = world.index(source.as_bytes(), &[60_000, 80_000, 80_005, 80_008]);
-    let (result, totals) = world.run(&mut index, &usual);
-    assert_eq!((result.unwrap().text, totals.requests), ("joined".into(), 4));
-    assert_eq!(index.segments[2].summary.as_deref(), Some("Blank: nothing but white space."));
-    assert!(index.segments[3].summary.as_deref().unwrap().starts_with("Binary, 3 bytes"));
+    let message = result.unwrap_err().message;
+    assert!(message.contains("too large") && message.contains("--target-bytes 65538"), "{message}");
+    assert_eq!(totals.requests, 0);
 }
 
 #[test]
@@ -166,7 +149,7 @@ fn what_came_before_a_failure_stays_in_the_index_and_costs_nothing_again() {
         if text.contains("\nbb\n") { "no".into() } else { usual(text) }
     });
     let failure = result.unwrap_err();
-    let place = format!("segment 2 (lines 2 to 2) of {}: no; ", index.source_path);
+    let place = format!("{}, part 2 of 4 (lines 2 to 2): no; ", index.source_path);
     assert!(failure.exit == Exit::Provider && failure.message.starts_with(&place), "{failure}");
     assert!(index.segments[0].summary.is_some() && index.segments[1].summary.is_none());
     assert!(index.summary.is_none());

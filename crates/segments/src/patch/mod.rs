@@ -4,13 +4,12 @@
 //!
 //! ```text
 //! 1. write the patch file
-//! 2. replace the source (the caller's write boundary decides whether it may be written)
-//! 3. rewrite segments that lost their line ending
-//! 4. replace {source}.orig
-//! 5. replace index.json
+//! 2. rewrite segments that lost their line ending
+//! 3. replace the source
+//! 4. replace index.json
 //! ```
-//! No record of the progress is needed: a run that finds a source equal to the joined segments does steps 3 to 5 again. So
-//! after a kill, the same command is the remedy.
+//! The caller's write boundary decides about each file. No record of the progress is needed: a run that finds a source equal
+//! to the joined segments does step 4 again. So after a kill, the same command is the remedy.
 
 mod edits;
 mod open;
@@ -21,26 +20,24 @@ mod write;
 use std::path::{Path, PathBuf};
 
 use self::edits::{Edits, SourceState, find_edits};
-use self::open::{OpenSource, OpenSplit, index_not_found, parse_index, unusable_index};
+use self::open::{OpenSource, OpenSplit, find_index};
 use self::segment_diff::diff_segments;
 use self::write::{write_all, write_patch_file};
+use crate::previous_split::load_index;
 use ::edits::diff::file_diff::diff_name;
 use conversation::format::harmless::quote_name;
 use conversation::problem::Problem;
 use history::git;
 use sys::boundary::Boundary;
-use sys::fs;
 use sys::names::name_some;
 
 pub use self::request::{PatchHooks, PatchOptions, PatchReport};
 
 /// Returns the true path of an index, and the source that it names: what a boundary is made from.
 pub fn find_source(index: &Path) -> Result<(PathBuf, PathBuf), Problem> {
-    let path = fs::real_path(index).ok_or_else(|| index_not_found(index))?;
-    let text = fs::read_text(&path, conversation::limits::SEGMENT_INDEX)?
-        .ok_or_else(|| index_not_found(index))?;
-    let index = parse_index(&text).map_err(|why| unusable_index(&path, &why))?;
-    Ok((path, PathBuf::from(index.source_path)))
+    let path = find_index(index)?;
+    let source = load_index(&path)?.source_path;
+    Ok((path, PathBuf::from(source)))
 }
 
 /// Puts the edited segments of a split back into their source.
@@ -61,13 +58,13 @@ fn patch_locked(
     hooks: &mut PatchHooks<'_>,
 ) -> Result<PatchReport, Problem> {
     let (split, _lock) = OpenSplit::open_index(options.index, boundary, hooks.interrupts)?;
-    let source = OpenSource::open_file(options.dry_run, boundary, &split)?;
-    let edits = find_edits(&split, &source.file, hooks)?;
+    let source = OpenSource::open_file(options.dry_run, boundary, &split.index)?;
+    let edits = find_edits(&split, &source.text, hooks)?;
     let patch = match edits.source {
         SourceState::AsSplit => {
             let toplevel = source.path.parent().and_then(git::find_toplevel);
             let name = diff_name(&source.path, toplevel.as_deref());
-            diff_segments(&name, &source.file, &split.index.segments, &edits)?
+            diff_segments(&name, &source.text, &split.index.segments, &edits)
         }
         SourceState::HasEdits => None,
         SourceState::Changed => return Err(source_has_changed(&split, &edits)),
@@ -77,7 +74,7 @@ fn patch_locked(
         changed: patch.is_some(),
         applied: false,
         source_path: source.path.clone(),
-        index_path: split.index_path(),
+        index_path: split.index_path.clone(),
         patch_path: None,
         source_sha256: edits.joined_sha256.clone(),
         edited: edits.numbers(),
@@ -87,7 +84,7 @@ fn patch_locked(
     if let Some(text) = &patch {
         report.patch_path = Some(write_patch_file(options, boundary, &split, &source.path, text)?);
     }
-    if edits.source == SourceState::HasEdits {
+    if edits.source == SourceState::HasEdits && !report.edited.is_empty() {
         let note = "the source has these edits already, as after an interrupted run";
         report.notes.push(note.to_owned());
     }
@@ -98,11 +95,7 @@ fn patch_locked(
         return Ok(report);
     }
     report.applied = report.changed;
-    write_all(options, &split, source, &edits, boundary, hooks, &mut report)?;
-    if let Some(previous) = &report.previous_path {
-        let note = format!("the previous content of the source is in {}", quote_name(previous));
-        report.notes.push(note);
-    }
+    write_all(&split, source, &edits, boundary, hooks, &mut report)?;
     Ok(report)
 }
 

@@ -16,8 +16,6 @@ pub struct PatchOptions<'a> {
     pub patch: Option<&'a Boundary>,
     /// Write the patch file and nothing else.
     pub dry_run: bool,
-    /// Keep the previous content of the source, also where a kill could not leave less than that.
-    pub keeps_always: bool,
 }
 
 /// What was done.
@@ -49,8 +47,6 @@ pub struct PatchHooks<'a> {
     pub interrupts: &'a Interrupts,
     /// Keeps the previous content of the source.
     pub keep: KeepPrevious<'a>,
-    /// Called with the bytes done, and all.
-    pub progress: &'a mut dyn FnMut(u64, u64),
 }
 
 impl PatchHooks<'_> {

@@ -124,7 +124,6 @@ fn a_write_in_place_that_fails_on_its_way_says_where_the_previous_content_is() {
             Err(Errno::IO.into())
         },
         keep_previous: &mut keep,
-        keeps_always: false,
     };
     let error = write_content(boundary.open_for_write(&path).unwrap(), &mut content).unwrap_err();
     assert_eq!(fs::read(&path).unwrap(), b"shoong content");
