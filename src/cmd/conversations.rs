@@ -7,7 +7,6 @@ use clap::{Parser, Subcommand};
 use clap_complete::engine::ArgValueCandidates;
 
 use crate::cli::Tool;
-use crate::ops::conversations::expand::Turns;
 use crate::ops::conversations::list::ListFilter;
 use crate::ops::conversations::reading::{self, ExportFormat};
 use crate::ops::conversations::usage::{self, UsageBy};
@@ -101,9 +100,6 @@ enum ConversationsCommand {
         /// The conversation
         #[arg(add = ArgValueCandidates::new(completion::conversations))]
         name: Option<String>,
-        /// Put back these turns only, such as 3-7; the checkpoint stays
-        #[arg(long, value_name = "A-B", value_parser = parse_turns)]
-        turns: Option<Turns>,
     },
     /// Go back to before a turn (the full conversation is archived)
     Rewind {
@@ -153,15 +149,6 @@ enum ConversationsCommand {
     },
 }
 
-/// A range of turns: `3-7`, or one: `3`.
-fn parse_turns(text: &str) -> Result<Turns, String> {
-    let (first, last) = text.split_once('-').unwrap_or((text, text));
-    match (parse_count(first), parse_count(last)) {
-        (Ok(first), Ok(last)) if first <= last => Ok((first, last)),
-        _ => Err("give two turns, as in 3-7, or one".to_owned()),
-    }
-}
-
 /// A span of time; a bare number means days.
 fn parse_span(text: &str) -> Result<Duration, String> {
     let days = text.parse::<u32>().ok().map(|days| format!("{days}d"));
@@ -185,7 +172,7 @@ fn parse_since(text: &str) -> Result<String, String> {
 impl Tool for Args {
     const NAME: &'static str = "nagent-conversations";
     const DESCRIPTION: &'static str = "Lists, shows, renames and removes conversations. Call it as nagent-conversations VERB: list [--search TEXT] [--here] [--saved], show [NAME] \
-        [--turn N|--last N], path [NAME], rename NAME NEW, remove NAME, expand [NAME] [--turns A-B], rewind [NAME] --turn N [--files], export md|json [NAME], lint [NAME], usage [--since D] \
+        [--turn N|--last N], path [NAME], rename NAME NEW, remove NAME, expand [NAME], rewind [NAME] --turn N [--files], export md|json [NAME], lint [NAME], usage [--since D] \
         [--by model|day|conversation], prune [--older D] [--dry-run]; each with --json. NAME may be the beginning of a \
         name. Exit codes: 0 done, 1 failed, 2 wrong usage.";
 
@@ -219,8 +206,8 @@ impl Tool for Args {
             Some(ConversationsCommand::Remove { names }) => {
                 changes::remove_conversations(&catalog, &names)
             }
-            Some(ConversationsCommand::Expand { name, turns }) => {
-                expand::expand_conversation(&catalog, name.as_deref(), turns)
+            Some(ConversationsCommand::Expand { name }) => {
+                expand::expand_conversation(&catalog, name.as_deref())
             }
             Some(ConversationsCommand::Rewind { name, turn, files }) => {
                 rewind::rewind_conversation(&catalog, name.as_deref(), turn, files)
