@@ -5,25 +5,18 @@ use conversation::format::columns::{truncate, width};
 /// Lays out rows in columns that are two blanks apart. Cells of the columns in `right` are aligned to the right, as numbers are.
 /// No line is wider than `columns`.
 pub fn format_table<R: AsRef<[String]>>(rows: &[R], right: &[usize], columns: usize) -> String {
-    let widths = column_widths(rows);
-    let line = |row: &R| truncate(&pad_row(row.as_ref(), &widths, right), columns) + "\n";
-    rows.iter().map(line).collect()
-}
-
-/// The width of each column.
-pub fn column_widths<R: AsRef<[String]>>(rows: &[R]) -> Vec<usize> {
     let count = rows.iter().map(|row| row.as_ref().len()).max().unwrap_or(0);
     let cells = |at: usize| rows.iter().filter_map(move |row| row.as_ref().get(at));
-    (0..count).map(|at| cells(at).map(|cell| width(cell)).max().unwrap_or(0)).collect()
-}
-
-/// A row with its cells padded to these widths.
-pub fn pad_row(row: &[String], widths: &[usize], right: &[usize]) -> String {
-    let cells = row.iter().zip(widths).enumerate().map(|(at, (cell, most))| {
-        let blanks = " ".repeat(most.saturating_sub(width(cell)));
-        if right.contains(&at) { blanks + cell } else { cell.clone() + &blanks }
-    });
-    cells.collect::<Vec<_>>().join("  ").trim_end().to_owned()
+    let widest = |at| cells(at).map(|cell| width(cell)).max().unwrap_or(0);
+    let widths: Vec<usize> = (0..count).map(widest).collect();
+    let line = |row: &R| {
+        let cells = row.as_ref().iter().zip(&widths).enumerate().map(|(at, (cell, most))| {
+            let blanks = " ".repeat(most.saturating_sub(width(cell)));
+            if right.contains(&at) { blanks + cell } else { cell.clone() + &blanks }
+        });
+        truncate(cells.collect::<Vec<_>>().join("  ").trim_end(), columns) + "\n"
+    };
+    rows.iter().map(line).collect()
 }
 
 #[cfg(test)]
