@@ -6,6 +6,7 @@ use std::path::Path;
 use serde::{Deserialize, Serialize};
 
 use crate::ops::screen::change_report::{FileVersion, VersionPair};
+use crate::out;
 use crate::view::event::Start;
 use crate::view::question::{action_rows, question_text};
 use conversation::approve::Answer;
@@ -77,10 +78,7 @@ fn question(tty: &Tty, action: &Start, shows_all: bool) -> String {
     for row in
         action_rows(action, preview(action, Path::new(folder)).as_deref(), columns, shows_all)
     {
-        text.push_str(&match row.style.sgr_sequence().filter(|_| has_colours) {
-            Some(code) => format!("\x1b[{code}m{}\x1b[0m\n", row.text),
-            None => format!("{}\n", row.text),
-        });
+        text.push_str(&(out::style_spans(&[row], has_colours) + "\n"));
     }
     text
 }
