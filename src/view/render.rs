@@ -5,7 +5,7 @@ use serde_json::Value;
 use super::event::{AFTER_WRITE, Begin, Finish, LAST_LINES, RunEvent, Start, describe_target};
 use super::figures::cached_share;
 use super::style::{BOLD, CYAN, DIM, GREEN, PLAIN, RED, SCRIPT, Span};
-use conversation::format::columns::{show_odd_blanks, truncate, visible_lines, wrap_line};
+use conversation::format::columns::{show_odd_blanks, truncate, visible_lines, width, wrap_line};
 use conversation::format::harmless::escape_line;
 use conversation::format::numbers::{format_bytes, format_count, format_tokens};
 
@@ -13,8 +13,8 @@ use conversation::format::numbers::{format_bytes, format_count, format_tokens};
 const DIFF_LINES: usize = 200;
 /// The most rows that one line of output takes.
 const OUTPUT_ROWS: usize = 5;
-/// Rows narrower than this leave no room for a command beside its kind.
-const NARROW: usize = 32;
+/// The least room for a command beside its kind.
+const NARROW: usize = 24;
 /// The least room for a text, on however narrow a terminal.
 const ROOM: usize = 8;
 
@@ -23,8 +23,8 @@ pub fn render(event: &RunEvent, columns: usize, all: bool) -> Vec<Span> {
     match event {
         RunEvent::Begin(begin) => begin_rows(begin, columns),
         RunEvent::Start(start) => start_rows(start, columns),
-        RunEvent::AfterWrite { command, .. } => bar_rows("after write", command, columns),
-        RunEvent::Check { command, .. } => bar_rows("check", command, columns),
+        RunEvent::AfterWrite { command, .. } => bar_rows("→ after write ", command, columns),
+        RunEvent::Check { command, .. } => bar_rows("→ check ", command, columns),
         RunEvent::Finish(finish) => finish_rows(finish, columns, all),
         RunEvent::Say { text } => text_rows(text, "", columns),
         RunEvent::Note { text } => text_rows(&format!("note: {text}"), "", columns),
@@ -87,21 +87,18 @@ fn text_rows(text: &str, indent: &str, columns: usize) -> Vec<Span> {
     rows.map(|row| Span::new(format!("{indent}{row}"), PLAIN)).collect()
 }
 
-/// Every line of a text behind a bar, beside its kind or below it.
-fn bar_rows(kind: &str, text: &str, columns: usize) -> Vec<Span> {
-    let head = format!("→ {kind} ");
-    let beside = " ".repeat(head.chars().count());
+/// Every line of a text behind a bar, beside its head or below it. Without a head the bars are at the margin.
+pub fn bar_rows(head: &str, text: &str, columns: usize) -> Vec<Span> {
     let mut rows = Vec::new();
-    let (mut first, indent) = if columns < NARROW {
+    let (mut first, mut indent) = (head.to_owned(), " ".repeat(width(head)));
+    if !head.is_empty() && columns < NARROW + width(head) {
         rows.push(Span::new(head.trim_end(), PLAIN));
-        ("", "")
-    } else {
-        (head.as_str(), beside.as_str())
-    };
+        (first, indent) = (String::new(), String::new());
+    }
     let room = columns.saturating_sub(indent.len() + 2).max(ROOM);
     for line in visible_lines(&show_odd_blanks(text.trim_matches('\n'))) {
         for part in wrap_line(&line, room) {
-            let before = if first.is_empty() { indent } else { std::mem::take(&mut first) };
+            let before = std::mem::replace(&mut first, indent.clone());
             rows.push(Span::new(format!("{before}│ {part}"), PLAIN));
         }
     }
@@ -128,7 +125,7 @@ fn start_rows(start: &Start, columns: usize) -> Vec<Span> {
     let kind = start.tag.trim_start_matches("nagent-");
     let body = start.body.as_deref().unwrap_or_default();
     match kind {
-        "shell" => return bar_rows(kind, body, columns),
+        "shell" => return bar_rows("→ shell ", body, columns),
         "script" => {
             let head = Span::new("  ▸ script", SCRIPT);
             let code = text_rows(body.trim_matches(['\r', '\n']), "    ", columns);
@@ -143,18 +140,9 @@ fn start_rows(start: &Start, columns: usize) -> Vec<Span> {
         what.push_str(&format!(" ({})", format_bytes(start.bytes)));
     }
     if matches!(kind, "conversation" | "next") {
-        let kind = if what.is_empty() { kind.to_owned() } else { format!("{kind} {what}") };
-        let kind = escape_line(&kind, columns.max(ROOM));
-        return if columns < NARROW + conversation::format::columns::width(&kind) {
-            let head = Span::new(format!("→ {kind}"), PLAIN);
-            let lines = visible_lines(body);
-            let rows =
-                lines.iter().flat_map(|line| wrap_line(line, columns.saturating_sub(4).max(ROOM)));
-            let rows = rows.map(|row| Span::new(format!("  │ {row}"), PLAIN));
-            std::iter::once(head).chain(rows).collect()
-        } else {
-            bar_rows(&kind, body, columns)
-        };
+        let head = if what.is_empty() { kind.to_owned() } else { format!("{kind} {what}") };
+        let head = escape_line(&head, columns.max(ROOM));
+        return bar_rows(&format!("→ {head} "), body, columns);
     }
     let line = visible_lines(&what).join(" ");
     text_rows(&format!("→ {kind}  {line}"), "", columns)
@@ -320,7 +308,7 @@ mod tests {
             RunEvent::start(1, &Action::Conversation { prompt, name: None, from: None, file })
         };
         check(&child("a.txt"), 80, &["→ conversation a.txt │ do", "                     │ it"]);
-        check(&child("a.txt"), 40, &["→ conversation a.txt", "  │ do", "  │ it"]);
+        check(&child("a.txt"), 40, &["→ conversation a.txt", "│ do", "│ it"]);
         let read = Action::Read { path: "x".into(), offset: Some(3), limit: None, numbers: false };
         check(&RunEvent::start(1, &read), 80, &["→ read  x from line 3"]);
         let read = Action::Read { path: "a\nb".into(), offset: None, limit: None, numbers: false };
