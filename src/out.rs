@@ -272,12 +272,6 @@ pub fn print_part(text: &str) -> bool {
     out.write_all(shown.as_bytes()).and_then(|()| out.flush()).is_ok()
 }
 
-/// Writes a text over the screen of a terminal on stdout.
-pub fn draw_page(text: &str) {
-    let mut out = io::stdout().lock();
-    let _ = write!(out, "\x1b[H\x1b[2J{}", make_safe(text, true)).and_then(|()| out.flush());
-}
-
 /// Whether there is a stdout at all.
 pub fn stdout_is_open() -> bool {
     !STDOUT_WAS_CLOSED.load(Ordering::Relaxed)

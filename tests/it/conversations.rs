@@ -287,19 +287,13 @@ fn a_conversation_in_use_is_neither_renamed_nor_removed() {
 }
 
 #[test]
-fn export_writes_each_format() {
+fn export_writes_markdown() {
     let evil = "<script>alert(1)</script>\n```\n# no heading";
     let sandbox =
         Sandbox::new().reply(format!("<nagent-response fence=\"f\">{evil}</nagent-response f>"));
     sandbox.run(&["-c", "x", "say it"]).assert_exit(0);
-    let markdown = run(&sandbox, &["export", "md", "x"]).assert_exit(0).stdout;
+    let markdown = run(&sandbox, &["export", "x"]).assert_exit(0).stdout;
     assert!(markdown.starts_with("# x\n") && markdown.contains("## Answer"), "{markdown}");
-    // The format may come last.
-    assert_eq!(run(&sandbox, &["export", "x", "md"]).assert_exit(0).stdout, markdown);
-    let text = run(&sandbox, &["export", "json", "x"]).assert_exit(0).stdout;
-    let document: Value = serde_json::from_str(&text).unwrap();
-    assert_eq!(document["entries"][1]["text"], evil);
-    run(&sandbox, &["export", "pdf", "x"]).assert_exit(2).stderr_has(&["md or json"]);
 }
 
 #[test]
