@@ -138,7 +138,7 @@ fn format_list(rows: &[ListRow], home: Option<&Path>, columns: usize) -> String 
             truncate_left(&shorten_folder(&row.folder, home), FOLDER_ROOM),
         ]
     }));
-    let table = format_table(&cells, &[2, 3, 4, 5], usize::MAX);
+    let table = format_table(&cells, &[2, 3, 4, 5]);
     let widest = table.lines().map(width).max().unwrap_or(0);
     let gap = " ".repeat(4);
     let words = ["FIRST WORDS"].into_iter().chain(rows.iter().map(|row| row.words.as_str()));

@@ -2,7 +2,6 @@
 //! protocol.
 
 use std::path::Path;
-use std::time::Duration;
 
 use clap::ValueEnum;
 use serde::{Deserialize, Serialize};
@@ -25,10 +24,7 @@ use history::file_index;
 use models::catalog::{ReasoningWords, find_model};
 use models::provider::Provider;
 use models::server::SERVERS;
-use sys::{clock, fs, root};
-
-/// A model that ends within this time is shown with the day.
-const NEAR: Duration = Duration::from_hours(24 * 90);
+use sys::{fs, root};
 
 /// A form of the protocol.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -118,13 +114,12 @@ pub fn list_models(call: &Call<'_>) -> Result<Report, Problem> {
         let price = model.price.or_else(|| call.settings.price(&model.id));
         let reasoning = find_model(&model.id).map(|known| known.reasoning).unwrap_or_default();
         let words = describe_reasoning(&reasoning);
-        let ends = model.ends.as_deref().filter(|day| is_near(day));
         rows.push([
             model.id.clone(),
             model.window.map(|window| format!("{window} tokens")).unwrap_or_default(),
             price.map(|price| format!("${}/${}", price.input, price.output)).unwrap_or_default(),
             words.as_ref().map(|words| format!("reasoning {words}")).unwrap_or_default(),
-            ends.map(|day| format!("ends {day}")).unwrap_or_default(),
+            model.ends.as_ref().map(|day| format!("ends {day}")).unwrap_or_default(),
         ]);
         details.push(json!({
             "id": model.id,
@@ -135,7 +130,7 @@ pub fn list_models(call: &Call<'_>) -> Result<Report, Problem> {
             "ends": model.ends,
         }));
     }
-    let text = format_table(&rows, &[1, 2], usize::MAX);
+    let text = format_table(&rows, &[1, 2]);
     let name = call.settings.provider_name(provider);
     Ok(Report::done(text).with("provider", name).with("models", names).with("details", details))
 }
@@ -147,13 +142,6 @@ fn describe_reasoning(reasoning: &ReasoningWords) -> Option<String> {
         ReasoningWords::Words(words) => Some(words.join("|")),
         ReasoningWords::Budget(least, most) => Some(format!("{least}-{most}")),
     }
-}
-
-/// Whether a day (`2026-12-01`) is past, or at most ninety days off.
-fn is_near(day: &str) -> bool {
-    let ends = humantime::parse_rfc3339(&format!("{day}T00:00:00Z"));
-    let soon = humantime::parse_rfc3339(&clock::now()).ok().map(|now| now + NEAR);
-    ends.is_ok_and(|ends| soon.is_some_and(|soon| ends <= soon))
 }
 
 /// The conversations that were given a name, those of older tools' indexes too.

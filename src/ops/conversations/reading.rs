@@ -123,7 +123,7 @@ pub fn lint_conversation(catalog: &Catalog, name: Option<&str>) -> Result<Report
         let [bytes, resent] = sizes;
         [one.line.to_string(), one.block.to_string(), one.counts_as.to_string(), bytes, resent]
     }));
-    let mut text = format_table(&table, &[0, 3], usize::MAX);
+    let mut text = format_table(&table, &[0, 3]);
     for Finding { line, message, is_error } in &findings {
         let word = if *is_error { "error" } else { "warning" };
         text.push_str(&format!("{}:{line}: {word}: {message}\n", path.display()));
