@@ -46,29 +46,13 @@ const SETTINGS: [&str; 15] = [
     "quiet",
 ];
 
-/// The names that texts may have: those of a session, then those of an action that starts or ends.
-const NAMES: [&str; 21] = [
-    "conversation",
-    "cwd",
-    "model",
-    "provider",
-    "server",
-    "version",
-    "who", //
-    "change",
-    "command",
-    "exit",
-    "failure",
-    "glob",
-    "here",
-    "line",
-    "more",
-    "name",
-    "path",
-    "pattern",
-    "place",
-    "size",
-    "target",
+/// The names of a session, which texts may have.
+const OF_SESSION: [&str; 7] =
+    ["conversation", "cwd", "model", "provider", "server", "version", "who"];
+/// Those of an action that starts or ends.
+const OF_ACTION: [&str; 14] = [
+    "change", "command", "exit", "failure", "glob", "here", "line", "more", "name", "path",
+    "pattern", "place", "size", "target",
 ];
 
 /// Maximum length of a value, in bytes.
@@ -130,8 +114,9 @@ impl Look {
         }
         let of_session = [&look.banner, &look.prompt, &look.say, &look.cleared, &look.bye];
         let of_action = look.start.values().chain(&look.finish).chain(&look.failed);
+        let names = OF_SESSION.into_iter().chain(OF_ACTION);
         for text in of_session.into_iter().chain(of_action) {
-            look.fill_in(text, &|name| check_word("name", name, NAMES).map(|()| ""))?;
+            look.fill_in(text, &|name| check_word("name", name, names.clone()).map(|()| ""))?;
         }
         Ok(look)
     }
