@@ -9,8 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use serde_json::{Map, Value};
 
-use crate::view::look::StyledSpan;
-use crate::view::render::Row;
+use crate::view::style::Span;
 use conversation::exit::Exit;
 use conversation::format::harmless;
 use conversation::problem::Problem;
@@ -229,38 +228,32 @@ pub fn print_tool_line(tool: &str, text: &str) {
     print_line(&format!("{tool}: {text}"));
 }
 
-/// Writes a row to stderr behind an indentation, in its style where that is a terminal that takes colours.
-pub fn print_row(row: &Row, indent: &str) {
-    let text = format!("{indent}{}", row.text);
-    match row.style.sgr_sequence() {
-        Some(code) if terminal::stderr_is_terminal() && terminal::has_colours() => {
-            // Comes after everything that makes the text harmless.
-            let _ = writeln!(io::stderr().lock(), "\x1b[{code}m{}\x1b[0m", make_safe(&text, true));
-        }
-        _ => print_line(&text),
+/// Writes rows to stderr.
+pub fn print_rows(rows: &[Span]) {
+    for row in rows {
+        print_spans(std::slice::from_ref(row));
     }
 }
 
 /// Writes a line in pieces to stderr, each in its style where that is a terminal that takes colours.
-pub fn print_spans(spans: &[StyledSpan]) {
-    let is_terminal = terminal::stderr_is_terminal();
-    let text = style_spans(spans, is_terminal, is_terminal && terminal::has_colours());
-    let _ = writeln!(io::stderr().lock(), "{text}");
+pub fn print_spans(spans: &[Span]) {
+    let has_colours = terminal::stderr_is_terminal() && terminal::has_colours();
+    let _ = writeln!(io::stderr().lock(), "{}", style_spans(spans, has_colours));
 }
 
 /// Writes what is before an answer to stdout, where that is a terminal.
-pub fn print_mark(spans: &[StyledSpan]) {
+pub fn print_mark(spans: &[Span]) {
     if terminal::stdout_is_terminal() {
         let mut out = io::stdout().lock();
-        let text = style_spans(spans, true, terminal::has_colours());
+        let text = style_spans(spans, terminal::has_colours());
         let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());
     }
 }
 
-/// The text of pieces with their styles.
-pub fn style_spans(spans: &[StyledSpan], is_terminal: bool, has_colours: bool) -> String {
-    let show = |span: &StyledSpan| {
-        let text = make_safe(&span.text, is_terminal);
+/// The text of pieces for a terminal, with their styles.
+pub fn style_spans(spans: &[Span], has_colours: bool) -> String {
+    let show = |span: &Span| {
+        let text = make_safe(&span.text, true);
         if !has_colours || span.codes.is_empty() {
             return text.into_owned();
         }
@@ -277,12 +270,6 @@ pub fn print_part(text: &str) -> bool {
     let shown = make_safe(text, terminal::stdout_is_terminal());
     let mut out = io::stdout().lock();
     out.write_all(shown.as_bytes()).and_then(|()| out.flush()).is_ok()
-}
-
-/// Writes a text over the screen of a terminal on stdout.
-pub fn draw_page(text: &str) {
-    let mut out = io::stdout().lock();
-    let _ = write!(out, "\x1b[H\x1b[2J{}", make_safe(text, true)).and_then(|()| out.flush());
 }
 
 /// Whether there is a stdout at all.

@@ -7,11 +7,9 @@ use clap::{Parser, Subcommand};
 use clap_complete::engine::ArgValueCandidates;
 
 use crate::cli::Tool;
-use crate::ops::conversations::expand::Turns;
 use crate::ops::conversations::list::ListFilter;
-use crate::ops::conversations::reading::{self, ExportFormat};
 use crate::ops::conversations::usage::{self, UsageBy};
-use crate::ops::conversations::{Catalog, changes, expand, list, prune, rewind};
+use crate::ops::conversations::{Catalog, changes, expand, list, prune, reading, rewind};
 use crate::ops::setup::completion;
 use crate::ops::setup::find_root::find_root;
 use crate::ops::setup::flags::parse_count;
@@ -25,7 +23,7 @@ const AFTER_HELP: &str = "\
 Examples:
   nagent-conversations list --search timeout
   nagent-conversations show
-  nagent-conversations export md log > log.md
+  nagent-conversations export log > log.md
   nagent-conversations prune --dry-run
 
 NAME is the name of a conversation or the beginning of one; without it, the
@@ -101,9 +99,6 @@ enum ConversationsCommand {
         /// The conversation
         #[arg(add = ArgValueCandidates::new(completion::conversations))]
         name: Option<String>,
-        /// Put back these turns only, such as 3-7; the checkpoint stays
-        #[arg(long, value_name = "A-B", value_parser = parse_turns)]
-        turns: Option<Turns>,
     },
     /// Go back to before a turn (the full conversation is archived)
     Rewind {
@@ -117,12 +112,10 @@ enum ConversationsCommand {
         #[arg(long)]
         files: bool,
     },
-    /// Print a conversation as Markdown or JSON
+    /// Print a conversation as Markdown
     ///
-    /// In Markdown an answer stays what it is: its headings, HTML and pictures are shown as such.
+    /// An answer stays what it is: its headings, HTML and pictures are shown as such.
     Export {
-        /// The format: md or json
-        format: String,
         /// The conversation
         #[arg(add = ArgValueCandidates::new(completion::conversations))]
         name: Option<String>,
@@ -153,15 +146,6 @@ enum ConversationsCommand {
     },
 }
 
-/// A range of turns: `3-7`, or one: `3`.
-fn parse_turns(text: &str) -> Result<Turns, String> {
-    let (first, last) = text.split_once('-').unwrap_or((text, text));
-    match (parse_count(first), parse_count(last)) {
-        (Ok(first), Ok(last)) if first <= last => Ok((first, last)),
-        _ => Err("give two turns, as in 3-7, or one".to_owned()),
-    }
-}
-
 /// A span of time; a bare number means days.
 fn parse_span(text: &str) -> Result<Duration, String> {
     let days = text.parse::<u32>().ok().map(|days| format!("{days}d"));
@@ -185,7 +169,7 @@ fn parse_since(text: &str) -> Result<String, String> {
 impl Tool for Args {
     const NAME: &'static str = "nagent-conversations";
     const DESCRIPTION: &'static str = "Lists, shows, renames and removes conversations. Call it as nagent-conversations VERB: list [--search TEXT] [--here] [--saved], show [NAME] \
-        [--turn N|--last N], path [NAME], rename NAME NEW, remove NAME, expand [NAME] [--turns A-B], rewind [NAME] --turn N [--files], export md|json [NAME], lint [NAME], usage [--since D] \
+        [--turn N|--last N], path [NAME], rename NAME NEW, remove NAME, expand [NAME], rewind [NAME] --turn N [--files], export [NAME], lint [NAME], usage [--since D] \
         [--by model|day|conversation], prune [--older D] [--dry-run]; each with --json. NAME may be the beginning of a \
         name. Exit codes: 0 done, 1 failed, 2 wrong usage.";
 
@@ -219,13 +203,15 @@ impl Tool for Args {
             Some(ConversationsCommand::Remove { names }) => {
                 changes::remove_conversations(&catalog, &names)
             }
-            Some(ConversationsCommand::Expand { name, turns }) => {
-                expand::expand_conversation(&catalog, name.as_deref(), turns)
+            Some(ConversationsCommand::Expand { name }) => {
+                expand::expand_conversation(&catalog, name.as_deref())
             }
             Some(ConversationsCommand::Rewind { name, turn, files }) => {
                 rewind::rewind_conversation(&catalog, name.as_deref(), turn, files)
             }
-            Some(ConversationsCommand::Export { format, name }) => export(&catalog, format, name),
+            Some(ConversationsCommand::Export { name }) => {
+                reading::export_conversation(&catalog, name.as_deref())
+            }
             Some(ConversationsCommand::Lint { name }) => {
                 reading::lint_conversation(&catalog, name.as_deref())
             }
@@ -237,17 +223,4 @@ impl Tool for Args {
             }
         }
     }
-}
-
-/// Exports; the format may also come after the name.
-fn export(catalog: &Catalog, first: String, second: Option<String>) -> Result<Report, Problem> {
-    let (format, name) = match (ExportFormat::from_word(&first), second) {
-        (Some(format), name) => (Some(format), name),
-        (None, Some(second)) => (ExportFormat::from_word(&second), Some(first.clone())),
-        (None, None) => (None, None),
-    };
-    let format = format.ok_or_else(|| {
-        Problem::usage(format!("\"{}\" is not a format; give md or json", first.escape_debug()))
-    })?;
-    reading::export_conversation(catalog, name.as_deref(), format)
 }

@@ -30,9 +30,6 @@ that of the run";
 #[derive(Debug, Clone, Parser)]
 #[command(after_help = AFTER_HELP)]
 pub struct Args {
-    /// Show them again every second, until Ctrl-C
-    #[arg(long, conflicts_with_all = ["wait", "stop", "json"])]
-    watch: bool,
     /// Wait until the run of this conversation has ended, and end with its exit code; if none is active, with that of the last one
     #[arg(long, value_name = "NAME", conflicts_with = "stop", add = ArgValueCandidates::new(completion::conversations))]
     wait: Option<String>,
@@ -56,14 +53,10 @@ impl Tool for Args {
     fn run(self) -> Result<Report, Problem> {
         let env = Env::read();
         let root = find_root(self.root.as_deref(), &env)?.0;
-        if !self.watch && self.wait.is_none() && self.stop.is_none() {
-            return runs::report_runs(&root);
-        }
-        let interrupts = Interrupts::install()?;
         match (&self.wait, &self.stop) {
-            (Some(name), _) => runs::wait_for_run(&root, &env, &interrupts, name),
-            (None, Some(name)) => runs::stop_run(&root, &env, &interrupts, name),
-            (None, None) => runs::watch_runs(&root, &interrupts),
+            (Some(name), _) => runs::wait_for_run(&root, &env, &Interrupts::install()?, name),
+            (None, Some(name)) => runs::stop_run(&root, &env, &Interrupts::install()?, name),
+            (None, None) => runs::report_runs(&root),
         }
     }
 }

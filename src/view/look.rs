@@ -11,8 +11,9 @@
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Value};
 
+use super::style::{NAMED, Span};
 use conversation::format::columns;
 use conversation::format::harmless::escape_text;
 use conversation::protocol::tags::TAGS;
@@ -45,13 +46,10 @@ const SETTINGS: [&str; 15] = [
     "quiet",
 ];
 
-const STYLES: [(&str, u8); 7] =
-    [("bold", 1), ("dim", 2), ("red", 31), ("green", 32), ("yellow", 33), ("cyan", 36), ("off", 0)];
-
-/// The names of a session.
+/// The names of a session, which texts may have.
 const OF_SESSION: [&str; 7] =
     ["conversation", "cwd", "model", "provider", "server", "version", "who"];
-/// The names of an action that starts or ends.
+/// Those of an action that starts or ends.
 const OF_ACTION: [&str; 14] = [
     "change", "command", "exit", "failure", "glob", "here", "line", "more", "name", "path",
     "pattern", "place", "size", "target",
@@ -62,7 +60,7 @@ const LONGEST: usize = 10_000;
 
 /// A look.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-#[serde(default)]
+#[serde(default, deny_unknown_fields)]
 pub struct Look {
     /// What is shown at the start.
     pub banner: String,
@@ -99,31 +97,13 @@ pub struct Look {
     pub read: Vec<String>,
 }
 
-/// A piece of a line, with its style.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct StyledSpan {
-    /// The numbers of its SGR sequence; none for plain text.
-    pub codes: Vec<u8>,
-    /// Its text.
-    pub text: String,
-}
-
 impl Look {
     /// Reads a look.
     ///
     /// # Errors
-    /// What is wrong, with the key and the nearest that there is.
+    /// What is wrong, and where.
     pub fn parse(text: &str) -> Result<Self, String> {
-        let value: Map<String, Value> =
-            serde_json::from_str(text).map_err(|error| format!("not a JSON object: {error}"))?;
-        let keys = serde_json::to_value(Self::default()).unwrap_or_default();
-        let keys = keys.as_object().into_iter().flatten().map(|(key, _)| key.as_str());
-        for (key, value) in &value {
-            check_word("key", key, keys.clone())?;
-            serde_json::from_value::<Self>(json!({ key: value }))
-                .map_err(|error| format!("wrong value of \"{key}\": {error}"))?;
-        }
-        let look: Self = serde_json::from_value(Value::Object(value)).unwrap_or_default();
+        let look: Self = serde_json::from_str(text).map_err(|error| error.to_string())?;
         for key in look.settings.keys() {
             check_word("setting", key, SETTINGS)
                 .map_err(|error| format!("{error}; a look brings no others"))?;
@@ -134,17 +114,16 @@ impl Look {
         }
         let of_session = [&look.banner, &look.prompt, &look.say, &look.cleared, &look.bye];
         let of_action = look.start.values().chain(&look.finish).chain(&look.failed);
-        let texts = of_session.into_iter().map(|text| (text, &OF_SESSION[..]));
-        for (text, names) in texts.chain(of_action.map(|text| (text, &OF_ACTION[..]))) {
-            let known = STYLES.iter().map(|(name, _)| *name).chain(names.iter().copied());
-            look.fill_in(text, &|name| check_word("name", name, known.clone()).map(|()| ""))?;
+        let names = OF_SESSION.into_iter().chain(OF_ACTION);
+        for text in of_session.into_iter().chain(of_action) {
+            look.fill_in(text, &|name| check_word("name", name, names.clone()).map(|()| ""))?;
         }
         Ok(look)
     }
 
     /// The text with what its names stand for, as pieces with styles. Nothing that a name stands for can hold a style or
     /// leave its line.
-    pub fn expand(&self, text: &str, values: &BTreeMap<&str, String>) -> Vec<StyledSpan> {
+    pub fn expand(&self, text: &str, values: &BTreeMap<&str, String>) -> Vec<Span> {
         let value_of = |name: &str| Ok(values.get(name).map_or("", String::as_str));
         self.fill_in(text, &value_of).unwrap_or_default()
     }
@@ -153,8 +132,8 @@ impl Look {
         &self,
         text: &str,
         value_of: &dyn Fn(&str) -> Result<&'v str, String>,
-    ) -> Result<Vec<StyledSpan>, String> {
-        let (mut spans, mut span, mut rest) = (Vec::new(), StyledSpan::default(), text);
+    ) -> Result<Vec<Span>, String> {
+        let (mut spans, mut span, mut rest) = (Vec::new(), Span::default(), text);
         while let Some((before, after)) = rest.split_once('{') {
             span.text.push_str(before);
             if let Some(after) = after.strip_prefix('{') {
@@ -166,9 +145,9 @@ impl Look {
                 .split_once('}')
                 .ok_or_else(|| format!("\"{text}\" has a {{ without a }}; {{{{ is a brace"))?;
             rest = after;
-            if let Some((_, code)) = STYLES.iter().find(|(name, _)| *name == word) {
-                let codes = span.codes.iter().chain([code]).copied().filter(|_| *code != 0);
-                let next = StyledSpan { codes: codes.collect(), text: String::new() };
+            if let Some((name, style)) = NAMED.iter().find(|(name, _)| *name == word) {
+                let codes = if *name == "off" { &[] } else { span.codes.as_slice() };
+                let next = Span { codes: [codes, style].concat(), text: String::new() };
                 spans.push(std::mem::replace(&mut span, next));
                 continue;
             }
@@ -230,11 +209,10 @@ mod tests {
             let error = Look::parse(text).unwrap_err();
             assert!(error.contains(part), "{error}");
         };
-        check("[]", "JSON object");
-        check(r#"{"promt": ">"}"#, "did you mean \"prompt\"?");
-        check(r#"{"prompt": 1}"#, "wrong value");
+        check("1", "struct Look");
+        check(r#"{"promt": ">"}"#, "unknown field `promt`");
+        check(r#"{"prompt": 1}"#, "invalid type: integer `1`, expected a string at line 1");
         check(r#"{"prompt": "{modl}"}"#, "did you mean \"model\"?");
-        check(r#"{"prompt": "{path}"}"#, "unknown name \"path\"");
         check(r#"{"prompt": "{model"}"#, "without a }");
         check(r#"{"finish": "{line:x}"}"#, "not a width");
         check(r#"{"settings": {"base_url": "x"}}"#, "a look brings no others");

@@ -9,4 +9,5 @@ pub mod look;
 pub mod question;
 pub mod render;
 pub mod session;
+pub mod style;
 pub mod table;

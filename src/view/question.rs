@@ -1,37 +1,29 @@
 //! The question about an action, as rows: nothing of it is cut silently, and nothing in it can look like the question itself.
 
 use super::event::{Start, describe_target};
-use super::render::{Row, Style, diff_rows};
-use conversation::format::columns::{show_odd_blanks, visible_lines, wrap_line};
+use super::render::{bar_rows, diff_rows};
+use super::style::{BOLD, Span};
 use conversation::format::harmless::escape_text;
 
 /// How many rows of an action are shown before the user asks for the rest.
 const ROWS: usize = 40;
-/// The least room for a line, on however narrow a terminal.
-const ROOM: usize = 8;
 
 /// The rows of an action: a command's lines behind a bar, a change as its diff. With `all`, every one.
-pub fn action_rows(start: &Start, diff: Option<&str>, columns: usize, all: bool) -> Vec<Row> {
-    let room = columns.saturating_sub(2).max(ROOM);
-    let mut rows: Vec<Row> = if let Some(diff) = diff {
+pub fn action_rows(start: &Start, diff: Option<&str>, columns: usize, all: bool) -> Vec<Span> {
+    let mut rows: Vec<Span> = if let Some(diff) = diff {
         let rows = diff_rows(diff, false, None, "", true).into_iter();
-        rows.map(|row| Row { text: escape_text(&row.text), ..row }).collect()
+        rows.map(|row| Span { text: escape_text(&row.text), ..row }).collect()
     } else {
         let body = start.body.as_deref().unwrap_or_default();
-        [bar_rows(&describe_target(&start.attributes), room), bar_rows(body, room)].concat()
+        let target = describe_target(&start.attributes);
+        [bar_rows("", &target, columns), bar_rows("", body, columns)].concat()
     };
     let hidden = rows.len().saturating_sub(ROWS);
     if hidden > 0 && !all {
         rows.truncate(ROWS);
-        rows.push(Row::new(format!("… {hidden} more rows: v shows them"), Style::Bold));
+        rows.push(Span::new(format!("… {hidden} more rows: v shows them"), BOLD));
     }
     rows
-}
-
-fn bar_rows(text: &str, room: usize) -> Vec<Row> {
-    let lines = visible_lines(&show_odd_blanks(text.trim_matches('\n')));
-    let rows = lines.iter().flat_map(|line| wrap_line(line, room));
-    rows.map(|row| Row::new(format!("│ {row}"), Style::Plain)).collect()
 }
 
 /// The question in a few words.

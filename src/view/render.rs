@@ -4,7 +4,8 @@ use serde_json::Value;
 
 use super::event::{AFTER_WRITE, Begin, Finish, LAST_LINES, RunEvent, Start, describe_target};
 use super::figures::cached_share;
-use conversation::format::columns::{show_odd_blanks, truncate, visible_lines, wrap_line};
+use super::style::{BOLD, CYAN, DIM, GREEN, PLAIN, RED, SCRIPT, Span};
+use conversation::format::columns::{show_odd_blanks, truncate, visible_lines, width, wrap_line};
 use conversation::format::harmless::escape_line;
 use conversation::format::numbers::{format_bytes, format_count, format_tokens};
 use conversation::reason::Reason;
@@ -13,86 +14,18 @@ use conversation::reason::Reason;
 const DIFF_LINES: usize = 200;
 /// The most rows that one line of output takes.
 const OUTPUT_ROWS: usize = 5;
-/// Rows narrower than this leave no room for a command beside its kind.
-const NARROW: usize = 32;
+/// The least room for a command beside its kind.
+const NARROW: usize = 24;
 /// The least room for a text, on however narrow a terminal.
 const ROOM: usize = 8;
 
-/// How a row is shown.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Style {
-    /// As it is.
-    Plain,
-    /// What a command printed.
-    Dim,
-    /// The names in a diff.
-    Bold,
-    /// A line that a change removed.
-    Removed,
-    /// A line that a change added.
-    Added,
-    /// The place of a change.
-    Place,
-    /// A script's memory.js.
-    Memory,
-    /// The agent of a script.
-    Agent,
-    /// A script of the agent.
-    Script,
-    /// What memory.js asked for.
-    Asked,
-    /// What failed in memory.js.
-    Failed,
-}
-
-impl Style {
-    /// The numbers of its SGR sequence.
-    pub fn sgr_codes(self) -> &'static [u8] {
-        match self {
-            Self::Plain => &[],
-            Self::Dim => &[2],
-            Self::Bold => &[1],
-            Self::Removed => &[31],
-            Self::Added => &[32],
-            Self::Place => &[36],
-            Self::Memory => &[38, 5, 82],
-            Self::Agent => &[38, 5, 213],
-            Self::Script => &[38, 5, 39],
-            Self::Asked => &[38, 5, 214],
-            Self::Failed => &[38, 5, 196],
-        }
-    }
-
-    /// The numbers, as a sequence has them. `None`: it has none.
-    pub fn sgr_sequence(self) -> Option<String> {
-        let codes: Vec<String> = self.sgr_codes().iter().map(u8::to_string).collect();
-        (!codes.is_empty()).then(|| codes.join(";"))
-    }
-}
-
-/// A row of the terminal, or a line that may be wider, where it is a line of a diff.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Row {
-    /// Its text.
-    pub text: String,
-    /// How it is shown.
-    pub style: Style,
-}
-
-impl Row {
-    /// A row.
-    pub fn new(text: impl Into<String>, style: Style) -> Self {
-        Self { text: text.into(), style }
-    }
-}
-
 /// The rows of an event on a terminal with this many columns. With `all`, diffs and outputs are complete.
-pub fn render(event: &RunEvent, columns: usize, all: bool) -> Vec<Row> {
+pub fn render(event: &RunEvent, columns: usize, all: bool) -> Vec<Span> {
     match event {
         RunEvent::Begin(begin) => begin_rows(begin, columns),
         RunEvent::Start(start) => start_rows(start, columns),
-        RunEvent::AfterWrite { command, .. } => bar_rows("after write", command, columns),
-        RunEvent::Check { command, .. } => bar_rows("check", command, columns),
+        RunEvent::AfterWrite { command, .. } => bar_rows("→ after write ", command, columns),
+        RunEvent::Check { command, .. } => bar_rows("→ check ", command, columns),
         RunEvent::Finish(finish) => finish_rows(finish, columns, all),
         RunEvent::Say { text } => text_rows(text, "", columns),
         RunEvent::Note { text } => text_rows(&format!("note: {text}"), "", columns),
@@ -103,7 +36,7 @@ pub fn render(event: &RunEvent, columns: usize, all: bool) -> Vec<Row> {
             let share = cached_share(*tokens_cached, *tokens_in);
             let (read, written) = (format_tokens(*tokens_in), format_tokens(*tokens_out));
             let text = format!("[turn {turn}: {read} tokens in{share}, {written} out]");
-            vec![Row::new(text, Style::Dim)]
+            vec![Span::new(text, DIM)]
         }
         RunEvent::Ask { .. }
         | RunEvent::Decide(_)
@@ -127,13 +60,13 @@ impl EventRows {
         event: &RunEvent,
         columns: usize,
         all: bool,
-    ) -> Vec<Row> {
+    ) -> Vec<Span> {
         let indent = "  ".repeat(children.len());
         let mut rows = render(event, columns.saturating_sub(indent.len()), all);
         if !rows.is_empty() && self.child != children {
             self.child = children.to_vec();
             if let Some(name) = children.last() {
-                rows.insert(0, Row::new(format!("[{name}]"), Style::Bold));
+                rows.insert(0, Span::new(format!("[{name}]"), BOLD));
             }
         }
         for row in &mut rows {
@@ -144,7 +77,7 @@ impl EventRows {
 }
 
 /// Lines of a text, wrapped, behind an indentation.
-fn text_rows(text: &str, indent: &str, columns: usize) -> Vec<Row> {
+fn text_rows(text: &str, indent: &str, columns: usize) -> Vec<Span> {
     let room = columns.saturating_sub(indent.len()).max(ROOM);
     let lines = visible_lines(text);
     // A row of prose begins with a word.
@@ -152,31 +85,28 @@ fn text_rows(text: &str, indent: &str, columns: usize) -> Vec<Row> {
         let rows = wrap_line(line, room).into_iter().enumerate();
         rows.map(|(at, row)| if at == 0 { row } else { row.trim_start() })
     });
-    rows.map(|row| Row::new(format!("{indent}{row}"), Style::Plain)).collect()
+    rows.map(|row| Span::new(format!("{indent}{row}"), PLAIN)).collect()
 }
 
-/// Every line of a text behind a bar, beside its kind or below it.
-fn bar_rows(kind: &str, text: &str, columns: usize) -> Vec<Row> {
-    let head = format!("→ {kind} ");
-    let beside = " ".repeat(head.chars().count());
+/// Every line of a text behind a bar, beside its head or below it. Without a head the bars are at the margin.
+pub fn bar_rows(head: &str, text: &str, columns: usize) -> Vec<Span> {
     let mut rows = Vec::new();
-    let (mut first, indent) = if columns < NARROW {
-        rows.push(Row::new(head.trim_end(), Style::Plain));
-        ("", "")
-    } else {
-        (head.as_str(), beside.as_str())
-    };
+    let (mut first, mut indent) = (head.to_owned(), " ".repeat(width(head)));
+    if !head.is_empty() && columns < NARROW + width(head) {
+        rows.push(Span::new(head.trim_end(), PLAIN));
+        (first, indent) = (String::new(), String::new());
+    }
     let room = columns.saturating_sub(indent.len() + 2).max(ROOM);
     for line in visible_lines(&show_odd_blanks(text.trim_matches('\n'))) {
         for part in wrap_line(&line, room) {
-            let before = if first.is_empty() { indent } else { std::mem::take(&mut first) };
-            rows.push(Row::new(format!("{before}│ {part}"), Style::Plain));
+            let before = std::mem::replace(&mut first, indent.clone());
+            rows.push(Span::new(format!("{before}│ {part}"), PLAIN));
         }
     }
     rows
 }
 
-fn begin_rows(begin: &Begin, columns: usize) -> Vec<Row> {
+fn begin_rows(begin: &Begin, columns: usize) -> Vec<Span> {
     if begin.prompts == 0 {
         return Vec::new();
     }
@@ -192,15 +122,15 @@ fn begin_rows(begin: &Begin, columns: usize) -> Vec<Row> {
 }
 
 /// `→ read  src/main.rs from line 10`
-fn start_rows(start: &Start, columns: usize) -> Vec<Row> {
+fn start_rows(start: &Start, columns: usize) -> Vec<Span> {
     let kind = start.tag.trim_start_matches("nagent-");
     let body = start.body.as_deref().unwrap_or_default();
     match kind {
-        "shell" => return bar_rows(kind, body, columns),
+        "shell" => return bar_rows("→ shell ", body, columns),
         "script" => {
-            let head = Row::new("  ▸ script", Style::Script);
+            let head = Span::new("  ▸ script", SCRIPT);
             let code = text_rows(body.trim_matches(['\r', '\n']), "    ", columns);
-            let code = code.into_iter().map(|row| Row { style: Style::Dim, ..row });
+            let code = code.into_iter().map(|row| Span::new(row.text, DIM));
             return std::iter::once(head).chain(code).collect();
         }
         "stdout" => return Vec::new(),
@@ -211,25 +141,16 @@ fn start_rows(start: &Start, columns: usize) -> Vec<Row> {
         what.push_str(&format!(" ({})", format_bytes(start.bytes)));
     }
     if matches!(kind, "conversation" | "next") {
-        let kind = if what.is_empty() { kind.to_owned() } else { format!("{kind} {what}") };
-        let kind = escape_line(&kind, columns.max(ROOM));
-        return if columns < NARROW + conversation::format::columns::width(&kind) {
-            let head = Row::new(format!("→ {kind}"), Style::Plain);
-            let lines = visible_lines(body);
-            let rows =
-                lines.iter().flat_map(|line| wrap_line(line, columns.saturating_sub(4).max(ROOM)));
-            let rows = rows.map(|row| Row::new(format!("  │ {row}"), Style::Plain));
-            std::iter::once(head).chain(rows).collect()
-        } else {
-            bar_rows(&kind, body, columns)
-        };
+        let head = if what.is_empty() { kind.to_owned() } else { format!("{kind} {what}") };
+        let head = escape_line(&head, columns.max(ROOM));
+        return bar_rows(&format!("→ {head} "), body, columns);
     }
     let line = visible_lines(&what).join(" ");
     text_rows(&format!("→ {kind}  {line}"), "", columns)
 }
 
 /// The end of the output, the diff, and `  exit 0, 1.2 s, 4.1 KB`
-fn finish_rows(finish: &Finish, columns: usize, all: bool) -> Vec<Row> {
+fn finish_rows(finish: &Finish, columns: usize, all: bool) -> Vec<Span> {
     let mut rows = Vec::new();
     let number = |name: &str| finish.figures.get(name).and_then(Value::as_u64);
     let is_refused = finish.status != "ok" && number("exit_code").is_none();
@@ -283,11 +204,11 @@ fn refusal(finish: &Finish) -> String {
     }
 }
 
-fn output_rows(finish: &Finish, columns: usize, all: bool) -> Vec<Row> {
+fn output_rows(finish: &Finish, columns: usize, all: bool) -> Vec<Span> {
     let mut rows = Vec::new();
     if finish.lines_before > 0 {
         let lines = format_count(finish.lines_before, "earlier line");
-        rows.push(Row::new(format!("  … {lines}"), Style::Dim));
+        rows.push(Span::new(format!("  … {lines}"), DIM));
     }
     let room = columns.saturating_sub(2).max(ROOM);
     let last = if all { 0 } else { finish.shown.len().saturating_sub(LAST_LINES) };
@@ -303,7 +224,7 @@ fn output_rows(finish: &Finish, columns: usize, all: bool) -> Vec<Row> {
         let line = shown.first().map(String::as_str).unwrap_or_default();
         let parts = wrap_line(line, room);
         let parts = parts.into_iter().take(if all { usize::MAX } else { OUTPUT_ROWS });
-        rows.extend(parts.map(|part| Row::new(format!("  {part}"), Style::Dim)));
+        rows.extend(parts.map(|part| Span::new(format!("  {part}"), DIM)));
     }
     rows
 }
@@ -315,7 +236,7 @@ pub fn diff_rows(
     previous: Option<&str>,
     path: &str,
     all: bool,
-) -> Vec<Row> {
+) -> Vec<Span> {
     let mut lines = diff.lines();
     let mut rows = Vec::new();
     let mut is_head = true;
@@ -323,13 +244,13 @@ pub fn diff_rows(
         // A removed line may begin with `-- `, and so with three.
         is_head &= !line.starts_with('@');
         let style = match line.as_bytes() {
-            [b'-' | b'+', ..] if is_head => Style::Bold,
-            [b'-', ..] => Style::Removed,
-            [b'+', ..] => Style::Added,
-            [b'@', ..] => Style::Place,
-            _ => Style::Plain,
+            [b'-' | b'+', ..] if is_head => BOLD,
+            [b'-', ..] => RED,
+            [b'+', ..] => GREEN,
+            [b'@', ..] => CYAN,
+            _ => PLAIN,
         };
-        rows.push(Row::new(line, style));
+        rows.push(Span::new(line, style));
     }
     let left = lines.count();
     if left > 0 || is_cut {
@@ -339,7 +260,7 @@ pub fn diff_rows(
         };
         let more = if is_cut { " and more" } else { "" };
         let text = format!("[{left}{more} lines omitted; to see all: {whole}]");
-        rows.push(Row::new(text, Style::Plain));
+        rows.push(Span::new(text, PLAIN));
     }
     rows
 }
@@ -380,7 +301,7 @@ mod tests {
             RunEvent::start(1, &Action::Conversation { prompt, name: None, from: None, file })
         };
         check(&child("a.txt"), 80, &["→ conversation a.txt │ do", "                     │ it"]);
-        check(&child("a.txt"), 40, &["→ conversation a.txt", "  │ do", "  │ it"]);
+        check(&child("a.txt"), 40, &["→ conversation a.txt", "│ do", "│ it"]);
         let read = Action::Read { path: "x".into(), offset: Some(3), limit: None, numbers: false };
         check(&RunEvent::start(1, &read), 80, &["→ read  x from line 3"]);
         let read = Action::Read { path: "a\nb".into(), offset: None, limit: None, numbers: false };
@@ -394,9 +315,9 @@ mod tests {
     fn a_removed_comment_is_no_head_of_a_file() {
         let diff = "--- a/x.sql\n+++ b/x.sql\n@@ -1,2 +1,2 @@\n--- old\n+++ new\n";
         let rows = diff_rows(diff, false, None, "x.sql", true);
-        let styles: Vec<Style> = rows.iter().map(|row| row.style).collect();
-        let (removed, added) = (Style::Removed, Style::Added);
-        assert_eq!(styles, [Style::Bold, Style::Bold, Style::Place, removed, added]);
+        let styles: Vec<&[u8]> = rows.iter().map(|row| &row.codes[..]).collect();
+        let (removed, added) = (RED, GREEN);
+        assert_eq!(styles, [BOLD, BOLD, CYAN, removed, added]);
     }
 
     #[test]

@@ -7,9 +7,9 @@ use serde_json::{Map, Value};
 
 use super::event::{Finish, RunEvent, Start, describe_target};
 use super::figures::{RunFigures, figures_line};
-use super::look::{Look, StyledSpan};
-use super::render::{EventRows, Row};
-use conversation::format::columns::truncate;
+use super::look::Look;
+use super::render::EventRows;
+use super::style::{DIM, PLAIN, Span};
 use conversation::format::numbers::{format_bytes, format_count};
 
 /// A piece of what a session shows.
@@ -18,9 +18,9 @@ pub enum Shown {
     /// A piece of an answer.
     Answer(String),
     /// What a look has before an answer; a terminal alone gets it.
-    Mark(Vec<StyledSpan>),
+    Mark(Vec<Span>),
     /// A line beside the answers.
-    Line(Vec<StyledSpan>),
+    Line(Vec<Span>),
 }
 
 /// Turns the events of one run into what is shown.
@@ -77,10 +77,6 @@ impl<'a> SessionView<'a> {
                     None => self.own_lines(children, event),
                 }
             }
-            RunEvent::Note { text } if self.look.start.contains_key("*") && !self.shows_all => {
-                let text = truncate(&format!("note: {text}"), self.columns);
-                self.make_line(vec![StyledSpan { codes: Vec::new(), text }])
-            }
             _ => self.own_lines(children, event),
         }
     }
@@ -92,9 +88,7 @@ impl<'a> SessionView<'a> {
             texts.filter_map(Value::as_str).map(|text| text.trim_end_matches('\n')).collect();
         let mut shown = self.whole_answer(&texts.join("\n"));
         if let Some(figures) = RunFigures::of_document(document).filter(|_| self.look.figures) {
-            shown.extend(
-                self.make_line(vec![StyledSpan { codes: vec![2], text: figures_line(&figures) }]),
-            );
+            shown.extend(self.make_line(vec![Span::new(figures_line(&figures), DIM)]));
         }
         shown
     }
@@ -148,7 +142,7 @@ impl<'a> SessionView<'a> {
             return Vec::new();
         }
         if !children.is_empty() {
-            spans.insert(0, StyledSpan { codes: Vec::new(), text: "  ".repeat(children.len()) });
+            spans.insert(0, Span::new("  ".repeat(children.len()), PLAIN));
         }
         self.make_line(spans)
     }
@@ -156,11 +150,10 @@ impl<'a> SessionView<'a> {
     /// The rows that nagent shows of an event.
     fn own_lines(&mut self, children: &[String], event: &RunEvent) -> Vec<Shown> {
         let rows = self.rows.add_event(children, event, self.columns, self.shows_all);
-        let span = |row: Row| StyledSpan { codes: row.style.sgr_codes().to_vec(), text: row.text };
-        rows.into_iter().flat_map(|row| self.make_line(vec![span(row)])).collect()
+        rows.into_iter().flat_map(|row| self.make_line(vec![row])).collect()
     }
 
-    fn make_line(&mut self, spans: Vec<StyledSpan>) -> Vec<Shown> {
+    fn make_line(&mut self, spans: Vec<Span>) -> Vec<Shown> {
         self.close().into_iter().chain([Shown::Line(spans)]).collect()
     }
 }
@@ -192,20 +185,22 @@ fn start_values(start: &Start) -> BTreeMap<&'static str, String> {
 fn finish_values(finish: &Finish) -> BTreeMap<&'static str, String> {
     let code = finish.figures.get("exit_code").and_then(Value::as_i64).unwrap_or(0);
     let line = if finish.first_line.is_empty() { &finish.status } else { &finish.first_line };
+    let exit = match (code, finish.status.as_str()) {
+        (0, "ok") => String::new(),
+        (0, "error") => line.clone(),
+        (0, status) => status.to_owned(),
+        (code, _) => format!("exit {code}"),
+    };
     let meaning = match code {
         126 => " (not executable, or no permission)",
         127 => " (no such command)",
         _ => "",
     };
-    let (exit, failure) = match (code, finish.status.as_str()) {
-        (0, "ok") => (String::new(), String::new()),
-        (0, "error") => (line.clone(), line.clone()),
-        (0, status) => (status.to_owned(), status.to_owned()),
-        (code, _) if finish.first_line.is_empty() => {
-            (format!("exit {code}"), format!("exit {code}{meaning}"))
-        }
-        (code, _) => (format!("exit {code}"), format!("exit {code}{meaning}: {line}")),
+    let said = match finish.first_line.as_str() {
+        said if code != 0 && !said.is_empty() => format!(": {said}"),
+        _ => String::new(),
     };
+    let failure = format!("{exit}{meaning}{said}");
     let more = (finish.more_lines > 0).then(|| format!(" … +{} lines", finish.more_lines));
     BTreeMap::from([
         ("name", capitalize(finish.tag.trim_start_matches("nagent-"))),
@@ -234,8 +229,7 @@ mod tests {
     use super::*;
 
     fn texts(shown: Vec<Shown>) -> Vec<String> {
-        let text =
-            |spans: &[StyledSpan]| spans.iter().map(|span| span.text.as_str()).collect::<String>();
+        let text = |spans: &[Span]| spans.iter().map(|span| span.text.as_str()).collect::<String>();
         let tell = |one: &Shown| match one {
             Shown::Answer(text) => format!("a:{text}"),
             Shown::Mark(spans) => format!("m:{}", text(spans)),

@@ -1,29 +1,21 @@
 //! Tables of text.
 
-use conversation::format::columns::{truncate, width};
+use conversation::format::columns::width;
 
 /// Lays out rows in columns that are two blanks apart. Cells of the columns in `right` are aligned to the right, as numbers are.
-/// No line is wider than `columns`.
-pub fn format_table<R: AsRef<[String]>>(rows: &[R], right: &[usize], columns: usize) -> String {
-    let widths = column_widths(rows);
-    let line = |row: &R| truncate(&pad_row(row.as_ref(), &widths, right), columns) + "\n";
-    rows.iter().map(line).collect()
-}
-
-/// The width of each column.
-pub fn column_widths<R: AsRef<[String]>>(rows: &[R]) -> Vec<usize> {
+pub fn format_table<R: AsRef<[String]>>(rows: &[R], right: &[usize]) -> String {
     let count = rows.iter().map(|row| row.as_ref().len()).max().unwrap_or(0);
     let cells = |at: usize| rows.iter().filter_map(move |row| row.as_ref().get(at));
-    (0..count).map(|at| cells(at).map(|cell| width(cell)).max().unwrap_or(0)).collect()
-}
-
-/// A row with its cells padded to these widths.
-pub fn pad_row(row: &[String], widths: &[usize], right: &[usize]) -> String {
-    let cells = row.iter().zip(widths).enumerate().map(|(at, (cell, most))| {
-        let blanks = " ".repeat(most.saturating_sub(width(cell)));
-        if right.contains(&at) { blanks + cell } else { cell.clone() + &blanks }
-    });
-    cells.collect::<Vec<_>>().join("  ").trim_end().to_owned()
+    let widest = |at| cells(at).map(|cell| width(cell)).max().unwrap_or(0);
+    let widths: Vec<usize> = (0..count).map(widest).collect();
+    let line = |row: &R| {
+        let cells = row.as_ref().iter().zip(&widths).enumerate().map(|(at, (cell, most))| {
+            let blanks = " ".repeat(most.saturating_sub(width(cell)));
+            if right.contains(&at) { blanks + cell } else { cell.clone() + &blanks }
+        });
+        cells.collect::<Vec<_>>().join("  ").trim_end().to_owned() + "\n"
+    };
+    rows.iter().map(line).collect()
 }
 
 #[cfg(test)]
@@ -31,9 +23,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn numbers_are_aligned_and_lines_are_cut() {
+    fn numbers_are_aligned() {
         let rows = [["NAME", "N"], ["a", "10"], ["世界世", "1"]].map(|row| row.map(str::to_owned));
-        assert_eq!(format_table(&rows, &[1], 80), "NAME     N\na       10\n世界世   1\n");
-        assert_eq!(format_table(&rows, &[], 5), "NAME…\na   …\n世界…\n");
+        assert_eq!(format_table(&rows, &[1]), "NAME     N\na       10\n世界世   1\n");
     }
 }

@@ -156,25 +156,14 @@ fn a_checkpoint_takes_the_place_of_older_turns() {
 }
 
 #[test]
-fn turns_are_put_back_whole_or_some_of_them() {
+fn turns_are_put_back() {
     let sandbox = window(16_000);
     fill(&sandbox, 8, 3_000);
     let before = read(&sandbox);
     sandbox.llm.push(checkpoint("(one)"));
     sandbox.run(&["-c", "c", "--compact"]).assert_exit(0);
-    sandbox.program(CONVERSATIONS, &["expand", "c", "--turns", "3-4"]).run().assert_exit(0);
-    let some = read(&sandbox);
-    assert!(
-        some.contains("word1 ") && !some.contains("word0 ") && !some.contains("word2 "),
-        "{some}"
-    );
-    assert_eq!(some.matches("prompt 1\n").count(), 1, "{some}");
-    assert!(some.contains("make it work (one)"));
-    sandbox.program(CONVERSATIONS, &["lint", "c"]).run().assert_exit(0);
-    sandbox.program(CONVERSATIONS, &["expand", "c", "--turns", "90-91"]).run().assert_exit(2);
     sandbox.program(CONVERSATIONS, &["expand", "c"]).run().assert_exit(0);
-    // With what was put back before.
-    assert_eq!(read(&sandbox).replace('\n', "").len(), before.replace('\n', "").len());
+    assert_eq!(read(&sandbox).trim_end(), before.trim_end());
     let run = sandbox.program(CONVERSATIONS, &["expand", "c"]).run().assert_exit(1);
     run.stderr_has(&["nothing to put back"]);
 }
@@ -296,18 +285,8 @@ fn turns_that_are_alike_are_put_back_byte_for_byte() {
     put(&sandbox, &before);
     sandbox.llm.push(checkpoint("(one)"));
     sandbox.run(&["-c", "c", "--compact"]).assert_exit(0);
-    let compacted = read(&sandbox);
-    // Prompts without a time are told apart by their words; those that stay are not put back twice.
-    let prompts = compacted.matches("<user-prompt>").count();
-    sandbox.program(CONVERSATIONS, &["expand", "c", "--turns", "3-4"]).run().assert_exit(0);
-    assert!(read(&sandbox).matches("<user-prompt>").count() >= prompts.min(2));
-    let again = sandbox.program(CONVERSATIONS, &["expand", "c", "--turns", "4-5"]).run();
-    again.assert_exit(1).stderr_has(&["in the conversation already"]);
     sandbox.program(CONVERSATIONS, &["expand", "c"]).run().assert_exit(0);
     assert_eq!(read(&sandbox), before);
-    // One that leads to itself ends.
-    put(&sandbox, &compacted.replace(&archive(&sandbox, &compacted).0, "c"));
-    sandbox.program(CONVERSATIONS, &["expand", "c", "--turns", "90-91"]).run().assert_exit(2);
 }
 
 #[test]

@@ -45,7 +45,7 @@ fn exit_1_a_conversation_that_is_not_there() {
         &[CONVERSATIONS, "remove", "nowhere"],
         &[CONVERSATIONS, "expand", "nowhere"],
         &[CONVERSATIONS, "rewind", "nowhere", "--turn", "1"],
-        &[CONVERSATIONS, "export", "md", "nowhere"],
+        &[CONVERSATIONS, "export", "nowhere"],
         &[CONVERSATIONS, "lint", "nowhere"],
     ] {
         check(words, "nowhere");

@@ -1,4 +1,4 @@
-//! What a script is asked about on a terminal: the keys, what they store, what does not count as an answer.
+//! What a script is asked about on a terminal: the lines that one types, what they store, what does not count as an answer.
 
 use std::io::Write;
 
@@ -10,13 +10,15 @@ use crate::js::JS;
 use crate::process_under_test::Running;
 use crate::sandbox::{Sandbox, wait_until};
 
+const CHOICES: &str = "y once, a always, n no [n]: ";
+
 /// Starts a script on a terminal, with its answers stored in `policy.json`.
 fn start(sandbox: &Sandbox, code: &str) -> Running {
     sandbox.program(JS, &["--policy", "policy.json", "-e", code]).on_terminal(60).spawn()
 }
 
 fn wait_for_question(running: &Running, count: usize) {
-    wait_until("the question", || running.stdout_so_far().matches("3 Once").count() >= count);
+    wait_until("the question", || running.stdout_so_far().matches(CHOICES).count() >= count);
 }
 
 fn policy(sandbox: &Sandbox) -> Value {
@@ -24,25 +26,25 @@ fn policy(sandbox: &Sandbox) -> Value {
     text.map_or(Value::Null, |text| serde_json::from_str(&text).unwrap())
 }
 
-/// What the script prints when these keys are pressed, and the first entry of its policy.
+/// What the script prints when these lines are typed, and the first entry of its policy.
 fn answered(keys: &str) -> (String, Value) {
     let sandbox = Sandbox::new();
     let code = "let r = []; for (const i of [1, 2]) { try { r.push(env.get('HOME').length > 0) } catch (e) { r.push(e.message) } } r.join()";
     let mut running = start(&sandbox, code);
-    wait_for_question(&running, 1);
     let mut stdin = running.take_stdin();
-    stdin.write_all(keys.as_bytes()).unwrap();
+    for (count, key) in keys.split_inclusive(['\n', '\u{3}', '\u{4}']).enumerate() {
+        wait_for_question(&running, count + 1);
+        stdin.write_all(key.as_bytes()).unwrap();
+    }
     let run = running.wait();
-    let last = run.stdout.lines().last().unwrap_or_default();
-    // Behind what clears the question.
-    let last = last.rsplit("\u{1b}[J").next().unwrap_or_default().trim_end_matches('\r').to_owned();
+    let last = run.stdout.lines().last().unwrap_or_default().trim_end_matches('\r').to_owned();
     let entry = policy(&sandbox)["env"]["entries"][0].clone();
     (format!("{}: {last}", run.code), entry)
 }
 
 #[test]
 fn three_answers_and_what_they_store() {
-    for keys in ["1", "k\r", "\u{1b}[A\r", "kkk "] {
+    for keys in ["a\n", "Always\n", "x\na\n"] {
         let (got, entry) = answered(keys);
         assert_eq!(got, "0: true,true", "{keys:?}");
         assert_eq!(
@@ -51,7 +53,7 @@ fn three_answers_and_what_they_store() {
         );
         assert!(entry["created"].as_str().is_some_and(|time| time.ends_with('Z')), "{entry}");
     }
-    for keys in ["2", "\r", "x2", "jk\r"] {
+    for keys in ["n\n", "\n", "x\nNO\n"] {
         let (got, entry) = answered(keys);
         assert!(
             got.starts_with("0: env HOME is not allowed: the user said no,env HOME"),
@@ -59,11 +61,13 @@ fn three_answers_and_what_they_store() {
         );
         assert_eq!(entry["approval"], "deny", "{keys:?}");
     }
-    for keys in ["3", "j\r", "\u{1b}OB\r"] {
-        let (got, entry) = answered(keys);
-        assert_eq!((got.as_str(), entry), ("0: true,true", Value::Null), "{keys:?}");
-    }
-    for keys in ["\u{1b}", "\u{3}"] {
+    let (got, entry) = answered("y\n");
+    assert_eq!((got.as_str(), entry), ("0: true,true", Value::Null));
+    // A reason is about this time only: the second call is asked about again.
+    let (got, entry) = answered("n use LANG\na better idea\n");
+    assert!(got.contains("said no: use LANG,") && got.ends_with("said no: a better idea"), "{got}");
+    assert_eq!(entry, Value::Null);
+    for keys in ["\u{3}", "\u{4}"] {
         let (got, entry) = answered(keys);
         assert!(got.starts_with("130: "), "{keys:?}: {got}");
         assert_eq!(entry, Value::Null);
@@ -80,9 +84,9 @@ fn what_was_typed_before_the_question_is_no_answer() {
     wait_until("it runs", || running.stdout_so_far().contains("go"));
     let mut stdin = running.take_stdin();
     // It would be a no.
-    stdin.write_all(b"2\n2\n").unwrap();
+    stdin.write_all(b"n\nn\n").unwrap();
     wait_for_question(&running, 1);
-    stdin.write_all(b"1").unwrap();
+    stdin.write_all(b"a\n").unwrap();
     let run = running.wait().assert_exit(0);
     assert!(
         run.stdout.contains("◆") && run.stdout.contains("WRITE") && run.stdout.contains("written"),
@@ -104,12 +108,12 @@ fn who_is_typing_answers_nothing() {
     // Keys that go on while the question appears: each would be a yes.
     let mut behind = 0;
     while behind < 10 {
-        stdin.write_all(b"1").unwrap();
+        stdin.write_all(b"a\n").unwrap();
         behind += usize::from(running.stdout_so_far().contains("ENV"));
         std::thread::sleep(std::time::Duration::from_millis(30));
     }
     wait_for_question(&running, 1);
-    stdin.write_all(b"2").unwrap();
+    stdin.write_all(b"n\n").unwrap();
     let shown = running.wait().assert_exit(1).stdout;
     assert!(shown.contains("the user said no"), "{shown}");
     let running = start(&sandbox, "env.get('LANG')");
@@ -128,7 +132,7 @@ fn a_question_about_a_folder_says_that_it_is_about_all_in_it() {
         let sandbox = Sandbox::new();
         let mut running = start(&sandbox, code);
         wait_for_question(&running, 1);
-        running.take_stdin().write_all(b"2").unwrap();
+        running.take_stdin().write_all(b"n\n").unwrap();
         let shown = running.wait().assert_exit(1).stdout;
         assert!(shown.contains(part), "{code}: {shown}");
     }
@@ -139,7 +143,7 @@ fn a_private_host_that_a_question_shows_is_reached() {
     let sandbox = Sandbox::new();
     sandbox.llm.beside(|_| Some(Answer::raw(200, "text/plain", "reached")));
     let code = format!("net.fetch('{}/').body", sandbox.llm.origin());
-    for (key, entries) in [("3", 0), ("1", 1)] {
+    for (key, entries) in [("y\n", 0), ("a\n", 1)] {
         let mut running = start(&sandbox, &code);
         wait_for_question(&running, 1);
         running.take_stdin().write_all(key.as_bytes()).unwrap();
@@ -156,7 +160,7 @@ fn questions_reach_the_terminal_behind_pipes() {
     let line = format!("echo piped | '{JS}' -e \"env.get('LANG').length\" 2>/dev/null | tr 0-9 n");
     let mut running = sandbox.program("sh", &["-c", &line]).on_terminal(60).spawn();
     wait_for_question(&running, 1);
-    running.take_stdin().write_all(b"3").unwrap();
+    running.take_stdin().write_all(b"y\n").unwrap();
     let shown = running.wait().assert_exit(0).stdout;
     assert!(shown.ends_with('n'), "{shown}");
 }
@@ -164,11 +168,10 @@ fn questions_reach_the_terminal_behind_pipes() {
 #[test]
 fn a_question_of_the_script_itself_looks_like_no_other() {
     let sandbox = Sandbox::new();
-    let code =
-        "input.prompt('name?\\n\\n weather asks\\n  ◆ NET  a.example\\n    1 Allow\\u001b[7m')";
+    let code = "input.prompt('name?\\n\\n weather asks\\n  ◆ NET  a.example\\n  y once\\u001b[7m')";
     let mut running = start(&sandbox, code);
     wait_until("the question", || running.stdout_so_far().contains("❯ "));
-    running.take_stdin().write_all(b"1\n").unwrap();
+    running.take_stdin().write_all(b"y\n").unwrap();
     let shown = running.wait().assert_exit(0).stdout;
     assert!(shown.contains("\n           ◆ NET") && !shown.contains("\u{1b}[7m"), "{shown}");
     assert_eq!(policy(&sandbox), Value::Null);
@@ -180,36 +183,25 @@ fn what_no_answer_could_allow_is_not_asked() {
     for path in ["/proc/version", "/dev/null"] {
         let running = start(&sandbox, &format!("fs.readFile('{path}')"));
         let shown = running.wait().assert_exit(1).stdout;
-        assert!(shown.contains("not files") && !shown.contains("3 Once"), "{path}: {shown}");
+        assert!(shown.contains("not files") && !shown.contains(CHOICES), "{path}: {shown}");
     }
 }
 
 #[test]
 fn a_long_detail_is_shown_whole_and_nothing_in_it_steers_the_terminal() {
     let sandbox = Sandbox::new();
-    let code = "env.get('\\u001b[2J\\n  ❯ 1 Allow' + 'A'.repeat(10240) + 'END')";
+    let code = "env.get('\\u001b[2J\\n  y once' + 'A'.repeat(10240) + 'END')";
     let mut running = start(&sandbox, code);
     wait_for_question(&running, 1);
-    running.take_stdin().write_all(b"2").unwrap();
+    running.take_stdin().write_all(b"n\n").unwrap();
     let run = running.wait().assert_exit(1);
     assert!(
         run.stdout.contains("\\u{1b}[2J\\n") && !run.stdout.contains("\u{1b}[2J"),
         "{}",
         run.stdout
     );
-    let shown: String = run
-        .stdout
-        .split("◆")
-        .nth(1)
-        .unwrap()
-        .split('❯')
-        .next()
-        .unwrap()
-        .chars()
-        .filter(|c| *c == 'A')
-        .collect();
     let rows = run.stdout.matches('A').count();
-    assert!(rows >= 10240 && run.stdout.contains("END"), "{} {}", shown.len(), run.stdout);
+    assert!(rows >= 10240 && run.stdout.contains("END"), "{}", run.stdout);
 }
 
 #[test]
@@ -234,11 +226,11 @@ fn two_scripts_ask_one_after_the_other_and_leave_the_terminal_as_it_was() {
     let mut running = sandbox.program("sh", &["-c", &both]).on_terminal(160).spawn();
     wait_for_question(&running, 1);
     std::thread::sleep(std::time::Duration::from_millis(300));
-    assert_eq!(running.stdout_so_far().matches("3 Once").count(), 1);
+    assert_eq!(running.stdout_so_far().matches(CHOICES).count(), 1);
     let mut stdin = running.take_stdin();
-    stdin.write_all(b"3").unwrap();
+    stdin.write_all(b"y\n").unwrap();
     wait_for_question(&running, 2);
-    stdin.write_all(b"\x03").unwrap();
+    stdin.write_all(b"n\n").unwrap();
     let shown = running.wait().assert_exit(0).stdout;
     let modes: Vec<&str> = shown.split_whitespace().collect();
     for mode in ["icanon", "echo", "isig"] {

@@ -7,7 +7,7 @@ use crate::models::work_at;
 use crate::sandbox::{Sandbox, answer};
 
 #[test]
-fn the_list_of_models_has_windows_prices_and_days_that_are_near() {
+fn the_list_of_models_has_windows_prices_and_days() {
     let soon = std::time::SystemTime::now() + std::time::Duration::from_hours(24 * 30);
     let soon = humantime::format_rfc3339(soon).to_string()[..10].to_owned();
     let sandbox = work_at("openrouter", &json!({})).env("OPENROUTER_API_KEY", "k");
@@ -26,17 +26,10 @@ fn the_list_of_models_has_windows_prices_and_days_that_are_near() {
     let near = format!("ends {soon}");
     let words = "reasoning none|low|medium|high|xhigh";
     assert_eq!(lines[0], ["a/cheap", "4096 tokens", "$1/$2"]);
-    assert_eq!(lines[1], ["b/far"]);
+    assert_eq!(lines[1], ["b/far", "ends 2099-01-01"]);
     assert_eq!(lines[2], ["openai/gpt-5.5", "1050000 tokens", words, &near]);
-    assert!(!run.stdout.contains('\t'));
-    let shown = sandbox.cmd(&["--profile", "work", "--list-models"]).on_terminal(100).run().stdout;
-    let lines: Vec<&str> = shown.lines().map(str::trim_end).collect();
-    assert_eq!(lines[0], "MODEL            WINDOW  $ IN/OUT  REASONING                   ENDS");
-    assert_eq!(lines[1], "a/cheap            4096     $1/$2");
-    assert_eq!(
-        lines[3],
-        format!("openai/gpt-5.5  1050000            none|low|medium|high|xhigh  {soon}")
-    );
+    let column = |part: &str| run.stdout.lines().filter_map(|line| line.find(part)).max();
+    assert_eq!(column(" tokens").unwrap(), 23, "{}", run.stdout);
     let json = sandbox.run(&["--profile", "work", "--list-models", "--json"]).assert_exit(0).json();
     assert_eq!(json["models"], json!(["a/cheap", "b/far", "openai/gpt-5.5"]));
     assert_eq!(json["details"][1]["ends"], "2099-01-01");

@@ -116,12 +116,12 @@ fn a_look_of_ones_own_wins_and_cannot_ask_for_more_than_it_may() {
         let run = look(text).repl(&["--look", "nano"]).stdin("x\n").run();
         run.assert_exit(2).stderr_has(&[&["looks/nano.json"], words].concat());
     };
-    check("{", &["JSON"]);
-    check(r#"{"promt": "> "}"#, &["did you mean \"prompt\"?"]);
+    check("{", &["EOF"]);
+    check(r#"{"promt": "> "}"#, &["unknown field `promt`, expected one of"]);
     check(r#"{"settings": {"base_url": "http://evil"}}"#, &["a look brings no others"]);
     check(r#"{"settings": {"command": ["sh"]}}"#, &["a look brings no others"]);
     check(r#"{"finish": "{lin}"}"#, &["did you mean \"line\"?"]);
-    check(r#"{"figures": "yes"}"#, &["\"figures\""]);
+    check(r#"{"figures": "yes"}"#, &["expected a boolean at line 1"]);
     check(r#"{"settings": {"max_turns": "ten"}}"#, &["\"max_turns\" must be a whole number"]);
     // It neither widens what the config allows nor turns off what it asks for.
     let sandbox =

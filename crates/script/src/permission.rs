@@ -10,10 +10,11 @@ use anyhow::{Context, Result};
 
 use crate::policy::places::ScriptPlaces;
 use crate::policy::{Approval, Layers, Mode, Policy, PolicySubject, is_plainly_private};
+use conversation::approve::Answer;
 use conversation::exit::Signal;
-use conversation::format::harmless::quote_name;
+use conversation::format::columns::wrap_line;
+use conversation::format::harmless::{escape_text, quote_name};
 use conversation::limits;
-use sys::ask_tty::{Answer, AskTty};
 use sys::atomic_file::AtomicFile;
 use sys::clock::{self, Stopwatch};
 use sys::durable::parent_folder;
@@ -21,6 +22,7 @@ use sys::env::Env;
 use sys::fs;
 use sys::interrupt::Interrupts;
 use sys::lock::lock_folder;
+use sys::tty::Tty;
 
 /// Something that a script wants to do.
 #[derive(Debug, Clone, Copy)]
@@ -44,7 +46,7 @@ pub struct Permissions<'a> {
     /// The thought's name, for advice and questions.
     pub name: Option<String>,
     /// The terminal, if there is one.
-    pub asker: Option<AskTty>,
+    pub asker: Option<Tty>,
     /// Makes room on the terminal before each question.
     pub on_question: Box<dyn Fn() + 'a>,
     /// Signals.
@@ -170,22 +172,26 @@ impl<'a> Permissions<'a> {
         let is_folder = kind == PolicySubject::Path && Path::new(&subject).is_dir();
         let detail = format!("{subject}{}", if is_folder { " and all in it" } else { "" });
         let name = self.name.as_deref().unwrap_or("nagent-js");
-        let answer = asker.ask_permission(name, label, &detail, self.interrupts);
+        let answer = ask_permission(asker, name, (label, &detail), self.interrupts);
         self.asked += watch.elapsed();
         match answer {
-            Answer::Once => {
+            Some(Answer::Yes) => {
                 self.once.push((kind, mode, subject));
                 Ok(())
             }
-            Answer::Allow => {
+            Some(Answer::Always) => {
                 self.store(kind, mode, &subject, Approval::Allow);
                 Ok(())
             }
-            Answer::Deny => {
+            Some(Answer::No(reason)) if reason.is_empty() => {
                 self.store(kind, mode, &subject, Approval::Deny);
                 Err(self.refuse(label, &subject, "the user said no"))
             }
-            Answer::Interrupted => {
+            // A no with a reason is about this one time: the script may do it differently.
+            Some(Answer::No(reason)) => {
+                Err(self.refuse(label, &subject, &format!("the user said no: {reason}")))
+            }
+            Some(Answer::Word(_)) | None => {
                 self.interrupts.raise(Signal::Int);
                 Err("interrupted".to_owned())
             }
@@ -255,7 +261,37 @@ impl<'a> Permissions<'a> {
         let Some(path) = &self.own_file else { return };
         let stored = edit_policy(path, self.interrupts, add);
         if let (Err(error), Some(asker)) = (stored, &mut self.asker) {
-            asker.write_line(&format!("the answer counts for this run only: {error:#}"));
+            asker.write(&format!(
+                "the answer counts for this run only: {}\n",
+                escape_text(&format!("{error:#}"))
+            ));
+        }
+    }
+}
+
+/// Asks on the terminal whether `who` may do something, until there is an answer; another word is none. `None`: a signal, or
+/// nobody is there any more.
+pub fn ask_permission(
+    tty: &mut Tty,
+    who: &str,
+    (label, detail): (&str, &str),
+    interrupts: &Interrupts,
+) -> Option<Answer> {
+    let (columns, _) = tty.read_dimensions();
+    let detail = escape_text(detail).replace('\n', "\\n");
+    let line = format!("◆ {label}  {detail}");
+    let rows = wrap_line(&line, columns.saturating_sub(3).max(20));
+    let head = tty.format_head(&format!("{} asks", escape_text(who).replace('\n', " ")));
+    let question = format!("\n{head}  {}\n", rows.join("\n  "));
+    loop {
+        let choices = "  y once, a always, n no [n]: ";
+        let Some(line) = tty.read_answer(&question, choices, interrupts, None) else {
+            tty.write("\n");
+            return None;
+        };
+        match Answer::parse(&line) {
+            Answer::Word(_) => tty.write("  answer y, a or n\n"),
+            answer => return Some(answer),
         }
     }
 }

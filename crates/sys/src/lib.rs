@@ -11,7 +11,6 @@
     reason = "the ban on effects is lifted here and nowhere else"
 )]
 
-pub mod ask_tty;
 pub mod atomic_file;
 pub mod boundary;
 pub mod change_log;

@@ -3,7 +3,7 @@
 use std::fs::{File, OpenOptions};
 use std::io::{Read, Write};
 use std::os::fd::BorrowedFd;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
@@ -19,7 +19,8 @@ use signal_hook::low_level;
 
 use super::env::Env;
 use super::interrupt::Interrupts;
-use super::terminal;
+use super::lock::{LockWait, lock_file};
+use super::{env, fs, terminal};
 
 /// Nothing may be typed for this long before an answer counts.
 const QUIET: Duration = Duration::from_millis(250);
@@ -28,13 +29,20 @@ const QUIET: Duration = Duration::from_millis(250);
 #[derive(Debug)]
 pub struct Tty {
     file: File,
+    /// The folder of the lock that keeps two processes from asking at once, for those that run side by side.
+    locks: Option<PathBuf>,
 }
 
 impl Tty {
     /// Opens the terminal. `None`: there is none.
     pub fn open() -> Option<Self> {
         let file = OpenOptions::new().read(true).write(true).open("/dev/tty").ok()?;
-        Some(Self { file })
+        Some(Self { file, locks: None })
+    }
+
+    /// Opens the terminal for questions that wait for those of other processes with this folder. `None`: there is none.
+    pub fn open_with_locks(locks: PathBuf) -> Option<Self> {
+        Some(Self { locks: Some(locks), ..Self::open()? })
     }
 
     /// Writes text as it is.
@@ -43,7 +51,7 @@ impl Tty {
     }
 
     /// Passes on each key at once, without these modes, until the result is dropped.
-    pub(super) fn enter_raw_mode(&self, modes: LocalModes) -> Option<RawMode> {
+    fn enter_raw_mode(&self, modes: LocalModes) -> Option<RawMode> {
         let file = self.file.try_clone().ok()?;
         let before = tcgetattr(&file).ok()?;
         let mut raw = before.clone();
@@ -56,7 +64,7 @@ impl Tty {
 
     /// Waits, in raw mode, until nobody types: keys that were meant for something else are not an answer. False: Ctrl-C, or a
     /// signal.
-    pub(super) fn wait_for_quiet(&self, interrupts: &Interrupts) -> bool {
+    fn wait_for_quiet(&self, interrupts: &Interrupts) -> bool {
         let mut typed = Vec::new();
         while self.read_bytes(&mut typed, Some(QUIET), interrupts) && !typed.contains(&3) {
             typed.clear();
@@ -65,7 +73,7 @@ impl Tty {
     }
 
     /// Reads what has been typed. False: nothing came in time, a signal did, or the terminal is gone.
-    pub(super) fn read_bytes(
+    fn read_bytes(
         &self,
         into: &mut Vec<u8>,
         most: Option<Duration>,
@@ -102,6 +110,8 @@ impl Tty {
         interrupts: &Interrupts,
         asker: Option<BorrowedFd<'_>>,
     ) -> Option<String> {
+        // Until it is dropped, this process alone asks on this terminal.
+        let _lock = self.lock_terminal(interrupts);
         let (resumed, writer) = pipe_with(PipeFlags::CLOEXEC | PipeFlags::NONBLOCK).ok()?;
         let handler = low_level::pipe::register(SIGCONT, writer);
         let (mut typed, mut buffer) = (Vec::new(), [0; 4096]);
@@ -144,6 +154,24 @@ impl Tty {
         (!typed.is_empty()).then(|| String::from_utf8_lossy(&typed).trim().to_owned())
     }
 
+    fn lock_terminal(&self, interrupts: &Interrupts) -> Option<File> {
+        let locks = self.locks.as_ref()?;
+        let stat = env::read_proc("/proc/self/stat").unwrap_or_default();
+        let path = locks.join(format!("prompt-{}.lock", env::field(&stat, 7).unwrap_or("0")));
+        fs::create_private_folder(locks).ok()?;
+        lock_file(&path, LockWait::new(Duration::from_hours(24), interrupts)).ok()?
+    }
+
+    /// The first line of a question, which no other text can look like: in reverse video, where colours are shown.
+    pub fn format_head(&self, text: &str) -> String {
+        let (columns, has_colours) = self.read_dimensions();
+        if has_colours {
+            format!("\x1b[7m {text} \x1b[0m\n")
+        } else {
+            format!("{}\n{text}\n", "-".repeat(columns.min(72)))
+        }
+    }
+
     /// The columns, and whether colours are shown.
     pub fn read_dimensions(&self) -> (usize, bool) {
         (terminal::columns(tcgetwinsize(&self.file)), terminal::has_colours())
@@ -151,7 +179,7 @@ impl Tty {
 }
 
 /// The modes of a terminal before it passed on each key at once. Dropping it restores them, and forgets what was typed.
-pub(super) struct RawMode {
+struct RawMode {
     file: File,
     before: Termios,
 }

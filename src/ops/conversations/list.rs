@@ -8,19 +8,17 @@ use serde_json::{Value, json};
 use super::{Catalog, Conversation};
 use crate::out::Report;
 use crate::overview::{ConversationKind, TurnsUsage};
-use crate::view::table::{column_widths, pad_row};
-use conversation::format::columns::{truncate, width, wrap_line};
+use crate::view::table::format_table;
+use conversation::format::columns::{truncate, width};
 use conversation::format::harmless;
-use conversation::format::numbers::{format_age, format_count};
+use conversation::format::numbers::format_age;
 use conversation::problem::Problem;
 use sys::{clock, terminal};
 
 /// The least room for the first words beside the other columns.
 const WORDS_ROOM: usize = 20;
-/// The most columns of a name where there is not much room.
-const NAME_ROOM: usize = 24;
-/// The fewest of a folder beside which first words are shown.
-const FOLDER_ROOM: usize = 12;
+/// The most columns of a folder.
+const FOLDER_ROOM: usize = 20;
 
 /// Which conversations are listed.
 #[derive(Debug, Clone, Default)]
@@ -59,7 +57,7 @@ pub fn list_conversations(catalog: &Catalog, filter: &ListFilter) -> Result<Repo
     })?;
     rows.sort_by(|a, b| b.modified.cmp(&a.modified).then_with(|| a.name.cmp(&b.name)));
     let text = if terminal::stdout_is_terminal() {
-        format_table(&rows, catalog.env.home_folder().as_deref(), terminal::width())
+        format_list(&rows, catalog.env.home_folder().as_deref(), terminal::width())
     } else {
         rows.iter().map(format_line).collect()
     };
@@ -121,88 +119,44 @@ fn format_line(row: &ListRow) -> String {
     format!("{name}\t{kind}\t{modified}\t{folder}\t{prompts}\t{tokens}\t{cost}\t{words}\n")
 }
 
-/// A table with a heading, no line wider than the terminal.
-fn format_table(rows: &[ListRow], home: Option<&Path>, columns: usize) -> String {
+/// A table with a heading, no line wider than the terminal. Where it has no room for the first words, they are below each row.
+fn format_list(rows: &[ListRow], home: Option<&Path>, columns: usize) -> String {
     if rows.is_empty() {
         return "no conversations\n".to_owned();
     }
     let now = clock::since_epoch();
-    let heading = ["NAME", "KIND", "AGE", "FOLDER", "PROMPTS", "TOKENS", "COST", "FIRST WORDS"];
+    let heading = ["NAME", "KIND", "AGE", "PROMPTS", "TOKENS", "COST", "FOLDER"];
     let mut cells = vec![heading.map(str::to_owned)];
     cells.extend(rows.iter().map(|row| {
         [
             row.name.clone(),
             row.kind.to_owned(),
             format_age(now.saturating_sub(row.modified)),
-            shorten_folder(&row.folder, home),
             row.prompts.to_string(),
             row.usage.tokens().to_string(),
             row.usage.known_cost().map_or_else(|| "?".to_owned(), |cost| format!("${cost:.2}")),
-            row.words.clone(),
+            truncate_left(&shorten_folder(&row.folder, home), FOLDER_ROOM),
         ]
     }));
-    let mut widths = column_widths(&cells);
-    let used = |widths: &[usize]| widths[..7].iter().map(|width| width + 2).sum::<usize>();
-    if used(&widths) + WORDS_ROOM > columns {
-        let names: Vec<&str> = rows.iter().map(|row| row.name.as_str()).collect();
-        widths[0] = widths[0].min(name_room(&names));
-    }
-    if used(&widths) - widths[3] > columns {
-        return cells[1..].iter().map(|cells| format_narrow(cells, columns)).collect();
-    }
-    // A folder gives way as far as it can; then the first words have a line of their own.
-    let others = used(&widths) - widths[3];
-    let is_narrow = others + widths[3].min(FOLDER_ROOM) + WORDS_ROOM > columns;
-    let room = columns.saturating_sub(others + if is_narrow { 0 } else { WORDS_ROOM });
-    widths[3] = widths[3].min(room.max("FOLDER".len()));
-    let line = |row: &[String; 8]| {
-        let mut row = row.clone();
-        row[0] = truncate(&row[0], widths[0]);
-        if width(&row[3]) > widths[3] {
-            row[3] = truncate_left(&row[3], widths[3]);
+    let table = format_table(&cells, &[2, 3, 4, 5]);
+    let widest = table.lines().map(width).max().unwrap_or(0);
+    let gap = " ".repeat(4);
+    let words = ["FIRST WORDS"].into_iter().chain(rows.iter().map(|row| row.words.as_str()));
+    let lines = table.lines().zip(words).flat_map(|(line, words)| {
+        if widest + WORDS_ROOM <= columns {
+            let blanks = " ".repeat(widest - width(line) + 2);
+            return vec![format!("{line}{blanks}{words}")];
         }
-        let words = if is_narrow { std::mem::take(&mut row[7]) } else { String::new() };
-        let line = pad_row(&row, &widths, &[2, 4, 5, 6]);
-        let below = (!words.is_empty()).then(|| format!("    {words}"));
-        let lines = [line].into_iter().chain(below);
-        lines.map(|line| truncate(line.trim_end(), columns) + "\n").collect::<String>()
-    };
-    cells.iter().map(line).collect()
-}
-
-/// The room in which each name is cut to no less than a beginning of its own, which names it in other commands.
-fn name_room(names: &[&str]) -> usize {
-    let mut names = names.to_vec();
-    names.sort_unstable();
-    let common = |a: &str, b: &str| a.bytes().zip(b.bytes()).take_while(|(a, b)| a == b).count();
-    // A letter more than what two have in common, and the ellipsis.
-    let needed = names.windows(2).filter_map(|pair| match pair {
-        [a, b] => Some(common(a, b) + 2),
-        _ => None,
+        vec![line.to_owned(), format!("{gap}{words}")]
     });
-    needed.max().unwrap_or_default().max(NAME_ROOM)
-}
-
-/// A conversation on lines of its own, for a terminal that is too narrow for a table.
-fn format_narrow(cells: &[String; 8], columns: usize) -> String {
-    let [name, kind, age, folder, prompts, tokens, cost, words] = cells;
-    let figures = [
-        kind.clone(),
-        age.clone(),
-        format_count(prompts.parse().unwrap_or(0), "prompt"),
-        format!("{tokens} tokens"),
-        cost.clone(),
-    ];
-    let mut lines = wrap_line(name, columns).join("\n") + "\n";
-    for text in [figures.join(", "), folder.clone(), words.clone()] {
-        let rows = wrap_line(&text, columns.saturating_sub(2)).into_iter().map(str::trim);
-        lines.extend(rows.filter(|row| !row.is_empty()).map(|row| format!("  {row}\n")));
-    }
-    lines
+    lines.map(|line| truncate(line.trim_end(), columns) + "\n").collect()
 }
 
 /// The end of a text that fits into this many columns, behind an ellipsis.
 fn truncate_left(text: &str, columns: usize) -> String {
+    if width(text) <= columns {
+        return text.to_owned();
+    }
     let starts = text.char_indices().map(|(at, _)| &text[at..]);
     let fits = starts.into_iter().find(|rest| width(rest) < columns).unwrap_or_default();
     format!("…{fits}")
@@ -228,17 +182,5 @@ mod tests {
             ("…界".into(), "…/bc".into())
         );
         assert_eq!(shorten_folder("/home/me/x", Some(Path::new("/home/me"))), "~/x");
-    }
-
-    #[test]
-    fn names_are_cut_to_beginnings_of_their_own() {
-        let shell = "latest-vm-13595-2266968";
-        let names =
-            [shell.to_owned(), format!("{shell}.callers"), format!("{shell}-f08dd3e9-2152-454c")];
-        let names: Vec<&str> = names.iter().map(String::as_str).collect();
-        let room = name_room(&names);
-        let cut: Vec<String> = names.iter().map(|name| truncate(name, room)).collect();
-        assert_eq!(cut, [shell.to_owned(), format!("{shell}.…"), format!("{shell}-…")]);
-        assert_eq!(name_room(&["a", "b"]), NAME_ROOM);
     }
 }

@@ -2,7 +2,6 @@
 //! protocol.
 
 use std::path::Path;
-use std::time::Duration;
 
 use clap::ValueEnum;
 use serde::{Deserialize, Serialize};
@@ -17,7 +16,6 @@ use crate::out::Report;
 use crate::overview::ConversationKind;
 use crate::view::table::format_table;
 use conversation::exit::Exit;
-use conversation::format::columns::width;
 use conversation::format::file_index::FileIndexEntry;
 use conversation::format::harmless::quote_name;
 use conversation::limits;
@@ -27,10 +25,7 @@ use history::file_index;
 use models::catalog::{ReasoningWords, find_model};
 use models::provider::Provider;
 use models::server::SERVERS;
-use sys::{clock, fs, root, terminal};
-
-/// A model that ends within this time is shown with the day.
-const NEAR: Duration = Duration::from_hours(24 * 90);
+use sys::{fs, root};
 
 /// A form of the protocol.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -121,13 +116,12 @@ pub fn list_models(call: &Call<'_>) -> Result<Report, Problem> {
         let price = model.price.or_else(|| call.settings.price(&model.id));
         let reasoning = find_model(&model.id).map(|known| known.reasoning).unwrap_or_default();
         let words = describe_reasoning(&reasoning);
-        let ends = model.ends.as_deref().filter(|day| is_near(day));
         rows.push([
             model.id.clone(),
-            model.window.map(|window| window.to_string()).unwrap_or_default(),
+            model.window.map(|window| format!("{window} tokens")).unwrap_or_default(),
             price.map(|price| format!("${}/${}", price.input, price.output)).unwrap_or_default(),
-            words.clone().unwrap_or_default(),
-            ends.unwrap_or_default().to_owned(),
+            words.as_ref().map(|words| format!("reasoning {words}")).unwrap_or_default(),
+            model.ends.as_ref().map(|day| format!("ends {day}")).unwrap_or_default(),
         ]);
         details.push(json!({
             "id": model.id,
@@ -138,38 +132,9 @@ pub fn list_models(call: &Call<'_>) -> Result<Report, Problem> {
             "ends": model.ends,
         }));
     }
-    let text = if terminal::stdout_is_terminal() {
-        format_models(&rows, terminal::width())
-    } else {
-        format_model_lines(&rows)
-    };
+    let text = format_table(&rows, &[1, 2]);
     let name = call.settings.provider_name(provider);
     Ok(Report::done(text).with("provider", name).with("models", names).with("details", details))
-}
-
-/// A line for each model, each figure with its unit, for pipes.
-fn format_model_lines(rows: &[[String; 5]]) -> String {
-    let widest = rows.iter().map(|[id, ..]| width(id)).max().unwrap_or(0);
-    let line = |[id, window, price, words, ends]: &[String; 5]| {
-        let unit = |before: &str, cell: &str, behind: &str| {
-            if cell.is_empty() { String::new() } else { format!("  {before}{cell}{behind}") }
-        };
-        let blanks = " ".repeat(widest.saturating_sub(width(id)));
-        let window = unit("", window, " tokens");
-        let (words, ends) = (unit("reasoning ", words, ""), unit("ends ", ends, ""));
-        let line = format!("{id}{blanks}{window}{}{words}{ends}", unit("", price, ""));
-        format!("{}\n", line.trim_end())
-    };
-    rows.iter().map(line).collect()
-}
-
-/// A table with a heading, for a terminal of this many columns.
-fn format_models(rows: &[[String; 5]], columns: usize) -> String {
-    if rows.is_empty() {
-        return "no models\n".to_owned();
-    }
-    let heading = ["MODEL", "WINDOW", "$ IN/OUT", "REASONING", "ENDS"].map(str::to_owned);
-    format_table(&[&[heading], rows].concat(), &[1, 2], columns)
 }
 
 /// The words that a model takes, or its range of tokens.
@@ -179,13 +144,6 @@ fn describe_reasoning(reasoning: &ReasoningWords) -> Option<String> {
         ReasoningWords::Words(words) => Some(words.join("|")),
         ReasoningWords::Budget(least, most) => Some(format!("{least}-{most}")),
     }
-}
-
-/// Whether a day (`2026-12-01`) is past, or at most ninety days off.
-fn is_near(day: &str) -> bool {
-    let ends = humantime::parse_rfc3339(&format!("{day}T00:00:00Z"));
-    let soon = humantime::parse_rfc3339(&clock::now()).ok().map(|now| now + NEAR);
-    ends.is_ok_and(|ends| soon.is_some_and(|soon| ends <= soon))
 }
 
 /// The conversations that were given a name, those of older tools' indexes too.

@@ -16,26 +16,6 @@ use sys::conversation_file::BadByte;
 /// Lines of a result that are shown unless a single turn is asked for.
 const RESULT_LINES: usize = 10;
 
-/// A format to export to.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum ExportFormat {
-    /// Markdown.
-    Markdown,
-    /// The blocks as JSON.
-    Json,
-}
-
-impl ExportFormat {
-    /// The format of a word.
-    pub fn from_word(word: &str) -> Option<Self> {
-        Some(match word {
-            "md" | "markdown" => Self::Markdown,
-            "json" => Self::Json,
-            _ => return None,
-        })
-    }
-}
-
 fn read(catalog: &Catalog, name: Option<&str>) -> Result<Conversation, Problem> {
     let name = catalog.resolve_name(name)?;
     let one = catalog.read_conversation(&name).ok_or_else(|| {
@@ -112,24 +92,12 @@ fn describe(entries: &[TranscriptEntry]) -> Vec<Value> {
     entries.iter().map(describe).collect()
 }
 
-/// Prints a conversation in another format.
-pub fn export_conversation(
-    catalog: &Catalog,
-    name: Option<&str>,
-    format: ExportFormat,
-) -> Result<Report, Problem> {
+/// Prints a conversation as Markdown.
+pub fn export_conversation(catalog: &Catalog, name: Option<&str>) -> Result<Report, Problem> {
     let one = read(catalog, name)?;
     report_damage(&one);
     let entries = transcript::entries(&one.text, &one.parsed.pieces);
-    let text = match format {
-        ExportFormat::Markdown => transcript::to_markdown(&one.name, &entries),
-        ExportFormat::Json => {
-            let document = json!({ "name": one.name, "entries": describe(&entries) });
-            serde_json::to_string_pretty(&document)
-                .map_err(|error| Problem::failed(error.to_string()))?
-                + "\n"
-        }
-    };
+    let text = transcript::to_markdown(&one.name, &entries);
     Ok(Report::exactly(text.clone()).with("name", one.name).with("document", text))
 }
 
@@ -155,7 +123,7 @@ pub fn lint_conversation(catalog: &Catalog, name: Option<&str>) -> Result<Report
         let [bytes, resent] = sizes;
         [one.line.to_string(), one.block.to_string(), one.counts_as.to_string(), bytes, resent]
     }));
-    let mut text = format_table(&table, &[0, 3], usize::MAX);
+    let mut text = format_table(&table, &[0, 3]);
     for Finding { line, message, is_error } in &findings {
         let word = if *is_error { "error" } else { "warning" };
         text.push_str(&format!("{}:{line}: {word}: {message}\n", path.display()));

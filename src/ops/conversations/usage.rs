@@ -95,7 +95,7 @@ pub fn report_usage(
         let [turns, input, cached, output] = counts;
         [key.to_owned(), turns, input, cached, output, format_cost(usage)]
     }));
-    let mut text = format_table(&table, &[1, 2, 3, 4, 5], usize::MAX);
+    let mut text = format_table(&table, &[1, 2, 3, 4, 5]);
     if total.unpriced > 0 {
         text.push_str(&format!(
             "{} of {} turns had no known price; set \"prices\" in the config\n",

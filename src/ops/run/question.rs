@@ -6,8 +6,10 @@ use std::path::Path;
 use serde::{Deserialize, Serialize};
 
 use crate::ops::screen::change_report::{FileVersion, VersionPair};
+use crate::out;
 use crate::view::event::Start;
 use crate::view::question::{action_rows, question_text};
+use conversation::approve::Answer;
 use conversation::format::edit;
 use conversation::format::harmless::{escape_line, quote_name};
 use conversation::limits;
@@ -34,8 +36,7 @@ pub(crate) struct DecisionReply {
     pub stop: Option<bool>,
 }
 
-/// Asks about an action on the terminal until there is an answer, or until `asker`, the run that asks, hangs up. What was
-/// typed before the question does not count, and an answer is a word alone: a sentence is a no, and its reason.
+/// Asks about an action on the terminal until there is an answer, or until `asker`, the run that asks, hangs up.
 pub(crate) fn ask_about_action(
     tty: &mut Tty,
     action: &Start,
@@ -52,23 +53,16 @@ pub(crate) fn ask_about_action(
             tty.write("\n");
             return DecisionReply { stop: Some(interrupts.pending().is_some()), ..reply };
         };
-        let (word, rest) = line.split_once(char::is_whitespace).unwrap_or((&line, ""));
-        match (word.to_lowercase().as_str(), rest) {
-            ("y" | "yes", "") => return DecisionReply { allow: true, ..reply },
-            ("a" | "always", "") => {
-                return DecisionReply { allow: true, always: Some(true), ..reply };
-            }
-            ("" | "n" | "no", why) => {
-                return DecisionReply { reason: Some(why.to_owned()), ..reply };
-            }
-            ("v", "") => shows_all = true,
-            ("e", "") => match edit_body(action) {
+        match Answer::parse(&line) {
+            Answer::Yes => return DecisionReply { allow: true, ..reply },
+            Answer::Always => return DecisionReply { allow: true, always: Some(true), ..reply },
+            Answer::No(why) => return DecisionReply { reason: Some(why), ..reply },
+            Answer::Word(word) if word == "v" => shows_all = true,
+            Answer::Word(word) if word == "e" => match edit_body(action) {
                 Ok(text) => return DecisionReply { allow: true, text: Some(text), ..reply },
                 Err(why) => tty.write(&format!("{}\n", escape_line(&why, 400))),
             },
-            (_, "") => tty.write("answer y, n, a, e or v\n"),
-            // "a better idea: use ls" is not "always".
-            _ => return DecisionReply { reason: Some(line), ..reply },
+            Answer::Word(_) => tty.write("answer y, n, a, e or v\n"),
         }
     }
 }
@@ -80,18 +74,11 @@ fn question(tty: &Tty, action: &Start, shows_all: bool) -> String {
     let shown = quote_name(folder);
     let question = question_text(action);
     let head = format!("nagent asks: {} in {shown}?", question.trim_end_matches('?'));
-    let mut text = if has_colours {
-        format!("\x1b[7m {head} \x1b[0m\n")
-    } else {
-        format!("{}\n{head}\n", "-".repeat(columns.min(72)))
-    };
+    let mut text = tty.format_head(&head);
     for row in
         action_rows(action, preview(action, Path::new(folder)).as_deref(), columns, shows_all)
     {
-        text.push_str(&match row.style.sgr_sequence().filter(|_| has_colours) {
-            Some(code) => format!("\x1b[{code}m{}\x1b[0m\n", row.text),
-            None => format!("{}\n", row.text),
-        });
+        text.push_str(&(out::style_spans(&[row], has_colours) + "\n"));
     }
     text
 }

@@ -123,10 +123,8 @@ pub(crate) fn with_changes(
 /// Writes a diff to stderr, in colour on a terminal, and says how to see all of a long one.
 pub(crate) fn print_diff(path: &Path, previous: Option<&Path>, diff: &DiffText) {
     let previous = previous.map(quote_name);
-    let rows = diff_rows(&diff.text, diff.is_cut, previous.as_deref(), &quote_name(path), false);
-    for row in &rows {
-        out::print_row(row, "");
-    }
+    let path = quote_name(path);
+    out::print_rows(&diff_rows(&diff.text, diff.is_cut, previous.as_deref(), &path, false));
 }
 
 /// Adds to a report which file and which conversation it is about.

@@ -14,7 +14,8 @@ use crate::ops::setup::flags::Invocation;
 use crate::out;
 use crate::view::event::{AFTER_WRITE, RunEvent};
 use crate::view::figures::{RunFigures, figures_line};
-use crate::view::render::{EventRows, Row, Style, render};
+use crate::view::render::{EventRows, render};
+use crate::view::style::{DIM, Span};
 use conversation::exit::Signal;
 use conversation::format::file::Block;
 use conversation::limits;
@@ -231,8 +232,7 @@ impl<'a> Progress<'a> {
         let Some(end) = self.thoughts.rfind('\n') else { return };
         let lines: String = self.thoughts.drain(..=end).collect();
         for line in lines.lines().filter(|line| !line.trim().is_empty()) {
-            self.spinner
-                .print_above(|| out::print_row(&Row::new(format!("· {line}"), Style::Dim), ""));
+            self.spinner.print_above(|| out::print_spans(&[Span::new(format!("· {line}"), DIM)]));
         }
     }
 
@@ -338,10 +338,10 @@ impl<'a> Progress<'a> {
             && let Some(path) = &finish.output
         {
             self.spinner.print_above(|| print_output(Path::new(path), children.len()));
-            rows.retain(|row| row.style != Style::Dim);
+            rows.retain(|row| row.codes != DIM);
         }
         if !rows.is_empty() {
-            self.spinner.print_above(|| rows.iter().for_each(|row| out::print_row(row, "")));
+            self.spinner.print_above(|| out::print_rows(&rows));
         }
     }
 
@@ -417,7 +417,8 @@ fn work_name(action: &Action) -> &'static str {
 fn print_output(path: &Path, depth: usize) {
     let indent = "  ".repeat(depth + 1);
     let _ = fs::for_each_line(path, &mut |line| {
-        out::print_row(&Row::new(String::from_utf8_lossy(line), Style::Dim), &indent);
+        let text = format!("{indent}{}", String::from_utf8_lossy(line));
+        out::print_spans(&[Span::new(text, DIM)]);
     });
 }
 

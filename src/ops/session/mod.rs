@@ -157,11 +157,10 @@ impl Session {
             out::print_line("");
         }
         let spans = self.look.expand(prompt, &self.names());
-        let plain = out::style_spans(&spans, true, false);
+        let plain = out::style_spans(&spans, false);
         if let Some(editor) = editor {
-            return Ok(
-                editor.read(&plain, &out::style_spans(&spans, true, terminal::has_colours()))?
-            );
+            let styled = out::style_spans(&spans, terminal::has_colours());
+            return Ok(editor.read(&plain, &styled)?);
         }
         out::print_prompt(&plain);
         let typed = lines.read(&self.foreground.interrupts)?;

@@ -146,7 +146,7 @@ impl Session {
                 Shown::Mark(spans) if self.shows_lines() => out::print_mark(&spans),
                 Shown::Line(spans) if self.shows_lines() => out::print_spans(&spans),
                 Shown::Line(spans) if is_note => {
-                    out::print_line(&format!("{NAME}: {}", out::style_spans(&spans, false, false)));
+                    out::print_line(&format!("{NAME}: {}", out::style_spans(&spans, false)));
                 }
                 Shown::Mark(_) | Shown::Line(_) => {}
             }

@@ -19,11 +19,11 @@ use script::js_worker::{Ran, ScriptOutcome, run_script};
 use script::permission::{Permissions, find_places, read_policy};
 use script::policy::{Layers, Policy};
 use script::thoughts::Home;
-use sys::ask_tty::AskTty;
 use sys::env::Env;
 use sys::fs;
 use sys::input::InputFile;
 use sys::interrupt::Interrupts;
+use sys::tty::Tty;
 
 /// Which script is run, and what it may do
 #[derive(Debug, Clone, clap::Args)]
@@ -134,7 +134,7 @@ impl ScriptArgs {
         let layers = Layers { own: read_layer(&self.policy)?, global: read_layer(&self.global)? };
         let mut permissions = Permissions::new(places, layers, interrupts);
         permissions.own_file = self.policy.as_ref().map(|path| cwd.join(path));
-        permissions.asker = AskTty::open(home.join("locks"));
+        permissions.asker = Tty::open_with_locks(home.join("locks"));
         let is_quiet = self.json;
         let on_output = Box::new(move |output: Output<'_>| match output {
             Output::Console(text) => out::print_line(text),

@@ -7,7 +7,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use crate::ops::conversations::Catalog;
-use crate::out::{self, Report};
+use crate::out::Report;
 use conversation::exit::Exit;
 use conversation::format::numbers::{format_count, format_duration, format_tokens};
 use conversation::limits::STOP_PATIENCE;
@@ -17,12 +17,10 @@ use sys::env::Env;
 use sys::interrupt::Interrupts;
 use sys::root::{self, Root};
 use sys::run_note::{Liveness, RunEnd, RunNote};
-use sys::{fs, lock, messages, terminal};
+use sys::{fs, lock, messages};
 
 /// The time between two looks at a run that is waited for.
 const PAUSE: Duration = Duration::from_millis(20);
-/// The time between two pictures of `--watch`.
-const PACE: Duration = Duration::from_secs(1);
 
 /// A run that has a note.
 #[derive(Debug)]
@@ -67,23 +65,6 @@ pub fn report_runs(root: &Root) -> Result<Report, Problem> {
     let text = if text.is_empty() { "no run is active\n".to_owned() } else { text };
     let values: Vec<Value> = ordered.iter().map(|(_, run)| describe(root, run)).collect();
     Ok(Report::done(text).with("runs", values))
-}
-
-/// Shows the active runs again and again, until a signal comes.
-pub fn watch_runs(root: &Root, interrupts: &Interrupts) -> Result<Report, Problem> {
-    let mut shown = String::new();
-    loop {
-        let text = report_runs(root)?.text;
-        if terminal::stdout_is_terminal() {
-            out::draw_page(&text);
-        } else if text != shown && !out::print_part(&text) {
-            return Ok(Report::done(""));
-        }
-        shown = text;
-        if let Some(signal) = interrupts.wait_for_signal(Some(PACE)) {
-            return Ok(Report { exit: Exit::Signal(signal), ..Report::done("") });
-        }
-    }
 }
 
 /// Waits until the run of a conversation has ended, and ends with its exit code.

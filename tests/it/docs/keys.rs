@@ -306,7 +306,7 @@ fn keys_of_catalogs(keys: &mut Keys) {
         &["list"] as &[&str],
         &["show", "one"],
         &["path", "one"],
-        &["export", "md", "one"],
+        &["export", "one"],
         &["lint", "odd"],
         &["usage", "--by", "day"],
         &["usage", "--by", "model"],

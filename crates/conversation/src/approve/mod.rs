@@ -1,12 +1,14 @@
 //! What a user is asked about before it is done, what needs no question, and what is stopped before any question.
 //!
-//! `stops` has the list of commands that are hardly ever meant; `shell` reads commands by bash's grammar, so that a command
+//! `answer` judges what the user types. `stops` has the list of commands that are hardly ever meant; `shell` reads commands by bash's grammar, so that a command
 //! behind `sudo`, in a pipe or in `sh -c` is found, and text in quotes is not taken for one. It catches slips; who means
 //! harm finds a way around it, and only a sandbox holds. Pure.
 
+mod answer;
 mod shell;
 mod stops;
 
+pub use answer::Answer;
 pub use shell::is_allowed;
 pub use stops::find_stop;
 

@@ -14,7 +14,6 @@ use super::permission::Permissions;
 use conversation::format::harmless::escape_text;
 use conversation::limits;
 use sys::env::Env;
-use sys::tty::Tty;
 
 /// Something that a script writes.
 #[derive(Debug, Clone, Copy)]
@@ -216,7 +215,7 @@ impl Bridges<'_> {
     /// Reads a line from the person at the terminal.
     fn ask_person(&mut self, question: &str, options: Option<&Value>) -> Result<Value, String> {
         let default = options.and_then(|options| options.get("default")).and_then(Value::as_str);
-        let Some(mut tty) = self.permissions.asker.is_some().then(Tty::open).flatten() else {
+        let Some(tty) = &mut self.permissions.asker else {
             return Err("input.prompt: there is no terminal to ask at".to_owned());
         };
         (self.permissions.on_question)();

@@ -15,9 +15,9 @@ use script::js_worker::ScriptOutcome;
 use script::permission::Permissions;
 use script::thought::context::{ThoughtFacts, sections};
 use script::thoughts::read_memories;
-use sys::ask_tty::AskTty;
 use sys::env::{self, Env};
 use sys::interrupt::Interrupts;
+use sys::tty::Tty;
 
 /// The parent's side for the scripts of a thought.
 pub(super) fn bridges<'a>(
@@ -30,7 +30,7 @@ pub(super) fn bridges<'a>(
     permissions.own_file =
         thought.stores_answers.then(|| thought.home.policy_path(Some(&thought.name)));
     permissions.name = Some(thought.name.clone());
-    permissions.asker = AskTty::open(thought.home.folder.join("locks"));
+    permissions.asker = Tty::open_with_locks(thought.home.folder.join("locks"));
     let (written, screen) = (Rc::clone(&thought.written), &thought.screen);
     permissions.on_question = Box::new(|| screen.end_work());
     let on_output = Box::new(move |output: Output<'_>| match output {

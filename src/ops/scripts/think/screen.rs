@@ -2,7 +2,7 @@
 
 use crate::ops::screen::spinner::Spinner;
 use crate::out;
-use crate::view::render::{Row, Style};
+use crate::view::style::{AGENT, ASKED, DIM, FAILED, MEMORY, PLAIN, Span, Style};
 use conversation::format::harmless::escape_text;
 use script::thought::context::Resume;
 use sys::terminal;
@@ -22,12 +22,12 @@ impl Screen {
 
     fn print_row(&self, text: String, style: Style) {
         if self.is_shown {
-            out::print_row(&Row::new(text, style), "");
+            out::print_spans(&[Span::new(text, style)]);
         }
     }
 
     pub(super) fn begin_memory(&self, name: &str) {
-        self.print_row(format!("■ {name} memory.js"), Style::Memory);
+        self.print_row(format!("■ {name} memory.js"), MEMORY);
     }
 
     /// A script runs, and the engine works.
@@ -43,29 +43,29 @@ impl Screen {
     pub(super) fn show_resume(&self, resume: &Resume) {
         let first_line = |text: &str| text.lines().next().unwrap_or_default().to_owned();
         match resume {
-            Resume::Asked(None) => self.print_row("  ↳ resumed".to_owned(), Style::Asked),
+            Resume::Asked(None) => self.print_row("  ↳ resumed".to_owned(), ASKED),
             Resume::Asked(Some(context)) => {
-                self.print_row(format!("  ↳ resumed: {}", first_line(context)), Style::Asked);
+                self.print_row(format!("  ↳ resumed: {}", first_line(context)), ASKED);
             }
             Resume::Threw { message, .. } | Resume::Failed(message) => {
-                self.print_row(format!("  ↳ error: {}", first_line(message)), Style::Failed);
+                self.print_row(format!("  ↳ error: {}", first_line(message)), FAILED);
             }
             Resume::Exited(code) => {
-                self.print_row(format!("  ↳ error: process.exit({code})"), Style::Failed);
+                self.print_row(format!("  ↳ error: process.exit({code})"), FAILED);
             }
             Resume::First | Resume::Unused | Resume::Changed => {}
         }
     }
 
     pub(super) fn begin_agent(&self, name: &str) {
-        self.print_row(String::new(), Style::Plain);
-        self.print_row(format!("● {name} agent"), Style::Agent);
+        self.print_row(String::new(), PLAIN);
+        self.print_row(format!("● {name} agent"), AGENT);
     }
 
     /// A line of a script's console: also where stderr is not a terminal.
     pub(super) fn show_console(&self, text: &str) {
         if self.is_shown {
-            let row = || self.print_row(format!("    {}", escape_text(text)), Style::Dim);
+            let row = || self.print_row(format!("    {}", escape_text(text)), DIM);
             self.spinner.print_above(row);
         } else {
             out::print_line(text);

@@ -7,19 +7,20 @@ use reqwest::Url;
 
 use super::request::ThinkRequest;
 use crate::out;
+use conversation::approve::Answer;
 use conversation::limits;
 use conversation::problem::Problem;
 use script::bridges::Bridges;
 use script::fetch::FetchRequest;
-use script::permission::{Permissions, read_policy};
+use script::permission::{Permissions, ask_permission, read_policy};
 use script::policy::places::ScriptPlaces;
 use script::policy::{Approval, Layers, PolicySubject};
 use script::thought::script::is_url;
 use script::thoughts::Home;
-use sys::ask_tty::{Answer, AskTty};
 use sys::env::Env;
 use sys::fs;
 use sys::interrupt::Interrupts;
+use sys::tty::Tty;
 
 /// A script's text, and where it is.
 #[derive(Debug, Clone)]
@@ -134,7 +135,7 @@ fn confirm_page(
         return Ok(home.write_fingerprint(&source.place, &source.sha256)?);
     }
     let what = if known.is_some() { "has changed" } else { "is new here" };
-    let Some(mut asker) = AskTty::open(home.folder.join("locks")) else {
+    let Some(mut tty) = Tty::open_with_locks(home.folder.join("locks")) else {
         return Err(Problem::failed(format!(
             "{} {what}, and there is no terminal to ask on; review it, then use --yes",
             source.place
@@ -145,11 +146,11 @@ fn confirm_page(
         source.place,
         String::from_utf8_lossy(&source.bytes)
     ));
-    match asker.ask_permission("nagent-think", "RUN", &source.place, interrupts) {
-        Answer::Allow => Ok(home.write_fingerprint(&source.place, &source.sha256)?),
-        Answer::Once => Ok(()),
-        Answer::Deny => Err(Problem::failed(format!("{}: you said no", source.place))),
-        Answer::Interrupted => {
+    match ask_permission(&mut tty, "nagent-think", ("RUN", &source.place), interrupts) {
+        Some(Answer::Always) => Ok(home.write_fingerprint(&source.place, &source.sha256)?),
+        Some(Answer::Yes) => Ok(()),
+        Some(Answer::No(_)) => Err(Problem::failed(format!("{}: you said no", source.place))),
+        Some(Answer::Word(_)) | None => {
             let signal = interrupts.pending().unwrap_or(conversation::exit::Signal::Int);
             Err(Problem::interrupted(signal))
         }
