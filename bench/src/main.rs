@@ -129,8 +129,8 @@ fn report(bench: &Bench, options: &Options) {
 }
 
 const HEAD: [&str; 2] = [
-    "| run | client | exec → first request | reply → next request | last reply → exit | CPU | peak MB | bytes first → last | start ÷ curl | turn ÷ bare loop |",
-    "|---|---|---|---|---|---|---|---|---|---|",
+    "| run | client | exec → first request | reply → next request | last reply → exit | CPU | peak MB | private MB | bytes first → last | start ÷ curl | turn ÷ bare loop |",
+    "|---|---|---|---|---|---|---|---|---|---|---|",
 ];
 
 /// The runs of all clients, in rounds.
@@ -183,17 +183,21 @@ fn rows(title: &str, runs: &Runs) {
         [("nagent", &runs.nagent), ("bare loop", &runs.floor), ("curl", &runs.curl)]
     {
         let Some(last) = samples.last() else {
-            println!("| {title} | {client} | not taken | | | | | | | |");
+            println!("| {title} | {client} | not taken | | | | | | | | |");
             continue;
         };
-        let peaks: Vec<f64> = samples.iter().filter_map(|run| run.peak).collect();
+        let memory = |figure: fn(&Sample) -> Option<f64>| {
+            let seen: Vec<f64> = samples.iter().filter_map(figure).collect();
+            if seen.is_empty() { "not seen".to_owned() } else { spread(&seen) }
+        };
         println!(
-            "| {title} | {client} | {} | {} | {} | {} | {} | {} → {} | {} | {} |",
+            "| {title} | {client} | {} | {} | {} | {} | {} | {} | {} → {} | {} | {} |",
             spread(&start(samples)),
             spread(&turn(samples)),
             spread(&each(samples, |run| run.exit)),
             spread(&each(samples, |run| run.cpu)),
-            if peaks.is_empty() { "not seen".to_owned() } else { spread(&peaks) },
+            memory(|run| run.peak),
+            memory(|run| run.private),
             last.first_bytes,
             last.last_bytes,
             ratio(&start(samples), &start(&runs.curl)),

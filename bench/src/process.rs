@@ -20,6 +20,8 @@ pub(crate) struct Sample {
     pub(crate) cpu: f64,
     /// The peak of memory in MB, at the last request.
     pub(crate) peak: Option<f64>,
+    /// The memory that it shared with nobody, in MB, at the last request.
+    pub(crate) private: Option<f64>,
     pub(crate) first_bytes: usize,
     pub(crate) last_bytes: usize,
     #[allow(dead_code, reason = "not every program asks for it")]
@@ -45,7 +47,7 @@ pub(crate) fn run(
     // Output is a few bytes, far below what a pipe holds: it is read after the end.
     let Ended { code, cpu, .. } = usage::wait(child.id())?;
     let end = Instant::now();
-    let Record { marks, first, peak, too_many } = server.record();
+    let Record { marks, first, peak, private, too_many } = server.record();
     if code != 0 || too_many || marks.len() != requests {
         let mut said = String::new();
         if let Some(mut pipe) = child.stderr {
@@ -70,6 +72,7 @@ pub(crate) fn run(
         wall: ms(end - begin),
         cpu: ms(cpu),
         peak: peak.map(|kib| kib as f64 / 1024.0),
+        private: private.map(|kib| kib as f64 / 1024.0),
         first_bytes: head.bytes,
         last_bytes: tail.bytes,
         first_body: first,

@@ -28,6 +28,8 @@ pub(crate) struct Record {
     pub(crate) first: Vec<u8>,
     /// The peak of the client's memory in KiB, seen at its last request.
     pub(crate) peak: Option<u64>,
+    /// Its private memory (USS) in KiB then.
+    pub(crate) private: Option<u64>,
     /// A request came that the script has no reply for.
     pub(crate) too_many: bool,
 }
@@ -113,7 +115,7 @@ fn serve(shared: &Shared, mut stream: TcpStream) -> std::io::Result<()> {
                 record.first.clone_from(&body);
             }
             if number + 1 == replies.len() {
-                record.peak = peak_of(&shared.client);
+                (record.peak, record.private) = memory_of(&shared.client);
             }
             record.too_many |= number >= replies.len();
             number
@@ -134,16 +136,22 @@ fn serve(shared: &Shared, mut stream: TcpStream) -> std::io::Result<()> {
     }
 }
 
-/// `VmHWM` of the client. Unlike `ru_maxrss` it starts anew at exec, so it holds nothing of this program.
-fn peak_of(client: &AtomicU32) -> Option<u64> {
+/// The client's `VmHWM`, which unlike `ru_maxrss` starts anew at exec and so holds nothing of this program, and the pages that no
+/// other process shares.
+fn memory_of(client: &AtomicU32) -> (Option<u64>, Option<u64>) {
     let deadline = Instant::now() + std::time::Duration::from_millis(100);
     while client.load(Ordering::SeqCst) == 0 && Instant::now() < deadline {
         std::hint::spin_loop();
     }
-    let status =
-        std::fs::read_to_string(format!("/proc/{}/status", client.load(Ordering::SeqCst))).ok()?;
-    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
-    line.trim().trim_end_matches(" kB").trim().parse().ok()
+    let read = |name: &str, keys: &[&str]| {
+        let path = format!("/proc/{}/{name}", client.load(Ordering::SeqCst));
+        let text = std::fs::read_to_string(path).ok()?;
+        let values = text.lines().filter_map(|line| line.split_once(':'));
+        let values = values.filter(|(key, _)| keys.contains(key));
+        let sum: Option<u64> = values.map(|(_, value)| value.trim().trim_end_matches(" kB").parse::<u64>().ok()).sum();
+        sum.filter(|kib| *kib > 0)
+    };
+    (read("status", &["VmHWM"]), read("smaps_rollup", &["Private_Clean", "Private_Dirty"]))
 }
 
 /// A reply as it goes on the wire, its text in `deltas` pieces or more.

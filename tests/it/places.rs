@@ -406,7 +406,7 @@ fn a_repositorys_own_files_keep_nobody_waiting() {
             let branch = head.trim().strip_prefix("ref: ").unwrap();
             fifo(sandbox, &format!(".git/{branch}"));
         },
-        "is not a regular file",
+        "does not answer",
     );
     // Objects are not checked: a thread reads them, and is left behind.
     check(
@@ -438,7 +438,7 @@ fn a_repositorys_own_files_keep_nobody_waiting() {
             fifo(sandbox, "fifo");
             sandbox.write(".git/config", "[include]\n\tpath = ../fifo\n");
         },
-        "fifo is not a regular file",
+        "does not answer",
     );
     check(
         &|sandbox| _ = sandbox.write(".git/config", vec![b'\n'; (1 << 20) + 1]),

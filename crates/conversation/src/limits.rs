@@ -208,8 +208,8 @@ limits! {
         count EDIT_BLOCKS: usize = 1_000, "error; nothing is changed";
         /// File of ignore rules (`.gitignore`, `.ignore`, `info/exclude`)
         bytes IGNORE_FILE: u64 = 1 << 20, "left out, and the result says so";
-        /// Files and folders that undo looks at for a file that was moved to another folder
-        count MOVED_SEARCH: usize = 100_000, "error; the file counts as removed";
+        /// Files and folders that a rewind looks at for what commands may have changed
+        count MODIFIED_SEARCH: usize = 100_000, "the others are not listed";
         /// File that is uploaded
         bytes UPLOADED_FILE: u64 = 50 * 1024 * 1024, "error";
         /// Prompt, or file of `--read`, that is shown whole
@@ -309,16 +309,12 @@ limits! {
         bytes CACHED_HISTORY: u64 = 32 << 20, "read again";
         /// Commit that is read
         bytes COMMIT: usize = 16 << 20, "left out, with a note";
-        /// Configuration of a repository, and each file it includes
+        /// Configuration of a repository
         bytes REPOSITORY_CONFIG: u64 = 1 << 20, "the repository is not read, with a note";
-        /// Packed refs
-        bytes PACKED_REFS: u64 = 64 << 20, "the repository is not read, with a note";
-        /// List of the last commits of a shallow clone
-        bytes SHALLOW_COMMITS: u64 = 16 << 20, "the repository is not read, with a note";
+        /// Packed refs, list of alternates and the like of a repository
+        bytes REPOSITORY_FILE: u64 = 64 << 20, "the repository is not read, with a note";
         /// Index of a repository, which says what is staged
         bytes REPOSITORY_INDEX: u64 = 256 << 20, "a staged rename is not followed";
-        /// `HEAD`, list of alternates, and other short files of a repository
-        bytes REPOSITORY_FILE: u64 = 64 << 10, "the repository is not read, with a note";
         /// Contents of a commit that are compared to see which other files it renamed
         bytes RENAME_READ: usize = 64 << 20, "renamed files count as new ones";
         /// Commits that are read for the history of a file

@@ -63,22 +63,20 @@ pub fn executed_paths(tops: &[PathBuf]) -> Vec<PathBuf> {
 /// Whatever is not known to be harmless counts: a key that ends in path, file or dir names one path, each other one has
 /// words for a shell. Aliases, which a person types, are the project's own.
 pub fn paths_named_by_config(top: &Path, home: Option<&Path>) -> Vec<PathBuf> {
-    let Some(config) = read_config(top) else { return Vec::new() };
-    let Ok(mut entries) = config.entries(None) else { return Vec::new() };
     let mut paths: Vec<PathBuf> = Vec::new();
     let mut include_folders = git_folders(&top.join(".git"));
-    while let Some(Ok(entry)) = entries.next()
-        && paths.len() < MAX_PATHS
-    {
-        let key = String::from_utf8_lossy(entry.name_bytes()).to_ascii_lowercase();
+    for (key, value) in read_config(top) {
+        if paths.len() >= MAX_PATHS {
+            break;
+        }
         let (section, name) = (key.split('.').next(), key.rsplit('.').next().unwrap_or_default());
         let is_plain =
             |known: &str| known.split_once('.') == section.map(|section| (section, name));
-        // `[core] bare`, without a value, means true; git2 panics when it is asked for that value.
-        if !entry.has_value() || section == Some("alias") || names_in(Group::Plain).any(is_plain) {
+        if section == Some("alias") || names_in(Group::Plain).any(is_plain) {
             continue;
         }
-        let value = Path::new(OsStr::from_bytes(entry.value_bytes()));
+        let (words, value) =
+            (String::from_utf8_lossy(&value), Path::new(OsStr::from_bytes(&value)));
         if key.starts_with("include") {
             // From the folder of the file that names it: any file of the config.
             let value = expand_home(value, home);
@@ -90,7 +88,6 @@ pub fn paths_named_by_config(top: &Path, home: Option<&Path>) -> Vec<PathBuf> {
         } else if ["path", "file", "dir"].iter().any(|ending| name.ends_with(ending)) {
             paths.push(top.join(expand_home(value, home)));
         } else {
-            let words = String::from_utf8_lossy(entry.value_bytes()).into_owned();
             let words = words.split(|c: char| c.is_whitespace() || "'\"!;&|()".contains(c));
             let words = words.filter(|word| !word.is_empty()).enumerate();
             paths.extend(words.filter_map(|(at, word)| {

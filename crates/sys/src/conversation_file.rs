@@ -10,7 +10,6 @@
 pub mod replace;
 
 use std::fs::{File, OpenOptions, Permissions};
-use std::io::{self, Write};
 use std::ops::Range;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::PathBuf;
@@ -23,7 +22,7 @@ use super::interrupt::Interrupts;
 use super::lock::{self, Lock, LockError};
 use super::root::Root;
 use super::run_note::Activity;
-use super::{fs, messages};
+use super::{durable, fs, messages};
 use conversation::exit::Exit;
 use conversation::format::file::{self, Piece, PieceKind, Trouble};
 use conversation::limits::{self, CONVERSATION, CONVERSATION_SPARE};
@@ -195,17 +194,8 @@ impl ConversationFile {
     /// Opens the file, where there is one, and reads it whole.
     fn open_file(&self, looks_only: bool) -> Result<Option<(StampedFile, Vec<u8>)>> {
         let what = || format!("cannot open the conversation {}", self.path.display());
-        let mut options = OpenOptions::new();
-        // Never waits at a FIFO.
-        options.read(true).append(!looks_only).custom_flags(fs::nonblock());
-        let file = match options.open(&self.path) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-            opened => opened.with_context(what)?,
-        };
-        let metadata = file.metadata().with_context(what)?;
-        if !metadata.is_file() {
-            bail!("{}: it is not a regular file", what());
-        }
+        let opened = fs::open_own_file(&self.path, OpenOptions::new().append(!looks_only));
+        let Some((file, metadata)) = opened.with_context(what)? else { return Ok(None) };
         if !looks_only {
             fs::check_owner(&self.path, &metadata)?;
             if metadata.mode() & 0o077 != 0 {
@@ -330,13 +320,13 @@ impl ConversationFile {
         }
         let Some(stamped) = &mut self.file else { bail!("{}: it is not open", what()) };
         let file = &mut stamped.file;
-        let result = file.write_all(addition.as_bytes()).and_then(|()| file.sync_data());
-        if let Err(error) = result {
-            // A half-written block would be taken for a torn tail anyway; cut it off while we can.
-            let cut = file.set_len(self.text.len() as u64).and_then(|()| file.sync_data());
+        if let Err(error) = durable::append(file, addition.as_bytes()) {
+            // Half of a block would be taken for a torn tail.
+            let length = self.text.len() as u64;
+            let is_cut = file.metadata().is_ok_and(|metadata| metadata.len() == length);
             stamped.renew_stamp();
-            let state = if cut.is_ok() { "nothing of it was kept" } else { "its end may be torn" };
-            if is_new && cut.is_ok() {
+            let state = if is_cut { "nothing of it was kept" } else { "its end may be torn" };
+            if is_new && is_cut {
                 self.file = None;
                 let _ = fs::remove_file(&self.path);
             }
@@ -390,8 +380,7 @@ impl ConversationFile {
             && pieces.iter().any(|piece| piece.kind != PieceKind::Note)
         {
             let gap = if text.ends_with('\n') { "\n" } else { "\n\n" };
-            let _ = file.write_all(format!("{gap}{block}").as_bytes());
-            let _ = file.sync_data();
+            let _ = durable::append(&mut file, format!("{gap}{block}").as_bytes());
         }
     }
 

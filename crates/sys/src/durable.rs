@@ -2,7 +2,7 @@
 
 use std::ffi::OsStr;
 use std::fs::File;
-use std::io;
+use std::io::{self, Write};
 use std::os::fd::AsFd;
 use std::path::Path;
 
@@ -15,6 +15,14 @@ pub(super) fn sync_file(file: &File) -> io::Result<()> {
     #[cfg(test)]
     tests::note(file);
     file.sync_all()
+}
+
+/// Appends bytes in one write, so that they outlast a power cut. After a failure, what was written of them is cut off again
+/// if the file system lets it.
+pub(super) fn append(file: &mut File, bytes: &[u8]) -> io::Result<()> {
+    let before = file.metadata()?.len();
+    let written = file.write_all(bytes).and_then(|()| file.sync_data());
+    written.inspect_err(|_| drop(file.set_len(before).and_then(|()| file.sync_data())))
 }
 
 /// The folder that a path is in: for a name alone, the working folder.

@@ -18,7 +18,7 @@ use tempfile::TempDir;
 pub use conversation::format::hex::encode_hex;
 
 use super::atomic_file::AtomicFile;
-use super::durable::{parent_folder, rename_to_free_name};
+use super::durable::{self, parent_folder, rename_to_free_name};
 use super::file_stamp::FileStamp;
 use super::read::{open_regular, open_resolved};
 use super::temp_files::TempFile;
@@ -87,7 +87,8 @@ pub fn read_bytes(path: &Path, limit: u64) -> Result<Option<Vec<u8>>> {
 /// Like [`read_bytes`], with the time since 1970 when the file was last modified.
 pub fn read_dated(path: &Path, limit: u64) -> Result<Option<(Vec<u8>, Duration)>> {
     let what = || format!("cannot read {}", path.display());
-    let Some((file, metadata)) = open_regular_file(path).with_context(what)? else {
+    let Some((file, metadata)) = open_own_file(path, &mut OpenOptions::new()).with_context(what)?
+    else {
         return Ok(None);
     };
     let bytes = read_within(file, metadata.len(), limit).with_context(what)?;
@@ -115,9 +116,13 @@ pub(super) fn modified_time(metadata: &fs::Metadata) -> Duration {
     Duration::new(u64::try_from(metadata.mtime()).unwrap_or(0), nanos)
 }
 
-/// Opens a regular file. Never waits at a FIFO.
-fn open_regular_file(path: &Path) -> Result<Option<(File, fs::Metadata)>> {
-    let file = match OpenOptions::new().read(true).custom_flags(nonblock()).open(path) {
+/// Opens a regular file of nagent's own; `None`: there is none. Never waits at a FIFO.
+pub(super) fn open_own_file(
+    path: &Path,
+    options: &mut OpenOptions,
+) -> Result<Option<(File, fs::Metadata)>> {
+    let nonblock = i32::try_from(rustix::fs::OFlags::NONBLOCK.bits()).unwrap_or_default();
+    let file = match options.read(true).custom_flags(nonblock).open(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
         opened => opened?,
     };
@@ -128,11 +133,6 @@ fn open_regular_file(path: &Path) -> Result<Option<(File, fs::Metadata)>> {
     Ok(Some((file, metadata)))
 }
 
-/// The flag that keeps an open from waiting at a FIFO.
-pub fn nonblock() -> i32 {
-    i32::try_from(rustix::fs::OFlags::NONBLOCK.bits()).unwrap_or_default()
-}
-
 /// Makes an empty folder for its owner alone, among the temporary ones. It is removed when it is dropped.
 pub fn empty_folder() -> Result<TempDir> {
     let folder = tempfile::Builder::new().prefix("nagent-").tempdir();
@@ -141,9 +141,10 @@ pub fn empty_folder() -> Result<TempDir> {
 
 /// Copies a file to a name that is still free, private and durable.
 pub fn copy_file(from: &Path, to: &Path) -> Result<()> {
-    let copy = || -> io::Result<()> {
-        let mut old = OpenOptions::new().read(true).custom_flags(nonblock()).open(from)?;
-        AtomicFile::new(to).write_with(true, &mut |new| copy_rest(&mut old, new))
+    let copy = || -> Result<()> {
+        let old = open_own_file(from, &mut OpenOptions::new())?;
+        let (mut old, _) = old.context("there is no such file")?;
+        Ok(AtomicFile::new(to).write_with(true, &mut |new| copy_rest(&mut old, new))?)
     };
     copy().with_context(|| format!("cannot copy {} to {}", from.display(), to.display()))
 }
@@ -157,7 +158,7 @@ pub fn append_text(path: &Path, text: &str) -> Result<()> {
 /// Appends text to a file of nagent's own, and makes it durable.
 pub fn append_durably(path: &Path, text: &str) -> Result<()> {
     let mut file = open_journal(path)?;
-    let appended = file.write_all(text.as_bytes()).and_then(|()| file.sync_data());
+    let appended = durable::append(&mut file, text.as_bytes());
     appended.with_context(|| format!("cannot append to {}", path.display()))
 }
 
@@ -177,9 +178,9 @@ fn open_to_append(path: &Path) -> Result<File> {
     if fs::metadata(path).is_ok_and(|metadata| !metadata.is_file()) {
         bail!("{}: it is not a regular file", what());
     }
-    let mut options = OpenOptions::new();
-    options.read(true).append(true).create(true).mode(0o600).custom_flags(nonblock());
-    options.open(path).with_context(what)
+    let opened = open_own_file(path, OpenOptions::new().append(true).create(true).mode(0o600));
+    let (file, _) = opened.with_context(what)?.with_context(what)?;
+    Ok(file)
 }
 
 /// Renames a file within the toolkit's root, durably. The new name must be free.
@@ -347,7 +348,9 @@ pub fn create_output(outputs: &Path, name: &str) -> Result<(PathBuf, File)> {
 /// Marks the file as used now, and looks whether it is still there after that: [`super::removal`] removes what was not used for
 /// long, and moves a file out of the way before it looks at the time. So one of the two always sees the other.
 fn is_stored(path: &Path, sha256: &str) -> bool {
-    let Some((file, _)) = open_regular_file(path).ok().flatten() else { return false };
+    let Some((file, _)) = open_own_file(path, &mut OpenOptions::new()).ok().flatten() else {
+        return false;
+    };
     if sha256_of_file(&file).is_ok_and(|hash| hash == sha256) {
         // Another user's file keeps its time. Nobody prunes that.
         let _ = file.set_modified(SystemTime::now());

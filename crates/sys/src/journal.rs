@@ -4,16 +4,16 @@
 //! system when the holder's host is given up. What a kill or a power cut left of a line gets an end, so that no line is lost to it.
 
 use std::fs::File;
-use std::io::{Seek, Write};
+use std::io::Seek;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Context, Result};
 
 use super::file_stamp::FileStamp;
-use super::fs;
 use super::interrupt::Interrupts;
 use super::lock::{LockError, LockWait, wait_lock};
+use super::{durable, fs};
 
 /// The open file.
 #[derive(Debug)]
@@ -69,11 +69,8 @@ impl Journal {
     /// It cannot be written. What was written of it is cut off.
     pub fn append(&mut self, line: &str) -> Result<()> {
         let what = || format!("cannot append to {}", self.path.display());
-        let before = self.file.metadata().with_context(what)?.len();
         let end = if self.is_torn { "\n" } else { "" };
-        let written = self.file.write_all(format!("{end}{line}\n").as_bytes());
-        let written = written.and_then(|()| self.file.sync_data());
-        written.inspect_err(|_| drop(self.file.set_len(before))).with_context(what)?;
+        durable::append(&mut self.file, format!("{end}{line}\n").as_bytes()).with_context(what)?;
         self.is_torn = false;
         Ok(())
     }

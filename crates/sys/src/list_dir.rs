@@ -134,7 +134,7 @@ pub fn find_modified(folder: &Path, since: Duration) -> Vec<PathBuf> {
     let (mut found, mut seen) = (Vec::new(), 0);
     search.visit_entries(&mut |entry| {
         seen += 1;
-        if seen <= limits::MOVED_SEARCH
+        if seen <= limits::MODIFIED_SEARCH
             && let Ok(entry) = entry
             && let Ok(metadata) = entry.metadata()
             && metadata.is_file()

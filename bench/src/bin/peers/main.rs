@@ -112,9 +112,9 @@ fn print_table(found: &[(&Client, Runs)], missing: &[&str]) {
     );
     println!("process that is started, at the last request of 20 turns.\n");
     println!(
-        "| client | exec → first request | turn, of 20 | turn, of 200 | last reply → exit | CPU, 20 turns | peak MB | bytes first → last, 20 turns | turn ÷ nagent's |"
+        "| client | exec → first request | turn, of 20 | turn, of 200 | last reply → exit | CPU, 20 turns | peak MB | private MB | bytes first → last, 20 turns | turn ÷ nagent's |"
     );
-    println!("|---|---|---|---|---|---|---|---|---|");
+    println!("|---|---|---|---|---|---|---|---|---|---|");
     let turns = |runs: &[Sample]| runs.iter().map(|run| mean(&run.gaps)).collect::<Vec<_>>();
     let ours = found.iter().find(|(client, _)| client.name == "nagent");
     let ours = ours.map(|(_, runs)| turns(&runs.some)).unwrap_or_default();
@@ -129,16 +129,20 @@ fn print_table(found: &[(&Client, Runs)], missing: &[&str]) {
         let of = |runs: &[Sample], figure: fn(&Sample) -> f64| {
             spread(&runs.iter().map(figure).collect::<Vec<_>>())
         };
-        let peaks: Vec<f64> = whole.iter().filter_map(|run| run.peak).collect();
+        let memory = |figure: fn(&Sample) -> Option<f64>| {
+            let seen: Vec<f64> = whole.iter().filter_map(figure).collect();
+            if seen.is_empty() { "–".to_owned() } else { short(stats::median(&seen)) }
+        };
         let last = whole.last();
         println!(
-            "| {name} | {} | {} | {} | {} | {} | {} | {} → {} | {} |",
+            "| {name} | {} | {} | {} | {} | {} | {} | {} | {} → {} | {} |",
             of(&runs.none, |run| run.start),
             spread(&turns(&runs.some)),
             spread(&turns(&runs.many)),
             of(&runs.none, |run| run.exit),
             of(whole, |run| run.cpu),
-            if peaks.is_empty() { "–".to_owned() } else { short(stats::median(&peaks)) },
+            memory(|run| run.peak),
+            memory(|run| run.private),
             last.map_or(0, |run| run.first_bytes),
             last.map_or(0, |run| run.last_bytes),
             if runs.some.is_empty() { "–".to_owned() } else { ratio(&turns(&runs.some), &ours) },

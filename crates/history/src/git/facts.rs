@@ -4,8 +4,7 @@
 //! is data that anybody may have written: what it says about its own place is not believed, secrets in
 //! addresses are cut out, and no damage in it is an error here.
 
-use super::repository::{Objects, describe_open_error, open_repository, open_unchecked};
-use super::safety_check::{Access, check_repository};
+use super::repository::{Objects, ask_repository, describe_open_error};
 use super::worker::run_in_worker;
 use conversation::format::harmless::quote_name;
 use conversation::limits;
@@ -49,37 +48,48 @@ fn find_bare(folder: &Path) -> Option<PathBuf> {
     folder.ancestors().find(is_bare).map(Path::to_owned)
 }
 
-/// The settings of the repository with this top, of its user and of the machine; `None` where they cannot be read.
-pub fn read_config(top: &Path) -> Option<git2::Config> {
-    check_repository(top, Access::Config).ok()?;
-    open_unchecked(top).ok()?.config().ok()
+/// The settings of the repository with this top, of its user and of the machine: keys in lower case, and values as they are.
+/// Nothing where they cannot be read.
+pub fn read_config(top: &Path) -> Vec<(String, Vec<u8>)> {
+    let read = |repository: Repository| {
+        let config = repository.config()?;
+        let (mut entries, mut all) = (config.entries(None)?, Vec::new());
+        while let Some(entry) = entries.next() {
+            let entry = entry?;
+            // `[core] bare`, without a value, means true; git2 panics when it is asked for that value.
+            if entry.has_value() {
+                let key = String::from_utf8_lossy(entry.name_bytes()).to_ascii_lowercase();
+                all.push((key, entry.value_bytes().to_vec()));
+            }
+        }
+        Ok(all)
+    };
+    ask_repository(top, read).unwrap_or_default()
 }
 
 /// Lists the tops of the submodules of the repository with this top.
 pub fn list_submodules(top: &Path) -> Vec<PathBuf> {
-    if check_repository(top, Access::Config).is_err() || !top.join(".gitmodules").is_file() {
+    if !top.join(".gitmodules").is_file() {
         return Vec::new();
     }
-    let submodules = open_unchecked(top).and_then(|repository| {
+    let list = |repository: Repository| {
         let submodules = repository.submodules()?;
-        Ok(submodules.iter().map(|submodule| top.join(submodule.path())).collect())
-    });
-    submodules.unwrap_or_default()
+        Ok(submodules.iter().map(|submodule| submodule.path().to_owned()).collect())
+    };
+    let paths: Vec<PathBuf> = ask_repository(top, list).unwrap_or_default();
+    paths.into_iter().map(|path| top.join(path)).collect()
 }
 
 /// Looks up the repository of `cwd`. Starts no program, opens no connection and never fails.
 pub fn read_facts(cwd: &Path) -> GitFacts {
     let mut facts = GitFacts { toplevel: find_toplevel(cwd), ..GitFacts::default() };
     let Some(place) = facts.toplevel.clone().or_else(|| find_bare(cwd)) else { return facts };
-    if let Err(why) = check_repository(&place, Access::Config) {
-        facts.notes.push(why);
-        return facts;
-    }
-    let remotes = open_unchecked(&place).and_then(|repository| remotes(&repository));
-    facts.branch = open_repository(&place).ok().and_then(describe_branch);
-    match (remotes, &facts.toplevel) {
-        (Ok((remotes, more)), _) => {
-            facts.remotes = remotes;
+    let asked = ask_repository(&place, |repository| {
+        Ok((remotes(&repository)?, describe_branch(repository)))
+    });
+    match (asked, &facts.toplevel) {
+        (Ok(((remotes, more), branch)), _) => {
+            (facts.remotes, facts.branch) = (remotes, branch);
             if more > 0 {
                 facts.notes.push(format!("{more} more remotes left out"));
             }

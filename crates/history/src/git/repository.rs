@@ -8,11 +8,16 @@ use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::sync::Once;
+use std::time::Duration;
 
 use git2::{Commit, ErrorClass, ErrorCode, Odb, Oid, Repository, RepositoryOpenFlags, Tree};
 
-use super::safety_check::{Access, check_repository};
+use super::own_folders::check_files;
+use super::worker::run_in_worker;
 use conversation::format::harmless::quote_name;
+
+/// How long to wait for what is asked of a repository at the start of a run.
+const ANSWER_TIME: Duration = Duration::from_secs(2);
 
 /// An entry of a tree that is a file, a link or a submodule.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -26,18 +31,31 @@ pub(super) struct Objects<'repository> {
     pub(super) odb: Odb<'repository>,
 }
 
+/// Opens the repository with this top. It may wait without end: a FIFO in place of one of its files, a disk that does not
+/// answer. So it is called in a worker.
 pub(super) fn open_repository(toplevel: &Path) -> Result<Repository, String> {
+    open(toplevel).map_err(|error| describe_open_error(toplevel, &error))
+}
+
+/// Asks the repository with this top, in a worker.
+pub(super) fn ask_repository<T: Send + 'static>(
+    toplevel: &Path,
+    ask: impl FnOnce(Repository) -> Result<T, git2::Error> + Send + 'static,
+) -> Result<T, git2::Error> {
+    let top = toplevel.to_owned();
+    run_in_worker(ANSWER_TIME, &mut || true, move || ask(open(&top)?)).unwrap_or_else(|| {
+        let seconds = ANSWER_TIME.as_secs();
+        Err(git2::Error::from_str(&format!("it does not answer within {seconds} s")))
+    })
+}
+
+fn open(toplevel: &Path) -> Result<Repository, git2::Error> {
     static OPTIONS: Once = Once::new();
     OPTIONS.call_once(|| {
         git2::opts::strict_hash_verification(false);
         git2::opts::enable_caching(false);
     });
-    check_repository(toplevel, Access::Objects)?;
-    open_unchecked(toplevel).map_err(|error| describe_open_error(toplevel, &error))
-}
-
-/// Opens the repository with this top, whose files were checked as far as they are needed.
-pub(super) fn open_unchecked(toplevel: &Path) -> Result<Repository, git2::Error> {
+    check_files(toplevel).map_err(|why| git2::Error::from_str(&why))?;
     Repository::open_ext(toplevel, RepositoryOpenFlags::NO_SEARCH, &[] as &[&OsStr])
 }
 

@@ -2,6 +2,7 @@
 
 mod model;
 
+use std::io::Write as _;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 

@@ -2,6 +2,7 @@
 //! order.
 
 use proptest::prelude::*;
+use std::io::Write as _;
 
 use super::super::*;
 use super::{get, open, world};

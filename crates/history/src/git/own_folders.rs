@@ -1,0 +1,66 @@
+//! The folders of a repository's own data, found without libgit2.
+
+use std::ffi::OsStr;
+use std::fs;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+
+use conversation::format::harmless::quote_name;
+use conversation::limits;
+
+/// Files that libgit2 reads into memory when it opens a repository, and their largest sizes.
+const FILES: [(&str, u64); 7] = [
+    ("HEAD", limits::REPOSITORY_CONFIG),
+    ("config", limits::REPOSITORY_CONFIG),
+    ("config.worktree", limits::REPOSITORY_CONFIG),
+    ("packed-refs", limits::REPOSITORY_FILE),
+    ("shallow", limits::REPOSITORY_FILE),
+    ("info/grafts", limits::REPOSITORY_FILE),
+    ("objects/info/alternates", limits::REPOSITORY_FILE),
+];
+
+/// The most bytes of a file that names a folder.
+const NAME: u64 = 8192;
+
+/// The repository's own folders that a `.git` stands for, without links, with the one shared by other working trees.
+pub fn git_folders(git: &Path) -> Vec<PathBuf> {
+    let Ok(git) = fs::canonicalize(git) else { return Vec::new() };
+    let folder = if git.is_dir() {
+        Some(git)
+    } else {
+        read_named_folder(&git, "gitdir:", git.parent().unwrap_or(&git))
+    };
+    let Some(folder) = folder else { return Vec::new() };
+    let common = read_named_folder(&folder.join("commondir"), "", &folder);
+    [Some(folder), common].into_iter().flatten().collect()
+}
+
+/// Refuses a repository one of whose files is not regular or too large.
+pub(super) fn check_files(top: &Path) -> Result<(), String> {
+    let git = top.join(".git");
+    let folders = if git.exists() { git_folders(&git) } else { vec![top.to_owned()] };
+    for folder in &folders {
+        for (name, limit) in FILES {
+            let file = folder.join(name);
+            let Ok(metadata) = fs::metadata(&file) else { continue };
+            let is_other = !metadata.is_file() && !metadata.is_dir();
+            if is_other || metadata.len() > limit && metadata.is_file() {
+                let (file, size) = (quote_name(&file), metadata.len());
+                return Err(if is_other {
+                    format!("{file} is not a regular file")
+                } else {
+                    format!("{file} has {size} bytes, over the limit of {limit}")
+                });
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Reads the folder that a file of one line names, relative to `base`.
+fn read_named_folder(file: &Path, mark: &str, base: &Path) -> Option<PathBuf> {
+    let text = sys::fs::read_bytes(file, NAME).ok()??;
+    let line = text.split(|byte| *byte == b'\n').next()?.strip_prefix(mark.as_bytes())?;
+    let folder = base.join(OsStr::from_bytes(line.trim_ascii()));
+    fs::canonicalize(folder).ok().filter(|folder| folder.is_dir())
+}
