@@ -2,12 +2,12 @@
 
 use super::view::View;
 
-/// What a file's characters are made of.
+/// The units that the characters of a file consist of.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Unit {
-    /// UTF-8, or anything else that is read by bytes.
+    /// UTF-8, or anything else that is read as single bytes.
     Byte,
-    /// UTF-16: two bytes, and pairs of them.
+    /// UTF-16: units of two bytes, and pairs of them.
     Two {
         /// The low byte comes first.
         little: bool,
@@ -16,7 +16,7 @@ pub enum Unit {
     Four,
 }
 
-/// The last place at or before `furthest` where a cut splits neither CR LF nor a character of UTF-8.
+/// The last place at or before `furthest` where a cut splits neither CR LF nor a UTF-8 character.
 pub fn find_start(view: View<'_>, unit: Unit, furthest: u64) -> u64 {
     let at = |back: u64| furthest.checked_sub(back).and_then(|offset| view.byte_at(offset));
     match unit {
@@ -24,7 +24,7 @@ pub fn find_start(view: View<'_>, unit: Unit, furthest: u64) -> u64 {
         Unit::Two { little } => {
             let even = furthest - furthest % 2;
             let high = view.byte_at(if little { even + 1 } else { even });
-            // The second of a pair.
+            // This is the second unit of a surrogate pair.
             let is_second = high.is_some_and(|byte| (0xdc..=0xdf).contains(&byte));
             if is_second { even.saturating_sub(2) } else { even }
         }
@@ -39,7 +39,7 @@ pub fn find_start(view: View<'_>, unit: Unit, furthest: u64) -> u64 {
     }
 }
 
-/// Whether bytes are a character of UTF-8 or the beginning of one.
+/// Whether bytes are a UTF-8 character or the beginning of one.
 fn is_one_character(bytes: &[u8]) -> bool {
     match std::str::from_utf8(bytes) {
         Ok(text) => text.chars().count() == 1,

@@ -1,4 +1,4 @@
-//! Possible cuts of comma-separated values: between records. A quoted field may hold line feeds, as RFC 4180 has it.
+//! Finds possible cuts of comma-separated values: between records. A quoted field may hold line feeds, as in RFC 4180.
 //!
 //! ```text
 //! record = field *( delimiter field ) LF
@@ -9,14 +9,14 @@
 use super::pack::{Sink, level};
 use super::text::add_lines;
 
-/// Finds records as a file streams.
+/// Finds records in a file as it streams.
 #[derive(Debug)]
 pub struct RecordScanner {
     target: u64,
     record: u64,
     at: u64,
     is_quoted: bool,
-    /// Where a quoted field just ended: a quote there opens it again.
+    /// The offset at which a quoted field has just ended: a quote there reopens it.
     closed: Option<u64>,
     /// The record does not fit: its lines are possible cuts.
     is_long: bool,
@@ -33,7 +33,7 @@ impl RecordScanner {
         let base = self.at;
         for found in memchr::memchr2_iter(b'"', b'\n', view.range(base, end)) {
             let at = base + found as u64;
-            // Where a record becomes too long must not depend on how much was read.
+            // The place where a record becomes too long must not depend on how much has been read.
             if at - self.record > self.target {
                 self.at = at;
                 self.measure(sink);
@@ -46,7 +46,7 @@ impl RecordScanner {
                     let before = at.checked_sub(1).and_then(|before| view.byte_at(before));
                     self.is_quoted = self.closed == Some(at)
                         || matches!(before, None | Some(b',' | b';' | b'\t' | b'|' | b'\n'))
-                        // After a byte order mark.
+                        // The field is the first one after a byte order mark.
                         || at == 3 && view.byte_at(0) == Some(0xef);
                 }
                 continue;

@@ -1,8 +1,8 @@
-//! Cuts a file as it streams, in bounded memory: its scanner names possible cuts, the packer chooses.
+//! Cuts a file as it streams, in bounded memory: a scanner finds possible cuts, and the packer chooses among them.
 //!
-//! The driver shows a [`View`] of the file that begins no later than [`Cutter::keep_from`] and, if the file goes on so
-//! far, reaches [`Cutter::wanted_end`]; settled segments come out. They do not depend on how much is shown at once, except for
-//! the windows of parsers, which have their own size.
+//! The driver passes a [`View`] of the file that begins no later than [`Cutter::keep_from`] and reaches
+//! [`Cutter::wanted_end`] if the file is that long; final segments come out. They do not depend on the size of the
+//! views, only on the fixed size of the parsers' windows.
 
 use super::character::Unit;
 use super::language::Language;
@@ -10,7 +10,7 @@ use super::pack::{CutRules, Packer, Sink, level};
 use super::view::View;
 use super::{csv, grammar, markdown, text};
 
-/// The most Markdown that is parsed at once, in bytes.
+/// Maximum size of Markdown that is parsed at once, in bytes.
 const MARKDOWN_WINDOW: u64 = 4 << 20;
 
 #[derive(Debug)]
@@ -28,14 +28,15 @@ pub struct Cutter {
     packer: Packer,
     scanner: Scanner,
     rules: CutRules,
-    /// Where the next window of a parser begins.
+    /// The start of the parser's next window.
     at: u64,
-    /// Windows that the parser did not take, from and to.
+    /// Windows that could not be parsed, as start and end.
     unparsed: Vec<(u64, u64)>,
 }
 
 impl Cutter {
-    /// Begins a file of a type. `unit` is not [`Unit::Byte`] for what is not text, which is cut by size alone.
+    /// Begins a file of this type. `unit` differs from [`Unit::Byte`] only for data that is not text, which is cut by
+    /// size alone.
     pub fn new(language: Language, unit: Unit, is_text: bool, rules: CutRules) -> Self {
         let lines = |kind| Scanner::Lines(text::LineScanner::new(kind, rules.target, 0));
         let scanner = match language {
@@ -53,14 +54,14 @@ impl Cutter {
         Self { packer, scanner, rules, at: 0, unparsed: Vec::new() }
     }
 
-    /// The size of a parser's window; `None` where lines are read as they come.
+    /// The size of a parser's window; `None` if the file is read line by line.
     fn window(&self) -> Option<u64> {
         let least = match &self.scanner {
             Scanner::Markdown(_) => MARKDOWN_WINDOW,
             Scanner::Grammar(language, _) => grammar::max_piece_size(*language),
             _ => return None,
         };
-        // What fits into a segment should fit into a window.
+        // Text that fits into a segment should fit into a window.
         Some(least.max(self.rules.target.saturating_mul(2)))
     }
 
@@ -69,17 +70,17 @@ impl Cutter {
         self.window().map_or(0, |window| self.at.saturating_add(window))
     }
 
-    /// The first byte that is still needed.
+    /// The offset of the first byte that is still needed.
     pub fn keep_from(&self) -> u64 {
         self.packer.pending()
     }
 
-    /// Windows that the parser did not take, and that were cut by lines, from and to.
+    /// Windows that could not be parsed and were cut by lines, as start and end.
     pub fn unparsed_ranges(&self) -> &[(u64, u64)] {
         &self.unparsed
     }
 
-    /// Parses no more: what follows is cut by lines.
+    /// Stops parsing: the rest is cut by lines.
     pub fn give_up(&mut self) {
         if self.window().is_some() {
             let kind = text::LineStructure::Unread;
@@ -87,10 +88,10 @@ impl Cutter {
         }
     }
 
-    /// Reads on: all lines of the view, or one window of a parser. `last`: the file ends with the view. Gives whether
-    /// all of the file was read; until then call it again, with more of the file where `wants` says so.
+    /// Reads all lines of the view, or one window of a parser. `last`: the file ends with the view. Returns whether all
+    /// of the file has been read; until then call it again, with more of the file if `wanted_end` requires it.
     ///
-    /// Parsers call `stop`; what they were parsing is then cut by lines.
+    /// Parsers call `stop`; if it returns true, the current window is cut by lines.
     pub fn read_view(
         &mut self,
         view: View<'_>,
@@ -107,7 +108,7 @@ impl Cutter {
         let window = self.window();
         let mut sink = Sink { view, packer: &mut self.packer };
         let Some(window) = window else {
-            // A character before a forced cut must be known to its end.
+            // A character before a forced cut must be complete.
             let end = if last {
                 view.end_offset()
             } else {
@@ -162,7 +163,7 @@ impl Cutter {
     }
 }
 
-/// Cuts a text that is in memory: the segments as offsets.
+/// Cuts a text in memory; returns the segments as offsets.
 pub fn cut_text(language: Language, bytes: &[u8], rules: CutRules) -> Vec<(u64, u64)> {
     let mut cutter = Cutter::new(language, Unit::Byte, true, rules);
     let view = View { base: 0, bytes };

@@ -1,4 +1,4 @@
-//! What the kinds of nodes of each grammar mean for cutting: which have members, which belong to what follows them, which
+//! The meaning of each grammar's node kinds for cutting: which have members, which belong to the node after them, which
 //! open and close. The names are those of the grammars' `node-types.json`.
 
 use tree_sitter::{Language as Grammar, Node};
@@ -9,17 +9,17 @@ use super::language::Language;
 pub(super) struct Role(u8);
 
 impl Role {
-    /// Its children are members, elements or statements, one beside the other.
+    /// Its children are members, elements or statements in a sequence.
     pub(super) const CONTAINER: Self = Self(1);
-    /// It belongs to what follows it, unless a blank line is between.
+    /// It belongs to the node after it, unless a blank line separates them.
     pub(super) const COMMENT: Self = Self(2);
-    /// It belongs to what follows it, whatever is between.
+    /// It always belongs to the node after it.
     pub(super) const PREFIX: Self = Self(4);
-    /// It belongs to what is before it: text between elements, closing tags.
+    /// It belongs to the node before it: text between elements, closing tags.
     pub(super) const SUFFIX: Self = Self(8);
-    /// It opens what another token closes.
+    /// It opens a bracket or tag that another token closes.
     pub(super) const OPENER: Self = Self(16);
-    /// It closes what an opener opened.
+    /// It closes a bracket or tag.
     pub(super) const CLOSER: Self = Self(32);
     /// It defines something with a name.
     pub(super) const DEFINITION: Self = Self(64);
@@ -31,13 +31,13 @@ impl Role {
 
 pub(super) fn role_of(roles: &[Role], node: Node<'_>) -> Role {
     if node.is_error() {
-        // What could not be parsed contains what could.
+        // Text that could not be parsed may contain nodes that could.
         return Role::CONTAINER;
     }
     roles.get(usize::from(node.kind_id())).copied().unwrap_or_default()
 }
 
-/// Visits nodes in the order of the text, and the children of those for which `visit` returns true.
+/// Visits nodes in text order, and the children of those for which `visit` returns true.
 pub(super) fn visit_nodes<'t>(root: Node<'t>, mut visit: impl FnMut(Node<'t>) -> bool) {
     let mut cursor = root.walk();
     loop {
@@ -179,7 +179,7 @@ const TOML: Table = Table {
     ..NONE
 };
 
-/// The grammar of a language that has one, and the roles of its kinds.
+/// The grammar of a language, if it has one, and the roles of its kinds.
 fn find_table(language: Language) -> Option<(Grammar, &'static Table)> {
     Some(match language {
         Language::Python => (tree_sitter_python::LANGUAGE.into(), &PYTHON),

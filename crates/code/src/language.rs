@@ -2,7 +2,7 @@
 
 use super::character::Unit;
 
-/// A type of file that is cut by rules of its own.
+/// A file type with its own rules for cutting.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[expect(missing_docs, reason = "the names say it; NAMES has their spellings")]
 pub enum Language {
@@ -27,7 +27,8 @@ pub enum Language {
     Csv,
 }
 
-/// Every type: its names in an index and on the command line, its own first, and the endings of file names that mean it.
+/// Every type with its names in an index and on the command line (its own name first), and the file name extensions
+/// that mean it.
 pub const NAMES: [(Language, &[&str], &[&str]); 19] = [
     (Language::Text, &["txt", "text"], &["txt", "text", "log"]),
     (Language::Markdown, &["md", "markdown"], &["md", "markdown", "mdown", "mkd", "mdx"]),
@@ -63,7 +64,7 @@ impl Language {
             .map_or("txt", |(_, names, _)| names[0])
     }
 
-    /// The type that a word means: a type's name or an ending, with or without its dot, in any case.
+    /// The type for a word: a type's name or an extension, with or without its dot, in any case.
     pub fn from_name(word: &str) -> Option<Self> {
         let word = word.trim_start_matches('.').to_ascii_lowercase();
         NAMES
@@ -75,20 +76,21 @@ impl Language {
     }
 }
 
-/// What a file is taken for.
+/// The detected type of a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Detected {
-    /// Its type; [`Language::Text`] for what is not text.
+    /// Its type; [`Language::Text`] for data that is not text.
     pub language: Language,
-    /// What its characters are made of.
+    /// The unit of its characters.
     pub unit: Unit,
-    /// False for what is not text, and for UTF-16 and UTF-32, which are cut by size alone.
+    /// False for data that is not text, and for UTF-16 and UTF-32, which are cut by size alone.
     pub is_text: bool,
-    /// What the user should know about that.
+    /// A note for the user about the detection.
     pub note: Option<&'static str>,
 }
 
-/// Detects what a file is by its name and its first bytes, at least some thousand if it has as many.
+/// Detects the type of a file from its name and its first bytes; pass at least some thousand bytes if the file has
+/// them.
 pub fn detect(file_name: &str, head: &[u8]) -> Detected {
     let (unit, is_text, note) = encoding(head);
     let language = if is_text { by_name(file_name, head) } else { Language::Text };
@@ -102,12 +104,12 @@ fn encoding(head: &[u8]) -> (Unit, bool, Option<&'static str>) {
     const BINARY: Option<&str> = Some("binary, which is split by size");
     const LEGACY: Option<&str> =
         Some("not UTF-8; its bytes stay as they are, and only ASCII characters are recognized");
-    // Two zeros after the mark are UTF-32's.
+    // Two zero bytes after the mark mean UTF-32.
     let is_wide = head.starts_with(b"\xff\xfe\0\0");
     if !is_wide && (head.starts_with(b"\xff\xfe") || head.starts_with(b"\xfe\xff")) {
         return (Unit::Two { little: head[0] == 0xff }, false, UTF_16);
     }
-    // The places of NUL bytes reveal UTF-16 of mostly ASCII.
+    // The positions of NUL bytes reveal UTF-16 that is mostly ASCII.
     let probe = &head[..head.len().min(4096) / 4 * 4];
     let mut nul = [0usize; 4];
     for quad in probe.chunks_exact(4) {
@@ -127,7 +129,7 @@ fn encoding(head: &[u8]) -> (Unit, bool, Option<&'static str>) {
             let is_control =
                 |byte: &&u8| **byte < 0x20 && !matches!(byte, b'\t'..=b'\r' | 0x1b | 8);
             let controls = head.iter().filter(is_control).count();
-            // The head may end inside a character.
+            // The head may end within a character.
             match () {
                 () if controls > head.len() / 10 => (Unit::Four, false, BINARY),
                 () if invalid > head.len() / 3 && controls > 0 => (Unit::Four, false, BINARY),
@@ -157,7 +159,7 @@ fn by_name(file_name: &str, head: &[u8]) -> Language {
     match by_ending {
         Some(Language::Json) if is_json_lines(text) => Language::JsonLines,
         Some(Language::C) if ending.is_some_and(|(_, e)| e == "h") && is_cpp(text) => Language::Cpp,
-        // Qt's translations and Tiled's tile sets.
+        // Translations of Qt and tile sets of Tiled also have these extensions.
         Some(Language::TypeScript | Language::Tsx) if is_xml(text) => Language::Xml,
         Some(language) => language,
         None => by_content(text),
@@ -228,7 +230,7 @@ fn is_json_lines(text: &[u8]) -> bool {
     };
     lines.next().is_some_and(is_value)
         && lines.next().is_some_and(|line| {
-            // The head may end inside it.
+            // The head may end within the line.
             is_value(line) || !line.ends_with(b"\n") && matches!(line.first(), Some(b'{' | b'['))
         })
 }
@@ -245,7 +247,7 @@ fn is_yaml(start: &[u8]) -> bool {
         })
 }
 
-/// Whether a header has a line that only C++ has.
+/// Whether a header file has a line that only C++ has.
 fn is_cpp(text: &[u8]) -> bool {
     const WORDS: &str = "class |namespace |template|using |public:|private:|protected:|inline namespace |constexpr ";
     const HEADERS: &str =

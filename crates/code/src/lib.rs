@@ -1,6 +1,6 @@
-//! Where a file may be cut: languages, grammars, and the choice among the places that they name.
+//! Finds the places where a file may be cut: languages, grammars, and the choice among the places that they find.
 //!
-//! Pure: [`cutter`] leads the others through a file as it streams. It does not write the pieces; `segments` does.
+//! Pure: [`cutter`] drives the other modules through a file as it streams. `segments` writes the pieces.
 //!
 //! ```
 //! use code::cutter::cut_text;

@@ -1,8 +1,8 @@
-//! Possible cuts of Markdown, as pulldown-cmark reads it: before headings, the shallower the better; before other
+//! Finds possible cuts of Markdown, as pulldown-cmark parses it: before headings, preferably shallow ones; before other
 //! blocks; and within a block that does not fit, before its items, rows and lines.
 //!
-//! A heading stays with what follows it, so that no segment ends with one. A file is read in windows that begin where a
-//! block of the document itself does. Offsets are those of bytes: what is not UTF-8 is masked for the parser, byte by byte.
+//! A heading stays with the text after it, so that no segment ends with one. A file is read in windows that begin at a
+//! top-level block. Offsets are byte offsets: bytes that are not UTF-8 are masked for the parser, one by one.
 
 use std::borrow::Cow;
 
@@ -11,20 +11,20 @@ use pulldown_cmark::{Event, Options, Parser, Tag, TagEnd};
 use super::grammar::Window;
 use super::pack::{CutBoundary, CutRules, level};
 
-/// The level of a block of the document that is not a heading. It opens no segment by itself, whatever is natural.
+/// The level of a top-level block that is not a heading. It does not open a segment on its own, even with natural cuts.
 const BLOCK: u32 = level::PART;
 
-/// How many marks of quotes and lists, or blanks, a line may begin with.
+/// Maximum number of quote and list marks, or of blanks, at the start of a line.
 const DEEPEST: usize = 200;
 
-/// What carries over from one window to the next.
+/// The state that is passed from one window to the next.
 #[derive(Debug, Default)]
 pub struct ParseContext {
-    /// The next window is not the first.
+    /// Whether the next window is not the first.
     has_begun: bool,
 }
 
-/// The possible cuts of a piece of a file. `last`: the file ends with it. `None` where `stop` said so.
+/// Finds the possible cuts of a piece of a file. `last`: the file ends with it. `None` if `stop` returned true.
 pub fn boundaries(
     piece: &[u8],
     rules: CutRules,
@@ -70,8 +70,8 @@ pub fn boundaries(
     Some(finder.window(last))
 }
 
-/// The text for the parser: every byte in its place, but for those that are not UTF-8 and those that nest blocks deeper than
-/// anybody reads, for which the parser's time grows with the square of the depth.
+/// The text for the parser: every byte in its place, except for those that are not UTF-8 and those that nest blocks
+/// deeper than anyone reads, for which the parser's time grows with the square of the depth.
 fn blank_unparsable_bytes(piece: &[u8]) -> Cow<'_, str> {
     let mut deep = Vec::new();
     let mut start = 0;
@@ -95,17 +95,17 @@ fn blank_unparsable_bytes(piece: &[u8]) -> Cow<'_, str> {
     Cow::Owned(text)
 }
 
-/// The part of a line's marks of quotes and lists that is beyond [`DEEPEST`], or of its indentation.
+/// The part of a line's quote and list marks, or of its indentation, that is beyond [`DEEPEST`].
 fn too_deep(line: &[u8]) -> Option<(usize, usize)> {
     let is_mark = |byte: &u8| matches!(byte, b'>' | b'-' | b'+' | b'*' | b'0'..=b'9' | b'.' | b')');
-    // Lines are short, and begin with a letter: most end here.
+    // Most lines end here: they are short, and begin with a letter.
     if line.len() <= DEEPEST
         || !line.first().is_some_and(|byte| is_mark(byte) || byte.is_ascii_whitespace())
     {
         return None;
     }
     let run = line.iter().take_while(|byte| is_mark(byte) || byte.is_ascii_whitespace()).count();
-    // A rule across the page.
+    // The line is a horizontal rule.
     if run <= DEEPEST || line.iter().all(|byte| matches!(byte, b'-' | b' ' | b'\r')) {
         return None;
     }
@@ -118,7 +118,7 @@ fn too_deep(line: &[u8]) -> Option<(usize, usize)> {
     Some((from, run))
 }
 
-/// Where the front matter ends: from `---` or `+++` on the first line up to the same again, or `...`.
+/// The end of the front matter, which goes from `---` or `+++` on the first line to the same mark, or `...`.
 fn front_matter(piece: &[u8]) -> usize {
     let mark = if piece.starts_with(b"\xef\xbb\xbf") { 3 } else { 0 };
     let mut at = mark;
@@ -133,7 +133,7 @@ fn front_matter(piece: &[u8]) -> usize {
             Some(_) => {}
         }
     }
-    // One that ends with the file, without a line feed.
+    // The front matter may end with the file, without a line feed.
     match opened {
         Some(open) if piece[at..].trim_ascii_end() == open && at > mark + 5 => piece.len(),
         _ => mark,
@@ -143,15 +143,15 @@ fn front_matter(piece: &[u8]) -> usize {
 struct Finder<'a> {
     piece: &'a [u8],
     rules: CutRules,
-    /// Where the parsed text begins in the piece.
+    /// The offset of the parsed text in the piece.
     front: usize,
     found: Vec<CutBoundary>,
-    /// What is not to be cut at its lines, as start and end, in the order of their starts.
+    /// Blocks that must not be cut at their lines, as start and end, in the order of their starts.
     whole: Vec<(usize, usize)>,
     fits: Vec<bool>,
-    /// The block before this one is a heading, which begins here.
+    /// The start of the block before this one, if it is a heading.
     heading: Option<usize>,
-    /// The blocks of the document itself: where they begin, and whether a cut is possible there.
+    /// The top-level blocks: their starts, and whether a cut is possible there.
     top: Vec<(usize, bool)>,
 }
 
@@ -160,7 +160,7 @@ impl Finder<'_> {
         memchr::memrchr(b'\n', &self.piece[..offset]).map_or(0, |lf| lf + 1)
     }
 
-    /// Whether a cut is possible where the parser is: no block that fits is open.
+    /// Whether a cut is possible at the parser's position: no block that fits is open.
     fn is_open(&self) -> bool {
         self.fits.iter().all(|fits| !fits)
     }
@@ -188,7 +188,7 @@ impl Finder<'_> {
     /// Begins a block whose outer blocks, if any, do not fit.
     fn begin(&mut self, at: usize, level: u32, is_heading: bool) {
         let depth = u32::try_from(self.fits.len()).unwrap_or(u32::MAX).min(400);
-        // Headings after each other stay together, unless they leave no room for what follows the last one.
+        // Consecutive headings stay together, unless they leave no room for the text after the last one.
         let room = self.rules.target / 2;
         let heading =
             self.heading.take().filter(|first| !is_heading || (at - first) as u64 <= room);
@@ -206,8 +206,8 @@ impl Finder<'_> {
         }
     }
 
-    /// Adds the lines of each block of the document that does not fit, with what follows it up to the next: those after a blank
-    /// line are better, and none is within a smaller block that fits.
+    /// Adds the lines of each top-level block that does not fit, and of the text up to the next block: those after a
+    /// blank line are preferred, and none is within a smaller block that fits.
     fn name_lines(&mut self) {
         self.whole.sort_unstable();
         let mut starts: Vec<usize> = self.top.iter().map(|(at, _)| *at).collect();
@@ -238,7 +238,7 @@ impl Finder<'_> {
         }
     }
 
-    /// What is found, up to where the next window begins.
+    /// The cuts found, up to the start of the next window.
     fn window(self, last: bool) -> Window {
         let mut found = self.found;
         found.sort_by_key(|boundary| (boundary.at, boundary.level));
@@ -247,11 +247,12 @@ impl Finder<'_> {
         if last {
             return Window { boundaries: found, end: length };
         }
-        // The last block may go on after the window, or turn out to be another: the next window begins with it.
+        // The last block may continue after the window, or turn out to be another kind of block: the next window begins
+        // with it.
         let block = self.top.iter().rev().find(|(at, may_cut)| *may_cut && *at > 0);
         let end = block.map_or_else(
             || {
-                // One block fills the window: on from its last item, or its last line.
+                // One block fills the window: the next begins with its last item, or its last line.
                 let is_part = |found: &&CutBoundary| {
                     (level::PART..level::PART + 500).contains(&found.level)
                         && found.at > length as u64 / 2

@@ -1,12 +1,12 @@
-//! Says in a few words what a piece of a file contains: its first and its last definition, or its first and its last line.
+//! Summarizes a piece of a file in a few words: its first and its last definition, or its first and its last line.
 //!
-//! A definition is a line that looks like one in most languages; that is good enough to find the right piece of a file.
+//! A definition is a line that looks like one in most languages; this is good enough to find the right piece of a file.
 
 use std::sync::LazyLock;
 
 use regex_lite::Regex;
 
-/// How much of a line is shown, in characters.
+/// Maximum number of characters of a line that are shown.
 const SHOWN: usize = 60;
 
 static DEFINITION: LazyLock<Regex> = LazyLock::new(|| {

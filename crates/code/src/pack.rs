@@ -1,6 +1,7 @@
 //! Chooses among possible cuts: segments as large as the target allows, cut where the structure is shallowest.
 //!
-//! Cuts go in from left to right; chosen ones come out two segments later at most, so that a file is cut while it streams.
+//! Possible cuts go in from left to right; the chosen ones come out at most two segments later, so a file is cut as it
+//! streams.
 
 use super::character::{self, Unit};
 use super::view::View;
@@ -8,17 +9,17 @@ use super::view::View;
 /// A place where a file may be cut.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CutBoundary {
-    /// The offset of the first byte behind the cut.
+    /// The offset of the first byte after the cut.
     pub at: u64,
-    /// How much the cut hurts: see the constants. Smaller is better.
+    /// The cost of the cut: see the constants. Smaller is better.
     pub level: u32,
 }
 
-/// The levels from which kinds of cuts begin; within a kind, what lies deeper has the higher level.
+/// The base levels of the kinds of cuts; within a kind, deeper cuts have a higher level.
 pub mod level {
     /// Between definitions, headings, elements, paragraphs.
     pub const STRUCTURE: u32 = 0;
-    /// At the start of a line, between parts of what has no members of its own.
+    /// At the start of a line, between parts of a node without members.
     pub const PART: u32 = 1_000;
     /// At the start of a line within a token, or of any line of text.
     pub const LINE: u32 = 2_000;
@@ -28,7 +29,7 @@ pub mod level {
     pub const CHARACTER: u32 = 4_000;
 }
 
-/// What is wanted.
+/// The size of segments, and the cuts that are always made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CutRules {
     /// The largest segment, in bytes, at least 1.
@@ -42,18 +43,18 @@ pub struct CutRules {
 pub struct Packer {
     rules: CutRules,
     unit: Unit,
-    /// Where the segment before the current one begins, and the level of the cut between the two.
+    /// The start of the segment before the current one, and the level of the cut between the two.
     held: Option<(u64, u32)>,
-    /// Where the current segment begins.
+    /// The start of the current segment.
     start: u64,
-    /// Boundaries after `start` that may still be chosen, in order, their levels rising: one that is followed by one
-    /// no deeper would never be chosen, so that there are at most as many as levels, whatever the file is.
+    /// Boundaries after `start` that may still be chosen, in order, with rising levels: a boundary before one of the
+    /// same or a lower level would never be chosen. So there are at most as many as levels, whatever the file is.
     open: Vec<CutBoundary>,
-    /// Segments that are settled, as start and end. Whoever uses them takes them out.
+    /// Final segments, as start and end. The caller takes them out.
     pub settled: Vec<(u64, u64)>,
 }
 
-/// Where a scanner names possible cuts of what it reads.
+/// Receives possible cuts from a scanner.
 pub(super) struct Sink<'a> {
     pub(super) view: View<'a>,
     pub(super) packer: &'a mut Packer,
@@ -64,30 +65,30 @@ impl Sink<'_> {
         self.packer.add_boundary(self.view, CutBoundary { at, level });
     }
 
-    /// No more cuts come before `end`.
+    /// Reports that there are no more cuts before `end`.
     pub(super) fn advance_to(&mut self, end: u64) {
         self.packer.advance_to(self.view, end);
     }
 
-    /// Where the segment begins that is being filled.
+    /// The start of the segment that is being filled.
     pub(super) fn start(&self) -> u64 {
         self.packer.start
     }
 }
 
 impl Packer {
-    /// Begins at the start of a file whose characters are made of `unit`.
+    /// Begins at the start of a file whose characters consist of `unit`.
     pub fn new(rules: CutRules, unit: Unit) -> Self {
         Self { rules, unit, held: None, start: 0, open: Vec::new(), settled: Vec::new() }
     }
 
-    /// Where the first segment that is not out yet begins.
+    /// The start of the first segment that is not yet out.
     pub fn pending(&self) -> u64 {
         self.held.map_or(self.start, |(start, _)| start)
     }
 
-    /// Takes the next possible cut. Offsets rise strictly; one that does not is ignored. The view has the bytes around
-    /// the place where a segment must be cut although no boundary fits.
+    /// Takes the next possible cut. Offsets must rise strictly; one that does not is ignored. The view must have the
+    /// bytes around the place where a segment must be cut although no boundary fits.
     pub fn add_boundary(&mut self, view: View<'_>, boundary: CutBoundary) {
         let last = self.open.last().map_or(self.start, |last| last.at);
         if boundary.at <= last {
@@ -114,7 +115,7 @@ impl Packer {
         self.settled.extend(self.held.map(|(start, _)| (start, end)));
     }
 
-    /// Notes that no other boundary comes before `end`, and cuts until what is before it fits into one segment.
+    /// Reports that no other boundary comes before `end`, and cuts until the rest before it fits into one segment.
     pub fn advance_to(&mut self, view: View<'_>, end: u64) {
         while end.saturating_sub(self.start) > self.rules.target {
             let cut = self.best_cut().unwrap_or_else(|| {
@@ -128,7 +129,8 @@ impl Packer {
         }
     }
 
-    /// The shallowest boundary that leaves at least a quarter of the target, and of those the last; else the last.
+    /// The shallowest boundary that leaves at least a quarter of the target, and of several such the last; else the
+    /// last boundary.
     fn best_cut(&self) -> Option<CutBoundary> {
         let least = self.start.saturating_add(self.rules.target.div_ceil(4));
         let good = self.open.iter().filter(|boundary| boundary.at >= least);

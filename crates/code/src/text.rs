@@ -1,44 +1,46 @@
-//! Possible cuts of what is read line by line: paragraphs of plain text, JSON lines, and files that no parser read.
+//! Finds possible cuts of text that is read line by line: paragraphs of plain text, JSON lines, and files that were not
+//! parsed.
 //!
-//! Lines end at LF. Blank lines belong to what is before them. Only a paragraph that does not fit is cut, between lines.
+//! Lines end at LF. Blank lines belong to the paragraph before them. Only a paragraph that does not fit is cut, between
+//! lines.
 
 use super::pack::{Sink, level};
 
-/// What a line is to a file.
+/// The role of lines in a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LineStructure {
     /// Paragraphs, with blank lines between them.
     Paragraphs,
     /// Each line is an element.
     Elements,
-    /// Lines of a structure that could not be read: between paragraphs is better, nothing is natural.
+    /// Lines of a structure that could not be parsed: cuts between paragraphs are preferred, and none is natural.
     Unread,
 }
 
-/// Finds lines and paragraphs as a file streams.
+/// Finds lines and paragraphs in a file as it streams.
 #[derive(Debug)]
 #[expect(clippy::struct_excessive_bools, reason = "each is a fact of its own")]
 pub struct LineScanner {
     kind: LineStructure,
     target: u64,
-    /// Where the line that is being read begins.
+    /// The start of the line that is being read.
     line: u64,
-    /// How far it was read.
+    /// The offset up to which the line was read.
     at: u64,
-    /// What was read of it is blank.
+    /// Whether only blanks of the line were read so far.
     is_blank: bool,
-    /// Where the paragraph begins.
+    /// The start of the paragraph.
     paragraph: u64,
-    /// The paragraph does not fit: its lines are possible cuts.
+    /// Whether the paragraph does not fit: then its lines are possible cuts.
     is_long: bool,
-    /// The paragraph has a line that is not blank.
+    /// Whether the paragraph has a line that is not blank.
     has_text: bool,
-    /// And the line before this one is blank.
+    /// Whether the paragraph has such a line and the line before this one is blank.
     is_parted: bool,
 }
 
 impl LineScanner {
-    /// Begins at an offset where a line begins.
+    /// Begins at the start of a line.
     pub fn new(kind: LineStructure, target: u64, at: u64) -> Self {
         Self {
             kind,
@@ -67,7 +69,7 @@ impl LineScanner {
         if from < bytes.len() {
             self.scan_part(sink, &bytes[from..]);
             self.at = end;
-            // While it is blank, the line may belong to this paragraph or begin the next.
+            // A line that is still blank may belong to this paragraph or begin the next.
             if !self.is_blank || end - self.line > self.target {
                 self.measure(sink);
             }
@@ -81,7 +83,7 @@ impl LineScanner {
         }
     }
 
-    /// The line turns out not to be blank.
+    /// Records that the line is not blank.
     fn begin_line(&mut self, sink: &mut Sink<'_>) {
         match self.kind {
             LineStructure::Elements => sink.add_boundary(self.line, level::STRUCTURE),
@@ -100,7 +102,7 @@ impl LineScanner {
 
     fn end_line(&mut self, sink: &mut Sink<'_>) {
         self.measure(sink);
-        // Blank lines at the very start belong to what follows: there is nothing before them.
+        // Blank lines at the very start belong to the text after them: there is nothing before them.
         self.is_parted |= self.is_blank && self.has_text;
         self.line = self.at;
         self.is_blank = true;
@@ -115,7 +117,7 @@ impl LineScanner {
             self.is_long = true;
             // The first cut must not depend on how much was read at once.
             sink.advance_to(self.paragraph + self.target);
-            // What was cut off may no longer be in the view.
+            // Text that was cut off may no longer be in the view.
             let from = self.paragraph.max(sink.start());
             add_lines(sink, from, self.line, level::LINE);
             if self.line > self.paragraph {

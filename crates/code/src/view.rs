@@ -3,24 +3,24 @@
 /// A part of a file.
 #[derive(Debug, Clone, Copy)]
 pub struct View<'a> {
-    /// Where it begins in the file.
+    /// Its offset in the file.
     pub base: u64,
-    /// What it holds.
+    /// Its content.
     pub bytes: &'a [u8],
 }
 
 impl<'a> View<'a> {
-    /// Where it ends in the file.
+    /// The offset of its end in the file.
     pub fn end_offset(self) -> u64 {
         self.base + self.bytes.len() as u64
     }
 
-    /// The byte at an offset in the file, where it is in the view.
+    /// The byte at an offset in the file, if it is in the view.
     pub fn byte_at(self, offset: u64) -> Option<u8> {
         self.bytes.get(usize::try_from(offset.checked_sub(self.base)?).ok()?).copied()
     }
 
-    /// The bytes between two offsets in the file, as far as the view goes.
+    /// The bytes between two offsets in the file, as far as they are in the view.
     pub fn range(self, from: u64, to: u64) -> &'a [u8] {
         let index = |offset: u64| {
             let within = offset.saturating_sub(self.base);

@@ -17,13 +17,13 @@ use crate::protocol::{self, TagKind, TagSet};
 /// The facts that the first context is made from.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Facts {
-    /// Whom this conversation works for.
+    /// The role of this conversation.
     pub part: ConversationRole,
     /// The tags that the model may write.
     pub tags: TagSet,
     /// The folders that `nagent-write` and `nagent-edit` may write to.
     pub writable: Vec<String>,
-    /// What the sandbox around commands forbids, in a few words; empty without a sandbox.
+    /// The restrictions of the sandbox around commands, in a few words; empty without a sandbox.
     pub sandbox: String,
     /// Seconds that a command may run, unless its tag says otherwise.
     pub shell_timeout: u64,
@@ -43,18 +43,18 @@ pub struct Facts {
     pub toplevel: Option<String>,
     /// The name and address of each remote.
     pub remotes: Vec<(String, String)>,
-    /// The branch, and what is changed in the working tree.
+    /// The branch, and the changed files in the working tree.
     pub branch: Option<String>,
     /// Files with instructions for those who work on the project.
     pub instructions: Vec<String>,
     /// The user's context files: path and text.
     pub files: Vec<(String, String)>,
-    /// The history and summary of the file, in a file's own conversation: the blocks of `history::text`. Where the
-    /// conversation has them already, what is new in them.
+    /// In a file's own conversation: the history and summary of the file, as blocks of `history::text`. If the
+    /// conversation has them already, only what is new.
     pub memory: String,
 }
 
-/// Whom a conversation works for.
+/// The role of a conversation.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub enum ConversationRole {
     /// The user's own conversation.
@@ -93,7 +93,8 @@ pub const TITLES: [&str; 7] =
 /// The title of the section about a file's history.
 pub const MEMORY: &str = "File memory";
 
-/// How the section about a file's history begins. No context file can hold this: [`files_text()`] escapes the markers.
+/// The beginnings of the section on a file's history. No context file can hold these: [`files_text()`] escapes the
+/// markers.
 const MEMORY_STARTS: [&str; 2] =
     ["\n\n# File memory\n{file-history}\n", "\n\n# File memory\n{file-summary}\n"];
 
@@ -123,11 +124,11 @@ pub fn format(sections: &[Section]) -> String {
     texts.join("\n\n")
 }
 
-/// Reads the sections of a body that [`format()`] wrote. A body of an older tool has none.
+/// Reads the sections of a body that [`format()`] wrote. A body from an older version has none.
 pub fn parse(body: &str) -> Vec<Section> {
     let mut found: Vec<(&'static str, usize, usize)> = Vec::new();
     let mut from = 0;
-    // Headings after these belong to a context file, or to a file's history: anybody may have written them.
+    // Later headings belong to a context file or to a file's history, which anyone may have written.
     let memory = MEMORY_STARTS.iter().filter_map(|start| body.rfind(start)).max();
     let own = body.find("\n\n# Context\n").into_iter().chain(memory).min();
     let own = &body[..own.unwrap_or(body.len())];
@@ -182,8 +183,9 @@ pub fn known_sections(text: &str, pieces: &[Piece]) -> Vec<Section> {
     sections
 }
 
-/// Returns the sections that differ from what the conversation last said. `written` are its sections in file order. A
-/// section that no longer exists gets the text "(none)"; that on the file's history holds only what is new.
+/// Returns the sections that differ from their last version in the conversation. `written` are the conversation's
+/// sections in file order. A section that no longer exists gets the text "(none)"; the section on the file's history
+/// holds only what is new.
 pub fn changed_sections(written: &[Section], now: &[Section]) -> Vec<Section> {
     if written.is_empty() {
         return now.to_vec();
@@ -205,10 +207,10 @@ pub fn changed_sections(written: &[Section], now: &[Section]) -> Vec<Section> {
         .collect()
 }
 
-/// How the line about the branch begins. What is changed in the working tree is as it was when the conversation began.
+/// The beginning of the line about the branch. It describes the working tree as it was when the conversation began.
 const BRANCH: &str = "\nbranch at start: ";
 
-/// How many characters of a command of the user's are shown.
+/// Maximum length of a displayed command of the user's, in characters.
 const COMMAND: usize = 300;
 
 /// The text of a section that no longer exists.
@@ -279,7 +281,7 @@ fn rules_text(facts: &Facts) -> String {
     text
 }
 
-/// `/tmp, /var/tmp or /home/you/project`
+/// Joins names, as in `/tmp, /var/tmp or /home/you/project`.
 fn join_names(names: &[String]) -> String {
     let names: Vec<String> = names.iter().map(quote_name).collect();
     match names.split_last() {
@@ -288,7 +290,7 @@ fn join_names(names: &[String]) -> String {
     }
 }
 
-/// Leaves out the lines that are only about tags that the model does not have.
+/// Leaves out the lines that only concern tags that the model does not have.
 fn without_lines_of_other_tags(text: &str, tags: TagSet) -> String {
     let is_of_use = |line: &&str| {
         let mut named = TAGS.iter().filter(|tag| line.contains(tag.name)).peekable();
@@ -370,7 +372,7 @@ fn files_text(files: &[(String, String)]) -> String {
     texts.join("\n\n")
 }
 
-/// A command of the user's, cut where it is long: every request carries it.
+/// Truncates a long command of the user's: every request carries it.
 fn shorten_command(command: &str) -> String {
     quote_name(harmless::truncate(command, COMMAND))
 }

@@ -1,11 +1,11 @@
 //! The exit codes of every executable, and the signals that end one.
 
-/// How a run ended. The number is the process's exit code.
+/// The outcome of a run. The number is the process's exit code.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Exit {
     /// 0: done.
     Done,
-    /// 1: the tool could not do it: a file, a hash, git, I/O, a lock that did not come free.
+    /// 1: the tool failed, because of a file, a hash, git, I/O, or a lock that was not released.
     Failed,
     /// 2: wrong usage, wrong configuration, no credential.
     Usage,
@@ -17,14 +17,14 @@ pub enum Exit {
     Limit,
     /// 6: `--check` never passed.
     Unchecked,
-    /// 129, 130, 143: ended by a signal.
+    /// 129, 130, 143: a signal ended it.
     Signal(Signal),
     /// The exit code of the command that the tool ran.
     Command(u8),
 }
 
 impl Exit {
-    /// Every exit, in the order of their numbers, but for a command's own.
+    /// Every exit in the order of their numbers, except for the exit code of a command.
     pub const ALL: [Self; 10] = [
         Self::Done,
         Self::Failed,
@@ -38,7 +38,7 @@ impl Exit {
         Self::Signal(Signal::Term),
     ];
 
-    /// The exit of a number, if there is one.
+    /// The exit with this number, if there is one.
     pub fn from_code(code: u64) -> Option<Self> {
         Self::ALL.into_iter().find(|exit| u64::from(exit.code()) == code)
     }
@@ -59,10 +59,10 @@ impl Exit {
     }
 }
 
-/// A signal that ends the work in hand.
+/// A signal that ends the current work.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Signal {
-    /// The terminal went away.
+    /// The terminal was closed.
     Hup,
     /// Ctrl-C.
     Int,

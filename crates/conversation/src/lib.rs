@@ -1,8 +1,8 @@
-//! What nagent is, without effects: the conversation file, the tags of a reply, and the loop as a value.
+//! The core of nagent, without effects: the conversation file, the tags of a reply, and the loop as a value.
 //!
-//! Start reading at [`turn`]: an event goes in, the next effect comes out. Then [`protocol::tags`], the one table of tags, and
-//! [`format::file`], the grammar of the file. Nothing here opens a file, asks a model or reads a clock, and nothing knows which
-//! provider answers.
+//! Start reading at [`turn`]: an event goes in, the next effect comes out. Then [`protocol::tags`], the one table of
+//! tags, and [`format::file`], the grammar of the file. Nothing here opens a file, sends a request to a model or reads
+//! a clock, and nothing knows which provider answers.
 //!
 //! ```
 //! use conversation::format::file::parse;

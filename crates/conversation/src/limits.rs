@@ -1,18 +1,18 @@
-//! The limits of nagent: how large inputs may be, how often something is tried, how long something is waited for.
+//! The limits of nagent: maximum sizes of inputs, numbers of attempts, and waiting times.
 //!
-//! Everything that comes from outside has a limit, so that no file, reply or command can fill the memory or keep a run
-//! waiting. `docs/limits.md` is generated from this table. Limits that only tune an algorithm stay beside it.
+//! All outside input has a limit, so that no file, reply or command can fill the memory or keep a run waiting.
+//! `docs/limits.md` is generated from this table. Limits that only tune an algorithm are next to that algorithm.
 
 use std::time::Duration;
 
 /// A limit, as the documentation shows it.
 #[derive(Debug)]
 pub struct Limit {
-    /// What is limited.
+    /// The quantity that is limited.
     pub bounds: &'static str,
     /// The maximum, with its unit.
     pub maximum: String,
-    /// What happens beyond it.
+    /// The consequence of exceeding it.
     pub beyond: &'static str,
 }
 
@@ -52,7 +52,7 @@ fn seconds(value: u64) -> String {
     format!("{value} s")
 }
 
-/// Defines the constants, and the table of them.
+/// Defines the constants, and the table that lists them.
 macro_rules! limits {
     ($($section:literal { $(
         #[doc = $bounds:literal]
@@ -88,9 +88,9 @@ limits! {
         bytes JS_READ: u64 = 50 << 20, "error in the script";
         /// A file that a script writes, and what it appends at once
         bytes JS_WRITE: usize = 10 << 20, "error in the script";
-        /// What a script writes to stdout
+        /// Output of a script on stdout
         bytes JS_STDOUT: usize = 50 << 20, "error in the script";
-        /// What a script writes to the console
+        /// Output of a script on the console
         bytes JS_CONSOLE: usize = 1 << 20, "error in the script";
         /// Paths of a glob
         count JS_GLOB: usize = 10_000, "error in the script";
@@ -116,9 +116,9 @@ limits! {
         count DECISIONS_PER_CALL: usize = 200, "further calls";
         /// Errors of a reply that nagent-decide names to the model
         count DECIDE_ERRORS: usize = 50, "not named";
-        /// Window that is assumed of a model that nobody knows, in tokens
+        /// Window that is assumed for an unknown model, in tokens
         count UNKNOWN_WINDOW: u64 = 32_768, "further calls";
-        /// Longest reply that is assumed of such a model, in tokens
+        /// Longest reply that is assumed for an unknown model, in tokens
         count UNKNOWN_OUTPUT: u64 = 4_096, "further calls";
         /// Requests until a reply is valid against a schema
         count SCHEMA_TRIES: usize = 3, "error";
@@ -136,7 +136,7 @@ limits! {
         bytes FETCHED_REPLY: usize = 16 << 20, "error";
         /// Pages of a list of models
         count MODEL_PAGES: usize = 100, "error";
-        /// Output of a program that stands in for a model
+        /// Output of a program that replaces a model
         bytes PROGRAM_OUTPUT: usize = 64 << 20, "the program is ended; error";
         /// Id of a file at a provider, in bytes
         count FILE_ID: usize = 256, "error";
@@ -176,7 +176,7 @@ limits! {
         bytes RESULT_WHOLE: usize = 16 * 1024, "head and tail are shown; `output` names the file with all of it";
         /// File that is read whole
         bytes READ_WHOLE: u64 = 64 * 1024, "error that names `offset` and `limit`";
-        /// How far into a file a line is looked for
+        /// Part of a file that is searched for a line
         bytes READ_SEEK: u64 = 4 << 30, "error";
         /// Entries of a list or glob that are shown
         count LISTED_ENTRIES: usize = 1_000, "the rest is counted";
@@ -200,7 +200,7 @@ limits! {
         bytes CHILD_DIFF: usize = 4 << 10, "truncated, and the result says so";
         /// Files of a repository that is searched for changes, for the first context
         count STATUS_FILES: usize = 20_000, "only the branch is named";
-        /// File that is not UTF-8 and is stored whole beside what is shown of it
+        /// File that is not UTF-8 and is stored whole in addition to the part that is shown
         bytes STORED_BYTES: u64 = 64 << 20, "not stored";
         /// File that is searched for private keys when a part of it is shown, with `--redact`
         bytes SEARCHED_FOR_KEYS: u64 = 16 << 20, "only the part is searched";
@@ -218,7 +218,7 @@ limits! {
         bytes STDIN_PROMPT: usize = 64 << 20, "error; nothing is sent";
         /// Tools that are asked for their description
         count ASKED_TOOLS: usize = 200, "the rest is left out, with a note";
-        /// Characters of what is said of a tool of nagent's own
+        /// Characters of the summary of a tool of nagent's own
         count TOOL_SUMMARY: usize = 160, "truncated";
         /// Characters of the description of another tool
         count TOOL_DESCRIPTION: usize = 600, "truncated";

@@ -14,7 +14,7 @@ pub enum ProblemKind {
     Other,
 }
 
-/// Why a tool ends without having done its work. It is shown as `{message}; {hint}`.
+/// The reason why a tool ends without having done its work. It is shown as `{message}; {hint}`.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{message}{}{hint}", if hint.is_empty() { "" } else { "; " })]
 pub struct Problem {
@@ -22,9 +22,9 @@ pub struct Problem {
     pub exit: Exit,
     /// Its kind.
     pub kind: ProblemKind,
-    /// What failed, on what, and why.
+    /// The thing that failed, and why.
     pub message: String,
-    /// What to do about it, where the message does not say it.
+    /// The next step for the user, if the message does not name it.
     pub hint: String,
 }
 
@@ -39,7 +39,7 @@ impl Problem {
         Self::new(Exit::Usage, message)
     }
 
-    /// The tool could not do it: exit code 1.
+    /// The tool failed: exit code 1.
     pub fn failed(message: impl Into<String>) -> Self {
         Self::new(Exit::Failed, message)
     }
@@ -51,7 +51,7 @@ impl Problem {
 }
 
 impl From<anyhow::Error> for Problem {
-    /// Keeps the exit code of a `Problem` that travelled as an [`anyhow::Error`].
+    /// Keeps the exit code of a `Problem` that was passed on as an [`anyhow::Error`].
     fn from(error: anyhow::Error) -> Self {
         let message = format!("{error:#}");
         let exit = error.downcast_ref::<Self>().map_or(Exit::Failed, |problem| problem.exit);

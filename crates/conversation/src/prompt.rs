@@ -1,14 +1,14 @@
-//! The conversation file as a request: which role speaks which part.
+//! Converts the conversation file to a request: a system prompt, and messages with roles.
 //!
-//! `initial_context` is the system prompt, each `agent-response` an assistant message (its bare body), every run
-//! of other blocks and notes one user message with a part a block, as they stand in the file. Since the file only
-//! grows, the messages of each request begin with those of the one before, and providers' caches hit.
-//! Pure: borrows the text, copies nothing, sends nothing.
+//! `initial_context` is the system prompt, each `agent-response` an assistant message (its body alone). Consecutive
+//! other blocks and notes become one user message with one part for each, exactly as they are in the file. Since the
+//! file only grows, the messages of each request begin with those of the previous one, and providers' caches hit. Pure:
+//! borrows the text, copies nothing, sends nothing.
 
 use crate::format::file::Piece;
 use crate::model::{RequestMessage, Role};
 
-/// Stands before a first assistant message, since providers want a user to begin.
+/// Precedes an assistant message at the start, since providers require the user to begin.
 const BEGINNING: &str = "(this conversation starts with a reply)";
 
 /// The system prompt, if the file has one, and the messages.

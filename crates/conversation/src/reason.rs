@@ -1,5 +1,5 @@
-//! Why an action failed, as a value: the attribute `reason` of a result with `status="error"`. Code decides by it, and
-//! never by the text.
+//! The reason for the failure of an action, as a value: the attribute `reason` of a result with `status="error"`. Code
+//! decides by it, and never by the text.
 
 use crate::format::file::Block;
 
@@ -12,17 +12,17 @@ pub enum Reason {
     Changed,
     /// The system does not permit it.
     Denied,
-    /// There is no such file or folder.
+    /// The file or folder does not exist.
     Missing,
-    /// The place of an edit was not found, or is not the only one.
+    /// The lines of an edit were not found, or were found more than once.
     NoMatch,
-    /// The user said no, or there was nobody to ask.
+    /// The user declined, or nobody was there to answer.
     Declined,
-    /// The command is one that nagent stops.
+    /// nagent's list of stopped commands has the command.
     Stopped,
-    /// There are more bytes than are handled as a whole.
+    /// The content exceeds a size limit.
     TooLarge,
-    /// The model has read nothing of a file that it was to replace.
+    /// The model has not read a file that it would replace.
     Unread,
 }
 
@@ -44,23 +44,24 @@ impl Reason {
         Self::NAMES.iter().find(|(reason, _)| *reason == self).map_or("", |(_, name)| name)
     }
 
-    /// The reason of an attribute's value; `None` for one of another version.
+    /// Finds the reason with this name; `None` for a name from another version.
     pub fn from_name(name: &str) -> Option<Self> {
         Self::NAMES.iter().find(|(_, other)| *other == name).map(|(reason, _)| *reason)
     }
 }
 
-/// A failure of an action, for its result. What failed is in the first line, which people see; advice for the model follows.
+/// A failure of an action, for its result. The first line, which people see, says what failed; advice for the model
+/// follows.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Failure {
-    /// Its kind, where code or a program may decide by it.
+    /// Its kind, if code or a program may decide by it.
     pub reason: Option<Reason>,
     /// The body of the result.
     pub text: String,
 }
 
 impl Failure {
-    /// A failure of a kind.
+    /// A failure of this kind.
     pub fn new(reason: Reason, text: impl Into<String>) -> Self {
         Self { reason: Some(reason), text: text.into() }
     }
@@ -71,7 +72,7 @@ impl Failure {
         Self { text: format!("not run: {}", self.text), ..self }
     }
 
-    /// The result of the action that failed, from its block with what else is known.
+    /// Adds the failure to the block of its result, which has the other facts.
     pub fn add_to(self, block: Block) -> Block {
         let reason = self.reason.map(Reason::name);
         block.with("status", "error").with_some("reason", reason).body(self.text)

@@ -1,8 +1,8 @@
-//! Masks credentials in text that a model is to read: values that this process knows, and on request well-known shapes.
+//! Masks credentials in text for a model: values that this process knows and, if requested, well-known shapes.
 //!
-//! A mask is `[key NAME]` for the value of a variable, `[masked KIND WORD]` for a shape. The word is a hash of the secret and
-//! of a key that stays on this machine: the same secret always has the same mask, and nobody can test guesses against the
-//! word. A private key whose lines turn up one by one later is masked line by line.
+//! A mask is `[key NAME]` for the value of a variable, `[masked KIND WORD]` for a shape. The word is a hash of the
+//! secret and of a key that stays on this machine: the same secret always has the same mask, and nobody can test
+//! guesses against the word. If the lines of a known private key appear separately later, each is masked.
 //!
 //! Secrets that were encoded, encrypted, split or reversed are not found.
 
@@ -20,14 +20,14 @@ use sha2::{Digest, Sha256};
 use self::shapes::{SHAPES, is_likely};
 use crate::format::hex::encode_hex;
 
-/// The shortest value of a variable that is masked, in bytes: shorter ones are in other words by chance.
+/// Minimum length of a value that is masked, in bytes: shorter ones occur in other words by chance.
 pub const SHORTEST: usize = 8;
 
-/// A stream is masked in pieces of about this many bytes.
+/// A stream is masked in pieces of about this size, in bytes.
 const WINDOW: usize = if cfg!(test) { 64 << 10 } else { 1 << 20 };
-/// This many bytes of a piece wait for the next one: no secret that is found is longer.
+/// Number of bytes at the end of a piece that wait for the next one: no detectable secret is longer.
 const HELD: usize = private_key::LONGEST + (32 << 10);
-/// Maximum length of a word beside a cut that is removed because it may be part of a secret, in bytes.
+/// Maximum length of a word next to a cut that is removed because it may be part of a secret, in bytes.
 const RAGGED: usize = 512;
 
 static PATTERNS: LazyLock<Vec<Regex>> =
@@ -56,24 +56,24 @@ static MASK: LazyLock<regex::Regex> = LazyLock::new(|| {
 
 const PRIVATE_KEY: &str = "private-key";
 
-/// What is masked, and with what.
+/// The values and shapes to mask.
 #[derive(Debug, Clone, Default)]
 pub struct Redactor {
     /// The values, the longest first, and the names of their variables.
     known: Vec<(Vec<u8>, String)>,
     any_known: Option<Regex>,
-    /// The key of the masks' words; `None`: shapes are not searched for.
+    /// The key for the hashes in masks; `None`: shapes are not masked.
     salt: Option<Vec<u8>>,
-    /// Lines of private keys that were seen, with the mask of the key.
+    /// Lines of private keys found so far, with the mask of the key.
     learned: RefCell<HashMap<Vec<u8>, String>>,
 }
 
 #[derive(Debug, Clone)]
 struct Span {
-    /// What matched: the secret, and what shows that it is one.
+    /// The match: the secret, with the text that identifies it.
     whole: Range<usize>,
     secret: Range<usize>,
-    /// The lower goes before the higher.
+    /// A lower rank takes precedence.
     rank: usize,
     label: Label,
 }
@@ -100,7 +100,7 @@ impl Redactor {
         for (name, value) in variables {
             let value = value.trim();
             add(value, name);
-            // As JSON, and line by line, which is how it is shown.
+            // A value may also appear JSON-escaped, or split into lines: mask these forms too.
             if let Ok(json) = serde_json::to_string(value) {
                 add(json.trim_matches('"'), name);
             }
@@ -120,28 +120,28 @@ impl Redactor {
         Self { known, any_known, salt: salt.map(<[u8]>::to_vec), learned: RefCell::default() }
     }
 
-    /// Whether it never changes anything.
+    /// Whether there is nothing that it could mask.
     pub fn is_idle(&self) -> bool {
         self.any_known.is_none() && self.salt.is_none()
     }
 
-    /// Whether shapes are searched for.
+    /// Whether it masks shapes.
     pub fn finds_shapes(&self) -> bool {
         self.salt.is_some()
     }
 
-    /// The bytes with masks, and how many; `None`: there is nothing to mask.
+    /// Returns the bytes with masks, and the number of masks; `None` if there is nothing to mask.
     pub fn redact_bytes(&self, bytes: &[u8]) -> Option<(Vec<u8>, u64)> {
         let spans = self.spans(bytes);
         (!spans.is_empty()).then(|| self.replace_spans(bytes, &spans))
     }
 
-    /// The bytes with masks, if there is something to mask.
+    /// Returns the bytes, with masks for any secrets.
     pub fn mask_bytes(&self, bytes: Vec<u8>) -> Vec<u8> {
         self.redact_bytes(&bytes).map_or(bytes, |(masked, _)| masked)
     }
 
-    /// Like [`Redactor::redact_bytes`], for text.
+    /// Returns the text with masks, and the number of masks.
     pub fn redact_text(&self, text: String) -> (String, u64) {
         match self.redact_bytes(text.as_bytes()) {
             Some((bytes, count)) => (String::from_utf8_lossy(&bytes).into_owned(), count),
@@ -149,7 +149,8 @@ impl Redactor {
         }
     }
 
-    /// Like [`Redactor::redact_text`], for text that was cut where `…` is: what may be part of a secret beside a cut is removed.
+    /// Masks secrets in a text that was cut at each `…`, and removes possible parts of secrets next to the cuts.
+    /// Returns the text, and the number of masks.
     pub fn redact_cut_lines(&self, text: String) -> (String, u64) {
         let (text, count) = self.redact_text(text);
         if self.is_idle() || !text.contains('…') {
@@ -166,12 +167,12 @@ impl Redactor {
         (cleaned.collect::<Vec<_>>().join("…"), count)
     }
 
-    /// Where a text that was cut must end, so that it does not end in a part of a secret.
+    /// The place where a cut text must end, so that it does not end in a part of a secret.
     pub fn clean_end(&self, text: &str) -> usize {
         text.len() - self.count_cut_secret_bytes(text, true)
     }
 
-    /// How many bytes at the end of a text, or at its start, may be part of a secret that was cut there.
+    /// Counts the bytes at the end of a text, or at its start, that may be part of a secret that was cut there.
     fn count_cut_secret_bytes(&self, text: &str, at_end: bool) -> usize {
         let bytes = text.as_bytes();
         let is_part = |value: &[u8], len: usize| {
@@ -193,7 +194,7 @@ impl Redactor {
             };
             ragged = ragged.max(Some(run).filter(|run| (6..=RAGGED).contains(run)).unwrap_or(0));
         }
-        // Never within a character.
+        // The cut is never within a character.
         if at_end {
             text.len() - text.floor_char_boundary(text.len() - ragged)
         } else {
@@ -273,7 +274,7 @@ impl Redactor {
             if matches!(span.label, Label::Shape(PRIVATE_KEY)) {
                 let lines = private_key::RUN.find_iter(secret).map(|line| line.as_bytes().to_vec());
                 self.learned.borrow_mut().extend(lines.map(|line| (line, mask.clone())));
-                // The line feed behind it is not part of the key.
+                // The line feed after a key is not part of it.
                 at -= usize::from(secret.ends_with(b"\n"));
             }
         }
@@ -293,7 +294,7 @@ impl Redactor {
 
 /// The first password in an address, `scheme://user:password@host`, or in its parameters, `…;password=…`.
 pub fn url_password(text: &[u8]) -> Option<&[u8]> {
-    // Most texts have no address with a user in it, and the patterns are not free.
+    // Most texts have no address with a user in it, and matching the patterns takes time.
     let has_user = |from: usize| memchr::memchr(b'@', &text[from..]);
     let address = || ADDRESS.captures(text);
     let parameter = || memchr::memchr(b'=', text).and_then(|_| PARAMETER.captures(text));
@@ -301,16 +302,16 @@ pub fn url_password(text: &[u8]) -> Option<&[u8]> {
     Some(found.or_else(parameter)?.get(1)?.as_bytes())
 }
 
-/// A stream that is masked while it comes, wherever it is cut.
+/// Masks a stream as it arrives; the result does not depend on how the stream is split.
 #[derive(Debug, Default)]
 pub struct Stream {
     held: Vec<u8>,
-    /// How many masks were put so far.
+    /// The number of masks so far.
     pub count: u64,
 }
 
 impl Stream {
-    /// Takes the next bytes, and gives those that are settled.
+    /// Takes the next bytes, and returns those that are final.
     pub fn push(&mut self, redactor: &Redactor, bytes: &[u8]) -> Vec<u8> {
         self.held.extend_from_slice(bytes);
         if self.held.len() < WINDOW + HELD {
@@ -318,7 +319,7 @@ impl Stream {
         }
         let spans = redactor.spans(&self.held);
         let mut cut = self.held.len() - HELD;
-        // Best between lines: what is before a secret shows that it is one.
+        // A cut between lines is best: the text before a secret identifies it.
         if let Some(feed) = memchr::memrchr(b'\n', &self.held[cut - (32 << 10)..cut]) {
             cut = cut - (32 << 10) + feed + 1;
         }
@@ -334,7 +335,7 @@ impl Stream {
         out
     }
 
-    /// Gives the rest.
+    /// Returns the rest.
     pub fn finish(&mut self, redactor: &Redactor) -> Vec<u8> {
         let rest = std::mem::take(&mut self.held);
         let Some((masked, count)) = redactor.redact_bytes(&rest) else { return rest };
@@ -343,7 +344,7 @@ impl Stream {
     }
 }
 
-/// Sorts, and makes one of those that overlap: its label is that of the lower rank.
+/// Sorts spans, and merges those that overlap; a merged span gets the label of the lower rank.
 fn merge_spans(text: &[u8], mut spans: Vec<Span>) -> Vec<Span> {
     let is_inside = |at: usize| text.get(at).is_some_and(|byte| byte & 0xC0 == 0x80);
     for span in &mut spans {

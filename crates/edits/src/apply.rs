@@ -1,8 +1,9 @@
-//! Applies edit blocks or diff hunks to a text: the new text, or why not. Pure.
+//! Applies edit blocks or diff hunks to a text; returns the new text, or refusals. Pure.
 //!
-//! A block is applied if it is certain which lines it means. All blocks are searched for in the text as it was before, so
-//! that their order does not matter; all apply or none. The search is tolerant ([`find`](self)), the writing is not: lines
-//! that search and replacement share keep the file's bytes, and new lines get the file's indentation and line ends.
+//! A block is applied only if it is certain which lines it refers to. All blocks are searched for in the original text,
+//! so their order does not matter; either all apply or none. The search is tolerant ([`find`](self)), the writing is
+//! not: lines that search and replacement share keep the file's bytes, and new lines get the file's indentation and
+//! line ends.
 
 mod align;
 mod find;
@@ -26,36 +27,37 @@ pub use outcome::{Applied, Cause, Change, EditRefusal, How, Quote};
 pub use refuse::ADVICE_ON_ALL;
 use std::ops::Range;
 
-/// What a hunk of a diff says beside its lines.
+/// Information of a diff hunk in addition to its lines.
 #[derive(Debug, Clone, Copy, Default)]
 struct Hint {
-    /// Every place counts, not one alone.
+    /// Whether it applies at every place, not only at a single one.
     everywhere: bool,
-    /// The line of the file where it begins, from 1. It only chooses among equal places.
+    /// The line of the file where it begins, from 1. It is used only to choose among equal places.
     at: Option<usize>,
     last_end: LastEnd,
 }
 
-/// What a block does to the lines of the file.
+/// The change of a block to the lines of the file.
 struct Edit {
     lines: Range<usize>,
     written: write::NewText,
     how: How,
-    /// How many places of the search it replaces.
+    /// The number of places of the search that it replaces.
     places: usize,
 }
 
-/// Applies all blocks to a text, or none; then there is a refusal for each that cannot be applied.
+/// Applies all blocks to a text, or none; then it returns a refusal for each block that cannot be applied.
 pub fn apply(text: &str, blocks: &[EditBlock]) -> Result<Applied, Vec<EditRefusal>> {
     apply_all(text, blocks, &[])
 }
 
-/// Like [`apply`], but each block is applied at every place where its search is found.
+/// Applies all blocks to a text, each at every place where its search is found, or none.
 pub fn apply_everywhere(text: &str, blocks: &[EditBlock]) -> Result<Applied, Vec<EditRefusal>> {
     apply_all(text, blocks, &vec![Hint { everywhere: true, ..Hint::default() }; blocks.len()])
 }
 
-/// Applies all hunks of a diff to a text, or none; of two places that fit, the one that begins at the hunk's line counts.
+/// Applies all hunks of a diff to a text, or none; if several places match, the one that begins at the hunk's line
+/// counts.
 pub fn apply_hunks(text: &str, hunks: &[DiffHunk]) -> Result<Applied, Vec<EditRefusal>> {
     let whole = |body: &str| {
         if body.is_empty() || body.ends_with('\n') { body.to_owned() } else { format!("{body}\n") }
@@ -103,7 +105,7 @@ fn apply_all(
     edits.sort_by_key(|(index, edit)| (edit.lines.start, *index));
     for pair in edits.windows(2) {
         let [(before, first), (after, second)] = pair else { continue };
-        // An empty file has one place, where each block would write.
+        // An empty file has a single place, where every block would write.
         if second.lines.start < first.lines.end
             || (first.lines.is_empty() && second.lines.is_empty())
         {
@@ -150,7 +152,7 @@ fn apply_all(
     })
 }
 
-/// Plans one block at its place, or at all of its places.
+/// Plans the edits of one block, at its only place or at all of its places.
 fn plan_edits(
     text: &str,
     file: &File,
@@ -205,7 +207,7 @@ fn plan_edit(
 ) -> Result<Edit, EditRefusal> {
     let (search_mark, search) = lines::split_mark(&block.search);
     let (_, replace) = lines::split_mark(&block.replace);
-    // A byte order mark that is shared, or that the file has, stays as it is.
+    // A byte order mark that is shared, or that the file has, is kept.
     let replace = if search_mark.is_empty() && !marked { block.replace.as_str() } else { replace };
     if search.is_empty() && file.is_empty() {
         let added = lines::split(replace).len();

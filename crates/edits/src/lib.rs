@@ -1,6 +1,7 @@
-//! Edits of texts: search/replace blocks and diffs, applied where they certainly belong, and differences between texts.
+//! Edits of texts: search/replace blocks and diffs, applied where their place is certain, and differences between
+//! texts.
 //!
-//! Bytes in, bytes or values out. It reads and writes no file, and it does not decide who may.
+//! Bytes in, bytes or values out. It reads and writes no file, and does not decide whether a file may be changed.
 //!
 //! ```
 //! use conversation::format::edit::parse;

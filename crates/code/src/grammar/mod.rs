@@ -1,12 +1,12 @@
-//! The possible cuts of a piece of a file that tree-sitter parses. Pure: bytes in, positions out.
+//! Finds the possible cuts of a piece of a file with tree-sitter. Pure: bytes in, positions out.
 //!
-//! Only nodes larger than the target are entered, so the walk is short beside the parse. What has members (a module, a
-//! class, a block, an array: `kinds`) may be cut between them; a member's comments, attributes and decorators stay with it.
-//! Other large nodes may be cut between their parts, and what has no parts, or could not be parsed, between its lines. No
-//! cut is within a node that fits, nor within a line that fits.
+//! Only nodes larger than the target are entered, so the walk takes little time compared with the parse. A node with
+//! members (a module, a class, a block, an array: `kinds`) may be cut between them; a member's comments, attributes and
+//! decorators stay with it. Other large nodes may be cut between their parts, and nodes without parts, or text that
+//! could not be parsed, between lines. No cut is within a node that fits, nor within a line that fits.
 //!
-//! A file larger than a piece is parsed piece by piece, the next one from a shallow cut of the last; [`ParseContext`] carries
-//! the brackets or tags that were open there, so that the rest parses as what it is.
+//! A file larger than a piece is parsed piece by piece, each from a shallow cut of the previous one; [`ParseContext`]
+//! carries the brackets or tags that were open there, so that the rest is parsed correctly.
 
 mod settle;
 mod walk;
@@ -22,23 +22,23 @@ use super::pack::CutBoundary;
 use settle::Settle;
 use walk::Walk;
 
-/// A block collection deeper than this many columns is not given to the YAML grammar: its scanner keeps a stack of
-/// indentations in 1,024 bytes and writes past them (tree-sitter-yaml 0.7.2, seen with 3,000 levels).
+/// A block collection deeper than this many columns is not passed to the YAML grammar: its scanner keeps a stack of
+/// indentations in 1,024 bytes and writes past the end (tree-sitter-yaml 0.7.2, found with 3,000 levels).
 const YAML_COLUMNS: usize = 200;
 
-/// What carries over from one piece of a file to the next.
+/// The state that is passed from one piece of a file to the next.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ParseContext {
-    /// What is open where the next piece begins, as text that opens it.
+    /// Text that opens the brackets or tags that are open at the start of the next piece.
     opened: Vec<u8>,
 }
 
 /// The possible cuts of a piece.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Window {
-    /// Relative to the piece, rising.
+    /// Relative to the piece, in ascending order.
     pub boundaries: Vec<CutBoundary>,
-    /// Where the next piece begins, relative to this one; its length when it was the last.
+    /// The start of the next piece, relative to this one; this one's length if it was the last.
     pub end: usize,
 }
 
@@ -47,8 +47,8 @@ pub fn has_grammar(language: Language) -> bool {
     kinds::grammar(language).is_some()
 }
 
-/// The most that is parsed at once, in bytes. A tree takes some fifty times its text, and of small numbers in JSON 160
-/// times; the scanner of YAML counts lines in 16 bits, and gives up behind the 32,767th (tree-sitter-yaml 0.7.2).
+/// Maximum size that is parsed at once, in bytes. A tree takes some fifty times its text, and of small numbers in JSON
+/// 160 times; the scanner of YAML counts lines in 16 bits, and gives up after the 32,767th (tree-sitter-yaml 0.7.2).
 pub fn max_piece_size(language: Language) -> u64 {
     match language {
         Language::Yaml => 256 << 10,
@@ -57,7 +57,8 @@ pub fn max_piece_size(language: Language) -> u64 {
     }
 }
 
-/// Names the possible cuts of a piece; `last`: the file ends with it. `None` if `stop` returned true or the parser fails.
+/// Finds the possible cuts of a piece; `last`: the file ends with it. `None` if `stop` returned true or the parser
+/// fails.
 pub fn boundaries(
     language: Language,
     piece: &[u8],
@@ -97,7 +98,8 @@ pub fn boundaries(
     Some(Window { boundaries, end })
 }
 
-/// The ranges of a text's functions, classes and types, an outer one before those in it. `None` when `stop` returned true.
+/// The ranges of a text's functions, classes and types, each outer one before its inner ones. `None` if `stop` returned
+/// true.
 pub fn find_definitions(
     language: Language,
     text: &[u8],
@@ -116,7 +118,7 @@ pub fn find_definitions(
     Some(found)
 }
 
-/// Parses `opened` and `piece` as one text; gives the tree and the roles of its kinds.
+/// Parses `opened` and `piece` as one text; returns the tree and the roles of its kinds.
 fn parse(
     language: Language,
     opened: &[u8],
@@ -158,7 +160,8 @@ fn is_deep_yaml(piece: &[u8]) -> bool {
     false
 }
 
-/// Where the next piece begins: at the shallowest cut of the second half, but not near the end, which may be torn.
+/// The start of the next piece: the shallowest cut of the second half, but not near the end, where a node may be
+/// incomplete.
 fn next_start(boundaries: &[CutBoundary], piece: &[u8]) -> usize {
     let whole = piece.len() - piece.len() / 8;
     let from = |least: usize| {
@@ -174,7 +177,8 @@ fn next_start(boundaries: &[CutBoundary], piece: &[u8]) -> usize {
         .unwrap_or(piece.len())
 }
 
-/// The text that opens what is open at a place, its offset counted with the text that opened the piece.
+/// The text that opens the brackets or tags that are open at a place. Its offset includes the text that opened the
+/// piece.
 fn opening_text(
     root: Node<'_>,
     at: usize,
@@ -215,7 +219,7 @@ fn opening_text(
     for (number, (start, end)) in open.iter().enumerate() {
         if language == Language::Json {
             text.push(byte(*start));
-            // What is open within an object is the value of a member.
+            // An open bracket within an object is the value of a member.
             if byte(*start) == b'{' && number + 1 < open.len() {
                 text.extend(b"\"\":");
             }

@@ -1,5 +1,5 @@
-//! Which of the cuts that a tree offers are used, so that nothing between two is larger than the target: those between
-//! members always, others where it takes them. It does not choose segments ([`crate::pack`] does).
+//! Selects among the cuts that a tree offers, so that no stretch between two is larger than the target: always those
+//! between members, others where needed. It does not choose segments ([`crate::pack`] does).
 
 use std::cell::OnceCell;
 
@@ -11,19 +11,19 @@ use crate::pack::level;
 
 pub(super) struct Settle<'a> {
     pub(super) piece: &'a [u8],
-    /// How many bytes are before the piece's in the tree.
+    /// The number of bytes before the piece's own in the tree.
     pub(super) shift: usize,
     pub(super) target: usize,
     pub(super) roles: &'a [Role],
-    /// The language has elements and no definitions.
+    /// The language has elements instead of definitions.
     pub(super) is_data: bool,
     pub(super) root: Node<'a>,
-    /// The outermost definitions that fit, in order; searched for only when needed.
+    /// The outermost definitions that fit, in order; computed only when needed.
     pub(super) whole: OnceCell<Vec<(usize, usize)>>,
 }
 
 impl Settle<'_> {
-    /// Returns the cuts that may be taken, with as many of the spare ones and of the lines as needed.
+    /// Returns the selected cuts, with as many of the spare ones and of the lines as needed.
     pub(super) fn choose_cuts(&self, mut found: CandidateCuts) -> Vec<Cut> {
         let in_order = |list: &mut Vec<Cut>| {
             list.sort_unstable_by_key(|cut| (cut.at, cut.level));
@@ -55,7 +55,7 @@ impl Settle<'_> {
         settled
     }
 
-    /// Adds the shallowest of the spare cuts, then deeper ones where needed, then lines and cuts within lines.
+    /// Adds the shallowest spare cuts, then deeper ones where needed, then lines and cuts within lines.
     fn fill_between(
         &self,
         from: usize,
@@ -85,7 +85,8 @@ impl Settle<'_> {
         self.fill_between(before, to, rest, atoms, settled);
     }
 
-    /// Adds the starts of lines, but not within a definition or element that fits; within other nodes that fit they rank higher.
+    /// Adds the starts of lines, but not within a definition or element that fits; within other nodes that fit they get
+    /// a higher level.
     fn lines(&self, from: usize, to: usize, atoms: &[(usize, usize)], settled: &mut Vec<Cut>) {
         let mut at = from;
         while let Some(found) = self.piece[at..to].iter().position(|byte| *byte == b'\n') {

@@ -1,4 +1,4 @@
-//! Walks a tree for possible cuts: between members and, in reserve, between parts.
+//! Walks a tree and collects possible cuts: between members and, in reserve, between parts.
 
 use std::ops::Range;
 
@@ -8,10 +8,11 @@ use crate::kinds::{Role, role_of};
 use crate::language::Language;
 use crate::pack::level;
 
-/// Deeper nesting has the same level.
+/// Maximum level by depth: deeper nodes have the same.
 const DEEPEST: u32 = 250;
 
-/// The level between a comment and what it belongs to, if they do not fit together: above all others between nodes.
+/// The level of a cut between a comment and the member it belongs to, if they do not fit together: above all others
+/// between nodes.
 const WITHIN: u32 = level::PART + 300;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -22,9 +23,9 @@ pub(super) struct Cut {
 
 #[derive(Debug, Default)]
 pub(super) struct CandidateCuts {
-    /// Cuts that may be taken, in any order.
+    /// Cuts that may always be used, in any order.
     pub(super) main: Vec<Cut>,
-    /// Cuts for where the others leave too much.
+    /// Cuts that are used only if the others leave stretches that are too large.
     pub(super) spare: Vec<Cut>,
     pub(super) atoms: Vec<(usize, usize)>,
 }
@@ -33,20 +34,20 @@ struct Child<'t> {
     start: usize,
     end: usize,
     role: Role,
-    /// It may be a member: it has a name and is not text.
+    /// Whether it may be a member: it has a name and is not text.
     member: bool,
-    /// Set for those that are too large.
+    /// The node, if it is too large.
     node: Option<Node<'t>>,
 }
 
 pub(super) struct Walk<'a> {
     language: Language,
     piece: &'a [u8],
-    /// How many bytes were parsed before the piece's.
+    /// The number of bytes before the piece's own in the parsed text.
     shift: usize,
     target: usize,
     roles: &'a [Role],
-    /// The line that was looked at last.
+    /// The last line that was looked up.
     line: Range<usize>,
     found: CandidateCuts,
 }
@@ -62,9 +63,9 @@ impl<'a> Walk<'a> {
         Self { language, piece, shift, target, roles, line: 0..0, found: CandidateCuts::default() }
     }
 
-    /// Walks the tree, as deep as its nodes are larger than the target.
+    /// Walks the tree, entering only nodes larger than the target.
     pub(super) fn find_cuts(mut self, root: Node<'_>) -> CandidateCuts {
-        // Recursion would need a stack as deep as the text is nested.
+        // Recursion would need a stack as deep as the nesting of the text.
         let mut work = vec![(root, 0)];
         while let Some((node, depth)) = work.pop() {
             let children = self.children(node);
@@ -106,7 +107,7 @@ impl<'a> Walk<'a> {
         start + text.trim_ascii_end().len()
     }
 
-    /// Adds the cuts between members, each with what belongs to it.
+    /// Adds the cuts between members, each together with its comments and other attachments.
     fn container<'t>(
         &mut self,
         children: &[Child<'t>],
@@ -132,14 +133,14 @@ impl<'a> Walk<'a> {
                 self.add_inner_cuts(group, deeper, work);
             }
         }
-        // What closes the container has its own line.
+        // The token that closes the container has its own line.
         if let Some(closer) = children.last().filter(|child| !child.member) {
             self.boundary(closer.start, level::PART + depth, false);
         }
         self.add_inner_cuts(&children[..first], deeper, work);
     }
 
-    /// Adds the cuts within a member that is too large together with what belongs to it.
+    /// Adds the cuts within a member that is too large together with its comments and other attachments.
     fn add_inner_cuts<'t>(
         &mut self,
         group: &[Child<'t>],
@@ -160,7 +161,7 @@ impl<'a> Walk<'a> {
     /// Adds the cuts between the parts of a node without members: its head, its body, its operands.
     fn parts<'t>(&mut self, children: &[Child<'t>], depth: u32, work: &mut Vec<(Node<'t>, u32)>) {
         for (number, child) in children.iter().enumerate() {
-            // A comment between a head and its body is often that of the body's first member.
+            // A comment between a head and its body often belongs to the body's first member.
             let led = number > 0 && children[number - 1].role.includes(Role::COMMENT);
             let led = led && self.line_feeds(children[number - 1].end, child.start) <= 1;
             if number > 0 {
@@ -174,10 +175,10 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// Groups the children that belong together: what is before a member, the member, what is after it on its line.
+    /// Groups the children that belong together: prefixes of a member, the member, and the rest of its line.
     fn groups(&self, children: &[Child<'_>]) -> Vec<(usize, usize)> {
         let mut groups: Vec<(usize, usize)> = Vec::new();
-        // The first child of the group that waits for its member.
+        // The first child of the group that still has no member.
         let mut waiting: Option<usize> = None;
         for (number, child) in children.iter().enumerate() {
             if !child.member {
@@ -209,7 +210,7 @@ impl<'a> Walk<'a> {
             }
         }
         groups.extend(waiting.map(|from| (from, from)));
-        // A group reaches to the next; the last to the end, except for what closes the container.
+        // A group ends where the next one begins; the last one at the end of the container, before its closing token.
         let closers =
             children.iter().rev().take_while(|child| !child.member).count().min(children.len());
         for number in 0..groups.len() {
@@ -221,7 +222,7 @@ impl<'a> Walk<'a> {
         groups
     }
 
-    /// Whether what waits belongs to the child after it.
+    /// Whether the waiting children belong to the child after them.
     fn belongs_to_next(&self, waiting: &[Child<'_>], child: &Child<'_>) -> bool {
         waiting.last().is_some_and(|last| {
             waiting.iter().any(|one| one.role.includes(Role::PREFIX))
@@ -235,7 +236,8 @@ impl<'a> Walk<'a> {
         text.iter().filter(|byte| **byte == b'\n').take(2).count()
     }
 
-    /// Notes a node that fits, which is not cut by lines. If it fits only without the blanks before it, it may be cut from them.
+    /// Records a node that fits, and so is not cut by lines. If it fits only without the blanks before it, these may be
+    /// cut off.
     fn add_atom(&mut self, start: usize, end: usize) {
         let Some(start) = start.checked_sub(self.shift) else { return };
         let end = end - self.shift;
@@ -247,7 +249,8 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// Notes a possible cut before the node that starts here: at the start of its line, if it is the first there.
+    /// Records a possible cut before the node that starts here: at the start of its line, if it is the first node
+    /// there.
     fn boundary(&mut self, start: usize, level: u32, main: bool) {
         let Some(start) = start.checked_sub(self.shift) else { return };
         if !self.line.contains(&start) {
@@ -276,7 +279,7 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// Comments before a YAML key in its own column, which the grammar takes for a part of the value before.
+    /// Includes comments before a YAML key in its own column, which the grammar treats as part of the previous value.
     fn with_comments(&self, line: usize) -> usize {
         if self.language != Language::Yaml {
             return line;

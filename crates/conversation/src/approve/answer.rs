@@ -1,4 +1,5 @@
-//! Judges the line that a person types in answer to a question: the same for an action of a run and for a right of a script.
+//! Parses the line that a person types in answer to a question, of a run about an action or of a script about a
+//! permission.
 
 /// An answer to a question.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -9,12 +10,12 @@ pub enum Answer {
     Always,
     /// No, and why; the reason may be empty.
     No(String),
-    /// Another word, in lower case: a choice that only some questions have, or a slip.
+    /// Another word, in lower case: a choice that only some questions have, or a typing mistake.
     Word(String),
 }
 
 impl Answer {
-    /// Judges a line. A yes is a word alone: "a better idea: use ls" is not "always" but the reason for a no.
+    /// Parses a line. A yes must be the only word: "a better idea: use ls" is not "always" but the reason for a no.
     pub fn parse(line: &str) -> Self {
         let (word, rest) = line.split_once(char::is_whitespace).unwrap_or((line, ""));
         match (word.to_lowercase().as_str(), rest) {

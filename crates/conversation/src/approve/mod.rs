@@ -1,8 +1,8 @@
-//! What a user is asked about before it is done, what needs no question, and what is stopped before any question.
+//! Decides which actions need the user's approval, and which commands are stopped before anyone is asked.
 //!
-//! `answer` judges what the user types. `stops` has the list of commands that are hardly ever meant; `shell` reads commands by bash's grammar, so that a command
-//! behind `sudo`, in a pipe or in `sh -c` is found, and text in quotes is not taken for one. It catches slips; who means
-//! harm finds a way around it, and only a sandbox holds. Pure.
+//! `answer` parses the user's answer. `stops` lists commands that are hardly ever intended; `shell` parses commands by
+//! bash's grammar, so that a command behind `sudo`, in a pipe or in `sh -c` is found, and quoted text is not mistaken
+//! for one. This catches accidents; someone who means harm finds a way around it, and only a sandbox stops them. Pure.
 
 mod answer;
 mod shell;
@@ -17,7 +17,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::protocol::{Access, Action, Change};
 
-/// What a user is asked about.
+/// The kinds of actions that need the user's approval.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Approve {
@@ -34,17 +34,17 @@ impl Approve {
     /// All of them.
     pub const ALL: [Self; 3] = [Self::None, Self::Shell, Self::Ask];
 
-    /// Reads a name.
+    /// Parses a name.
     ///
     /// # Errors
-    /// It is none; the text lists all.
+    /// The name is unknown; the text lists all names.
     pub fn parse(name: &str) -> Result<Self, String> {
         Self::ALL.into_iter().find(|approve| approve.name() == name).ok_or_else(|| {
             format!("\"{}\" is none of them; give none, shell or ask", name.escape_debug())
         })
     }
 
-    /// The name, as a flag has it.
+    /// The name, as the flag takes it.
     pub fn name(self) -> &'static str {
         match self {
             Self::None => "none",
@@ -63,18 +63,18 @@ impl Approve {
     }
 }
 
-/// What was decided about an action.
+/// The decision about an action.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Decision {
-    /// It is done.
+    /// The action runs.
     Allow,
-    /// It is done, and from now on without a question, in this folder.
+    /// The action runs, and from now on without a question, in this folder.
     Always,
-    /// This is done in its place: what the user made of it.
+    /// This action, which the user edited, runs instead.
     Replace(Action),
-    /// It is not done, for this reason.
+    /// The action does not run, for this reason.
     Refuse(Failure),
-    /// The run ends: who follows it with `--lines` answered what was not asked.
+    /// The run ends: the program that follows it with `--lines` answered a question that was not asked.
     Fail(String),
 }
 
@@ -83,11 +83,11 @@ pub enum Decision {
 pub struct StandingApproval {
     /// The tag.
     pub tag: String,
-    /// What it said, whole.
+    /// Its attributes and body, complete.
     pub text: String,
     /// The absolute path of the folder.
     pub folder: String,
-    /// When it was given.
+    /// The time of the answer.
     pub at: String,
 }
 
@@ -98,13 +98,13 @@ impl StandingApproval {
         Self { tag, text, folder: folder.to_owned(), at }
     }
 
-    /// Whether it is for this action in this folder.
+    /// Whether it covers this action in this folder.
     pub fn covers(&self, action: &Action, folder: &str) -> bool {
         self.tag == action.tag_name() && self.folder == folder && self.text == action_text(action)
     }
 }
 
-/// All that an action says, in one text: two actions have the same one only if they do the same.
+/// All attributes and the body of an action as one text: two actions have the same text only if they do the same.
 fn action_text(action: &Action) -> String {
     match action {
         Action::Shell { commands, keep: None, .. } => commands.clone(),
@@ -112,7 +112,7 @@ fn action_text(action: &Action) -> String {
     }
 }
 
-/// The body of an action that a user may be asked about, to be replaced. `None` for one without a body.
+/// The body of an action, so that the user can edit it. `None` for an action without a body.
 pub fn body_mut(action: &mut Action) -> Option<&mut String> {
     match action {
         Action::Shell { commands: body, .. }

@@ -1,14 +1,14 @@
-//! Commands as bash's grammar reads them: the words of each, wherever it is.
+//! Parses commands by bash's grammar and returns the words of each, wherever the command is.
 
 use crate::format::harmless::is_hidden;
 use tree_sitter::{Node, Parser, Tree};
 
-/// Characters that make more of a command than a program and its words.
+/// Characters that make a command more than a program and its words.
 const SPECIAL: &[char] =
     &[';', '|', '&', '$', '`', '<', '>', '(', ')', '{', '}', '\n', '\r', '\\', '\0'];
 
-/// Whether one of the patterns covers commands. A pattern is compared word by word; `*` as its last word takes the rest. It
-/// covers nothing but one plain command: a program and its words.
+/// Whether one of the patterns covers the commands. A pattern is compared word by word; `*` as its last word matches
+/// the rest. Only a single plain command, a program and its words, can be covered.
 pub fn is_allowed(patterns: &[String], commands: &str) -> bool {
     let Some(words) = plain_words(commands) else { return false };
     patterns.iter().any(|pattern| {
@@ -26,7 +26,7 @@ pub fn is_allowed(patterns: &[String], commands: &str) -> bool {
 /// The words of a single plain command.
 fn plain_words(commands: &str) -> Option<Vec<String>> {
     let commands = commands.trim_matches([' ', '\t', '\n']);
-    // What the parser skips, as a byte order mark, is a part of a word for bash.
+    // The parser skips characters such as a byte order mark, which bash takes as part of a word.
     let is_odd = |c: char| c != ' ' && c != '\t' && (c.is_whitespace() || is_hidden(c));
     if commands.contains(SPECIAL) || commands.contains(is_odd) {
         return None;
@@ -47,14 +47,14 @@ fn plain_words(commands: &str) -> Option<Vec<String>> {
     is_plain.then(|| words_of(only, commands))
 }
 
-/// Parses commands. A tree is also made of what is no valid bash, with errors in it.
+/// Parses commands. Invalid bash also gives a tree, with error nodes in it.
 pub(super) fn parse(commands: &str) -> Option<Tree> {
     let mut parser = Parser::new();
     parser.set_language(&tree_sitter_bash::LANGUAGE.into()).ok()?;
     parser.parse(commands, None)
 }
 
-/// The words of a command node, without its quotes; without assignments before it and redirections behind it.
+/// The words of a command node, unquoted, without the assignments before it and the redirections after it.
 pub(super) fn words_of(command: Node<'_>, text: &str) -> Vec<String> {
     let mut cursor = command.walk();
     let parts = command.named_children(&mut cursor).filter(|part| {
@@ -66,7 +66,8 @@ pub(super) fn words_of(command: Node<'_>, text: &str) -> Vec<String> {
     parts.map(|part| unquote(&text[part.byte_range()])).collect()
 }
 
-/// A word as a program gets it, but for what the shell expands. A quoted `~` is a file of that name, not the home folder.
+/// A word as the program gets it, except for shell expansions. A quoted `~` is a file of that name, not the home
+/// folder.
 fn unquote(word: &str) -> String {
     let is_file = word.starts_with(['"', '\'', '\\']) && word[1..].starts_with('~');
     let mut bare = if is_file { "./".to_owned() } else { String::new() };

@@ -1,19 +1,19 @@
-//! Commands that are hardly ever meant: they end the machine, or everything on it.
+//! Commands that are hardly ever intended: they shut down the machine, or destroy everything on it.
 
 use tree_sitter::Node;
 
 use super::shell::{parse, words_of};
 
-/// How deep commands in the words of other commands are looked into.
+/// Maximum depth at which commands within the words of other commands are searched.
 const DEPTH: usize = 4;
 
-/// Programs that run what their words say.
+/// Programs that run the command in their arguments.
 const WRAPPERS: [&str; 13] = [
     "sudo", "doas", "env", "xargs", "nohup", "nice", "ionice", "time", "timeout", "command",
     "exec", "setsid", "busybox",
 ];
 
-/// Finds the first command that is stopped, and says why.
+/// Finds the first command that is stopped, and returns the reason.
 pub fn find_stop(commands: &str) -> Option<String> {
     find_within(commands, DEPTH)
 }
@@ -21,7 +21,7 @@ pub fn find_stop(commands: &str) -> Option<String> {
 fn find_within(commands: &str, depth: usize) -> Option<String> {
     let tree = parse(commands)?;
     let mut nodes = vec![tree.root_node()];
-    // Whether the last `cd` leads to what must not be removed.
+    // Whether the last `cd` leads to a folder that must not be removed.
     let mut is_at_all = false;
     while let Some(node) = nodes.pop() {
         let stop = match node.kind() {
@@ -52,7 +52,7 @@ fn find_within(commands: &str, depth: usize) -> Option<String> {
     None
 }
 
-/// `echo / | xargs rm -rf`: words that are printed become words of a command.
+/// Checks for `echo / | xargs rm -rf`, where printed words become words of a command.
 fn check_pipeline(node: Node<'_>, text: &str, depth: usize) -> Option<String> {
     let mut cursor = node.walk();
     let parts: Vec<Vec<String>> =
@@ -69,7 +69,7 @@ fn check_command(words: &[String], depth: usize) -> Option<String> {
     let (program, arguments) = words.split_first()?;
     let name = program.rsplit('/').next().unwrap_or(program);
     if WRAPPERS.contains(&name) {
-        // The words of the wrapper itself are few: what is run begins at one of them.
+        // A wrapper has few words of its own: the command that it runs begins at one of these.
         return (0..arguments.len().min(8)).find_map(|at| check_command(&arguments[at..], depth));
     }
     if matches!(name, "sh" | "bash" | "dash" | "zsh" | "ksh" | "su" | "eval") && depth > 0 {
@@ -115,7 +115,7 @@ fn removes_everything(arguments: &[String]) -> bool {
     is_recursive && is_forced && arguments.iter().any(|word| is_everything(word))
 }
 
-/// Whether a word is the root or the home folder, or all that is in it.
+/// Whether a word means the root or the home folder, or everything in it.
 fn is_everything(word: &str) -> bool {
     let word = word.trim_end_matches('*');
     // `/.` and `/../` are the root, too.
@@ -124,7 +124,7 @@ fn is_everything(word: &str) -> bool {
         || matches!(word.trim_end_matches('/'), "~" | "$HOME" | "${HOME}")
 }
 
-/// Why a device that holds data is not written to; `/dev/null` and its like hold none.
+/// Returns the reason if the path is a device that holds data; `/dev/null` and similar devices hold none.
 fn writes_over(path: &str) -> Option<String> {
     const OTHERS: [&str; 10] =
         ["null", "zero", "full", "stdout", "stderr", "tty", "fd/", "shm/", "pts/", "tcp/"];
@@ -140,7 +140,7 @@ fn check_redirect(node: Node<'_>, text: &str) -> Option<String> {
     if operator.contains('>') { writes_over(path) } else { None }
 }
 
-/// A function that pipes itself to itself.
+/// Finds a function that pipes its output to itself (a fork bomb).
 fn check_function(node: Node<'_>, text: &str) -> Option<String> {
     let name = &text[node.child_by_field_name("name")?.byte_range()];
     let body = node.child_by_field_name("body")?;

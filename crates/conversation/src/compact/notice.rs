@@ -1,19 +1,20 @@
-//! The `system` block that tells of a compaction, and has its checkpoint.
+//! The `system` block that reports a compaction and holds its checkpoint.
 //!
 //! ```text
 //! <system compacted="NAME" turns="3-41" kept="5" until="9171" tokens_per_byte="0.2731" checkpoint="0123456789ab">
 //! <system compacted="NAME" results="7" kept="5" until="9171" tokens_per_byte="0.2731">
 //! ```
-//! `compacted` names the archive with the whole. `kept` turns follow as they were: what the archive has from the byte `until` on.
-//! `checkpoint` are the first digits of the SHA-256 of the body: a body with another hash was changed by the user, and stays.
-//! What the checkpoint took is in `at`, `model`, `tokens_in`, `tokens_out`, `tokens_cached` and `cost`, as in figures of turns.
+//! `compacted` names the archive, which has the whole conversation. `kept` turns follow unchanged: the archive's text
+//! from the byte `until` on. `checkpoint` are the first digits of the SHA-256 of the body: if the hash differs, the
+//! user has edited the body, and it stays. `at`, `model`, `tokens_in`, `tokens_out`, `tokens_cached` and `cost` are
+//! those of the request for the checkpoint, as in the status of a turn.
 
 use sha2::{Digest, Sha256};
 
 use crate::format::file::{Block, Piece};
 use crate::format::hex::{SHORT_ID, encode_hex};
 
-/// What the summariser asks a checkpoint to consist of; each is a line of its own in it.
+/// The sections of a checkpoint that the summarizer is asked for; each is a line of its own.
 pub const SECTIONS: [&str; 6] =
     ["Intent", "Constraints", "Decisions", "Files", "Open questions", "Next step"];
 
@@ -22,36 +23,36 @@ pub const SECTIONS: [&str; 6] =
 pub struct CompactionFacts {
     /// The turns that the checkpoint replaces, first and last. `None`: there is no checkpoint.
     pub turns: Option<(u64, u64)>,
-    /// How many turns stay as they are.
+    /// The number of turns that stay unchanged.
     pub kept: u64,
-    /// How many results become pointers.
+    /// The number of results that become pointers.
     pub pointers: u64,
     /// Prompts left out for lack of room.
     pub left_out: u64,
     /// The byte of the old text at which the kept turns begin.
     pub until: usize,
-    /// The content of its file that the conversation knew last, where it is a file's.
+    /// In a file's conversation: the last content of the file that the conversation knew.
     pub known: Option<String>,
 }
 
-/// What such a block says.
+/// The attributes of such a block.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Notice<'a> {
-    /// The conversation that has the whole.
+    /// The conversation that has the whole text.
     pub archive: &'a str,
-    /// The turns that the checkpoint replaces. `None`: there is no checkpoint, long results became pointers.
+    /// The turns that the checkpoint replaces. `None`: there is no checkpoint, and only long results became pointers.
     pub turns: Option<(u64, u64)>,
-    /// How many turns after it are from before the compaction.
+    /// The number of turns after it that are older than the compaction.
     pub kept: u64,
-    /// Tokens in a byte, when it was written.
+    /// Tokens per byte at the time of writing.
     pub tokens_per_byte: f64,
-    /// The byte of the archive up to which it is no longer in the conversation as it was.
+    /// The byte of the archive at which the unchanged turns begin.
     pub until: Option<usize>,
     checkpoint: Option<&'a str>,
 }
 
 impl<'a> Notice<'a> {
-    /// What a block says of a compaction, if it does.
+    /// Reads the notice of a compaction; `None` if the block is not one.
     pub fn read(piece: &'a Piece) -> Option<Self> {
         let archive = piece.get("compacted")?;
         let turns = piece.get("turns").and_then(|turns| turns.split_once('-'));
@@ -69,13 +70,13 @@ impl<'a> Notice<'a> {
         })
     }
 
-    /// Whether this body of its block is not what was written.
+    /// Whether the body of its block was edited after it was written.
     pub fn is_edited(&self, body: &str) -> bool {
         self.checkpoint.is_some_and(|hash| hash != hash_body(body))
     }
 }
 
-/// The block of a compaction. The conversation `archive` has the whole.
+/// Builds the block that reports a compaction. The conversation `archive` has the whole text.
 pub fn notice_block(
     condensed: &CompactionFacts,
     archive: &str,
@@ -117,14 +118,14 @@ pub fn notice_block(
     block.body(body)
 }
 
-/// The block that leads from the archive to the conversation that goes on.
+/// Builds the block in the archive that names the conversation that continues it.
 pub fn archive_block(name: &str) -> Block {
     Block::new("system")
         .with("compacted_into", name)
         .body(format!("this is conversation {name} before it was compacted; it continues there"))
 }
 
-/// Whether a text is a checkpoint, and no refusal: it has half of its sections or more, each at the start of a line.
+/// Whether a text is a checkpoint and not a refusal: it has at least half of the sections, each at the start of a line.
 pub fn is_checkpoint(text: &str) -> bool {
     let starts = |section: &str| {
         text.lines().any(|line| {

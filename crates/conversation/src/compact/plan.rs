@@ -1,4 +1,4 @@
-//! Decides what stays of a conversation, and in which order.
+//! Decides which parts of a conversation a compaction keeps, and in which order.
 
 use std::collections::HashSet;
 use std::ops::Range;
@@ -10,24 +10,24 @@ use crate::format::file::Piece;
 
 /// Results over this many bytes become pointers, except in the newest turns.
 pub const LONG_RESULT: usize = 4 << 10;
-/// The same in a newest turn that alone is larger than what the newest turns may have.
+/// The same limit within a newest turn that alone exceeds the room for the newest turns.
 const LONG_IN_NEWEST: usize = 1 << 10;
-/// About what the body of a pointer has, in bytes.
+/// The approximate size of a pointer's body, in bytes.
 const POINTER: usize = 120;
-/// Prompts over this many bytes are cut to their beginning.
+/// Prompts over this many bytes are truncated.
 const PROMPT: usize = 4 << 10;
-/// The least that is left of a prompt, in bytes. The first 100 characters identify the turns of copies (`nagent-conversations
-/// usage`).
+/// Minimum length of a truncated prompt, in bytes. The first 100 characters identify the turns of copies
+/// (`nagent-conversations usage`).
 const LEAST_PROMPT: usize = 128;
 /// A compacted conversation has at most this share of the window.
 const GOAL: f64 = 0.6;
 /// Pointers alone are enough when they lead to this share.
 const ENOUGH: f64 = 0.5;
-/// The most that a checkpoint has, in tokens.
+/// Maximum length of a checkpoint, in tokens.
 const CHECKPOINT: f64 = 1600.0;
-/// Words in a token, about.
+/// Approximate number of words per token.
 const WORDS: f64 = 0.6;
-/// With less room than this for prompts, checkpoint and turns there is nothing to gain, in tokens.
+/// With less room than this for prompts, checkpoint and turns, in tokens, a compaction gains nothing.
 const LEAST_ROOM: f64 = 1000.0;
 
 /// A part of a compacted conversation.
@@ -35,35 +35,35 @@ const LEAST_ROOM: f64 = 1000.0;
 pub enum PlanPart {
     /// Bytes of the old text.
     Keep(Range<usize>),
-    /// The result at this place among the pieces, with its body in a file.
+    /// The result at this index among the pieces, with its body in a file.
     Pointer(usize),
-    /// The prompt or note at this place, cut to so many bytes.
+    /// The prompt or note at this index, truncated to so many bytes.
     Head(usize, usize),
-    /// The block that tells of the compaction.
+    /// The block that reports the compaction.
     Notice,
 }
 
-/// What becomes of a conversation.
+/// The plan of a compaction.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Plan {
     /// The new text, in order.
     pub parts: Vec<PlanPart>,
     /// The input of the checkpoint; empty where pointers are enough.
     pub summarized: Vec<PlanPart>,
-    /// What the notice says of it.
+    /// The facts for the notice.
     pub condensed: CompactionFacts,
     /// The length of the checkpoint, in words.
     pub words: u64,
     /// The estimated size of that input, in bytes.
     pub summarized_bytes: u64,
-    /// The tokens of the old text, about.
+    /// The approximate number of tokens of the old text.
     pub before: u64,
-    /// The tokens of the new text, about, if the checkpoint is as long as it may be.
+    /// The approximate number of tokens of the new text, if the checkpoint has its maximum length.
     pub after: u64,
 }
 
-/// What to do with a conversation, for a window in tokens. `None`: it cannot become shorter. `is_asked`: somebody wants it now,
-/// full or not.
+/// Plans the compaction of a conversation for a window in tokens. `None`: it cannot become shorter. `is_asked`: someone
+/// has requested it now, full or not.
 ///
 /// # Errors
 /// The window is too small for the first context.
@@ -77,7 +77,8 @@ pub fn plan_compaction(
     Planner { text, pieces, estimate, window, is_asked }.make_plan()
 }
 
-/// Whether the turns may be cut before this piece: it is a prompt, a reply, or the figures of a reply that was not used.
+/// Whether the turns may be split before this piece: it is a prompt, a reply, or the status of a reply that was not
+/// used.
 pub fn begins_turn(pieces: &[Piece], at: usize) -> bool {
     let before = at.checked_sub(1).and_then(|at| pieces[at].name());
     match pieces[at].name() {
@@ -97,7 +98,7 @@ struct Planner<'a> {
 
 /// The newest turns.
 struct Newest {
-    /// Where they begin among the pieces.
+    /// The index of their first piece.
     start: usize,
     /// Whether their long results become pointers, too.
     is_cut: bool,
@@ -106,22 +107,22 @@ struct Newest {
 /// A block of an earlier compaction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum NoticeState {
-    /// It tells of results that became pointers. The next one replaces it.
+    /// It reports results that became pointers. The next one replaces it.
     Pointers,
-    /// It has a checkpoint as it was written, which the next one takes in.
+    /// It has an unedited checkpoint, which is summarized into the next one.
     Checkpoint,
-    /// The user has changed its checkpoint, which stays.
+    /// It has a checkpoint that the user has edited; it stays.
     Edited,
 }
 
 impl Planner<'_> {
     fn make_plan(&self) -> Result<Option<Plan>, String> {
-        // What the file begins with: the first context.
+        // The first context, with which the file begins.
         let first =
             usize::from(self.pieces.first().and_then(Piece::name) == Some("initial_context"));
         let context = self.pieces.iter().take(first).map(|piece| piece.span.len()).sum::<usize>();
         let updates = self.lasting_updates(self.pieces.len());
-        // What stays in any case: the first context, and checkpoints that the user has changed.
+        // These always stay: the first context, and checkpoints that the user has edited.
         let edited = (0..self.pieces.len()).filter(|at| self.is_users_checkpoint(*at));
         let stays = updates.into_iter().chain(edited);
         let context = context + stays.map(|at| self.pieces[at].span.len()).sum::<usize>();
@@ -149,7 +150,7 @@ impl Planner<'_> {
         Ok(self.plan_checkpoint(first, &newest, room).or_else(|| self.plan_last_resort()))
     }
 
-    /// Where there are no older turns, or too few to gain anything: pointers for all results, the newest ones, too.
+    /// Where there are no older turns, or too few to gain anything: makes pointers of all results, even the newest.
     fn plan_last_resort(&self) -> Option<Plan> {
         if !self.estimate.is_full(self.text.len(), self.window) {
             return None;
@@ -160,8 +161,8 @@ impl Planner<'_> {
         plan.filter(|plan| plan.after <= plan.before / 10 * 9)
     }
 
-    /// Finds the newest turns that fit into this many bytes unchanged. If the last alone is larger, that one without its long
-    /// results.
+    /// Finds the newest turns that fit into this many bytes unchanged. If the last one alone is larger, returns it
+    /// without its long results.
     fn find_newest(&self, first: usize, most: usize) -> Newest {
         let groups: Vec<usize> =
             (first..self.pieces.len()).filter(|at| begins_turn(self.pieces, *at)).collect();
@@ -180,7 +181,7 @@ impl Planner<'_> {
         Newest { start: last.unwrap_or(self.pieces.len()), is_cut: true }
     }
 
-    /// The bytes that are saved when this piece becomes a pointer; `None` if it is no result with more than `most` bytes.
+    /// The bytes saved if this piece becomes a pointer; `None` if it is not a result with more than `most` bytes.
     fn pointer_savings(&self, at: usize, most: usize) -> Option<usize> {
         let piece = &self.pieces[at];
         let is_result = piece.name().is_some_and(|name| name.ends_with("-result"))
@@ -190,7 +191,7 @@ impl Planner<'_> {
         (is_result && bytes > most).then(|| bytes - POINTER)
     }
 
-    /// The whole conversation with pointers for long results that are not of the newest turns, if that is enough.
+    /// Plans the whole conversation with pointers for long results before the newest turns, if that is enough.
     fn plan_pointers(&self, newest: &Newest) -> Option<Plan> {
         let plan = self.plan_with_pointers(newest, LONG_RESULT)?;
         #[expect(clippy::cast_precision_loss, reason = "it is an estimate")]
@@ -198,7 +199,7 @@ impl Planner<'_> {
         (is_small && (!self.is_asked || plan.after <= plan.before / 2)).then_some(plan)
     }
 
-    /// The whole conversation with pointers for results of more than `most` bytes before the newest turns.
+    /// Plans the whole conversation with pointers for results of more than `most` bytes before the newest turns.
     fn plan_with_pointers(&self, newest: &Newest, most: usize) -> Option<Plan> {
         let pointers: Vec<usize> =
             (0..newest.start).filter(|at| self.pointer_savings(*at, most).is_some()).collect();
@@ -227,7 +228,7 @@ impl Planner<'_> {
         })
     }
 
-    /// Where the newest turns begin in the text.
+    /// The offset in the text at which the newest turns begin.
     fn start_of(&self, newest: &Newest) -> usize {
         self.pieces.get(newest.start).map_or(self.text.len(), |piece| piece.span.start)
     }
@@ -266,7 +267,7 @@ impl Planner<'_> {
         let checkpoint = (room / 4.0).min(CHECKPOINT);
         let rest: usize = parts.iter().map(|part| self.bytes_of(part)).sum();
         let (before, after) = (self.text.len(), rest + self.estimate.bytes(checkpoint));
-        // Saves under a tenth: not worth a request, and due again at once.
+        // It would save less than a tenth: not worth a request, and the next compaction would be due at once.
         if after > before / 10 * 9 {
             return None;
         }
@@ -298,7 +299,7 @@ impl Planner<'_> {
         })
     }
 
-    /// The pieces of a range as they stand, but for those that become pointers.
+    /// Adds the pieces of a range unchanged, with pointers for those that become pointers.
     fn push_span(
         &self,
         parts: &mut Vec<PlanPart>,
@@ -324,8 +325,8 @@ impl Planner<'_> {
         }
     }
 
-    /// The last version of each section of the first context that a `context-update` has changed; of the file's history, which
-    /// holds only what is new, all.
+    /// The last version of each section of the first context that a `context-update` has changed; for the file's
+    /// history, all versions, since each holds only what is new.
     fn lasting_updates(&self, end: usize) -> Vec<usize> {
         let mut seen = HashSet::new();
         let updates = (0..end).rev().filter(|at| {
@@ -338,8 +339,9 @@ impl Planner<'_> {
         updates
     }
 
-    /// The user's words: prompts and notes, cut so that they fit into so many bytes, and checkpoints that the user has changed,
-    /// which stay as they are. Where even short beginnings do not fit: the first and the newest, and how many are left out.
+    /// The user's words: prompts and notes, truncated so that they fit into so many bytes, and checkpoints that the
+    /// user has edited, which stay unchanged. If even short beginnings do not fit: the first and the newest, and the
+    /// number left out.
     fn prompts(&self, range: Range<usize>, most: usize) -> (Vec<PlanPart>, u64) {
         let is_prompt = |at: &usize| matches!(self.pieces[*at].name(), None | Some("user-prompt"));
         let all: Vec<usize> = range.clone().filter(is_prompt).collect();
@@ -372,7 +374,7 @@ impl Planner<'_> {
         (stays.map(part).collect(), (all.len() - chosen.len()) as u64)
     }
 
-    /// Whether this is a checkpoint that the user has changed, and not emptied.
+    /// Whether this is a checkpoint that the user has edited but not emptied.
     fn is_users_checkpoint(&self, at: usize) -> bool {
         self.state(at) == Some(NoticeState::Edited)
             && !self.pieces[at].body_text(self.text).trim().is_empty()
@@ -399,7 +401,7 @@ impl Planner<'_> {
         last.into_iter().map(part).collect()
     }
 
-    /// What a block of an earlier compaction is, if it is one.
+    /// The state of a block of an earlier compaction; `None` for any other piece.
     fn state(&self, at: usize) -> Option<NoticeState> {
         let piece = &self.pieces[at];
         let notice = Notice::read(piece).filter(|_| piece.name() == Some("system"))?;
@@ -423,7 +425,7 @@ impl Planner<'_> {
         Some((*numbers.iter().min()?, *numbers.iter().max()?))
     }
 
-    /// The content that a file's own conversation knew last, if the range says it.
+    /// In a file's own conversation: the last content of the file that it knew, if the range records it.
     fn known_content(&self, range: Range<usize>) -> Option<String> {
         let is_files = self
             .pieces
@@ -434,7 +436,7 @@ impl Planner<'_> {
         is_files.then(|| known.to_owned())
     }
 
-    /// About how many bytes a part has in the new text.
+    /// The approximate size of a part in the new text, in bytes.
     fn bytes_of(&self, part: &PlanPart) -> usize {
         match part {
             PlanPart::Keep(range) => range.len() + 2,

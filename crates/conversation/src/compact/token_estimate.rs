@@ -1,4 +1,4 @@
-//! How many tokens a conversation has: an estimate that each reply's true count corrects.
+//! Estimates the tokens of a conversation, corrected by the true count of each reply.
 
 use super::notice::Notice;
 use crate::format::file::Piece;
@@ -10,16 +10,16 @@ const RANGE: (f64, f64) = (0.12, 0.6);
 /// A conversation with more than this share of the window is compacted.
 const FULL: f64 = 0.8;
 
-/// What the blocks that were read say about the size of a token.
+/// The estimated size of a token, from the blocks read so far.
 #[derive(Debug, Clone, PartialEq)]
 pub struct TokenEstimate {
-    /// How many pieces were read.
+    /// The number of pieces read.
     seen: usize,
-    /// Tokens in a byte of this conversation.
+    /// Tokens per byte of this conversation.
     tokens_per_byte: f64,
-    /// Turns still to skip: they were counted before a compaction, with another text.
+    /// Turns that are still skipped: they were counted before a compaction, with another text.
     stale: u64,
-    /// Where the last reply begins, which is the length of its request.
+    /// The offset of the last reply, which is the length of its request.
     reply: Option<usize>,
 }
 
@@ -30,14 +30,14 @@ impl Default for TokenEstimate {
 }
 
 impl TokenEstimate {
-    /// Estimates by the counts in pieces.
+    /// Estimates from the counts in pieces.
     pub fn from_pieces(pieces: &[Piece]) -> Self {
         let mut estimate = Self::default();
         estimate.count_pieces(pieces);
         estimate
     }
 
-    /// Reads the pieces that are new. Fewer than before means another text.
+    /// Reads the new pieces. Fewer pieces than before mean that the text is another one.
     pub fn count_pieces(&mut self, pieces: &[Piece]) {
         if pieces.len() < self.seen {
             *self = Self::default();

@@ -3,13 +3,13 @@
 //! ```text
 //! attributes = { blank, name, "=", ( '"', value, '"' | "'", value, "'" ) }
 //! ```
-//! Values hold anything but their quote; `&quot; &apos; &amp; &lt; &gt;` are decoded and nothing else is.
-//! Shared by conversation blocks and by the tags of replies; it must not know either.
+//! Values hold anything but their quote; `&quot; &apos; &amp; &lt; &gt;` are decoded and nothing else is. Conversation
+//! blocks and the tags of replies share this; it must not know about either.
 
 /// One attribute, name and decoded value, in the order written.
 pub type Attribute = (String, String);
 
-/// The value as it is written between double quotes.
+/// Encodes a value for writing between double quotes.
 pub fn encode(value: &str) -> String {
     let mut out = String::with_capacity(value.len());
     for c in value.chars() {
@@ -24,7 +24,7 @@ pub fn encode(value: &str) -> String {
     out
 }
 
-/// The value that is written between quotes, decoded.
+/// Decodes a value that was written between quotes.
 pub fn decode(raw: &str) -> String {
     if !raw.contains('&') {
         return raw.to_owned();

@@ -1,4 +1,4 @@
-//! The first code block of a Markdown text: what is between two fences of backticks or tildes. Pure.
+//! The first code block of a Markdown text: the lines between two fences of backticks or tildes. Pure.
 
 /// The text within the first fenced block, with its last line feed, without the indentation of the fence. A block that is never
 /// closed ends with the text.
@@ -26,7 +26,8 @@ pub fn find_code_block(text: &str) -> Option<String> {
     open.map(|(.., code)| code)
 }
 
-/// The backticks or tildes that a line begins with, if they are three or more. Those of code within a line are no fence.
+/// The backticks or tildes at the start of a line, if there are at least three. Those of code within a line are not a
+/// fence.
 fn fence_of(line: &str) -> &str {
     let mark = if line.starts_with('~') { '~' } else { '`' };
     let length = line.len() - line.trim_start_matches(mark).len();
@@ -34,7 +35,7 @@ fn fence_of(line: &str) -> &str {
     if length >= 3 && !is_inline { &line[..length] } else { "" }
 }
 
-/// Whether a line closes a block: as many of the same mark at least, and nothing else.
+/// Whether a line closes a block: it has at least as many of the same mark, and nothing else.
 fn closes(opening: &str, fence: &str, line: &str) -> bool {
     fence.len() >= opening.len() && fence.as_bytes()[0] == opening.as_bytes()[0] && line == fence
 }

@@ -1,4 +1,4 @@
-//! Text in columns: how wide it is on a terminal, and where it is wrapped.
+//! Text in columns: its width on a terminal, and the places where it is wrapped.
 
 use std::borrow::Cow;
 
@@ -6,22 +6,22 @@ use unicode_width::UnicodeWidthChar;
 
 use crate::format::harmless::escape_text;
 
-/// More blanks than this within a line are counted instead of shown: they would hide what follows.
+/// More blanks than this within a line are counted instead of shown: they would hide the text after them.
 const BLANKS: usize = 40;
-/// More empty lines than this likewise.
+/// More empty lines than this are counted instead of shown.
 const EMPTY_LINES: usize = 3;
 
-/// The columns of a character.
+/// The width of a character, in columns.
 fn width_of(c: char) -> usize {
     c.width().unwrap_or(0)
 }
 
-/// The columns of a text.
+/// The width of a text, in columns.
 pub fn width(text: &str) -> usize {
     text.chars().map(width_of).sum()
 }
 
-/// The first part of a text that fits into this many columns; where some of it is left out, it ends in an ellipsis.
+/// The first part of a text that fits into this many columns; it ends in an ellipsis if the text was cut.
 pub fn truncate(text: &str, columns: usize) -> String {
     let (fits, rest) = split(text, columns);
     if rest.is_empty() {
@@ -31,8 +31,8 @@ pub fn truncate(text: &str, columns: usize) -> String {
     format!("{fits}…")
 }
 
-/// A line as rows of at most this many columns each, at least one. A row ends behind a blank, unless its last word fills half of
-/// it or more. A character that is wider than a row has one of its own.
+/// Wraps a line into rows of at most this many columns each; there is at least one row. A row ends after a blank,
+/// unless its last word fills half of it or more. A character wider than a row has a row of its own.
 pub fn wrap_line(line: &str, columns: usize) -> Vec<&str> {
     let (mut rows, mut rest) = (Vec::new(), line);
     loop {
@@ -66,8 +66,8 @@ fn split(text: &str, columns: usize) -> (&str, &str) {
     text.split_at(end.map_or(text.len(), |(at, _)| at))
 }
 
-/// A text as lines that can be shown: hidden characters escaped, tabs as blanks, long runs of blanks and of empty lines
-/// counted.
+/// Splits a text into lines that can be shown: hidden characters escaped, tabs as blanks, long runs of blanks and of
+/// empty lines counted.
 pub fn visible_lines(text: &str) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();
     let mut empty = 0;
@@ -87,8 +87,8 @@ pub fn visible_lines(text: &str) -> Vec<String> {
     lines
 }
 
-/// Makes blanks visible that a shell does not treat as blanks: `rm\u{a0}-rf` is a single word, and a carriage return is part of
-/// one, also at the end of a line.
+/// Makes blanks visible that a shell does not treat as blanks: `rm\u{a0}-rf` is a single word, and a carriage return is
+/// part of a word, even at the end of a line.
 pub fn show_odd_blanks(text: &str) -> Cow<'_, str> {
     let is_odd = |c: char| c.is_whitespace() && !c.is_ascii() || c == '\r';
     if !text.contains(is_odd) {

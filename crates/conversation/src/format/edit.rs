@@ -1,4 +1,4 @@
-//! Reads edit blocks as models write them. It knows nothing of the file that they are meant for.
+//! Parses edit blocks as models write them. It knows nothing about the file that they are meant for.
 //!
 //! ```text
 //! edits  = blank* (block blank*)+              the whole may be in one code fence
@@ -19,27 +19,27 @@ use crate::limits;
 /// One search/replace block.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct EditBlock {
-    /// The lines to look for: empty, or whole lines that each end in a line feed.
+    /// The lines to search for: empty, or whole lines that each end in a line feed.
     pub search: String,
-    /// The lines to put there instead: empty, or whole lines that each end in a line feed.
+    /// The replacement: empty, or whole lines that each end in a line feed.
     pub replace: String,
     /// The line of the opening marker in the text that was parsed, from 1.
     pub line: usize,
 }
 
-/// What is wrong with the text of the blocks, and what to write instead.
+/// A mistake in the text of the blocks, and the correct form.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("line {line}: {message}")]
 pub struct Complaint {
     /// The line, from 1.
     pub line: usize,
-    /// What is wrong there, and what to write instead.
+    /// The mistake, and the correct form.
     pub message: String,
 }
 
 const SHORTEST: usize = 7;
 const EXCERPT: usize = 80;
-/// What a whole block looks like, for complaints.
+/// The form of a whole block, for complaints.
 const SHAPE: &str = "a block is `<<<<<<< SEARCH`, the lines as they are in the file, `=======`, the new lines, `>>>>>>> REPLACE`";
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -65,7 +65,7 @@ struct Open {
     divided: bool,
 }
 
-/// Reads all blocks of a text, or says what the first thing is that is not in the grammar.
+/// Parses all blocks of a text, or reports the first thing that is not in the grammar.
 pub fn parse(text: &str) -> Result<Vec<EditBlock>, Complaint> {
     let fence = fence_lines(text);
     let mut blocks = Vec::new();
@@ -104,7 +104,7 @@ pub fn parse(text: &str) -> Result<Vec<EditBlock>, Complaint> {
 }
 
 impl Open {
-    /// Takes one line; true when it closed the block.
+    /// Processes one line; returns true if it closed the block.
     fn take_line(&mut self, line: &str, number: usize) -> Result<bool, Complaint> {
         let found =
             marker(line).filter(|(_, length)| *length == self.length).map(|(marker, _)| marker);
@@ -148,13 +148,13 @@ impl Open {
     }
 }
 
-/// The marker that a line is, with the length of its run.
+/// The marker on a line, with the length of its run.
 fn marker(line: &str) -> Option<(Marker, usize)> {
     let length = run_at_start(line);
     if length < SHORTEST {
         return None;
     }
-    // The run is of one ASCII character, so that `length` is a boundary.
+    // The run consists of one ASCII character, so `length` is a character boundary.
     let word = line[length..].trim();
     let marker = match (line.as_bytes()[0], word) {
         (b'<', "SEARCH") => Marker::Search,
@@ -165,7 +165,7 @@ fn marker(line: &str) -> Option<(Marker, usize)> {
     Some((marker, length))
 }
 
-/// How often the first character of a line is repeated, when it is one of a marker's.
+/// The number of times that the first character of a line is repeated, if it is a marker's character.
 fn run_at_start(line: &str) -> usize {
     match line.as_bytes().first() {
         Some(&first @ (b'<' | b'=' | b'>')) => {

@@ -1,13 +1,13 @@
-//! `file-index.json`: which file has which conversation. Text ↔ value; reads no file, asks no file system.
+//! `file-index.json`, which maps files to their conversations. Text ↔ value; does not access the file system.
 //!
 //! ```json
 //! {"by_file_id": {"2050:123:456": {"file_id": "2050:123:456", "path": "/p/x.py", "conversation": "x-0c2f",
 //!                                  "repository": {"first_commit": "83d1…", "path": "x.py"}}}}
 //! ```
-//! The id is device, inode and time of birth together, since inodes are reused; the time is 0 where the file system has
-//! none. A file that does not exist yet is noted under `path:PATH`. A path that is not UTF-8 is beside its readable
-//! form as `path_bytes`, in hexadecimal digits. Keys that nobody knows are kept. An entry whose file was replaced by a file
-//! that has a conversation already stays, with `"gone": true`.
+//! The id consists of device, inode and time of birth, since inodes are reused; the time is 0 if the file system does
+//! not record it. A file that does not exist yet has an entry under `path:PATH`. A path that is not UTF-8 is also
+//! stored as `path_bytes`, in hexadecimal digits, next to its readable form. Unknown keys are kept. If another file
+//! that already has a conversation replaces a file, the old entry stays, with `"gone": true`.
 
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
@@ -24,7 +24,7 @@ use super::hex::encode_hex;
 pub struct FileIndex {
     /// Entries by the id of their file.
     pub by_file_id: BTreeMap<String, FileIndexEntry>,
-    /// Whatever else is in the file.
+    /// The other members of the file.
     pub other: Map<String, Value>,
 }
 
@@ -34,15 +34,15 @@ pub struct FileIndexEntry {
     /// The id, as in the key.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub file_id: String,
-    /// Where the file was, absolute and without links.
+    /// The last known path of the file, absolute and without links.
     #[serde(flatten, with = "written_path")]
     pub path: PathBuf,
-    /// The conversation's name. It is data: whoever makes a path of it checks it first.
+    /// The conversation's name. It is data: check it before building a path from it.
     pub conversation: String,
-    /// Where it was in its repository, where that is known.
+    /// The path within its repository, if that is known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub repository: Option<RepositoryPath>,
-    /// Whatever else is in the entry.
+    /// The other members of the entry.
     #[serde(flatten)]
     pub other: Map<String, Value>,
 }
@@ -57,7 +57,7 @@ pub struct RepositoryPath {
     pub path: PathBuf,
 }
 
-/// A path as JSON has it.
+/// A path in JSON.
 mod written_path {
     use super::{OsStrExt, OsStringExt, Path, PathBuf, encode_hex};
     use serde::{Deserialize, Deserializer, Serialize, Serializer};
@@ -75,7 +75,7 @@ mod written_path {
         WrittenPath { path: String::from_utf8_lossy(bytes).into_owned(), path_bytes }.serialize(to)
     }
 
-    /// The bytes count while they are those of the readable form: a person may have changed that.
+    /// The bytes count only if they match the readable form: a person may have edited that.
     pub(super) fn deserialize<'d, D: Deserializer<'d>>(from: D) -> Result<PathBuf, D::Error> {
         let written = WrittenPath::deserialize(from)?;
         let bytes = written.path_bytes.as_deref().and_then(read_hex);
@@ -112,7 +112,7 @@ impl FileIndex {
         Ok(Self { other, ..index })
     }
 
-    /// Writes it.
+    /// Formats the index.
     pub fn format(&self) -> String {
         let entries: Map<String, Value> = self
             .by_file_id
@@ -124,12 +124,12 @@ impl FileIndex {
         format!("{:#}\n", Value::Object(object))
     }
 
-    /// Notes an entry under its id, in place of what was there.
+    /// Stores an entry under its id, replacing any other.
     pub fn insert_entry(&mut self, entry: FileIndexEntry) {
         self.by_file_id.insert(entry.file_id.clone(), entry);
     }
 
-    /// Keeps an entry whose path or identity belongs to another one now.
+    /// Keeps an entry whose path or identity now belongs to another entry.
     pub fn insert_gone_entry(&mut self, mut entry: FileIndexEntry) {
         entry.set_gone(true);
         if self.by_file_id.contains_key(&entry.file_id) || !is_made(&entry.file_id) {
@@ -143,7 +143,7 @@ impl FileIndex {
         self.by_file_id.values().filter(move |entry| entry.path == path)
     }
 
-    /// The first commit of the repository at the top of a working tree, as far as the entries know it.
+    /// The first commit of the repository at the top of a working tree, if an entry knows it.
     pub fn first_commit(&self, toplevel: &Path) -> Option<String> {
         self.by_file_id.values().find_map(|entry| {
             let spot = entry.repository.as_ref()?;
@@ -158,12 +158,12 @@ impl FileIndexEntry {
         self.path.to_str().is_none().then(|| encode_hex(self.path.as_os_str().as_bytes()))
     }
 
-    /// Whether the path belongs to another entry now: this one's file was replaced by that one's.
+    /// Whether the path now belongs to another entry, whose file replaced this one.
     pub fn is_gone(&self) -> bool {
         self.other.get(GONE).is_some_and(|value| *value == Value::Bool(true))
     }
 
-    /// Says that it is gone, or not.
+    /// Marks the entry as gone, or not.
     pub fn set_gone(&mut self, is_gone: bool) {
         if is_gone {
             self.other.insert(GONE.to_owned(), true.into());
@@ -172,7 +172,7 @@ impl FileIndexEntry {
         }
     }
 
-    /// Whether the id distinguishes this file from one that got its inode later.
+    /// Whether the id distinguishes this file from a later file with the same inode.
     pub fn is_certain(&self) -> bool {
         is_certain(&self.file_id)
     }
@@ -187,7 +187,7 @@ pub fn is_certain(id: &str) -> bool {
     matches!(parts.as_slice(), [_, _, born] if born.parse::<u128>().is_ok_and(|born| born != 0))
 }
 
-/// The id of a file that does not exist yet.
+/// The id for a file that does not exist yet.
 pub fn path_id(path: &Path) -> String {
     path.to_str().map_or_else(
         || format!("path-bytes:{}", encode_hex(path.as_os_str().as_bytes())),
@@ -195,7 +195,7 @@ pub fn path_id(path: &Path) -> String {
     )
 }
 
-/// Whether an id is that of a file which existed.
+/// Whether an id belongs to a file that existed.
 pub fn is_made(id: &str) -> bool {
     !id.starts_with("path")
 }
@@ -260,7 +260,7 @@ mod tests {
             "{text}"
         );
         assert_eq!(FileIndex::parse(&text).unwrap().by_file_id["1:2:3"], entry);
-        // Who edits the readable form means it.
+        // An edit of the readable form is intended.
         let edited = text.replace("/p/x\u{fffd}", "/p/y");
         assert_eq!(FileIndex::parse(&edited).unwrap().by_file_id["1:2:3"].path, Path::new("/p/y"));
     }

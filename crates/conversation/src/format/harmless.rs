@@ -1,4 +1,4 @@
-//! Makes untrusted text safe beside text of our own: on its line, in its cell, within its block.
+//! Makes untrusted text safe to show next to our own: on its line, in its cell, within its block.
 //!
 //! ```text
 //! hidden     control characters (C0, C1), direction marks, zero-width characters, fillers and tag characters: shown as
@@ -6,7 +6,7 @@
 //! markers    {file-history} {file-summary} {file-knowledge}, opening or closing, in any case, with anything but letters
 //!            and digits between their words: shown with a backslash behind the brace
 //! ```
-//! Pure: text in, text out. What is escaped can be read, and is never what it was.
+//! Pure: text in, text out. Escaped text can be read, and never has the original's effect.
 
 use std::ffi::OsStr;
 use std::fmt::Write as _;
@@ -29,14 +29,14 @@ pub fn is_hidden(c: char) -> bool {
             | '\u{2800}'
             // Directions, joiners, line separators.
             | '\u{61c}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}'
-            // Annotations; variation selectors, but for the two that make a sign a picture or none.
+            // Annotations; variation selectors, except for the two that choose between text and emoji form.
             | '\u{fff9}'..='\u{fffb}' | '\u{fe00}'..='\u{fe0d}'
-            // Controls of shorthand and of music; tags, and the selectors above them.
+            // Controls for shorthand and music; tags, and the selectors above them.
             | '\u{1bca0}'..='\u{1bca3}' | '\u{1d173}'..='\u{1d17a}' | '\u{e0000}'..='\u{e0fff}')
 }
 
-/// A name or path as text on one line: itself when it is plain, else in the shell's `$'…'` quotes, so that a shell reads it
-/// back.
+/// A name or path as text on one line: unchanged if it is plain, else in the shell's `$'…'` quotes, so that a shell can
+/// read it back.
 pub fn quote_name(name: impl AsRef<OsStr>) -> String {
     let bytes = name.as_ref().as_bytes();
     if let Ok(text) = std::str::from_utf8(bytes)
@@ -67,21 +67,22 @@ pub fn quote_name(name: impl AsRef<OsStr>) -> String {
     out
 }
 
-/// A byte in octal, always three digits: `\x` would swallow hexadecimal digits that follow it.
+/// Writes a byte in octal, always with three digits: `\x` would swallow hexadecimal digits after it.
 fn push_byte(out: &mut String, byte: u8) {
     _ = write!(out, "\\{byte:03o}");
 }
 
-/// A text on one line: white space becomes blanks, hidden characters are shown, what is beyond `most` characters is cut.
+/// Puts a text on one line: white space becomes blanks, hidden characters are shown, and the rest after `most`
+/// characters is cut.
 pub fn escape_line(text: &str, most: usize) -> String {
-    // Nothing behind this can be seen: a text of any length costs little.
+    // The result is bounded: nothing after this could be shown, so a text of any length costs little.
     let bound = most.saturating_mul(4).saturating_add(64);
     let text = &text[..text.floor_char_boundary(bound.saturating_mul(4))];
     let words: Vec<&str> = text.split_whitespace().collect();
     truncate(&escape_text(&words.join(" ")), most)
 }
 
-/// Hidden characters shown, line feeds and tabs as they are; CR LF is a line end, any other CR would overwrite its line.
+/// Shows hidden characters, and keeps line feeds and tabs. CR LF is a line end; any other CR would overwrite its line.
 pub fn escape_text(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     let mut chars = text.chars().peekable();
@@ -98,7 +99,7 @@ pub fn escape_text(text: &str) -> String {
     out
 }
 
-/// The first `most` characters; where some are left out, the last is an ellipsis.
+/// The first `most` characters; if the text was cut, the last one is an ellipsis.
 pub fn truncate(text: &str, most: usize) -> String {
     match text.char_indices().nth(most) {
         None => text.to_owned(),
@@ -106,13 +107,13 @@ pub fn truncate(text: &str, most: usize) -> String {
     }
 }
 
-/// The whole lines at the start of a text that fit into this many bytes; `None` if all of it does.
+/// The whole lines at the start of a text that fit into this many bytes; `None` if all of the text fits.
 pub fn cut_at_line(text: &str, most: usize) -> Option<&str> {
     let head = &text[..text.floor_char_boundary(most)];
     (text.len() > most).then(|| &head[..head.rfind('\n').unwrap_or(0)])
 }
 
-/// The text with all markers broken up, and whatever at its end could become one through what is put behind it.
+/// Breaks up all markers, and anything at the end of the text that could become one together with text appended to it.
 pub fn without_markers(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for (at, c) in text.char_indices() {
@@ -124,14 +125,14 @@ pub fn without_markers(text: &str) -> String {
     out
 }
 
-/// Whether a marker follows a brace: all its letters, or as many as there are.
+/// Whether a marker follows a brace: all its letters, or as many as the text has.
 fn opens_marker(rest: &str) -> bool {
     let mut letters = String::new();
     for c in rest.chars() {
         if c == '{' {
             return false;
         }
-        // Every way to write a letter counts as it; letters of other scripts count as blanks.
+        // Every form of a letter counts as the letter; letters of other scripts count as blanks.
         let folded = c.to_uppercase().flat_map(char::to_lowercase);
         for letter in folded.filter(char::is_ascii_alphanumeric) {
             letters.push(letter);

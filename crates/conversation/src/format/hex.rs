@@ -1,9 +1,9 @@
-//! Bytes as hexadecimal digits: how hashes and ids are written everywhere. Pure.
+//! Bytes as hexadecimal digits, the form of all hashes and ids. Pure.
 
-/// How many digits of a hash or a UUID name a stored file where that is enough.
+/// The number of digits of a hash or a UUID in the name of a stored file, where these are enough.
 pub const SHORT_ID: usize = 12;
 
-/// Bytes as lower-case hexadecimal digits.
+/// Encodes bytes as lower-case hexadecimal digits.
 pub fn encode_hex(bytes: &[u8]) -> String {
     let digit = |digit: u8| char::from(if digit < 10 { b'0' + digit } else { b'a' + digit - 10 });
     bytes.iter().flat_map(|byte| [digit(byte >> 4), digit(byte & 15)]).collect()

@@ -1,8 +1,8 @@
 //! `index.json`, which lists the segments of a large file: text ↔ value.
 //!
-//! The keys of the public Python tool, and `start_byte`, `end_byte` and `sha256`. Unknown keys are ignored.
-//! Anybody may have written an index: [`Index::check`] says whether it covers its source; whether a path in it may be read
-//! or written is decided elsewhere.
+//! The keys are those of the public Python tool, and `start_byte`, `end_byte` and `sha256`. Unknown keys are ignored.
+//! Anyone may have written an index: [`Index::check`] checks that it covers its source; other code decides whether a
+//! path in it may be read or written.
 
 use std::path::Path;
 
@@ -20,17 +20,17 @@ pub struct Index {
     pub source_sha256: String,
     /// Its size in bytes.
     pub source_size_bytes: u64,
-    /// Its number of lines, with a last one that has no line feed.
+    /// Its number of lines, including a last line without a line feed.
     pub source_line_count: u64,
-    /// The type as which it was split.
+    /// The file type by whose rules it was split.
     pub split_type: String,
-    /// The maximum size of a segment that was asked for, in bytes.
+    /// The requested maximum size of a segment, in bytes.
     pub target_bytes: u64,
     /// Whether it was cut at every natural boundary.
     pub natural: bool,
-    /// When it was split, in UTC (RFC 3339).
+    /// The time of the split, in UTC (RFC 3339).
     pub created_at: String,
-    /// How many segments there are.
+    /// The number of segments.
     pub segment_count: usize,
     /// The segments, in the order of the source.
     pub segments: Vec<Segment>,
@@ -44,31 +44,31 @@ pub struct Index {
 pub struct Segment {
     /// Its number, from 1.
     pub segment_index: usize,
-    /// Its file, absolute. The file lies beside the index.
+    /// The absolute path of its file, which is next to the index.
     pub path: String,
     /// The line of the source that its first byte is on, from 1.
     pub start_line_num: u64,
     /// The line of the source that its last byte is on; `start_line_num - 1` when it is empty.
     pub end_line_num: u64,
-    /// Where it begins in the source, in bytes from 0.
+    /// The offset of its first byte in the source.
     pub start_byte: u64,
-    /// Where it ends: the byte after its last.
+    /// The offset of the byte after its last.
     pub end_byte: u64,
-    /// The SHA-256 of its text when the index was written.
+    /// The SHA-256 of its text at the time the index was written.
     pub sha256: String,
     /// Its summary.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub summary: Option<String>,
 }
 
-/// Reads an index.
+/// Parses an index.
 pub fn parse(text: &str) -> Result<Index, String> {
     serde_json::from_str(text).map_err(|error| {
         format!("it is not an index of a split, or was written by an older tool ({error})")
     })
 }
 
-/// Writes an index, with a line feed at its end.
+/// Formats an index, with a final line feed.
 pub fn format(index: &Index) -> String {
     let mut text =
         serde_json::to_string_pretty(index).expect("strings, numbers and lists become JSON");

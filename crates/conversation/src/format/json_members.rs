@@ -1,15 +1,15 @@
-//! Members that a JSON text has twice. Readers of JSON keep one of the two in silence, and not the same one everywhere.
+//! Finds duplicate members in a JSON text. Parsers silently keep one of the two, and not all keep the same one.
 
 use std::collections::BTreeSet;
 use std::fmt;
 
 use serde::de::{DeserializeSeed, Deserializer, MapAccess, SeqAccess, Visitor};
 
-/// The places, as JSON pointers, of members that the first value in a text has more than once.
+/// The JSON pointers of duplicate members in the first value of a text.
 pub fn find_repeated_members(text: &str) -> Vec<String> {
     let mut found = BTreeSet::new();
     let mut reader = serde_json::Deserializer::from_str(text);
-    // Invalid JSON is reported by the parser proper.
+    // The actual parser reports invalid JSON.
     let _ = DuplicateFinder { at: String::new(), found: &mut found }.deserialize(&mut reader);
     found.into_iter().collect()
 }

@@ -1,4 +1,4 @@
-//! Text formats as pairs: text to value and back. Pure; knows no file, no model, no tag's meaning.
+//! Parsers and writers of text formats. Pure; they know nothing about files, models or the meaning of tags.
 
 pub mod attributes;
 pub mod code_block;

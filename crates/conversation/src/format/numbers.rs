@@ -1,8 +1,8 @@
-//! Numbers for people.
+//! Formats numbers for people.
 
 use std::time::Duration;
 
-/// A number of bytes: `812 B`, `4.1 KB`, `20.0 MB`.
+/// Formats a number of bytes: `812 B`, `4.1 KB`, `20.0 MB`.
 pub fn format_bytes(count: u64) -> String {
     match count {
         0..1_000 => format!("{count} B"),
@@ -11,17 +11,17 @@ pub fn format_bytes(count: u64) -> String {
     }
 }
 
-/// A number of tokens: `9999`, `12.3k`.
+/// Formats a number of tokens: `9999`, `12.3k`.
 pub fn format_tokens(count: u64) -> String {
     if count < 10_000 { count.to_string() } else { format!("{:.1}k", count as f64 / 1000.0) }
 }
 
-/// A number of things, each with this name: `1 line`, `2 lines`.
+/// Formats a count with the name of the things counted: `1 line`, `2 lines`.
 pub fn format_count(count: u64, name: &str) -> String {
     if count == 1 { format!("1 {name}") } else { format!("{count} {name}s") }
 }
 
-/// A time in seconds: `12 s`, `3 min 5 s`, `2 h 5 min`.
+/// Formats a time in seconds: `12 s`, `3 min 5 s`, `2 h 5 min`.
 pub fn format_duration(seconds: u64) -> String {
     match seconds {
         0..100 => format!("{seconds} s"),
@@ -30,7 +30,7 @@ pub fn format_duration(seconds: u64) -> String {
     }
 }
 
-/// The age of something, in its largest unit: `3 min`, `5 h`, `12 d`.
+/// Formats an age in its largest unit: `3 min`, `5 h`, `12 d`.
 pub fn format_age(age: Duration) -> String {
     match age.as_secs() {
         seconds @ 0..60 => format!("{seconds} s"),

@@ -1,4 +1,5 @@
-//! The index of files as older tools wrote it: ids of device and inode alone, or one flat object of paths and conversations.
+//! The file index as older versions wrote it: with ids of device and inode alone, or as one flat object of paths and
+//! conversations.
 
 use std::path::PathBuf;
 
@@ -6,7 +7,7 @@ use serde_json::{Map, Value};
 
 use crate::format::file_index::{FileIndex, FileIndexEntry, path_id};
 
-/// Reads an index in either form; what is not an entry in it is skipped.
+/// Parses an index in either form, skipping anything that is not an entry.
 pub fn parse_entries(text: &str) -> Result<Vec<FileIndexEntry>, String> {
     let mut object: Map<String, Value> =
         serde_json::from_str(text).map_err(|error| error.to_string())?;
@@ -19,7 +20,7 @@ pub fn parse_entries(text: &str) -> Result<Vec<FileIndexEntry>, String> {
     Ok(entries.into_iter().filter_map(read).collect())
 }
 
-/// Turns what is flat in an index into entries.
+/// Converts the flat members of an index into entries.
 pub fn convert_flat(index: &mut FileIndex) {
     if index.by_file_id.is_empty() {
         for entry in take_flat(&mut index.other) {

@@ -1,15 +1,15 @@
-//! What older tools left behind, as texts and values: forms of files that are still read, keys and blocks without a meaning.
-//! Where such files are, and how they are taken over, is `sys::legacy`'s.
+//! Forms of files from older versions that are still read, and keys and blocks without a meaning, as texts and values.
+//! `sys::legacy` knows where such files are and how they are converted.
 //!
 //! Each can be deleted once nobody has such files any more. Three cases are a line each where they occur: the parser of
-//! conversations knows the blocks of hooks, and takes a result whose body is on the line of its opening tag; results of
-//! children may have no name.
+//! conversations knows the blocks of hooks, and accepts a result whose body is on the line of its opening tag; results
+//! of children may have no name.
 
 use serde_json::{Map, Value};
 
 pub mod file_index; // forms of the index of files
 
-/// Keys of the config that nothing acts on any more. They are reported, not refused.
+/// Config keys that no longer have an effect. They are reported, not refused.
 const CONFIG_KEYS: [&str; 6] = [
     "checkpoint_interval_minutes",
     "checkpoint_max_new_kb",
@@ -19,7 +19,7 @@ const CONFIG_KEYS: [&str; 6] = [
     "hook_per_response",
 ];
 
-/// Removes the settings without effect from an object of the config. Returns notes for the user.
+/// Removes settings without effect from an object of the config. Returns notes for the user.
 pub fn remove_old_settings(object: &mut Map<String, Value>) -> Vec<String> {
     let mut notes = Vec::new();
     for key in CONFIG_KEYS {

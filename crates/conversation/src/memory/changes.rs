@@ -1,4 +1,4 @@
-//! The log of changes: what runs wrote to which files, and what was undone. Pure; `sys::change_log` has the file.
+//! The log of changes: which files each run wrote, and which changes were undone. Pure; `sys::change_log` has the file.
 //!
 //! One JSON object a line, appended before a file is written, so that a run that is killed at any instant can be undone:
 //! ```text
@@ -8,10 +8,10 @@
 //!  "what":"undo","undone":[ID…],"before":H,"after":H}    the user undid these changes
 //!  "what":"rename","to":C}                 conversation C has another name from here on; nothing happened to a file
 //! ```
-//! `of` has the names by which a run is found: its shell's conversation, the conversations that it was started from, its
-//! own. `turns` has the turn that did it, last, and before it the turns that it was started from; logs of older versions
-//! have none. `task` is the prompt of the first of these runs, where another run started this one. Contents are stored in
-//! `outputs/` under their hash. A line that cannot be read, as after a power cut or of an older version, is left out.
+//! `of` has the names by which a run is found: the conversation of its shell, the conversations that started it, and
+//! its own. `turns` has the turns that led to the run, and last the turn that made the change; logs of older versions
+//! have none. If another run started this one, `task` is the prompt of the first of these runs. Contents are stored in
+//! `outputs/` under their hash. Unreadable lines (after a power cut, or of an older version) are skipped.
 
 use std::collections::{HashMap, HashSet};
 
@@ -19,10 +19,10 @@ use serde::{Deserialize, Serialize};
 
 use crate::format::harmless::truncate;
 
-/// The hash where there is no file.
+/// The hash of a file that does not exist.
 pub const NO_FILE: &str = "none";
 
-/// How many digits of a content's hash a block of the conversation has.
+/// The number of digits of a content's hash in a block of the conversation.
 const HASH_DIGITS: usize = 12;
 
 /// The first digits of a hash, for a block that the model reads; [`NO_FILE`] stays as it is.
@@ -30,13 +30,13 @@ pub fn short_hash(hash: &str) -> &str {
     hash.get(..HASH_DIGITS).unwrap_or(hash)
 }
 
-/// Whether an attribute has this hash, or its first digits.
+/// Whether an attribute is this hash, or its first digits.
 pub fn is_hash_of(attribute: &str, hash: &str) -> bool {
     attribute == hash || attribute.len() >= HASH_DIGITS && hash.starts_with(attribute)
 }
 
-/// A turn of a conversation, with the time of its `nagent-turn-status`. Before the first reply of a run: the turn that comes
-/// next, with the time of the prompt. After a rewind the number comes again, with another time.
+/// A turn of a conversation, with the time of its `nagent-turn-status`. Before the first reply of a run: the next turn,
+/// with the time of the prompt. After a rewind the number is used again, with another time.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TurnMark {
     /// Its conversation.
@@ -52,7 +52,7 @@ pub struct TurnMark {
 pub struct ChangeLogEntry {
     /// Identifies the run, with its children.
     pub run: String,
-    /// When it got its prompt.
+    /// The time at which it got its prompt.
     pub at: String,
     /// Its conversation.
     pub conversation: String,
@@ -63,17 +63,17 @@ pub struct ChangeLogEntry {
     pub turns: Vec<TurnMark>,
     /// The first line of its prompt.
     pub prompt: String,
-    /// That of the run that started it, where one did.
+    /// The first line of the prompt of the first run that led to it, if another run started it.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub task: String,
-    /// The file, by its true path.
+    /// The real path of the file.
     pub path: String,
-    /// What happened to it.
+    /// The event.
     #[serde(flatten)]
     pub event: FileEvent,
 }
 
-/// What happened to a file.
+/// An event of a file.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "what", rename_all = "snake_case")]
 #[expect(missing_docs, reason = "the head of this file describes them")]
@@ -84,42 +84,43 @@ pub enum FileEvent {
     Rename { to: String },
 }
 
-/// What a run did to a file, from one content to another. A run has several if something else changed the file in between.
+/// A change of a file by a run, from one content to another. A run has several if something else changed the file in
+/// between.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RunFileChange {
     /// Identifies the change in the log.
     pub id: String,
-    /// The run, its prompt, when that was given, its conversation, and the names by which it is found.
+    /// The run.
     pub run: String,
-    #[expect(missing_docs, reason = "as above")]
+    /// The first line of its prompt.
     pub prompt: String,
-    /// The prompt of the run that it was started by, if any.
+    /// The first line of the prompt of the run that started it, if there is one.
     pub task: String,
-    #[expect(missing_docs, reason = "as above")]
+    /// The time at which it got its prompt.
     pub at: String,
-    #[expect(missing_docs, reason = "as above")]
+    /// Its conversation.
     pub conversation: String,
-    #[expect(missing_docs, reason = "as above")]
+    /// The names by which it is found.
     pub of: Vec<String>,
-    /// The file, by its path then.
+    /// The path of the file at that time.
     pub path: String,
-    /// The SHA-256 of the content before; `None` where there was no file.
+    /// The SHA-256 of the content before; `None` if the file did not exist.
     pub before: Option<String>,
-    /// The SHA-256 of the content after; `None` where the file is gone.
+    /// The SHA-256 of the content after; `None` if the file no longer exists.
     pub after: Option<String>,
 }
 
-/// The most characters of a prompt that are recorded.
+/// Maximum number of characters of a prompt that are recorded.
 const PROMPT: usize = 100;
 
-/// The first line of a prompt, as it is recorded.
+/// Returns the first line of a prompt, truncated as in the log.
 pub fn first_line(prompt: &[u8]) -> String {
     let mut lines = prompt.split(|byte| *byte == b'\n');
     let line = lines.find(|line| !line.trim_ascii().is_empty()).unwrap_or_default();
     truncate(String::from_utf8_lossy(line).trim(), PROMPT)
 }
 
-/// Reads the log.
+/// Parses the log.
 pub fn parse(text: &str) -> Vec<ChangeLogEntry> {
     text.lines().filter_map(|line| serde_json::from_str(line).ok()).collect()
 }
@@ -127,13 +128,13 @@ pub fn parse(text: &str) -> Vec<ChangeLogEntry> {
 /// The changes that one run recorded of one file.
 struct FileOfRun<'a> {
     first: &'a ChangeLogEntry,
-    /// The place of its last write.
+    /// The index of its last write.
     last: usize,
     /// The contents before and after each change.
     changes: Vec<(&'a str, &'a str)>,
 }
 
-/// Collects the changes by run and file, in the order of their last writes.
+/// Groups the changes by run and file, in the order of their last writes.
 fn collect(entries: &[ChangeLogEntry]) -> Vec<FileOfRun<'_>> {
     let mut all: Vec<FileOfRun<'_>> = Vec::new();
     let mut places: HashMap<(&str, &str), usize> = HashMap::new();
@@ -151,7 +152,7 @@ fn collect(entries: &[ChangeLogEntry]) -> Vec<FileOfRun<'_>> {
                 file.last = at;
                 match file.changes.last_mut() {
                     Some(last) if last.1 == before => last.1 = after,
-                    // The write before this one was not made.
+                    // The previous write did not take place.
                     Some(last) if last.0 == before => last.1 = after,
                     _ => file.changes.push((before, after)),
                 }
@@ -196,7 +197,7 @@ pub fn list_changes(entries: &[ChangeLogEntry]) -> Vec<RunFileChange> {
     changes.filter(|it| it.before != it.after && !undone.contains(&it.id)).collect()
 }
 
-/// Gives each line the names that its conversations have now.
+/// Gives each entry the current names of its conversations.
 pub fn rename_all(entries: &mut [ChangeLogEntry]) {
     let mut now: HashMap<String, String> = HashMap::new();
     for entry in entries.iter_mut().rev() {
@@ -217,7 +218,7 @@ pub fn rename_all(entries: &mut [ChangeLogEntry]) {
     }
 }
 
-/// The names that a conversation had before its own.
+/// Returns the names that a conversation had earlier.
 pub fn former_names(entries: &[ChangeLogEntry], name: &str) -> HashSet<String> {
     let mut names = HashSet::new();
     for entry in entries.iter().rev() {

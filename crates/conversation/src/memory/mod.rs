@@ -1,3 +1,3 @@
-//! What is remembered of the changes that runs made, so that they can be undone.
+//! The record of the changes that runs made, so that they can be undone.
 
 pub mod changes;

@@ -1,6 +1,6 @@
-//! What passes between the loop and a model: messages, replies, their costs, and errors. Values that all providers share.
+//! The values that the loop and a model exchange, the same for all providers: messages, replies, costs and errors.
 //!
-//! What a provider is sent and answers, as bytes, is in `models`.
+//! `models` has the requests and replies of each provider as bytes.
 
 mod retry;
 pub mod sanitize;
@@ -12,7 +12,7 @@ pub use self::retry::Retry;
 use self::sanitize::sanitize;
 pub use self::usage::{Usage, estimate};
 
-/// Who wrote a message. The system prompt is not a message.
+/// The author of a message. The system prompt is not a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Role {
     /// The user, or nagent with the results of actions.
@@ -31,10 +31,10 @@ impl Role {
     }
 }
 
-/// A message. Its parts are sent apart where the provider has content parts, else joined by a blank line.
+/// A message. Its parts are sent separately if the provider has content parts, else joined by a blank line.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RequestMessage<'a> {
-    /// Who wrote it.
+    /// Its author.
     pub role: Role,
     /// The text, in one or more parts, never empty.
     pub parts: Vec<&'a str>,
@@ -49,16 +49,16 @@ pub struct HttpRequest {
     pub url: String,
     /// Headers, the credential among them. Never printed.
     pub headers: Vec<(&'static str, String)>,
-    /// Headers that the user wants, in place of those of the same name. Never printed: they may hold credentials.
+    /// Headers set by the user; they replace those of the same name. Never printed: they may hold credentials.
     pub own_headers: Vec<(String, String)>,
     /// The body, empty for `GET` and `DELETE`.
     pub body: Vec<u8>,
 }
 
-/// Why the model stopped.
+/// The reason why the model stopped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum StopReason {
-    /// It was finished.
+    /// The reply is complete.
     End,
     /// The length limit cut it off: the text is not an answer.
     Length,
@@ -69,9 +69,9 @@ pub enum StopReason {
 pub struct Reply {
     /// The text, reasoning left out.
     pub text: String,
-    /// What it cost, in tokens.
+    /// The tokens that it cost.
     pub usage: Usage,
-    /// Why it ended.
+    /// The reason why it ended.
     pub stop: StopReason,
     /// The model that the provider says it used, if it says so.
     pub model: Option<String>,
@@ -86,7 +86,7 @@ impl Reply {
     }
 }
 
-/// What went wrong, as far as the loop needs to know.
+/// The kind of an error, as far as the loop needs to know it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ErrorKind {
     /// Rate limit, overload, a server's own failure: a retry may help.
@@ -99,11 +99,11 @@ pub enum ErrorKind {
     Auth,
     /// No credit, a spend limit, a daily quota: waiting does not help.
     NoCredit,
-    /// The prompt is longer than the model's window.
+    /// The prompt is larger than the model's window.
     TooLong,
     /// The provider or the model refused the content.
     Refused,
-    /// No such model.
+    /// The model does not exist.
     NoModel,
     /// Anything else that a retry does not fix.
     Other,
@@ -115,28 +115,28 @@ impl ErrorKind {
         matches!(self, Self::Busy | Self::Broken | Self::Cut)
     }
 
-    /// Whether another model may go on: not with what this one refuses, or cannot hold.
+    /// Whether another model may continue: not after a refusal, and not if the conversation is too long.
     pub fn may_switch(self) -> bool {
         !matches!(self, Self::Refused | Self::TooLong)
     }
 }
 
-/// A request that got no reply.
+/// A request that failed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
 pub struct ApiError {
     /// The kind, for the loop.
     pub kind: ErrorKind,
-    /// What happened, in the server's words where it had some, for a person. Control characters are removed,
-    /// keys masked, and the length is limited to 2,000 characters.
+    /// The error for a person, in the server's words if it sent any. Control characters are removed, keys masked, and
+    /// the length is limited to 2,000 characters.
     pub message: String,
     /// The HTTP status, if there was one.
     pub status: Option<u16>,
-    /// The shortest wait that the server asked for.
+    /// The minimum wait that the server requested.
     pub retry_after: Option<Duration>,
-    /// Whether the server itself said to try again or not (`x-should-retry`); it overrides the kind.
+    /// Whether the server itself asked for a retry or against one (`x-should-retry`); it overrides the kind.
     pub should_retry: Option<bool>,
-    /// The tokens that were billed all the same: of a refused, filtered or broken reply.
+    /// The tokens that were billed for a refused, filtered or broken reply.
     pub usage: Option<Usage>,
 }
 
@@ -146,12 +146,12 @@ impl ApiError {
         Self::with_text(kind, sanitize(message, None))
     }
 
-    /// An error whose message is safe to show already.
+    /// An error whose message is already safe to show.
     pub fn with_text(kind: ErrorKind, message: String) -> Self {
         Self { kind, message, status: None, retry_after: None, should_retry: None, usage: None }
     }
 
-    /// Makes the message safe to show; `key` is the one that was sent.
+    /// Makes the message safe to show; `key` is the credential that was sent.
     #[must_use]
     pub fn with_clean_message(mut self, key: Option<&str>) -> Self {
         self.message = sanitize(&self.message, key);

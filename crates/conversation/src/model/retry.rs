@@ -1,8 +1,8 @@
-//! Decides whether to retry a request, and how long to wait before. It reads no clock and does not wait itself.
+//! Decides whether to retry a request, and how long to wait before it. It reads no clock and does not wait.
 //!
-//! The waits double from half a second to eight, each up to a quarter shorter by chance, and none shorter than the
-//! server asked for. All waits together stay within the patience. When the server asks for more than is left, there is no
-//! retry: waiting for less would only fail again.
+//! The waits double from half a second to eight, each shortened at random by up to a quarter, and none is shorter than
+//! the server requested. All waits together stay within the patience. If the server requests more than the rest of it,
+//! there is no retry: a shorter wait would only fail again.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use super::{ApiError, ErrorKind};
 
 const FIRST: Duration = Duration::from_millis(500);
 const LONGEST: Duration = Duration::from_secs(8);
-/// Maximum number of retries of a broken or cut reply: a fifth rarely helps, and each may cost a whole reply.
+/// Maximum number of retries of a broken or cut-off reply: a fifth rarely helps, and each may cost a whole reply.
 const BREAKS: u32 = 4;
 
 /// The retries of one request.
@@ -27,7 +27,7 @@ impl Retry {
         Self { left: patience, tries: 0, breaks: 0 }
     }
 
-    /// The message of the final error: its text, and whether waiting longer could help.
+    /// The final error message: the error, and whether a longer wait could help.
     pub fn final_message(&self, error: &ApiError) -> String {
         let message = &error.message;
         match error.retry_after {
@@ -45,7 +45,7 @@ impl Retry {
         }
     }
 
-    /// How long to wait before the next try; `None`: give up. `jitter` is from 0 to 1. Exhausted credit is never retried.
+    /// The wait before the next try; `None`: give up. `jitter` is from 0 to 1. Exhausted credit is never retried.
     pub fn next_wait(&mut self, error: &ApiError, jitter: f64) -> Option<Duration> {
         let again = error.should_retry.unwrap_or_else(|| error.kind.is_retryable());
         if !again || error.kind == ErrorKind::NoCredit || self.left.is_zero() {

@@ -7,10 +7,10 @@ use crate::format::harmless::{is_hidden, truncate};
 use crate::limits;
 
 const MASK: &str = "[key]";
-/// This many characters in a row that are also in the key are not an accident.
+/// If this many consecutive characters are also in the key, that is not an accident.
 const WINDOW: usize = 8;
 
-/// Makes a text of a server safe to show; `key` is the credential that was sent.
+/// Makes a server's text safe to show; `key` is the credential that was sent.
 pub fn sanitize(text: &str, key: Option<&str>) -> String {
     let plain: String = text
         .chars()
@@ -26,7 +26,7 @@ pub fn sanitize(text: &str, key: Option<&str>) -> String {
 
 fn mask_keys(text: &str, key: Option<&str>) -> String {
     let key = key.map(str::trim).filter(|key| !key.is_empty());
-    // A key may hold characters that words do not.
+    // A key may hold characters that split words.
     let replaced = key
         .filter(|key| key.len() >= WINDOW && text.contains(key))
         .map(|key| text.replace(key, MASK));
@@ -63,7 +63,7 @@ fn shares_window(word: &str, key: &str) -> bool {
     if key.len() < WINDOW {
         return word == key;
     }
-    // Cutting the key in the middle of a character gives nothing, and no window is lost that has letters only.
+    // A window that is cut within a character is skipped; no window of ASCII letters is lost.
     word.len() >= WINDOW
         && (0..=key.len() - WINDOW)
             .any(|at| key.get(at..at + WINDOW).is_some_and(|window| word.contains(window)))

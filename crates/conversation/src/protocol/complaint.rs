@@ -1,4 +1,4 @@
-//! What is wrong with a reply, worded for the model that wrote it.
+//! Describes the mistake in a reply, for the model that wrote it.
 
 use std::fmt;
 
@@ -6,25 +6,25 @@ use super::tags::{self, Body, FENCE, Tag, TagSet};
 use crate::format::harmless::truncate;
 use crate::format::nearest::nearest;
 
-/// What begins a block of code in Markdown.
+/// The marks that open a code block in Markdown.
 pub(super) const CODE_FENCES: [&str; 2] = ["```", "~~~"];
 
-/// Why a reply is malformed, and where.
+/// The mistake that makes a reply malformed, and its place.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Malformed {
-    /// Where the mistake is, in bytes from the start of the reply.
+    /// The place of the mistake, in bytes from the start of the reply.
     pub offset: usize,
     /// The line of the mistake, from 1.
     pub line: usize,
-    /// What is wrong, and what to write instead.
+    /// The mistake, and the correct form.
     pub message: String,
     /// The text at that place: at most 80 characters, escaped; empty at the end of the reply.
     pub excerpt: String,
 }
 
-/// The longest excerpt, in characters.
+/// Maximum length of an excerpt, in characters.
 const EXCERPT: usize = 80;
-/// The longest name that is quoted from a reply, in characters.
+/// Maximum length of a name that is quoted from a reply, in characters.
 const NAME: usize = 40;
 
 impl Malformed {
@@ -103,7 +103,7 @@ pub(super) fn describe_forged(block: &str) -> String {
     format!("only nagent writes <{block}>, as it does all results and prompts: {instead}")
 }
 
-/// Explains what to do about a body that ended too early.
+/// Explains how to fix a body that ended too early.
 pub(super) fn fence_hint(tag: &Tag) -> String {
     let name = tag.name;
     format!(
@@ -116,7 +116,7 @@ fn join_names<'a>(names: impl Iterator<Item = &'a str>) -> String {
     names.collect::<Vec<_>>().join(", ")
 }
 
-/// Reports a tag whose form is wrong, with its right form.
+/// Describes the mistake in a tag's form, and shows the correct form.
 pub(super) fn describe_form(tag: &Tag, wrong: &str) -> String {
     format!("<{}> {wrong}: write {}", tag.name, tag.usage_lines().join(" or "))
 }

@@ -1,16 +1,16 @@
-//! The protocol as grammars for constrained decoding, made from the table of tags.
+//! The protocol as grammars for constrained decoding, generated from the table of tags.
 //!
-//! Sources of the notations: llama.cpp's `grammars/README.md` (GBNF) and llguidance's `docs/syntax.md`
-//! (the Lark dialect, which OpenAI's custom tools take as well). What both accept is what the parser
-//! accepts, narrower in four ways that cost a model nothing: attributes are in the table's order, no
-//! tag carries a `fence`, numbers have at most 19 digits, and there is no byte order mark. Left to the
-//! parser alone is how many tags a reply may hold.
+//! Sources of the notations: llama.cpp's `grammars/README.md` (GBNF) and llguidance's `docs/syntax.md` (the Lark
+//! dialect, which OpenAI's custom tools also accept). The grammars accept the language of the parser with four
+//! restrictions that cost a model nothing: attributes are in the table's order, no tag has a `fence`, numbers have at
+//! most 19 digits, and there is no byte order mark. Only the parser limits the number of tags in a reply.
 //!
-//! Neither notation has look-around. "Text without `</name>`" is therefore spelled out: `<` occurs in
-//! the closing tag only at its start, so a body is text without `<`, then any number of times `<`
-//! with text after it that has no `<` and does not begin with `/name>`.
+//! Neither notation has look-around, so "text without `</name>`" is spelled out: `<` occurs in the closing tag only at
+//! its start, so a body is text without `<`, then any number of times a `<` followed by text that has no `<` and does
+//! not begin with `/name>`.
 //!
-//! Lark's rules are made from those in GBNF. In Lark every tag is one terminal: many short ones make its lexer slow.
+//! Lark's rules are generated from those in GBNF. In Lark every tag is one terminal: many short ones make its lexer
+//! slow.
 
 use regex_lite::{Captures, Regex};
 
@@ -34,7 +34,7 @@ pub fn write_gbnf(tags: TagSet) -> String {
 /// The grammar for llguidance and for OpenAI's custom tools (`"syntax": "lark"`).
 pub fn write_lark(tags: TagSet) -> String {
     let head = "// A reply of nagent, as its table of tags has it: nagent --print-protocol lark";
-    // A string; characters, and how often they come; the name of a rule.
+    // Matches a string, characters with their repetition, or the name of a rule.
     let token = r#""(?:\\.|[^"\\])*"|\[[^\]]*\](?:[*+]|\{[0-9,]+\})?|[a-z][a-z-]*"#;
     let token = Regex::new(token).expect("a constant pattern");
     let rules = rules(tags).replace(" ::= ", ": ");
@@ -47,14 +47,14 @@ pub fn write_lark(tags: TagSet) -> String {
     format!("{head}\nstart: GAP? (tag GAP?)+\n{rules}")
 }
 
-/// All rules but the first, which differs: Lark's terminals cannot make it up.
+/// All rules but the first, which differs: in Lark, terminals cannot form it.
 fn rules(tags: TagSet) -> String {
     let names: Vec<&str> = tags.iter().map(|tag| tag.name).collect();
     let rules: String = tags.iter().map(tag_rules).collect();
     format!("tag ::= {}\n{SHARED}{rules}", names.join(" | "))
 }
 
-/// The rules of one tag: its own, and what its body is made of.
+/// The rules of one tag, and of the parts of its body.
 fn tag_rules(tag: &Tag) -> String {
     let name = tag.name;
     let form = |form: Vec<_>| form.into_iter().map(attribute_rule).collect::<Vec<_>>().join(" ");
@@ -65,7 +65,7 @@ fn tag_rules(tag: &Tag) -> String {
     let Body::Raw { may_be_empty, .. } = tag.body else {
         return format!("{opening} (\"/>\" | \">\" space {closing})\n");
     };
-    // A `<` with what follows up to the next, but not the closing tag.
+    // A `<` with the text up to the next one, but not the closing tag.
     let opened = format!("{name}-opened");
     let rest = text_not_starting_with(&format!("/{name}>"));
     let body = if may_be_empty {
@@ -88,8 +88,8 @@ fn attribute_rule((attribute, must): (&TagAttribute, bool)) -> String {
     if must { pair } else { format!("({pair})?") }
 }
 
-/// Text without `<` that does not begin with `start`: some of `start` and no more, or then a character
-/// other than its next, after which anything may come. Flat, since some decoders limit how deep groups nest.
+/// Text without `<` that does not begin with `start`: either a part of `start` alone, or a part of it, another
+/// character than its next, and anything after that. The groups are not nested, since some decoders limit the depth.
 fn text_not_starting_with(start: &str) -> String {
     let alternatives = start.char_indices().map(|(at, char)| {
         let same = if at == 0 { String::new() } else { format!("\"{}\" ", &start[..at]) };

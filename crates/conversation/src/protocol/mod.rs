@@ -1,9 +1,9 @@
-//! The protocol between the model and the driver: what a reply may hold, and what it comes to.
+//! The protocol between the model and the driver: the grammar of a reply, and the result of parsing one.
 //!
-//! In reading order: [`tags`] is the one description of the tags; `parse` judges a reply by it,
-//! [`stream`] shows the answer while it arrives, and `complaint` words what is wrong; `text` and `grammar` say the same to
-//! models and to constrained decoders. Pure: nothing here knows of files, shells, networks or
-//! conversations, runs anything, or repairs a reply. What does not parse does not run.
+//! In reading order: [`tags`] is the one description of the tags; `parse` parses a reply by it, [`stream`] shows the
+//! answer while it arrives, and `complaint` describes mistakes; `text` and `grammar` explain the protocol to models and
+//! to constrained decoders. Pure: nothing here knows about files, shells, networks or conversations, runs anything, or
+//! repairs a reply. If a reply does not parse, none of it runs.
 //!
 //! ```text
 //! reply     = [BOM] space* [prose] (tag space*)+ [space prose]     at most 1,000 tags
@@ -14,11 +14,11 @@
 //! space     = " " | "\t" | "\r" | "\n"
 //! ```
 //!
-//! Prose is words before the first tag or after the last, beside an action: a message to the user. It has no `<` at the start
-//! of a line, no code fence and no tag or block of nagent in it. In values `&quot; &apos; &amp; &lt; &gt;` are decoded, once, and nothing else is. A body is raw up to
-//! the first closing tag that matches.
+//! Prose is text before the first tag or after the last, in addition to an action: a message to the user. It has no `<`
+//! at the start of a line, no code fence, and no tag or block of nagent's. In values `&quot; &apos; &amp; &lt; &gt;`
+//! are decoded, once, and nothing else is. A body is raw up to the first closing tag that matches.
 
-// No panic: what is read here, anybody may have written.
+// No panics: anyone may have written this text.
 #![deny(clippy::indexing_slicing, clippy::panic, clippy::unwrap_used)]
 
 mod complaint;
@@ -36,7 +36,7 @@ pub use parse::{parse_reply, parse_reply_with};
 pub use tags::{Access, TagKind, TagSet};
 pub use text::protocol_text;
 
-/// Something that the model wants done. Each is answered by a block of the driver.
+/// An action that the model requests. The driver answers each with a block.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[expect(missing_docs, reason = "TAGS describes each tag and its attributes, under the same names")]
 pub enum Action {
@@ -84,15 +84,15 @@ pub enum Action {
     Script {
         code: String,
     },
-    /// A tag whose form is right and one of whose values is not. Its result is an error that says why.
+    /// A tag with the right form and a wrong value. Its result is an error with the reason.
     Wrong {
         kind: TagKind,
         why: String,
     },
 }
 
-/// An action that changes a file of the user's. Whoever performs one stores what was there, and checks what the model was
-/// shown of it.
+/// An action that changes a file of the user's. Before performing one, store the file's content, and check that the
+/// model has seen it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[expect(missing_docs, reason = "TAGS describes each tag and its attributes, under the same names")]
 pub enum Change {
@@ -103,7 +103,7 @@ pub enum Change {
         path: String,
         text: String,
     },
-    /// The search/replace blocks are not yet parsed.
+    /// The search/replace blocks are not parsed yet.
     Edit {
         path: String,
         blocks: String,
@@ -112,7 +112,7 @@ pub enum Change {
 }
 
 impl Action {
-    /// Which tag it came from.
+    /// The tag that it came from.
     pub fn tag_kind(&self) -> TagKind {
         match self {
             Self::Read { .. } => TagKind::Read,
@@ -132,7 +132,7 @@ impl Action {
         }
     }
 
-    /// What it touches; nothing if it does not run.
+    /// The access that it needs; none for a tag that does not run.
     pub fn access(&self) -> Access {
         match self {
             Self::Wrong { .. } => Access::None,
@@ -216,21 +216,21 @@ impl Action {
     }
 }
 
-/// One tag of a reply.
+/// A tag of a reply.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ReplyItem {
-    /// Words for the user, without line feeds at their ends.
+    /// Words for the user, without line feeds at the start and end.
     Response(String),
-    /// Something to do.
+    /// An action.
     Action(Action),
 }
 
-/// What a reply comes to.
+/// The result of parsing a reply.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ParsedReply<'a> {
-    /// Every byte of it is tags and white space. At least one item.
+    /// All of it is tags, prose and white space. There is at least one item.
     Whole(Vec<ReplyItem>),
-    /// It has a block of the driver at its top level, and what is before that is whole.
+    /// It has a block of the driver at its top level, and the part before that is well-formed.
     Forged {
         /// The items before the block, at least one.
         items: Vec<ReplyItem>,
@@ -241,7 +241,7 @@ pub enum ParsedReply<'a> {
         /// Where the block begins, in bytes.
         offset: usize,
     },
-    /// Nothing of it counts.
+    /// Nothing in it counts.
     Malformed(Malformed),
 }
 

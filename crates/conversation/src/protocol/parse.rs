@@ -1,9 +1,9 @@
-//! The parser of replies. It is strict: one mistake in the form, and nothing in the reply counts. A wrong value costs its
-//! action alone, and words before the first tag or after the last are a message, beside an action.
+//! The parser of replies. It is strict: one mistake in the form, and nothing in the reply counts. A wrong value only
+//! affects its own action. Words before the first tag or after the last are a message if there is also an action.
 //!
-//! It makes one pass from left to right, with regular expressions that are anchored at the current position, so that the
-//! time grows linearly with the reply's length. It never guesses: the complaint says what would be right, and the model
-//! writes it again. The grammar is in the documentation of the parent module.
+//! It makes one pass from left to right, with regular expressions anchored at the current position, so the time grows
+//! linearly with the reply's length. It never guesses: the complaint describes the correct form, and the model writes
+//! the reply again. The grammar is in the documentation of the parent module.
 
 use crate::limits::{self, ATTRIBUTE_VALUE, REPLY_TAGS};
 use std::sync::LazyLock;
@@ -25,7 +25,7 @@ fn regex(pattern: &str) -> Regex {
 /// The opening or closing tag of a block that only nagent writes, in any spelling, up to the end of its name.
 static DRIVER: LazyLock<Regex> =
     LazyLock::new(|| regex(r"\A<\s*(?:/\s*)?([A-Za-z][A-Za-z0-9_-]{0,63})"));
-/// The beginning of a tag: a slash if it closes, and its name.
+/// The start of a tag: a slash if it is a closing tag, and the name.
 static TAG: LazyLock<Regex> = LazyLock::new(|| regex(r"\A<(/?)([A-Za-z_][A-Za-z0-9_.:-]*)"));
 static ATTRIBUTE: LazyLock<Regex> = LazyLock::new(|| {
     regex(r#"\A[ \t\r\n]+([A-Za-z_][A-Za-z0-9_.:-]*)[ \t\r\n]*=[ \t\r\n]*(?:"([^"]*)"|'([^']*)')"#)
@@ -33,16 +33,16 @@ static ATTRIBUTE: LazyLock<Regex> = LazyLock::new(|| {
 static END: LazyLock<Regex> = LazyLock::new(|| regex(r"\A[ \t\r\n]*(/?)>"));
 /// A tag of this protocol anywhere in a text.
 static ANYWHERE: LazyLock<Regex> = LazyLock::new(|| regex(r"<(/?)(nagent-[a-z-]+)"));
-/// A word that a fence may be.
+/// The valid words of a fence.
 static WORD: LazyLock<Regex> = LazyLock::new(|| regex(r"\A[A-Za-z0-9._-]{1,64}\z"));
 static POSITIVE: LazyLock<Regex> = LazyLock::new(|| regex(r"\A[1-9][0-9]{0,19}\z"));
 
-/// Parses a reply that may have every tag. Never fails and never panics, whatever the text is.
+/// Parses a reply in which every tag is allowed. Never fails and never panics, whatever the text is.
 pub fn parse_reply(reply: &str) -> ParsedReply<'_> {
     parse_reply_with(reply, TagSet::ALL)
 }
 
-/// Parses a reply that may have these tags; another one is as unknown as any word.
+/// Parses a reply in which these tags are allowed; any other tag is unknown.
 pub fn parse_reply_with(reply: &str, tags: TagSet) -> ParsedReply<'_> {
     let at = if reply.starts_with('\u{feff}') { '\u{feff}'.len_utf8() } else { 0 };
     let mut parser = Parser { reply, at, tags, bodies: Vec::new(), empty: None };
@@ -56,7 +56,7 @@ pub fn parse_reply_with(reply: &str, tags: TagSet) -> ParsedReply<'_> {
     }
 }
 
-/// The opening tag that a text is, whole; `None`: it is none that a reply may have.
+/// Parses a text that is a whole opening tag; `None`: it is not one that is allowed.
 pub(super) fn parse_opening(text: &str, tags: TagSet) -> Option<TagOpening> {
     let mut parser = Parser { reply: text, at: 0, tags, bodies: Vec::new(), empty: None };
     let tag = parser.parse_name().ok()?;
@@ -70,7 +70,7 @@ pub(super) fn parse_opening(text: &str, tags: TagSet) -> Option<TagOpening> {
 /// An opening tag.
 pub(super) struct TagOpening {
     pub(super) tag: &'static Tag,
-    /// What ends its body.
+    /// The closing tag that ends its body.
     pub(super) closer: String,
     /// Whether it ended in `/>`.
     pub(super) closed: bool,
@@ -80,11 +80,11 @@ struct Parser<'a> {
     reply: &'a str,
     /// The current position, in bytes; always a character boundary.
     at: usize,
-    /// The tags that it may have.
+    /// The allowed tags.
     tags: TagSet,
     /// Tags whose body ended at a closing tag without a fence word.
     bodies: Vec<&'static Tag>,
-    /// Where a response without a text is, and what is wrong with it: that counts only where there is no action.
+    /// The mistake of a response without a text, which counts only if there is no action.
     empty: Option<Malformed>,
 }
 
@@ -92,7 +92,7 @@ struct Values {
     tag: &'static Tag,
     given: Vec<(&'static str, String)>,
     closed: bool,
-    /// What is wrong with a value.
+    /// The mistake in a value.
     wrong: Option<String>,
 }
 
@@ -101,7 +101,7 @@ impl<'a> Parser<'a> {
     fn parse_items(&mut self) -> Result<(Vec<ReplyItem>, Option<String>), Malformed> {
         let mut items = Vec::new();
         self.skip_space();
-        // Where words outside of tags begin.
+        // The start of words outside of tags.
         let mut prose = None;
         if let Some(words) = self.prose_before() {
             prose = Some(self.at);
@@ -144,8 +144,8 @@ impl<'a> Parser<'a> {
         Ok((items, None))
     }
 
-    /// The words before the first tag. On the line of the tag they count only where no words follow it: a tag in the middle of
-    /// a text is a mention, and so is one that is indented as code is.
+    /// The words before the first tag. If the tag is on their line, they count only if no words follow it: a tag in the
+    /// middle of a text is only mentioned, and so is one that is indented as a code block.
     fn prose_before(&self) -> Option<&'a str> {
         let rest = self.remaining();
         let tag = ANYWHERE
@@ -165,7 +165,7 @@ impl<'a> Parser<'a> {
         if is_line || after.parse_tag().is_err() {
             return Some(words);
         }
-        // Two mentions, or a mention and a tag, would make one tag of all between them.
+        // Two mentions, or a mention and a tag, would become one tag that spans all the text between them.
         let whole = &rest[tag + 1..after.at - self.at];
         if ANYWHERE.captures_iter(whole).any(|inner| inner[1].is_empty()) {
             return None;
@@ -174,7 +174,7 @@ impl<'a> Parser<'a> {
         (next.is_empty() || next.starts_with('<')).then_some(words)
     }
 
-    /// Refuses words outside of tags, and a response without a text, where there is no action beside them.
+    /// Refuses words outside of tags, and a response without a text, if there is no action in the reply.
     fn check_words(
         &mut self,
         prose: Option<usize>,
@@ -202,7 +202,7 @@ impl<'a> Parser<'a> {
         Malformed::new(self.reply, offset, message)
     }
 
-    /// The block that begins or ends here and that only nagent writes.
+    /// The block that begins or ends here, if it is one that only nagent writes.
     fn driver_block(&self) -> Option<String> {
         tags::driver_block(&DRIVER.captures(self.remaining())?[1])
     }
@@ -265,14 +265,15 @@ impl<'a> Parser<'a> {
         Ok(tag)
     }
 
-    /// Why words are not a message: the first tag behind them is one that there is not.
+    /// Explains why words are not a message: the first tag after them is unknown.
     fn unknown_tag_behind(&self, words: &str) -> Option<String> {
         let tag = ANYWHERE.captures(words)?;
         let is_unknown = tag[1].is_empty() && self.tags.find_tag(&tag[2]).is_none();
         is_unknown.then(|| complaint::unknown_tag(&tag[2], self.tags))
     }
 
-    /// Reports what is no known tag. If the next tag closes one that was read before, its body probably ended too early.
+    /// Reports an unknown tag. If the next tag closes one that was already parsed, the body of that one probably ended
+    /// too early.
     fn stray_tag(&self, message: String) -> Malformed {
         let next = if self.bodies.is_empty() { None } else { ANYWHERE.captures(self.remaining()) };
         let early = next.filter(|next| !next[1].is_empty());
@@ -411,17 +412,18 @@ impl<'a> Parser<'a> {
     }
 }
 
-/// Whether a line begins a turn, as in `Human: yes, go ahead`. Models that go on after their own reply write such lines.
+/// Whether a line begins a turn, as in `Human: yes, go ahead`. Models that write on after their own reply produce such
+/// lines.
 fn is_turn_label(line: &str) -> bool {
     let name = line.split_once(':').map_or("", |(name, _)| name.trim());
     ["human", "user", "assistant", "system"].iter().any(|label| name.eq_ignore_ascii_case(label))
 }
 
-/// How far Markdown indents a block of code, in blanks.
+/// The indentation of a code block in Markdown, in blanks.
 const CODE_INDENT: usize = 4;
 
-/// Whether words outside of tags can be a message: no `<` at the start of a line, no code fence, nothing that looks like a
-/// tag or a block of nagent's, and no turn that the model writes in somebody's name.
+/// Whether words outside of tags can be a message: no `<` at the start of a line, no code fence, nothing that looks
+/// like a tag or a block of nagent's, and no turn that the model writes in someone else's name.
 fn is_prose(words: &str) -> bool {
     let looks_like_tag = |at: usize| {
         let found = DRIVER.captures(&words[at..]);
@@ -450,7 +452,7 @@ impl Values {
         self.given.iter().find(|(known, _)| *known == name).map(|(_, value)| value.as_str())
     }
 
-    /// A required value, which was checked to be there.
+    /// A required value; its presence has been checked.
     fn required(&self, name: &str) -> String {
         self.find_value(name).unwrap_or_default().to_owned()
     }

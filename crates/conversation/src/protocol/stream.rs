@@ -1,9 +1,9 @@
 //! The text of the responses in a reply that is still arriving.
 //!
-//! Pieces of the reply go in, cut anywhere; the text of its `nagent-response` bodies comes out as soon as it is certain to
-//! belong to one, for as long as everything before it is well-formed. What comes out is what [`super::parse_reply`] gives
-//! for the whole reply, which a property test holds; words outside of tags, and what follows them, are left out, since only an
-//! action beside them makes them count. Time and memory grow with the pieces, not with the reply.
+//! Pieces of the reply go in, cut anywhere; the text of its `nagent-response` bodies comes out as soon as it certainly
+//! belongs to one, as long as everything before it is well-formed. The output equals that of [`super::parse_reply`] for
+//! the whole reply, which a property test checks; words outside of tags, and the responses after them, are left out,
+//! since they count only if there is also an action. Time and memory grow with the pieces, not with the reply.
 
 use super::parse::{SPACE, parse_opening};
 use super::tags::{Body, TagKind, TagSet};
@@ -12,7 +12,7 @@ use crate::limits::REPLY_TAGS;
 /// Line breaks, which are removed at both ends of a response.
 const BREAKS: [char; 2] = ['\r', '\n'];
 
-/// What a reply shows next.
+/// The next output of the stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Streamed<'a> {
     /// More text of a response.
@@ -26,9 +26,10 @@ pub enum Streamed<'a> {
 pub struct ResponseStream {
     /// The tags that the reply may have.
     known: TagSet,
-    /// What has arrived and was not consumed: part of a tag, or what may begin a closing tag.
+    /// Unprocessed input: part of a tag, or a possible start of a closing tag.
     rest: String,
-    /// How much of `rest` was searched for the end of an opening tag, and the quotation mark that is open there.
+    /// The length of the part of `rest` that was searched for the end of an opening tag, and the open quotation mark
+    /// there.
     searched: usize,
     quote: Option<char>,
     tags: usize,
@@ -44,7 +45,7 @@ enum StreamState {
     /// Before the closing tag of a tag that has no body.
     Closing(String),
     Body(OpenBody),
-    /// Nothing that follows is shown: the reply is malformed from here on.
+    /// The reply is malformed from here on: nothing more is shown.
     Stopped,
 }
 
@@ -53,7 +54,7 @@ struct OpenBody {
     closer: String,
     is_response: bool,
     may_be_empty: bool,
-    /// Whether more than white space has come.
+    /// Whether anything but white space has arrived.
     has_text: bool,
     /// White space that is shown only if text follows.
     held: String,
@@ -65,7 +66,7 @@ impl ResponseStream {
         Self { known, ..Self::default() }
     }
 
-    /// Takes the next piece of the reply, and passes on what it shows.
+    /// Processes the next piece of the reply and passes on its output.
     pub fn push(&mut self, piece: &str, show: &mut dyn FnMut(Streamed<'_>)) {
         self.rest.push_str(piece);
         let mut rest = std::mem::take(&mut self.rest);
@@ -81,7 +82,7 @@ impl ResponseStream {
         }
     }
 
-    /// Reads the next part; returns its length, `None` if more of the reply is needed, or nothing of it is wanted.
+    /// Reads the next part; returns its length, or `None` if more of the reply is needed or the rest is not needed.
     fn read(&mut self, rest: &str, show: &mut dyn FnMut(Streamed<'_>)) -> Option<usize> {
         match &mut self.state {
             StreamState::Stopped => None,
@@ -164,7 +165,7 @@ impl ResponseStream {
     }
 }
 
-/// The state behind an opening tag; `None`: the reply is malformed.
+/// The state after an opening tag; `None`: the reply is malformed.
 fn open_body(text: &str, tags: TagSet) -> Option<StreamState> {
     let opening = parse_opening(text, tags)?;
     match opening.tag.body {
@@ -181,7 +182,7 @@ fn open_body(text: &str, tags: TagSet) -> Option<StreamState> {
     }
 }
 
-/// The length of the longest end of a text that `closer` could begin with.
+/// The length of the longest end of a text that is a beginning of `closer`.
 fn longest_start(closer: &str, text: &str) -> usize {
     let longest = closer.len().saturating_sub(1).min(text.len());
     let ends = (1..=longest).rev().filter_map(|length| text.get(text.len() - length..));
@@ -189,7 +190,7 @@ fn longest_start(closer: &str, text: &str) -> usize {
 }
 
 impl OpenBody {
-    /// Takes more of the body.
+    /// Processes more of the body.
     fn stream_body(&mut self, text: &str, show: &mut dyn FnMut(Streamed<'_>)) {
         if !self.is_response {
             self.has_text |= !text.trim_matches(SPACE).is_empty();

@@ -1,5 +1,6 @@
 //! The table of the tags that a model may write, and the names of all blocks.
-//! The parser, the text for the model and the grammars are all made from [`TAGS`]. ARCHITECTURE.md lists what a new tag needs.
+//! The parser, the text for the model and the grammars are all generated from [`TAGS`]. ARCHITECTURE.md lists the steps
+//! for a new tag.
 
 use crate::format::file::BLOCKS;
 
@@ -30,25 +31,25 @@ pub struct Tag {
     pub kind: TagKind,
     /// The name as the model writes it; case matters.
     pub name: &'static str,
-    /// The attributes it takes, except `fence`, which every tag with a body takes.
+    /// The attributes that it takes, except `fence`, which every tag with a body takes.
     pub attributes: &'static [TagAttribute],
     /// The text between the opening and the closing tag.
     pub body: Body,
     /// The block that holds the result; `None` for `nagent-response`, which is not an action.
     pub result: Option<&'static str>,
-    /// What its action touches.
+    /// The access that its action needs.
     pub access: Access,
     /// A line that explains it to the model.
     pub meaning: &'static str,
 }
 
-/// What the action of a tag touches. The rules for all actions of a kind go by it: what a sandbox hides, what `--approve` asks
-/// about, where no mask may be written, what `--after-write` follows.
+/// The access that the action of a tag needs. Rules for all actions of a kind use it: what a sandbox hides, which
+/// actions `--approve` covers, where no mask may be written, and which actions `--after-write` follows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Access {
-    /// Nothing, or what is decided elsewhere.
+    /// None, or decided elsewhere.
     None,
-    /// It reads the file or the folder `path`, or the working folder.
+    /// It reads the file or folder `path`, or the working folder.
     Read,
     /// It writes a file.
     Write,
@@ -63,9 +64,10 @@ pub enum Access {
 pub struct TagAttribute {
     /// The name; case matters.
     pub name: &'static str,
-    /// Whether it must be given and not be empty. An optional [text](ValueType::Text) that is empty counts as not given.
+    /// Whether it must be given and not be empty. An optional [text](ValueType::Text) that is empty counts as not
+    /// given.
     pub required: bool,
-    /// What values it takes.
+    /// The values that it takes.
     pub value: ValueType,
     /// The word for the value in the text for the model.
     pub placeholder: &'static str,
@@ -80,7 +82,7 @@ pub struct TagAttribute {
 pub enum ValueType {
     /// Any text.
     Text,
-    /// Any text but an empty one, also where the attribute is optional.
+    /// Any text but an empty one, even if the attribute is optional.
     Name,
     /// A whole number from 1, in decimal digits without a leading zero; it fits in 64 bits.
     Positive,
@@ -88,7 +90,7 @@ pub enum ValueType {
     Flag,
 }
 
-/// What a tag holds.
+/// The content of a tag.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Body {
     /// Nothing: `<name …/>`. `<name …></name>` means the same.
@@ -99,17 +101,17 @@ pub enum Body {
         placeholder: &'static str,
         /// Whether it may be empty. If not, it must hold more than white space.
         may_be_empty: bool,
-        /// Which line breaks at its ends are removed.
+        /// The line breaks at its start and end that are removed.
         trim: Trim,
     },
 }
 
-/// Which line breaks at the ends of a body are removed, carriage returns included.
+/// The line breaks at the start and end of a body that are removed, carriage returns included.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Trim {
     /// One directly after the opening tag. The line break at the end of a file is part of the file.
     First,
-    /// All at both ends.
+    /// All, at the start and at the end.
     Outer,
 }
 
@@ -345,7 +347,7 @@ impl TagSet {
     /// Reads the names of tags, with or without `nagent-`.
     ///
     /// # Errors
-    /// A name that is not a tag's, with all that are.
+    /// A name is not that of a tag; the text lists all names.
     pub fn parse<'a>(names: impl IntoIterator<Item = &'a str>) -> Result<Self, String> {
         let mut set = 1 << TagKind::Response as u32;
         for name in names {
@@ -363,7 +365,7 @@ impl TagSet {
         Ok(Self(set))
     }
 
-    /// The tags that a text shows, each at the beginning of a line, as the protocol in a conversation does.
+    /// Returns the tags that a text shows, each at the start of a line, as the protocol text in a conversation does.
     pub fn named_in(text: &str) -> Self {
         let is_shown = |tag: &&Tag| {
             let mut names = text.lines().filter_map(|line| line.strip_prefix('<'));
@@ -373,7 +375,7 @@ impl TagSet {
         Self(shown | 1 << TagKind::Response as u32)
     }
 
-    /// Whether a tag is in it.
+    /// Whether it contains a tag.
     pub fn contains(self, kind: TagKind) -> bool {
         self.0 & (1 << kind as u32) != 0
     }
@@ -394,7 +396,7 @@ impl TagSet {
     }
 }
 
-/// Finds the block that a name means, ignoring case and `_` for `-`; `nagent-foo-result` counts as one too.
+/// Finds the block that a name refers to, ignoring case and `_` for `-`; `nagent-foo-result` counts as one too.
 pub fn driver_block(name: &str) -> Option<String> {
     let plain = |name: &str| name.to_ascii_lowercase().replace('_', "-");
     let name = plain(name);
@@ -424,8 +426,8 @@ impl Tag {
         self.attributes.iter().find(|attribute| attribute.name == name)
     }
 
-    /// The sets of attributes that may be given together, with whether each is required: one set without the attributes
-    /// that exclude others, then one for each of those, which comes first and is required there.
+    /// The sets of attributes that may be given together, each attribute with whether it is required: one set without
+    /// the attributes that exclude others, then one for each of those, which comes first and is required there.
     pub fn forms(&self) -> Vec<Vec<(&'static TagAttribute, bool)>> {
         let plain = self.attributes.iter().filter(|attribute| attribute.excludes.is_empty());
         let mut forms = vec![plain.map(|attribute| (attribute, attribute.required)).collect()];
@@ -440,7 +442,7 @@ impl Tag {
         forms
     }
 
-    /// The tag as the text for the model shows it, one line for each of its [forms](Self::forms).
+    /// The tag as in the text for the model, one line for each of its [forms](Self::forms).
     pub fn usage_lines(&self) -> Vec<String> {
         self.forms().iter().map(|form| self.usage_line(form)).collect()
     }

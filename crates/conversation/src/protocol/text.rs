@@ -21,12 +21,12 @@ new lines
 >>>>>>> REPLACE
 "#;
 
-/// Writes the protocol for the model, with these tags, ending in a line feed.
+/// Writes the protocol with these tags for the model, with a final line feed.
 pub fn protocol_text(tags: TagSet) -> String {
     let mut text = HEAD.to_owned();
     for tag in tags.iter() {
         for (form, shape) in tag.forms().iter().zip(tag.usage_lines()) {
-            // A form with an attribute that excludes others is explained by that attribute.
+            // A form with an attribute that excludes others gets the explanation of that attribute.
             let own = form.first().filter(|(attribute, _)| !attribute.excludes.is_empty());
             let meaning = own.map_or(tag.meaning, |(attribute, _)| attribute.meaning);
             text += &shape;

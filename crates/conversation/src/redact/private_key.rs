@@ -1,4 +1,4 @@
-//! Finds private keys in PEM and PuTTY's, which may have line numbers, be on one line, or lack their beginning or end.
+//! Finds private keys in PEM and PuTTY formats, even with line numbers, on one line, or without their beginning or end.
 
 use std::ops::Range;
 use std::sync::LazyLock;
@@ -22,7 +22,7 @@ pub(super) static RUN: LazyLock<Regex> =
 
 pub(super) fn spans(text: &[u8]) -> Vec<Range<usize>> {
     let mut spans: Vec<Range<usize>> = Vec::new();
-    // Most texts hold none of them.
+    // Most texts hold none of these words.
     let holds = |word: &str| memchr::memmem::find(text, word.as_bytes()).is_some();
     if !holds("PRIVATE KEY") && !holds("Private-") {
         return spans;
@@ -55,7 +55,7 @@ pub(super) fn spans(text: &[u8]) -> Vec<Range<usize>> {
     spans
 }
 
-/// Where a block ends that has no end mark: behind the last line that looks like one of a body.
+/// The end of a block without an end mark: after the last line that looks like a line of the body.
 fn open_end(text: &[u8], begin: usize) -> usize {
     let mut end = begin;
     let mut at = begin;
@@ -63,7 +63,7 @@ fn open_end(text: &[u8], begin: usize) -> usize {
     while at < text.len() {
         let line_end = memchr::memchr(b'\n', &text[at..]).map_or(text.len(), |feed| at + feed + 1);
         let line = &text[at..line_end];
-        // Cut within its last line.
+        // The text was cut within the last line of the body.
         let is_last = line_end == text.len() && !line.ends_with(b"\n");
         let is_head = memchr::memmem::find(line, b": ").is_some() && !RUN.is_match(line);
         if RUN.is_match(line)
@@ -79,13 +79,13 @@ fn open_end(text: &[u8], begin: usize) -> usize {
     end
 }
 
-/// Where a block starts that has no begin mark.
+/// The start of a block without a begin mark.
 fn open_start(text: &[u8], low: usize, end: usize) -> usize {
     let mut start = end;
     let line_of =
         |at: usize| memchr::memrchr(b'\n', &text[low..at]).map_or(low, |feed| low + feed + 1);
     let mut at = line_of(end);
-    // On one line with escaped line feeds.
+    // The block may be on one line, with escaped line feeds.
     if let Some(run) = RUN.find(&text[at..end]) {
         start = at + run.start();
     }
@@ -110,7 +110,7 @@ fn ends_in_base64(line: &[u8]) -> bool {
     line.last().is_some_and(|byte| byte.is_ascii_alphanumeric() || b"+/=".contains(byte))
 }
 
-/// A line that a listing made of an empty one: a number, a name, a colon.
+/// Whether a line is only the prefix of a listing (a number or a name, and a colon) for an empty line.
 fn ends_bare(line: &[u8]) -> bool {
     line.trim_ascii_end().ends_with(b":") || line.trim_ascii().iter().all(u8::is_ascii_digit)
 }

@@ -1,36 +1,36 @@
-//! The table of credential shapes (a name and a pattern each), and what makes a match likely to be a secret.
+//! The table of credential shapes (a name and a pattern each), and the tests for likely secrets.
 //!
-//! A shape is here when text that is no credential hardly ever has it. Where a pattern has a group, that is the secret.
+//! A shape is in the table if other text hardly ever matches it. If a pattern has a group, the group is the secret.
 
 use std::sync::LazyLock;
 
-/// What a match must be besides matching.
+/// A further test for a match.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Likely {
-    /// Nothing: the shape says enough.
+    /// None: the shape is sufficient.
     Always,
-    /// Letters and digits in some variety, so that `sk-some-long-class-name` does not match.
+    /// A mixture of letters and digits, so that `sk-some-long-class-name` does not match.
     Mixed,
-    /// As random as a generated secret, so that a name, a path or a placeholder does not match.
+    /// Randomness like that of a generated secret, so that a name, a path or a placeholder does not match.
     Random,
 }
 
 /// A shape of credential.
 #[derive(Debug, Clone, Copy)]
 pub struct Shape {
-    /// What it is called in a mask.
+    /// Its name in a mask.
     pub name: &'static str,
     /// Over bytes: classes are ASCII.
     pub pattern: &'static str,
-    /// What a match must be besides.
+    /// The further test for a match.
     pub likely: Likely,
 }
 
-/// All shapes but private keys, which go over several lines. Of two that match the same text the first counts.
+/// All shapes except private keys, which span several lines. If two match the same text, the first one counts.
 pub static SHAPES: LazyLock<Vec<Shape>> =
     LazyLock::new(|| TABLE.lines().filter_map(read_shape).collect());
 
-/// A line for each shape: how likely a match is a secret, the name, and the pattern.
+/// A line for each shape: its test, its name, and its pattern.
 const TABLE: &str = r##"
 always anthropic-key      \bsk-ant-[A-Za-z0-9_-]{16,}
 always openrouter-key     \bsk-or-v1-[A-Za-z0-9]{32,}
@@ -115,7 +115,7 @@ pub fn is_likely(likely: Likely, secret: &[u8]) -> bool {
     }
 }
 
-/// Names with points, paths and times are no secrets: `self.tokens2.next`, `src/token2.rs`, `2026-01-01T00:00:00Z`.
+/// Names with dots, paths and times are not secrets: `self.tokens2.next`, `src/token2.rs`, `2026-01-01T00:00:00Z`.
 fn reads_as_code(secret: &[u8]) -> bool {
     let Ok(text) = std::str::from_utf8(secret) else { return false };
     let is_word = |part: &str| {
@@ -129,7 +129,7 @@ fn reads_as_code(secret: &[u8]) -> bool {
     divided(&['.']) || divided(&[':']) || text.starts_with('/') || text.starts_with("./") || is_time
 }
 
-/// How often each byte occurs that does.
+/// Returns the counts of the byte values that occur.
 fn counts(bytes: &[u8]) -> impl Iterator<Item = u32> {
     let mut counts = [0_u32; 256];
     for byte in bytes {

@@ -1,4 +1,4 @@
-//! The events that the loop takes, the effects that it asks for, and the values that they carry.
+//! The events that the loop takes, the effects that it returns, and the values that they carry.
 
 use std::time::Duration;
 
@@ -21,21 +21,21 @@ pub struct Limits {
     pub cost: Option<f64>,
 }
 
-/// Something that happened.
+/// An input of the loop.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Event {
     /// The last [`Effect::Append`] is durable.
     Appended {
         /// Seconds since the run began.
         seconds: f64,
-        /// Whether the conversation fills the window so far that it is to be compacted.
+        /// Whether the conversation fills so much of the window that it should be compacted.
         is_full: bool,
     },
-    /// The conversation was compacted, or could not be.
+    /// The compaction ended, whether it worked or not.
     Compacted {
         /// Whether it is shorter now.
         is_shorter: bool,
-        /// What the checkpoint took.
+        /// The tokens of the request for the checkpoint.
         usage: Usage,
         /// Its cost in US dollars, if known.
         cost: Option<f64>,
@@ -51,14 +51,14 @@ pub enum Event {
     },
     /// The request failed.
     Failed {
-        /// Why.
+        /// The error.
         error: ApiError,
-        /// What it cost in US dollars all the same, if known.
+        /// The cost in US dollars of the failed request, if known.
         cost: Option<f64>,
         /// A random number from 0 to 1.
         jitter: f64,
     },
-    /// Another model takes over. The text says which, for the conversation.
+    /// Another model takes over. The text names it, for the conversation.
     Switched(String),
     /// The wait is over.
     Waited,
@@ -66,7 +66,7 @@ pub enum Event {
     ReplySaved(String),
     /// The message was shown.
     Said,
-    /// What was decided about the action of the last [`Effect::Decide`].
+    /// The decision about the action of the last [`Effect::Decide`].
     Decided(Decision),
     /// An action ended.
     Acted(Acted),
@@ -77,8 +77,8 @@ pub enum Event {
         /// The block that reports it.
         block: Block,
     },
-    /// The messages that have come for the conversation, as blocks: in place of a reply, which is asked for after them, or in
-    /// answer to [`Effect::Receive`], where there may be none.
+    /// New messages for the conversation, as blocks. They arrive instead of a reply, which is then requested again with
+    /// them, or in answer to [`Effect::Receive`], when there may be none.
     Received(Vec<Block>),
     /// The command after writes ended, with this block as its report.
     AfterWriteEnded(Block),
@@ -86,14 +86,14 @@ pub enum Event {
     CutOff {
         /// The signal.
         signal: Signal,
-        /// What had arrived of the reply, its tokens estimated.
+        /// The part of the reply that had arrived, its tokens estimated.
         reply: Reply,
         /// Its cost in US dollars, if known.
         cost: Option<f64>,
         /// The current time, as it is written to the file.
         at: String,
     },
-    /// A signal arrived. `results` are those of the actions that it ended.
+    /// A signal arrived while actions were running.
     Interrupted {
         /// The signal.
         signal: Signal,
@@ -102,17 +102,17 @@ pub enum Event {
     },
 }
 
-/// What a reply turned out to be.
+/// The parser's verdict on a reply.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Verdict {
     /// It follows the protocol.
     Whole,
-    /// It has a block that only nagent writes; what is before that counts.
+    /// It has a block that only nagent writes; the part before that counts.
     Forged,
     /// It does not follow the protocol; nothing of it counts.
     Malformed,
-    /// It ended too early, by its limit of length or by a signal; nothing of it counts.
+    /// It ended too early, at the length limit or by a signal; nothing of it counts.
     Cut,
 }
 
@@ -123,50 +123,50 @@ pub struct Acted {
     pub block: Block,
     /// Tokens that a child conversation used.
     pub usage: Usage,
-    /// What they cost; `None` where that is unknown.
+    /// Their cost; `None` if that is unknown.
     pub cost: Option<f64>,
-    /// Turns that it took.
+    /// The number of turns of a child conversation.
     pub turns: u64,
 }
 
 impl Acted {
-    /// The result of an action that asked no model.
+    /// The result of an action that used no model.
     pub fn without_model(block: Block) -> Self {
         Self { block, usage: Usage::default(), cost: Some(0.0), turns: 0 }
     }
 }
 
-/// Something to do. Exactly one [`Event`] answers each, except [`Effect::Done`].
+/// An output of the loop. Exactly one [`Event`] answers each, except [`Effect::Done`].
 #[derive(Debug, Clone, PartialEq)]
 pub enum Effect {
     /// Append these blocks in one write, and make them durable.
     Append(Vec<Block>),
-    /// Make the conversation shorter, if that can be done.
+    /// Compact the conversation, if possible.
     Compact {
-        /// The provider has refused it, whatever is known of the window.
+        /// The provider has refused the conversation as too long: compact it whatever its estimated size is.
         was_refused: bool,
     },
     /// Send the conversation to the model.
     Ask,
-    /// Wait before the next try, and tell the user.
+    /// Wait before the next try, and show the user a note.
     Wait {
-        /// How long.
+        /// The time to wait.
         time: Duration,
-        /// What failed.
+        /// The error.
         error: ApiError,
     },
-    /// Go on with the next model of the fallbacks, since this one failed for good.
+    /// Continue with the next fallback model, since this one failed permanently.
     Switch(ApiError),
     /// Save a malformed reply.
     SaveReply {
         /// The reply.
         text: String,
-        /// What is wrong with it, for the user's terminal.
+        /// The mistake in it, for the user's terminal.
         note: String,
     },
     /// Show the user a message that is not the answer.
     Say(String),
-    /// Decide whether an action is done.
+    /// Decide whether an action runs.
     Decide(Action),
     /// Run an action, or several child conversations at once. The first result answers it.
     Act(Vec<Action>),
@@ -174,7 +174,7 @@ pub enum Effect {
     NextChild,
     /// Run `--after-write`.
     AfterWrite,
-    /// Check this answer: hold it against the schema, run `--check`.
+    /// Check this answer: validate it against the schema, run `--check`.
     Check(Vec<String>),
     /// Look for messages once more, before the run ends with an answer.
     Receive,
@@ -182,7 +182,7 @@ pub enum Effect {
     Done(RunOutcome),
 }
 
-/// How a run ended.
+/// The result of a run.
 #[derive(Debug, Clone, PartialEq)]
 pub struct RunOutcome {
     /// The exit code.
@@ -208,7 +208,7 @@ pub struct Totals {
     pub cost: f64,
     /// Whether the price of some reply is unknown.
     pub unpriced: bool,
-    /// Responses beside actions, and answers that the check rejected.
+    /// Responses next to actions, and answers that the check rejected.
     pub notes: Vec<String>,
 }
 
@@ -219,17 +219,17 @@ pub struct RunRules {
     pub limits: Limits,
     /// The tags that the model may write.
     pub tags: TagSet,
-    /// What a user is asked about.
+    /// The kinds of actions that need the user's approval.
     pub approve: Approve,
-    /// Whether commands that are hardly ever meant are refused.
+    /// Whether commands that are hardly ever intended are refused.
     pub has_stop_list: bool,
     /// Whether a command runs after the writes of a reply.
     pub after_write: bool,
     /// The command of `--check`, for messages.
     pub check: Option<String>,
-    /// How long to wait for a busy provider in total.
+    /// The total time to wait for a busy provider.
     pub patience: Duration,
-    /// The number of fallback models left.
+    /// The number of remaining fallback models.
     pub fallbacks: usize,
     /// The model's id, for the first status in the file.
     pub model: String,

@@ -2,8 +2,8 @@
 //!
 //! Each reply of the model is appended and its actions are run, until a reply holds no action or a limit is reached.
 //!
-//! It decides what is stored and in which order, what counts as an answer, how often a malformed reply is requested again,
-//! when a provider is tried again, and when a limit ends the run. It does no I/O, reads no clock and draws no random
+//! It decides what is stored and in which order, what counts as an answer, how often a malformed reply is requested
+//! again, when to retry a request, and when a limit ends the run. It does no I/O, reads no clock and draws no random
 //! number: times, jitter and paths come with events. `drive` performs the effects.
 
 pub mod event;
@@ -28,17 +28,17 @@ pub struct Turn {
     totals: Totals,
     state: TurnState,
     retry: Retry,
-    /// The errors of the provider since the last reply: how many, and the last one.
+    /// The provider's errors since the last reply: their number, and the last one.
     failures: Option<(u32, String)>,
     verdict: Verdict,
-    /// Replies of which nothing could be used, since the last whole one.
+    /// The number of unusable replies since the last valid one.
     bad_in_a_row: u32,
     failed_checks: u32,
     /// Whether an action of the last reply has written a file.
     has_written: bool,
-    /// How long the run has taken, at the last append.
+    /// The duration of the run at the last append, in seconds.
     seconds: f64,
-    /// Whether the conversation is to be compacted before the next request.
+    /// Whether the conversation should be compacted before the next request.
     is_full: bool,
     /// Whether the provider has refused the conversation as too long since its last reply.
     was_refused: bool,
@@ -270,7 +270,8 @@ impl Turn {
         self.end_with_answer(responses)
     }
 
-    /// Ends the run unless a message has come meanwhile. One that no limit leaves room for waits for the next prompt.
+    /// Ends the run unless a message has arrived in the meantime. If a limit has been reached, a message waits for the
+    /// next prompt.
     fn end_with_answer(&mut self, responses: Vec<String>) -> Effect {
         if self.reached_limit().is_some() {
             return self.after_receiving(responses, Vec::new());
@@ -284,7 +285,7 @@ impl Turn {
             self.state = TurnState::Over;
             return Effect::Done(RunOutcome { exit: Exit::Done, responses, error: None });
         }
-        // An answer that is not the last one is not lost.
+        // An answer that is not the last one is kept as a note.
         self.append(messages, NextStep::Say { notes: responses, rest: ActionGroups::new() })
     }
 
@@ -340,7 +341,7 @@ impl Turn {
         self.switch_or_end(&error)
     }
 
-    /// Goes on with another model, or ends the run.
+    /// Switches to the next model, or ends the run.
     fn switch_or_end(&mut self, error: &ApiError) -> Effect {
         let message = self.retry.final_message(error);
         if self.rules.fallbacks > 0 && error.kind.may_switch() {
@@ -362,7 +363,7 @@ impl Turn {
             return self.ask_within_limits();
         };
         if group.iter().any(|action| self.needs_decision(action)) {
-            // Children that are asked about are started one by one.
+            // Children that need approval are started one by one.
             let action = group.remove(0);
             if !group.is_empty() {
                 rest.push_front(group);
@@ -419,7 +420,7 @@ impl Turn {
             return self.append(vec![block], NextStep::End(answer));
         }
         self.failed_checks += 1;
-        // A rejected answer is not lost.
+        // A rejected answer is kept as a note.
         let last = answer.join("\n");
         self.totals.notes.extend(answer);
         if self.failed_checks < limits::FAILED_CHECKS {

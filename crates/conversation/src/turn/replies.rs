@@ -1,4 +1,4 @@
-//! Handles a reply: counts and parses it, stores it or saves it apart, and queues its actions.
+//! Handles a reply: counts and parses it, stores it or saves it separately, and queues its actions.
 
 use std::collections::VecDeque;
 
@@ -46,7 +46,7 @@ impl Turn {
                      {tags} tags): send it again in full, corrected"
                 );
                 let Malformed { line, excerpt, .. } = malformed;
-                // A person reads the first line of it.
+                // The user sees only the first line of it.
                 let start = excerpt.split("\\n").next().unwrap_or_default();
                 let why = format!("it does not follow nagent's protocol (line {line}: {start})");
                 self.save_reply(reply.text, status, None, message, &why)
@@ -54,7 +54,7 @@ impl Turn {
         }
     }
 
-    /// Counts a reply and what it cost; returns the block that reports them.
+    /// Counts a reply and its cost; returns the block that reports them.
     fn count_reply(&mut self, reply: &Reply, cost: Option<f64>, at: &str) -> Block {
         self.was_refused = false;
         self.totals.turns += 1;
@@ -64,7 +64,7 @@ impl Turn {
         self.status_block(reply, cost, at)
     }
 
-    /// Ends the run with the part of a reply that came before a signal. It is paid for, and the user may have read it.
+    /// Ends the run with the part of a reply that arrived before a signal. It is billed, and the user may have read it.
     pub(super) fn after_cut_off(
         &mut self,
         signal: Signal,
@@ -81,7 +81,7 @@ impl Turn {
         Effect::SaveReply { text: reply.text, note }
     }
 
-    /// Saves a reply that cannot be used as it is: the model reads the message, a person why.
+    /// Saves a reply that cannot be used as it is. The message is for the model, the note for the user.
     fn save_reply(
         &mut self,
         text: String,
@@ -126,7 +126,7 @@ impl Turn {
                 );
                 return self.end_without_answer(Exit::Malformed, vec![status], message, error);
             }
-            // For a person, who cannot write tags; what was wrong with them is in the conversation.
+            // This text is for the user; the model got the details in the conversation.
             let error = format!(
                 "the model did not follow nagent's protocol in {MALFORMED_REPLIES} tries; its last reply is in {path}. A larger \
                  model usually does; --grammar makes a small one, with llama.cpp or vLLM"

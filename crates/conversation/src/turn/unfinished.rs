@@ -1,6 +1,6 @@
-//! The order in which the actions of a reply run, and the results that are missing after a run that ended too soon.
+//! The order in which the actions of a reply run, and the missing results of a run that ended too soon.
 //!
-//! No action runs again: a missing result becomes one that says that the action may have run, or did not.
+//! No action runs twice: a missing result is replaced by one that says that the action may have run, or did not.
 
 use std::collections::VecDeque;
 
@@ -10,14 +10,15 @@ use crate::protocol::{self, Action, ParsedReply, ReplyItem};
 /// Actions that have not started yet. The actions of one group run at the same time.
 pub(super) type ActionGroups = VecDeque<Vec<Action>>;
 
-/// Groups the actions of a reply: neighbouring conversations make one group, every other action its own.
+/// Groups the actions of a reply: consecutive child conversations form one group, every other action a group of its
+/// own.
 pub(super) fn group_actions(actions: &[Action]) -> ActionGroups {
     let is_child = |action: &Action| matches!(action, Action::Conversation { .. });
     let groups = actions.chunk_by(|one, next| is_child(one) && is_child(next));
     groups.map(<[Action]>::to_vec).collect()
 }
 
-/// Removes the action that a result answers, and all before its group, whose results were deleted by hand.
+/// Removes the action that a result answers, and all groups before its own, whose results the user has deleted.
 fn remove_answered(groups: &mut ActionGroups, result: &str) {
     let answers = |action: &Action| action.result_block() == result;
     let Some(at) = groups.iter().position(|group| group.iter().any(answers)) else { return };
@@ -26,7 +27,7 @@ fn remove_answered(groups: &mut ActionGroups, result: &str) {
     groups.retain(|group| !group.is_empty());
 }
 
-/// The result of an action that gave none: `unknown` (it may have run) or `not-run`.
+/// The result of an action without one: `unknown` (it may have run) or `not-run`.
 pub fn result_of_unrun(action: &Action, status: &str) -> Block {
     let text = match status {
         "unknown" => {
@@ -53,8 +54,8 @@ pub fn unfinished_results(text: &str, pieces: &[Piece]) -> Vec<Block> {
     results_after(pieces[at].body_text(text), &after)
 }
 
-/// The results that a reply lacks, given the names of the blocks after it. The first group of actions without all its
-/// results may have run, those behind it did not.
+/// The results that a reply lacks, given the names of the blocks after it. The actions of the first group without all
+/// results may have run, those of later groups did not.
 fn results_after(reply: &str, results: &[&str]) -> Vec<Block> {
     let (ParsedReply::Whole(items) | ParsedReply::Forged { items, .. }) =
         protocol::parse_reply(reply)

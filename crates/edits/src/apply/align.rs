@@ -1,7 +1,7 @@
-//! Pairs the lines of a search with those of its replacement; what is left over was removed or is new.
+//! Pairs the lines of a search with those of its replacement; unpaired lines are removed or new.
 //!
-//! A line that both have counts most, one that differs in indentation nearly as much, a blank line little: it could be any
-//! other. So a stretch that the edit indents is still matched line by line.
+//! A line that both have gets the highest weight, one that differs only in indentation nearly as much, a blank line
+//! little, since it could be any other. So text that the edit indents is still matched line by line.
 
 use super::lines::{Line, is_blank, without_blanks};
 use similar::{Algorithm, DiffOp, capture_diff_slices};
@@ -12,7 +12,7 @@ const MOST_CELLS: usize = 400_000;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Step {
-    /// The same line, to the byte.
+    /// The same line, byte for byte.
     Same { old: usize, new: usize },
     /// The same line, except for blanks at its start and end.
     Like { old: usize, new: usize },
@@ -20,8 +20,8 @@ pub(super) enum Step {
     Other { old: Range<usize>, new: Range<usize> },
 }
 
-/// Returns the steps from a search to its replacement, and how much the two share. The line `wanted` of the search is
-/// preferred among blank ones.
+/// Returns the steps from a search to its replacement, and how much the two share. Among blank lines, the line `wanted`
+/// of the search is preferred.
 pub(super) fn align(
     search: &[Line],
     replace: &[Line],

@@ -1,8 +1,8 @@
-//! Finds the lines of a file that a block means.
+//! Finds the lines of a file that a block refers to.
 //!
-//! Readings are tried from the strictest to the laxest; the first that finds any place decides, and the caller refuses two
-//! places. In each reading, all lines of the search with text must be there, in order, with no other such line between: a
-//! reading may ignore blanks, line ends and the shape of quotes, never a word.
+//! Readings are tried from the strictest to the most tolerant; the first that finds any place decides, and the caller
+//! refuses two places. In each reading, all lines of the search with text must be present, in order, with no other such
+//! line between: a reading may ignore blanks, line ends and the shape of quotes, never a word.
 
 use super::indent::{Shift, common_shift};
 use super::lines::{File, Line, indent, is_blank, line_key, plain_char, trim_end, without_blanks};
@@ -11,27 +11,27 @@ use std::collections::HashSet;
 use std::ops::Range;
 
 pub(super) const MOST_PLACES: usize = 100;
-/// At most this many lines are compared again: a file of one line, ten thousand times, must not take seconds.
+/// Maximum number of lines that are compared again: a file of ten thousand equal lines must not take seconds.
 const MOST_WORK: usize = 1_000_000;
 
-/// Lines of the file that a search means.
+/// The lines of the file that a search refers to.
 #[derive(Debug)]
 pub(super) struct MatchPlace {
     pub lines: Range<usize>,
-    /// For each line of the search, its line in the file; none for a blank line that the file lacks.
+    /// For each line of the search, its line in the file; `None` for a blank line that the file lacks.
     pub map: Vec<Option<usize>>,
-    /// A blank line of the file that the search lacks: before which line of the search, and which line of the file.
+    /// A blank line of the file that the search lacks: the lines of the search and of the file before which it is.
     pub gap: Option<(usize, usize)>,
     pub how: How,
     pub shift: Shift,
 }
 
-/// Blanks of a line that a reading ignores.
+/// The blanks in a line that a reading ignores.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Blanks {
     None,
     AtEnd,
-    /// At the end, and at the start if one shift explains all lines.
+    /// At the end, and at the start if a single shift of the indentation explains all lines.
     Around,
 }
 
@@ -41,7 +41,7 @@ struct Reading {
     quotes: bool,
 }
 
-/// Which blanks are ignored, whether the shape of quotes is, whether blank lines are.
+/// Each reading: which blanks it ignores, whether it ignores the shape of quotes, whether it ignores blank lines.
 const READINGS: [(Blanks, bool, bool); 8] = [
     (Blanks::None, false, false),
     (Blanks::AtEnd, false, false),
@@ -53,10 +53,10 @@ const READINGS: [(Blanks, bool, bool); 8] = [
     (Blanks::Around, true, true),
 ];
 
-/// Returns the places of a search, `most` of them, in the strictest reading that finds any. The search holds text.
+/// Returns at most `most` places of a search, in the strictest reading that finds any. The search holds text.
 pub(super) fn find_places(search: &[Line], file: &File, most: usize) -> Vec<MatchPlace> {
     let (s, f) = (texts(search), texts(file));
-    // Where more runs than these fit into the file, they overlap.
+    // If more runs than these fit into the file, they overlap.
     let most_starts = MOST_WORK.max(file.len()) / search.len();
     let mut with_text = None;
     for (number, (blanks, quotes, blank_lines)) in READINGS.into_iter().enumerate() {
@@ -80,7 +80,7 @@ pub(super) fn find_places(search: &[Line], file: &File, most: usize) -> Vec<Matc
             (starts.len(), candidates.take(most).collect())
         };
         if (places.len() < 2 || most > MOST_PLACES) && starts > most_starts {
-            // There may be others.
+            // There may be other places.
             return Vec::new();
         }
         if !places.is_empty() {
@@ -90,7 +90,8 @@ pub(super) fn find_places(search: &[Line], file: &File, most: usize) -> Vec<Matc
     Vec::new()
 }
 
-/// Whether any reading can find the search. A quick check: most searches that are not found exactly are not there at all.
+/// Whether any reading can find the search. A quick check: most searches that are not found exactly are not in the file
+/// at all.
 fn may_hold(file: &File, search: &[Line]) -> bool {
     let with_text = |keys: &mut dyn Iterator<Item = u64>| keys.filter(|key| *key != 0).collect();
     let search: Vec<u64> = with_text(&mut search.iter().map(|line| line_key(line.text)));
@@ -98,7 +99,7 @@ fn may_hold(file: &File, search: &[Line]) -> bool {
     !find_runs(&search, &file, |a, b| a == b).is_empty()
 }
 
-/// Finds the lines of the search whatever their indentation.
+/// Finds the lines of the search with any indentation.
 pub(super) fn find_cores(search: &[Line], file: &File) -> Vec<Range<usize>> {
     if !may_hold(file, search) {
         return Vec::new();
@@ -109,7 +110,7 @@ pub(super) fn find_cores(search: &[Line], file: &File) -> Vec<Range<usize>> {
     starts.into_iter().take(MOST_PLACES).map(lines).collect()
 }
 
-/// Returns the lines around a place that hold the replacement already: applying an insertion twice would insert twice.
+/// Returns the lines around a place that already hold the replacement: applying an insertion twice would insert twice.
 pub(super) fn already_applied(
     place: &MatchPlace,
     search: &[Line],
@@ -140,7 +141,8 @@ pub(super) fn already_applied(
     })
 }
 
-/// Returns where the replacement is already, indented as the edit indented it, over a place that was not found exactly.
+/// Returns the place of the replacement if the file already has it, with the new indentation, overlapping a place that
+/// was not found exactly.
 fn find_replacement_over(
     place: &MatchPlace,
     search: &[Line],
@@ -167,7 +169,8 @@ fn find_runs<T: Copy>(search: &[T], file: &[T], same: impl Fn(T, T) -> bool) -> 
     if search.is_empty() || search.len() > file.len() {
         return Vec::new();
     }
-    // For each line of the search, how many lines before it and with it are the search's own beginning.
+    // For each line of the search: the length of the longest beginning of the search that ends at this line (as in
+    // Knuth-Morris-Pratt).
     let mut back = vec![0; search.len()];
     let step = |back: &[usize], mut matched: usize, text: T| loop {
         if matched < search.len() && same(search[matched], text) {
@@ -196,7 +199,7 @@ fn texts<'a>(lines: &[Line<'a>]) -> Vec<&'a str> {
     lines.iter().map(|line| line.text).collect()
 }
 
-/// The lines that are not blank, and their places.
+/// The lines that are not blank, and their indexes.
 struct WithText<'a> {
     texts: Vec<&'a str>,
     at: Vec<usize>,
@@ -234,7 +237,7 @@ fn place_at(search: &[Line], file: &[Line], at: usize, reading: Reading) -> Opti
     build_place(search, file, at..at + search.len(), map, None, reading)
 }
 
-/// A place where blank lines may differ: one between the lines with text, one before them, one after.
+/// Finds a place where blank lines may differ: one between the lines with text, one before them, one after.
 fn place_with_blank_lines(
     search: &[Line],
     file: &[Line],

@@ -1,4 +1,4 @@
-//! The difference between the indentation of a search and of a file, and what a new line's indentation becomes.
+//! The difference between the indentation of a search and of the file, and the resulting indentation of new lines.
 
 use super::lines::{Line, indent, is_blank};
 
@@ -6,18 +6,18 @@ use super::lines::{Line, indent, is_blank};
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Shift {
     None,
-    /// The file's lines have this before the search's indentation.
+    /// The file's lines have this in front of the search's indentation.
     Deeper(String),
-    /// The search's lines have this before the file's indentation.
+    /// The search's lines have this in front of the file's indentation.
     Shallower(String),
-    /// Tabs instead of spaces, `width` columns each; the file is `delta` columns deeper.
+    /// Tabs instead of spaces, each `width` columns wide; the file is `delta` columns deeper.
     Columns {
         width: usize,
         delta: isize,
     },
 }
 
-/// The one shift that explains all pairs of indentations (search, file).
+/// Returns the single shift that explains all pairs of indentations (search, file).
 pub(super) fn common_shift(pairs: &[(&str, &str)]) -> Option<Shift> {
     if pairs.iter().all(|(s, f)| s == f) {
         return Some(Shift::None);
@@ -57,16 +57,17 @@ fn columns(indent: &str, width: usize) -> usize {
 /// Gives new lines the file's indentation.
 pub(super) struct Reindent<'a> {
     shift: &'a Shift,
-    /// Indentations of the search, and what they are in the file.
+    /// Indentations of the search with those of the file.
     known: Vec<(&'a str, &'a str)>,
-    /// The file indents with tabs.
+    /// Whether the file indents with tabs.
     tabs: bool,
-    /// Columns to a tab.
+    /// The width of a tab in columns.
     width: usize,
 }
 
 impl<'a> Reindent<'a> {
-    /// `pairs` are lines of the search and of the file. `None`: the replacement may have the file's own indentation already.
+    /// `pairs` are lines of the search and of the file. Returns `None` if the replacement may already have the file's
+    /// indentation.
     pub(super) fn new(
         shift: &'a Shift,
         pairs: &[(&'a str, &'a str)],
@@ -94,18 +95,19 @@ impl<'a> Reindent<'a> {
         };
         let width = match shift {
             Shift::Columns { width, .. } => *width,
-            // Spaces that become tabs: the model's step. Tabs that become spaces: the file's.
+            // For spaces that become tabs, the model's step counts; for tabs that become spaces, the file's.
             _ if tabs => indent_step(replace),
             _ => indent_step(file),
         };
         let new = Self { shift, known, tabs, width };
-        // A line that both have shows that both are off in the same way.
+        // A line that search and replacement share shows that both are indented wrongly in the same way.
         let shares =
             |line: &Line| !is_blank(line.text) && pairs.iter().any(|(s, _)| *s == line.text);
         (replace.iter().any(shares) || !new.may_be_meant_as_it_is(replace)).then_some(new)
     }
 
-    /// Whether only the replacement begins at the file's indentation or beyond: it may not be shifted as the search is.
+    /// Whether only the replacement begins at the file's indentation or beyond: then it may not need the shift of the
+    /// search.
     fn may_be_meant_as_it_is(&self, replace: &[Line]) -> bool {
         let least =
             |indents: &mut dyn Iterator<Item = &str>| indents.map(|i| columns(i, self.width)).min();
@@ -121,7 +123,7 @@ impl<'a> Reindent<'a> {
             && if file > search { replace >= file } else { file < search && replace <= file }
     }
 
-    /// The indentation in the file for an indentation of the replacement. None: it would start before the margin.
+    /// The indentation in the file for an indentation of the replacement. `None`: it would start before the margin.
     pub(super) fn indent(&self, new: &str) -> Option<String> {
         if *self.shift == Shift::None {
             return Some(new.to_owned());
@@ -133,11 +135,11 @@ impl<'a> Reindent<'a> {
             self.known.iter().filter(|(s, _)| new.starts_with(s)).max_by_key(|(s, _)| s.len());
         if let Some((s, f)) = base {
             let rest = &new[s.len()..];
-            // Whoever wrote the file's own kind of blanks here means those that follow, too.
+            // If the indentation begins with the file's own kind of blanks, the rest is meant literally too.
             let own = !s.is_empty() && !matches!(self.shift, Shift::Columns { .. });
             let indent =
                 if own { format!("{f}{rest}") } else { format!("{f}{}", self.convert(rest)) };
-            // A tab after blanks would swallow them.
+            // A tab after spaces would swallow them.
             let swallows = !own && indent.contains(" \t");
             return Some(match self.shift {
                 Shift::Columns { width, delta } if swallows => {
@@ -174,7 +176,7 @@ impl<'a> Reindent<'a> {
     }
 }
 
-/// The step of an indentation in spaces: the largest of 8, 4, 3 and 2 that divides nearly all.
+/// The step of an indentation in spaces: the largest of 8, 4, 3 and 2 that divides nearly all indentations.
 fn indent_step(lines: &[Line]) -> usize {
     let indents = lines
         .iter()

@@ -1,4 +1,4 @@
-//! A text as lines that keep their ends, and what counts as blank.
+//! A text as lines that keep their ends, and the definition of blanks.
 
 use conversation::format::edit::EditBlock;
 use std::cell::OnceCell;
@@ -9,11 +9,11 @@ use std::ops::{Deref, Range};
 pub(super) struct Line<'a> {
     pub text: &'a str,
     pub end: &'a str,
-    /// Where the line starts, in bytes.
+    /// The start of the line, in bytes.
     pub at: usize,
 }
 
-/// The lines of a file, with their keys once they are needed.
+/// The lines of a file, with their keys, which are computed when needed.
 pub(super) struct File<'a> {
     lines: Vec<Line<'a>>,
     keys: OnceCell<Vec<u64>>,
@@ -37,7 +37,7 @@ impl<'a> Deref for File<'a> {
     }
 }
 
-/// Splits at line feeds; a carriage return before one belongs to the line end.
+/// Splits a text at line feeds; a carriage return before one belongs to the line end.
 pub(super) fn split(text: &str) -> Vec<Line<'_>> {
     let mut at = 0;
     text.split_inclusive('\n')
@@ -64,7 +64,7 @@ pub(super) fn without_last_end(text: &str) -> &str {
     text.strip_suffix('\r').unwrap_or(text)
 }
 
-/// A byte order mark, and the rest.
+/// Splits a text into its byte order mark and the rest.
 pub(super) fn split_mark(text: &str) -> (&str, &str) {
     text.strip_prefix('\u{feff}')
         .map_or(("", text), |rest| (&text[..text.len() - rest.len()], rest))
@@ -75,7 +75,7 @@ pub(super) fn trim_end(text: &str) -> &str {
     &text[..text.bytes().rposition(is_text).map_or(0, |last| last + 1)]
 }
 
-/// The blanks that a line starts with.
+/// The blanks at the start of a line.
 pub(super) fn indent(text: &str) -> &str {
     &text[..text.len() - text.trim_start_matches([' ', '\t']).len()]
 }
@@ -88,7 +88,7 @@ pub(super) fn is_blank(text: &str) -> bool {
     trim_end(text).is_empty()
 }
 
-/// The plain form of a typographic character; all others are unchanged.
+/// The plain form of a typographic character; any other is unchanged.
 pub(super) fn plain_char(c: char) -> char {
     match c {
         '\u{2018}' | '\u{2019}' | '\u{201a}' | '\u{201b}' | '\u{2032}' | '\u{2bc}' => '\'',
@@ -99,7 +99,8 @@ pub(super) fn plain_char(c: char) -> char {
     }
 }
 
-/// A hash that ignores outer blanks and the shape of quotes; 0 for a blank line. Lines that any reading equates have the same.
+/// A hash that ignores outer blanks and the shape of quotes; 0 for a blank line. Lines that any reading equates have
+/// the same hash.
 pub(super) fn line_key(text: &str) -> u64 {
     // All control characters count as blanks, which includes what readings ignore.
     fn trim_blanks(mut bytes: &[u8]) -> &[u8] {
@@ -118,7 +119,7 @@ pub(super) fn line_key(text: &str) -> u64 {
     }
 }
 
-/// A quick hash, never 0. Collisions do no harm: the lines are compared as well.
+/// A fast hash, never 0. Collisions do no harm: the lines are compared as well.
 fn quick_hash(bytes: &[u8]) -> u64 {
     let (words, rest) = bytes.as_chunks::<8>();
     let mut last = [0; 8];
@@ -128,7 +129,8 @@ fn quick_hash(bytes: &[u8]) -> u64 {
     }) | 1
 }
 
-/// The block with plain blanks instead of no-break ones, if its search has such at the start or end of a line.
+/// The block with plain blanks instead of no-break ones, if its search has no-break blanks at the start or end of a
+/// line.
 pub(super) fn typed_blanks(block: &EditBlock) -> Option<EditBlock> {
     let outer = |line: &str| {
         let is_blank = |c: char| plain_char(c) == ' ' || c == '\t' || c == '\r';

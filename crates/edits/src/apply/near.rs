@@ -1,30 +1,30 @@
-//! Finds the lines that are most similar to a search that is not in the file, and describes where the two differ.
+//! For a search that is not in the file, finds the most similar lines and describes the difference.
 
 use super::lines::{Line, is_blank, without_blanks};
 use super::quote::{MOST_QUOTES, QUOTE, describe_range, quote_inline};
 use similar::{Algorithm, DiffOp, capture_diff_slices};
 use std::ops::Range;
 
-/// The most lines that are compared one by one to say where search and file differ.
+/// Maximum number of lines that are compared one by one to describe the difference.
 const MOST_COMPARED: usize = 400;
-/// The most lines of a file in which similar lines are looked for.
+/// Maximum number of lines of a file that are searched for similar lines.
 const MOST_SCORED: usize = 200_000;
-/// The most lines of a search that are looked for.
+/// Maximum number of lines of a search that are used.
 const MOST_WEIGHED: usize = 60;
 /// Lines that are less similar than this, in percent, count as different.
 const LEAST_LIKENESS: usize = 30;
 
 /// Finds the lines of the file that are most similar to the search, if any are similar at all.
 ///
-/// Every offset is scored by how similar the lines are that face each other there. The better one of the neighbouring
-/// offsets counts too, since a line that was inserted or left out moves all lines after it by one.
+/// The score of each offset is the similarity of the lines that face each other there. The better score of the two
+/// neighbouring offsets counts too, since an inserted or missing line moves all lines after it by one.
 pub(super) fn nearest(search: &[Line], file: &[Line]) -> Option<Range<usize>> {
     let pairs = |lines: &[Line], most: usize| -> Vec<LetterPairs> {
         lines.iter().take(most).map(|line| LetterPairs::of_line(line.text)).collect()
     };
     let (wanted, there) = (pairs(search, MOST_WEIGHED), pairs(file, MOST_SCORED));
     let score = |start: usize| -> usize {
-        // The search may begin before the file does: `start` counts from one search before it.
+        // The search may begin before the file: `start` counts from one search length before it.
         let facing = |i: usize| there.get((start + i).checked_sub(wanted.len())?);
         let likeness = |(i, wanted): (usize, &LetterPairs)| {
             let likeness = wanted.similarity(facing(i)?);
@@ -61,7 +61,7 @@ impl LetterPairs {
             let [a, b] = [pair[0], pair[1]].map(|byte| usize::from(byte.to_ascii_lowercase()));
             pairs.set_bit((a.wrapping_mul(31) ^ b.wrapping_mul(193)) % 512);
         }
-        // A line of one character is similar to itself.
+        // A line of a single character is similar to itself.
         if let [byte] = text {
             pairs.set_bit(usize::from(*byte) % 8 * 64 + usize::from(*byte) % 64);
         }
@@ -74,7 +74,7 @@ impl LetterPairs {
         *word |= bit;
     }
 
-    /// A long line says more about where the search belongs than a short one.
+    /// The weight of a line: a long line says more about the place of the search than a short one.
     fn line_weight(&self) -> usize {
         self.count.clamp(1, 40) as usize
     }
@@ -93,7 +93,7 @@ pub(super) fn describe_difference(
     window: &Range<usize>,
 ) -> (String, Range<usize>) {
     let first = search.iter().find(|line| !is_blank(line.text)).map_or("", |line| line.text);
-    // Where the first lines agree, nothing before them is of interest.
+    // If the first lines agree, the lines before them are irrelevant.
     let aligned = without_blanks(first) == without_blanks(file[window.start].text);
     let start = if aligned { window.start } else { window.start.saturating_sub(3) };
     let (mut asked_at, mut asked) = texts(search);
@@ -111,7 +111,7 @@ pub(super) fn describe_difference(
     let agree = skipped + ops.iter().map(equal).sum::<usize>();
     let parting = ops.iter().enumerate().find(|(i, op)| match op {
         DiffOp::Equal { .. } => false,
-        // The search does not leave out the lines around the stretch.
+        // Lines before and after the compared stretch are not missing in the search.
         DiffOp::Insert { .. } => *i > 0 && *i + 1 < ops.len(),
         _ => true,
     });
@@ -125,7 +125,7 @@ pub(super) fn describe_difference(
     };
     let (old, new) = (op.old_range(), op.new_range());
     let line = |index: usize| there_at.get(index).map_or(start, |i| start + i);
-    // At the head of the stretch, the lines that face the search are the last ones.
+    // At the start of the stretch, the last of the new lines face the search.
     let facing =
         if index == 0 { new.end.saturating_sub(old.len()).max(new.start) } else { new.start };
     let at = match op {
@@ -164,7 +164,7 @@ pub(super) fn describe_difference(
     )
 }
 
-/// The lines with text, trimmed, and their places.
+/// The lines with text, trimmed, and their indexes.
 fn texts<'a>(lines: &[Line<'a>]) -> (Vec<usize>, Vec<&'a str>) {
     let texts = lines.iter().map(|line| without_blanks(line.text)).enumerate();
     texts.filter(|(_, text)| !text.is_empty()).unzip()

@@ -8,26 +8,27 @@ use std::fmt;
 pub struct Applied {
     /// The new text.
     pub text: String,
-    /// What each block did, in the order of the blocks.
+    /// The changes by each block, in the order of the blocks.
     pub changes: Vec<Change>,
-    /// How many places of the file were replaced: in one line there may be several.
+    /// The number of places in the file that were replaced: one line may have several.
     pub places: usize,
 }
 
-/// What one block did.
+/// The change by one block.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Change {
     /// The first line of the block's place in the new text, from 1.
     pub first_line: usize,
-    /// Lines of the file that are gone.
+    /// The number of lines of the file that were removed.
     pub removed: usize,
-    /// Lines that are new.
+    /// The number of new lines.
     pub added: usize,
-    /// What had to be ignored to find the block.
+    /// The difference that was ignored to find the block.
     pub how: How,
 }
 
-/// What had to be ignored to find a block. A laxer reading is tried only if no stricter one finds the block.
+/// The difference that was ignored to find a block. A more tolerant reading is tried only if no stricter one finds the
+/// block.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum How {
     /// Nothing.
@@ -36,29 +37,29 @@ pub enum How {
     LineEnds,
     /// Blanks at ends of lines differ.
     Trailing,
-    /// All lines are indented by the same amount more or less, or with tabs instead of spaces.
+    /// All lines are indented more or less by the same amount, or with tabs instead of spaces.
     Indent,
     /// Typographic quotes, dashes or spaces instead of plain ones, or the reverse.
     Quotes,
-    /// A blank line too many or too few.
+    /// There is a blank line too many or too few.
     BlankLines,
-    /// The rest of a line of which the search has a part.
+    /// The rest of a line of which the search holds only a part.
     PartOfLine,
 }
 
-/// Why a block was refused.
+/// The reason why a block was refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Cause {
     /// Its lines are not in the file.
     Missing,
-    /// Its lines are in the file, but differently indented among themselves.
+    /// Its lines are in the file, but with a different indentation relative to each other.
     Indentation,
-    /// It holds a part of a line, where blocks hold whole lines.
+    /// It holds a part of a line, but blocks must hold whole lines.
     PartOfLine,
-    /// Its lines are there more than once.
+    /// Its lines are in the file more than once.
     Twice,
-    /// The file already has what it would write.
+    /// The file already has its replacement.
     AlreadyApplied,
     /// Its search holds no text.
     Empty,
@@ -79,7 +80,7 @@ pub struct Quote {
     pub text: String,
 }
 
-/// A block that was not applied, and why. `Display` gives all of it, for a model to read.
+/// A refusal of a block, with the reason. `Display` gives all of it, for a model to read.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct EditRefusal {
     /// The number of the block, from 1.
@@ -88,9 +89,9 @@ pub struct EditRefusal {
     pub line: usize,
     /// The class of the cause.
     pub cause: Cause,
-    /// What is wrong, and what to do.
+    /// The mistake, and the correct form.
     pub message: String,
-    /// The nearest lines of the file, 12 at most.
+    /// The most similar lines of the file, 12 at most.
     pub near: Vec<Quote>,
 }
 
@@ -121,7 +122,7 @@ impl How {
     }
 }
 
-/// What happens to the line end at the end of the file.
+/// The change to the line end at the end of the file.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) enum LastEnd {
     #[default]

@@ -1,18 +1,19 @@
-//! Completes a search that holds a part of a line, where it is certain what it means.
+//! Completes a search that holds a part of a line, if its meaning is certain.
 //!
-//! A first line may be the end of a line of the file, and a last one the beginning of one, if the replacement has it at the
-//! same end: then replacing lines and replacing text come to the same. In a line of more than a kilobyte, a search of one line may be
-//! anywhere. In both cases there is one such place.
+//! The first line of a search may be the end of a line of the file, and the last line the beginning of one, if the
+//! replacement has the same part at the same end: then replacing lines and replacing text have the same result. In a
+//! line of more than a kilobyte, a search of one line may be anywhere. In both cases there must be exactly one such
+//! place.
 
 use super::lines::Line;
 use conversation::format::edit::EditBlock;
 
-/// Lines that are longer, in bytes, are not copied whole.
+/// Lines longer than this, in bytes, are not copied whole.
 const LONG_LINE: usize = 1024;
-/// The letters and digits that a part of a line has at least.
+/// Minimum number of letters and digits in a part of a line.
 pub(super) const LEAST_LETTERS: usize = 3;
 
-/// The block with whole lines of the file. `None`: it is not certain which.
+/// Completes the block with whole lines of the file. `None`: it is not certain which.
 pub(super) fn complete_block(
     block: &EditBlock,
     search: &[Line],
@@ -85,13 +86,13 @@ pub(super) struct ReplacedLine {
     pub number: usize,
     /// Its new text.
     pub text: String,
-    /// How many lines that is.
+    /// The number of lines of the new text.
     pub added: usize,
-    /// How often the search was replaced.
+    /// The number of places that were replaced.
     pub places: usize,
 }
 
-/// The long lines that change where a search of one line is replaced at every place in them. `None`: it is not certain.
+/// Replaces a search of one line at all its places in long lines, and returns these lines. `None`: it is not certain.
 pub(super) fn replace_inside(
     block: &EditBlock,
     search: &[Line],
@@ -125,13 +126,13 @@ pub(super) fn replace_inside(
 pub(super) struct Inside<'a> {
     pub number: usize,
     pub line: &'a str,
-    /// Where it is in the line, in bytes.
+    /// Its offset in the line, in bytes.
     pub at: usize,
-    /// `"id": 12` is not meant where the line has `"id": 123`.
+    /// Whether it begins or ends within a word: `"id": 12` does not mean a line with `"id": 123`.
     pub cuts_word: bool,
 }
 
-/// The places of a search of one line, up to `most`, where all of them are in long lines.
+/// The places of a search of one line, at most `most`, if all of them are in long lines.
 pub(super) fn find_inside<'a>(search: &[Line], file: &[Line<'a>], most: usize) -> Vec<Inside<'a>> {
     let [Line { text, .. }] = search else { return Vec::new() };
     let is_part = |c: Option<char>| c.is_some_and(|c| c.is_alphanumeric() || c == '_');
@@ -139,7 +140,7 @@ pub(super) fn find_inside<'a>(search: &[Line], file: &[Line<'a>], most: usize) -
     for (number, line) in file.iter().enumerate() {
         let line = line.text;
         let mut from = 0;
-        // Also where two would overlap.
+        // Count overlapping occurrences too.
         while let Some(at) = line.get(from..).and_then(|rest| rest.find(text)).map(|at| from + at) {
             if !is_long(line) {
                 return Vec::new();
@@ -162,7 +163,7 @@ pub(super) fn is_long(line: &str) -> bool {
     line.len() > LONG_LINE
 }
 
-/// Whether a part of a line says more than that there is a brace.
+/// Whether a part of a line is distinctive enough, unlike a single brace.
 pub(super) fn has_enough_letters(text: &str) -> bool {
     text.chars().filter(|c| c.is_alphanumeric()).count() >= LEAST_LETTERS
 }

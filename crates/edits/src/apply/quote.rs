@@ -1,4 +1,4 @@
-//! Lines of the file, quoted in a refusal, and how places in it are named.
+//! Quotes lines of the file in a refusal, and describes places in the file.
 
 use super::lines::Line;
 use super::outcome::Quote;
@@ -8,11 +8,11 @@ use std::ops::Range;
 
 /// Maximum number of lines that a refusal quotes.
 pub(super) const MOST_QUOTES: usize = 12;
-/// The same for long lines.
+/// Maximum number of long lines that a refusal quotes.
 pub(super) const MOST_LONG_QUOTES: usize = 3;
 /// Maximum length of a quoted line, in characters.
 pub(super) const QUOTE: usize = 200;
-/// The same, in the middle of a sentence.
+/// Maximum length of a line that is quoted within a sentence, in characters.
 const INLINE: usize = 100;
 
 pub(super) fn quote_lines(file: &[Line], range: Range<usize>) -> Vec<Quote> {
@@ -22,14 +22,15 @@ pub(super) fn quote_lines(file: &[Line], range: Range<usize>) -> Vec<Quote> {
         .collect()
 }
 
-/// Lines, and of those that are too long to be copied whole what is around the longest word of the search that they have.
+/// Quotes lines. Of a line that is too long to be copied whole, it quotes the text around the longest word that the
+/// search also has.
 pub(super) fn quote_near(search: &str, file: &[Line], range: Range<usize>) -> Vec<Quote> {
     let mut words: Vec<&str> = search.split(|c: char| !c.is_alphanumeric() && c != '_').collect();
     words.sort_by_key(|word| std::cmp::Reverse(word.len()));
     let mut quotes = quote_lines(file, range);
     for quote in &mut quotes {
         let line = file[quote.line - 1].text;
-        // A word that is there once says more than a longer one that is everywhere.
+        // A word that occurs only once is more distinctive than a longer one that is everywhere.
         let places = words.iter().filter_map(|word| Some((line.find(word)?, line.rfind(word)?)));
         let once = places.clone().find(|(first, last)| first == last);
         if let Some((at, _)) = once.or(places.clone().next()).filter(|_| partial::is_long(line)) {
@@ -51,7 +52,7 @@ pub(super) fn describe_range(lines: &Range<usize>) -> String {
     }
 }
 
-/// The numbers of the lines at which places begin, without repetition: `line 3`, `lines 3, 7, 9 and 12 more`.
+/// The numbers of the first lines of places, without repetition: `line 3`, `lines 3, 7, 9 and 12 more`.
 pub(super) fn describe_numbers(places: &[Range<usize>]) -> String {
     let mut numbers: Vec<usize> = places.iter().map(|lines| lines.start + 1).collect();
     numbers.dedup();
@@ -62,7 +63,7 @@ pub(super) fn describe_numbers(places: &[Range<usize>]) -> String {
     format!("line{plural} {list}{more}")
 }
 
-/// What is around a place in a long line.
+/// Quotes the text around a place in a long line.
 pub(super) fn quote_around(line: &str, at: usize) -> String {
     let start = line.floor_char_boundary(at.saturating_sub(QUOTE / 3));
     let left = if start > 0 { "…" } else { "" };

@@ -13,7 +13,7 @@ use conversation::format::edit::EditBlock;
 use std::collections::HashSet;
 use std::ops::Range;
 
-/// A refusal of a block whose number and line are not yet known.
+/// Builds a refusal of a block whose number and line are not known yet.
 fn new_refusal(cause: Cause, message: String, near: Vec<Quote>) -> EditRefusal {
     EditRefusal { block: 0, line: 0, cause, message, near }
 }
@@ -75,15 +75,15 @@ pub(super) fn refuse_ambiguous(places: &[MatchPlace], file: &[Line]) -> EditRefu
     new_refusal(Cause::Twice, message, near)
 }
 
-/// What follows a number of places, of which no more are counted.
+/// Added to a number of places if counting stopped there.
 fn or_more(places: usize) -> &'static str {
     if places < MOST_PLACES { "" } else { " or more" }
 }
 
-/// How a model changes every place. A person has no such attribute.
+/// Advice for a model: how to change every place. A tool for people has no such attribute.
 pub const ADVICE_ON_ALL: &str = "; all=\"true\" changes each of them";
 
-/// Refuses a block whose replacement is at these lines of the file already. `advice` ends the sentence.
+/// Refuses a block whose replacement is already at these lines of the file. `advice` ends the sentence.
 pub(super) fn already_applied(lines: &Range<usize>, file: &[Line], advice: &str) -> EditRefusal {
     let message =
         format!("already applied: the replacement is at {}{advice}", describe_range(lines));
@@ -134,7 +134,7 @@ pub(super) fn refuse_missing(search: &[Line], replace: &[Line], file: &File) -> 
     }
     let part = part_of_line(search, file);
     if let Some(reason) = refuse_if_replaced(search, replace, file) {
-        // That a single line is somewhere else says less than the line that contains the search.
+        // The position of a single line elsewhere says less than the line that contains the search.
         let is_quoted = |quote: &Quote| reason.near.iter().any(|other| other.line == quote.line);
         let other = part.filter(|part| replace.len() == 1 && !part.near.iter().any(is_quoted));
         return other.unwrap_or(reason);
@@ -172,7 +172,7 @@ pub(super) fn mention_other_blocks(refusal: &mut EditRefusal, blocks: &[EditBloc
     let own = refusal.block - 1;
     let Some(block) = blocks.get(own).filter(|_| refusal.cause == Cause::Missing) else { return };
     let search = block.search.trim();
-    // Bounded: with very many blocks the first ones are enough of a hint.
+    // This is bounded: with very many blocks, the first ones give enough of a hint.
     let mut others = blocks.iter().take(50).enumerate();
     if let Some((index, _)) =
         others.find(|(index, other)| *index != own && other.replace.contains(search))
@@ -191,7 +191,8 @@ fn refuse_if_replaced(search: &[Line], replace: &[Line], file: &File) -> Option<
         .filter(|text| !text.is_empty())
         .collect::<Vec<_>>();
     let olds: HashSet<&str> = search.iter().map(|line| without_blanks(line.text)).collect();
-    // A replacement of shared lines only says something if they were around the removed ones, which are gone then.
+    // If all lines of a replacement are shared, they are evidence only if they surrounded the removed lines, which are
+    // gone then.
     let end = |lines: &mut dyn Iterator<Item = &Line<'_>>| {
         lines.map(|line| without_blanks(line.text).to_owned()).find(|text| !text.is_empty())
     };

@@ -1,7 +1,7 @@
-//! Writes the new text of a place that was found. Every byte of it is the file's, or one that the replacement asks for.
+//! Writes the new text of a place that was found. Every byte comes from the file or from the replacement.
 //!
-//! Search and replacement are paired line by line ([`align`]). Shared lines are the file's own; of lines that differ in
-//! indentation, the text is; new lines get the file's indentation and line ends.
+//! Search and replacement are paired line by line ([`align`]). Shared lines keep the file's bytes; lines that differ
+//! only in indentation keep the file's text; new lines get the file's indentation and line ends.
 
 use super::align::{Step, align};
 use super::find::MatchPlace;
@@ -20,23 +20,23 @@ pub(super) struct NewText {
     pub added: usize,
 }
 
-/// Why it is not certain what to write.
+/// The reason why it is not certain what to write.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Unclear {
     /// A new line would start before the margin.
     Margin,
-    /// The replacement may be meant in the search's indentation or in the file's.
+    /// It is not certain whether the replacement uses the search's indentation or the file's.
     Indentation,
     /// The last line end of the file should be removed, but the place is not at the end.
     NotTheEnd,
-    /// New lines belong where the file has a blank line (its index) that the block does not show.
+    /// New lines belong next to a blank line of the file (its index) that the block does not show.
     BlankLine(usize),
 }
 
 enum Piece {
-    /// A line of the file, as it is.
+    /// A line of the file, unchanged.
     Keep(usize),
-    /// A new line, which ends as the line `like` of the file does.
+    /// A new line, with the line end of the line `like` of the file.
     New { text: String, like: usize },
 }
 
@@ -44,19 +44,19 @@ struct Writer<'a> {
     place: &'a MatchPlace,
     search: Vec<Line<'a>>,
     map: Vec<Option<usize>>,
-    /// As in the place; `None` once the missing blank line was added to `search`.
+    /// The gap of the place; `None` once the missing blank line has been added to `search`.
     gap: Option<(usize, usize)>,
     replace: &'a [Line<'a>],
     file: &'a [Line<'a>],
     reindent: Reindent<'a>,
-    /// The search has blanks at the ends of lines that the file does not have.
+    /// Whether the search has blanks at the ends of lines that the file does not have.
     stray: bool,
-    /// The blanks that the search has after every line with text, and the file does not.
+    /// The blanks that the search, unlike the file, has after every line with text.
     everywhere: Option<String>,
-    /// Plain characters of the file that the search always has as typographic ones.
+    /// Plain characters of the file that are always typographic ones in the search.
     typographic: Vec<char>,
     pieces: Vec<Piece>,
-    /// The next line of the file to take an end from.
+    /// The next line of the file, from which new lines take their line end.
     at: usize,
 }
 
@@ -88,10 +88,10 @@ pub(super) fn write<'a>(
     let (mut search, mut map, mut gap) = (search.to_vec(), place.map.clone(), place.gap);
     let (mut steps, score) = align(&search, replace, None);
     if let Some((before, blank)) = gap {
-        // If the replacement has the blank line that the search lacks, it is shared.
+        // If the replacement has the blank line that the search lacks, the two share it.
         let mut whole = search.clone();
         whole.insert(before, Line { text: "", ..file[blank] });
-        // Among other blank lines, any of them could be meant.
+        // If it is next to other blank lines, any of them could be meant.
         let is_alone = !is_blank(search[before].text) && !is_blank(search[before - 1].text);
         let (whole_steps, whole_score) = align(&whole, replace, is_alone.then_some(before));
         if whole_score > score {
@@ -140,7 +140,7 @@ impl Writer<'_> {
                     let gap = self.gap.filter(|(at, _)| old.start < *at && *at < old.end);
                     match gap {
                         _ if new.is_empty() => self.skip_lines(old),
-                        // With as many lines as before, the blank line stays between the same two.
+                        // If there are as many lines as before, the blank line stays between the same two.
                         Some((at, blank)) => {
                             if old.len() != new.len() {
                                 return Err(Unclear::BlankLine(blank));
@@ -158,8 +158,8 @@ impl Writer<'_> {
         Ok(())
     }
 
-    /// Keeps a blank line of the file that neither search nor replacement has, before a line of the search, unless something
-    /// is inserted just there, which may belong before it or after it.
+    /// Keeps a blank line of the file that neither search nor replacement has, before a line of the search. It is not
+    /// certain if text is inserted exactly there, which may belong before the blank line or after it.
     fn keep_gap(&mut self, old: usize, before: Option<&Step>) -> Result<(), Unclear> {
         let Some((_, blank)) = self.gap.filter(|(at, _)| *at == old) else { return Ok(()) };
         if matches!(before, Some(Step::Other { old, .. }) if old.is_empty()) {
@@ -174,17 +174,18 @@ impl Writer<'_> {
             self.pieces.push(Piece::Keep(line));
             self.at = line;
         } else if beside_new {
-            // A blank line that the file lacks is written only to set off what is inserted.
+            // A blank line that the file lacks is written only to separate the inserted text.
             self.pieces.push(Piece::New { text: String::new(), like: self.at });
         }
     }
 
-    /// Writes a line of which only the blanks differ: those that the edit changes are changed, all else is the file's.
+    /// Writes a line in which only blanks differ: blanks that the edit changes are changed, everything else stays as in
+    /// the file.
     fn write_like(&mut self, old: usize, new: usize, line: usize) -> Result<(), Unclear> {
         let (was, now) = (self.search[old].text, self.replace[new].text);
         let there = self.file[line].text;
         if is_blank(was) && was != there {
-            // The search did not know the blanks of this line, so the edit does not change them.
+            // The search did not show the blanks of this line, so the edit does not change them.
             self.keep_line(Some(line), false);
             return Ok(());
         }
@@ -252,7 +253,7 @@ impl Writer<'_> {
         Ok(format!("{indent}{}{tail}", changed.unwrap_or(body)))
     }
 
-    /// The blanks at the end of a new line: those that were written, unless they are stray.
+    /// The blanks at the end of a new line: those of the replacement, unless they are stray.
     fn blanks_after<'t>(&self, text: &'t str, facing: Option<(&str, &'t str)>) -> &'t str {
         if let Some(more) = &self.everywhere {
             return trailing_blanks(text).strip_suffix(more.as_str()).unwrap_or_default();
@@ -269,7 +270,8 @@ impl Writer<'_> {
         }
     }
 
-    /// If quotes were ignored: the trimmed new lines, in which the words that they share with the search are the file's own.
+    /// If quotes were ignored: the trimmed new lines, with the file's own form of the words that they share with the
+    /// search.
     fn with_file_quotes(&self, old: &Range<usize>, new: &Range<usize>) -> Option<Vec<String>> {
         if self.place.how < How::Quotes {
             return None;
@@ -278,7 +280,7 @@ impl Writer<'_> {
             lines.iter().map(|line| without_blanks(line.text)).collect::<Vec<_>>().join("\n")
         };
         let (was, now) = (join(&self.search[old.clone()]), join(&self.replace[new.clone()]));
-        // Character by character the same as `was`, except for the shape of quotes.
+        // The file's characters for `was`, which are the same except for the shape of quotes.
         let there: Vec<&str> = old
             .clone()
             .map(|i| self.map[i].map_or("", |line| without_blanks(self.file[line].text)))
@@ -306,7 +308,7 @@ impl Writer<'_> {
         (lines.len() == new.len()).then_some(lines)
     }
 
-    /// Whether a character means a plain one: the search has it where the file has the plain one.
+    /// Whether a character replaces a plain one: the search has it where the file has the plain one.
     fn is_stand_in(&self, c: char) -> bool {
         plain_char(c) != c && self.typographic.contains(&plain_char(c))
     }
@@ -335,7 +337,7 @@ impl Writer<'_> {
         NewText { text, removed: lines.len() - kept, added: count - kept }
     }
 
-    /// The end of a line of the file; if it has none, of the line before it; else the block's own.
+    /// The line end of a line of the file; if it has none, that of the line before it; else the block's own.
     fn line_end(&self, like: usize) -> &str {
         let before = like.checked_sub(1).and_then(|before| self.file.get(before));
         let lines = [self.file.get(like), before, self.replace.first()];
@@ -343,7 +345,7 @@ impl Writer<'_> {
     }
 }
 
-/// The plain characters of the file for which the search always has typographic ones.
+/// The plain characters of the file that are always typographic ones in the search.
 fn find_typographic(pairs: &[(&str, &str)]) -> Vec<char> {
     let mut found: Vec<char> = Vec::new();
     let mut meant: Vec<char> = Vec::new();
@@ -363,7 +365,7 @@ fn find_typographic(pairs: &[(&str, &str)]) -> Vec<char> {
     found
 }
 
-/// The blanks after every line of the search with text, beyond the file's own.
+/// The blanks that the search has after every line with text, in addition to the file's own.
 fn find_trailing_blanks(pairs: &[(&str, &str)]) -> Option<String> {
     let mut more = pairs.iter().filter(|(s, _)| !is_blank(s)).map(|(s, f)| {
         trailing_blanks(s).strip_prefix(trailing_blanks(f)).filter(|more| !more.is_empty())

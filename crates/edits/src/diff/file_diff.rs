@@ -1,4 +1,4 @@
-//! Unified diffs of whole contents: as bytes for `git apply` and `patch -p1`, and as bounded text for people.
+//! Unified diffs of whole contents: as bytes for `git apply` and `patch -p1`, and as text of limited length for people.
 
 use std::ops::Range;
 use std::os::unix::ffi::OsStrExt;
@@ -9,7 +9,7 @@ use super::unified::{CONTEXT, DiffChange, UnifiedDiff, first_lines, format_name,
 
 /// Maximum size of a [`DiffText`], in bytes.
 pub const LONGEST: usize = 1 << 20;
-/// Maximum size of the contents that are compared, in bytes, both together.
+/// Maximum size of the compared contents, in bytes, both together.
 pub const COMPARED: usize = 16 << 20;
 /// A NUL in this many bytes at the start means binary, as in git.
 const HEAD: usize = 8000;
@@ -17,13 +17,13 @@ const HEAD: usize = 8000;
 /// A diff for people and programs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DiffText {
-    /// Its lines. Bytes that are not UTF-8 become U+FFFD.
+    /// The diff. Bytes that are not UTF-8 become U+FFFD.
     pub text: String,
-    /// It was longer than [`LONGEST`] and was cut.
+    /// Whether it was longer than [`LONGEST`] and was cut.
     pub is_cut: bool,
-    /// Lines removed; `None` where that was not counted.
+    /// The number of lines removed; `None` if it was not counted.
     pub removed: Option<u64>,
-    /// Lines added.
+    /// The number of lines added; `None` if it was not counted.
     pub added: Option<u64>,
 }
 
@@ -41,7 +41,7 @@ pub fn unified_diff(name: &[u8], old: &[u8], new: &[u8]) -> Option<Vec<u8>> {
     diff.finish()
 }
 
-/// Adds what differs between `old[part]`, whole lines of which the first is `first_line`, from 0, and `new`.
+/// Adds the difference between `old[part]`, whole lines of which the first is `first_line`, from 0, and `new`.
 pub fn add_part(
     diff: &mut UnifiedDiff,
     old: &[u8],
@@ -64,7 +64,8 @@ pub fn add_part(
     }
 }
 
-/// Compares what a file held with what it holds now, `None` if there is no file. Returns `None` if both are equal.
+/// Compares the old content of a file with the new one; `None` means that there is no file. Returns `None` if both are
+/// equal.
 pub fn diff_contents(name: &[u8], old: Option<&[u8]>, new: Option<&[u8]>) -> Option<DiffText> {
     if old == new {
         return None;
@@ -86,7 +87,7 @@ pub fn diff_contents(name: &[u8], old: Option<&[u8]>, new: Option<&[u8]>) -> Opt
         return uncounted(text);
     }
     let mut text = format!("--- {old_name}\n+++ {new_name}\n");
-    // There is no diff where an empty file was created or removed.
+    // The diff of an empty file that was created or removed is empty.
     let diff = unified_diff(name, from, to).unwrap_or_default();
     let body = &diff[first_lines(&diff, 2).len()..];
     let count = |mark: u8| {

@@ -1,4 +1,4 @@
-//! Which lines differ between two texts, as byte ranges. Lines end at a line feed and nowhere else.
+//! Finds the lines that differ between two texts, as byte ranges. Lines end at a line feed and nowhere else.
 
 use std::iter;
 use std::ops::Range;
@@ -14,16 +14,16 @@ pub struct ChangedRange {
     pub new: Range<usize>,
 }
 
-/// Returns the ranges that differ, in order, with at least one equal line between two of them.
+/// Returns the ranges that differ, in order, with at least one equal line between any two.
 pub fn changed_ranges(old: &[u8], new: &[u8]) -> Vec<ChangedRange> {
-    // What both begin and end with is compared by blocks: large files mostly change in one place.
+    // The common start and end are compared in blocks: large files mostly change in one place.
     let head = common_head(old, new);
     let tail = common_tail(&old[head..], &new[head..]);
     let old_lines = split_lines(&old[head..old.len() - tail]);
     let new_lines = split_lines(&new[head..new.len() - tail]);
     let (old_ends, new_ends) = (line_ends(&old_lines, head), line_ends(&new_lines, head));
     let mut ranges: Vec<ChangedRange> = Vec::new();
-    // Myers of this crate gives up early on large texts, and scatters one edit over many ranges.
+    // This crate's Myers gives up early on large texts, and scatters one edit over many ranges.
     for op in capture_diff_slices(Algorithm::Patience, &old_lines, &new_lines) {
         if let DiffOp::Equal { .. } = op {
             continue;
@@ -57,10 +57,10 @@ fn line_ends(lines: &[&[u8]], start: usize) -> Vec<usize> {
     iter::once(start).chain(ends).collect()
 }
 
-/// Bytes that are compared at once.
+/// Number of bytes that are compared at once.
 const BLOCK: usize = 4096;
 
-/// Returns the length of the whole lines that both texts begin with.
+/// Returns the length of the whole lines with which both texts begin.
 fn common_head(old: &[u8], new: &[u8]) -> usize {
     let blocks = old.chunks(BLOCK).zip(new.chunks(BLOCK)).take_while(|(a, b)| a == b);
     let equal: usize = blocks.map(|(block, _)| block.len()).sum();
@@ -68,13 +68,13 @@ fn common_head(old: &[u8], new: &[u8]) -> usize {
     memchr::memrchr(b'\n', &old[..equal + rest]).map_or(0, |at| at + 1)
 }
 
-/// Returns the length of whole lines that both texts end with, of all of them but the first perhaps.
+/// Returns the length of the whole lines with which both texts end, perhaps without the first of them.
 fn common_tail(old: &[u8], new: &[u8]) -> usize {
     let blocks = old.rchunks(BLOCK).zip(new.rchunks(BLOCK)).take_while(|(a, b)| a == b);
     let equal: usize = blocks.map(|(block, _)| block.len()).sum();
     let pairs = old.iter().rev().zip(new.iter().rev()).skip(equal);
     let equal = equal + pairs.take_while(|(a, b)| a == b).count();
-    // The line that the equal part begins in may differ in what is before it.
+    // The first line of the equal part may be incomplete, and differ before it.
     memchr::memchr(b'\n', &old[old.len() - equal..]).map_or(0, |at| equal - at - 1)
 }
 

@@ -1,4 +1,4 @@
-//! Reads a unified diff as people, git and models write it. It does not look at the file that a hunk is meant for.
+//! Parses unified diffs as people, git and models write them. It does not look at the file that a hunk is meant for.
 //!
 //! ```text
 //! diff   = file+ | hunk+                 the whole may be in one code fence; text before the first file is skipped
@@ -9,23 +9,23 @@
 //! line   = (" " | "-" | "+") text eol | eol | "\" any eol
 //! ```
 //!
-//! The lines of a hunk decide, not its counts: models get those wrong. The counts only tell whether an empty line at the end
-//! is a context line that lost its leading space, and whether `--- x` is a removed line or begins another file. `\` means
-//! that the line before it has no line end.
+//! The lines of a hunk decide, not its counts, which models get wrong. The counts are used only to decide whether an
+//! empty line at the end is a context line that lost its leading space, and whether `--- x` is a removed line or begins
+//! another file. `\` means that the line before it has no line end.
 
 use super::unified::ESCAPES;
 use conversation::format::edit::Complaint;
 
-/// What a diff does to one file.
+/// The changes of a diff to one file.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct FileDiff {
-    /// The old name without `a/`; `None` if there is no old file, or no name was given.
+    /// The old path, without the `a/` prefix; `None` if there is no old file, or no name was given.
     pub old: Option<String>,
-    /// The new name without `b/`, likewise.
+    /// The new path, without the `b/` prefix; `None` if there is no new file, or no name was given.
     pub new: Option<String>,
-    /// The diff creates the file.
+    /// Whether the diff creates the file.
     pub creates: bool,
-    /// The diff deletes the file.
+    /// Whether the diff deletes the file.
     pub deletes: bool,
     /// Its hunks, in order.
     pub hunks: Vec<DiffHunk>,
@@ -36,19 +36,19 @@ pub struct FileDiff {
 pub struct DiffHunk {
     /// The line of its `@@` in the diff, from 1.
     pub line: usize,
-    /// The line of the old file at which it claims to begin, from 1.
+    /// The line of the old file at which it begins according to its header, from 1.
     pub at: Option<usize>,
-    /// Context and removed lines, with line ends; without the last one where the diff says so.
+    /// Context and removed lines, with line ends; the last one has none if the diff says so.
     pub old: String,
-    /// Context and added lines, likewise.
+    /// Context and added lines, with line ends; the last one has none if the diff says so.
     pub new: String,
 }
 
-/// What a line outside of any hunk begins with.
+/// The possible starts of a line outside of hunks.
 const HEADERS: &str = "diff |index |old mode |new mode |new file mode |deleted file mode |similarity index |\
     dissimilarity index |rename from |rename to |copy from |copy to |Index: ";
 
-/// Whether a text has a line that only diffs have.
+/// Whether a text has a line that occurs only in diffs.
 pub fn is_diff(text: &str) -> bool {
     let mut lines = text.lines().peekable();
     while let Some(line) = lines.next() {
@@ -61,7 +61,7 @@ pub fn is_diff(text: &str) -> bool {
     false
 }
 
-/// Reads a whole diff. Files without hunks (renames, modes) are included.
+/// Parses a whole diff. Files without hunks (renames, modes) are included.
 pub fn parse_diff(text: &str) -> Result<Vec<FileDiff>, Complaint> {
     // The last line of the text may have lost its line end.
     let text = if text.ends_with('\n') { text.to_owned() } else { format!("{text}\n") };
@@ -73,11 +73,11 @@ pub fn parse_diff(text: &str) -> Result<Vec<FileDiff>, Complaint> {
         .iter()
         .take_while(|line| !line.starts_with("@@") && !line.starts_with("--- "))
         .any(|line| line.starts_with("```"));
-    // In a fence the last line is the fence's.
+    // In a code fence, the last line belongs to the fence.
     let end = if opens && last > 0 && closes(lines[last - 1]) { last - 1 } else { lines.len() };
     let lines = &lines[..end];
     let mut files: Vec<FileDiff> = Vec::new();
-    // After `diff --git`, the names that follow belong to that file.
+    // The names after `diff --git` belong to that file.
     let mut is_open = false;
     let mut at = 0;
     while let Some(line) = lines.get(at) {
@@ -129,13 +129,13 @@ pub fn parse_diff(text: &str) -> Result<Vec<FileDiff>, Complaint> {
     Ok(files)
 }
 
-/// Whether the end of a mail made by `git format-patch` begins here.
+/// Whether the end of a mail by `git format-patch` begins here.
 fn is_trailer(lines: &[&str], at: usize) -> bool {
     lines[at].trim_end_matches(['\r', '\n']) == "-- "
         && lines.get(at + 1).is_some_and(|next| next.starts_with(|c: char| c.is_ascii_digit()))
 }
 
-/// Reads the names in two header lines; `None` for `/dev/null`.
+/// Parses the names in two header lines; `None` for `/dev/null`.
 fn parse_names(lines: &[&str], at: usize) -> Option<(Option<String>, Option<String>)> {
     let old = lines.get(at)?.strip_prefix("--- ")?;
     let new = lines.get(at + 1)?.strip_prefix("+++ ")?;
@@ -152,7 +152,7 @@ fn parse_name(text: &str, side: &str) -> Option<String> {
     (name != "/dev/null").then(|| name.strip_prefix(side).map(str::to_owned).unwrap_or(name))
 }
 
-/// Decodes a name in git's quotes, without the first quote.
+/// Decodes a name in git's quotes; the opening quote is already removed.
 fn unquote(text: &str) -> String {
     let mut bytes = Vec::new();
     let mut rest = text.bytes();
@@ -184,7 +184,7 @@ fn unquote(text: &str) -> String {
     String::from_utf8_lossy(&bytes).into_owned()
 }
 
-/// Reads the first line and the counts of a hunk's header, if it has them.
+/// Parses the first line and the counts of a hunk's header, if it has them.
 fn parse_numbers(header: &str) -> (Option<usize>, Option<(usize, usize)>) {
     let mut words = header.trim_start_matches('@').split_whitespace();
     let mut side = |mark: char| {
@@ -196,11 +196,11 @@ fn parse_numbers(header: &str) -> (Option<usize>, Option<(usize, usize)>) {
     (old.map(|(first, _)| first), old.zip(new).map(|((_, old), (_, new))| (old, new)))
 }
 
-/// Reads one hunk from its header on, and returns the line after it.
+/// Parses one hunk from its header on, and returns the line after it.
 fn parse_hunk(lines: &[&str], from: usize) -> Result<(DiffHunk, usize), Complaint> {
     let (first, counts) = parse_numbers(lines[from]);
     let mut hunk = DiffHunk { line: from + 1, at: first, ..DiffHunk::default() };
-    // Old and new lines so far, and the lengths of both texts before the empty lines at the end.
+    // The numbers of old and new lines so far, and the lengths of both texts before the empty lines at the end.
     let mut seen = (0, 0);
     let mut solid = (0, 0);
     let mut at = from + 1;
@@ -243,7 +243,7 @@ fn parse_hunk(lines: &[&str], from: usize) -> Result<(DiffHunk, usize), Complain
                 }
             }
             _ if line.trim_end_matches(['\r', '\n']).is_empty() => {
-                // An empty context line that lost its leading space, unless the hunk ended before it.
+                // This is an empty context line that lost its leading space, unless the hunk ended before it.
                 hunk.old.push_str(line);
                 hunk.new.push_str(line);
                 seen = (seen.0 + 1, seen.1 + 1);

@@ -9,13 +9,13 @@
 //! +new
 //! \ No newline at end of file
 //! ```
-//! Lines end at a line feed and nowhere else: CR, form feed and bytes that are not UTF-8 stay where they are. Which lines
-//! changed is decided in [`super::lines`].
+//! Lines end at a line feed and nowhere else: CR, form feed and bytes that are not UTF-8 are kept. [`super::lines`]
+//! finds the changed lines.
 
 /// Lines of context around a change.
 pub const CONTEXT: usize = 3;
 
-/// Lines that were replaced by others. All slices are whole lines, except at the end of a file.
+/// Lines that were replaced by others. All slices consist of whole lines, except at the end of a file.
 #[derive(Debug, Clone, Copy)]
 pub struct DiffChange<'a> {
     /// The first replaced line, counted from 0; where lines were only added, the line before which they were added.
@@ -35,11 +35,11 @@ pub struct DiffChange<'a> {
 pub struct UnifiedDiff {
     text: Vec<u8>,
     hunk: Option<OpenHunk>,
-    /// New lines minus old lines, in all finished hunks.
+    /// The difference of the numbers of new and old lines in all finished hunks.
     delta: i64,
 }
 
-/// The hunk that may still grow.
+/// The hunk that may still be extended.
 #[derive(Debug)]
 struct OpenHunk {
     line: u64,
@@ -124,7 +124,7 @@ impl OpenHunk {
     }
 }
 
-/// Formats `first,count` as diff does: without a count of 1, and with the line before for a count of 0.
+/// Formats `first,count` as diff does: a count of 1 is omitted, and with a count of 0 the line is the one before.
 fn format_range(line: u64, count: u64) -> String {
     match count {
         0 => format!("{line},0"),
@@ -151,13 +151,13 @@ fn count_lines(lines: &[u8]) -> u64 {
     lines.split_inclusive(|byte| *byte == b'\n').count() as u64
 }
 
-/// Returns the first `n` lines, or all there are.
+/// Returns the first `n` lines, or all if there are fewer.
 pub fn first_lines(text: &[u8], n: usize) -> &[u8] {
     let length = text.split_inclusive(|byte| *byte == b'\n').take(n).map(<[u8]>::len).sum();
     text.get(..length).unwrap_or_default()
 }
 
-/// Returns the last `n` lines, or all there are.
+/// Returns the last `n` lines, or all if there are fewer.
 pub fn last_lines(text: &[u8], n: usize) -> &[u8] {
     let mut start = text.len();
     for _ in 0..n {
@@ -167,10 +167,11 @@ pub fn last_lines(text: &[u8], n: usize) -> &[u8] {
     text.get(start..).unwrap_or_default()
 }
 
-/// Bytes that git escapes with a letter, and the letters.
+/// The bytes that git escapes with a letter, and the letters.
 pub(super) const ESCAPES: [&[u8; 9]; 2] = [b"\x07\x08\t\n\x0b\x0c\r\"\\", b"abtnvfr\"\\"];
 
-/// Formats a name with its prefix, quoted where git with `core.quotePath` off quotes it. A tab ends a name that holds a space.
+/// Formats a name with its prefix, quoted as git does with `core.quotePath` off. A tab ends a name that contains a
+/// space.
 pub(super) fn format_name(side: &str, name: &[u8]) -> Vec<u8> {
     let mut text = side.as_bytes().to_vec();
     for byte in name {

@@ -11,11 +11,11 @@
 //! `</NAME>` that starts a line; one with a fence only at `</NAME WORD>`. A body gets a fence when it holds
 //! anything that looks like a tag of nagent's ([`needs_fence`]), so no body can end its own block or open another.
 //!
-//! Parsing never fails: it gives the pieces, and at most one [`Trouble`]. It reads no file, and it does not
-//! know what the tags inside an `agent-response` mean. Blocks of older tools parse too: no fence, a body that
-//! begins on the opening tag's own line, no blank lines between.
+//! Parsing never fails: it returns the pieces, and at most one [`Trouble`]. It reads no file, and it does not know the
+//! meaning of the tags inside an `agent-response`. Blocks of older versions parse too: they have no fence, a body that
+//! begins on the line of the opening tag, and no blank lines between them.
 
-// No panic: what is read here, anybody may have written.
+// No panics: anyone may have written this text.
 #![deny(clippy::indexing_slicing, clippy::panic, clippy::unwrap_used)]
 
 mod parse;
@@ -28,8 +28,8 @@ use regex_lite::Regex;
 pub use self::parse::{holds_reply, parse};
 use crate::format::attributes::{self, Attribute};
 
-/// The names of all blocks. Only nagent and the user write them; in a reply they are forged. The last four are of the hooks of
-/// older tools: they are read, never written.
+/// The names of all blocks. Only nagent and the user write them; in a reply they are forged. The last four belong to
+/// the hooks of older versions: they are read, never written.
 pub const BLOCKS: &[&str] = &[
     "initial_context",
     "user-prompt",
@@ -56,7 +56,8 @@ pub const BLOCKS: &[&str] = &[
     "hook-per-turn",
 ];
 
-/// What in a body calls for a fence: whatever looks like a tag of nagent's, or opens a block ([`BLOCKS`]).
+/// A body needs a fence if it holds this: anything that looks like a tag of nagent's, or that opens a block
+/// ([`BLOCKS`]).
 static SUSPECT: LazyLock<Regex> = LazyLock::new(|| {
     Regex::new(
         r"(?i)\A<\s*/?\s*(?:nagent|user-prompt|agent-response|system|initial.context|context.update|hook-per-)",
@@ -81,14 +82,14 @@ impl Block {
         Self { name, attributes: Vec::new(), body: None }
     }
 
-    /// The same with one more attribute.
+    /// Adds an attribute.
     #[must_use]
     pub fn with(mut self, name: &str, value: impl ToString) -> Self {
         self.attributes.push((name.to_owned(), value.to_string()));
         self
     }
 
-    /// The same with one more attribute where it has a value.
+    /// Adds an attribute if it has a value.
     #[must_use]
     pub fn with_some(self, name: &str, value: Option<impl ToString>) -> Self {
         match value {
@@ -97,7 +98,7 @@ impl Block {
         }
     }
 
-    /// The same with a body.
+    /// Sets the body.
     #[must_use]
     pub fn body(mut self, body: impl Into<String>) -> Self {
         self.body = Some(body.into());
@@ -109,8 +110,8 @@ impl Block {
         attributes::find_value(&self.attributes, name)
     }
 
-    /// The block as text, with a last line feed. `own` are the tags that an `agent-response` may hold without a
-    /// fence; `word` draws random fence words, and is asked again while a word occurs in the body.
+    /// The block as text, with a final line feed. `own` are the tags that an `agent-response` may hold without a fence;
+    /// `word` draws random fence words, again and again until one does not occur in the body.
     pub fn format(&self, own: &[&str], word: &mut dyn FnMut() -> String) -> String {
         let name = self.name;
         let attributes = attributes::format(&self.attributes);
@@ -150,13 +151,13 @@ fn is_own_tag(text: &str, own: &[&str]) -> bool {
 /// A piece of a parsed file. All ranges are byte offsets into its text.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Piece {
-    /// What it is.
+    /// The kind of the piece.
     pub kind: PieceKind,
     /// The piece as it is in the file, without the line feed after it.
     pub span: Range<usize>,
 }
 
-/// What a piece is.
+/// The kind of a piece.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum PieceKind {
     /// A block.
@@ -194,7 +195,7 @@ impl Piece {
         self.get(attribute)?.parse().ok()
     }
 
-    /// The body of a block, or the note itself.
+    /// The body of a block, or the text of a note.
     pub fn body_text<'a>(&self, file: &'a str) -> &'a str {
         match &self.kind {
             PieceKind::Block { body, .. } => &file[body.clone()],
@@ -203,24 +204,24 @@ impl Piece {
     }
 }
 
-/// What is wrong with a file.
+/// A defect of a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Trouble {
-    /// The last append was cut: everything from `offset` on belongs to a block that never ended.
+    /// The last append was cut off: everything from `offset` on belongs to a block that has no end.
     Torn {
-        /// Where the torn tail begins.
+        /// The offset of the torn tail.
         offset: usize,
         /// Its line, from 1.
         line: usize,
     },
-    /// A tag that belongs to no block, or a block that swallows others: not to be read as a shorter conversation.
+    /// A tag that belongs to no block, or a block that swallows others: do not read the file as a shorter conversation.
     Damaged {
         /// The line of the tag, from 1.
         line: usize,
-        /// What is wrong, and how to fix it.
+        /// The defect, and how to fix it.
         message: String,
-        /// Where the torn tail begins if a crash did this, and no hand: a fenced body that was cut may end in
-        /// whole blocks of its own, and the text alone cannot tell. Whoever knows of a crash may.
+        /// The offset of the torn tail, if this comes from a crash and not from an edit: a fenced body that was cut off
+        /// may end in whole blocks of its own, and the text alone cannot tell. Callers that know about a crash can.
         perhaps_torn: Option<usize>,
     },
 }
@@ -234,12 +235,12 @@ impl std::fmt::Display for Trouble {
     }
 }
 
-/// The pieces of a file up to its first trouble, and the trouble.
+/// The pieces of a file up to the first defect, and the defect.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Parsed {
     /// Blocks and notes in order.
     pub pieces: Vec<Piece>,
-    /// What is wrong, if anything is.
+    /// The defect, if there is one.
     pub trouble: Option<Trouble>,
 }
 

@@ -51,7 +51,7 @@ impl Parser<'_> {
         Parsed { pieces: self.pieces, trouble: None }
     }
 
-    /// The line number of an offset, from 1. Counted only where something is wrong.
+    /// The line number of an offset, from 1. It is computed only for a defect.
     fn line_of(&self, offset: usize) -> usize {
         1 + self.text.bytes().take(offset).filter(|byte| *byte == b'\n').count()
     }
@@ -94,7 +94,7 @@ impl Parser<'_> {
         let closing = closing_tag(name, fence.as_deref());
         let (body_start, crlf) = line_end(self.text, tag_end);
         let found = if body_start == tag_end && fence.is_none() {
-            // An older tool's short results: the body is on the opening tag's line.
+            // Short results of older versions have their body on the line of the opening tag.
             self.text[tag_end..].find(&closing).map(|i| tag_end + i)
         } else {
             find_at_line_start(self.text, body_start, &closing)
@@ -122,11 +122,11 @@ impl Parser<'_> {
         Ok(Some((Piece { kind, span: start..span_end }, next)))
     }
 
-    /// Something that begins with `<` and is not a whole opening tag: a note, or trouble.
+    /// Checks text that begins with `<` and is not a whole opening tag: it is a note or a defect.
     fn check_tag(&self, rest: &str) -> Result<Option<(Piece, usize)>, Trouble> {
         let start = self.at;
         let Some(tag) = TAG_START.captures(rest) else {
-            // `<agent-resp` and nothing more: the name itself was cut.
+            // `<agent-resp` and nothing more: the name itself was cut off.
             let is_cut_name = !rest.contains(['\n', '>', ' '])
                 && BLOCKS.iter().any(|name| name.starts_with(&rest[1..]));
             return if is_cut_name { Err(self.torn_tail_trouble(start)) } else { Ok(None) };
@@ -139,12 +139,13 @@ impl Parser<'_> {
             let wrong = "attributes that cannot be read; they are name=\"value\"";
             self.damage_trouble(start, format!("<{name} … has {wrong}"), None)
         } else {
-            // No `>` ends it: it was cut within the tag.
+            // There is no `>`: the file was cut off within the tag.
             self.torn_tail_trouble(start)
         })
     }
 
-    /// A block that another one of its name begins inside of. Names the line that was probably meant as its end.
+    /// Reports a block within which another block of the same name begins. Names the line that was probably meant as
+    /// its end.
     fn unclosed_trouble(&self, name: &str, closing: &str, body: usize, inner: usize) -> Trouble {
         let (opened, next) = (self.line_of(self.at), self.line_of(inner));
         let mut at = body;
@@ -163,13 +164,13 @@ impl Parser<'_> {
         Trouble::Damaged { line: opened, message, perhaps_torn: None }
     }
 
-    /// A block whose end is nowhere: a torn tail, unless what follows shows that the file went on after it.
+    /// Reports a block without an end: a torn tail, unless the text after it shows that the file continued.
     fn unterminated_trouble(&self, tag_end: usize, name: &str, fence: Option<&str>) -> Trouble {
         let rest = &self.text[tag_end..];
         let goes_on = match fence {
-            // The writer fences every body that holds a block's tag, so one here was written after it.
+            // The writer fences every body that holds a block's tag, so a tag here was written after the block.
             None => block_starts(rest).next().is_some(),
-            // A fenced body may hold anything, whole blocks too.
+            // A fenced body may hold anything, even whole blocks.
             Some(_) => ends_in_whole_block(rest),
         };
         if !goes_on {
@@ -195,7 +196,8 @@ impl Parser<'_> {
         Trouble::Damaged { line: self.line_of(offset), message, perhaps_torn }
     }
 
-    /// The start of the next line when only blanks are between, else the offset itself: text behind a closing tag is a note.
+    /// The start of the next line if only blanks precede it, else the offset itself: text after a closing tag is a
+    /// note.
     fn after_line_end(&self, offset: usize) -> usize {
         let rest = &self.text[offset..];
         let blanks = rest.len() - rest.trim_start_matches([' ', '\t', '\r']).len();
@@ -203,7 +205,7 @@ impl Parser<'_> {
     }
 }
 
-/// Whether the text ends in a whole block that follows a blank line, as the writer puts it.
+/// Whether the text ends in a whole block after a blank line, as the writer formats it.
 fn ends_in_whole_block(text: &str) -> bool {
     let trimmed = text.trim_end();
     if trimmed.len() == text.len() {
@@ -211,7 +213,7 @@ fn ends_in_whole_block(text: &str) -> bool {
     }
     let last_line = trimmed.rfind('\n').map_or(0, |at| at + 1);
     let closing = &trimmed[last_line..];
-    // The block that this line closes begins behind the line's last occurrence before it.
+    // The block that this line closes begins after the previous closing tag of the same form.
     let from = trimmed[..last_line].rfind(&format!("\n{closing}")).map_or(0, |at| at + 1);
     block_starts(trimmed).filter(|at| follows_blank_line(trimmed, *at)).any(|at| {
         read_opening(&trimmed[at..]).is_some_and(|opening| {
@@ -234,10 +236,10 @@ fn closing_tag(name: &str, fence: Option<&str>) -> String {
     fence.map_or_else(|| format!("</{name}>"), |word| format!("</{name} {word}>"))
 }
 
-/// Whether a reply begins in a text that need not begin with a block. What stands within a fenced block is text of that block, also
-/// where its opening tag is not there.
+/// Whether a reply begins in a text, which need not begin with a block. Text within a fenced block belongs to that
+/// block, even if its opening tag is missing.
 pub fn holds_reply(text: &str) -> bool {
-    // The fences that are open, with whether there was a reply by then.
+    // The open fences, each with whether there was a reply before it.
     let mut fences = HashMap::new();
     let mut has_reply = false;
     for line in text.lines().filter(|line| line.starts_with('<')) {
@@ -270,8 +272,8 @@ struct BlockOpening {
     length: usize,
 }
 
-/// Reads the opening tag of a block at the start of a text. By hand, since a list of ten thousand conversations reads a hundred
-/// thousand of them.
+/// Parses the opening tag of a block at the start of a text. It does not use a regular expression: a list of ten
+/// thousand conversations parses a hundred thousand tags.
 fn read_opening(text: &str) -> Option<BlockOpening> {
     let is_word = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
     let after = |rest: &str| {
@@ -308,7 +310,7 @@ fn read_opening(text: &str) -> Option<BlockOpening> {
     }
 }
 
-/// The first value of that name; all of that name are gone then.
+/// Removes all attributes of that name and returns the first value.
 fn take_attribute(attributes: &mut Vec<Attribute>, name: &str) -> Option<String> {
     let at = attributes.iter().position(|(n, _)| n == name)?;
     let value = attributes.remove(at).1;
@@ -337,7 +339,7 @@ fn find_at_line_start(text: &str, from: usize, needle: &str) -> Option<usize> {
     text[from..].find(&with_line_feed).map(|i| from + i + 1)
 }
 
-/// The first opening tag `<NAME` at or after `from` that starts a line and is a whole opening tag.
+/// The first whole opening tag `<NAME` at or after `from` that starts a line.
 fn find_opening(text: &str, from: usize, opener: &str) -> Option<usize> {
     let mut at = from;
     while let Some(found) = find_at_line_start(text, at, opener) {
