@@ -1,7 +1,8 @@
-//! Checks a repository's own files before libgit2 opens it, which waits at a FIFO and reads a file of any size into memory.
+//! Checks a repository's own files before libgit2 opens it, which waits at a FIFO and reads a file of any size into
+//! memory.
 //!
-//! Checked are the files that are opened by their names when a repository is opened: they must be regular and not too large.
-//! Objects are too many to check; whoever reads them does so in a thread that can be left behind (`worker`).
+//! The checked files are those that are opened by name when a repository is opened: they must be regular and not too
+//! large. Objects are too many to check; they are read in a thread that can be abandoned (`worker`).
 
 use conversation::limits;
 use std::ffi::OsStr;
@@ -14,13 +15,13 @@ use std::path::{Path, PathBuf};
 use conversation::format::harmless::quote_name;
 use sys::fs::nonblock;
 
-/// A ref is followed through at most this many others; libgit2 follows no more.
+/// Maximum number of refs that a ref is followed through; libgit2 follows no more.
 const MAX_DEPTH: usize = 10;
 
-/// At most this many configurations and lists of alternates may name others.
+/// Maximum number of configurations and lists of alternates that name others.
 const MAX_NAMED: usize = 200;
 
-/// Files in a repository's own folder that are opened by name, and their largest sizes.
+/// Files in a repository's own folder that are opened by name, and their maximum sizes.
 const FILES: [(&str, u64); 9] = [
     ("HEAD", limits::REPOSITORY_FILE),
     ("commondir", limits::REPOSITORY_FILE),
@@ -33,16 +34,16 @@ const FILES: [(&str, u64); 9] = [
     ("objects/info/alternates", limits::REPOSITORY_FILE),
 ];
 
-/// What is about to be read of a repository.
+/// The part of a repository that is about to be read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Access {
-    /// Its configuration.
+    /// The configuration.
     Config,
-    /// Refs and objects too.
+    /// The configuration, refs and objects.
     Objects,
 }
 
-/// Checks the repository of the working tree with this top; a folder without `.git` is taken for a bare repository.
+/// Checks the repository of the working tree with this top; a folder without `.git` counts as a bare repository.
 pub(super) fn check_repository(top: &Path, access: Access) -> Result<(), String> {
     check(top, access)
         .map_err(|why| format!("the git repository at {} is not read: {why}", quote_name(top)))
@@ -71,7 +72,7 @@ fn check(top: &Path, access: Access) -> Result<(), String> {
     Ok(())
 }
 
-/// The repository's own folders that a `.git` stands for, without links, with the one shared by other working trees.
+/// The repository's own folders that a `.git` leads to, without links, with the one shared by other working trees.
 pub fn git_folders(git: &Path) -> Vec<PathBuf> {
     let Ok(git) = fs::canonicalize(git) else { return Vec::new() };
     let folder = if git.is_dir() {
@@ -84,7 +85,7 @@ pub fn git_folders(git: &Path) -> Vec<PathBuf> {
     [Some(folder), common].into_iter().flatten().collect()
 }
 
-/// Reads the folder that a file of one line names, relative to `base`.
+/// Reads the path of a folder from a file with one line, relative to `base`.
 fn read_named_folder(file: &Path, mark: &str, base: &Path) -> Option<PathBuf> {
     let text = read_start(file, 8192)?;
     let line = text.split(|byte| *byte == b'\n').next()?.strip_prefix(mark.as_bytes())?;
@@ -101,7 +102,7 @@ fn read_start(path: &Path, bytes: u64) -> Option<Vec<u8>> {
     Some(text)
 }
 
-/// Checks the files that a configuration includes. Only plain values are understood: in git's escapes a path could hide.
+/// Checks the files that a configuration includes. Only plain values are accepted: git's escapes could hide a path.
 fn check_includes(config: &Path, left: &mut usize) -> Result<(), String> {
     let text = read_start(config, limits::REPOSITORY_CONFIG).unwrap_or_default();
     let text = String::from_utf8_lossy(&text).to_string();
@@ -132,7 +133,7 @@ fn check_includes(config: &Path, left: &mut usize) -> Result<(), String> {
     Ok(())
 }
 
-/// Counts a file that names others: they could name each other without end.
+/// Counts a file that names others, as they could name each other without end.
 fn count_file(path: &Path, left: &mut usize) -> Result<(), String> {
     *left = left
         .checked_sub(1)
@@ -140,7 +141,7 @@ fn count_file(path: &Path, left: &mut usize) -> Result<(), String> {
     Ok(())
 }
 
-/// Checks a ref and those that it names.
+/// Checks a ref and the refs that it points to.
 fn check_ref(folders: &[PathBuf], name: &Path, depth: usize) -> Result<(), String> {
     for path in folders.iter().map(|folder| folder.join(name)) {
         check_file(&path, limits::REPOSITORY_FILE)?;
@@ -154,7 +155,7 @@ fn check_ref(folders: &[PathBuf], name: &Path, depth: usize) -> Result<(), Strin
     Ok(())
 }
 
-/// Checks the folders of objects that such a folder names.
+/// Checks the object folders in the list of alternates.
 fn check_alternates(objects: &Path, left: &mut usize) -> Result<(), String> {
     let list = objects.join("info/alternates");
     check_file(&list, limits::REPOSITORY_FILE)?;
