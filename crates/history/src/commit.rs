@@ -11,7 +11,8 @@ pub struct FileCommit {
     pub time: i64,
     /// The author's offset from UTC, in minutes.
     pub offset: i32,
-    /// The author's name; invalid UTF-8 becomes U+FFFD. At most [`conversation::limits::COMMIT_SUBJECT`] characters, like the next two.
+    /// The author's name; invalid UTF-8 becomes U+FFFD. Name, address and subject have at most
+    /// [`conversation::limits::COMMIT_SUBJECT`] characters.
     pub name: String,
     /// The author's address.
     pub email: String,
@@ -19,13 +20,13 @@ pub struct FileCommit {
     pub subject: String,
     /// The file's path in that commit.
     pub path: Vec<u8>,
-    /// What the commit did to the file.
+    /// The change that the commit made to the file.
     pub change: FileChange,
-    /// Whether it is an ordinary commit.
+    /// The kind of the commit.
     pub kind: CommitKind,
 }
 
-/// What a commit did to a file.
+/// The change that a commit made to a file.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum FileChange {
@@ -34,16 +35,16 @@ pub enum FileChange {
     /// Its content or mode changed.
     #[default]
     Modified,
-    /// It had another path before; its content may have changed too.
+    /// It had another path before; its content may have changed, too.
     Renamed {
-        /// The path before.
+        /// The old path.
         from: Vec<u8>,
     },
     /// The commit deleted it; a later one added it again.
     Deleted,
 }
 
-/// Kinds of commits; only [`CommitKind::Plain`] ones tell which files belong together.
+/// Kinds of commits; only [`CommitKind::Plain`] ones show which files belong together.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum CommitKind {
@@ -52,7 +53,7 @@ pub enum CommitKind {
     Plain,
     /// A merge whose file differs from that of every parent.
     Merge,
-    /// A first commit of many files: it does not tell who wrote them.
+    /// A first commit of many files: it does not show who wrote them.
     Import,
     /// The oldest commit of a shallow clone: its parents are missing, so that all its files look new.
     Boundary,

@@ -1,15 +1,16 @@
 //! Finds the conversation that belongs to a file. The index on disk is updated under its lock.
 //!
 //! A file is found in this order:
-//! 1. by its identity: the same file wherever it is, whatever it is called; a hard link is the same file;
-//! 2. where no file has taken the place of an entry's own, by the path in the repository: a clone that was moved;
+//! 1. by its identity: the same file under any path and name; a hard link is the same file;
+//! 2. by the path in the repository, if no file is at the entry's own path: a clone that was moved;
 //! 3. by the absolute path: an editor that saves by renaming, a file that was created again.
 //!
-//! No entry is dropped: one whose path another entry's file has taken is kept as gone, and the user is told.
+//! No entry is dropped: one whose path another entry's file has taken is marked as gone, and the user gets a note.
 //!
-//! An entry whose file is still there is nobody else's: two clones, worktrees and copies are as many files. Where the file
-//! system tells no time of birth, an inode may have been given to another file, so it counts only while the path says the
-//! same. What the index looks like is [`conversation::format::file_index`]'s; this prints nothing and starts no program.
+//! An entry whose file still exists belongs to that file alone: two clones, worktrees and copies are separate files. If
+//! the file system reports no time of birth, an inode may have been given to another file, so it counts only while the
+//! path is the same. The format of the index is in [`conversation::format::file_index`]; this module prints nothing and
+//! starts no program.
 
 use std::os::unix::fs::DirEntryExt;
 use std::path::{Path, PathBuf};
@@ -29,21 +30,21 @@ use sys::lock::{self, IndexWait, LockError};
 use sys::root::{self, Root};
 use sys::{fs, legacy};
 
-/// The name of its lock. No conversation's name ends in `.json`, so none can hold this lock for as long as a run takes.
+/// The name of its lock. No conversation's name ends in `.json`, so no run can hold this lock.
 const LOCK: &str = "file-index.json";
 
-/// The index with what older tools left.
+/// The index with the entries of older tools.
 #[derive(Debug, Default)]
 pub struct Loaded {
     /// All entries.
     pub index: FileIndex,
     /// Older indexes whose entries are in it.
     old: Vec<PathBuf>,
-    /// What the user should know.
+    /// Notes for the user.
     pub notes: Vec<String>,
 }
 
-/// Reads the index, and older ones beside it. Changes nothing.
+/// Reads the index, and older ones next to it. Changes nothing.
 pub fn load_index(root: &Root) -> Result<Loaded> {
     let path = root.file_index();
     let mut loaded = Loaded::default();
@@ -58,7 +59,7 @@ pub fn load_index(root: &Root) -> Result<Loaded> {
     }
     let old = legacy::read_file_indexes(root)?;
     for entry in old.entries {
-        // By its path: the older id has no time of birth, and the inode may be another file's by now.
+        // By its path: the older id has no time of birth, and the inode may belong to another file now.
         if loaded.index.entries_at_path(&entry.path).next().is_none() {
             loaded.index.insert_entry(entry);
         }
@@ -66,7 +67,7 @@ pub fn load_index(root: &Root) -> Result<Loaded> {
     Ok(Loaded { old: old.paths, notes: old.notes, ..loaded })
 }
 
-/// The entry of a file, by its true path. Changes nothing.
+/// Finds the entry of a file, by its true path. Changes nothing.
 pub fn find_entry(root: &Root, path: &Path) -> Result<Option<FileIndexEntry>> {
     let index = load_index(root)?.index;
     // Finding the first commit takes long, and mostly no entry could match it.
@@ -81,8 +82,8 @@ pub fn find_entry(root: &Root, path: &Path) -> Result<Option<FileIndexEntry>> {
     Ok(file.entry(root, &index).cloned())
 }
 
-/// The entry of a file, by its true path, created or updated where necessary; `new_name` makes the name of a new conversation.
-/// Also notes for the user.
+/// Returns the entry of a file, by its true path, created or updated where necessary, and notes for the user.
+/// `new_name` makes the name of a new conversation.
 pub fn register(
     root: &Root,
     path: &Path,
@@ -141,7 +142,7 @@ pub fn update_identity(
         index.by_file_id.values().filter(is_outdated).cloned().collect();
     for entry in entries {
         let file = IndexedFile::inspect(index, &entry.path);
-        // A file with a conversation of its own was put there by another program.
+        // Another program has put a file there that has its own conversation.
         if let Some(id) = &file.id
             && !index.by_file_id.contains_key(id)
             && find_moved_file(&entry).is_none()
@@ -153,7 +154,7 @@ pub fn update_identity(
     Ok(save_index(root, &loaded)?)
 }
 
-/// Gives the conversation of a file another name.
+/// Renames the conversation of a file.
 pub fn rename_conversation(
     root: &Root,
     from: &str,
@@ -187,13 +188,13 @@ fn save_index(root: &Root, loaded: &Loaded) -> Result<()> {
 
 struct IndexedFile<'a> {
     path: &'a Path,
-    /// `None` when there is no such file yet.
+    /// `None` if the file does not exist yet.
     id: Option<String>,
     spot: Option<RepositoryPath>,
 }
 
 impl<'a> IndexedFile<'a> {
-    /// Looks at the file. Its repository's first commit is searched for only when no entry knows it.
+    /// Reads the file's identity. The first commit of its repository is searched for only if no entry has it.
     fn inspect(index: &FileIndex, path: &'a Path) -> Self {
         let id = fs::file_id(path);
         let same = id.as_ref().and_then(|id| index.by_file_id.get(id));
@@ -216,7 +217,7 @@ impl<'a> IndexedFile<'a> {
         if let Some(entry) = by_id.filter(may_be_used) {
             return Some(entry);
         }
-        // One that was never made cannot have been moved, and one whose path has another file was saved there.
+        // A file that was never made cannot have been moved; one whose path has another file was saved there.
         let same_place = |entry: &&FileIndexEntry| {
             let is_moved = || {
                 is_made(&entry.file_id) && !entry.is_gone() && fs::file_id(&entry.path).is_none()
@@ -243,7 +244,7 @@ impl<'a> IndexedFile<'a> {
         let mut entry = FileIndexEntry {
             file_id: self.id.clone().unwrap_or_else(|| path_id(self.path)),
             path: self.path.to_owned(),
-            // A repository that cannot be opened just now is still the same one.
+            // A repository that cannot be opened now is still the same one.
             repository: self.spot.as_ref().or(known).cloned(),
             ..entry.clone()
         };
@@ -252,7 +253,7 @@ impl<'a> IndexedFile<'a> {
     }
 }
 
-/// Whether the entry leads to a conversation; a name that somebody forged does not.
+/// Whether the name of the entry's conversation is usable; a forged name is not.
 fn has_usable_name(entry: &FileIndexEntry) -> bool {
     root::check_name(&entry.conversation).is_ok()
 }
@@ -280,7 +281,7 @@ fn free_path(index: &mut FileIndex, path: &Path) -> Vec<String> {
     notes
 }
 
-/// Finds an entry's own file: where it was, or under another name in the same folder, but not as an editor's backup.
+/// Finds an entry's own file: at its path, or under another name in the same folder, but not as an editor's backup.
 fn find_moved_file(entry: &FileIndexEntry) -> Option<PathBuf> {
     if fs::file_id(&entry.path).is_some_and(|id| id == entry.file_id) {
         return Some(entry.path.clone());
@@ -297,7 +298,7 @@ fn find_moved_file(entry: &FileIndexEntry) -> Option<PathBuf> {
         .find(|path| fs::file_id(path).is_some_and(|id| id == entry.file_id))
 }
 
-/// When an entry's conversation was written last, since 1970.
+/// The time of the last write to an entry's conversation, since 1970.
 fn last_used(root: &Root, entry: &FileIndexEntry) -> Duration {
     root::check_name(&entry.conversation)
         .map_or(Duration::ZERO, |()| fs::modified(&root.conversation(&entry.conversation)))

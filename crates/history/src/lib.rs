@@ -1,11 +1,11 @@
-//! What a git repository knows of one file: who changed it and when, and which files changed in the same commits.
+//! The history of one file in a git repository: who changed it and when, and which files changed in the same commits.
 //!
-//! [`git`] reads the repository, with libgit2, and [`file_index`] knows which file has which conversation; the rest is values
-//! in, values out. It changes nothing in a repository. Anybody who commits writes names, subjects and paths: they are
-//! untrusted, and escaped where they become text.
+//! [`git`] reads the repository with libgit2, and [`file_index`] maps files to conversations; the other modules are
+//! pure. Nothing changes a repository. Anybody who commits writes names, subjects and paths: they are untrusted, and
+//! escaped in text.
 //!
 //! ```
-//! // No repository, no history: a hint is missing, and nothing fails.
+//! // Without a repository there is no history, and nothing fails.
 //! let folder = std::env::temp_dir();
 //! assert_eq!(history::git::find_toplevel(&folder.join("no-such-folder")), None);
 //! ```
@@ -31,25 +31,26 @@ use self::people::Person;
 pub struct History {
     /// The top of the working tree.
     pub toplevel: PathBuf,
-    /// The file's path from there, as bytes.
+    /// The file's path relative to the top, as bytes.
     pub path: Vec<u8>,
-    /// Its path at `HEAD`, where it was renamed since and that is not committed yet.
+    /// Its path at `HEAD`, if a rename since then is not committed yet.
     pub path_at_head: Option<Vec<u8>>,
     /// The commit id of `HEAD`.
     pub head: String,
     /// The commits that touched the file, newest first, through renames.
     pub commits: Vec<FileCommit>,
-    /// The authors of these commits, most commits first; names and addresses as the mailmap has them.
+    /// The authors of these commits, most commits first; names and addresses are those of the mailmap.
     pub people: Vec<Person>,
     /// Files that changed in the same commits, most common commits first; all exist at `HEAD`.
     pub co_changed: Vec<CoChangedFile>,
-    /// Number of commits that these were counted over: the latest ones that are neither merges nor of very many files.
+    /// Number of commits in which these were counted: the latest ones, without merges and commits of very many files.
     pub counted: u64,
     /// Whether the clone is shallow, so that the history ends early.
     pub is_shallow: bool,
-    /// Where reading stopped, because it took too long: all commits after this time were read (seconds since 1970).
+    /// The point where reading stopped because it took too long: all commits after this time were read (seconds since
+    /// 1970).
     pub read_back_to: Option<i64>,
-    /// What could not be read, and why; one sentence each.
+    /// Notes on read errors, one sentence each.
     pub notes: Vec<String>,
 }
 

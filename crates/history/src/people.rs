@@ -7,9 +7,9 @@ use super::commit::{CommitKind, FileCommit};
 /// An author of a file.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Person {
-    /// Name, as the mailmap has it.
+    /// Name, after the mailmap.
     pub name: String,
-    /// Address, as the mailmap has it.
+    /// Address, after the mailmap.
     pub email: String,
     /// Number of commits.
     pub commits: u64,
@@ -19,9 +19,9 @@ pub struct Person {
     pub last: i64,
 }
 
-/// Lists the authors of these commits, which are given newest first: most commits first, then by name and address. Authors of
-/// the same address are one person, of the latest name. The oldest commit of a shallow clone does not count: all files look new
-/// there, whoever wrote them.
+/// Lists the authors of these commits, which are given newest first: most commits first, then by name and address.
+/// Authors with the same address are one person, with the latest name. The oldest commit of a shallow clone does not
+/// count: all files look new there, whoever wrote them.
 pub fn list_people(commits: &[FileCommit]) -> Vec<Person> {
     let mut people: BTreeMap<String, Person> = BTreeMap::new();
     for commit in commits.iter().filter(|commit| commit.kind != CommitKind::Boundary) {

@@ -27,7 +27,7 @@
 //! TEXT
 //! {/file-summary}
 //! ```
-//! A conversation that has this already gets only what is new ([`format_news`]):
+//! A conversation that already has this gets only the new part ([`format_news`]):
 //!
 //! ```text
 //! {file-history}
@@ -38,8 +38,8 @@
 //! - 2026-05-01 1234abc NAME: SUMMARY           was named by its subject before
 //! {/file-history}
 //! ```
-//! The same history gives the same text on any day. Names, addresses, subjects, paths and summaries are untrusted: each stays
-//! on its line and in its cell, and none contains a marker ([`conversation::format::harmless`]). Pure.
+//! The same history gives the same text on any day. Names, addresses, subjects, paths and summaries are untrusted: each
+//! stays on its line and in its cell, and none contains a marker ([`conversation::format::harmless`]). Pure.
 
 use std::collections::{BTreeMap, HashSet};
 use std::ffi::OsStr;
@@ -62,10 +62,10 @@ const GUIDANCE: &str = "The table counts past commits: it suggests where to look
     interface, something that a test checks, configuration, or code that has a counterpart, look at the files that most of \
     these commits changed. Change one of them only if the task, or what you found in the code, calls for it.";
 
-/// How much of a history is printed.
+/// The part of a history that is printed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Extent {
-    /// What a conversation begins with: bounded.
+    /// The bounded part at the start of a conversation.
     Latest,
     /// All of it.
     Whole,
@@ -74,7 +74,7 @@ pub enum Extent {
 /// Summaries of commits, by commit id.
 pub type Summaries = BTreeMap<String, String>;
 
-/// Formats a history; empty where no commit touched the file.
+/// Formats a history; empty if no commit touched the file.
 pub fn format_history(history: &History, summaries: &Summaries, extent: Extent) -> String {
     if history.commits.is_empty() {
         return String::new();
@@ -97,8 +97,8 @@ pub fn format_history(history: &History, summaries: &Summaries, extent: Extent) 
     text
 }
 
-/// Formats the commits of a history that are not in `known`, the text of it that the conversation has already; empty where
-/// nothing is new. `redact` masks a line, as those in `known` are.
+/// Formats the commits of a history that are not in `known`, the history text that the conversation already has; empty
+/// if nothing is new. `redact` masks a line in the same way as those in `known`.
 pub fn format_news(
     history: &History,
     summaries: &Summaries,
@@ -128,7 +128,7 @@ pub fn format_news(
 }
 
 fn add_people(text: &mut String, history: &History, limit: usize) {
-    // A shallow clone has only the commit at its edge, whose author need not have written the file.
+    // A shallow clone has only its oldest commit, whose author need not have written the file.
     if history.people.is_empty() {
         return;
     }
@@ -160,13 +160,13 @@ fn add_steps(text: &mut String, history: &History, commits: &[FileCommit], summa
     }
 }
 
-/// The commit that a line is about, if it is one of [`format_step`].
+/// The commit of a line, if it is one of [`format_step`].
 fn parse_step_id(line: &str) -> Option<&str> {
     let mut words = line.strip_prefix("- ")?.split(' ').skip(1);
     words.next().filter(|id| id.bytes().all(|byte| byte.is_ascii_hexdigit()))
 }
 
-/// The line of a commit.
+/// Formats the line of a commit.
 fn format_step(commit: &FileCommit, summaries: &Summaries) -> String {
     let what = summaries.get(&commit.id).unwrap_or(&commit.subject);
     format!(
@@ -208,10 +208,11 @@ pub fn format_summary(file: &[u8], summary: Result<&str, &str>) -> String {
     )
 }
 
-/// The text begins with this where there is no summary.
+/// The beginning of the text if there is no summary.
 const UNAVAILABLE: &str = "Unavailable: ";
 
-/// Finds the last summary block in the text of all that a conversation was given, also one that says why there is none.
+/// Finds the last summary block in the text that a conversation was given, including one with the reason why there is
+/// none.
 pub fn find_summary(known: &str) -> Option<&str> {
     let start = known.rfind("{file-summary}\n")?;
     let end = "\n{/file-summary}";
@@ -224,7 +225,7 @@ pub fn has_summary(block: &str) -> bool {
     !block.contains(&format!("\n\n{UNAVAILABLE}"))
 }
 
-/// Formats what is special about a commit.
+/// Formats the special properties of a commit.
 pub(super) fn show_marks(commit: &FileCommit) -> String {
     let kind = match commit.kind {
         CommitKind::Plain => None,

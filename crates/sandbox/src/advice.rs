@@ -1,15 +1,15 @@
-//! Guesses from a failed command's output whether the sandbox denied something, and says which setting would allow it. It
-//! goes by text alone, so it may be wrong.
+//! Guesses from a failed command's output whether the sandbox denied something, and names the setting that would allow
+//! it. The guess uses text alone, so it may be wrong.
 
 use super::{SandboxMode, SandboxRequest};
 
-/// What the system and common tools print when a file cannot be written or read, or a call is refused.
+/// Messages of the system and of common tools if a file cannot be written or read, or a call is refused.
 const DENIED: &str = "Read-only file system|Permission denied|Operation not permitted|Device or resource busy|EROFS|EACCES|EPERM|No permission|PermissionError";
 
-/// What they print when there is no network.
+/// Their messages if there is no network.
 const CUT_OFF: &str = "Network is unreachable|ould not resolve|Temporary failure in name resolution|Name or service not known|Failed to resolve|failed to lookup address|Connection refused|EAI_AGAIN|ENOTFOUND|ENETUNREACH|ECONNREFUSED";
 
-/// Parts of lines that are about what is read-only in git's own folder.
+/// Parts of lines about the read-only files in git's own folder.
 const GIT: &str = ".git/config|.git/hooks|.git/info|could not lock config|could not write config";
 
 /// Returns a sentence about the network, about files, or about both, if something in the output looks like a denial.
@@ -33,7 +33,7 @@ pub fn advise(request: &SandboxRequest, sockets: bool, output: &str) -> Option<S
             "the sandbox lets commands write in the working tree and in temp folders: --write DIR adds a folder, --sandbox off removes the sandbox (other users' files, owners and debuggers need that)"
         }
     };
-    // A missing network explains everything where files are free.
+    // A missing network explains everything if files are not restricted.
     let is_explained = is_cut && request.mode == SandboxMode::Off;
     let is_denied = !denials.is_empty() && !is_explained;
     let advice = [

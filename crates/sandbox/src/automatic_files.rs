@@ -1,4 +1,4 @@
-//! Finds files that tools run without being asked, and that changed: one bounded look when a run has ended.
+//! Finds changed files that tools run without being asked: one bounded search at the end of a run.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -11,19 +11,19 @@ use conversation::limits;
 use sys::file_stamp::is_newer;
 use sys::walk::walk_below;
 
-/// Maximum time that a look takes: the person waits for it.
+/// Maximum time of the search: the user waits for it.
 const MAX_TIME: Duration = Duration::from_millis(200);
 
-/// What a look found.
+/// The result of the search.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ChangedFiles {
     /// Files, and folders with files, that tools run without being asked and that changed or are new.
     pub paths: Vec<PathBuf>,
-    /// Whether the look ended at its limit: there may be more.
+    /// Whether the search ended at its limit: there may be more.
     pub is_cut: bool,
 }
 
-/// Looks below the tops of trees, and at these `others`. Large folders that tools make are left out.
+/// Searches below the tops of trees, and in these `others`. Large folders that tools make are skipped.
 pub fn find_changed(
     tops: &[PathBuf],
     others: &[PathBuf],
@@ -53,7 +53,7 @@ pub fn find_changed(
         }
     }
     paths.sort();
-    // Of a folder and something in it only the latter.
+    // Of a folder and a path in it, keep only the latter.
     let mut found: Vec<PathBuf> = Vec::new();
     for path in paths.into_iter().rev() {
         if !found.last().is_some_and(|below| below.starts_with(&path)) {
@@ -63,7 +63,8 @@ pub fn find_changed(
     ChangedFiles { paths: found, is_cut }
 }
 
-/// Returns whether a file, or something in a folder, is newer than `since`. Of git's own folder that counts which git runs.
+/// Returns whether a file, or a file in a folder, is newer than `since`. In git's own folder only files that git runs
+/// count.
 fn has_changed(path: &Path, since: SystemTime) -> bool {
     if !path.is_dir() {
         return is_newer(path, since)

@@ -1,7 +1,7 @@
-//! A policy as the arguments of `bwrap`.
+//! Converts a policy into the arguments of `bwrap`.
 //!
-//! Everything is there to read and nothing to write. Then come the folders that are writable, what is read-only in them, and
-//! what is hidden; paths nearer to `/` first, so that the deepest mount decides.
+//! Everything is readable and nothing writable at first. Then come the writable folders, the read-only paths in them,
+//! and the hidden paths; paths nearer to `/` first, so that the deepest mount decides.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
@@ -11,8 +11,8 @@ use std::path::{Path, PathBuf};
 use super::SandboxMode;
 use super::policy::SandboxPolicy;
 
-/// Returns the arguments before the command. `sockets` are covered. `empty` has a descriptor of an empty file for each hidden
-/// file: `bwrap` reads and closes one for each.
+/// Returns the arguments before the command. `sockets` are covered. `empty` has a descriptor of an empty file for each
+/// hidden file: `bwrap` reads and closes one for each.
 pub fn arguments(
     policy: &SandboxPolicy,
     user_namespace: bool,
@@ -46,7 +46,7 @@ fn add_mounts(
     empty: &[RawFd],
     words: &mut Vec<OsString>,
 ) {
-    // Where two rules are about one path, the earlier one wins.
+    // If two rules are about one path, the earlier one wins.
     let mut mounts: BTreeMap<&Path, &str> = BTreeMap::new();
     let is_hidden = |path: &Path| policy.hidden.iter().any(|hidden| path.starts_with(&hidden.path));
     for hidden in &policy.hidden {
@@ -56,7 +56,7 @@ fn add_mounts(
     let writable = policy.writable.iter().map(|path| (path.as_path(), "--bind"));
     let read_only = policy.read_only.iter().map(|path| (path.as_path(), "--ro-bind"));
     let fixed: Vec<(&Path, &str)> = writable.chain(read_only).collect();
-    // A folder above a mount could be moved away, and another one made in its place; one that is a mount itself cannot.
+    // A folder above a mount could be moved away and replaced by another one; a folder that is a mount itself cannot.
     let is_inside = |above: &&Path| {
         let mut folders = policy.writable.iter();
         folders.any(|folder| *above != folder && above.starts_with(folder))

@@ -1,5 +1,5 @@
-//! What git runs and no diff shows: in the own folders of the repository that a tree belongs to, and where its config leads.
-//! A command that may write there runs again outside of its sandbox.
+//! The files that git runs and that no diff shows: in a repository's own folders, and in paths that its config names. A
+//! command that may write there can run code outside of its sandbox.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -12,7 +12,7 @@ use history::git::{git_folders, read_config};
 use sys::names::expand_home;
 use sys::walk::walk_below;
 
-/// Maximum number of a repository's own folders, and of paths that are taken from a config: each becomes a mount.
+/// Maximum number of a repository's own folders, and of paths from a config: each becomes a mount.
 const MAX_PATHS: usize = 100;
 
 /// The paths in a repository's own folder that git runs, or reads to know what to run.
@@ -25,8 +25,8 @@ pub const EXECUTED: [&str; 6] = [
     "commondir",
 ];
 
-/// Lists the own folders of repositories: of the working trees with these tops, the common ones, those of their other working
-/// trees and of their submodules.
+/// Lists the own folders of repositories: of the working trees with these tops, the common ones, those of their other
+/// working trees and of their submodules.
 pub fn list_own_folders(tops: &[PathBuf]) -> Vec<PathBuf> {
     let is_git_folder = |folder: &Path| {
         let has = |name: &str| fs::symlink_metadata(folder.join(name)).is_ok();
@@ -57,11 +57,12 @@ pub fn executed_paths(tops: &[PathBuf]) -> Vec<PathBuf> {
     folders.flat_map(|folder| EXECUTED.map(|name| folder.join(name))).chain(files).collect()
 }
 
-/// Returns the paths that the config of the repository at `top` names, whether they exist or not: files that git reads as
-/// config, folders of hooks, programs that it runs by itself. None if the config cannot be read: then git runs nothing of it.
+/// Returns the paths that the config of the repository at `top` names, whether they exist or not: files that git reads
+/// as config, folders of hooks, programs that it runs automatically. Empty if the config cannot be read: then git runs
+/// nothing of it.
 ///
-/// Whatever is not known to be harmless counts: a key that ends in path, file or dir names one path, each other one has
-/// words for a shell. Aliases, which a person types, are the project's own.
+/// Every key counts that is not known to be harmless: a key that ends in path, file or dir names one path, any other
+/// has words for a shell. Aliases, which a person types, belong to the project.
 pub fn paths_named_by_config(top: &Path, home: Option<&Path>) -> Vec<PathBuf> {
     let mut paths: Vec<PathBuf> = Vec::new();
     let mut include_folders = git_folders(&top.join(".git"));
@@ -78,7 +79,7 @@ pub fn paths_named_by_config(top: &Path, home: Option<&Path>) -> Vec<PathBuf> {
         let (words, value) =
             (String::from_utf8_lossy(&value), Path::new(OsStr::from_bytes(&value)));
         if key.starts_with("include") {
-            // From the folder of the file that names it: any file of the config.
+            // Relative to the file that names it, which can be any file of the config.
             let value = expand_home(value, home);
             let named: Vec<_> = include_folders.iter().map(|folder| folder.join(&value)).collect();
             let found = named.iter().filter(|path| path.exists());
@@ -92,7 +93,7 @@ pub fn paths_named_by_config(top: &Path, home: Option<&Path>) -> Vec<PathBuf> {
             let words = words.filter(|word| !word.is_empty()).enumerate();
             paths.extend(words.filter_map(|(at, word)| {
                 let path = top.join(expand_home(Path::new(word), home));
-                // The first one without a slash is looked up in PATH.
+                // A first word without a slash is looked up in PATH.
                 let is_program = at == 0 && word.contains('/') && !path.is_dir();
                 (is_program || at > 0 && path.is_file()).then_some(path)
             }));

@@ -1,8 +1,9 @@
-//! The system calls that are refused in the sandbox, as a seccomp filter: with an error, never with a signal.
+//! The seccomp filter of system calls that are refused in the sandbox: with an error, never with a signal.
 //!
-//! What needs a capability (mounts, modules, clocks) is refused by the kernel itself: commands have none, and cannot make a
-//! namespace in which they would. Arguments of type `int` are compared in 32 bits, as the kernel reads them. `clone3` and
-//! `openat2`, whose arguments a filter cannot see, do not exist (ENOSYS): programs then use `clone` and `openat`.
+//! Calls that need a capability (mounts, modules, clocks) are refused by the kernel itself: commands have none, and
+//! cannot make a namespace in which they would. Arguments of type `int` are compared in 32 bits, as the kernel reads
+//! them. `clone3` and `openat2`, whose arguments a filter cannot read, do not exist (ENOSYS): programs then use `clone`
+//! and `openat`.
 
 use std::collections::BTreeMap;
 
@@ -11,18 +12,18 @@ use seccompiler::{
     SeccompRule, TargetArch, sock_filter,
 };
 
-/// Which sockets the filter permits, besides those of the internet protocols and pairs of streams.
+/// The sockets that the filter permits, in addition to those of the internet protocols and pairs of streams.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Sockets {
-    /// Whether there are no internet sockets either. In a network namespace of their own, commands may use its loopback.
+    /// Whether internet sockets are refused, too. In their own network namespace, commands may use its loopback.
     pub no_internet: bool,
-    /// Whether the network is off: then netlink is closed, too.
+    /// Whether the network is off: then netlink is refused, too.
     pub no_netlink: bool,
-    /// Whether there are Unix sockets.
+    /// Whether Unix sockets are permitted.
     pub unix: bool,
 }
 
-/// The newest system call that was considered for this list; the numbers are those of x86_64 and aarch64 alike.
+/// The newest system call that was considered for this list; the numbers are the same on x86_64 and aarch64.
 const NEWEST: u32 = 469; // file_setattr, Linux 6.17
 
 const FCHMODAT2: i64 = 452; // newer than the C library of some systems
@@ -46,9 +47,9 @@ const REFUSED: &[i64] = &[
     // Ways around a filter: the kernel does the work for the caller.
     libc::SYS_io_uring_setup, libc::SYS_io_uring_enter, libc::SYS_io_uring_register,
     libc::SYS_bpf, libc::SYS_userfaultfd,
-    // Keys of the user's session, and namespaces that exist.
+    // Keys of the user's session, and existing namespaces.
     libc::SYS_add_key, libc::SYS_request_key, libc::SYS_keyctl, libc::SYS_setns,
-    // Files by their inode number, past every folder, and the kernel's log.
+    // Files by their inode number, without a check of folders, and the kernel's log.
     libc::SYS_open_by_handle_at, libc::SYS_name_to_handle_at, libc::SYS_syslog,
 ];
 
@@ -65,7 +66,7 @@ const SOCK_PACKET: i32 = 10; // a raw socket by an old name
 const TIOCSTI: u64 = 0x5412;
 const TIOCLINUX: u64 = 0x541C;
 
-/// Compiles the filter. An error is a fault of this program.
+/// Compiles the filter. An error is a bug of this program.
 pub fn compile_filter(sockets: Sockets) -> Result<BpfProgram, String> {
     let mut rules = Rules::default();
     for call in REFUSED {
@@ -89,7 +90,7 @@ pub fn compile_filter(sockets: Sockets) -> Result<BpfProgram, String> {
     Ok([check_call(), body].concat())
 }
 
-/// A condition of a rule: the argument's place from 0, the comparison, the value.
+/// A condition of a rule: the argument's index from 0, the comparison, the value.
 type Condition = (u8, SeccompCmpOp, u64);
 
 fn has_bits(place: u8, bits: impl Into<i64>) -> Condition {
@@ -106,7 +107,7 @@ impl Rules {
         self.0.insert(call, Vec::new());
     }
 
-    /// Refuses a call when all conditions hold. There is at least one, and their places are below 6.
+    /// Refuses a call when all conditions hold. There is at least one, and their indexes are below 6.
     fn refuse_if(&mut self, call: i64, conditions: &[Condition]) {
         let condition = |(place, op, value): &Condition| {
             SeccompCondition::new(*place, SeccompCmpArgLen::Dword, op.clone(), *value)
@@ -114,14 +115,15 @@ impl Rules {
         let conditions: Result<Vec<_>, _> = conditions.iter().map(condition).collect();
         match conditions.and_then(SeccompRule::new) {
             Ok(rule) => self.0.entry(call).or_default().push(rule),
-            // Too much is refused rather than too little.
+            // Refuse too much rather than too little.
             Err(_) => self.refuse(call),
         }
     }
 
-    /// Refuses to set the bits by which a program runs as its owner or group: it would do so for everybody, outside too.
+    /// Refuses setting the bits that make a program run as its owner or group: they would apply to everybody, also
+    /// outside.
     fn refuse_set_user_id(&mut self) {
-        // The place of the mode; and of the flags, of calls that have a mode only if they create a file.
+        // The index of the mode, and of the flags for calls that use the mode only if they create a file.
         #[cfg(target_arch = "x86_64")]
         let older = (
             [(libc::SYS_chmod, 1), (libc::SYS_mknod, 1), (libc::SYS_creat, 1)],
@@ -174,7 +176,7 @@ impl Rules {
             }
         }
         self.refuse_if(libc::SYS_socketpair, &[is_not(0, libc::AF_UNIX)]);
-        // A pair of streams reaches nobody else. A socket of datagrams can send to any address.
+        // A pair of streams reaches no other process. A socket of datagrams can send to any address.
         let streams = [libc::SOCK_STREAM, libc::SOCK_SEQPACKET];
         for other in (0..16).filter(|kind| !sockets.unix && !streams.contains(kind)) {
             self.refuse_if(libc::SYS_socketpair, &[has_kind(other)]);
@@ -184,7 +186,7 @@ impl Rules {
 
 /// The instructions before the rules: they check the architecture and the number of the call.
 fn check_call() -> BpfProgram {
-    // Places in the kernel's `struct seccomp_data`.
+    // Offsets in the kernel's `struct seccomp_data`.
     const NUMBER: u32 = 0;
     const ARCHITECTURE: u32 = 4;
     let load = |k| sock_filter { code: 0x20, jt: 0, jf: 0, k };
@@ -198,7 +200,7 @@ fn check_call() -> BpfProgram {
         equal(NATIVE.1, 1, 0),
         refuse(libc::EPERM),
         load(NUMBER),
-        // Those of x32, too, whose numbers begin at 2^30.
+        // This includes those of x32, whose numbers begin at 2^30.
         at_least(NEWEST + 1, 0, 1),
         refuse(libc::ENOSYS),
         equal(number(libc::SYS_clone3), 1, 0),

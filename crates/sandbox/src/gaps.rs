@@ -1,31 +1,31 @@
-//! What the sandbox is built with on this machine, and what that leaves open.
+//! The mechanism of the sandbox on this machine, and its gaps.
 
 use std::path::PathBuf;
 
 use super::{SandboxMode, SandboxRequest};
 
-/// What the sandbox is built with. seccomp is always part of it.
+/// The parts that the sandbox is built with. seccomp is always one of them.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Mechanism {
     /// The path of `bwrap`, which makes namespaces.
     pub bwrap: Option<PathBuf>,
-    /// Why there are none.
+    /// The reason why `bwrap` is not used.
     pub no_bwrap: String,
-    /// Whether `bwrap` needs a user namespace for the others.
+    /// Whether `bwrap` needs a user namespace for the other namespaces.
     pub user_namespace: bool,
     /// The version of Landlock; 0: none.
     pub landlock: u32,
-    /// Whether commands may use Unix sockets: those of other programs cannot be reached.
+    /// Whether commands may use Unix sockets: then those of other programs are out of reach.
     pub unix_sockets: bool,
 }
 
 impl Mechanism {
-    /// The name of what is used: `bwrap` or `landlock`.
+    /// The name of the mechanism: `bwrap` or `landlock`.
     pub fn name(&self) -> &'static str {
         if self.bwrap.is_some() { "bwrap" } else { "landlock" }
     }
 
-    /// Describes what the sandbox leaves open or takes away, one sentence each.
+    /// Describes what the sandbox does not protect and what it takes away, one sentence each.
     pub fn describe_gaps(&self, request: &SandboxRequest) -> Vec<String> {
         let (alone, is_off) = (self.bwrap.is_none(), request.mode == SandboxMode::Off);
         let is_workspace = request.mode == SandboxMode::Workspace;

@@ -1,6 +1,6 @@
-//! The sandbox for commands: what a user asks for, what it permits, and how `bwrap`, Landlock and seccomp enforce it.
+//! The sandbox for commands: the user's request, the policy, and its enforcement by `bwrap`, Landlock and seccomp.
 //!
-//! [`enforce`] looks up the folders and builds it; what is written by tags is bounded by `sys::boundary`, not here.
+//! [`enforce`] looks up the folders and builds it; the writes of tags are bounded by `sys::boundary`, not here.
 //!
 //! ```
 //! use sandbox::{SandboxMode, SandboxRequest};
@@ -25,11 +25,11 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
-/// Where commands may write.
+/// The folders in which commands may write.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum SandboxMode {
-    /// Wherever the user may.
+    /// Everywhere that the user may.
     #[default]
     Off,
     /// In the working tree, temp folders, and folders that the user named.
@@ -64,11 +64,11 @@ impl SandboxMode {
 /// The sandbox that a user asked for.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct SandboxRequest {
-    /// Where commands may write.
+    /// The folders in which commands may write.
     pub mode: SandboxMode,
     /// Whether commands have no network.
     pub no_network: bool,
-    /// More folders that they may write in, as the user named them.
+    /// Additional folders in which they may write, as the user named them.
     pub write: Vec<PathBuf>,
     /// Whether to use Landlock and seccomp alone even where `bwrap` works.
     pub only_landlock: bool,

@@ -1,5 +1,5 @@
-//! What commands in a sandbox may write and read. The mounts of `bwrap` and the rules of Landlock are made from this one
-//! value, and it answers for the tags whether a path may be written or read.
+//! The paths that commands in a sandbox may write and read. The mounts of `bwrap` and the rules of Landlock are made
+//! from this one value, and the tags use it to check whether a path may be written or read.
 
 use std::path::{Path, PathBuf};
 
@@ -14,33 +14,35 @@ pub struct HiddenPath {
     pub is_folder: bool,
 }
 
-/// What commands may write and read. With mode `off` everything, and only the network can be cut. No path has links.
+/// The paths that commands may write and read. In mode `off` all are, and only the network can be cut. No path has
+/// links.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct SandboxPolicy {
     /// The mode that the user asked for.
     pub mode: SandboxMode,
-    /// Whether there is no network.
+    /// Whether the network is cut.
     pub no_network: bool,
-    /// Folders that commands may write in.
+    /// Folders in which commands may write.
     pub writable: Vec<PathBuf>,
-    /// Paths in them that are not to be changed, whether they exist or not.
+    /// Paths in them that must not be changed, whether they exist or not.
     pub read_only: Vec<PathBuf>,
     /// Paths that cannot be read, wherever they are.
     pub hidden: Vec<HiddenPath>,
 }
 
 impl SandboxPolicy {
-    /// Returns whether a path is in a writable folder, whether or not it is read-only there. With mode off all are.
+    /// Returns whether a path is in a writable folder, even if it is read-only there. In mode `off` all are.
     pub fn is_writable(&self, path: &Path) -> bool {
         self.mode == SandboxMode::Off || self.writable.iter().any(|folder| path.starts_with(folder))
     }
 
-    /// Names the folders that commands may write in. None with mode off: then everywhere.
+    /// Names the folders in which commands may write. Empty in mode `off`: then they may write everywhere.
     pub fn name_writable(&self) -> Vec<String> {
         self.writable.iter().map(|folder| folder.display().to_string()).collect()
     }
 
-    /// Checks whether commands may write a file, which need not exist. The error says why not, and what would allow it.
+    /// Checks whether commands may write a file, which need not exist. The error has the reason and the setting that
+    /// would allow it.
     pub fn check_write(&self, path: &Path) -> Result<(), String> {
         let (mode, shown) = (self.mode.name(), path.display());
         if !self.is_writable(path) || self.check_read(path).is_err() {

@@ -1,9 +1,10 @@
 //! The names that the sandbox treats specially: the table `names.txt`, with a reason for each group.
 //!
-//! A credential is what commands cannot read; what builds read is not one, though it may hold a password: settings of pip and
-//! uv, Maven's `settings.xml`, the config of `NuGet` and Bundler. Files that tools run without being asked, when somebody
-//! enters, opens or works in a folder, belong to the model like the rest of the tree; the user is told which of them changed.
-//! What a person or a build runs by its name (Makefile, package.json, build.rs, workflows of CI) is not among them.
+//! A credential is a path that commands cannot read. Files that builds read are not credentials, though they may
+//! contain a password: settings of pip and uv, Maven's `settings.xml`, the config of `NuGet` and Bundler. Files that
+//! tools run without being asked, when somebody enters, opens or works in a folder, belong to the model like the rest
+//! of the tree; the user gets a list of those that changed. Files that a person or a build runs by name (Makefile,
+//! package.json, build.rs, workflows of CI) are not among them.
 
 use std::collections::HashSet;
 use std::ffi::OsStr;
@@ -12,20 +13,20 @@ use std::sync::LazyLock;
 
 const TABLE: &str = include_str!("names.txt");
 
-/// What is done with the names of a group.
+/// The treatment of the names in a group.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Group {
     /// Run by tools without being asked, wherever it is in a tree. Some are a folder and a name in it.
     Automatic,
-    /// The same, only in the home folder.
+    /// Run by tools without being asked, only in the home folder.
     Starter,
     /// Paths in the home folder that cannot be read.
     Credential,
-    /// Variables that say where credentials are: by themselves or, with a second word, in place of that folder of the home.
+    /// Variables with the paths of credentials: alone or, with a second word, in place of that folder of the home.
     Variable,
     /// Keys of git's config, without a subsection, that run nothing and name no file.
     Plain,
-    /// Folders that tools make and that are not searched, because they are large.
+    /// Large folders that tools make, which are not searched.
     Heavy,
 }
 

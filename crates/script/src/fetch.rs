@@ -1,4 +1,4 @@
-//! One request for a script, to an address that was checked when the connection was made: a name may lead to another
+//! One request for a script, to an address that is checked when the connection is made: a name may resolve to another
 //! address a moment later.
 
 use std::io;
@@ -19,19 +19,19 @@ use sys::interrupt::Interrupts;
 /// A request.
 #[derive(Debug, Clone)]
 pub struct FetchRequest {
-    /// Its method.
+    /// The method.
     pub method: String,
-    /// Where to. Only `http` and `https`.
+    /// The destination, with scheme `http` or `https`.
     pub url: Url,
     /// Names and values.
     pub headers: Vec<(String, String)>,
-    /// Its body.
+    /// The body.
     pub body: Vec<u8>,
     /// Whether the address may be one of this machine or of a private network.
     pub is_private_allowed: bool,
-    /// How long it may take.
+    /// Maximum time.
     pub time: Duration,
-    /// How large the response's body may be, in bytes.
+    /// Maximum size of the response's body in bytes.
     pub limit: u64,
 }
 
@@ -49,7 +49,7 @@ pub struct Fetched {
 /// Sends one request and reads the response; a redirect is a response.
 ///
 /// # Errors
-/// What failed. A signal ends it too, and is pending then.
+/// The reason of the failure. A signal also ends it, and is pending then.
 pub fn fetch(request: FetchRequest, interrupts: &Interrupts) -> Result<Fetched, String> {
     let (time, host) = (request.time, request.url.host_str().unwrap_or_default().to_owned());
     let literal =
@@ -126,7 +126,7 @@ fn build_client(request: &FetchRequest) -> Result<reqwest::Client, String> {
     let builder = match proxy {
         _ if request.is_private_allowed => builder.no_proxy(),
         None => builder.no_proxy().dns_resolver(PublicNames(None)),
-        // It looks names up by itself; those of NO_PROXY are looked up here.
+        // The proxy looks names up; those of NO_PROXY are looked up here.
         Some(proxy) => {
             let host = find_host(&proxy).filter(|host| request.url.host_str() != Some(host));
             builder.dns_resolver(PublicNames(host))
@@ -142,8 +142,8 @@ fn find_host(proxy: &str) -> Option<String> {
     url.host_str().map(str::to_owned)
 }
 
-/// Looks names up, and takes them only where every address is public: the connection then goes to one of these. The host in it
-/// is a proxy's, which is in a private network as a rule.
+/// Resolves names, and accepts a name only if all its addresses are public: the connection then goes to one of these.
+/// The host in it is that of a proxy, which is usually in a private network.
 struct PublicNames(Option<String>);
 
 impl Resolve for PublicNames {
@@ -158,7 +158,7 @@ impl Resolve for PublicNames {
     }
 }
 
-/// Resolves a name if all its addresses are public: it may resolve to another a moment later.
+/// Accepts the addresses of a name if all are public: a later look-up may give another one.
 fn require_public(host: &str, found: Vec<SocketAddr>) -> io::Result<Vec<SocketAddr>> {
     if found.is_empty() || !found.iter().all(|address| is_public(address.ip())) {
         return Err(io::Error::other(refuse_private(host)));
@@ -172,7 +172,7 @@ fn refuse_private(host: &str) -> String {
     )
 }
 
-/// Whether an address is one of the internet at large.
+/// Whether an address is on the public internet.
 fn is_public(address: IpAddr) -> bool {
     match address.to_canonical() {
         IpAddr::V4(address) => is_public_v4(address),
@@ -182,12 +182,12 @@ fn is_public(address: IpAddr) -> bool {
                 is_public_v4(Ipv4Addr::from(u32::from(high) << 16 | u32::from(low)))
             };
             match parts {
-                // NAT64, 6to4 and the old form of an IPv4 address in IPv6 lead to that address.
+                // NAT64, 6to4 and the old form of an IPv4 address in IPv6 lead to the IPv4 address.
                 [0x64, 0xff9b, 0, 0, 0, 0, high, low] | [0, 0, 0, 0, 0, 0, high, low] => {
                     embedded(high, low) && !address.is_loopback()
                 }
                 [0x2002, high, low, ..] => embedded(high, low),
-                // Global unicast; not the range for documents.
+                // Global unicast, without the range for documentation.
                 [first, second, ..] => {
                     first & 0xe000 == 0x2000 && (first, second) != (0x2001, 0xdb8)
                 }

@@ -1,6 +1,7 @@
-//! Opens what a script names, so that what was checked is what is used: a path is text, and what it leads to can change
-//! between a look and a use. A file is opened without any effect, the policy is asked about its true path, and then the very
-//! same file is read. What is written is asked about by its folder, which is open, and one plain name in it.
+//! Opens the files that a script names, so that the checked file is the one that is used: a path is text, and its
+//! target can change between a check and a use. A file is opened without any effect, its true path is checked against
+//! the policy, and then the same file is read. For writing, the policy is checked for its folder, which is open, and
+//! one plain name in it.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
@@ -15,23 +16,23 @@ use conversation::format::harmless::quote_name;
 use sys::opening::{open_folder, true_path};
 use sys::read::virtual_filesystem;
 
-/// Something that exists, open for nothing but looking at it.
+/// An existing file or folder, open only for its metadata.
 pub(super) struct OpenedPath {
     fd: OwnedFd,
     /// Its path without links.
     pub(super) path: PathBuf,
-    /// What it is.
+    /// Its metadata.
     pub(super) stat: Stat,
 }
 
 impl OpenedPath {
-    /// Finds what an absolute path leads to. `None`: nothing.
+    /// Finds the target of an absolute path. `None` if it does not exist.
     pub(super) fn find(path: &Path) -> Result<Option<Self>, String> {
         let flags = OFlags::PATH | OFlags::CLOEXEC;
         let fd = match openat2(CWD, path, flags, Mode::empty(), ResolveFlags::NO_MAGICLINKS) {
             Ok(fd) => fd,
             Err(Errno::NOENT | Errno::NOTDIR) => return Ok(None),
-            // A sandbox that has no such call.
+            // A sandbox without that system call.
             Err(Errno::NOSYS) => {
                 rustix::fs::open(path, flags, Mode::empty()).map_err(explain(path))?
             }
@@ -78,7 +79,7 @@ impl OpenedPath {
     }
 }
 
-/// A name in an open folder: where something is written, made or removed.
+/// A name in an open folder, under which something is written, made or removed.
 pub(super) struct WriteTarget {
     /// The nearest folder that exists.
     pub(super) dir: OwnedFd,
@@ -88,7 +89,7 @@ pub(super) struct WriteTarget {
     pub(super) name: OsString,
     /// The path without links.
     pub(super) path: PathBuf,
-    /// What has that name now.
+    /// The metadata of the existing file or folder of that name.
     pub(super) stat: Option<Stat>,
 }
 
@@ -96,7 +97,7 @@ impl WriteTarget {
     /// Finds the place of an absolute path; a link at its end is followed.
     pub(super) fn find_follow(path: &Path) -> Result<Self, String> {
         let mut path = path.to_owned();
-        // As many as the kernel follows.
+        // The kernel's own limit of links.
         for _ in 0..40 {
             let spot = Self::find(&path)?;
             let kind = spot.stat.map(|stat| FileType::from_raw_mode(stat.st_mode));
@@ -136,12 +137,12 @@ impl WriteTarget {
         Ok(Self { dir, missing, name: name.to_owned(), path, stat })
     }
 
-    /// The kind of what has the name.
+    /// The type of the existing file or folder.
     pub(super) fn file_type(&self) -> Option<FileType> {
         self.stat.map(|stat| FileType::from_raw_mode(stat.st_mode))
     }
 
-    /// Refuses a place in a folder that does not exist, or what is not a file.
+    /// Refuses a missing folder, and a name that belongs to something other than a file.
     pub(super) fn check_file(&self) -> Result<(), String> {
         if let Some(name) = self.missing.first() {
             let folder = self.path.ancestors().nth(self.missing.len()).unwrap_or(&self.path);
@@ -158,7 +159,7 @@ impl WriteTarget {
         }
     }
 
-    /// Makes the folder, and those above it that are missing.
+    /// Makes the folder, and missing folders above it.
     pub(super) fn make_folders(&mut self, mode: u32) -> Result<(), String> {
         let mut names = std::mem::take(&mut self.missing);
         names.push(self.name.clone());
@@ -172,8 +173,8 @@ impl WriteTarget {
         Ok(())
     }
 
-    /// Removes what has the name, a folder with all in it. `may_remove` is asked about each path in a folder, about all of them
-    /// before anything is removed.
+    /// Removes a file, or a folder with everything in it. `may_remove` is called with each path in a folder; nothing is
+    /// removed before all calls have succeeded.
     pub(super) fn remove(
         &self,
         may_remove: &mut dyn FnMut(&Path) -> Result<(), String>,
@@ -192,7 +193,7 @@ fn check_below(
     may_remove: &mut dyn FnMut(&Path) -> Result<(), String>,
 ) -> Result<(), String> {
     let folder = match open_below(dir, Path::new(name)) {
-        // Not a folder, or gone by now.
+        // Not a folder, or already gone.
         Err(Errno::NOTDIR | Errno::LOOP | Errno::NOENT) => return Ok(()),
         opened => opened.map_err(explain(path))?,
     };
@@ -238,14 +239,14 @@ pub(super) fn list_names(folder: &OwnedFd) -> Result<Vec<OsString>, Errno> {
     Ok(names)
 }
 
-/// Opens a folder below an open one for listing; no link on the way is followed.
+/// Opens a folder below an open one for listing; links on the way are not followed.
 pub(super) fn open_below(dir: &OwnedFd, path: &Path) -> Result<OwnedFd, Errno> {
     let path = if path.as_os_str().is_empty() { Path::new(".") } else { path };
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     openat2(dir, path, flags, Mode::empty(), ResolveFlags::NO_SYMLINKS | ResolveFlags::BENEATH)
 }
 
-/// An error about a path, as a script reads it.
+/// An error about a path, for a script.
 pub(super) fn explain(path: &Path) -> impl Fn(Errno) -> String + '_ {
     move |error| match error {
         Errno::NOENT => format!("{}: no such file or folder", quote_name(path)),

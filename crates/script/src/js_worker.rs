@@ -1,6 +1,7 @@
-//! Runs a script in a process of its own that has no rights: starts it, answers its calls, ends it in time.
+//! Runs a script in a separate process that has no rights: starts it, answers its calls, ends it in time.
 //!
-//! What the process sends is untrusted. It is read as data, a line at a time; whatever is not a message ends it.
+//! The output of the process is untrusted. It is parsed as data, a line at a time; anything that is not a message ends
+//! it.
 
 pub mod rights;
 
@@ -25,41 +26,41 @@ use sys::interrupt::Interrupts;
 /// The flag that makes `nagent-js` the process with the engine.
 pub const WORKER_FLAG: &str = "--worker";
 
-/// How long the process may take to get ready.
+/// Maximum time for the process to get ready.
 const START_TIME: Duration = Duration::from_secs(20);
 
-/// How much a pipe holds: large files go through it.
+/// Capacity of a pipe in bytes: large files go through it.
 const PIPE: usize = 1 << 20;
 
-/// How a script's process ended.
+/// The way in which a script's process ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ScriptOutcome {
-    /// The script came to an end.
+    /// The script ended.
     End(End),
-    /// It was ended at its time limit. The text says so, as the others do.
+    /// It was ended at its time limit. Here and below, the text is the message.
     TimedOut(String),
     /// It used more memory than it may.
     OutOfMemory(String),
     /// A signal came.
     Interrupted(Signal),
-    /// The process ended otherwise, or sent what is not a message.
+    /// The process ended otherwise, or sent something that is not a message.
     Broken(String),
-    /// It could not give up its rights, and ran nothing.
+    /// It could not give up its rights, so it ran nothing.
     Unsafe(String),
 }
 
-/// What a run came to.
+/// The result of a run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Ran {
-    /// How it ended.
+    /// The outcome.
     pub outcome: ScriptOutcome,
-    /// How long it took, without questions.
+    /// Its duration, without questions.
     pub took: Duration,
-    /// Whether Landlock held.
+    /// Whether Landlock was enforced.
     pub landlock: bool,
 }
 
-/// Runs a script. `limit`: its time, questions not counted.
+/// Runs a script. `limit` is its maximum time, without questions.
 ///
 /// # Errors
 /// The process could not be started.
@@ -91,11 +92,11 @@ struct Worker {
     buffer: Vec<u8>,
 }
 
-/// Why a conversation with the process ended before the script did.
+/// The reason why the dialogue with the process ended before the script did.
 enum Broken {
     Other(ScriptOutcome),
     TimedOut,
-    /// The pipe is closed: how the process ended says why.
+    /// The pipe is closed; the exit status of the process has the reason.
     Ended,
 }
 
@@ -103,7 +104,7 @@ impl Worker {
     fn start(program: &Path, memory: u64, env: &Env) -> Result<Self> {
         let mut command = Command::new(program);
         command.arg(WORKER_FLAG).arg(memory.to_string()).env_clear().current_dir("/");
-        // Dates need it, and nothing else of the environment.
+        // Dates need this variable; nothing else of the environment is passed on.
         command.envs(env.get_os("TZ").map(|zone| ("TZ", zone)));
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
         let mut child = command.spawn().with_context(|| {
@@ -119,7 +120,7 @@ impl Worker {
             [rustix::fd::AsFd::as_fd(&worker.stdin), rustix::fd::AsFd::as_fd(&worker.stdout)]
         {
             fcntl_setfl(pipe, fcntl_getfl(pipe)? | OFlags::NONBLOCK)?;
-            // Where the user has too many large pipes, small ones do.
+            // If the user has too many large pipes, a small one is enough.
             let _ = fcntl_setpipe_size(pipe, PIPE);
         }
         Ok(worker)
@@ -141,7 +142,7 @@ impl Worker {
         }
         let at_rest = self.peak_memory();
         let began = Instant::now();
-        // The time of questions does not count.
+        // The time for questions does not count.
         let deadline = |bridges: &Bridges<'_>| {
             began.checked_add(limit?.saturating_add(bridges.permissions.asked))
         };
@@ -159,7 +160,8 @@ impl Worker {
                     );
                     return Ok(ScriptOutcome::End(End::Threw { message, line: None }));
                 }
-                // The engine throws null, as a script may, where it has no memory left for an error. One that has ended has none.
+                // If no memory remains for an error, the engine throws null, as a script may, too. One that has ended
+                // has none.
                 WorkerMessage::End(End::Threw { message, .. })
                     if message == "null"
                         && self.peak_memory().saturating_sub(at_rest) > start.memory / 2 =>
@@ -183,7 +185,7 @@ impl Worker {
         }
     }
 
-    /// The next line. Bytes behind it are none of the protocol: the process waits for an answer, or has ended.
+    /// Reads the next line. Bytes after it are dropped: the process waits for an answer, or has ended.
     fn read_line(
         &mut self,
         deadline: Option<Instant>,
@@ -246,7 +248,7 @@ impl Worker {
         Ok(())
     }
 
-    /// The most memory that the process has used, in bytes, while it is there.
+    /// The peak memory of the process so far, in bytes, while it exists.
     fn peak_memory(&self) -> u64 {
         let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id()));
         let line = status.unwrap_or_default();
@@ -254,7 +256,7 @@ impl Worker {
         kib.and_then(|kib| kib.parse::<u64>().ok()).unwrap_or(0) << 10
     }
 
-    /// Explains an end without a last line.
+    /// Explains an end of the process without a final message.
     fn explain_end(&mut self) -> ScriptOutcome {
         let status = self.child.wait();
         ScriptOutcome::Broken(match status.map(|status| (status.signal(), status.code())) {
@@ -275,7 +277,7 @@ impl Drop for Worker {
     }
 }
 
-/// Ends the process with the engine at once: nothing of the script may run behind its end.
+/// Ends the process with the engine at once: no code of the script may run after its end.
 pub fn leave_at_once() -> ! {
     std::process::exit(0)
 }
@@ -311,7 +313,7 @@ fn wait_until_ready(
     let left = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
     let left = left.and_then(|left| Timespec::try_from(left).ok());
     let mut both = [pipe.clone(), PollFd::new(interrupts, PollFlags::IN)];
-    // EINTR: the caller looks at everything again.
+    // EINTR: the caller checks everything again.
     let _ = poll(&mut both, left.as_ref());
     check(deadline, interrupts)
 }

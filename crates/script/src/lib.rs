@@ -1,7 +1,7 @@
-//! Scripts in JavaScript that can do nothing unasked: what a script may call, what its policy allows, and the process that
-//! runs it.
+//! Scripts in JavaScript that can do nothing without permission: their API, their policy, and the process that runs
+//! them.
 //!
-//! The engine itself is in the executable `nagent-js`; whoever runs a script in plain language is `ops::scripts`.
+//! The engine itself is in the executable `nagent-js`; scripts in plain language are run by `ops::scripts`.
 //!
 //! ```
 //! use script::policy::{Approval, Layers, Policy};

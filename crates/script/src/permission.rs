@@ -1,5 +1,5 @@
-//! Decides what a script may do: by the policy, then by asking the user. Permanent answers are stored in the thought's own
-//! policy.
+//! Decides about the requests of a script: by the policy, then by asking the user. Permanent answers are stored in the
+//! thought's own policy.
 
 use std::fs::File;
 use std::os::unix::fs::MetadataExt;
@@ -24,24 +24,24 @@ use sys::interrupt::Interrupts;
 use sys::lock::lock_folder;
 use sys::tty::Tty;
 
-/// Something that a script wants to do.
+/// An action that a script requests.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum AccessRequest<'a> {
-    /// A path without links, and how it is called in a question.
+    /// A path without links, and the word for the action in a question.
     Path(Mode, &'static str, &'a Path),
-    /// To read a variable, and whether it is a credential.
+    /// Reading a variable, and whether it is a credential.
     Variable(&'a str, bool),
-    /// To reach a host, by its name in lower case, and a port.
+    /// Connecting to a host, by its name in lower case, and a port.
     Host(&'a str, u16),
 }
 
-/// Decides what a script may do.
+/// Decides about the requests of a script.
 pub struct Permissions<'a> {
     /// Folders that are always allowed, or forbidden.
     pub places: ScriptPlaces,
     /// The policies.
     pub layers: Layers,
-    /// Where answers are stored; `None`: nowhere.
+    /// The file in which answers are stored, if any.
     pub own_file: Option<PathBuf>,
     /// The thought's name, for advice and questions.
     pub name: Option<String>,
@@ -51,9 +51,9 @@ pub struct Permissions<'a> {
     pub on_question: Box<dyn Fn() + 'a>,
     /// Signals.
     pub interrupts: &'a Interrupts,
-    /// What the user allowed once, until the end of the run.
+    /// Permissions that the user granted once, until the end of the run.
     once: Vec<(PolicySubject, &'static str, String)>,
-    /// What was refused, each once.
+    /// The refused requests, each once.
     pub denied: Vec<String>,
     /// Time spent on questions, which does not count against the time limit.
     pub asked: Duration,
@@ -81,7 +81,7 @@ pub fn find_places(
 }
 
 impl<'a> Permissions<'a> {
-    /// Permissions by these policies, without a terminal to ask at and without a file for answers.
+    /// Permissions by these policies, without a terminal for questions and without a file for answers.
     pub fn new(places: ScriptPlaces, mut layers: Layers, interrupts: &'a Interrupts) -> Self {
         for policy in [&mut layers.own, &mut layers.global] {
             policy.resolve_paths(&fs::resolve_path);
@@ -105,12 +105,12 @@ impl<'a> Permissions<'a> {
         self.decide(request) == Approval::Allow
     }
 
-    /// Whether an entry or a rule refuses a request, whoever might be asked.
+    /// Whether an entry or a rule refuses a request, even if the user could be asked.
     pub(super) fn is_refused(&self, request: AccessRequest<'_>) -> bool {
         self.decide(request) == Approval::Deny
     }
 
-    /// Whether a host is named outright: then it may be a private one.
+    /// Whether an entry has the exact name of the host: then it may be a private one.
     pub(super) fn names_host(&self, host: &str, port: u16) -> bool {
         let policies = [&self.layers.own, &self.layers.global];
         policies.iter().any(|policy| policy.names_host(host, port))
@@ -142,7 +142,7 @@ impl<'a> Permissions<'a> {
         })
     }
 
-    /// Grants a request, or says why not.
+    /// Grants a request, or returns the reason of the refusal.
     pub(super) fn permit(&mut self, request: AccessRequest<'_>) -> Result<(), String> {
         let (kind, mode, subject) = describe(request);
         let label = match request {
@@ -168,7 +168,7 @@ impl<'a> Permissions<'a> {
         };
         (self.on_question)();
         let watch = Stopwatch::start();
-        // An answer about a folder is one about all below it.
+        // An answer about a folder applies to everything below it.
         let is_folder = kind == PolicySubject::Path && Path::new(&subject).is_dir();
         let detail = format!("{subject}{}", if is_folder { " and all in it" } else { "" });
         let name = self.name.as_deref().unwrap_or("nagent-js");
@@ -187,7 +187,7 @@ impl<'a> Permissions<'a> {
                 self.store(kind, mode, &subject, Approval::Deny);
                 Err(self.refuse(label, &subject, "the user said no"))
             }
-            // A no with a reason is about this one time: the script may do it differently.
+            // A refusal with a reason is for this time only: the script may do it differently.
             Some(Answer::No(reason)) => {
                 Err(self.refuse(label, &subject, &format!("the user said no: {reason}")))
             }
@@ -231,7 +231,7 @@ impl<'a> Permissions<'a> {
         message
     }
 
-    /// Why nobody was asked, and what would allow a request.
+    /// Explains why the user was not asked, and how to allow a request.
     fn explain_unasked(&self, kind: PolicySubject, mode: &str, subject: &str) -> String {
         let (Some(name), kind) = (&self.name, kind.name()) else {
             return "nobody is there to ask; a policy (--policy FILE) can allow it".to_owned();
@@ -269,8 +269,8 @@ impl<'a> Permissions<'a> {
     }
 }
 
-/// Asks on the terminal whether `who` may do something, until there is an answer; another word is none. `None`: a signal, or
-/// nobody is there any more.
+/// Asks on the terminal whether `who` may do something, until the answer is valid. `None` after a signal, or if the
+/// terminal is gone.
 pub fn ask_permission(
     tty: &mut Tty,
     who: &str,
@@ -307,7 +307,7 @@ fn describe(request: AccessRequest<'_>) -> (PolicySubject, &'static str, String)
     }
 }
 
-/// Reads a policy's file; one that is not there is the policy without entries.
+/// Reads a policy's file; a missing file is a policy without entries.
 ///
 /// # Errors
 /// It is damaged, or cannot be read.
@@ -331,7 +331,7 @@ pub fn read_policy(path: &Path) -> Result<Policy> {
 /// Changes a policy's file, one process at a time.
 ///
 /// # Errors
-/// It is damaged, or cannot be read or written; or what `edit` says.
+/// It is damaged, or cannot be read or written; or `edit` fails.
 pub fn edit_policy(
     path: &Path,
     interrupts: &Interrupts,

@@ -1,5 +1,5 @@
-//! The home of scripts in plain language, `~/.thinkingscript`: their folders, settings, locks, and what memory.js was made
-//! for. Its layout is that of the public runtime, whose homes are used as they are.
+//! The home of scripts in plain language, `~/.thinkingscript`: their folders, settings, locks, and origins of
+//! memory.js. Its layout is that of the public runtime, whose homes can be used directly.
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -19,7 +19,7 @@ use sys::interrupt::Interrupts;
 use sys::lock::{LockError, LockMode, LockWait, lock_briefly, lock_file};
 use sys::{clock, fs};
 
-/// How long another process may take to choose the name of a thought.
+/// Maximum wait for another process that chooses the name of a thought.
 const NAMES_PATIENCE: Duration = Duration::from_secs(30);
 
 /// The home of all thoughts.
@@ -29,31 +29,31 @@ pub struct Home {
     pub folder: PathBuf,
 }
 
-/// What `config.json` says.
+/// The content of `config.json`.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 pub struct HomeConfig {
     /// The name of an agent.
     #[serde(default)]
     pub agent: Option<String>,
-    /// The most tokens of a reply.
+    /// Maximum number of tokens of a reply.
     #[serde(default)]
     pub max_tokens: Option<u64>,
-    /// The most requests of a run.
+    /// Maximum number of requests of a run.
     #[serde(default)]
     pub max_iterations: Option<u64>,
 }
 
-/// What a file in `agents/` says. What else is in it is kept.
+/// The content of a file in `agents/`. Unknown keys are kept.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Agent {
     /// The provider.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub provider: Option<String>,
-    /// Its credential.
+    /// The credential.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub api_key: Option<String>,
-    /// Its address.
+    /// The address.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub api_base: Option<String>,
     /// The model.
@@ -64,16 +64,16 @@ pub struct Agent {
     pub other: Map<String, Value>,
 }
 
-/// Which script a thought belongs to, and which text of it memory.js was made for.
+/// The script of a thought, and the text of it for which memory.js was made.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Origin {
     /// The script's path without links, or its address.
     pub place: String,
-    /// The SHA-256 of the text that memory.js was made for; `None`: it is older than this note.
+    /// The SHA-256 of the text that memory.js was made for; `None` if memory.js is older than this record.
     pub sha256: Option<String>,
 }
 
-/// The most that a settings file has, in bytes.
+/// Maximum size of a settings file in bytes.
 const SETTINGS: u64 = 1 << 20;
 
 impl Home {
@@ -100,7 +100,7 @@ impl Home {
     /// Makes the folders, for their owner alone.
     ///
     /// # Errors
-    /// They cannot be made, or belong to somebody else.
+    /// They cannot be made, or belong to another user.
     pub fn prepare(&self) -> Result<(), Problem> {
         let own = ["agents", "bin", "cache", "thoughts", "locks"];
         own.iter().try_for_each(|name| own_folder(&self.folder.join(name))).map_err(refuse_home)
@@ -116,7 +116,7 @@ impl Home {
         self.folder.join("bin").join(name)
     }
 
-    /// The policy of a thought, or the one for all.
+    /// The policy file of a thought, or the one for all.
     pub fn policy_path(&self, thought: Option<&str>) -> PathBuf {
         thought
             .map_or_else(|| self.folder.clone(), |name| self.thought_folder(name))
@@ -131,7 +131,7 @@ impl Home {
     /// The settings.
     ///
     /// # Errors
-    /// The file is damaged, or has a number that it cannot have.
+    /// The file is damaged, or has a number outside the valid range.
     pub fn read_config(&self) -> Result<HomeConfig, Problem> {
         let path = self.config_path();
         let config: HomeConfig = read_settings(&path)?.unwrap_or_default();
@@ -153,10 +153,10 @@ impl Home {
         self.folder.join("config.json")
     }
 
-    /// The settings of an agent. `None`: it has no file.
+    /// Reads the settings of an agent. `None` if it has no file.
     ///
     /// # Errors
-    /// The file is damaged, or the name cannot be that of a file.
+    /// The file is damaged, or the name is not valid for a file.
     pub fn read_agent(&self, name: &str) -> Result<Option<Agent>, Problem> {
         read_settings(&self.agent_path(name)?)
     }
@@ -164,7 +164,7 @@ impl Home {
     /// The file of an agent.
     ///
     /// # Errors
-    /// The name cannot be that of a file.
+    /// The name is not valid for a file.
     pub fn agent_path(&self, name: &str) -> Result<PathBuf, Problem> {
         if name.is_empty() || name.contains(['/', '\0']) || name.starts_with('.') {
             return Err(Problem::usage(format!(
@@ -183,14 +183,14 @@ impl Home {
         Ok(path)
     }
 
-    /// The name of the thought of a script, and a note where another script has its plain name.
+    /// The name of the thought of a script, and a note if another script has its plain name.
     ///
     /// # Errors
     /// A file cannot be read.
     pub fn choose_thought(&self, place: &str, sha256: &str) -> Result<(String, Option<String>)> {
         let name = thought_name(place);
         let Some(origin) = self.read_origin(&name)? else { return Ok((name, None)) };
-        // Where it is not noted what memory.js was made for, the text that was last run from there counts.
+        // If the text that memory.js was made for is not recorded, use the last text that was run from there.
         let known = origin.sha256.or_else(|| self.read_fingerprint(&origin.place));
         if origin.place == place || known.as_deref() == Some(sha256) {
             return Ok((name, None));
@@ -200,8 +200,8 @@ impl Home {
         Ok((own, Some(note)))
     }
 
-    /// Like [`Self::choose_thought`], and makes the folders of the thought; with `is_kept` it belongs to the script from then on.
-    /// Under a lock: two scripts of one name may come for the first time at once.
+    /// Chooses the thought of a script ([`Self::choose_thought`]) and makes its folders; with `is_kept` it belongs to
+    /// the script from then on. Under a lock: two scripts of one name may run for the first time at once.
     ///
     /// # Errors
     /// A file cannot be read or written, or another process keeps the lock.
@@ -222,25 +222,25 @@ impl Home {
         Ok((name, note))
     }
 
-    /// Reads which script a thought belongs to, if that is recorded.
+    /// Reads the script of a thought, if it is recorded.
     ///
     /// # Errors
-    /// The note cannot be read.
+    /// The record cannot be read.
     pub fn read_origin(&self, name: &str) -> Result<Option<Origin>> {
         let path = self.thought_folder(name).join("origin");
         let text = fs::read_text(&path, SETTINGS)?;
-        // A damaged note counts as missing.
+        // A damaged record counts as missing.
         Ok(text.and_then(|text| serde_json::from_str(&text).ok()))
     }
 
-    /// Notes which script a thought belongs to.
+    /// Records the script of a thought.
     pub fn write_origin(&self, name: &str, origin: &Origin) -> Result<()> {
         let text = serde_json::to_string(origin)?;
         AtomicFile::new(&self.thought_folder(name).join("origin"))
             .write(format!("{text}\n").as_bytes())
     }
 
-    /// The folder in the cache of a script.
+    /// The cache folder of a script.
     pub fn cache_folder(&self, place: &str) -> PathBuf {
         self.folder.join("cache").join(&fs::sha256(place.as_bytes())[..32])
     }
@@ -252,7 +252,7 @@ impl Home {
         Some(text.trim().to_owned())
     }
 
-    /// Notes the SHA-256 of a script.
+    /// Records the SHA-256 of a script.
     pub fn write_fingerprint(&self, place: &str, sha256: &str) -> Result<()> {
         if self.read_fingerprint(place).as_deref() == Some(sha256) {
             return Ok(());
@@ -263,7 +263,7 @@ impl Home {
             .write(sha256.as_bytes())
     }
 
-    /// Makes the folders of a thought, and at first its policy.
+    /// Makes the folders of a thought, and its policy if there is none.
     ///
     /// # Errors
     /// They cannot be made.
@@ -291,7 +291,7 @@ impl Home {
     /// Locks a thought until the file is dropped: shared while memory.js runs, exclusive while it may be changed.
     ///
     /// # Errors
-    /// Another run has it for longer than `patience`.
+    /// Another run keeps the lock for longer than `patience`.
     pub fn lock_thought(
         &self,
         name: &str,
@@ -310,7 +310,7 @@ impl Home {
         lock_file(&path, wait)?.ok_or_else(busy)
     }
 
-    /// Moves what is there of these to one new folder in the trash of the home, each to the place that it had in the home.
+    /// Moves those of `paths` that exist into a new trash folder of the home, under the same relative paths.
     ///
     /// # Errors
     /// One cannot be moved.
@@ -331,7 +331,7 @@ fn refuse_home(error: anyhow::Error) -> Problem {
     Problem::failed(format!("{error:#}; THINKINGSCRIPT_HOME names another folder"))
 }
 
-/// Makes a folder for its owner alone. Otherwise another user's folder would set the policy.
+/// Makes a folder for its owner alone; otherwise another user's folder could set the policy.
 fn own_folder(folder: &Path) -> Result<()> {
     fs::check_folder_owner(folder)?;
     fs::create_private_folder(folder)?;
@@ -339,7 +339,7 @@ fn own_folder(folder: &Path) -> Result<()> {
     Ok(())
 }
 
-/// The memories of a thought, the newest first: name and text of those that fit, the names of the others.
+/// The memories of a thought, the newest first: name and text of those that fit, and the names of the others.
 pub fn read_memories(folder: &Path) -> (Vec<(String, String)>, Vec<String>) {
     let names = fs::list_names(folder).unwrap_or_default();
     let mut dated: Vec<(Duration, String)> =

@@ -1,22 +1,22 @@
-//! Detects what a file is, as far as a summary needs it: nothing, blanks, text in an encoding, or binary.
+//! Detects the kind of a file's content, as far as a summary needs it: empty, blank, text in an encoding, or binary.
 
-/// The content is detected from this many bytes.
+/// Number of bytes from which the content is detected.
 pub const HEAD: u64 = 64 * 1024;
 
-/// What a file is.
+/// The kind of a file's content.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ContentKind {
     /// No bytes.
     Empty,
-    /// Nothing but white space.
+    /// Only white space.
     Blank,
-    /// Not text; with its description for people.
+    /// Not text; with a description for people.
     Binary(&'static str),
     /// Text.
     Text(Encoding),
 }
 
-/// How text is written as bytes.
+/// The encoding of a text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Encoding {
     /// UTF-8, or something that is mostly UTF-8.
@@ -27,7 +27,7 @@ pub enum Encoding {
     Utf16Be,
 }
 
-/// What common binary files begin with.
+/// The first bytes of common binary files.
 const MAGIC: [(&[u8], &str); 12] = [
     (b"\x89PNG\r\n\x1a\n", "PNG image"),
     (b"\xff\xd8\xff", "JPEG image"),
@@ -43,7 +43,7 @@ const MAGIC: [(&[u8], &str); 12] = [
     (b"SQLite format 3\0", "SQLite database"),
 ];
 
-/// Detects what a file is from its first [`HEAD`] bytes.
+/// Detects the kind of a file from its first [`HEAD`] bytes.
 pub fn detect_content(head: &[u8]) -> ContentKind {
     let encoding = match head {
         // The mark of UTF-32, which is not decoded: it has NUL bytes, which make it binary.
@@ -73,7 +73,7 @@ fn is_text(bytes: &[u8], encoding: Encoding) -> bool {
     !bytes.contains(&0) && wrong <= bytes.len() / 3 + 3
 }
 
-/// Decodes bytes: without a byte order mark, and with U+FFFD for what is invalid.
+/// Decodes bytes, without a byte order mark; invalid bytes become U+FFFD.
 pub fn decode_text(bytes: &[u8], encoding: Encoding) -> String {
     let units = |read: fn([u8; 2]) -> u16| {
         let units: Vec<u16> = bytes.chunks_exact(2).map(|pair| read([pair[0], pair[1]])).collect();

@@ -1,8 +1,8 @@
-//! Summarizes a conversation: what was asked, done and found out, and what is left to do.
+//! Summarizes a conversation: its requests, its results, and the open tasks.
 //!
-//! A short one is one request. A long one is cut into parts of whole blocks, whose summaries are joined. A conversation only
-//! grows, so the summaries of its earlier parts are cached the next time. The first block and the figures of the turns are
-//! left out. The text is untrusted: it is sent between marks made from its own hash.
+//! A short one is one request. A long one is cut into parts of whole blocks, whose summaries are joined. A conversation
+//! only grows, so the next time the summaries of its earlier parts are cached. The first block and the figures of the
+//! turns are left out. The text is untrusted: it is sent between marks made from its own hash.
 
 use super::summary_cache::Summary;
 use super::summary_plan::{self as plan, RequestSizes, SummaryKind, WordLimit};
@@ -16,7 +16,7 @@ use edits::diff::lines::count_line_feeds;
 
 const LEFT_OUT: [&str; 3] = ["initial_context", "context-update", "nagent-turn-status"];
 
-/// Some blocks of a conversation that are one request.
+/// Blocks of a conversation that make up one request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct ConversationPart {
     text: String,
@@ -24,7 +24,7 @@ struct ConversationPart {
     last_line: u64,
 }
 
-/// Summarizes a conversation with this text and these blocks. `progress` gets the parts that are done, and all.
+/// Summarizes a conversation with this text and these blocks. `progress` gets the number of finished parts and of all.
 pub fn summarize_conversation(
     queue: &SummaryQueue<'_>,
     name: &str,
@@ -42,11 +42,11 @@ pub fn summarize_conversation(
     summarize_parts(queue, name, (kind, queue.limit()), sizes, &parts, progress)
 }
 
-/// Writes a checkpoint of about so many words: what a model needs that goes on in the conversation without these blocks, which
-/// have so many tokens a byte. One request, unless they are too long for the window.
+/// Writes a checkpoint of about `words` words: the facts that a model needs to continue the conversation without these
+/// blocks, which have `tokens_per_byte`. One request, unless they are too long for the window.
 ///
 /// # Errors
-/// The model cannot be asked, or what it wrote is not a checkpoint.
+/// The model cannot be reached, or its answer is not a checkpoint.
 pub fn write_checkpoint(
     queue: &SummaryQueue<'_>,
     name: &str,
@@ -55,7 +55,7 @@ pub fn write_checkpoint(
     tokens_per_byte: f64,
 ) -> Result<String, Problem> {
     let sizes = RequestSizes::for_window(queue.rules.window)?;
-    // A token of this conversation is known better than three bytes.
+    // The measured size of a token in this conversation is better than the general estimate of three bytes.
     #[expect(
         clippy::cast_possible_truncation,
         clippy::cast_precision_loss,
@@ -141,7 +141,7 @@ mod tests {
             assert!(part.text.len() as u64 <= most, "{part:?}");
             assert!(part.first_line >= end && part.first_line <= part.last_line, "{parts:?}");
             end = part.last_line;
-            // The lines that are named are the text's.
+            // The line numbers are those of the text.
             let first = part.text.lines().next().unwrap_or_default();
             let at = usize::try_from(part.first_line).unwrap() - 1;
             assert!(lines[at].contains(first), "{first:?} in {:?}", lines[at]);

@@ -18,13 +18,13 @@ use sys::atomic_file::AtomicFile;
 use sys::fs;
 use sys::read::read_range;
 
-/// From how many segments on it is said first what a summary takes.
+/// Number of segments from which the cost of a summary is announced first.
 const MANY_SEGMENTS: usize = 20;
 
 /// The summary of a file.
 #[derive(Debug)]
 pub struct FileSummary {
-    /// The summary of the whole.
+    /// The summary of the whole file.
     pub summary: Summary,
     /// The size of the file in bytes.
     pub bytes: u64,
@@ -32,8 +32,8 @@ pub struct FileSummary {
     pub split: Option<Split>,
 }
 
-/// Summarizes a file. A large one is split into `output`, or into a private folder that is removed afterwards. `progress`
-/// gets the segments that are done, and all.
+/// Summarizes a file. A large one is split into `output`, or into a private folder that is removed afterwards.
+/// `progress` gets the number of finished segments and of all.
 pub fn summarize_file(
     queue: &SummaryQueue<'_>,
     path: &Path,
@@ -65,7 +65,7 @@ pub fn summarize_file(
     }
     let temporary = if output.is_none() { Some(fs::empty_folder()?) } else { None };
     let folder = output.or(temporary.as_ref().map(tempfile::TempDir::path));
-    // Segments that stay are for editing.
+    // Segments in a folder of the user are for editing.
     let target = if output.is_some() { split::TARGET.min(sizes.small) } else { sizes.small };
     let mut split = split_source(queue, path, folder.unwrap_or(path), target)?;
     let index_path = output.is_some().then_some(split.index_path.as_path());
@@ -73,7 +73,7 @@ pub fn summarize_file(
     Ok(FileSummary { summary, bytes: split.index.source_size_bytes, split: Some(split) })
 }
 
-/// Returns the encoding of a text, or the summary of what needs no model.
+/// Returns the encoding of a text, or the summary of a file that needs no model.
 fn find_encoding(head: &[u8], bytes: u64) -> Result<Encoding, Summary> {
     let text = match content::detect_content(head) {
         ContentKind::Text(encoding) => return Ok(encoding),
@@ -100,7 +100,7 @@ fn split_source(
     Ok(split)
 }
 
-/// Summarizes the segments of a split, and the whole. All summaries that arrive are put into the index at `index_path`.
+/// Summarizes the segments of a split, and the whole. All summaries that arrive are added to the index at `index_path`.
 pub fn summarize_segments(
     queue: &SummaryQueue<'_>,
     index_path: Option<&Path>,
@@ -110,7 +110,7 @@ pub fn summarize_segments(
     let result = fill_index(queue, index, progress);
     let Some(path) = index_path else { return result };
     let written = AtomicFile::new(path).keep_mode().write(index::format(index).as_bytes());
-    // Why the summaries failed matters more than why the index was not written.
+    // The failure of the summaries matters more than that of writing the index.
     result.and_then(|summary| Ok(written.map(|()| summary)?))
 }
 

@@ -1,10 +1,10 @@
-//! Names the files of a split after the source, by the name that was given, which may be that of a link.
+//! Names the files of a split after the source, by the given name, which may be that of a link.
 
 use conversation::format::hex::SHORT_ID;
 
-/// A longer stem is cut to this many bytes. A file name has at most 255.
+/// Maximum length of the stem in bytes; a longer one is cut. A file name has at most 255.
 const LONGEST_STEM: usize = 180;
-/// A longer suffix is left out.
+/// Maximum length of the suffix in bytes; a longer one is left out.
 const LONGEST_SUFFIX: usize = 40;
 
 /// The names of a split's files.

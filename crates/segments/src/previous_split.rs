@@ -1,7 +1,8 @@
-//! Examines the folder that a split is to replace: is it a split of the same file, and what in it must not be lost?
+//! Examines the folder that a split is to replace: whether it is a split of the same file, and which of its files must
+//! not be lost.
 //!
-//! Anybody may have written an index. A file counts as made by a split only if it has the number that a split gives it and
-//! the hash that the index lists.
+//! Anybody may have written an index. A file counts as made by a split only if its name has the number that a split
+//! gives it and its hash is the one in the index.
 
 use std::collections::HashMap;
 use std::ffi::{OsStr, OsString};
@@ -27,7 +28,7 @@ pub fn load_index(path: &Path) -> Result<Index, Problem> {
     })
 }
 
-/// Returns the names of the segments that do not have the text that the index lists, missing ones too.
+/// Returns the names of the segments whose text is not the one in the index, including missing ones.
 pub fn edited_segments(index_path: &Path, index: &Index, stop: &dyn Fn() -> bool) -> Vec<String> {
     let folder = index_path.parent().unwrap_or(Path::new("/"));
     let names = index.segments.iter().filter_map(|segment| {
@@ -78,7 +79,8 @@ pub(super) fn check_replaceable(
     )))
 }
 
-/// Names the files that would be lost: segments with another text than the index lists, and files that the split did not make.
+/// Names the files that would be lost: segments with another text than in the index, and files that the split did not
+/// make.
 fn find_precious(
     folder: &Path,
     names: Vec<OsString>,
@@ -91,7 +93,7 @@ fn find_precious(
     let patch = format!("{}.patch", stem.to_string_lossy());
     let is_as_made = |name: &OsString| match segments.get(name.as_os_str()) {
         Some(segment) => has_hash(&folder.join(name), &segment.sha256, stop),
-        // A patch file can be made again; a temporary file was left by a killed run.
+        // A patch file can be made again; a temporary file is a remnant of a killed run.
         None => name == index::NAME || *name == *patch || is_temp_name(&name.to_string_lossy()),
     };
     let lost = names.into_iter().filter(|name| !is_as_made(name));

@@ -1,4 +1,4 @@
-//! Messages that splits and summaries share.
+//! Messages of splits and summaries.
 
 use std::fmt::Display;
 use std::path::Path;
@@ -8,12 +8,12 @@ use conversation::problem::Problem;
 use conversation::reason::Reason;
 use sys::file_error::FileError;
 
-/// Something failed: `cannot {what} {path}: {why}`.
+/// The problem `cannot {what} {path}: {why}`.
 pub(super) fn failure(what: &str, path: &Path, why: impl Display) -> Problem {
     Problem::failed(format!("cannot {what} {}: {why}", quote_name(path)))
 }
 
-/// Says to a person why a file is not read.
+/// Explains to a person why a file cannot be read.
 pub(super) fn read_failure(what: &str, path: &Path, error: &FileError) -> Problem {
     match error.reason {
         Some(Reason::Missing) => Problem::failed(error.to_string()),

@@ -1,4 +1,4 @@
-//! Reads a file from front to back and holds no more of it than is still needed.
+//! Reads a file from front to back and keeps only the part that is still needed.
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -10,9 +10,9 @@ const CHUNK: usize = 256 * 1024;
 pub(super) struct ReadWindow {
     file: File,
     bytes: Vec<u8>,
-    /// Where the needed part begins in `bytes`.
+    /// The start of the needed part in `bytes`.
     head: usize,
-    /// Where it begins in the file.
+    /// Its start in the file.
     base: u64,
     at_end: bool,
 }
@@ -54,7 +54,7 @@ impl ReadWindow {
         Ok(&self.bytes[filled..])
     }
 
-    /// Drops what lies before an offset of the file.
+    /// Drops the bytes before an offset of the file.
     pub(super) fn forget(&mut self, before: u64) {
         let dropped = usize::try_from(before.saturating_sub(self.base)).unwrap_or(usize::MAX);
         let dropped = dropped.min(self.bytes.len() - self.head);

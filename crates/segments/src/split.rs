@@ -1,7 +1,7 @@
 //! Cuts a file into segments, in one pass over it.
 //!
-//! The new files are written into a folder beside their place, the index last, and then the folder is put in its place in
-//! one step ([`sys::staged_folder`]). So a run that fails or is killed leaves what was there before.
+//! The new files are written into a folder next to their place, the index last, and then the folder is moved to its
+//! place in one step ([`sys::staged_folder`]). So a run that fails or is killed leaves the previous files unchanged.
 
 use std::io::Write;
 use std::os::unix::fs::MetadataExt;
@@ -29,25 +29,25 @@ use sys::{fs, read};
 
 /// Default maximum size of a segment, in bytes.
 pub const TARGET: u64 = 32 * 1024;
-/// The smallest maximum that may be asked for.
+/// Minimum value of the maximum size.
 pub const LEAST_TARGET: u64 = 16;
-/// The type of a file is detected from this many bytes.
+/// Number of bytes from which the type of a file is detected.
 const HEAD: u64 = 64 * 1024;
-/// A parser may take this long, and this long for each byte. Real files take a tenth of that.
+/// Maximum time of a parser, and additional time for each byte. Real files take a tenth of that.
 const PARSE_TIME: (Duration, Duration) = (Duration::from_secs(3), Duration::from_micros(3));
-/// After this many windows that took longer, the rest of the file is cut by lines.
+/// Maximum number of windows that take longer: after them, the rest of the file is cut by lines.
 const MAX_LATE: usize = 2;
 
-/// What to split, and how.
+/// The file to split, and the settings.
 #[derive(Debug, Clone)]
 pub struct SplitRequest<'a> {
     /// The file. Its segments are named after this name.
     pub source: &'a Path,
     /// The folder for the segments: a new one, an empty one, or one of an earlier split of the file.
     pub output: &'a Path,
-    /// A new folder is for its owner alone.
+    /// Create a new folder for its owner alone.
     pub private: bool,
-    /// The type; `None`: it is detected.
+    /// The type; `None`: detect it.
     pub language: Option<Language>,
     /// Maximum size of a segment, in bytes, at least [`LEAST_TARGET`].
     pub target: u64,
@@ -69,15 +69,15 @@ pub struct Split {
     pub index_path: PathBuf,
     /// The index.
     pub index: Index,
-    /// What the user should know.
+    /// Notes for the user.
     pub notes: Vec<String>,
 }
 
-/// What a split needs from its caller.
+/// The functions that a split needs from its caller.
 pub struct SplitHooks<'a> {
-    /// Asked now and then whether to stop.
+    /// Called now and then: whether to stop.
     pub stop: &'a dyn Fn() -> bool,
-    /// Called with the bytes done, and all.
+    /// Called with the number of bytes done and of all.
     pub progress: &'a mut dyn FnMut(u64, u64),
 }
 
@@ -93,7 +93,7 @@ pub fn index_path(named: &Path) -> PathBuf {
     if fs::exists(&inner) { inner } else { named.to_owned() }
 }
 
-/// Splits a file again as its index says, into the folder of the index.
+/// Splits a file again with the settings of its index, into the folder of the index.
 pub fn refresh(index: &Path, hooks: &mut SplitHooks<'_>) -> Result<Split, Problem> {
     let index = index_path(index);
     let known = load_index(&index)?;
@@ -115,7 +115,7 @@ pub fn split(request: &SplitRequest<'_>, hooks: &mut SplitHooks<'_>) -> Result<S
     split_resolved(request, &real, hooks)
 }
 
-/// Splits a file, by its path without links: none that has come into it since is followed.
+/// Splits a file, by its path without links: a link that has been put into it since is not followed.
 pub fn split_resolved(
     request: &SplitRequest<'_>,
     real: &Path,
@@ -128,7 +128,7 @@ pub fn split_resolved(
     }
     let (file, metadata) =
         read::open_resolved(real).map_err(|error| read_failure("split", source, &error))?;
-    // What not everybody may read gets segments that nobody else may read, nor list.
+    // If others may not read the source, only the owner may read and list the segments.
     let private = request.private || metadata.mode() & 0o004 == 0;
     let is_disposable = |folder: &Path| check_replaceable(folder, real, &|| false).is_ok();
     let is_leftover =
@@ -198,7 +198,7 @@ struct Splitter<'a, 'h> {
 }
 
 impl Splitter<'_, '_> {
-    /// Reads the source to its end and writes its segments. Returns the type it was split as.
+    /// Reads the source to its end and writes its segments. Returns its type.
     fn split_source(&mut self, name: &str) -> Result<Language, Problem> {
         let stamp = FileStamp::of_open(self.window.source_file());
         self.read_until(HEAD)?;
@@ -223,7 +223,7 @@ impl Splitter<'_, '_> {
         Ok(language)
     }
 
-    /// Cuts all but the last segments. Returns how many windows took the parser too long.
+    /// Cuts all but the last segments. Returns the number of windows for which the parser took too long.
     fn cut_segments(&mut self, cutter: &mut Cutter) -> Result<usize, Problem> {
         let mut settled = Vec::new();
         let mut late = 0;
@@ -258,7 +258,7 @@ impl Splitter<'_, '_> {
         }
     }
 
-    /// Reads up to an offset of the source, and hashes what is read.
+    /// Reads up to an offset of the source, and hashes these bytes.
     fn read_until(&mut self, goal: u64) -> Result<(), Problem> {
         while !self.window.at_end() && self.window.current_view().end_offset() < goal {
             self.check_stop()?;
@@ -314,7 +314,8 @@ impl Splitter<'_, '_> {
         failure("split", self.request.source, why)
     }
 
-    /// Adds a note about parts that were cut by lines. `late`: how many of them took the parser too long.
+    /// Adds a note about parts that were cut by lines. `late` is the number of those for which the parser took too
+    /// long.
     fn note_unparsed(&mut self, cutter: &Cutter, language: Language, late: usize) {
         let parts = cutter.unparsed_ranges();
         let Some((from, to)) = parts.first() else { return };

@@ -1,9 +1,9 @@
-//! The cache of summaries: each is in a file `{key}.json`, where the key is the hash of what was asked for.
+//! The cache of summaries: each is in a file `{key}.json`, where the key is the hash of the request.
 //!
 //! ```text
 //! { "summary": "…", "provider": "openai", "model": "gpt-5.5", "words": 131, "created_at": "2026-11-21T20:45:14Z" }
 //! ```
-//! A file that cannot be read counts as missing. Nothing is removed here; any of them may be removed by hand.
+//! A file that cannot be read counts as missing. Nothing is removed here; users may remove any file.
 
 use std::path::{Path, PathBuf};
 
@@ -30,7 +30,7 @@ struct CacheFile {
     provider: String,
     model: String,
     words: u64,
-    /// In UTC (RFC 3339).
+    /// The time in UTC (RFC 3339).
     created_at: String,
 }
 
@@ -43,7 +43,8 @@ pub fn read_summary(folder: &Path, key: &str) -> Option<Summary> {
     (!summary.trim().is_empty()).then_some(Summary { text: summary, by: Some((provider, model)) })
 }
 
-/// Writes a summary, replacing one that is there. A power cut may take it: a sync would cost more than asking again.
+/// Writes a summary, replacing an existing one. It may be lost in a power cut: a sync would cost more than a new
+/// request.
 pub fn write_summary(folder: &Path, key: &str, summary: &Summary) -> Result<()> {
     let (provider, model) = summary.by.clone().unwrap_or_default();
     let words = count_words(&summary.text);

@@ -1,7 +1,7 @@
-//! Decides how a text becomes requests for summaries: sizes, word limits, prompts, cache keys, parts. Pure.
+//! Plans the requests for summaries of a text: sizes, word limits, prompts, cache keys, parts. Pure.
 //!
-//! A small file is one request. A large one is a request for each segment, and then one that joins their summaries. That has
-//! no more than [`RequestSizes::small`] bytes of summaries: where there are many, each enters with its equal share.
+//! A small file is one request. A large one is a request for each segment, and then one that joins their summaries.
+//! That has at most [`RequestSizes::small`] bytes of summaries: if there are many, each has an equal share.
 
 use sha2::{Digest, Sha256};
 
@@ -10,36 +10,36 @@ use conversation::problem::Problem;
 use edits::diff::lines::count_line_feeds;
 use sys::fs::encode_hex;
 
-/// What one request takes where the window of the model is not known, in bytes: less, and a summary of a file a little larger
-/// sends more than 1.05 times its bytes.
+/// Maximum size of one request if the window of the model is not known, in bytes. If it were smaller, a summary of a
+/// slightly larger file would send more than 1.05 times its bytes.
 const WHOLE: u64 = 128 * 1024;
-/// Files up to this many bytes are summarized in one request, if the window takes them. A summary of more text would say too
-/// little of it.
+/// Maximum size of a file that is summarized in one request, in bytes, if the window is large enough. A summary of more
+/// text would say too little about it.
 pub const MAX_SMALL: u64 = 256 * 1024;
-/// The share of a summary in the request that joins, at least. With less it would say nothing.
+/// Minimum share of a summary in the request that joins, in bytes. A smaller one would say nothing.
 const LEAST_SHARE: u64 = 64;
 /// Default word limit of a summary.
 pub const WORDS: u64 = 300;
-/// Prompt and reply, in tokens, where the window is known.
+/// Reserve for prompt and reply, in tokens, if the window is known.
 const RESERVE: u64 = 2_048;
 /// Minimum room for content, in bytes.
 const LEAST: u64 = 1_024;
 
-/// Maximum sizes of what goes into one request, in bytes.
+/// Maximum sizes of the text in one request, in bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RequestSizes {
-    /// Content of a file or segment that is sent whole. Larger ones are split into segments of this size: each request
-    /// repeats the instructions, and each summary is sent once more when they are joined.
+    /// Maximum size of a file or segment that is sent whole. Larger ones are split into segments of this size: each
+    /// request repeats the instructions, and each summary is sent once more when they are joined.
     pub small: u64,
-    /// Everything that fits into one request.
+    /// Maximum size of the text in one request.
     pub whole: u64,
 }
 
 impl RequestSizes {
-    /// The sizes for a window in tokens. A token counts as three bytes: code has more, and so have most scripts.
+    /// The sizes for a window in tokens. A token counts as three bytes: in code and in most languages it has more.
     ///
     /// # Errors
-    /// The window is too small for anything.
+    /// The window is too small for any text.
     pub fn for_window(window: Option<u64>) -> Result<Self, Problem> {
         let Some(window) = window else {
             return Ok(Self { small: WHOLE, whole: WHOLE });
@@ -54,7 +54,8 @@ impl RequestSizes {
         Ok(Self { small: MAX_SMALL.min(room), whole: room })
     }
 
-    /// Returns how many bytes each of so many summaries gets in the one request that joins them; `None`: too few.
+    /// Returns the number of bytes for each of `count` summaries in the one request that joins them; `None` if that is
+    /// too little.
     pub fn share(self, count: usize) -> Option<u64> {
         let share = self.small / (count as u64).max(1);
         (share >= LEAST_SHARE).then_some(share)
@@ -64,9 +65,9 @@ impl RequestSizes {
 /// The maximum length of a summary.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct WordLimit {
-    /// How many words it may have.
+    /// Maximum number of words.
     pub words: u64,
-    /// The user gave it: a longer summary is not accepted.
+    /// Whether the user set it: a longer summary is then not accepted.
     pub strict: bool,
 }
 
@@ -90,19 +91,20 @@ pub fn count_words(text: &str) -> u64 {
     text.split_whitespace().count() as u64
 }
 
-/// What a summary is of.
+/// The subject of a summary.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SummaryKind {
     /// A file.
     File,
     /// A conversation.
     Conversation,
-    /// The older turns of a conversation that goes on without them.
+    /// The older turns of a conversation that continues without them.
     Checkpoint,
 }
 
-/// Returns the key of a summary in the cache: the SHA-256 of all that it depends on. Neither the path nor the lines are part of
-/// it: the same content has the same summary everywhere. The number is raised when the prompts change in a way that matters.
+/// Returns the key of a summary in the cache: the SHA-256 of everything that it depends on. Neither the path nor the
+/// lines are part of it: the same content has the same summary everywhere. The number is raised when the prompts change
+/// in a way that matters.
 pub fn cache_key(system: &str, limit: WordLimit, text: &str) -> String {
     let hash = Sha256::new().chain_update("nagent summary 3\n").chain_update(system);
     encode_hex(&hash.chain_update([u8::from(limit.strict)]).chain_update(text).finalize())
@@ -148,7 +150,7 @@ pub fn system_prompt(kind: SummaryKind, is_joined: bool, limit: WordLimit) -> St
     )
 }
 
-/// How a checkpoint is written ([`conversation::compact::notice::SECTIONS`]).
+/// The instructions for a checkpoint ([`conversation::compact::notice::SECTIONS`]).
 const CHECKPOINT: &str = "\
 Write these sections, each after a line with its name alone:
 Intent (what the user wants in the end, and which of the prompts are done),
@@ -175,7 +177,8 @@ pub fn shorter_message(words: u64, limit: WordLimit) -> String {
     )
 }
 
-/// Returns the paragraph of a summary in a request that joins, at most `most` bytes. `lines`: the first and the last.
+/// Returns the paragraph of a summary in a request that joins, at most `most` bytes. `lines` are the first and the
+/// last.
 pub fn paragraph(lines: (u64, u64), summary: &str, most: u64) -> String {
     let head = format!("Lines {} to {}: ", lines.0, lines.1);
     let room = usize::try_from(most).unwrap_or(usize::MAX).saturating_sub(head.len() + 8);

@@ -1,6 +1,7 @@
-//! Asks a model for summaries: several side by side, each cached as soon as it arrives.
+//! Requests summaries from a model: several in parallel, each cached as soon as it arrives.
 //!
-//! What is too long for one request is summarized in parts, and then one request joins the summaries of all parts.
+//! A text that is too long for one request is summarized in parts, and then one request joins the summaries of all
+//! parts.
 
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -19,41 +20,42 @@ use sys::lock::lock_mutex;
 /// The names of a provider and its model.
 pub type Author = (String, String);
 
-/// Connected model: sends a system prompt and messages, and waits for the reply, retries included. Returns also who wrote it.
+/// A connected model: sends a system prompt and messages, and waits for the reply, with retries. Returns the reply and
+/// its author.
 pub type SummaryModel<'a> =
     Box<dyn FnMut(&str, &[RequestMessage<'_>]) -> Result<(Reply, Author), Problem> + Send + 'a>;
 
-/// Shows how many parts are done, and of how many.
+/// Shows the number of finished parts, and of all.
 pub type ShowProgress<'a> = &'a (dyn Fn(u64, u64) + Sync);
 
-/// What holds for all summaries of a run.
+/// The settings for all summaries of a run.
 pub struct SummaryRules<'a> {
     /// The folder of the cache.
     pub folder: PathBuf,
     /// The user's limit for the summary of the whole, in words.
     pub words: Option<u64>,
-    /// How many requests run side by side.
+    /// Number of requests in parallel.
     pub jobs: usize,
-    /// Ask again for what is cached.
+    /// Ignore cached summaries.
     pub again: bool,
     /// The model's window in tokens, if it is known.
     pub window: Option<u64>,
-    /// Connects to the model; called when a summary is not cached, at most once for each request that runs side by side.
+    /// Connects to the model; called when a summary is not cached, at most once for each parallel request.
     pub connect: Box<dyn Fn() -> Result<SummaryModel<'a>, Problem> + Sync + 'a>,
-    /// Reports what the user should know.
+    /// Reports a note to the user.
     pub report: Box<dyn Fn(&str) + Sync + 'a>,
-    /// What ends it.
+    /// The signals that end the run.
     pub interrupts: &'a Interrupts,
 }
 
-/// What a run has cost so far.
+/// The requests and tokens of a run so far.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct SummaryTotals {
     /// Requests to the model; retries after a broken connection are not counted.
     pub requests: u64,
     /// Summaries that needed no request.
     pub cached: u64,
-    /// Tokens of all replies, with those that could not be used.
+    /// Tokens of all replies, including those that could not be used.
     pub usage: Usage,
 }
 
@@ -65,7 +67,7 @@ pub(super) struct PartedText<'a> {
     pub(super) name: &'a str,
     /// The first and the last line of each part.
     pub(super) parts: Vec<(u64, u64)>,
-    /// Reads a part, when it is sent.
+    /// Reads a part, just before it is sent.
     pub(super) read: &'a (dyn Fn(usize) -> Result<String, Problem> + Sync),
     pub(super) sizes: RequestSizes,
 }
@@ -75,26 +77,26 @@ struct SummaryRequest {
     kind: SummaryKind,
     is_joined: bool,
     limit: WordLimit,
-    /// The parts that it is about, in the head of the message; empty for all of a text.
+    /// The parts that it is about, in the head of the message; empty for the whole text.
     place: String,
     text: String,
 }
 
-/// Asks for summaries and caches them.
+/// Requests summaries and caches them.
 pub struct SummaryQueue<'a> {
     pub(super) rules: SummaryRules<'a>,
-    /// Connected models that no request uses now: a connection serves one after the other.
+    /// Connected models that are idle: a connection serves one request after the other.
     models: Mutex<Vec<SummaryModel<'a>>>,
     totals: Mutex<SummaryTotals>,
 }
 
 impl<'a> SummaryQueue<'a> {
-    /// A queue that has asked nothing yet.
+    /// A queue that has sent nothing yet.
     pub fn new(rules: SummaryRules<'a>) -> Self {
         Self { rules, models: Mutex::default(), totals: Mutex::default() }
     }
 
-    /// What was spent so far, including failed requests.
+    /// The requests and tokens so far, including failed requests.
     pub fn totals(&self) -> SummaryTotals {
         *lock_mutex(&self.totals)
     }
@@ -103,14 +105,14 @@ impl<'a> SummaryQueue<'a> {
         WordLimit::new(self.rules.words)
     }
 
-    /// Summarizes a text by its parts. Returns also the summaries of the parts that arrived.
+    /// Summarizes a text by its parts. Also returns the summaries of the parts that arrived.
     pub(super) fn summarize_parts(
         &self,
         whole: &PartedText<'_>,
         progress: ShowProgress<'_>,
     ) -> (Vec<Option<Summary>>, Result<Summary, Problem>) {
         let (name, count) = (whole.name, whole.parts.len());
-        // Nobody should pay for parts that cannot be joined.
+        // Do not pay for parts that cannot be joined.
         let Some(share) = whole.sizes.share(count) else {
             let message = format!(
                 "{name} has {count} parts, too many for one summary; use a model with a larger window, or summarize pieces of it"
@@ -133,8 +135,8 @@ impl<'a> SummaryQueue<'a> {
         (parts, result)
     }
 
-    /// Summarizes the parts, as many side by side as allowed. After a problem or a signal none is begun; the others are
-    /// finished.
+    /// Summarizes the parts, as many in parallel as allowed. After a problem or a signal no further part is started;
+    /// running ones are finished.
     fn run_tasks(
         &self,
         whole: &PartedText<'_>,
@@ -196,7 +198,7 @@ impl<'a> SummaryQueue<'a> {
         self.summarize(whole.name, &SummaryRequest { kind, is_joined: true, limit, place, text })
     }
 
-    /// Returns the cached summary, or asks for one and caches it.
+    /// Returns the cached summary, or requests one and caches it.
     fn summarize(&self, name: &str, request: &SummaryRequest) -> Result<Summary, Problem> {
         let SummaryRequest { kind, is_joined, limit, place, text } = request;
         let folder = &self.rules.folder;
@@ -211,7 +213,7 @@ impl<'a> SummaryQueue<'a> {
         let subject = if place.is_empty() { name.to_owned() } else { format!("{name}, {place}") };
         let message = plan::user_message(&format!("{what}: {subject}"), &key, text);
         let summary = self.request_summary(*limit, &system, &message).map_err(|problem| {
-            // A signal or a wrong setting is not about one part.
+            // A signal or a wrong setting does not concern just one part.
             if matches!(problem.exit, Exit::Signal(_) | Exit::Usage) {
                 return problem;
             }
@@ -229,7 +231,7 @@ impl<'a> SummaryQueue<'a> {
         system: &str,
         message: &str,
     ) -> Result<Summary, Problem> {
-        // A folder that cannot be made is an error before anything is paid for.
+        // If the folder cannot be made, fail before anything is paid for.
         fs::create_private_folder(&self.rules.folder)?;
         let idle = lock_mutex(&self.models).pop();
         let mut model = idle.map_or_else(|| (self.rules.connect)(), Ok)?;
@@ -238,7 +240,7 @@ impl<'a> SummaryQueue<'a> {
         summary
     }
 
-    /// Asks, and asks once more for a shorter summary if it is over the user's limit.
+    /// Requests a summary, and once more a shorter one if it is over the user's limit.
     fn ask_for_summary(
         &self,
         model: &mut SummaryModel<'_>,

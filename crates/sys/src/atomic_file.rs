@@ -13,7 +13,7 @@ use rustix::fs::Mode;
 use super::durable::parent_folder;
 use super::temp_files::{PRIVATE, TempFile, open_folder};
 
-/// How a file is written: for its owner alone and durably, unless an option says otherwise.
+/// Options for writing a file: for its owner alone and durably, unless an option says otherwise.
 #[derive(Debug, Clone, Copy)]
 pub struct AtomicFile<'a> {
     path: &'a Path,
@@ -22,12 +22,12 @@ pub struct AtomicFile<'a> {
 }
 
 impl<'a> AtomicFile<'a> {
-    /// The file at this path, which need not exist. Its folder must.
+    /// Starts with the file at this path, which need not exist. Its folder must.
     pub fn new(path: &'a Path) -> Self {
         Self { path, keeps_mode: false, is_durable: true }
     }
 
-    /// Keeps the permissions that the file has, for a file that others may read; a new one gets those that the umask leaves.
+    /// Keeps the file's permissions, for a file that others may read; a new file gets those that the umask allows.
     #[must_use]
     pub fn keep_mode(self) -> Self {
         Self { keeps_mode: true, ..self }

@@ -1,8 +1,8 @@
 //! The write boundary: which files the write tags may touch.
 //!
-//! It is asked about true paths only, of folders that are open ([`super::opening`]): a path is text, and what it leads
-//! to can change between a look and a write. It comes from the user's flags and environment alone; nothing here reads
-//! a policy from the working tree, and nothing widens it later.
+//! It is asked about true paths only, of folders that are open ([`super::opening`]): a path is text, and the file that
+//! it leads to can change between a check and a write. The boundary comes from the user's flags and environment alone;
+//! nothing here reads a policy from the working tree, and nothing widens it later.
 //!
 //! Who may write what:
 //!
@@ -43,7 +43,7 @@ pub struct BoundaryFolders<'a> {
     pub tmpdir: Option<&'a OsStr>,
 }
 
-/// What commands may write. Tags write nothing else.
+/// The paths that commands may write. Tags write nothing else.
 pub trait WritePolicy: Debug {
     /// Returns whether a path is in a folder that commands may write in.
     fn is_writable(&self, path: &Path) -> bool;
@@ -51,7 +51,7 @@ pub trait WritePolicy: Debug {
     fn check_write(&self, path: &Path) -> Result<(), String>;
 }
 
-/// Which files may be written.
+/// The files that may be written.
 #[derive(Debug)]
 pub struct Boundary {
     pub(super) cwd: PathBuf,
@@ -63,7 +63,7 @@ pub struct Boundary {
     forbidden: PathBuf,
     /// Folders within `forbidden` that may be written.
     allowed: Vec<PathBuf>,
-    /// What the sandbox lets commands write, if there is one.
+    /// The write policy of the sandbox, if there is one.
     sandbox: Option<Arc<dyn WritePolicy>>,
 }
 
@@ -158,13 +158,14 @@ impl Boundary {
         self.add_root(folder);
     }
 
-    /// Removes what commands in the sandbox may not write. The target stays: the user named it, or it was checked before.
+    /// Removes all paths that commands in the sandbox may not write. The target stays: the user named it, or it was
+    /// checked before.
     pub fn restrict(&mut self, sandbox: Arc<dyn WritePolicy>) {
         self.roots.retain(|root| sandbox.is_writable(root));
         self.sandbox = Some(sandbox);
     }
 
-    /// Notes which file the target is now, after it was replaced.
+    /// Records the identity of the target after it was replaced.
     pub fn renew_target(&mut self) {
         if let Some(path) = self.target.as_ref().map(|target| target.path.clone())
             && let Ok(opened) = self.open_for_write(&path)

@@ -1,4 +1,4 @@
-//! The file of the log of changes: appended to by runs, read by undo. [`conversation::memory::changes`] has its form.
+//! The change log: runs append to it, undo reads it. [`conversation::memory::changes`] defines its format.
 
 use std::path::Path;
 
@@ -26,7 +26,7 @@ pub struct StartedBy {
     pub task: String,
 }
 
-/// What a run writes to the log.
+/// Writes the log of changes for one run, with the facts that its entries have in common.
 #[derive(Debug, Clone)]
 pub struct ChangeLog {
     root: Root,
@@ -55,14 +55,14 @@ impl ChangeLog {
         Self { root, run, at, conversation, of, started_from, turn, prompt, task }
     }
 
-    /// The turns that lead to what happens now.
+    /// The turns that led to the present change.
     fn turns(&self) -> Vec<TurnMark> {
         let conversation = self.conversation.clone();
         let own = self.turn.clone().map(|(turn, at)| TurnMark { conversation, turn, at });
         self.started_from.iter().cloned().chain(own).collect()
     }
 
-    /// The value of `NAGENT_RUN` for what the run starts now.
+    /// The value of `NAGENT_RUN` for runs that this one starts now.
     pub fn started_by(&self) -> String {
         let shell = self.of.first().cloned().unwrap_or_default();
         let task = if self.task.is_empty() { &self.prompt } else { &self.task };
@@ -71,7 +71,7 @@ impl ChangeLog {
         serde_json::to_string(&started_by).unwrap_or_default()
     }
 
-    /// Appends what happens to a file, durably. Segments and other files of nagent's own are not recorded.
+    /// Appends a change of a file, durably. Segments and other files of nagent's own are not recorded.
     pub fn append(&self, path: &Path, event: FileEvent) -> Result<()> {
         if fs::real_path(self.root.path()).is_some_and(|root| path.starts_with(root)) {
             return Ok(());
@@ -99,11 +99,11 @@ impl ChangeLog {
 /// It could not be written.
 pub fn append(root: &Root, entry: &ChangeLogEntry) -> Result<()> {
     let line = serde_json::to_string(entry).context("cannot write an entry")?;
-    // The first line feed ends a line that a crash cut off.
+    // If a crash cut off the last line, the first line feed ends it.
     fs::append_durably(&root.change_log_path(), &format!("\n{line}\n"))
 }
 
-/// Records that a conversation has another name, so that its changes are found by that.
+/// Records that a conversation was renamed, so that its changes are found under the new name.
 ///
 /// # Errors
 /// It could not be written.
@@ -124,7 +124,7 @@ pub fn record_rename(root: &Root, from: &str, to: &str) -> Result<()> {
     )
 }
 
-/// Reads the log, with the names that conversations have now; empty where there is none.
+/// Reads the log, with the present names of the conversations; empty where there is none.
 ///
 /// # Errors
 /// It cannot be read.

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-/// Now, as RFC 3339 in UTC to the second: `2026-11-21T22:40:00Z`.
+/// The present time as RFC 3339 in UTC to the second: `2026-11-21T22:40:00Z`.
 pub fn now() -> String {
     format_time(since_epoch())
 }
@@ -12,19 +12,19 @@ pub fn since_epoch() -> Duration {
     SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default()
 }
 
-/// A time since 1970 as RFC 3339 in UTC to the second. The year 9999 is the last that it can write.
+/// Formats a time since 1970 as RFC 3339 in UTC to the second, up to the year 9999.
 pub fn format_time(since_epoch: Duration) -> String {
     let time = UNIX_EPOCH + since_epoch.min(Duration::from_secs(253_402_300_799));
     humantime::format_rfc3339_seconds(time).to_string()
 }
 
-/// The seconds since a time in RFC 3339; 0 where it is in the future, since clocks are set back.
+/// The seconds since a time in RFC 3339; 0 where it is in the future, as clocks can be set back.
 pub fn seconds_since(time: &str) -> u64 {
     let then = humantime::parse_rfc3339(time).unwrap_or_else(|_| SystemTime::now());
     then.elapsed().unwrap_or_default().as_secs()
 }
 
-/// A time in RFC 3339 as the time since 1970.
+/// Parses a time in RFC 3339 into the time since 1970.
 pub fn parse_time(text: &str) -> Option<Duration> {
     humantime::parse_rfc3339(text).ok()?.duration_since(UNIX_EPOCH).ok()
 }
@@ -34,12 +34,12 @@ pub fn parse_time(text: &str) -> Option<Duration> {
 pub struct Stopwatch(Instant);
 
 impl Stopwatch {
-    /// Starts to measure.
+    /// Starts measuring.
     pub fn start() -> Self {
         Self(Instant::now())
     }
 
-    /// The time since the start. Time that the machine slept does not count.
+    /// The time since the start, without time that the machine slept.
     pub fn elapsed(&self) -> Duration {
         self.0.elapsed()
     }

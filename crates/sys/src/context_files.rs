@@ -21,7 +21,7 @@ const WARNINGS: usize = 20;
 /// One file's text.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ContextFile {
-    /// Where it came from: the path as resolved from the file that names it.
+    /// The path as resolved from the file that names it.
     pub path: PathBuf,
     /// The file's text; bytes that are not UTF-8 are U+FFFD, with a warning.
     pub text: String,
@@ -31,7 +31,7 @@ pub struct ContextFile {
 pub fn load_context_files(root: &Path, home: Option<&Path>) -> (Vec<ContextFile>, Vec<String>) {
     let mut loader = Loader { home, ..Loader::default() };
     let mut paths = ["context.yaml", "context.md"].into_iter().map(|name| root.join(name));
-    // A dangling link is a file that is missing: the user wants one.
+    // A dangling link counts as a missing file: the user wants one there.
     if let Some(path) = paths.find(|path| fs::symlink_metadata(path).is_ok()) {
         loader.load_entry(&path);
     }
@@ -67,7 +67,7 @@ pub fn load_named_files(paths: &[PathBuf]) -> Result<Vec<ContextFile>, String> {
     paths.iter().map(load).collect()
 }
 
-/// The reason without the path, which the message has already.
+/// The reason without the path, which the message contains already.
 fn without_path(why: &str, path: &str) -> String {
     let why = why.trim_end_matches(&format!(": {path}"));
     why.strip_prefix(path).map_or_else(|| why.to_owned(), |rest| format!("it{rest}"))
@@ -94,7 +94,7 @@ impl Loader<'_> {
 
     fn load_entry(&mut self, path: &Path) {
         let is_list = path.file_name().is_some_and(|name| name == "context.yaml");
-        // What cannot be resolved is warned about by the attempt to read it.
+        // If it cannot be resolved, the attempt to read it gives the warning.
         let resolved = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
         if self.open.contains(&resolved) {
             return self.add_warning(path, "it names itself, directly or through others");

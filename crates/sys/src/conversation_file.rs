@@ -1,10 +1,10 @@
 //! The file of a conversation: opened under its lock, read whole, appended to durably.
 //!
-//! Append is one write and one `fdatasync`; a torn tail that an earlier run left is moved aside first. Where another program
-//! has added text to the file meanwhile, the run goes on with that; a file that it has changed otherwise is left alone, and
-//! the run goes on in a fork. It takes text, and does not know what blocks mean.
+//! Append is one write and one `fdatasync`; a torn tail of an earlier run is moved aside first. If another program has
+//! added text to the file meanwhile, the run continues with that text; if it has changed the file otherwise, the file
+//! is not touched and the run continues in a fork. This module handles text and does not know what blocks mean.
 
-// No panic: what is read here, anybody may have written.
+// No panic: anybody may have written what is read here.
 #![deny(clippy::indexing_slicing, clippy::panic, clippy::unwrap_used)]
 
 pub mod replace;
@@ -37,7 +37,7 @@ pub struct ConversationFile {
     file: Option<StampedFile>,
     text: String,
     pieces: Vec<Piece>,
-    /// Where the torn tail that was found at the start is now.
+    /// The file with the torn tail that was found at the start.
     torn: Option<PathBuf>,
     lock: Option<Lock>,
     /// The original of a fork, with its lock.
@@ -46,7 +46,7 @@ pub struct ConversationFile {
     is_noted: bool,
 }
 
-/// A file that was read or appended to, and what it was like then.
+/// A file that was read or appended to, and its stamp at that time.
 #[derive(Debug)]
 struct StampedFile {
     file: File,
@@ -96,7 +96,7 @@ impl ConversationFile {
         Ok((lock, journal.torn))
     }
 
-    /// Removes the messages that a killed run has appended and not removed: in another text they would count as new.
+    /// Removes the messages that a killed run has appended but not removed: in another text they would count as new.
     fn forget_taken(&self, lock: &Lock) {
         if lock.is_after_crash() {
             let taken = self.pieces.iter().filter_map(|piece| piece.get(messages::ID));
@@ -119,7 +119,7 @@ impl ConversationFile {
         }
     }
 
-    /// Reads a conversation without its lock, for upkeep that only looks. A torn tail is passed over, not moved.
+    /// Reads a conversation without its lock, for read-only upkeep. A torn tail is skipped, not moved.
     pub fn read_only(root: &Root, name: &str) -> Result<Self> {
         let mut journal = Self::without_text(root, name);
         journal.read_file(true, false)?;
@@ -152,7 +152,7 @@ impl ConversationFile {
         &self.text
     }
 
-    /// Its blocks and notes.
+    /// The blocks and notes of the text.
     pub fn pieces(&self) -> &[Piece] {
         &self.pieces
     }
@@ -162,7 +162,7 @@ impl ConversationFile {
         self.torn.as_deref()
     }
 
-    /// Reads the file. Unless this only looks, a torn tail is moved aside.
+    /// Reads the file. With `looks_only`, a torn tail is not moved aside.
     fn read_file(&mut self, looks_only: bool, after_crash: bool) -> Result<()> {
         let Some((mut file, bytes)) = self.open_file(looks_only)? else { return Ok(()) };
         let (text, tail) = split_text(bytes);
@@ -203,13 +203,13 @@ impl ConversationFile {
                 let _ = file.set_permissions(Permissions::from_mode(metadata.mode() & 0o600));
             }
         }
-        // Before the content is read: a change meanwhile is one since then.
+        // Take the stamp before reading: a change meanwhile then counts as one.
         let stamp = FileStamp::of_open(&file);
         let bytes = fs::read_within(&file, metadata.len(), CONVERSATION).with_context(what)?;
         Ok(Some((StampedFile { file, stamp }, bytes)))
     }
 
-    /// Finds where the part begins that a crash left half written, if there is one.
+    /// Finds the start of the part that a crash left half written, if there is one.
     fn find_torn_tail(
         &self,
         text: &str,
@@ -237,7 +237,7 @@ impl ConversationFile {
             }
             Some(Trouble::Torn { offset, .. }) if is_torn => Some(*offset),
             None if tail.is_empty() => None,
-            // Bytes behind the last block that are not text: zeros of the file system, or half a character.
+            // Bytes after the last block that are not text: zeros of the file system, or half a character.
             None if is_zeros || after_crash && is_torn => {
                 let last_block = parsed.pieces.iter().rfind(|piece| piece.kind != PieceKind::Note);
                 if last_block.is_none() && !text.trim().is_empty() {
@@ -264,9 +264,9 @@ impl ConversationFile {
         )
     }
 
-    /// Appends text, durably. On a failed write the file is cut back to its old length. If another program has changed the
-    /// file, and not only added text to it, the run continues in a fork, whose name is returned; what
-    /// [`Self::append_to_left`] then writes leads there.
+    /// Appends text, durably. On a failed write the file is cut back to its old length. If another program has changed
+    /// the file other than by adding text, the run continues in a fork, whose name is returned;
+    /// [`Self::append_to_left`] then writes to the original.
     pub fn append(&mut self, blocks: &str) -> Result<Option<String>> {
         let mut forked = None;
         // The editor of the original may continue there.
@@ -340,14 +340,14 @@ impl ConversationFile {
     fn was_changed(&self) -> bool {
         let Some(file) = &self.file else { return fs::exists(&self.path) };
         let stamps = file.stamp.zip(FileStamp::of_path(&self.path));
-        // The size is that of the text, too: another program may have written right after this one.
+        // The size must also be that of the text: another program may have written right after this one.
         stamps.is_none_or(|(known, now)| {
             !known.is_unchanged(&now) || now.size() != self.text.len() as u64
         })
     }
 
-    /// Takes over what another program has added to the file, wherever. Returns whether that was all it did, and what there is
-    /// now is a whole conversation.
+    /// Accepts text that another program has added to the file, at any place. Returns false if it did more than that,
+    /// or if the file is not a whole conversation now.
     fn take_additions(&mut self) -> bool {
         if self.file.is_none() {
             return false;
@@ -357,7 +357,7 @@ impl ConversationFile {
             return false;
         }
         (self.file, self.text, self.pieces) = (Some(file), text, pieces);
-        // An editor that replaced the file need not have made its name durable.
+        // An editor that replaced the file may not have made its name durable.
         self.is_noted = false;
         true
     }
@@ -371,8 +371,8 @@ impl ConversationFile {
         Ok(is_whole.then_some((file, text, parsed.pieces)))
     }
 
-    /// Appends a block to the file that the last append left for a fork, if that is a conversation still: who goes on there
-    /// finds the fork by it. A failure is not an error: the fork has everything.
+    /// Appends a block to the original of the fork, if that is still a conversation: a person who continues there finds
+    /// the fork by it. A failure is not an error: the fork has everything.
     pub fn append_to_left(&mut self, block: &str) {
         let Some((name, _lock)) = self.left.take() else { return };
         let left = Self::without_text(&self.root, &name);
@@ -412,7 +412,7 @@ fn has_only_additions(old: &str, new: &str) -> bool {
     is_one || old.lines().all(|line| lines.any(|other| other == line))
 }
 
-/// Splits bytes into the longest beginning that is text without zeros, and the rest.
+/// Splits bytes into the longest beginning that is text without zeros, and the remaining bytes.
 fn split_text(mut bytes: Vec<u8>) -> (String, Vec<u8>) {
     let zero = memchr::memchr(0, &bytes);
     let mut tail = zero.map_or_else(Vec::new, |zero| bytes.split_off(zero));
@@ -428,18 +428,18 @@ fn split_text(mut bytes: Vec<u8>) -> (String, Vec<u8>) {
     }
 }
 
-/// The first byte that no conversation has.
+/// The first byte that cannot be in a conversation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct BadByte {
-    /// Its line, from 1.
+    /// Its line number, from 1.
     pub line: usize,
-    /// What it is, and what to do.
+    /// A description, with advice on what to do.
     pub what: &'static str,
-    /// Whether it begins a character that the end of the file cuts off, as a crash does in the middle of a block.
+    /// Whether it begins a character that the end of the file cuts off, as after a crash in the middle of a block.
     pub is_cut: bool,
 }
 
-/// Looks for a byte that is not text. Zeros at the end do not count: a power cut leaves them.
+/// Finds a byte that is not text. Zeros at the end do not count: a power cut produces them.
 pub fn find_bad_byte(bytes: &[u8]) -> Option<BadByte> {
     let zero = memchr::memchr(0, bytes).unwrap_or(bytes.len());
     let (text, _) = bytes.split_at(zero);
@@ -460,13 +460,13 @@ fn name_bad_byte(tail: &[u8]) -> &'static str {
     }
 }
 
-/// Whether these bytes are the beginning of a character and nothing else.
+/// Whether these bytes are only the beginning of a character.
 fn is_half_character(tail: &[u8]) -> bool {
     std::str::from_utf8(tail)
         .is_err_and(|error| error.valid_up_to() == 0 && error.error_len().is_none())
 }
 
-/// Whether there are blocks behind the first byte that is not text.
+/// Whether there are blocks after the first byte that is not text.
 fn tail_holds_blocks(tail: &[u8]) -> bool {
     let text = String::from_utf8_lossy(tail);
     let parsed = file::parse(&text.replace('\0', "\n"));
@@ -474,8 +474,8 @@ fn tail_holds_blocks(tail: &[u8]) -> bool {
     is_damaged || parsed.pieces.iter().any(|piece| piece.kind != PieceKind::Note)
 }
 
-/// Whether this is what a power cut leaves of one append, when the disk wrote its later sectors before its earlier ones: zeros,
-/// and then text without a reply, with which a later append would have begun.
+/// Whether these bytes are the remains of one append after a power cut, when the disk wrote later sectors before
+/// earlier ones: zeros, then text without a reply. A later append would have begun with a reply.
 fn is_hole(tail: &[u8]) -> bool {
     let text = String::from_utf8_lossy(tail).replace('\0', "\n");
     tail.first() == Some(&0) && !file::holds_reply(&text)

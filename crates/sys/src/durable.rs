@@ -1,4 +1,4 @@
-//! Syncs and renames that the writers of files share.
+//! Syncs and renames that all writers of files use.
 
 use std::ffi::OsStr;
 use std::fs::File;
@@ -10,7 +10,8 @@ use anyhow::{Context, Result};
 use rustix::fs::{AtFlags, Mode, OFlags, RenameFlags};
 use rustix::io::Errno;
 
-/// Makes the content of a file, or the names in a folder, survive a power cut. The tests of files see what went through here.
+/// Makes the content of a file, or the names in a folder, survive a power cut. The tests record the files that are
+/// synced here.
 pub(super) fn sync_file(file: &File) -> io::Result<()> {
     #[cfg(test)]
     tests::note(file);
@@ -37,7 +38,8 @@ pub fn sync_folder(path: &Path) -> Result<()> {
         .with_context(|| format!("cannot make the folder {} durable", path.display()))
 }
 
-/// Like [`sync_folder`], for an open folder. One that may not be read cannot be synced; its files are in place all the same.
+/// Makes the names in an open folder durable. A folder that may not be read cannot be synced; its files are in place
+/// all the same.
 pub(super) fn sync_names(dir: impl AsFd) -> io::Result<()> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
     match rustix::fs::openat(dir, ".", flags, Mode::empty()) {
@@ -46,7 +48,8 @@ pub(super) fn sync_names(dir: impl AsFd) -> io::Result<()> {
     }
 }
 
-/// Renames a file; fails with `EXIST` where the new name is taken. On file systems without such a rename, it looks first.
+/// Renames a file; fails with `EXIST` where the new name is taken. On file systems without such a rename, it checks
+/// first.
 pub(super) fn rename_to_free_name(
     from_dir: impl AsFd,
     from: &OsStr,

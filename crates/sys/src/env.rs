@@ -1,4 +1,4 @@
-//! The environment as one value, read once: variables, working folder, host, the shell that started us.
+//! The environment as one value, read once: variables, working folder, host, the shell that started this process.
 //!
 //! [`Env::for_commands`] makes the environment of a command, without credentials. [`keep_private`] wipes the values of
 //! credentials from the memory that `/proc/PID/environ` shows: nagent often runs as root in a container, where every command
@@ -19,19 +19,19 @@ use conversation::problem::Problem;
 
 mod credential;
 
-/// The variable that tells a nagent which runs it was started by: conversation names, the oldest first, with `/`.
+/// The variable that lists the conversations that a nagent was started by: names, the oldest first, with `/` between.
 pub const PARENTS: &str = "NAGENT_PARENTS";
 
-/// The variable that tells a command which credentials were kept from it: names, with `,` between.
+/// The variable that lists the credentials withheld from a command: names, with `,` between.
 pub const WITHHELD: &str = "NAGENT_WITHHELD";
 
-/// The variable that tells a recording which child this is (`0.1`).
+/// The variable that identifies this child in a recording (`0.1`).
 pub const LINEAGE: &str = "NAGENT_LINEAGE";
 
-/// The variable with the run that changes of files are recorded for, and its shell's conversation: `RUN/NAME`.
+/// The variable with the run under which changes of files are recorded, and its shell's conversation: `RUN/NAME`.
 pub const RUN: &str = "NAGENT_RUN";
 
-/// What was read before credentials were wiped.
+/// The environment that was read before credentials were wiped.
 static READ: OnceLock<Env> = OnceLock::new();
 
 /// The limit of core dumps that this process was started with.
@@ -43,12 +43,12 @@ pub struct Env {
     variables: Vec<(OsString, OsString)>,
     /// The working folder, or why it cannot be determined.
     pub folder: Result<PathBuf, String>,
-    /// The running executable, under the name of the tool that it was called as.
+    /// The running executable, by the path of the tool that it was called as.
     pub executable: Option<PathBuf>,
 }
 
 impl Env {
-    /// Reads it: as it was at the start, credentials in it.
+    /// Reads the environment as it was at the start, with credentials.
     pub fn read() -> Self {
         READ.get().cloned().unwrap_or_else(|| Self {
             variables: std::env::vars_os().collect(),
@@ -57,10 +57,10 @@ impl Env {
         })
     }
 
-    /// Changes to a folder, in which all that follows works, and reads the environment there.
+    /// Changes the working folder, and reads the environment there.
     ///
     /// # Errors
-    /// There is no such folder, or it may not be entered.
+    /// The folder does not exist, or may not be entered.
     pub fn enter(folder: &Path) -> std::io::Result<Self> {
         std::env::set_current_dir(folder)?;
         let folder = std::env::current_dir()?;
@@ -69,7 +69,7 @@ impl Env {
         Ok(env)
     }
 
-    /// Sets a variable of this value, not of the process.
+    /// Sets a variable in this value, not in the process.
     pub fn set(&mut self, name: &str, value: impl AsRef<OsStr>) {
         self.variables.retain(|(other, _)| other != name);
         self.variables.push((name.into(), value.as_ref().to_owned()));
@@ -86,7 +86,7 @@ impl Env {
         Some(value.as_os_str()).filter(|value| !value.is_empty())
     }
 
-    /// The path of one of the toolkit's executables, which lie side by side.
+    /// The path of one of the toolkit's executables, which are all in one folder.
     pub fn tool_path(&self, name: &str) -> PathBuf {
         let folders = [self.executable.clone(), std::env::current_exe().ok()];
         let mut paths = folders.into_iter().flatten().map(|path| path.with_file_name(name));
@@ -113,14 +113,14 @@ impl Env {
         })
     }
 
-    /// The absolute path of what the user named: from the working folder, or from the home folder after `~`.
+    /// The absolute path of what the user named: relative to the working folder, or to the home folder after `~`.
     pub fn absolute_path(&self, path: &Path) -> Result<PathBuf, Problem> {
         Ok(self.current_folder()?.join(expand_home(path, self.home_folder().as_deref())))
     }
 
-    /// The variables for commands that the model asked for: credentials taken out, but for those that the user
-    /// lets through, and `set` put in. A proxy with a password is let through, too: without it, commands have no
-    /// network where there is one, and who wants that says `--no-network`.
+    /// The variables for commands that the model requested: without credentials, except those that the user lets
+    /// through, and with those of `set`. A proxy with a password is let through, too: where a proxy is needed, commands
+    /// have no network without it; `--no-network` is for those who want that.
     pub fn for_commands(
         &self,
         pass: &[String],
@@ -146,7 +146,7 @@ impl Env {
         set_variables(variables, set)
     }
 
-    /// The values of the credentials, and passwords within them, but for the `passed` ones and those of proxies.
+    /// The values of the credentials, and passwords within them, except the `passed` ones and those of proxies.
     fn secret_values(&self, is_passed: impl Fn(&OsStr) -> bool) -> Vec<&OsStr> {
         let is_secret = |(name, value): &&(OsString, OsString)| {
             !is_passed(name)
@@ -165,19 +165,20 @@ impl Env {
         env
     }
 
-    /// Whether a variable is a credential by its name or its value, or contains one. A proxy's password is one, too.
+    /// Whether a variable is a credential by its name or its value, or contains one. A proxy's password counts, too.
     pub fn is_secret(&self, name: &str) -> bool {
         let (name, value) = (OsStr::new(name), self.get_os(name).unwrap_or_default());
         Credential::classify(name, value) != Credential::No
             || is_withheld(name, value, &self.secret_values(|_| false))
     }
 
-    /// Whether a variable of this name is kept from commands and masked.
+    /// Whether a variable of this name is withheld from commands and masked.
     pub fn is_credential(name: &str) -> bool {
         Credential::classify(name.as_ref(), "any-value".as_ref()).is_withheld()
     }
 
-    /// The credentials that are masked, names and values, with passwords of proxies; not those that commands get, nor binary ones.
+    /// The credentials that are masked, names and values, with passwords of proxies; not those that commands get, nor
+    /// binary ones.
     pub fn secrets<'a>(&'a self, pass: &'a [String]) -> impl Iterator<Item = (&'a str, &'a str)> {
         let variables = self.variables.iter();
         variables
@@ -200,13 +201,13 @@ impl Env {
         ["PATH", "FILE", "DIR"].iter().any(|end| name.ends_with(end)) || fs::exists(&path)
     }
 
-    /// All variables, for a child nagent, with `set` put in.
+    /// All variables, for a child nagent, with those of `set`.
     pub fn for_children(&self, set: &[(&str, String)]) -> Vec<(OsString, OsString)> {
         set_variables(self.variables.clone(), set)
     }
 
-    /// Identifies a shell for the name of its conversation: `STY` and `WINDOW`, `BASHPID`, the leader of the terminal
-    /// session with its start time, or the parent process with its.
+    /// Identifies a shell for the name of its conversation: by `STY` and `WINDOW`, `BASHPID`, the leader of the
+    /// terminal session with its start time, or the parent process with its start time.
     pub fn shell_identity(&self) -> String {
         if let Some(screen) = self.get("STY") {
             let window = self.get("WINDOW").unwrap_or_default();
@@ -220,7 +221,8 @@ impl Env {
         shell + &time.unwrap_or_default()
     }
 
-    /// The conversation of a shell: what `NAGENT_CONVERSATION` names, else its own; of this shell, or of the one with an ID.
+    /// The conversation of a shell: the one that `NAGENT_CONVERSATION` names, else its own; of this shell, or of the
+    /// one with an ID.
     pub fn shell_conversation(&self, id: Option<&str>) -> String {
         if let Some(named) = self.get("NAGENT_CONVERSATION") {
             return named.to_owned();
@@ -230,7 +232,7 @@ impl Env {
     }
 }
 
-/// Puts `set` among the variables for a process that is started, and takes out the name of this run's conversation.
+/// Adds `set` to the variables for a process that is started, and removes the name of this run's conversation.
 fn set_variables(
     mut variables: Vec<(OsString, OsString)>,
     set: &[(&str, String)],
@@ -241,14 +243,14 @@ fn set_variables(
     variables
 }
 
-/// The name that this executable was called by: the tool that it is to act as.
+/// The name that this executable was called by: the tool that it acts as.
 pub fn invoked_name() -> Option<String> {
     let words = std::env::args_os().next()?;
     Some(Path::new(&words).file_name()?.to_str()?.to_owned())
 }
 
-/// The running executable by the path of the tool that it acts as. All tools are links to one file, or small executables
-/// beside it that become it with their own path as the name it is called by.
+/// The running executable by the path of the tool that it acts as. All tools are links to one file, or small
+/// executables next to it that exec it with their own path as its name.
 fn executable() -> Option<PathBuf> {
     let running = std::env::current_exe().ok()?;
     let called = PathBuf::from(std::env::args_os().next()?);
@@ -258,7 +260,7 @@ fn executable() -> Option<PathBuf> {
     Some(tools.find(|path| fs::is_executable(path)).unwrap_or(running))
 }
 
-/// How many settings git is to take from the environment, and the variables that these are in.
+/// The variable with the number of git settings in the environment, in `GIT_CONFIG_KEY_n` and `GIT_CONFIG_VALUE_n`.
 const GIT_SETTINGS: &str = "GIT_CONFIG_COUNT";
 
 fn is_git_setting(name: &OsStr) -> bool {
@@ -272,9 +274,9 @@ fn is_withheld(name: &OsStr, value: &OsStr, secrets: &[&OsStr]) -> bool {
         || secrets.iter().any(|secret| contains_secret(value, secret))
 }
 
-/// The program of this name in a folder that `PATH` names from `/` on. What has a slash is taken as it is; what is found
-/// nowhere is taken to be in `/usr/bin`. A `.` or an empty entry in `PATH` is the working folder, whose files anybody may
-/// have written, so nothing that nagent starts by itself is looked for there.
+/// The program of this name in a folder of `PATH` that is absolute. A name with a slash is returned unchanged; a name
+/// that is not found is taken to be in `/usr/bin`. A `.` or an empty entry in `PATH` is the working folder, whose files
+/// anybody may have written, so nothing that nagent starts on its own is looked for there.
 pub fn program(path: Option<&OsStr>, name: &str) -> PathBuf {
     if name.contains('/') {
         return PathBuf::from(name);
@@ -285,26 +287,26 @@ pub fn program(path: Option<&OsStr>, name: &str) -> PathBuf {
     found.unwrap_or_else(|| Path::new("/usr/bin").join(name))
 }
 
-/// Whether a value contains that of a credential. Short ones are in too many others by chance.
+/// Whether a value contains that of a credential. Short ones are skipped: they are in too many others by chance.
 fn contains_secret(value: &OsStr, secret: &OsStr) -> bool {
     let (value, secret) = (value.as_encoded_bytes(), secret.as_encoded_bytes());
     secret.len() >= 16 && value.windows(secret.len()).any(|part| part == secret)
 }
 
-/// The shell of a process with this `/proc/PID/stat`: the leader of its terminal session,
-/// or its parent. In a container either may be a process outside it, whose number is 0 there.
+/// The shell of a process with this `/proc/PID/stat`: the leader of its terminal session, or its parent. In a container
+/// either may be a process outside it, whose number is 0 there.
 fn shell_process(stat: &str) -> Option<String> {
     let (parent, session, terminal) = (field(stat, 4)?, field(stat, 6)?, field(stat, 7)?);
     let has_leader = session != "0" && terminal != "0";
     Some(if has_leader { session } else { parent }.to_owned())
 }
 
-/// When a process started, in the kernel's ticks since boot.
+/// The start time of a process, in the kernel's ticks since boot.
 fn start_time(pid: &str) -> Option<String> {
     field(&read_stat(pid)?, 22).map(str::to_owned)
 }
 
-/// Like [`start_time`], but `None` for a zombie, which is still listed.
+/// The [`start_time`] of a process; `None` for a zombie, which is still listed.
 pub(super) fn start_time_if_alive(pid: &str) -> Option<String> {
     let stat = read_stat(pid)?;
     let has_ended = matches!(field(&stat, 3), Some("Z" | "X"));
@@ -315,7 +317,8 @@ fn read_stat(pid: &str) -> Option<String> {
     read_proc(&format!("/proc/{pid}/stat"))
 }
 
-/// A file of `/proc`. The kernel says that it has no size, which makes [`std::fs::read_to_string`] read it in small pieces.
+/// Reads a file of `/proc`. The kernel reports no size for it, which makes [`std::fs::read_to_string`] read it in small
+/// pieces.
 pub(super) fn read_proc(path: &str) -> Option<String> {
     let mut text = String::with_capacity(4096);
     std::fs::File::open(path).ok()?.read_to_string(&mut text).ok()?;
@@ -329,13 +332,13 @@ pub(super) fn field(stat: &str, number: usize) -> Option<&str> {
     rest.split(' ').nth(number.checked_sub(3)?)
 }
 
-/// Keeps this process's environment and memory, where the credentials are, from other processes of the same user,
-/// those that the model runs among them, and writes neither into a core dump. The superuser's processes can read the
-/// memory all the same, but no credential out of `/proc/PID/environ`: [`Env::read`] has the only copy from here on.
+/// Protects this process's environment and memory, where the credentials are, from other processes of the same user,
+/// including those that the model runs, and from core dumps. The superuser's processes can still read the memory, but
+/// find no credential in `/proc/PID/environ`: [`Env::read`] has the only copy from here on.
 ///
-/// Once, at the start, before there is a second thread.
+/// Call it once, at the start, before there is a second thread.
 pub fn keep_private() {
-    // Where it cannot be done there is nothing to do about it.
+    // If it fails, there is nothing to do about it.
     let _ = rustix::process::set_dumpable_behavior(rustix::process::DumpableBehavior::NotDumpable);
     let core = rustix::process::getrlimit(Resource::Core);
     let none = Rlimit { current: Some(0), maximum: core.maximum };
@@ -345,7 +348,7 @@ pub fn keep_private() {
     wipe_credentials(&env.secret_values(|_| false));
 }
 
-/// The limit of core dumps that this process was started with, which is that of commands; `None` when it never changed.
+/// The limit of core dumps that this process was started with, for commands; `None` when it never changed.
 pub(super) fn core_limit() -> Option<Rlimit> {
     CORE.get().copied()
 }
@@ -359,17 +362,17 @@ fn wipe_credentials(secrets: &[&OsStr]) {
     // SAFETY: nothing in this process changes the environment, there is one thread, and `environ` is a list of strings
     // with a null pointer at its end, or null.
     let mut entry = unsafe { environ };
-    // SAFETY: as above; `entry` never goes beyond the null pointer.
+    // SAFETY: as for `environ` itself; `entry` never goes beyond the null pointer.
     while let Some(start) = unsafe { entry.as_ref() }.filter(|start| !start.is_null()).copied() {
-        // SAFETY: as above: a string that ends with NUL. The borrow is over before the bytes are written.
+        // SAFETY: the entry is a string that ends with NUL. The borrow is over before the bytes are written.
         let text = unsafe { CStr::from_ptr(start) }.to_bytes();
         if let Some(at) = text.iter().position(|byte| *byte == b'=') {
             let (name, value) = (&text[..at], &text[at + 1..]);
-            // The HTTP client reads these by itself.
+            // The HTTP client reads these from the environment.
             let is_read = name.to_ascii_uppercase().ends_with(b"_PROXY");
             if !is_read && is_withheld(OsStr::from_bytes(name), OsStr::from_bytes(value), secrets) {
                 let (from, length) = (at + 1, value.len());
-                // SAFETY: within the string, its NUL untouched. The block is this process's own to write.
+                // SAFETY: within the string, its NUL untouched. The block belongs to this process, which may write it.
                 unsafe { start.add(from).write_bytes(0, length) };
             }
         }
@@ -383,7 +386,7 @@ pub fn host_name() -> String {
     rustix::system::uname().nodename().to_string_lossy().into_owned()
 }
 
-/// System, host name, release and machine, as `uname` tells them.
+/// System, host name, release and machine, as `uname` prints them.
 pub fn describe_host() -> String {
     let uname = rustix::system::uname();
     [uname.sysname(), uname.nodename(), uname.release(), uname.machine()]

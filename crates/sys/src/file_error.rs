@@ -1,4 +1,4 @@
-//! Why a file cannot be read, listed, searched or written, and advice for the model.
+//! The error of a file operation for the model: the reason and advice.
 
 use std::fmt;
 use std::io;
@@ -11,12 +11,12 @@ use conversation::format::harmless::quote_name;
 use conversation::problem::Problem;
 use conversation::reason::{Failure, Reason};
 
-/// Why a file cannot be read, listed, searched or written.
+/// The error of a file that cannot be read, listed, searched or written.
 ///
-/// `Display` is for people. The advice speaks of tags, so only [`FileError::for_model`] adds it.
+/// `Display` is for people. The advice mentions tags, so only [`FileError::for_model`] adds it.
 #[derive(Debug)]
 pub struct FileError {
-    /// Its kind, where callers or programs decide by it.
+    /// The category, where callers or programs need it.
     pub reason: Option<Reason>,
     problem: String,
     advice: String,
@@ -52,12 +52,12 @@ impl FileError {
         Self { reason: is_denied.then_some(Reason::Denied), ..error }
     }
 
-    /// There is no such file or folder; the message names what is near.
+    /// A file or folder that does not exist; the message suggests similar names.
     pub(super) fn not_found(path: &Path) -> Self {
         Self::missing_at(path, path)
     }
 
-    /// Like [`Self::not_found`], for a path that is relative to another folder than this process's.
+    /// The error of [`Self::not_found`], for a path that is relative to another folder than this process's.
     pub(super) fn missing_at(asked: &Path, full: &Path) -> Self {
         let problem =
             format!("no such file or folder: {}{}", quote_name(asked), suggest_paths(full));
@@ -86,14 +86,14 @@ impl FileError {
         Err(Self::new(problem, ""))
     }
 
-    /// A file of the kernel's.
+    /// A file of a kernel file system.
     pub(super) fn of_kernel(path: &Path, filesystem: &str) -> Self {
         let problem =
             format!("{} is in {filesystem}, which is not read as a file", quote_name(path));
         Self::new(problem, "use a command instead")
     }
 
-    /// Another program has changed the file between its opening and its writing.
+    /// A file that another program has changed between its opening and its writing.
     pub fn changed_meanwhile(path: &Path) -> Self {
         let path = quote_name(path);
         let problem = format!(

@@ -1,4 +1,4 @@
-//! Tells whether a file is still the same, and unchanged, without reading it.
+//! Detects whether a file was replaced or changed, without reading it.
 
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
@@ -6,14 +6,14 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use rustix::fs::{AtFlags, CWD, Stat};
 
-/// What identifies a file and its content. A change within one tick of the clock that keeps the size is not noticed.
+/// The identity of a file and of its content. A change within one tick of the clock that keeps the size is not noticed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FileStamp {
     device: u64,
     inode: u64,
     links: u64,
     size: i64,
-    /// Seconds and nanoseconds, of the content and of the inode.
+    /// Times of the content and of the inode, in seconds and nanoseconds.
     modified: (i64, i64),
     changed: (i64, i64),
 }
@@ -29,12 +29,13 @@ impl FileStamp {
         rustix::fs::fstat(file).ok().as_ref().map(Self::from)
     }
 
-    /// Whether both are of the same file, whatever its content. Certain only while one is open: inodes are reused.
+    /// Whether both stamps are of the same file, whatever its content. Certain only while one is open: inodes are
+    /// reused.
     pub fn same_file(&self, other: &Self) -> bool {
         (self.device, self.inode) == (other.device, other.inode)
     }
 
-    /// Whether the other stamp is of the same file and content, with as many names; it may have been renamed.
+    /// Whether both stamps are of the same file and content, with the same number of links; it may have been renamed.
     pub fn is_unchanged(&self, other: &Self) -> bool {
         Self { changed: other.changed, ..*self } == *other
     }
@@ -71,7 +72,7 @@ pub fn is_newer(path: &Path, since: SystemTime) -> bool {
             there.ctime().try_into().unwrap_or(0),
             there.ctime_nsec().try_into().unwrap_or(0),
         );
-        // The kernel's clock for files lags behind by a tick.
+        // The kernel's clock for files is late by up to a tick.
         changed + Duration::from_millis(10) > since
     })
 }

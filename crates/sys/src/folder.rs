@@ -1,7 +1,7 @@
 //! Opens regular files by plain names in an open folder: for a split, whose index anybody may have written.
 //!
-//! No path here can lead elsewhere: symbolic links are not followed, FIFOs and devices not opened. Whether the folder may be
-//! written was asked of [`super::boundary`] before, by the file that it was opened for.
+//! No path here can lead elsewhere: symbolic links are not followed, FIFOs and devices not opened. The write boundary
+//! ([`super::boundary`]) has already checked the folder, for the file that it was opened for.
 
 use std::ffi::OsStr;
 use std::fs::File;

@@ -1,9 +1,9 @@
-//! Runs the programs of a session on its terminal, one at a time, and restores the terminal whatever ends the session.
+//! Runs the programs of a session on its terminal, one at a time, and restores the terminal however the session ends.
 //!
-//! SIGINT goes to the process that runs, since the terminal sends it to the whole group; the session notes it and goes on.
-//! SIGTERM and SIGHUP are handed to the process that runs, which has a second to end; then the terminal's modes are put back
-//! and the session ends. Against SIGKILL, which nothing can catch, there is a shell that waits for the end of a pipe: the
-//! session's death closes it, and the shell puts the modes back.
+//! SIGINT goes to the process that runs, since the terminal sends it to the whole group; the session notes it and
+//! continues. SIGTERM and SIGHUP are forwarded to the process that runs, which has a second to end; then the terminal's
+//! modes are restored and the session ends. Nothing can catch SIGKILL, so a shell waits for the end of a pipe: the
+//! session's death closes it, and the shell restores the modes.
 
 use std::ffi::OsString;
 use std::fs::File;
@@ -27,9 +27,9 @@ use super::terminal;
 use conversation::exit::Signal;
 use conversation::limits::SIGNAL_PATIENCE;
 
-/// What the shell does that outlives the session: nothing when it reads a line, which says that all is well. A shell that
-/// the session was started from takes the terminal back, some with modes of its own: a line editor of a shell leaves the
-/// keys for signals on, that of the session turns them off.
+/// The script of the shell that outlives the session. It does nothing if it reads a line, which means that all is well.
+/// A shell that the session was started from takes the terminal back, some with modes of its own: a line editor of a
+/// shell leaves the keys for signals on, that of the session turns them off.
 const GUARD: &str = r#"trap '' INT QUIT TERM HUP TSTP TTOU
 read -r _ && exit
 sleep 0.1
@@ -39,7 +39,7 @@ case $(stty -a <&2) in
 esac
 printf '\033[?2004l' >&2"#;
 
-/// Makes the terminal stop marking what is pasted.
+/// Turns off the marking of pasted text (bracketed paste).
 const PASTE_OFF: &str = "\x1b[?2004l\r\n";
 
 /// The processes of a session.
@@ -56,13 +56,13 @@ struct Shared {
     /// Whether a signal ends the session.
     is_ending: AtomicBool,
     ended: Condvar,
-    /// The modes at the start, and the terminal; without a terminal on stdin there is nothing to put back.
+    /// The terminal and its modes at the start; without a terminal on stdin there is nothing to restore.
     terminal: Option<(Termios, File)>,
     guard: Mutex<Option<Child>>,
 }
 
 impl Foreground {
-    /// Begins to catch signals, and remembers the terminal's modes. Called once.
+    /// Begins to catch signals, and saves the terminal's modes. Called once.
     pub fn start() -> io::Result<Self> {
         let interrupts = Interrupts::catch(&[Signal::Int])?;
         let ends = Interrupts::catch(&[Signal::Term, Signal::Hup])?;
@@ -91,7 +91,7 @@ impl Foreground {
         Ok(self.wait_for_child(self.spawn(&mut command)?)?.status)
     }
 
-    /// Runs a program without input, and returns its stdout: a document, which has its error too.
+    /// Runs a program without input, and returns its stdout: a document, which includes any error.
     pub fn read(&self, words: &[OsString], env: &Env) -> Result<Output> {
         let mut command = command(words, env);
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
@@ -103,7 +103,7 @@ impl Foreground {
         let (output, writer) = io::pipe().context("cannot make a pipe")?;
         let mut command = command(words, env);
         command.stdin(Stdio::piped()).stdout(writer.try_clone()?).stderr(writer);
-        // The command holds the writing end until it is dropped, and the reading end has no end before.
+        // The command holds the writing end until it is dropped; before that, the reading end would not see an end.
         let child = self.spawn(&mut command)?;
         Ok(Conversing { foreground: self, child, output: BufReader::new(output) })
     }
@@ -122,7 +122,7 @@ impl Foreground {
         let output = child.wait_with_output();
         *self.shared.lock_child() = None;
         self.shared.ended.notify_all();
-        // The terminal must not get other modes any more.
+        // From here on, the modes of the terminal must not change.
         while self.shared.is_ending.load(Ordering::SeqCst) {
             thread::park();
         }
@@ -136,29 +136,29 @@ impl Drop for Foreground {
     }
 }
 
-/// A process that reads lines and prints lines. What it prints to stderr comes with the rest.
+/// A process that reads and prints lines. Its stderr is mixed into its output.
 #[derive(Debug)]
 pub struct Conversing<'a> {
     foreground: &'a Foreground,
     child: Child,
-    /// What it prints; it hangs up when the process ends.
+    /// Its output; it hangs up when the process ends.
     pub output: BufReader<PipeReader>,
 }
 
 impl Conversing<'_> {
-    /// Sends a line. It may have ended already, which its last line says.
+    /// Sends a line. If the process has already ended, its last line shows that.
     pub fn send(&mut self, line: &str) {
         if let Some(input) = &mut self.child.stdin {
             let _ = input.write_all(format!("{line}\n").as_bytes()).and_then(|()| input.flush());
         }
     }
 
-    /// Says that no more lines will come.
+    /// Closes its input: no more lines will come.
     pub fn close(&mut self) {
         self.child.stdin = None;
     }
 
-    /// The next line that it prints. `None`: it prints no more.
+    /// The next line of output; `None` at the end.
     pub fn next_line(&mut self) -> Option<String> {
         let mut line = Vec::new();
         let bytes = self.output.read_until(b'\n', &mut line).ok()?;
@@ -182,7 +182,7 @@ impl Shared {
         self.running.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Ends the session, after what runs in it.
+    /// Ends the session, after the process that runs in it.
     fn end_session(&self, signal: Signal) -> ! {
         self.is_ending.store(true, Ordering::SeqCst);
         let running = self.lock_child();
@@ -214,11 +214,11 @@ impl Shared {
     }
 }
 
-/// If the shell cannot be started, the session goes on without it.
+/// Starts the shell that restores the terminal. If that fails, the session continues without it.
 fn start_guard((modes, file): &(Termios, File)) -> Option<Child> {
     let mut shell = Command::new("/bin/sh");
     shell.args(["-c", GUARD, "sh"]).args(mode_words(modes));
-    // In a group of its own, it outlives a killed job.
+    // In its own process group, it outlives a killed job.
     shell
         .process_group(0)
         .stdin(Stdio::piped())

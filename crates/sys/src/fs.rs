@@ -1,7 +1,7 @@
 //! Reads and writes nagent's own files: private, durable, named in every error.
 //!
-//! There are two ways to write: [`AtomicFile`], and append (in [`super::conversation_file`]). What the model reads and
-//! writes goes through [`super::read`] and [`super::boundary`] instead.
+//! There are two ways to write: [`AtomicFile`], and append (in [`super::conversation_file`]). Files that the model
+//! reads and writes go through [`super::read`] and [`super::boundary`] instead.
 
 use conversation::limits;
 use std::fs::{self, File, OpenOptions};
@@ -38,7 +38,7 @@ pub fn exists(path: &Path) -> bool {
     fs::symlink_metadata(path).is_ok()
 }
 
-/// Like [`exists`], but reports errors other than "not found".
+/// Whether there is anything at the path, like [`exists`]; returns errors other than "not found".
 pub fn is_there(path: &Path) -> Result<bool> {
     match fs::symlink_metadata(path) {
         Ok(_) => Ok(true),
@@ -52,7 +52,7 @@ fn copy_rest(from: &mut File, to: &mut File) -> io::Result<()> {
     loop {
         match io::copy(from, to) {
             Ok(_) => return Ok(()),
-            // Both files are positioned behind what was copied so far.
+            // Both files are positioned after the bytes copied so far.
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
             Err(error) => return Err(error),
         }
@@ -71,7 +71,7 @@ pub fn file_size(path: &Path) -> Option<u64> {
     fs::metadata(path).ok().filter(fs::Metadata::is_file).map(|metadata| metadata.len())
 }
 
-/// A file's text, when it is there. Never waits at a FIFO; at most `limit` bytes.
+/// Reads the text of a file if it exists. Never waits at a FIFO; at most `limit` bytes.
 pub fn read_text(path: &Path, limit: u64) -> Result<Option<String>> {
     let Some(bytes) = read_bytes(path, limit)? else { return Ok(None) };
     String::from_utf8(bytes)
@@ -79,12 +79,12 @@ pub fn read_text(path: &Path, limit: u64) -> Result<Option<String>> {
         .map_err(|_| anyhow::anyhow!("cannot read {}: it is not UTF-8 text", path.display()))
 }
 
-/// Like [`read_text`], for bytes that need not be text.
+/// Reads the bytes of a file if it exists. Never waits at a FIFO; at most `limit` bytes.
 pub fn read_bytes(path: &Path, limit: u64) -> Result<Option<Vec<u8>>> {
     Ok(read_dated(path, limit)?.map(|(bytes, _)| bytes))
 }
 
-/// Like [`read_bytes`], with the time since 1970 when the file was last modified.
+/// Reads the bytes of a file with the time since 1970 when it was last modified; otherwise like [`read_bytes`].
 pub fn read_dated(path: &Path, limit: u64) -> Result<Option<(Vec<u8>, Duration)>> {
     let what = || format!("cannot read {}", path.display());
     let Some((file, metadata)) = open_own_file(path, &mut OpenOptions::new()).with_context(what)?
@@ -95,17 +95,17 @@ pub fn read_dated(path: &Path, limit: u64) -> Result<Option<(Vec<u8>, Duration)>
     Ok(Some((bytes, modified_time(&metadata))))
 }
 
-/// Reads an open file to its end, which had `size` bytes a moment ago. One with more than `limit` is an error.
+/// Reads an open file of (as last seen) `size` bytes to its end. More than `limit` bytes are an error.
 pub fn read_within(file: impl Read, size: u64, limit: u64) -> Result<Vec<u8>> {
     ensure!(size <= limit, "it has {size} bytes, over the limit of {limit}");
     let mut bytes = Vec::with_capacity(usize::try_from(size).unwrap_or(0) + 1);
-    // One byte more than the limit: a file may grow after its size was asked, and files of procfs say 0.
+    // One byte more than the limit: a file may have grown since its size was read, and files of procfs report 0.
     file.take(limit.saturating_add(1)).read_to_end(&mut bytes)?;
     ensure!(bytes.len() as u64 <= limit, "it has more than {limit} bytes");
     Ok(bytes)
 }
 
-/// The bytes of a regular file by its path without links; none that has come into it is followed.
+/// Reads a regular file by its path without links; a link that has been put into the path since is not followed.
 pub fn read_resolved(path: &Path, limit: u64) -> Result<Vec<u8>> {
     let (file, metadata) = open_resolved(path)?;
     read_within(file, metadata.len(), limit)
@@ -139,7 +139,7 @@ pub fn empty_folder() -> Result<TempDir> {
     folder.context("cannot make a temporary folder")
 }
 
-/// Copies a file to a name that is still free, private and durable.
+/// Copies a file to a new name that must be free, private and durable.
 pub fn copy_file(from: &Path, to: &Path) -> Result<()> {
     let copy = || -> Result<()> {
         let old = open_own_file(from, &mut OpenOptions::new())?;
@@ -162,10 +162,10 @@ pub fn append_durably(path: &Path, text: &str) -> Result<()> {
     appended.with_context(|| format!("cannot append to {}", path.display()))
 }
 
-/// Opens a file of nagent's own to append to it, private when it is new. Its name outlasts a power cut.
+/// Opens a file of nagent's own for appending, private when it is new. Its name survives a power cut.
 pub(super) fn open_journal(path: &Path) -> Result<File> {
     let file = open_to_append(path)?;
-    // Nobody writes to it before this, so that what is not empty has a durable name, whoever made it.
+    // Nobody writes to it before this, so a file that is not empty has a durable name, whoever made it.
     if file.metadata().is_ok_and(|metadata| metadata.len() == 0) {
         sync_folder(parent_folder(path))?;
     }
@@ -174,7 +174,7 @@ pub(super) fn open_journal(path: &Path) -> Result<File> {
 
 fn open_to_append(path: &Path) -> Result<File> {
     let what = || format!("cannot append to {}", path.display());
-    // To open a FIFO or a device may do something by itself.
+    // Opening a FIFO or a device can have effects.
     if fs::metadata(path).is_ok_and(|metadata| !metadata.is_file()) {
         bail!("{}: it is not a regular file", what());
     }
@@ -219,7 +219,7 @@ pub fn modified(path: &Path) -> Duration {
     fs::metadata(path).map_or(Duration::ZERO, |metadata| modified_time(&metadata))
 }
 
-/// Identifies a file, whatever its name is: device, inode and time of birth, since inodes are reused.
+/// Identifies a file independently of its name: device, inode and time of birth, since inodes are reused.
 pub fn file_id(path: &Path) -> Option<String> {
     let metadata = fs::metadata(path).ok()?;
     let born = metadata
@@ -242,15 +242,15 @@ pub fn real_path(path: &Path) -> Option<PathBuf> {
     fs::canonicalize(path).ok()
 }
 
-/// The path without links of something that may be missing, with the folders that it would be in.
+/// Resolves the links of a path that may be missing, with the folders that it would be in.
 pub fn resolve_path(path: &Path) -> PathBuf {
     let from = |above: &Path| Some(real_path(above)?.join(path.strip_prefix(above).ok()?));
     let found = path.ancestors().find_map(from).unwrap_or_else(|| path.to_owned());
-    // Without the slash that an empty rest leaves.
+    // Removes the slash that an empty rest adds.
     found.components().collect()
 }
 
-/// The bytes of all files below a folder, links not followed.
+/// The size of all files below a folder in bytes, links not followed.
 pub fn bytes_below(folder: &Path) -> u64 {
     walk_below(folder, &|_| true)
         .filter_map(|entry| entry.metadata().ok())
@@ -280,7 +280,7 @@ impl OutputFile {
         self.file.file_mut().write_all(bytes)
     }
 
-    /// Names and syncs the file, and gives its path. One of that name stays, unless its content has another hash.
+    /// Names and syncs the file, and returns its path. A file of that name stays, unless its content has another hash.
     pub(super) fn finish(self) -> io::Result<PathBuf> {
         let sha256 = encode_hex(&self.hash.finalize());
         let name = format!("{sha256}.txt");
@@ -292,22 +292,22 @@ impl OutputFile {
     }
 }
 
-/// The path at which the content with this hash is stored.
+/// The path under which content with this hash is stored.
 pub fn output_path(outputs: &Path, sha256: &str) -> PathBuf {
     outputs.join(format!("{sha256}.txt"))
 }
 
-/// The hash of a stored content, which is the name of its file.
+/// The hash of stored content, from the name of its file.
 pub fn stored_hash(path: &Path) -> String {
     path.file_stem().map(|stem| stem.to_string_lossy().into_owned()).unwrap_or_default()
 }
 
-/// Stores bytes under the name of their hash, and gives the path.
+/// Stores bytes under the name of their hash, and returns the path.
 pub fn store_output(outputs: &Path, bytes: &[u8]) -> Result<PathBuf> {
     store_new(outputs, bytes, true)
 }
 
-/// Like [`store_output`], but not durable before [`sync_outputs`]: one wait for many files.
+/// Stores bytes under the name of their hash, durable only after [`sync_outputs`]: one wait for many files.
 pub fn store_output_unsynced(outputs: &Path, bytes: &[u8]) -> Result<PathBuf> {
     store_new(outputs, bytes, false)
 }
@@ -332,7 +332,7 @@ pub fn sync_outputs(outputs: &Path, paths: &[PathBuf]) -> Result<()> {
     if paths.is_empty() { Ok(()) } else { Ok(sync_folder(outputs)?) }
 }
 
-/// Creates a file in `outputs` for what a command prints while it runs on. Its name begins with `name`, and is new.
+/// Creates a file in `outputs` for the output of a command that keeps running. Its name begins with `name`, and is new.
 ///
 /// # Errors
 /// The folder or the file cannot be created.
@@ -343,16 +343,17 @@ pub fn create_output(outputs: &Path, name: &str) -> Result<(PathBuf, File)> {
     Ok((path.clone(), file.with_context(|| format!("cannot create {}", path.display()))?))
 }
 
-/// Whether a stored file has the content that its name says. A command may have written to it, or a crash left it empty.
+/// Whether a stored file still has the content of its name. A command may have written to it, or a crash left it empty.
 ///
-/// Marks the file as used now, and looks whether it is still there after that: [`super::removal`] removes what was not used for
-/// long, and moves a file out of the way before it looks at the time. So one of the two always sees the other.
+/// Marks the file as used now, and then checks that it still exists: [`super::removal`] removes files that were not
+/// used for long, and moves a file out of the way before it checks the time. So one of the two always notices the
+/// other.
 fn is_stored(path: &Path, sha256: &str) -> bool {
     let Some((file, _)) = open_own_file(path, &mut OpenOptions::new()).ok().flatten() else {
         return false;
     };
     if sha256_of_file(&file).is_ok_and(|hash| hash == sha256) {
-        // Another user's file keeps its time. Nobody prunes that.
+        // The time of another user's file cannot be changed. Nobody prunes such a file.
         let _ = file.set_modified(SystemTime::now());
         let stamps = FileStamp::of_open(&file).zip(FileStamp::of_path(path));
         return stamps.is_some_and(|(open, named)| open.same_file(&named));
@@ -362,11 +363,11 @@ fn is_stored(path: &Path, sha256: &str) -> bool {
 
 /// Marks a stored file as used now, so that prune does not remove it.
 pub fn mark_used(path: &Path) {
-    // Another user's file keeps its time.
+    // The time of another user's file cannot be changed.
     let _ = File::open(path).and_then(|file| file.set_modified(SystemTime::now()));
 }
 
-/// Like [`store_output`], for the rest of an open file. Ends with an error where `stop` says so.
+/// Stores the rest of an open file under the name of its hash. Fails where `stop` returns true.
 pub fn store_file(outputs: &Path, file: &mut File, stop: &dyn Fn() -> bool) -> Result<PathBuf> {
     let size = file.metadata().map_err(|error| cannot_read(file, &error))?.len();
     if size > limits::KEPT_CONTENT {
@@ -377,7 +378,7 @@ pub fn store_file(outputs: &Path, file: &mut File, stop: &dyn Fn() -> bool) -> R
     }
     let mut keep = || -> io::Result<PathBuf> {
         let mut new = OutputFile::create(outputs)?;
-        // It may be growing.
+        // Read no more than this: the file may be growing.
         for_each_chunk(file.take(size), &mut |bytes| {
             if stop() { Err(io::Error::other("interrupted")) } else { new.write(bytes) }
         })?;
@@ -386,12 +387,12 @@ pub fn store_file(outputs: &Path, file: &mut File, stop: &dyn Fn() -> bool) -> R
     keep().with_context(|| format!("cannot keep a copy in {}", outputs.display()))
 }
 
-/// The SHA-256 of what is left to read of a file, in lower-case hexadecimal digits.
+/// The SHA-256 of the unread rest of a file, in lower-case hexadecimal digits.
 pub fn sha256_of_file(file: impl Read) -> io::Result<String> {
     hash_until(file, &|| false)
 }
 
-/// The SHA-256 of a regular file; `None` where it cannot be read, or `stop` said so.
+/// The SHA-256 of a regular file; `None` where it cannot be read, or `stop` returned true.
 pub fn hash_file(path: &Path, stop: &dyn Fn() -> bool) -> Option<String> {
     hash_until(open_regular(path).ok()?.0, stop).ok()
 }
@@ -437,10 +438,10 @@ fn for_each_chunk(
     }
 }
 
-/// Reads what was stored under a hash, and checks it.
+/// Reads content that was stored under a hash, and checks it.
 ///
 /// # Errors
-/// It is not there any more, cannot be read, or is not what its name says.
+/// It no longer exists, cannot be read, or does not have this hash.
 pub fn read_stored(outputs: &Path, sha256: &str) -> Result<Vec<u8>> {
     // The hash comes from a file that anybody may edit.
     let is_hash = sha256.len() == 64 && sha256.bytes().all(|byte| byte.is_ascii_hexdigit());
@@ -462,7 +463,7 @@ pub fn sha256(bytes: &[u8]) -> String {
     encode_hex(&Sha256::digest(bytes))
 }
 
-/// Stores bytes as the next `{n}.txt` of a folder, and gives the path.
+/// Stores bytes as the next `{n}.txt` of a folder, and returns the path.
 pub fn store_numbered(folder: &Path, bytes: &[u8]) -> Result<PathBuf> {
     create_private_folder(folder)?;
     let taken = list_names(folder)?;

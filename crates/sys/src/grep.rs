@@ -1,7 +1,7 @@
 //! Searches lines in files by a regular expression, for a model.
 //!
-//! What is left out, and in which order files come, is as in [`super::list_dir`]. Line by line, as grep does it: no
-//! match reaches over a line's end. It does not know the tags.
+//! It leaves out the same files and has the same order as [`super::list_dir`]. The search is line by line, like that of
+//! grep: no match spans lines. This module does not know the tags.
 
 use super::file_error::FileError;
 use super::ignore_rules::describe_left_out;
@@ -15,22 +15,23 @@ use std::path::Path;
 
 const MAX_REGEX_BYTES: usize = 1 << 20;
 const MATCH_BYTES: usize = 256 * 1024;
-/// Bytes that are searched before it is asked whether to stop.
+/// Number of bytes to search between two checks for a stop.
 const PIECE: usize = 1 << 20;
 
-/// What is searched for.
+/// A search.
 #[derive(Debug, Clone, Copy)]
 pub struct Pattern<'a> {
     /// The regular expression.
     pub regex: &'a str,
-    /// Whether upper and lower case are the same.
+    /// Whether upper and lower case count as the same.
     pub ignore_case: bool,
-    /// How many lines are shown before and after each match.
+    /// Number of lines shown before and after each match.
     pub context: usize,
 }
 
-/// Lines that match a regular expression, as grep shows them, in the files below `asked` or in that file: `path:line:text`,
-/// `path-line-text` for the lines around them, and `--` between groups. In a line that is cut, further matches are counted.
+/// Finds lines that match a regular expression in the files below `asked` or in that file, and shows them as grep does:
+/// `path:line:text`, `path-line-text` for the lines around them, and `--` between groups. In a line that is cut,
+/// further matches are counted.
 ///
 /// `only` is a glob that the paths must match. Binary files and files over 64 MiB are left out. A line is shown
 /// with 300 characters around its match. At most 500 lines and 256 KiB are shown, all are counted.
@@ -80,7 +81,7 @@ pub fn search_lines(
     Ok(search.finish())
 }
 
-/// The expression for a line, and where there can be one, that for many lines.
+/// Compiles the expression for a line, and if there can be one, an expression for many lines.
 fn compile(pattern: &str, ignore_case: bool) -> Result<(Regex, Option<Regex>), FileError> {
     let build = |by_line| {
         RegexBuilder::new(pattern)
@@ -101,14 +102,14 @@ fn compile(pattern: &str, ignore_case: bool) -> Result<(Regex, Option<Regex>), F
              backreferences",
         ),
     })?;
-    // These mean the ends of what is searched, or can make ^ and $ do so.
+    // These mean the ends of the searched text, or can make ^ and $ do so.
     let is_for_whole = ["\\A", "\\z", "-"].iter().any(|text| pattern.contains(text));
     Ok((regex, if is_for_whole { None } else { build(true).ok() }))
 }
 
 struct LineSearch<'a> {
     regex: Regex,
-    /// The same with ^ and $ at each line: it skips a piece of many lines without a match at once.
+    /// The expression with ^ and $ at each line: it skips a piece of many lines without a match at once.
     by_line: Option<Regex>,
     context: usize,
     found: SearchResult,
@@ -227,7 +228,7 @@ fn show_hits(
     }
 }
 
-/// Finds the end of a piece of about a megabyte: behind a line feed, or at the end.
+/// Finds the end of a piece of about a megabyte: after a line feed, or at the end.
 fn piece_end(bytes: &[u8]) -> usize {
     if bytes.len() <= PIECE {
         return bytes.len();
@@ -252,7 +253,7 @@ fn read_into(path: &Path, buffer: &mut Vec<u8>) -> Result<bool, String> {
     Ok(count as u64 <= limits::GREP_FILE)
 }
 
-/// The line, or 300 characters of it around the match, with `…` where something is left out.
+/// The line, or 300 characters of it around the match, with `…` for the parts that are left out.
 fn excerpt(line: &[u8], start: usize, end: usize) -> String {
     // A character has at most four bytes, so that this part of the line is enough.
     let from = start.saturating_sub(limits::GREP_LINE * 4);
@@ -264,7 +265,7 @@ fn excerpt(line: &[u8], start: usize, end: usize) -> String {
     if whole && before + after <= limits::GREP_LINE {
         return format!("{head}{tail}");
     }
-    // A third of the room is before the match, more where the line ends soon after it.
+    // A third of the width is before the match, more where the line ends soon after it.
     let lead = before.min((limits::GREP_LINE / 3).max(limits::GREP_LINE.saturating_sub(after)));
     let rest = after.min(limits::GREP_LINE - lead);
     let mut text = String::new();

@@ -1,6 +1,6 @@
-//! The rules of `.gitignore`, `.ignore`, `.git/info/exclude` and the user's own ignore file, for searches. A library would
-//! open the files of a repository whatever they are; here they are regular files of at most 1 MiB, or are left out and
-//! reported.
+//! The rules of `.gitignore`, `.ignore`, `.git/info/exclude` and the user's own ignore file, for searches. A library
+//! would open these files of a repository whatever they are; here only regular files of at most 1 MiB are read, the
+//! others are skipped and reported.
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
@@ -15,14 +15,14 @@ use super::read::open_regular;
 use conversation::format::harmless::quote_name;
 use conversation::limits;
 
-/// The files of rules, those that count most first. The first is not git's: it counts across repositories.
+/// The files of rules in order of precedence. The first is not git's: it applies across repositories.
 const FILES: [&str; 3] = [".ignore", ".gitignore", ".git/info/exclude"];
 
 const MAX_NAMED: usize = 3;
 
 pub(super) type LeftOut = Arc<Mutex<Vec<PathBuf>>>;
 
-/// Describes the ignore files that were left out; `None` if there are none.
+/// Describes the ignore files that were skipped; `None` if there are none.
 pub(super) fn describe_left_out(left_out: &LeftOut) -> Option<String> {
     let paths = lock_mutex(left_out);
     let names: Vec<String> = paths.iter().map(quote_name).collect();
@@ -40,10 +40,10 @@ struct Level {
     rules: [Gitignore; 3],
 }
 
-/// The rules of the folders that a walk is in.
+/// The rules of the folders that contain the present entry of a walk.
 pub(super) struct IgnoreRules {
     levels: Vec<Level>,
-    /// The rules of the user (`core.excludesFile`, `~/.config/git/ignore`), which count least.
+    /// The rules of the user (`core.excludesFile`, `~/.config/git/ignore`), which have the lowest precedence.
     own: Gitignore,
     left_out: LeftOut,
 }
@@ -109,7 +109,7 @@ impl IgnoreRules {
         };
         let mut builder = GitignoreBuilder::new(folder);
         for line in String::from_utf8_lossy(&text).lines() {
-            // What is not a rule is passed over, as git does.
+            // Invalid rules are skipped, as in git.
             let _ = builder.add_line(None, line);
         }
         builder.build().unwrap_or_else(|_| Gitignore::empty())

@@ -1,5 +1,5 @@
-//! A file that the user names to be read: a regular file, or what can only be read once: `-`, `/dev/stdin`, `<(…)`,
-//! `/dev/null`. The latter is copied into a private folder first, so that it can be read like any file.
+//! A file that the user names for reading: a regular file, or a stream that can be read only once: `-`, `/dev/stdin`,
+//! `<(…)`, `/dev/null`. A stream is copied into a private folder first, so that it can be read like any file.
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
@@ -15,13 +15,13 @@ use conversation::problem::Problem;
 /// A file to read. A copy is removed when this is dropped.
 #[derive(Debug)]
 pub struct InputFile {
-    /// As the user named it.
+    /// The name that the user gave.
     name: PathBuf,
     path: PathBuf,
     folder: Option<TempDir>,
 }
 
-/// Whether a path is that of an open file of this process, or of nothing. Any other FIFO or device might keep us waiting.
+/// Whether a path is that of an open file of this process, or of `/dev/null`. Any other FIFO or device might block.
 pub(super) fn is_inherited_descriptor(path: &Path) -> bool {
     let folders = ["/dev/fd", "/proc/self/fd"];
     let is_open = folders.iter().any(|folder| path.starts_with(folder));
@@ -42,7 +42,7 @@ pub fn is_stdin(path: &Path) -> bool {
 }
 
 impl InputFile {
-    /// Opens what the user named. Whether a regular file is there shows when it is read.
+    /// Opens the file that the user named. A missing regular file is an error only when it is read.
     ///
     /// # Errors
     /// A stream cannot be read, or has more than [`conversation::limits::STDIN_PROMPT`] bytes; a signal came.
@@ -77,10 +77,11 @@ impl InputFile {
         Ok(copy_file(&self.path, to)?)
     }
 
-    /// Reads it as text. `None`: there is no such file.
+    /// Reads it as text. `None` if the file does not exist.
     ///
     /// # Errors
-    /// It cannot be read, has more than `limit` bytes, or is not UTF-8 text: the error has the name that the user gave it.
+    /// It cannot be read, has more than `limit` bytes, or is not UTF-8 text: the error shows the name that the user
+    /// gave.
     pub fn read_text(&self, limit: u64) -> anyhow::Result<Option<String>> {
         let Some(bytes) = read_bytes(&self.path, limit)? else { return Ok(None) };
         let text = String::from_utf8(bytes).map_err(|_| {
@@ -91,7 +92,7 @@ impl InputFile {
         Ok(Some(text))
     }
 
-    /// The path at which it can be read.
+    /// The path from which it can be read.
     pub fn path(&self) -> &Path {
         &self.path
     }

@@ -17,17 +17,17 @@ use signal_hook::{flag, low_level};
 
 use conversation::exit::Signal;
 
-/// In the order in which they count when several came before anybody looked.
+/// The signals that are caught. If several arrive before a check, the first in this order counts.
 const CAUGHT: [Signal; 3] = [Signal::Int, Signal::Term, Signal::Hup];
 
-/// The signals that ask the work in hand to end. Made once, at start.
+/// The signals that ask the current work to end. Made once, at the start.
 #[derive(Debug)]
 pub struct Interrupts {
     readable: OwnedFd,
     flags: [Arc<AtomicBool>; 3],
-    /// The number of the signal that was seen first, 0 before.
+    /// The number of the first signal; 0 if none came.
     first: Arc<AtomicU8>,
-    /// Kept open: a pipe without a writer is readable, and would pass for a signal.
+    /// Kept open: a pipe without a writer is readable, which would look like a signal.
     writable: OwnedFd,
 }
 
@@ -41,7 +41,7 @@ impl Interrupts {
             }
             let number = i32::from(signal.number());
             if *signal == Signal::Int {
-                // Looks at the flag before the next line's handler sets it: true for the second one only.
+                // Registered before the handler that sets the flag, so the flag is true for the second signal only.
                 flag::register_conditional_shutdown(number, 130, Arc::clone(seen))?;
             }
             flag::register(number, Arc::clone(seen))?;
@@ -60,8 +60,8 @@ impl Interrupts {
         Ok(Self { readable, flags: Default::default(), first: Arc::default(), writable })
     }
 
-    /// Begins to catch these signals, for a session, which goes on after them: nothing here ends the process. What was
-    /// ignored at start stays ignored.
+    /// Begins to catch these signals, for a session, which continues after them: nothing here ends the process. Signals
+    /// that were ignored at the start stay ignored.
     pub fn catch(signals: &[Signal]) -> io::Result<Self> {
         let interrupts = Self::without_handlers()?;
         let caught = CAUGHT.iter().zip(&interrupts.flags);
@@ -87,11 +87,11 @@ impl Interrupts {
     pub fn raise(&self, signal: Signal) {
         let flags = CAUGHT.iter().zip(&self.flags).filter(|(caught, _)| **caught == signal);
         flags.for_each(|(_, flag)| flag.store(true, Ordering::SeqCst));
-        // A pipe that is full is readable.
+        // A full pipe is readable, too.
         let _ = rustix::io::write(&self.writable, b"X");
     }
 
-    /// The signal that came first, if one came. It stays.
+    /// The first signal, if any. It is not cleared.
     pub fn pending(&self) -> Option<Signal> {
         let first = self.first.load(Ordering::Relaxed);
         if first != 0 {
@@ -116,21 +116,21 @@ impl Interrupts {
                 return None;
             }
             let left = left.and_then(|left| Timespec::try_from(left).ok());
-            // EINTR is a signal: the loop looks at the flags. Nothing else can fail here.
+            // EINTR means a signal: the loop checks the flags. Nothing else can fail here.
             let _ = poll(&mut [PollFd::new(&self.readable, PollFlags::IN)], left.as_ref());
         }
     }
 }
 
 impl AsFd for Interrupts {
-    /// Readable from the first signal on. Not to be read from.
+    /// Readable from the first signal on. Do not read from it.
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.readable.as_fd()
     }
 }
 
-/// Ends the process a second after a signal if nothing has polled for it by then, as in a long computation. That is safe:
-/// the files are whole after a kill at any instant.
+/// Ends the process a second after a signal if nothing has polled for it, as in a long computation. That is safe: the
+/// files are whole after a kill at any instant.
 #[expect(unsafe_code, reason = "what a handler does must be safe in one")]
 fn watch(number: i32, first: &Arc<AtomicU8>) -> io::Result<()> {
     let came = Arc::new(AtomicBool::new(false));
@@ -153,7 +153,8 @@ fn watch(number: i32, first: &Arc<AtomicU8>) -> io::Result<()> {
     Ok(())
 }
 
-/// Sends this process a SIGHUP when nobody reads its stdout any more, which it would not notice while it waits for a model.
+/// Sends this process a SIGHUP when its stdout has no reader any more, which it would not notice while it waits for a
+/// model.
 pub fn watch_stdout() {
     let watch = || {
         let stdout = io::stdout();
@@ -162,11 +163,11 @@ pub fn watch_stdout() {
         let _ =
             rustix::process::kill_process(rustix::process::getpid(), rustix::process::Signal::HUP);
     };
-    // Without the thread it is noticed with the next line.
+    // Without the thread, it is noticed when the next line is printed.
     let _ = std::thread::Builder::new().spawn(watch);
 }
 
-/// Blocks all signals in this thread, or none. What it starts inherits that.
+/// Blocks all signals in this thread, or none. Processes that it starts inherit that.
 #[expect(unsafe_code, reason = "a set of signals is a structure of the C library")]
 pub(super) fn set_signal_mask(blocks: bool) {
     // SAFETY: zeros are an empty set, and the pointers are to a value that lives here.

@@ -1,7 +1,8 @@
-//! A file of lines to which one process at a time appends, and which the next one continues.
+//! A file of lines to which one process at a time appends; the next process continues it.
 //!
-//! The lock is `flock` on the file itself: the kernel frees it when its holder ends, however that ends, and on a shared file
-//! system when the holder's host is given up. What a kill or a power cut left of a line gets an end, so that no line is lost to it.
+//! The lock is `flock` on the file itself: the kernel frees it however its holder ends, and on a shared file system
+//! when the holder's host is given up. If a kill or a power cut left a partial line, a line feed is added, so that the
+//! next line is not lost.
 
 use std::fs::File;
 use std::io::Seek;
@@ -20,12 +21,13 @@ use super::{durable, fs};
 pub struct Journal {
     path: PathBuf,
     file: File,
-    /// Whether its last line has no end yet.
+    /// Whether its last line is incomplete.
     is_torn: bool,
 }
 
 impl Journal {
-    /// Opens a journal, which need not exist, takes its lock, and reads it. `waiting` is called once when another process has it.
+    /// Opens a journal, which need not exist, takes its lock, and reads it. `waiting` is called once if another process
+    /// has the lock.
     ///
     /// # Errors
     /// Another process keeps it for longer than `patience`, a signal came, or it cannot be read or written.
@@ -63,10 +65,10 @@ impl Journal {
         Ok(String::from_utf8_lossy(&bytes).into_owned())
     }
 
-    /// Appends a line, in one write, and durably: it outlasts a power cut.
+    /// Appends a line, in one write, and durably: it survives a power cut.
     ///
     /// # Errors
-    /// It cannot be written. What was written of it is cut off.
+    /// It cannot be written. A partial line is cut off.
     pub fn append(&mut self, line: &str) -> Result<()> {
         let what = || format!("cannot append to {}", self.path.display());
         let end = if self.is_torn { "\n" } else { "" };

@@ -1,4 +1,4 @@
-//! Finds and imports files that older tools left in nagent's root. What is in them is read by [`conversation::legacy`].
+//! Finds and imports files that older tools left in nagent's root. [`conversation::legacy`] parses them.
 
 use std::cmp::Reverse;
 use std::path::PathBuf;
@@ -12,13 +12,14 @@ use conversation::format::file_index::{FileIndexEntry, path_id};
 use conversation::legacy::file_index::parse_entries;
 use conversation::limits;
 
-/// Finds a conversation of this name in the root itself. `None` if there is none, or one at the present place.
+/// Finds a conversation of this name in the root itself. `None` if there is none, or if one exists at the present
+/// place.
 pub fn old_conversation(root: &Root, name: &str) -> Option<PathBuf> {
     let old = root.path().join(name);
     (fs::file_size(&old).is_some() && !fs::exists(&root.conversation(name))).then_some(old)
 }
 
-/// Moves a conversation to the present place, and returns where it was.
+/// Moves a conversation to the present place, and returns its old path.
 pub fn move_old_conversation(root: &Root, name: &str) -> Result<Option<PathBuf>> {
     let Some(old) = old_conversation(root, name) else { return Ok(None) };
     root.prepare()?;
@@ -37,11 +38,11 @@ pub fn saved_indexes(root: &Root) -> Result<Vec<PathBuf>> {
 /// The indexes of files, one of each process that had worked on some.
 #[derive(Debug, Default)]
 pub struct OldFileIndexes {
-    /// Those that could be read.
+    /// The paths of those that could be read.
     pub paths: Vec<PathBuf>,
-    /// What is in them, by the paths of files; of several conversations for one file first the one that was used last.
+    /// Their entries, by the paths of files; of several conversations for one file the last used one comes first.
     pub entries: Vec<FileIndexEntry>,
-    /// What the user should know.
+    /// Notes for the user.
     pub notes: Vec<String>,
 }
 
@@ -80,7 +81,7 @@ pub fn read_file_indexes(root: &Root) -> Result<OldFileIndexes> {
     Ok(found)
 }
 
-/// The conversation of an entry may be a path.
+/// Checks the conversation's name in an entry, which may be a path.
 fn with_checked_name(root: &Root, entry: FileIndexEntry) -> Result<FileIndexEntry, String> {
     let folder = format!("{}/", root.conversations().display());
     let name = entry.conversation.strip_prefix(&folder).unwrap_or(&entry.conversation).to_owned();

@@ -1,5 +1,5 @@
-//! Reads what a person types at a prompt, a line or several: with an editor, history and completion where the terminal can do
-//! that, else as plain lines.
+//! Reads one or more lines that a person types at a prompt: with an editor, history and completion where the terminal
+//! supports them, else as plain lines.
 //!
 //! The editor is rustyline. It leaves the terminal in its own modes while it reads, so signals are watched by
 //! [`super::foreground`].
@@ -31,27 +31,27 @@ use super::{fs, stdin};
 use conversation::format::harmless::is_hidden;
 use conversation::limits;
 
-/// What was typed.
+/// The result of reading at a prompt.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Typed {
-    /// A line, or several.
+    /// One or more lines.
     Text(String),
     /// Ctrl-C, on an empty line.
     Interrupt,
-    /// More than the editor can show; it was dropped.
+    /// More text than the editor can show; it was dropped.
     TooLong,
     /// Ctrl-D on an empty line, or the end of the input.
     End,
 }
 
-/// Offers what the text before the cursor may end in: where the word begins, and the whole words.
+/// Completes the text before the cursor: where the word begins, and the possible whole words.
 pub type Complete = Box<dyn Fn(&str) -> (usize, Vec<String>)>;
 
 /// The editor of a terminal.
 pub struct LineEditor {
     editor: Editor<Assistant, FileHistory>,
     history: Option<PathBuf>,
-    /// The lines that were typed ahead, as far as that matters.
+    /// The number of lines that were typed ahead, as far as it matters.
     typed_ahead: Arc<AtomicU8>,
 }
 
@@ -62,12 +62,12 @@ impl LineEditor {
     /// The terminal could not be opened.
     pub fn new(complete: Complete) -> Result<Self> {
         let config = Config::builder()
-            // The prompt goes to the terminal, and the answers to wherever stdout leads.
+            // The prompt goes to the terminal, also where stdout is redirected.
             .behavior(Behavior::PreferTerm)
             .completion_type(CompletionType::List)
             .history_ignore_space(true)
             .max_history_size(limits::PROMPTS)?
-            // Without colours it would not ask what to show of a hidden character.
+            // Without colours it would not ask how to show a hidden character.
             .color_mode(ColorMode::Enabled)
             .build();
         let mut editor = Editor::with_config(config).context("cannot use the terminal")?;
@@ -105,12 +105,12 @@ impl LineEditor {
         Ok(())
     }
 
-    /// Reads what is typed behind a prompt, which is shown as `styled`.
+    /// Reads text after a prompt, which is displayed as `styled`.
     ///
     /// # Errors
     /// The terminal failed.
     pub fn read(&mut self, prompt: &str, styled: &str) -> Result<Typed> {
-        // The editor may have read more than one line of it.
+        // The editor may have read more than one line of the text typed ahead.
         let lines = self.typed_ahead.load(Ordering::Relaxed).saturating_sub(1);
         let lines = if super::terminal::has_line(io::stdin()) { 2 } else { lines };
         self.typed_ahead.store(lines, Ordering::Relaxed);
@@ -123,7 +123,7 @@ impl LineEditor {
             Ok(text) => Ok(Typed::Text(without_continuations(text, &joined))),
             Err(ReadlineError::Eof) => Ok(Typed::End),
             Err(ReadlineError::Interrupted) => Ok(Typed::Interrupt),
-            // The terminal has gone away.
+            // The terminal is gone.
             Err(ReadlineError::Io(_) | ReadlineError::Errno(_))
                 if !super::terminal::stdin_is_terminal() =>
             {
@@ -136,7 +136,7 @@ impl LineEditor {
     /// Adds an entry to the history.
     ///
     /// # Errors
-    /// It could not be written; from now on nothing is.
+    /// It could not be written; from now on nothing is added.
     pub fn remember(&mut self, entry: &str) -> Result<()> {
         if entry.len() > limits::PROMPT_ENTRY || !self.editor.add_history_entry(entry)? {
             return Ok(());
@@ -149,7 +149,7 @@ impl LineEditor {
     }
 }
 
-/// Keys that mean something else than usual.
+/// Keys that have another meaning than usual.
 struct Keys {
     typed_ahead: Arc<AtomicU8>,
 }
@@ -160,7 +160,7 @@ impl ConditionalEventHandler for Keys {
         match key.get(0)?.0 {
             // Ctrl-C drops the line.
             KeyCode::Char('C') if !line.is_empty() => Some(Cmd::Kill(Movement::WholeBuffer)),
-            // A Ctrl-D that was typed during a run: the terminal, which read lines then, has made a zero byte of it.
+            // A Ctrl-D that was typed during a run: the terminal, which read lines then, turned it into a zero byte.
             KeyCode::Char('@')
                 if line.is_empty() && self.typed_ahead.load(Ordering::Relaxed) > 0 =>
             {
@@ -172,7 +172,7 @@ impl ConditionalEventHandler for Keys {
     }
 }
 
-/// Completes words, goes on behind a last backslash, and shows hidden characters.
+/// Completes words, continues after a final backslash, and shows hidden characters.
 struct Assistant {
     complete: Complete,
     /// The texts that ended in a backslash when Enter was pressed.
@@ -210,7 +210,7 @@ impl Validator for Assistant {
 }
 
 impl Highlighter for Assistant {
-    /// A hidden character, which could steer the terminal, is shown as one that replaces it.
+    /// Replaces a hidden character, which could control the terminal, by a visible one.
     fn highlight<'l>(&self, line: &'l str, _: usize) -> Cow<'l, str> {
         if !line.contains(is_hidden_char) {
             return Cow::Borrowed(line);
@@ -227,15 +227,15 @@ fn is_hidden_char(c: char) -> bool {
     c != '\n' && is_hidden(c)
 }
 
-/// Whether a text ends in a backslash that is not itself behind one.
+/// Whether a text ends in a backslash that is not itself escaped.
 fn is_continued(text: &str) -> bool {
     let backslashes = text.len() - text.trim_end_matches('\\').len();
     backslashes % 2 == 1
 }
 
-/// The text without the backslashes that Enter was pressed behind. Those of a text that was pasted stay.
+/// Removes the backslashes after which Enter was pressed. Those of pasted text stay.
 fn without_continuations(mut text: String, joined: &BTreeSet<String>) -> String {
-    // The longest first.
+    // The longest first, as it contains the others.
     for part in joined.iter().rev() {
         if text.starts_with(part.as_str()) {
             text.remove(part.len() - 1);
@@ -244,7 +244,7 @@ fn without_continuations(mut text: String, joined: &BTreeSet<String>) -> String 
     text
 }
 
-/// Lines of stdin, where there is no terminal or one without an editor.
+/// Reads lines of stdin where there is no terminal, or one without an editor.
 #[derive(Debug, Default)]
 pub struct PlainLines {
     read: Vec<u8>,

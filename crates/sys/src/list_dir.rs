@@ -1,12 +1,12 @@
-//! Lists folders and finds files by pattern, for a model, and by when they were modified, for who goes back in a conversation.
-//! [`super::grep`] uses the same walk.
+//! Lists folders and finds files by pattern, for a model, and by modification time, for a user who returns to an
+//! earlier point of a conversation. [`super::grep`] uses the same walk.
 //!
-//! What `.gitignore` (and `.ignore`) leaves out is left out here, as in ripgrep; entries with a leading dot
-//! are shown, `.git` is not. Inside a repository the rules of that repository count, up to its top. Outside
-//! of one, the `.gitignore` files of the searched folder and below it count: those above it do not, since
-//! a `*` in the home folder's, as keepers of dot files have it, would hide everything.
+//! Files that `.gitignore` (and `.ignore`) excludes are left out, as in ripgrep; entries with a leading dot are shown,
+//! `.git` is not. Inside a repository the rules of that repository apply, up to its top. Outside of one, the
+//! `.gitignore` files of the searched folder and below it apply, but not those above it: a `*` in the home folder's, as
+//! keepers of dot files have it, would hide everything.
 //!
-//! Symbolic links are shown but not followed. The order is that of the paths. The result says what was left out.
+//! Symbolic links are shown but not followed. Paths are sorted. The result says what was left out.
 
 use super::file_error::FileError;
 use super::fs::modified_time;
@@ -28,18 +28,18 @@ const FOLDER_LIMIT: usize = 200_000;
 /// The kernel's folders, which are not searched.
 const KERNEL: [&str; 3] = ["/proc", "/sys", "/dev"];
 
-/// How a search is done.
+/// The scope of a search.
 #[derive(Clone, Copy)]
 pub struct SearchScope<'a> {
-    /// The folder, or the file, by its path without links.
+    /// The folder or file to search, by its path without links.
     pub root: &'a Path,
     /// Paths, without links, that are left out.
     pub hidden: &'a [PathBuf],
-    /// Asked now and then whether to stop.
+    /// Called now and then: whether to stop.
     pub stop: &'a dyn Fn() -> bool,
 }
 
-/// What was found.
+/// The result of a search.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct SearchResult {
     /// A line each: entries, paths, or `path:line: text`. Ends with a line feed unless empty.
@@ -48,11 +48,11 @@ pub struct SearchResult {
     pub shown: u64,
     /// Further matches in the lines that are shown.
     pub more_in_lines: u64,
-    /// Lines that there are; more than `shown` where a limit was met.
+    /// Number of matching lines; more than `shown` where a limit was reached.
     pub total: u64,
-    /// What was left out and why, a sentence each.
+    /// Notes on what was left out and why, one sentence each.
     pub notes: Vec<String>,
-    /// The run was asked to stop, and the counts are those up to then.
+    /// The run was asked to stop, and the counts cover the part before that.
     pub stopped: bool,
 }
 
@@ -69,7 +69,7 @@ impl SearchResult {
         text
     }
 
-    /// Notes how many lines are not shown, where a limit was met.
+    /// Notes how many lines are not shown, where a limit was reached.
     pub(super) fn note_rest(&mut self, what: &str) {
         if self.total > self.shown {
             self.notes.push(format!("{} more {what}", self.total - self.shown));
@@ -108,7 +108,7 @@ pub fn list_dir(search: SearchScope<'_>, asked: &Path) -> Result<SearchResult, F
             let name = quote_name(entry.file_name());
             let line = match fs::symlink_metadata(entry.path()) {
                 Ok(meta) => entry_line(&name, &meta, entry.path()),
-                // It went away, or the folder may be listed but not entered.
+                // It was removed meanwhile, or the folder may be listed but not entered.
                 Err(error) => format!("{name}\t{error}"),
             };
             found.push_line(&line);
@@ -127,8 +127,8 @@ pub fn list_dir(search: SearchScope<'_>, asked: &Path) -> Result<SearchResult, F
     Ok(found)
 }
 
-/// The files below a folder that were modified at this time (since 1970) or later, sorted by path: what commands may have
-/// changed there. What `.gitignore` names is left out, as in a search of the model's.
+/// The files below a folder that were modified at this time (since 1970) or later, sorted by path: those that commands
+/// may have changed. Files that `.gitignore` names are left out, as in the model's searches.
 pub fn find_modified(folder: &Path, since: Duration) -> Vec<PathBuf> {
     let search = SearchScope { root: folder, hidden: &[], stop: &|| false };
     let (mut found, mut seen) = (Vec::new(), 0);
@@ -206,7 +206,8 @@ pub fn find_by_glob(
 }
 
 impl SearchScope<'_> {
-    /// Walks through what is below the folder. Returns whether it was stopped, and the ignore files that were left out.
+    /// Walks through everything below the folder. Returns whether it was stopped, and the ignore files that were
+    /// skipped.
     pub(super) fn visit_entries(
         self,
         visit: &mut dyn FnMut(Result<DirEntry, ignore::Error>),
@@ -248,7 +249,7 @@ impl Skipped {
     }
 }
 
-/// A glob as `.gitignore` writes them. Given to the walk itself, it would bring back ignored files.
+/// A glob in the syntax of `.gitignore`. If it were given to the walk itself, it would bring back ignored files.
 pub(super) struct Matcher(Override);
 
 impl Matcher {
@@ -259,7 +260,7 @@ impl Matcher {
             FileError::new(format!("{glob} is not a valid glob: {why}"), advice)
         };
         let plain = glob.strip_prefix("./").unwrap_or(glob);
-        // A pattern that spells out the folder it is looked for in.
+        // A pattern that repeats the path of the searched folder.
         let below = Path::new(plain)
             .strip_prefix(root)
             .ok()
@@ -287,7 +288,7 @@ impl Matcher {
     }
 }
 
-/// The last line of an error's text, which says what is wrong; those before it repeat the pattern.
+/// The last line of an error's text, which has the reason; those before it repeat the pattern.
 pub(super) fn last_line(text: &str) -> String {
     let last = text.trim().lines().last().unwrap_or_default().trim();
     last.strip_prefix("error: ").unwrap_or(last).to_owned()
@@ -302,7 +303,7 @@ fn check_folder<'a>(root: &'a Path, asked: &Path) -> Result<&'a Path, FileError>
     Err(FileError::new(format!("{path} is not a folder"), advice))
 }
 
-/// Checks what is at `root`, following a symbolic link.
+/// Returns the type of what is at `root`, following a symbolic link; refuses kernel files.
 pub(super) fn check_type(asked: &Path, root: &Path) -> Result<FileType, FileError> {
     let failed = |error: io::Error| match error.kind() {
         io::ErrorKind::NotFound | io::ErrorKind::NotADirectory => {
@@ -321,7 +322,7 @@ pub(super) fn check_type(asked: &Path, root: &Path) -> Result<FileType, FileErro
 }
 
 /// A walk through a folder, without the paths in `hidden`, and without the kernel's folders if it starts at `/`. The
-/// second value has the ignore files that were left out.
+/// second value has the ignore files that were skipped.
 fn build_walk(root: &Path, hidden: &[PathBuf], depth: Option<usize>) -> (Walk, LeftOut) {
     let real = fs::canonicalize(root).unwrap_or_else(|_| root.to_owned());
     let below = hidden.iter().filter_map(|path| path.strip_prefix(&real).ok());

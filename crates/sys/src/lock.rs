@@ -1,8 +1,8 @@
-//! The lock of a conversation, the note that says who holds it, and the one way to open a lock, to wait for it and to take it.
+//! The lock of a conversation, the note that names its holder, and the one way to open a lock, wait for it and take it.
 //!
-//! The lock is `flock` on `.locks/{name}`, a file that is never replaced or removed: the kernel frees it when its
-//! holder ends, however that ends. `{name}.run` beside the conversation tells people who it is, and the next holder that the
-//! last one was killed.
+//! The lock is `flock` on `.locks/{name}`, a file that is never replaced or removed: the kernel frees it however its
+//! holder ends. `{name}.run` next to the conversation shows people who the holder is, and shows the next holder that
+//! the last one was killed.
 
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io;
@@ -38,7 +38,7 @@ impl Lock {
         Self { file, run, note: None, after_crash, is_settled: !after_crash }
     }
 
-    /// Whether the last holder left its note behind: it was killed.
+    /// Whether the last holder did not remove its note: it was killed.
     pub fn is_after_crash(&self) -> bool {
         self.after_crash
     }
@@ -61,10 +61,10 @@ impl Lock {
     }
 }
 
-/// Why a lock was not taken.
+/// The reason why a lock was not taken.
 #[derive(Debug, thiserror::Error)]
 pub enum LockError {
-    /// It did not come free in time. The message says who holds it and what to do.
+    /// It did not become free in time. The message says who holds it and what to do.
     #[error("{0}")]
     Busy(String),
     /// A signal came while waiting.
@@ -87,7 +87,8 @@ impl From<LockError> for Problem {
     }
 }
 
-/// Takes the lock of a conversation, waiting up to `timeout`; `waiting` is called once with who holds it.
+/// Takes the lock of a conversation, waiting up to `timeout`; `waiting` is called once with a description of the
+/// holder.
 pub fn lock_conversation(
     root: &Root,
     name: &str,
@@ -108,10 +109,10 @@ pub fn lock_conversation(
     )))
 }
 
-/// Takes the lock of a conversation that nobody uses. A torn end that its last holder left stays for the next run.
+/// Takes the lock of a conversation that is not in use. A torn tail of its last holder stays for the next run.
 ///
 /// # Errors
-/// `Busy` where a run has it.
+/// `Busy` if a run has it.
 pub fn try_lock_conversation(root: &Root, name: &str) -> Result<Lock, LockError> {
     let path = root.locks().join(name);
     let file = open_lock_file(&path)?;
@@ -129,13 +130,13 @@ pub fn try_lock_conversation(root: &Root, name: &str) -> Result<Lock, LockError>
     Ok(lock)
 }
 
-/// Whether somebody has the lock of a conversation. Takes it for an instant where nobody has.
+/// Whether the lock of a conversation is held. Takes it for an instant if it is free.
 pub fn is_held(root: &Root, name: &str) -> bool {
     let file = File::open(root.locks().join(name));
     file.is_ok_and(|file| matches!(file.try_lock_shared(), Err(TryLockError::WouldBlock)))
 }
 
-/// Takes the lock of a conversation whose name is so new that nobody else can know it.
+/// Takes the lock of a conversation that was just created: nobody else can know its name.
 pub fn lock_new_conversation(root: &Root, name: &str) -> Result<Lock> {
     let path = root.locks().join(name);
     let file = open_lock_file(&path)?;
@@ -149,22 +150,22 @@ fn write_note(file: File, run: PathBuf) -> Result<Lock> {
     Ok(lock)
 }
 
-/// How long an index's lock is waited for, which is held for moments only. A process that was stopped keeps it.
+/// Maximum wait for the lock of an index, which is held for moments only, except by a stopped process.
 const INDEX_PATIENCE: Duration = Duration::from_secs(30);
 
-/// How long of that passes before the wait is reported.
+/// The part of that wait after which it is reported.
 const REPORT_AFTER: Duration = Duration::from_secs(1);
 
-/// How the wait for an index is ended and reported.
+/// The ways in which the wait for an index is ended and reported.
 #[derive(Clone, Copy)]
 pub struct IndexWait<'a> {
-    /// The signals that end it.
+    /// The signals that end the wait.
     pub interrupts: &'a Interrupts,
     /// Called once when the wait takes long.
     pub tell: &'a dyn Fn(&str),
 }
 
-/// Takes a lock that is held for moments only: an index's.
+/// Takes the lock of an index, which is held for moments only.
 pub fn lock_index(root: &Root, name: &str, wait: IndexWait<'_>) -> Result<File, LockError> {
     let tell = &mut |what: &str| (wait.tell)(what);
     lock_briefly(&root.locks().join(name), INDEX_PATIENCE, wait.interrupts, tell)
@@ -196,7 +197,7 @@ pub fn lock_briefly(
     lock_file(path, wait)?.ok_or_else(busy)
 }
 
-/// Takes the lock of an open folder, until it is closed; `wait` says how long it is waited for, if at all.
+/// Takes the lock of an open folder, until it is closed; `wait` limits the wait, if it may wait.
 ///
 /// # Errors
 /// `Busy` where another process has had it for longer than `patience`.
@@ -220,29 +221,29 @@ pub fn lock_folder(
     is_locked.then_some(folder).ok_or_else(busy)
 }
 
-/// A wait lasts at least this long before a signal ends it, so that what a run notes at its end is not lost.
+/// Minimum wait before a signal ends it, so that the final notes of a run are not lost.
 const SIGNAL_GRACE: Duration = Duration::from_millis(500);
 
 const MAX_PAUSE: Duration = Duration::from_millis(25);
 
-/// Whether others may have the lock at the same time.
+/// The mode of a lock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LockMode {
-    /// All others that share it.
+    /// Others may share it.
     Shared,
-    /// Nobody.
+    /// Nobody else may have it.
     Exclusive,
 }
 
-/// How a lock is waited for.
+/// The mode of a lock and the limits of the wait for it.
 pub struct LockWait<'a> {
-    /// Whether others may have it at the same time.
+    /// The mode of the lock.
     pub mode: LockMode,
-    /// How long to wait.
+    /// Maximum wait.
     pub patience: Duration,
-    /// What ends the wait.
+    /// The signals that end the wait.
     pub interrupts: &'a Interrupts,
-    /// What is called once, when it has waited for that time; not where there is no patience at all.
+    /// A function to call once after this much time; it is not called if `patience` is zero.
     pub report: Option<(Duration, &'a mut dyn FnMut())>,
 }
 
@@ -259,9 +260,9 @@ pub fn lock_file(path: &Path, wait: LockWait<'_>) -> Result<Option<File>, LockEr
     Ok(wait_lock(&file, path, wait)?.then_some(file))
 }
 
-/// Takes the lock of an open file, until it is closed. False if others keep it beyond the patience.
+/// Takes the lock of an open file, until it is closed. False if others keep it for longer than the patience.
 ///
-/// Without the lock nothing is written: where a file system has no locks, that is an error.
+/// Nothing is written without the lock: on a file system without locks this is an error.
 pub(super) fn wait_lock(file: &File, path: &Path, wait: LockWait<'_>) -> Result<bool, LockError> {
     let LockWait { mode, patience, interrupts, mut report } = wait;
     let watch = Stopwatch::start();
@@ -287,7 +288,7 @@ pub(super) fn wait_lock(file: &File, path: &Path, wait: LockWait<'_>) -> Result<
     }
 }
 
-/// Takes a lock if nobody has it. A signal in between does not count.
+/// Takes a lock if it is free, and retries if a signal interrupts that.
 pub(super) fn try_lock(file: &File, mode: LockMode, path: &Path) -> Result<bool> {
     loop {
         let locked = match mode {
@@ -316,7 +317,7 @@ fn open_lock_file(path: &Path) -> Result<File> {
     opened.with_context(|| format!("cannot open the lock {}", path.display()))
 }
 
-/// " by process 12 on host, since …", where that is known.
+/// Describes the holder if it is known, as in " by process 12 on host, since …".
 fn describe_holder(run: &Path) -> String {
     RunNote::read_at(run).map_or_else(String::new, |note| {
         let RunNote { process, started, .. } = note;

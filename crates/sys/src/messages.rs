@@ -1,9 +1,9 @@
-//! Messages to the run of a conversation: files in `{name}.messages`, each put there in one step and removed when its text is
-//! durable in the conversation.
+//! Messages to the run of a conversation: files in `{name}.messages`, each written in one step and removed when its
+//! text is durable in the conversation.
 //!
-//! The name of a file is the message's id, `{microseconds since 1970}-{random}.txt`; the order of names is the order of messages,
-//! also where the clock was set back meanwhile. The block in the conversation has the id, so that a run that was killed
-//! before it removed the file does not append the message twice.
+//! The name of a file is the message's id, `{microseconds since 1970}-{random}.txt`; sorted by name, messages are in
+//! the order in which they were sent, even if the clock was set back meanwhile. The block in the conversation has the
+//! id, so that a run that was killed before it removed the file does not append the message twice.
 
 use std::path::PathBuf;
 
@@ -14,22 +14,22 @@ use super::root::Root;
 use super::{clock, fs};
 use conversation::limits;
 
-/// The attribute of a block that a message became: its id.
+/// The attribute with the id of the message that became a block.
 pub const ID: &str = "message";
 
-/// The highest time that an id has room for.
+/// The highest time that fits into an id.
 const LAST_TIME: u64 = 9_999_999_999_999_999;
 
-/// A message that waits.
+/// A message that no run has read yet.
 #[derive(Debug)]
 pub struct UserMessage {
-    /// The name of its file, without the ending.
+    /// The name of its file, without the extension.
     pub id: String,
-    /// Its text, or why it cannot be read.
+    /// Its text, or the reason why it cannot be read.
     pub text: Result<Vec<u8>>,
 }
 
-/// Leaves a message, durably, and returns its id.
+/// Stores a message, durably, and returns its id.
 ///
 /// # Errors
 /// It is too long; the folder cannot be written, or belongs to somebody else.
@@ -59,7 +59,7 @@ pub fn send(root: &Root, name: &str, text: &[u8]) -> Result<String> {
     Ok(id)
 }
 
-/// The ids of the messages that wait, in their order.
+/// The ids of the messages that wait, in the order in which they were sent.
 ///
 /// # Errors
 /// The folder cannot be read.
@@ -75,7 +75,7 @@ pub fn list_ids(root: &Root, name: &str) -> Result<Vec<String>> {
     Ok(ids)
 }
 
-/// The messages that wait, in their order.
+/// Reads the messages that wait, in the order in which they were sent.
 ///
 /// # Errors
 /// The folder cannot be read, or belongs to somebody else.
@@ -97,7 +97,8 @@ pub fn read_all(root: &Root, name: &str) -> Result<Vec<UserMessage>> {
     Ok(ids.into_iter().map(read).collect())
 }
 
-/// Removes a message that has become a block. If it stays, its id in the conversation keeps it from being appended again.
+/// Removes a message that has become a block. If that fails, its id in the conversation keeps it from being appended
+/// again.
 pub fn remove(root: &Root, name: &str, id: &str) {
     // The id may come from a conversation that somebody has edited.
     if time_of(id).is_some() {
@@ -110,7 +111,7 @@ pub fn path_of(root: &Root, name: &str, id: &str) -> PathBuf {
     root.messages_folder(name).join(format!("{id}.txt"))
 }
 
-/// The time in an id; `None`: it is none.
+/// Parses the time in an id; `None` if this is not an id.
 fn time_of(id: &str) -> Option<u64> {
     let (time, random) = id.split_once('-')?;
     let is_plain = |text: &str, length| {

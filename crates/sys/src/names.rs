@@ -10,7 +10,7 @@ use conversation::format::harmless::quote_name;
 /// Maximum number of names in a folder that are compared with a missing one.
 const SIBLINGS: usize = 5_000;
 
-/// A word as a POSIX shell reads it: in quotes where it needs them.
+/// Quotes a word for a POSIX shell if it needs that.
 pub fn shell_word(word: impl AsRef<OsStr>) -> String {
     let word = word.as_ref().to_string_lossy();
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_=.,/:@%+".contains(c);
@@ -29,7 +29,7 @@ pub fn expand_home(path: &Path, home: Option<&Path>) -> PathBuf {
     }
 }
 
-/// Words for an error about a path that leads nowhere: which part is missing, and what is there under a similar name.
+/// Text for an error about a path that does not exist: the part that is missing, and existing names that are similar.
 pub fn suggest_paths(path: &Path) -> String {
     let mut missing = path;
     let folder = loop {
@@ -57,7 +57,7 @@ pub fn suggest_paths(path: &Path) -> String {
     text
 }
 
-/// Up to three names in `folder` that look like `name`, the nearest first, ignoring case.
+/// Up to three names in `folder` that are similar to `name`, the nearest first, ignoring case.
 fn similar_names(folder: &Path, name: &OsStr) -> Vec<String> {
     let Ok(entries) = fs::read_dir(folder) else { return Vec::new() };
     let mut names: Vec<(String, String)> = entries
@@ -74,7 +74,7 @@ fn similar_names(folder: &Path, name: &OsStr) -> Vec<String> {
     found.take(3).map(|(_, name)| name.clone()).collect()
 }
 
-/// Resolves all links of a path as far as it exists; the rest stays as it is written.
+/// Resolves all links of the part of a path that exists; the rest is kept.
 pub fn resolve_links(path: &Path) -> PathBuf {
     let mut missing: Vec<Component<'_>> = Vec::new();
     let mut existing = path;
@@ -93,7 +93,7 @@ pub fn resolve_links(path: &Path) -> PathBuf {
     }
 }
 
-/// The first names of a list, and how many more there are: `a, b and 3 more`.
+/// The first names of a list, and the number of the others: `a, b and 3 more`.
 pub fn name_some<T: AsRef<str>>(names: &[T], most: usize, separator: &str) -> String {
     let first: Vec<&str> = names.iter().take(most).map(AsRef::as_ref).collect();
     let more = names.len().saturating_sub(most);

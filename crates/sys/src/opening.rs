@@ -1,7 +1,7 @@
 //! Opens a file for writing, within the write boundary.
 //!
-//! The folder of the file is opened first, and its true path is what the boundary is asked about. From then on there
-//! is only that open folder and one plain name in it: what happens to the path meanwhile does not matter.
+//! The folder of the file is opened first, and its true path is checked against the boundary. From then on only that
+//! open folder and one plain name in it are used: changes of the path meanwhile do not matter.
 
 use super::boundary::{Boundary, in_repository_data, is_git};
 use super::durable::sync_names;
@@ -18,17 +18,17 @@ use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 
-/// How a folder is opened to be used as a base for paths.
+/// The flags for opening a folder as a base for paths.
 const FOLDER: OFlags = OFlags::PATH.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC);
 
-/// How a file in an open folder is opened: no link is followed, and no FIFO waited for.
+/// The flags for opening a file in an open folder: no link is followed, and a FIFO does not block.
 pub(super) const READ_FILE: OFlags = OFlags::RDONLY
     .union(OFlags::NOFOLLOW)
     .union(OFlags::NONBLOCK)
     .union(OFlags::NOCTTY)
     .union(OFlags::CLOEXEC);
 
-/// A file that may be written, by the folder that was opened and its name in there.
+/// A file that may be written: its folder, which is open, and its name there.
 #[derive(Debug)]
 pub struct Opened {
     /// The nearest folder that exists.
@@ -38,7 +38,7 @@ pub struct Opened {
     pub(super) name: OsString,
     pub(super) path: PathBuf,
     pub(super) old: Option<(File, Stat)>,
-    /// It is the file of the conversation: it is written in place, so that its hard links stay one file.
+    /// Whether it is the file of the conversation: that is written in place, so that its hard links stay one file.
     pub(super) is_target: bool,
 }
 
@@ -48,22 +48,22 @@ impl Opened {
         &self.path
     }
 
-    /// Whether there is such a file already.
+    /// Whether the file exists already.
     pub fn exists(&self) -> bool {
         self.old.is_some()
     }
 
-    /// The file as it is, open for reading.
+    /// The present file, open for reading.
     pub fn file(&self) -> Option<&File> {
         self.old.as_ref().map(|(file, _)| file)
     }
 
-    /// The size of the file when it was opened; 0 where there is none.
+    /// The size of the file when it was opened; 0 if it does not exist.
     pub fn bytes(&self) -> u64 {
         self.old.as_ref().map_or(0, |(_, stat)| u64::try_from(stat.st_size).unwrap_or(0))
     }
 
-    /// Whether there is nothing in it that a write could replace.
+    /// Whether the file has no content that a write could replace.
     pub fn is_empty(&self) -> bool {
         self.bytes() == 0
     }
@@ -78,7 +78,7 @@ impl Opened {
         self.old.as_ref().map_or(0, |(_, stat)| u64::from(stat.st_nlink).saturating_sub(1))
     }
 
-    /// Makes a write part this name from the other hard links, as where the file is not that of the conversation.
+    /// Makes a write separate this name from the other hard links, as for a file that is not that of the conversation.
     pub fn part_links(&mut self) {
         self.is_target = false;
     }
@@ -116,7 +116,8 @@ impl Opened {
 impl Boundary {
     /// Opens a file for writing, or says why it may not be written. Nothing is created yet, no missing folder either.
     ///
-    /// The path may start with `~`, is relative to the run's folder, and may lead through links: where it leads counts.
+    /// The path may start with `~`, is relative to the run's folder, and may contain links: the boundary applies to the
+    /// target.
     pub fn open_for_write(&self, asked: &Path) -> Result<Opened, FileError> {
         let mut path = self.absolute(asked)?;
         // The kernel's own limit of symbolic links in a row.
@@ -129,7 +130,7 @@ impl Boundary {
         Err(FileError::from_io("open", asked, Errno::LOOP))
     }
 
-    /// The path from `/` on, still with its links and `..`.
+    /// The absolute path, still with its links and `..`.
     pub(super) fn absolute(&self, asked: &Path) -> Result<PathBuf, FileError> {
         let bytes = asked.as_os_str().as_bytes();
         let wrong = |why| Err(no_file_path(asked, why));
@@ -148,8 +149,8 @@ impl Boundary {
         Ok(self.cwd.join(expand_home(asked, self.home.as_deref())))
     }
 
-    /// Opens the last component of an absolute path; where that is a link, gives the path that it leads to, and where it was
-    /// replaced while it was looked at, gives the path again: many programs save a file by renaming a new one.
+    /// Opens the last component of an absolute path. If that is a link, returns the path of its target; if it was
+    /// replaced meanwhile, returns the same path to try again: many programs save a file by renaming a new one.
     fn open_name(&self, asked: &Path, path: &Path) -> Result<Result<Opened, PathBuf>, FileError> {
         let (Some(parent), Some(name)) = (path.parent(), path.file_name()) else {
             return Err(FileError::is_folder(asked, "name a file in it"));
@@ -184,7 +185,7 @@ impl Boundary {
     }
 }
 
-/// Opens a file that was found in a folder, and checks that it may be written. `None` if another is there by now.
+/// Opens a file that was found in a folder, and checks that it may be written. `None` if it was replaced meanwhile.
 fn open_file(
     asked: &Path,
     dir: &OwnedFd,
@@ -200,7 +201,7 @@ fn open_file(
     }
     let writable = rustix::fs::accessat(dir, name, rustix::fs::Access::WRITE_OK, AtFlags::empty());
     let mode = Mode::from_raw_mode(stat.st_mode);
-    // Nothing is read-only to root, but a file without any write bit is meant to stay.
+    // Nothing is read-only to root, but a file without any write bit is meant to stay unchanged.
     let has_bit = mode.intersects(Mode::WUSR | Mode::WGRP | Mode::WOTH);
     if writable.is_err() || !has_bit {
         let mode = format!("(mode {:04o})", mode.bits());
@@ -219,7 +220,8 @@ fn open_file(
     Ok(Some((File::from(file), stat)))
 }
 
-/// Opens the folder of a file, or the nearest that exists, and gives its true path and the names of the missing ones.
+/// Opens the folder of a file, or the nearest that exists, and returns its true path and the names of the missing
+/// folders.
 pub fn open_folder(
     asked: &Path,
     parent: &Path,
@@ -268,7 +270,7 @@ fn follow_link(
 ) -> Result<PathBuf, FileError> {
     let path = folder.join(name);
     let failed = |errno: Errno| FileError::from_io("follow the link", &path, errno);
-    // As the kernel does it in folders like /tmp: what another user planted there is not followed.
+    // As in the kernel, in folders like /tmp the links of other users are not followed.
     let holder = rustix::fs::statat(dir, ".", AtFlags::empty()).map_err(failed)?;
     let own = rustix::process::geteuid().as_raw();
     if Mode::from_raw_mode(holder.st_mode).contains(Mode::SVTX | Mode::WOTH)
@@ -284,10 +286,10 @@ fn follow_link(
     Ok(folder.join(target))
 }
 
-/// The path of an open folder, checked to lead back to it.
+/// The path of an open folder, after a check that it leads back to that folder.
 pub fn true_path(dir: &OwnedFd, opened_as: &Path) -> io::Result<PathBuf> {
     let path = fs::read_link(format!("/proc/self/fd/{}", dir.as_raw_fd()));
-    // Without procfs, the path that it was opened by must do.
+    // Without procfs, use the path by which it was opened.
     let path = path.or_else(|_| fs::canonicalize(opened_as))?;
     let here = rustix::fs::fstat(dir)?;
     match rustix::fs::statat(CWD, &path, AtFlags::SYMLINK_NOFOLLOW) {

@@ -1,5 +1,5 @@
-//! A file that the user names to be written. A regular file is replaced in one step, a link is followed, and what is neither, such
-//! as `>(…)`, a FIFO or `/dev/null`, is opened and written.
+//! A file that the user names for output. A regular file is replaced in one step, a link is followed, and anything
+//! else, such as `>(…)`, a FIFO or `/dev/null`, is opened and written.
 
 use std::fs::{self, OpenOptions};
 use std::io::{ErrorKind, Write};
@@ -17,10 +17,10 @@ pub fn is_stdout(path: &Path) -> bool {
     ["-", "/dev/stdout", "/dev/fd/1", "/proc/self/fd/1"].iter().any(|name| path == Path::new(name))
 }
 
-/// Refuses a file that cannot be written, before there is anything to write.
+/// Refuses a file that cannot be written, before there is any output.
 ///
 /// # Errors
-/// It is a folder, it or its folder is not there or may not be written.
+/// It is a folder, it or its folder does not exist or may not be written.
 pub fn check_output(path: &Path) -> Result<()> {
     if is_opened(path) {
         return Ok(());
@@ -35,7 +35,7 @@ pub fn check_output(path: &Path) -> Result<()> {
         .with_context(|| format!("cannot write {}", path.display()))
 }
 
-/// Writes bytes to what the user named. A reader that has gone is not an error, as on stdout.
+/// Writes bytes to the file that the user named. As on stdout, a reader that has gone is not an error.
 ///
 /// # Errors
 /// It cannot be written.
@@ -53,7 +53,7 @@ pub fn write_output(path: &Path, bytes: &[u8]) -> Result<()> {
     }
 }
 
-/// Whether it is opened and written, not replaced: an open file of this process, a FIFO, a device.
+/// Whether the file is opened and written, not replaced: an open file of this process, a FIFO, a device.
 fn is_opened(path: &Path) -> bool {
     let is_plain = |metadata: fs::Metadata| metadata.is_file() || metadata.is_dir();
     is_stdout(path)
@@ -62,7 +62,7 @@ fn is_opened(path: &Path) -> bool {
         || fs::metadata(path).is_ok_and(|metadata| !is_plain(metadata))
 }
 
-/// Follows symbolic links; what they lead to need not exist.
+/// Follows symbolic links; their target need not exist.
 fn follow_links(path: &Path) -> PathBuf {
     let mut path = path.to_owned();
     // As many as the kernel follows.

@@ -1,4 +1,4 @@
-//! The user's pager: the program that shows a long text on the terminal.
+//! Shows a long text on the terminal in the user's pager.
 
 use std::io::Write;
 use std::os::unix::process::ExitStatusExt;
@@ -8,10 +8,10 @@ use std::sync::atomic::AtomicBool;
 
 use super::env::Env;
 
-/// Shows a text in `PAGER`, or `less`. `Err` says why it was not shown: nothing of it is lost if it is then printed.
+/// Shows a text in `PAGER`, or `less`. After an error the caller can print the text instead: nothing of it is lost.
 ///
 /// # Errors
-/// The pager could not be started, or failed. `None` where the user wants none.
+/// The pager could not be started, or failed. `None` if the user wants no pager.
 pub fn show_in_pager(text: &str) -> Result<(), Option<String>> {
     let env = Env::read();
     let pager = env.get("PAGER").unwrap_or("less");
@@ -26,7 +26,7 @@ pub fn show_in_pager(text: &str) -> Result<(), Option<String>> {
     let mut command = Command::new("sh");
     command.args(["-c", pager]).stdin(Stdio::piped());
     if env.get("LESS").is_none() {
-        // Exits if everything fits on the screen, and leaves the text there.
+        // Less exits if everything fits on the screen, and does not clear it.
         command.env("LESS", "FRX");
     }
     let failed = |why: &dyn std::fmt::Display| Some(format!("the pager {pager} failed: {why}"));
@@ -39,7 +39,7 @@ pub fn show_in_pager(text: &str) -> Result<(), Option<String>> {
     match status.code().or_else(|| Some(128 + status.signal()?)) {
         // Exit code 127: less is not installed, and the user did not ask for it.
         Some(127) if env.get("PAGER").is_none() => Err(None),
-        // Ctrl-C, or the end of what it read: the user has seen enough.
+        // Ctrl-C, or the end of its input: the user has seen enough.
         Some(130 | 141) => Ok(()),
         Some(code) if code != 0 => Err(failed(&format_args!("it exited with {code}"))),
         _ => Ok(()),

@@ -1,7 +1,7 @@
 //! Limits requests per minute, over all processes of a root.
 //!
-//! `rate.json` has the times of the last minute's requests, in seconds since 1970, under a lock beside those of the conversations. Times that are
-//! ahead of the clock do not count: it was set back.
+//! `rate.json` has the times of the last minute's requests, in seconds since 1970, under a lock in the same folder as
+//! those of conversations. Times in the future are ignored: the clock was set back.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -16,7 +16,7 @@ use super::{clock, fs};
 
 const MINUTE: f64 = 60.0;
 
-/// Minimum wait for this lock, which is held for moments: `--lock-timeout 0` is about runs.
+/// Minimum wait for this lock, which is held for moments only: `--lock-timeout 0` is about runs.
 const MIN_PATIENCE: Duration = Duration::from_secs(1);
 
 /// A limit of requests.
@@ -28,13 +28,14 @@ pub struct RateLimit {
 }
 
 impl RateLimit {
-    /// At most this many requests in a minute, of all that use this root. Another process may have the times for `patience`.
+    /// Limits the requests of all processes that use this root. `patience` is the maximum wait for another process that
+    /// uses the file.
     pub fn new(root: &Root, per_minute: u64, patience: Duration) -> Self {
         let per_minute = usize::try_from(per_minute).unwrap_or(usize::MAX);
         Self { folder: root.path().to_owned(), per_minute, patience: patience.max(MIN_PATIENCE) }
     }
 
-    /// Waits until a request may be sent, and counts it; `report` gets what it waits for.
+    /// Waits until a request may be sent, and counts it; `report` gets the reason of the wait.
     ///
     /// # Errors
     /// A signal came, or the times cannot be locked, read or written.
@@ -55,7 +56,7 @@ impl RateLimit {
         }
     }
 
-    /// Counts a request, or says how long to wait until there is room for one.
+    /// Counts a request, or returns the time to wait until one is allowed.
     fn take_turn(
         &self,
         interrupts: &Interrupts,

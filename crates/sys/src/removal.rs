@@ -1,8 +1,8 @@
-//! Removes what is no longer needed: a conversation into the trash, stored files for good.
+//! Removes what is no longer needed: conversations are moved into the trash, stored files are deleted.
 //!
-//! A stored file may be used again at any instant, by a run that stores the same content. Such a run first marks the file as
-//! used now, and then looks whether it still has its name. Here a file first loses its name, and then its time is looked
-//! at: whichever comes second sees the other, so that no run relies on a file that is then removed.
+//! A stored file may be used again at any instant, by a run that stores the same content. Such a run first marks the
+//! file as used now, and then checks that it still has its name. Here a file is first renamed, and then its time is
+//! checked: whichever comes second notices the other, so no run relies on a file that is then removed.
 
 use std::fs::{self, File, Metadata};
 use std::io;
@@ -22,18 +22,18 @@ use super::walk::walk_below;
 /// A file or folder that may be removed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Stored {
-    /// Where it is.
+    /// Its path.
     pub path: PathBuf,
-    /// Its bytes; of a folder, those of all files in it.
+    /// Its size in bytes; for a folder, that of all files in it.
     pub bytes: u64,
-    /// When it was last modified, or anything in it, since 1970.
+    /// The time of the last modification, of it or of anything in it, since 1970.
     pub modified: Duration,
-    /// When its inode was last changed, as by a rename, since 1970.
+    /// The time of the last change of its inode, as by a rename, since 1970.
     pub changed: Duration,
 }
 
 impl Stored {
-    /// Reads what is at a path. `None` if there is nothing.
+    /// Reads the metadata of a path. `None` if it does not exist.
     pub fn read_metadata(path: &Path) -> Option<Self> {
         let metadata = fs::symlink_metadata(path).ok()?;
         let nanos = u32::try_from(metadata.ctime_nsec()).unwrap_or(0);
@@ -47,13 +47,13 @@ impl Stored {
         self.path.file_name().and_then(|name| name.to_str()).unwrap_or_default()
     }
 
-    /// Whether a killed removal or writer left it.
+    /// Whether it is a remnant of a killed removal or writer.
     pub fn is_leftover(&self) -> bool {
         is_temp_name(self.file_name())
     }
 }
 
-/// The bytes of a file or folder, and when anything in it was last modified. Links are not followed.
+/// The size of a file or folder, and the time of the last modification in it. Links are not followed.
 fn measure(path: &Path, metadata: &Metadata) -> (u64, Duration) {
     if !metadata.is_dir() {
         return (metadata.len(), modified_time(metadata));
@@ -84,10 +84,11 @@ pub fn list_files_below(folder: &Path) -> Vec<Stored> {
     files
 }
 
-/// Moves a conversation, whose lock is held, into the trash with what is beside it, and returns where it is there.
+/// Moves a conversation, whose lock is held, into the trash together with its companion files, and returns its new
+/// path.
 ///
 /// # Errors
-/// It is still where it was, unless the error names what is beside it.
+/// It was not moved, unless the error names a companion file.
 pub fn move_to_trash(root: &Root, name: &str) -> Result<PathBuf> {
     let trash = root.trash_folder();
     create_private_folder(&trash)?;
@@ -104,7 +105,7 @@ pub fn move_to_trash(root: &Root, name: &str) -> Result<PathBuf> {
     Ok(place)
 }
 
-/// A path in a folder that nothing has: this name, or one with an id behind it.
+/// A free path in a folder: this name, or one with an id appended.
 pub(super) fn free_place(folder: &Path, name: &str) -> PathBuf {
     let place = folder.join(name);
     let is_taken = fs::symlink_metadata(&place).is_ok();
@@ -117,7 +118,7 @@ fn move_file(from: &Path, to: &Path) -> Result<()> {
         .with_context(|| format!("cannot move {} to {}", from.display(), to.display()))
 }
 
-/// Removes a file, or a folder with all that is in it. It is not an error if it is already gone.
+/// Removes a file, or a folder with everything in it. It is not an error if it does not exist.
 pub fn remove(path: &Path) -> io::Result<()> {
     let is_folder = fs::symlink_metadata(path).is_ok_and(|metadata| metadata.is_dir());
     let removed = if is_folder { fs::remove_dir_all(path) } else { fs::remove_file(path) };
@@ -127,10 +128,10 @@ pub fn remove(path: &Path) -> io::Result<()> {
     }
 }
 
-/// Removes a stored file or folder unless it was used after `cutoff`, a time since 1970, or is locked. Returns whether it is
-/// gone.
+/// Removes a stored file or folder unless it was used after `cutoff`, a time since 1970, or is locked. Returns whether
+/// it is gone.
 pub fn remove_unused(stored: &Stored, cutoff: Duration) -> io::Result<bool> {
-    // A split that somebody works on is locked.
+    // A split that is in use is locked.
     let lock = File::open(&stored.path).ok();
     let is_free = |file: &File| try_lock(file, LockMode::Exclusive, &stored.path).unwrap_or(false);
     if !lock.as_ref().is_some_and(is_free) {
@@ -141,7 +142,7 @@ pub fn remove_unused(stored: &Stored, cutoff: Duration) -> io::Result<bool> {
     let here = rustix::fs::CWD;
     rename_to_free_name(here, stored.path.as_os_str(), here, aside.as_os_str())?;
     if Stored::read_metadata(&aside).is_some_and(|now| now.modified > cutoff) {
-        // Where a run has stored it again meanwhile, this one is the second copy.
+        // If a run has stored it again meanwhile, this file is the second copy.
         match rename_to_free_name(here, aside.as_os_str(), here, stored.path.as_os_str()) {
             Err(rustix::io::Errno::EXIST) => {}
             restored => return restored.map(|()| false).map_err(Into::into),

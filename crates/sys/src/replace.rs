@@ -1,10 +1,10 @@
-//! Puts new content in place of a file that the write boundary let through, and reads one for an edit.
+//! Replaces the content of a file that the write boundary allowed, and reads a file for an edit.
 //!
-//! The old content is kept first. The new one is written to a new file, synced, and renamed over the old, so that a kill at
-//! any instant leaves one or the other. That separates a file with several hard links from its other names. It has to:
-//! anybody may have made such a link, from a folder that may be written to a file that may not. Only the file that a
-//! conversation was opened on is written in place then, by its identity. Everything goes through the open folder, never
-//! through a path.
+//! The old content is stored first. The new content is written to a new file, synced, and renamed over the old one, so
+//! that a kill at any instant leaves one or the other. That separates a file with several hard links from its other
+//! names. It has to: anybody may have made such a link, from a writable folder to a file that must not be written. Only
+//! the file that a conversation was opened on is then written in place, by its identity. All access is through the open
+//! folder, never through a path.
 
 use super::durable::{sync_file, sync_names};
 use super::file_error::FileError;
@@ -23,10 +23,10 @@ use std::io::{ErrorKind, Read, Seek, Write};
 use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 
-/// The most bytes of the names of a file's extended attributes, and of the value of one.
+/// Maximum size of the names of a file's extended attributes, and of the value of one, in bytes.
 const MAX_ATTRIBUTES: usize = 64 << 10;
 
-/// What was written.
+/// The result of a write.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Replacement {
     /// The true path of the file.
@@ -35,15 +35,15 @@ pub struct Replacement {
     pub bytes: u64,
     /// Its lines.
     pub lines: u64,
-    /// There was no such file before.
+    /// Whether the file did not exist before.
     pub created: bool,
-    /// Where the previous content was kept.
+    /// The path of the stored previous content.
     pub previous: Option<PathBuf>,
-    /// How many other names of the file keep the previous content.
+    /// Number of other names of the file, which still have the previous content.
     pub parted: u64,
 }
 
-/// Reads the file from its start; `None`: there is no such file.
+/// Reads the file from its start; `None` if it does not exist.
 fn read_from_start<T>(
     opened: &Opened,
     read: impl FnOnce(&File) -> std::io::Result<T>,
@@ -54,7 +54,7 @@ fn read_from_start<T>(
     read.map_err(|error| FileError::from_io("read", &opened.path, error))
 }
 
-/// The first `most` bytes of a file; `None`: there is no such file.
+/// The first `most` bytes of a file; `None` if it does not exist.
 pub fn read_bytes(opened: &Opened, most: u64) -> Result<Option<Vec<u8>>, FileError> {
     read_from_start(opened, |file| {
         let mut bytes = Vec::new();
@@ -62,7 +62,7 @@ pub fn read_bytes(opened: &Opened, most: u64) -> Result<Option<Vec<u8>>, FileErr
     })
 }
 
-/// The SHA-256 of a file's content; `None`: there is no such file.
+/// The SHA-256 of a file's content; `None` if it does not exist.
 pub fn hash_target(opened: &Opened) -> Result<Option<String>, FileError> {
     read_from_start(opened, |file| fs::sha256_of_file(file))
 }
@@ -83,14 +83,14 @@ pub fn read_target(opened: &Opened) -> Result<Vec<u8>, FileError> {
     Err(FileError::new(problem, "use `sed` in <nagent-shell>").because(Reason::TooLarge))
 }
 
-/// Keeps the old file's content, from its start, and says where.
+/// Stores the old file's content, from its start, and returns the path of the copy.
 pub type KeepPrevious<'a> = &'a mut dyn FnMut(&mut File) -> anyhow::Result<PathBuf>;
 
-/// Replaces the file's content, or makes the file.
+/// Replaces the file's content, or creates the file.
 ///
-/// `keep_previous` gets the old file, at its start, and says where it kept the content; when it fails, nothing is
-/// written. Mode, owner and extended attributes stay; a new file gets the mode that the umask leaves. The file must still be the one that
-/// was opened, unchanged since then. When this returns, the content is durable.
+/// `keep_previous` gets the old file, at its start, and returns the path of the stored content; if it fails, nothing is
+/// written. Mode, owner and extended attributes are kept; a new file gets the mode that the umask allows. The file must
+/// still be the one that was opened, unchanged since then. When this returns, the content is durable.
 pub fn replace_file(
     opened: Opened,
     bytes: &[u8],
@@ -104,7 +104,8 @@ pub fn replace_file(
     Ok(Replacement { path, bytes, lines, created, previous, parted })
 }
 
-/// Removes the file, after its content was kept, and says where. The file must still be the one that was opened.
+/// Removes the file after its content was stored, and returns the path of the copy. The file must still be the one that
+/// was opened.
 pub fn remove_file(
     mut opened: Opened,
     keep_previous: KeepPrevious<'_>,
@@ -120,15 +121,15 @@ pub fn remove_file(
     Ok(previous)
 }
 
-/// What a file is to hold.
+/// The new content of a file.
 struct Content<'a> {
     /// Writes all of it to a file that is positioned at its start. Called once.
     write: &'a mut dyn FnMut(&mut File) -> std::io::Result<()>,
     keep_previous: KeepPrevious<'a>,
 }
 
-/// Writes the content, and gives where the previous one was kept. The conversation's own file where it has several hard
-/// links, and one whose owner cannot be given to a new file, are written in place.
+/// Writes the content, and returns the path of the stored previous content. Two files are written in place: the
+/// conversation's own file if it has several hard links, and one whose owner cannot be given to a new file.
 fn write_content(
     mut opened: Opened,
     content: &mut Content<'_>,
@@ -162,7 +163,7 @@ fn keep_old(opened: &mut Opened, keep: KeepPrevious<'_>) -> Result<Option<PathBu
     })
 }
 
-/// Checks that the folder is still where it was, and that the name in it is still the file that was opened, unchanged.
+/// Checks that the folder is still at its path, and that the name in it is still the file that was opened, unchanged.
 fn check_unchanged(opened: &Opened) -> Result<(), FileError> {
     let changed = || FileError::changed_meanwhile(&opened.path);
     let folder = opened.path.parent().ok_or_else(changed)?;
@@ -181,7 +182,7 @@ fn is_unchanged(old: &Stat, now: &Stat) -> bool {
     FileStamp::from(old).is_unchanged(&FileStamp::from(now))
 }
 
-/// Writes over the file itself. A failure on the way says where its `previous` content is.
+/// Overwrites the file itself. The error of a partial write has the path of its `previous` content.
 fn write_in_place(
     opened: &Opened,
     content: &mut Content<'_>,
@@ -196,7 +197,7 @@ fn write_in_place(
         return Err(FileError::changed_meanwhile(&opened.path));
     }
     let mut file = File::from(file);
-    // The length comes last: until then, what is cut short is at most as short as the new content.
+    // Cut the file to its length last: until then, an interrupted write has not shortened it.
     (content.write)(&mut file)
         .and_then(|()| file.stream_position())
         .and_then(|end| file.set_len(end))
@@ -215,10 +216,10 @@ fn write_in_place(
         })
 }
 
-/// Writes a new file and gives it the name. False where the owner cannot be given to a new file.
+/// Writes a new file and renames it. False where the owner cannot be given to a new file.
 fn write_new_file(opened: &Opened, content: &mut Content<'_>) -> Result<bool, FileError> {
     let failed = |error: std::io::Error| FileError::from_io("write beside", &opened.path, error);
-    // Nobody else reads it before it has the old file's mode; a new file has the umask applied by the kernel.
+    // Nobody else reads it before it has the old file's mode; for a new file the kernel applies the umask.
     let mode = Mode::from_raw_mode(if opened.old.is_some() { 0o600 } else { 0o666 });
     let dir = opened.dir.try_clone().map_err(failed)?;
     let mut new = TempFile::create_in(dir, mode).map_err(failed)?;
@@ -252,10 +253,10 @@ fn fill_new_file(
             return Ok(false);
         }
         copy_attributes(old_file, file);
-        // After the owner, whose change takes set-id bits away.
+        // After the owner, whose change clears set-id bits.
         let mut mode = Mode::from_raw_mode(old.st_mode);
         if opened.is_linked() {
-            // Anybody may have linked a set-user-id program into a folder that may be written: the copy is not one.
+            // Anybody may have linked a set-user-id program into a writable folder: the copy must not be one.
             mode -= Mode::SUID | Mode::SGID;
         }
         rustix::fs::fchmod(file.as_fd(), mode).map_err(|errno| failed(errno.into()))?;
@@ -264,8 +265,8 @@ fn fill_new_file(
     Ok(true)
 }
 
-/// Gives a file the extended attributes of another one, as far as they can be set: labels, access lists, the user's own. The
-/// capabilities of a program are for the content that it had.
+/// Gives a file the extended attributes of another one, as far as they can be set: labels, access lists, the user's
+/// own. The capabilities of a program are not copied: they are for its old content.
 fn copy_attributes(from: &File, to: &File) {
     let mut names = vec![0; MAX_ATTRIBUTES];
     let length = rustix::fs::flistxattr(from, &mut names).unwrap_or(0);

@@ -1,4 +1,4 @@
-//! Where things are below the root, and what a conversation may be called. Reads and writes nothing but folders.
+//! The paths below the root, and the rules for names of conversations. Reads and writes nothing but folders.
 
 use std::path::{Path, PathBuf};
 
@@ -8,31 +8,31 @@ use super::atomic_file::AtomicFile;
 use super::fs;
 use conversation::problem::Problem;
 
-/// The root folder, `~/.nagent` unless named otherwise.
+/// The root folder, `~/.nagent` by default.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Root {
     /// The path of the folder.
     pub folder: PathBuf,
 }
 
-/// The path of what is beside a conversation: its own path with one of these endings.
+/// The path of a companion of a conversation: its own path with one of these endings.
 pub fn beside_path(path: &Path, ending: &str) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
     name.push(ending);
     PathBuf::from(name)
 }
 
-/// Suffixes that files beside a conversation bear; no conversation's name ends so.
+/// Suffixes of a conversation's companion files; no name of a conversation may end with them.
 const RESERVED: [&str; 5] = [".invalid", ".messages", ".run", ".locks", ".json"];
 
-/// The folders that nobody else is to look into. The user's own tools are not among them.
+/// The folders that must be private. The user's own tools are not among them.
 const OWN: [&str; 7] =
     ["conversations", "conversations/.locks", "outputs", "splits", "summaries", "history", "trash"];
 
 impl Root {
     /// Makes the folders that every run needs, for the owner alone. Another user's root is refused.
     pub fn prepare(&self) -> Result<()> {
-        // Under another name it is a folder that the user has chosen, which others may share.
+        // A root of another name is a folder that the user has chosen, which others may share.
         if self.folder.file_name().is_some_and(|name| name == ".nagent") {
             fs::check_folder_owner(&self.folder)?;
             fs::keep_private(&self.folder);
@@ -43,7 +43,7 @@ impl Root {
         }
         fs::create_private_folder(&self.conversations())?;
         fs::create_private_folder(&self.locks())?;
-        // Locks are of this machine: who keeps conversations in git does not want them there.
+        // Locks belong to this machine: users who keep conversations in git do not want them there.
         let ignore = self.locks().join(".gitignore");
         if !fs::exists(&ignore) {
             AtomicFile::new(&ignore).without_sync().write(b"*\n")?;
@@ -71,12 +71,12 @@ impl Root {
         self.conversations().join(format!("{name}.messages"))
     }
 
-    /// The folders beside a conversation, which go where it goes.
+    /// The companion folders of a conversation, which are moved together with it.
     pub fn companion_folders(&self, name: &str) -> [PathBuf; 2] {
         [self.invalid_replies_folder(name), self.messages_folder(name)]
     }
 
-    /// `conversations/{name}.run`: what the process that uses the conversation is doing.
+    /// `conversations/{name}.run`: the activity of the process that uses the conversation.
     pub fn run_note(&self, name: &str) -> PathBuf {
         self.conversations().join(format!("{name}.run"))
     }
@@ -86,12 +86,12 @@ impl Root {
         self.conversations().join(".locks")
     }
 
-    /// `conversations/file-index.json`: which file has which conversation.
+    /// `conversations/file-index.json`: the conversations of files.
     pub fn file_index(&self) -> PathBuf {
         self.conversations().join("file-index.json")
     }
 
-    /// `changes.jsonl`: what runs wrote, and what was undone.
+    /// `changes.jsonl`: the changes that runs made, and those that were undone.
     pub fn change_log_path(&self) -> PathBuf {
         self.folder.join("changes.jsonl")
     }
@@ -121,7 +121,7 @@ impl Root {
         self.folder.join("summaries")
     }
 
-    /// `history/`: what was read of repositories.
+    /// `history/`: data read from repositories.
     pub fn history_folder(&self) -> PathBuf {
         self.folder.join("history")
     }
@@ -142,7 +142,8 @@ impl Root {
     }
 }
 
-/// The failure to make or use the root. Where the system refused something, another root helps; a damaged file stays one.
+/// The error if the root cannot be made or used. If the system refused something, it suggests another root; a damaged
+/// file remains an error about that file.
 pub fn explain_refusal(error: &anyhow::Error) -> Problem {
     let is_refusal = error.chain().any(<dyn std::error::Error>::is::<std::io::Error>);
     let hint =
@@ -172,7 +173,7 @@ pub fn check_name(name: &str) -> Result<(), String> {
     ))
 }
 
-/// Makes a part of a name out of any text: other characters become `-`.
+/// Turns any text into a part of a name: other characters become `-`.
 pub fn name_part(text: &str) -> String {
     text.chars()
         .map(|c| if c.is_ascii_alphanumeric() || matches!(c, '.' | '_') { c } else { '-' })

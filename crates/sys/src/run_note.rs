@@ -1,9 +1,10 @@
-//! The status file of a run: `{name}.run` beside its conversation while it runs; how it ended is in the file of its lock.
+//! The status file of a run: `{name}.run` next to its conversation while it runs; its exit code is written to the lock
+//! file.
 //!
-//! The note is written in place with one write each time, so that it does not slow down a run. Its first and its last key are
-//! the same count, so that a reader notices that it has read in the middle of a write, and reads again. It cannot notice a mix
-//! of two notes whose ends fit together, which takes a writer that never rests; so the note only informs. Neither file is
-//! synced: after a power cut the conversation is what counts.
+//! The note is written in place with one write each time, so that it does not slow down a run. Its first and its last
+//! key are the same count, so that a reader notices that it has read in the middle of a write, and reads again. It
+//! cannot notice a mix of two notes whose ends fit together, which takes a writer that never rests; so the note only
+//! informs. Neither file is synced: after a power cut the conversation is what counts.
 
 use std::fs::{File, OpenOptions};
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
@@ -20,7 +21,7 @@ use super::{clock, env, fs};
 /// Maximum size of a note, and of the line about the end of a run, in bytes.
 const NOTE: u64 = 16 << 10;
 
-/// How often to read a note that is being written.
+/// Number of attempts to read a note that is being written.
 const TRIES: u32 = 20;
 
 /// A process, on every machine that shares the folder.
@@ -31,20 +32,20 @@ pub struct Process {
     pub host: String,
     /// Its number.
     pub pid: u32,
-    /// When the kernel started it, in ticks since boot: numbers are used again.
+    /// Its start time, in ticks since boot: numbers are used again.
     pub ticks: String,
     /// The pid namespace of this number.
     pub namespace: String,
 }
 
-/// Whether a process is still there.
+/// The state of a process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Liveness {
     /// It runs.
     Running,
-    /// It has ended, whoever has its number now.
+    /// It has ended; its number may belong to another process now.
     Dead,
-    /// It is on another host or in another container, where this one cannot look.
+    /// It is on another host or in another container, where this one cannot check.
     Elsewhere,
 }
 
@@ -66,7 +67,7 @@ impl Process {
         if own.pid == std::process::id() { own.clone() } else { read() }
     }
 
-    /// Whether it is still there.
+    /// Checks whether it is still running.
     pub fn check_liveness(&self) -> Liveness {
         let own = Self::current();
         if self.host != own.host || self.namespace != own.namespace {
@@ -78,7 +79,7 @@ impl Process {
         }
     }
 
-    /// Sends it SIGINT. False where it has ended.
+    /// Sends it SIGINT. False if it has ended.
     ///
     /// # Errors
     /// It belongs to another user.
@@ -86,7 +87,7 @@ impl Process {
         let pid = i32::try_from(self.pid).ok().and_then(rustix::process::Pid::from_raw);
         let flags = rustix::process::PidfdFlags::empty();
         let opened = pid.map(|pid| rustix::process::pidfd_open(pid, flags));
-        // Its number cannot be used again while it is open.
+        // The number cannot be reused while the pidfd is open.
         let Some(Ok(pidfd)) = opened.filter(|_| self.check_liveness() == Liveness::Running) else {
             return Ok(false);
         };
@@ -98,7 +99,7 @@ impl Process {
     }
 }
 
-/// What a run is doing.
+/// The present activity of a run.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Activity {
@@ -108,11 +109,11 @@ pub struct Activity {
     pub cwd: String,
     /// Its turn, from 1; 0 before the first.
     pub turn: u64,
-    /// What it does now: `model`, or a tag with its target.
+    /// The current action: `model`, or a tag with its target.
     pub action: String,
-    /// Since when, RFC 3339.
+    /// The start of that action, RFC 3339.
     pub since: String,
-    /// Input tokens so far, with those of children.
+    /// Input tokens so far, including those of children.
     pub tokens_in: u64,
     /// Output tokens so far.
     pub tokens_out: u64,
@@ -128,14 +129,14 @@ pub struct Activity {
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct RunNote {
-    /// How often it was written.
+    /// Number of times that it was written.
     n: u64,
     /// The process of the run.
     #[serde(flatten)]
     pub process: Process,
-    /// Since when, RFC 3339.
+    /// The start of the run, RFC 3339.
     pub started: String,
-    /// What it does.
+    /// The present activity.
     #[serde(flatten)]
     pub activity: Activity,
     /// Equal to `n` in a complete note.
@@ -143,7 +144,7 @@ pub struct RunNote {
 }
 
 impl RunNote {
-    /// Reads the note of a conversation. `None`: nobody is at work on it, or an older nagent is.
+    /// Reads the note of a conversation. `None` if no run uses it, or only that of an older nagent.
     pub fn read(root: &Root, name: &str) -> Option<Self> {
         Self::read_at(&root.run_note(name))
     }
@@ -161,7 +162,7 @@ impl RunNote {
     }
 }
 
-/// The note of this process, which it writes again and again.
+/// The note of this process, which is rewritten again and again.
 #[derive(Debug)]
 pub(super) struct NoteFile {
     file: File,
@@ -171,7 +172,7 @@ pub(super) struct NoteFile {
 }
 
 impl NoteFile {
-    /// Begins the note at a path, where a killed run may have left one.
+    /// Creates the note at a path, where a killed run may have left one.
     pub(super) fn begin(path: &Path) -> Result<Self> {
         let what = || format!("cannot write {}", path.display());
         let mut options = OpenOptions::new();
@@ -184,7 +185,7 @@ impl NoteFile {
         Ok(begun)
     }
 
-    /// Writes what the run does now. A failure does not fail the run.
+    /// Writes the present activity. A failure does not fail the run.
     pub(super) fn write_activity(&mut self, activity: Activity) {
         if self.note.activity != activity {
             self.note.activity = activity;
@@ -196,7 +197,8 @@ impl NoteFile {
         self.note.n += 1;
         self.note.end = self.note.n;
         let text = serde_json::to_string(&self.note)?;
-        // Blanks in place of the rest of a longer one: a file that is first cut would be empty for an instant.
+        // Overwrite the rest of a longer note with blanks: if the file were cut first, it would be empty for an
+        // instant.
         let width = self.written.saturating_sub(1);
         let text = format!("{text:width$}\n");
         self.written = text.len();
@@ -204,7 +206,7 @@ impl NoteFile {
     }
 }
 
-/// How the last run of a conversation ended.
+/// The end of the last run of a conversation.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RunEnd {
     /// The process of the run.
@@ -217,19 +219,19 @@ pub struct RunEnd {
 }
 
 impl RunEnd {
-    /// Reads how the last run of a conversation ended. `None`: it was killed, or there was none since this is written.
+    /// Reads the end of the last run of a conversation. `None` if it was killed, or if nothing was recorded.
     pub fn read(root: &Root, name: &str) -> Option<Self> {
         let text = fs::read_text(&root.locks().join(name), NOTE).ok().flatten()?;
         serde_json::from_str(&text).ok()
     }
 
-    /// Writes into the file of the lock, which is held, how this process has ended its run. A failure is not an error.
+    /// Writes the exit code of this process's run into the lock file, whose lock is held. A failure is not an error.
     pub(super) fn write(lock: &File, exit_code: u8) {
         let end = Self { process: Process::current(), exit_code, ended: clock::now() };
         let Ok(text) = serde_json::to_string(&end) else { return };
         let text = format!("{text}\n");
         let _ = lock.write_all_at(text.as_bytes(), 0).and_then(|()| {
-            // To cut a file takes ten times as long as to ask for its length.
+            // Cutting a file takes ten times as long as reading its length.
             let is_longer = lock.metadata()?.len() > text.len() as u64;
             if is_longer { lock.set_len(text.len() as u64) } else { Ok(()) }
         });

@@ -1,9 +1,9 @@
-//! Builds a folder beside its place, and then puts it there in one step.
+//! Builds a folder next to its final place, and then moves it there in one step.
 //!
-//! While it is built the folder is called `.nagent-split-{name}`, for the place `{name}`, and its builder holds a lock
-//! (`flock`) on it. It then changes places with the folder that is there (`RENAME_EXCHANGE`), which is removed, or put back if
-//! it has something that is worth keeping. A killed run leaves an unfinished new folder or the replaced one under the first
-//! name; the next run for the same place removes it, or fails if something in it is worth keeping.
+//! While it is built, the folder for the place `{name}` is called `.nagent-split-{name}`, and its builder holds a lock
+//! (`flock`) on it. It is then exchanged with the existing folder (`RENAME_EXCHANGE`), which is removed, or restored if
+//! something in it is worth keeping. A killed run leaves an unfinished new folder or the replaced one under the
+//! temporary name; the next run for the same place removes it, or fails if something in it is worth keeping.
 
 use std::ffi::OsString;
 use std::fs::{self, DirBuilder, File, OpenOptions};
@@ -21,7 +21,7 @@ use super::temp_files::{TempFile, open_folder};
 use conversation::format::harmless::quote_name;
 
 const STAGE: &str = ".nagent-split-";
-/// The name of the place is cut to this many bytes in it; a file name has at most 255.
+/// Maximum length of the place's name in the temporary name, in bytes; a file name has at most 255.
 const NAME_BYTES: usize = 220;
 const SYNCS: usize = 8;
 
@@ -35,14 +35,14 @@ pub struct StagedFolder {
     place: PathBuf,
     is_published: bool,
     _new_parents: NewParents,
-    /// The locks on the new folder and on the one in its place.
+    /// The locks on the new folder and on the one at its place.
     _locks: (File, Option<File>),
 }
 
 impl StagedFolder {
     /// Creates the folder, and the missing parents of its place: for the owner alone if `private`, else with the usual
-    /// permissions. A folder that is in the place lends its permissions. `is_disposable` decides about the folder that a
-    /// killed run may have left.
+    /// permissions. If a folder exists at the place, its permissions are used. `is_disposable` decides about the folder
+    /// that a killed run may have left.
     pub fn create(
         place: &Path,
         private: bool,
@@ -96,7 +96,7 @@ impl StagedFolder {
         OpenOptions::new().write(true).create_new(true).mode(mode).open(self.path.join(name))
     }
 
-    /// Creates a file with a text, durably and whole or not at all: a killed run leaves no half of it.
+    /// Creates a file with a text, durably and whole or not at all: a killed run leaves no partial file.
     pub fn create_whole_file(&self, name: &str, mode: u32, text: &str) -> io::Result<()> {
         let write = &mut |file: &mut File| file.write_all(text.as_bytes());
         let dir = open_folder(&self.path)?;
@@ -104,7 +104,7 @@ impl StagedFolder {
         file.persist_durably(name.as_ref(), true)
     }
 
-    /// Makes the content of all files durable, several at once: that takes a tenth of the time of one after the other.
+    /// Makes the content of all files durable, several in parallel: that takes a tenth of the time.
     pub fn sync_files(&self) -> io::Result<()> {
         let mut paths = Vec::new();
         for entry in fs::read_dir(&self.path)? {
@@ -125,8 +125,8 @@ impl StagedFolder {
         })
     }
 
-    /// Puts the folder in its place, durably, and removes the one that was there. Fails and leaves all as it was if that one
-    /// is not disposable: an editor may have saved something in it meanwhile.
+    /// Moves the folder to its place, durably, and removes the one that was there. Fails and leaves all unchanged if
+    /// that one is not disposable: an editor may have saved something in it meanwhile.
     pub fn publish(mut self, is_disposable: IsDisposable<'_>) -> io::Result<()> {
         File::open(&self.path)?.sync_all()?;
         let parent = File::open(self.place.parent().unwrap_or(Path::new("/")))?;
@@ -136,7 +136,7 @@ impl StagedFolder {
             return parent.sync_all();
         }
         exchange(&self.path, &self.place)?;
-        // Until it is known to be disposable, the drop must not remove what is under this name now.
+        // Until we know that the old folder is disposable, the drop must not remove it under this name.
         self.is_published = true;
         parent.sync_all()?;
         if !is_disposable(&self.path) {
@@ -187,7 +187,7 @@ fn lock_folder(path: &Path) -> io::Result<File> {
 
 fn exchange(path: &Path, place: &Path) -> io::Result<()> {
     match rustix::fs::renameat_with(CWD, path, CWD, place, RenameFlags::EXCHANGE) {
-        // A file system without exchange. A kill between the renames leaves no folder in the place: the old one is in
+        // A file system without exchange. A kill between the renames leaves no folder at the place: the old one is in
         // `.nagent-split-{name}.old`.
         Err(Errno::INVAL | Errno::NOSYS | Errno::NOTSUP) => {
             let mut old = path.as_os_str().to_owned();
@@ -200,7 +200,7 @@ fn exchange(path: &Path, place: &Path) -> io::Result<()> {
     }
 }
 
-/// Lists the names in a folder, whatever their bytes are.
+/// Lists the names in a folder, including those that are not text.
 pub fn list_names(folder: &Path) -> io::Result<Vec<OsString>> {
     fs::read_dir(folder)?.map(|entry| Ok(entry?.file_name())).collect()
 }

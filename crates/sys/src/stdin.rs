@@ -1,4 +1,4 @@
-//! Standard input, read only when asked for, and never past a signal.
+//! Standard input, read only on request, and never past a signal.
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -18,8 +18,8 @@ pub fn read_to_end(interrupts: &Interrupts) -> Result<Result<Vec<u8>, Signal>> {
     read_stream(io::stdin().lock(), "standard input", interrupts)
 }
 
-/// Waits for input on stdin, or for its end, up to this time. Returns whether there is something to read; `Err` in the inner
-/// result is the signal that came first.
+/// Waits for input on stdin, or for its end, up to this time. Returns whether there is something to read; `Err` in the
+/// inner result is the signal that came first.
 pub fn wait_for_input(time: Duration, interrupts: &Interrupts) -> Result<Result<bool, Signal>> {
     let (stdin, signals) = (io::stdin(), interrupts.as_fd());
     let mut fds = [PollFd::new(&stdin, PollFlags::IN), PollFd::new(&signals, PollFlags::IN)];
@@ -32,13 +32,13 @@ pub fn wait_for_input(time: Duration, interrupts: &Interrupts) -> Result<Result<
     Ok(interrupts.pending().map_or(Ok(ready), Err))
 }
 
-/// Reads stdin up to the end of its first line, and what has come with it. `Err` in the inner result is the signal that came
-/// first.
+/// Reads stdin up to the end of its first line, and any bytes that came with it. `Err` in the inner result is the
+/// signal that came first.
 pub fn read_line(interrupts: &Interrupts) -> Result<Result<Vec<u8>, Signal>> {
     read_until(io::stdin().lock(), "standard input", interrupts, |bytes| bytes.contains(&b'\n'))
 }
 
-/// Reads a stream to its end, like [`read_to_end`]. Errors call it by `name`.
+/// Reads a stream to its end, or until a signal ([`read_to_end`]). Errors call it by `name`.
 pub fn read_stream(
     stream: impl Read + AsFd,
     name: &str,
@@ -47,12 +47,12 @@ pub fn read_stream(
     read_until(stream, name, interrupts, |_| false)
 }
 
-/// Gives stdin through a pipe where it is a file: a descriptor for reading is enough to change a file's mode and times.
+/// Replaces stdin by a pipe where it is a file: a descriptor for reading is enough to change a file's mode and times.
 ///
 /// # Errors
-/// The pipe cannot be made, or stdin is a folder, through which all is reached.
+/// The pipe cannot be made, or stdin is a folder, through which everything can be reached.
 pub fn pipe_stdin() -> io::Result<()> {
-    // Where stdin is closed, there is nothing to change.
+    // If stdin is closed, there is nothing to replace.
     let Ok(stdin) = rustix::io::fcntl_dupfd_cloexec(rustix::stdio::stdin(), 3) else {
         return Ok(());
     };
@@ -66,14 +66,14 @@ pub fn pipe_stdin() -> io::Result<()> {
     }
     let (reader, mut writer) = io::pipe()?;
     rustix::stdio::dup2_stdin(reader)?;
-    // It ends with the command, which need not read to the end.
+    // The thread ends with the command, which need not read to the end.
     std::thread::spawn(move || io::copy(&mut file, &mut writer));
     Ok(())
 }
 
-/// Whether stdin holds more than white space by now. What it holds is read.
+/// Whether stdin holds more than white space now. Consumes that input.
 pub fn holds_words() -> bool {
-    // As long as the buffer behind stdin at least, so that nothing stays there.
+    // At least as long as the buffer of stdin, so that nothing remains there.
     let mut chunk = vec![0; 64 << 10];
     while terminal::stdin_has_input() {
         match io::stdin().read(&mut chunk) {

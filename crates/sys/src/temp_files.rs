@@ -1,9 +1,9 @@
-//! New files that do not have their name yet, and the removal of those that killed runs left behind.
+//! New files that do not have their name yet, and the removal of those that killed runs left.
 //!
-//! A new file has no name at all where the file system can do that, so that nothing of it stays after a kill. Elsewhere, and
-//! for an instant before it is renamed, it is called `.nagent-{32 digits}.tmp`, and its maker holds a lock (`flock`) on it; the
-//! kernel frees the lock however the maker ends. A file of ours that nobody has locked and that is older than an hour is
-//! removed when the next new file is made in its folder. Nothing else is ever removed here.
+//! A new file has no name at all where the file system supports that, so that nothing of it remains after a kill.
+//! Elsewhere, and for an instant before it is renamed, it is called `.nagent-{32 digits}.tmp`, and its maker holds a
+//! lock (`flock`) on it; the kernel frees the lock however the maker ends. A file with such a name that is not locked
+//! and older than an hour is removed when the next new file is made in its folder. Nothing else is ever removed here.
 
 use std::ffi::OsStr;
 use std::fs::File;
@@ -30,7 +30,7 @@ pub struct TempFile {
     dir: OwnedFd,
     file: File,
     name: String,
-    /// It is in the folder under `name`.
+    /// Whether it is in the folder under `name`.
     is_linked: bool,
 }
 
@@ -57,7 +57,8 @@ impl TempFile {
         Ok(Self { dir, file, name, is_linked })
     }
 
-    /// Creates a file with its content in an open folder. It has the permissions of `like`, if any, else `mode` less the umask.
+    /// Creates a file with its content in an open folder. It has the permissions of `like`, if any, else `mode` without
+    /// the umask.
     pub fn create_filled(
         dir: OwnedFd,
         mode: Mode,
@@ -77,10 +78,11 @@ impl TempFile {
         &mut self.file
     }
 
-    /// Gives the file its name, not yet durably. A file of that name is replaced, or with `no_clobber` is `AlreadyExists`.
+    /// Gives the file its name, not yet durably. A file of that name is replaced; with `no_clobber` the error is
+    /// `AlreadyExists`.
     pub fn persist(&mut self, name: &OsStr, no_clobber: bool) -> io::Result<()> {
         if !self.is_linked {
-            // A link cannot replace anything, so it takes a name to rename from.
+            // A link cannot replace a file, so link it under a temporary name and rename that.
             let linked_as = if no_clobber { name } else { self.name.as_ref() };
             let path = format!("/proc/self/fd/{}", self.file.as_raw_fd());
             rustix::fs::linkat(CWD, path, &self.dir, linked_as, AtFlags::SYMLINK_FOLLOW)?;
@@ -98,13 +100,13 @@ impl TempFile {
         Ok(())
     }
 
-    /// Like [`TempFile::persist`]; content and name also survive a power cut. Where they might not, a new name is gone again.
+    /// Gives the file its name like [`TempFile::persist`], durably. If that fails, a new name is removed again.
     pub fn persist_durably(mut self, name: &OsStr, no_clobber: bool) -> io::Result<()> {
         sync_file(&self.file)?;
         self.persist(name, no_clobber)?;
         sync_names(&self.dir).inspect_err(|_| {
             if no_clobber {
-                // Nobody was told of it yet, and nothing else had this name.
+                // No other process knows the file yet, and the name was new.
                 _ = rustix::fs::unlinkat(&self.dir, name, AtFlags::empty());
             }
         })
@@ -126,24 +128,24 @@ pub(super) fn open_folder(folder: &Path) -> io::Result<OwnedFd> {
     Ok(rustix::fs::openat(CWD, folder, flags, Mode::empty())?)
 }
 
-/// A new file without a name. Not every file system has such files, and to name one takes procfs.
+/// A new file without a name, if the file system supports that and there is procfs, which is needed to name it later.
 fn create_unnamed(dir: &OwnedFd, mode: Mode) -> Option<File> {
     let flags = OFlags::RDWR | OFlags::TMPFILE | OFlags::CLOEXEC;
     rustix::fs::access("/proc/self/fd", rustix::fs::Access::EXEC_OK).ok()?;
     rustix::fs::openat(dir, ".", flags, mode).ok().map(File::from)
 }
 
-/// Whether a file with this name is a new one, or one that a killed run left.
+/// Whether this is the name of a new file, or of one that a killed run left.
 pub fn is_temp_name(name: &str) -> bool {
     name.strip_prefix(".nagent-").and_then(|rest| rest.strip_suffix(".tmp")).is_some_and(|word| {
         word.len() == 32 && word.bytes().all(|byte| byte.is_ascii_alphanumeric())
     })
 }
 
-/// The device and inode numbers of the folders that this process has looked through.
+/// The device and inode numbers of the folders that this process has already cleaned.
 static DONE: Mutex<Vec<(u64, u64)>> = Mutex::new(Vec::new());
 
-/// Removes what killed runs left in a folder, once per folder and process. What cannot be removed stays.
+/// Removes the new files that killed runs left in a folder, once per folder and process. Errors are ignored.
 fn remove_leftovers(dir: impl AsFd) {
     let Ok(stat) = rustix::fs::fstat(&dir) else { return };
     let mut done = DONE.lock().unwrap_or_else(PoisonError::into_inner);
@@ -159,7 +161,7 @@ fn remove_leftovers(dir: impl AsFd) {
     }
 }
 
-/// Removes a file that nobody has locked and nobody has written to for an hour.
+/// Removes a file that is not locked and was not written for an hour.
 fn remove_leftover(dir: impl AsFd, name: &std::ffi::CStr) -> io::Result<()> {
     let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
     let file = File::from(rustix::fs::openat(&dir, name, flags, Mode::empty())?);

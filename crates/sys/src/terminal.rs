@@ -1,4 +1,4 @@
-//! Asks what stdin, stdout and stderr are connected to. Nothing is read, written or set here.
+//! Determines what stdin, stdout and stderr are connected to. Nothing is read, written or set here.
 
 use std::io::{self, IsTerminal};
 use std::os::fd::{AsFd, BorrowedFd};
@@ -22,14 +22,14 @@ pub fn stderr_is_terminal() -> bool {
     io::stderr().is_terminal()
 }
 
-/// The columns of the terminal on stderr, else of that on stdout; 80 where there is none, or it does not say.
+/// The columns of the terminal on stderr, else of that on stdout; 80 if there is none, or if it is unknown.
 pub fn width() -> usize {
     let size = rustix::termios::tcgetwinsize(io::stderr())
         .or_else(|_| rustix::termios::tcgetwinsize(io::stdout()));
     columns(size)
 }
 
-/// The columns of a terminal of this size; 80 where that is not known.
+/// The columns of a terminal of this size; 80 if it is unknown.
 pub(super) fn columns(size: rustix::io::Result<Winsize>) -> usize {
     size.map_or(80, |size| if size.ws_col > 0 { size.ws_col.into() } else { 80 })
 }
@@ -39,7 +39,7 @@ pub fn can_overwrite() -> bool {
     env_value("TERM").is_some_and(|term| term != "dumb")
 }
 
-/// Whether the terminal takes colours: it can write over a line, and `NO_COLOR` is not set, or empty (no-color.org).
+/// Whether the terminal shows colours: it can write over a line, and `NO_COLOR` is not set, or empty (no-color.org).
 pub fn has_colours() -> bool {
     can_overwrite() && env_value("NO_COLOR").is_none()
 }
@@ -48,7 +48,7 @@ fn env_value(name: &str) -> Option<std::ffi::OsString> {
     std::env::var_os(name).filter(|value| !value.is_empty())
 }
 
-/// Whether stdin holds input that could be read now, without waiting and without reading it.
+/// Whether stdin has input that could be read now, without waiting and without reading it.
 ///
 /// True for a pipe or socket with bytes in it and for a file with bytes ahead; a terminal, `/dev/null`,
 /// an empty pipe and an end of file do not count.
@@ -56,7 +56,7 @@ pub fn stdin_has_input() -> bool {
     has_input(io::stdin().as_fd())
 }
 
-/// Whether a read would not wait: a terminal that reads lines has one, or the end of input.
+/// Whether a read would not block: a terminal in line mode has a line, or the end of input.
 pub(super) fn has_line(fd: impl AsFd) -> bool {
     let mut fds = [PollFd::new(&fd, PollFlags::IN)];
     poll(&mut fds, Some(&Timespec::default())).is_ok_and(|ready| ready > 0)

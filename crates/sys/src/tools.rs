@@ -1,9 +1,9 @@
-//! Tools, found by asking them: programs that answer `--description`.
+//! Finds tools: programs that answer `--description`.
 //!
-//! Every executable `nagent-*` beside the running one, and whatever is executable in `{root}/bin`. Each is run with
-//! `--description`, side by side, for at most 10 s. The answers are cached by path, size and time of change, so that a later
-//! start runs nothing; who was too slow is asked again. A program that gives no description is not a tool, and the user gets
-//! a note why.
+//! Candidates are all executables `nagent-*` in the folder of the running one, and all executables in `{root}/bin`.
+//! Each is run with `--description`, in parallel, for at most 10 s. The answers are cached by path, size and time of
+//! change, so that a later start runs nothing; a program that was too slow is run again. A program without a
+//! description is not a tool, and the user gets a note with the reason.
 
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
@@ -53,21 +53,21 @@ const DESCRIPTION: usize = 4096;
 struct Known {
     size: u64,
     modified: u64,
-    /// Empty: the program gave no description.
+    /// Its description; empty if it gave none.
     summary: String,
-    /// Why it is not a tool.
+    /// The reason why it is not a tool.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     rejected: String,
 }
 
-/// What was found.
+/// The result of the search.
 #[derive(Debug, Default)]
 pub struct Discovered {
-    /// The tools, those beside the running executable first, each folder in the order of names.
+    /// The tools, those of the running executable's folder first, each folder sorted by name.
     pub tools: Vec<Tool>,
-    /// Programs that are not tools, and why.
+    /// Programs that are not tools, and the reasons.
     pub rejected: Vec<(String, String)>,
-    /// Notes for the user: programs that were found to be no tools just now.
+    /// Notes for the user about programs that this search rejected.
     pub notes: Vec<String>,
 }
 
@@ -135,21 +135,22 @@ pub fn discover(root: &Root, env: &Env, interrupts: &Interrupts) -> Discovered {
     found
 }
 
-/// The executables in a folder whose names begin so, in the order of names; not nagent itself.
+/// The executables in a folder whose names begin with `start`, sorted by name, without nagent itself.
 fn list_programs(folder: &Path, start: &str) -> Vec<PathBuf> {
     let names = fs::list_names(folder).unwrap_or_default().into_iter();
     let names = names.filter(|name| name.starts_with(start) && !name.starts_with('.'));
     names.map(|name| folder.join(name)).filter(|path| fs::is_executable(path)).collect()
 }
 
-/// The files in the user's folder of tools that nobody can run.
+/// The files in the user's folder of tools that are not executable.
 fn list_not_executable(bin: &Path) -> Vec<PathBuf> {
     let names = fs::list_names(bin).unwrap_or_default().into_iter();
     let paths = names.filter(|name| !name.starts_with('.')).map(|name| bin.join(name));
     paths.filter(|path| fs::file_size(path).is_some() && !fs::is_executable(path)).collect()
 }
 
-/// Asks programs side by side. Returns those that gave no answer this time, and why; they are asked again the next time.
+/// Runs programs in parallel for their descriptions. Returns those that gave no answer, and the reasons; they are run
+/// again the next time.
 fn ask_for_descriptions(
     programs: Vec<(PathBuf, String, (u64, u64))>,
     env: &Env,
@@ -183,7 +184,7 @@ fn ask_for_descriptions(
         let described = match finished.outcome {
             JobOutcome::Ended { code: 0 } => {
                 let text = String::from_utf8_lossy(&finished.stdout);
-                // nagent's own tools are described in one sentence each: the model can ask them for more.
+                // nagent's own tools are described in one sentence each: the model can run them for more.
                 let is_own = path.parent() == own && path.file_name().is_some_and(is_own_name);
                 describe(&text, is_own).ok_or_else(|| {
                     "--description must print a line \"path: ...\" and a description".to_owned()
@@ -212,8 +213,8 @@ fn is_own_name(name: &OsStr) -> bool {
     TOOLS.iter().any(|own| name == *own)
 }
 
-/// A description on one line: of a tool of the toolkit's the first sentence, of any other the whole. `None` when it is not
-/// one.
+/// A description on one line: the first sentence for the toolkit's own tools, else the whole text. `None` if it is not
+/// a description.
 fn describe(description: &str, is_own: bool) -> Option<String> {
     let (_, rest) = description.split_once('\n').filter(|(first, _)| first.starts_with("path:"))?;
     let words: Vec<&str> = rest.split_whitespace().collect();

@@ -19,11 +19,11 @@ pub struct Trusted {
     pub path: String,
     /// The SHA-256 of its text.
     pub sha256: String,
-    /// When it was confirmed.
+    /// The time of the confirmation.
     pub at: String,
 }
 
-/// Reads what was confirmed.
+/// Reads the confirmed texts.
 ///
 /// # Errors
 /// The file is damaged. Nothing is trusted then, and nothing is written.
@@ -31,7 +31,8 @@ pub fn load_trusted(root: &Root) -> Result<Vec<Trusted>> {
     entry_file::load_entries(root, FILE)
 }
 
-/// Records that these texts are trusted, and nothing else of these files; without a hash a file is trusted no more.
+/// Records that these texts are trusted, in place of earlier texts of these files; a file without a hash is no longer
+/// trusted.
 ///
 /// # Errors
 /// The file could not be locked, read or written.

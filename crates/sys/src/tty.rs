@@ -1,4 +1,4 @@
-//! The terminal of this process, whatever stdin and stdout are: for questions that nothing but a person may answer.
+//! The terminal of this process, whatever stdin and stdout are: for questions that only a person may answer.
 
 use std::fs::{File, OpenOptions};
 use std::io::{Read, Write};
@@ -29,28 +29,29 @@ const QUIET: Duration = Duration::from_millis(250);
 #[derive(Debug)]
 pub struct Tty {
     file: File,
-    /// The folder of the lock that keeps two processes from asking at once, for those that run side by side.
+    /// The folder of the lock that keeps parallel processes from asking at the same time.
     locks: Option<PathBuf>,
 }
 
 impl Tty {
-    /// Opens the terminal. `None`: there is none.
+    /// Opens the terminal. `None` if there is none.
     pub fn open() -> Option<Self> {
         let file = OpenOptions::new().read(true).write(true).open("/dev/tty").ok()?;
         Some(Self { file, locks: None })
     }
 
-    /// Opens the terminal for questions that wait for those of other processes with this folder. `None`: there is none.
+    /// Opens the terminal for questions, one at a time for all processes with this folder. `None` if there is no
+    /// terminal.
     pub fn open_with_locks(locks: PathBuf) -> Option<Self> {
         Some(Self { locks: Some(locks), ..Self::open()? })
     }
 
-    /// Writes text as it is.
+    /// Writes text unchanged.
     pub fn write(&mut self, text: &str) {
         let _ = self.file.write_all(text.as_bytes()).and_then(|()| self.file.flush());
     }
 
-    /// Passes on each key at once, without these modes, until the result is dropped.
+    /// Turns these modes off, so that each key is passed on at once, until the result is dropped.
     fn enter_raw_mode(&self, modes: LocalModes) -> Option<RawMode> {
         let file = self.file.try_clone().ok()?;
         let before = tcgetattr(&file).ok()?;
@@ -62,8 +63,8 @@ impl Tty {
         Some(RawMode { file, before })
     }
 
-    /// Waits, in raw mode, until nobody types: keys that were meant for something else are not an answer. False: Ctrl-C, or a
-    /// signal.
+    /// Waits, in raw mode, until nobody types: keys that were meant for something else are not an answer. False after
+    /// Ctrl-C or a signal.
     fn wait_for_quiet(&self, interrupts: &Interrupts) -> bool {
         let mut typed = Vec::new();
         while self.read_bytes(&mut typed, Some(QUIET), interrupts) && !typed.contains(&3) {
@@ -72,7 +73,7 @@ impl Tty {
         typed.is_empty() && interrupts.pending().is_none()
     }
 
-    /// Reads what has been typed. False: nothing came in time, a signal did, or the terminal is gone.
+    /// Reads the typed bytes. False after a timeout, a signal, or if the terminal is gone.
     fn read_bytes(
         &self,
         into: &mut Vec<u8>,
@@ -101,8 +102,9 @@ impl Tty {
         }
     }
 
-    /// Shows a question, again after Ctrl-Z, and once nobody types its choices, and reads the line that is typed behind them;
-    /// what was typed before does not count. `None`: the end of input, a signal, or a hangup of `asker`, the run that asks.
+    /// Shows a question, and again after Ctrl-Z. Once nobody types, shows its choices, and reads the line that is typed
+    /// after them; earlier keys do not count. `None` after the end of input, a signal, or a hangup of `asker`, the run
+    /// that asks.
     pub fn read_answer(
         &mut self,
         question: &str,
@@ -110,7 +112,7 @@ impl Tty {
         interrupts: &Interrupts,
         asker: Option<BorrowedFd<'_>>,
     ) -> Option<String> {
-        // Until it is dropped, this process alone asks on this terminal.
+        // Until it is dropped, only this process asks on this terminal.
         let _lock = self.lock_terminal(interrupts);
         let (resumed, writer) = pipe_with(PipeFlags::CLOEXEC | PipeFlags::NONBLOCK).ok()?;
         let handler = low_level::pipe::register(SIGCONT, writer);
@@ -119,7 +121,8 @@ impl Tty {
         loop {
             if is_due {
                 self.write(question);
-                // Until it is dropped, which forgets what was typed, nothing is a line yet. Ctrl-C and Ctrl-Z are signals.
+                // Until it is dropped, which discards typed keys, nothing counts as a line. Ctrl-C and Ctrl-Z are
+                // signals.
                 let raw = self.enter_raw_mode(LocalModes::ICANON | LocalModes::ECHO);
                 let is_quiet = raw.is_some() && self.wait_for_quiet(interrupts);
                 drop(raw);
@@ -162,7 +165,7 @@ impl Tty {
         lock_file(&path, LockWait::new(Duration::from_hours(24), interrupts)).ok()?
     }
 
-    /// The first line of a question, which no other text can look like: in reverse video, where colours are shown.
+    /// The first line of a question, which no other text can imitate: in reverse video, where colours are shown.
     pub fn format_head(&self, text: &str) -> String {
         let (columns, has_colours) = self.read_dimensions();
         if has_colours {
@@ -172,13 +175,13 @@ impl Tty {
         }
     }
 
-    /// The columns, and whether colours are shown.
+    /// The number of columns, and whether colours are shown.
     pub fn read_dimensions(&self) -> (usize, bool) {
         (terminal::columns(tcgetwinsize(&self.file)), terminal::has_colours())
     }
 }
 
-/// The modes of a terminal before it passed on each key at once. Dropping it restores them, and forgets what was typed.
+/// The previous modes of a terminal in raw mode. Dropping it restores them, and discards typed keys.
 struct RawMode {
     file: File,
     before: Termios,
@@ -191,7 +194,7 @@ impl Drop for RawMode {
     }
 }
 
-/// Opens a text in the user's editor, `VISUAL` or `EDITOR`, else vi, and returns what was saved.
+/// Opens a text in the user's editor, `VISUAL` or `EDITOR`, else vi, and returns the saved text.
 ///
 /// # Errors
 /// The editor could not be started, or failed; or the result is not text.

@@ -1,4 +1,4 @@
-//! What is below a folder, the nearest first.
+//! Lists everything below a folder, the nearest first.
 
 use std::collections::VecDeque;
 use std::ffi::OsStr;
@@ -6,8 +6,8 @@ use std::fs::{self, DirEntry};
 use std::iter;
 use std::path::Path;
 
-/// Lists everything below a folder. Links are not followed, and what cannot be read is passed over. `enters` says by its name
-/// whether to look into a folder. The caller sets the bound: nothing is read before it is asked for.
+/// Lists everything below a folder. Links are not followed, and errors are skipped. `enters` decides by its name
+/// whether to enter a folder. The caller sets the limit: nothing is read before it is requested.
 pub fn walk_below<'a>(
     top: &Path,
     enters: &'a dyn Fn(&OsStr) -> bool,

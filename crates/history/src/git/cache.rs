@@ -1,7 +1,7 @@
-//! Caches the last history that was read of a file, in `{root}/history/{hash of repository and path}.json`.
+//! Caches the last history of a file in `{root}/history/{hash of repository and path}.json`.
 //!
-//! Files are replaced atomically, and one that is damaged or of another head counts as missing: processes may write at the
-//! same time, and anybody may delete them.
+//! Files are replaced atomically, and one that is damaged or for another head counts as missing: processes may write at
+//! the same time, and anybody may delete them.
 
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
@@ -17,17 +17,17 @@ use sys::fs;
 /// The version of the format; files of another version count as missing.
 const VERSION: u32 = 5;
 
-/// What was read of a file at a head. Names and addresses are as in the commits: the mailmap is applied later.
+/// The history of a file at a head. Names and addresses are as in the commits: the mailmap is applied later.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct CachedHistory {
-    /// [`Cache::basis`] when it was written; with another one the file counts as missing.
+    /// The [`Cache::basis`] at the time of writing; with another one the file counts as missing.
     pub(super) basis: String,
     /// Newest first.
     pub(super) commits: Vec<FileCommit>,
     pub(super) co_changed: Vec<CoChangedFile>,
-    /// Number of commits that `co_changed` was counted over.
+    /// Number of commits in which `co_changed` was counted.
     pub(super) counted: u64,
-    /// Where reading stopped when its time was over.
+    /// The time up to which commits were read when the time was over.
     pub(super) read_back_to: Option<i64>,
 }
 

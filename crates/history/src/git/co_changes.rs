@@ -1,7 +1,7 @@
-//! Counts which files a file's latest commits changed, too.
+//! Counts the other files in the latest commits of a file.
 //!
-//! libgit2 reads every folder of both trees to compare them, so only the file's own commits are compared, and of those the
-//! latest. A commit of many files says nothing of what belongs together.
+//! libgit2 reads every folder of both trees to compare them, so only the file's own commits are compared, and of those
+//! the latest. A commit of many files does not show what belongs together.
 
 use std::collections::BTreeMap;
 
@@ -12,28 +12,28 @@ use super::renames::diff_trees;
 use super::repository::Objects;
 use crate::{CoChangedFile, CommitKind, FileChange, FileCommit};
 
-/// At most this many commits are counted, the latest: about those that the model reads of.
+/// Maximum number of commits that are counted, the latest: about those that the model gets.
 pub const MAX_COUNTED: usize = limits::HISTORY_STEPS;
 
 /// Commits that change more files than this do not count.
 pub const LARGEST_COMMIT: usize = 100;
 
-/// At most this many files are listed.
+/// Maximum number of files in the list.
 pub const MAX_LISTED: usize = 200;
 
-/// What the commits of a file tell of other files.
+/// The evidence about other files in the commits of a file.
 #[derive(Debug, Default)]
 struct CoChanges {
-    /// Number of commits that count.
+    /// Number of commits that were counted.
     counted: u64,
-    /// How many of them changed each other file, by its path at `HEAD` as far as these commits tell.
+    /// Number of these commits by other file, under its path at `HEAD` as far as these commits show it.
     files: BTreeMap<Vec<u8>, u64>,
     /// The later path of files that these commits renamed.
     renamed: BTreeMap<Vec<u8>, Vec<u8>>,
 }
 
-/// Counts over the latest commits, given newest first, until `must_stop` says so. Returns the number of commits that count,
-/// and the files that exist at `head`, most common commits first. `notes` gets what could not be read.
+/// Counts the files in the latest commits, given newest first, until `must_stop` returns true. Returns the number of
+/// commits that count, and the files that exist at `head`, most common commits first. Errors are added to `notes`.
 pub(super) fn count_co_changes(
     objects: &Objects<'_>,
     head: Oid,
@@ -68,12 +68,12 @@ impl CoChanges {
         let parent = commit.parent_id(0).ok().map(|id| objects.read_commit(id)).transpose()?;
         let old = parent.map(|parent| parent.tree_id());
         let mut diff = diff_trees(objects, old, commit.tree_id(), &[])?;
-        // A renamed file is two until its contents are compared.
+        // A renamed file counts twice until contents are compared.
         if diff.deltas().len() > 2 * LARGEST_COMMIT {
             return Ok(());
         }
         if is_within_bounds(objects, &diff) {
-            // Where a content is missing, renamed files count as a new one and one that is gone.
+            // If a content is missing, a renamed file counts as an added and a deleted one.
             let _ = diff.find_similar(Some(DiffFindOptions::new().renames(true)));
         }
         if diff.deltas().len() > LARGEST_COMMIT {
@@ -110,7 +110,7 @@ fn is_within_bounds(objects: &Objects<'_>, diff: &Diff<'_>) -> bool {
             Delta::Deleted => delta.old_file().id(),
             _ => return true,
         };
-        // A submodule's commit is not here: it is not read either.
+        // The commit of a submodule is not in this repository and is not read.
         left = left.saturating_sub(objects.read_size(id).unwrap_or(0));
         left > 0
     })

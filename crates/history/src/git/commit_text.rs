@@ -1,4 +1,4 @@
-//! Reads what commits say, and what they did to one file, for the request that summarizes them.
+//! Reads the messages of commits, and their changes to one file, for the request that summarizes them.
 
 use std::borrow::Cow;
 use std::path::Path;
@@ -15,10 +15,10 @@ use conversation::format::harmless::quote_name;
 use conversation::limits;
 use sys::fs;
 
-/// How long to read the texts of all commits.
+/// Maximum time to read the texts of all commits.
 const TIME: Duration = Duration::from_secs(5);
 
-/// Reads the texts of commits that touched a file. Contents over 8 MiB are binary; a damaged commit has `None`.
+/// Reads the texts of commits that touched a file. Contents over 8 MiB count as binary; a damaged commit gives `None`.
 pub fn read_commit_texts(
     toplevel: &Path,
     commits: Vec<FileCommit>,
@@ -31,7 +31,7 @@ pub fn read_commit_texts(
         let read = |commit: &FileCommit| {
             let mut text = read_text(&objects, commit).ok()?;
             text.message.truncate(text.message.floor_char_boundary(MAX_MESSAGE));
-            // A little more than is used, so that the request says that it is cut.
+            // A little more than is used, so that the request notes that the diff is cut.
             text.diff.truncate(text.diff.floor_char_boundary(limits::COMMIT_DIFF + 4));
             Some(text)
         };
@@ -54,7 +54,7 @@ fn read_text(objects: &Objects<'_>, file: &FileCommit) -> Result<CommitText, Str
     let old = parent.map(|parent| parent.tree_id());
     let mut diff = diff_trees(objects, old, commit.tree_id(), &paths)?;
     if paths.len() > 1 {
-        // The walk found that the one became the other, however little they have in common.
+        // The walk found that one file became the other, however little they have in common.
         let mut options = DiffFindOptions::new();
         options.renames(true).renames_from_rewrites(true).rename_threshold(1);
         diff.find_similar(Some(&mut options)).map_err(failure)?;
@@ -77,18 +77,18 @@ fn read_text(objects: &Objects<'_>, file: &FileCommit) -> Result<CommitText, Str
     Ok(CommitText { message, diff, content })
 }
 
-/// The hunks of a patch; git's own lines before them name the path four times.
+/// The hunks of a patch, without git's own lines before them, which contain the path four times.
 fn cut_header(patch: &str) -> &str {
     patch.find("\n@@ ").map_or("Binary contents differ\n", |at| &patch[at + 1..])
 }
 
-/// The SHA-256 of a content, where it is of a size that is kept in a conversation's outputs.
+/// The SHA-256 of a content, if its size allows keeping it in a conversation's outputs.
 fn hash_content(objects: &Objects<'_>, id: Oid) -> Option<String> {
     objects.read_size(id).ok().filter(|size| *size as u64 <= limits::TRACKED_FILE)?;
     Some(fs::sha256(objects.repository.find_blob(id).ok()?.content()))
 }
 
-/// Decodes a text of a commit. Latin-1 is known beside UTF-8; invalid bytes become U+FFFD.
+/// Decodes a text of a commit: UTF-8 or Latin-1; invalid bytes become U+FFFD.
 pub(super) fn decode<'a>(commit: &Commit<'_>, bytes: &'a [u8]) -> Cow<'a, str> {
     let encoding = commit.message_encoding().ok().flatten().unwrap_or_default();
     let is_latin = ["iso-8859-1", "iso8859-1", "latin1", "latin-1"]

@@ -1,8 +1,8 @@
 //! Reads the facts about the working folder's repository: its top and its remotes.
 //!
-//! Asked through libgit2, which starts no program that the repository's configuration names. A repository
-//! is data that anybody may have written: what it says about its own place is not believed, secrets in
-//! addresses are cut out, and no damage in it is an error here.
+//! This goes through libgit2, which starts no program that the repository's configuration names. Anybody may have
+//! written a repository: its claims about its own location are ignored, secrets are cut out of addresses, and damage in
+//! it is not an error here.
 
 use super::repository::{Objects, ask_repository, describe_open_error};
 use super::worker::run_in_worker;
@@ -15,22 +15,21 @@ use std::time::Duration;
 
 const REMOTES: usize = 20;
 
-/// What is known about the repository that a folder is in.
+/// The facts about the repository that contains a folder.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct GitFacts {
-    /// The nearest folder that holds `.git`, at or above the working folder; none in a bare repository.
+    /// The nearest folder with `.git`, at or above the working folder; none in a bare repository.
     pub toplevel: Option<PathBuf>,
     /// Names and addresses of the remotes, sorted by name; credentials are cut out of the addresses.
     pub remotes: Vec<(String, String)>,
-    /// The branch, and how many files are changed and untracked: `main, 3 changed, 1 untracked`.
+    /// The branch, and the numbers of changed and untracked files: `main, 3 changed, 1 untracked`.
     pub branch: Option<String>,
-    /// What could not be found out, and why.
+    /// Notes on facts that could not be determined, with the reasons.
     pub notes: Vec<String>,
 }
 
-/// The nearest folder that holds `.git`, at or above this one. `core.worktree` could name any folder; the one that holds
-/// `.git` is where the user works. An empty folder of that name is not a repository,
-/// to git neither.
+/// The nearest folder with `.git`, at or above this one. `core.worktree` could name any folder; the user works in the
+/// one with `.git`. An empty folder of that name does not make a repository, as in git.
 pub fn find_toplevel(folder: &Path) -> Option<PathBuf> {
     let holds_git = |folder: &&Path| {
         let git = folder.join(".git");
@@ -80,7 +79,7 @@ pub fn list_submodules(top: &Path) -> Vec<PathBuf> {
     paths.into_iter().map(|path| top.join(path)).collect()
 }
 
-/// Looks up the repository of `cwd`. Starts no program, opens no connection and never fails.
+/// Reads the facts about the repository of `cwd`. Starts no program, opens no connection and never fails.
 pub fn read_facts(cwd: &Path) -> GitFacts {
     let mut facts = GitFacts { toplevel: find_toplevel(cwd), ..GitFacts::default() };
     let Some(place) = facts.toplevel.clone().or_else(|| find_bare(cwd)) else { return facts };
@@ -100,10 +99,10 @@ pub fn read_facts(cwd: &Path) -> GitFacts {
     facts
 }
 
-/// How long to look for what is changed in the working tree.
+/// Maximum time to look for changes in the working tree.
 const STATUS_TIME: Duration = Duration::from_millis(300);
 
-/// The branch and what is changed; of a repository with very many files, or that is slow, only the branch.
+/// The branch and the numbers of changes; in a repository that is slow or has very many files, only the branch.
 fn describe_branch(repository: Repository) -> Option<String> {
     let branch = match repository.head() {
         Ok(head) if head.is_branch() => quote_name(head.shorthand().unwrap_or("HEAD")),
@@ -135,7 +134,8 @@ fn describe_branch(repository: Repository) -> Option<String> {
     Some(branch + &counted.flatten().unwrap_or_default())
 }
 
-/// Whether the commit at `HEAD` is larger than a history reads: libgit2 would unpack all of it, to find its tree.
+/// Whether the commit at `HEAD` is larger than the limit for a history: libgit2 would unpack all of it to find its
+/// tree.
 fn has_too_large_head(repository: &Repository) -> bool {
     let size = Objects::new(repository).ok().and_then(|objects| {
         let id = objects.head_id().ok()?;
@@ -144,7 +144,7 @@ fn has_too_large_head(repository: &Repository) -> bool {
     size.is_some_and(|size| size > limits::COMMIT)
 }
 
-/// The first remotes by name, and how many more there are: each one that is looked up takes the whole configuration.
+/// The first remotes by name, and the number of the others: each look-up reads the whole configuration.
 fn remotes(repository: &Repository) -> Result<(Vec<(String, String)>, usize), git2::Error> {
     let names = repository.remotes()?;
     let mut names: Vec<&str> =
@@ -159,7 +159,7 @@ fn remotes(repository: &Repository) -> Result<(Vec<(String, String)>, usize), gi
     Ok((found.collect(), more))
 }
 
-/// The address without its password and a query, which may hold a token. The user of an ssh address is not a secret.
+/// The address without its password and its query, which may have a token. The user of an ssh address is not a secret.
 fn without_credentials(url: &str) -> String {
     let (scheme, rest) = match url.split_once("://") {
         Some((scheme, rest)) => (format!("{scheme}://"), rest),
@@ -168,7 +168,7 @@ fn without_credentials(url: &str) -> String {
     let is_ssh = scheme.is_empty() || scheme.to_ascii_lowercase().contains("ssh");
     let rest = if is_ssh { rest } else { rest.split(['?', '#']).next().unwrap_or_default() };
     let authority = rest.find('/').unwrap_or(rest.len());
-    // A password with an unescaped slash in it moves the end of the authority; the last @ still ends it.
+    // A password with an unescaped slash moves the end of the authority; the last @ still ends it.
     let port = rest[..authority]
         .split_once(':')
         .is_none_or(|(_, port)| port.bytes().all(|byte| byte.is_ascii_digit()));

@@ -22,19 +22,19 @@ use conversation::limits;
 use sys::clock::Stopwatch;
 use sys::fs;
 
-/// How long the start of a conversation waits for a history.
+/// Maximum wait for a history at the start of a conversation.
 pub const START_TIME: Duration = Duration::from_secs(2);
 
-/// How long a report waits: it has the longer histories, too.
+/// Maximum wait for a history in a report, which has longer ones.
 pub const REPORT_TIME: Duration = Duration::from_secs(10);
 
-/// The history of a file, or why there is none.
+/// The history of a file, or the reason why there is none.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct HistoryLookup {
-    /// `None` where there is no repository with a working tree, it has no commit, or none touched the file. Notes on what could
-    /// not be read are in the history itself.
+    /// `None` if there is no repository with a working tree, it has no commit, or no commit touched the file. Notes on
+    /// read errors are in the history itself.
     pub history: Option<History>,
-    /// Why there is no history; empty where there is one.
+    /// The reasons why there is no history; empty if there is one.
     pub notes: Vec<String>,
     /// Whether that is a problem, such as a damaged repository, and not just a file that was never committed.
     pub is_trouble: bool,
@@ -53,8 +53,8 @@ impl HistoryLookup {
 }
 
 /// Reads the history of a file, given by its absolute path without links; it need not exist. Results are cached below
-/// `cache`. A history that takes longer than `time` is cut. Gives up when `keep_waiting`, which is asked 20 times a second, says
-/// no. Never fails: problems become notes.
+/// `cache`. A history that takes longer than `time` is cut. Gives up when `keep_waiting`, which is called 20 times a
+/// second, returns false. Never fails: problems become notes.
 pub fn read_history(
     file: &Path,
     cache: &Path,
@@ -105,7 +105,8 @@ fn read_in_worker(
     let path_at_head = find_source(&objects, head, path);
     let old_path = path_at_head.as_deref().unwrap_or(path);
     let cache = Cache::new(cache, repository.commondir(), old_path, &head.to_string());
-    // A start takes a history that an earlier one cut; a report waits longer, and may get more of it.
+    // The start of a conversation accepts a history that an earlier start cut; a report waits longer, and may get more
+    // of it.
     let is_enough = |cached: &CachedHistory| cached.read_back_to.is_none() || time <= START_TIME;
     let is_over = |eighths: u32| started.elapsed() >= time * eighths / 8;
     let cached = cache.read().filter(is_enough).map(|found| (found, 0, Vec::new()));
@@ -139,8 +140,8 @@ fn read_in_worker(
     Ok(lookup)
 }
 
-/// Reads a history from the repository and caches it. Returns it with the number of commits that were read, and with notes on
-/// what could not be. `is_over` says whether so many eighths of the time are over.
+/// Reads a history from the repository and caches it. Returns it with the number of commits that were read, and with
+/// notes on errors. `is_over` returns whether this many eighths of the time are over.
 fn read_anew(
     objects: &Objects<'_>,
     cache: &Cache,
@@ -149,14 +150,15 @@ fn read_anew(
 ) -> (CachedHistory, u64, Vec<String>) {
     let is_shallow = is_shallow(objects.repository);
     let mut walk = Walk::new(objects, is_shallow);
-    // In a repository of very many folders a comparison of two commits takes long, and nothing interrupts the last one.
+    // In a repository of very many folders comparing two commits takes long, and the last comparison cannot be
+    // interrupted.
     walk.walk_commits(head, path, &|| is_over(4));
     let Walk { commits, read_back_to, commits_read, mut notes, .. } = walk;
     let (counted, co_changed) =
         count_co_changes(objects, head, &commits, &|| is_over(6), &mut notes);
     let basis = cache.basis.clone();
     let found = CachedHistory { basis, commits, co_changed, counted, read_back_to };
-    // What is damaged today may be repaired tomorrow, and a shallow clone gets more commits without a new head.
+    // Damage may be repaired later, and a shallow clone gets more commits without a new head.
     if notes.is_empty()
         && !is_shallow
         && let Err(error) = cache.write(&found)
@@ -166,7 +168,7 @@ fn read_anew(
     (found, commits_read, notes)
 }
 
-/// The path at `HEAD` of a file that is not there under this path, if it was renamed since and the rename is staged.
+/// The path at `HEAD` of a file that is not there under this path, if a rename since then is staged.
 fn find_source(objects: &Objects<'_>, head: Oid, path: &[u8]) -> Option<Vec<u8>> {
     let tree = objects.read_commit(head).ok()?.tree_id();
     if objects.find_file(tree, path).ok()?.is_some() {
@@ -178,7 +180,7 @@ fn find_source(objects: &Objects<'_>, head: Oid, path: &[u8]) -> Option<Vec<u8>>
 /// Reads the mailmap in the working tree.
 fn read_mailmap(top: &Path) -> String {
     let path = top.join(".mailmap");
-    // A link in a working tree of somebody else is not followed; git does not either.
+    // A link in the working tree of somebody else is not followed, as in git.
     let is_file = std::fs::symlink_metadata(&path).is_ok_and(|metadata| metadata.is_file());
     let bytes = is_file.then(|| fs::read_bytes(&path, limits::MAILMAP).ok()).flatten().flatten();
     String::from_utf8_lossy(&bytes.unwrap_or_default()).replace('\0', "")

@@ -1,4 +1,5 @@
-//! Locates a file in its repository in a way that holds for every clone: by the repository's first commit and the path.
+//! Locates a file in its repository in a way that is the same in every clone: by the repository's first commit and the
+//! path.
 
 use std::collections::HashSet;
 use std::ffi::OsStr;
@@ -11,16 +12,17 @@ use super::facts::find_toplevel;
 use super::repository::{Objects, is_shallow, open_repository};
 use super::worker::run_in_worker;
 
-/// How long to look for the first commit.
+/// Maximum time to look for the first commit.
 const TIME: Duration = Duration::from_secs(5);
 
 /// Locates a file, whose folder must exist. A link in the last part of the path is not followed. `known` may give the first
 /// commit for the top of a working tree; it is used if the repository has that commit and it has no parents.
 ///
-/// Returns the id of the repository's first commit, which is the same in every clone (where a history has several beginnings,
-/// the one that first parents lead to), and the path from the top of the working tree. `None` outside of a working tree, in a
-/// repository's own folder, in one that cannot be opened (damaged, or another user's: `safe.directory`), without commits, in
-/// a shallow clone, where a commit on the way is damaged, and where reading takes too long.
+/// Returns the id of the repository's first commit, which is the same in every clone (if a history has several
+/// beginnings, the one that first parents lead to), and the path from the top of the working tree. `None` outside of a
+/// working tree, in a repository's own folder, in one that cannot be opened (damaged, or another user's:
+/// `safe.directory`), without commits, in a shallow clone, if a commit on the way is damaged, and if reading takes too
+/// long.
 pub fn locate(path: &Path, known: &dyn Fn(&Path) -> Option<String>) -> Option<(String, PathBuf)> {
     let folder = path.parent()?.canonicalize().ok()?;
     let path = folder.join(path.file_name()?);

@@ -1,7 +1,7 @@
 //! Git repositories, through libgit2, which starts no program that a repository's configuration names.
 //!
-//! Everything in a repository is untrusted: nothing in it is run, what it says of its own location is ignored, and damage is
-//! only a note. [`crate`] has the values that come out.
+//! Everything in a repository is untrusted: nothing in it is run, its claims about its own location are ignored, and
+//! damage only gives a note. The resulting values are in [`crate`].
 
 mod cache;
 mod co_changes;

@@ -1,20 +1,20 @@
 //! Compares two trees, and finds the path that a file had before it was renamed.
 //!
-//! libgit2 compares contents for renames. A commit may move any number of files of any size, so the file in question alone is
-//! compared, with a bounded number of candidates.
+//! libgit2 compares contents for renames. A commit may move any number of files of any size, so only the file in
+//! question is compared, with a bounded number of candidates.
 
 use conversation::limits;
 use git2::{Delta, Diff, DiffFindOptions, DiffOptions, Oid};
 
 use super::repository::Objects;
 
-/// The largest content that is compared with others, in bytes.
+/// Maximum size of a content that is compared with others, in bytes.
 const MAX_COMPARED: usize = 4 << 20;
 
-/// At most this many files are compared with one file.
+/// Maximum number of files that are compared with one file.
 const MAX_CANDIDATES: usize = 200;
 
-/// Compares two trees, at these paths only if there are any; a missing tree is an empty one.
+/// Compares two trees, only at the given paths if there are any; a missing tree counts as an empty one.
 pub(super) fn diff_trees<'repository>(
     objects: &Objects<'repository>,
     old: Option<Oid>,
@@ -32,7 +32,7 @@ pub(super) fn diff_trees<'repository>(
 fn diff_options(paths: &[&[u8]]) -> DiffOptions {
     let mut options = DiffOptions::new();
     options.include_typechange(true).disable_pathspec_match(true).max_size(8 << 20);
-    // A model that reads what a commit did sees the function in the hunk's head.
+    // One line is enough for a model that reads the change: the hunk's header names the function.
     options.context_lines(1);
     for path in paths {
         options.pathspec(*path);
@@ -49,8 +49,8 @@ pub(super) fn find_old_path(
     find_source(objects, path, &|paths| diff_trees(objects, Some(old), new, paths).ok())
 }
 
-/// Finds the path at `HEAD` of a file that was renamed in git's index and is not committed yet (`git mv`). `None` where the
-/// index says nothing of the kind, or cannot be read.
+/// Finds the path at `HEAD` of a file that was renamed in git's index and is not committed yet (`git mv`). `None` if
+/// the index has no such rename, or cannot be read.
 pub(super) fn find_staged_source(objects: &Objects<'_>, head: Oid, path: &[u8]) -> Option<Vec<u8>> {
     let repository = objects.repository;
     let file = std::fs::metadata(repository.path().join("index")).ok()?;
@@ -65,8 +65,8 @@ pub(super) fn find_staged_source(objects: &Objects<'_>, head: Oid, path: &[u8]) 
     })
 }
 
-/// Finds the old path of an added file: the same content, else the most similar one. That may have been overwritten.
-/// `compare` compares two trees at some paths.
+/// Finds the old path of an added file: the same content, else the most similar one. The file at the old path may have
+/// been overwritten. `compare` compares two trees at some paths.
 fn find_source<'repository>(
     objects: &Objects<'_>,
     path: &[u8],

@@ -1,7 +1,7 @@
 //! Opens repositories, and reads their commits and trees by id. Errors are sentences that name the object.
 //!
-//! Hashes of objects are not verified (git does not when it reads a pack either), and libgit2 caches no objects: a walk reads
-//! each commit once. Both are settings of the whole process, in which nothing else uses libgit2.
+//! Hashes of objects are not verified (git does not do it when it reads a pack either), and libgit2 caches no objects:
+//! a walk reads each commit once. Both are settings of the whole process, in which nothing else uses libgit2.
 
 use conversation::limits::{self, COMMIT};
 use std::ffi::OsStr;
@@ -70,7 +70,7 @@ pub(super) fn describe_open_error(toplevel: &Path, error: &git2::Error) -> Strin
     format!("cannot read the git repository at {place}: {}{advice}", error.message())
 }
 
-/// Whether the commits of a repository end early. libgit2 looks at the wrong place in a working tree that was added.
+/// Whether a repository is a shallow clone. libgit2 checks the wrong place in a working tree that was added.
 pub(super) fn is_shallow(repository: &Repository) -> bool {
     let list = repository.commondir().join("shallow");
     std::fs::metadata(list).is_ok_and(|metadata| metadata.len() > 0)
@@ -110,13 +110,13 @@ impl<'repository> Objects<'repository> {
             .map_err(|error| unreadable_object(id, &error))
     }
 
-    /// Finds what is at a path in a tree; `None` where there is nothing or a folder.
+    /// Finds the entry at a path in a tree; `None` if there is none, or if it is a folder.
     pub(super) fn find_file(&self, tree: Oid, path: &[u8]) -> Result<Option<FileEntry>, String> {
         let folder = self.read_tree(tree)?;
         match folder.get_path(Path::new(OsStr::from_bytes(path))) {
             Ok(entry) if entry.filemode() == FOLDER => Ok(None),
             Ok(entry) => Ok(Some(FileEntry { id: entry.id(), mode: entry.filemode_raw() })),
-            // A folder on the way that is missing as an object is of another class.
+            // If the tree object of a folder on the way is missing, the error has another class.
             Err(error) if error.class() == ErrorClass::Tree => Ok(None),
             Err(error) => Err(unreadable_object(tree, &error)),
         }

@@ -1,12 +1,13 @@
-//! Finds the commits that touched a file, from a head down: through renames, and past the sides that a merge did not take.
+//! Finds the commits that touched a file, from a head down: through renames, and without the sides that a merge did not
+//! take.
 //!
-//! At each commit the file's entry is compared with that in each parent. Where a parent has the same entry, the walk goes on
-//! only there (git's default simplification); else the commit touched the file. Where a parent lacks the file, it may have
-//! had another path there, and the walk goes on with that path. This is what `git log --follow` does, with three
-//! differences: copies are not followed, since they are other files; merges are simplified as without `--follow`; and the
-//! sides of a merge may have different paths.
+//! At each commit the file's entry is compared with that in each parent. If a parent has the same entry, the walk
+//! continues only there (git's default simplification); else the commit touched the file. If a parent lacks the file,
+//! it may have had another path there, and the walk continues with that path. This is what `git log --follow` does,
+//! with three differences: copies are not followed, since they are other files; merges are simplified as without
+//! `--follow`; and the sides of a merge may have different paths.
 //!
-//! libgit2's own walk would read the sides that are left out here, and commits of any size.
+//! libgit2's own walk would read the sides that are skipped here, and commits of any size.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashSet};
@@ -21,13 +22,13 @@ use crate::{CommitKind, FileChange, FileCommit};
 use conversation::format::harmless::truncate;
 use conversation::limits;
 
-/// A first commit of more files is an import.
+/// Minimum number of files for a first commit to count as an import.
 const MIN_IMPORT: usize = 10;
 
-/// At most this many notes on damage are kept.
+/// Maximum number of notes on damage.
 const MAX_NOTES: usize = 8;
 
-/// A commit, the file's path there, and what is at this path.
+/// A commit, the file's path there, and the entry at this path.
 struct FileVersion<'repository> {
     commit: Commit<'repository>,
     path: Rc<[u8]>,
@@ -37,7 +38,8 @@ struct FileVersion<'repository> {
 pub(super) struct Walk<'a, 'repository> {
     objects: &'a Objects<'repository>,
     is_shallow: bool,
-    /// What the walk has still to look at, by commit time and then in the order of finding; the newest is next.
+    /// The versions that the walk has not visited yet, by commit time and then in the order of finding; the newest is
+    /// next.
     pending: BTreeMap<(i64, Reverse<usize>), FileVersion<'repository>>,
     found: HashSet<Oid>,
     /// The commits that touched the file, newest first.
@@ -62,7 +64,7 @@ impl<'a, 'repository> Walk<'a, 'repository> {
         }
     }
 
-    /// Walks from a head until all is read, [`limits::HISTORY_COMMITS`] are, or `must_stop` says so.
+    /// Walks from a head until all is read, [`limits::HISTORY_COMMITS`] are read, or `must_stop` returns true.
     pub(super) fn walk_commits(&mut self, head: Oid, path: &[u8], must_stop: &dyn Fn() -> bool) {
         match self.read_version(head, &path.into()) {
             Ok(version) => self.push(version),
@@ -78,7 +80,7 @@ impl<'a, 'repository> Walk<'a, 'repository> {
         }
     }
 
-    /// Looks at one commit: whether it touched the file, and where to go on.
+    /// Visits one commit: decides whether it touched the file, and where to continue.
     fn visit(&mut self, version: FileVersion<'repository>) {
         let mut parents = Vec::new();
         let mut is_cut_off = false;
@@ -127,7 +129,7 @@ impl<'a, 'repository> Walk<'a, 'repository> {
         }
     }
 
-    /// Gives a parent that lacks the file the path that the file had there, if it was renamed.
+    /// Finds the old path in a parent that lacks the file, if it was renamed.
     fn follow_rename(
         &self,
         version: &FileVersion<'repository>,

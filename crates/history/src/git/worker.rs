@@ -1,5 +1,5 @@
-//! Reads a repository in a thread that is left behind when it does not end: a FIFO in place of an object, a disk that does
-//! not answer or a file of a terabyte must not keep nagent waiting, and libgit2 cannot be interrupted.
+//! Reads a repository in a thread that is abandoned if it does not end: a FIFO in place of an object, a disk that does
+//! not answer or a file of a terabyte must not block nagent, and libgit2 cannot be interrupted.
 
 use std::sync::mpsc::{RecvTimeoutError, sync_channel};
 use std::thread;
@@ -7,17 +7,17 @@ use std::time::Duration;
 
 use sys::clock::Stopwatch;
 
-/// How often the waiting thread looks at signals and the time.
+/// The interval at which the waiting thread checks signals and the time.
 const TICK: Duration = Duration::from_millis(50);
 
-/// Runs `work` in a thread. `None`, with the thread left behind, when the time is over or `keep_waiting` says no.
+/// Runs `work` in a thread. `None` if the time is over or `keep_waiting` returns false; the thread is then abandoned.
 pub(super) fn run_in_worker<T: Send + 'static>(
     time: Duration,
     keep_waiting: &mut dyn FnMut() -> bool,
     work: impl FnOnce() -> T + Send + 'static,
 ) -> Option<T> {
     let (sender, receiver) = sync_channel(1);
-    // Nobody listens any more when the thread was left behind.
+    // If the thread was abandoned, there is no receiver any more.
     thread::Builder::new().spawn(move || drop(sender.send(work()))).ok()?;
     let started = Stopwatch::start();
     loop {

@@ -1,5 +1,5 @@
-//! The Landlock ruleset of a command: in `bwrap` it keeps signals and sockets without a path inside, alone it is all that keeps
-//! files, too.
+//! The Landlock ruleset of a command. With `bwrap` it restricts signals and sockets without a path; alone it also
+//! restricts files.
 
 #![expect(unsafe_code, reason = "the version of Landlock is asked for by a system call")]
 
@@ -33,7 +33,7 @@ pub(super) fn version() -> u32 {
     u32::try_from(version).unwrap_or(0)
 }
 
-/// Makes the ruleset for a policy. `None` where this version of Landlock has none of its rights.
+/// Makes the ruleset for a policy. `None` if this version of Landlock supports none of its rights.
 pub(super) fn build(policy: &SandboxPolicy, alone: bool, version: u32) -> Result<Option<OwnedFd>> {
     let restricts_files = alone && policy.mode != SandboxMode::Off;
     let mut ruleset = Ruleset::default();
@@ -54,12 +54,12 @@ pub(super) fn build(policy: &SandboxPolicy, alone: bool, version: u32) -> Result
             .with_context(|| format!("cannot apply Landlock to {}", path.display()))?;
     }
     let ruleset: Option<OwnedFd> = ruleset.into();
-    // The crate leaves out in silence what the kernel refuses.
+    // The crate silently drops everything that the kernel refuses.
     ensure!(ruleset.is_some() || version < if alone { 1 } else { 6 }, "cannot apply Landlock");
     Ok(ruleset)
 }
 
-/// Lists which rights are given on which paths.
+/// Lists the paths and the rights on them.
 fn list_rules(policy: &SandboxPolicy) -> Vec<(PathBuf, BitFlags<AccessFs>)> {
     let (read, all) = (AccessFs::from_read(LANDLOCK), AccessFs::from_all(LANDLOCK));
     let hidden: Vec<&Path> = policy.hidden.iter().map(|hidden| hidden.path.as_path()).collect();
@@ -77,8 +77,8 @@ fn list_rules(policy: &SandboxPolicy) -> Vec<(PathBuf, BitFlags<AccessFs>)> {
     rules
 }
 
-/// Gives rights on a path, but not on what is to be kept out of it. Landlock only gives: no rule takes back what another has
-/// given for the folder above. So a folder with something kept out in it is given entry by entry.
+/// Adds rules for a path, but not for the excluded paths in it. Landlock can only grant: no rule takes back the rights
+/// that another has granted for the folder above. So a folder with an excluded path in it is granted entry by entry.
 fn add_rules_except(
     path: &Path,
     except: &[&Path],
@@ -92,18 +92,18 @@ fn add_rules_except(
         return rules.push((path.to_owned(), access));
     }
     for entry in read_dir(path).into_iter().flatten().flatten() {
-        // What a link leads to has a path of its own.
+        // The target of a link has its own path.
         if entry.file_type().is_ok_and(|kind| !kind.is_symlink()) {
             add_rules_except(&entry.path(), except, access, rules);
         }
     }
 }
 
-/// Opens a path without links. One that has links was changed meanwhile, and is not followed.
+/// Opens a path without links. If it has links, it was changed meanwhile, and is not followed.
 fn open_path(path: &Path) -> Option<OwnedFd> {
     let flags = OFlags::PATH | OFlags::CLOEXEC;
     match openat2(CWD, path, flags, Mode::empty(), ResolveFlags::NO_SYMLINKS) {
-        // A sandbox inside of another one.
+        // A sandbox inside another one.
         Err(Errno::NOSYS) => open(path, flags | OFlags::NOFOLLOW, Mode::empty()).ok(),
         opened => opened.ok(),
     }

@@ -1,7 +1,7 @@
-//! Builds the sandbox around commands: namespaces through `bwrap` where the system has it, with Landlock and seccomp; those two
-//! alone where it has not.
+//! Builds the sandbox around commands: namespaces through `bwrap` where the system has it, with Landlock and seccomp;
+//! otherwise only these two.
 //!
-//! It is built before anything runs, or the run is refused. What is asked for is [`crate`]'s; nothing here reads a
+//! It is built before anything runs, or the run is refused. The request comes from [`crate`]; nothing here reads a
 //! policy from the working tree.
 
 mod landlock;
@@ -39,37 +39,38 @@ use sys::process;
 use sys::process::job::{Job, JobOutcome, Output};
 use sys::process::restriction::Restriction;
 
-/// Where `bwrap` may be. `PATH` is not searched: it may lead into the working tree.
+/// The possible paths of `bwrap`. `PATH` is not searched: it may lead into the working tree.
 const BWRAP: [&str; 3] = ["/usr/bin/bwrap", "/bin/bwrap", "/usr/local/bin/bwrap"];
 
 /// A sandbox that works on this machine.
 #[derive(Debug)]
 pub struct Sandbox {
-    /// What was asked for.
+    /// The request of the user.
     pub request: SandboxRequest,
-    /// What it is built with.
+    /// The parts that it is built with.
     pub mechanism: Mechanism,
     paths: PolicyPaths,
-    /// Sockets in the places where agents put theirs, and the kernel's tables of all.
+    /// Sockets in the usual places of agents, and the kernel's tables of all sockets.
     agents: Vec<PathBuf>,
     tables: Vec<PathBuf>,
     built: SystemTime,
     is_used: AtomicBool,
 }
 
-/// A command that runs in the sandbox. To be finished, or dropped, when it has ended.
+/// A command that runs in the sandbox. Finish or drop it when the command has ended.
 #[derive(Debug)]
 pub struct SandboxedRun {
-    /// Where `bwrap` reports how the command ended.
+    /// The file in which `bwrap` reports the end of the command.
     status: Option<File>,
-    /// The repositories' own folders, and what does not exist in them and must not.
+    /// The repositories' own folders, and the names that do not exist in them and must not be created.
     repositories: Vec<(PathBuf, Vec<&'static str>)>,
     started: SystemTime,
     _scratch: Option<TempDir>,
 }
 
 impl SandboxedRun {
-    /// Returns whether a job that ended by itself was the command. Else `bwrap` failed before, and its output says why.
+    /// Returns whether a job that ended on its own ran the command. If not, `bwrap` failed before, and its output says
+    /// why.
     fn has_run(&self, outcome: JobOutcome) -> bool {
         let mut report = vec![0; 4096];
         let length = self.status.as_ref().map(|status| status.read_at(&mut report, 0).unwrap_or(0));
@@ -80,7 +81,7 @@ impl SandboxedRun {
         length.is_none() || is_reported || !matches!(outcome, JobOutcome::Ended { .. })
     }
 
-    /// Undoes what git would run of what the command did. Returns notes for the reader of its result.
+    /// Undoes changes of the command that git would run. Returns notes for the reader of its result.
     pub fn tidy(&mut self) -> Vec<String> {
         let tidy = |(folder, missing): (PathBuf, Vec<&str>)| {
             tidy::tidy_repository(&folder, &missing, self.started)
@@ -95,11 +96,11 @@ impl Drop for SandboxedRun {
     }
 }
 
-/// Checks whether a file that a model named may become the target of a conversation of its own: it must be one that commands
-/// of the conversation that named it may write. `target` has no links.
+/// Checks whether a file that a model named may become the target of its own conversation: commands of the conversation
+/// that named it must be allowed to write it. `target` has no links.
 ///
 /// # Errors
-/// It may not; the message says why, and which setting would allow it. Or the folders cannot be looked up.
+/// It may not; the message has the reason and the setting that would allow it. Or the folders cannot be looked up.
 pub fn check_target(
     request: &SandboxRequest,
     places: SandboxFolders<'_>,
@@ -129,7 +130,8 @@ fn memory_file(content: &[u8]) -> io::Result<File> {
 }
 
 impl Sandbox {
-    /// Builds the sandbox that is asked for; `None` if none is. The error says what is missing here, and what to do.
+    /// Builds the requested sandbox; `None` if none is requested. The error says what is missing on this system, and
+    /// what to do.
     pub fn build(request: &SandboxRequest, places: SandboxFolders<'_>) -> Result<Option<Self>> {
         if !request.is_needed() {
             return Ok(None);
@@ -151,7 +153,7 @@ impl Sandbox {
         Ok(Some(sandbox))
     }
 
-    /// Tries `bwrap`, with a user namespace where it needs one.
+    /// Tries `bwrap`, with a user namespace if it needs one.
     fn try_bwrap(&mut self) -> Result<(), String> {
         if self.request.only_landlock {
             return Err("it was not wanted".to_owned());
@@ -182,9 +184,9 @@ impl Sandbox {
         Err(format!("{} does not work here ({why})", path.display()))
     }
 
-    /// Tries Landlock and seccomp alone. Landlock 3 is the first that stops files from being truncated.
+    /// Tries Landlock and seccomp alone. Landlock 3 is the first version that prevents truncation of files.
     fn try_alone(&mut self) -> Result<()> {
-        // bwrap makes one of its own. Semaphores are in it.
+        // bwrap mounts its own /dev/shm. Semaphores are in it.
         if self.request.mode == SandboxMode::Workspace {
             self.paths.policy.writable.push("/dev/shm".into());
         }
@@ -199,7 +201,7 @@ impl Sandbox {
         works.map_err(|alone| anyhow!("the sandbox cannot be built here; with bwrap: {no_bwrap}; without: {alone:#}; install bubblewrap, or boot a kernel with Landlock (Linux 6.2 or newer, lsm=landlock), or use --sandbox off without --no-network"))
     }
 
-    /// Tries the sandbox with a command that only looks whether it has capabilities.
+    /// Tests the sandbox with a command that only checks whether it has capabilities.
     fn probe(&self) -> Result<()> {
         let script = "while read -r name value; do test $name != CapEff: || { test $value = 0000000000000000; exit; }; done < /proc/self/status";
         let words = ["/bin/sh", "-c", script].map(OsString::from);
@@ -214,8 +216,9 @@ impl Sandbox {
         Ok(())
     }
 
-    /// Runs a job in the sandbox. Returns what ran, whether it did, and what `run` returned. The sandbox cannot be built where a
-    /// socket vanishes that is to be covered: then it is tried again. Fails as [`Self::sandbox_job`] does.
+    /// Runs a job in the sandbox. Returns the sandboxed command, whether it ran, and the result of `run`. Building the
+    /// sandbox fails if a socket that is to be covered vanishes meanwhile: then it is tried again. Fails as
+    /// [`Self::sandbox_job`] does.
     pub fn run<T>(
         &self,
         make: impl Fn() -> Job,
@@ -238,7 +241,7 @@ impl Sandbox {
     /// Changes a job so that it runs in the sandbox.
     ///
     /// # Errors
-    /// A folder that the sandbox needs is gone, or what it needs cannot be made.
+    /// A folder that the sandbox needs is gone, or a part of the sandbox cannot be made.
     pub fn sandbox_job(&self, job: &mut Job) -> Result<SandboxedRun> {
         job.cwd = fs::canonicalize(&job.cwd)
             .with_context(|| format!("cannot find the folder {}", job.cwd.display()))?;
@@ -270,7 +273,7 @@ impl Sandbox {
         Ok(SandboxedRun { status, repositories, started: SystemTime::now(), _scratch: scratch })
     }
 
-    /// Makes a scratch folder if there is no temp folder in which something new can be made.
+    /// Makes a scratch folder if there is no temp folder in which new files can be made.
     fn make_scratch(&self) -> io::Result<Option<TempDir>> {
         // Landlock alone cannot permit a folder and hide something in it.
         let hides = |temp: &Path| {
@@ -285,8 +288,8 @@ impl Sandbox {
             .transpose()
     }
 
-    /// Puts the sandbox around a job: restricts its process, and has `bwrap` start it, which reports to the file that is
-    /// returned. `covers`: whether sockets of other programs, which may vanish at that instant.
+    /// Puts the sandbox around a job: restricts its process, and lets `bwrap` start it, which reports to the returned
+    /// file. `covers`: whether to cover sockets of other programs, which may vanish at that instant.
     fn put_around(
         &self,
         job: &mut Job,
@@ -326,7 +329,7 @@ impl Sandbox {
         let files = policy.hidden.iter().filter(|hidden| !hidden.is_folder);
         let empty =
             files.map(|_| Ok(inherit(File::open("/dev/null")?))).collect::<io::Result<Vec<_>>>()?;
-        // Nothing can be mounted over a link: what it leads to is mounted over.
+        // Nothing can be mounted over a link, so mount over its target.
         let real = policy.read_only.iter().filter_map(|path| fs::canonicalize(path).ok());
         let read_only = real.filter(|path| policy.is_writable(path)).collect();
         let policy = SandboxPolicy { read_only, ..policy.clone() };
@@ -343,13 +346,14 @@ impl Sandbox {
         argv.append(&mut job.argv);
         job.argv = argv;
         job.is_bwrap = true;
-        // It drops capabilities itself, and applies the filter last.
+        // bwrap drops capabilities itself, and applies the filter last.
         job.restriction =
             Some(Restriction { capabilities: false, filter: Vec::new(), ..restriction });
         Ok(Some(report))
     }
 
-    /// Finds what changed since the sandbox was built and is run by tools without being asked. Nothing if no command ran.
+    /// Finds files that changed since the sandbox was built and that tools run without being asked. Empty if no command
+    /// ran.
     pub fn find_changed(&self) -> ChangedFiles {
         if !self.is_used.load(Ordering::Relaxed) {
             return ChangedFiles::default();
@@ -364,8 +368,8 @@ impl Sandbox {
         &self.paths.policy
     }
 
-    /// Guesses from a failed command's output which setting would allow what the sandbox denied. `None` if nothing in it
-    /// looks like a denial.
+    /// Guesses from a failed command's output which setting would allow an action that the sandbox denied. `None` if
+    /// nothing in it looks like a denial.
     pub fn advise(&self, output: &str) -> Option<String> {
         advice::advise(&self.request, self.mechanism.unix_sockets, output)
     }

@@ -1,5 +1,5 @@
-//! Looks up the folders and files that a policy is made of, once a run: from flags, config and environment, and from the
-//! configuration of the user's repository. What else is in the working tree has no say.
+//! Looks up the folders and files of a policy, once a run: from flags, config and environment, and from the
+//! configuration of the user's repository. Nothing else in the working tree has an influence.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -17,7 +17,7 @@ use sys::env::Env;
 use sys::names::{expand_home, resolve_links};
 use sys::walk::walk_below;
 
-/// Where a run takes place.
+/// The folders and files of a run.
 #[derive(Debug, Clone, Copy)]
 pub struct SandboxFolders<'a> {
     /// The run's folder.
@@ -26,21 +26,21 @@ pub struct SandboxFolders<'a> {
     pub toplevel: Option<&'a Path>,
     /// nagent's root, which commands cannot read.
     pub root: &'a Path,
-    /// The environment: the home folder, temp folders, where credentials are, and the running executable.
+    /// The environment: the home folder, temp folders, paths of credentials, and the running executable.
     pub env: &'a Env,
-    /// Whether it is a file's own conversation: then `workspace` writes in temp folders only.
+    /// Whether it is a file's own conversation: then `workspace` allows writing in temp folders only.
     pub per_file: bool,
-    /// The config file in force, which could turn the sandbox off: it is read-only wherever it is.
+    /// The config file in use, which could turn the sandbox off: it is read-only wherever it is.
     pub config: Option<&'a Path>,
 }
 
-/// The policy of a run, and where things are. No path has links.
+/// The policy of a run, and its folders. No path has links.
 #[derive(Debug)]
 pub(super) struct PolicyPaths {
     pub(super) policy: SandboxPolicy,
     /// The writable folders that are not temp folders.
     pub(super) trees: Vec<PathBuf>,
-    /// The tops of the working trees whose repositories are protected, those of submodules too.
+    /// The tops of the working trees whose repositories are protected, including those of submodules.
     pub(super) repositories: Vec<PathBuf>,
     pub(super) home: Option<PathBuf>,
     /// The folder in which a scratch folder can be made.
@@ -77,7 +77,7 @@ impl PolicyPaths {
                     .with_context(|| format!("--write {}", named.display()))?;
                 trees.extend((!trees.contains(&path)).then_some(path));
             }
-            // A folder that the user names is not hidden, and neither is the one that the run is about.
+            // A folder that the user names is not hidden, and neither is the run's own folder.
             let shown = [&folder, &tree].into_iter().chain(&home).chain(&trees);
             let shown: Vec<&Path> = shown.map(PathBuf::as_path).collect();
             hidden = hidden_paths(&root, home.as_deref(), places.env, &shown);
@@ -96,7 +96,7 @@ impl PolicyPaths {
         repositories.dedup();
         let by_git =
             repositories.iter().flat_map(|top| paths_named_by_config(top, home.as_deref()));
-        // A folder of hooks that is the tree itself would leave nothing to write in.
+        // If a folder of hooks is the tree itself, protecting it would make the whole tree read-only.
         let by_git = by_git.map(|path| resolve_links(&path)).filter(|path| !tree.starts_with(path));
         let own = own.into_iter().flatten().map(|path| resolve_links(&path));
         let in_git = executed_paths(&repositories).into_iter();
@@ -110,14 +110,15 @@ impl PolicyPaths {
     }
 }
 
-/// Returns whether a path belongs to this user or to root. Another user's `.git` above would make all below it writable.
+/// Returns whether a path belongs to this user or to root. Another user's `.git` above would make everything below it
+/// writable.
 fn is_ours(path: &Path) -> bool {
     let own = rustix::process::geteuid().as_raw();
     fs::symlink_metadata(path).is_ok_and(|there| there.uid() == own || there.uid() == 0)
 }
 
-/// Returns nagent's root, and credentials as far as they exist: in the home folder, and where variables say that they are.
-/// What holds one of `shown` is not hidden.
+/// Returns nagent's root, and the paths of credentials that exist: in the home folder, and those that variables name. A
+/// path that contains one of `shown` is not hidden.
 pub fn hidden_paths(
     root: &Path,
     home: Option<&Path>,
@@ -141,7 +142,7 @@ pub fn hidden_paths(
     paths.push("/run/secrets".into());
     // Sockets of agents and desktops, and logins of containers.
     paths.push(format!("/run/user/{}", rustix::process::getuid().as_raw()).into());
-    // Dotfiles are often kept elsewhere, with links to them.
+    // Dotfiles are often elsewhere, with links to them.
     let links = paths.iter().flat_map(|path| walk_below(path, &|_| true).take(1000));
     let links = links.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_symlink()));
     let linked = links.filter_map(|entry| fs::canonicalize(entry.path()).ok());
@@ -156,7 +157,7 @@ pub fn hidden_paths(
     paths.into_iter().map(|path| HiddenPath { is_folder: path.is_dir(), path }).collect()
 }
 
-/// Returns the temp folders that exist: those of the system, and `TMPDIR` unless it holds one of `others`.
+/// Returns the temp folders that exist: those of the system, and `TMPDIR` unless it contains one of `others`.
 fn temp_folders(tmpdir: Option<&OsStr>, others: &[Option<&Path>]) -> Vec<PathBuf> {
     let real = |path: &Path| fs::canonicalize(path).ok().filter(|real| real.is_dir());
     let holds = |folder: &Path| others.iter().flatten().any(|other| other.starts_with(folder));

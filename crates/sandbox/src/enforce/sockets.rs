@@ -1,5 +1,5 @@
-//! The Unix sockets of other programs, which commands must not reach. The kernel knows them by the names that they were bound
-//! to, which need not be the names that they have.
+//! The Unix sockets of other programs, which commands must not reach. The kernel knows the names that they were bound
+//! to, which need not be their present names.
 
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
@@ -11,10 +11,10 @@ use std::path::{Path, PathBuf};
 use sys::env::Env;
 use sys::walk::walk_below;
 
-/// Returns the sockets among the first entries of the places where agents put theirs, whatever names they were bound to.
+/// Returns the sockets among the first entries of the usual places of agents, whatever names they were bound to.
 pub(super) fn find_in_places(env: &Env) -> Vec<PathBuf> {
     let home = env.home_folder().unwrap_or_default();
-    // Not where commands write: nothing could replace a socket there that is covered, not even a dead one of their own.
+    // Not where commands write: a covered socket there could not be replaced, not even a dead one of their own.
     let places = [".ssh", ".ansible/cp", ".gnupg"].map(|name| home.join(name));
     let below = places
         .into_iter()
@@ -28,7 +28,7 @@ pub(super) fn find_in_places(env: &Env) -> Vec<PathBuf> {
     found.filter(|path| path.is_absolute()).collect()
 }
 
-/// Returns the tables of sockets of all network namespaces, each by way of a process in it; this process's own is the first.
+/// Returns the socket tables of all network namespaces, each through a process in it; that of this process comes first.
 pub(super) fn find_tables() -> Vec<PathBuf> {
     let mut namespaces = BTreeSet::new();
     let mut is_new = |process: &PathBuf| {
@@ -42,8 +42,8 @@ fn processes() -> impl Iterator<Item = PathBuf> {
     fs::read_dir("/proc").into_iter().flatten().flatten().map(|process| process.path())
 }
 
-/// Returns the paths of all sockets in these tables. A socket that was renamed or linked since is one of those in the folder
-/// where it was bound. `None` where the kernel has no first table.
+/// Returns the paths of all sockets in these tables. If a socket was renamed or linked since, all sockets in the folder
+/// where it was bound are included. `None` if the kernel has no first table.
 pub(super) fn list_sockets(tables: &[PathBuf]) -> Option<BTreeSet<PathBuf>> {
     fs::metadata(tables.first()?).ok()?;
     let tables: Vec<Vec<u8>> = tables.iter().filter_map(|table| fs::read(table).ok()).collect();
@@ -71,7 +71,8 @@ pub(super) fn list_sockets(tables: &[PathBuf]) -> Option<BTreeSet<PathBuf>> {
     Some(bound)
 }
 
-/// Returns the name at the end of a line, after seven columns of numbers. Those that begin with `@` are not in the file system.
+/// Parses the name at the end of a line, after seven columns of numbers. Names that begin with `@` are not in the file
+/// system.
 fn parse_name(line: &[u8]) -> Option<&[u8]> {
     let mut rest = line;
     for _ in 0..7 {

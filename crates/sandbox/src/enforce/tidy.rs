@@ -1,4 +1,4 @@
-//! Undoes what a command did in a repository's own folder where git would run it, or write through it.
+//! Undoes changes of a command in a repository's own folder that git would run, or write through.
 
 use std::ffi::OsStr;
 use std::os::fd::OwnedFd;
@@ -16,11 +16,12 @@ use sys::file_stamp::is_newer;
 use sys::names::resolve_links;
 use sys::walk::walk_below;
 
-/// Undoes what a command that began at `since` did in a repository's own folder, where git would run it, or write through it:
-/// what it created of `missing` gets another name, and links that lead out of the folder are removed. Returns notes.
+/// Undoes changes in a repository's own folder, made by a command that began at `since`, that git would run, or write
+/// through: paths of `missing` that were created are renamed, and links that lead out of the folder are removed.
+/// Returns notes.
 pub(super) fn tidy_repository(folder: &Path, missing: &[&str], since: SystemTime) -> Vec<String> {
     let mut notes = Vec::new();
-    // A command that still runs may exchange folders for links: everything is done from an opened folder, and below it.
+    // A command that still runs may exchange folders for links: all access is through an opened folder, and below it.
     let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
     let open = |from: &OwnedFd, path: &Path| {
         let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS;

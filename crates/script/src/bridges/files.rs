@@ -1,4 +1,4 @@
-//! File access for scripts: a file is opened first, then permission is asked for its true path, then it is used.
+//! File access for scripts: a file is opened first, then the permission for its true path is checked, then it is used.
 
 use std::fs::File;
 use std::io::{self, Write};
@@ -18,7 +18,7 @@ use conversation::limits;
 use sys::fs::read_within;
 use sys::temp_files::TempFile;
 
-/// Folders and files that a glob looks at.
+/// Maximum number of folders and files that a glob visits.
 const GLOB_VISITS: usize = 500_000;
 
 impl Bridges<'_> {
@@ -49,7 +49,7 @@ impl Bridges<'_> {
         Ok((bytes, found.path))
     }
 
-    /// Finds something that may be read. To learn that a file is missing takes permission, too.
+    /// Finds a file or folder that may be read. Learning that a file is missing needs permission, too.
     fn find_readable(&mut self, path: &Path, label: &'static str) -> Result<OpenedPath, String> {
         let Some(found) = OpenedPath::find(path)? else {
             let spot = WriteTarget::find(path)?;
@@ -178,7 +178,7 @@ impl Bridges<'_> {
         self.move_across(&source, &stat, &target)
     }
 
-    /// The mode of a new file: what a thought has is for its owner alone.
+    /// The mode of a new file: files of a thought are for their owner alone.
     fn new_mode(&self, path: &Path) -> u32 {
         let places = &self.permissions.places;
         let is_private = |folder: &PathBuf| path.starts_with(folder);
@@ -189,7 +189,7 @@ impl Bridges<'_> {
         }
     }
 
-    /// Writes a new file and gives it the name. It keeps the mode of the one that had the name.
+    /// Writes a new file and renames it. It keeps the mode of the file that it replaces.
     fn write_new(
         &self,
         spot: &WriteTarget,
@@ -199,7 +199,7 @@ impl Bridges<'_> {
             let old = spot.stat.map(|stat| Bits::from_raw_mode(stat.st_mode & 0o777));
             let mode = Bits::from_raw_mode(self.new_mode(&spot.path));
             let mut new = TempFile::create_filled(spot.dir.try_clone()?, mode, old, fill)?;
-            // What a script leaves for the next run survives a power cut; other files need not.
+            // The data that a script keeps for the next run survive a power cut; other files need not.
             if spot.name == "memory.js" {
                 new.persist_durably(&spot.name, false)
             } else {

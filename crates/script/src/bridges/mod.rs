@@ -1,4 +1,4 @@
-//! Implements the functions of a script's API ([`crate::js::api`]), as far as the policy or the user allows.
+//! Implements the functions of a script's API ([`crate::js::api`]), within the limits of the policy and the user.
 
 mod files;
 mod modules;
@@ -15,7 +15,7 @@ use conversation::format::harmless::escape_text;
 use conversation::limits;
 use sys::env::Env;
 
-/// Something that a script writes.
+/// Output of a script.
 #[derive(Debug, Clone, Copy)]
 pub enum Output<'a> {
     /// A line for stderr.
@@ -26,22 +26,22 @@ pub enum Output<'a> {
 
 /// The parent's side of a script's API.
 pub struct Bridges<'a> {
-    /// What the script may do.
+    /// The permissions of the script.
     pub permissions: Permissions<'a>,
     /// The environment.
     pub env: &'a Env,
     /// The working folder.
     pub cwd: PathBuf,
-    /// Gets what the script writes.
+    /// Receives the output of the script.
     pub on_output: Box<dyn FnMut(Output<'_>) + 'a>,
-    /// What went to the console, within the limit.
+    /// The console output so far, within the limit.
     pub console: String,
-    /// What went to stdout, in bytes.
+    /// Size of the output to stdout so far, in bytes.
     pub stdout_bytes: usize,
 }
 
 impl<'a> Bridges<'a> {
-    /// The side of a parent that passes on what the script writes.
+    /// Creates the parent's side; `on_output` receives the output of the script.
     pub fn new(
         permissions: Permissions<'a>,
         env: &'a Env,
@@ -53,14 +53,14 @@ impl<'a> Bridges<'a> {
 }
 
 impl Bridges<'_> {
-    /// Makes room for what the next script writes.
+    /// Resets the counts of output for the next script.
     pub(super) fn begin(&mut self) {
         self.console.clear();
         self.stdout_bytes = 0;
         self.permissions.asked = Duration::ZERO;
     }
 
-    /// Does what a function of the API does, by `deadline`.
+    /// Executes a function of the API, by `deadline`.
     ///
     /// # Errors
     /// The message of the error that the script gets.
@@ -123,7 +123,7 @@ impl Args<'_> {
             .ok_or_else(|| format!("{}: argument {} must be a string", self.name, at + 1))
     }
 
-    /// An absolute path, from the working folder.
+    /// An absolute path, relative to the working folder if necessary.
     fn path_argument(&self, bridges: &Bridges<'_>, at: usize) -> Result<PathBuf, String> {
         let text = self.text_argument(at)?;
         if text.is_empty() || text.contains('\0') {
@@ -145,7 +145,7 @@ impl Args<'_> {
         }
     }
 
-    /// The text of an argument; what the base64 says, where the next one is `"base64"`.
+    /// The text of an argument, decoded from base64 if the next argument is `"base64"`.
     fn bytes_argument(&self, at: usize) -> Result<Vec<u8>, String> {
         use base64::Engine;
         let text = self.text_argument(at)?;
@@ -212,7 +212,7 @@ impl Bridges<'_> {
         Ok(json!(self.env.get(name).unwrap_or_default()))
     }
 
-    /// Reads a line from the person at the terminal.
+    /// Reads a line from the user at the terminal.
     fn ask_person(&mut self, question: &str, options: Option<&Value>) -> Result<Value, String> {
         let default = options.and_then(|options| options.get("default")).and_then(Value::as_str);
         let Some(tty) = &mut self.permissions.asker else {
@@ -222,7 +222,7 @@ impl Bridges<'_> {
         let watch = Instant::now();
         let hint =
             default.map(|default| format!(" [{}]", escape_text(default))).unwrap_or_default();
-        // Indented, its lines are not those of a question about a right.
+        // Indented, so that its lines cannot look like a question about a right.
         let question = escape_text(question).replace('\n', "\n         ");
         let question = format!("\n  ◆ ASK  {question}{hint}\n");
         let line = tty.read_answer(&question, "  ❯ ", self.permissions.interrupts, None);

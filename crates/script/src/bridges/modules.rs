@@ -1,4 +1,4 @@
-//! Finds the file of a `require`, as CommonJS does: by its path, with an ending, in a package's folder.
+//! Finds the file of a `require`, as in CommonJS: by its path, with an extension, in a package's folder.
 
 use std::path::{Component, Path, PathBuf};
 
@@ -22,7 +22,7 @@ impl Bridges<'_> {
             ));
         }
         let path = normalize(&Path::new(base).join(name));
-        // Whether a file is there is for those to know who may read it.
+        // Only a script that may read a file may learn whether it exists.
         if self.permissions.asker.is_none() {
             self.permissions.permit(AccessRequest::Path(Mode::Read, "READ", &path))?;
         }
@@ -51,7 +51,7 @@ impl Bridges<'_> {
         Err(format!("module not found: {}", path.display()))
     }
 
-    /// The text of a file and its true path. `None`: there is no such file.
+    /// The text of a file and its true path. `None` if the file does not exist.
     fn read_source(&mut self, path: &Path) -> Result<Option<(String, PathBuf)>, String> {
         if OpenedPath::find(path)?.is_none_or(|found| found.is_folder()) {
             return Ok(None);
@@ -69,7 +69,7 @@ fn with_ending(path: &Path, ending: &str) -> PathBuf {
     name.into()
 }
 
-/// The path without `.` and `..`, as text: modules are cached by it.
+/// The path without `.` and `..`, as text, which is the key of the cache of modules.
 fn normalize(path: &Path) -> PathBuf {
     let mut normal = PathBuf::new();
     for component in path.components() {

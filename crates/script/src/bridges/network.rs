@@ -1,4 +1,4 @@
-//! `net.fetch`: each hop of a request is asked about by the name of its host, and checked by its address.
+//! `net.fetch`: at each hop of a request the name of the host needs permission, and its address is checked.
 
 use std::time::{Duration, Instant};
 
@@ -11,16 +11,17 @@ use crate::fetch::{FetchRequest, Fetched, fetch};
 use crate::permission::AccessRequest;
 use conversation::limits;
 
-/// How long a request may take, with all that it is redirected to.
+/// Maximum time of a request, including redirects.
 const TIME: Duration = Duration::from_secs(30);
 
-/// How many times it may be redirected.
+/// Maximum number of redirects.
 const REDIRECTS: usize = 10;
 
-/// Headers that are not sent on to another host.
+/// Headers that are not sent to another host after a redirect.
 const PRIVATE_HEADERS: [&str; 3] = ["authorization", "cookie", "proxy-authorization"];
 
-/// Headers that say what a connection is for, and to whom: a script that may reach one host reaches another by them.
+/// Headers that control the connection and its destination: with them, a script could reach another host than the
+/// allowed one.
 const CONNECTION_HEADERS: [&str; 8] = [
     "host",
     "connection",
@@ -107,7 +108,7 @@ impl Bridges<'_> {
             let host = self.permit_host(&request.url)?;
             let port = request.url.port_or_known_default().unwrap_or(0);
             request.is_private_allowed = self.permissions.names_host(&host, port);
-            // Questions do not count.
+            // Time for questions does not count.
             let spent =
                 began.elapsed().saturating_sub(self.permissions.asked.saturating_sub(asked));
             let left = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
@@ -119,7 +120,7 @@ impl Bridges<'_> {
         Err(format!("over {REDIRECTS} redirects"))
     }
 
-    /// Asks for the host of an address, and returns its name.
+    /// Checks the permission for the host of an address, and returns its name.
     fn permit_host(&mut self, url: &Url) -> Result<String, String> {
         if !matches!(url.scheme(), "http" | "https") {
             return Err(format!("{}: is not supported, only http and https", url.scheme()));
@@ -134,7 +135,7 @@ impl Bridges<'_> {
     }
 }
 
-/// The request that a redirect leads to.
+/// The request that follows a redirect.
 fn find_redirect(
     request: &FetchRequest,
     fetched: &Fetched,

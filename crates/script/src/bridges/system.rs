@@ -1,4 +1,4 @@
-//! What a script may learn about the machine without permission.
+//! Facts about the machine that a script may read without permission.
 
 use std::io;
 

@@ -1,19 +1,20 @@
-//! What a script can call: one table, from which the objects in the engine, the text for the model and docs/js.md are made.
+//! The functions that a script can call: one table, from which the objects in the engine, the text for the model and
+//! docs/js.md are made.
 
 /// A function of the API.
 #[derive(Debug, Clone, Copy)]
 pub struct Function {
-    /// Its name with the object that it belongs to.
+    /// Its name, with the object that it belongs to.
     pub name: &'static str,
-    /// Its arguments and what it returns, as the model reads it.
+    /// Its arguments and its result, in the form that the model reads.
     pub form: &'static str,
-    /// What it does.
+    /// Its meaning.
     pub meaning: &'static str,
-    /// What must be allowed for it.
+    /// The permission that it needs.
     pub asks: &'static str,
 }
 
-/// Every function that the parent answers: its form, what it does, what must be allowed for it.
+/// Every function that the parent answers: its form, its meaning, and the permission that it needs.
 const TABLE: &str = "\
 fs.readFile(path[, \"base64\"]) → string | read a text file, or any file as base64 | read
 fs.writeFile(path, text[, \"base64\"]) | write a whole file | write
@@ -43,7 +44,7 @@ process.stdout.write(text) | write to stdout, byte for byte |
 input.prompt(question[, {default}]) → string | ask the person at the terminal |
 require(path) → exports | CommonJS, by ./, ../ or an absolute path; .js and .json | read";
 
-/// What the engine has by itself, without a call.
+/// The functions of the engine itself, without a call to the parent.
 const OWN: &str = "\
 process.cwd() → string
 process.args: the script's arguments
@@ -60,7 +61,7 @@ pub fn functions() -> impl Iterator<Item = Function> {
     })
 }
 
-/// The API as the model reads it, a function a line.
+/// The API in the form that the model reads, one function a line.
 pub fn api_text() -> String {
     let called = functions().map(|Function { name, form, meaning, asks }| {
         let asks = if asks.is_empty() { String::new() } else { format!(" [{asks}]") };
@@ -69,7 +70,7 @@ pub fn api_text() -> String {
     called.chain([OWN.to_owned()]).collect()
 }
 
-/// The table as a page has it.
+/// The table for the documentation.
 pub fn markdown() -> String {
     let rows = functions().map(|Function { name, form, meaning, asks }| {
         format!("| `{name}{form}` | {meaning} | {asks} |\n")

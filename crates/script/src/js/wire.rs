@@ -6,13 +6,13 @@
 //!                   {"end": {"value": TEXT | null}}, or threw, resumed, exit in place of value; or "memory"
 //! ```
 //!
-//! Each is one line of JSON. The worker waits for the answer of a call before it writes again; what comes from it is data and
-//! untrusted: code that a model wrote may have taken the process over.
+//! Each is one line of JSON. The worker waits for the answer of a call before it writes again; its messages are data
+//! and untrusted: code that a model wrote may have taken over the process.
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-/// What the worker is to run.
+/// The job of the worker.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Start {
     /// The script.
@@ -29,11 +29,11 @@ pub struct Start {
     pub memory: u64,
 }
 
-/// What the worker says.
+/// A message of the worker.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum WorkerMessage {
-    /// The process has given up its rights; whether Landlock is among the ways.
+    /// The process has given up its rights; the flag says whether Landlock is enforced, too.
     Ready(bool),
     /// It could not give them up.
     Failed(String),
@@ -46,17 +46,17 @@ pub enum WorkerMessage {
     },
     /// The script used more memory than it may.
     Memory,
-    /// The end.
+    /// The end of the script.
     End(End),
 }
 
-/// How a script ended.
+/// The way in which a script ended.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum End {
-    /// By itself, with a value. `None`: undefined or null.
+    /// On its own, with a value. `None`: undefined or null.
     Value(Option<String>),
-    /// It threw, or is not JavaScript.
+    /// It threw, or is not valid JavaScript.
     Threw {
         /// The message.
         message: String,
@@ -70,10 +70,10 @@ pub enum End {
 }
 
 impl WorkerMessage {
-    /// Reads a line.
+    /// Parses a line.
     ///
     /// # Errors
-    /// It is none of the messages.
+    /// It is not one of the messages.
     pub fn parse(line: &[u8]) -> Result<Self, String> {
         serde_json::from_slice(line).map_err(|_| "the engine broke its protocol".to_owned())
     }
@@ -89,7 +89,8 @@ pub fn answer_line(answer: &Result<Value, String>) -> String {
     serde_json::to_string(answer).unwrap_or_default()
 }
 
-/// The JSON of the engine with U+FFFD for each half of a character, which is text for JavaScript and for nothing else.
+/// Replaces each half of a surrogate pair in the JSON of the engine by U+FFFD: JavaScript accepts them as text, other
+/// parsers do not.
 pub fn replace_lone_surrogates(json: String) -> String {
     if !json.contains("\\ud") {
         return json;

@@ -1,7 +1,8 @@
-//! The system calls of a process that runs untrusted code in an engine: a list of what is allowed. Anything else kills it.
+//! The list of system calls that are allowed in a process that runs untrusted code in an engine. Any other call kills
+//! it.
 //!
-//! An engine is not a sandbox: QuickJS has had faults by which a script ran code of its own (CVE-2026-37630). What is left to
-//! such code is memory, and the two pipes to the parent.
+//! An engine is not a sandbox: QuickJS has had faults that let a script run machine code (CVE-2026-37630). Such code
+//! has only memory, and the two pipes to the parent.
 
 use std::collections::BTreeMap;
 
@@ -12,7 +13,7 @@ use seccompiler::{
 
 use sandbox::filter::NATIVE_ARCH;
 
-/// Calls that need no look at their arguments.
+/// Calls that are allowed with any arguments.
 const ALLOWED: &[i64] = &[
     libc::SYS_read,
     libc::SYS_write,
@@ -29,13 +30,13 @@ const ALLOWED: &[i64] = &[
     libc::SYS_rt_sigreturn,
 ];
 
-/// Calls that make memory, or change what it is for: never for code that was not there at the start.
+/// Calls that map memory or change its protection: never with execute permission, so no new code can run.
 const MEMORY: [i64; 2] = [libc::SYS_mmap, libc::SYS_mprotect];
 
 /// Compiles the filter.
 ///
 /// # Errors
-/// It cannot be compiled, which is a fault of this program.
+/// It cannot be compiled, which is a bug of this program.
 pub fn compile_filter() -> Result<BpfProgram, String> {
     let explain = |error: seccompiler::BackendError| error.to_string();
     let mut rules: BTreeMap<i64, Vec<SeccompRule>> =

@@ -1,5 +1,5 @@
-//! What a process with a script engine does to itself before it sees a byte of a script: it gives up everything but memory,
-//! and two pipes to its parent.
+//! Drops the rights of a process with a script engine before it reads a byte of a script: it keeps only memory, and two
+//! pipes to its parent.
 
 #![expect(unsafe_code, reason = "descriptors that were inherited have no owner in Rust")]
 
@@ -17,18 +17,19 @@ use rustix::thread::set_no_new_privs;
 use crate::js::worker_filter;
 use sys::process::restriction::drop_capabilities;
 
-/// The Landlock version whose rights are given up; an older kernel knows fewer.
+/// The Landlock version whose rights are given up; an older kernel has fewer.
 const LANDLOCK: ABI = ABI::V7;
 
-/// What the engine's own code takes besides the script's memory, in bytes.
+/// Memory for the engine's own code, in addition to that of the script, in bytes.
 const ENGINE_MEMORY: u64 = 256 << 20;
 
-/// Gives up everything, for good. Returns whether Landlock holds, too; without the filter of system calls it is an error.
+/// Gives up everything, permanently. Returns whether Landlock is enforced, too; if the filter of system calls fails,
+/// that is an error.
 ///
-/// `memory` is what the script may use, in bytes. The environment must be empty already.
+/// `memory` is the limit for the script, in bytes. The environment must be empty already.
 ///
 /// # Errors
-/// What could not be given up.
+/// The right that could not be given up.
 pub fn give_up_rights(memory: u64) -> Result<bool, String> {
     let failed =
         |what: &'static str| move |error: rustix::io::Errno| format!("cannot {what}: {error}");
@@ -42,7 +43,7 @@ pub fn give_up_rights(memory: u64) -> Result<bool, String> {
     chdir("/").map_err(failed("leave the folder"))?;
     drop_capabilities().map_err(failed("drop all capabilities"))?;
     set_no_new_privs(true).map_err(failed("give up new privileges"))?;
-    // Before no descriptor can be opened any more: the ruleset is one.
+    // Before the limit of descriptors: the ruleset needs one.
     let landlock = apply_landlock().unwrap_or(false);
     for (resource, limit) in [
         (Resource::As, memory.saturating_add(ENGINE_MEMORY)),
@@ -60,7 +61,7 @@ pub fn give_up_rights(memory: u64) -> Result<bool, String> {
     Ok(landlock)
 }
 
-/// Takes all files, ports and sockets away. Returns whether the kernel does so.
+/// Takes away all files, ports and sockets. Returns whether the kernel enforces that.
 fn apply_landlock() -> Result<bool, RulesetError> {
     let ruleset = Ruleset::default().set_compatibility(CompatLevel::BestEffort);
     let ruleset = ruleset.handle_access(AccessFs::from_all(LANDLOCK))?;

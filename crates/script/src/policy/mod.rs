@@ -1,7 +1,8 @@
-//! What a script in plain language may do, as a value: the text of `policy.json`, and which of its entries decide.
+//! The policy of a script in plain language, as a value: the text of `policy.json`, and the rules by which its entries
+//! decide.
 //!
-//! The file is that of the public runtime, key by key; what is not known in it is kept. Pure: whether a path is what it says
-//! is for `sys::guarded` to find out.
+//! The format is that of the public runtime, key by key; unknown keys are kept. Pure: `guarded` checks where a path
+//! really leads.
 //!
 //! ```text
 //! { "version": 1,
@@ -18,10 +19,10 @@ use serde_json::{Value, json};
 
 pub mod places;
 
-/// What an entry says, the least strict first.
+/// The decision of an entry, the least strict first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Approval {
-    /// Do it.
+    /// Allow it.
     Allow,
     /// Ask, unless another entry decides.
     Prompt,
@@ -30,7 +31,7 @@ pub enum Approval {
 }
 
 impl Approval {
-    /// The word for it in the file.
+    /// Its word in the file.
     pub fn name(self) -> &'static str {
         match self {
             Self::Allow => "allow",
@@ -39,7 +40,7 @@ impl Approval {
         }
     }
 
-    /// Reads the word.
+    /// Parses the word.
     ///
     /// # Errors
     /// It is another word.
@@ -56,7 +57,7 @@ impl Approval {
     }
 }
 
-/// What an entry is about.
+/// The subject of an entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PolicySubject {
     /// A file or folder
@@ -68,7 +69,7 @@ pub enum PolicySubject {
 }
 
 impl PolicySubject {
-    /// The word for it on the command line.
+    /// Its word on the command line.
     pub fn name(self) -> &'static str {
         match self {
             Self::Path => "path",
@@ -77,12 +78,12 @@ impl PolicySubject {
         }
     }
 
-    /// The key of an entry that holds its subject.
+    /// The key of an entry with its subject.
     fn subject_key(self) -> &'static str {
         if self == Self::Env { "name" } else { self.name() }
     }
 
-    /// Where its section is in the file.
+    /// The path of its section in the file.
     fn section(self) -> &'static str {
         match self {
             Self::Path => "/paths",
@@ -92,7 +93,7 @@ impl PolicySubject {
     }
 }
 
-/// Which right on a path.
+/// A right on a path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Mode {
     /// Reading a file, listing a folder.
@@ -114,7 +115,7 @@ impl Mode {
     }
 }
 
-/// A policy, as its file has it.
+/// The content of a policy file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Policy(Value);
 
@@ -132,14 +133,14 @@ impl Default for Policy {
     }
 }
 
-/// The most that a file of this version says.
+/// The only supported version of the file.
 const VERSION: u64 = 1;
 
 impl Policy {
-    /// Reads a file's text.
+    /// Parses the text of a file.
     ///
     /// # Errors
-    /// What is wrong with it, and where.
+    /// The fault in the text, and its place.
     pub fn parse(text: &str) -> Result<Self, String> {
         let value: Value = serde_json::from_str(text).map_err(|error| error.to_string())?;
         let policy = Self(value);
@@ -155,7 +156,7 @@ impl Policy {
         Ok(policy)
     }
 
-    /// The file's text: two blanks a level, and a line feed at the end.
+    /// Formats the file: indented by two blanks a level, with a line feed at the end.
     pub fn format(&self) -> String {
         serde_json::to_string_pretty(&self.0).unwrap_or_default() + "\n"
     }
@@ -187,7 +188,7 @@ impl Policy {
         Ok(())
     }
 
-    /// Replaces the paths of entries by what `resolve` makes of them: the paths that a script is asked about have no links.
+    /// Replaces the paths of entries by the results of `resolve`: the paths in requests of a script have no links.
     pub fn resolve_paths(&mut self, resolve: &dyn Fn(&Path) -> PathBuf) {
         for list in ["/paths/entries", "/paths/protected"] {
             let entries = self.0.pointer_mut(list).and_then(Value::as_array_mut);
@@ -204,14 +205,14 @@ impl Policy {
         entries.into_iter().flatten().map(move |entry| PolicyEntry { kind, entry })
     }
 
-    /// What holds for everything of a kind that no entry names.
+    /// The decision for everything of a kind that no entry names.
     fn default_approval(&self, kind: PolicySubject) -> Approval {
         let default = self.0.pointer(&format!("{}/default", kind.section()));
         let default = default.and_then(Value::as_str).and_then(|word| Approval::parse(word).ok());
         default.unwrap_or(Approval::Prompt)
     }
 
-    /// The entry for a path: the longest that covers it and has the mode. Of two for one path the stricter counts.
+    /// The entry for a path: the longest that covers it and has the mode. Of two for one path the stricter applies.
     fn find_path(&self, list: &str, mode: Mode, path: &Path) -> Option<PolicyEntry<'_>> {
         let covering = self.entries(PolicySubject::Path, list).filter(|entry| {
             entry.text_field("mode").contains(mode.letter())
@@ -222,8 +223,8 @@ impl Policy {
         })
     }
 
-    /// Whether an entry allows this host by its whole name. An answer to a question does so only where the name itself says
-    /// that it is a private one: any other may lead elsewhere by now.
+    /// Whether an entry allows this host by its whole name. An entry from an answer to a question counts only if the
+    /// name itself shows that the host is a private one: any other name may lead elsewhere now.
     pub fn names_host(&self, host: &str, port: u16) -> bool {
         self.entries(PolicySubject::Host, "entries").any(|entry| {
             let is_exact = !entry.text_field("host").starts_with('*');
@@ -233,8 +234,8 @@ impl Policy {
         })
     }
 
-    /// Adds an entry, in place of one for the same subject and mode. `mode`: for a path, some of `rwd`. `source` says who made
-    /// it (`default`, `prompt`, `config`, `cli`), `created` when, as RFC 3339.
+    /// Adds an entry, in place of one for the same subject and mode. `mode` is some of `rwd` for a path. `source` is
+    /// its origin (`default`, `prompt`, `config`, `cli`), `created` the time as RFC 3339.
     pub fn add_entry(
         &mut self,
         (kind, subject, mode): (PolicySubject, &str, &str),
@@ -261,7 +262,7 @@ impl Policy {
         }
     }
 
-    /// Removes the entries for a subject, and says how many there were.
+    /// Removes the entries for a subject, and returns their number.
     pub fn remove(&mut self, kind: PolicySubject, subject: &str) -> usize {
         let before = self.entries(kind, "entries").count();
         self.retain(kind, |entry| entry.subject() != subject);
@@ -274,7 +275,7 @@ impl Policy {
         }
     }
 
-    /// The list of a kind's entries, made where there is none.
+    /// The list of a kind's entries, created if it is missing.
     fn entries_mut(&mut self, kind: PolicySubject) -> Option<&mut Vec<Value>> {
         let mut at = &mut self.0;
         for key in kind.section().split('/').skip(1) {
@@ -289,7 +290,7 @@ impl Policy {
         at.get_mut("entries")?.as_array_mut()
     }
 
-    /// The entries that allow and that deny, in numbers.
+    /// Counts the entries that allow and those that deny.
     pub fn count(&self, kind: PolicySubject) -> (usize, usize) {
         let count = |wanted| {
             self.entries(kind, "entries").filter(|entry| entry.approval() == wanted).count()
@@ -317,7 +318,7 @@ impl<'a> PolicyEntry<'a> {
         Approval::parse(self.text_field("approval")).unwrap_or(Approval::Deny)
     }
 
-    /// A variable's name, or all that begin as a name with `*` at its end does.
+    /// Whether the entry names this variable, or has a `*` at its end and the variable begins with the rest.
     fn is_for_variable(&self, name: &str) -> bool {
         match self.text_field("name").strip_suffix('*') {
             Some(prefix) => name.starts_with(prefix),
@@ -325,7 +326,7 @@ impl<'a> PolicyEntry<'a> {
         }
     }
 
-    /// A host's name, with a port or for every one, or all below a name with `*.` before it.
+    /// Whether the entry names this host, with this port or without a port, or has `*.` before a name above the host.
     fn is_for_host(&self, host: &str, port: u16) -> bool {
         let named = self.text_field("host").to_ascii_lowercase();
         let named = match named.strip_suffix(&format!(":{port}")) {
@@ -357,7 +358,7 @@ fn check_entry(kind: PolicySubject, entry: &Value) -> Result<(), String> {
 /// Checks the path of an entry.
 ///
 /// # Errors
-/// It depends on the working folder, or on what `..` leads to.
+/// It is relative to the working folder, or contains `..`.
 pub fn check_path(path: &str) -> Result<(), String> {
     let path = Path::new(path);
     if path.is_absolute() && path.components().all(|part| part != Component::ParentDir) {
@@ -369,7 +370,7 @@ pub fn check_path(path: &str) -> Result<(), String> {
     ))
 }
 
-/// Whether nobody can take a host for one of the internet: an address, or this machine's own name.
+/// Whether a host cannot be mistaken for one on the internet: it is an address, or this machine's own name.
 pub fn is_plainly_private(host: &str) -> bool {
     let name = host.trim_matches(['[', ']']);
     name == "localhost" || name.ends_with(".localhost") || name.parse::<IpAddr>().is_ok()
@@ -389,20 +390,20 @@ pub fn check_mode(mode: &str) -> Result<(), String> {
     ))
 }
 
-/// The policies that count for a run: the thought's own, and the global one.
+/// The policies for a run: the thought's own, and the global one.
 #[derive(Debug, Clone, Default)]
 pub struct Layers {
-    /// The thought's.
+    /// The policy of the thought.
     pub own: Policy,
-    /// The one for all thoughts.
+    /// The policy for all thoughts.
     pub global: Policy,
 }
 
 impl Layers {
-    /// Decides about a path without links. `is_free`: the place is one that needs no question.
+    /// Decides about a path without links. `is_free`: the place needs no question.
     ///
-    /// The global `protected` entries come first, then whoever denies, then free places, then whoever allows: a deny within a
-    /// free place counts.
+    /// The global `protected` entries come first, then entries that deny, then free places, then entries that allow: a
+    /// deny within a free place applies.
     pub fn decide_path(&self, mode: Mode, path: &Path, is_free: bool) -> Approval {
         if let Some(entry) = self.global.find_path("protected", mode, path) {
             return entry.approval();
@@ -414,7 +415,7 @@ impl Layers {
         self.decide(PolicySubject::Path, is_free, found.map(|entry| entry.approval()).collect())
     }
 
-    /// Whether an entry does not allow all of a folder: what it says is lost where the folder has another name.
+    /// Whether an entry restricts a path in a folder: it would no longer apply if the folder were renamed.
     pub fn restricts_below(&self, folder: &Path) -> bool {
         let lists =
             [(&self.own, "entries"), (&self.global, "entries"), (&self.global, "protected")];
@@ -426,7 +427,7 @@ impl Layers {
         })
     }
 
-    /// Decides about reading a variable. `is_secret`: only its whole name in an entry allows it.
+    /// Decides about reading a variable. `is_secret`: only an entry with its whole name can allow it.
     pub fn decide_variable(&self, name: &str, is_secret: bool) -> Approval {
         let is_whole = |entry: &PolicyEntry<'_>| !is_secret || !entry.subject().contains('*');
         let found = self.find_all(PolicySubject::Env, |entry| {
@@ -460,7 +461,7 @@ impl Layers {
         entries.filter(move |entry| is_for(entry))
     }
 
-    /// Decides by what entries say, or the defaults where there are none.
+    /// Decides by the entries that were found, or by the defaults if there are none.
     fn decide(&self, kind: PolicySubject, is_free: bool, mut found: Vec<Approval>) -> Approval {
         if found.is_empty() && !is_free {
             found = self.policies().map(|policy| policy.default_approval(kind)).to_vec();

@@ -1,10 +1,10 @@
-//! The places of a run: which need no question, and which nothing may touch, whatever an entry says.
+//! The places of a run that need no question, and those that no entry can allow.
 
 use std::path::{Path, PathBuf};
 
 use super::Mode;
 
-/// Where nothing can be read or written as a file, whatever anybody answers.
+/// Folders in which nothing can be read or written as a file, whatever the answer is.
 const DEVICES: [&str; 3] = ["/dev", "/proc", "/sys"];
 
 /// The places of a run, without links.
@@ -22,13 +22,13 @@ pub struct ScriptPlaces {
     pub root: Option<PathBuf>,
     /// Files with policies elsewhere.
     pub policies: Vec<PathBuf>,
-    /// Where credentials usually are: asked about even in the working folder.
+    /// The usual paths of credentials: they need a question even in the working folder.
     pub hidden: Vec<PathBuf>,
 }
 
 impl ScriptPlaces {
-    /// Whether a place needs no question: reading the working folder and the thought's, writing its workspace, its memories,
-    /// and exactly `memory.js`.
+    /// Whether a place needs no question: reading the working folder and the thought's, writing its workspace, its
+    /// memories, and the file `memory.js`.
     pub fn is_always_allowed(&self, mode: Mode, path: &Path) -> bool {
         if let Some(thought) = &self.thought {
             let is_own = ["workspace", "memories"].iter().any(|name| {
@@ -46,14 +46,14 @@ impl ScriptPlaces {
         mode == Mode::Read && self.has_free_cwd() && path.starts_with(&self.cwd) && !is_hidden()
     }
 
-    /// Whether it is the folder of the workspace or of the memories, which stay.
+    /// Whether it is the folder of the workspace or of the memories, which must not be removed.
     fn is_workplace(&self, path: &Path) -> bool {
         self.thought.as_ref().is_some_and(|thought| {
             ["workspace", "memories"].iter().any(|name| path == thought.join(name))
         })
     }
 
-    /// Whether the working folder may be read: not where it is `/`, the home folder, or above it.
+    /// Whether the working folder may be read freely: not if it is `/`, the home folder, or above it.
     fn has_free_cwd(&self) -> bool {
         let is_above = |place: &Path| place.starts_with(&self.cwd);
         let root = self.root.as_deref();
@@ -62,7 +62,7 @@ impl ScriptPlaces {
             && !root.is_some_and(is_above)
     }
 
-    /// Why a place may not be touched, by any entry: policies, settings and keys, nagent's own folder.
+    /// The reason why no entry can allow a place: policies, settings and keys, nagent's own folder.
     pub fn find_forbidden(&self, mode: Mode, path: &Path) -> Option<&'static str> {
         if DEVICES.iter().any(|place| path.starts_with(place)) && !path.starts_with("/dev/shm") {
             return Some("what is there are devices and processes, not files");
@@ -87,7 +87,7 @@ impl ScriptPlaces {
         let is_setting = ["policy.json", "config.json"]
             .iter()
             .any(|name| path.starts_with(self.home.join(name)));
-        // Ephemeral runs have their folder elsewhere.
+        // The folder of an ephemeral run is elsewhere.
         let is_own_folder = self.thought.as_deref().is_some_and(holds);
         let is_above = holds(&self.home) || self.root.as_deref().is_some_and(holds);
         if mode == Mode::Delete && (is_above || path == self.cwd || self.is_workplace(path)) {

@@ -1,31 +1,31 @@
-//! What the model of a script in plain language reads at the start of a run.
+//! The first context of a script in plain language, which the model reads at the start of a run.
 
 use crate::js::api;
 use conversation::context::Section;
 use conversation::format::harmless::quote_name;
 use conversation::protocol::{TagSet, protocol_text};
 
-/// What a run is about.
+/// The facts about a run.
 #[derive(Debug, Clone, Default)]
 pub struct ThoughtFacts {
     /// The working folder.
     pub cwd: String,
     /// The thought's folder.
     pub folder: String,
-    /// What is remembered: names and texts, the newest first.
+    /// The memories: names and texts, the newest first.
     pub memories: Vec<(String, String)>,
     /// The names of memories that are too long to be shown.
     pub more_memories: Vec<String>,
-    /// Where the run is, in a few words.
+    /// A short description of the machine.
     pub host: String,
 }
 
-/// Why there is a model at work, and not `memory.js`.
+/// The reason why a model works, and not `memory.js`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Resume {
-    /// There is no memory.js.
+    /// `memory.js` does not exist.
     First,
-    /// `--fresh`, or no cache.
+    /// It was not used: `--fresh`, or no cache.
     Unused,
     /// It threw.
     Threw {
@@ -38,14 +38,14 @@ pub enum Resume {
     Exited(i32),
     /// It called `agent.resume`.
     Asked(Option<String>),
-    /// It could not be read, was ended, or broke off.
+    /// It could not be read, was ended, or failed otherwise.
     Failed(String),
     /// It was made for another text of the script.
     Changed,
 }
 
 impl Resume {
-    /// What the prompt says: nothing of it comes from a script or from a page that one has read.
+    /// The text of the prompt: no part of it comes from a script or from a page that a script has read.
     pub fn prompt_text(&self, has_printed: bool) -> String {
         const FIX: &str = "Do the task, then fix memory.js so that the next run needs no model.";
         let mut text = match self {
@@ -70,7 +70,7 @@ impl Resume {
         text
     }
 
-    /// What memory.js has said and printed, and its text: a result, and not the user's words.
+    /// The messages and the output of `memory.js`, and its source: as a result, not as the user's words.
     pub fn result_text(&self, source: Option<&str>, printed: &str) -> Option<String> {
         let said = match self {
             Self::Threw { message, line } => {

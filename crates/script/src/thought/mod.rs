@@ -1,5 +1,5 @@
-//! Scripts in plain language: what their file says, what the model reads at the start of a run, and what became of
-//! `memory.js`. Pure.
+//! Scripts in plain language: the format of their file, the first context of a run, and the outcome of `memory.js`.
+//! Pure.
 
 pub mod context;
 pub mod script;

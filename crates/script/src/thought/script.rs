@@ -5,7 +5,7 @@
 //! front  = blank lines "---" LF yaml LF "---" LF        keys: agent, model, max_tokens
 //! ```
 //!
-//! Without the second `---` on a line of its own, all is prompt.
+//! Without the second `---` on its own line, the whole text is the prompt.
 
 use std::path::Path;
 
@@ -13,14 +13,14 @@ use serde_yaml::Value;
 
 use conversation::format::nearest::nearest;
 
-/// What a script's file says.
+/// The content of a script's file.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Script {
     /// The name of the agent, that is, of a file with settings for a provider.
     pub agent: Option<String>,
     /// The model.
     pub model: Option<String>,
-    /// The most tokens of a reply.
+    /// Maximum number of tokens of a reply.
     pub max_tokens: Option<u64>,
     /// The task.
     pub prompt: String,
@@ -30,10 +30,10 @@ pub struct Script {
 const KEYS: [&str; 3] = ["agent", "model", "max_tokens"];
 
 impl Script {
-    /// Reads a script.
+    /// Parses a script.
     ///
     /// # Errors
-    /// What is wrong with it, with its line.
+    /// The fault in the text, with its line.
     pub fn parse(bytes: &[u8]) -> Result<Self, String> {
         let bytes = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes);
         let text = str::from_utf8(bytes).map_err(|error| {
@@ -56,7 +56,7 @@ impl Script {
         });
         let prompt = match front {
             Some((yaml, prompt)) => {
-                // Where the YAML begins, for its errors.
+                // The line offset of the YAML, for its errors.
                 let before = text.len() - start.len();
                 let lines = text[..before].matches('\n').count() + 1;
                 script.read_front(yaml, lines)?;
@@ -110,7 +110,7 @@ impl Script {
     }
 }
 
-/// The name of a script's thought: its base name without the last ending.
+/// The name of a script's thought: its base name without the last extension.
 pub fn thought_name(place: &str) -> String {
     let path = place.split(['?', '#']).next().filter(|_| is_url(place)).unwrap_or(place);
     let base = path.trim_end_matches('/').rsplit('/').next().unwrap_or_default();
@@ -119,7 +119,7 @@ pub fn thought_name(place: &str) -> String {
         .unwrap_or_else(|| "script".to_owned())
 }
 
-/// Whether a script is named by its address on the web.
+/// Whether the name of a script is an address on the web.
 pub fn is_url(place: &str) -> bool {
     let place = place.get(..8).unwrap_or(place).to_ascii_lowercase();
     place.starts_with("http://") || place.starts_with("https://")

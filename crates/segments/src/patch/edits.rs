@@ -1,4 +1,4 @@
-//! Finds out which segments were edited, and whether the source still is what was split.
+//! Finds the edited segments, and checks whether the source is still the one that was split.
 //!
 //! A segment was edited if its hash is not the one in the index.
 
@@ -10,10 +10,10 @@ use conversation::format::index::Segment;
 use conversation::problem::Problem;
 use sys::fs::sha256;
 
-/// A segment as it is now.
+/// The present state of a segment.
 #[derive(Debug)]
 pub(super) struct SegmentState {
-    /// Its place in the joined text, with the line ending that it had lost.
+    /// Its range in the joined text, including the line ending that it had lost.
     pub(super) range: Range<usize>,
     pub(super) sha256: String,
     pub(super) is_edited: bool,
@@ -21,14 +21,14 @@ pub(super) struct SegmentState {
     pub(super) lost_ending: &'static [u8],
 }
 
-/// How the source relates to the split.
+/// The state of the source relative to the split.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum SourceState {
-    /// It is what was split.
+    /// It is the source that was split.
     AsSplit,
     /// It equals the joined segments: an earlier run was killed before it had written the index.
     HasEdits,
-    /// Something else has changed it.
+    /// Another program has changed it.
     Changed,
 }
 
@@ -67,7 +67,7 @@ pub(super) fn find_edits(
         let mut hash = sha256(&joined[start..]);
         let is_edited = hash != entry.sha256;
         let mut lost_ending: &[u8] = b"";
-        // The last one may end as it likes.
+        // The last segment needs no line ending.
         if is_as_split && is_edited && at + 1 < index.segments.len() {
             let old = source_part(source, entry).unwrap_or_default();
             lost_ending = find_lost_ending(old, &joined[start..]);

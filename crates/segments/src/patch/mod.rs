@@ -1,4 +1,4 @@
-//! Puts edited segments back into their source, if the source still is what was split.
+//! Applies edited segments to their source, if the source is still the one that was split.
 //!
 //! The steps on disk, each atomic and durable before the next one begins:
 //!
@@ -8,8 +8,8 @@
 //! 3. replace the source
 //! 4. replace index.json
 //! ```
-//! The caller's write boundary decides about each file. No record of the progress is needed: a run that finds a source equal
-//! to the joined segments does step 4 again. So after a kill, the same command is the remedy.
+//! The caller's write boundary decides about each file. No record of the progress is needed: a run that finds a source
+//! equal to the joined segments repeats step 4. So after a kill, run the same command again.
 
 mod edits;
 mod open;
@@ -33,21 +33,21 @@ use sys::names::name_some;
 
 pub use self::request::{PatchHooks, PatchOptions, PatchReport};
 
-/// Returns the true path of an index, and the source that it names: what a boundary is made from.
+/// Returns the true path of an index, and the source that it names, for the caller's boundary.
 pub fn find_source(index: &Path) -> Result<(PathBuf, PathBuf), Problem> {
     let path = find_index(index)?;
     let source = load_index(&path)?.source_path;
     Ok((path, PathBuf::from(source)))
 }
 
-/// Puts the edited segments of a split back into their source.
+/// Applies the edited segments of a split to their source.
 pub fn patch(
     options: &PatchOptions<'_>,
     boundary: &mut Boundary,
     mut hooks: PatchHooks<'_>,
 ) -> Result<PatchReport, Problem> {
     let interrupts = hooks.interrupts;
-    // Whatever fails after a signal fails because of it.
+    // Any failure after a signal is due to the signal.
     patch_locked(options, boundary, &mut hooks)
         .map_err(|problem| interrupts.pending().map_or(problem, Problem::interrupted))
 }

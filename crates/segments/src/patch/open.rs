@@ -1,7 +1,7 @@
 //! A split on disk: its open folder, its index, the names of its files, and its source.
 //!
-//! Anybody may have written an index. Only the file names in its paths count, all files are in the folder of the index, and
-//! an index in which one file has two roles is refused.
+//! Anybody may have written an index. Only the file names of its paths are used, all files are in the folder of the
+//! index, and an index in which one file has two roles is refused.
 
 use std::collections::HashSet;
 use std::ffi::OsString;
@@ -22,7 +22,7 @@ use sys::interrupt::Interrupts;
 use sys::opening::Opened;
 use sys::{fs, replace};
 
-/// How long another process that works on the same split is waited for.
+/// Maximum wait for another process that works on the same split.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 #[derive(Debug)]
@@ -77,7 +77,7 @@ impl OpenSplit {
     }
 }
 
-/// The source, with what is to be done with it.
+/// The source that an index names.
 #[derive(Debug)]
 pub(super) struct OpenSource {
     pub(super) text: Vec<u8>,
@@ -87,7 +87,7 @@ pub(super) struct OpenSource {
 }
 
 impl OpenSource {
-    /// Reads the source that an index names; a dry run needs no right to write it.
+    /// Reads the source that an index names; a dry run does not need the right to write it.
     pub(super) fn open_file(
         is_dry: bool,
         boundary: &Boundary,

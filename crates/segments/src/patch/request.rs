@@ -1,4 +1,4 @@
-//! What a patch is asked for, what it needs, and what it reports.
+//! The options, the hooks and the report of a patch.
 
 use std::path::{Path, PathBuf};
 
@@ -7,23 +7,23 @@ use sys::boundary::Boundary;
 use sys::interrupt::Interrupts;
 use sys::replace::KeepPrevious;
 
-/// What to do.
+/// The options of a patch.
 #[derive(Debug, Clone, Copy)]
 pub struct PatchOptions<'a> {
     /// The index, absolute or relative to the folder of the run.
     pub index: &'a Path,
-    /// The boundary of the file that the patch goes to, instead of beside the index.
+    /// The boundary of the file that the patch is written to, instead of the one next to the index.
     pub patch: Option<&'a Boundary>,
-    /// Write the patch file and nothing else.
+    /// Write only the patch file.
     pub dry_run: bool,
 }
 
-/// What was done.
+/// The result of a patch.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PatchReport {
-    /// The segments differ from the source, and the patch says how.
+    /// Whether the segments differ from the source, as the patch shows.
     pub changed: bool,
-    /// The source was replaced.
+    /// Whether the source was replaced.
     pub applied: bool,
     /// The true path of the source.
     pub source_path: PathBuf,
@@ -31,21 +31,21 @@ pub struct PatchReport {
     pub index_path: PathBuf,
     /// The patch, if there is a change.
     pub patch_path: Option<PathBuf>,
-    /// The hash of the source as it is now.
+    /// The hash of the present source.
     pub source_sha256: String,
     /// The numbers of the edited segments, from 1.
     pub edited: Vec<usize>,
-    /// Where the previous content of the source was kept.
+    /// The copy of the previous content of the source.
     pub previous_path: Option<PathBuf>,
-    /// What else the user should know.
+    /// Further notes for the user.
     pub notes: Vec<String>,
 }
 
-/// What a patch needs from its caller.
+/// The functions that a patch needs from its caller.
 pub struct PatchHooks<'a> {
-    /// Asked between steps.
+    /// Checked between steps.
     pub interrupts: &'a Interrupts,
-    /// Keeps the previous content of the source.
+    /// Stores the previous content of the source.
     pub keep: KeepPrevious<'a>,
 }
 

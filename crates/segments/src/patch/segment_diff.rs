@@ -6,8 +6,8 @@ use edits::diff::file_diff::add_part;
 use edits::diff::lines::count_line_feeds;
 use edits::diff::unified::UnifiedDiff;
 
-/// Returns the patch; `None` if nothing differs. One segment after the other is faster than all at once, and needs less
-/// memory.
+/// Returns the patch; `None` if nothing differs. Comparing one segment after the other is faster than all at once, and
+/// needs less memory.
 pub(super) fn diff_segments(
     name: &[u8],
     old: &[u8],
@@ -20,7 +20,7 @@ pub(super) fn diff_segments(
     for (at, (entry, segment)) in entries.iter().zip(&edits.segments).enumerate() {
         let end = usize::try_from(entry.end_byte).unwrap_or(old.len());
         let (part, new) = (&old[start..end], &edits.joined[new_start..segment.range.end]);
-        // Segments that share a line go together.
+        // Segments that share a line are compared together.
         if at + 1 == entries.len() || (ends_line(part) && ends_line(new)) {
             add_part(&mut diff, old, start..end, new, line);
             line += count_line_feeds(part);

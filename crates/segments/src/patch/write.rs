@@ -15,7 +15,7 @@ use sys::file_error::FileError;
 use sys::opening::Opened;
 use sys::replace;
 
-/// Writes the patch file, over an older patch of the same source only.
+/// Writes the patch file; it may only replace an older patch of the same source.
 pub(super) fn write_patch_file(
     options: &PatchOptions<'_>,
     boundary: &Boundary,
@@ -44,7 +44,7 @@ pub(super) fn write_patch_file(
     Ok(path)
 }
 
-/// Writes a file of the split, whose previous content need not be kept.
+/// Writes a file of the split, whose previous content need not be stored.
 fn write_file(opened: Opened, bytes: &[u8]) -> Result<(), FileError> {
     replace::replace_file(opened, bytes, &mut |_| Ok(PathBuf::new())).map(drop)
 }
@@ -87,7 +87,7 @@ fn write_line_endings(
     for (at, segment) in edits.segments.iter().enumerate() {
         let text = &edits.joined[segment.range.clone()];
         let old = text.strip_suffix(segment.lost_ending).unwrap_or_default();
-        // An editor may have saved it meanwhile; the next run puts that back.
+        // An editor may have saved the segment meanwhile; the next run adds the ending.
         if !segment.lost_ending.is_empty() && split.read_segment(at)? == old {
             let opened = boundary.open_for_write(&split.file_path(&split.segments[at]))?;
             write_file(opened, text)?;
@@ -96,7 +96,7 @@ fn write_line_endings(
     Ok(())
 }
 
-/// Returns the index of the segments as they are now.
+/// Returns the index of the present segments.
 fn refresh_index(split: &OpenSplit, edits: &Edits) -> Index {
     let mut index = split.index.clone();
     let (mut byte, mut feeds) = (0, 0);

@@ -1,4 +1,4 @@
-//! Replaces the whole text of a conversation. The old text is archived first, under a name of its own.
+//! Replaces the whole text of a conversation. The old text is archived first, under a separate name.
 
 use std::path::{Path, PathBuf};
 
@@ -9,17 +9,17 @@ use super::super::fs;
 use super::super::root::Root;
 use super::ConversationFile;
 
-/// A name for the archive of a conversation, which no other has.
+/// A name for the archive of a conversation, which no other conversation has.
 pub fn archive_name(name: &str) -> String {
     let stem: String = name.chars().take(60).collect();
     format!("{stem}-{}", uuid::Uuid::new_v4())
 }
 
-/// Replaces the text of a conversation, whose lock is held. The old text is first archived; whenever this ends, the conversation
-/// is the old text or the new one, whole. Returns the path of the archive.
+/// Replaces the text of a conversation, whose lock is held. The old text is first archived; even if this is killed, the
+/// conversation is either the old text or the new one, whole. Returns the path of the archive.
 ///
 /// # Errors
-/// It could not be written, and is as it was.
+/// It could not be written, and is unchanged.
 pub fn replace_conversation(root: &Root, name: &str, text: &str) -> Result<Option<PathBuf>> {
     let path = root.conversation(name);
     let archive = fs::is_there(&path)?.then(|| root.conversation(&archive_name(name)));
@@ -44,11 +44,11 @@ fn replace_file(path: &Path, archive: Option<&Path>, text: &str) -> Result<()> {
 }
 
 impl ConversationFile {
-    /// Replaces the text, and goes on with the new one. The old text is archived under the name `archive`, and `link` appended to
-    /// it.
+    /// Replaces the text, and continues with the new one. The old text is archived under the name `archive`, with
+    /// `link` appended to it.
     ///
     /// # Errors
-    /// It could not be written, or another program has changed the file meanwhile; the file is as it was.
+    /// It could not be written, or another program has changed the file meanwhile; the file is unchanged.
     pub fn replace(&mut self, text: &str, archive: &str, link: &str) -> Result<()> {
         self.archive(archive)?;
         self.replace_archived(text, archive, link)
@@ -65,10 +65,11 @@ impl ConversationFile {
         fs::copy_file(&self.path, &self.root.conversation(archive))
     }
 
-    /// Like [`ConversationFile::replace`], where [`ConversationFile::archive`] has made the copy.
+    /// Replaces the text after [`ConversationFile::archive`] has made the copy.
     ///
     /// # Errors
-    /// As there; the copy is gone again.
+    /// It could not be written, or another program has changed the file meanwhile; the file is unchanged and the copy
+    /// removed.
     pub fn replace_archived(&mut self, text: &str, archive: &str, link: &str) -> Result<()> {
         let archive = self.root.conversation(archive);
         if self.was_changed() {

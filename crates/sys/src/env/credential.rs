@@ -1,9 +1,9 @@
 //! Decides which variables are credentials: by the words of their names, by their values, and by a password in a URL.
 //!
-//! A name is split into words at everything that is neither a letter nor a digit; a number at the end of a word is dropped:
-//! `OPENAI_API_KEY_2` has `OPENAI`, `API` and `KEY`. At the end of a name a word says what the value is (`DB_PASS`);
-//! before the end it may be a setting about such a thing (`PASS_MAX_DAYS`, `AUTH_MODE`), so there a path, a plain number,
-//! a plain address, yes and no are let through.
+//! A name is split into words at everything that is neither a letter nor a digit; a number at the end of a word is
+//! dropped: `OPENAI_API_KEY_2` has `OPENAI`, `API` and `KEY`. At the end of a name a word says what the value is
+//! (`DB_PASS`); before the end the name may be that of a setting (`PASS_MAX_DAYS`, `AUTH_MODE`), so a path, a plain
+//! number, a plain address, yes and no are then let through.
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
@@ -11,10 +11,10 @@ use std::sync::LazyLock;
 
 use conversation::redact::{self, shapes};
 
-/// A list of words. Split once: every variable is held against them, several times in a run.
+/// A list of words. Split once: every variable is compared with them, several times in a run.
 type Words = LazyLock<Vec<&'static str>>;
 
-/// What the words of credentials are.
+/// Words for credentials.
 static WORDS: Words = LazyLock::new(|| {
     split_words(
         "KEY KEYS PAT PASS PW PWD AUTH AUTHORIZATION CRED CREDS JWT PASSCODE BEARER COOKIE DSN \
@@ -22,7 +22,7 @@ static WORDS: Words = LazyLock::new(|| {
     )
 });
 
-/// What such words end in when they are written together with others: `GITHUBTOKEN`, `PGPASSWORD`.
+/// Endings of words that are written together with others: `GITHUBTOKEN`, `PGPASSWORD`.
 static ENDS: Words = LazyLock::new(|| {
     split_words(
         "TOKEN TOKENS SECRET SECRETS CREDENTIAL CREDENTIALS PASSWORD PASSWORDS PASSWD \
@@ -31,7 +31,7 @@ static ENDS: Words = LazyLock::new(|| {
     )
 });
 
-/// Other words with the same ends. `ASKPASS` is a program.
+/// Other words with the same endings. `ASKPASS` is a program.
 static OTHERS: Words = LazyLock::new(|| {
     split_words(
         "ASKPASS BYPASS COMPASS ENCOMPASS OAUTH OLDPWD OVERPASS SURPASS TRESPASS UNDERPASS \
@@ -39,35 +39,35 @@ static OTHERS: Words = LazyLock::new(|| {
     )
 });
 
-/// With one of these at its end a name is of something about a credential.
+/// Words at the end of a name that describes a credential and does not hold one.
 static ABOUT: Words =
     LazyLock::new(|| split_words("ALGORITHM METHOD MODE NAME PROVIDER SOCK TYPE"));
 
-/// What a variable is.
+/// The kind of a variable.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Credential {
     /// Not a credential.
     No,
-    /// The way to the network, with a password. Commands get it.
+    /// A proxy address with a password. Commands get it.
     Proxy,
-    /// By a word before the end of its name.
+    /// A credential by a word before the end of its name.
     Likely,
-    /// By the end of its name, or by a password in its value.
+    /// A credential by the end of its name, or by a password in its value.
     Sure,
 }
 
-/// How much a name says.
+/// The evidence that a name gives.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Word {
-    /// Nothing.
+    /// None.
     None,
-    /// Something, when the value can be one.
+    /// The value is a credential if it can be one.
     Within,
-    /// That the value is a credential unless it is a yes or a no (`USE_AUTH`).
+    /// The value is a credential unless it is a yes or a no (`USE_AUTH`).
     Ends,
-    /// That the value is a credential unless it is a path (`HOST_PWD`).
+    /// The value is a credential unless it is a path (`HOST_PWD`).
     EndsUnlessPath,
-    /// That the value is a credential, whatever it is.
+    /// The value is a credential, whatever it is.
     Always,
 }
 
@@ -95,7 +95,7 @@ impl Credential {
         }
     }
 
-    /// Whether commands do not get it.
+    /// Whether it is withheld from commands.
     pub(super) fn is_withheld(self) -> bool {
         matches!(self, Self::Likely | Self::Sure)
     }
@@ -106,7 +106,7 @@ pub(super) fn url_password(value: &OsStr) -> Option<&OsStr> {
     redact::url_password(value.as_bytes()).map(OsStr::from_bytes)
 }
 
-/// Returns what is masked of a variable: its value, and the password of an address if it looks random.
+/// Returns the parts of a variable that are masked: its value, and the password of an address if it looks random.
 pub(super) fn values_to_mask<'a>(
     name: &str,
     value: &'a str,
@@ -126,11 +126,11 @@ pub(super) fn values_to_mask<'a>(
 
 /// Classifies the words of a name in capitals.
 fn classify_name(name: &str) -> Word {
-    // `DESKTOP_SESSION` and the like are names; by itself it is a cookie, and 1Password's is a key.
+    // `DESKTOP_SESSION` and the like are names; alone it is a cookie, and 1Password's is a key.
     if name == "SESSION" || name.starts_with("OP_SESSION_") {
         return Word::Always;
     }
-    // git's names of its own settings, whose values are in variables beside them.
+    // git's names of its own settings; other variables have their values.
     if name == "PWD" || name == "OLDPWD" || name.starts_with("GIT_CONFIG_KEY_") {
         return Word::None;
     }
@@ -142,7 +142,7 @@ fn classify_name(name: &str) -> Word {
     let kept = words.iter().rposition(|word| !word.is_empty()).map_or(0, |last| last + 1);
     let words = &words[..kept];
     let Some((last, before)) = words.split_last() else { return Word::None };
-    // The address of a webhook is a credential: it is all that posting takes.
+    // The address of a webhook is a credential: anybody who knows it can post.
     let is_webhook = matches!(*last, "URL" | "URI") && before.last() == Some(&"WEBHOOK");
     if is_webhook || *last == "ID" && before.last() == Some(&"KEY") {
         return Word::Always;
@@ -173,13 +173,13 @@ fn split_words(text: &'static str) -> Vec<&'static str> {
     text.split_whitespace().collect()
 }
 
-/// Yes, no, or nothing.
+/// Whether a value is yes, no, or nothing.
 fn is_flag(value: &[u8]) -> bool {
     let flags: [&[u8]; 9] = [b"", b"0", b"1", b"true", b"false", b"yes", b"no", b"on", b"off"];
     flags.iter().any(|flag| value.eq_ignore_ascii_case(flag))
 }
 
-/// A path, a number, or an address.
+/// Whether a value is a path, a number, or an address.
 fn is_plain(value: &[u8]) -> bool {
     let is_blank = value.iter().any(u8::is_ascii_whitespace);
     let is_path =

@@ -15,7 +15,7 @@ pub fn create_private_folder(path: &Path) -> Result<()> {
         .with_context(|| format!("cannot create the folder {}", path.display()))
 }
 
-/// Makes a folder and its missing parents, each with that mode. Those that are `new` outlast a power cut.
+/// Makes a folder and its missing parents, each with this mode. Those in `new` survive a power cut.
 pub(crate) fn make_folders(path: &Path, mode: u32, new: &mut Vec<PathBuf>) -> io::Result<()> {
     let is_missing =
         |path: &&Path| !path.as_os_str().is_empty() && fs::symlink_metadata(path).is_err();
@@ -31,7 +31,7 @@ pub(crate) fn make_folders(path: &Path, mode: u32, new: &mut Vec<PathBuf>) -> io
         return Err(io::ErrorKind::NotADirectory.into());
     }
     for folder in new {
-        // A folder that may be written and not read cannot be synced.
+        // A folder that can be written but not read cannot be synced.
         if let Ok(parent) = File::open(parent_folder(folder)) {
             sync_file(&parent)?;
         }
@@ -39,7 +39,8 @@ pub(crate) fn make_folders(path: &Path, mode: u32, new: &mut Vec<PathBuf>) -> io
     Ok(())
 }
 
-/// Refuses what another user owns: nagent's files there would be lost to their owner, or open to the other user.
+/// Refuses a file or folder of another user: nagent's files there would be lost to their owner, or open to the other
+/// user.
 pub fn check_owner(path: &Path, metadata: &fs::Metadata) -> Result<()> {
     let (owner, me) = (metadata.uid(), rustix::process::geteuid().as_raw());
     if owner == me {
@@ -67,8 +68,8 @@ pub fn check_folder_owner(folder: &Path) -> Result<()> {
     }
 }
 
-/// Takes the rights of others to a folder of the toolkit's own away, where the file system has such. One that is not there is
-/// no error, and a link is what its maker wants.
+/// Takes away the rights of others to a folder of the toolkit, where the file system has such rights. A missing folder
+/// is not an error, and a link is left as its maker wants it.
 pub fn keep_private(folder: &Path) {
     let Ok(metadata) = fs::symlink_metadata(folder) else { return };
     let mode = metadata.mode();

@@ -1,8 +1,8 @@
-//! The HTTP client: one exchange after another over one connection, the response passed on while it arrives.
+//! The HTTP client: one exchange after another over one connection; the response is passed on while it arrives.
 //!
-//! It follows no redirect, decompresses nothing, retries nothing and judges no status: the decoder of the reply does
-//! that. The whole time has a limit only if the user set one, since a model may talk for long; each silence has one. This is the only
-//! place with an async runtime, which runs on the calling thread.
+//! It follows no redirects, and does not decompress, retry or interpret the status: the decoder of the reply does that.
+//! The total time has a limit only if the user set one, since a model may talk for long; each silence has a limit. This
+//! is the only place with an async runtime, which runs on the calling thread.
 
 pub mod certificates;
 pub mod error;
@@ -30,10 +30,10 @@ use conversation::exit::{Exit, Signal};
 use conversation::model::{ApiError, ErrorKind, HttpRequest};
 use conversation::problem::Problem;
 
-/// How long a server may take to end a body that was read far enough. Reading to the end keeps the connection.
+/// Maximum time for a server to end a body that was read far enough. Reading to the end allows reuse of the connection.
 const LINGER: Duration = Duration::from_millis(200);
 
-/// The slowest upload that is still waited for, in bytes a second.
+/// The slowest upload that is accepted, in bytes a second.
 const SLOWEST_UPLOAD: u64 = 64 << 10;
 
 /// The head of a response. The HTTP library accepts up to 100 headers and 400 KiB.
@@ -54,13 +54,13 @@ pub enum ResponsePart<'a> {
     Body(&'a [u8]),
 }
 
-/// Receives the parts of a response. `Break` means that it needs no more; what still arrives is dropped.
+/// Receives the parts of a response. `Break` means that it needs no more; the rest is dropped.
 pub type OnPart<'a> = &'a mut dyn FnMut(ResponsePart<'_>) -> Result<ControlFlow<()>, ApiError>;
 
-/// Why a request got no complete response.
+/// The reason why a request got no complete response.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum RequestError {
-    /// The connection failed, the server reported an error, or the receiver of the response did.
+    /// The connection failed, or the server or the receiver of the response reported an error.
     #[error(transparent)]
     Api(#[from] ApiError),
     /// A signal came first.
@@ -79,13 +79,14 @@ impl From<RequestError> for Problem {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct ConnectionNeeds {
-    /// TLS, to the host or to a proxy. Loading the root certificates takes time, so that plain HTTP does without.
+    /// The connection uses TLS, to the host or to a proxy. Loading the root certificates takes time, so plain HTTP
+    /// skips it.
     tls: bool,
-    /// No proxy: the address is this machine.
+    /// The address is on this machine: no proxy is used.
     direct: bool,
 }
 
-/// Sends requests, and keeps the connection from one to the next.
+/// Sends requests, and reuses the connection from one to the next.
 #[derive(Debug)]
 pub struct HttpClient {
     connect_timeout: Duration,
@@ -96,17 +97,18 @@ pub struct HttpClient {
 }
 
 impl HttpClient {
-    /// A client without a connection yet. `read_timeout` limits each silence: before the head, and before each chunk of the body.
+    /// A client without a connection yet. `read_timeout` limits each silence: before the head, and before each chunk of
+    /// the body.
     pub fn new(connect_timeout: Duration, read_timeout: Duration) -> Self {
         Self { connect_timeout, read_timeout, deadline: None, runtime: None, client: None }
     }
 
-    /// Ends every exchange when this much time has passed from now.
+    /// Ends every exchange once this much time has passed from now.
     pub fn limit_time(&mut self, limit: Duration) {
         self.deadline = Instant::now().checked_add(limit);
     }
 
-    /// Ends exchanges after this much time, until [`Self::set_deadline`] gets back what this returns.
+    /// Ends exchanges after this much time, until [`Self::set_deadline`] restores the deadline that this returns.
     pub fn limit_for_now(&mut self, limit: Duration) -> Option<Instant> {
         let soon = Instant::now().checked_add(limit);
         let before = self.deadline;
@@ -151,8 +153,8 @@ impl HttpClient {
         };
         let runtime = match self.runtime.take() {
             Some(runtime) => runtime,
-            // A server that sends without end keeps the connection's task busy: time and signals are looked at after
-            // each of its turns, not after each sixty of them.
+            // A server that sends without end keeps the connection's task busy: check time and signals after each of
+            // its turns, not after each sixty of them.
             None => runtime::Builder::new_current_thread()
                 .enable_all()
                 .event_interval(1)
@@ -305,7 +307,7 @@ pub async fn run_until<T>(work: impl Future<Output = T>, stop: impl Future) -> O
     let mut work = pin!(work);
     let mut stop = pin!(stop);
     poll_fn(|context| {
-        // First: bytes that come without end must not hide a signal.
+        // Check this first: bytes that come without end must not hide a signal.
         if stop.as_mut().poll(context).is_ready() {
             return Poll::Ready(None);
         }

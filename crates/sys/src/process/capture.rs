@@ -1,6 +1,6 @@
 //! Captures a stream of output in bounded memory: its head, its tail, its counts.
 //!
-//! What is too long for memory, or is not UTF-8, goes whole into a file named after its hash.
+//! Output that is too long for memory, or is not UTF-8, is stored whole in a file named after its hash.
 
 use std::borrow::Cow;
 use std::io;
@@ -9,31 +9,31 @@ use std::path::PathBuf;
 use crate::fs::OutputFile;
 use conversation::limits;
 
-/// What was captured of one stream.
+/// The captured output of one stream.
 #[derive(Debug, Default)]
 pub struct Captured {
     /// The first bytes, at most `keep`.
     pub head: Vec<u8>,
     /// The last bytes after the head, at most `keep`. With `left_out` 0 they follow the head directly.
     pub tail: Vec<u8>,
-    /// How many bytes there were.
+    /// Number of bytes in total.
     pub bytes: u64,
-    /// How many lines there were; a last one without a line feed counts.
+    /// Number of lines; a last one without a line feed counts.
     pub lines: u64,
-    /// How many bytes between head and tail are in the file only.
+    /// Number of bytes between head and tail, which are in the file only.
     pub left_out: u64,
     /// Whether the whole output is UTF-8.
     pub valid_utf8: bool,
     /// The file with the whole output, `{folder}/{sha256}.txt`, already synced. There is one when
     /// bytes were left out, or some are not UTF-8 or are NUL.
     pub spooled: Option<PathBuf>,
-    /// Why the file is missing: a full disk, a folder that cannot be written.
+    /// The reason why the file is missing: a full disk, a folder that cannot be written.
     pub spool_error: Option<String>,
 }
 
 impl Captured {
-    /// Returns the head as text; the whole output if nothing was left out. What is not UTF-8 becomes U+FFFD; a character
-    /// that is cut in two is dropped.
+    /// Returns the head as text; the whole output if nothing was left out. Bytes that are not UTF-8 become U+FFFD; a
+    /// character that is cut in two is dropped.
     pub fn head_text(&self) -> Cow<'_, str> {
         if self.left_out == 0 {
             let mut whole = self.head.clone();
@@ -47,7 +47,8 @@ impl Captured {
         String::from_utf8_lossy(self.head.get(..cut).unwrap_or_default())
     }
 
-    /// Returns the tail as text, in the same way; empty if nothing was left out.
+    /// Returns the tail as text; empty if nothing was left out. Bytes that are not UTF-8 become U+FFFD; a character
+    /// that is cut in two is dropped.
     pub fn tail_text(&self) -> Cow<'_, str> {
         if self.left_out == 0 {
             return Cow::Borrowed("");
@@ -63,7 +64,7 @@ impl Captured {
 pub struct Capture {
     keep: usize,
     folder: PathBuf,
-    /// How many bytes the file may have.
+    /// Maximum size of the file in bytes.
     room: u64,
     head: Vec<u8>,
     tail: Vec<u8>,
@@ -77,8 +78,8 @@ pub struct Capture {
 }
 
 impl Capture {
-    /// Keeps `keep` bytes of the head and as many of the tail in memory; a file goes into `folder`, which is created then. One
-    /// that would be larger than `room` is not kept.
+    /// Keeps `keep` bytes of the head and the same number of the tail in memory; a file goes into `folder`, which is
+    /// created when it is needed. A file that would be larger than `room` is not kept.
     pub fn new(keep: usize, folder: PathBuf, room: u64) -> Self {
         Self {
             keep,
@@ -139,7 +140,7 @@ impl Capture {
         self.tail.drain(..surplus);
     }
 
-    /// Opens the file and writes what came so far, unless an earlier attempt failed.
+    /// Opens the file and writes the output so far, unless an earlier attempt failed.
     fn open_spool(&mut self) {
         if self.spool_error.is_some() {
             return;
@@ -186,7 +187,7 @@ impl Capture {
     }
 }
 
-/// Checks whether a stream is UTF-8, wherever it is cut into chunks.
+/// Checks whether a stream is UTF-8, however it is cut into chunks.
 #[derive(Debug, Default)]
 struct Utf8Check {
     /// The beginning of a character at the end of the last chunk.
@@ -196,7 +197,7 @@ struct Utf8Check {
 
 impl Utf8Check {
     fn append(&mut self, mut chunk: &[u8]) {
-        // An open character is completed byte by byte, three at most.
+        // An incomplete character is completed byte by byte, three at most.
         while !self.open.is_empty() && !self.broken {
             let Some((first, rest)) = chunk.split_first() else { return };
             chunk = rest;

@@ -1,4 +1,4 @@
-//! A job: what to run, its limits, and its outcome.
+//! A job: its command, its limits, and its outcome.
 
 use std::ffi::OsString;
 use std::io;
@@ -15,31 +15,31 @@ use conversation::limits;
 /// The default time between SIGTERM and SIGKILL for a job that overran its time or was interrupted.
 pub const GRACE: Duration = Duration::from_millis(200);
 
-/// What a job reads from stdin.
+/// The stdin of a job.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Stdin {
     /// Nothing: `/dev/null`.
     Null,
     /// These bytes, then the end of file. It is not an error if the job does not read them.
     Bytes(Vec<u8>),
-    /// What [`super::Jobs::send`] hands over while the job runs.
+    /// Input that [`super::Jobs::send`] provides while the job runs.
     Open,
     /// The stdin of this process.
     Inherited,
 }
 
-/// Where a job's stdout and stderr go.
+/// The destination of a job's stdout and stderr.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Output {
     /// Into one pipe, in the order written, as stdout.
     Merged,
     /// Into one pipe each.
     Separate,
-    /// Where this process's own go: nothing is captured, and there is no limit.
+    /// The same as for this process: nothing is captured, and there is no limit.
     Inherited,
 }
 
-/// What to run, and within which limits.
+/// A command and its limits.
 #[derive(Debug)]
 pub struct Job {
     /// The program and its arguments. A program without a slash is looked up in the `PATH` of `env`.
@@ -52,19 +52,21 @@ pub struct Job {
     pub stdin: Stdin,
     /// Its stdout and stderr.
     pub output: Output,
-    /// Descriptors that the program inherits, under the numbers that they have here.
+    /// Descriptors that the program inherits, under the same numbers as here.
     pub inherit: Vec<OwnedFd>,
-    /// What the program gives up before it starts.
+    /// The rights that the program gives up before it starts.
     pub restriction: Option<Restriction>,
-    /// Whether the program is `bwrap`, so that what the command leaves running is below the process that `bwrap` leaves.
+    /// Whether the program is `bwrap`, so that processes that the command leaves running are below the process that
+    /// `bwrap` leaves.
     pub is_bwrap: bool,
-    /// How long it may run; `None`: without limit.
+    /// Maximum running time; `None`: no limit.
     pub timeout: Option<Duration>,
     /// The time between SIGTERM and SIGKILL. A job that has jobs of its own to end needs more than they do.
     pub grace: Duration,
-    /// How many bytes of each stream are kept for [`Finished`]: the first ones, with [`Stdin::Open`] the last. All of stdout can be read while it comes.
+    /// Number of bytes of each stream that [`Finished`] has: the first ones, with [`Stdin::Open`] the last. All of stdout can
+    /// be read while it arrives.
     pub keep: usize,
-    /// The limit of its output in bytes, both streams together; it is ended when it writes more.
+    /// The limit of its output in bytes, both streams together; a job that writes more is ended.
     pub limit: u64,
 }
 
@@ -92,10 +94,10 @@ impl Job {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct JobId(pub(super) u64);
 
-/// How a job ended.
+/// The way in which a job ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum JobOutcome {
-    /// By itself.
+    /// On its own.
     Ended {
         /// The exit code.
         code: i32,
@@ -118,32 +120,32 @@ pub enum JobOutcome {
 /// A job's result.
 #[derive(Debug)]
 pub struct Finished {
-    /// Which job.
+    /// The job's id.
     pub id: JobId,
-    /// How it ended.
+    /// The way in which it ended.
     pub outcome: JobOutcome,
-    /// From its start to the end of its command.
+    /// The time from its start to the end of its command.
     pub took: Duration,
-    /// Whether no process of it is left. False if one could not be killed, or if the supervisor was.
+    /// Whether all its processes are gone. False if one could not be killed, or if the supervisor was.
     pub all_gone: bool,
-    /// What it left running when it ended by itself, and what was ended with it.
+    /// The processes that were still running when the command ended on its own, and were then ended too.
     pub left: LeftRunning,
-    /// The beginning of what it wrote to stdout; with [`Output::Merged`], to stderr as well.
+    /// The beginning of its stdout; with [`Output::Merged`], also of stderr.
     pub stdout: Vec<u8>,
-    /// The beginning of what it wrote to stderr; empty with [`Output::Merged`].
+    /// The beginning of its stderr; empty with [`Output::Merged`].
     pub stderr: Vec<u8>,
 }
 
 /// Processes that were still running when their command had ended.
 #[derive(Debug, Clone, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct LeftRunning {
-    /// How many.
+    /// Their number.
     pub count: usize,
-    /// The beginnings of the command lines of the first ones.
+    /// The beginnings of the first ones' command lines.
     pub commands: Vec<String>,
 }
 
-/// Why a job did not start, as opposed to a program that ran and exited with 126 or 127.
+/// The reason why a job did not start, as opposed to a program that ran and exited with 126 or 127.
 #[derive(Debug, thiserror::Error)]
 #[error("cannot start {0}")]
 pub struct StartError(pub(super) String);

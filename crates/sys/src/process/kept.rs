@@ -1,7 +1,7 @@
-//! A command that runs on beside the run, such as a server: its output goes to a file of bounded size.
+//! A command that keeps running next to the run, such as a server: its output goes to a file of bounded size.
 //!
-//! A thread moves the output from the pipe to the file, so that the command never waits for nagent; what comes after the
-//! limit is read and thrown away. The command and all that it started end when the value is dropped.
+//! A thread moves the output from the pipe to the file, so that the command never waits for nagent; output beyond the
+//! limit is read and dropped. The command and all processes that it started end when the value is dropped.
 
 use std::fs::File;
 use std::io::{Read, Write};
@@ -18,7 +18,7 @@ use super::running::{END_LIMIT, RunningJob};
 /// Changes complete lines before they are stored.
 pub type LineFilter = Box<dyn FnMut(&[u8]) -> Vec<u8> + Send>;
 
-/// A command that runs on.
+/// A command that keeps running.
 #[derive(Debug)]
 pub struct KeptJob {
     /// `None` once it has ended.
@@ -27,7 +27,8 @@ pub struct KeptJob {
 }
 
 impl KeptJob {
-    /// Starts a job with merged output, of which at most `limit` bytes go to the file. With a filter they go there line by line.
+    /// Starts a job with merged output, of which at most `limit` bytes go to the file. With a filter they are written
+    /// line by line.
     ///
     /// # Errors
     /// The job or the thread could not be started.
@@ -50,12 +51,12 @@ impl KeptJob {
         Ok(kept)
     }
 
-    /// Whether it has not been seen to end.
+    /// Whether no call has noticed its end yet.
     pub fn is_running(&self) -> bool {
         self.running.is_some()
     }
 
-    /// Waits up to this time for its end. Only the first call after the end returns it.
+    /// Waits up to this time for its end. Only the first call after the end returns the result.
     pub fn ended_within(&mut self, time: Duration) -> Option<Finished> {
         let running = self.running.take_if(|running| running.has_ended_within(time))?;
         let finished = running.finish(&mut [], &mut |_, _| ControlFlow::Continue(()));
@@ -81,13 +82,13 @@ impl Drop for KeptJob {
     }
 }
 
-/// Moves all output to the file, until nobody can write any more.
+/// Moves all output to the file, until no process can write any more.
 fn write_output(pipe: &mut File, mut file: &File, limit: u64, mut filter: Option<LineFilter>) {
     let mut left = limit;
     let mut store = |bytes: &[u8]| {
         let room = usize::try_from(left).unwrap_or(usize::MAX).min(bytes.len());
         left -= room as u64;
-        // On a full disk the output is lost, and the command runs on.
+        // On a full disk the output is lost, and the command keeps running.
         let _ = file.write_all(&bytes[..room]);
     };
     let mut held = Vec::new();

@@ -1,5 +1,5 @@
-//! Names the processes that a command leaves running. Nothing here allocates memory but [`LeftProcesses::describe`]: the
-//! supervisor, a fork without an exec, uses it too.
+//! Lists the processes that a command leaves running. Only [`LeftProcesses::describe`] allocates memory here: the
+//! supervisor, a fork without an exec, uses the rest too.
 
 use std::ffi::{CStr, CString};
 use std::io::Write as _;
@@ -17,7 +17,7 @@ type EachProcess<'a> = &'a dyn Fn(&mut dyn FnMut(Pid));
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct LeftProcesses {
     count: u16,
-    /// How much of `lines` is used.
+    /// The number of bytes used in `lines`.
     length: u16,
     /// Command lines, each with a line feed at its end.
     lines: [u8; Self::ROOM],
@@ -25,14 +25,14 @@ pub(super) struct LeftProcesses {
 
 impl LeftProcesses {
     const ROOM: usize = 400;
-    /// The length of its bytes.
+    /// The length of its encoding in bytes.
     pub(super) const SIZE: usize = 4 + Self::ROOM;
-    /// How much of a command line is shown, in bytes.
+    /// Maximum length of a command line that is shown, in bytes.
     const SHOWN: usize = 120;
     const NONE: Self = Self { count: 0, length: 0, lines: [0; Self::ROOM] };
 
-    /// Lists the processes that `each` finds. `own` is how the command itself was started. A process may be about to start
-    /// its program: until then it has the command line of the command, or none.
+    /// Lists the processes that `each` finds. `own` are the words of the command itself. A process may be about to
+    /// start its program: until then it has the command line of the command, or none.
     pub(super) fn list_processes(own: &[CString], each: EachProcess<'_>) -> Self {
         let mut tries = 10;
         loop {
@@ -56,7 +56,7 @@ impl LeftProcesses {
             return has_ended(process);
         }
         self.count = self.count.saturating_add(1);
-        // A sandbox puts words before it, and execs.
+        // A sandbox puts words before the command, and then execs it.
         let is_own = (0..own.len()).any(|at| is_command_line(&own[at..], &line[..read]));
         self.push(if is_own { b"a subshell of it" } else { &line[..end] });
         !is_own
@@ -66,28 +66,28 @@ impl LeftProcesses {
         let start = usize::from(self.length);
         let Some(room) = self.lines.get_mut(start..=start + line.len()) else { return };
         for (to, from) in room.iter_mut().zip(line) {
-            // There is a NUL between arguments.
+            // The arguments are separated by NUL.
             *to = if from.is_ascii_control() { b' ' } else { *from };
         }
         room[line.len()] = b'\n';
         self.length += u16::try_from(room.len()).unwrap_or(0);
     }
 
-    /// As texts.
+    /// Converts the list to text.
     pub(super) fn describe(&self) -> LeftRunning {
         let lines = self.lines.get(..usize::from(self.length)).unwrap_or_default();
         let commands = String::from_utf8_lossy(lines).lines().map(str::to_owned).collect();
         LeftRunning { count: self.count.into(), commands }
     }
 
-    /// Writes it into [`SIZE`](Self::SIZE) bytes.
+    /// Encodes it in [`SIZE`](Self::SIZE) bytes.
     pub(super) fn to_bytes(self, bytes: &mut [u8]) {
         bytes[..2].copy_from_slice(&self.count.to_le_bytes());
         bytes[2..4].copy_from_slice(&self.length.to_le_bytes());
         bytes[4..].copy_from_slice(&self.lines);
     }
 
-    /// Reads what [`to_bytes`](Self::to_bytes) wrote.
+    /// Decodes the bytes that [`to_bytes`](Self::to_bytes) wrote.
     pub(super) fn from_bytes(bytes: &[u8]) -> Self {
         let number = |at: usize| u16::from_le_bytes([bytes[at], bytes[at + 1]]);
         let mut lines = [0; Self::ROOM];
@@ -103,7 +103,7 @@ fn is_command_line(words: &[CString], line: &[u8]) -> bool {
         && (line.len() == LeftProcesses::SHOWN || bytes.next().is_none())
 }
 
-/// Whether a process has ended, and is only left to be reaped.
+/// Whether a process has ended, and only needs to be reaped.
 fn has_ended(process: Pid) -> bool {
     let mut stat = [0; 512];
     let read = read_of(process, "stat", &mut stat);
@@ -113,7 +113,7 @@ fn has_ended(process: Pid) -> bool {
     state.is_none_or(|state| matches!(state, b'Z' | b'X'))
 }
 
-/// Reads the beginning of a file of a process; 0 bytes if that cannot be done.
+/// Reads the beginning of a file of a process; 0 bytes if that fails.
 fn read_of(process: Pid, name: &str, bytes: &mut [u8]) -> usize {
     let mut path = [0; 32];
     if write!(&mut path[..], "/proc/{}/{name}", process.as_raw_nonzero()).is_err() {

@@ -1,8 +1,9 @@
 //! Runs processes: shell commands, child conversations, tools that describe themselves,
 //! command-line providers.
-//!
 //! One loop over poll(2) reads the pipes, feeds stdin, and waits for processes to end (pidfds), for time limits and for
-//! signals: there is no thread, and no timer between the end of a process and its result. A job is a command with all of
+//! signals: there is no thread, and no timer between the end of a process and its result. A job is a command with all
+//! of its descendants; when the command ends, so do they (`supervisor`), and the rest of its output is what the pipes
+//! hold then.
 //! its descendants; when the command ends, so do they (`supervisor`), and its output is what the pipes hold by then.
 
 pub mod capture;
@@ -22,10 +23,10 @@ use self::job::{Finished, Job, JobId, JobOutcome, StartError};
 use self::running::{END_LIMIT, RunningJob};
 use crate::interrupt::Interrupts;
 
-/// How many bytes are read at once.
+/// Number of bytes read at once.
 const CHUNK: usize = 64 * 1024;
 
-/// Jobs that run side by side. Those still running when this is dropped are killed.
+/// Jobs that run in parallel. Those still running when this is dropped are killed.
 #[derive(Debug, Default)]
 pub struct Jobs {
     running: Vec<RunningJob>,
@@ -33,7 +34,7 @@ pub struct Jobs {
     chunk: Vec<u8>,
 }
 
-/// What a descriptor in the poll set belongs to.
+/// The owner of a descriptor in the poll set.
 #[derive(Clone, Copy)]
 enum PollSource {
     Interrupt,
@@ -49,7 +50,7 @@ impl Jobs {
         Self::default()
     }
 
-    /// Returns how many jobs run.
+    /// Returns the number of running jobs.
     pub fn running(&self) -> usize {
         self.running.len()
     }
@@ -62,21 +63,22 @@ impl Jobs {
         Ok(JobId(self.started - 1))
     }
 
-    /// Writes to the stdin of the jobs that keep it open, and gives them this much time from here on. `None` closes it.
+    /// Writes to the stdin of the jobs that keep it open, and gives them this much time from now on. `None` closes it.
     pub fn send(&mut self, input: Option<Vec<u8>>, time: Duration) {
         for running in &mut self.running {
             running.send(input.clone(), time);
         }
     }
 
-    /// Waits for the next job to end. `None` when none runs. Once a signal is pending, all jobs are ended and returned one
-    /// by one.
+    /// Waits for the next job to end. `None` when none runs. Once a signal is pending, all jobs are ended and returned
+    /// one by one.
     pub fn next_finished(&mut self, interrupts: &Interrupts) -> Option<Finished> {
         self.next_streaming(interrupts, &mut |_, _| ControlFlow::Continue(()))
     }
 
-    /// Like [`Jobs::next_finished`], and hands each piece of stdout to `on_stdout` as soon as it is read. `Break` ends that
-    /// job; of a job whose stdin is open it ends the wait alone, and `None` is returned.
+    /// Waits for the next job to end, like [`Jobs::next_finished`], and passes each piece of stdout to `on_stdout` as
+    /// soon as it is read. `Break` ends that job; for a job whose stdin is open it only ends the wait, and `None` is
+    /// returned.
     pub fn next_streaming(
         &mut self,
         interrupts: &Interrupts,
@@ -123,7 +125,7 @@ impl Jobs {
         }
     }
 
-    /// Waits until something can be done or a time limit is reached, and returns what is ready.
+    /// Waits until something can be done or a time limit is reached, and returns the sources that are ready.
     fn poll_sources(
         &self,
         interrupts: &Interrupts,
@@ -157,7 +159,7 @@ impl Jobs {
         let left = next_limit.map(|limit| limit.saturating_duration_since(now));
         let left = left.and_then(|left| Timespec::try_from(left).ok());
         if poll(&mut fds, left.as_ref()).is_err() {
-            // EINTR: the caller looks at everything again.
+            // EINTR: the caller checks everything again.
             return Vec::new();
         }
         let ready = sources.into_iter().zip(fds).filter(|(_, fd)| !fd.revents().is_empty());
@@ -184,7 +186,7 @@ pub fn run(job: Job, interrupts: &Interrupts) -> Result<Finished, StartError> {
     run_streaming(job, interrupts, &mut |_| ControlFlow::Continue(()))
 }
 
-/// Runs one job to its end, and hands over each piece of stdout as soon as it is read; `Break` ends the job.
+/// Runs one job to its end, and passes on each piece of stdout as soon as it is read; `Break` ends the job.
 pub fn run_streaming(
     job: Job,
     interrupts: &Interrupts,

@@ -1,5 +1,5 @@
-//! What a new process gives up before it becomes the command. It is prepared by nagent: between fork and exec nothing may
-//! take a lock or allocate memory, so applying it makes only system calls.
+//! The rights that a new process gives up before it becomes the command. They are prepared by nagent: between fork and
+//! exec nothing may take a lock or allocate memory, so applying them makes only system calls.
 
 #![expect(unsafe_code, reason = "Landlock's own crate allocates memory to apply a ruleset")]
 
@@ -13,16 +13,16 @@ use rustix::thread::{
 };
 use seccompiler::BpfProgram;
 
-/// What a process gives up, besides core dumps.
+/// The rights that a process gives up, in addition to core dumps.
 #[derive(Debug, Default)]
 pub struct Restriction {
     /// All capabilities.
     pub capabilities: bool,
     /// The right to gain privileges by exec. Without it, only root can apply the next two.
     pub new_privileges: bool,
-    /// What this Landlock ruleset does not allow.
+    /// Everything that this Landlock ruleset does not allow.
     pub ruleset: Option<OwnedFd>,
-    /// The system calls that this filter refuses; empty: none.
+    /// The system calls that this filter refuses; an empty filter refuses none.
     pub filter: BpfProgram,
 }
 
@@ -54,7 +54,7 @@ impl Restriction {
 /// Drops all capabilities. A plain user cannot empty the bounding set, but without new privileges it has no effect.
 pub fn drop_capabilities() -> rustix::io::Result<()> {
     if capabilities(None)?.effective.contains(CapabilitySet::SETPCAP) {
-        // Beyond the last capability that the kernel knows, it fails.
+        // It fails for numbers above the last capability that the kernel knows.
         let all = (0..64).map(|number| CapabilitySet::from_bits_retain(1 << number));
         let _ = all.map(remove_capability_from_bounding_set).take_while(Result::is_ok).count();
     }

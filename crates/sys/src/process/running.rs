@@ -23,16 +23,16 @@ use super::supervisor::{self, Config, ExitReport, Image};
 use crate::env;
 use conversation::exit::Signal;
 
-/// How much is still read once all writers should be gone, in bytes. The kernel lets a pipe hold up to 1 MiB.
+/// Maximum number of bytes read after all writers should be gone. The kernel lets a pipe hold up to 1 MiB.
 const LEFTOVER: u64 = 16 << 20;
 
-/// How long a supervisor may take to end a job that is to be killed. It gives up by itself before.
+/// Maximum time for a supervisor to end a job that is to be killed. Normally it gives up on its own before.
 pub(super) const END_LIMIT: Duration = supervisor::PATIENCE.saturating_mul(2);
 
 #[derive(Debug)]
 pub(super) struct RunningJob {
     pub(super) id: JobId,
-    /// The supervisor's.
+    /// The pidfd of the supervisor.
     pub(super) pidfd: OwnedFd,
     /// The socket to the supervisor.
     orders: OwnedFd,
@@ -49,13 +49,13 @@ pub(super) struct RunningJob {
     ending: Option<Ending>,
 }
 
-/// How far the end of a job has come.
+/// The progress of ending a job.
 #[derive(Debug, Clone, Copy)]
 struct Ending {
-    /// What the job's outcome will be.
+    /// The outcome that the job will have.
     outcome: JobOutcome,
     step: EndingStep,
-    /// When the next step is due.
+    /// The time of the next step.
     next: Option<Instant>,
 }
 
@@ -74,12 +74,12 @@ pub(super) struct StdinFeed {
     pub(super) pipe: OwnedFd,
     bytes: Vec<u8>,
     written: usize,
-    /// Whether more may come when all is written.
+    /// Whether more input may come after these bytes.
     stays_open: bool,
 }
 
 impl StdinFeed {
-    /// Whether there is something to write, or the end.
+    /// Whether there are bytes to write, or the pipe is to be closed.
     pub(super) fn is_due(&self) -> bool {
         !self.stays_open || self.written < self.bytes.len()
     }
@@ -88,11 +88,11 @@ impl StdinFeed {
 #[derive(Debug)]
 pub(super) struct Stream {
     pub(super) pipe: Option<OwnedFd>,
-    /// How many bytes are kept: the first ones, or the last.
+    /// Number of bytes kept: the first ones, or the last.
     keep: usize,
     keeps_end: bool,
     kept: Vec<u8>,
-    /// How many bytes have come so far.
+    /// Number of bytes so far.
     bytes: u64,
 }
 
@@ -127,7 +127,7 @@ impl Pipes {
             Stdin::Inherited => (None, None),
             Stdin::Bytes(_) | Stdin::Open => pipe()?,
         };
-        // Only nagent's ends: what the command sees blocks as usual.
+        // Only nagent's ends: the command's ends block as usual.
         for end in [&stdout, &stderr, &stdin].into_iter().flatten() {
             fcntl_setfl(end, fcntl_getfl(end)? | OFlags::NONBLOCK)?;
         }
@@ -162,7 +162,8 @@ impl RunningJob {
         };
         let supervisor = supervisor::spawn(orders.as_fd(), &supervisor_end, &config)
             .map_err(|error| StartError::explain(&error, &job, &program))?;
-        // This process's copies of the command's ends and of the supervisor's: the ends of the pipes depend on it.
+        // Drop this process's copies of the command's ends and of the supervisor's, so that the pipes can reach their
+        // end.
         drop((config, supervisor_end));
         let pidfd = pidfd_open(supervisor, PidfdFlags::empty()).map_err(|error| {
             // Out of descriptors: nothing can be watched. The command dies with its supervisor.
@@ -203,7 +204,7 @@ impl RunningJob {
         self.ending.map_or(self.deadline, |ending| ending.next)
     }
 
-    /// Ends the job if its time is over or a signal is pending, and takes the next step of an end that is due.
+    /// Ends the job if its time is over or a signal is pending, and takes the next step of ending it if that is due.
     pub(super) fn check_limits(&mut self, now: Instant, pending: Option<Signal>) {
         let Some(ending) = self.ending else {
             if let Some(signal) = pending {
@@ -258,7 +259,7 @@ impl RunningJob {
         }
     }
 
-    /// Ends a job that wrote too much, or whose reader has had enough.
+    /// Ends a job that wrote too much, or whose reader wants no more.
     pub(super) fn check_output(&mut self, flow: ControlFlow<()>) {
         if self.ending.is_some() {
             return;
@@ -270,7 +271,7 @@ impl RunningJob {
         }
     }
 
-    /// Hands over more input, and gives the job this much time from here on; no input ends it.
+    /// Adds input, and gives the job this much time from now on; `None` closes its stdin.
     pub(super) fn send(&mut self, input: Option<Vec<u8>>, time: Duration) {
         self.deadline = Instant::now().checked_add(time);
         match (input, &mut self.stdin) {
@@ -283,7 +284,7 @@ impl RunningJob {
         }
     }
 
-    /// Writes as much of stdin as the pipe takes.
+    /// Writes as many bytes to stdin as the pipe takes.
     pub(super) fn feed_stdin(&mut self) {
         let Some(feed) = &mut self.stdin else { return };
         match rustix::io::write(&feed.pipe, feed.bytes.get(feed.written..).unwrap_or_default()) {
@@ -300,7 +301,7 @@ impl RunningJob {
         self.stdin = None;
     }
 
-    /// Reads what the pipes still hold after the supervisor has ended, and makes the result.
+    /// Reads the rest of the output after the supervisor has ended, and returns the result.
     pub(super) fn finish(
         mut self,
         chunk: &mut [u8],
@@ -337,7 +338,7 @@ impl RunningJob {
         }
     }
 
-    /// Reaps the supervisor. Its report, unless it was killed.
+    /// Reaps the supervisor, and returns its report unless it was killed.
     pub(super) fn reap_supervisor(&mut self) -> Option<ExitReport> {
         let wait = || waitid(WaitId::PidFd(self.pidfd.as_fd()), WaitIdOptions::EXITED);
         while matches!(wait(), Err(Errno::INTR)) {}
@@ -346,7 +347,8 @@ impl RunningJob {
 }
 
 impl Stream {
-    /// Reads once into `chunk`, and keeps the first bytes. `None` when there is nothing now, or the stream has ended.
+    /// Reads once into `chunk`, and keeps the first bytes or the last. `None` when there is nothing now, or the stream
+    /// has ended.
     pub(super) fn read_chunk(&mut self, chunk: &mut [u8]) -> Option<usize> {
         loop {
             match rustix::io::read(self.pipe.as_ref()?, &mut *chunk) {

@@ -1,4 +1,4 @@
-//! The supervisor: a process between nagent and a command that makes sure nothing of the command stays behind, whatever
+//! The supervisor: a process between nagent and a command that makes sure no process of the command survives, whichever
 //! ends first: the command, nagent (SIGKILL included), or a time limit.
 //!
 //! It is a fork of nagent without an exec. As a child subreaper it inherits every descendant of the command whose parent
@@ -8,8 +8,8 @@
 //!   the command has ended and the rest was killed
 //!
 //! It signals only its own unreaped children, whose process ids cannot have been reused. It finds them in
-//! `/proc/thread-self/children`; without /proc it ends the command's process group and nothing else. A command that kills
-//! its supervisor is killed with it (`PDEATHSIG`), but processes that it started may stay.
+//! `/proc/thread-self/children`; without /proc it only ends the command's process group. A command that kills its
+//! supervisor is killed with it (`PDEATHSIG`), but processes that it started may survive.
 //!
 //! All of this runs between fork and exec: nothing here may take a lock or allocate memory. The command is started as
 //! vfork(2) does it, in the supervisor's memory until it execs: a second copy of nagent's memory for each command would be
@@ -45,10 +45,10 @@ pub(super) const TERM: u8 = b'T';
 /// Orders the supervisor to kill it.
 pub(super) const KILL: u8 = b'K';
 
-/// How long processes may take to vanish after SIGKILL. One that sleeps in the kernel can take forever.
+/// Maximum time for processes to vanish after SIGKILL. One that sleeps in the kernel can take forever.
 pub(super) const PATIENCE: Duration = Duration::from_secs(1);
 
-/// What a supervisor needs to know when it starts.
+/// The configuration of a supervisor.
 #[derive(Debug)]
 pub(super) struct Config {
     /// The time between SIGTERM and SIGKILL once nagent is dead.
@@ -57,15 +57,15 @@ pub(super) struct Config {
     pub(super) core: Option<Rlimit>,
     /// The folder that the command is started in.
     pub(super) folder: CString,
-    /// Its standard streams; without one, it has nagent's.
+    /// Its standard streams; where one is missing, nagent's is used.
     pub(super) streams: [Option<OwnedFd>; 3],
-    /// Descriptors that it inherits beside them.
+    /// Descriptors that it inherits in addition.
     pub(super) inherit: Vec<RawFd>,
-    /// What the command gives up.
+    /// The rights that the command gives up.
     pub(super) restriction: Option<Restriction>,
     /// Whether the command is below `bwrap`.
     pub(super) is_bwrap: bool,
-    /// What the command execs.
+    /// The program that the command execs.
     pub(super) image: Image,
 }
 
@@ -75,7 +75,7 @@ pub(super) struct Image {
     /// The addresses of the texts, with a zero at the end.
     argv: Vec<usize>,
     environment: Vec<usize>,
-    /// The texts that the addresses are of: arguments, then variables.
+    /// The texts to which the addresses point: arguments, then variables.
     texts: Vec<CString>,
     /// The stack of the new process until it execs, and the address of its end.
     _stack: Vec<u8>,
@@ -83,10 +83,12 @@ pub(super) struct Image {
 }
 
 impl Image {
-    /// The stack, in bytes, beside eight for each argument: execvp copies those of a script without a first line `#!`.
+    /// Size of the stack in bytes, in addition to eight for each argument: execvp copies those of a script without a
+    /// first line `#!`.
     const STACK: usize = 64 << 10;
 
-    /// A later value of a variable replaces an earlier one. Fails if a text has a NUL byte.
+    /// Encodes arguments and variables; a later value of a variable replaces an earlier one. Fails if a text has a NUL
+    /// byte.
     pub(super) fn new(argv: &[OsString], environment: &[(OsString, OsString)]) -> io::Result<Self> {
         let arguments = argv.iter().map(|argument| argument.as_bytes().to_vec());
         let variables: BTreeMap<&OsStr, &OsStr> =
@@ -106,7 +108,7 @@ impl Image {
         Ok(Self {
             argv: addresses(argv),
             environment: addresses(environment),
-            // The processor wants it aligned to 16 bytes.
+            // The processor requires alignment to 16 bytes.
             stack_end: (stack.as_mut_ptr().expose_provenance() + stack.capacity()) & !15,
             _stack: stack,
             texts,
@@ -118,7 +120,7 @@ impl Image {
         &self.texts[..self.argv.len() - 1]
     }
 
-    /// Execs. Returns why that failed.
+    /// Execs. Returns the error if that failed.
     fn exec(&self) -> io::Error {
         unsafe extern "C" {
             static mut environ: *const *const c_char;
@@ -134,14 +136,14 @@ impl Image {
     }
 }
 
-/// How a command ended.
+/// The way in which a command ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct ExitReport {
     /// The exit code, or the number of the signal.
     pub(super) status: Result<i32, i32>,
     /// Whether every process below the supervisor has ended and was reaped.
     pub(super) all_gone: bool,
-    /// What was still running when the command had ended.
+    /// The processes that were still running when the command had ended.
     pub(super) left: LeftProcesses,
 }
 
@@ -180,8 +182,8 @@ impl ExitReport {
     }
 }
 
-/// How long [`spawn`] waits for the supervisor to report that the command has started. It takes about a millisecond, but a
-/// command can stop its supervisor before that. After this time the command counts as started.
+/// Maximum wait of [`spawn`] for the report that the command has started. That takes about a millisecond, but a command
+/// can stop its supervisor before the report. After this time the command counts as started.
 const START_PATIENCE: Duration = Duration::from_secs(1);
 
 /// Starts a command under a supervisor, whose process id it returns. `orders` is nagent's end of their socket.
@@ -215,7 +217,8 @@ pub(super) fn spawn(orders: BorrowedFd<'_>, socket: &OwnedFd, config: &Config) -
     }
 }
 
-/// Makes this process, a fresh fork of nagent, the supervisor: it starts the command, and returns only if that fails.
+/// Turns this process, a new fork of nagent, into the supervisor: it starts the command, and returns only if that
+/// fails.
 fn run_supervisor(socket: BorrowedFd<'_>, config: &Config) -> io::Error {
     match start_leader(config) {
         Ok(leader) => supervise(socket, leader, config),
@@ -226,7 +229,7 @@ fn run_supervisor(socket: BorrowedFd<'_>, config: &Config) -> io::Error {
 /// Starts the command, in its own session, without a terminal. It is killed when the supervisor dies.
 fn start_leader(config: &Config) -> io::Result<Pid> {
     reset_signals();
-    // In a process group of its own, so that no Ctrl-C reaches it. If its command has stopped it, the death of nagent
+    // In its own process group, so that no Ctrl-C reaches it. If its command has stopped it, the death of nagent
     // continues it, and it sees the end of the socket.
     setpgid(None, None)?;
     set_parent_process_death_signal(Some(Signal::CONT))?;
@@ -248,7 +251,7 @@ fn start_leader(config: &Config) -> io::Result<Pid> {
     start.error.take().map_or(Ok(leader), Err)
 }
 
-/// What the new process is given, and why it could not exec.
+/// The input of the new process, and the reason why it could not exec.
 struct LeaderStart<'a> {
     supervisor: Pid,
     config: &'a Config,
@@ -263,13 +266,13 @@ extern "C" fn run_leader(start: *mut c_void) -> c_int {
     exit_at_once()
 }
 
-/// Blocks every signal and resets all to their default effect, also those that nagent was started with ignored.
+/// Blocks every signal and resets all to their default effect, also those that were ignored when nagent was started.
 fn reset_signals() {
     set_signal_mask(true);
     // SAFETY: the structure is plain numbers, for which zeros are valid.
     let mut default = unsafe { std::mem::zeroed::<libc::sigaction>() };
     default.sa_sigaction = libc::SIG_DFL;
-    // SAFETY: the pointer is to a value that lives here. No handler of nagent's runs between the lines: all is blocked.
+    // SAFETY: the pointer is to a local value. No handler of nagent's runs between the lines: all signals are blocked.
     unsafe {
         for number in 1..=libc::SIGRTMAX() {
             // Fails for KILL, STOP and the two that the C library reserves.
@@ -314,7 +317,7 @@ fn exit_at_once() -> ! {
     unsafe { libc::_exit(0) }
 }
 
-/// Everything that a supervisor does.
+/// The whole work of a supervisor.
 fn supervise(socket: BorrowedFd<'_>, leader: Pid, config: &Config) -> ! {
     // The leader dies with this process.
     let Some(child_ends) = drop_inherited(socket) else { exit_at_once() };
@@ -352,7 +355,8 @@ fn supervise(socket: BorrowedFd<'_>, leader: Pid, config: &Config) -> ! {
             }
         }
     }
-    // What it left is this process's, or that of bwrap's second process, which is.
+    // The remaining processes are children of this process or, under bwrap, of bwrap's second process, which is a
+    // child.
     let for_each_left = |act: &mut dyn FnMut(Pid)| {
         for_each_child(&mut |child| {
             if config.is_bwrap { for_each_child_of(child, act) } else { act(child) }
@@ -371,15 +375,15 @@ fn supervise(socket: BorrowedFd<'_>, leader: Pid, config: &Config) -> ! {
     exit_at_once()
 }
 
-/// Closes everything that belongs to nagent except the socket, which becomes descriptor 0, and opens a descriptor that is
+/// Closes all descriptors of nagent except the socket, which becomes descriptor 0, and opens a descriptor that is
 /// readable when a child ends.
 fn drop_inherited(socket: BorrowedFd<'_>) -> Option<OwnedFd> {
     rustix::stdio::dup2_stdin(socket).ok()?;
     close_range(1, 0).ok()?;
-    // The folder that the command runs in may be removed or unmounted.
+    // Leave the folder of the command, which may be removed or unmounted.
     let _ = chdir(c"/");
     let _ = rustix::thread::set_name(c"nagent-super");
-    // SAFETY: zeros are a set of no signals, and the pointers are to a value that lives here.
+    // SAFETY: zeros are a set of no signals, and the pointers are to a local value.
     let number = unsafe {
         let mut set = std::mem::zeroed::<libc::sigset_t>();
         libc::sigaddset(&raw mut set, libc::SIGCHLD);
@@ -389,13 +393,13 @@ fn drop_inherited(socket: BorrowedFd<'_>) -> Option<OwnedFd> {
     (number >= 0).then(|| unsafe { OwnedFd::from_raw_fd(number) })
 }
 
-/// Empties the signalfd: every caller looks at all children next.
+/// Empties the signalfd: every caller checks all children next.
 fn drain(child_ends: &OwnedFd) {
     let mut signals = [0_u8; 512];
     while rustix::io::read(child_ends, &mut signals[..]).is_ok_and(|bytes| bytes > 0) {}
 }
 
-/// Returns whether the leader has ended; it stays unreaped. Other children that have ended are reaped.
+/// Returns whether the leader has ended, without reaping it. Other children that have ended are reaped.
 fn has_ended(leader: Pid) -> bool {
     let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
     loop {
@@ -421,12 +425,12 @@ fn has_ended(leader: Pid) -> bool {
 
 fn terminate_group(leader: Pid) {
     let _ = kill_process_group(leader, Signal::TERM);
-    // A stopped process does not notice before it is continued.
+    // A stopped process does not notice the signal before it is continued.
     let _ = kill_process_group(leader, Signal::CONT);
 }
 
-/// Kills and reaps until no child is left; children of the killed become children in turn. Returns false when some are
-/// left after [`PATIENCE`].
+/// Kills and reaps until there are no more children; children of the killed become children in turn. Returns false when
+/// some remain after [`PATIENCE`].
 fn kill_all_children(child_ends: &OwnedFd) -> bool {
     let give_up = Instant::now() + PATIENCE;
     loop {
@@ -443,7 +447,7 @@ fn kill_all_children(child_ends: &OwnedFd) -> bool {
     }
 }
 
-/// Reaps every child that has ended. Returns whether none is left.
+/// Reaps every child that has ended. Returns whether none remains.
 fn reap_children() -> bool {
     loop {
         match waitid(WaitId::All, WaitIdOptions::EXITED | WaitIdOptions::NOHANG) {
@@ -457,7 +461,7 @@ fn reap_children() -> bool {
 /// Kills every child, if the system lists them.
 fn kill_children() {
     for_each_child(&mut |child| {
-        // If it leads a group, the whole group at once, before its members fork on.
+        // If it leads a group, kill the whole group at once, before its members fork on.
         let _ = kill_process_group(child, Signal::KILL);
         let _ = kill_process(child, Signal::KILL);
     });
