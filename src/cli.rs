@@ -1,4 +1,4 @@
-//! What all tools share: parsing, `--description`, `--json`, panics, and the [`Report`] of a tool's `run` with its exit code.
+//! The base of all tools: parsing, `--description`, `--json`, panics, and the [`Report`] of `run` with its exit code.
 
 use std::ffi::OsString;
 use std::panic::{self, AssertUnwindSafe};
@@ -13,7 +13,7 @@ use conversation::exit::Exit;
 use conversation::format::nearest::nearest;
 use conversation::problem::Problem;
 
-/// What makes a tool.
+/// A tool: its name, its description and its work. The flags are its fields.
 pub trait Tool: Parser {
     /// The tool's name.
     const NAME: &'static str;
@@ -41,11 +41,11 @@ pub fn command<T: Tool>() -> Command {
     let flag = |name, help| Arg::new(name).long(name).action(ArgAction::SetTrue).help(help);
     let description = flag("description", "Print where this program is and what it is for");
     let json = flag("json", "Print one JSON document instead of text");
-    // Counts for a verb, where the tool has some, as it does before the verb.
+    // In a tool with verbs, the flag may come before or after the verb.
     let json = json.global(T::command().has_subcommands());
     let command =
         T::adapt(T::command()).name(T::NAME).version(env!("CARGO_PKG_VERSION")).max_term_width(100);
-    // A tool that needs to know of it has its own.
+    // A tool that needs the value of --json declares the flag itself.
     let has_json = command.get_arguments().any(|arg| arg.get_id() == "json");
     command.args((!has_json).then_some(json)).arg(description.help_heading("Information"))
 }
@@ -95,7 +95,7 @@ fn is_asked(words: &[OsString], flag: &str) -> bool {
     words.iter().skip(1).take_while(|word| *word != "--").any(|word| word == flag)
 }
 
-/// What `--description` prints: the absolute path, then prose for a model.
+/// The text of `--description`: the absolute path, then prose for a model.
 fn describe<T: Tool>(words: &[OsString]) -> String {
     let path = sys::env::Env::read()
         .executable
@@ -104,7 +104,7 @@ fn describe<T: Tool>(words: &[OsString]) -> String {
     format!("path: {}\n{}\n", path.display(), T::DESCRIPTION.trim())
 }
 
-/// Whether the flag that clap found similar is that. `--version` for `--conversation` is not.
+/// Whether the flag that clap suggests is close enough. `--version` for `--conversation` is not.
 fn is_near(error: &clap::Error) -> bool {
     let get = |kind| error.get(kind).map(ToString::to_string).unwrap_or_default();
     let (given, suggested) = (get(ContextKind::InvalidArg), get(ContextKind::SuggestedArg));
@@ -168,7 +168,7 @@ fn report_usage(error: &clap::Error, words: &[OsString]) -> Report {
             &format!("unexpected argument {invalid}"),
         )
         .replace("tip: a similar argument exists: ", "did you mean ");
-    // Its paragraphs on one line.
+    // Joins its paragraphs into one line.
     let message: Vec<String> = message
         .split("\n\n")
         .filter(|paragraph| !paragraph.trim_start().starts_with("did you mean") || is_near(error))

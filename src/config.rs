@@ -1,8 +1,8 @@
-//! `config.json`: text → values, or what is wrong with it. Which value is in force is decided in [`crate::ops::setup::settings`].
+//! Parses `config.json`: text → values, or an error. [`crate::ops::setup::settings`] decides which value is in force.
 //!
 //! One JSON object. A key that is not known is an error that names the nearest known one: a setting that is
 //! misspelled must not be ignored. Keys of older tools that have no effect any more are reported and ignored.
-//! A profile is an object of the same keys, laid over them. Pure: reads no file.
+//! A profile is an object of the same keys, which override the others. Pure: reads no file.
 
 use std::collections::BTreeMap;
 
@@ -31,7 +31,7 @@ pub struct Config {
     /// `responses` or `chat`: which API an `openai` server with a `base_url` speaks; default `chat`. `text` or `lines`: how the
     /// program of `command` is called; default `text`.
     pub api: Option<String>,
-    /// Which known server it is, set by its built-in profile: what is particular to it.
+    /// The known server, set by its built-in profile; it selects the particulars of this server.
     pub server: Option<String>,
     /// The environment variable that holds the credential, in place of the provider's.
     pub key_env: Option<String>,
@@ -39,17 +39,17 @@ pub struct Config {
     pub key_command: Option<Vec<String>>,
     /// Headers of every request; `$NAME` is the value of a variable.
     pub headers: BTreeMap<String, String>,
-    /// Members to lay over those of each request to the model; null removes one.
+    /// Members to merge into those of each request to the model; null removes one.
     pub body: Map<String, Value>,
-    /// Profiles to go on with when the provider fails for good.
+    /// Profiles to continue with when the provider fails permanently.
     pub fallback: Vec<String>,
     /// The most requests to servers in a minute, of all processes of the root.
     pub requests_per_minute: Option<u64>,
-    /// How much the model is to think: a word or a number of tokens.
+    /// The reasoning effort: a word or a number of tokens.
     pub reasoning: Option<Reasoning>,
-    /// How much chance there is in the choice of words.
+    /// The sampling temperature.
     pub temperature: Option<f64>,
-    /// What chance begins with.
+    /// The seed for sampling.
     pub seed: Option<u64>,
     /// The provider's class of service.
     pub service_tier: Option<String>,
@@ -67,9 +67,9 @@ pub struct Config {
     pub write: Vec<String>,
     /// The tags that the model may write; all unless given.
     pub tags: Option<Vec<String>>,
-    /// Files whose text every conversation starts with, behind those of the root.
+    /// Files whose text every conversation starts with, after those of the root.
     pub context: Vec<String>,
-    /// What is asked about before it is done.
+    /// The actions that need approval.
     pub approve: Approve,
     /// Patterns of commands that are never asked about.
     pub approve_allow: Vec<String>,
@@ -83,7 +83,7 @@ pub struct Config {
     pub max_cost: Option<f64>,
     /// The most child conversations at the same time.
     pub jobs: u64,
-    /// How long to keep retrying a busy provider, in seconds.
+    /// Maximum time to keep retrying a busy provider, in seconds.
     pub patience: f64,
     /// Seconds to wait for a connection.
     pub connect_timeout: f64,
@@ -97,7 +97,7 @@ pub struct Config {
     pub max_output_tokens: Option<u64>,
     /// Prices in US dollars per million tokens, by model.
     pub prices: BTreeMap<String, Price>,
-    /// How commands are restricted.
+    /// The restrictions on commands.
     pub sandbox: SandboxMode,
     /// Whether commands are kept off the network.
     pub no_network: bool,
@@ -107,11 +107,11 @@ pub struct Config {
     pub redact: bool,
     /// Whether a file's own conversation may ask for summaries of the file and its commits.
     pub file_summaries: bool,
-    /// How `nagent-repl` looks.
+    /// The look of `nagent-repl`.
     pub look: Option<String>,
     /// The profile in force.
     pub profile: Option<String>,
-    /// Settings to lay over these, by name.
+    /// Settings that override these, by the name of the profile.
     pub profiles: BTreeMap<String, Value>,
 }
 
@@ -129,10 +129,10 @@ impl Config {
     }
 }
 
-/// What a config file says.
+/// A config file, parsed.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Parsed {
-    /// The settings that it has, valid, those of the profile over those beside it.
+    /// Its settings, valid; those of the profile override the others.
     pub values: Map<String, Value>,
     /// Notes for the user.
     pub notes: Vec<String>,
@@ -204,7 +204,7 @@ pub fn parse(text: &str, profile: Option<&str>) -> Result<Parsed, String> {
     Ok(Parsed { values: object, notes, profile_keys })
 }
 
-/// What says which server is asked, and how: of one server, it does not fit another.
+/// The keys that say which server is asked, and how: the values for one server do not fit another.
 const CONNECTION: [&str; 11] = [
     "provider",
     "model",
@@ -219,7 +219,7 @@ const CONNECTION: [&str; 11] = [
     "context_window_tokens",
 ];
 
-/// Lays settings over others. Those of another server replace all that belongs to the connection.
+/// Merges settings into others. Those of another server replace all that belongs to the connection.
 pub fn merge_settings(values: &mut Map<String, Value>, over: Map<String, Value>) {
     if ["provider", "base_url", "server"].iter().any(|key| over.contains_key(*key)) {
         values.retain(|key, _| !CONNECTION.contains(&key.as_str()));
@@ -286,7 +286,7 @@ fn describe_expected(key: &str, error: &serde_json::Error) -> String {
     text.to_owned()
 }
 
-/// What is wrong with a header that a user wants to send: one that the request itself decides, or a value that would end it.
+/// The problem with a header of the user's: the request sets it itself, or its value would end it.
 pub fn check_header(name: &str, value: &str) -> Option<String> {
     const OWN: [&str; 4] = ["content-length", "transfer-encoding", "host", "connection"];
     let is_token = |byte: u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte);

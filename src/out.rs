@@ -1,4 +1,4 @@
-//! What reaches the user: one report, as text or as JSON, and lines on stderr.
+//! Output for the user: one report, as text or as JSON, and lines on stderr.
 //!
 //! All text that goes to a terminal passes [`harmless::escape_text`] here; text that goes to a pipe or a file is unchanged. A
 //! closed pipe is not an error.
@@ -15,7 +15,7 @@ use conversation::format::harmless;
 use conversation::problem::Problem;
 use sys::{pager, terminal};
 
-/// What a command reports at its end.
+/// The report of a command at its end.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Report {
     /// The exit code.
@@ -24,7 +24,7 @@ pub struct Report {
     pub text: String,
     /// For stdout with `--json`; `exit_code` and `error` are added.
     pub json: Map<String, Value>,
-    /// What went wrong.
+    /// The error, if there was one.
     pub error: Option<String>,
     /// Whether `text` goes out as it is, without a line feed of ours.
     pub exact: bool,
@@ -32,7 +32,7 @@ pub struct Report {
     pub is_paged: bool,
     /// A line for stderr, after all else.
     pub last_line: Option<String>,
-    /// Whether all of it is out already, from a program that this one ran: only the exit code is left.
+    /// Whether a child program has printed the report; only the exit code remains.
     pub is_out: bool,
 }
 
@@ -76,8 +76,8 @@ impl Report {
         document
     }
 
-    /// Does the next thing, unless this one failed, and appends its report: what was done is reported even when what came
-    /// after it failed.
+    /// Does the next thing, unless this one failed, and appends its report. Finished work is reported even when later
+    /// work failed.
     #[must_use]
     pub fn then_try<E: Into<Self>>(self, next: impl FnOnce() -> Result<Self, E>) -> Self {
         if self.error.is_some() {
@@ -158,7 +158,7 @@ pub fn print_report(tool: &str, form: Form, report: Report) -> Exit {
     if went_out || exit != Exit::Done { exit } else { Exit::Failed }
 }
 
-/// Shows a text in the user's pager, and says whether it was shown.
+/// Shows a text in the user's pager. Returns whether it was shown.
 fn show_paged(tool: &str, text: &str) -> bool {
     let shown = pager::show_in_pager(&harmless::escape_text(text));
     if let Err(Some(why)) = &shown {
@@ -174,7 +174,7 @@ fn escape_json(document: &str) -> String {
         if c == '\n' || !harmless::is_hidden(c) {
             out.push(c);
         } else {
-            // Outside of strings there is none.
+            // Outside of strings there are no hidden characters.
             for unit in c.encode_utf16(&mut [0; 2]) {
                 out.push_str(&format!("\\u{unit:04x}"));
             }
@@ -193,14 +193,14 @@ static STDOUT_WAS_CLOSED: AtomicBool = AtomicBool::new(false);
 #[unsafe(link_section = ".init_array")]
 static LOOK_AT_STDOUT: extern "C" fn() = {
     extern "C" fn look() {
-        // SAFETY: it has no memory, and fails where the descriptor is not open.
+        // SAFETY: the call takes no pointers, and fails if the descriptor is not open.
         let is_closed = unsafe { libc::fcntl(libc::STDOUT_FILENO, libc::F_GETFD) } < 0;
         STDOUT_WAS_CLOSED.store(is_closed, Ordering::Relaxed);
     }
     look
 };
 
-/// Writes text to stdout, and says whether it went out. A closed pipe ends quietly; any other failure is reported on stderr.
+/// Writes text to stdout; false if that failed. A closed pipe ends quietly; any other failure is reported on stderr.
 fn print_text(tool: &str, text: &str) -> bool {
     if STDOUT_WAS_CLOSED.load(Ordering::Relaxed) {
         print_tool_line(tool, "cannot write to stdout: it is closed");
@@ -217,8 +217,8 @@ fn print_text(tool: &str, text: &str) -> bool {
     }
 }
 
-/// Writes a line to stderr. It is for people, so it is fit for a terminal wherever it goes. There is nowhere to report a
-/// failure, so none is reported.
+/// Writes a line to stderr. It is for people, so it is fit for a terminal wherever it goes. A failure could not be
+/// reported anywhere, so it is ignored.
 pub fn print_line(text: &str) {
     let _ = writeln!(io::stderr().lock(), "{}", make_safe(text, true));
 }
@@ -241,7 +241,7 @@ pub fn print_spans(spans: &[Span]) {
     let _ = writeln!(io::stderr().lock(), "{}", style_spans(spans, has_colours));
 }
 
-/// Writes what is before an answer to stdout, where that is a terminal.
+/// Writes the mark before an answer to stdout, if that is a terminal.
 pub fn print_mark(spans: &[Span]) {
     if terminal::stdout_is_terminal() {
         let mut out = io::stdout().lock();
@@ -346,8 +346,8 @@ mod tests {
         check("größe 世界 ❤\u{fe0f} \u{a0}x\r\r\n", "größe 世界 ❤\u{fe0f} \u{a0}x\\u{d}\n");
     }
 
-    /// Written out once more, so that the list is held against another: the general categories Cc, Cf, Zl and Zp of
-    /// Unicode 16, what has the property Default_Ignorable_Code_Point, but for the two common variation selectors.
+    /// A list made independently of the other, to compare the two: the general categories Cc, Cf, Zl and Zp of Unicode
+    /// 16, and the property Default_Ignorable_Code_Point, without the two common variation selectors.
     fn may_stand(c: char) -> bool {
         let c = u32::from(c);
         let forbidden = [

@@ -1,5 +1,5 @@
-//! What a conversation comes to: its kind, prompts, tokens, cost and first words, for lists; its turns, for reading and
-//! export; what is wrong with its text.
+//! The overview of a conversation: its kind, prompts, tokens, cost and first words, for lists; its turns, for reading
+//! and export; problems of its text.
 //!
 //! Everything is computed from the blocks of the file, which is read once. Pure: text in, values out.
 
@@ -16,12 +16,12 @@ pub mod transcript;
 /// The longest first words, in characters.
 const FIRST_WORDS: usize = 120;
 
-/// What a list shows of a conversation.
+/// The values of a conversation in a list.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Overview {
     /// Prompts that were given.
     pub prompts: u64,
-    /// What its turns used.
+    /// The usage of its turns.
     pub usage: TurnsUsage,
     /// The folder of the last prompt.
     pub folder: Option<String>,
@@ -68,7 +68,7 @@ pub struct TurnsUsage {
     pub turns: u64,
     /// Input tokens, cached ones included.
     pub input: u64,
-    /// Those of the input that came from the provider's cache.
+    /// Input tokens that came from the provider's cache.
     pub cached: u64,
     /// Output tokens.
     pub output: u64,
@@ -110,20 +110,20 @@ impl AddAssign for TurnsUsage {
     }
 }
 
-/// What one reply used, as its `nagent-turn-status` says.
+/// The usage of one reply, from its `nagent-turn-status`.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct TurnUsage<'a> {
     /// The reply, where it is in the file.
     pub reply: Option<&'a Piece>,
     /// When the reply was there, RFC 3339.
     pub at: &'a str,
-    /// Its number in the conversation, as written; empty for the checkpoint of a compaction, which is no turn.
+    /// Its number in the conversation, as written; empty for the checkpoint of a compaction, which is not a turn.
     pub turn: &'a str,
     /// The model of the run.
     pub model: Option<&'a str>,
     /// Input tokens.
     pub input: u64,
-    /// Cached ones of them.
+    /// Input tokens that came from the provider's cache.
     pub cached: u64,
     /// Output tokens.
     pub output: u64,
@@ -165,29 +165,29 @@ pub fn last_turn(pieces: &[Piece]) -> u64 {
     last.unwrap_or(0).max(turns.len() as u64)
 }
 
-/// What kind of conversation it is.
+/// The kind of a conversation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ConversationKind {
-    /// A shell's own.
+    /// The conversation of a shell.
     Shell,
-    /// One that was given a name.
+    /// A conversation that was given a name.
     Named,
-    /// A file's own.
+    /// The conversation of a file.
     File,
-    /// That of a run with `--new`.
+    /// The conversation of a run with `--new`.
     New,
-    /// One that another conversation started.
+    /// A conversation that another one started.
     Child,
-    /// What another one was when it was cleared or replaced.
+    /// The old content of a conversation that was cleared or replaced.
     Archive,
     /// A copy that a model edited, or the edit's own.
     Edit,
-    /// What a run continued in when its conversation was changed by somebody else.
+    /// A conversation in which a run continued when somebody else had changed its own.
     Fork,
 }
 
 impl ConversationKind {
-    /// The kind that a name tells, where nothing else is known.
+    /// The kind that a name implies, if nothing else is known.
     pub fn from_name(name: &str) -> Self {
         let ends_in = |digits: usize, before: &str| {
             let at = name.len().checked_sub(digits).filter(|at| name.is_char_boundary(*at));
@@ -221,7 +221,7 @@ impl ConversationKind {
         }
     }
 
-    /// Whether a person talks in it: it may be the one to continue.
+    /// Whether a person writes prompts in it, so that --continue may choose it.
     pub fn is_of_a_person(self) -> bool {
         !matches!(self, Self::Child | Self::Archive | Self::Edit | Self::File)
     }
@@ -235,12 +235,12 @@ pub fn is_id(text: &str) -> bool {
     })
 }
 
-/// The hashes, whole or their first digits, and UUIDs in a text: what it may name stored files by.
+/// The hashes, whole or their first digits, and UUIDs in a text, which may be names of stored files.
 pub fn find_ids(text: &[u8]) -> HashSet<Vec<u8>> {
     let is_part = |byte: &u8| matches!(byte, b'0'..=b'9' | b'a'..=b'f' | b'-');
     let mut ids = HashSet::new();
     for run in text.split(|byte| !is_part(byte)).filter(|run| run.len() >= SHORT_ID) {
-        // What is before an id may look like a part of it: `cafe-` and a UUID.
+        // Text before an id may look like a part of it: `cafe-` and a UUID.
         for digits in [64, 36, 32, SHORT_ID] {
             ids.extend(run.len().checked_sub(digits).map(|at| run[at..].to_vec()));
         }

@@ -1,4 +1,4 @@
-//! The executables beside `nagent` that have the tools' names: each becomes `nagent`, which acts by the name it is called by.
+//! The executables next to `nagent` with the tools' names: each becomes `nagent`, which acts by its name.
 //!
 //! It exists for `cargo install`, which installs executables and cannot make links; `make install` links the names to
 //! `nagent`. It uses nothing of the library, which keeps it at a few hundred kilobytes.
@@ -20,14 +20,14 @@ static STDOUT_WAS_CLOSED: AtomicBool = AtomicBool::new(false);
 #[unsafe(link_section = ".init_array")]
 static LOOK_AT_STDOUT: extern "C" fn() = {
     extern "C" fn look() {
-        // SAFETY: it has no memory, and fails where the descriptor is not open.
+        // SAFETY: the call takes no pointers, and fails if the descriptor is not open.
         let is_closed = unsafe { libc::fcntl(libc::STDOUT_FILENO, libc::F_GETFD) } < 0;
         STDOUT_WAS_CLOSED.store(is_closed, Ordering::Relaxed);
     }
     look
 };
 
-/// Becomes the `nagent` beside this executable, with this executable's path as the name it is called by.
+/// Becomes the `nagent` in the same folder, with this executable's path as the name it is called by.
 pub(crate) fn become_nagent() -> ExitCode {
     if STDOUT_WAS_CLOSED.load(Ordering::Relaxed) {
         close_stdout();
@@ -47,7 +47,7 @@ pub(crate) fn become_nagent() -> ExitCode {
     ExitCode::from(1)
 }
 
-/// Closes it again, so that nagent learns of it.
+/// Closes stdout again, so that nagent notices.
 #[expect(unsafe_code, reason = "Rust does not close it")]
 fn close_stdout() {
     // SAFETY: nothing has written to the /dev/null there, and nothing will.

@@ -21,7 +21,7 @@ pub struct KeyCommand {
 }
 
 impl KeyCommand {
-    /// A command that runs in `folder`, with the whole environment, since it signs in by itself.
+    /// A command that runs in `folder`, with the whole environment, which it may need to sign in.
     pub fn new(words: Vec<String>, env: &Env, folder: &Path) -> Self {
         let path = env.get_os("PATH").map(ToOwned::to_owned);
         Self { words, env: env.for_children(&[]), path, folder: folder.to_owned() }

@@ -40,10 +40,10 @@ pub struct ModelClient {
     pub model_id: Option<String>,
     /// Where the credential came from: an environment variable, or the config's command.
     pub credential: Option<String>,
-    /// Notes for the user that came up while asking.
+    /// Notes for the user from requests.
     pub notes: Vec<String>,
     recorder: Option<Recorder>,
-    /// What the conversation has before the next reply, for a recording.
+    /// The state of the conversation before the next reply, for a recording.
     before: Before,
     turn: u64,
 }
@@ -103,14 +103,14 @@ impl ModelClient {
         self.turn = other.turn;
     }
 
-    /// Keeps to a rate of requests, where a server is asked.
+    /// Limits the rate of requests to a server.
     pub fn limit_rate(&mut self, rate: RateLimit) {
         if let Backend::Server(server) = &mut self.backend {
             server.rate = Some(rate);
         }
     }
 
-    /// Notes what the conversation has before the next reply, where that is recorded or compared with a recording.
+    /// Notes the state of the conversation before the next reply, if that is recorded or compared with a recording.
     pub fn note_conversation(&mut self, text: &str, pieces: &[Piece]) {
         if self.recorder.is_some() || matches!(self.backend, Backend::Recording(_)) {
             self.before = Before::read(text, pieces);
@@ -155,7 +155,7 @@ impl ModelClient {
         }
     }
 
-    /// How a file of `bytes` bytes is sent to this model, or why it is not, and what to do instead.
+    /// Chooses how a file of `bytes` bytes is sent to this model; the error says why it is not, and what to do instead.
     pub fn route(&self, format: FileFormat, bytes: u64) -> Result<FileRoute, String> {
         match &self.backend {
             Backend::Server(server) => server.endpoint.route(format, bytes),

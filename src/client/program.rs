@@ -24,7 +24,7 @@ use sys::interrupt::Interrupts;
 use sys::process::job::{Finished, Job, JobOutcome, Output, Stdin};
 use sys::process::{self, Jobs};
 
-/// How long a program that was kept running may take to end when its stdin is closed.
+/// Maximum time for a program that was kept running to end after its stdin is closed.
 const END_TIME: Duration = Duration::from_millis(500);
 
 const CLAUDE_RETRIES: &str = "CLAUDE_CODE_MAX_RETRIES";
@@ -48,7 +48,7 @@ pub struct Program {
 }
 
 impl Program {
-    /// A program that runs in `folder`, with the whole environment, since it signs in by itself.
+    /// A program that runs in `folder`, with the whole environment, which it may need to sign in.
     pub fn new(
         preset: Preset,
         words: Vec<String>,
@@ -61,7 +61,7 @@ impl Program {
         if let (Preset::Cursor, Some(folder)) = (preset, &empty_folder) {
             let (path, text) = command::CURSOR_SETTINGS;
             let path = folder.path().join(path);
-            // Without it the read-only mode is left.
+            // If this fails, the read-only mode still applies.
             let _ = path
                 .parent()
                 .map_or(Ok(()), fs::create_private_folder)
@@ -69,7 +69,7 @@ impl Program {
         }
         let redactor = Redactor::new(env.secrets(&[]), None);
         let (mut env, folder) = (env.for_children(&[]), folder.to_owned());
-        // By itself it tries ten times, in silence: a wrong key would take three minutes. We try again ourselves.
+        // By default it tries ten times, silently: a wrong key would take three minutes. nagent retries itself.
         if preset == Preset::ClaudeCode && env.iter().all(|(name, _)| name != CLAUDE_RETRIES) {
             env.push((CLAUDE_RETRIES.into(), "1".into()));
         }
@@ -199,7 +199,7 @@ impl Program {
         self.limit.map(|(limit, watch)| limit.saturating_sub(watch.elapsed()))
     }
 
-    /// Why the program did not start. A name that is nowhere on the PATH is called by that name.
+    /// Explains why the program did not start: the system's error, unless it is not on the PATH.
     fn explain_start(&self, error: &str) -> String {
         let (name, hint) = match self.preset {
             Preset::ClaudeCode => {
@@ -210,7 +210,7 @@ impl Program {
             }
             Preset::Command => ("", ""),
         };
-        // A program of the user's own is nobody else's to install.
+        // We cannot know how to install a program of the user's own.
         let own = self.words.first();
         let hint = if own.is_some() { "\"command\" in the config names it" } else { hint };
         let name = own.map_or(name, String::as_str);
@@ -251,7 +251,7 @@ struct KeptProgram {
     jobs: Jobs,
 }
 
-/// Why a request to it came to nothing, and it is of no more use.
+/// The reason why a request failed and the program cannot be used any more.
 enum Broken {
     Ended(Finished),
     Protocol(ApiError),
@@ -259,7 +259,7 @@ enum Broken {
 
 impl KeptProgram {
     fn start(mut job: Job) -> Result<Self, String> {
-        // The end of stderr says what went wrong; stdout is read as it comes.
+        // The end of stderr says what went wrong; stdout is read while it arrives.
         job.keep = limits::ERROR_BODY;
         let mut jobs = Jobs::new();
         jobs.start(job).map_err(|error| error.to_string())?;
@@ -306,7 +306,7 @@ impl KeptProgram {
         });
         match (ended, finished) {
             (Some(Ok(_)), _) => Ok(output.finish()),
-            // One that nagent found is of this kind.
+            // Errors that nagent itself finds have the kind `Other`.
             (Some(Err(error)), None) if error.kind != ErrorKind::Other => Ok(Err(error)),
             (Some(Err(error)), _) => Err(Broken::Protocol(error)),
             (None, Some(finished)) => Err(Broken::Ended(finished)),
@@ -316,7 +316,7 @@ impl KeptProgram {
 }
 
 impl Drop for KeptProgram {
-    /// Closes its stdin, which tells it to end; one that does not is ended.
+    /// Closes the program's stdin, which asks it to end, and kills it if it does not.
     fn drop(&mut self) {
         self.jobs.send(None, END_TIME);
         if let Ok(nobody) = Interrupts::without_handlers() {
@@ -325,11 +325,11 @@ impl Drop for KeptProgram {
     }
 }
 
-/// The output of a program as text while it arrives. Output that begins like JSON is no text of a reply.
+/// The output of a program as text while it arrives. Output that begins like JSON is not the text of a reply.
 #[derive(Default)]
 struct PlainText {
     is_json: Option<bool>,
-    /// The beginning of a character.
+    /// The first bytes of an incomplete character.
     open: Vec<u8>,
 }
 

@@ -27,13 +27,13 @@ enum PlaybackSource {
     Conversations(Vec<Played>, String),
 }
 
-/// What a run knows of its own conversation before a reply.
+/// The state of a run's own conversation before a reply.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Before {
     /// The heads of the results since the last reply.
     pub(super) results: Vec<String>,
     prompts: Vec<String>,
-    /// How many turns there were.
+    /// The number of turns.
     turns: u64,
 }
 
@@ -86,7 +86,7 @@ impl Player {
                 let has_prompts = |it: &&Played| it.1.has_prompts(&before.prompts);
                 let (own, what) = match lineage.rsplit_once('.') {
                     None => (all.first(), String::new()),
-                    // Where children are counted otherwise now, the prompts tell.
+                    // If children are numbered differently now, find the child by its prompts.
                     Some((_, number)) => {
                         let children = || all.iter().skip(1).filter(has_prompts);
                         let own = children().find(|it| it.0.contains(number));
@@ -113,7 +113,7 @@ fn read_played_file(path: &Path) -> Result<String> {
         .with_context(|| format!("there is no recording at {}", path.display()))
 }
 
-/// A conversation and those of its children, which are beside it.
+/// A conversation and those of its children, which are in the same folder.
 fn read_conversations(path: &Path, text: &str) -> Result<Vec<Played>> {
     let folder = path.parent().unwrap_or(Path::new("."));
     let first = read_with_archives(folder, text);
@@ -139,7 +139,7 @@ fn read_conversations(path: &Path, text: &str) -> Result<Vec<Played>> {
     Ok(all)
 }
 
-/// A conversation, after what compactions took out of it, where their archives are beside it.
+/// A conversation and the parts that compactions removed from it, if their archives are in the same folder.
 fn read_with_archives(folder: &Path, text: &str) -> PlayedConversation {
     let mut newest_first = vec![PlayedConversation::read(text, &file::parse(text).pieces)];
     let mut seen = HashSet::new();

@@ -71,7 +71,7 @@ impl ModelClient {
         })
     }
 
-    /// One attempt: reports the notes that came up, and explains the error.
+    /// Makes one attempt: reports its notes, and explains its error.
     pub(super) fn attempt<T>(
         &mut self,
         model: &str,
@@ -98,7 +98,7 @@ mod tests {
     use conversation::exit::Signal;
     use conversation::model::{ApiError, ErrorKind};
 
-    /// The tries, what came of them, and the lines, where all but the `good`th try fail with `kind`.
+    /// The tries, their outcome, and the lines, where all but the `good`th try fail with `kind`.
     fn check(
         kind: ErrorKind,
         good: usize,

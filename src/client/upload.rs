@@ -13,14 +13,14 @@ use models::files::UploadState;
 use sys::http::HttpClient;
 use sys::interrupt::Interrupts;
 
-/// How long a provider may take to process a file, without the time of its answers.
+/// Maximum time for a provider to process a file, without the time of its answers.
 const PROCESSING: Duration = Duration::from_mins(2);
 /// The first wait for it; each wait is twice the one before, up to the longest.
 const FIRST_WAIT: Duration = Duration::from_millis(200);
 const LONGEST_WAIT: Duration = Duration::from_secs(5);
-/// How long the removal of a file may be retried.
+/// Maximum time for retrying the removal of a file.
 const REMOVAL: Duration = Duration::from_secs(5);
-/// How long each step of the removal may take once a signal has come.
+/// Maximum time for each step of the removal once a signal has come.
 const LAST_REMOVAL: Duration = Duration::from_millis(800);
 
 struct Upload<'a> {
@@ -31,7 +31,7 @@ struct Upload<'a> {
     report: &'a mut dyn FnMut(&str),
 }
 
-/// Asks about `file`: uploads it, asks, removes it. A line names the id of a file that cannot be removed; that is no error.
+/// Asks about `file`: uploads it, asks, removes it. If it cannot be removed, a line names its id; that is not an error.
 pub fn ask_about(
     client: &mut ModelClient,
     ask: &ChatRequest<'_>,
@@ -153,7 +153,7 @@ impl Upload<'_> {
         })
     }
 
-    /// The same at the server itself, with its credential.
+    /// Makes attempts at the server itself, with its credential, while the patience of the whole run lasts.
     fn retry_at_server<T>(
         &mut self,
         mut attempt: impl FnMut(&mut Server, &Interrupts) -> Result<T, RequestError>,

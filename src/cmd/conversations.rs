@@ -18,7 +18,7 @@ use conversation::problem::Problem;
 use sys::clock;
 use sys::env::Env;
 
-/// What a newcomer needs, below the flags.
+/// Examples, shown below the flags.
 const AFTER_HELP: &str = "\
 Examples:
   nagent-conversations list --search timeout
@@ -44,7 +44,7 @@ pub struct Args {
     root: Option<PathBuf>,
 }
 
-/// What is to be done.
+/// The task.
 #[derive(Debug, Clone, Subcommand)]
 enum ConversationsCommand {
     /// List conversations, the newest first

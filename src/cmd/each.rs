@@ -12,7 +12,7 @@ use crate::ops::setup::flags::{ConversationArgs, RunArgs, prepare_words};
 use crate::out::Report;
 use conversation::problem::Problem;
 
-/// What a newcomer needs, below the flags.
+/// Examples, shown below the flags.
 const AFTER_HELP: &str = "\
 Examples:
   nagent-each \"Sum this up in a sentence\" docs/*.md

@@ -21,7 +21,7 @@ use conversation::problem::Problem;
 use sys::fs;
 use sys::names::shell_word;
 
-/// What a newcomer needs, below the flags.
+/// Examples, shown below the flags.
 const AFTER_HELP: &str = "\
 Examples:
   nagent-file-edit src/parse.rs --check 'make test' \"Accept CRLF too\"
@@ -146,7 +146,7 @@ impl Args {
         self.edit_one(&files[0])
     }
 
-    /// Does what is asked for one file, in this process.
+    /// Handles one file, in this process.
     fn edit_one(&self, file: &Path) -> Result<Report, Problem> {
         let which = ConversationArgs { file_edit: Some(file.to_owned()), ..Default::default() };
         let call = Call::new(Self::NAME, &self.run, &which)?;

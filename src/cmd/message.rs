@@ -1,4 +1,4 @@
-//! `nagent-message`: says something to a run in progress.
+//! `nagent-message`: leaves a message for a run in progress.
 
 use std::path::PathBuf;
 
@@ -15,7 +15,7 @@ use sys::env::Env;
 use sys::interrupt::Interrupts;
 use sys::{stdin, terminal};
 
-/// What a newcomer needs, below the flags.
+/// Examples, shown below the flags.
 const AFTER_HELP: &str = "\
 Examples:
   nagent-message \"Leave the tests alone\"

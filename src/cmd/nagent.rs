@@ -19,7 +19,7 @@ use crate::out::Report;
 use conversation::problem::Problem;
 use sys::root::check_name;
 
-/// What a newcomer needs, below the flags.
+/// Examples, shown below the flags.
 const AFTER_HELP: &str = "\
 Examples:
   nagent \"What does this project do?\"
@@ -123,7 +123,7 @@ impl Tool for Args {
 }
 
 impl Args {
-    /// A word behind --continue that cannot be a name is the beginning of the prompt.
+    /// Takes a word after --continue that cannot be a name for the beginning of the prompt.
     fn take_prompt_of_continue(&mut self) {
         if let Some(word) = &mut self.which.continue_
             && word.as_deref().is_some_and(|word| check_name(word).is_err())
@@ -184,7 +184,7 @@ impl Args {
             report = report.then_try(|| lists::list_models(&call));
         }
         if self.status {
-            // What failed before it stays the end of the call.
+            // An earlier failure still decides the exit code.
             report = report.then_try(|| Ok::<_, Problem>(status::report_status(&call)));
         }
         Ok(report)
@@ -210,7 +210,7 @@ impl Args {
     }
 }
 
-/// What a single word was probably meant as, which is a command in other programs.
+/// The flag for a single word that is a command in other programs.
 fn flag_for_word(word: &str) -> Option<&'static str> {
     Some(match word.to_lowercase().as_str() {
         "help" => "nagent --help",

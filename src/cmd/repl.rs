@@ -11,7 +11,7 @@ use crate::ops::setup::flags::prepare_words;
 use crate::out::Report;
 use conversation::problem::Problem;
 
-/// What a newcomer needs, below the flags.
+/// Examples, shown below the flags.
 const AFTER_HELP: &str = "\
 Examples:
   nagent-repl

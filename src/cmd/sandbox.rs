@@ -7,7 +7,7 @@ use crate::ops::single::sandboxed_command::{CommandArgs, run_sandboxed};
 use crate::out::Report;
 use conversation::problem::Problem;
 
-/// What a newcomer needs, below the flags.
+/// Examples, shown below the flags.
 const AFTER_HELP: &str = "\
 Examples:
   nagent-sandbox make test

@@ -9,7 +9,7 @@ use crate::ops::scripts::think::{ThinkRequest, run_thought};
 use crate::out::Report;
 use conversation::problem::Problem;
 
-/// What a newcomer needs, below the flags.
+/// Examples, shown below the flags.
 const AFTER_HELP: &str = "\
 Examples:
   echo 'Print the weekday of the date in the first argument.' > weekday.md
@@ -40,7 +40,7 @@ impl Tool for Args {
         nagent-think SCRIPT ARG…; stdin is passed on. The first run asks a model, later ones run the memory.js that it left. \
         Stdout has the result; --json prints exit_code, mode, stdout, error and token counts.";
 
-    /// What follows the script is the script's.
+    /// Leaves the words after the script to the script.
     fn prepare(words: Vec<OsString>) -> Vec<OsString> {
         let takes_value = |word: &str| {
             let command = Self::command();

@@ -14,7 +14,7 @@ use crate::out::Report;
 use conversation::problem::Problem;
 use script::policy::Approval;
 
-/// What a newcomer needs, below the flags.
+/// Examples, shown below the flags.
 const AFTER_HELP: &str = "\
 Examples:
   nagent-thought install weather.md && nagent-thought run weather Berlin
@@ -185,7 +185,7 @@ impl Tool for Args {
     const DESCRIPTION: &'static str = "Looks after scripts in plain language: nagent-thought ls, info, install, run, reset, \
         memory, policy. Call it as nagent-thought policy add host NAME HOST to allow a script a host.";
 
-    /// What follows the script of `run` is the script's.
+    /// Leaves the words after the script of `run` to the script.
     fn prepare(mut words: Vec<OsString>) -> Vec<OsString> {
         let verb = words.iter().skip(1).position(|word| !word.to_string_lossy().starts_with('-'));
         if let Some(at) = verb.map(|at| at + 1)

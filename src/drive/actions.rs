@@ -169,7 +169,7 @@ impl Runner<'_> {
         Ok(self.files.record_read(block, &resolved, None, &self.conversation))
     }
 
-    /// The block with a stream that the user names, like [`Runner::read_for_user`].
+    /// The block with a stream that the user names. A long one is stored, unless `is_dry`; its head and tail are shown.
     pub fn show_stream(&self, name: &str, bytes: Vec<u8>, is_dry: bool) -> Result<Block> {
         let block = Block::new("nagent-read-result").with("path", name).with("status", "ok");
         if bytes.len() > limits::PROMPT_WHOLE {
@@ -187,7 +187,7 @@ impl Runner<'_> {
                 block = block.with("output", path.display());
             }
         }
-        // Zeros would be taken for a file system's, after a crash.
+        // After a crash, zeros in the file are taken for those of a file system.
         let text = String::from_utf8_lossy(bytes).replace('\0', "\u{fffd}");
         Ok(block.body(text.trim_end_matches('\n').to_owned()))
     }

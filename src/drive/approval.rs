@@ -17,19 +17,19 @@ pub trait Approver {
     /// Asks about an action in a folder.
     fn ask_user(&mut self, action: &Action, context: &RunContext<'_>) -> Decision;
 
-    /// Stores an approval for good, and returns it.
+    /// Stores a permanent approval, and returns it.
     fn store(&mut self, action: &Action, folder: &str) -> approve::StandingApproval;
 }
 
-/// The rules of a run, and who is asked where they leave it open.
+/// The rules of a run, and who is asked where they do not decide.
 pub struct ApprovalRules<'a> {
-    /// What is asked about.
+    /// The actions that need approval.
     pub approve: Approve,
-    /// Whether stopped commands are refused.
+    /// Whether commands on the stop list are refused.
     pub has_stop_list: bool,
     /// The patterns of commands that need no question.
     pub patterns: Vec<String>,
-    /// What was approved for good.
+    /// The permanent approvals.
     pub approvals: Vec<approve::StandingApproval>,
     /// Who is asked.
     pub approver: Box<dyn Approver + 'a>,
@@ -52,14 +52,14 @@ impl ApprovalRules<'_> {
         is_allowed.then_some(Decision::Allow)
     }
 
-    /// Asks, and stores an approval for good.
+    /// Asks, and stores an approval that is permanent.
     pub(super) fn ask_and_store(&mut self, action: &Action, context: &RunContext<'_>) -> Decision {
         let decision = self.approver.ask_user(action, context);
         if decision == Decision::Always {
             let folder = context.folder.to_string_lossy();
             self.approvals.push(self.approver.store(action, &folder));
         }
-        // What the user made of it is not asked about again, and not everything may be made of it.
+        // The user's replacement is not asked about again, but the stop list still applies to it.
         if let Decision::Replace(other) = &decision
             && let Some((commands, why)) = self.find_stop(other)
         {

@@ -31,9 +31,9 @@ pub struct Asker {
     pub asks_for_window: bool,
     /// Maximum length of a reply in tokens, when it is set.
     pub max_output: Option<u64>,
-    /// What else requests ask for.
+    /// The other options of requests.
     pub options: ChatOptions,
-    /// What a user can do about a conversation that is too long.
+    /// Advice for the user about a conversation that is too long.
     pub too_long_advice: String,
     /// The tags that a reply may have.
     pub tags: TagSet,
@@ -114,8 +114,8 @@ impl Asker {
         }
     }
 
-    /// Looks for the window in the server's list of models, at most once, where nothing else says it. A list that cannot be had
-    /// leaves it unknown.
+    /// Looks for the window in the server's list of models, at most once, where nothing else says it. If the list is
+    /// not available, the window stays unknown.
     pub(super) fn learn_window(&mut self, interrupts: &Interrupts) {
         if self.window.is_none() && std::mem::take(&mut self.asks_for_window) {
             self.window = self.client.find_window(&self.model_id, interrupts);

@@ -1,4 +1,4 @@
-//! The result of a change, which cannot be made without what undo and later changes need.
+//! The result of a change, which cannot be made without the records that undo and later changes need.
 
 use std::path::Path;
 
@@ -35,7 +35,7 @@ impl Logged {
 pub(super) struct ChangeResult(Block);
 
 impl ChangeResult {
-    /// The result of a change that undo can take back, with the content that the model knows from here on.
+    /// The result of a change that undo can take back, with the content that the model knows from now on.
     pub(super) fn written(block: Block, _: &Logged, known: &KnownContent) -> Self {
         Self(with_shown(block, known))
     }
@@ -49,7 +49,7 @@ impl ChangeResult {
         })
     }
 
-    /// The result of a change of nothing, which the block says.
+    /// The result of a change that changed nothing, as the block says.
     pub(super) fn unchanged(block: Block) -> Self {
         Self(block)
     }

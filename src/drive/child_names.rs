@@ -1,4 +1,4 @@
-//! Which conversation a child is. A parent continues the children that its text names and that it started;
+//! Chooses the conversation of a child. A parent continues the children that its text names and that it started;
 //! every other child gets a conversation of its own, whatever conversations there are.
 
 use anyhow::Result;
@@ -45,14 +45,15 @@ fn known_child<'a>(pieces: &'a [Piece], parent: &str, name: &str) -> Option<&'a 
         let conversation = piece.get("conversation")?;
         let is_it = match piece.get("name") {
             Some(given) => given == name,
-            // As older results have it.
+            // Older results have no `name`.
             None => conversation == child_name(parent, name),
         };
         (piece.name() == Some("nagent-conversation-result") && is_it).then_some(conversation)
     })
 }
 
-/// Whether a conversation has a prompt of another one, under its name of now or one before. One that is not there yet counts.
+/// Whether a conversation has a prompt from another one, under its current name or a former one. True also for a
+/// conversation that does not exist yet.
 ///
 /// # Errors
 /// It cannot be read.
@@ -72,7 +73,7 @@ pub fn was_started_by(root: &Root, child: &str, parent: &str) -> Result<bool> {
     Ok(from.any(|from| former.contains(from)))
 }
 
-/// A name that would be too long is replaced by its hash.
+/// The name of a child's conversation. A name that would be too long is replaced by its hash.
 fn child_name(parent: &str, name: &str) -> String {
     let whole = format!("{parent}.{name}");
     match root::check_name(&whole) {

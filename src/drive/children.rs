@@ -1,6 +1,6 @@
 //! Runs child conversations: each is a nagent of its own, several side by side; only the answer comes back.
 //!
-//! A child draws on what is left of its parent's limits.
+//! A child uses the remaining limits of its parent.
 
 use std::collections::VecDeque;
 use std::ffi::OsString;
@@ -70,7 +70,7 @@ fn refused_result(why: String) -> Acted {
 }
 
 impl Children {
-    /// Nothing started yet.
+    /// Children of which none has been started yet.
     pub fn new(
         executable: PathBuf,
         flags: Vec<OsString>,
@@ -97,7 +97,7 @@ impl Children {
         }
     }
 
-    /// The names of the conversations that lead to what this one starts, as `NAGENT_PARENTS` has them.
+    /// The value of `NAGENT_PARENTS` for processes that this conversation starts: the names that lead to them.
     pub(super) fn parents_of_commands(&self) -> String {
         let names = self.parents.iter().chain(std::iter::once(&self.name));
         names.map(String::as_str).collect::<Vec<_>>().join("/")
@@ -122,7 +122,7 @@ impl Children {
         self.files_in_reply.clear();
     }
 
-    /// Why no child may be started any more: the limits of the run are used up.
+    /// The reason why no more children may be started: the limits of the run are used up.
     fn refuse_spent(&self) -> Option<String> {
         let left = self.left.as_ref()?;
         let spent = left.turns == 0
@@ -133,7 +133,7 @@ impl Children {
         })
     }
 
-    /// Takes what a child has used from what is left for those beside it that have not started.
+    /// Subtracts the usage of a child from the limits of the others in its group that have not started.
     fn subtract_from_limits(&mut self, answer: &ChildAnswer) {
         let Some(left) = &mut self.left else { return };
         let usage = answer.usage();
@@ -253,7 +253,7 @@ impl Children {
             if let Some(finished) = jobs.next_streaming(interrupts, &mut on_stdout) {
                 let id = finished.id;
                 self.record_end(finished, context)?;
-                // One that reports what it does has said so itself.
+                // A child that reports its events has already reported this.
                 let ended = self.slots.iter().find(|slot| slot.job == Some(id) && !self.report);
                 let name = ended.and_then(|slot| slot.result.as_ref()?.block.get("conversation"));
                 if let Some(note) = name.and_then(|name| describe_waiting(&context.root, name)) {

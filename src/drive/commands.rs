@@ -24,13 +24,13 @@ use sys::process::job::{Finished, Job, JobOutcome, LeftRunning, StartError};
 use sys::process::kept::KeptJob;
 use sys::{fs, process, root};
 
-/// How long to wait for a kept command that ends at once, as where its port is taken.
+/// Time to wait for a kept command that ends at once, for example because its port is in use.
 const STARTING: Duration = Duration::from_millis(500);
 
 /// Note for a command that fails silently, as a search does that finds nothing.
 const NO_OUTPUT: &str = "no output (exit code 1 from grep or rg means no match)";
 
-/// How commands are run.
+/// The rules for running commands.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ShellRules {
     /// Path of the shell.
@@ -44,14 +44,14 @@ pub struct ShellRules {
 /// Runs commands.
 #[derive(Debug)]
 pub struct Commands {
-    /// How commands run: the shell, the time limit, the credentials that they get.
+    /// The shell, the time limit, and the credentials that commands get.
     pub rules: ShellRules,
     /// The command that runs after the writes of a reply.
     pub after_write: Option<String>,
-    /// The command that an answer must satisfy.
+    /// The command that checks an answer.
     pub check: Option<String>,
     kept: Vec<KeptCommand>,
-    /// How many bytes of outputs are in files by now, but for those of `kept`.
+    /// Bytes of outputs that were stored in files so far, without those of `kept`.
     stored: Cell<u64>,
 }
 
@@ -60,7 +60,7 @@ pub struct Commands {
 struct KeptCommand {
     name: String,
     output: PathBuf,
-    /// The most bytes of it.
+    /// Maximum size of `output`, in bytes.
     limit: u64,
     job: KeptJob,
     _sandboxed: Option<SandboxedRun>,
@@ -82,12 +82,12 @@ impl KeptCommand {
 }
 
 impl Commands {
-    /// Commands of which none runs.
+    /// Commands of which none is running yet.
     pub fn new(rules: ShellRules, after_write: Option<String>, check: Option<String>) -> Self {
         Self { rules, after_write, check, kept: Vec::new(), stored: Cell::new(0) }
     }
 
-    /// How many bytes of outputs may still go to files.
+    /// The bytes of outputs that may still be stored in files.
     fn room(&self) -> u64 {
         let kept = self.kept.iter().map(|kept| kept.limit).sum::<u64>();
         limits::RUN_OUTPUT.saturating_sub(self.stored.get()).saturating_sub(kept)
@@ -140,7 +140,7 @@ impl Commands {
         context: &RunContext<'_>,
     ) -> Result<KeptCommand> {
         root::check_name(name).map_err(|why| anyhow!("keep: {why}"))?;
-        // A server is started again after its code was changed.
+        // A name that is used again replaces its command: a server is restarted after a change of its code.
         let is_over = |kept: &mut KeptCommand| kept.name == name || !kept.job.is_running();
         for over in self.kept.extract_if(.., is_over) {
             let output = over.output.clone();
@@ -168,7 +168,7 @@ impl Commands {
         self.kept.iter_mut().filter_map(|kept| kept.describe_end(Duration::ZERO)).collect()
     }
 
-    /// Runs commands for at most `timeout` seconds. `parents` are the conversations that what is started here was started from.
+    /// Runs commands for at most `timeout` seconds. `parents` becomes their `NAGENT_PARENTS`.
     pub(super) fn run(
         &self,
         block: Block,
@@ -237,13 +237,13 @@ impl Commands {
     }
 }
 
-/// Counts what a command has left in a file.
+/// Counts the bytes of a command's output file.
 fn note_stored(stored: &Cell<u64>, output: Option<&Path>) {
     let bytes = output.and_then(fs::file_size).unwrap_or(0);
     stored.set(stored.get().saturating_add(bytes));
 }
 
-/// Names the processes that were ended because their command had.
+/// Names the processes that were ended because their command had ended.
 fn describe_left(left: &LeftRunning) -> Option<String> {
     let more = left.count - left.commands.len().min(left.count);
     let more = (more > 0).then(|| format!("{more} more"));

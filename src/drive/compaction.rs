@@ -23,17 +23,17 @@ use sys::{clock, fs};
 pub type WriteCheckpoint<'a> =
     Box<dyn Fn(&str, &str, u64, f64) -> (Result<String, Problem>, Usage) + 'a>;
 
-/// What compacts the conversation of a run.
+/// Compacts the conversation of a run.
 pub struct Compactor<'a> {
     /// Asks the model for a checkpoint.
     pub write: WriteCheckpoint<'a>,
-    /// How many tokens the conversation has.
+    /// The estimated number of tokens of the conversation.
     pub estimate: TokenEstimate,
-    /// It is not tried again below this many tokens, where it failed or gained nothing.
+    /// No further attempt below this many tokens, after one that failed or gained nothing.
     not_below: u64,
 }
 
-/// Whose checkpoint it is, and what its tokens cost.
+/// The model that writes a checkpoint, and the price of its tokens.
 #[derive(Debug, Clone, Copy)]
 pub struct Payer<'a> {
     /// The model's id, for the figures in the block.
@@ -51,7 +51,7 @@ impl Payer<'_> {
         }
     }
 
-    /// The block with what the checkpoint took, as the figures of a turn have it.
+    /// The block with the figures of the checkpoint, in the attributes that a turn has for them.
     fn with_figures(&self, block: Block, usage: &Usage) -> Block {
         let block = block
             .with("at", clock::now())
@@ -63,12 +63,12 @@ impl Payer<'_> {
     }
 }
 
-/// What was done.
+/// The result of a compaction.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Compacted {
-    /// What was kept, moved to files and summarized.
+    /// The parts that were kept, moved to files and summarized.
     pub plan: Plan,
-    /// The conversation that has the old text.
+    /// The conversation with the old text.
     pub archive: String,
     /// About how many tokens the new text has.
     pub tokens: u64,
@@ -86,7 +86,7 @@ impl<'a> Compactor<'a> {
         self.estimate.tokens(conversation.text().len())
     }
 
-    /// Whether a conversation fills its window so far that it is to be compacted now.
+    /// Whether a conversation fills its window so far that it must be compacted now.
     pub(super) fn is_due(&mut self, conversation: &ConversationFile, window: Option<u64>) -> bool {
         let tokens = self.tokens(conversation);
         let bytes = conversation.text().len();
@@ -180,7 +180,7 @@ fn write_compaction(
     Ok(archive)
 }
 
-/// Models write more than they were asked for. What is far too long would fill what was just freed.
+/// Models write more than they were asked for. A text that is far too long would fill the space that was just freed.
 fn cut_checkpoint(text: String, words: u64) -> String {
     let most = usize::try_from(words).unwrap_or(usize::MAX).saturating_mul(20);
     if text.len() <= most {
@@ -244,8 +244,8 @@ fn render_part(
     })
 }
 
-/// The block of a piece, without its body, with the file that has it. What the model was shown of a file is not in view any
-/// more, so that it has to be read again before it is written over.
+/// The block of a piece, without its body, with the file that has it. A file that this piece showed is not in view any
+/// more, so it has to be read again before it is overwritten.
 fn with_file(piece: &Piece, text: &str, store: &mut StoreOutput<'_>) -> Result<Block> {
     let mut block = Block::new(piece.name().unwrap_or("system"));
     if let PieceKind::Block { attributes, .. } = &piece.kind {

@@ -1,8 +1,8 @@
-//! What a run has changed in the file that its conversation belongs to.
+//! Finds the changes of a run to the file that its conversation belongs to.
 //!
 //! Contents are kept whole in `outputs/` under their hash, so that every change, by a tag or by a command, can be undone.
-//! [`conversation::memory`] reads the attributes that name them. What changed while the model was being asked was changed by
-//! somebody else, and is not counted. Nothing is written to the file here.
+//! [`conversation::memory`] reads the attributes that name them. A change that happened while the model was being asked
+//! was made by somebody else, and is not counted. Nothing is written to the file here.
 
 use std::path::{Path, PathBuf};
 
@@ -33,7 +33,7 @@ pub struct RunChanges {
     outputs: PathBuf,
     /// The content when the run began; `None` before that, and where it could not be read.
     before: Option<String>,
-    /// What the file looked like when the model was last asked, and what it held.
+    /// The stamp and the content of the file when the model was last asked.
     when_asked: Option<(Option<FileStamp>, String)>,
     /// The content that another program left there; later changes are the run's.
     since: Option<String>,
@@ -42,13 +42,13 @@ pub struct RunChanges {
 }
 
 impl RunChanges {
-    /// Nothing has changed yet.
+    /// Starts without changes.
     pub fn new(file: Option<&Path>, outputs: PathBuf) -> Self {
         let file = file.map(Path::to_owned);
         Self { file, outputs, before: None, when_asked: None, since: None, earlier: Vec::new() }
     }
 
-    /// Notes what the file holds at the start of a run, and with `keep` keeps the content.
+    /// Notes the content of the file at the start of a run; with `keep`, stores it.
     pub fn begin(&mut self, keep: bool) -> Result<Option<&String>> {
         if let Some(file) = &self.file {
             self.before = content_hash(file, keep.then_some(&self.outputs))?;
@@ -70,7 +70,7 @@ impl RunChanges {
         }
     }
 
-    /// Separates what another program changed while the model was being asked.
+    /// Separates the changes that another program made while the model was being asked.
     pub(super) fn after_asking(&mut self) -> Result<()> {
         let (Some(before), Some(file)) = (&self.before, &self.file) else { return Ok(()) };
         let now = FileStamp::of_path(file);
@@ -88,7 +88,7 @@ impl RunChanges {
         Ok(())
     }
 
-    /// Returns the run's changes, one for each stretch between those of others; `None`: there is no file, or it could not
+    /// Returns the run's changes, one for each span between those of others; `None`: there is no file, or it could not
     /// be read. Called once, at the end.
     ///
     /// # Errors
@@ -146,7 +146,7 @@ pub(super) fn content_hash(path: &Path, outputs: Option<&PathBuf>) -> Result<Opt
     let Some(outputs) = outputs else {
         return Ok(fs::sha256_of_file(file).ok());
     };
-    // Also after a signal: what a run has changed is recorded at its end.
+    // Also after a signal: the changes of a run are recorded at its end.
     let kept = fs::store_file(outputs, &mut file, &|| false)?;
     Ok(Some(fs::stored_hash(&kept)))
 }

@@ -36,11 +36,11 @@ use sys::{fs, replace};
 pub struct FileGuard {
     /// Where writes may go.
     pub boundary: Boundary,
-    /// What the run has changed in the conversation's own file.
+    /// The run's changes to the conversation's own file.
     pub changes: RunChanges,
     /// Where each write is recorded, so that it can be undone.
     pub log: ChangeLog,
-    /// What was written.
+    /// The files that were written.
     written: BTreeMap<PathBuf, WrittenFile>,
     last_seen: LastSeen,
     outputs: PathBuf,
@@ -49,9 +49,9 @@ pub struct FileGuard {
 /// A file that was written.
 #[derive(Debug)]
 struct WrittenFile {
-    /// The hash of what was written.
+    /// The hash of the content that was written.
     hash: String,
-    /// What the file looked like then.
+    /// The stamp of the file after that write.
     stamp: Option<FileStamp>,
     /// Unchanged by others when the current command started.
     is_own: bool,
@@ -71,12 +71,12 @@ impl FileGuard {
         Self { boundary, changes, log, written, last_seen, outputs }
     }
 
-    /// Forgets which files the last reply was shown, by its place: the conversation has another text now.
+    /// Forgets which files the last reply was shown: it is found by its place, and the conversation's text has changed.
     pub(super) fn forget_shown(&mut self) {
         self.last_seen = LastSeen::default();
     }
 
-    /// Notes what the conversation's own file holds at the start of a run; with `keep`, keeps the content.
+    /// Notes the content of the conversation's own file at the start of a run; with `keep`, stores it.
     ///
     /// # Errors
     /// The content could not be kept.
@@ -84,7 +84,7 @@ impl FileGuard {
         Ok(self.changes.begin(keep)?.cloned())
     }
 
-    /// The blocks that record what the run has changed in its own file, and the last change. Called once, at the end.
+    /// The blocks that record the run's changes to its own file, and the last change. Called once, at the end.
     ///
     /// # Errors
     /// A content could not be kept or recorded.
@@ -99,27 +99,27 @@ impl FileGuard {
         Ok((blocks, changes.into_iter().next_back()))
     }
 
-    /// Looks at the files that the run has written before a command starts: what has changed by now was somebody else.
+    /// Checks the files that the run has written before a command starts: changes up to here are somebody else's.
     pub(super) fn before_command(&mut self) {
         for (path, written) in &mut self.written {
             written.is_own = FileStamp::of_path(path) == written.stamp;
         }
     }
 
-    /// Records what a command has changed in the files that the run has written, so that undo takes it back with the rest.
-    /// Returns their paths.
+    /// Records the changes of a command to files that the run has written, so that undo takes them back, too. Returns
+    /// their paths.
     pub(super) fn record_rewritten(&mut self) -> Result<Vec<PathBuf>> {
         let mut rewritten = Vec::new();
         for (path, written) in &mut self.written {
             let stamp = FileStamp::of_path(path);
-            // What was removed or moved is refused when it is undone.
+            // A file that was removed or moved is refused when it is undone.
             if !written.is_own || stamp.is_none() || stamp == written.stamp {
                 continue;
             }
             let after = content_hash(path, Some(&self.outputs))?;
             let Some(after) = after.filter(|after| *after != written.hash) else { continue };
             let before = std::mem::replace(&mut written.hash, after.clone());
-            // What a run does to its own file is recorded at its end.
+            // Changes to the run's own file are recorded at its end.
             if self.boundary.target() != Some(path) {
                 self.log.append(path, FileEvent::Write { before, after })?;
             }
@@ -235,14 +235,14 @@ impl FileGuard {
         whole: Option<&[u8]>,
         conversation: &ConversationFile,
     ) -> Block {
-        // What the model cannot write needs no record.
+        // A file that the model cannot write needs no record.
         let Some(opened) = self.open_existing(path) else { return block };
         let hash = if let Some(bytes) = whole {
             Some(fs::sha256(bytes))
         } else {
             let known = recorded_content(conversation.pieces(), opened.path());
             let is_news = !known.is_some_and(|known| known.is_read);
-            // A larger one is not written over in any case.
+            // A larger file is not overwritten in any case.
             let is_hashed = is_news && opened.bytes() <= limits::KEPT_CONTENT;
             is_hashed.then(|| replace::hash_target(&opened).ok()).flatten().flatten()
         };
@@ -279,7 +279,7 @@ impl FileGuard {
         let block = self.with_resolved(block, source);
         let is_target = self.boundary.target() == Some(source);
         let block = if is_target { block.with("after", short_hash(&hash)) } else { block };
-        // Of such a file the model has read segments.
+        // The model has read segments, but not the file itself.
         let known = KnownContent { hash, is_read: false };
         let result = ChangeResult::written(block, &logged, &known);
         self.last_seen.record_write(conversation.pieces(), source, known);
@@ -342,7 +342,7 @@ impl FileGuard {
         Ok((block, logged))
     }
 
-    /// Refuses a write because the file is not as the model knows it; the result shows the change, and so the model knows it.
+    /// Refuses a write because the file is not as the model knows it. The result shows the change to the model.
     fn refuse_stale(
         &mut self,
         block: Block,
@@ -370,7 +370,7 @@ impl FileGuard {
         Ok(ChangeResult::refused(block, failure, shows.then_some(&known)))
     }
 
-    /// The file existed when the model was last shown it, and does not any more.
+    /// Refuses a write to a file that was removed after the model was shown it.
     fn removed_since(&self, block: Block, opened: &Opened) -> ChangeResult {
         let text = "nothing was written: the file has been removed since it was last shown\nTo create it again, send \
                     <nagent-write> with its whole text";
@@ -399,7 +399,7 @@ fn text_to_edit(opened: &Opened, edits: &[edit::EditBlock]) -> Result<String, Fa
     }
 }
 
-/// The lines that an edit changed, as they are now: `line 12: -1 +2`, then each as `12:text`.
+/// The current lines that an edit changed: `line 12: -1 +2`, then each as `12:text`.
 fn describe_edit(old: &str, new: &str) -> String {
     let mut text = String::new();
     let mut number = 1;
@@ -423,7 +423,7 @@ fn describe_edit(old: &str, new: &str) -> String {
     text
 }
 
-/// A line as it is now; of one that is too long to be shown, the part around its first change.
+/// The current line; if it is too long to be shown, the part around its first change.
 fn cut_around_change<'a>(before: &str, line: &'a str) -> Cow<'a, str> {
     // The head of the result needs room, too.
     const MOST: usize = limits::EDIT_SHOWN - 64;

@@ -1,14 +1,14 @@
-//! Whether a file is still as the model was last shown it.
+//! Checks whether a file is unchanged since the model was last shown it.
 //!
 //! The result of a read, of a write and of an edit records the first digits of the hash of the content that the model knows
 //! from then on, in the attribute `shown` (or `after`, where that is the same). So the record lasts from run to run, and a
 //! user who deletes a result from the conversation takes its record back. Where there is no record, a write over the whole
 //! file is refused; a file in its own conversation is known as the run found it. A read of a part of the file is enough, and
-//! does not take the place of a record of what was read before. With `part`, the record is of an edit or a split of a file of
+//! does not replace a record of an earlier read. With `part`, the record is of an edit or a split of a file of
 //! which nothing was read.
 //!
-//! The model writes a reply before it has read the results of that reply's own actions: what these record counts from the
-//! next reply on. What the reply has written itself counts at once.
+//! The model writes a reply before it has read the results of that reply's own actions: their records count from the
+//! next reply on. Content that the reply has written itself counts at once.
 
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
@@ -25,13 +25,13 @@ use sys::fs;
 pub(super) struct LastSeen {
     /// The reply's place among the pieces of the conversation.
     reply: Option<usize>,
-    /// Paths, and what the model knows of them.
+    /// Paths that the reply has written, and the content that the model knows.
     written: Vec<(PathBuf, KnownContent)>,
     /// The changes of files that results of this reply have shown.
     changes: Vec<ShownChange>,
 }
 
-/// What the model knows of a file.
+/// The content of a file that the model knows.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct KnownContent {
     /// The hash of the content, or its first digits.
@@ -70,7 +70,7 @@ impl LastSeen {
         self.written.push((path.to_owned(), known));
     }
 
-    /// Records that a result shows a change; false where one of the same reply shows it already.
+    /// Records that a result shows a change; false if a result of the same reply shows it already.
     pub(super) fn record_change(&mut self, pieces: &[Piece], change: ShownChange) -> bool {
         self.begin_reply(pieces);
         let is_new = !self.changes.contains(&change);
@@ -121,7 +121,7 @@ pub(super) fn with_shown(block: Block, known: &KnownContent) -> Block {
     if known.is_read { block } else { block.with("part", "true") }
 }
 
-/// The block with the true path of its file, unless that is where its path leads from the working folder.
+/// The block with the true path of its file, unless its path from the working folder is the same.
 pub(super) fn with_resolved(block: Block, cwd: &Path, path: &Path) -> Block {
     let is_plain = block.get("path").is_some_and(|given| cwd.join(given) == path);
     if is_plain { block } else { block.with("resolved", path.display()) }

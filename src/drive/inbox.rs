@@ -1,20 +1,20 @@
-//! The messages to a run: those read but not yet appended, and what was wrong with some.
+//! The messages to a run: those read but not yet appended, and the problems with others.
 
 use sys::conversation_file::ConversationFile;
 use sys::messages::{self, UserMessage};
 use sys::root::Root;
 
-/// What a run knows of its messages.
+/// The messages of a run.
 #[derive(Debug, Default)]
 pub struct Inbox {
     /// The conversation and the ids of those that were read but not yet appended.
     taken: Vec<(String, String)>,
-    /// What was wrong, which is noted once.
+    /// The problems that were noted already: each is noted once.
     noted: Vec<String>,
 }
 
 impl Inbox {
-    /// The messages that have come since the last look, with their ids. Calls `note` with what cannot be read.
+    /// The messages that have come since the last check, with their ids. Calls `note` for those that cannot be read.
     pub(super) fn take_messages(
         &mut self,
         root: &Root,

@@ -21,9 +21,9 @@ use segments::split::{self, Split, SplitHooks, SplitRequest};
 use sys::conversation_file::ConversationFile;
 use sys::fs;
 
-/// The most of a segment that is looked at, in bytes. One of a single line may be longer.
+/// Maximum size of a segment that is read for its description, in bytes. One of a single line may be longer.
 const SEGMENT: u64 = 4 << 20;
-/// How many lines of the file's beginning are shown, and how much of each, in bytes.
+/// Number of lines that are shown of the file's beginning, and the maximum of each, in bytes.
 const HEAD_LINES: usize = 10;
 const HEAD_LINE: usize = 160;
 
@@ -69,7 +69,7 @@ fn make_split(splits: &Path, source: &Path, context: &RunContext<'_>) -> Result<
 
 /// Finds a split of this conversation that is of the file as it is now.
 fn find_split(splits: &Path, source: &Path, context: &RunContext<'_>) -> Option<Split> {
-    // A name with a dot is of a split that is being written, or that a killed run left.
+    // A name with a dot is of a split that is being written, or that a killed run did not finish.
     let names = fs::list_names(splits).ok()?.into_iter().filter(|name| !name.starts_with('.'));
     for path in names.map(|name| splits.join(name).join(index::NAME)) {
         let found = load_index(&path).ok();

@@ -34,7 +34,7 @@ impl Runner<'_> {
         Ok(blocks)
     }
 
-    /// Notes, at the end of a run, that messages are left for the next one.
+    /// Notes, at the end of a run, that messages wait for the next one.
     pub fn note_waiting_messages(&mut self) {
         if let Some(note) = describe_waiting(&self.context.root, self.conversation.name()) {
             (self.on_progress)(ProgressEvent::Note(&note));

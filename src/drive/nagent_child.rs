@@ -1,6 +1,7 @@
-//! A nagent that this one starts: how it is called, and how its answer is read.
+//! A nagent that this one starts: its command line, and the parser of its answer.
 //!
-//! The prompt travels on stdin, the answer as JSON on stdout. A child has children to end, so it gets longer than a command.
+//! The prompt travels on stdin, the answer as JSON on stdout. A child has to end its children, so it gets more time
+//! than a command.
 
 use std::ffi::{OsStr, OsString};
 use std::path::PathBuf;
@@ -52,7 +53,7 @@ pub fn child_job(
         stdin: prompt.map_or(Stdin::Null, Stdin::Bytes),
         output: Output::Separate,
         grace: GRACE,
-        // Of the lines only the last is needed, and read when it comes.
+        // Only the last of the lines is needed, and it is read when it arrives.
         keep: if report { 0 } else { limits::CHILD_OUTPUT },
         limit: limits::CHILD_OUTPUT as u64,
         ..Job::new(argv, folder, env)
@@ -69,7 +70,7 @@ pub struct ChildLines {
 }
 
 impl ChildLines {
-    /// Takes more of its output, and passes on each complete line but the last.
+    /// Adds output, and passes on each complete line but the last.
     pub fn push(&mut self, bytes: &[u8], on_line: &mut dyn FnMut(&str)) {
         for part in bytes.split_inclusive(|byte| *byte == b'\n') {
             self.open.extend_from_slice(part);
@@ -89,18 +90,18 @@ impl ChildLines {
 /// The answer of a child that ended.
 #[derive(Debug)]
 pub struct ChildAnswer {
-    /// Its exit code, as it says.
+    /// Its exit code, as reported.
     pub code: u64,
-    /// Its error, as it says; else why there is no answer.
+    /// Its error, as reported; else the reason why there is no answer.
     pub error: Option<String>,
-    /// What ended it, where it did not end by itself.
+    /// The reason why it was ended; `None` if it ended on its own.
     pub ended_by: Option<Problem>,
-    /// All else that it says; empty where there is no answer.
+    /// The rest of its report; empty if there is no answer.
     pub json: Map<String, Value>,
 }
 
 impl ChildAnswer {
-    /// Reads what a child printed.
+    /// Parses the output of a child.
     pub fn parse_output(finished: &Finished) -> Self {
         let failed = |why: &str| Some(Problem::failed(why));
         let ended_by = match finished.outcome {
@@ -125,7 +126,7 @@ impl ChildAnswer {
         Self { code, error, ended_by, json }
     }
 
-    /// Why it failed; `None` where it succeeded, also when a signal came too late to stop it.
+    /// Its problem; `None` if it succeeded, also when a signal came too late to stop it.
     pub fn problem(&self) -> Option<Problem> {
         let is_done = self.code == 0 && self.error.is_none();
         let is_too_late = |problem: &Problem| is_done && matches!(problem.exit, Exit::Signal(_));

@@ -1,4 +1,4 @@
-//! What happens during a run, for a user at a terminal and for programs that follow it.
+//! The events of a run, for a user at a terminal and for programs that follow it.
 
 use std::path::Path;
 use std::time::Duration;
@@ -27,13 +27,13 @@ pub enum ProgressEvent<'a> {
     ReplyEnded,
     /// The reply was read.
     Replied {
-        /// Which one, counted from 1.
+        /// Its number in the run, counted from 1.
         turn: u64,
         /// Its tokens.
         usage: &'a Usage,
         /// Its cost in US dollars, if known.
         cost: Option<f64>,
-        /// What it is.
+        /// Its verdict.
         verdict: Verdict,
     },
     /// The user is asked about an action in a folder, which starts next or is refused.
@@ -58,9 +58,9 @@ pub enum ProgressEvent<'a> {
         /// The event, as JSON.
         line: &'a str,
     },
-    /// A response beside actions.
+    /// A response in a reply that also has actions.
     Response(&'a str),
-    /// Why a reply, or a part of it, was not used.
+    /// The reason why a reply, or a part of it, was not used.
     BadReply(&'a str),
     /// A wait before the next try.
     Waiting(Duration, &'a ApiError),

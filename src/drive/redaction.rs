@@ -1,5 +1,5 @@
 //! Masks credentials in results before they are stored or sent: always the values that this process knows, with `--redact`
-//! well-known shapes too. What a secret and what a mask looks like is decided by [`conversation::redact`].
+//! well-known shapes too. [`conversation::redact`] defines what a secret and a mask look like.
 //!
 //! Masked are results, whole outputs in `outputs/`, and the driver's own texts. Not masked are prompts, the model's replies,
 //! and contents of files that are kept for undo.
@@ -97,7 +97,7 @@ impl ResultRedactor {
         truncate::with_text(add_redacted(block, count), text, outputs)
     }
 
-    /// Like [`Self::with_text`], for lines that were cut where `…` is.
+    /// The block with a masked text whose lines were cut where `…` is, as its body, or with its head and tail.
     pub(super) fn with_cut_lines(
         &self,
         block: Block,

@@ -107,7 +107,7 @@ pub fn run(runner: &mut Runner<'_>, turn: &mut Turn, first: Effect) -> Result<Ru
 }
 
 impl Runner<'_> {
-    /// Records what the run has changed in its conversation's file, at its end. `None` where it has changed nothing.
+    /// Records the run's changes to its conversation's file, at its end. `None` if there are none.
     ///
     /// # Errors
     /// The content could not be kept, or the conversation not be written.
@@ -117,7 +117,7 @@ impl Runner<'_> {
         Ok(change)
     }
 
-    /// From here on the changes of files are this turn's, and those of what it starts.
+    /// Attributes changes of files from here on to this turn, also those of the processes that it starts.
     pub fn begin_turn(&mut self, turn: u64, at: &str) {
         self.files.log.turn = Some((turn, at.to_owned()));
         self.context.run = self.files.log.started_by();
@@ -158,7 +158,7 @@ impl Runner<'_> {
         Ok(Event::Appended { seconds, is_full })
     }
 
-    /// The block with the path of its true text, where that holds bytes that [`format_block`] replaces.
+    /// The block with the path of its exact text, if that has bytes that [`format_block`] replaces.
     fn with_true_bytes(&self, block: Block) -> Result<Block> {
         match &block.body {
             Some(body) if body.contains('\0') && block.get("output").is_none() => {
@@ -222,7 +222,7 @@ impl Runner<'_> {
         }
     }
 
-    /// Goes on with the next model. Its own window, price and options count from here on.
+    /// Switches to the next model, with its own window, price and options.
     fn switch_model(&mut self, error: &ApiError) -> Event {
         let old = self.asker.model_id.clone();
         let Some((profile, mut next)) = self.fallbacks.pop_front() else {
@@ -239,7 +239,7 @@ impl Runner<'_> {
     fn decide(&mut self, action: &Action) -> Event {
         let decided = self.approval.decide_without_asking(action, &self.context.folder);
         let decision = decided.unwrap_or_else(|| {
-            // A question that nobody is asked is not shown either: its number would be that of another one, of the parent.
+            // A question that nobody is asked is not shown: its number would be taken for that of the parent's.
             if self.approval.approver.has_person() {
                 (self.on_progress)(ProgressEvent::Deciding(action, &self.context.folder));
             }
@@ -287,7 +287,7 @@ impl Runner<'_> {
         self.next_child()
     }
 
-    /// Says what was done where the user made something else of an action: the reply does not have it.
+    /// Reports that the user edited the action before it ran, since the reply has the original.
     fn describe_replaced(&mut self, action: &Action) -> Option<String> {
         self.replaced.take().filter(|replaced| replaced == action)?;
         Some(match action {
@@ -311,7 +311,7 @@ impl Runner<'_> {
         Ok(event)
     }
 
-    /// Tells the person of `-w` when a file of the project needs a conversation of its own.
+    /// Advises the user about `-w` when a file of the project needs a conversation of its own.
     fn advise_write_flag(&mut self, action: &Action, block: &Block) {
         let needs_flag = |path: &str| {
             let path = self.context.resolve(path);
@@ -346,7 +346,7 @@ impl Runner<'_> {
         (block, signal)
     }
 
-    /// Runs the command after writes. What it changes in the files that the run has written counts as the run's.
+    /// Runs the command after writes. Its changes to files that the run has written count as the run's.
     fn run_after_write(&mut self) -> Result<Event> {
         let Some(command) = self.commands.after_write.clone() else {
             return Ok(Event::AfterWriteEnded(Block::new("system")));
@@ -364,7 +364,7 @@ impl Runner<'_> {
         Ok(Event::AfterWriteEnded(block.body(text)))
     }
 
-    /// Holds an answer against the schema, then runs `--check`.
+    /// Checks an answer against the schema, then runs `--check`.
     fn check_answer(&mut self, answer: &[String]) -> Event {
         let Some(schema) = &self.schema else { return self.run_check() };
         match schema.check(&answer.join("\n")) {

@@ -1,4 +1,4 @@
-//! What all actions of a run share; none of them changes it.
+//! The context that all actions of a run share; none of them changes it.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -22,7 +22,7 @@ pub struct RunContext<'a> {
     pub env: &'a Env,
     /// The working folder. Relative paths start here.
     pub folder: PathBuf,
-    /// The run and its turn, as `NAGENT_RUN` has them: what they start is recorded as theirs.
+    /// The run and its turn, in the form of `NAGENT_RUN`: changes of processes that they start are recorded as theirs.
     pub run: String,
     /// Signals.
     pub interrupts: &'a Interrupts,
@@ -43,8 +43,8 @@ impl<'a> RunContext<'a> {
         expand_home(path.as_ref(), self.env.home_folder().as_deref())
     }
 
-    /// The path without links of what the model may read: what commands in the sandbox may read, stored results, and its own
-    /// splits. It is read by that path, without following a link that has come into it since.
+    /// Resolves the links of a path that the model wants to read: one that commands in the sandbox may read, a stored
+    /// result, or one of its own splits. It is read by the returned path, without following a link that came later.
     pub(super) fn resolve_read(&self, asked: &str, splits: &Path) -> Result<PathBuf, Failure> {
         let path = read::resolve_existing(Path::new(asked), &self.resolve(asked))?;
         let Some(sandbox) = &self.sandbox else { return Ok(path) };
@@ -61,7 +61,7 @@ impl<'a> RunContext<'a> {
         hidden.map(|hidden| hidden.path.clone()).collect()
     }
 
-    /// Whether a signal has come, for work that asks now and then.
+    /// Returns a function that says whether a signal has come, for work that checks regularly.
     pub(super) fn stop_check(&self) -> impl Fn() -> bool + use<'a> {
         let interrupts = self.interrupts;
         move || interrupts.pending().is_some()

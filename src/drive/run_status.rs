@@ -47,7 +47,7 @@ impl Runner<'_> {
         self.conversation.set_activity(self.activity.clone());
     }
 
-    /// Takes the last line of what has happened; it is written with the next activity.
+    /// Notes the last line of an event; it is written with the next activity.
     pub(super) fn note_event(&mut self, event: &Event) {
         let text = match event {
             Event::Acted(acted) => acted.block.body.as_deref(),
@@ -57,7 +57,7 @@ impl Runner<'_> {
         self.note_last_line(text.unwrap_or_default());
     }
 
-    /// Takes the last line of a text.
+    /// Notes the last line of a text.
     pub(super) fn note_last_line(&mut self, text: &str) {
         if let Some(line) = text.lines().rev().find(|line| !line.trim().is_empty()) {
             let line = self.context.redactor.redact_text(line.to_owned()).0;

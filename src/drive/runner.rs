@@ -19,13 +19,13 @@ use sys::clock::Stopwatch;
 use sys::conversation_file::ConversationFile;
 use sys::run_note::Activity;
 
-/// A run: its conversation, its model, and what carries out actions.
+/// A run: its conversation, its model, and the parts that perform actions.
 pub struct Runner<'a> {
     /// The conversation's file, whose lock is held for the run.
     pub conversation: ConversationFile,
     /// The model.
     pub asker: Asker,
-    /// The models that go on when this one fails, by their profiles.
+    /// The models that replace this one when it fails, by their profiles.
     pub fallbacks: VecDeque<(String, Asker)>,
     /// Makes the conversation shorter when it fills the window.
     pub compactor: Compactor<'a>,
@@ -33,25 +33,25 @@ pub struct Runner<'a> {
     pub files: FileGuard,
     /// Runs commands, and owns those that run in the background.
     pub commands: Commands,
-    /// What an answer must be valid against.
+    /// The schema that an answer must match.
     pub schema: Option<Schema>,
     /// Runs child conversations.
     pub children: Children,
-    /// Decides whether actions are done.
+    /// Decides whether actions run.
     pub approval: ApprovalRules<'a>,
-    /// What the user has made of the action that comes next.
+    /// The user's replacement for the next action.
     pub replaced: Option<Action>,
     /// Runs the model's scripts, in a run of a script in plain language.
     pub scripts: Option<Box<dyn ScriptHost + 'a>>,
-    /// What all actions share.
+    /// The context that all actions share.
     pub context: RunContext<'a>,
     /// Messages of the user's to this run.
     pub inbox: Inbox,
-    /// What the run's note says.
+    /// The content of the run's note.
     pub activity: Activity,
     /// The time since the run began.
     pub watch: Stopwatch,
-    /// Called with what happens.
+    /// Called for each event.
     pub on_progress: &'a mut dyn FnMut(ProgressEvent<'_>),
 }
 

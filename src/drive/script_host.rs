@@ -5,11 +5,11 @@ use anyhow::Result;
 /// The result of a script of the model.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ScriptResult {
-    /// Its value, or what went wrong.
+    /// Its value, or the error.
     pub value: Result<String, String>,
-    /// What it wrote to the console.
+    /// Its output on the console.
     pub console: String,
-    /// How long it took, in seconds.
+    /// Its duration in seconds.
     pub seconds: f64,
 }
 

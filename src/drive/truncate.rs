@@ -11,7 +11,7 @@ use conversation::limits;
 use sys::fs;
 use sys::process::capture::Captured;
 
-/// Length of the head and of the tail of a longer one, in bytes.
+/// Length of the head and of the tail of a longer body, in bytes.
 pub const KEEP: usize = limits::RESULT_WHOLE / 2;
 
 /// Gives the block a text as its body, or its head and tail.

@@ -1,4 +1,4 @@
-//! What the commands do, in folders by what they serve. Functions here take parsed flags and settings and return a
+//! The work of the commands, in folders by purpose. Functions here take parsed flags and settings and return a
 //! [`crate::out::Report`]; [`crate::drive`], [`segments`] and [`sys`] do the work.
 
 pub mod batch;

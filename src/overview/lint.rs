@@ -1,4 +1,4 @@
-//! What each block of a conversation file counts as, what cannot be read, and what looks like a tag but is not one.
+//! Checks the text of a conversation file: how each block counts, what cannot be read, and lines that look like tags.
 //!
 //! For people who edit the file: a provider's cache holds the beginning of a request, so an edit makes everything from its
 //! block on be sent and paid for again.
@@ -14,30 +14,30 @@ pub struct LintedBlock {
     pub line: usize,
     /// The block's name, or `note`.
     pub block: &'static str,
-    /// What the model gets it as.
+    /// The role in which the model gets it.
     pub counts_as: &'static str,
     /// Its bytes in the file.
     pub bytes: usize,
-    /// How many bytes no cache holds after an edit here: from its start to the end of the file.
+    /// The bytes that no cache holds after an edit here: from its start to the end of the file.
     pub resent: usize,
 }
 
-/// Something that is wrong, or likely to be.
+/// A problem, or something that is probably one.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Finding {
-    /// Where, from 1.
+    /// The line, from 1.
     pub line: usize,
-    /// What, and what to do.
+    /// The problem, and what to do about it.
     pub message: String,
     /// Whether no run can read the file until it is fixed.
     pub is_error: bool,
 }
 
-/// What becomes of a conversation whose first block is gone.
+/// The consequence of a first block that is missing.
 pub const NO_CONTEXT: &str = "there is no <initial_context>: the next run sends the rules again, as a user message, and no \
     provider's cache helps; put the block back at the top";
 
-/// Says of a parsed conversation what counts as what, and what is wrong, in the order of lines.
+/// Lists how the blocks of a parsed conversation count, and the problems, in the order of lines.
 pub fn lint_blocks(text: &str, parsed: &Parsed) -> (Vec<LintedBlock>, Vec<Finding>) {
     let mut blocks: Vec<LintedBlock> = Vec::new();
     let mut findings = Vec::new();

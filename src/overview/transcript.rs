@@ -6,22 +6,22 @@ use conversation::format::file::{Piece, PieceKind};
 use conversation::format::harmless;
 use conversation::protocol::{Action, ParsedReply, ReplyItem, parse_reply};
 
-/// What an entry is.
+/// The kind of an entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum EntryKind {
-    /// What the user asked.
+    /// A prompt of the user's.
     Prompt,
-    /// What the model answered.
+    /// An answer of the model.
     Answer,
-    /// What the model did.
+    /// An action of the model.
     Action,
-    /// What came of an action.
+    /// The result of an action.
     Result,
     /// A reply that could not be read.
     Reply,
-    /// What nagent said.
+    /// A message of nagent.
     System,
-    /// What somebody wrote into the file.
+    /// A note that somebody wrote into the file.
     Note,
 }
 
@@ -43,7 +43,7 @@ impl EntryKind {
 /// Something that happened in a conversation.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TranscriptEntry {
-    /// What it is.
+    /// Its kind.
     pub kind: EntryKind,
     /// The line of its block in the file, from 1.
     pub line: usize,
@@ -51,7 +51,7 @@ pub struct TranscriptEntry {
     pub turn: u64,
     /// One line: when and where a prompt was given, what an action is, how it ended.
     pub title: String,
-    /// The words; may be empty.
+    /// Its text; may be empty.
     pub text: String,
 }
 
@@ -113,7 +113,7 @@ fn read_reply(body: String) -> Vec<(EntryKind, String, String)> {
     items.into_iter().map(read).collect()
 }
 
-/// What an action is, on one line, and its text.
+/// Describes an action on one line, and returns its text.
 fn describe_action(action: &Action) -> (String, String) {
     let (attributes, text) = action.attributes_and_body();
     let what = match action {

@@ -25,13 +25,13 @@ use conversation::format::harmless::quote_name;
 use conversation::protocol::{Action, Change};
 use conversation::turn::event::Verdict;
 
-/// How many lines at the end of an output are shown.
+/// Number of lines at the end of an output that are shown.
 pub const LAST_LINES: usize = 10;
 
 /// The columns of a command of which only a line is shown.
 const SHORT: usize = 60;
 
-/// What the command after writes is called in events and blocks.
+/// The name of the command after writes in events and blocks.
 pub const AFTER_WRITE: &str = "after_write";
 
 /// Something that happened in a run.
@@ -172,7 +172,7 @@ impl Start {
         }
     }
 
-    /// What is asked about an action in a folder, the `n`th of the run: as it starts, with its whole text.
+    /// The question about an action in a folder, the `n`th of the run: the event of its start, with its whole text.
     pub fn to_decide(n: u64, action: &Action, folder: &Path) -> Self {
         let body = body_mut(&mut action.clone()).map(std::mem::take);
         Self { body, folder: Some(folder.display().to_string()), ..Self::new(n, action) }
@@ -196,7 +196,7 @@ impl RunEvent {
         let body = block.body.as_deref().unwrap_or_default();
         let get = |name: &str| block.get(name).map(str::to_owned);
         let figures = block.attributes.iter().filter_map(|(name, value)| {
-            // The names of the ranges of a read are taken by the lines of the text.
+            // These names are used for the lines of the text.
             let name = match name.as_str() {
                 "first_line" => "from_line",
                 "last_line" => "to_line",
@@ -235,7 +235,7 @@ impl RunEvent {
         }
     }
 
-    /// Leaves what fits into a line of the action `asked`, which the user was just shown whole.
+    /// Shortens the action `asked` to what fits into a line, since the user was just shown all of it.
     pub fn shorten(&mut self, asked: u64) {
         match self {
             Self::Start(Start { n, body: Some(body), .. }) if *n == asked => {

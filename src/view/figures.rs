@@ -1,16 +1,16 @@
-//! What a run took, as a line.
+//! The figures of a run, as a line.
 
 use conversation::format::numbers::{format_count, format_tokens};
 use serde_json::{Map, Value};
 
-/// What a run took.
+/// The figures of a run.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct RunFigures {
     /// Replies of the model.
     pub turns: u64,
     /// Input tokens, children's too.
     pub tokens_in: u64,
-    /// Those of the input that came from a cache.
+    /// Input tokens that came from a cache.
     pub cached: u64,
     /// Output tokens.
     pub tokens_out: u64,
@@ -20,7 +20,7 @@ pub struct RunFigures {
     pub is_unpriced: bool,
     /// Whether some counts of tokens are estimates.
     pub is_estimated: bool,
-    /// How long it took.
+    /// Its duration.
     pub seconds: f64,
 }
 
@@ -43,7 +43,7 @@ impl RunFigures {
     }
 }
 
-/// ` (45 % cached)`. Many servers say nothing of their cache: no share is shown where none is known.
+/// ` (45 % cached)`. Many servers do not report their cache: no share is shown if none is known.
 pub fn cached_share(cached: u64, tokens_in: u64) -> String {
     let share = cached.saturating_mul(100).checked_div(tokens_in).unwrap_or(0).min(100);
     if share > 0 { format!(" ({share} % cached)") } else { String::new() }

@@ -1,4 +1,4 @@
-//! How a session looks, as data: texts with placeholders, and the settings that come with them.
+//! The look of a session, as data: texts with placeholders, and the settings that come with them.
 //!
 //! ```text
 //! look   = a JSON object of the keys of [`Look`]
@@ -6,7 +6,7 @@
 //! style  = bold dim red green yellow cyan, and off, which ends them
 //! name   = what the event is about, cut to N columns
 //! ```
-//! The looks that are built in are files beside this one. Pure.
+//! The looks that are built in are the files in `looks`. Pure.
 
 use std::collections::BTreeMap;
 
@@ -49,7 +49,7 @@ const SETTINGS: [&str; 15] = [
 /// The names of a session, which texts may have.
 const OF_SESSION: [&str; 7] =
     ["conversation", "cwd", "model", "provider", "server", "version", "who"];
-/// Those of an action that starts or ends.
+/// The names of an action that starts or ends.
 const OF_ACTION: [&str; 14] = [
     "change", "command", "exit", "failure", "glob", "here", "line", "more", "name", "path",
     "pattern", "place", "size", "target",
@@ -62,11 +62,11 @@ const LONGEST: usize = 10_000;
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Look {
-    /// What is shown at the start.
+    /// The text at the start.
     pub banner: String,
-    /// What is before the text that a person types.
+    /// The text before a person's input.
     pub prompt: String,
-    /// What is before an answer.
+    /// The text before an answer.
     pub say: String,
     /// The line of an action that starts, by its tag without `nagent-`; `*` is for all others. Without one it is shown as
     /// nagent shows it.
@@ -75,11 +75,11 @@ pub struct Look {
     pub finish: Option<String>,
     /// The line of a result that is an error, where it differs.
     pub failed: Option<String>,
-    /// What is shown when the conversation was put away for a new one.
+    /// The text after the conversation was archived for a new one.
     pub cleared: String,
-    /// What is shown at the end.
+    /// The text at the end.
     pub bye: String,
-    /// What is at the end of a text that was cut.
+    /// The end of a text that was cut.
     pub ellipsis: String,
     /// Whether the figures of a run are shown at its end.
     pub figures: bool,
@@ -101,7 +101,7 @@ impl Look {
     /// Reads a look.
     ///
     /// # Errors
-    /// What is wrong, and where.
+    /// It is not a look; the error says where.
     pub fn parse(text: &str) -> Result<Self, String> {
         let look: Self = serde_json::from_str(text).map_err(|error| error.to_string())?;
         for key in look.settings.keys() {
@@ -121,7 +121,7 @@ impl Look {
         Ok(look)
     }
 
-    /// The text with what its names stand for, as pieces with styles. Nothing that a name stands for can hold a style or
+    /// Replaces the names in a text with their values, and returns pieces with styles. No value can hold a style or
     /// leave its line.
     pub fn expand(&self, text: &str, values: &BTreeMap<&str, String>) -> Vec<Span> {
         let value_of = |name: &str| Ok(values.get(name).map_or("", String::as_str));

@@ -5,7 +5,7 @@ use super::render::{bar_rows, diff_rows};
 use super::style::{BOLD, Span};
 use conversation::format::harmless::escape_text;
 
-/// How many rows of an action are shown before the user asks for the rest.
+/// Number of rows of an action that are shown before the user asks for the rest.
 const ROWS: usize = 40;
 
 /// The rows of an action: a command's lines behind a bar, a change as its diff. With `all`, every one.

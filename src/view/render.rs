@@ -14,9 +14,9 @@ use conversation::reason::Reason;
 const DIFF_LINES: usize = 200;
 /// The most rows that one line of output takes.
 const OUTPUT_ROWS: usize = 5;
-/// The least room for a command beside its kind.
+/// Minimum width for a command next to its kind.
 const NARROW: usize = 24;
-/// The least room for a text, on however narrow a terminal.
+/// Minimum width for a text, even on a very narrow terminal.
 const ROOM: usize = 8;
 
 /// The rows of an event on a terminal with this many columns. With `all`, diffs and outputs are complete.
@@ -88,7 +88,7 @@ fn text_rows(text: &str, indent: &str, columns: usize) -> Vec<Span> {
     rows.map(|row| Span::new(format!("{indent}{row}"), PLAIN)).collect()
 }
 
-/// Every line of a text behind a bar, beside its head or below it. Without a head the bars are at the margin.
+/// Every line of a text after a bar, next to its head or below it. Without a head the bars are at the margin.
 pub fn bar_rows(head: &str, text: &str, columns: usize) -> Vec<Span> {
     let mut rows = Vec::new();
     let (mut first, mut indent) = (head.to_owned(), " ".repeat(width(head)));
@@ -155,7 +155,7 @@ fn finish_rows(finish: &Finish, columns: usize, all: bool) -> Vec<Span> {
     let number = |name: &str| finish.figures.get(name).and_then(Value::as_u64);
     let is_refused = finish.status != "ok" && number("exit_code").is_none();
     let has_output = match finish.tag.as_str() {
-        // A command that did not run has no output but why.
+        // A command that did not run has no output but the reason.
         "nagent-shell" => !is_refused || finish.figures.contains_key("seconds"),
         tag => matches!(tag, "nagent-conversation" | "check" | AFTER_WRITE),
     };
@@ -213,7 +213,7 @@ fn output_rows(finish: &Finish, columns: usize, all: bool) -> Vec<Span> {
     let room = columns.saturating_sub(2).max(ROOM);
     let last = if all { 0 } else { finish.shown.len().saturating_sub(LAST_LINES) };
     for line in &finish.shown[last..] {
-        // As much of it as can be shown: the escapes of one endless line would take long.
+        // Only as much as can be shown: escaping one endless line would take long.
         let most = room.saturating_mul(OUTPUT_ROWS);
         let shown = if all || most == usize::MAX {
             line.clone()

@@ -1,5 +1,5 @@
-//! What a session shows of a run: the answer while it arrives, and a line for each action, as its look has it. Anything
-//! that a look does not define is shown as nagent shows it.
+//! The display of a run in a session: the answer while it arrives, and a line for each action, as its look has it.
+//! Anything that a look does not define is shown as nagent shows it.
 
 use std::collections::BTreeMap;
 
@@ -12,14 +12,14 @@ use super::render::EventRows;
 use super::style::{DIM, PLAIN, Span};
 use conversation::format::numbers::{format_bytes, format_count};
 
-/// A piece of what a session shows.
+/// A piece of the display.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Shown {
     /// A piece of an answer.
     Answer(String),
-    /// What a look has before an answer; a terminal alone gets it.
+    /// The text of a look before an answer, for terminals only.
     Mark(Vec<Span>),
-    /// A line beside the answers.
+    /// A line that is not part of an answer.
     Line(Vec<Span>),
 }
 
@@ -27,7 +27,7 @@ pub enum Shown {
 #[derive(Debug)]
 pub struct SessionView<'a> {
     look: &'a Look,
-    /// What the names of the session stand for.
+    /// The values of the session's names.
     names: BTreeMap<&'a str, String>,
     columns: usize,
     shows_all: bool,
@@ -93,7 +93,7 @@ impl<'a> SessionView<'a> {
         shown
     }
 
-    /// Ends the line that an answer has left open.
+    /// Ends an open line of an answer.
     pub fn close(&mut self) -> Option<Shown> {
         std::mem::take(&mut self.is_open).then(|| Shown::Answer("\n".to_owned()))
     }
@@ -116,7 +116,7 @@ impl<'a> SessionView<'a> {
         shown
     }
 
-    /// A text of which the beginning may have been shown while it arrived.
+    /// Shows a text whose beginning may have been shown while it arrived.
     fn whole_answer(&mut self, text: &str) -> Vec<Shown> {
         let text = text.trim_end_matches('\n');
         let mut shown = match text.strip_prefix(self.streamed.as_str()) {

@@ -3,11 +3,11 @@
 /// The numbers of an SGR sequence; none for plain text.
 pub type Style = &'static [u8];
 
-/// As the terminal shows it.
+/// No style.
 pub const PLAIN: Style = &[];
 /// A head, and the names in a diff.
 pub const BOLD: Style = &[1];
-/// Text beside the matter, as what a command printed.
+/// Secondary text, such as the output of a command.
 pub const DIM: Style = &[2];
 /// A line that a change removed.
 pub const RED: Style = &[31];
@@ -21,9 +21,9 @@ pub const MEMORY: Style = &[38, 5, 82];
 pub const AGENT: Style = &[38, 5, 213];
 /// A script of the agent.
 pub const SCRIPT: Style = &[38, 5, 39];
-/// What memory.js asked for.
+/// A request of memory.js.
 pub const ASKED: Style = &[38, 5, 214];
-/// What failed in memory.js.
+/// An error in memory.js.
 pub const FAILED: Style = &[38, 5, 196];
 
 /// The styles that the texts of a look name.

@@ -1,6 +1,6 @@
 //! The worker: gives up all rights, reads a script, runs it in QuickJS, and passes its calls on.
 //!
-//! The time limit is kept by the parent, which kills this process: native loops of the engine ask nobody.
+//! The parent enforces the time limit by killing this process: native loops of the engine cannot be interrupted.
 
 use std::cell::RefCell;
 use std::ffi::OsString;
@@ -19,13 +19,13 @@ use script::js::api;
 use script::js::wire::{End, Start, WorkerMessage, replace_lone_surrogates};
 use script::js_worker::{leave_at_once, rights};
 
-/// What the engine is evaluated under until the script's own file: the frames of these are not the script's.
+/// The file name of our own glue code in stack traces: these frames are not the script's.
 const GLUE: &str = "<api>";
 
-/// Runs a script that the parent sends. The exit code is for nobody: the parent reads lines.
+/// Runs a script that the parent sends. Nobody reads the exit code: the parent reads lines.
 pub(crate) fn run_worker(memory: Option<OsString>) -> ExitCode {
     let memory = memory.and_then(|word| word.to_str()?.parse().ok()).unwrap_or(limits::JS_MEMORY);
-    // It would ask the system for the name of its thread.
+    // The default hook would ask the system for the name of its thread.
     std::panic::set_hook(Box::new(|_| ()));
     let Ok((runtime, context)) = make_engine() else { return ExitCode::from(125) };
     match rights::give_up_rights(memory) {
@@ -41,7 +41,7 @@ pub(crate) fn run_worker(memory: Option<OsString>) -> ExitCode {
     let rejections = track_rejections(&runtime);
     let end = context.with(|ctx| run_script(&ctx, &start, &rejections));
     write_line(&end.to_line());
-    // The parent ends this process; what it has used can be seen until then.
+    // The parent ends this process; until then it can read how much memory was used.
     let _ = read_line();
     ExitCode::SUCCESS
 }
@@ -122,13 +122,13 @@ fn evaluate<'js>(ctx: &Ctx<'js>, start: &Start) -> Result<Option<String>, Error>
     if let Some(promise) = value.as_promise() {
         value = finish(ctx, &promise.clone())?;
     }
-    // What is left of promises that nobody waits for.
+    // Finish the promises that nobody waits for.
     while ctx.execute_pending_job() {}
     let shown: Option<Value<'js>> = show.call((value,))?;
     shown.map(|shown| convert_text(ctx, &shown)).transpose()
 }
 
-/// What a promise comes to, when all jobs are done.
+/// Runs jobs until a promise is settled, and returns its value.
 fn finish<'js, T: FromJs<'js>>(ctx: &Ctx<'js>, promise: &Promise<'js>) -> Result<T, Error> {
     while promise.state() == PromiseState::Pending && ctx.execute_pending_job() {}
     promise.result().unwrap_or_else(|| {
@@ -156,7 +156,7 @@ fn call_parent(ctx: Ctx<'_>, name: String, args: String) -> Result<Array<'_>, Er
             Some(End::Resumed(context))
         }
         "process.exit" => {
-            // What is not a whole number is no success.
+            // A value that is not a whole number counts as a failure.
             let code = first().and_then(|value| value.as_i64()).unwrap_or(1);
             Some(End::Exit(i32::try_from(code).unwrap_or(1)))
         }
@@ -164,7 +164,7 @@ fn call_parent(ctx: Ctx<'_>, name: String, args: String) -> Result<Array<'_>, Er
     };
     if let Some(end) = end {
         write_line(&WorkerMessage::End(end).to_line());
-        // Nothing of the script runs behind it, `finally` neither.
+        // No more of the script runs after this, not even `finally`.
         leave_at_once();
     }
     let answer = Array::new(ctx.clone())?;
@@ -194,7 +194,7 @@ fn call_parent(ctx: Ctx<'_>, name: String, args: String) -> Result<Array<'_>, Er
     Ok(answer)
 }
 
-/// What was thrown, as the end of the script.
+/// Describes an uncaught exception, which ends the script.
 fn describe_exception(ctx: &Ctx<'_>, file: &str) -> WorkerMessage {
     let (message, stack) = describe_value(ctx, &ctx.catch());
     if message == "InternalError: out of memory" {
@@ -219,7 +219,7 @@ fn convert_text<'js>(ctx: &Ctx<'js>, value: &Value<'js>) -> Result<String, Error
 /// A thrown value as text, and its stack. Any of it may throw in turn.
 fn describe_value<'js>(ctx: &Ctx<'js>, value: &Value<'js>) -> (String, Option<String>) {
     let text = convert_text(ctx, value);
-    // That says nothing of what is in it.
+    // This text says nothing about the content of the object.
     let text = text
         .and_then(|text| if text == "[object Object]" { Err(Error::Unknown) } else { Ok(text) });
     let text = text.or_else(|_| {

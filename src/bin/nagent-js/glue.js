@@ -1,5 +1,5 @@
-// Makes the objects of the API from the names of its functions. Nothing here keeps a script from anything: that is done by
-// the process around the engine, and by its parent. What is taken from the globals is taken before the script can change it.
+// Makes the objects of the API from the names of its functions. This code is not a security boundary: the process
+// around the engine and its parent are. Everything from the globals is read here before the script can change it.
 (function (host, compile, names, start) {
   "use strict";
   const { stringify, parse } = JSON;
@@ -69,7 +69,7 @@
   globalThis.require = requireFrom(start.base);
   return (value) => {
     const shown = show(value);
-    // It would not fit into this process twice.
+    // The value would not fit into this process twice.
     if (shown?.length > start.most) {
       throw new Error(`the value has ${shown.length} characters, over the limit of ${start.most} bytes; write it in pieces, with process.stdout.write`);
     }

@@ -9,7 +9,7 @@ use sys::process::job::{Finished, Job, JobId};
 
 /// Several nagents: chooses the next to start, and takes their lines and ends.
 pub(crate) trait Batch {
-    /// The next one to start, with its number. `None`: none is left, or none may be started any more.
+    /// The next one to start, with its number. `None`: all were started, or no more may be.
     fn next_job(&mut self) -> Option<(usize, Job)>;
 
     /// Whether they report what they do, line by line.

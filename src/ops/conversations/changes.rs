@@ -80,7 +80,7 @@ pub fn remove_conversations(catalog: &Catalog, names: &[String]) -> Result<Repor
                     removed.push(json!({ "name": name, "trash_path": path }));
                     paths.push(path);
                 }
-                // Removed before, as a child of another one.
+                // It was removed already, as a child of another one.
                 Err(_) if removed.iter().any(|one| one["name"] == name.as_str()) => {}
                 Err(problem) => {
                     return Ok(Report { text, ..Report::from(problem) }.with("removed", removed));

@@ -26,7 +26,7 @@ use sys::env::PARENTS;
 use sys::process::job::Job;
 use sys::{fs, lock, process, removal};
 
-/// Blocks that nagent writes and updates. The model that edits has no say in them.
+/// Blocks that nagent writes and updates. The model that edits cannot change them.
 const CONTEXT_BLOCKS: [&str; 2] = ["initial_context", "context-update"];
 
 /// A working copy. It is removed, and its entry in the index of files with it, unless it is kept.
@@ -100,11 +100,11 @@ pub fn edit_conversation(call: &Call<'_>, prompt: &[u8]) -> Result<Report, Probl
     Ok(with_answer(report, answer))
 }
 
-/// Moves the edit's own conversation into the trash: nobody goes on in it.
+/// Moves the edit's own conversation into the trash: nobody will continue it.
 fn discard_conversation(call: &Call<'_>, answer: &mut ChildAnswer) {
     let path = answer.json.get("conversation_path").and_then(Value::as_str);
     let name = path.and_then(|path| Path::new(path).file_name()?.to_str());
-    // One that is in use, or cannot be moved, stays in the list.
+    // A conversation that is in use, or cannot be moved, stays in the list.
     if let Some(name) = name
         && let Ok(_lock) = lock::try_lock_conversation(call.root(), name)
         && let Ok(moved) = removal::move_to_trash(call.root(), name)
@@ -215,7 +215,7 @@ fn without_context(text: &str, pieces: &[Piece]) -> String {
     rest
 }
 
-/// Adds to the report what the child has cost and where its own conversation is.
+/// Adds the cost of the child and the place of its own conversation to the report.
 fn with_answer(mut report: Report, mut answer: ChildAnswer) -> Report {
     let others = ["responses", "notes", "estimated", "cost"];
     let sums = SUMS.into_iter().filter(|key| *key != "conversation_input_tokens");

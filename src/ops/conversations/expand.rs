@@ -1,4 +1,4 @@
-//! `nagent-conversations expand`: puts back what a compaction took out of a conversation, from the archive that has it.
+//! `nagent-conversations expand`: restores the part that a compaction removed from a conversation, from its archive.
 
 use super::Catalog;
 use super::changes::lock_unused;
@@ -12,7 +12,7 @@ use sys::conversation_file::ConversationFile;
 use sys::conversation_file::replace::replace_conversation;
 use sys::fs;
 
-/// Undoes the last compaction: what came after it stays.
+/// Undoes the last compaction; the text after it stays.
 pub fn expand_conversation(catalog: &Catalog, prefix: Option<&str>) -> Result<Report, Problem> {
     let name = catalog.resolve_name(prefix)?;
     let root = &catalog.root;

@@ -15,23 +15,23 @@ use conversation::format::numbers::format_age;
 use conversation::problem::Problem;
 use sys::{clock, terminal};
 
-/// The least room for the first words beside the other columns.
+/// Minimum width for the first words, next to the other columns.
 const WORDS_ROOM: usize = 20;
-/// The most columns of a folder.
+/// Maximum width of a folder.
 const FOLDER_ROOM: usize = 20;
 
-/// Which conversations are listed.
+/// A filter for listed conversations.
 #[derive(Debug, Clone, Default)]
 pub struct ListFilter {
-    /// Those that were given a name only.
+    /// Only conversations that were given a name.
     pub saved: bool,
-    /// Those whose last prompt was given in the working folder.
+    /// Only conversations whose last prompt was given in the working folder.
     pub here: bool,
-    /// Those that contain this text, in any case, outside of the first context.
+    /// Only conversations that contain this text outside of the first context. Case is ignored.
     pub search: Option<String>,
 }
 
-/// What is kept of a conversation for its row.
+/// The values in the row of a conversation.
 struct ListRow {
     modified: Duration,
     name: String,

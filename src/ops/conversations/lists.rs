@@ -175,7 +175,7 @@ pub fn list_conversations(call: &Call<'_>) -> Result<Report, Problem> {
     Ok(Report::done(text).with("conversations", list))
 }
 
-/// A conversation that was given a name, as a row of the list. Indexes of older tools have it so, too.
+/// A conversation that was given a name, as a row of the list. Indexes of older tools have the same form.
 #[derive(Debug, Default, Serialize, Deserialize)]
 #[serde(default)]
 struct SavedConversation {
@@ -222,7 +222,7 @@ pub fn list_file_edits(call: &Call<'_>) -> Result<Report, Problem> {
 }
 
 fn describe_entry(call: &Call<'_>, entry: &FileIndexEntry) -> Value {
-    // Nobody makes a path of a name that is none.
+    // An invalid name must not become a part of a path.
     let conversation = root::check_name(&entry.conversation)
         .ok()
         .map(|()| call.root().conversation(&entry.conversation).display().to_string());

@@ -1,6 +1,6 @@
 //! Manages conversations: archives them, saves copies, continues from a copy. All of it combines with a prompt in one call.
 //!
-//! Nothing is ever overwritten: what is in the way is first archived under a name of its own.
+//! Nothing is ever overwritten: a conversation that would be is archived first, under a name of its own.
 
 use std::path::{Path, PathBuf};
 
@@ -39,7 +39,7 @@ pub fn is_asked(args: &RunArgs, which: &ConversationArgs) -> bool {
 pub(crate) fn manage(call: &Call<'_>) -> Result<Report, Problem> {
     let mut report = Report::done("");
     let which = call.which;
-    // What is to be loaded is read before anything is archived.
+    // Read the source before anything is archived.
     let branch = which.branch_conversation.as_deref();
     let branch = branch.map(|name| read_source(call, name, false)).transpose()?;
     let load = which.load_conversation.as_deref();
@@ -151,7 +151,7 @@ fn load_copy(call: &Call<'_>, from: &Path, text: &str) -> Result<Report, Problem
     Ok(report_paths(archived.as_deref(), Some(from), &path))
 }
 
-/// Reports where a conversation is now, and where its old text went.
+/// Reports the path of a conversation, and that of the archive with its old text.
 pub(crate) fn report_paths(archived: Option<&Path>, loaded: Option<&Path>, path: &Path) -> Report {
     let mut text = String::new();
     let mut json = serde_json::Map::new();

@@ -1,5 +1,5 @@
-//! `nagent-conversations`: which conversations there are, what is in them, what they cost, and how they are renamed and
-//! removed. Needs no model, no network and no config.
+//! `nagent-conversations`: lists, shows, checks, renames and removes conversations, and sums up their costs. Needs no
+//! model, no network and no config.
 
 pub mod changes;
 pub mod conversation_name;
@@ -33,7 +33,7 @@ use sys::fs;
 use sys::names::name_some;
 use sys::root::{self, Root};
 
-/// How many conversations are read before those that are older.
+/// Number of conversations that are read at a time, the newest first.
 const READ_AT_ONCE: usize = 32;
 
 /// The conversations below a root.
@@ -47,7 +47,7 @@ pub struct Catalog {
     files: BTreeMap<String, PathBuf>,
 }
 
-/// One conversation, read.
+/// A conversation and its text.
 #[derive(Debug)]
 pub(crate) struct Conversation {
     pub(crate) name: String,
@@ -63,7 +63,7 @@ pub(crate) struct Conversation {
     pub(crate) bytes: u64,
     /// When it was last modified, since 1970.
     pub(crate) modified: Duration,
-    /// Why it cannot be read.
+    /// The reason why it cannot be read.
     pub(crate) trouble: Option<String>,
     /// A byte that keeps a run from reading it.
     pub(crate) bad_byte: Option<BadByte>,
@@ -139,7 +139,7 @@ impl Catalog {
                 (Vec::new(), size, fs::modified(&path), Some(format!("{error:#}")))
             }
         };
-        // What a crash has left at the end is moved aside by the next run.
+        // The next run moves aside the torn end that a crash has left.
         let is_after_crash = fs::exists(&root::beside_path(&path, ".run"));
         let bad_byte = if is_after_crash { None } else { find_bad_byte(&bytes) };
         let text = String::from_utf8(bytes)
@@ -176,8 +176,8 @@ impl Catalog {
         })
     }
 
-    /// Reads all conversations on all processors, and hands each to `keep`, which returns what is wanted of it. Their texts
-    /// are not kept.
+    /// Reads all conversations on all processors, and hands each to `keep`, which returns the part that is wanted.
+    /// Their texts are not kept.
     pub(crate) fn read_all<T: Send>(
         &self,
         keep: &(dyn Fn(Conversation) -> Option<T> + Sync),
@@ -186,7 +186,7 @@ impl Catalog {
         Ok(read_each(&names, &|name| self.read_conversation(name), keep))
     }
 
-    /// Like [`Catalog::read_all`], for those in the trash.
+    /// Reads all conversations in the trash, and hands each to `keep`.
     pub(crate) fn read_trash<T: Send>(
         &self,
         keep: &(dyn Fn(Conversation) -> Option<T> + Sync),
@@ -220,7 +220,7 @@ fn read_each<T: Send>(
     })
 }
 
-/// The name that begins so, if there is exactly one, or that is exactly this.
+/// The only name that begins with this prefix, or the name that is equal to it.
 fn find_by_prefix(names: Vec<String>, prefix: &str) -> Result<String, Problem> {
     root::check_name(prefix).map_err(Problem::usage)?;
     if names.iter().any(|name| name == prefix) {
@@ -268,7 +268,7 @@ pub fn find_continued(root: &Root, env: &Env, prefix: Option<&str>) -> Result<St
         let is_here = one.overview.folder.as_deref().map(Path::new) == Some(&here);
         (is_here && one.kind.is_of_a_person()).then_some((one.modified, one.name))
     };
-    // The newest first, a few at a time: mostly one of these it is.
+    // The newest first, a few at a time: mostly it is one of these.
     let mut names = catalog.names()?;
     names.sort_by_cached_key(|name| Reverse(fs::modified(&root.conversation(name))));
     let newest = names.chunks(READ_AT_ONCE).find_map(|names| {

@@ -1,9 +1,9 @@
 //! Removes what is no longer needed: old conversations in the trash, those of `--new`, children whose parent is gone,
-//! archives of empty ones, and stored files that neither a conversation nor the log of changes names: what can be undone
-//! stays.
+//! archives of empty ones, and stored files that neither a conversation nor the log of changes names, so that undo
+//! still works.
 //!
-//! A plan is made first, from all conversations that stay; then each item is removed by itself, after another look at it. So a
-//! run at the same time loses nothing, and after a kill the next call removes the rest.
+//! A plan is made first, from all conversations that stay; then each item is removed on its own, after another check.
+//! So a run at the same time loses nothing, and after a kill the next call removes the rest.
 
 use std::collections::HashSet;
 use std::path::PathBuf;
@@ -181,7 +181,7 @@ struct Planned {
     ids: HashSet<Vec<u8>>,
 }
 
-/// The conversations that are removed. What all others name is added to `ids`.
+/// The conversations that are removed. The ids that all others name are added to `ids`.
 fn plan_conversations(
     catalog: &Catalog,
     cutoff: Duration,

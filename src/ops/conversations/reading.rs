@@ -101,7 +101,7 @@ pub fn export_conversation(catalog: &Catalog, name: Option<&str>) -> Result<Repo
     Ok(Report::exactly(text.clone()).with("name", one.name).with("document", text))
 }
 
-/// Says by line what counts as what, what cannot be read, and what an edit there costs.
+/// Lists by line how each block counts, what cannot be read, and the cost of an edit there.
 pub fn lint_conversation(catalog: &Catalog, name: Option<&str>) -> Result<Report, Problem> {
     let name = catalog.resolve_name(name)?;
     let path = catalog.root.conversation(&name);

@@ -1,5 +1,6 @@
-//! `nagent-conversations rewind`: goes back to before a turn. The conversation is archived whole and cut; with `--files`, what
-//! tags wrote since then is undone as `nagent --undo` does it, and what only commands may have changed is listed.
+//! `nagent-conversations rewind`: goes back to before a turn. The conversation is archived whole and cut. With
+//! `--files`, writes of tags since then are undone as by `nagent --undo`, and files that only commands may have changed
+//! are listed.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -30,7 +31,7 @@ use sys::names::name_some;
 use sys::root::Root;
 use sys::{change_log, clock, fs};
 
-/// The most files that a list in the conversation names; stdout has all that commands may have changed.
+/// Maximum number of files that a list in the conversation names; stdout has all that commands may have changed.
 const NAMED: usize = 20;
 
 /// Goes back to before this turn.
@@ -105,7 +106,7 @@ pub fn rewind_conversation(
         .with("left_changed", others))
 }
 
-/// The failure to write the conversation after files went back.
+/// The error when the conversation cannot be written after files were undone.
 fn conversation_failure(error: anyhow::Error, files: &[PathBuf]) -> Problem {
     if files.is_empty() {
         return error.into();
@@ -175,13 +176,13 @@ pub(super) fn no_such_turn(name: &str, pieces: &[Piece], turn: u64) -> Problem {
 /// The removed part of a conversation.
 struct Removed {
     name: String,
-    /// Where it begins.
+    /// The offset at which it begins.
     start: usize,
     /// Its first turn.
     turn: u64,
-    /// Its times, the first one first.
+    /// Its times, the earliest first.
     times: Vec<String>,
-    /// The children that it started or went on with.
+    /// The children that it started or continued.
     children: Vec<String>,
     /// Its writes by tags: the file, and the first digits of the hash of what was there.
     writes: Vec<(PathBuf, String)>,
@@ -231,7 +232,7 @@ impl Removed {
 
     /// The files that it wrote and whose change is not in the log with its turn.
     fn find_unlogged(&self, root: &Root, log: &[ChangeLogEntry]) -> Vec<PathBuf> {
-        // Those of nagent's own are never in it.
+        // nagent's own files are never in it.
         let own = fs::real_path(root.path());
         let is_logged = |path: &Path, found: &str| {
             own.as_ref().is_some_and(|own| path.starts_with(own))
@@ -309,10 +310,10 @@ fn paths_of(report: &Map<String, Value>) -> Vec<PathBuf> {
     files.filter_map(|file| Some(PathBuf::from(file["source_path"].as_str()?))).collect()
 }
 
-/// What was undone.
+/// The files that were undone.
 struct RewoundFiles {
     report: Report,
-    /// Those that were written, and that an undo had taken back before.
+    /// Files that were written, and that an earlier undo had taken back.
     before: Vec<PathBuf>,
 }
 

@@ -1,6 +1,6 @@
-//! Takes back what runs wrote to files: all files or none. `nagent --undo` takes back runs of this shell, with their children;
-//! `nagent-file-edit --undo` what was done to one file. Both go by the log of changes ([`conversation::memory::changes`]), so that
-//! each sees what the other's runs did.
+//! Undoes the writes of runs to files: all files or none. `nagent --undo` takes back runs of this shell, with their
+//! children; `nagent-file-edit --undo` the changes of one file. Both use the log of changes
+//! ([`conversation::memory::changes`]), so that each knows the other's runs.
 //!
 //! Nothing is lost: the content of a file is stored before it is replaced. The conversations of the runs record it. No model
 //! is asked.
@@ -31,7 +31,7 @@ use sys::opening::Opened;
 use sys::root::Root;
 use sys::{clock, env, fs, lock, replace, root};
 
-/// What is undone, and how
+/// The flags of an undo
 #[derive(Debug, Clone, Default, Args)]
 pub struct UndoArgs {
     /// Take back what the last N runs wrote, all files or none [default: 1]
@@ -61,7 +61,7 @@ impl UndoArgs {
     }
 }
 
-/// The log of a run that starts. What a run starts belongs to it.
+/// The log of a run that starts. The changes of processes that it starts count as its own.
 pub(crate) fn start_log(call: &Call<'_>, conversation: &str) -> ChangeLog {
     let inherited = call.env.get(env::RUN).filter(|_| call.delegated);
     let inherited = inherited.and_then(|run| serde_json::from_str(run).ok());
@@ -79,7 +79,7 @@ pub(crate) fn start_log(call: &Call<'_>, conversation: &str) -> ChangeLog {
     log
 }
 
-/// Takes back what the last runs of the call's conversation wrote, or of others that were started from its shell.
+/// Undoes the writes of the last runs of the call's conversation, or of others that were started from its shell.
 pub fn undo_runs(call: &Call<'_>, args: &UndoArgs) -> Result<Report, Problem> {
     refuse_within_run(call)?;
     let read = || -> Result<Vec<RunFileChange>, Problem> {
@@ -164,7 +164,7 @@ pub fn undo_file(call: &mut Call<'_>, file: &Path, args: &UndoArgs) -> Result<Re
     Ok(if has_path { change_report::with_file(call, &path, report) } else { report })
 }
 
-/// The keys of the only file, beside those of the report.
+/// Adds the keys of the only file to those of the report.
 fn merge_only_file(mut json: Map<String, Value>) -> Map<String, Value> {
     if let Some(Value::Array(files)) = json.remove("files") {
         json.extend(files.into_iter().filter_map(|file| file.as_object().cloned()).flatten());
@@ -259,7 +259,7 @@ fn take_back(
     Ok(report_done(call, plans))
 }
 
-/// Decides what a file is to hold, or refuses it.
+/// Decides the new content of a file, or refuses to undo it.
 fn plan_file(
     call: &Call<'_>,
     args: &UndoArgs,
@@ -277,7 +277,7 @@ fn plan_file(
     let mut opened = boundary.open_for_write(&path)?;
     let now = FileVersion::from_bytes(replace::read_bytes(&opened, u64::MAX)?);
     let (newest, oldest) = (&changes[0], &changes[changes.len() - 1]);
-    // As it was written: in place by the file's own conversation, and by others only under this name.
+    // Written as before: in place by the file's own conversation, and by others only under this name.
     let own = file_index::find_entry(root, &path).ok().flatten();
     if own.is_none_or(|own| own.conversation != newest.conversation) {
         opened.part_links();
@@ -326,7 +326,7 @@ fn plan_file(
     }))
 }
 
-/// The later run that left a file as it is now, and how it is undone. `None`: it was no run of nagent.
+/// Names the later run that left a file as it is now, and how to undo it. `None`: it was not a run of nagent.
 fn name_later_run(root: &Root, path: &Path, now: &FileVersion) -> Result<Option<String>, Problem> {
     let changes = list_changes(&change_log::read_log(root)?);
     let last = changes.into_iter().rev().find(|change| Path::new(&change.path) == path);

@@ -1,4 +1,4 @@
-//! What all conversations used: turns, tokens and dollars, by model, day or conversation.
+//! The usage of all conversations: turns, tokens and dollars, by model, day or conversation.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashSet};
@@ -12,7 +12,7 @@ use crate::overview::{ConversationKind, TurnUsage, TurnsUsage, turns};
 use crate::view::table::format_table;
 use conversation::problem::Problem;
 
-/// What a row of the table is about.
+/// The subject of a row of the table.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, clap::ValueEnum)]
 pub enum UsageBy {
     /// A model
@@ -70,7 +70,7 @@ pub fn report_usage(
             found.push((key, by.row_key(&one.name, &turn), TurnsUsage::from(&turn)));
         }
         let is_copy = one.kind == ConversationKind::Archive;
-        // A copy has no more turns than what it was made of, and is no older.
+        // A copy has at most the turns of its original, and is not older.
         Some(((is_copy, Reverse(found.len()), one.modified, one.name), found))
     };
     let mut all = catalog.read_all(&read)?;

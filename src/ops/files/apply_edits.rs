@@ -21,11 +21,11 @@ use sys::input::is_stream;
 use sys::interrupt::Interrupts;
 use sys::{fs, replace, stdin, terminal};
 
-/// What the input should look like, for complaints.
+/// The expected form of the input, for error messages.
 const SHAPES: &str = "give search/replace blocks (`<<<<<<< SEARCH`, the lines as they are in the file, `=======`, the new \
     lines, `>>>>>>> REPLACE`) or a unified diff (`--- a/FILE`, `+++ b/FILE`, `@@ -1,3 +1,4 @@`, lines with a blank, - or + before them)";
 
-/// Which file the edits are applied to, and how
+/// The file that the edits are applied to, and how
 #[derive(Debug, Clone, clap::Args)]
 pub struct ApplyArgs {
     #[command(flatten)]
@@ -200,7 +200,7 @@ fn encode_text(text: &str) -> Vec<u8> {
     bytes
 }
 
-/// A message that may quote such bytes, without what only a model can do.
+/// A message that may quote such bytes, without the advice that only a model can follow.
 fn readable(text: &str) -> String {
     let text = text.replace(ADVICE_ON_ALL, "");
     text.chars().map(|c| if u32::from(c) >= FIRST_BYTE { '\u{fffd}' } else { c }).collect()

@@ -1,8 +1,8 @@
-//! Gathers what a file's own conversation learns of its file at its start: the history and a summary. It asks the model for
+//! Gathers the facts on a file for the start of its own conversation: the history and a summary. It asks the model for
 //! summaries that are not cached, and prints nothing but a spinner on a terminal.
 //!
-//! A conversation that has the section already gets only what is new. Nothing here stops a run: what is missing is left out
-//! or said to be missing, with a note on stderr.
+//! A conversation that has the section already gets only the new parts. Nothing here stops a run: a missing part is
+//! omitted or reported as missing, with a note on stderr.
 
 mod commits;
 mod report;
@@ -49,7 +49,7 @@ struct PreviousMemory {
     sections: String,
     /// The SHA-256 of the content that the conversation knew last; its first digits are enough.
     known: Option<String>,
-    /// Of the contents that it wrote.
+    /// The SHA-256 of each content that it wrote.
     written: Vec<String>,
     /// Whether the conversation made the file.
     has_created: bool,
@@ -78,7 +78,7 @@ impl PreviousMemory {
         self.known.as_deref().is_some_and(|known| is_hash_of(known, sha256))
     }
 
-    /// Whether the conversation wrote this content: the model knows what it did.
+    /// Whether the conversation wrote this content: then the model knows it.
     fn has_written(&self, sha256: &str) -> bool {
         self.written.iter().any(|written| is_hash_of(written, sha256))
     }
@@ -97,13 +97,13 @@ pub struct FileMemory {
     pub usage: Usage,
 }
 
-/// What the section says about the content of the file.
+/// The part of the section about the content of the file.
 enum ContentBlock {
     /// Nothing: the file is short, empty or missing, or the conversation has a summary and knows what was changed since.
     None,
     /// A new summary.
     Summary,
-    /// Why there is no summary.
+    /// The reason why there is no summary.
     Unavailable(String),
 }
 
@@ -207,9 +207,9 @@ fn read_history(call: &Call<'_>, file: &Path) -> (History, Vec<String>) {
     (history, notes)
 }
 
-/// Whether the model may be asked for summaries. A conversation that another one started has a full prompt, and reads what
-/// it needs of the file: summaries would cost more than they spare it. A recording has answers to the run's own requests
-/// only; with `--redact` a request would show the file unmasked.
+/// Whether the model may be asked for summaries. A conversation that another one started has a full prompt, and reads
+/// what it needs of the file: summaries would cost more than they save. A recording has answers to the run's own
+/// requests only; with `--redact` a request would show the file unmasked.
 fn may_ask(call: &Call<'_>) -> bool {
     let (config, provider) = (&call.settings.config, call.settings.provider);
     let is_allowed = config.file_summaries && !config.redact && !call.args.show_request;
@@ -241,7 +241,7 @@ fn format_summary(
     }
 }
 
-/// Decides what the section says about the content of the file.
+/// Chooses the part of the section about the content of the file.
 fn choose_block(file: &Path, previous: &PreviousMemory) -> ContentBlock {
     // If the file cannot be read, the run itself reports it.
     let Ok((size, head)) = read::read_range(file, 0, content::HEAD) else {
@@ -310,7 +310,7 @@ mod tests {
             }
         };
         let prompt = format!("<user-prompt at=\"t\" before=\"{a}\">\nx\n</user-prompt>\n\n");
-        // The first digits are enough, but not a few.
+        // The first digits of a hash are enough, but a few are not.
         let edit =
             format!("<nagent-edit-result after=\"{}\">\n</nagent-edit-result>\n\n", &b[..12]);
         let undo = format!(

@@ -1,7 +1,7 @@
 //! Gives several files the same prompt: each in its own conversation, side by side.
 //!
-//! Each file is worked on by a nagent of its own; its JSON becomes one of `files`. What needs no model (undo, history) is done
-//! by the caller, one file after the other, and reported here.
+//! Each file is worked on by a nagent of its own; its JSON becomes one of `files`. Work that needs no model (undo,
+//! history) is done by the caller, one file after the other, and reported here.
 
 use std::path::{Path, PathBuf};
 
@@ -55,7 +55,7 @@ pub fn edit_all(call: &Call<'_>, files: Vec<PathBuf>, usage: &str) -> Result<Rep
     Ok(report.with("seconds", (watch.elapsed().as_secs_f64() * 1000.0).round() / 1000.0))
 }
 
-/// Reports what was done to each file without a model.
+/// Reports the work on each file that needed no model.
 pub fn report_all(call: &Call<'_>, reports: Vec<(PathBuf, Report)>) -> Report {
     for (file, report) in &reports {
         print_error(call, file, report);
@@ -213,7 +213,7 @@ impl FileBatch<'_> {
     /// Takes the answer of a child that ended, and prints what it printed to stderr.
     fn report_end(&self, file: &Path, finished: &Finished) -> Report {
         let report = report_child(ChildAnswer::parse_output(finished));
-        // The error comes with the report; every other line must not be missed.
+        // The report has the error; every other line must not be missed.
         let own_error = report.error.as_ref().map(|error| format!("nagent: {error}"));
         let printed = String::from_utf8_lossy(&finished.stderr);
         for line in printed.lines().filter(|line| Some(*line) != own_error.as_deref()) {
@@ -231,7 +231,7 @@ impl FileBatch<'_> {
         report
     }
 
-    /// Prints what a run did to its file, if that was not shown before, as after a command.
+    /// Prints the changes of a run to its file, if they were not shown before, for example those of a command.
     fn print_change(&self, file: &Path, report: &Report, diff: &DiffText) {
         let path = report.json.get("source_path").and_then(Value::as_str);
         let before = report.json.get("before_sha256").and_then(Value::as_str);

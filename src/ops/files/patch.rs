@@ -15,7 +15,7 @@ use sys::env::Env;
 use sys::fs;
 use sys::interrupt::Interrupts;
 
-/// Which split is put back, and how
+/// The split that is put back, and how
 #[derive(Debug, Clone, clap::Args)]
 pub struct PatchArgs {
     /// The folder of the split, or its index.json
@@ -68,7 +68,7 @@ pub fn patch_file(args: &PatchArgs) -> Result<Report, Problem> {
 
 /// Checks that the user agrees to the file that is written: the index, which somebody else may have made, names it.
 fn check_source(args: &PatchArgs, env: &Env, source: &Path) -> Result<(), Problem> {
-    // What is missing or not a file is refused later, with its own message.
+    // A source that is missing or not a file is refused later, with its own message.
     let real = fs::real_path(source).filter(|real| real.is_file());
     let Some(real) = real else { return Ok(()) };
     let named = args.source.as_deref().map(|path| env.absolute_path(path)).transpose()?;

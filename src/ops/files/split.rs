@@ -1,4 +1,4 @@
-//! Splits a large file into segments, for `nagent-file-split`, and has them summarised where that is wanted.
+//! Splits a large file into segments, for `nagent-file-split`, and has them summarised if requested.
 
 use std::path::{Path, PathBuf};
 
@@ -22,7 +22,7 @@ use sys::input::{InputFile, is_stream};
 use sys::interrupt::Interrupts;
 use sys::names::expand_home;
 
-/// Which file is split, where to, and how
+/// The file that is split, where to, and how
 #[derive(Debug, Clone, clap::Args)]
 pub struct SplitArgs {
     /// The file to split
@@ -114,7 +114,7 @@ pub fn split_file(tool: &'static str, args: &SplitArgs) -> Result<Report, Proble
     Ok(report(&split))
 }
 
-/// Saves a stream beside the folder of the segments, as the file that nagent-file-patch writes later.
+/// Saves a stream next to the folder of the segments, as the file that nagent-file-patch writes later.
 fn save_stream(
     tool: &str,
     stream: &Path,

@@ -1,7 +1,7 @@
 //! Connects [`segments`] to the model that writes summaries.
 //!
-//! Shared by the tools that summarise. A model is made when the first summary is needed, so that what costs nothing needs
-//! no credential.
+//! Shared by the tools that summarise. A model is made when the first summary is needed, so that calls that cost
+//! nothing need no credential.
 
 use crate::ops::screen::spinner::Spinner;
 use crate::ops::setup::fallback::Fallbacks;
@@ -77,7 +77,7 @@ impl<'a> Writers<'a> {
     }
 }
 
-/// The report with what a run has cost: `requests`, `cached`, and the sums of tokens.
+/// The report with the cost of a run: `requests`, `cached`, and the sums of tokens.
 #[must_use]
 pub fn with_totals(report: Report, totals: &SummaryTotals) -> Report {
     let report = report.with("requests", totals.requests).with("cached", totals.cached);

@@ -18,7 +18,7 @@ use sys::fs;
 use sys::input::InputFile;
 use sys::interrupt::Interrupts;
 
-/// Which file is summarised, and how
+/// The file that is summarised, and how
 #[derive(Debug, Clone, clap::Args)]
 pub struct FileSummaryArgs {
     #[command(flatten)]
@@ -40,7 +40,7 @@ pub struct FileSummaryArgs {
     model: ModelArgs,
 }
 
-/// Prints the summary, and in JSON what it was made of and what it cost.
+/// Prints the summary; the JSON has also its segments and its cost.
 pub fn summarize_file(tool: &'static str, args: &FileSummaryArgs) -> Result<Report, Problem> {
     let interrupts = Interrupts::install()?;
     let env = Env::read();

@@ -18,10 +18,10 @@ use sys::interrupt::Interrupts;
 use sys::tty::Tty;
 use sys::{clock, entry_file, stdin};
 
-/// What nobody can be asked about.
+/// The reason for the model when there is nobody to ask.
 const NOBODY: &str = "this needs the user's approval, and there is no terminal to ask on";
 
-/// What was approved for good.
+/// The file of permanent approvals.
 const FILE: &str = "approvals.json";
 
 /// The rules of a call, and who is asked. `asked` has the number of the action that a question is about; it is 0 once something
@@ -55,7 +55,7 @@ pub(crate) fn approval<'a>(
 enum Who {
     Terminal(Tty),
     FrontEnd,
-    /// Nobody; with the text for the model.
+    /// There is nobody to ask; with the text for the model.
     Nobody(&'static str),
 }
 
@@ -123,7 +123,7 @@ impl Approver for TerminalApprover<'_> {
     }
 }
 
-/// A line on the input of `--lines`: the answer to the question about action `n`. `None`: there is nobody any more.
+/// Reads a line of the input of `--lines`: the answer to the question about action `n`. `None`: the front end is gone.
 fn read_reply(n: u64, interrupts: &Interrupts) -> Result<Option<DecisionReply>, String> {
     let input = match stdin::read_line(interrupts) {
         Ok(Ok(input)) => input,

@@ -15,7 +15,7 @@ use sys::interrupt::{Interrupts, watch_stdout};
 use sys::lock::IndexWait;
 use sys::root::Root;
 
-/// What every operation of a call works with.
+/// The state that every operation of a call works with.
 pub struct Call<'a> {
     /// The name of the tool, for lines on stderr.
     pub tool: &'static str,
@@ -33,7 +33,7 @@ pub struct Call<'a> {
     pub reads: Vec<PathBuf>,
     /// Runs the model's scripts, in a run of a script in plain language.
     pub(crate) scripts: Option<&'a dyn ScriptSetup>,
-    /// Whether progress may be shown: not with `--quiet`, and not where events tell a parent or a program.
+    /// Whether progress may be shown: not with `--quiet`, and not where events inform a parent or a program.
     pub shows_progress: bool,
 }
 
@@ -125,7 +125,7 @@ impl<'a> Call<'a> {
         }
     }
 
-    /// How long to wait for a conversation that another run is using.
+    /// Maximum time to wait for a conversation that another run is using.
     pub fn lock_timeout(&self) -> Duration {
         Duration::from_secs_f64(self.settings.config.lock_timeout)
     }

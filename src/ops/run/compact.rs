@@ -1,4 +1,4 @@
-//! `nagent --compact`: makes a conversation shorter now, or says what that would do; and who writes the checkpoints of a run.
+//! `nagent --compact`: makes a conversation shorter now, or says what that would do; and writes a run's checkpoints.
 
 use super::call::Call;
 use crate::drive::compaction::{Payer, WriteCheckpoint, compact};
@@ -27,7 +27,7 @@ pub(crate) fn checkpoint_writer<'a>(
         let spinner = Spinner::new(shows_progress);
         let Call { tool, env, interrupts, .. } = call;
         let writers = Writers { tool, settings: &settings, env, interrupts, spinner: &spinner };
-        // What a model has refused once is not taken from the cache.
+        // Not from the cache, which may have a checkpoint that was rejected before.
         let rules = SummaryRules { again: true, ..writers.rules(summaries::JOBS) };
         let queue = SummaryQueue::new(rules);
         spinner.start("checkpoint");
@@ -69,7 +69,7 @@ pub(crate) fn compact_now(call: &Call<'_>) -> Result<Report, Problem> {
     Ok(summaries::with_usage(report, &usage).with("cost", payer.cost(&usage)))
 }
 
-/// The window of the model: what the settings know, else what the server's list says, if there is one.
+/// The window of the model: from the settings, else from the server's list, if there is one.
 fn find_window(call: &Call<'_>, model: &str) -> Option<u64> {
     let listed = || {
         let mut client = call.settings.connect_client(&call.env, true).ok()?;
@@ -97,7 +97,7 @@ fn describe_plan(plan: Option<&Plan>, tokens: u64, window: u64) -> String {
     };
     let turns = match plan.condensed.turns {
         Some((first, last)) => {
-            // Parts that the window takes, and one more request that joins them.
+            // One request for each part that fits into the window, and one more that joins them.
             let whole = RequestSizes::for_window(Some(window)).map_or(1, |sizes| sizes.whole);
             let requests = match plan.summarized_bytes.div_ceil(whole) {
                 0 | 1 => "one request".to_owned(),

@@ -209,7 +209,7 @@ fn run_loop(
     let (schema, sandbox) = (runner.schema.take(), runner.context.sandbox.take());
     let seconds = runner.watch.elapsed().as_secs_f64();
     let conversation = runner.end();
-    // The parent of a child looks for both.
+    // The parent of a child checks for the child, too.
     let changed = sandbox.filter(|_| !call.delegated).map(|sandbox| sandbox.find_changed());
     if let Some(note) = changed.as_ref().and_then(sandbox::describe_changed) {
         call.print_note(&note);
@@ -310,7 +310,7 @@ pub(crate) fn count_prompts(conversation: &ConversationFile) -> u64 {
     conversation.pieces().iter().filter(is_prompt).count() as u64
 }
 
-/// The event that begins a run: what is known of the conversation before it.
+/// The event that begins a run, with the state of the conversation before it.
 fn begin_event(
     call: &Call<'_>,
     conversation: &ConversationFile,
@@ -330,7 +330,7 @@ fn begin_event(
     })
 }
 
-/// Refuses a prompt that fits neither the file nor the model, before anything is stored. What is before it can be compacted.
+/// Refuses a prompt that does not fit the file or the model, before anything is stored. Older text can be compacted.
 fn check_room(runner: &Runner<'_>, opening: &[Block]) -> Result<(), Problem> {
     let bodies = opening.iter().filter_map(|block| block.body.as_ref());
     let added: usize = bodies.map(String::len).sum();
@@ -384,7 +384,7 @@ fn command_to_continue(call: &Call<'_>) -> String {
     command
 }
 
-/// Ends the run on the conversation's file, and reports what the run came to.
+/// Ends the run on the conversation's file, and reports its outcome.
 fn finish_run(
     call: &Call<'_>,
     runner: &mut Runner<'_>,

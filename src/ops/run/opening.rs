@@ -30,7 +30,7 @@ use sys::{clock, context_files, env, fs, tools};
 /// Maximum number of lint notes at the start of a run.
 const MISREADINGS: usize = 3;
 
-/// Gathers what the first block tells the model, where the run may write, and the sandbox for its commands.
+/// Gathers the facts for the first block, the write boundary, and the sandbox for the run's commands.
 pub(crate) fn gather_facts(
     call: &Call<'_>,
     progress: &mut Progress<'_>,
@@ -103,7 +103,7 @@ pub(crate) fn gather_facts(
     Ok((facts, boundary, sandbox))
 }
 
-/// Texts for the first context, each with its name.
+/// Named texts for the first context.
 type NamedTexts = Vec<(String, String)>;
 
 /// The texts that count as the user's words, the more specific last: the root's, those of the repository that were confirmed,
@@ -223,7 +223,7 @@ fn read_for_user(call: &Call<'_>, runner: &mut Runner<'_>, named: &Path) -> Resu
     let is_dry = call.args.show_request;
     let block = match named.to_str() {
         Some(name) if !is_stream(named) => runner.read_for_user(name, is_dry)?,
-        // What is not UTF-8 cannot be a path of a tag.
+        // A path that is not UTF-8 cannot be written in a tag.
         _ => {
             let source = if is_stream(named) { named } else { &file };
             let input = InputFile::open(source, &call.interrupts)?;
@@ -302,8 +302,8 @@ fn report_misreading(runner: &mut Runner<'_>) {
     }
 }
 
-/// Reports which sections of a first context that was edited by hand are said again. Its fence is its own hash; that of an
-/// older tool has none.
+/// Reports which sections of a first context that was edited by hand are sent again. Its fence is its own hash; that of
+/// an older tool has none.
 fn report_put_back(runner: &mut Runner<'_>, updates: &[Block]) {
     let (text, pieces) = (runner.conversation.text(), runner.conversation.pieces());
     let Some(context) = pieces.first().filter(|it| it.name() == Some("initial_context")) else {
@@ -341,7 +341,7 @@ fn report_bytes(runner: &mut Runner<'_>, block: &Block, what: &str) {
     (runner.on_progress)(ProgressEvent::Note(&note));
 }
 
-/// The first context for a new conversation; for an older one, what has changed of it.
+/// The first context for a new conversation; for an older one, its sections that have changed.
 fn first_context(journal: &ConversationFile, now: &[Section]) -> Vec<Block> {
     if journal.pieces().is_empty() {
         return vec![Block::new("initial_context").body(context::format(now))];

@@ -1,4 +1,4 @@
-//! Where the prompt comes from: words, stdin, or both. Stdin is read only when asked for; ignored input is reported.
+//! Reads the prompt: from words, stdin, or both. Stdin is read only when asked for; ignored input is reported.
 
 use std::path::{Path, PathBuf};
 
@@ -11,22 +11,22 @@ use sys::input::is_stdin;
 use sys::interrupt::Interrupts;
 use sys::{stdin, terminal};
 
-/// What `--code` adds to the prompt.
+/// The text that `--code` adds to the prompt.
 const CODE_ONLY: &str =
     "\n\nAnswer with a single fenced code block. Only what is in it is printed.";
 
-/// What a run is to do.
+/// The task of a run.
 pub(crate) struct Task {
     /// The prompt, with what flags add to it.
     pub(crate) prompt: Option<Vec<u8>>,
-    /// What the answer must be valid against.
+    /// The schema that the answer must match.
     pub(crate) schema: Option<Schema>,
     /// Whether the model is asked.
     pub(crate) is_run: bool,
 }
 
-/// Reads the prompt of a call, which may be a line with files to read, and what its answer must be. `usage` is the error of
-/// a call that asks for nothing, unless it `needs_no_prompt`.
+/// Reads the prompt of a call, which may be a line with files to read, and the schema of its answer. `usage` is the
+/// error of a call that asks for nothing, unless it `needs_no_prompt`.
 pub(crate) fn take_task(
     call: &mut Call<'_>,
     needs_no_prompt: bool,
@@ -116,7 +116,7 @@ fn read_prompt_line(interrupts: &Interrupts) -> Result<PromptLine, Problem> {
 #[serde(deny_unknown_fields, expecting = "an object")]
 struct PromptLine {
     prompt: String,
-    /// Files that the model is shown before it.
+    /// Files that the model is shown before the prompt.
     #[serde(default)]
     read: Vec<PathBuf>,
 }

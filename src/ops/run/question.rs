@@ -26,11 +26,11 @@ pub(crate) struct DecisionReply {
     pub decide: u64,
     /// Whether it is done.
     pub allow: bool,
-    /// Why it is not.
+    /// The reason why it is not.
     pub reason: Option<String>,
     /// Whether it is done without a question from now on.
     pub always: Option<bool>,
-    /// What is done in its place: another body of the tag.
+    /// Its replacement: another body of the tag.
     pub text: Option<String>,
     /// Whether the run ends, as by Ctrl-C.
     pub stop: Option<bool>,
@@ -83,11 +83,11 @@ fn question(tty: &Tty, action: &Start, shows_all: bool) -> String {
     text
 }
 
-/// Lets the user edit the body of an action: what is saved is what runs.
+/// Lets the user edit the body of an action: the saved text is what runs.
 fn edit_body(action: &Start) -> Result<String, String> {
     let body = action.body.as_deref().ok_or("this cannot be edited")?;
     let saved = tty::edit_text(body).map_err(|error| format!("{error:#}"))?;
-    // Editors end a file in a line feed.
+    // Editors end a file with a line feed.
     let saved = if body.ends_with('\n') { saved } else { saved.trim_end_matches('\n').to_owned() };
     if saved.trim().is_empty() && action.tag != "nagent-write" {
         return Err("the edited text is empty; answer n to refuse".to_owned());
@@ -95,7 +95,7 @@ fn edit_body(action: &Start) -> Result<String, String> {
     Ok(saved)
 }
 
-/// The change that a write or an edit would make. `None` where that cannot be said: then it is shown as it was sent.
+/// The change that a write or an edit would make. `None` where that cannot be determined: then it is shown as sent.
 fn preview(action: &Start, folder: &Path) -> Option<String> {
     let (path, body) = (folder.join(action.attributes.get("path")?), action.body.as_deref()?);
     let before = fs::read_bytes(&path, limits::KEPT_CONTENT).ok()?;

@@ -23,7 +23,7 @@ use sys::{env, fs};
 /// The model that a run asks first.
 ///
 /// # Errors
-/// A limit needs a price that nobody knows, or the server takes no grammar.
+/// A limit needs a price that is not known, or the server takes no grammar.
 pub(crate) fn make_main_asker(
     call: &Call<'_>,
     client: ModelClient,

@@ -6,11 +6,11 @@ use conversation::format::file::Block;
 use sys::env::Env;
 use sys::interrupt::Interrupts;
 
-/// What a script in plain language provides to its run.
+/// The parts that a script in plain language provides to its run.
 pub(crate) trait ScriptSetup {
     /// The first context.
     fn sections(&self) -> Vec<Section>;
-    /// What a script has said before the run.
+    /// The output of a script before the run.
     fn results(&self) -> Vec<Block>;
     /// Makes the host that runs the model's scripts.
     fn make_host<'a>(

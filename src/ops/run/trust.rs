@@ -16,11 +16,11 @@ use sys::fs;
 use sys::root::Root;
 use sys::trust::{self, Trusted};
 
-/// The files in which a project has instructions for those who work on it; the first that a folder has counts.
+/// The files with a project's instructions for contributors; only the first one in a folder counts.
 const INSTRUCTIONS: [&str; 2] = ["AGENTS.md", "CLAUDE.md"];
 /// The file for nagent alone.
 const OWN: &str = ".nagent/context.md";
-/// How many files of a repository are read or named.
+/// Maximum number of files of a repository that are read or named.
 const MOST: usize = 8;
 
 /// An instruction file of a repository, and the hash that was trusted.
@@ -30,7 +30,7 @@ pub(crate) struct RepositoryText {
     pub(crate) path: PathBuf,
     /// Its text, if the user has confirmed it.
     pub(crate) text: Option<String>,
-    /// Whether he had confirmed another text of it.
+    /// Whether the user had confirmed another text of it.
     pub(crate) has_changed: bool,
 }
 
@@ -67,7 +67,7 @@ pub(crate) fn repository_texts(
     let texts = find_files(root, folder, toplevel).into_iter().map(|path| {
         let name = path.display().to_string();
         let entry: Option<&Trusted> = known.iter().find(|entry| entry.path == name);
-        // What nobody has confirmed is not even opened.
+        // A file that nobody has confirmed is not even opened.
         let bytes = entry.and_then(|_| fs::read_bytes(&path, CONTEXT_FILE).ok().flatten());
         let text = entry.zip(bytes).and_then(|(entry, bytes)| {
             let is_it = fs::sha256(&bytes) == entry.sha256;

@@ -1,4 +1,4 @@
-//! Reports what a run or an undo did to a file: as a diff on a terminal, as keys in `--json`.
+//! Reports the changes that a run or an undo made to a file: as a diff on a terminal, as keys in `--json`.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -51,7 +51,7 @@ pub(crate) struct VersionPair<'a> {
 }
 
 impl VersionPair<'_> {
-    /// The diff; `None` where both are the same.
+    /// The diff; `None` if both are the same.
     pub(crate) fn text_diff(&self) -> Option<DiffText> {
         let (before, after) = (self.before, self.after);
         if before.sha256 == after.sha256 {
@@ -96,7 +96,7 @@ pub(crate) fn with_diff(
     report.with("diff", diff.map(|diff| diff.text)).with("diff_cut", is_cut)
 }
 
-/// Shows what a run did to its file, and adds it to the report. `printed` is the last diff that the run has shown.
+/// Shows the changes of a run to its file, and adds them to the report. `printed` is the last diff that was shown.
 pub(crate) fn with_changes(
     call: &Call<'_>,
     path: &Path,
@@ -104,7 +104,7 @@ pub(crate) fn with_changes(
     printed: Option<&str>,
 ) -> Report {
     if !report.json.contains_key("changed") {
-        // The run did not come so far.
+        // The run did not get that far.
         report = report
             .with("before_sha256", Value::Null)
             .with("after_sha256", Value::Null)

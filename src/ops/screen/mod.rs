@@ -1,4 +1,4 @@
-//! What is seen while a run works: progress, a spinner, what changed.
+//! The display while a run works: progress, a spinner, changes.
 
 pub mod change_report;
 pub mod progress;

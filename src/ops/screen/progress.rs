@@ -51,7 +51,7 @@ pub(crate) struct Progress<'a> {
     pub(crate) is_streaming: bool,
     shows_all: bool,
     pub(crate) spinner: Spinner,
-    /// How many actions have started, and the numbers of those that run.
+    /// The number of actions that have started, and the numbers of those that are running.
     started: u64,
     running: VecDeque<u64>,
     /// The number of the action that the user is asked about.
@@ -60,14 +60,14 @@ pub(crate) struct Progress<'a> {
     numbered: Option<u64>,
     /// The responses of the last reply, as far as they were streamed.
     streamed: String,
-    /// Reasoning whose line is not whole yet.
+    /// Reasoning whose line is not complete yet.
     thoughts: String,
     /// Whether the text on stdout is in the middle of a line.
     is_open: bool,
     rows: EventRows,
     /// The notes of children that were shown: several children note the same of the same folder.
     noted: Vec<String>,
-    /// The mark that advice was shown in this project. `None`: none is shown.
+    /// The file that marks that advice was shown in this project. `None`: no advice is shown.
     advised: Option<PathBuf>,
     /// The last diff that was shown.
     pub(crate) shown_diff: Option<String>,
@@ -118,7 +118,7 @@ impl<'a> Progress<'a> {
         matches!(self.output, ProgressOutput::Rows | ProgressOutput::Lines)
     }
 
-    /// Takes what happened.
+    /// Updates the display for an event.
     pub(crate) fn show_event(&mut self, seen: ProgressEvent<'_>) {
         match seen {
             ProgressEvent::Note(text) => {
@@ -175,7 +175,7 @@ impl<'a> Progress<'a> {
             ProgressEvent::ActionStarted(action) => {
                 let n = self.count_start();
                 self.emit_event(|| RunEvent::start(n, action));
-                // Scripts write and ask on the terminal by themselves.
+                // Scripts write to the terminal and ask there themselves.
                 if !matches!(action, Action::Script { .. } | Action::Stdout { .. }) {
                     self.spinner.start(work_name(action));
                 }
@@ -213,7 +213,7 @@ impl<'a> Progress<'a> {
         }
     }
 
-    /// A response beside actions. What was streamed to the terminal has been read.
+    /// Shows a response in a reply that also has actions, except for the part that was streamed to the terminal.
     fn show_response(&mut self, text: &str) {
         let is_shown = self.is_streaming && self.output != ProgressOutput::Lines;
         let streamed = if is_shown { self.streamed.as_str() } else { "" };
@@ -223,7 +223,7 @@ impl<'a> Progress<'a> {
         }
     }
 
-    /// Shows the lines of reasoning that are whole, with `-v`, on a terminal or not. A line feed ends what is open.
+    /// Shows the complete lines of reasoning, with `-v`, on a terminal or not. A line feed ends an open line.
     fn show_thoughts(&mut self, piece: &str) {
         if !self.shows_all || self.output == ProgressOutput::Lines {
             return;
@@ -245,7 +245,7 @@ impl<'a> Progress<'a> {
         self.emit_event(|| event);
     }
 
-    /// Shows an answer of which nobody knew while it came whether it would be accepted.
+    /// Shows an answer that was not streamed, because it could still be rejected.
     pub(crate) fn show_accepted(&mut self, call: &Call<'_>, answer: &str) {
         let is_users = call.which.invocation == Invocation::User;
         if is_users && !self.is_streaming && self.output == ProgressOutput::Lines {
@@ -309,7 +309,7 @@ impl<'a> Progress<'a> {
         }
     }
 
-    /// Shows what must not be missed, also where nothing else is shown.
+    /// Shows an event that must not be missed, even where others are not shown.
     fn emit_always(&mut self, event: &RunEvent) {
         if self.output == ProgressOutput::Lines {
             return self.write_event(&[], event);
@@ -365,7 +365,7 @@ impl<'a> Progress<'a> {
         let tag = action.map_or(command, Action::tag_name);
         let mut finish = RunEvent::finish(n, tag, block, self.shows_all);
         if let Some(Action::Conversation { file, name, .. }) = action {
-            // As the rows of the child are headed.
+            // The name above the rows of the child.
             let conversation = || block.get("conversation").map(str::to_owned);
             finish.path = file.clone().or_else(|| name.clone()).or_else(conversation);
         }
@@ -387,7 +387,7 @@ impl<'a> Progress<'a> {
         RunEvent::Finish(Box::new(finish))
     }
 
-    /// The line at the end, where progress is shown. Where the provider `is_billed`, it says so of a cost that is not known.
+    /// The last line, where progress is shown. It mentions a cost that is not known if the provider `is_billed`.
     pub(crate) fn status(&self, totals: &Totals, seconds: f64, is_billed: bool) -> Option<String> {
         let is_counted = totals.all_turns > 0 || totals.all.input > 0;
         let figures = || RunFigures {
@@ -422,7 +422,7 @@ fn print_output(path: &Path, depth: usize) {
     });
 }
 
-/// The mark that advice was shown in the project of the working folder.
+/// The file that marks that advice was shown in the project of the working folder.
 fn advised_mark(call: &Call<'_>) -> Option<PathBuf> {
     let folder = call.env.current_folder().ok()?;
     let project = git::find_toplevel(&folder).unwrap_or(folder);
@@ -430,7 +430,7 @@ fn advised_mark(call: &Call<'_>) -> Option<PathBuf> {
     Some(call.root().advised_folder().join(short_hash(&name)))
 }
 
-/// Marks that this advice was shown; false where it was before, or cannot be marked.
+/// Marks that this advice was shown; false if it was shown before, or cannot be marked.
 fn mark_advised(mark: &Path, text: &str) -> bool {
     let folder = mark.parent().unwrap_or(mark);
     let name = fs::sha256(format!("{} {text}", mark.display()).as_bytes());

@@ -1,4 +1,4 @@
-//! A line on the terminal that turns while something takes long, with its seconds and how much is done. It disappears when
+//! A line on the terminal that turns while something takes long, with its seconds and its progress. It disappears when
 //! that ends.
 //!
 //! A thread draws it, since the work itself waits in the kernel or counts. It holds the lock while it writes, so that no
@@ -14,9 +14,9 @@ use conversation::format::numbers::{format_bytes, format_duration};
 use sys::clock::Stopwatch;
 use sys::terminal;
 
-/// What takes less than this shows nothing.
+/// Work that takes less than this shows nothing.
 const QUIET: Duration = Duration::from_millis(500);
-/// The time between two pictures.
+/// The time between two frames.
 const PACE: Duration = Duration::from_millis(80);
 const PICTURES: [char; 10] = ['⠋', '⠙', '⠹', '⠸', '⠼', '⠴', '⠦', '⠧', '⠇', '⠏'];
 
@@ -45,13 +45,13 @@ struct SpinnerState {
 struct SpinnerWork {
     name: String,
     started: Stopwatch,
-    /// How much is done.
+    /// The amount that is done.
     done: u64,
-    /// Of how much, where that is known.
+    /// The total, if it is known.
     of: Option<u64>,
-    /// What is counted, in the plural; else it is bytes.
+    /// The unit, as a plural noun; `None`: bytes.
     unit: Option<&'static str>,
-    /// What else is shown.
+    /// Additional text.
     note: String,
 }
 
@@ -76,7 +76,7 @@ impl Spinner {
         });
     }
 
-    /// Shows how much is done, and of how much where that is known, in a unit with a name in the plural; `None`: in bytes.
+    /// Shows the amount that is done, the total if it is known, and the unit as a plural noun; `None`: bytes.
     pub fn show_progress(&self, done: u64, of: Option<u64>, unit: Option<&'static str>) {
         let Some(shared) = &self.shared else { return };
         if let Some(work) = &mut shared.lock_state().work {
@@ -84,13 +84,13 @@ impl Spinner {
         }
     }
 
-    /// Shows something else behind that.
+    /// Shows additional text after the progress.
     pub fn set_note(&self, note: String) {
         let Some(shared) = &self.shared else { return };
         shared.lock_state().work.iter_mut().for_each(|work| work.note.clone_from(&note));
     }
 
-    /// The work has ended: the line is gone.
+    /// Removes the line, since the work has ended.
     pub fn stop(&self) {
         let Some(shared) = &self.shared else { return };
         let mut state = shared.lock_state();

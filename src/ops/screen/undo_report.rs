@@ -1,4 +1,4 @@
-//! What an undo reports: on stdout, as JSON, and in the conversations whose runs it took back.
+//! The report of an undo: on stdout, as JSON, and in the conversations whose runs it took back.
 
 use std::path::{Path, PathBuf};
 
@@ -36,13 +36,13 @@ pub(crate) struct UndoPlan {
     pub(crate) goal: FileVersion,
     /// The newest first.
     pub(crate) undone: Vec<Undone>,
-    /// Whether something else has changed the file since, and that is undone too.
+    /// Whether something else has changed the file since, which is undone, too.
     pub(crate) is_forced: bool,
     pub(crate) diff: Option<DiffText>,
     pub(crate) previous: Option<PathBuf>,
 }
 
-/// Why a file is not undone, and what has changed in it since.
+/// A file that is not undone, why, and its changes since.
 pub(crate) struct UndoRefusal {
     pub(crate) path: PathBuf,
     pub(crate) message: String,
@@ -181,7 +181,7 @@ pub(crate) fn report_list(call: &Call<'_>, changes: &[RunFileChange], units: &[S
         let Some(first) = of_unit.first() else { continue };
         let n = at + 1;
         let RunFileChange { at, prompt, task, .. } = &first.change;
-        // What a child did is a part of what the run was asked for.
+        // The changes of a child count as those of the run that was asked.
         let is_run = first.change.run == *unit;
         let prompt = if is_run && !task.is_empty() { task } else { prompt };
         text.push_str(&format!("{n:>3}  {at}  {prompt}\n"));
@@ -242,7 +242,7 @@ pub(crate) fn undo_block(journal: &ConversationFile, plan: &UndoPlan) -> Block {
             now.sha256.as_ref().is_some_and(|now| is_hash_of(&known.hash, now))
         };
         if let Some(known) = known.filter(is_up_to_date) {
-            // With the diff the model knows the file as it is now, as far as it did.
+            // With the diff, the model knows the new content as well as it knew the old one.
             block = block.with("resolved", &path_name);
             block = if known.is_read { block } else { block.with("part", "true") };
         }

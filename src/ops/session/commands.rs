@@ -1,15 +1,15 @@
-//! The commands of a session: one table, and what a line means by it. Pure.
+//! The commands of a session: one table, and the parser of a line. Pure.
 
 use conversation::format::nearest::nearest;
 
-/// What a command does.
+/// The action of a command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum ReplCommand {
     Help,
     Quit,
     Clear,
     Model,
-    /// It calls nagent with this flag, whose value is what is behind the name.
+    /// Calls nagent with this flag, whose value is the text after the name.
     Flag(&'static str),
     List,
     EditConversation,
@@ -23,8 +23,8 @@ pub(super) enum ReplCommand {
     Show,
 }
 
-/// A command: what it does, its names without the slash (the usual one first), what is behind the name (in brackets where it
-/// may be missing), and its line of help, with which its row fits into 80 columns.
+/// A command: its action, its names without the slash (the usual one first), the text after the name (in brackets if it
+/// is optional), and its line of help, with which its row fits into 80 columns.
 pub(super) type Command = (ReplCommand, &'static [&'static str], &'static str, &'static str);
 
 /// All commands.
@@ -85,18 +85,18 @@ pub(super) const COMMANDS: [Command; 19] = [
     (ReplCommand::Show, &["show"], "[N]", "show the conversation, or its last N entries"),
 ];
 
-/// What a line asks for.
+/// A line, parsed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Input {
     /// Nothing.
     Empty,
     /// A prompt for the model.
     Prompt(String),
-    /// A command, and what is behind its name.
+    /// A command, and the text after its name.
     Command(ReplCommand, String),
     /// A command line for the user's shell.
     Shell(String),
-    /// What is wrong with it.
+    /// The error of an invalid line.
     Wrong(String),
 }
 

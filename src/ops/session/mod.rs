@@ -1,5 +1,5 @@
 //! A session: prompts one after another, each of them a run of `nagent --lines` on one conversation. It handles only
-//! input and output: what a command does is done by an executable of the toolkit.
+//! input and output: the executables of the toolkit do what commands ask for.
 
 mod args;
 mod commands;
@@ -86,12 +86,12 @@ impl Session {
             }
             match self.take_input(&text) {
                 Ok(()) => {}
-                // What fails does not end a session that a person is at.
+                // An error does not end an interactive session.
                 Err(problem) if self.is_interactive => {
                     out::print_line(&format!("{NAME}: {problem}"));
                 }
                 Err(problem) => {
-                    // A tool has said why.
+                    // The tool has already printed the reason.
                     let error = Some(problem.to_string()).filter(|message| !message.is_empty());
                     end = Report { exit: problem.exit, error, ..Report::done("") };
                     break;
@@ -149,7 +149,7 @@ impl Session {
         if !self.is_interactive {
             return Ok(lines.read(&self.foreground.interrupts)?);
         }
-        // What was interrupted has ended.
+        // The interrupted work has ended.
         self.foreground.interrupts.forget();
         let prompt = self.look.prompt.trim_start_matches('\n');
         // The line editor counts rows from where its prompt begins.
@@ -246,7 +246,7 @@ fn complete(before: &str, env: &Env, root: &Root, models: &[String]) -> (usize, 
     (start, words)
 }
 
-/// The paths that the last word may be the beginning of.
+/// The paths that begin with the last word.
 fn complete_path(before: &str, env: &Env) -> (usize, Vec<String>) {
     let start = before.rfind([' ', '\n', '"', '\'']).map_or(0, |at| at + 1);
     let word = &before[start..];

@@ -19,10 +19,10 @@ use sys::foreground::Conversing;
 use sys::terminal;
 use sys::tty::Tty;
 
-/// The most that is shown of what a run printed beside its events.
+/// Output other than events is collected up to about this many bytes.
 const WORDS: usize = 400;
 
-/// How a run ended, its last line, which may be missing, and what it printed that is not an event.
+/// The exit status of a run, its last line, which may be missing, and its output other than events.
 type ChildEnd = (ExitStatus, Map<String, Value>, String);
 
 impl Session {
@@ -92,7 +92,7 @@ impl Session {
         Ok((ended, document, said))
     }
 
-    /// Says what went wrong, if anything did.
+    /// Reports what went wrong, if anything did.
     fn report_end(&mut self, (ended, mut document, said): ChildEnd) -> Result<(), Problem> {
         let mut error = error_of(&document).to_owned();
         // A second Ctrl-C ends it at once.
@@ -130,12 +130,12 @@ impl Session {
         Ok(())
     }
 
-    /// Whether lines beside the answers are shown.
+    /// Whether lines other than answers are shown.
     fn shows_lines(&self) -> bool {
         self.is_interactive && !self.args.quiet
     }
 
-    /// Prints what a session shows of an event. If stdout is closed, the session is over.
+    /// Prints the part of an event that a session shows. If stdout is closed, the session is over.
     fn print_shown(&self, shown: Vec<Shown>, is_note: bool) {
         for one in shown {
             match one {
@@ -153,8 +153,8 @@ impl Session {
         }
     }
 
-    /// Asks the person on the terminal, and hands the answer on. Without a terminal every question is a no. Returns the number
-    /// of the action where it is done, or not, as the person saw it.
+    /// Asks the person on the terminal, and passes the answer on. Without a terminal every answer is no. Returns the
+    /// number of the action; 0 if it was edited or nobody was asked.
     fn answer_question(&self, start: &Start, child: &mut Conversing<'_>) -> u64 {
         let Some(mut tty) = Tty::open() else {
             child.close();

@@ -32,7 +32,7 @@ pub const NAME: &str = "nagent-repl";
 pub(super) struct Session {
     /// The flags of its runs.
     pub(super) args: RunArgs,
-    /// The environment of its runs, with what env files give.
+    /// The environment of its runs, with the credentials of env files.
     pub(super) env: Env,
     /// The environment of the user's own commands.
     pub(super) user_env: Env,
@@ -47,15 +47,15 @@ pub(super) struct Session {
     pub(super) is_interactive: bool,
     pub(super) is_streaming: bool,
     pub(super) is_over: Cell<bool>,
-    /// What prompts are checked with.
+    /// The command of `--check`.
     pub(super) check: Option<String>,
     /// Files that the model is shown with the next prompt.
     pub(super) reads: Vec<PathBuf>,
     /// The models of the provider, once they were listed.
     pub(super) models: Rc<RefCell<Vec<String>>>,
-    /// How many runs there were.
+    /// The number of runs so far.
     pub(super) count: u64,
-    /// What `--json` prints of them.
+    /// The documents of the runs, for `--json`.
     pub(super) documents: Vec<Value>,
 }
 

@@ -19,7 +19,7 @@ use sandbox::SandboxMode;
 use sys::{fs, tty};
 
 impl Session {
-    /// Does what a command says.
+    /// Runs a command of the session.
     pub(super) fn run_command(&mut self, verb: ReplCommand, argument: &str) -> Result<(), Problem> {
         match verb {
             ReplCommand::Help => self.is_over.set(!out::print_part(&help_text())),
@@ -123,7 +123,7 @@ impl Session {
         }
     }
 
-    /// Runs a tool for its document, in which its error is too.
+    /// Runs a tool for its document, which has also its error.
     fn read_document(
         &self,
         tool: &str,

@@ -1,4 +1,4 @@
-//! What a shell offers as values of flags: providers, models, conversations.
+//! The values of flags that a shell offers: providers, models, conversations.
 //!
 //! Called by the shell's completion script while somebody types, so nothing here asks a server, and nothing fails.
 

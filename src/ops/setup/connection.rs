@@ -1,4 +1,4 @@
-//! Connects to the model, and answers what depends on the provider and model in force.
+//! Connects to the model, and has the values that depend on the provider and model in force.
 
 use std::path::Path;
 use std::time::Duration;
@@ -21,7 +21,7 @@ use sys::rate::RateLimit;
 use sys::root::check_name;
 use sys::{clock, fs};
 
-/// The window, in tokens, that Ollama is asked for; by itself it takes 4,096 on a small machine, and drops what does not fit.
+/// The window, in tokens, that Ollama is asked for. Its default on a small machine is 4,096, and it drops the rest.
 const OLLAMA_WINDOW: u64 = 32_768;
 
 impl Settings {
@@ -39,7 +39,7 @@ impl Settings {
         }
     }
 
-    /// Whether nothing is answered without a credential. A server of the user's own may need none.
+    /// Whether every request needs a credential. A server of the user's own may need none.
     fn needs_key(&self, provider: Provider) -> bool {
         if self.config.key_command.is_some() || provider.preset().is_some() {
             return false;
@@ -236,7 +236,7 @@ impl Settings {
         }
     }
 
-    /// The headers of the config and of flags, variables in place of their names; to OpenAI also who pays.
+    /// The headers of the config and of flags, with the values of variables; for OpenAI also organization and project.
     fn headers(&self, env: &Env, is_official: bool) -> Result<Vec<(String, String)>, Problem> {
         let mut headers = Vec::new();
         let own =
@@ -284,8 +284,8 @@ impl Settings {
         }
     }
 
-    /// The price of a model: that of the config, else the one in the table, where the provider's own server or a known one is
-    /// asked: any other may charge what it likes.
+    /// The price of a model: that of the config, else the one in the table, if the provider's own server or a known one
+    /// is asked: any other may have other prices.
     pub fn price(&self, model: &str) -> Option<Price> {
         let own = self.config.prices.get(model).copied();
         let tier = self.config.service_tier.as_deref();
@@ -337,7 +337,7 @@ impl Settings {
             .or_else(|| is_ollama.then_some(OLLAMA_WINDOW))
     }
 
-    /// How long to keep retrying a busy provider.
+    /// Maximum time to keep retrying a busy provider.
     pub fn retry_patience(&self) -> Duration {
         Duration::from_secs_f64(self.config.patience)
     }

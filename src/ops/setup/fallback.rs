@@ -1,4 +1,4 @@
-//! Switches to the next model when a provider has failed for good, for tools that ask outside of the loop.
+//! Switches to the next model when a provider has failed permanently, for tools that ask outside of the loop.
 
 use std::collections::VecDeque;
 
@@ -24,8 +24,8 @@ impl Fallbacks {
         Self { run, env: env.clone(), profiles: settings.config.fallback.clone().into() }
     }
 
-    /// Asks the model of these settings, with retries while its provider is busy. When it fails for good, the next model takes
-    /// over: settings and client are replaced with its own.
+    /// Asks the model of these settings, with retries while its provider is busy. When it fails permanently, the next
+    /// model takes over: settings and client are replaced with its own.
     pub fn request_reply(
         &mut self,
         settings: &mut Settings,

@@ -18,7 +18,7 @@ use sandbox::SandboxMode;
 /// The place of a flag that comes after those that more people use.
 const LAST: usize = 900;
 
-/// Which model, and where things are
+/// The model, and the places of files
 #[derive(Debug, Clone, Default, Args, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct ModelArgs {
@@ -63,7 +63,7 @@ pub struct ModelArgs {
     pub root: Option<PathBuf>,
 }
 
-/// What an answer must be, and where it goes
+/// The form of an answer, and where it goes
 #[derive(Debug, Clone, Default, Args, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct AnswerArgs {
@@ -77,7 +77,7 @@ pub struct AnswerArgs {
     pub output: Option<PathBuf>,
 }
 
-/// What a run of the loop is given, in every tool that runs it
+/// The flags of a run of the loop, in every tool that runs it
 #[derive(Debug, Clone, Default, Args, Serialize)]
 #[expect(clippy::struct_excessive_bools, reason = "flags are what they are")]
 #[serde(rename_all = "kebab-case")]
@@ -200,7 +200,7 @@ pub struct RunArgs {
     pub(crate) limits: LimitArgs,
 }
 
-/// How long a run may go on
+/// The limits of a run
 #[derive(Debug, Clone, Default, Args, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct LimitArgs {
@@ -221,7 +221,7 @@ pub struct LimitArgs {
     pub jobs: Option<u64>,
 }
 
-/// Which conversation, and what happens to it besides a prompt
+/// The conversation, and what happens to it besides a prompt
 #[derive(Debug, Clone, Default, Args)]
 #[expect(clippy::struct_excessive_bools, reason = "flags are what they are")]
 #[command(next_help_heading = "Conversation")]
@@ -271,7 +271,7 @@ pub struct ConversationArgs {
     pub parent_conversation: Option<String>,
 }
 
-/// Who starts a run.
+/// The caller that starts a run.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
 pub enum Invocation {
     /// A person or a script
@@ -382,7 +382,7 @@ impl RunArgs {
         &self.model
     }
 
-    /// Makes `-w` what it means: `--write .`.
+    /// Replaces `-w` with `--write .`.
     pub fn allow_working_folder(&mut self) {
         if std::mem::take(&mut self.write_here) {
             self.write.push(PathBuf::from("."));

@@ -11,7 +11,7 @@ use sandbox::SandboxMode;
 use sys::fs;
 use sys::root::{Root, check_name};
 
-/// Loads the look of a name: that of a file in the root, else one that is built in.
+/// Loads a look by name: from a file in the root, else a built-in one.
 pub(crate) fn load_look(root: &Root, name: &str) -> Result<Look, Problem> {
     let folder = root.path().join("looks");
     let path = folder.join(format!("{name}.json"));
@@ -57,7 +57,7 @@ pub(crate) fn add_settings(
             continue;
         }
         if key == "provider" && values.get(key) != Some(value) {
-            // They are of another provider.
+            // These belong to another provider.
             for other in ["model", "base_url"] {
                 values.retain(|name, _| name != other || has_profile(other));
             }

@@ -1,4 +1,4 @@
-//! Which settings are in force, and where each came from: flag, environment, config file, default.
+//! Decides which settings are in force, and where each came from: flag, environment, config file, default.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -30,7 +30,7 @@ pub(crate) const READ_TIMEOUT: f64 = 300.0;
 /// Seconds to keep retrying for a summary, which a run can do without.
 const SUMMARY_PATIENCE: f64 = 5.0;
 
-/// What is in force.
+/// The settings in force.
 #[derive(Debug, Clone)]
 pub struct Settings {
     /// The root folder.
@@ -41,7 +41,7 @@ pub struct Settings {
     pub config: Config,
     /// The provider.
     pub provider: Provider,
-    /// Whether nobody chose it and no credential is set: then it is Ollama, which may run here.
+    /// Whether the provider is a guess: none was chosen, no credential is set. Then it is Ollama, which may run here.
     pub is_guess: bool,
     /// Folders of flags and of the config that may be written besides the usual ones.
     pub write: Vec<PathBuf>,
@@ -49,7 +49,7 @@ pub struct Settings {
     pub tags: TagSet,
     /// Files of the config and of flags whose text conversations start with.
     pub context: Vec<PathBuf>,
-    /// What requests to the model ask for besides their texts.
+    /// Options of requests to the model, in addition to their texts.
     pub options: ChatOptions,
     /// The flags about the model, from which the settings of another profile are made.
     pub(crate) model_args: ModelArgs,
@@ -194,7 +194,7 @@ impl Settings {
         settings
     }
 
-    /// The settings for the agent of a script in plain language, whose replies have at most so many tokens.
+    /// The settings for the agent of a script in plain language, whose replies have at most `max_tokens` tokens.
     pub(crate) fn for_script(mut self, max_tokens: Option<u64>) -> Self {
         self.tags = TagSet::SCRIPTS;
         self.config.approve = Approve::None;
@@ -210,7 +210,7 @@ impl Settings {
         self
     }
 
-    /// The settings of a profile that goes on when the provider fails. Only the profile says who is asked.
+    /// The settings of a fallback profile. Only the profile decides which server is asked.
     pub fn of_fallback(run: &RunArgs, profile: &str, env: &Env) -> Result<Self, Problem> {
         let mut run = run.clone();
         run.model = ModelArgs {
@@ -236,7 +236,7 @@ impl Settings {
         self.named_server().or_else(|| self.provider.endpoint(base_url, None)?.server)
     }
 
-    /// Refuses what is not an address. Ollama's may lack the scheme.
+    /// Refuses an invalid address. Ollama's may lack the scheme.
     fn check_url(&self) -> Result<(), Problem> {
         let server = self.named_server();
         let Some(given) = &self.config.base_url else {
@@ -357,7 +357,7 @@ fn context_files(config: &Config, config_path: &Path, run: &RunArgs) -> Vec<Path
     named.chain(run.context.iter().cloned()).collect()
 }
 
-/// Lays the values of environment variables over those of the config.
+/// Applies the values of environment variables over those of the config.
 fn take_variables(
     variables: &[(&str, Option<&str>)],
     env: &Env,
@@ -376,7 +376,7 @@ fn take_variables(
     }
 }
 
-/// Lays the values of flags over all others.
+/// Applies the values of flags over all others.
 fn take_flags(run: &RunArgs, values: &mut Map<String, Value>, sources: &mut Sources) {
     for (key, value) in flag_values(run).into_iter().filter(|(_, value)| !value.is_null()) {
         sources.insert(key.clone(), "flag".to_owned());
@@ -397,7 +397,7 @@ fn flag_values(run: &RunArgs) -> Map<String, Value> {
     values.insert("quiet".to_owned(), json!((is_loud || run.quiet).then_some(!is_loud)));
     for (name, value) in run.given() {
         let key = name.replace('-', "_");
-        // These are added to the config's, or decided on elsewhere.
+        // These are added to those of the config, or decided elsewhere.
         if !["provider", "write", "context", "header"].contains(&&*key) && config::is_key(&key) {
             values.entry(key).or_insert(value);
         }

@@ -1,5 +1,5 @@
-//! Asks for decisions: a call for each batch, again about what was not answered well, with answers kept by the hash of what was
-//! asked.
+//! Asks for decisions: one call for each batch, and another about items without a valid answer. Answers are cached by
+//! the hash of the question.
 
 use std::path::Path;
 use std::time::Duration;
@@ -26,23 +26,23 @@ use sys::{fs, stdin};
 const ANSWER_TOKENS: u64 = 24;
 const REASON_TOKENS: u64 = 60;
 
-/// When a user learns that the text on stdin is waited for.
+/// Time after which a note says that the tool waits for a text on stdin.
 const NOTE_AFTER: Duration = Duration::from_secs(2);
 
-/// What was decided.
+/// The decisions.
 #[derive(Debug, Default)]
 pub struct Decisions {
     /// The answers of each item, in order; null where none was accepted.
     pub answers: Vec<Value>,
     /// The tokens of all calls.
     pub usage: Usage,
-    /// Calls.
+    /// The number of calls.
     pub attempts: u64,
-    /// What was wrong with replies.
+    /// The errors in replies.
     pub corrections: Vec<String>,
 }
 
-/// Decides about all items. `keeps`: answers of earlier calls are used, and new ones kept.
+/// Decides about all items. `keeps`: uses cached answers, and caches new ones.
 pub fn decide(
     tool: &'static str,
     one_shot: &mut OneShot,
@@ -100,7 +100,7 @@ fn refuse_oversized(one_shot: &OneShot, request: &Request) -> Result<(), Problem
     )))
 }
 
-/// How many of the next items a call has: as many as the window and the reply have room for, and one at least.
+/// Counts the next items that fit into a call, by the window and the room for the reply; at least one.
 fn count_fitting(one_shot: &OneShot, request: &Request, questions: &str, open: &[usize]) -> usize {
     let config = &one_shot.settings.config;
     let known = catalog::find_model(&one_shot.model);
@@ -148,7 +148,7 @@ fn decide_batch(
         open.retain(|at| decisions.answers[*at].is_null());
         checked.errors.truncate(limits::DECIDE_ERRORS);
         if open.is_empty() {
-            // Answers about what nobody asked: they do not count, and the others may be by mistake.
+            // Answers to questions that were not asked do not count, and the other answers may be mistaken, too.
             for error in &checked.errors {
                 out::print_tool_line(
                     tool,
@@ -195,7 +195,7 @@ fn cache_key(one_shot: &OneShot, questions: &str, item: &DecisionItem) -> String
 fn keep_answer(one_shot: &OneShot, folder: &Path, key: &str, answer: &Value) {
     let provider = one_shot.settings.provider_name(one_shot.settings.provider);
     let by = Some((provider.to_owned(), one_shot.model.clone()));
-    // An answer that cannot be kept is asked for again the next time.
+    // An answer that cannot be cached is requested again the next time.
     let _ = write_summary(folder, key, &Summary { text: answer.to_string(), by });
 }
 

@@ -1,4 +1,4 @@
-//! Reads a request for decisions, from words or a file, and reports what was decided.
+//! Reads a request for decisions, from words or a file, and reports the decisions.
 
 use std::path::{Path, PathBuf};
 
@@ -17,7 +17,7 @@ use models::decide::request::{DecisionItem, Request};
 use sys::output_file::write_output;
 use sys::terminal;
 
-/// What is decided, and how
+/// The request for decisions, and how it is sent
 #[derive(Debug, Clone, clap::Args)]
 pub struct DecideArgs {
     /// The question, then its answers: two words or more
@@ -83,7 +83,7 @@ fn build_request(tool: &str, args: &DecideArgs) -> Result<Request, Problem> {
         Problem::usage(format!("the request is wrong: {}", errors.join("; ")))
     };
     if let Some((question, answers)) = args.words.split_first() {
-        // What is wrong with the words shows before stdin is read.
+        // Report errors in the words before stdin is read.
         if answers.len() < 2 {
             return Err(Problem::usage("give 2 or more answers after the question"));
         }

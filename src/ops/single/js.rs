@@ -25,7 +25,7 @@ use sys::input::InputFile;
 use sys::interrupt::Interrupts;
 use sys::tty::Tty;
 
-/// Which script is run, and what it may do
+/// The script that is run, and its permissions
 #[derive(Debug, Clone, clap::Args)]
 pub struct ScriptArgs {
     /// Run this file; - is stdin

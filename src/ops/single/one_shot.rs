@@ -57,7 +57,7 @@ impl OneShot {
         Ok(Self { interrupts, settings, source, model, spinner, tool, fallbacks })
     }
 
-    /// Asks the model, or those of `fallback` once it has failed for good.
+    /// Asks the model, or those of `fallback` once it has failed permanently.
     pub fn request_reply(
         &mut self,
         system: Option<&str>,

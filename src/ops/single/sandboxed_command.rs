@@ -17,7 +17,7 @@ use sys::process::job::{Finished, Job, JobOutcome, Output, StartError, Stdin};
 use sys::stdin::pipe_stdin;
 use sys::{fs, process};
 
-/// What is run, and what it is kept from
+/// The command, and its restrictions
 #[derive(Debug, Clone, clap::Args)]
 #[expect(clippy::struct_excessive_bools, reason = "flags are what they are")]
 pub struct CommandArgs {
@@ -59,7 +59,7 @@ pub struct CommandArgs {
     pub command: Vec<OsString>,
 }
 
-/// Builds the sandbox, runs the command in it, and reports what it left.
+/// Builds the sandbox and runs the command in it, or reports the sandbox.
 pub fn run_sandboxed(args: &CommandArgs) -> Result<Report, Problem> {
     if args.command.is_empty() && !args.status {
         return Err(Problem::usage("no command given: nagent-sandbox [OPTIONS] COMMAND [ARG…]"));

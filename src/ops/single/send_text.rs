@@ -13,7 +13,7 @@ use sys::env::Env;
 use sys::input::InputFile;
 use sys::interrupt::Interrupts;
 
-/// Which text is sent, and how
+/// The text that is sent, and how
 #[derive(Debug, Clone, clap::Args)]
 pub struct TextArgs {
     #[command(flatten)]
@@ -75,7 +75,7 @@ pub fn send_text(tool: &'static str, args: &TextArgs) -> Result<Report, Problem>
     args.answer.write_output(report, &Env::read().current_folder()?)
 }
 
-/// The report with the JSON of a complete answer, or with what the schema finds wrong in it.
+/// The report with the JSON of a complete answer, or with the errors that the schema finds in it.
 fn check_answer(report: Report, schema: Option<&Schema>) -> Report {
     let Some(schema) = schema.filter(|_| report.exit == Exit::Done) else { return report };
     match schema.check(&report.text) {

@@ -20,7 +20,7 @@ use sys::input::InputFile;
 use sys::interrupt::Interrupts;
 use sys::read;
 
-/// Which file is sent, and with what
+/// The file that is sent, and its prompt
 #[derive(Debug, Clone, clap::Args)]
 pub struct UploadArgs {
     #[command(flatten)]
@@ -35,7 +35,7 @@ pub struct UploadArgs {
     model: ModelArgs,
 }
 
-/// Stands in a shown request for the id that an upload would give.
+/// The placeholder in a shown request for the id that an upload would return.
 const NO_ID: &str = "ID-OF-THE-UPLOADED-FILE";
 
 /// Sends the file in the request, or through the provider's files API, and reports the reply.

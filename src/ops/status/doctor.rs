@@ -27,7 +27,7 @@ use sys::{fs, terminal, tools};
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum CheckStatus {
     Ok,
-    /// Nothing is wrong, and something is not there.
+    /// Something is missing, but nothing is wrong.
     Missing,
     /// Works, but not optimally.
     Warning,

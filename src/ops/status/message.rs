@@ -16,14 +16,14 @@ use sys::{fs, messages};
 /// The time between two looks at a run that ends.
 const PAUSE: Duration = Duration::from_millis(5);
 
-/// Who reads a message.
+/// The reader of a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum MessageReader {
     /// The run, before its next request.
     Run,
     /// The run, if it is still at work: it is on another host or in another container.
     Elsewhere,
-    /// The run has read it by now.
+    /// The run has already read it.
     Read,
     /// The next run on the conversation.
     Next,
@@ -80,7 +80,7 @@ pub fn send_message(
         .with("pending", messages::list_ids(root, &name)?.len()))
 }
 
-/// Finds out who reads a message that is there by now. A run that has begun to end may have looked before, or after.
+/// Finds out who reads a message that was just left. A run that is ending may have checked before or after that.
 fn find_reader(
     root: &Root,
     interrupts: &Interrupts,

@@ -1,4 +1,4 @@
-//! `nagent-status`: the runs that are active below a root, as their notes tell, and how to wait for one or stop one.
+//! `nagent-status`: lists the runs that are active below a root, by their notes; waits for one or stops one.
 //!
 //! Takes no lock: a run that starts at that instant would wait for it.
 
@@ -27,9 +27,9 @@ const PAUSE: Duration = Duration::from_millis(20);
 pub struct Run {
     /// Its conversation.
     pub name: String,
-    /// What it tells.
+    /// The content of its note.
     pub note: RunNote,
-    /// Whether it is still there.
+    /// Whether it is still running.
     pub life: Liveness,
 }
 
@@ -39,7 +39,7 @@ impl Run {
         Some(Self { name: name.to_owned(), life: note.process.check_liveness(), note })
     }
 
-    /// Whether somebody is at work, or may be, where this cannot be known.
+    /// Whether the run is active, or may be, where this cannot be known.
     pub fn is_active(&self) -> bool {
         self.life != Liveness::Dead
     }
@@ -151,7 +151,7 @@ fn is_at_work(root: &Root, begun: &Run) -> bool {
         }
 }
 
-/// The conversation that a name, or the beginning of one, means: one with a run, or any other.
+/// Finds the conversation of a name or its beginning: one with a run, or any other.
 pub fn find_conversation(root: &Root, env: &Env, name: &str) -> Result<String, Problem> {
     root::check_name(name).map_err(Problem::usage)?;
     let is_exact = [root.run_note(name), root.conversation(name)];

@@ -1,4 +1,4 @@
-//! What `nagent-each` is asked for.
+//! The flags of `nagent-each`.
 
 use std::path::PathBuf;
 
@@ -7,7 +7,7 @@ use clap::ValueHint;
 use super::inputs::Shard;
 use crate::ops::setup::flags::parse_count;
 
-/// What `nagent-each` is asked for besides what every run takes
+/// The flags of `nagent-each` in addition to those of every run
 #[derive(Debug, Clone, clap::Args)]
 pub struct EachArgs {
     /// The inputs: files, or folders if the prompt has {}

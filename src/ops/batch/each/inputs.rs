@@ -22,7 +22,7 @@ static PLACE: LazyLock<Regex> = LazyLock::new(|| {
     Regex::new(r"\{\{([A-Za-z_][\w.-]*)?\}\}|\{([A-Za-z_][\w.-]*)?\}").expect("a constant pattern")
 });
 
-/// What a prompt is about.
+/// An input.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Input {
     /// A file or folder, as it was named.
@@ -33,31 +33,31 @@ pub enum Input {
     Json(String),
 }
 
-/// One of the inputs.
+/// An input with its place and keys.
 #[derive(Debug, Clone, PartialEq)]
 pub struct EachInput {
     /// Its place among all inputs, from 0.
     pub index: usize,
     /// Its hash.
     pub id: String,
-    /// What its result is recorded by: its hash, with that of its file's content.
+    /// The key of its result: its hash, with that of its file's content.
     pub key: String,
-    /// What it is.
+    /// The input itself.
     pub input: Input,
     /// The first input with the same content, where this is not the first.
     pub same_as: Option<usize>,
 }
 
-/// What the model is given.
+/// The prompt for an input.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Prompt {
-    /// The words.
+    /// Its text.
     pub text: Vec<u8>,
-    /// The file that it is shown before them.
+    /// The file that the model is shown before the text.
     pub read: Option<PathBuf>,
 }
 
-/// Which of the inputs a worker takes: the `part`th of `of` workers, from 1.
+/// The share of a worker in the inputs: the `part`th of `of` workers, from 1.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Shard {
     /// Its number.
@@ -67,7 +67,7 @@ pub struct Shard {
 }
 
 impl Shard {
-    /// Reads `2/4`.
+    /// Parses `2/4`.
     pub fn parse(text: &str) -> Result<Self, String> {
         let wrong = || "give its number and how many there are, as in 2/4".to_owned();
         let (part, of) = text.split_once('/').ok_or_else(wrong)?;
@@ -85,14 +85,14 @@ impl Shard {
 }
 
 impl EachInput {
-    /// What the result of an input is recorded by.
+    /// The key of an input's result.
     pub fn key_of(id: &str, content: Option<&str>) -> String {
         content.map_or_else(|| id.to_owned(), |content| format!("{id} {content}"))
     }
 }
 
 impl Input {
-    /// All that tells it from others.
+    /// The bytes that distinguish it from other inputs.
     fn bytes(&self) -> Vec<u8> {
         match self {
             Self::File(path) => path.as_os_str().as_bytes().to_vec(),
@@ -101,7 +101,7 @@ impl Input {
         }
     }
 
-    /// As results have it.
+    /// The value of the input in results.
     pub fn to_value(&self) -> Value {
         match self {
             Self::File(path) => path.display().to_string().into(),
@@ -110,7 +110,7 @@ impl Input {
         }
     }
 
-    /// As a line of results has it.
+    /// The JSON text of the input in a line of results.
     pub fn to_json(&self) -> String {
         match self {
             Self::Json(text) => text.clone(),
@@ -136,7 +136,7 @@ pub fn read_lines(text: &[u8]) -> Vec<Input> {
 /// The values of JSON lines.
 ///
 /// # Errors
-/// A line is none; the message names it.
+/// A line is not JSON; the message names it.
 pub fn read_json_lines(text: &[u8]) -> Result<Vec<Input>, String> {
     let lines = strip_bom(text).split(|byte| *byte == b'\n').enumerate();
     let lines = lines.map(|(at, line)| (at, line.trim_ascii()));
@@ -154,8 +154,8 @@ fn strip_bom(text: &[u8]) -> &[u8] {
     text.strip_prefix(b"\xef\xbb\xbf").unwrap_or(text)
 }
 
-/// The inputs with their places and hashes. `true_path`: what a file is known by, where it has several names; `content`: the
-/// hash of a file's content, where an answer is about that.
+/// The inputs with their places and hashes. `true_path` gives the path that identifies a file with several names,
+/// `content` the hash of a file's content where an answer depends on it.
 pub fn number(
     inputs: Vec<Input>,
     true_path: &dyn Fn(&Path) -> PathBuf,
@@ -198,7 +198,7 @@ pub fn expand(prompt: &str, input: &Input) -> Result<Prompt, String> {
                 })?;
                 show_json(field)
             }
-            // In other inputs there is nothing with a name.
+            // Other inputs have no named values.
             (false, Some(_), _) => continue,
         };
         text.extend_from_slice(&prompt.as_bytes()[rest..start]);

@@ -36,12 +36,12 @@ pub fn run_each(call: &mut Call<'_>, args: &EachArgs) -> Result<Report, Problem>
             "no prompt given: nagent-each PROMPT FILE... (--help shows all)",
         ));
     };
-    // A run in a file's own conversation is one, whatever the file is called.
+    // A file has one conversation of its own, whichever of its names is given.
     let true_path = |path: &Path| {
         let real = if args.own { fs::real_path(path) } else { None };
         real.unwrap_or_else(|| path.to_owned())
     };
-    // The run itself changes a file that is its own, which then has an answer all the same.
+    // A run changes the file that is its own; the file still counts as answered.
     let content = |path: &Path| {
         if args.own { None } else { fs::hash_file(path, &|| call.interrupts.pending().is_some()) }
     };
@@ -79,7 +79,7 @@ pub fn run_each(call: &mut Call<'_>, args: &EachArgs) -> Result<Report, Problem>
     work.finish()
 }
 
-/// Checks what the flags name, which every run would find wrong.
+/// Checks the flags for errors that every run would report.
 fn check_flags(call: &Call<'_>) -> Result<(), Problem> {
     if !out::stdout_is_open() {
         return Err(Problem::failed("cannot write to stdout: it is closed"));
@@ -95,7 +95,7 @@ fn check_flags(call: &Call<'_>) -> Result<(), Problem> {
     Ok(())
 }
 
-/// Refuses flags that make sense for one run only.
+/// Refuses flags that make sense for a single run only.
 fn refuse_flags(call: &Call<'_>, args: &EachArgs) -> Result<(), Problem> {
     let run = call.args;
     let refused = [
@@ -144,7 +144,7 @@ fn read_inputs(call: &Call<'_>, args: &EachArgs) -> Result<Vec<Input>, Problem> 
     }
 }
 
-/// The journal of this job: that which the user names, else one for the prompt, the folder and the part of the inputs.
+/// The journal of this job: the one that the user names, else one for the prompt, the folder and the shard.
 fn open_record(call: &Call<'_>, args: &EachArgs, prompt: &str) -> Result<Record, Problem> {
     let folder = call.env.current_folder()?;
     let job = describe_job(call, args, prompt)?;
@@ -159,7 +159,7 @@ fn open_record(call: &Call<'_>, args: &EachArgs, prompt: &str) -> Result<Record,
     Record::open(call, args, &path, &job)
 }
 
-/// The hashes of what the answers depend on: neither how long something is waited for, nor limits, nor what is shown.
+/// The hashes of what the answers depend on. Waiting times, limits and flags of the display are not among them.
 fn describe_job(call: &Call<'_>, args: &EachArgs, prompt: &str) -> Result<Value, Problem> {
     let (run, folder) = (call.args, call.env.current_folder()?);
     let mut asked = RunArgs {

@@ -26,13 +26,13 @@ use sys::journal::Journal;
 use sys::lock::LockError;
 use sys::run_note::Process;
 
-/// How long to wait for processes of a killed call: they keep the lock until they have ended.
+/// Time to wait for processes of a killed call: they keep the lock until they have ended.
 const END_PATIENCE: Duration = Duration::from_secs(3);
 
-/// What every journal begins with.
+/// The beginning of every journal.
 const BEGIN: &str = "{\"begin\"";
 
-/// The journal and what is known from it.
+/// The journal and its content.
 #[derive(Debug)]
 pub(super) struct Record {
     journal: Journal,
@@ -112,7 +112,7 @@ impl Record {
         self.results.insert(key, result);
     }
 
-    /// The answer that an input has got, and that is not asked for again.
+    /// The recorded answer of an input, which is not asked for again.
     pub(super) fn answer(&self, item: &EachInput) -> Option<&ResultLine> {
         let result = self.results.get(&item.key)?;
         (result.get("exit_code") == Some(&Exit::Done.code().into())).then_some(result)
@@ -147,13 +147,13 @@ fn open_journal(call: &Call<'_>, path: &Path) -> Result<(Journal, String), Probl
     }
 }
 
-/// Whether this is what a kill or a power cut leaves of the first line: a part of it, perhaps with zeros, or nothing.
+/// Whether this is a first line torn by a kill or a power cut: a part of it, perhaps with zeros, or nothing.
 fn is_torn_begin(text: &str) -> bool {
     let text = text.trim_end_matches('\0');
     !text.contains('\n') && (BEGIN.starts_with(text) || text.starts_with(BEGIN))
 }
 
-/// Whether a conversation has the name that one of an input has, or a fork of it, or no name because there was none.
+/// Whether this is the name of an input's conversation, of a fork of one, or empty because there was none.
 fn is_made_here(name: &str) -> bool {
     let (made, fork) = name.split_at_checked("new-".len() + NEW_DIGITS).unwrap_or((name, ""));
     name.is_empty()

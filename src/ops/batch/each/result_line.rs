@@ -9,7 +9,7 @@ use conversation::exit::Exit;
 pub(super) type ResultLine = Map<String, Value>;
 
 impl EachInput {
-    /// The result of this input as one document has it.
+    /// The result of this input in the document of `--json`.
     pub(super) fn with_result(&self, result: ResultLine) -> ResultLine {
         let mut line = Map::from_iter([
             ("index".to_owned(), json!(self.index)),

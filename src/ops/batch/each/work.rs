@@ -27,7 +27,7 @@ pub(super) struct EachBatch<'a> {
     call: &'a Call<'a>,
     args: &'a EachArgs,
     prompt: &'a str,
-    /// Those of this call, in their order.
+    /// The inputs of this call, in their order.
     items: Vec<EachInput>,
     /// The places of each input in `items`, by its hash: the same input may come twice.
     places: HashMap<String, Vec<usize>>,
@@ -39,18 +39,18 @@ pub(super) struct EachBatch<'a> {
     next_printed: usize,
     /// Results that wait for those before them, by their places.
     ready: BTreeMap<usize, ResultLine>,
-    /// What `--json` prints.
+    /// The output of `--json`.
     printed: Vec<Value>,
-    /// How many have failed in this call, and the first of them in the order of inputs.
+    /// The number of failures in this call, and the first of them in the order of inputs.
     failures: u64,
     first_failure: Option<(usize, Exit)>,
-    /// How many have ended in this call, what they have cost, and whether a limit keeps the rest from being begun.
+    /// The number of inputs that ended in this call, the cost before, and the limit that keeps the rest from starting.
     ended: u64,
     spent_before: f64,
     limit: Option<Problem>,
-    /// Why the work stops: the journal cannot be written.
+    /// The error that stops the work: the journal cannot be written.
     trouble: Option<Problem>,
-    /// Why a result could not be printed.
+    /// The error of a result that could not be printed.
     unwritten: Option<io::Error>,
     pub(super) spinner: Spinner,
 }
@@ -109,7 +109,7 @@ impl<'a> EachBatch<'a> {
         self.print_ready(false);
     }
 
-    /// Prints what no input before it keeps back; at the end, all that is there.
+    /// Prints the results that do not wait for an earlier input; at the end, all of them.
     fn print_ready(&mut self, is_end: bool) {
         if self.unwritten.is_some() {
             return;
@@ -157,7 +157,7 @@ impl<'a> EachBatch<'a> {
         }
     }
 
-    /// Why no more inputs are begun.
+    /// The limit that keeps further inputs from starting.
     fn find_limit(&self) -> Option<Problem> {
         let spent = self.record.spent;
         if let Some(most) = self.call.args.limits.max_cost.filter(|most| spent >= *most) {
@@ -181,7 +181,7 @@ impl<'a> EachBatch<'a> {
         let words = if let (Input::File(path), true) = (&item.input, self.args.own) {
             nagent_words(call, &part, "file-edit", path)
         } else {
-            // Like those of --new, which prune removes.
+            // Named like those of --new, so that prune removes them.
             let id = short_hash(&[self.run.as_bytes(), item.id.as_bytes()]);
             nagent_words(call, &part, "conversation", format!("new-{id}"))
         };
@@ -192,7 +192,7 @@ impl<'a> EachBatch<'a> {
         Ok(child_job(words, Some(prompt.text), folder, env, false))
     }
 
-    /// Records a result, and prints what may be printed.
+    /// Records a result, and prints the results that are ready.
     fn take_result(&mut self, at: usize, result: ResultLine) -> Result<(), Problem> {
         let exit = result.get("exit_code").and_then(Value::as_u64).unwrap_or(1);
         self.ended += 1;
@@ -218,7 +218,7 @@ impl<'a> EachBatch<'a> {
         Ok(())
     }
 
-    /// Reports the end: what is left, and the exit code.
+    /// Reports the end: the remaining inputs and the exit code.
     pub(super) fn finish(mut self) -> Result<Report, Problem> {
         self.print_ready(true);
         let left = self.items.len() as u64 - self.count_done();

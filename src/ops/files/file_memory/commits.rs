@@ -16,7 +16,7 @@ use segments::summary_cache::{Summary, read_summary, write_summary};
 use segments::summary_plan::RequestSizes;
 use sys::fs;
 
-/// What a request gave.
+/// The result of a request.
 #[derive(Debug, Default)]
 pub(super) struct CommitSummaries {
     pub(super) summaries: Summaries,
@@ -119,7 +119,7 @@ impl CommitSummaries {
     }
 }
 
-/// Reads what these commits say and did.
+/// Reads the messages and changes of these commits.
 ///
 /// # Errors
 /// A signal came, or the repository cannot be read.

@@ -43,7 +43,7 @@ pub fn report_history(
         commits::read_cached(&root.summaries_folder(), &history.commits, usize::MAX);
     let notes: Vec<&String> = lookup.notes.iter().chain(&history.notes).collect();
     let block = text::format_history(&history, &summaries, Extent::Whole);
-    // A person needs no marks of a block.
+    // A person does not need the marks of a block.
     let body = block.strip_prefix("{file-history}\n").unwrap_or(&block);
     let mut printed = body.strip_suffix("{/file-history}").unwrap_or(body).to_owned();
     for note in &notes {

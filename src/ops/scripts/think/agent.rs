@@ -9,7 +9,7 @@ use script::thought::script::Script;
 use script::thoughts::{Agent, Home, HomeConfig};
 use sys::env::Env;
 
-/// The settings of a run's agent; what is `None` is decided by nagent's own settings.
+/// The settings of a run's agent; nagent's own settings decide those that are `None`.
 #[derive(Debug, Default)]
 pub(super) struct AgentSettings {
     /// Its name.
@@ -17,7 +17,7 @@ pub(super) struct AgentSettings {
     provider: Option<String>,
     model: Option<String>,
     base_url: Option<String>,
-    /// A variable of the provider, and its value.
+    /// The variable with the provider's credential, and its value.
     key: Option<(&'static str, String)>,
     /// The most tokens of a reply.
     pub(super) max_tokens: Option<u64>,
@@ -115,7 +115,7 @@ impl AgentSettings {
         })
     }
 
-    /// Adds to an error where the key of an agent may be.
+    /// Adds to an error where to set the key of an agent.
     pub(super) fn explain(&self, problem: Problem, home: &Home) -> Problem {
         let (Some(agent), ProblemKind::NoCredential) = (&self.agent, problem.kind) else {
             return problem;
@@ -138,7 +138,7 @@ impl AgentSettings {
         }
     }
 
-    /// The flags for the model, those that were given first.
+    /// The flags for the model; those that were given win.
     pub(super) fn model_args(&self, given: &ModelArgs) -> ModelArgs {
         let mut args = given.clone();
         args.provider = args.provider.or_else(|| self.provider.clone());

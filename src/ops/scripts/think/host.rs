@@ -48,10 +48,10 @@ struct ThoughtHost<'a> {
     bridges: Bridges<'a>,
 }
 
-/// What a thought provides to the run of its model.
+/// The parts that a thought provides to the run of its model.
 pub(super) struct ThoughtSetup<'a> {
     pub(super) thought: &'a Thought,
-    /// What memory.js has said, if it has run.
+    /// The result of memory.js for the model, if it has run.
     pub(super) said: Option<String>,
 }
 

@@ -1,5 +1,5 @@
-//! Runs scripts in plain language: `memory.js` first, without a model; then, where that does not do it, the loop, which
-//! leaves a better `memory.js`.
+//! Runs scripts in plain language: `memory.js` first, without a model; then, if that does not do the task, the loop,
+//! which leaves a better `memory.js`.
 
 mod agent;
 mod host;
@@ -89,7 +89,7 @@ pub fn run_thought(tool: &'static str, request: &ThinkRequest) -> Result<Report,
 }
 
 impl Thought {
-    /// Runs memory.js. `None` if it did the task, else why the model is needed, and what memory.js is.
+    /// Runs memory.js. `None` if it did the task, else the reason why the model is needed, and the code of memory.js.
     fn run_memory(
         &self,
         request: &ThinkRequest,
@@ -175,7 +175,7 @@ impl Thought {
         Ok(text)
     }
 
-    /// What memory.js has said, for the model.
+    /// The result of memory.js, for the model.
     fn said(&self, (why, memory): &(Resume, Option<String>)) -> Option<String> {
         why.result_text(memory.as_deref(), &self.written.borrow().excerpt())
     }
@@ -265,7 +265,7 @@ impl Thought {
         Ok(Report { text, ..plan }.with("thought", self.name.clone()).with("would_run", runs))
     }
 
-    /// The report of a run, with what a script's user wants to know of it.
+    /// The report of a run, with the keys of a script.
     fn report(&self, report: Report, mode: &str, resume: Option<&Resume>) -> Report {
         let written = self.written.borrow();
         let resumed = match resume {

@@ -1,10 +1,10 @@
-//! What is asked of a run of a script in plain language, as flags.
+//! The flags of a run of a script in plain language.
 
 use clap::Args;
 
 use crate::ops::setup::flags::{LimitArgs, ModelArgs, parse_amount, parse_seconds};
 
-/// How a script is run
+/// The flags of a script's run
 #[derive(Debug, Clone, Default, Args)]
 #[expect(clippy::struct_excessive_bools, reason = "flags are what they are")]
 pub struct ThinkRequest {

@@ -30,12 +30,12 @@ impl Screen {
         self.print_row(format!("■ {name} memory.js"), MEMORY);
     }
 
-    /// A script runs, and the engine works.
+    /// Shows the spinner while a script runs.
     pub(super) fn begin_work(&self) {
         self.spinner.start("Working...");
     }
 
-    /// The script has ended, or writes or asks: what it shows stays.
+    /// Removes the spinner: the script has ended, or it writes or asks.
     pub(super) fn end_work(&self) {
         self.spinner.stop();
     }
@@ -62,7 +62,7 @@ impl Screen {
         self.print_row(format!("● {name} agent"), AGENT);
     }
 
-    /// A line of a script's console: also where stderr is not a terminal.
+    /// Prints a line of a script's console, even where stderr is not a terminal.
     pub(super) fn show_console(&self, text: &str) {
         if self.is_shown {
             let row = || self.print_row(format!("    {}", escape_text(text)), DIM);

@@ -33,7 +33,7 @@ pub struct ScriptSource {
     pub sha256: String,
 }
 
-/// How long reading a page may take.
+/// Maximum time for reading a page.
 const TIME: Duration = Duration::from_secs(30);
 
 /// Reads a script, wherever it is.

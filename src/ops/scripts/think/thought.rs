@@ -164,7 +164,7 @@ pub(super) fn open_thought(
     })
 }
 
-/// Whether what a run leaves is kept, by `THINKINGSCRIPT__CACHE`.
+/// Whether the data of a run are kept, by `THINKINGSCRIPT__CACHE`.
 pub(super) fn keeps_data(env: &Env) -> Result<bool, Problem> {
     match env.get("THINKINGSCRIPT__CACHE").unwrap_or("persist").to_ascii_lowercase().as_str() {
         "persist" => Ok(true),

@@ -1,17 +1,17 @@
-//! What the scripts of a run wrote to stdout, and what they were refused.
+//! The text that the scripts of a run wrote to stdout, and the requests that were denied.
 
 use crate::out;
 use conversation::limits;
 use sys::terminal;
 
-/// What went to stdout, and what was refused.
+/// The text that went to stdout, and the requests that were denied.
 #[derive(Debug)]
 pub(super) struct ScriptStdout {
     /// Whether stdout is for the JSON document alone.
     is_held: bool,
-    /// All that was written, up to the limit of a script.
+    /// The whole text, up to the limit of a script.
     pub(super) all: String,
-    /// What was refused, each once.
+    /// The requests that were denied, each once.
     pub(super) denied: Vec<String>,
     /// Whether stdout is in the middle of a line.
     is_open: bool,
@@ -31,7 +31,7 @@ impl ScriptStdout {
         self.all.push_str(&text[..text.floor_char_boundary(room)]);
     }
 
-    /// Ends the line on a terminal where stderr goes on: it would hide what stdout has left there.
+    /// Ends an open line of stdout on a terminal before stderr continues there, which would overwrite it.
     pub(super) fn close_line(&mut self) {
         if terminal::stdout_is_terminal() && terminal::stderr_is_terminal() && self.is_open {
             out::print_line("");
@@ -39,7 +39,7 @@ impl ScriptStdout {
         }
     }
 
-    /// The beginning of it, for the model.
+    /// The beginning of the text, for the model.
     pub(super) fn excerpt(&self) -> String {
         self.all[..self.all.floor_char_boundary(4096)].to_owned()
     }

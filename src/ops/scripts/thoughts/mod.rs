@@ -29,7 +29,7 @@ pub use self::setup::setup;
 /// The first line that a script gets which has none.
 const SHEBANG: &str = "#!/usr/bin/env nagent-think\n";
 
-/// What a reset removes besides memory.js and the workspace.
+/// Data that a reset removes besides memory.js and the workspace.
 #[derive(Debug, Clone, Copy, clap::Args)]
 #[group(id = "what")]
 pub struct Reset {
@@ -61,7 +61,7 @@ pub fn list_scripts(desk: &Desk) -> Result<Report, Problem> {
     Ok(Report::done(text).with("scripts", rows).with("thoughts", others))
 }
 
-/// Shows what there is of a script.
+/// Shows the details of a script.
 pub fn describe(desk: &Desk, script: &str) -> Result<Report, Problem> {
     let target = desk.find_script(script)?;
     let folder = desk.home.thought_folder(&target.name);
@@ -100,7 +100,7 @@ pub fn describe(desk: &Desk, script: &str) -> Result<Report, Problem> {
         .with("policy", allowed.to_vec()))
 }
 
-/// Runs a script, with the streams of this process; `is_json`: what it writes is in one document.
+/// Runs a script, with the streams of this process. `is_json`: one document has all its output.
 pub fn run_installed_script(
     desk: &Desk,
     script: &str,
@@ -138,7 +138,7 @@ pub fn install(desk: &Desk, script: &str) -> Result<Report, Problem> {
     }
     let path = desk.home.script_path(&name);
     let bytes = with_shebang(&source.bytes);
-    // What the script has learned where it was goes on.
+    // The installed script keeps the memory of its former place.
     let old = desk.home.read_origin(&name)?;
     let goes_on = old.as_ref().is_some_and(|origin| origin.place == source.place);
     if fs::read_bytes(&path, limits::THOUGHT_SCRIPT)?.is_some_and(|before| before != bytes) {

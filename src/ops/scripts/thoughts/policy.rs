@@ -12,7 +12,7 @@ use script::policy::{Approval, Policy, PolicySubject, check_mode, check_path};
 use sys::env::Env;
 use sys::{clock, fs};
 
-/// What an entry is about, as a word on the command line.
+/// The subject of an entry, as a word on the command line.
 #[derive(Debug, Clone, Copy, clap::ValueEnum)]
 enum SubjectName {
     /// A file or folder
@@ -23,7 +23,7 @@ enum SubjectName {
     Host,
 }
 
-/// Which entry of which policy.
+/// The arguments that name an entry of a policy.
 #[derive(Debug, Clone, clap::Args)]
 pub struct PolicyEdit {
     /// What it is about
