@@ -33,7 +33,7 @@ pub struct Config {
     pub api: Option<String>,
     /// The known server, set by its built-in profile; it selects the particulars of this server.
     pub server: Option<String>,
-    /// The environment variable that holds the credential, in place of the provider's.
+    /// The environment variable with the credential, instead of the provider's.
     pub key_env: Option<String>,
     /// The words of a command that prints the credential, sent as a bearer token.
     pub key_command: Option<Vec<String>>,
@@ -43,7 +43,7 @@ pub struct Config {
     pub body: Map<String, Value>,
     /// Profiles to continue with when the provider fails permanently.
     pub fallback: Vec<String>,
-    /// The most requests to servers in a minute, of all processes of the root.
+    /// Maximum number of requests to servers in a minute, over all processes of the root.
     pub requests_per_minute: Option<u64>,
     /// The reasoning effort: a word or a number of tokens.
     pub reasoning: Option<Reasoning>,
@@ -61,7 +61,7 @@ pub struct Config {
     pub shell_timeout: u64,
     /// The command that runs after the writes of a reply.
     pub after_write: Option<String>,
-    /// Names of environment variables that hold credentials and are passed to commands all the same.
+    /// Names of environment variables that are passed to commands although they hold credentials.
     pub pass_env: Vec<String>,
     /// Folders that may be written besides temp folders.
     pub write: Vec<String>,
@@ -73,15 +73,15 @@ pub struct Config {
     pub approve: Approve,
     /// Patterns of commands that are never asked about.
     pub approve_allow: Vec<String>,
-    /// The most replies of a run.
+    /// Maximum number of replies in a run.
     pub max_turns: u64,
-    /// The longest run, in seconds.
+    /// Maximum time of a run, in seconds.
     pub max_seconds: Option<f64>,
-    /// The most tokens of a run.
+    /// Maximum number of tokens in a run.
     pub max_tokens: Option<u64>,
-    /// The most US dollars of a run.
+    /// Maximum cost of a run, in US dollars.
     pub max_cost: Option<f64>,
-    /// The most child conversations at the same time.
+    /// Maximum number of child conversations at the same time.
     pub jobs: u64,
     /// Maximum time to keep retrying a busy provider, in seconds.
     pub patience: f64,
@@ -93,7 +93,7 @@ pub struct Config {
     pub lock_timeout: f64,
     /// The model's window in tokens, where it is not known.
     pub context_window_tokens: Option<u64>,
-    /// The longest reply in tokens.
+    /// Maximum length of a reply, in tokens.
     pub max_output_tokens: Option<u64>,
     /// Prices in US dollars per million tokens, by model.
     pub prices: BTreeMap<String, Price>,
@@ -326,7 +326,7 @@ fn check_value(key: &str, value: &Value) -> Option<String> {
         | "context_window_tokens"
         | "max_output_tokens"
         | "requests_per_minute"
-        | "jobs" => (number == Some(0.0)).then_some("is 0; it is 1 or more"),
+        | "jobs" => (number == Some(0.0)).then_some("is 0; it must be 1 or more"),
         "connect_timeout" | "read_timeout" if number == Some(0.0) => {
             Some("is 0; give a number of seconds above 0")
         }
@@ -338,7 +338,7 @@ fn check_value(key: &str, value: &Value) -> Option<String> {
             .is_some_and(|number| !(0.0..=2.0).contains(&number))
             .then_some("is not between 0 and 2"),
         "key_command" if value.as_array().is_some_and(Vec::is_empty) => {
-            Some("is empty; it is the words of a command")
+            Some("is empty; it must have the words of a command")
         }
         "server" if KnownServer::find_server(text).is_none() => {
             Some("unknown server; see docs/config.md")

@@ -13,7 +13,7 @@ use conversation::format::hex::SHORT_ID;
 pub mod lint;
 pub mod transcript;
 
-/// The longest first words, in characters.
+/// Maximum length of the first words, in characters.
 const FIRST_WORDS: usize = 120;
 
 /// The values of a conversation in a list.

@@ -166,7 +166,7 @@ impl ModelClient {
     /// The models that the provider has.
     pub fn list_models(&mut self, interrupts: &Interrupts) -> Result<Vec<ModelInfo>, RequestError> {
         let none =
-            "this provider lists no models; its own documentation may, and --model names one";
+            "this provider has no list of models; see its documentation, and name one with --model";
         match &mut self.backend {
             Backend::Server(server) => server.list_models(interrupts),
             _ => Err(ApiError::new(ErrorKind::Other, none).into()),

@@ -63,7 +63,7 @@ impl Player {
         Ok(Self { source, path: path.to_owned() })
     }
 
-    /// The recorded reply, and a note where the results before it are not the recorded ones. `turn` is that of the run.
+    /// The recorded reply, and a note if other results came before it. `turn` is that of the run.
     pub(super) fn reply(
         &self,
         turn: u64,

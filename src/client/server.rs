@@ -35,7 +35,7 @@ impl Server {
         self.client.limit_time(limit);
     }
 
-    /// Gets the credential where a command prints it: `again` where the one at hand was refused. Returns whether there is a new one.
+    /// Gets the credential from its command; `again`: the current one was refused. Returns whether there is a new one.
     fn renew_key(&mut self, again: bool, interrupts: &Interrupts) -> Result<bool, RequestError> {
         let Some(command) = &self.key_command else { return Ok(false) };
         if self.endpoint.key.is_some() && !again {

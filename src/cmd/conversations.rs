@@ -18,7 +18,7 @@ use conversation::problem::Problem;
 use sys::clock;
 use sys::env::Env;
 
-/// Examples, shown below the flags.
+/// Examples and exit codes, shown below the flags.
 const AFTER_HELP: &str = "\
 Examples:
   nagent-conversations list --search timeout

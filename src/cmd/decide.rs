@@ -7,7 +7,7 @@ use crate::ops::single::decide_request::{DecideArgs, answer_request};
 use crate::out::Report;
 use conversation::problem::Problem;
 
-/// Examples, shown below the flags.
+/// Examples and exit codes, shown below the flags.
 const AFTER_HELP: &str = "\
 Examples:
   spam=$(nagent-decide 'Is this mail spam?' yes no < mail.txt)

@@ -12,7 +12,7 @@ use crate::ops::setup::flags::{ConversationArgs, RunArgs, prepare_words};
 use crate::out::Report;
 use conversation::problem::Problem;
 
-/// Examples, shown below the flags.
+/// Examples and exit codes, shown below the flags.
 const AFTER_HELP: &str = "\
 Examples:
   nagent-each \"Sum this up in a sentence\" docs/*.md

@@ -7,7 +7,7 @@ use crate::ops::files::apply_edits::{ApplyArgs, apply_input};
 use crate::out::Report;
 use conversation::problem::Problem;
 
-/// Examples, shown below the flags.
+/// Examples and exit codes, shown below the flags.
 const AFTER_HELP: &str = "\
 Examples:
   nagent-file-apply src/parse.rs < edits.txt

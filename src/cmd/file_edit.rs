@@ -21,7 +21,7 @@ use conversation::problem::Problem;
 use sys::fs;
 use sys::names::shell_word;
 
-/// Examples, shown below the flags.
+/// Examples and exit codes, shown below the flags.
 const AFTER_HELP: &str = "\
 Examples:
   nagent-file-edit src/parse.rs --check 'make test' \"Accept CRLF too\"

@@ -7,7 +7,7 @@ use crate::ops::files::patch::{PatchArgs, patch_file};
 use crate::out::Report;
 use conversation::problem::Problem;
 
-/// Examples, shown below the flags.
+/// Examples and exit codes, shown below the flags.
 const AFTER_HELP: &str = "\
 Examples:
   nagent-file-patch parts

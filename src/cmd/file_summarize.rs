@@ -7,7 +7,7 @@ use crate::ops::files::summarize_file::{FileSummaryArgs, summarize_file};
 use crate::out::Report;
 use conversation::problem::Problem;
 
-/// Examples, shown below the flags.
+/// Examples and exit codes, shown below the flags.
 const AFTER_HELP: &str = "\
 Examples:
   nagent-file-summarize big.log

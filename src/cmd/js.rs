@@ -7,7 +7,7 @@ use crate::ops::single::js::{ScriptArgs, run_with_policy};
 use crate::out::Report;
 use conversation::problem::Problem;
 
-/// Examples, shown below the flags.
+/// Examples and exit codes, shown below the flags.
 const AFTER_HELP: &str = "\
 Examples:
   nagent-js -e '[1, 2, 3].map(x => x * x)'

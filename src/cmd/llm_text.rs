@@ -7,7 +7,7 @@ use crate::ops::single::send_text::{TextArgs, send_text};
 use crate::out::Report;
 use conversation::problem::Problem;
 
-/// Examples, shown below the flags.
+/// Examples and exit codes, shown below the flags.
 const AFTER_HELP: &str = "\
 Examples:
   nagent-llm-text question.txt

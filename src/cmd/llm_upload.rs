@@ -7,7 +7,7 @@ use crate::ops::single::upload::{UploadArgs, send_file};
 use crate::out::Report;
 use conversation::problem::Problem;
 
-/// Examples, shown below the flags.
+/// Examples and exit codes, shown below the flags.
 const AFTER_HELP: &str = "\
 Examples:
   nagent-llm-upload diagram.png --prompt \"What does it show?\"

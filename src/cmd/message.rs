@@ -15,7 +15,7 @@ use sys::env::Env;
 use sys::interrupt::Interrupts;
 use sys::{stdin, terminal};
 
-/// Examples, shown below the flags.
+/// Examples and exit codes, shown below the flags.
 const AFTER_HELP: &str = "\
 Examples:
   nagent-message \"Leave the tests alone\"

@@ -19,7 +19,7 @@ use crate::out::Report;
 use conversation::problem::Problem;
 use sys::root::check_name;
 
-/// Examples, shown below the flags.
+/// Examples and exit codes, shown below the flags.
 const AFTER_HELP: &str = "\
 Examples:
   nagent \"What does this project do?\"
@@ -221,7 +221,7 @@ fn flag_for_word(word: &str) -> Option<&'static str> {
         "resume" => "nagent --continue",
         "models" => "nagent --list-models",
         "chat" | "repl" => "nagent-repl",
-        "exit" | "quit" => "nothing (nagent ends by itself; Ctrl-C stops a run)",
+        "exit" | "quit" => "nothing (nagent ends on its own; Ctrl-C stops a run)",
         "doctor" => "nagent --doctor",
         "init" | "setup" | "config" => {
             "export OPENAI_API_KEY=... (a key is all there is to set up; nagent --doctor checks it)"

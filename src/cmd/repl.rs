@@ -11,7 +11,7 @@ use crate::ops::setup::flags::prepare_words;
 use crate::out::Report;
 use conversation::problem::Problem;
 
-/// Examples, shown below the flags.
+/// Examples and exit codes, shown below the flags.
 const AFTER_HELP: &str = "\
 Examples:
   nagent-repl
@@ -42,7 +42,7 @@ impl Tool for Args {
             [run.code, run.lines, run.progress, run.show_request, run.record.is_some(), run.clear];
         if let Some((name, _)) = WITHOUT.iter().zip(is_given).find(|(_, is_given)| *is_given) {
             return Err(Problem::usage(format!(
-                "nagent-repl has no --{}; nagent has it",
+                "nagent-repl has no --{}; use it with nagent",
                 name.replace('_', "-")
             )));
         }

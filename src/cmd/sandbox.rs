@@ -7,7 +7,7 @@ use crate::ops::single::sandboxed_command::{CommandArgs, run_sandboxed};
 use crate::out::Report;
 use conversation::problem::Problem;
 
-/// Examples, shown below the flags.
+/// Examples and exit codes, shown below the flags.
 const AFTER_HELP: &str = "\
 Examples:
   nagent-sandbox make test

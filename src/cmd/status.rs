@@ -14,7 +14,7 @@ use conversation::problem::Problem;
 use sys::env::Env;
 use sys::interrupt::Interrupts;
 
-/// Examples, shown below the flags.
+/// Examples and exit codes, shown below the flags.
 const AFTER_HELP: &str = "\
 Examples:
   nagent-status

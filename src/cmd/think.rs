@@ -9,7 +9,7 @@ use crate::ops::scripts::think::{ThinkRequest, run_thought};
 use crate::out::Report;
 use conversation::problem::Problem;
 
-/// Examples, shown below the flags.
+/// Examples and exit codes, shown below the flags.
 const AFTER_HELP: &str = "\
 Examples:
   echo 'Print the weekday of the date in the first argument.' > weekday.md

@@ -14,7 +14,7 @@ use crate::out::Report;
 use conversation::problem::Problem;
 use script::policy::Approval;
 
-/// Examples, shown below the flags.
+/// Examples and exit codes, shown below the flags.
 const AFTER_HELP: &str = "\
 Examples:
   nagent-thought install weather.md && nagent-thought run weather Berlin

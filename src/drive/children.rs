@@ -64,7 +64,7 @@ struct Slot {
     result: Option<Acted>,
 }
 
-/// The result of a child that was not started. It names no conversation: there may be none.
+/// The result of a child that was not started. It names no conversation, since there may not be one.
 fn refused_result(why: String) -> Acted {
     Acted::without_model(Block::new(RESULT).with("status", "error").body(why))
 }

@@ -258,7 +258,7 @@ fn describe_left(left: &LeftRunning) -> Option<String> {
     (left.count > 0).then_some(text)
 }
 
-/// The block with notes behind the output, each in brackets.
+/// The block with notes after the output, each in brackets.
 pub(super) fn with_notes(mut block: Block, notes: impl IntoIterator<Item = String>) -> Block {
     let mut output = block.body.take().unwrap_or_default();
     for note in notes {

@@ -25,7 +25,7 @@ pub struct RunChange {
     pub after: String,
 }
 
-/// Tells the run's own changes of its file from those of others.
+/// Distinguishes the run's own changes of its file from those of others.
 #[derive(Debug)]
 pub struct RunChanges {
     /// The file, by its true path. `None` in a main conversation.

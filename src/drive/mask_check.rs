@@ -1,4 +1,4 @@
-//! Refuses actions that would write a mask in place of the credential that it stands for.
+//! Refuses actions that would replace a credential with its mask.
 
 use std::path::Path;
 

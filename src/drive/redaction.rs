@@ -80,7 +80,7 @@ impl ResultRedactor {
         add_redacted(block, count)
     }
 
-    /// Captures a command's output; what is too long for a result goes into `outputs`, at most `room` bytes.
+    /// Captures a command's output; one that is too long for a result goes into `outputs`, at most `room` bytes.
     pub(super) fn capture_output(&self, outputs: &Path, room: u64) -> MaskedOutput<'_> {
         let capture = Capture::new(truncate::KEEP, outputs.to_owned(), room);
         MaskedOutput { redactor: &self.0, stream: Stream::default(), capture }
@@ -151,7 +151,7 @@ impl MaskedOutput<'_> {
         }
     }
 
-    /// Ends the output. The number is that of the masks in it.
+    /// Ends the output. Returns also the number of masks in it.
     pub(super) fn finish(mut self) -> (Captured, u64) {
         let rest = self.stream.finish(self.redactor);
         self.capture.append(&rest);

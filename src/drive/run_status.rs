@@ -8,7 +8,7 @@ use conversation::turn::event::{Effect, Event, Totals};
 use sys::clock;
 use sys::run_note::Activity;
 
-/// The longest line in the note, in characters.
+/// Maximum length of a line in the note, in characters.
 const LINE: usize = 200;
 
 impl Runner<'_> {

@@ -97,7 +97,7 @@ pub fn entries(text: &str, pieces: &[Piece]) -> Vec<TranscriptEntry> {
     entries
 }
 
-/// The tags of a reply, or all of one that has none that count.
+/// The tags of a reply, or its whole text if it cannot be parsed.
 fn read_reply(body: String) -> Vec<(EntryKind, String, String)> {
     let items = match parse_reply(&body) {
         ParsedReply::Whole(items) | ParsedReply::Forged { items, .. } => items,

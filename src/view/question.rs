@@ -8,7 +8,7 @@ use conversation::format::harmless::escape_text;
 /// Number of rows of an action that are shown before the user asks for the rest.
 const ROWS: usize = 40;
 
-/// The rows of an action: a command's lines behind a bar, a change as its diff. With `all`, every one.
+/// The rows of an action: a command's lines after a bar, a change as its diff. With `all`, every row.
 pub fn action_rows(start: &Start, diff: Option<&str>, columns: usize, all: bool) -> Vec<Span> {
     let mut rows: Vec<Span> = if let Some(diff) = diff {
         let rows = diff_rows(diff, false, None, "", true).into_iter();

@@ -10,9 +10,9 @@ use conversation::format::harmless::escape_line;
 use conversation::format::numbers::{format_bytes, format_count, format_tokens};
 use conversation::reason::Reason;
 
-/// The most lines of a diff that are shown.
+/// Maximum number of lines of a diff that are shown.
 const DIFF_LINES: usize = 200;
-/// The most rows that one line of output takes.
+/// Maximum number of rows for one line of output.
 const OUTPUT_ROWS: usize = 5;
 /// Minimum width for a command next to its kind.
 const NARROW: usize = 24;
@@ -76,7 +76,7 @@ impl EventRows {
     }
 }
 
-/// Lines of a text, wrapped, behind an indentation.
+/// The lines of a text, wrapped and indented.
 fn text_rows(text: &str, indent: &str, columns: usize) -> Vec<Span> {
     let room = columns.saturating_sub(indent.len()).max(ROOM);
     let lines = visible_lines(text);

@@ -132,7 +132,7 @@ fn files_lines_and_json_lines_become_prompts() {
     each(&sandbox, &["--clear", "x", "a.txt"])
         .run()
         .assert_exit(2)
-        .stderr_has(&["--clear is for one run"]);
+        .stderr_has(&["--clear works with a single run only"]);
     each(&sandbox, &["--lines", "x"]).stdin("\n \n").run().assert_exit(0).no_stdout().no_stderr();
     each(&sandbox, &["--json", "--lines", "x"]).stdin("").run().assert_exit(0).json();
     assert_eq!(sandbox.requests().len(), requests);
@@ -238,7 +238,7 @@ fn a_new_call_begins_anew_and_keeps_the_old_journal() {
         .stdin(lines(1))
         .run()
         .assert_exit(2)
-        .stderr_has(&["j.jsonl has results already"]);
+        .stderr_has(&["j.jsonl already has results"]);
     let again = [&named[..], &["--resume"]].concat();
     assert_in_order(&each(&sandbox, &again).stdin(lines(2)).run().assert_exit(0), 2);
     assert_eq!((asked[0].load(Ordering::SeqCst), asked[1].load(Ordering::SeqCst)), (4, 4));

@@ -379,7 +379,7 @@ fn an_answer_that_nobody_asked_for_is_named() {
     sandbox.llm.push(decisions(&[("1", "no"), ("2", "yes")]));
     let run = sandbox.program(DECIDE, &["--input", "r.json"]).run().assert_exit(0);
     assert_eq!(run.json()["corrections"], json!(["there is no item \"2\""]));
-    run.stderr_has(&["does not count: there is no item \"2\""]);
+    run.stderr_has(&["was ignored: there is no item \"2\""]);
 }
 
 #[test]

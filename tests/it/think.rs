@@ -354,7 +354,7 @@ fn what_a_script_may_do_and_what_it_is_refused() {
     fs::write(&policy, "{").unwrap();
     let still_seen = |part: &str| {
         let run = think(&sandbox, &["hello.md"]).assert_exit(0).stdout_is("seen");
-        run.stderr_has(&[part, "until then everything is asked"]);
+        run.stderr_has(&[part, "until then nagent asks about everything"]);
     };
     still_seen("policy.json is damaged");
     if std::os::unix::fs::chown(&policy, Some(65534), None).is_ok() {

@@ -168,10 +168,8 @@ fn an_installed_script_keeps_what_it_has_learned() {
     thought(&sandbox, &["mem", "ls"]).assert_exit(0).stdout_is(&list);
     sandbox.write("other/weather.md", "Tell another weather.");
     let again = thought(&sandbox, &["install", "other/weather.md"]).assert_exit(0);
-    let kept = again
-        .stderr
-        .lines()
-        .find_map(|line| line.strip_prefix("what was installed as weather is in "));
+    let kept =
+        again.stderr.lines().find_map(|line| line.strip_prefix("the previous weather is now in "));
     assert!(fs::read_to_string(kept.unwrap()).unwrap().contains("Tell the weather."));
     thought(&sandbox, &["install", "weather.md"]).assert_exit(0);
     thought(&sandbox, &["rm", "weather"])
@@ -234,7 +232,7 @@ fn names_of_scripts() {
     thought(&sandbox, &["path", "wether"]).assert_exit(1).stderr_has(&["did you mean weather?"]);
     thought(&sandbox, &["run", "weather"])
         .assert_exit(1)
-        .stderr_has(&["only data is left of that script; install it"]);
+        .stderr_has(&["only the data of this script remain; install it"]);
     thought(&sandbox, &["nonsense"]).assert_exit(2).no_stdout();
     for words in [["reset", ""], ["rm", ""]] {
         thought(&sandbox, &words).assert_exit(2).stderr_has(&["SCRIPT"]);

@@ -430,7 +430,7 @@ fn what_is_not_sent_is_refused_before_anything_is() {
     rustix::fs::mknodat(rustix::fs::CWD, &fifo, rustix::fs::FileType::Fifo, mode, 0).unwrap();
     refused(&sandbox, "fifo", 1, &["is a FIFO"]);
     let run = sandbox.llm_upload(&["--file", "a.zip", "--prompt", " "]).run();
-    run.assert_exit(2).stderr_has(&["the prompt is empty"]);
+    run.assert_exit(2).stderr_has(&["no prompt was given"]);
     sandbox.llm_upload(&["--file", "a.zip"]).run().assert_exit(2);
     let document = sandbox
         .llm_upload(&["--file", "a.zip", "--prompt", "?", "--json"])

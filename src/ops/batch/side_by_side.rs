@@ -24,7 +24,7 @@ pub(crate) trait Batch {
     fn on_end(&mut self, number: usize, ended: Result<Finished, String>);
 }
 
-/// Runs them all. After a signal none is started, and those that run are ended.
+/// Runs them all. After a signal no more are started, and the running ones are ended.
 pub(crate) fn run_batch(batch: &mut dyn Batch, at_once: u64, interrupts: &Interrupts) {
     let at_once = usize::try_from(at_once).unwrap_or(1).max(1);
     let (mut jobs, mut running): (_, Vec<(JobId, usize, ChildLines)>) = (Jobs::new(), Vec::new());

@@ -105,7 +105,7 @@ fn move_to_trash(catalog: &Catalog, name: &str) -> Result<String, Problem> {
     let _lock = lock_unused(catalog, name)?;
     let moved = removal::move_to_trash(&catalog.root, name).map_err(|error| {
         Problem::failed(format!(
-            "{error:#}; where the disk is full, nagent-conversations prune makes room, and rm removes it for good"
+            "{error:#}; if the disk is full, nagent-conversations prune makes room, and rm removes it permanently"
         ))
     })?;
     Ok(moved.display().to_string())

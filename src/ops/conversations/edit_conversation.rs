@@ -40,7 +40,7 @@ struct WorkingCopy<'a> {
 impl Drop for WorkingCopy<'_> {
     fn drop(&mut self) {
         if !self.is_kept {
-            // A copy that stays behind does not make the edit fail.
+            // A copy that cannot be removed does not make the edit fail.
             let _ = fs::remove_file(&self.path);
             let _ =
                 file_index::remove_entries(self.call.root(), &self.path, self.call.index_wait());
@@ -186,7 +186,7 @@ fn read_edited(copy: &WorkingCopy<'_>) -> Result<String, Problem> {
     }
     if parsed.pieces.is_empty() {
         return Err(Problem::failed(
-            "the edit left nothing of the conversation; --clear does that",
+            "the edit removed the whole conversation; use --clear for that",
         ));
     }
     Ok(format!("{}\n", text.trim_end_matches('\n')))
@@ -202,7 +202,7 @@ fn without_context(text: &str, pieces: &[Piece]) -> String {
     for piece in pieces.iter().filter(|piece| is_context(piece)) {
         rest.push_str(&text[at..piece.span.start]);
         at = piece.span.end;
-        // With the blank lines behind it.
+        // With the blank lines after it.
         at += text[at..].len() - text[at..].trim_start_matches(['\r', '\n']).len();
     }
     rest.push_str(&text[at..]);

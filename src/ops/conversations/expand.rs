@@ -37,7 +37,7 @@ pub fn expand_conversation(catalog: &Catalog, prefix: Option<&str>) -> Result<Re
     let compacted = compacted.map(|path| path.display().to_string());
     let tokens = TokenEstimate::from_pieces(&file::parse(&new).pieces).tokens(new.len());
     let text = format!(
-        "what was taken out is back: conversation {name} has about {tokens} tokens now; as it was before: {}\n",
+        "the removed text is restored: conversation {name} has about {tokens} tokens now; its compacted text is in {}\n",
         compacted.as_deref().unwrap_or_default()
     );
     Ok(Report::done(text)

@@ -152,7 +152,7 @@ fn format_list(rows: &[ListRow], home: Option<&Path>, columns: usize) -> String 
     lines.map(|line| truncate(line.trim_end(), columns) + "\n").collect()
 }
 
-/// The end of a text that fits into this many columns, behind an ellipsis.
+/// The end of a text that fits into this many columns, after an ellipsis.
 fn truncate_left(text: &str, columns: usize) -> String {
     if width(text) <= columns {
         return text.to_owned();

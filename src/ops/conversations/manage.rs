@@ -23,7 +23,7 @@ use sys::lock::Lock;
 use sys::root;
 use sys::{fs, legacy};
 
-/// The longest summary of a saved conversation, in characters.
+/// Maximum length of the summary of a saved conversation, in characters.
 const SUMMARY: usize = 120;
 
 /// Whether a conversation is to be archived, copied or replaced.

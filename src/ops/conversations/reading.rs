@@ -70,7 +70,7 @@ pub fn show_conversation(
     Ok(Report { is_paged: true, ..report })
 }
 
-/// The entries of a turn, and the prompt that it follows where it is the first behind that.
+/// The entries of a turn, with its prompt if it is the first turn after that.
 fn select_turn(entries: Vec<TranscriptEntry>, turn: u64) -> Vec<TranscriptEntry> {
     let is_of_turn =
         |entry: &TranscriptEntry| entry.turn == turn && entry.kind != EntryKind::Prompt;

@@ -347,7 +347,7 @@ fn name_paths(paths: &[PathBuf]) -> String {
     name_some(&paths.iter().map(quote_name).collect::<Vec<_>>(), NAMED, ", ")
 }
 
-/// Gives files the content back that they had before this part, all or none.
+/// Restores the content that files had before this part, all or none.
 fn undo_files(root: &Root, removed: &Removed) -> Result<RewoundFiles, Problem> {
     let args =
         RunArgs::for_model(ModelArgs { root: Some(root.folder.clone()), ..ModelArgs::default() });

@@ -178,7 +178,7 @@ impl Batch for FileSet<'_, '_> {
 }
 
 impl FileBatch<'_> {
-    /// Edits all files, a limited number at the same time. After a signal none is begun.
+    /// Edits all files, a limited number at the same time. After a signal no more are started.
     fn run_all(&self, files: &[PathBuf], progress: &mut Progress<'_>) -> Vec<Report> {
         let (call, interrupts) = (self.call, &self.call.interrupts);
         progress.spinner.start("files");

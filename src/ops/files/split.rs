@@ -162,7 +162,7 @@ fn summarize(
     summaries::with_totals(Report { exit, error, ..report(split) }, &queue.totals())
 }
 
-/// The path of the index, and in JSON all that it holds.
+/// The path of the index; in JSON also its content.
 fn report(split: &Split) -> Report {
     let path = split.index_path.display().to_string();
     let mut report = Report::done(path.clone()).with("index_path", path);

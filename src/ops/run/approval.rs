@@ -136,7 +136,7 @@ fn read_reply(n: u64, interrupts: &Interrupts) -> Result<Option<DecisionReply>, 
         format!("action {n} waits for {{\"decide\": {n}, \"allow\": BOOL}} on stdin: {error}")
     })?;
     if reply.decide != n || lines.next().is_some() {
-        return Err(format!("action {n} waits for a decision, and for no other"));
+        return Err(format!("action {n} waits for a decision: a single line with \"decide\": {n}"));
     }
     Ok(Some(reply))
 }

@@ -226,7 +226,7 @@ fn run_loop(
     done
 }
 
-/// Does with the answer of a run what the flags say.
+/// Handles the answer of a run as the flags say.
 fn finish_report(
     call: &Call<'_>,
     progress: &mut Progress<'_>,

@@ -243,7 +243,7 @@ fn read_for_user(call: &Call<'_>, runner: &mut Runner<'_>, named: &Path) -> Resu
     let why = text.lines().next().unwrap_or_default();
     let has_text = !is_denied && fs::file_size(&file).is_some_and(|size| size > 0);
     let advice = if has_text {
-        "; name it in the prompt, and the model reads what it needs of it"
+        "; name it in the prompt, and the model reads the parts that it needs"
     } else {
         ""
     };

@@ -67,7 +67,7 @@ pub(crate) fn ask_about_action(
     }
 }
 
-/// The action behind a head that no other text can look like.
+/// The action after a head that no other text can look like.
 fn question(tty: &Tty, action: &Start, shows_all: bool) -> String {
     let (columns, has_colours) = tty.read_dimensions();
     let folder = action.folder.as_deref().unwrap_or_default();

@@ -264,7 +264,7 @@ impl<'a> Progress<'a> {
             Streamed::End => "\n",
         };
         if self.output == ProgressOutput::Lines {
-            // Between two responses, not behind the last one.
+            // Between two responses, not after the last one.
             let gap = if self.streamed.ends_with('\n') { "\n" } else { "" };
             if streamed != Streamed::End {
                 self.emit_event(|| RunEvent::Text { text: format!("{gap}{text}") });

@@ -18,7 +18,7 @@ use sys::opening::Opened;
 use sys::root::Root;
 use sys::terminal;
 
-/// The longest diff that is recorded in the conversation, in bytes.
+/// Maximum size of a diff that is recorded in the conversation, in bytes.
 const DIFF_LIMIT: usize = 6 << 10;
 
 /// A change that is undone.

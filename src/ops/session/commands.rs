@@ -75,12 +75,7 @@ pub(super) const COMMANDS: [Command; 19] = [
     (ReplCommand::File, &["file"], "FILE WORDS", "edit a file in its own conversation"),
     (ReplCommand::Undo, &["undo"], "[FILE]", "take back the last run; FILE: its last edit"),
     (ReplCommand::Check, &["check"], "CMD|off", "accept an answer only when CMD exits 0"),
-    (
-        ReplCommand::Approve,
-        &["approve"],
-        "none|shell|ask",
-        "choose what is asked before it is done",
-    ),
+    (ReplCommand::Approve, &["approve"], "none|shell|ask", "choose the actions that need approval"),
     (ReplCommand::Sandbox, &["sandbox"], "off|workspace|read-only", "restrict what commands reach"),
     (ReplCommand::Show, &["show"], "[N]", "show the conversation, or its last N entries"),
 ];

@@ -25,7 +25,7 @@ use sys::{clock, fs};
 const OLLAMA_WINDOW: u64 = 32_768;
 
 impl Settings {
-    /// The variables that may hold the credential; the first that is set counts.
+    /// The variables that may have the credential; the first one that is set is used.
     fn key_variables(&self, provider: Provider) -> Vec<&str> {
         match (&self.config.key_env, self.server()) {
             (Some(name), _) => vec![name],
@@ -215,7 +215,7 @@ impl Settings {
 
     fn wrong_api(&self, api: &str, known: &str) -> Problem {
         let path = self.config_path.display();
-        Problem::usage(format!("\"api\": \"{api}\" in {path}: it is {known}"))
+        Problem::usage(format!("\"api\": \"{api}\" in {path}: it must be {known}"))
     }
 
     /// The form in which the server takes a grammar; for OpenAI's Responses a custom tool.
@@ -249,9 +249,7 @@ impl Settings {
         for (name, value) in &self.config.headers {
             let value = match value.strip_prefix('$') {
                 Some(variable) => env.get(variable).ok_or_else(|| {
-                    Problem::usage(format!(
-                        "the header {name} is to hold ${variable}, which is not set"
-                    ))
+                    Problem::usage(format!("the header {name} needs ${variable}, which is not set"))
                 })?,
                 None => value,
             };

@@ -292,7 +292,7 @@ fn parse_jobs(text: &str) -> Result<u64, String> {
 /// A number of turns or tokens from a flag.
 pub fn parse_count(text: &str) -> Result<u64, String> {
     match text.parse::<u64>() {
-        Ok(0) => Err("it is at least 1".to_owned()),
+        Ok(0) => Err("it must be at least 1".to_owned()),
         Ok(count) => Ok(count),
         Err(_) => Err("give a whole number, as in 50".to_owned()),
     }

@@ -152,7 +152,7 @@ fn decide_batch(
             for error in &checked.errors {
                 out::print_tool_line(
                     tool,
-                    &format!("note: a part of the reply does not count: {error}"),
+                    &format!("note: a part of the reply was ignored: {error}"),
                 );
             }
             decisions.corrections.extend(checked.errors);

@@ -77,7 +77,7 @@ pub fn run_sandboxed(args: &CommandArgs) -> Result<Report, Problem> {
     };
     if !request.is_needed() && !args.status {
         return Err(Problem::usage(
-            "--sandbox off without --no-network restricts nothing; run the command by itself",
+            "--sandbox off without --no-network restricts nothing; run the command directly",
         ));
     }
     let env = Env::read();

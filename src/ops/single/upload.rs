@@ -41,7 +41,9 @@ const NO_ID: &str = "ID-OF-THE-UPLOADED-FILE";
 /// Sends the file in the request, or through the provider's files API, and reports the reply.
 pub fn send_file(tool: &'static str, args: &UploadArgs) -> Result<Report, Problem> {
     if args.prompt.trim().is_empty() {
-        return Err(Problem::usage("the prompt is empty; --prompt says what to do with the file"));
+        return Err(Problem::usage(
+            "no prompt was given; say with --prompt what to do with the file",
+        ));
     }
     let path = args.input.path();
     let input = InputFile::open(path, &Interrupts::install()?)?;

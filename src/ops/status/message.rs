@@ -126,7 +126,7 @@ fn choose_conversation(root: &Root, env: &Env) -> Result<String, Problem> {
              shows all)",
         )),
         several => Err(Problem::usage(format!(
-            "{}; --conversation NAME says for which one the message is",
+            "{}; choose one of them with --conversation NAME",
             runs::describe_names(several)
         ))),
     }

@@ -25,7 +25,7 @@ pub fn report_status(call: &Call<'_>) -> Report {
     let provider = (!settings.is_guess).then(|| settings.provider_name(settings.provider));
     let model = settings.config.model.as_deref();
     let mode = settings.config.sandbox.name();
-    // A damaged one has no prompts that could be counted; a run says what is wrong with it.
+    // The prompts of a damaged one cannot be counted; a run reports the damage.
     let conversation = ConversationFile::read_only(root, &call.name).ok();
     let prompts = conversation.as_ref().map_or(0, count_prompts);
     let tokens = conversation.as_ref().map_or(0, |it| model::estimate(it.text()));

@@ -105,7 +105,9 @@ fn refuse_flags(call: &Call<'_>, args: &EachArgs) -> Result<(), Problem> {
         ("--record", run.record.is_some()),
     ];
     if let Some((flag, _)) = refused.iter().find(|(_, is_set)| *is_set) {
-        return Err(Problem::usage(format!("{flag} is for one run; nagent has it")));
+        return Err(Problem::usage(format!(
+            "{flag} works with a single run only: use nagent, not nagent-each"
+        )));
     }
     if call.settings.config.approve != Approve::None {
         return Err(Problem::usage(

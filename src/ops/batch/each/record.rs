@@ -57,7 +57,7 @@ impl Record {
         if !text.is_empty() && !resumes {
             if args.journal.is_some() {
                 return Err(Problem::usage(format!(
-                    "{} has results already: --resume goes on with them, or name another file",
+                    "{} already has results; add --resume to continue, or name another file with --journal",
                     path.display()
                 )));
             }

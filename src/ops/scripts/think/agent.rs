@@ -19,9 +19,9 @@ pub(super) struct AgentSettings {
     base_url: Option<String>,
     /// The variable with the provider's credential, and its value.
     key: Option<(&'static str, String)>,
-    /// The most tokens of a reply.
+    /// Maximum number of tokens in a reply.
     pub(super) max_tokens: Option<u64>,
-    /// The most requests of the run.
+    /// Maximum number of requests in the run.
     pub(super) max_iterations: Option<u64>,
 }
 

@@ -134,7 +134,10 @@ pub(super) fn open_thought(
     let mut stores_answers = true;
     let mut read_or_ask = |path: &Path| {
         read_policy(path).unwrap_or_else(|error| {
-            out::print_tool_line(tool, &format!("{error:#}; until then everything is asked"));
+            out::print_tool_line(
+                tool,
+                &format!("{error:#}; until then nagent asks about everything"),
+            );
             stores_answers = false;
             Policy::default()
         })
@@ -170,7 +173,7 @@ pub(super) fn keeps_data(env: &Env) -> Result<bool, Problem> {
         "persist" => Ok(true),
         "ephemeral" | "off" => Ok(false),
         other => Err(Problem::usage(format!(
-            "THINKINGSCRIPT__CACHE is \"{}\"; it is persist, ephemeral or off",
+            "THINKINGSCRIPT__CACHE is \"{}\"; use persist, ephemeral or off",
             other.escape_debug()
         ))),
     }

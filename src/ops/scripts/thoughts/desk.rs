@@ -92,7 +92,9 @@ impl Desk {
     pub(super) fn find_place(&self, script: &str) -> Result<String, Problem> {
         let target = self.find_script(script)?;
         target.place.ok_or_else(|| {
-            Problem::failed(format!("{script}: only data is left of that script; install it first"))
+            Problem::failed(format!(
+                "{script}: only the data of this script remain; install it first"
+            ))
         })
     }
 

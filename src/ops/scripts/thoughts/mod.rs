@@ -26,7 +26,7 @@ pub use self::desk::Desk;
 pub use self::policy::{PolicyEdit, add_entry, list_policy, remove_entry};
 pub use self::setup::setup;
 
-/// The first line that a script gets which has none.
+/// The first line for a script that has no such line.
 const SHEBANG: &str = "#!/usr/bin/env nagent-think\n";
 
 /// Data that a reset removes besides memory.js and the workspace.
@@ -143,7 +143,7 @@ pub fn install(desk: &Desk, script: &str) -> Result<Report, Problem> {
     let goes_on = old.as_ref().is_some_and(|origin| origin.place == source.place);
     if fs::read_bytes(&path, limits::THOUGHT_SCRIPT)?.is_some_and(|before| before != bytes) {
         for kept in desk.home.discard(std::slice::from_ref(&path))? {
-            out::print_line(&format!("what was installed as {name} is in {}", kept.display()));
+            out::print_line(&format!("the previous {name} is now in {}", kept.display()));
         }
     }
     write_executable(&path, &bytes)?;

@@ -95,7 +95,11 @@ pub fn remove_entry(desk: &Desk, edit: &PolicyEdit) -> Result<Report, Problem> {
             return Ok(());
         }
         let kind = edit.subject().name();
-        Err(Problem::usage(format!("there is no entry for the {kind} {}", edit.value())).into())
+        Err(Problem::usage(format!(
+            "there is no entry for the {kind} {}; nagent-thought policy list shows all",
+            edit.value()
+        ))
+        .into())
     })
 }
 
