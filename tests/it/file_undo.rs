@@ -203,7 +203,7 @@ fn a_kept_content_that_is_gone_or_forged_is_not_put_back() {
     let hash = sys::fs::sha256(b"one\n");
     let kept = sandbox.root().join(format!("outputs/{hash}.txt"));
     std::fs::write(&kept, "forged\n").unwrap();
-    undo(&sandbox, &[]).assert_exit(1).stderr_has(&["nothing was undone", "it has another hash"]);
+    undo(&sandbox, &[]).assert_exit(1).stderr_has(&["nothing was undone", "its hash differs"]);
     std::fs::remove_file(&kept).unwrap();
     undo(&sandbox, &[]).assert_exit(1).stderr_has(&["cannot be read", &hash]);
     // An attribute that a hand has edited leads nowhere else.

@@ -532,7 +532,7 @@ fn a_folder_takes_no_restricted_file_elsewhere() {
         sandbox.write("global.json", global.to_string());
         let flags = ["--policy", "own.json", "--global", "global.json"];
         let code = "fs.move('folder', 'other'); fs.readFile('other/secret')";
-        fails(&sandbox, &flags, code, &["move ", "has entries for what is in it"]);
+        fails(&sandbox, &flags, code, &["move ", "has entries for paths in it"]);
         run(&sandbox, &flags, "fs.move('folder/open', 'x'); fs.move('x', 'folder/open')")
             .assert_exit(0);
     }

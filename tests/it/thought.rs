@@ -209,7 +209,7 @@ fn a_home_that_cannot_be_used() {
         ] {
             let home = home.display().to_string();
             let run = sandbox.program(program, words).env("THINKINGSCRIPT_HOME", &home).run();
-            run.assert_exit(1).no_stdout().stderr_has(&[&home, "names another folder"]);
+            run.assert_exit(1).no_stdout().stderr_has(&[&home, "set THINKINGSCRIPT_HOME"]);
         }
     }
     // A folder in it that another user owns would decide, too.

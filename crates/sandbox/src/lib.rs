@@ -56,7 +56,7 @@ impl SandboxMode {
         let known = Self::ALL.into_iter().find(|mode| mode.name() == name);
         let name = name.escape_debug();
         known.ok_or_else(|| {
-            format!("there is no sandbox \"{name}\"; give off, workspace or read-only")
+            format!("\"{name}\" is not a sandbox mode; use off, workspace or read-only")
         })
     }
 }

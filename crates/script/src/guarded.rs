@@ -115,7 +115,7 @@ impl WriteTarget {
     pub(super) fn find(path: &Path) -> Result<Self, String> {
         let (Some(parent), Some(name)) = (path.parent(), path.file_name()) else {
             return Err(format!(
-                "{} is not a path for this: name something in a folder",
+                "{} does not end in a name: name a file or folder in it",
                 quote_name(path)
             ));
         };

@@ -109,7 +109,7 @@ impl Worker {
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
         let mut child = command.spawn().with_context(|| {
             format!(
-                "cannot start {}, which has the engine; make install puts it beside nagent",
+                "cannot start {}, the script engine; make install puts it next to nagent",
                 program.display()
             )
         })?;
@@ -261,7 +261,7 @@ impl Worker {
         let status = self.child.wait();
         ScriptOutcome::Broken(match status.map(|status| (status.signal(), status.code())) {
             Ok((Some(libc::SIGSYS), _)) => {
-                "the engine was stopped at a system call that it may not make (SIGSYS)".to_owned()
+                "the engine was stopped at a forbidden system call (SIGSYS)".to_owned()
             }
             Ok((Some(signal), _)) => format!("the engine was killed by signal {signal}"),
             Ok((_, Some(125))) => "there is no memory to start the engine".to_owned(),

@@ -216,7 +216,7 @@ impl<'a> Permissions<'a> {
         };
         let agents = self.places.home.join("agents");
         if [Some(agents), self.places.root.clone()].iter().flatten().any(is_in) {
-            let why = "it is a file of agents/ or of nagent's own folder, which have keys";
+            let why = "it is a hard link to a file in agents/ or in nagent's own folder, which contain keys";
             return Err(self.refuse(label, &path.to_string_lossy(), why));
         }
         Ok(())

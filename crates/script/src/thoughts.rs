@@ -328,7 +328,7 @@ impl Home {
 }
 
 fn refuse_home(error: anyhow::Error) -> Problem {
-    Problem::failed(format!("{error:#}; THINKINGSCRIPT_HOME names another folder"))
+    Problem::failed(format!("{error:#}; to use another folder, set THINKINGSCRIPT_HOME"))
 }
 
 /// Makes a folder for its owner alone; otherwise another user's folder could set the policy.

@@ -71,7 +71,7 @@ pub fn write_checkpoint(
         let begin = harmless::escape_line(&text, 120);
         return Err(Problem::new(
             Exit::Provider,
-            format!("the model wrote no checkpoint, but this: {begin}"),
+            format!("the model's answer is not a checkpoint: {begin}"),
         ));
     }
     Ok(text)

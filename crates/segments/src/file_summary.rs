@@ -18,7 +18,7 @@ use sys::atomic_file::AtomicFile;
 use sys::fs;
 use sys::read::read_range;
 
-/// Number of segments from which the cost of a summary is announced first.
+/// Minimum number of segments for which the cost of a summary is reported in advance.
 const MANY_SEGMENTS: usize = 20;
 
 /// The summary of a file.
@@ -50,7 +50,7 @@ pub fn summarize_file(
         let (_, content) = read_range(path, 0, sizes.small)?;
         let text = content::decode_text(&content, encoding);
         if text.contains(char::REPLACEMENT_CHARACTER) {
-            (queue.rules.report)("not all bytes are text; the model got U+FFFD for the others");
+            (queue.rules.report)("some bytes are not text; the model got U+FFFD for them");
         }
         let whole = PartedText {
             kind: SummaryKind::File,

@@ -1,4 +1,4 @@
-//! Large files: cut into segments, patched from them, summarized. The commands and the tags share this crate.
+//! Large files: cut into segments, joined again, summarized. The commands and the tags share this crate.
 //!
 //! Effects go through [`sys`]; [`code`] decides where to cut. Nothing here knows flags or tags, and nothing prints.
 //!

@@ -74,7 +74,7 @@ pub(super) fn check_replaceable(
     }
     let names = name_some(&names, 10, ", ");
     Err(refuse(&format!(
-        "it has files that the split did not make as they are: {names}; put edited segments back with nagent-file-patch, remove \
+        "it has edited segments, or files that the split did not make: {names}; put edited segments back with nagent-file-patch, remove \
          the folder"
     )))
 }

@@ -453,7 +453,7 @@ pub fn read_stored(outputs: &Path, sha256: &str) -> Result<Vec<u8>> {
         format!("cannot read the stored content {}: it is gone", path.display())
     })?;
     if self::sha256(&bytes) != sha256 {
-        bail!("{} is not what was stored there: it has another hash", path.display());
+        bail!("{} has changed since it was stored: its hash differs", path.display());
     }
     Ok(bytes)
 }

@@ -99,7 +99,7 @@ impl LineEditor {
             std::fs::rename(&path, &damaged)
                 .with_context(|| format!("cannot read {shown}: {error}"))?;
             self.history = Some(path);
-            bail!("it could not be read ({error}), and is {} now", damaged.display());
+            bail!("it could not be read ({error}), so it was renamed to {}", damaged.display());
         }
         self.history = Some(path);
         Ok(())

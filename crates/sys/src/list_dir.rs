@@ -274,7 +274,7 @@ impl Matcher {
             || Path::new(&plain).components().any(|part| part == std::path::Component::ParentDir)
         {
             return Err(wrong(
-                "the folder to look in goes into `path`, and the pattern stays below it",
+                "put the folder to search into `path`; the pattern cannot lead out of it",
             ));
         }
         let mut builder = OverrideBuilder::new(root);

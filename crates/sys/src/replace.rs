@@ -77,7 +77,7 @@ pub fn read_target(opened: &Opened) -> Result<Vec<u8>, FileError> {
         return Ok(bytes);
     }
     let problem = format!(
-        "{} has {size} bytes, more than the {EDITED_FILE} that are edited as a whole",
+        "{} has {size} bytes, over the limit of {EDITED_FILE} for an edit",
         quote_name(&opened.path)
     );
     Err(FileError::new(problem, "use `sed` in <nagent-shell>").because(Reason::TooLarge))

@@ -159,11 +159,11 @@ pub fn check_name(name: &str) -> Result<(), String> {
     } else if name.len() > 100 {
         "it has over 100 characters"
     } else if !name.chars().all(is_plain) {
-        "it has a blank or another sign"
+        "it contains a character that is not allowed"
     } else if !name.starts_with(|c: char| c.is_ascii_alphanumeric()) {
         "it begins with neither a letter nor a digit"
     } else if RESERVED.iter().any(|suffix| name.ends_with(suffix)) {
-        "its ending is reserved for files beside a conversation"
+        "its extension is reserved for the files of a conversation"
     } else {
         return Ok(());
     };

@@ -82,7 +82,7 @@ pub fn discover(root: &Root, env: &Env, interrupts: &Interrupts) -> Discovered {
     paths.truncate(ASKED_TOOLS);
     if too_many > 0 {
         let bin = bin.display();
-        found.notes.push(format!("{bin} holds more than {ASKED_TOOLS} programs with the toolkit's own: the last {too_many} are ignored"));
+        found.notes.push(format!("{bin} and the toolkit have more than {ASKED_TOOLS} programs together: the last {too_many} are ignored"));
     }
     let cache_path = root.folder.join("tools.json");
     let cache = fs::read_text(&cache_path, 4 << 20).ok().flatten().unwrap_or_default();

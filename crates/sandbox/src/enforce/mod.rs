@@ -156,7 +156,7 @@ impl Sandbox {
     /// Tries `bwrap`, with a user namespace if it needs one.
     fn try_bwrap(&mut self) -> Result<(), String> {
         if self.request.only_landlock {
-            return Err("it was not wanted".to_owned());
+            return Err("it is turned off".to_owned());
         }
         let path = BWRAP.iter().map(PathBuf::from).find(|path| path.is_file());
         let path = path.ok_or("it is not installed")?;

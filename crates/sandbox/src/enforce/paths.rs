@@ -196,7 +196,7 @@ fn resolve_named(named: &Path, tree: &Path, root: &Path) -> Result<PathBuf> {
     let (leads_out, shown) = (named.ancestors().any(is_in_tree), path.display());
     ensure!(
         path.starts_with(tree) || !leads_out,
-        "it leads out of the working tree, to {shown}; name that folder itself if it is the one"
+        "it leads out of the working tree, to {shown}; name that folder itself if you mean it"
     );
     ensure!(
         path.is_dir(),

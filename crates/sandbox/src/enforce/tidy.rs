@@ -56,7 +56,7 @@ pub(super) fn tidy_repository(folder: &Path, missing: &[&str], since: SystemTime
             && unlinkat(&parent, &name, AtFlags::empty()).is_ok()
         {
             notes.push(format!(
-                "removed {}, a link of the command's to {}: git would have written there",
+                "removed {}, a link that the command made to {}: git would have written there",
                 path.display(),
                 target.display()
             ));

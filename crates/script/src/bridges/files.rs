@@ -164,7 +164,7 @@ impl Bridges<'_> {
         }
         self.permissions.refuse_key("READ", &source.path, &stat)?;
         if self.permissions.layers.restricts_below(&source.path) {
-            let why = "the policy has entries for what is in it, which would not hold elsewhere";
+            let why = "the policy has entries for paths in it, which would not apply elsewhere";
             return Err(self.permissions.refuse("MOVE", &source.path.to_string_lossy(), why));
         }
         let target = self.find_writable(to)?;

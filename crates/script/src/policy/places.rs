@@ -65,7 +65,7 @@ impl ScriptPlaces {
     /// The reason why no entry can allow a place: policies, settings and keys, nagent's own folder.
     pub fn find_forbidden(&self, mode: Mode, path: &Path) -> Option<&'static str> {
         if DEVICES.iter().any(|place| path.starts_with(place)) && !path.starts_with("/dev/shm") {
-            return Some("what is there are devices and processes, not files");
+            return Some("/dev, /proc and /sys have devices and processes, not files");
         }
         let agents = self.home.join("agents");
         if path.starts_with(&agents)

@@ -66,9 +66,7 @@ impl Script {
         };
         prompt.trim().clone_into(&mut script.prompt);
         if script.prompt.is_empty() {
-            return Err(
-                "it has no prompt: write below the first line what is to be done".to_owned()
-            );
+            return Err("it has no prompt: describe the task below the first line".to_owned());
         }
         Ok(script)
     }
@@ -87,7 +85,7 @@ impl Script {
             let other = other.as_str().unwrap_or("?").escape_debug().to_string();
             let near = nearest(&other, KEYS).map(|near| format!("; did you mean {near}?"));
             return Err(format!(
-                "its front matter has the key \"{other}\", and knows {} only{}",
+                "its front matter has the unknown key \"{other}\"; the keys are {}{}",
                 KEYS.join(", "),
                 near.unwrap_or_default()
             ));

@@ -75,7 +75,7 @@ pub(super) fn find_edits(
         if !lost_ending.is_empty() {
             let number = at + 1;
             notes.push(format!(
-                "segment {number} had lost the line ending at its end and got it again"
+                "segment {number} had lost the line ending at its end; it was restored"
             ));
             joined.extend_from_slice(lost_ending);
             hash = sha256(&joined[start..]);

@@ -114,7 +114,7 @@ pub(super) fn check_size(bytes: usize) -> Result<(), Problem> {
     }
     let most = PATCHED_FILE >> 20;
     Err(Problem::failed(format!(
-        "segments are put back into files of up to {most} MiB, and this one is larger; edit it with another program"
+        "only files of up to {most} MiB can be patched, and this one is larger; edit it with another program"
     )))
 }
 

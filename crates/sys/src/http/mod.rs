@@ -141,8 +141,7 @@ impl HttpClient {
         let proxy = find_proxy(request.url().scheme()).filter(|_| !is_direct);
         let deadline = self.deadline;
         let failed = |error: std::io::Error| {
-            let message =
-                format!("cannot wait for the network: {error}; are there descriptors left?");
+            let message = format!("cannot wait for the network: {error}; are too many files open?");
             ApiError::new(ErrorKind::Other, &message)
         };
         let exchange = Exchange {

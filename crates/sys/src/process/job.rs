@@ -63,7 +63,7 @@ pub struct Job {
     pub timeout: Option<Duration>,
     /// The time between SIGTERM and SIGKILL. A job that has jobs of its own to end needs more than they do.
     pub grace: Duration,
-    /// Number of bytes of each stream that [`Finished`] has: the first ones, with [`Stdin::Open`] the last. All of stdout can
+    /// Number of bytes of each stream in [`Finished`]: the first ones, with [`Stdin::Open`] the last. All of stdout can
     /// be read while it arrives.
     pub keep: usize,
     /// The limit of its output in bytes, both streams together; a job that writes more is ended.

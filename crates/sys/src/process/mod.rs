@@ -1,10 +1,10 @@
 //! Runs processes: shell commands, child conversations, tools that describe themselves,
 //! command-line providers.
+//!
 //! One loop over poll(2) reads the pipes, feeds stdin, and waits for processes to end (pidfds), for time limits and for
 //! signals: there is no thread, and no timer between the end of a process and its result. A job is a command with all
 //! of its descendants; when the command ends, so do they (`supervisor`), and the rest of its output is what the pipes
 //! hold then.
-//! its descendants; when the command ends, so do they (`supervisor`), and its output is what the pipes hold by then.
 
 pub mod capture;
 pub mod job;
