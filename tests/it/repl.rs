@@ -284,7 +284,7 @@ fn commands_are_calls_of_the_toolkit() {
     run("/approve none", "approve: none");
     run(
         "/approve everything",
-        "nagent-repl: /approve: \"everything\" is none of them; give none, shell or ask",
+        "nagent-repl: /approve: unknown value \"everything\"; use none, shell or ask",
     );
     run("/sandbox off", "sandbox: off");
     run("!echo out; false", "exit 1");

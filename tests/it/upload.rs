@@ -455,7 +455,7 @@ fn fifty_megabytes_are_the_limit() {
 fn content_wins_over_the_name_and_that_is_said() {
     let sandbox = Sandbox::new().file("a.jpg", PNG).reply("4");
     let run = sandbox.llm_upload(&args("a.jpg")).run().assert_exit(0).stdout_is("4\n");
-    run.stderr_has(&["a.jpg is named .jpg and is image/png"]);
+    run.stderr_has(&["a.jpg is named .jpg but is image/png"]);
     assert!(sandbox.requests()[0].text().contains("data:image/png;base64"));
 }
 

@@ -124,7 +124,7 @@ pub fn format(sections: &[Section]) -> String {
     texts.join("\n\n")
 }
 
-/// Reads the sections of a body that [`format()`] wrote. A body from an older version has none.
+/// Reads the sections of a body that [`format()`] wrote. A body of an older tool has none.
 pub fn parse(body: &str) -> Vec<Section> {
     let mut found: Vec<(&'static str, usize, usize)> = Vec::new();
     let mut from = 0;

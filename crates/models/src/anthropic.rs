@@ -8,9 +8,9 @@
 //! ```
 //!
 //! Source: anthropic-sdk-python and the platform's API reference. Counts in `message_delta` are cumulative; cached
-//! tokens are not included in `input_tokens`. Thinking is never text. An `error` may come at any time after a 200.
-//! A reply is one message from its start to its stop, and a piece belongs to the block that is open: anything else is a
-//! stream that lost or mixed events, and no answer.
+//! tokens are not included in `input_tokens`. Thinking is never text. An `error` may come at any time after a 200. A
+//! reply is one message from its start to its stop, and each piece must belong to the open block: otherwise the stream
+//! has lost or mixed up events, and the reply is not valid.
 
 use serde_json::{Value, json};
 
@@ -27,8 +27,8 @@ use super::schema::is_closed;
 use super::{ChatRequest, catalog, error};
 use conversation::model::{ApiError, ErrorKind, RequestMessage, StopReason, Usage};
 
-/// The API requires `max_tokens`. Where nobody chose one: what the model can, but no more than this, which is about
-/// 100 KB of text. Older models reserve the room for the reply in the window, and a runaway reply must end.
+/// The API requires `max_tokens`. If nobody chose a value: the model's maximum, but at most this, which is about 100 KB
+/// of text. Older models reserve the room for the reply in the window, and a runaway reply must end.
 const LONGEST_REPLY: u64 = 32_000;
 /// For unknown models: every model in use accepts it.
 const UNKNOWN_LIMIT: u64 = 8_192;
@@ -41,7 +41,7 @@ impl Api for Messages {
         "/v1/messages".to_owned()
     }
 
-    /// Three cache marks: the system prompt, which all turns share, and the ends of the last two user messages.
+    /// Sets three cache marks: on the system prompt, which all turns share, and on the last two user messages.
     fn chat_body(&self, ask: &ChatRequest<'_>, server: &Endpoint) -> Vec<u8> {
         let marked = ask.marked_messages();
         let messages = ask.messages_and_file().enumerate().map(|(index, (message, file))| {
@@ -51,7 +51,7 @@ impl Api for Messages {
         let longest = known.as_ref().and_then(|model| model.max_output);
         let default = longest.map_or(UNKNOWN_LIMIT, |most| most.min(LONGEST_REPLY));
         let thinking = write_thinking(ask, known.as_ref());
-        // The budget for thinking is part of the reply.
+        // The budget for thinking counts as part of the reply.
         let budget = thinking["thinking"]["budget_tokens"].as_u64().unwrap_or(0);
         let default = (default + budget).min(longest.unwrap_or(u64::MAX));
         let system = ask.system.filter(|text| !text.trim().is_empty());
@@ -76,7 +76,7 @@ impl Api for Messages {
     }
 
     fn key_header(&self, key: &str, _: &str) -> (&'static str, String) {
-        // OAuth tokens are sent as bearer tokens, and never beside an API key.
+        // OAuth tokens are sent as bearer tokens, and never together with an API key.
         if key.starts_with("sk-ant-oat") {
             ("authorization", format!("Bearer {key}"))
         } else {
@@ -144,7 +144,8 @@ impl Api for Messages {
         "after_id"
     }
 
-    /// A request has up to 32 MB, an image 5 MB (an older page): a larger one is uploaded, and the files API decides.
+    /// A request may have up to 32 MB, an image 5 MB (from an older page): a larger one is uploaded, and the files API
+    /// decides.
     fn file_rules(&self, _: bool) -> FileRules {
         FileRules {
             server: "Anthropic",
@@ -163,7 +164,7 @@ impl Api for Messages {
     }
 }
 
-/// Checks that an event follows those before it, and notes where the stream is.
+/// Checks that an event follows the previous events, and records the position in the stream.
 fn check_place(kind: &str, event: &Value, reply: &mut PartialReply) -> Result<(), ApiError> {
     let block = read_count(&event["index"]);
     let place = &mut reply.place;
@@ -197,7 +198,7 @@ fn check_place(kind: &str, event: &Value, reply: &mut PartialReply) -> Result<()
     wrong.map_or(Ok(()), |wrong| Err(broken(wrong)))
 }
 
-/// Whether a model takes a temperature beside these options: it refuses one while it thinks, but for the usual 1.
+/// Whether a model accepts a temperature with these options: while it thinks, it accepts only the default of 1.
 pub fn takes_temperature(model: &str, options: &ChatOptions) -> bool {
     let known = catalog::find_model(model);
     let words = known.map_or(ReasoningWords::Unknown, |model| model.reasoning);
@@ -208,7 +209,7 @@ pub fn takes_temperature(model: &str, options: &ChatOptions) -> bool {
     !thinks || options.temperature == Some(1.0)
 }
 
-/// Whether a model can be told not to think.
+/// Whether thinking can be turned off for a model.
 fn can_be_off(words: &ReasoningWords) -> bool {
     match words {
         ReasoningWords::Words(words) => words.contains(&"none"),
@@ -216,20 +217,21 @@ fn can_be_off(words: &ReasoningWords) -> bool {
     }
 }
 
-/// How much to think. Models from 4.6 on decide themselves, and take an effort; those before take a budget; the newest cannot
-/// be told not to think, and get the least effort.
+/// Writes how much to think. Models from 4.6 on decide that themselves, and accept an effort; older ones accept a
+/// budget; the newest cannot turn thinking off, and get the least effort.
 fn write_thinking(ask: &ChatRequest<'_>, known: Option<&Model>) -> Value {
     let words = known.map_or(&ReasoningWords::Unknown, |model| &model.reasoning);
     let can_be_off = can_be_off(words);
     let display = ask.shows_reasoning().then_some("summarized");
     match (ask.options.reasoning, words) {
-        // Where it thinks anyway, it can be shown.
+        // If the model thinks anyway, its thinking can be shown.
         (None, _) if can_be_off => json!({}),
         (None, _) => {
             json!({"thinking": display.map(|_| json!({"type": "adaptive", "display": display}))})
         }
         (Some(Reasoning::Off), ReasoningWords::Budget(..)) => json!({}),
-        // The budget is part of the reply: where that leaves no room for it, the model answers at once.
+        // The budget counts as part of the reply: if no room for the answer would remain, the model answers without
+        // thinking.
         (Some(_), ReasoningWords::Budget(least, _))
             if ask.max_output.is_some_and(|most| most <= *least) =>
         {
@@ -248,19 +250,19 @@ fn write_thinking(ask: &ChatRequest<'_>, known: Option<&Model>) -> Value {
     }
 }
 
-/// A text, with a mark for the cache where it ends what is worth keeping.
+/// A text, with a mark for the cache if the part up to its end should be cached.
 pub(super) fn write_text(text: &str, is_marked: bool) -> ContentPart<'_> {
     let cache_control = is_marked.then(|| json!({"type": "ephemeral"}));
     ContentPart::Text { r#type: Some("text"), text, cache_control }
 }
 
-/// A message of text blocks behind its file.
+/// A message of text blocks after its file.
 pub(super) fn write_message<'a>(
     message: &RequestMessage<'a>,
     file: Option<Value>,
     is_marked: bool,
 ) -> ChatMessage<'a> {
-    // The API refuses blank blocks, and one such block would end a conversation for good.
+    // The API refuses blank blocks, and such a block would make every later request of the conversation fail.
     let mut texts: Vec<&str> =
         message.parts.iter().copied().filter(|part| !part.trim().is_empty()).collect();
     if texts.is_empty() {
@@ -288,7 +290,7 @@ fn write_file(file: &Attachment<'_>) -> Value {
     }
 }
 
-/// Updates the counts with those of an event, which may hold only some of them.
+/// Updates the counts with those of an event, which may have only some of them.
 fn read_usage(counts: &Value, reply: &mut PartialReply) {
     let count = |name: &str| read_count(&counts[name]);
     let (input, output) = (count("input_tokens"), count("output_tokens"));
@@ -310,7 +312,7 @@ fn read_usage(counts: &Value, reply: &mut PartialReply) {
     });
 }
 
-/// Reads why the model stopped, in a message or in a delta of one.
+/// Reads the stop reason of a message or of a delta.
 fn read_stop(message: &Value) -> Result<StopReason, ApiError> {
     match &*read_text(&message["stop_reason"]) {
         "max_tokens" | "model_context_window_exceeded" => Ok(StopReason::Length),
@@ -321,13 +323,13 @@ fn read_stop(message: &Value) -> Result<StopReason, ApiError> {
             let why = why.map(|why| format!(": {why}")).unwrap_or_default();
             Err(ApiError::new(ErrorKind::Refused, &format!("the model refused{why}")))
         }
-        // It would pause again.
+        // A retry would pause again.
         "pause_turn" => Err(ApiError::new(
             ErrorKind::Other,
             "the provider paused the turn (pause_turn), which it does for tools of its own: leave them out of \"body\"",
         )),
         "" => Err(ApiError::new(ErrorKind::Cut, "the reply has no stop_reason")),
-        // `end_turn`, `stop_sequence`, `tool_use` (no tools are offered), and names to come.
+        // `end_turn`, `stop_sequence`, `tool_use` (no tools are offered), and future names.
         _ => Ok(StopReason::End),
     }
 }

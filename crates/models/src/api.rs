@@ -1,4 +1,4 @@
-//! What an API of a provider is: the one trait that a new API implements, and the server that speaks it.
+//! The interface to a provider's API: the trait that a new API implements, and the server that speaks it.
 
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use serde_json::{Map, Value};
@@ -11,12 +11,12 @@ use super::price::Price;
 use super::server::KnownServer;
 use conversation::model::ApiError;
 
-/// An API. [`PartialReply::stop`] may be set only when the end mark of the API has arrived, however much text there was.
+/// An API. [`PartialReply::stop`] may be set only when the API's end mark has arrived, however much text there is.
 pub trait Api: Sync {
-    /// The path of a request to the model, with the version that comes before it where the base address has none.
+    /// The path of a request to the model, with the version, which is used if the base address has none.
     fn chat_path(&self, model: &str) -> String;
 
-    /// The body of a request to the model. Messages come last, since the provider's cache is by prefix.
+    /// The body of a request to the model. Messages come last, since the provider's cache works by prefix.
     fn chat_body(&self, ask: &ChatRequest<'_>, server: &Endpoint) -> Vec<u8>;
 
     /// Headers of every request.
@@ -26,7 +26,7 @@ pub trait Api: Sync {
 
     /// The header with the credential.
     fn key_header(&self, key: &str, host: &str) -> (&'static str, String) {
-        // Azure has one of its own.
+        // Azure has a header of its own.
         if host.ends_with(".azure.com") {
             ("api-key", key.to_owned())
         } else {
@@ -34,7 +34,7 @@ pub trait Api: Sync {
         }
     }
 
-    /// Whether a stream is one JSON value a line, and not server-sent events.
+    /// Whether a stream has one JSON value per line instead of server-sent events.
     fn is_json_lines(&self) -> bool {
         false
     }
@@ -52,7 +52,7 @@ pub trait Api: Sync {
     /// Reads one event of a stream.
     fn on_event(&self, event: &Value, reply: &mut PartialReply) -> Result<(), ApiError>;
 
-    /// Reads a body that is JSON where a stream was requested. Some proxies do that.
+    /// Reads a JSON body that came instead of the requested stream. Some proxies do that.
     fn on_body(&self, body: &Value, reply: &mut PartialReply) -> Result<(), ApiError> {
         self.on_event(body, reply)
     }
@@ -71,7 +71,7 @@ pub trait Api: Sync {
     fn file_rules(&self, official: bool) -> FileRules;
 }
 
-/// A server and how to talk to it. Not printable: it holds the key.
+/// A server with its API and credential. It does not implement `Debug`, since it holds the key.
 #[derive(Clone)]
 pub struct Endpoint {
     /// The API that it speaks.
@@ -80,20 +80,21 @@ pub struct Endpoint {
     pub base_url: String,
     /// The credential; local servers need none.
     pub key: Option<String>,
-    /// The server belongs to the owner of the API. Imitations may refuse what only the owner knows.
+    /// Whether the server belongs to the owner of the API. Imitations may refuse features that only the owner's server
+    /// has.
     pub official: bool,
-    /// Which known server it is, by its profile or by its address.
+    /// The known server that it is, by its profile or its address.
     pub server: Option<&'static KnownServer>,
-    /// The credential is a token, whatever the API's own header for keys is.
+    /// Whether the credential is a token, and so is not sent in the API's own header for keys.
     pub has_token: bool,
-    /// Headers that the user wants in every request.
+    /// Headers set by the user for every request.
     pub headers: Vec<(String, String)>,
-    /// Members that the user wants in the body of requests to the model, merged into those of the API; null removes one.
+    /// Members set by the user for the body of requests to the model, merged into those of the API; null removes one.
     pub body: Map<String, Value>,
 }
 
 impl Endpoint {
-    /// A server at an address, without anything of the user's own.
+    /// A server at an address, without any settings of the user's.
     pub fn new(
         api: &'static dyn Api,
         base_url: impl Into<String>,
@@ -108,7 +109,7 @@ impl Endpoint {
         endpoint
     }
 
-    /// The host of the address, in lower case; empty where the address is not a URL.
+    /// The host of the address, in lower case; empty if the address is not a URL.
     pub(super) fn host_name(&self) -> String {
         let url = Url::parse(self.base_url.trim()).ok();
         url.as_ref().and_then(Url::host_str).unwrap_or_default().to_owned()
@@ -120,29 +121,29 @@ impl Endpoint {
 pub struct ModelInfo {
     /// The id to request it by.
     pub id: String,
-    /// The window in tokens: as the server says, else from this program's table, else unknown.
+    /// The window in tokens: as the server reports it, else from this program's table, else unknown.
     pub window: Option<u64>,
-    /// The longest reply in tokens, likewise.
+    /// The longest reply in tokens: as the server reports it, else from this program's table, else unknown.
     pub max_output: Option<u64>,
-    /// The price, where the server says it.
+    /// The price, if the server reports it.
     pub price: Option<Price>,
-    /// The day on which it ends, where the server says it.
+    /// The day on which the provider shuts it down, if the server reports it.
     pub ends: Option<String>,
 }
 
 /// One page of the server's list of models.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct ModelPage {
-    /// In the server's order.
+    /// The models, in the server's order.
     pub models: Vec<ModelInfo>,
-    /// What to pass to [`Endpoint::models_request`] for the next page; `None`: this was the last.
+    /// The page to request from [`Endpoint::models_request`] next; `None`: this was the last page.
     pub next: Option<String>,
 }
 
 /// The files that an API accepts.
 #[derive(Debug, Clone, Copy)]
 pub struct FileRules {
-    /// Who accepts them, for messages.
+    /// The name of the API's owner, for messages.
     pub server: &'static str,
     /// Image formats that the API accepts.
     pub images: &'static [FileFormat],
@@ -152,26 +153,26 @@ pub struct FileRules {
     pub image_limit: u64,
     /// Maximum size of another file within a request.
     pub document_limit: u64,
-    /// Whether larger images can be uploaded, too.
+    /// Whether larger images can be uploaded as well.
     pub uploads_images: bool,
     /// Its files API, for files that are too large for a request.
     pub files_api: Option<FilesApi>,
 }
 
-/// A provider's files API: a file is uploaded, named by its id in a request, and removed.
+/// A provider's files API: a file is uploaded, referred to by its id in a request, and removed.
 #[derive(Debug, Clone, Copy)]
 pub struct FilesApi {
     /// The path of its files.
     pub path: &'static str,
-    /// How a file is uploaded.
+    /// The protocol of an upload.
     pub protocol: UploadProtocol,
     /// Headers of its requests, and of requests that name an uploaded file.
     pub headers: &'static [(&'static str, &'static str)],
-    /// How long a file stays when nobody removes it, for messages.
+    /// The time after which a file that nobody removes expires, for messages.
     pub lifetime: &'static str,
 }
 
-/// How a file is uploaded.
+/// The protocol of an upload.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum UploadProtocol {
     /// One request: a form with these fields and the file.
@@ -180,7 +181,7 @@ pub enum UploadProtocol {
     Resumable,
 }
 
-/// What is encoded in a path segment or in the value of a query.
+/// The characters that are encoded in a path segment or in the value of a query.
 const ENCODED: &AsciiSet = &NON_ALPHANUMERIC
     .remove(b'-')
     .remove(b'.')

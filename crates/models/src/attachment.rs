@@ -1,4 +1,4 @@
-//! A file that is sent to a model beside a prompt: the formats, their names, and where its bytes are.
+//! A file that is sent to a model with a prompt: the formats, their names, and the place of its bytes.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -34,7 +34,7 @@ pub enum FileFormat {
     Text,
 }
 
-/// Every format that is not text: its family, its media type (IANA), the endings of its names, the usual one first.
+/// Every format that is not text: its family, its media type (IANA), and its file name extensions, the usual one first.
 const TABLE: &[(FileFormat, &str, &str, &[&str])] = &[
     (FileFormat::Png, "image", "image/png", &["png", "apng"]),
     (FileFormat::Jpeg, "image", "image/jpeg", &["jpg", "jpeg", "jpe", "jfif"]),
@@ -91,7 +91,7 @@ impl FileFormat {
         matches!(self, Self::Code | Self::Text)
     }
 
-    /// The media type; for text, the name decides.
+    /// The media type; for text, it depends on the name.
     pub fn media_type(self, name: &str) -> &'static str {
         if let Some(row) = self.table_row() {
             return row.2;
@@ -119,20 +119,20 @@ impl FileFormat {
         TABLE.iter().find(|row| row.0 == self)
     }
 
-    /// The format of names with this ending, in lower case; `None` for the endings of texts and for unknown ones.
+    /// The format for a file name extension, in lower case; `None` for extensions of texts and for unknown ones.
     pub(super) fn from_ending(ending: &str) -> Option<Self> {
         TABLE.iter().find(|row| row.3.contains(&ending)).map(|row| row.0)
     }
 }
 
-/// A file beside the prompt of a request.
+/// A file that is sent with the prompt of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Attachment<'a> {
     /// Its name at the provider: [`safe_name`].
     pub name: &'a str,
-    /// Its format, never text: text is part of the prompt.
+    /// Its format, never text: text becomes part of the prompt.
     pub format: FileFormat,
-    /// Where its bytes are.
+    /// The place of its bytes.
     pub payload: Payload<'a>,
 }
 
@@ -161,12 +161,12 @@ impl Attachment<'_> {
     }
 }
 
-/// Where the bytes of an attachment are.
+/// The place of an attachment's bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Payload<'a> {
-    /// Here: they are sent within the request.
+    /// In memory: they are sent within the request.
     Bytes(&'a [u8]),
-    /// At the provider already.
+    /// Already at the provider.
     Remote(&'a RemoteFile),
 }
 
@@ -175,12 +175,12 @@ pub enum Payload<'a> {
 pub struct RemoteFile {
     /// Its id there: letters, digits, `-`, `_` and `.` only, so that it can be part of an address.
     pub id: String,
-    /// Its address, where requests name it by that (Google).
+    /// Its address, if requests refer to it by that (Google).
     pub uri: Option<String>,
 }
 
-/// The name of a file at a provider: no folders, none of the characters that a provider refuses, at most 200 characters,
-/// and an ending that matches the format, since some providers look at the ending alone.
+/// The name of a file at a provider: without folders and without characters that a provider refuses, at most 200
+/// characters long, and with an extension that matches the format, since some providers look only at the extension.
 pub fn safe_name(name: &str, format: FileFormat) -> String {
     let plain = name
         .chars()

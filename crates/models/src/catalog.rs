@@ -1,51 +1,52 @@
-//! The models that nagent knows: the table of `docs/models.md`, which is also the page for people.
+//! The models that nagent knows: the table in `docs/models.md`, which is also documentation for people.
 //!
 //! ```text
 //! | `gpt-5.5` | openai | 1050000 | 128000 | 5 | 0.5 | 5 | 30 | 272000: 2, 1.5 | flex 0.5, priority 2.5 | none low medium high xhigh | – |
 //! ```
 //!
-//! Its columns: id, and the day from which the row counts; provider or server; window; longest reply; four prices; what a
-//! long input costs; classes of service with a price of their own; reasoning; the day on which it ends. A model that is not here is unknown, not small.
+//! Its columns: id, and the day from which the row counts; provider or server; window; longest reply; four prices;
+//! price of long inputs; classes of service with a price of their own; reasoning; shutdown day. For a model that is not
+//! in the table, everything is unknown.
 
 use super::price::{LongInput, Price};
 
 const PAGE: &str = include_str!("../../../docs/models.md");
 
-/// What is known of a model.
+/// The known facts about a model.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Model {
     /// Its id, without a date.
     pub id: &'static str,
-    /// The provider, or the server of [`super::server::SERVERS`], that the price is of.
+    /// The provider, or the server of [`super::server::SERVERS`], that charges the price.
     pub provider: &'static str,
-    /// Input and output together, in tokens.
+    /// The window for input and output together, in tokens.
     pub window: Option<u64>,
-    /// The longest reply, reasoning included; `None`: the server's choice.
+    /// The longest reply, reasoning included; `None`: the server decides.
     pub max_output: Option<u64>,
-    /// The price, if it is known.
+    /// The price, if known.
     pub price: Option<Price>,
-    /// How much it can be told to think.
+    /// The settings for reasoning.
     pub reasoning: ReasoningWords,
-    /// The day (`2026-12-01`) on which the provider ends it, if that is known.
+    /// The day (`2026-12-01`) on which the provider shuts it down, if known.
     pub ends: Option<&'static str>,
-    /// The first day on which the row counts; empty: always.
+    /// The first day on which the row applies; empty: always.
     from: &'static str,
     /// The classes of service with a price of their own: `flex 0.5 cached 1, priority 2`.
     tiers: &'static str,
 }
 
-/// Classes of service that cost what a model costs where none is asked for.
+/// Classes of service with the same price as the default class.
 const USUAL_TIERS: [&str; 5] = ["auto", "default", "standard", "standard_only", "on_demand"];
 
-/// How much a model can be told to think.
+/// The settings for a model's reasoning.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub enum ReasoningWords {
-    /// Nothing is known of it.
+    /// Nothing is known about it.
     #[default]
     Unknown,
-    /// With one of these words; `none` among them where it can be told not to.
+    /// One of these words; `none` is among them if reasoning can be turned off.
     Words(Vec<&'static str>),
-    /// With a number of tokens, from the smallest to the largest.
+    /// A number of tokens, from the smallest to the largest.
     Budget(u64, u64),
 }
 
@@ -54,8 +55,8 @@ pub fn list_models() -> impl Iterator<Item = Model> {
     PAGE.lines().filter_map(read_row)
 }
 
-/// The model with this id: as it is in the table, or with a date, `-latest` or `-preview` behind it, or with its maker's name
-/// before it (`openai/gpt-5`, `models/gemini-2.5-pro`).
+/// Finds the model with this id: exactly as in the table, or with a date, `-latest` or `-preview` after it, or with its
+/// maker's name before it (`openai/gpt-5`, `models/gemini-2.5-pro`).
 pub fn find_model(id: &str) -> Option<Model> {
     list_models().find(|model| is_version_of(id, model.id))
 }
@@ -143,7 +144,7 @@ fn is_version_of(id: &str, known: &str) -> bool {
     [id, plain].iter().any(|id| id.strip_prefix(known).is_some_and(is_version))
 }
 
-/// Nothing, a date, or a word for "the newest".
+/// Whether the rest of an id is empty, a date, or a word for "the newest".
 fn is_version(rest: &str) -> bool {
     let Some(version) = rest.strip_prefix(['-', '@']) else { return rest.is_empty() };
     let is_date =

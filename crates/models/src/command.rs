@@ -1,10 +1,10 @@
-//! Programs as providers: the conversation on stdin, the reply on stdout. Nothing is started here.
+//! Programs as providers: the conversation on stdin, the reply on stdout. This module starts no program.
 //!
-//! A program may print plain text, one JSON object with `result` (Claude Code, Cursor), or JSON lines that end in such an
-//! object ([`output`]). An agent's own tools are switched off by flags, since nagent acts. A program of the user's may also be
-//! kept running: it gets a line for each request ([`request_line`]), and answers in JSON lines. docs/programs.md is its page.
-//! Sources: `claude --help` and claude-agent-sdk-python; Cursor's documentation of its CLI.
-//! Whoever starts one of these closes its stdin after writing, sets a time limit, and runs it in an empty folder.
+//! A program may print plain text, one JSON object with `result` (Claude Code, Cursor), or JSON lines that end in such
+//! an object ([`output`]). Flags turn an agent's own tools off, since nagent performs the actions. A program of the
+//! user's may also be kept running: it gets a line for each request ([`request_line`]), and answers in JSON lines. It
+//! is documented in docs/programs.md. Sources: `claude --help` and claude-agent-sdk-python; Cursor's documentation of
+//! its CLI. The caller must close the program's stdin after writing, set a time limit, and run it in an empty folder.
 
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
@@ -17,34 +17,35 @@ use conversation::model::{ApiError, ErrorKind, Reply, StopReason, Usage};
 
 pub mod output;
 
-/// Which program.
+/// A program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Preset {
     /// `claude -p`.
     ClaudeCode,
-    /// `cursor-agent -p`, in its read-only mode: it has none without tools.
+    /// `cursor-agent -p`, in its read-only mode: it has no mode without tools.
     Cursor,
-    /// The program in the config.
+    /// The program set in the config.
     Command,
 }
 
 /// Maximum size of a system prompt that is passed as a flag, in bytes: Linux allows 128 KiB in one argument.
 const MAX_FLAG: usize = 100 << 10;
 
-/// The first words of `claude`. Between two blanks is an empty one: no tools.
+/// The first words of `claude`. The two blanks in a row make an empty argument: no tools.
 const CLAUDE_CODE: &str = "claude -p --output-format json --tools  --strict-mcp-config --disable-slash-commands \
     --setting-sources= --no-session-persistence --permission-prompts none";
 const CURSOR: &str = "cursor-agent -p --output-format json --mode ask --trust";
 
-/// What switches Cursor's tools off: the settings of the folder that it runs in, at this path. It has no flag for that.
-/// Source: Cursor's documentation of its CLI, “Permissions”; what is denied here counts before what the user's own settings allow.
+/// The settings that turn Cursor's tools off: a path in the folder in which it runs, and the content. It has no flag
+/// for that. Source: Cursor's documentation of its CLI, “Permissions”; denials here override what the user's own
+/// settings allow.
 pub const CURSOR_SETTINGS: (&str, &str) = (
     ".cursor/cli.json",
     r#"{"permissions": {"allow": [], "deny": ["Shell(**)", "Read(**)", "Read(/**)", "Write(**)", "Write(/**)", "WebFetch(*)", "Mcp(*:*)"]}}"#,
 );
 
-/// The program and its arguments. `from_config` is the argv of [`Preset::Command`], where `{model}` and `{system}`
-/// are replaced; for the others it replaces the program's name, where the config has a path.
+/// The program and its arguments. `from_config` is the argv of [`Preset::Command`], where `{model}` and `{system}` are
+/// replaced; for the other presets it replaces the program's name, if the config has a path.
 pub fn build_argv(
     preset: Preset,
     model: Option<&str>,
@@ -66,7 +67,7 @@ pub fn build_argv(
     }
     argv.extend(model.iter().flat_map(|model| ["--model", model]));
     if preset == Preset::ClaudeCode {
-        // Without a system prompt of ours it would use its own, which talks about tools and files.
+        // Without a system prompt of ours, it would use its own, which talks about tools and files.
         let system = by_flag.unwrap_or("Reply with text. You have no tools.");
         argv.extend(["--system-prompt", system]);
     }
@@ -74,7 +75,7 @@ pub fn build_argv(
 }
 
 fn system_by_flag(preset: Preset, system: Option<&str>, from_config: &[String]) -> bool {
-    // No argument can hold a NUL.
+    // An argument cannot contain NUL.
     let fits = system.is_some_and(|system| system.len() <= MAX_FLAG && !system.contains('\0'));
     fits && match preset {
         Preset::ClaudeCode => true,
@@ -83,8 +84,8 @@ fn system_by_flag(preset: Preset, system: Option<&str>, from_config: &[String]) 
     }
 }
 
-/// What the program reads: the messages with their roles before them, in marks of their own. A single message that belongs to
-/// no conversation is unchanged.
+/// The input of the program: the messages, each after its role in special marks. A single message that belongs to no
+/// conversation is unchanged.
 pub fn stdin(preset: Preset, ask: &ChatRequest<'_>, from_config: &[String]) -> Vec<u8> {
     let mut out = String::with_capacity(ask.text_bytes() + 64 * ask.messages.len() + 256);
     if let Some(system) = ask.system.filter(|_| !system_by_flag(preset, ask.system, from_config)) {
@@ -105,8 +106,8 @@ pub fn stdin(preset: Preset, ask: &ChatRequest<'_>, from_config: &[String]) -> V
     out.into_bytes()
 }
 
-/// The line that a program which is kept running reads for a request. The messages come last, so that each line begins with the
-/// one before it but for its end.
+/// The line for a request to a program that is kept running. The messages come last, so that each line begins with the
+/// previous one except for its end.
 pub fn request_line(ask: &ChatRequest<'_>) -> Vec<u8> {
     let options = ask.options;
     let messages = ask.messages.iter().map(
@@ -130,8 +131,8 @@ pub fn request_line(ask: &ChatRequest<'_>) -> Vec<u8> {
     format!("{request}\n").into_bytes()
 }
 
-/// A word from the hash of the conversation's first words, so that each request begins with the one before it. Where a text
-/// contains it, another one.
+/// A word from the hash of the conversation's first words, so that each request begins with the previous one; another
+/// word if a text contains it.
 fn role_marker(ask: &ChatRequest<'_>) -> String {
     let mut hash = Sha256::new();
     hash.update(ask.cache_key.unwrap_or_default());
@@ -146,7 +147,7 @@ fn role_marker(ask: &ChatRequest<'_>) -> String {
     }
 }
 
-/// Reads the reply from what the program printed. `exit` is `None` when a signal ended it.
+/// Reads the reply from the program's output. `exit` is `None` if a signal ended it.
 pub fn parse(
     preset: Preset,
     exit: Option<i32>,
@@ -158,7 +159,7 @@ pub fn parse(
     let stderr = String::from_utf8_lossy(&stderr[stderr.len().saturating_sub(8 << 10)..]);
     if let Some(found) = read_json(text) {
         let reply = found.map_err(|error| error.with_clean_message(None))?;
-        // An agent that was cut off ends with an error.
+        // An agent that was cut off exits with an error.
         return if exit == Some(0) || reply.stop == StopReason::Length {
             Ok(reply)
         } else {
@@ -189,7 +190,7 @@ fn last_line(stderr: &str) -> String {
     last.map(|line| format!(": {line}")).unwrap_or_default()
 }
 
-/// The error of a program that ended without a reply. `exit` is `None` when a signal ended it.
+/// The error for a program that ended without a reply. `exit` is `None` if a signal ended it.
 pub fn failure(preset: Preset, exit: Option<i32>, stdout: &str, stderr: &str) -> ApiError {
     let how = exit
         .map_or("was ended by a signal".to_owned(), |code| format!("failed with exit code {code}"));

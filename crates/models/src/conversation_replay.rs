@@ -1,14 +1,14 @@
-//! A conversation as a recording: the replies in its file, in their order, and those of the children that it names.
+//! Plays a conversation as a recording: the replies in its file, in order, and those of the children that it names.
 //!
-//! The lineage and the prompts select the conversation, as in a recording: a child plays the one that was asked at its place,
-//! with its prompts. The number of turns in the run's own file selects the turn, so that several runs, a prompt each, play one
-//! conversation, also one of which a turn was removed.
+//! As in a recording, the lineage and the prompts select the conversation: a child run plays the child conversation
+//! with the same number and prompts. The number of turns in the run's own file selects the turn, so that several runs,
+//! each with one prompt, can play one conversation, even if a turn was removed from it.
 
 use conversation::compact::notice::Notice;
 use conversation::format::file::Piece;
 use conversation::model::Usage;
 
-/// What is played for a reply that was not used and whose file is not there. It is as malformed.
+/// Replaces a reply that was not used and whose file is missing. It is malformed too.
 const NOT_HERE: &str = "(a reply that was not used, and is not in this conversation)";
 
 /// A conversation that can be played.
@@ -17,9 +17,9 @@ pub struct PlayedConversation {
     /// The prompts in file order, compared with those of the run.
     prompts: Vec<String>,
     replies: Vec<PlayedReply>,
-    /// The conversations of its children, each with its number since the prompt before it.
+    /// The conversations of its children, each with its number since the previous prompt.
     pub children: Vec<(u64, String)>,
-    /// The conversation that has what a compaction took out of this one.
+    /// The conversation that holds the text that a compaction removed from this one.
     pub archive: Option<String>,
 }
 
@@ -28,9 +28,9 @@ pub struct PlayedConversation {
 pub struct PlayedReply {
     /// Its number in the conversation.
     turn: u64,
-    /// The model's text, as far as the conversation has it.
+    /// The model's text, as far as the conversation holds it.
     pub text: String,
-    /// The file that has all of it, where not all of it was used.
+    /// The file with the whole text, if only a part of it was used.
     pub kept: Option<String>,
     /// The heads of the results before it.
     pub after: Vec<String>,
@@ -50,7 +50,7 @@ impl PlayedConversation {
         for piece in pieces {
             match piece.name() {
                 Some("user-prompt") => {
-                    // A message to a run in progress is no run of its own.
+                    // A message to a run in progress does not start another run.
                     asked = if piece.get("message").is_some() { asked } else { 0 };
                     played.prompts.push(piece.body_text(text).to_owned());
                 }
@@ -59,7 +59,7 @@ impl PlayedConversation {
                     before = std::mem::take(&mut results);
                 }
                 Some("nagent-turn-status") => {
-                    // What was not used, or not all of it, was kept whole.
+                    // If a reply was not used, or only in part, a file has the whole of it.
                     let kept = piece.get("invalid").map(str::to_owned);
                     let stored = reply.take();
                     if stored.is_none() {
@@ -83,9 +83,9 @@ impl PlayedConversation {
         played
     }
 
-    /// Goes on with what followed a compaction, after which this is the archive.
+    /// Appends the replies after a compaction; this conversation is the archive.
     pub fn append_compacted(&mut self, compacted: Self) {
-        // What it kept is in the archive, too.
+        // The archive also has the replies that the compaction kept.
         let last = self.replies.iter().map(|reply| reply.turn).max().unwrap_or(0);
         self.replies.extend(compacted.replies.into_iter().filter(|reply| reply.turn > last));
         self.prompts.extend(compacted.prompts.into_iter().skip(self.prompts.len()));
@@ -108,7 +108,7 @@ impl PlayedConversation {
     }
 }
 
-/// A result as recordings have it: `NAME STATUS exit_code=N`.
+/// The head of a result, as in recordings: `NAME STATUS exit_code=N`.
 pub fn result_head(piece: &Piece) -> Option<String> {
     let name = piece.name().filter(|name| name.ends_with("-result"))?;
     let code = piece.get("exit_code").map(|code| format!(" exit_code={code}"));

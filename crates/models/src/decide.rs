@@ -1,5 +1,5 @@
-//! Questions whose answers are from a closed set: the request, the JSON Schema of its reply, which the model reads, and the reply,
-//! which is held against that. Pure.
+//! Questions with closed sets of answers: the request, the JSON Schema of its reply, which the model reads, and the
+//! reply, which is validated against it. Pure.
 //!
 //! ```text
 //! {"context": "…", "constraints": ["…"], "rationale": false, "confidence": false,
@@ -7,8 +7,8 @@
 //!  "items": [{"id": "1", "context": "…"}, "…"]}
 //! ```
 //!
-//! `choice` has one of the options, `multi` one or more, `score` a level of `levels` for every option. Without `items` there is
-//! one decision, whose item is null.
+//! `choice` has one of the options, `multi` one or more, `score` a level of `levels` for every option. Without `items`
+//! there is a single decision, whose item is null.
 
 pub mod classify;
 pub mod prompt;

@@ -1,9 +1,9 @@
-//! Turns the bytes of a response, in whatever pieces they arrive, into a [`Reply`] or an [`ApiError`].
+//! Converts the bytes of a response, in whatever pieces they arrive, into a [`Reply`] or an [`ApiError`].
 //!
-//! A status of 200 is not success. The first byte that is not blank decides what the body is: events or lines, a JSON
-//! object where a stream was requested (proxies do that), or a web page. A reply is whole only when the API's own end
-//! mark came; anything else is an error of kind `Cut`, however much text there was. The APIs read single events; this
-//! file has what they share: framing, limits, the end.
+//! A status of 200 does not mean success. The first byte that is not blank determines the kind of body: events or
+//! lines, a JSON object instead of the requested stream (proxies do that), or a web page. A reply is whole only if the
+//! API's own end mark has arrived; otherwise it is an error of kind `Cut`, however much text there is. The APIs read
+//! single events; this file has the parts that they share: framing, limits, the end.
 
 use conversation::limits;
 use serde_json::Value;
@@ -15,27 +15,27 @@ use super::partial_reply::PartialReply;
 use super::sse::{EventReader, LineReader, TooLong};
 use conversation::model::{ApiError, ErrorKind, Reply, Usage};
 
-/// Decodes one response. After an error it only repeats that error.
+/// Decodes one response. After an error it only returns that error again.
 pub struct Decoder {
     status: u16,
     headers: Vec<(String, String)>,
     endpoint: Endpoint,
     body: BodyReader,
     reply: PartialReply,
-    /// How much of the text `on_text` has got.
+    /// The length of the text that was passed to `on_text`.
     reported: usize,
     bytes: u64,
     failed: Option<ApiError>,
 }
 
 enum BodyReader {
-    /// Only blanks so far.
+    /// Only blanks have arrived.
     Start,
     /// The body of an error response, or a web page.
     Failure(Vec<u8>),
     Events(EventReader),
     Lines(LineReader),
-    /// JSON where a stream was requested.
+    /// A JSON body instead of the requested stream.
     Json(Vec<u8>),
 }
 
@@ -44,7 +44,7 @@ enum BodyReader {
 enum DecodeError {
     /// The server reported an error, or the event means one.
     Api(#[from] ApiError),
-    /// It is not valid JSON.
+    /// The event is not valid JSON.
     Json(#[from] serde_json::Error),
 }
 
@@ -87,7 +87,7 @@ impl Decoder {
         let result = if self.bytes > limits::REPLY_BYTES {
             let limit = limits::REPLY_BYTES >> 20;
             let message =
-                format!("the server sent more than {limit} MiB for one reply, and no end");
+                format!("the server sent more than {limit} MiB for one reply, without an end");
             Err(ApiError::new(ErrorKind::Other, &message).into())
         } else {
             self.read_bytes(bytes)
@@ -100,19 +100,19 @@ impl Decoder {
         result.map_err(|error| self.record_failure(error))
     }
 
-    /// The model's reasoning since the last call, where the provider shows it.
+    /// Takes the model's reasoning since the last call, if the provider sends it.
     pub fn take_thoughts(&mut self) -> String {
         std::mem::take(&mut self.reply.thoughts)
     }
 
-    /// Whether the end mark, or enough of an error's body, has arrived: the rest can be left unread.
+    /// Whether the end mark, or enough of an error's body, has arrived, so that the rest need not be read.
     pub fn is_done(&self) -> bool {
         let is_enough =
             matches!(&self.body, BodyReader::Failure(kept) if kept.len() >= limits::ERROR_BODY);
         self.reply.is_done || is_enough
     }
 
-    /// Ends the body. Where the provider gave no counts the usage is an estimate without input ([`Reply::assume_input`]).
+    /// Ends the body. If the provider sent no counts, the usage is an estimate without input ([`Reply::assume_input`]).
     pub fn finish(mut self) -> Result<Reply, ApiError> {
         if let Some(failed) = self.failed {
             return Err(failed);
@@ -149,7 +149,7 @@ impl Decoder {
             BodyReader::Lines(lines) => {
                 while let Some(line) = lines.next_line(&mut bytes)? {
                     match read_event(false, &line, *api, reply) {
-                        // An object over several lines: not a stream, but a reply.
+                        // A JSON object over several lines: a whole reply instead of a stream.
                         Err(DecodeError::Json(error)) if error.is_eof() && reply.is_empty() => {
                             self.body = BodyReader::Json([&line[..], b"\n", bytes].concat());
                             break;
@@ -252,7 +252,7 @@ fn read_event(
         reply.is_done = reply.stop.is_some();
         return Ok(());
     }
-    // Invalid UTF-8 becomes replacement characters: a reply is not lost over it.
+    // Invalid UTF-8 becomes replacement characters, so that the reply is not lost.
     let text = String::from_utf8_lossy(data);
     match serde_json::from_str::<Value>(&text) {
         Ok(value) if is_error => Err(error::from_value(&value, None).into()),
@@ -262,7 +262,8 @@ fn read_event(
     }
 }
 
-/// At the end of a stream, an event with broken JSON was cut: the missing end mark makes that an error.
+/// Ignores an event with broken JSON at the end of a stream, which was cut off: the missing end mark makes that an
+/// error.
 fn allow_cut(result: Result<(), DecodeError>) -> Result<(), DecodeError> {
     match result {
         Err(DecodeError::Json(_)) => Ok(()),
@@ -270,7 +271,7 @@ fn allow_cut(result: Result<(), DecodeError>) -> Result<(), DecodeError> {
     }
 }
 
-/// Lines that are not events may say why there is no end mark.
+/// Looks for the reason of a missing end mark in lines that are not events.
 fn explain_stray(lines: &[u8], status: u16) -> Result<(), ApiError> {
     let text = String::from_utf8_lossy(lines);
     let text = text.trim();

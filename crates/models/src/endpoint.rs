@@ -1,5 +1,6 @@
 //! Requests to a server, and its lists of models.
-//! An endpoint adds to an API the address and the credential, which goes into a header: addresses end up in logs.
+//! An endpoint adds the address and the credential to an API. The credential goes into a header, since addresses are
+//! logged.
 
 use serde_json::Value;
 
@@ -34,7 +35,7 @@ impl Endpoint {
         }
     }
 
-    /// What turns the bytes of the response into a reply. Header names in any case.
+    /// The decoder for the bytes of the response. Header names may be in any case.
     pub fn decoder(&self, status: u16, headers: &[(String, String)]) -> Decoder {
         Decoder::new(self, status, headers)
     }
@@ -68,12 +69,12 @@ impl Endpoint {
         Ok(page)
     }
 
-    /// The error of a response that is not 2xx, where no [`Decoder`] reads it.
+    /// The error of a response that is not 2xx, if no [`Decoder`] reads it.
     pub fn failure(&self, status: u16, headers: &[(String, String)], body: &[u8]) -> ApiError {
         self.clean(error::from_response(status, headers, body))
     }
 
-    /// The JSON in the body of a 2xx response that should be `what`.
+    /// The JSON in the body of a 2xx response; `what` describes the expected content for the error.
     pub(super) fn read_json(&self, body: &[u8], what: &str) -> Result<Value, ApiError> {
         let text = String::from_utf8_lossy(body);
         if error::is_page(&text) {
@@ -108,8 +109,8 @@ impl Endpoint {
         own.chain(key.map(header)).collect()
     }
 
-    /// Appends a path to the base address. Where the base has a version already, that of the path is left out; of a base
-    /// that is a whole address, only the front is used.
+    /// Appends a path to the base address. If the base already has a version, that of the path is left out; if the base
+    /// already ends in the path of chat requests, that is removed first.
     pub(super) fn build_url(&self, path: &str) -> String {
         let (base, base_query) = split_query(self.base_url.trim());
         let (path, path_query) = split_query(path);
@@ -132,7 +133,7 @@ impl Endpoint {
 }
 
 /// Reads a list of models: `data` (OpenAI, Anthropic, most others), `models` (Google, Ollama), or an array (Together).
-/// Models that cannot generate text are left out where the list says so (Google).
+/// Models that cannot generate text are left out if the list marks them (Google).
 fn read_models(list: &Value) -> Option<ModelPage> {
     const WINDOW: [&str; 8] = [
         "/max_input_tokens",
@@ -151,7 +152,7 @@ fn read_models(list: &Value) -> Option<ModelPage> {
         "/max_completion_tokens",
         "/max_tokens",
     ];
-    // Ollama without models.
+    // This is Ollama without models.
     if list.get("models").is_some_and(Value::is_null) {
         return Some(ModelPage::default());
     }
@@ -175,14 +176,14 @@ fn read_models(list: &Value) -> Option<ModelPage> {
     Some(ModelPage { models: models.collect(), next: next.map(str::to_owned) })
 }
 
-/// Reads the day on which a model ends: OpenAI's name for it, Mistral's (a time), OpenRouter's.
+/// Reads the shutdown day of a model: from OpenAI's field, Mistral's (a time) or OpenRouter's.
 fn read_day(model: &Value) -> Option<String> {
     let names = ["shutdown_date", "deprecation", "expiration_date"];
     let text = names.iter().find_map(|name| model[name].as_str())?;
     text.get(..10).map(str::to_owned)
 }
 
-/// Reads OpenRouter's prices, which are of one token, as texts.
+/// Reads OpenRouter's prices, which are texts and for a single token.
 fn read_price(pricing: &Value) -> Option<Price> {
     let read = |name: &str| {
         let price = pricing[name].as_str()?.parse::<f64>().ok()? * 1e6;
@@ -197,7 +198,7 @@ fn read_price(pricing: &Value) -> Option<Price> {
     })
 }
 
-/// Reads the first of some fields, by their JSON pointers, that is a number above zero.
+/// Reads the first of some fields, given as JSON pointers, that is a number above zero.
 fn read_size(value: &Value, paths: &[&str]) -> Option<u64> {
     let read = |path: &&str| value.pointer(path)?.as_u64().filter(|&size| size > 0);
     paths.iter().find_map(read)

@@ -1,9 +1,9 @@
-//! Turns what a server said into an [`ApiError`]: one taxonomy for all providers.
+//! Converts a server's error into an [`ApiError`]: one set of kinds for all providers.
 //!
-//! Bodies differ in everything: `error` is an object, a text, or absent; `code` a text, a number or null; the whole may
-//! be an array, plain text or a page. So the words (types, codes, reasons) are gathered from wherever they are, and
-//! the kind follows from status, words and, where there is no word, the sentence. Codes decide before prose.
-//! Sources: the providers' API references and SDKs, and surveys of live error bodies.
+//! The bodies of providers differ in every respect: `error` is an object, a text, or absent; `code` a text, a number or
+//! null; the whole may be an array, plain text or a web page. So the words (types, codes, reasons) are collected from
+//! all places, and the kind follows from the status, the words and, if there are none, the sentence. Codes take
+//! precedence over prose. Sources: the providers' API references and SDKs, and surveys of live error bodies.
 
 use conversation::limits;
 use serde_json::Value;
@@ -15,7 +15,8 @@ use conversation::model::{ApiError, ErrorKind};
 /// The error for a prompt that cannot fit into the model's window, found before anything is sent.
 pub fn check_window(bytes: usize, model: &str, window: Option<u64>) -> Option<ApiError> {
     let window = window?;
-    // The estimate is four bytes a token. Only what is far beyond the window is refused here; else the provider decides.
+    // The estimate is four bytes a token. Only a prompt far beyond the window is refused here; else the provider
+    // decides.
     let least = (bytes as u64) / 6;
     (least > window).then(|| {
         let tokens = bytes / 4;
@@ -29,7 +30,8 @@ pub fn check_window(bytes: usize, model: &str, window: Option<u64>) -> Option<Ap
     })
 }
 
-/// What a user can do about a conversation that has outgrown the model's window; that of a file has no `--new`.
+/// Advice for the user about a conversation that has outgrown the model's window; for that of a file there is no
+/// `--new`.
 pub fn too_long_advice(conversation: &str, is_of_file: bool) -> String {
     let new = if is_of_file {
         "--clear archives this one"
@@ -38,11 +40,11 @@ pub fn too_long_advice(conversation: &str, is_of_file: bool) -> String {
     };
     format!(
         "Start a new conversation ({new}), shorten this one (--compact --dry-run says what that would do; \
-         nagent-conversations path {conversation} prints where it is, for an editor), or use a model with a larger window"
+         nagent-conversations path {conversation} prints its path, for an editor), or use a model with a larger window"
     )
 }
 
-/// The error's message, with the variable that a refused credential came from, or the name of a missing model.
+/// The error's message, with the variable of a refused credential, or the name of a missing model.
 pub fn name_cause(error: &ApiError, credential: Option<&str>, model: &str) -> String {
     let message = &error.message;
     let refused = error.kind == ErrorKind::Auth || matches!(error.status, Some(401 | 403));
@@ -58,7 +60,7 @@ pub fn name_cause(error: &ApiError, credential: Option<&str>, model: &str) -> St
     }
 }
 
-/// The error of a reply whose status is not 2xx. Not yet cleaned.
+/// The error for a response whose status is not 2xx. Not yet cleaned.
 pub(super) fn from_response(status: u16, headers: &[(String, String)], body: &[u8]) -> ApiError {
     let header = |name: &str| retry_after::find_header(headers, name);
     let body = &body[..body.len().min(limits::ERROR_BODY)];
@@ -121,14 +123,14 @@ pub(super) fn from_value(value: &Value, status: Option<u16>) -> ApiError {
     }
 }
 
-/// The error of a text: what a program printed, a plain-text body. Not yet cleaned.
+/// The error in a text: the output of a program, or a plain-text body. Not yet cleaned.
 pub(super) fn from_text(text: &str) -> ApiError {
     let body = ErrorBody::from_message(text);
     let message = shorten(text.trim()).to_owned();
     ApiError { retry_after: body.delay, ..ApiError::with_text(body.classify(None), message) }
 }
 
-/// The error for a web page where a reply should be. Not yet cleaned.
+/// The error for a web page instead of a reply. Not yet cleaned.
 pub(super) fn from_page(page: &str, status: u16, base_url: &str) -> ApiError {
     let title = page_title(page).map_or_else(String::new, |title| format!(", “{title}”"));
     let message = format!(
@@ -157,7 +159,7 @@ pub(super) fn is_page(text: &str) -> bool {
 fn from_plain_text(text: &str, status: u16) -> ApiError {
     let text = text.trim();
     let (body, message) = if text.is_empty() {
-        (ErrorBody::default(), format!("the server answered HTTP {status} and nothing else"))
+        (ErrorBody::default(), format!("the server answered HTTP {status} with an empty body"))
     } else if is_page(text) {
         let title = page_title(text).map_or_else(String::new, |title| format!(", “{title}”"));
         let message = format!("the server answered HTTP {status} with a web page (HTML){title}");
@@ -170,7 +172,7 @@ fn from_plain_text(text: &str, status: u16) -> ApiError {
     ApiError { status: Some(status), retry_after: body.delay, ..ApiError::with_text(kind, message) }
 }
 
-/// Leaves room for the advice that follows, below the limit of 2,000 characters.
+/// Truncates a message to leave room for the advice that follows, within the limit of 2,000 characters.
 fn shorten(message: &str) -> &str {
     message.char_indices().nth(1800).map_or(message, |(at, _)| &message[..at])
 }
@@ -204,7 +206,7 @@ mod tests {
     fn classes() {
         use ErrorKind::{Auth, Busy, NoCredit, NoModel, Other, Refused, TooLong};
         check(401, r#"{"error":"Unauthorized"}"#, Auth, "Unauthorized (HTTP 401)");
-        check(401, "", Auth, "HTTP 401 and nothing else");
+        check(401, "", Auth, "HTTP 401 with an empty body");
         check(
             403,
             r#"{"error":{"code":"unsupported_country_region_territory","message":"Country"}}"#,

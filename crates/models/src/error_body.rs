@@ -1,4 +1,4 @@
-//! Reads error bodies of all providers, and decides which kind of error they mean.
+//! Reads error bodies of all providers, and determines the kind of error.
 
 use std::time::Duration;
 
@@ -11,11 +11,11 @@ use conversation::model::ErrorKind;
 pub(super) struct ErrorBody {
     /// Types, codes and reasons, the most specific first.
     pub(super) words: Vec<String>,
-    /// The sentence for a person, perhaps empty.
+    /// The sentence for a person; it may be empty.
     pub(super) message: String,
     pub(super) code: Option<u16>,
     pub(super) delay: Option<Duration>,
-    /// The exhausted quota is a daily one (Google).
+    /// Whether the exhausted quota is a daily one (Google).
     daily: bool,
 }
 
@@ -33,7 +33,7 @@ impl ErrorBody {
         let mut body = Self { message: find_message(value).unwrap_or_default(), ..Self::default() };
         let mut words = Vec::new();
         body.gather(value, 0, &mut words);
-        // `code` says more than `type`, and inner objects (details) more than outer ones.
+        // `code` is more specific than `type`, and inner objects (details) more than outer ones.
         words.sort_by_key(|(rank, _): &(u8, String)| *rank);
         body.words = words.into_iter().map(|(_, word)| word).collect();
         body.words.dedup();
@@ -113,7 +113,7 @@ impl ErrorBody {
             408 | 409 | 425 | 429 | 500.. => ErrorKind::Busy,
             _ if self.has_word(BUSY) => ErrorKind::Busy,
             0 if !self.has_word(PERMANENT) && !self.has_prefix("invalid_image") => {
-                // A stream or a program failed and does not say why: a retry may help.
+                // A stream or a program failed without a reason: a retry may help.
                 if says(BUSY_TEXT) { ErrorKind::Busy } else { ErrorKind::Broken }
             }
             _ => ErrorKind::Other,
@@ -121,12 +121,12 @@ impl ErrorBody {
     }
 }
 
-/// The sentence for a person, wherever it is.
+/// The sentence for a person, wherever it is in the body.
 fn find_message(value: &Value) -> Option<String> {
     let text = |path: &str| {
         value.pointer(path)?.as_str().filter(|text| !text.trim().is_empty()).map(str::to_owned)
     };
-    // OpenRouter quotes the provider behind it.
+    // OpenRouter quotes the provider that it called.
     if let (Some(message), Some(raw)) = (text("/error/message"), text("/error/metadata/raw")) {
         return Some(format!("{message}: {raw}"));
     }
@@ -155,11 +155,11 @@ const TOO_LONG_TEXT: &str = "prompt is too long|exceeds the context window|conte
     request too large for|contextwindowexceedederror";
 const REFUSED: &str = "content_filter content_policy_violation invalid_prompt bio_policy cyber_policy refusal \
     responsibleaipolicyviolation misalignment_policy_violation";
-/// What the same request meets again.
+/// Words for errors that a retry of the same request would get again.
 const PERMANENT: &str = "invalid_request_error invalid_argument not_found_error data_residency_mismatch image_too_large \
     image_too_small image_parse_error image_file_too_large image_file_not_found image_content_policy_violation \
     unsupported_image_media_type empty_image_file failed_to_download_image";
-/// A server without the part that could read the file. llama.cpp says so with a 500.
+/// The message of a server without the part that could read the file. llama.cpp sends it with a 500.
 const UNSUPPORTED_TEXT: &str = "input is not supported";
 const AUTH: &str = "invalid_api_key authentication_error api_key_invalid unauthenticated authentication \
     authentication_failed permission_error permission_denied unauthorized";

@@ -12,8 +12,8 @@
 //! ```
 //!
 //! Source: openai-python and openai-openapi; anthropic-sdk-python and the files guide; python-genai and ai.google.dev.
-//! That the address comes in the header `x-goog-upload-url` is what every client of it reads; it is presigned, so it
-//! gets no key. None of this was seen live.
+//! All clients read the address from the header `x-goog-upload-url`; it is presigned, so it gets no key. None of this
+//! was tested against the live APIs.
 
 use conversation::limits;
 use serde_json::json;
@@ -24,14 +24,14 @@ use super::attachment::{Attachment, Payload, RemoteFile};
 use super::{error, retry_after};
 use conversation::model::{ApiError, ErrorKind, HttpRequest};
 
-/// Whether a file at a provider can be used.
+/// The state of a file at a provider.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum UploadState {
-    /// It can.
+    /// It can be used.
     Ready,
-    /// Not yet.
+    /// It cannot be used yet.
     Processing,
-    /// Never; with the provider's reason.
+    /// It can never be used; with the provider's reason.
     Failed(String),
 }
 
@@ -53,7 +53,8 @@ impl Endpoint {
 }
 
 impl Files<'_> {
-    /// Whether an upload is two requests: the response to the first names the address for the second ([`Files::read_address`]).
+    /// Whether an upload takes two requests: the response to the first has the address for the second
+    /// ([`Files::read_address`]).
     pub fn has_two_steps(&self) -> bool {
         self.api.protocol == UploadProtocol::Resumable
     }
@@ -88,17 +89,18 @@ impl Files<'_> {
         HttpRequest { method: "POST", url, headers, own_headers, body }
     }
 
-    /// Reads the address for the bytes from the headers of the first response. Only one on the server itself is accepted.
+    /// Reads the address for the bytes from the headers of the first response. Only an address on the server itself is
+    /// accepted.
     pub fn read_address(&self, headers: &[(String, String)]) -> Result<String, ApiError> {
         let Some(address) = retry_after::find_header(headers, "x-goog-upload-url") else {
             return Err(self.failure(
-                "the server named no address for the upload (x-goog-upload-url); check base_url",
+                "the server sent no address for the upload (x-goog-upload-url); check base_url",
             ));
         };
         let (Ok(url), Ok(own)) = (Url::parse(address), Url::parse(self.endpoint.base_url.trim()))
         else {
             return Err(self.failure(
-                "the address that the server named for the upload is not a URL; nothing was uploaded",
+                "the address that the server sent for the upload is not a URL; nothing was uploaded",
             ));
         };
         if !url.has_host() || url.origin() != own.origin() || !url.username().is_empty() {
@@ -111,7 +113,7 @@ impl Files<'_> {
         Ok(url.into())
     }
 
-    /// The second of two requests. It has no key: the address is the permission.
+    /// The second of two requests. It has no key: the address itself is the permission.
     pub fn bytes_request(&self, address: String, bytes: &[u8]) -> HttpRequest {
         let headers = vec![
             ("accept", "application/json".to_owned()),
@@ -149,7 +151,7 @@ impl Files<'_> {
                 let reason = file["error"]["message"].as_str().unwrap_or("it gave no reason");
                 UploadState::Failed(self.failure(reason).message)
             }
-            // PROCESSING, STATE_UNSPECIFIED, and names to come.
+            // PROCESSING, STATE_UNSPECIFIED, and future names.
             Some(_) if self.has_two_steps() => UploadState::Processing,
             Some(_) => UploadState::Ready,
         };
@@ -161,12 +163,12 @@ impl Files<'_> {
         self.file_request("GET", file)
     }
 
-    /// The request that removes a file. Success is any 2xx, and 404: there is no such file.
+    /// The request that removes a file. Any 2xx is success, and 404: the file does not exist.
     pub fn removal_request(&self, file: &RemoteFile) -> HttpRequest {
         self.file_request("DELETE", file)
     }
 
-    /// How long a file stays at the provider when nobody removes it.
+    /// The time after which a file that nobody removes expires at the provider.
     pub fn lifetime(&self) -> &'static str {
         self.api.lifetime
     }
@@ -201,7 +203,7 @@ impl Files<'_> {
     }
 }
 
-/// A form with a file (RFC 7578); its name is escaped as browsers do.
+/// A form with a file (RFC 7578); the file name is escaped as in browsers.
 fn write_form(
     boundary: &str,
     fields: &[(&str, &str)],

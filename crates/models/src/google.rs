@@ -68,7 +68,7 @@ impl Api for Gemini {
         }
         reply.model = reply.model.take().or_else(|| read_some_text(&event["modelVersion"]));
         let count = |name: &str| read_count(&event["usageMetadata"][name]).unwrap_or_default();
-        // An empty object is no count.
+        // An empty object does not count.
         if count("promptTokenCount") > 0 || count("candidatesTokenCount") > 0 {
             reply.usage = Some(Usage {
                 input: count("promptTokenCount"),
@@ -121,7 +121,8 @@ impl Api for Gemini {
         "pageToken"
     }
 
-    /// A PDF within a request has up to 50 MB, other data 20 MB; newer pages say 100, and the smaller is safe.
+    /// A PDF within a request may have up to 50 MB, other data 20 MB; newer pages say 100, and the smaller limit is
+    /// safe.
     fn file_rules(&self, _: bool) -> FileRules {
         use FileFormat::{Heic, Heif, Jpeg, Pdf, Png, Webp};
         FileRules {
@@ -141,7 +142,7 @@ impl Api for Gemini {
     }
 }
 
-/// How much to think: models of version 2.5 take a budget, later ones a level.
+/// Writes how much to think: models of version 2.5 take a budget, later ones a level.
 fn write_thinking(ask: &ChatRequest<'_>) -> Value {
     let words = catalog::find_model(ask.model).map(|model| model.reasoning);
     let (mut level, mut budget) = (None, None);
@@ -152,7 +153,7 @@ fn write_thinking(ask: &ChatRequest<'_>) -> Value {
         (Some(reasoning), _) => level = Some(reasoning.to_word(ask.model).to_uppercase()),
         (None, _) => {}
     }
-    // There is no level for "not at all".
+    // There is no level that turns thinking off.
     let level = level.map(|level| if level == "NONE" { "MINIMAL".to_owned() } else { level });
     let shows = ask.shows_reasoning().then_some(true);
     json!({"thinkingLevel": level, "thinkingBudget": budget, "includeThoughts": shows})
@@ -194,7 +195,7 @@ fn read_stop(reason: &str, message: &str) -> Result<StopReason, ApiError> {
             let what = "the model called a tool, but there is none";
             Err(failure(ErrorKind::Cut, what, reason, message))
         }
-        // OTHER, …: the reply failed, and the next may not.
+        // OTHER and future reasons: the reply failed, but the next one may not.
         _ => Err(failure(ErrorKind::Cut, "the model did not end its reply", reason, message)),
     }
 }

@@ -1,6 +1,6 @@
-//! JSON helpers that the APIs share: bodies written straight into memory, and fields read leniently.
+//! JSON helpers that the APIs share: bodies are written directly to memory, and fields are read leniently.
 //!
-//! Servers that call themselves compatible send `null`, arrays and floats where others send strings and integers.
+//! Servers that claim to be compatible send `null`, arrays and floats where others send strings and integers.
 //! [`read_text`] and [`read_count`] accept all of these, so that one odd field does not cost the reply.
 
 use std::borrow::Cow;
@@ -14,8 +14,8 @@ use super::api::Endpoint;
 use super::attachment::Attachment;
 use conversation::model::RequestMessage;
 
-/// Writes the body of a request, usually in one allocation: the members of `head`
-/// that are not null with those that the user wants, then the messages.
+/// Writes the body of a request, usually in one allocation: the members of `head` that are not null, merged with those
+/// that the user set, then the messages.
 pub(super) fn write_body<'a>(
     ask: &ChatRequest<'_>,
     server: &Endpoint,
@@ -26,7 +26,7 @@ pub(super) fn write_body<'a>(
     let text = ask.text_bytes();
     let parts: usize = ask.messages.iter().map(|message| message.parts.len()).sum();
     let file = ask.file.as_ref().map_or(0, Attachment::base64_len);
-    // Escapes are about ten percent of source code, and room that is not used costs no memory; each part has its keys.
+    // Escapes are about ten percent of source code, and unused capacity costs no memory; each part has its keys.
     let mut bytes = Vec::with_capacity(text + text / 5 + parts * 96 + file + 1024);
     let messages: Vec<_> = messages.into_iter().collect();
     let own = Value::Object(server.body.clone());
@@ -43,7 +43,7 @@ pub(super) fn write_body<'a>(
     bytes
 }
 
-/// Lays the members of an object over those of another, objects over objects.
+/// Merges the members of an object into another, objects recursively.
 pub(super) fn merge(base: &mut Value, over: &Value) {
     match (base, over) {
         (Value::Object(base), Value::Object(over)) => {
@@ -55,7 +55,7 @@ pub(super) fn merge(base: &mut Value, over: &Value) {
     }
 }
 
-/// Removes the members that are null, and objects that hold nothing else.
+/// Removes the members that are null, and objects that then are empty.
 fn drop_nulls(value: &mut Value) {
     let Value::Object(members) = value else { return };
     members.retain(|_, member| {
@@ -71,12 +71,12 @@ pub(super) struct ChatMessage<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) r#type: Option<&'static str>,
     role: &'static str,
-    /// What a message of the model is, at OpenAI.
+    /// The kind of a message of the model, at OpenAI.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) phase: Option<&'static str>,
     #[serde(flatten)]
     content: MessageContent<'a>,
-    /// Ollama's place for images: base64.
+    /// Images in base64, for Ollama.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(super) images: Vec<String>,
 }
@@ -110,12 +110,12 @@ impl<'a> ChatMessage<'a> {
         Self { r#type: None, role, phase: None, content, images: Vec::new() }
     }
 
-    /// A message whose content is a string.
+    /// A message with a string as content.
     pub(super) fn from_text(role: &'static str, text: impl Into<Cow<'a, str>>) -> Self {
         Self::new(role, MessageContent::Text(text.into()))
     }
 
-    /// A message whose content is a string: its parts with a blank line between them.
+    /// A message with a string as content: its parts with blank lines between them.
     pub(super) fn from_joined_parts(message: &RequestMessage<'a>) -> Self {
         let text = match message.parts[..] {
             [part] => Cow::Borrowed(part),
@@ -125,7 +125,7 @@ impl<'a> ChatMessage<'a> {
     }
 }
 
-/// The parts of a message, a file first: providers want it before the text.
+/// The parts of a message, starting with its file: providers require it before the text.
 pub(super) fn write_parts<'a>(
     message: &RequestMessage<'a>,
     r#type: Option<&'static str>,
@@ -136,7 +136,8 @@ pub(super) fn write_parts<'a>(
     file.map(ContentPart::File).into_iter().chain(texts).collect()
 }
 
-/// Reads a text. An array is the texts of its parts, without thinking and images; numbers, booleans and `null` are empty.
+/// Reads a text. For an array, the texts of its parts, without thinking and images; numbers, booleans and `null` are
+/// empty.
 pub(super) fn read_text(value: &Value) -> Cow<'_, str> {
     match value {
         Value::String(text) => text.into(),
@@ -151,7 +152,7 @@ pub(super) fn read_text(value: &Value) -> Cow<'_, str> {
     }
 }
 
-/// Reads the thinking among the parts of a content (Mistral).
+/// Reads the thinking among the parts of a message (Mistral).
 pub(super) fn read_thinking(content: &Value) -> Cow<'_, str> {
     let parts = content.as_array().into_iter().flatten();
     parts.map(|part| read_text(&part["thinking"])).collect::<String>().into()
@@ -161,7 +162,7 @@ pub(super) fn read_some_text(value: &Value) -> Option<String> {
     Some(read_text(value).into_owned()).filter(|text| !text.is_empty())
 }
 
-/// Reads a count of tokens; `None` where the server gave none. Negative ones are zero, floats are cut.
+/// Reads a count of tokens; `None` if the server sent none. Negative counts become zero, floats are truncated.
 pub(super) fn read_count(value: &Value) -> Option<u64> {
     match value {
         #[expect(

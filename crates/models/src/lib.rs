@@ -1,8 +1,8 @@
 //! Model providers: requests and replies, as bytes; prices and windows of models.
 //!
-//! Pure: an [`api`] turns a [`ChatRequest`] into an [`HttpRequest`](conversation::model::HttpRequest), and the bytes of the
-//! response into a [`Reply`](conversation::model::Reply) or an [`ApiError`](conversation::model::ApiError). Nothing here
-//! connects, waits, or knows what a tag is; `client` does the I/O.
+//! Pure: an [`api`] converts a [`ChatRequest`] into an [`HttpRequest`](conversation::model::HttpRequest), and the bytes
+//! of the response into a [`Reply`](conversation::model::Reply) or an [`ApiError`](conversation::model::ApiError).
+//! Nothing here connects, waits, or knows about tags; `client` does the I/O.
 //!
 //! ```
 //! use models::provider::Provider;
@@ -49,7 +49,7 @@ use self::attachment::Attachment;
 use self::options::ChatOptions;
 use conversation::model::{RequestMessage, Role, estimate};
 
-/// One request to a model, borrowed from the conversation: nothing is copied before it becomes bytes.
+/// A request to a model, borrowed from the conversation: nothing is copied before it becomes bytes.
 #[derive(Debug, Clone)]
 pub struct ChatRequest<'a> {
     /// The provider's id of the model.
@@ -62,16 +62,16 @@ pub struct ChatRequest<'a> {
     pub file: Option<Attachment<'a>>,
     /// A stable key for the provider's prompt cache: the conversation's name.
     pub cache_key: Option<&'a str>,
-    /// Maximum length of the reply, in tokens; `None`: the API's own choice.
+    /// Maximum length of the reply, in tokens; `None`: the API's default.
     pub max_output: Option<u64>,
-    /// The size of the window, in tokens, where the server needs to know it (Ollama).
+    /// The size of the window, in tokens, for servers that need it (Ollama).
     pub window: Option<u64>,
-    /// What else is asked for: reasoning, sampling.
+    /// Further options: reasoning, sampling.
     pub options: &'a ChatOptions,
 }
 
 impl<'a> ChatRequest<'a> {
-    /// The bytes of all texts, the system prompt among them.
+    /// The size of all texts in bytes, the system prompt included.
     pub fn text_bytes(&self) -> usize {
         self.texts().map(str::len).sum()
     }
@@ -81,7 +81,7 @@ impl<'a> ChatRequest<'a> {
         self.texts().map(estimate).sum()
     }
 
-    /// Whether the provider is to send what the model thinks.
+    /// Whether the provider should send the model's reasoning.
     fn shows_reasoning(&self) -> bool {
         self.options.shows_reasoning_of(self.model)
     }
@@ -93,9 +93,9 @@ impl<'a> ChatRequest<'a> {
         self.messages.iter().zip(files)
     }
 
-    /// The messages that end with a mark for Anthropic's cache: the last two of the user. One is what this turn reads (written
-    /// by the turn before), the other what the next turn will. A mark is paid for, and nothing reads what a request with a
-    /// file has written.
+    /// The messages that end with a mark for Anthropic's cache: the last two of the user. This turn reads the cache
+    /// entry at the first, which the previous turn wrote; the next turn will read the one at the second. Writing an
+    /// entry costs money, and nothing would read the entry of a request with a file.
     fn marked_messages(&self) -> Vec<usize> {
         let is_user = |index: &usize| self.messages[*index].role == Role::User;
         let users = (0..self.messages.len()).rev().filter(is_user);
@@ -109,13 +109,13 @@ impl<'a> ChatRequest<'a> {
     }
 }
 
-/// A piece of a reply that has just arrived.
+/// The latest news of a reply in progress.
 #[derive(Debug, Clone, Copy)]
 pub enum Arrival<'a> {
     /// Text of the answer.
     Text(&'a str),
-    /// Reasoning, which is shown and never part of the answer.
+    /// Reasoning, which is shown and is never part of the answer.
     Thought(&'a str),
-    /// Nothing yet: what the request waits for before it is sent, because of `requests_per_minute`.
+    /// The reason why the request is not sent yet, because of `requests_per_minute`.
     Waits(&'a str),
 }

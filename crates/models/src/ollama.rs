@@ -5,9 +5,9 @@
 //! {"model":"gemma4","message":{"role":"assistant","content":""},"done":true,"done_reason":"stop","eval_count":2,…}
 //! ```
 //!
-//! Source: the API types of ollama. By default the server silently drops the oldest messages when they do not fit;
+//! Source: the API types of ollama. By default the server silently drops the oldest messages if they do not fit;
 //! `truncate: false` makes that an error, and `shift: false` ends a reply that fills the window, where the server would
-//! drop the oldest half and go on. Errors are `{"error":"text"}`, also in the middle of a reply, after a 200.
+//! drop the oldest half and continue. Errors are `{"error":"text"}`, even in the middle of a reply, after a 200.
 
 use serde_json::{Value, json};
 
@@ -40,7 +40,7 @@ impl Api for Ollama {
         let system = ask.system.map(|text| ChatMessage::from_text("system", text));
         let messages = ask.messages_and_file().map(|(message, file)| {
             let mut message = ChatMessage::from_joined_parts(message);
-            // Source: ollama's API types: base64 without a prefix, beside the text.
+            // Source: ollama's API types: base64 without a prefix, in a field next to the text.
             message.images.extend(file.map(Attachment::base64));
             message
         });
@@ -72,7 +72,7 @@ impl Api for Ollama {
         reply.usage = input.or(output).map(|_| Usage {
             input: input.unwrap_or(0),
             output: output.unwrap_or_else(|| estimate(reply.text())),
-            // A prompt that was wholly in the server's cache is not counted.
+            // If the whole prompt was in the server's cache, the server does not count it.
             estimated: input.is_none() || output.is_none(),
             ..Usage::default()
         });
@@ -82,7 +82,7 @@ impl Api for Ollama {
                 let message = "the server only loaded or unloaded the model";
                 return Err(ApiError::new(ErrorKind::Broken, message));
             }
-            // `stop`, and names to come; older servers gave none.
+            // `stop`, and future names; older servers sent none.
             _ => StopReason::End,
         });
         reply.is_done = true;
@@ -93,7 +93,7 @@ impl Api for Ollama {
         "/api/tags"
     }
 
-    /// From memory of its source: the formats that it decodes for the model.
+    /// The formats that it decodes for the model, from memory of its source.
     fn file_rules(&self, _: bool) -> FileRules {
         FileRules {
             server: "Ollama",

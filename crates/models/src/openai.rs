@@ -1,4 +1,4 @@
-//! What OpenAI's two APIs have in common.
+//! The common parts of OpenAI's two APIs.
 
 use std::borrow::Cow;
 
@@ -12,14 +12,14 @@ use super::json::read_count;
 use conversation::format::hex::encode_hex;
 use conversation::model::Usage;
 
-/// OpenAI: the files of one request, 50 MB (file inputs guide; the unit from memory).
+/// OpenAI's limit for all files of one request: 50 MB (file inputs guide; the unit from memory).
 pub(super) const REQUEST_LIMIT: u64 = 50_000_000;
 
-/// GIF only without animation.
+/// OpenAI's image formats; GIF only without animation.
 pub(super) const IMAGES: &[FileFormat] =
     &[FileFormat::Png, FileFormat::Jpeg, FileFormat::Webp, FileFormat::Gif];
 
-/// OpenAI removes an upload after an hour, its minimum: what a crash leaves behind does not stay.
+/// OpenAI removes an upload after an hour, its minimum, so uploads that a crash leaves do not stay.
 pub(super) const FILES_API: FilesApi = FilesApi {
     path: "/files",
     protocol: UploadProtocol::Form(&[
@@ -31,7 +31,7 @@ pub(super) const FILES_API: FilesApi = FilesApi {
     lifetime: "it is removed automatically after an hour",
 };
 
-/// Maximum length of a cache key. OpenAI refuses a longer one, which its documents do not mention.
+/// Maximum length of a cache key. OpenAI refuses longer ones, which its documentation does not mention.
 const MAX_CACHE_KEY: usize = 64;
 
 /// The key for the prompt cache. Only OpenAI itself knows the field; gateways to other models refuse it.
@@ -49,11 +49,11 @@ pub(super) fn read_usage(counts: &Value, input: &str, output: &str) -> Option<Us
     let reasoning = &counts[format!("{output}_details")]["reasoning_tokens"];
     let count = |value: &Value| read_count(value).unwrap_or(0);
     let (input, output) = (count(&counts[input]), count(&counts[output]));
-    // DeepSeek's name for it.
+    // This is DeepSeek's name for the field.
     let cached = read_count(&details["cached_tokens"])
         .unwrap_or_else(|| count(&counts["prompt_cache_hit_tokens"]));
     let cache_written = count(&details["cache_write_tokens"]);
-    // Some send an empty object, or zeroes until the last chunk.
+    // Some servers send an empty object, or zeroes until the last chunk.
     (input > 0 || output > 0).then_some(Usage {
         input,
         cached,

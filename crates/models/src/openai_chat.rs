@@ -7,10 +7,10 @@
 //! [DONE]
 //! ```
 //!
-//! Source: openai-python for the format; for the variants the sources and documentation of vLLM, llama.cpp, groq-python,
-//! mistral client-python, OpenRouter, DeepSeek and Azure. A reply is whole once a `finish_reason` came. Reasoning
-//! (`reasoning`, `reasoning_content`, thinking parts) is never text. An answer that is not streamed has the same form
-//! with `message` for `delta`. Chunks without choices say nothing.
+//! Source: openai-python for the format; for the variants the sources and documentation of vLLM, llama.cpp,
+//! groq-python, mistral client-python, OpenRouter, DeepSeek and Azure. A reply is whole once a `finish_reason` has
+//! arrived. Reasoning (`reasoning`, `reasoning_content`, thinking parts) is never text. An answer that is not streamed
+//! has the same form with `message` instead of `delta`. Chunks without choices are ignored.
 
 use serde_json::{Value, json};
 
@@ -36,10 +36,11 @@ impl Api for ChatCompletions {
         "/chat/completions".to_owned()
     }
 
-    /// OpenAI's own server gets today's form (`developer`, `max_completion_tokens`, content parts), any other the oldest.
+    /// OpenAI's own server gets the current form (`developer`, `max_completion_tokens`, content parts), any other
+    /// server the oldest.
     fn chat_body(&self, ask: &ChatRequest<'_>, server: &Endpoint) -> Vec<u8> {
         let official = server.official;
-        // Mistral and Groq refuse keys that they do not know, and send the usage without being asked.
+        // Mistral and Groq refuse unknown keys, and send the usage without a request for it.
         let is_strict = server.server.is_some_and(|server| server.is_strict);
         let is_mistral = server.server.is_some_and(|server| server.name == "mistral");
         let has_new_limit = official || server.server.is_some_and(|server| server.has_new_limit);
@@ -125,7 +126,7 @@ impl Api for ChatCompletions {
             reply.push_text(&read_text(&delta["content"]))?;
             reply.push_refusal(&read_text(&delta["refusal"]));
             if let Some(reason) = read_some_text(&choice["finish_reason"]) {
-                // What was cut stays cut, whatever a gateway says at the end.
+                // A reply that was cut off stays cut off, whatever a gateway reports at the end.
                 let stop = read_stop(&reason)?;
                 reply.stop = reply.stop.filter(|stop| *stop == StopReason::Length).or(Some(stop));
             }
@@ -135,7 +136,7 @@ impl Api for ChatCompletions {
 
     fn on_body(&self, body: &Value, reply: &mut PartialReply) -> Result<(), ApiError> {
         self.on_event(body, reply)?;
-        // Chunks may hold nothing, a whole body may not.
+        // Chunks may be empty, a whole body may not.
         if body["choices"].is_null() { Err(error::from_value(body, None)) } else { Ok(()) }
     }
 
@@ -159,13 +160,13 @@ impl Api for ChatCompletions {
     }
 }
 
-/// Whether the marks for Anthropic's cache reach it: OpenRouter passes them on, and caches nothing without.
+/// Whether marks for Anthropic's cache have an effect: OpenRouter passes them on, and caches nothing without them.
 fn takes_marks(model: &str, server: &Endpoint) -> bool {
     server.server.is_some_and(|server| server.name == "openrouter")
         && model.starts_with("anthropic/")
 }
 
-/// The form of the reply. A server that nobody knows may refuse the key, and is asked by words alone.
+/// Writes the form of the reply. An unknown server may refuse the key, so it only gets the form in words.
 fn write_schema(server: &Endpoint, schema: &Value) -> Value {
     let form = match server.server {
         Some(known) => known.schema,
@@ -191,7 +192,7 @@ fn write_grammar(server: &Endpoint, grammar: &str) -> Value {
     }
 }
 
-/// How much to think, in the words of the server.
+/// Writes how much to think, in the server's terms.
 fn write_reasoning(form: ReasoningForm, level: Reasoning, model: &str) -> Value {
     let word = level.to_word(model);
     let is_on = level != Reasoning::Off;
@@ -213,7 +214,7 @@ fn write_reasoning(form: ReasoningForm, level: Reasoning, model: &str) -> Value 
     }
 }
 
-/// Source: openai-python and the guide “file inputs”. Strict servers may not know `detail`, whose default is right.
+/// Source: openai-python and the guide “file inputs”. Strict servers may not know `detail`, and its default is right.
 fn write_file(file: &Attachment<'_>) -> Value {
     match file.payload {
         Payload::Bytes(_) if file.format.is_image() => {
@@ -240,7 +241,7 @@ fn read_stop(reason: &str) -> Result<StopReason, ApiError> {
             let message = format!("the server ended the reply with \"{reason}\"");
             Err(ApiError::new(ErrorKind::Broken, &message))
         }
-        // `stop`, `eos`, `tool_calls` (no tools are offered), and names to come.
+        // `stop`, `eos`, `tool_calls` (no tools are offered), and future names.
         _ => Ok(StopReason::End),
     }
 }

@@ -7,8 +7,9 @@
 //! ```
 //!
 //! Source: openai-python and openai-openapi (events, fields); the nested form of `error` and errors after a 200 were
-//! seen live and are what Codex reads. Unknown events and items are skipped; reasoning and commentary are never text.
-//! Events have numbers (`sequence_number`), by which a lost, doubled or misplaced piece is noticed; some servers send none.
+//! observed live and are what Codex reads. Unknown events and items are skipped; reasoning and commentary are never
+//! text. Events have numbers (`sequence_number`), which reveal a lost, duplicated or misplaced piece; some servers send
+//! none.
 
 use serde_json::{Value, json};
 
@@ -23,7 +24,7 @@ use super::schema::{is_closed, is_of_object};
 use super::{ChatRequest, error, openai};
 use conversation::model::{ApiError, ErrorKind, RequestMessage, Role, StopReason};
 
-/// The name of the tool that carries a reply which is held to a grammar.
+/// The name of the tool that receives a reply with a grammar.
 const TOOL: &str = "reply";
 
 /// Implements [`Api`] for the Responses API.
@@ -56,7 +57,7 @@ impl Api for Responses {
         if let Some(grammar) = &ask.options.grammar {
             merge(&mut head, &write_grammar(grammar));
         }
-        // What is kept of a reply is its answer: commentary is shown and dropped.
+        // A conversation keeps only the answer of a reply: commentary is shown and dropped.
         let phase = (server.official && has_phases(ask.model)).then_some("final_answer");
         let messages = ask.messages_and_file().map(|(message, file)| {
             let mut written = write_message(message, file);
@@ -66,7 +67,7 @@ impl Api for Responses {
         write_body(ask, server, head, "input", messages)
     }
 
-    /// Its last event repeats the whole text.
+    /// The last event of a stream repeats the whole text.
     fn longest_event(&self) -> usize {
         conversation::limits::REPLY_TEXT + conversation::limits::STREAM_LINE
     }
@@ -86,7 +87,7 @@ impl Api for Responses {
             "response.output_text.delta" | "response.custom_tool_call_input.delta" => {
                 reply.push_text_of(item, &read_text(&event["delta"]))?;
             }
-            // All at once, where the server sends no pieces.
+            // The whole text, if the server sends no pieces.
             "response.output_text.done" if !reply.place.has_part => {
                 reply.push_text_of(item, &read_text(&event["text"]))?;
                 reply.place.has_item = true;
@@ -141,8 +142,8 @@ impl Api for Responses {
     }
 }
 
-/// The user's parts are kept apart; for the model's own words a plain string is the documented form. OpenAI takes a
-/// message without its `type`, llama.cpp does not ("Cannot determine type of 'item'").
+/// The user's parts are sent separately; for the model's own messages, a plain string is the documented form. OpenAI
+/// accepts a message without its `type`, llama.cpp does not ("Cannot determine type of 'item'").
 fn write_message<'a>(
     message: &RequestMessage<'a>,
     file: Option<&Attachment<'_>>,
@@ -158,8 +159,9 @@ fn write_message<'a>(
     written
 }
 
-/// Whether a model says of its messages what they are, and wants to be told: OpenAI's from 5.3 on. "Preserve and resend phase on
-/// all assistant messages — dropping it can degrade performance" (openai-python). Others may not know the field.
+/// Whether a model marks the phase of its messages, and needs that mark in requests: OpenAI's from 5.3 on. "Preserve
+/// and resend phase on all assistant messages — dropping it can degrade performance" (openai-python). Others may not
+/// know the field.
 fn has_phases(model: &str) -> bool {
     let id = model.rsplit('/').next().unwrap_or(model);
     let version = id.strip_prefix("gpt-").unwrap_or_default();
@@ -185,8 +187,8 @@ fn write_file(file: &Attachment<'_>) -> Value {
     }
 }
 
-/// The only tool, which the model must call: what it writes is the reply. It is never called by anybody; the conversation has its
-/// input as a message. Source: the guide “function calling”, custom tools with context-free grammars.
+/// Offers a single tool, which the model must call: its input is the reply. nagent never runs it; the conversation
+/// stores the input as a message. Source: the guide “function calling”, custom tools with context-free grammars.
 fn write_grammar(grammar: &str) -> Value {
     json!({
         "tools": [{
@@ -200,21 +202,22 @@ fn write_grammar(grammar: &str) -> Value {
     })
 }
 
-/// Newer models comment on what they are about to do, in messages of their own before the answer.
+/// Whether an item is commentary: newer models announce their next steps in separate messages before the answer.
 fn is_commentary(item: &Value) -> bool {
     item["type"] == "message" && item["phase"] == "commentary"
 }
 
-/// A tool that is not ours is nothing that anybody asked for.
+/// Whether an item is a call of our tool. Calls of any other tool are ignored.
 fn is_tool_call(item: &Value) -> bool {
     item["type"] == "custom_tool_call" && item["name"] == TOOL
 }
 
-/// Whether the event came before. A piece of text that does not follow the event before it is an error: one is missing or
-/// misplaced, and the text would be another. Of other events the numbers prove nothing: LiteLLM's are constant.
+/// Whether the event is a duplicate. A piece of text that does not follow the previous event is an error: one is
+/// missing or misplaced, which would change the text. For other events the numbers prove nothing: LiteLLM's are
+/// constant.
 fn is_repeated(kind: &str, event: &Value, place: &mut StreamPosition) -> Result<bool, ApiError> {
     let is_first = !std::mem::replace(&mut place.has_begun, true);
-    // Gateways write 0 into events of their own.
+    // Gateways put 0 into events of their own.
     let number = event["sequence_number"].as_u64().filter(|number| *number > 0 || is_first);
     let last = std::mem::replace(&mut place.event, number);
     let has_text = matches!(
@@ -238,7 +241,7 @@ fn is_repeated(kind: &str, event: &Value, place: &mut StreamPosition) -> Result<
     Err(ApiError::new(ErrorKind::Broken, &message))
 }
 
-/// Notes whether an item and its part have begun to arrive.
+/// Records whether an item and its part have begun to arrive.
 fn note_place(kind: &str, reply: &mut PartialReply) {
     let place = &mut reply.place;
     match kind {
@@ -281,7 +284,7 @@ fn read_item(index: Option<u64>, item: &Value, reply: &mut PartialReply) -> Resu
     Ok(())
 }
 
-/// Reads how a response ended. `event` is what it came in: the place of an error differs.
+/// Reads the end of a response. `event` is the event that holds it: the place of an error differs.
 fn read_end(response: &Value, event: &Value, reply: &mut PartialReply) -> Result<(), ApiError> {
     let status = read_text(&response["status"]);
     reply.model = read_some_text(&response["model"]).or(reply.model.take());
@@ -296,11 +299,11 @@ fn read_end(response: &Value, event: &Value, reply: &mut PartialReply) -> Result
             let message = "the provider's content filter stopped the reply";
             return Err(ApiError::new(ErrorKind::Refused, message));
         }
-        // `max_output_tokens`, `max_messages`, `steered`, no reason, and names to come: the text is not whole.
+        // `max_output_tokens`, `max_messages`, `steered`, no reason, and future names: the text is not whole.
         ("incomplete", _) => StopReason::Length,
         ("failed", _) => return Err(error::from_value(&Value::Null, None)),
         (status, reason) => {
-            let message = format!("the response ended as \"{status}\" {reason}");
+            let message = format!("the response ended with status \"{status}\" {reason}");
             return Err(ApiError::new(ErrorKind::Cut, message.trim_end()));
         }
     });

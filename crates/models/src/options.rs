@@ -1,18 +1,18 @@
-//! What a request asks for besides its texts: how much to think, sampling, the form of the answer.
+//! Options of a request in addition to its texts: reasoning, sampling, the form of the answer.
 //!
-//! [`Reasoning`] is one scale for all providers. [`Reasoning::to_word`] and [`Reasoning::to_tokens`] are the table that maps it
-//! to what a model takes; `docs/config.md` shows it.
+//! [`Reasoning`] is one scale for all providers. [`Reasoning::to_word`] and [`Reasoning::to_tokens`] map it to the
+//! values of a model; `docs/config.md` shows the table.
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::catalog::{ReasoningWords, find_model};
 
-/// How much a model is to think before it answers.
+/// The amount of reasoning before the answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "Value", into = "Value")]
 pub enum Reasoning {
-    /// Not at all, or as little as the model can.
+    /// None, or as little as the model supports.
     Off,
     /// Little.
     Low,
@@ -20,7 +20,7 @@ pub enum Reasoning {
     Medium,
     /// Much.
     High,
-    /// As much as it can.
+    /// As much as the model supports.
     Max,
     /// Up to this many tokens.
     Tokens(u64),
@@ -47,9 +47,9 @@ impl Reasoning {
             .ok_or_else(|| "give off, low, medium, high, max, or a number of tokens".to_owned())
     }
 
-    /// The word for a model that takes words; the nearest one that it has.
+    /// The nearest word of the scale that the model accepts.
     pub fn to_word(self, model: &str) -> &'static str {
-        // What is wanted, the best first.
+        // The preferred words, the best first.
         let wanted: &[&str] = match self {
             Self::Off => &["none", "minimal", "low"],
             Self::Low | Self::Tokens(..4_096) => &["low", "minimal", "medium", "high"],
@@ -62,7 +62,7 @@ impl Reasoning {
                 let word = wanted.iter().find(|word| words.contains(*word));
                 word.copied().unwrap_or(wanted[0])
             }
-            // Every server knows these, where it knows the key.
+            // Every server that knows the key knows these words.
             _ if self == Self::Off => "none",
             _ => wanted
                 .iter()
@@ -71,7 +71,7 @@ impl Reasoning {
         }
     }
 
-    /// The number of tokens for a model that takes a number, between its smallest and its largest.
+    /// The number of tokens, between a model's smallest and largest.
     pub fn to_tokens(self, least: u64, most: u64) -> u64 {
         let tokens = match self {
             Self::Off => 0,
@@ -112,27 +112,27 @@ impl From<Reasoning> for Value {
     }
 }
 
-/// What a request asks for besides its texts. The default asks for nothing: each key is sent only where somebody set it.
+/// Options of a request in addition to its texts. By default, none is set: each key is sent only if someone set it.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct ChatOptions {
-    /// How much to think.
+    /// The amount of reasoning.
     pub reasoning: Option<Reasoning>,
-    /// Whether the provider is to send what the model thinks.
+    /// Whether the provider should send the model's reasoning.
     pub shows_reasoning: bool,
     /// The sampling temperature.
     pub temperature: Option<f64>,
-    /// Random seed, where the server can repeat it.
+    /// Random seed, for servers that can repeat a reply with it.
     pub seed: Option<u64>,
-    /// The class of service, which has its own price at some providers.
+    /// The class of service, which has a price of its own at some providers.
     pub service_tier: Option<String>,
-    /// The JSON Schema of the reply, for providers that hold a model to it.
+    /// The JSON Schema of the reply, for providers that enforce it.
     pub schema: Option<Value>,
-    /// The grammar of the reply, for servers that hold a model to it: GBNF, for OpenAI's Responses Lark.
+    /// The grammar of the reply, for servers that enforce it: GBNF, or Lark for OpenAI's Responses.
     pub grammar: Option<String>,
 }
 
 impl ChatOptions {
-    /// Nothing.
+    /// No options.
     pub const NONE: Self = Self {
         reasoning: None,
         shows_reasoning: false,
@@ -143,7 +143,7 @@ impl ChatOptions {
         grammar: None,
     };
 
-    /// Whether the provider is to send what a model thinks: where the user wants to see it, and it is known to think.
+    /// Whether the provider should send the model's reasoning: the user wants it, and the model is known to support it.
     pub(super) fn shows_reasoning_of(&self, model: &str) -> bool {
         let thinks = || {
             let known = find_model(model).map(|model| model.reasoning);

@@ -1,4 +1,4 @@
-//! What a stream has given so far: the text, and what else is known of the reply.
+//! The state of a reply that is still streaming: the text, and the other facts so far.
 
 use super::reasoning::ReasoningFilter;
 use conversation::limits;
@@ -12,50 +12,50 @@ const MAX_REFUSAL: usize = 8 << 10;
 pub struct PartialReply {
     text: String,
     refusal: String,
-    /// The message that the last text belonged to, where a reply has several.
+    /// The message that the last text belonged to, if a reply has several.
     item: Option<u64>,
-    /// The item whose input is the reply, where the model is held to a grammar by a tool.
+    /// The tool call whose input is the reply, if the model gets its grammar by a tool.
     pub tool: Option<u64>,
     /// The numbers of the messages that are commentary.
     asides: Vec<u64>,
-    /// Their text, used as the answer if there is no other.
+    /// The text of commentary, used as the answer if there is no other.
     aside: String,
     reasoning: Option<ReasoningFilter>,
-    /// Where the stream is.
+    /// The position in the stream.
     pub place: StreamPosition,
     /// Token counts, as far as they arrived.
     pub usage: Option<Usage>,
     /// The model that answers.
     pub model: Option<String>,
-    /// Why the model stopped. Set when the end mark has arrived: the reply is whole.
+    /// The stop reason. It is set when the end mark has arrived: the reply is whole.
     pub stop: Option<StopReason>,
-    /// Why the model stopped, where the API says so before the end mark.
+    /// The stop reason, if the API sends it before the end mark.
     pub announced_stop: Option<StopReason>,
-    /// Nothing that follows matters.
+    /// Whether the rest of the stream is irrelevant.
     pub is_done: bool,
-    /// Reasoning that arrived and that nobody has taken yet. Never part of the text.
+    /// Reasoning that has arrived and was not taken yet. It is never part of the text.
     pub thoughts: String,
 }
 
-/// Where a stream is, as far as its events say it.
+/// A position in a stream, as far as its events reveal it.
 #[derive(Debug, Default)]
 pub struct StreamPosition {
     /// The number of the last event.
     pub event: Option<u64>,
     /// The number of the last piece of text.
     pub piece: Option<u64>,
-    /// The message has begun.
+    /// Whether the message has begun.
     pub has_begun: bool,
-    /// The block that is open.
+    /// The open block.
     pub block: Option<u64>,
-    /// Some of this item has arrived.
+    /// Whether a part of this item has arrived.
     pub has_item: bool,
-    /// Some of this part of the item has arrived.
+    /// Whether some of this part of the item has arrived.
     pub has_part: bool,
 }
 
 impl PartialReply {
-    /// An empty reply; with `filter_reasoning`, a `<think>` block at its start is left out.
+    /// Creates an empty reply; with `filter_reasoning`, a `<think>` block at its start is left out.
     pub fn new(filter_reasoning: bool) -> Self {
         Self { reasoning: filter_reasoning.then(ReasoningFilter::default), ..Self::default() }
     }
@@ -65,7 +65,7 @@ impl PartialReply {
         &self.text
     }
 
-    /// Whether neither text nor a refusal arrived.
+    /// Whether neither text nor a refusal has arrived.
     pub fn is_empty(&self) -> bool {
         self.text.is_empty() && self.refusal.is_empty()
     }
@@ -79,19 +79,21 @@ impl PartialReply {
         self.append(&piece)
     }
 
-    /// Appends a piece of reasoning, which the user may see. It is bounded like the text.
+    /// Appends a piece of reasoning, which the user may see. Its size is limited like that of the text.
     pub fn push_thought(&mut self, piece: &str) {
         if self.thoughts.len() + piece.len() <= limits::REPLY_TEXT {
             self.thoughts.push_str(piece);
         }
     }
 
-    /// The message with this number comments on the work: its text is shown like reasoning, and is not the answer if there is one.
+    /// Marks the message with this number as commentary: its text is shown like reasoning, and is the answer only if
+    /// there is no other.
     pub fn mark_commentary(&mut self, item: Option<u64>) {
         self.asides.extend(item);
     }
 
-    /// Appends a piece of the message with this number. Between messages goes a blank line: a tag must not end up within a line.
+    /// Appends a piece of the message with this number. A blank line separates messages, so that a tag stays at the
+    /// start of a line.
     pub fn push_text_of(&mut self, item: Option<u64>, piece: &str) -> Result<(), ApiError> {
         if piece.is_empty() {
             return Ok(());

@@ -1,5 +1,5 @@
-//! What a reply costs. The prices of models are in [`super::catalog`]; those of the config, under the key `prices`, come first.
-//! A model without a price has an unknown cost.
+//! Computes the cost of a reply. [`super::catalog`] has the prices of models; those of the config, under the key
+//! `prices`, take precedence. A reply of a model without a price has an unknown cost.
 
 use serde::{Deserialize, Serialize};
 
@@ -11,23 +11,23 @@ use conversation::model::Usage;
 pub struct Price {
     /// Input that was neither read from the cache nor written to it.
     pub input: f64,
-    /// Input read from the cache; as `input` where the config gives none.
+    /// Input read from the cache; the price of `input` if the config has none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cached: Option<f64>,
-    /// Input written to the cache; as `input` where the config gives none.
+    /// Input written to the cache; the price of `input` if the config has none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cache_write: Option<f64>,
     /// Output, reasoning included.
     pub output: f64,
-    /// What a request with a long input costs.
+    /// The surcharge for long inputs.
     #[serde(skip)]
     pub long: Option<LongInput>,
 }
 
-/// By how much a request costs more whose input is long.
+/// The surcharge for a request with a long input.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct LongInput {
-    /// Tokens of input, above which all of the request costs more.
+    /// The number of input tokens above which all of the request costs more.
     pub above: u64,
     /// The factor for input, cached or not.
     pub input: f64,
@@ -36,7 +36,7 @@ pub struct LongInput {
 }
 
 impl Price {
-    /// The same, times a factor; that of cached input times one of its own.
+    /// The same price times a factor; cached input has a factor of its own.
     pub(super) fn multiply(self, factor: f64, cached: f64) -> Self {
         Self {
             input: self.input * factor,
@@ -48,7 +48,7 @@ impl Price {
     }
 }
 
-/// The cost in US dollars. An estimate where the usage is one.
+/// The cost in US dollars. It is an estimate if the usage is one.
 pub fn compute_cost(price: &Price, usage: &Usage) -> f64 {
     let plain = usage.input.saturating_sub(usage.cached).saturating_sub(usage.cache_written);
     let long = price.long.filter(|long| usage.input > long.above);

@@ -1,4 +1,4 @@
-//! The providers, as a table. Nothing here reads the environment; the table says which variables to read.
+//! The table of providers. Nothing here reads the environment; the table lists the variables to read.
 
 use url::Url;
 
@@ -12,7 +12,7 @@ use super::openai_responses::Responses;
 use super::server::{KnownServer, SERVERS};
 use conversation::format::nearest::nearest;
 
-/// Where replies come from.
+/// A source of replies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Provider {
     /// OpenAI, or any server that speaks Chat Completions.
@@ -42,9 +42,9 @@ struct ProviderRow {
     backend: ProviderBackend,
 }
 
-/// What answers.
+/// The backend of a provider.
 enum ProviderBackend {
-    /// A server: its API, its address, and the variables that name another address, of which the first that is set counts.
+    /// A server: its API, its address, and the variables that may hold another address; the first that is set counts.
     Server(&'static dyn Api, &'static str, &'static [&'static str]),
     /// A command-line program.
     Program(Preset),
@@ -54,10 +54,10 @@ enum ProviderBackend {
 
 use ProviderBackend::{Program, Recording, Server};
 
-/// What gateways to Anthropic's API take in place of a key.
+/// The variable for gateways to Anthropic's API that take a token instead of a key.
 const TOKEN: &str = "ANTHROPIC_AUTH_TOKEN";
 
-/// In the order in which a provider is searched for.
+/// The providers, in the order of the automatic search.
 const TABLE: &[ProviderRow] = &[
     ProviderRow {
         name: "openai",
@@ -81,7 +81,7 @@ const TABLE: &[ProviderRow] = &[
         backend: Server(
             &Gemini,
             "https://generativelanguage.googleapis.com",
-            // The second is that of Google's own SDK.
+            // The second variable is that of Google's own SDK.
             &["GOOGLE_BASE_URL", "GOOGLE_GEMINI_BASE_URL"],
         ),
         ..default_row(Provider::Google)
@@ -113,7 +113,7 @@ const TABLE: &[ProviderRow] = &[
     default_row(Provider::Replay),
 ];
 
-/// What most rows have in common; all of the row of `replay`.
+/// The common values of most rows; the whole row of `replay`.
 const fn default_row(provider: Provider) -> ProviderRow {
     let backend = Recording;
     ProviderRow { provider, name: "replay", aliases: &[], credentials: &[], model: None, backend }
@@ -125,12 +125,12 @@ fn names() -> String {
 }
 
 impl Provider {
-    /// All providers, in the order in which one is searched for.
+    /// All providers, in the order of the automatic search.
     pub fn iter() -> impl Iterator<Item = Self> {
         TABLE.iter().map(|row| row.provider)
     }
 
-    /// The provider of a name or an alias, in any case.
+    /// Finds the provider with this name or alias, in any case.
     pub fn parse(name: &str) -> Result<Self, String> {
         let wanted = name.trim().to_lowercase();
         if KnownServer::find_server(&wanted).is_some() {
@@ -166,12 +166,12 @@ impl Provider {
         self.table_row().credentials
     }
 
-    /// Whether it answers nobody without a credential.
+    /// Whether it requires a credential.
     pub fn needs_credential(self) -> bool {
         !self.table_row().credentials.is_empty() && !matches!(self, Self::Ollama)
     }
 
-    /// Whether the value of this variable is a token, which is sent as one.
+    /// Whether this variable holds a token instead of a key.
     pub fn is_token(variable: &str) -> bool {
         variable == TOKEN
     }
@@ -181,7 +181,7 @@ impl Provider {
         self.table_row().model
     }
 
-    /// The environment variables that name another address, for servers; the first that is set counts.
+    /// The environment variables that may hold another address, for servers; the first that is set counts.
     pub fn base_url_variables(self) -> &'static [&'static str] {
         let Server(_, _, variables) = self.table_row().backend else { return &[] };
         variables
@@ -192,14 +192,14 @@ impl Provider {
         matches!(self.table_row().backend, Server(..))
     }
 
-    /// The command-line program, where it is one.
+    /// The command-line program, if it is one.
     pub fn preset(self) -> Option<Preset> {
         let Program(preset) = self.table_row().backend else { return None };
         Some(preset)
     }
 
-    /// The server to talk to, with the API that goes with its address: OpenAI's own speaks Responses, any other in its
-    /// place Chat Completions. `None` where the provider is not a server.
+    /// The server, with the API for its address: OpenAI's own server speaks Responses, any other server Chat
+    /// Completions. `None` if the provider is not a server.
     pub fn endpoint(self, base_url: Option<&str>, key: Option<String>) -> Option<Endpoint> {
         let Server(own_api, default, _) = self.table_row().backend else { return None };
         let given = base_url.map(str::trim).filter(|url| !url.is_empty());
@@ -211,7 +211,7 @@ impl Provider {
         let official = origin(&base_url) == origin(default);
         let api: &dyn Api =
             if self == Self::OpenAi && !official { &ChatCompletions } else { own_api };
-        // Ollama has no owner's server: what a server's models can do depends on where it is.
+        // No Ollama server is official: the abilities of its models depend on the server.
         Some(Endpoint::new(api, base_url, key, official && self != Self::Ollama))
     }
 
@@ -223,16 +223,16 @@ impl Provider {
     }
 }
 
-/// The address in `OLLAMA_HOST`, which may lack scheme, host or port, and may be the address to listen on.
+/// The address in `OLLAMA_HOST`, which may lack scheme, host or port, and may be a listen address.
 ///
-/// `host` → `http://host:11434`; a scheme without a port means that scheme's own, as Ollama's client has it.
+/// `host` → `http://host:11434`; a scheme without a port means the scheme's default port, as in Ollama's client.
 pub fn ollama_address(host: &str) -> String {
     let host = host.trim().trim_matches(['"', '\'']).trim_end_matches('/');
     let (scheme, rest) =
         host.split_once("://").map_or((None, host), |(scheme, rest)| (Some(scheme), rest));
     let (authority, path) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
     let (name, port) = match authority.rsplit_once(':') {
-        // A bare IPv6 address holds colons, but no port.
+        // A bare IPv6 address contains colons, but has no port.
         _ if authority.ends_with(']')
             || authority.matches(':').count() > 1 && !authority.starts_with('[') =>
         {
@@ -242,7 +242,7 @@ pub fn ollama_address(host: &str) -> String {
         None => (authority, None),
     };
     let name = match name {
-        // The address to listen on is not one to call.
+        // A listen address cannot be connected to.
         "" | "0.0.0.0" => "127.0.0.1".to_owned(),
         "[::]" | "::" => "[::1]".to_owned(),
         ipv6 if ipv6.contains(':') && !ipv6.starts_with('[') => format!("[{ipv6}]"),
@@ -256,10 +256,10 @@ pub fn ollama_address(host: &str) -> String {
     format!("{}://{name}{port}{path}", scheme.unwrap_or("http"))
 }
 
-/// Checks that a word is one of those that are known.
+/// Checks that a word is a known one.
 ///
 /// # Errors
-/// It is not: the text says what `kind` of word it is, and names the nearest or all.
+/// It is unknown: the text names the `kind` of word, and the nearest known word or all of them.
 pub fn check_word<'a>(
     kind: &str,
     word: &str,

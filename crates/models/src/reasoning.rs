@@ -1,23 +1,24 @@
 //! Removes reasoning that a server sends as text: `<think>…</think>` at its very start.
 //!
-//! LM Studio, and others that do not know a model's template, do that. It must not reach the protocol parser: a tag that
-//! the model only thought about would run. Other text passes unchanged and at once.
+//! LM Studio, and other servers that do not know a model's template, send it so. It must not reach the protocol parser:
+//! a tag that occurs only in the reasoning would run. Other text passes unchanged and at once.
 
 const OPEN: &str = "<think>";
 const CLOSE: &str = "</think>";
 
-/// Holds text back while it may be reasoning.
+/// Holds back text while it may be reasoning.
 #[derive(Debug, Default)]
 pub(super) struct ReasoningFilter {
     held: String,
-    /// The reasoning has ended, and its text was handed on.
+    /// Whether the reasoning has ended, and its text was passed on.
     is_closed: bool,
-    /// The answer has begun.
+    /// Whether the answer has begun.
     is_done: bool,
 }
 
 impl ReasoningFilter {
-    /// The part of `piece` that belongs to the answer, with what was held back before it. Whole reasoning goes to `thoughts`.
+    /// The part of `piece` that belongs to the answer, after any text that was held back. Complete reasoning goes to
+    /// `thoughts`.
     pub(super) fn filter<'a>(
         &mut self,
         piece: &'a str,
@@ -42,7 +43,7 @@ impl ReasoningFilter {
             self.is_done = !answer.is_empty();
             return answer.to_owned().into();
         }
-        // Only a few blanks are held back: a text may consist of them.
+        // Only a few blanks are held back: a text may consist of blanks.
         if OPEN.starts_with(start) && self.held.len() < 256 {
             return "".into();
         }

@@ -7,9 +7,9 @@
 //! {"conversation":"0.1","turn":1,"after":["nagent-shell-result ok exit_code=0"],"reply":"…"}
 //! ```
 //!
-//! `conversation` is a lineage: `0` the main one, `0.1`, `0.2` its children in the order in which they were spawned,
-//! `0.1.1` a child of a child. `turn` counts the model's replies in it, from 1. `after` are the heads of the results
-//! that were reported before this reply, so that a replay can say where the results differ.
+//! `conversation` is a lineage: `0` is the main conversation, `0.1`, `0.2` are its children in the order in which they
+//! were started, `0.1.1` is a child of a child. `turn` counts the model's replies in it, from 1. `after` are the heads
+//! of the results before this reply, so that a replay can report where the results differ.
 
 use std::collections::HashMap;
 
@@ -23,7 +23,7 @@ use conversation::model::Usage;
 pub struct RecordedReply {
     /// The conversation's lineage.
     pub conversation: String,
-    /// Which of its replies, from 1.
+    /// The number of the reply, from 1.
     pub turn: u64,
     /// The heads of the results before it.
     #[serde(default)]
@@ -40,7 +40,7 @@ pub struct RecordedReply {
 pub struct Recording(HashMap<(String, u64), RecordedReply>);
 
 impl Recording {
-    /// Reads a recording. The error is the number of the line, from 1, and what is wrong with it.
+    /// Reads a recording. The error is the number of the line, from 1, and a description.
     pub fn parse(text: &str) -> Result<Self, (usize, String)> {
         let mut recording = Self::default();
         for (index, line) in text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty()) {
@@ -62,7 +62,7 @@ impl Recording {
         }
         let place = (conversation.clone(), *turn);
         if self.0.contains_key(&place) {
-            return Err(format!("conversation {conversation} has turn {turn} already"));
+            return Err(format!("conversation {conversation} already has turn {turn}"));
         }
         self.0.insert(place, entry);
         Ok(())
@@ -75,7 +75,7 @@ impl Recording {
 }
 
 impl RecordedReply {
-    /// One line with its end: what is appended while a recording is made.
+    /// One line with its line end, for appending to a recording.
     pub fn format(&self) -> String {
         let mut line =
             serde_json::to_string(self).expect("strings and numbers written to memory cannot fail");
@@ -84,7 +84,7 @@ impl RecordedReply {
     }
 }
 
-/// `0`, and children after dots, counted from 1.
+/// Whether a text is a lineage: `0`, and numbers of children after dots, from 1.
 fn is_lineage(text: &str) -> bool {
     let mut steps = text.split('.');
     steps.next() == Some("0")

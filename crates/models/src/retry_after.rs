@@ -1,15 +1,15 @@
-//! Reads how long a server asks to wait, in all the forms that servers use.
+//! Reads the wait that a server requests, in all the forms that servers use.
 //!
-//! Headers: `retry-after-ms` (float milliseconds), `retry-after` (float seconds, or an HTTP date, measured against the
+//! Headers: `retry-after-ms` (float milliseconds), `retry-after` (float seconds, or an HTTP date, relative to the
 //! reply's own `date`). Bodies: Google's `RetryInfo` (`"retryDelay": "27s"`), and sentences such as `Please retry in
-//! 27.1s` or `try again in 6m0s`. Nonsense (negative, NaN, a date without the reply's own date) is not a delay.
+//! 27.1s` or `try again in 6m0s`. Invalid values (negative, NaN, a date without the reply's own date) are ignored.
 
 use std::time::Duration;
 
 /// Maximum wait, in seconds: anything longer only means "not today".
 const LONGEST: f64 = 31_536_000.0;
 
-/// The trimmed value of a header, whose name is in any case.
+/// The trimmed value of a header, whose name may be in any case.
 pub(super) fn find_header<'a>(headers: &'a [(String, String)], name: &str) -> Option<&'a str> {
     let found = headers.iter().find(|(header, _)| header.eq_ignore_ascii_case(name));
     found.map(|(_, value)| value.trim())
@@ -38,7 +38,8 @@ pub(super) fn from_text(text: &str) -> Option<Duration> {
     })
 }
 
-/// Reads a duration at the start of a text, as Go and people write it: `27s`, `2m59.56s`, `20ms`, `1.5 seconds`.
+/// Reads a duration at the start of a text, in the notation of Go or of people: `27s`, `2m59.56s`, `20ms`, `1.5
+/// seconds`.
 pub(super) fn parse_duration(text: &str) -> Option<Duration> {
     let mut rest = text.trim_start();
     let mut total = None;

@@ -1,9 +1,9 @@
-//! How a file is sent to a provider: as text in the prompt, within the request, or through the provider's files API. A
-//! file that the provider does not accept is refused with what to do instead.
+//! Decides how a file is sent to a provider: as text in the prompt, within the request, or through the provider's files
+//! API. A file that the provider does not accept is refused with advice.
 //!
-//! Sources of the rules in the APIs, as read in November 2026; where only older pages or memory had a number, its line
-//! says so: OpenAI's guides “file inputs” and “images and vision”; Anthropic's guides on vision, PDF and files; Google's
-//! “file input methods” and document and image pages; ollama's API types. Limits of a request count its base64.
+//! Sources of the rules in the APIs, as of November 2026; if only older pages or memory had a number, its line says so:
+//! OpenAI's guides “file inputs” and “images and vision”; Anthropic's guides on vision, PDF and files; Google's “file
+//! input methods” and document and image pages; ollama's API types. Limits of a request count its base64.
 
 use super::api::{Endpoint, FileRules};
 use super::attachment::{FileFormat, safe_name};
@@ -11,14 +11,14 @@ use super::attachment::{FileFormat, safe_name};
 /// Room for the prompt and the keys of a request, in bytes.
 const PROMPT_ROOM: u64 = 500_000;
 
-/// How a file is sent.
+/// The route of a file to a provider.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FileRoute {
     /// As text in the prompt.
     Text,
     /// As base64 within the request.
     Inline,
-    /// Uploaded first, named by its id in the request, removed afterwards.
+    /// Uploaded first, referred to by its id in the request, removed afterwards.
     Upload,
 }
 
@@ -57,7 +57,7 @@ pub fn route_without_server(format: FileFormat) -> Result<FileRoute, String> {
 }
 
 impl Endpoint {
-    /// The route of a file of `bytes` bytes to this server, or why there is none and what to do instead.
+    /// The route of a file of `bytes` bytes to this server, or the reason why there is none, with advice.
     pub fn route(&self, format: FileFormat, bytes: u64) -> Result<FileRoute, String> {
         if format.is_text() {
             return Ok(FileRoute::Text);

@@ -1,4 +1,5 @@
-//! A JSON Schema for an answer: checked before anything is asked, held against every answer, sent where a provider takes one.
+//! A JSON Schema for an answer: checked before any request, validated against every answer, sent to providers that
+//! accept one.
 
 use std::collections::{BTreeMap, HashSet};
 
@@ -9,21 +10,21 @@ use conversation::format::code_block::find_code_block;
 use conversation::format::harmless::truncate;
 use conversation::format::json_members::find_repeated_members;
 
-/// How many errors of an answer are named; one of these is usually the cause of the rest.
+/// Maximum number of errors of an answer that are named; usually one of these causes the rest.
 const MAX_ERRORS: usize = 20;
 /// Maximum length of an error, in characters: it may quote the answer.
 const MAX_ERROR: usize = 300;
 
-/// A schema that can be held against answers.
+/// A schema that answers can be validated against.
 #[derive(Debug)]
 pub struct Schema {
-    /// As it was given.
+    /// The schema as the user gave it.
     pub value: Value,
     validator: Validator,
 }
 
 impl Schema {
-    /// Reads a schema. The error says what is wrong with it.
+    /// Parses a schema. The error describes the mistake.
     pub fn parse(text: &str) -> Result<Self, String> {
         let value: Value = serde_json::from_str(text.trim_start_matches('\u{feff}'))
             .map_err(|error| format!("not valid JSON: {error}"))?;
@@ -33,7 +34,7 @@ impl Schema {
     /// Checks a schema.
     pub fn new(value: Value) -> Result<Self, String> {
         if !value.is_object() && !value.is_boolean() {
-            return Err("not a JSON Schema: that is an object".to_owned());
+            return Err("not a JSON Schema: it must be an object".to_owned());
         }
         if let Some(why) = find_contradiction(&value, "") {
             return Err(format!("it allows no answer at all: {why}"));
@@ -49,7 +50,7 @@ impl Schema {
         Ok(Self { value, validator })
     }
 
-    /// The JSON of an answer, without a code block around it, and its value; or all that is wrong with it.
+    /// Validates an answer. Returns its JSON, without a code block around it, and its value; or all mistakes.
     pub fn check(&self, answer: &str) -> Result<(String, Value), Vec<String>> {
         let answer = answer.trim();
         let is_block = answer.starts_with("```") || answer.starts_with("~~~");
@@ -58,7 +59,7 @@ impl Schema {
         let value: Value = serde_json::from_str(text).map_err(|error| {
             vec![format!("it is not valid JSON, or has other text around it: {error}")]
         })?;
-        // Which of the two counts, readers do not agree on.
+        // Readers do not agree on which of the two duplicates counts.
         let repeated = find_repeated_members(text).into_iter();
         let repeated = repeated.map(|place| truncate(&format!("{place} appears twice"), MAX_ERROR));
         let describe = |error: jsonschema::ValidationError<'_>| {
@@ -72,12 +73,12 @@ impl Schema {
     }
 }
 
-/// What a model reads about the form of its answer.
+/// Describes the form of the answer for the model.
 pub fn describe_form(schema: &Value) -> String {
     format!("Answer with JSON alone, valid against this JSON Schema:\n{schema}")
 }
 
-/// What a model reads about an answer that does not validate: all errors at once.
+/// Describes all errors of an invalid answer for the model.
 pub fn describe_errors(errors: &[String]) -> String {
     format!(
         "That is not valid against the JSON Schema:\n- {}\nSend the whole JSON again, corrected, and nothing else.",
@@ -85,7 +86,7 @@ pub fn describe_errors(errors: &[String]) -> String {
     )
 }
 
-/// Bounds that exclude each other. They speak of one type, and allow all others.
+/// Bounds that may contradict each other, with the type that they apply to; values of other types ignore them.
 const BOUNDS: [(&str, &str, &str); 5] = [
     ("number", "minimum", "maximum"),
     ("integer", "minimum", "maximum"),
@@ -94,7 +95,8 @@ const BOUNDS: [(&str, &str, &str); 5] = [
     ("object", "minProperties", "maxProperties"),
 ];
 
-/// Why no answer can be valid, as far as one look tells: what the members of a schema say beside each other.
+/// Finds a contradiction between neighbouring members of a schema, with which no answer can be valid. It does not find
+/// every one.
 fn find_contradiction(schema: &Value, at: &str) -> Option<String> {
     let place = if at.is_empty() { String::new() } else { format!(" at {at}") };
     let not = &schema["not"];
@@ -126,7 +128,7 @@ fn find_contradiction(schema: &Value, at: &str) -> Option<String> {
     })
 }
 
-/// A member that an object must have and cannot.
+/// Finds a member that an object must have and cannot have.
 fn find_impossible_member(schema: &Value, at: &str) -> Option<String> {
     let names = schema["required"].as_array().into_iter().flatten().filter_map(Value::as_str);
     let has_patterns = schema.get("patternProperties").is_some();
@@ -139,13 +141,14 @@ fn find_impossible_member(schema: &Value, at: &str) -> Option<String> {
     })
 }
 
-/// Whether the schema is of an object, as OpenAI and the servers that follow it require. Any other answer is asked for in
-/// words alone, and checked all the same.
+/// Whether the schema describes an object, as OpenAI and similar servers require. Any other form is requested in words
+/// alone, and checked as well.
 pub(super) fn is_of_object(schema: &Value) -> bool {
     schema["type"] == "object" && schema.get("anyOf").is_none()
 }
 
-/// Whether a strict mode takes the schema: it has no keyword that these do not know, and every object lists all its members.
+/// Whether a strict mode accepts the schema: all its keywords are known to every provider, and every object lists all
+/// its members.
 pub(super) fn is_closed(schema: &Value) -> bool {
     is_plain(schema) && {
         let is_object = schema["type"] == "object" || schema.get("properties").is_some();
@@ -177,7 +180,7 @@ fn parts(schema: &Value) -> Vec<&Value> {
     properties.chain(any).chain(schema.get("items")).collect()
 }
 
-/// The place of a schema that leads back to itself without a step into the answer: checking it would never end.
+/// Finds a schema that refers back to itself without a step into the answer: validation would never end.
 fn find_endless_reference(root: &Value) -> Option<String> {
     let mut names = BTreeMap::new();
     let mut places = Vec::new();

@@ -1,7 +1,8 @@
-//! Servers that speak one of our APIs, as data: address, key, and what each has of its own. Adding one is a row here.
+//! Servers that speak one of our APIs, as data: address, key, and peculiarities. To add one, add a row here.
 //!
 //! Sources, November 2026: the servers' documentation and SDKs (groq-python, mistral client-python, vLLM's protocol.py,
-//! llama.cpp's tools/server/README.md, OpenRouter's and DeepSeek's API references). None was asked while this was written.
+//! llama.cpp's tools/server/README.md, OpenRouter's and DeepSeek's API references). No live server was used while
+//! writing this.
 
 use serde_json::{Map, Value, json};
 
@@ -10,29 +11,29 @@ use serde_json::{Map, Value, json};
 pub struct KnownServer {
     /// The name, as in `--profile` and `--provider`.
     pub name: &'static str,
-    /// Where it is; empty: its variable must say.
+    /// Its address; empty: its variable must be set.
     pub base_url: &'static str,
-    /// The environment variable that names another address.
+    /// The environment variable that may hold another address.
     pub address_variable: &'static str,
     /// The environment variable that holds its key.
     pub key_variable: &'static str,
-    /// Whether it answers nobody without a key.
+    /// Whether it requires a key.
     pub needs_key: bool,
     /// Its host, or the domain of its hosts; empty: it may be anywhere.
     pub host: &'static str,
-    /// The words by which a request says how much to think.
+    /// The request's form for the amount of reasoning.
     pub reasoning: ReasoningForm,
-    /// How it takes a grammar for the reply.
+    /// The request's form for a grammar.
     pub grammar: GrammarForm,
-    /// How it takes a JSON Schema for the reply.
+    /// The request's form for a JSON Schema.
     pub schema: SchemaForm,
-    /// Whether the longest reply is `max_completion_tokens`, and not `max_tokens`.
+    /// Whether the limit of the reply is called `max_completion_tokens`, and not `max_tokens`.
     pub has_new_limit: bool,
-    /// Whether it refuses keys that it does not know.
+    /// Whether it refuses unknown keys.
     pub is_strict: bool,
 }
 
-/// The words by which a request says how much to think, where a server speaks Chat Completions.
+/// The form for the amount of reasoning in a request to a server that speaks Chat Completions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ReasoningForm {
     /// `reasoning_effort`.
@@ -45,25 +46,25 @@ pub enum ReasoningForm {
     Template,
 }
 
-/// How a server takes a grammar.
+/// The form for a grammar in a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum GrammarForm {
-    /// It takes none.
+    /// The server accepts none.
     None,
     /// `grammar`, in llama.cpp's GBNF.
     Gbnf,
     /// `structured_outputs: {grammar}`, which reads GBNF too.
     Vllm,
-    /// A custom tool that the model must call, whose input is held to a grammar in Lark: OpenAI's Responses.
+    /// A custom tool that the model must call, whose input must match a grammar in Lark: OpenAI's Responses.
     CustomTool,
 }
 
-/// How a server takes a JSON Schema.
+/// The form for a JSON Schema in a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SchemaForm {
     /// OpenAI's `response_format: {type: json_schema}`.
     OpenAi,
-    /// `response_format: {type: json_object}`: JSON, whatever its form.
+    /// `response_format: {type: json_object}`: JSON of any form.
     Object,
 }
 
@@ -87,7 +88,7 @@ const fn known_server(
     }
 }
 
-/// All of them, in the order of docs/config.md.
+/// All known servers, in the order of docs/config.md.
 pub const SERVERS: &[KnownServer] = &[
     KnownServer {
         address_variable: "AZURE_OPENAI_ENDPOINT",
@@ -162,7 +163,7 @@ impl KnownServer {
         SERVERS.iter().find(|server| is_of(server.host))
     }
 
-    /// The address of its API, from what its variable says. Azure's names the resource only.
+    /// The address of its API, from the value of its variable. Azure's variable holds only the name of the resource.
     pub fn address(&self, given: &str) -> String {
         let given = given.trim().trim_end_matches('/');
         let is_bare = given.split_once("://").is_some_and(|(_, rest)| !rest.contains('/'));

@@ -1,21 +1,21 @@
 //! Detects the format of a file, by its first bytes, then by its name.
 //!
-//! Content wins over the name, and a note says so. Archives, programs, audio, video, empty files and unknown formats are
-//! refused here, before anything is sent. Nothing is read from disk.
+//! The content takes precedence over the name, and a note says so. Archives, programs, audio, video, empty files and
+//! unknown formats are refused here, before anything is sent. Nothing is read from disk.
 //!
-//! The marks are those of `file(1)`. Today's office files are zip archives: the names of their members tell which they are,
-//! and where these are not in sight, the file's name does. The crate `infer` knows neither text nor what to do instead.
+//! The marks are those of `file(1)`. Modern office files are zip archives: the names of their members tell which kind
+//! they are, and if these are not found, the file's name does. The crate `infer` neither detects text nor gives advice.
 
 use super::attachment::{FileFormat, ending};
 use code::language::Language;
 use conversation::format::hex::encode_hex;
 
-/// Endings of archives: a file with such a name is refused even where its bytes could be text.
+/// File name extensions of archives: a file with such a name is refused even if its bytes could be text.
 const ARCHIVES: &str =
     "zip tar gz tgz bz2 tbz2 xz txz zst lz lz4 lzma 7z rar jar war apk cab iso dmg deb";
 
-/// Marks at the start of files that are refused, in hexadecimal digits. Marks made of letters (`MZ`, `BZh`, `Rar!`, `MSCF`,
-/// `!<arch>`, `ID3`, `fLaC`, `OggS`, `MThd`) do not count where the file is text.
+/// Marks at the start of files that are refused, in hexadecimal digits. Marks that consist of letters (`MZ`, `BZh`,
+/// `Rar!`, `MSCF`, `!<arch>`, `ID3`, `fLaC`, `OggS`, `MThd`) do not count if the file is text.
 const REFUSED: [(&str, &str); 4] = [
     ("a program", "7f454c46 4d5a feedface feedfacf cefaedfe cffaedfe cafebabe 0061736d"),
     (
@@ -29,16 +29,16 @@ const REFUSED: [(&str, &str); 4] = [
 /// The mark of Microsoft's compound files: doc, xls and ppt, and much else.
 const OLE: &[u8] = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1";
 
-/// The format of a file.
+/// The detected format of a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DetectedFormat {
     /// The format.
     pub format: FileFormat,
-    /// How its name disagrees, if it does.
+    /// A note if its name disagrees.
     pub note: Option<String>,
 }
 
-/// Detects the format of a file, or says why it is not sent and what to do instead. `name` is without folders.
+/// Detects the format of a file, or returns the reason why it is not sent, with advice. `name` is without folders.
 pub fn detect_format(name: &str, bytes: &[u8]) -> Result<DetectedFormat, String> {
     if bytes.is_empty() {
         return Err(format!("{name} is empty, there is nothing to send"));
@@ -57,7 +57,7 @@ pub fn detect_format(name: &str, bytes: &[u8]) -> Result<DetectedFormat, String>
     } else if named == Some(FileFormat::Pdf)
         && bytes[..bytes.len().min(1024)].windows(5).any(|five| five == b"%PDF-")
     {
-        // Readers look for the mark in the first kilobyte: some programs write lines of their own before it.
+        // Readers look for the mark in the first kilobyte: some programs write their own lines before it.
         FileFormat::Pdf
     } else if bytes.starts_with(b"PK\x03\x04") || bytes.starts_with(b"PK\x05\x06") {
         let named = named.filter(|kind| is_zip_format(*kind));
@@ -99,7 +99,7 @@ pub fn detect_format(name: &str, bytes: &[u8]) -> Result<DetectedFormat, String>
     let agrees = named == Some(kind) || (named.is_none() && (kind.is_text() || ending.is_none()));
     let note = ending.filter(|_| !agrees).map(|ending| {
         let media_type = kind.media_type(if kind.is_text() { "" } else { name });
-        format!("{name} is named .{ending} and is {media_type}; it is sent as that")
+        format!("{name} is named .{ending} but is {media_type}; it is sent as {media_type}")
     });
     Ok(DetectedFormat { format: kind, note })
 }
@@ -114,7 +114,7 @@ fn detect_by_mark(bytes: &[u8]) -> Option<FileFormat> {
         () if at(0, b"GIF87a") || at(0, b"GIF89a") => FileFormat::Gif,
         () if at(0, b"RIFF") && at(8, b"WEBP") => FileFormat::Webp,
         () if at(0, b"II*\0") || at(0, b"MM\0*") => FileFormat::Tiff,
-        // Two letters and the length of the file would be a text's too; four reserved zeros are not.
+        // A text could also begin with the two letters, but not with the four reserved zeros after them.
         () if at(0, b"BM") && at(6, &[0; 4]) => FileFormat::Bmp,
         () if at(0, b"%PDF-") || at(0, b"\xef\xbb\xbf%PDF-") => FileFormat::Pdf,
         () if matches!(brand, Some(b"heic" | b"heix" | b"hevc" | b"hevx" | b"heim" | b"heis")) => {
@@ -130,8 +130,8 @@ fn is_zip_format(kind: FileFormat) -> bool {
         && !matches!(kind, FileFormat::Doc | FileFormat::Xls | FileFormat::Ppt)
 }
 
-/// The office format of a zip archive, by its members: OpenDocument has its media type first, uncompressed; Office
-/// Open XML has `[Content_Types].xml` first in nearly all files, and a folder of its own.
+/// The office format of a zip archive, by its members: OpenDocument has its media type first, uncompressed; Office Open
+/// XML has `[Content_Types].xml` first in nearly all files, and a folder for each format.
 fn detect_zip_format(bytes: &[u8]) -> Option<FileFormat> {
     let has = |range: &[u8], mark: &[u8]| range.windows(mark.len()).any(|window| window == mark);
     let start = &bytes[..bytes.len().min(200)];
@@ -160,14 +160,14 @@ fn describe_refused(bytes: &[u8]) -> Option<&'static str> {
     if at(0, b"RIFF") && (at(8, b"WAVE") || at(8, b"AVI ")) {
         return Some(if at(8, b"WAVE") { "audio" } else { "video" });
     }
-    // Every other file of this family is video or audio, but for AVIF, an image.
+    // All other files of this family are video or audio, except for AVIF, which is an image.
     if at(4, b"ftyp") && !at(8, b"avi") {
         return Some(if at(8, b"M4A") { "audio" } else { "video" });
     }
     let start = encode_hex(&bytes[..bytes.len().min(8)]);
     let is_marked = |marks: &str| marks.split(' ').any(|mark| start.starts_with(mark));
     let what = REFUSED.iter().find(|(_, marks)| is_marked(marks)).map(|(what, _)| *what)?;
-    // A text may begin with any letters; one that holds no NUL is a text.
+    // A text may begin with any letters; a file without a NUL is a text.
     let is_text = bytes[0].is_ascii_graphic()
         && bytes[0] != b'!'
         && std::str::from_utf8(bytes).is_ok_and(|text| !text.contains('\0'));
@@ -175,7 +175,7 @@ fn describe_refused(bytes: &[u8]) -> Option<&'static str> {
 }
 
 fn text_or_code(ending: Option<&str>, text: &str) -> FileFormat {
-    /// Endings of languages that [`Language`] does not know.
+    /// Extensions of languages that are missing in [`Language`].
     const OTHERS: &str = "rb php pl pm lua swift kt kts scala cs fs vb r jl hs ml ex exs erl clj dart zig nim sql \
     ps1 fish zsh m vue css";
     use Language::{C, Cpp, Go, Java, JavaScript, Python, Rust, Shell, Tsx, TypeScript};
@@ -276,7 +276,7 @@ mod tests {
         check("a.png", b"<html>not found</html>", FileFormat::Text, true);
         check("a.docx", b"plain", FileFormat::Text, true);
         let note = detect_format("a.png", b"\xff\xd8\xff\xe0").unwrap().note.unwrap();
-        assert_eq!(note, "a.png is named .png and is image/jpeg; it is sent as that");
+        assert_eq!(note, "a.png is named .png but is image/jpeg; it is sent as image/jpeg");
     }
 
     #[test]

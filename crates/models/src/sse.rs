@@ -1,8 +1,8 @@
 //! Splits bytes that arrive in any pieces, even parts of a character, into lines and server-sent events.
 //!
 //! The event format is that of the WHATWG HTML standard, section "Server-sent events": lines end with LF, CR or CRLF;
-//! `:` opens a comment; the `data:` lines of one event are joined by LF; a blank line ends it. Two things are added,
-//! since servers need them: an event at the end of the stream counts without its blank line, and lines that are not
+//! `:` opens a comment; the `data:` lines of one event are joined by LF; a blank line ends it. Two additions are
+//! necessary for real servers: an event at the end of the stream counts without its blank line, and lines that are not
 //! fields (a bare JSON error after the events, plain text) are kept as [`EventReader::stray_lines`].
 
 use conversation::limits;
@@ -15,18 +15,18 @@ pub struct TooLong(pub usize);
 #[derive(Debug)]
 pub struct LineReader {
     line: Vec<u8>,
-    /// The last line ended with CR: an LF that follows belongs to it.
+    /// Whether the last line ended with CR: a following LF belongs to it.
     after_cr: bool,
     max: usize,
 }
 
 impl LineReader {
-    /// No line may be longer than `max` bytes.
+    /// Creates a reader that allows lines of at most `max` bytes.
     pub fn new(max: usize) -> Self {
         Self { line: Vec::new(), after_cr: false, max }
     }
 
-    /// The next whole line, without its end; `None` when `input` is used up.
+    /// The next whole line, without its end; `None` if `input` is used up.
     pub fn next_line(&mut self, input: &mut &[u8]) -> Result<Option<Vec<u8>>, TooLong> {
         if self.after_cr && !input.is_empty() {
             self.after_cr = false;
@@ -47,7 +47,7 @@ impl LineReader {
         Ok(Some(self.finish()))
     }
 
-    /// The rest at the end of the stream: a line without its end, perhaps empty.
+    /// The rest at the end of the stream: a line without its end, possibly empty.
     pub fn finish(&mut self) -> Vec<u8> {
         std::mem::take(&mut self.line)
     }
@@ -56,7 +56,7 @@ impl LineReader {
 /// An event, its lines joined.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StreamEvent {
-    /// The event's name is `error`. Other names are in the data, too.
+    /// Whether the event's name is `error`. Other names are also in the data.
     pub error: bool,
     /// The data lines, joined by LF.
     pub data: Vec<u8>,
@@ -66,7 +66,7 @@ pub struct StreamEvent {
 #[derive(Debug)]
 pub struct EventReader {
     lines: LineReader,
-    /// The data of the event that is being read, once it has any.
+    /// The data of the current event, once it has any.
     data: Option<Vec<u8>>,
     error: bool,
     stray: Vec<u8>,
@@ -74,12 +74,12 @@ pub struct EventReader {
 }
 
 impl EventReader {
-    /// No line and no event may be longer than `max` bytes.
+    /// Creates a reader that allows lines and events of at most `max` bytes.
     pub fn new(max: usize) -> Self {
         Self { lines: LineReader::new(max), data: None, error: false, stray: Vec::new(), max }
     }
 
-    /// The next whole event; `None` when `input` is used up.
+    /// The next whole event; `None` if `input` is used up.
     pub fn next_event(&mut self, input: &mut &[u8]) -> Result<Option<StreamEvent>, TooLong> {
         while let Some(line) = self.lines.next_line(input)? {
             if let Some(event) = self.read_line(&line) {
@@ -92,7 +92,7 @@ impl EventReader {
         Ok(None)
     }
 
-    /// The event at the end of the stream, without its blank line. Its data may be cut.
+    /// The event at the end of the stream, without its blank line. Its data may be incomplete.
     pub fn finish(&mut self) -> Option<StreamEvent> {
         let line = self.lines.finish();
         if !line.is_empty() {
@@ -103,7 +103,7 @@ impl EventReader {
         Some(event)
     }
 
-    /// The lines that were not events, at most 64 KiB of them.
+    /// The lines that are not part of an event, at most 64 KiB of them.
     pub fn stray_lines(&self) -> &[u8] {
         &self.stray
     }

@@ -40,7 +40,7 @@ impl Approve {
     /// The name is unknown; the text lists all names.
     pub fn parse(name: &str) -> Result<Self, String> {
         Self::ALL.into_iter().find(|approve| approve.name() == name).ok_or_else(|| {
-            format!("\"{}\" is none of them; give none, shell or ask", name.escape_debug())
+            format!("unknown value \"{}\"; use none, shell or ask", name.escape_debug())
         })
     }
 

@@ -96,7 +96,7 @@ fn check_command(words: &[String], depth: usize) -> Option<String> {
         }
         "diskutil" => Some("diskutil changes disks".to_owned()),
         _ if name == "mkfs" || name.starts_with("mkfs.") => {
-            Some(format!("{name} makes a new file system where another may be"))
+            Some(format!("{name} makes a new file system, which erases the data there"))
         }
         _ => None,
     }

@@ -1,4 +1,4 @@
-//! The file index as older versions wrote it: with ids of device and inode alone, or as one flat object of paths and
+//! The file index as older tools wrote it: with ids of device and inode alone, or as one flat object of paths and
 //! conversations.
 
 use std::path::PathBuf;

@@ -1,4 +1,4 @@
-//! Forms of files from older versions that are still read, and keys and blocks without a meaning, as texts and values.
+//! Forms of files from older tools that are still read, and keys and blocks without a meaning, as texts and values.
 //! `sys::legacy` knows where such files are and how they are converted.
 //!
 //! Each can be deleted once nobody has such files any more. Three cases are a line each where they occur: the parser of
@@ -29,7 +29,7 @@ pub fn remove_old_settings(object: &mut Map<String, Value>) -> Vec<String> {
     }
     if object.get("reasoning").and_then(Value::as_u64).is_some_and(|level| level <= 5) {
         object.remove("reasoning");
-        notes.push("\"reasoning\" from 1 to 5 is of an older tool and has no effect; give off, low, medium, high, max or a number of tokens".to_owned());
+        notes.push("\"reasoning\" from 1 to 5 is a value of an older tool and has no effect; use off, low, medium, high, max or a number of tokens".to_owned());
     }
     notes
 }

@@ -32,7 +32,7 @@ impl Retry {
         let message = &error.message;
         match error.retry_after {
             Some(asked) if error.kind.is_retryable() && asked > self.left => format!(
-                "{message}; the server asks to wait {:.0} s, more than is left of --patience",
+                "{message}; the server asks to wait {:.0} s, more than the rest of --patience",
                 asked.as_secs_f64().ceil()
             ),
             _ if self.tries > 0 => {

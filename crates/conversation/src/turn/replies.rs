@@ -121,7 +121,7 @@ impl Turn {
             if self.verdict == Verdict::Cut {
                 let error = format!(
                     "the model gave no whole reply in {MALFORMED_REPLIES} tries: the last one, in {path}, was cut off by the length \
-                     limit. \"max_output_tokens\" in the config sets that limit, up to what the model can; thinking counts in it, \
+                     limit. \"max_output_tokens\" in the config sets that limit, up to the maximum of the model; reasoning counts too, \
                      and --reasoning low needs less. Or ask for less at once"
                 );
                 return self.end_without_answer(Exit::Malformed, vec![status], message, error);

@@ -41,7 +41,7 @@ pub(super) fn refuse_overlap(
     let is_long = file[shared.clone()].iter().any(|line| partial::is_long(line.text));
     let advice = if is_long { "send them in separate replies" } else { "merge the two blocks" };
     let message = format!(
-        "it changes {}, and overlaps block {}, which changes {}: {advice}",
+        "it changes {}, but block {} changes {}: {advice}",
         describe_range(second),
         other + 1,
         describe_range(first)

@@ -73,7 +73,7 @@ fn several_blocks() {
     no(
         &[("a\nb\n", "x\n"), ("b\nc\n", "y\n")],
         Cause::Overlap,
-        "block 2 (line 2): it changes lines 2 to 3, and overlaps block 1",
+        "block 2 (line 2): it changes lines 2 to 3, but block 1 changes",
     );
     no(&[("a\n", "x\n"), ("a\n", "x\n")], Cause::Overlap, "merge the two blocks");
     no(&[("a\n", "x\n"), ("x\n", "y\n")], Cause::Missing, "(block 1 writes such lines");

@@ -83,7 +83,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// What the ranges say that the old text became.
+    /// Returns the new text that the ranges produce from the old one.
     fn applied(old: &[u8], new: &[u8], ranges: &[ChangedRange]) -> Vec<u8> {
         let mut text = Vec::new();
         let mut at = 0;

@@ -1,4 +1,4 @@
-//! What programs print as JSON: one object with `result`, or lines of which the last is such an object.
+//! The JSON output of programs: one object with `result`, or lines of which the last is such an object.
 //!
 //! ```text
 //! {"type":"text","text":"piece"}                                       any number; "thought" likewise
@@ -17,7 +17,7 @@ use super::super::{Arrival, error};
 use conversation::limits;
 use conversation::model::{ApiError, ErrorKind, Reply, StopReason, Usage};
 
-/// Reads the reply from JSON or JSON lines; `None`: it is neither, or has no known form, and so is plain text.
+/// Reads the reply from JSON or JSON lines; `None`: the output is neither or has no known form, and so is plain text.
 pub(super) fn read_json(text: &str) -> Option<Result<Reply, ApiError>> {
     if !text.starts_with('{') {
         return None;
@@ -35,26 +35,26 @@ pub(super) fn read_json(text: &str) -> Option<Result<Reply, ApiError>> {
     output.is_known.then(|| output.finish())
 }
 
-/// What the events of a program have said so far.
+/// The content of a program's events so far.
 #[derive(Debug, Default)]
 pub struct ProgramOutput {
     text: Option<String>,
-    /// The pieces that arrived by themselves.
+    /// The text of pieces that were streamed before the result.
     streamed: String,
     usage: Option<Usage>,
     model: Option<String>,
     is_known: bool,
-    /// It is an agent's, whose errors on the way are its own.
+    /// Whether the program is an agent, whose errors before its result do not matter.
     is_agent: bool,
-    /// Why it ended; the last line has come.
+    /// The stop reason; it is set by the last line.
     stop: Option<StopReason>,
 }
 
 impl ProgramOutput {
-    /// Reads a line of a program that is kept running. `true`: it was the last one of the reply.
+    /// Reads a line of a program that is kept running. Returns true for the last line of the reply.
     ///
     /// # Errors
-    /// The line is not an event, or says that there is no reply.
+    /// The line is not an event, or reports a failure.
     pub fn push_line(
         &mut self,
         line: &str,
@@ -62,7 +62,8 @@ impl ProgramOutput {
     ) -> Result<bool, ApiError> {
         let wrong = || {
             let start: String = line.chars().take(200).collect();
-            let message = format!("the program printed what is not one of its JSON lines: {start}");
+            let message =
+                format!("the program printed a line that is not one of its JSON lines: {start}");
             ApiError::new(ErrorKind::Other, &message)
         };
         let event: Value = serde_json::from_str(line).map_err(|_| wrong())?;
@@ -80,7 +81,7 @@ impl ProgramOutput {
         Ok(self.stop.is_some())
     }
 
-    /// Reads an event; `false`: the object is not one, and so the output is plain text.
+    /// Reads an event; returns false if the object is not one, so that the output is plain text.
     fn read_event(&mut self, event: &Value) -> Result<bool, ApiError> {
         let get = |path: &str| event.pointer(path).and_then(Value::as_str);
         let kind = get("/type").unwrap_or("result");
@@ -153,7 +154,7 @@ impl ProgramOutput {
         Ok(true)
     }
 
-    /// The reply, after its last line.
+    /// Returns the reply, after its last line.
     ///
     /// # Errors
     /// There was no last line, or no text.
@@ -175,7 +176,7 @@ fn result_error(value: &Value) -> ApiError {
     let status = value["api_error_status"].as_u64().and_then(|status| u16::try_from(status).ok());
     let body = serde_json::json!({ "error": { "message": message } });
     let mut error = error::from_value(&body, status);
-    // The program has retried by itself before it gave up.
+    // The program has already retried before it gave up.
     if error.kind == ErrorKind::Broken {
         error.kind = ErrorKind::Other;
     }

@@ -1,4 +1,5 @@
-//! Many inputs and one set of categories: a request of one question, and its answers with the inputs of each category.
+//! Sorts many inputs into one set of categories: a request of one question, and its answers with the inputs of each
+//! category.
 
 use serde_json::{Map, Value, json};
 
@@ -6,10 +7,10 @@ use super::request::{
     DecisionItem, Request, items_form, name_form, options_form, read_object, request_form,
 };
 
-/// The name of the only question.
+/// The id of the only question.
 const QUESTION: &str = "category";
 
-/// Reads a request to classify as one to decide, or says all that is wrong with it.
+/// Reads a request to classify as a request to decide, or lists all mistakes in it.
 pub fn parse(text: &str) -> Result<Request, Vec<String>> {
     let own = json!({"question": name_form(), "categories": options_form(2), "inputs": items_form("text"),
         "multi_label": {"type": ["boolean", "null"]}});
@@ -27,7 +28,7 @@ pub fn parse(text: &str) -> Result<Request, Vec<String>> {
     Request::read(&request)
 }
 
-/// The rows of inputs, and the inputs of each category.
+/// Returns a row for each input, and the inputs of each category.
 pub fn write_rows(request: &Request, answers: &[Value]) -> (Value, Value) {
     let question = request.questions.first();
     let names = question.into_iter().flat_map(|question| &question.options);

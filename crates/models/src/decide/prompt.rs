@@ -1,4 +1,5 @@
-//! What the model reads of a request: first what stays the same from call to call, for the provider's cache, then the items.
+//! The prompt of a request: first the part that stays the same from call to call, for the provider's cache, then the
+//! items.
 
 use serde_json::{Map, Value, json};
 
@@ -28,7 +29,7 @@ pub fn write_questions(request: &Request) -> String {
     format!("{out}\n\n{}", describe_form(&write_schema(request)))
 }
 
-/// The part about some items, with what was wrong with earlier replies.
+/// The part about some items, with the mistakes of earlier replies.
 pub fn write_items(items: &[&DecisionItem], corrections: &[String]) -> String {
     let mut out = String::new();
     if items.iter().any(|item| item.id.is_some()) {
@@ -52,7 +53,7 @@ pub fn write_items(items: &[&DecisionItem], corrections: &[String]) -> String {
     out
 }
 
-/// The JSON Schema of a reply: closed, and of keywords that every provider knows.
+/// The JSON Schema of a reply: closed, and with only those keywords that every provider knows.
 pub fn write_schema(request: &Request) -> Value {
     object([("decisions", json!({"type": "array", "items": write_decision_schema(request)}))])
 }
@@ -108,7 +109,7 @@ fn describe_question(question: &Question) -> String {
     out
 }
 
-/// A text as it is, anything else as JSON.
+/// A text unchanged, any other value as JSON.
 fn show(value: &Value) -> String {
     value.as_str().map_or_else(|| format!("{value:#}"), str::to_owned)
 }

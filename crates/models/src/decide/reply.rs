@@ -1,4 +1,4 @@
-//! A reply, each decision of which is held against its JSON Schema: the good ones count, whatever is wrong with the others.
+//! Validates each decision of a reply against its JSON Schema. Valid ones count even if others are wrong.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,12 +8,12 @@ use super::prompt::write_decision_schema;
 use super::request::{AnswerType, DecisionItem, Question, Request, read_object};
 use crate::schema::Schema;
 
-/// What a reply came to.
+/// The result of checking a reply.
 #[derive(Debug, Default, PartialEq)]
 pub struct Checked {
-    /// The answers of items, by their index among those that were asked about.
+    /// The answers of items, by their index among the requested items.
     pub answers: BTreeMap<usize, Value>,
-    /// What was wrong, about which item or the whole.
+    /// The mistakes, each with the item it is in, unless it concerns the whole.
     pub errors: Vec<String>,
 }
 
@@ -55,7 +55,7 @@ pub fn check_reply(request: &Request, items: &[&DecisionItem], text: &str) -> Ch
     checked
 }
 
-/// The answers of a valid decision, with all keys that they have in the end.
+/// The answers of a valid decision, completed with all keys.
 fn read_answers(request: &Request, answers: &Value) -> Result<Value, Vec<String>> {
     let questions = request.questions.iter();
     let all = questions.map(|it| Ok((it.id.clone(), read_answer(it, &answers[&it.id])?)));
@@ -73,7 +73,7 @@ fn read_answer(question: &Question, answer: &Value) -> Result<Value, Vec<String>
     match question.kind {
         AnswerType::Choice => {}
         AnswerType::Multi => {
-            // Strict modes of providers do not know the keywords for this.
+            // Strict modes of providers do not support the keywords for this.
             let names = answer["choices"].as_array().map_or(&[][..], Vec::as_slice);
             if names.is_empty() || (1..names.len()).any(|at| names[..at].contains(&names[at])) {
                 let place = format!("/answers/{}/choices", question.id);

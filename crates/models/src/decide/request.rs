@@ -1,5 +1,5 @@
-//! A request: questions with closed sets of answers, about one matter or about many items. A JSON Schema says what it may
-//! hold, so that all that is wrong with one is found at once.
+//! A request: questions with closed sets of answers, about a single subject or about many items. It is validated by a
+//! JSON Schema, so that all mistakes in it are reported at once.
 
 use std::collections::HashSet;
 
@@ -10,13 +10,13 @@ use crate::schema::Schema;
 /// A request.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Request {
-    /// What all decisions are made from: a text, an object or a list.
+    /// The basis of all decisions: a text, an object or a list.
     pub context: Option<Value>,
-    /// What holds for every answer.
+    /// Constraints on every answer.
     pub constraints: Vec<String>,
     /// The questions, in order.
     pub questions: Vec<Question>,
-    /// What is decided about; an item without an id is the only one.
+    /// The items to decide about; without items in the request, there is a single one without an id.
     pub items: Vec<DecisionItem>,
     /// Whether each answer has a reason.
     pub rationale: bool,
@@ -31,17 +31,17 @@ pub struct Question {
     pub id: String,
     /// The question itself.
     pub text: String,
-    /// What an answer is.
+    /// The type of its answers.
     pub kind: AnswerType,
-    /// The answers, each with what it means.
+    /// The possible answers, each with its meaning.
     pub options: Vec<(String, Option<String>)>,
     /// The levels of a score, the lowest first.
     pub levels: Vec<String>,
-    /// What holds for its answers.
+    /// Constraints on its answers.
     pub constraints: Vec<String>,
 }
 
-/// What an answer is.
+/// The type of an answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum AnswerType {
     /// One option.
@@ -52,17 +52,17 @@ pub enum AnswerType {
     Score,
 }
 
-/// What is decided about.
+/// A thing to decide about.
 #[derive(Debug, Clone, PartialEq)]
 pub struct DecisionItem {
-    /// Its name; `None`: there is only one.
+    /// Its id; `None`: it is the only item.
     pub id: Option<String>,
-    /// What is known of it.
+    /// The known facts about it.
     pub context: Value,
 }
 
 impl AnswerType {
-    /// The word in a request and in a reply.
+    /// The name in a request and in a reply.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Choice => "choice",
@@ -73,7 +73,7 @@ impl AnswerType {
 }
 
 impl Request {
-    /// Reads a request, or says all that is wrong with it.
+    /// Reads a request, or lists all mistakes in it.
     pub fn parse(text: &str) -> Result<Self, Vec<String>> {
         let question = json!({"type": "object", "required": ["question", "type", "options"],
             "properties": {
@@ -100,7 +100,7 @@ impl Request {
         Self::parse(&request.to_string())
     }
 
-    /// Reads a request whose form is right.
+    /// Reads a request whose form has been validated.
     pub(super) fn read(request: &Value) -> Result<Self, Vec<String>> {
         let questions = request["questions"].as_object().into_iter().flatten();
         let items: Vec<DecisionItem> = match request["items"].as_array() {
@@ -132,14 +132,14 @@ impl DecisionItem {
     }
 }
 
-/// Reads the JSON object in a text, in a code block or between sentences, and holds it against a JSON Schema.
+/// Reads the JSON object in a text, in a code block or between sentences, and validates it against a JSON Schema.
 pub(super) fn read_object(text: &str, form: Value) -> Result<Value, Vec<String>> {
     let within = text.find('{').zip(text.rfind('}')).filter(|(from, to)| from < to);
     let text = within.map_or(text, |(from, to)| &text[from..=to]);
     Ok(Schema::new(form).map_err(|error| vec![error])?.check(text)?.1)
 }
 
-/// The form of a request with these members besides those that all have.
+/// The schema of a request with these members in addition to those that all requests have.
 pub(super) fn request_form(own: Value, required: &[&str]) -> Value {
     let flag = json!({"type": ["boolean", "null"]});
     let mut form = json!({"type": "object", "required": required, "additionalProperties": false,
@@ -153,19 +153,19 @@ pub(super) fn request_form(own: Value, required: &[&str]) -> Value {
     form
 }
 
-/// The form of a text that is not blank.
+/// The schema of a text that is not blank.
 pub(super) fn name_form() -> Value {
     json!({"type": "string", "pattern": "\\S"})
 }
 
-/// The form of names: a list, or an object of names and what they mean.
+/// The schema of names: a list, or an object of names and their meanings.
 pub(super) fn options_form(least: u64) -> Value {
     json!({"type": ["array", "object"],
         "items": name_form(), "uniqueItems": true, "minItems": least,
         "propertyNames": name_form(), "additionalProperties": {"type": ["string", "null"]}, "minProperties": least})
 }
 
-/// The form of items: texts, or objects with an `id` and what is known, under `key`.
+/// The schema of items: texts, or objects with an `id` and the known facts under `key`.
 pub(super) fn items_form(key: &str) -> Value {
     let known = json!({"not": {"enum": [null, {}, []]}, "pattern": "\\S"});
     let id = json!({"type": ["string", "number"], "pattern": "\\S"});

@@ -12,7 +12,7 @@
 //! anything that looks like a tag of nagent's ([`needs_fence`]), so no body can end its own block or open another.
 //!
 //! Parsing never fails: it returns the pieces, and at most one [`Trouble`]. It reads no file, and it does not know the
-//! meaning of the tags inside an `agent-response`. Blocks of older versions parse too: they have no fence, a body that
+//! meaning of the tags inside an `agent-response`. Blocks of older tools parse too: they have no fence, a body that
 //! begins on the line of the opening tag, and no blank lines between them.
 
 // No panics: anyone may have written this text.
@@ -29,7 +29,7 @@ pub use self::parse::{holds_reply, parse};
 use crate::format::attributes::{self, Attribute};
 
 /// The names of all blocks. Only nagent and the user write them; in a reply they are forged. The last four belong to
-/// the hooks of older versions: they are read, never written.
+/// the hooks of older tools: they are read, never written.
 pub const BLOCKS: &[&str] = &[
     "initial_context",
     "user-prompt",

@@ -94,7 +94,7 @@ impl Parser<'_> {
         let closing = closing_tag(name, fence.as_deref());
         let (body_start, crlf) = line_end(self.text, tag_end);
         let found = if body_start == tag_end && fence.is_none() {
-            // Short results of older versions have their body on the line of the opening tag.
+            // Short results of older tools have their body on the line of the opening tag.
             self.text[tag_end..].find(&closing).map(|i| tag_end + i)
         } else {
             find_at_line_start(self.text, body_start, &closing)
@@ -159,7 +159,7 @@ impl Parser<'_> {
         });
         let message = format!(
             "<{name}> is not closed before the next <{name}> in line {next}{hint}; put {closing} back where its text \
-             ends, or remove what is left of the block"
+             ends, or remove the rest of the block"
         );
         Trouble::Damaged { line: opened, message, perhaps_torn: None }
     }
