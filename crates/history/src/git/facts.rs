@@ -100,7 +100,7 @@ pub fn read_facts(cwd: &Path) -> GitFacts {
 }
 
 /// Maximum time to look for changes in the working tree.
-const STATUS_TIME: Duration = Duration::from_millis(300);
+const STATUS_TIME: Duration = Duration::from_secs(1);
 
 /// The branch and the numbers of changes; in a repository that is slow or has very many files, only the branch.
 fn describe_branch(repository: Repository) -> Option<String> {
