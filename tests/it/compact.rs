@@ -96,7 +96,7 @@ fn long_results_become_pointers_and_no_request_is_made() {
         archived.starts_with(&before) && archived[before.len()..].contains("compacted_into=\"c\"")
     );
     let back = sandbox.program(CONVERSATIONS, &["expand", "c"]).run().assert_exit(0);
-    assert!(back.stdout.contains("is back"), "{back:?}");
+    assert!(back.stdout.contains("is restored"), "{back:?}");
     assert_eq!(read(&sandbox).trim_end(), before.trim_end());
     assert_eq!(done["archived_path"].as_str().unwrap().rsplit('/').next().unwrap(), name);
 }

@@ -279,7 +279,10 @@ fn an_edit_that_changes_nothing_leaves_nothing_or_is_torn_is_a_failure() {
         format!("<nagent-shell>echo > '{}'</nagent-shell>", copy(request)).into()
     });
     let document = fails(&sandbox, 1, &before, true);
-    assert!(document["error"].as_str().unwrap().contains("left nothing"), "{document}");
+    assert!(
+        document["error"].as_str().unwrap().contains("removed the whole conversation"),
+        "{document}"
+    );
     std::fs::remove_file(document["copy_path"].as_str().unwrap()).unwrap();
     sandbox.llm.choose(|request| {
         if request.user().contains("nagent-shell-result") {

@@ -367,7 +367,7 @@ fn what_a_script_may_do_and_what_it_is_refused() {
     if std::os::unix::fs::chown(home(&sandbox), Some(65534), None).is_ok() {
         think(&sandbox, &["hello.md"])
             .assert_exit(1)
-            .stderr_has(&["belongs to", "THINKINGSCRIPT_HOME names another"]);
+            .stderr_has(&["belongs to", "set THINKINGSCRIPT_HOME"]);
     }
 }
 

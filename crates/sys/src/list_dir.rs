@@ -485,7 +485,7 @@ pub(super) mod tests {
             assert!(error.contains(expect), "{error}");
         };
         wrong("{a,b", "is not a valid glob");
-        wrong("../*.rs", "goes into `path`");
+        wrong("../*.rs", "put the folder to search into `path`");
         wrong(" ", "it is empty");
         let nothing = find_by_glob(search(&dir, GO_ON), "*.zig", Path::new(".")).unwrap();
         assert!(

@@ -306,9 +306,7 @@ fn a_fifo_is_refused_without_waiting() {
     rustix::fs::mknodat(rustix::fs::CWD, &path, rustix::fs::FileType::Fifo, 0o600.into(), 0)
         .unwrap();
     assert!(
-        ConversationFile::read_only(&root, "c")
-            .unwrap_err()
-            .to_string()
+        format!("{:#}", ConversationFile::read_only(&root, "c").unwrap_err())
             .contains("not a regular file")
     );
     assert!(open(&root, "c").is_err());
