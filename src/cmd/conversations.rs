@@ -120,7 +120,7 @@ enum ConversationsCommand {
         #[arg(add = ArgValueCandidates::new(completion::conversations))]
         name: Option<String>,
     },
-    /// Check a conversation line by line: what each counts as, what cannot be read, what an edit there costs
+    /// Check the text of a conversation: what cannot be read, and lines that look like tags
     Lint {
         /// The conversation
         #[arg(add = ArgValueCandidates::new(completion::conversations))]

@@ -1,26 +1,8 @@
-//! Checks the text of a conversation file: how each block counts, what cannot be read, and lines that look like tags.
-//!
-//! For people who edit the file: a provider's cache holds the beginning of a request, so an edit makes everything from its
-//! block on be sent and paid for again.
+//! Checks the text of a conversation file, which people edit: what cannot be read, and lines that look like tags.
 
 use conversation::format::file::{BLOCKS, Parsed, Piece, Trouble};
 use conversation::format::nearest::nearest;
 use conversation::protocol::tags::find_tag;
-
-/// A block or note of the file.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct LintedBlock {
-    /// Its first line, from 1.
-    pub line: usize,
-    /// The block's name, or `note`.
-    pub block: &'static str,
-    /// The role in which the model gets it.
-    pub counts_as: &'static str,
-    /// Its bytes in the file.
-    pub bytes: usize,
-    /// The bytes that no cache holds after an edit here: from its start to the end of the file.
-    pub resent: usize,
-}
 
 /// A problem, or something that is probably one.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -33,37 +15,9 @@ pub struct Finding {
     pub is_error: bool,
 }
 
-/// The consequence of a first block that is missing.
-pub const NO_CONTEXT: &str = "there is no <initial_context>: the next run sends the rules again, as a user message, and no \
-    provider's cache helps; put the block back at the top";
-
-/// Lists how the blocks of a parsed conversation count, and the problems, in the order of lines.
-pub fn lint_blocks(text: &str, parsed: &Parsed) -> (Vec<LintedBlock>, Vec<Finding>) {
-    let mut blocks: Vec<LintedBlock> = Vec::new();
-    let mut findings = Vec::new();
-    let (mut line, mut at) = (1, 0);
-    let mut has_context = false;
-    findings.extend(find_misread_lines(text, &parsed.pieces));
-    for piece in &parsed.pieces {
-        line += text[at..piece.span.start].matches('\n').count();
-        at = piece.span.start;
-        let counts_as = match piece.name() {
-            Some("initial_context") if !has_context => {
-                has_context = true;
-                "system prompt"
-            }
-            Some("agent-response") => "reply of the model",
-            Some(_) => "user message",
-            None => "your words",
-        };
-        let bytes = piece.span.len();
-        let block = piece.name().unwrap_or("note");
-        blocks.push(LintedBlock { line, block, counts_as, bytes, resent: text.len() - at });
-    }
-    if !has_context && !parsed.pieces.is_empty() {
-        let message = NO_CONTEXT.to_owned();
-        findings.push(Finding { line: 1, message, is_error: false });
-    }
+/// Finds what a run cannot read of a conversation, and what is probably a mistake, in the order of lines.
+pub fn lint_text(text: &str, parsed: &Parsed) -> Vec<Finding> {
+    let mut findings = find_misreadings(text, &parsed.pieces);
     match &parsed.trouble {
         Some(Trouble::Damaged { line, message, .. }) => {
             findings.push(Finding { line: *line, message: message.clone(), is_error: true });
@@ -77,17 +31,26 @@ pub fn lint_blocks(text: &str, parsed: &Parsed) -> (Vec<LintedBlock>, Vec<Findin
         None => {}
     }
     findings.sort_by_key(|finding| finding.line);
-    (blocks, findings)
+    findings
 }
 
-/// Lines that count as the user's words, and look like a tag of a block.
-pub fn find_misread_lines(text: &str, pieces: &[Piece]) -> Vec<Finding> {
+/// Finds a first block that is missing, and lines that count as the user's words and look like a tag of a block.
+pub fn find_misreadings(text: &str, pieces: &[Piece]) -> Vec<Finding> {
+    let is_context =
+        |piece: &Piece| matches!(piece.name(), Some("initial_context" | "context-update"));
+    let mut findings = Vec::new();
+    if !pieces.is_empty() && !pieces.iter().any(is_context) {
+        let message = "there is no <initial_context>: the next run sends the rules again, as a user message, and no \
+            provider's cache helps; put the block back at the top";
+        findings.push(Finding { line: 1, message: message.to_owned(), is_error: false });
+    }
     let notes = pieces.iter().filter(|piece| piece.name().is_none());
     let find = |note: &Piece| {
         let line = 1 + text[..note.span.start].matches('\n').count();
         find_stray_tags(note.body_text(text), line)
     };
-    notes.flat_map(find).collect()
+    findings.extend(notes.flat_map(find));
+    findings
 }
 
 /// Lines of a note that look like a tag of a block: indented, or misspelled.
@@ -124,15 +87,8 @@ mod tests {
     use super::*;
     use conversation::format::file::parse;
 
-    fn check(text: &str, blocks: &str, findings: &[(usize, &str)]) {
-        let (found, wrong) = lint_blocks(text, &parse(text));
-        let found: Vec<String> = found
-            .iter()
-            .map(|block| {
-                format!("{} {} {} {}", block.line, block.block, block.counts_as, block.resent)
-            })
-            .collect();
-        assert_eq!(found.join("; "), blocks);
+    fn check(text: &str, findings: &[(usize, &str)]) {
+        let wrong = lint_text(text, &parse(text));
         assert_eq!(wrong.len(), findings.len(), "{wrong:?}");
         for (finding, (line, part)) in wrong.iter().zip(findings) {
             assert!(finding.line == *line && finding.message.contains(part), "{finding:?}");
@@ -140,32 +96,16 @@ mod tests {
     }
 
     #[test]
-    fn what_counts_as_what() {
-        check(
-            "<initial_context>\nx\n</initial_context>\n\n<user-prompt>\na\n</user-prompt>\n\nmine\n",
-            "1 initial_context system prompt 77; 5 user-prompt user message 37; 9 note your words 5",
-            &[],
-        );
-    }
-
-    #[test]
     fn what_looks_wrong() {
+        let context = "<initial_context>\nx\n</initial_context>\n";
+        check(&format!("{context}\n<user-prompt>\na\n</user-prompt>\n\nmine\n"), &[]);
         check(
             "  <user-prompt>\n  a\n  </user-prompt>\n",
-            "1 note your words 37",
-            &[(1, "not at the start"), (1, "no <initial_context>"), (3, "not at the start")],
+            &[(1, "no <initial_context>"), (1, "not at the start"), (3, "not at the start")],
         );
-        let cut = "<initial_context>\nx\n</initial_context>\n<user-prompt>\na\n</user-promt>\n\n<user-prompt>\nb\n</user-prompt>\n";
-        check(cut, "1 initial_context system prompt 101", &[(4, "line 6")]);
-        check(
-            "<initial_context>\nx\n</initial_context>\n<user-promt>\n",
-            "1 initial_context system prompt 52; 4 note your words 13",
-            &[(4, "<user-prompt>")],
-        );
-        check(
-            "<initial_context>\nx\n</initial_context>\n<user-prompt>\nx",
-            "1 initial_context system prompt 54",
-            &[(4, "crash")],
-        );
+        let cut = "<user-prompt>\na\n</user-promt>\n\n<user-prompt>\nb\n</user-prompt>\n";
+        check(&format!("{context}{cut}"), &[(4, "line 6")]);
+        check(&format!("{context}<user-promt>\n"), &[(4, "<user-prompt>")]);
+        check(&format!("{context}<user-prompt>\nx"), &[(4, "crash")]);
     }
 }

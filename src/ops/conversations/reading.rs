@@ -5,11 +5,9 @@ use serde_json::{Value, json};
 use super::rewind::no_such_turn;
 use super::{Catalog, Conversation};
 use crate::out::{self, Report};
-use crate::overview::lint::{self, Finding, LintedBlock};
+use crate::overview::lint::{self, Finding};
 use crate::overview::transcript::{self, EntryKind, TranscriptEntry};
-use crate::view::table::format_table;
 use conversation::exit::Exit;
-use conversation::format::numbers::format_bytes;
 use conversation::problem::Problem;
 use sys::conversation_file::BadByte;
 
@@ -101,14 +99,14 @@ pub fn export_conversation(catalog: &Catalog, name: Option<&str>) -> Result<Repo
     Ok(Report::exactly(text.clone()).with("name", one.name).with("document", text))
 }
 
-/// Lists by line how each block counts, what cannot be read, and the cost of an edit there.
+/// Lists by line what cannot be read, and what is probably a mistake.
 pub fn lint_conversation(catalog: &Catalog, name: Option<&str>) -> Result<Report, Problem> {
     let name = catalog.resolve_name(name)?;
     let path = catalog.root.conversation(&name);
     let one = catalog
         .read_conversation(&name)
         .ok_or_else(|| Problem::failed(format!("{} is not a file", path.display())))?;
-    let (blocks, mut findings) = lint::lint_blocks(&one.text, &one.parsed);
+    let mut findings = lint::lint_text(&one.text, &one.parsed);
     if let Some(trouble) = one.trouble.as_ref().filter(|_| one.text.is_empty()) {
         findings.push(Finding { line: 1, message: trouble.clone(), is_error: true });
     }
@@ -116,31 +114,16 @@ pub fn lint_conversation(catalog: &Catalog, name: Option<&str>) -> Result<Report
         findings.push(Finding { line, message: what.to_owned(), is_error: true });
     }
     let errors = findings.iter().filter(|finding| finding.is_error).count();
-    let heading = ["line", "block", "counts as", "size", "sent again after an edit here"];
-    let mut table = Vec::from_iter((!blocks.is_empty()).then(|| heading.map(str::to_owned)));
-    table.extend(blocks.iter().map(|one| {
-        let sizes = [one.bytes, one.resent].map(|bytes| format_bytes(bytes as u64));
-        let [bytes, resent] = sizes;
-        [one.line.to_string(), one.block.to_string(), one.counts_as.to_string(), bytes, resent]
-    }));
-    let mut text = format_table(&table, &[0, 3]);
+    let mut text = String::new();
     for Finding { line, message, is_error } in &findings {
         let word = if *is_error { "error" } else { "warning" };
         text.push_str(&format!("{}:{line}: {word}: {message}\n", path.display()));
     }
-    let blocks: Vec<Value> = blocks
-        .iter()
-        .map(|block| {
-            let LintedBlock { line, block, counts_as, bytes, resent } = block;
-            json!({ "line": line, "block": block, "counts_as": counts_as, "bytes": bytes, "sent_again": resent })
-        })
-        .collect();
     let list: Vec<Value> = findings
         .iter()
         .map(|Finding { line, message, is_error }| json!({ "line": line, "message": message, "is_error": is_error }))
         .collect();
-    let mut report =
-        Report::done(text).with("name", name).with("blocks", blocks).with("findings", list);
+    let mut report = Report::done(text).with("name", name).with("findings", list);
     if errors > 0 {
         report.exit = Exit::Failed;
         report.error = Some(format!("runs cannot read {} until this is fixed", path.display()));

@@ -11,10 +11,10 @@ use crate::drive::{self, ProgressEvent, Runner};
 use crate::ops::files::{file_conversation, file_memory};
 use crate::ops::screen::progress::Progress;
 use crate::overview::last_turn;
-use crate::overview::lint::{Finding, NO_CONTEXT, find_misread_lines};
+use crate::overview::lint::{Finding, find_misreadings};
 use ::sandbox::enforce::Sandbox;
 use conversation::context::{self, ConversationRole, Facts, Section};
-use conversation::format::file::{Block, Piece};
+use conversation::format::file::Block;
 use conversation::format::harmless::quote_name;
 use conversation::limits::{self, PROMPT_WHOLE, STDIN_PROMPT};
 use conversation::memory::changes::{first_line, short_hash};
@@ -286,12 +286,7 @@ fn prompt_block(
 /// Reports probable mistakes in an edit of the conversation by hand.
 fn report_misreading(runner: &mut Runner<'_>) {
     let (text, pieces) = (runner.conversation.text(), runner.conversation.pieces());
-    let is_context =
-        |piece: &Piece| matches!(piece.name(), Some("initial_context" | "context-update"));
-    let mut findings = find_misread_lines(text, pieces);
-    if !pieces.is_empty() && !pieces.iter().any(is_context) {
-        findings.insert(0, Finding { line: 1, message: NO_CONTEXT.to_owned(), is_error: false });
-    }
+    let findings = find_misreadings(text, pieces);
     let (name, count) = (runner.conversation.name().to_owned(), findings.len());
     for Finding { line, message, .. } in findings.into_iter().take(MISREADINGS) {
         (runner.on_progress)(ProgressEvent::Note(&format!("{name}, line {line}: {message}")));
