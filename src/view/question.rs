@@ -8,16 +8,16 @@ use conversation::format::harmless::escape_text;
 /// Number of rows of an action that are shown before the user asks for the rest.
 const ROWS: usize = 40;
 
-/// The rows of an action: a command's lines after a bar, a change as its diff. With `all`, every row.
+/// The rows of an action: its target and a command's lines after a bar, a change as its diff. With `all`, every row.
 pub fn action_rows(start: &Start, diff: Option<&str>, columns: usize, all: bool) -> Vec<Span> {
-    let mut rows: Vec<Span> = if let Some(diff) = diff {
-        let rows = diff_rows(diff, false, None, "", true).into_iter();
-        rows.map(|row| Span { text: escape_text(&row.text), ..row }).collect()
+    // The names in a diff may lack the folder.
+    let mut rows = bar_rows("", &describe_target(&start.attributes), columns);
+    if let Some(diff) = diff {
+        let diff = diff_rows(diff, false, None, "", true).into_iter();
+        rows.extend(diff.map(|row| Span { text: escape_text(&row.text), ..row }));
     } else {
-        let body = start.body.as_deref().unwrap_or_default();
-        let target = describe_target(&start.attributes);
-        [bar_rows("", &target, columns), bar_rows("", body, columns)].concat()
-    };
+        rows.extend(bar_rows("", start.body.as_deref().unwrap_or_default(), columns));
+    }
     let hidden = rows.len().saturating_sub(ROWS);
     if hidden > 0 && !all {
         rows.truncate(ROWS);
