@@ -120,7 +120,7 @@ enum ConversationsCommand {
         #[arg(add = ArgValueCandidates::new(completion::conversations))]
         name: Option<String>,
     },
-    /// Check the text of a conversation: what cannot be read, and lines that look like tags
+    /// Check the text of a conversation for damage and misspelled tags
     Lint {
         /// The conversation
         #[arg(add = ArgValueCandidates::new(completion::conversations))]
