@@ -99,7 +99,7 @@ pub struct Config {
     pub prices: BTreeMap<String, Price>,
     /// The restrictions on commands.
     pub sandbox: SandboxMode,
-    /// Whether commands are kept off the network.
+    /// Whether commands are kept off the network; without a `sandbox` it turns on `workspace`.
     pub no_network: bool,
     /// Whether no progress is shown.
     pub quiet: bool,
@@ -125,7 +125,16 @@ impl Config {
         for (key, value) in values {
             all[key] = value.clone();
         }
-        serde_json::from_value(all).map_err(|error| error.to_string())
+        let mut config: Self = serde_json::from_value(all).map_err(|error| error.to_string())?;
+        if config.no_network && config.sandbox == SandboxMode::Off {
+            if values.contains_key("sandbox") {
+                return Err(
+                    "only the sandbox can cut the network, and it is off: choose --sandbox workspace or read-only, or --no-network=false".to_owned(),
+                );
+            }
+            config.sandbox = SandboxMode::Workspace;
+        }
+        Ok(config)
     }
 }
 
@@ -397,6 +406,19 @@ mod tests {
         assert_eq!(parsed.values["max_cost"], 1.5);
         assert_eq!(parsed.notes.len(), 1);
         assert_eq!(parse("{}", None).unwrap(), Parsed::default());
+    }
+
+    #[test]
+    fn only_the_sandbox_cuts_the_network() {
+        let config = |text: &str| {
+            let Value::Object(values) = serde_json::from_str(text).unwrap() else { panic!() };
+            Config::from_values(&values)
+        };
+        let implied = config(r#"{"no_network": true}"#).unwrap();
+        assert_eq!(implied.sandbox, SandboxMode::Workspace);
+        let refused = config(r#"{"no_network": true, "sandbox": "off"}"#).unwrap_err();
+        assert!(refused.contains("--sandbox workspace"), "{refused}");
+        assert_eq!(config("{}").unwrap().sandbox, SandboxMode::Off);
     }
 
     #[test]

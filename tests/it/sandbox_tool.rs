@@ -27,6 +27,7 @@ fn wrong_usage() {
     let sandbox = Sandbox::outside_temp();
     refused(&sandbox, &["--sandbox", "loose"], 2, &["off, workspace or read-only"]);
     refused(&sandbox, &["--sandbox", "off"], 2, &["restricts nothing"]);
+    refused(&sandbox, &["--sandbox", "off", "--no-network"], 2, &["restricts nothing"]);
     let run = sandbox.program(SANDBOX, &["--json", "--", "touch", "ran"]).run();
     assert!(run.json()["error"].as_str().unwrap().contains("--status"));
     assert!(!sandbox.work().join("ran").exists());
@@ -347,8 +348,7 @@ fn without_network_a_command_reaches_no_address() {
         sandbox.program(SANDBOX, &words).run().stdout == "reached\n"
     };
     assert!(reaches(&[]), "the server is there");
-    for mode in [&[][..], &["--sandbox", "read-only"], &["--sandbox", "off"], &["--only-landlock"]]
-    {
+    for mode in [&[][..], &["--sandbox", "read-only"], &["--only-landlock"]] {
         assert!(!reaches(&[mode, &["--no-network"]].concat()), "{mode:?}");
     }
 }

@@ -20,22 +20,17 @@ pub fn advise(request: &SandboxRequest, sockets: bool, output: &str) -> Option<S
     let denials: Vec<&str> = output.lines().filter(|line| has(line, DENIED)).collect();
     let is_git = denials.iter().any(|line| has(line, GIT));
     let files = match request.mode {
-        SandboxMode::Off => {
-            "without network, commands also have no capabilities and no sockets; --no-network=false restores them"
-        }
         SandboxMode::ReadOnly => {
             "the sandbox is read-only: --write DIR lets commands write in that folder, --sandbox workspace in the working tree"
         }
         SandboxMode::Workspace if is_git => {
             "the sandbox keeps git's config and hooks read-only: only the user changes them, or turns the sandbox off (--sandbox off)"
         }
-        SandboxMode::Workspace => {
+        _ => {
             "the sandbox lets commands write in the working tree and in temp folders: --write DIR adds a folder, --sandbox off removes the sandbox (other users' files, owners and debuggers need that)"
         }
     };
-    // A missing network explains everything if files are not restricted.
-    let is_explained = is_cut && request.mode == SandboxMode::Off;
-    let is_denied = !denials.is_empty() && !is_explained;
+    let is_denied = !denials.is_empty();
     let advice = [
         is_cut.then_some("the sandbox has no network; --no-network=false gives it back"),
         is_denied.then_some(files),
@@ -59,7 +54,7 @@ mod tests {
 
     #[test]
     fn advice_names_the_setting_that_would_allow_it() {
-        use SandboxMode::{Off, ReadOnly, Workspace};
+        use SandboxMode::{ReadOnly, Workspace};
         let file = "touch: cannot touch '/etc/x': Read-only file system";
         check(Workspace, false, file, &["--write DIR"]);
         check(ReadOnly, false, file, &["--sandbox workspace"]);
@@ -68,7 +63,6 @@ mod tests {
         check(Workspace, true, "curl: (6) Could not resolve host: a.example", &["--no-network"]);
         let both = "touch: /etc/x: Read-only file system\nconnect: Network is unreachable";
         check(Workspace, true, both, &["--no-network", "--write DIR"]);
-        check(Off, true, "mount: /mnt: Operation not permitted", &["--no-network"]);
         let request = SandboxRequest { mode: Workspace, ..SandboxRequest::default() };
         let socket = "socket: Operation not permitted";
         assert!(advise(&request, false, socket).unwrap().contains("Unix sockets"));

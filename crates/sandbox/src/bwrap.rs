@@ -8,7 +8,6 @@ use std::ffi::OsString;
 use std::os::fd::RawFd;
 use std::path::{Path, PathBuf};
 
-use super::SandboxMode;
 use super::policy::SandboxPolicy;
 
 /// Returns the arguments before the command. `sockets` are covered. `empty` has a descriptor of an empty file for each
@@ -22,21 +21,12 @@ pub fn arguments(
 ) -> Vec<OsString> {
     let mut words: Vec<OsString> = Vec::new();
     let mut add = |more: &[&str]| words.extend(more.iter().map(OsString::from));
-    let is_open = policy.mode == SandboxMode::Off;
-    if is_open {
-        add(&["--bind", "/", "/", "--dev-bind", "/dev", "/dev"]);
-    } else {
-        add(&["--ro-bind", "/", "/", "--dev", "/dev"]);
-    }
-    add(&["--proc", "/proc", "--cap-drop", "ALL"]);
+    add(&["--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc", "--cap-drop", "ALL"]);
     add(&["--unshare-pid", "--unshare-ipc", "--unshare-uts", "--unshare-cgroup-try"]);
     add(if user_namespace { &["--unshare-user"] } else { &[] });
     add(if policy.no_network { &["--unshare-net"] } else { &[] });
-    if !is_open {
-        add_mounts(policy, sockets, empty, &mut words);
-        words.extend(["--remount-ro", "/proc"].map(OsString::from));
-    }
-    words.extend(["--chdir".into(), cwd.into()]);
+    add_mounts(policy, sockets, empty, &mut words);
+    words.extend(["--remount-ro".into(), "/proc".into(), "--chdir".into(), cwd.into()]);
     words
 }
 
@@ -95,7 +85,6 @@ mod tests {
 
     fn check(writable: &[&str], read_only: &[&str], hidden: &[(&str, bool)], expect: &str) {
         let policy = SandboxPolicy {
-            mode: SandboxMode::Workspace,
             writable: writable.iter().map(PathBuf::from).collect(),
             read_only: read_only.iter().map(PathBuf::from).collect(),
             hidden: hidden

@@ -27,16 +27,15 @@ impl Mechanism {
 
     /// Describes what the sandbox does not protect and what it takes away, one sentence each.
     pub fn describe_gaps(&self, request: &SandboxRequest) -> Vec<String> {
-        let (alone, is_off) = (self.bwrap.is_none(), request.mode == SandboxMode::Off);
+        let alone = self.bwrap.is_none();
         let is_workspace = request.mode == SandboxMode::Workspace;
         let holds = |condition: &str| match condition {
-            "off" => is_off,
-            "on" => !is_off,
+            "all" => true,
             "network" => !request.no_network,
             "sockets" => self.unix_sockets,
             "no-sockets" => !self.unix_sockets,
             "workspace" => is_workspace,
-            "writes" => is_workspace || !is_off && !request.write.is_empty(),
+            "writes" => is_workspace || !request.write.is_empty(),
             "bwrap" => !alone,
             "alone" => alone,
             "landlock<1" => self.landlock < 1,

@@ -6,7 +6,7 @@
 //! use sandbox::{SandboxMode, SandboxRequest};
 //!
 //! let request = SandboxRequest { mode: SandboxMode::parse("workspace").unwrap(), ..Default::default() };
-//! assert!(request.is_needed());
+//! assert!(request.mode != SandboxMode::Off);
 //! ```
 
 #![expect(clippy::disallowed_methods, reason = "it looks up folders and starts commands")]
@@ -66,17 +66,10 @@ impl SandboxMode {
 pub struct SandboxRequest {
     /// The folders in which commands may write.
     pub mode: SandboxMode,
-    /// Whether commands have no network.
+    /// Whether commands have no network; needs a mode other than `off`.
     pub no_network: bool,
     /// Additional folders in which they may write, as the user named them.
     pub write: Vec<PathBuf>,
     /// Whether to use Landlock and seccomp alone even where `bwrap` works.
     pub only_landlock: bool,
-}
-
-impl SandboxRequest {
-    /// Returns whether it restricts anything.
-    pub fn is_needed(&self) -> bool {
-        self.mode != SandboxMode::Off || self.no_network
-    }
 }

@@ -14,8 +14,7 @@ pub struct HiddenPath {
     pub is_folder: bool,
 }
 
-/// The paths that commands may write and read. In mode `off` all are, and only the network can be cut. No path has
-/// links.
+/// The paths that commands may write and read. No path has links.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct SandboxPolicy {
     /// The mode that the user asked for.
@@ -31,12 +30,12 @@ pub struct SandboxPolicy {
 }
 
 impl SandboxPolicy {
-    /// Returns whether a path is in a writable folder, even if it is read-only there. In mode `off` all are.
+    /// Returns whether a path is in a writable folder, even if it is read-only there.
     pub fn is_writable(&self, path: &Path) -> bool {
-        self.mode == SandboxMode::Off || self.writable.iter().any(|folder| path.starts_with(folder))
+        self.writable.iter().any(|folder| path.starts_with(folder))
     }
 
-    /// Names the folders in which commands may write. Empty in mode `off`: then they may write everywhere.
+    /// Names the folders in which commands may write.
     pub fn name_writable(&self) -> Vec<String> {
         self.writable.iter().map(|folder| folder.display().to_string()).collect()
     }
@@ -50,8 +49,7 @@ impl SandboxPolicy {
                 "{shown} is outside of what the sandbox ({mode}) lets commands write; --write DIR adds a folder"
             ));
         }
-        if self.mode != SandboxMode::Off && self.read_only.iter().any(|kept| path.starts_with(kept))
-        {
+        if self.read_only.iter().any(|kept| path.starts_with(kept)) {
             return Err(format!(
                 "{shown} is run or read by git or nagent itself, so the sandbox ({mode}) keeps it read-only; only the user can change it, or turn the sandbox off (--sandbox off)"
             ));
@@ -100,7 +98,5 @@ mod tests {
                 Some(word) => assert!(got.unwrap_err().contains(word), "{path}"),
             }
         }
-        let off = SandboxPolicy { mode: SandboxMode::Off, hidden: Vec::new(), ..policy };
-        assert_eq!(off.check_write(Path::new("/w2/a")), Ok(()));
     }
 }

@@ -6,9 +6,9 @@ use super::call::Call;
 use conversation::format::harmless::quote_name;
 use conversation::problem::Problem;
 use history::git;
+use sandbox::SandboxRequest;
 use sandbox::automatic_files::ChangedFiles;
 use sandbox::enforce::{Sandbox, SandboxFolders, check_target};
-use sandbox::{SandboxMode, SandboxRequest};
 use sys::names::name_some;
 
 /// Maximum number of changed files that are named at the end of a run.
@@ -46,23 +46,21 @@ pub(crate) fn build(
 
 /// Names the setting that asks for the sandbox, unless it is a flag: the user may have forgotten it.
 fn origin(call: &Call<'_>) -> String {
-    let is_off = call.settings.config.sandbox == SandboxMode::Off;
-    let from = call.settings.source_of(if is_off { "no_network" } else { "sandbox" });
-    if from == "flag" { String::new() } else { format!(" (the sandbox is set by {from})") }
+    match call.settings.source_of("sandbox") {
+        "flag" => String::new(),
+        "default" => " (no_network needs the sandbox)".to_owned(),
+        from => format!(" (the sandbox is set by {from})"),
+    }
 }
 
 pub(crate) fn describe(sandbox: &Sandbox) -> String {
     let request = &sandbox.request;
     let folders = sandbox.policy().name_writable();
-    let write = match (request.mode, folders.is_empty()) {
-        (SandboxMode::Off, _) => "they can write wherever the user can".to_owned(),
-        (_, true) => {
-            "they can write only in $TMPDIR, which is removed when the command ends".to_owned()
-        }
-        (_, false) => format!(
-            "they can write only in {}, and there not in the config and hooks of git",
-            folders.join(", ")
-        ),
+    let write = if folders.is_empty() {
+        "they can write only in $TMPDIR, which is removed when the command ends".to_owned()
+    } else {
+        let folders = folders.join(", ");
+        format!("they can write only in {folders}, and there not in the config and hooks of git")
     };
     let network = if request.no_network { "; they have no network" } else { "" };
     format!("{}: {write}{network}", request.mode.name())

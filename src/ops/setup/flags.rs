@@ -148,7 +148,8 @@ pub struct RunArgs {
     #[arg(long, value_name = "MODE", value_parser = SandboxMode::parse, help_heading = "Permissions",
         add = ArgValueCandidates::new(completion::sandbox_modes))]
     pub sandbox: Option<SandboxMode>,
-    /// Keep commands off the network; =false allows it where the config does not
+    /// Keep commands off the network, in the sandbox (workspace, if none is chosen); =false allows it where the config
+    /// does not
     #[arg(
         long,
         value_name = "BOOL",

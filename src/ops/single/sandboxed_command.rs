@@ -21,8 +21,8 @@ use sys::{fs, process};
 #[derive(Debug, Clone, clap::Args)]
 #[expect(clippy::struct_excessive_bools, reason = "flags are what they are")]
 pub struct CommandArgs {
-    /// Where the command can write: workspace (the working tree and temp folders), read-only (a scratch folder, its
-    /// $TMPDIR), or off (everywhere)
+    /// Where the command can write: workspace (the working tree and temp folders), or read-only (a scratch folder, its
+    /// $TMPDIR)
     #[arg(long, value_name = "MODE", default_value = "workspace", value_parser = SandboxMode::parse)]
     sandbox: SandboxMode,
 
@@ -75,10 +75,8 @@ pub fn run_sandboxed(args: &CommandArgs) -> Result<Report, Problem> {
         write: args.write.clone(),
         only_landlock: args.only_landlock,
     };
-    if !request.is_needed() && !args.status {
-        return Err(Problem::usage(
-            "--sandbox off without --no-network restricts nothing; run the command directly",
-        ));
+    if request.mode == SandboxMode::Off && (!args.status || request.no_network) {
+        return Err(Problem::usage("--sandbox off restricts nothing; run the command directly"));
     }
     let env = Env::read();
     let folder = env.current_folder()?;

@@ -15,7 +15,6 @@ use landlock::{
 use rustix::fs::{CWD, FileType, Mode, OFlags, ResolveFlags, fstat, open, openat2};
 use rustix::io::Errno;
 
-use crate::SandboxMode;
 use crate::policy::SandboxPolicy;
 
 /// The Landlock version whose rights are used; an older kernel enforces those it knows.
@@ -35,16 +34,15 @@ pub(super) fn version() -> u32 {
 
 /// Makes the ruleset for a policy. `None` if this version of Landlock supports none of its rights.
 pub(super) fn build(policy: &SandboxPolicy, alone: bool, version: u32) -> Result<Option<OwnedFd>> {
-    let restricts_files = alone && policy.mode != SandboxMode::Off;
     let mut ruleset = Ruleset::default();
-    if restricts_files {
+    if alone {
         ruleset = ruleset.handle_access(AccessFs::from_all(LANDLOCK))?;
     }
     if alone && policy.no_network {
         ruleset = ruleset.handle_access(AccessNet::from_all(LANDLOCK))?;
     }
     let mut ruleset = ruleset.scope(Scope::from_all(LANDLOCK))?.create()?;
-    let rules = if restricts_files { list_rules(policy) } else { Vec::new() };
+    let rules = if alone { list_rules(policy) } else { Vec::new() };
     for (path, access) in rules {
         let Some(fd) = open_path(&path) else { continue };
         let is_folder = fstat(&fd).is_ok_and(|stat| FileType::from_raw_mode(stat.st_mode).is_dir());
@@ -123,7 +121,6 @@ mod tests {
             std::fs::create_dir(folder).unwrap();
         }
         let policy = SandboxPolicy {
-            mode: SandboxMode::Workspace,
             writable: vec![tree.clone()],
             hidden: vec![HiddenPath { path: hidden.clone(), is_folder: true }],
             ..SandboxPolicy::default()

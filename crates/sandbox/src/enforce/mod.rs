@@ -133,7 +133,7 @@ impl Sandbox {
     /// Builds the requested sandbox; `None` if none is requested. The error says what is missing on this system, and
     /// what to do.
     pub fn build(request: &SandboxRequest, places: SandboxFolders<'_>) -> Result<Option<Self>> {
-        if !request.is_needed() {
+        if request.mode == SandboxMode::Off {
             return Ok(None);
         }
         let mut sandbox = Self {
@@ -167,9 +167,8 @@ impl Sandbox {
                 path.display()
             ));
         }
-        let (off, landlock) = (self.request.mode == SandboxMode::Off, self.mechanism.landlock);
         // Sockets without a path are in the namespace of the network, or are stopped by Landlock 6.
-        self.mechanism.unix_sockets = !off && (self.request.no_network || landlock >= 6);
+        self.mechanism.unix_sockets = self.request.no_network || self.mechanism.landlock >= 6;
         self.mechanism.bwrap = Some(path.clone());
         let mut why = String::new();
         // Only root can go without a user namespace.
@@ -191,14 +190,14 @@ impl Sandbox {
             self.paths.policy.writable.push("/dev/shm".into());
         }
         let Mechanism { no_bwrap, landlock, .. } = &self.mechanism;
-        let works = if *landlock >= 3 || self.request.mode == SandboxMode::Off {
+        let works = if *landlock >= 3 {
             self.probe()
         } else {
             Err(anyhow!(
                 "this kernel's Landlock has version {landlock} (0: none, or not enabled by lsm=landlock), and 3 is needed"
             ))
         };
-        works.map_err(|alone| anyhow!("the sandbox cannot be built here; with bwrap: {no_bwrap}; without: {alone:#}; install bubblewrap, or boot a kernel with Landlock (Linux 6.2 or newer, lsm=landlock), or use --sandbox off without --no-network"))
+        works.map_err(|alone| anyhow!("the sandbox cannot be built here; with bwrap: {no_bwrap}; without: {alone:#}; install bubblewrap, or boot a kernel with Landlock (Linux 6.2 or newer, lsm=landlock), or use --sandbox off"))
     }
 
     /// Tests the sandbox with a command that only checks whether it has capabilities.
@@ -280,10 +279,8 @@ impl Sandbox {
             let mut hidden = self.paths.policy.hidden.iter();
             self.mechanism.bwrap.is_none() && hidden.any(|hidden| hidden.path.starts_with(temp))
         };
-        let temp = self.paths.temp.as_ref().filter(|temp| {
-            let is_restricted = self.request.mode != SandboxMode::Off;
-            is_restricted && (!self.paths.is_tmpdir_writable || hides(temp))
-        });
+        let temp = self.paths.temp.as_ref();
+        let temp = temp.filter(|temp| !self.paths.is_tmpdir_writable || hides(temp));
         temp.map(|temp| tempfile::Builder::new().prefix("nagent-scratch-").tempdir_in(temp))
             .transpose()
     }

@@ -62,7 +62,7 @@ impl PolicyPaths {
         let tmpdir = places.env.get_os("TMPDIR");
         let temp = temp_folders(tmpdir, &[Some(&tree), home.as_deref(), Some(&root)]);
 
-        let (mut trees, mut writable, mut hidden) = (Vec::new(), Vec::new(), Vec::new());
+        let (mut trees, mut writable) = (Vec::new(), Vec::new());
         if request.mode == SandboxMode::Workspace {
             writable.clone_from(&temp);
             if !places.per_file && !temp.contains(&tree) {
@@ -70,26 +70,23 @@ impl PolicyPaths {
                 trees.push(tree.clone());
             }
         }
-        if request.mode != SandboxMode::Off {
-            for named in &request.write {
-                let path = folder.join(expand_home(named, home.as_deref()));
-                let path = resolve_named(&path, &tree, &root)
-                    .with_context(|| format!("--write {}", named.display()))?;
-                trees.extend((!trees.contains(&path)).then_some(path));
-            }
-            // A folder that the user names is not hidden, and neither is the run's own folder.
-            let shown = [&folder, &tree].into_iter().chain(&home).chain(&trees);
-            let shown: Vec<&Path> = shown.map(PathBuf::as_path).collect();
-            hidden = hidden_paths(&root, home.as_deref(), places.env, &shown);
+        for named in &request.write {
+            let path = folder.join(expand_home(named, home.as_deref()));
+            let path = resolve_named(&path, &tree, &root)
+                .with_context(|| format!("--write {}", named.display()))?;
+            trees.extend((!trees.contains(&path)).then_some(path));
         }
+        // A folder that the user names is not hidden, and neither is the run's own folder.
+        let shown = [&folder, &tree].into_iter().chain(&home).chain(&trees);
+        let shown: Vec<&Path> = shown.map(PathBuf::as_path).collect();
+        let hidden = hidden_paths(&root, home.as_deref(), places.env, &shown);
         writable.extend(trees.iter().filter(|tree| !temp.contains(tree)).cloned());
         let (mode, no_network) = (request.mode, request.no_network);
         let mut policy = SandboxPolicy { mode, no_network, writable, hidden, ..Default::default() };
 
         let config = places.config.map(|config| folder.join(config));
         let own = [config, places.env.executable.clone()];
-        let is_off = request.mode == SandboxMode::Off;
-        let tops = || toplevel.iter().chain(&trees).filter(|_| !is_off);
+        let tops = || toplevel.iter().chain(&trees);
         let submodules = tops().flat_map(|top| git::list_submodules(top));
         let mut repositories: Vec<PathBuf> = tops().cloned().chain(submodules).collect();
         repositories.sort();
