@@ -2,14 +2,12 @@
 //!
 //! SIGINT goes to the process that runs, since the terminal sends it to the whole group; the session notes it and
 //! continues. SIGTERM and SIGHUP are forwarded to the process that runs, which has a second to end; then the terminal's
-//! modes are restored and the session ends. Nothing can catch SIGKILL, so a shell waits for the end of a pipe: the
-//! session's death closes it, and the shell restores the modes.
+//! modes are restored and the session ends. Nothing can catch SIGKILL: then reset(1) restores the terminal.
 
 use std::ffi::OsString;
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, PipeReader, Write};
 use std::os::fd::AsFd;
-use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Output, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -18,7 +16,7 @@ use std::thread;
 
 use anyhow::{Context, Result};
 use rustix::process::Pid;
-use rustix::termios::{InputModes, LocalModes, OptionalActions, Termios, tcgetattr, tcsetattr};
+use rustix::termios::{OptionalActions, Termios, tcgetattr, tcsetattr};
 use signal_hook::{flag, low_level};
 
 use super::env::Env;
@@ -26,18 +24,6 @@ use super::interrupt::Interrupts;
 use super::terminal;
 use conversation::exit::Signal;
 use conversation::limits::SIGNAL_PATIENCE;
-
-/// The script of the shell that outlives the session. It does nothing if it reads a line, which means that all is well.
-/// A shell that the session was started from takes the terminal back, some with modes of its own: a line editor of a
-/// shell leaves the keys for signals on, that of the session turns them off.
-const GUARD: &str = r#"trap '' INT QUIT TERM HUP TSTP TTOU
-read -r _ && exit
-sleep 0.1
-case $(stty -a <&2) in
-*-isig*) stty "$@" <&2 ;;
-*-icanon*) exit ;;
-esac
-printf '\033[?2004l' >&2"#;
 
 /// Turns off the marking of pasted text (bracketed paste).
 const PASTE_OFF: &str = "\x1b[?2004l\r\n";
@@ -58,7 +44,6 @@ struct Shared {
     ended: Condvar,
     /// The terminal and its modes at the start; without a terminal on stdin there is nothing to restore.
     terminal: Option<(Termios, File)>,
-    guard: Mutex<Option<Child>>,
 }
 
 impl Foreground {
@@ -71,8 +56,7 @@ impl Foreground {
         let modes = tcgetattr(io::stdin()).ok();
         let file = io::stdin().as_fd().try_clone_to_owned().map(File::from);
         let terminal = modes.zip(file.ok());
-        let guard = Mutex::new(terminal.as_ref().and_then(start_guard));
-        let shared = Arc::new(Shared { terminal, guard, ..Shared::default() });
+        let shared = Arc::new(Shared { terminal, ..Shared::default() });
         let watched = Arc::clone(&shared);
         thread::Builder::new().spawn(move || {
             if let Some(signal) = ends.wait_for_signal(None) {
@@ -127,12 +111,6 @@ impl Foreground {
             thread::park();
         }
         output.context("cannot wait for it")
-    }
-}
-
-impl Drop for Foreground {
-    fn drop(&mut self) {
-        self.shared.dismiss_guard();
     }
 }
 
@@ -201,46 +179,6 @@ impl Shared {
             }
             let _ = tcsetattr(file, OptionalActions::Now, modes);
         }
-        self.dismiss_guard();
         low_level::exit(128 + i32::from(signal.number()))
     }
-
-    fn dismiss_guard(&self) {
-        let guard = self.guard.lock().unwrap_or_else(PoisonError::into_inner).take();
-        if let Some(mut guard) = guard {
-            let _ = guard.stdin.take().map(|mut stdin| stdin.write_all(b"\n"));
-            let _ = guard.wait();
-        }
-    }
-}
-
-/// Starts the shell that restores the terminal. If that fails, the session continues without it.
-fn start_guard((modes, file): &(Termios, File)) -> Option<Child> {
-    let mut shell = Command::new("/bin/sh");
-    shell.args(["-c", GUARD, "sh"]).args(mode_words(modes));
-    // In its own process group, it outlives a killed job.
-    shell
-        .process_group(0)
-        .stdin(Stdio::piped())
-        .stdout(Stdio::null())
-        .stderr(file.try_clone().ok()?);
-    terminal::can_overwrite().then(|| shell.spawn().ok())?
-}
-
-/// The modes that a line editor changes, as words of stty(1).
-fn mode_words(modes: &Termios) -> Vec<String> {
-    let input = |mode| modes.input_modes.contains(mode);
-    let local = |mode| modes.local_modes.contains(mode);
-    let words = [
-        ("brkint", input(InputModes::BRKINT)),
-        ("icrnl", input(InputModes::ICRNL)),
-        ("inpck", input(InputModes::INPCK)),
-        ("istrip", input(InputModes::ISTRIP)),
-        ("ixon", input(InputModes::IXON)),
-        ("echo", local(LocalModes::ECHO)),
-        ("icanon", local(LocalModes::ICANON)),
-        ("iexten", local(LocalModes::IEXTEN)),
-        ("isig", local(LocalModes::ISIG)),
-    ];
-    words.map(|(word, is_on)| format!("{}{word}", if is_on { "" } else { "-" })).to_vec()
 }
