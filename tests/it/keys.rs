@@ -88,10 +88,12 @@ fn what_is_typed_during_a_run_comes_after_it() {
     let mut pty = start(&sandbox, &[], "» ");
     pty.type_keys("go\r");
     sandbox.llm.wait_for_requests(1);
-    // The end of input, which the terminal has taken for one.
-    pty.type_keys("next\r\x04");
+    pty.type_keys("next\r");
     wait_until("it was typed", || pty.printed().contains("next\r\n"));
     latch.release();
+    pty.expect("two");
+    wait_until("a line is edited", || !pty.modes().contains("ICANON"));
+    pty.type_keys("\x04");
     assert!(pty.wait().success());
     assert_eq!(prompts(&sandbox), ["go", "next"]);
     // Ctrl-Space is another key.

@@ -7,11 +7,8 @@
 use std::borrow::Cow;
 use std::cell::RefCell;
 use std::collections::BTreeSet;
-use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU8, Ordering};
 
 use anyhow::{Context as _, Result, bail, ensure};
 use rustyline::completion::Completer;
@@ -51,8 +48,6 @@ pub type Complete = Box<dyn Fn(&str) -> (usize, Vec<String>)>;
 pub struct LineEditor {
     editor: Editor<Assistant, FileHistory>,
     history: Option<PathBuf>,
-    /// The number of lines that were typed ahead, as far as it matters.
-    typed_ahead: Arc<AtomicU8>,
 }
 
 impl LineEditor {
@@ -73,12 +68,10 @@ impl LineEditor {
         let mut editor = Editor::with_config(config).context("cannot use the terminal")?;
         editor.set_helper(Some(Assistant { complete, joined: RefCell::default() }));
         editor.bind_sequence(KeyEvent(KeyCode::Enter, Modifiers::ALT), Cmd::Newline);
-        let typed_ahead = Arc::new(AtomicU8::new(0));
-        for key in [KeyEvent::ctrl('C'), KeyEvent::ctrl('@')] {
-            let keys = Keys { typed_ahead: Arc::clone(&typed_ahead) };
-            editor.bind_sequence(key, EventHandler::Conditional(Box::new(keys)));
-        }
-        Ok(Self { editor, history: None, typed_ahead })
+        editor.bind_sequence(KeyEvent::ctrl('C'), EventHandler::Conditional(Box::new(DropLine)));
+        // A Ctrl-D that was typed during a run arrives as a zero byte.
+        editor.bind_sequence(KeyEvent::ctrl('@'), Cmd::Noop);
+        Ok(Self { editor, history: None })
     }
 
     /// Takes the history from this file, and adds to it from now on.
@@ -110,10 +103,6 @@ impl LineEditor {
     /// # Errors
     /// The terminal failed.
     pub fn read(&mut self, prompt: &str, styled: &str) -> Result<Typed> {
-        // The editor may have read more than one line of the text typed ahead.
-        let lines = self.typed_ahead.load(Ordering::Relaxed).saturating_sub(1);
-        let lines = if super::terminal::has_line(io::stdin()) { 2 } else { lines };
-        self.typed_ahead.store(lines, Ordering::Relaxed);
         let editor = &mut self.editor;
         // rustyline counts rows in 16 bits and panics on a paste of megabytes.
         let result = catch_unwind(AssertUnwindSafe(|| editor.readline(&(prompt, styled))));
@@ -149,26 +138,12 @@ impl LineEditor {
     }
 }
 
-/// Keys that have another meaning than usual.
-struct Keys {
-    typed_ahead: Arc<AtomicU8>,
-}
+/// Ctrl-C on a line that is not empty drops it.
+struct DropLine;
 
-impl ConditionalEventHandler for Keys {
-    fn handle(&self, key: &Event, _: RepeatCount, _: bool, context: &EventContext) -> Option<Cmd> {
-        let line = context.line();
-        match key.get(0)?.0 {
-            // Ctrl-C drops the line.
-            KeyCode::Char('C') if !line.is_empty() => Some(Cmd::Kill(Movement::WholeBuffer)),
-            // A Ctrl-D that was typed during a run: the terminal, which read lines then, turned it into a zero byte.
-            KeyCode::Char('@')
-                if line.is_empty() && self.typed_ahead.load(Ordering::Relaxed) > 0 =>
-            {
-                Some(Cmd::EndOfFile)
-            }
-            KeyCode::Char('@') => Some(Cmd::Noop),
-            _ => None,
-        }
+impl ConditionalEventHandler for DropLine {
+    fn handle(&self, _: &Event, _: RepeatCount, _: bool, context: &EventContext) -> Option<Cmd> {
+        (!context.line().is_empty()).then_some(Cmd::Kill(Movement::WholeBuffer))
     }
 }
 

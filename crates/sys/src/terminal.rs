@@ -3,7 +3,6 @@
 use std::io::{self, IsTerminal};
 use std::os::fd::{AsFd, BorrowedFd};
 
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::FileType;
 use rustix::termios::Winsize;
 
@@ -56,12 +55,6 @@ pub fn stdin_has_input() -> bool {
     has_input(io::stdin().as_fd())
 }
 
-/// Whether a read would not block: a terminal in line mode has a line, or the end of input.
-pub(super) fn has_line(fd: impl AsFd) -> bool {
-    let mut fds = [PollFd::new(&fd, PollFlags::IN)];
-    poll(&mut fds, Some(&Timespec::default())).is_ok_and(|ready| ready > 0)
-}
-
 fn has_input(fd: BorrowedFd<'_>) -> bool {
     let Ok(stat) = rustix::fs::fstat(fd) else { return false };
     match FileType::from_raw_mode(stat.st_mode) {
@@ -70,7 +63,7 @@ fn has_input(fd: BorrowedFd<'_>) -> bool {
             u64::try_from(stat.st_size).is_ok_and(|size| at < size)
         }
         FileType::Fifo | FileType::Socket => {
-            has_line(fd) && rustix::io::ioctl_fionread(fd).is_ok_and(|bytes| bytes > 0)
+            rustix::io::ioctl_fionread(fd).is_ok_and(|bytes| bytes > 0)
         }
         _ => false,
     }
