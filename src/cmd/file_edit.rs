@@ -12,7 +12,7 @@ use crate::cli::Tool;
 use crate::ops::conversations::conversation_name::with_name;
 use crate::ops::conversations::undo;
 use crate::ops::conversations::undo::UndoArgs;
-use crate::ops::files::{file_memory, many_files};
+use crate::ops::files::file_memory;
 use crate::ops::run;
 use crate::ops::run::call::Call;
 use crate::ops::setup::flags::{ConversationArgs, RunArgs, prepare_words};
@@ -25,7 +25,7 @@ use sys::names::shell_word;
 const AFTER_HELP: &str = "\
 Examples:
   nagent-file-edit src/parse.rs --check 'make test' \"Accept CRLF too\"
-  nagent-file-edit --file a.md --file b.md \"Fix the spelling\"
+  nagent-each --own \"Fix the spelling\" a.md b.md    (several files)
   nagent-file-edit src/parse.rs --undo
   nagent-file-edit src/parse.rs --history
 
@@ -44,15 +44,12 @@ const NO_PROMPT: &str = "no prompt given: nagent-file-edit FILE \"what to change
 /// The prompt is appended to the file's own conversation, whichever shell you call it from, so that the model knows what was
 /// asked of this file before. It may edit this file and no other. The previous content is stored, and --undo brings it back.
 /// A file that does not exist yet is created.
-///
-/// With several --file each is edited in its own conversation, side by side, and all get the same prompt. Limits apply to each
-/// file separately.
 #[derive(Debug, Clone, Parser)]
 #[command(after_help = AFTER_HELP, override_usage = "nagent-file-edit [OPTIONS] FILE [PROMPT]...",
     mut_arg("prompt", |arg| arg.value_hint(ValueHint::FilePath).value_name("FILE PROMPT")
         .help("The file to change, then what to do. End with - to add stdin; with no words behind FILE, stdin is the prompt")))]
 pub struct Args {
-    /// The file to change, like FILE (can be repeated; --check and --show-request need a single file)
+    /// The file to change, like FILE
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     file: Vec<PathBuf>,
     /// Print the file's history in its repository: people, commits, files changed together; needs no model
@@ -75,8 +72,7 @@ impl Tool for Args {
     const DESCRIPTION: &'static str = "Lets a language model change one file, in a conversation that belongs to that \
         file and remembers what was asked of it before. Call it as nagent-file-edit FILE \"what to change\", or \
         with the prompt on stdin; only this file is written, and it may be new. --check CMD makes it go on until CMD \
-        exits 0. --json prints one JSON document with responses, changed, diff, exit_code and error. Several --file are \
-        edited side by side, each in its own conversation, with the same prompt. --undo [N] undoes the last N changes and \
+        exits 0. --json prints one JSON document with responses, changed, diff, exit_code and error. --undo [N] undoes the last N changes and \
         lists them; --history prints who changed the file and what was changed with it; neither needs a model. \
         Exit codes: 0 done, 1 failed, 2 wrong usage or no credential, 3 provider failed, 4 malformed replies, 5 limit, \
         6 check never passed.";
@@ -84,8 +80,8 @@ impl Tool for Args {
     fn run(self) -> Result<Report, Problem> {
         let mut args = self;
         args.run.allow_working_folder();
-        args.take_file()?;
-        args.edit_files()
+        let file = args.take_file()?;
+        args.edit_file(&file)
     }
 
     fn prepare(words: Vec<OsString>) -> Vec<OsString> {
@@ -95,7 +91,7 @@ impl Tool for Args {
 
 impl Args {
     /// Takes the first word for the file where no flag names one.
-    fn take_file(&mut self) -> Result<(), Problem> {
+    fn take_file(&mut self) -> Result<PathBuf, Problem> {
         if self.file.is_empty() {
             if self.run.prompt.is_empty() {
                 return Err(Problem::usage(
@@ -105,16 +101,21 @@ impl Args {
             self.file.push(PathBuf::from(self.run.prompt.remove(0)));
             self.check_order()?;
         }
-        if self.file.iter().any(|file| file == Path::new("-")) {
+        let [file] = self.file.as_slice() else {
+            return Err(Problem::usage(
+                "nagent-file-edit changes one file; nagent-each --own PROMPT FILE... gives several files the same prompt",
+            ));
+        };
+        if file == Path::new("-") {
             return Err(Problem::usage("nagent-file-edit changes a file; - is not a file"));
         }
         if !self.run.prompt.is_empty() && (self.undo.undo.is_some() || self.history) {
             return Err(Problem::usage("--undo and --history take no prompt"));
         }
-        if self.run.lines && (self.undo.undo.is_some() || self.history || self.file.len() > 1) {
-            return Err(Problem::usage("--lines follows a run on one file"));
+        if self.run.lines && (self.undo.undo.is_some() || self.history) {
+            return Err(Problem::usage("--lines follows a run"));
         }
-        Ok(())
+        Ok(file.clone())
     }
 
     /// Refuses words in the wrong order: a file that is not there, and a file for a prompt.
@@ -131,23 +132,7 @@ impl Args {
         )))
     }
 
-    fn edit_files(self) -> Result<Report, Problem> {
-        let files = if self.file.len() > 1 {
-            let which = ConversationArgs::default();
-            let call = Call::new(Self::NAME, &self.run, &which)?;
-            let files = many_files::distinct_files(&call, &self.file)?;
-            if files.len() > 1 {
-                return self.edit_all(&call, files);
-            }
-            files
-        } else {
-            self.file.clone()
-        };
-        self.edit_one(&files[0])
-    }
-
-    /// Handles one file, in this process.
-    fn edit_one(&self, file: &Path) -> Result<Report, Problem> {
+    fn edit_file(&self, file: &Path) -> Result<Report, Problem> {
         let which = ConversationArgs { file_edit: Some(file.to_owned()), ..Default::default() };
         let call = Call::new(Self::NAME, &self.run, &which)?;
         if self.history {
@@ -159,16 +144,5 @@ impl Args {
         } else {
             run::run_call(&mut call, false, NO_PROMPT)
         }
-    }
-
-    fn edit_all(&self, call: &Call<'_>, files: Vec<PathBuf>) -> Result<Report, Problem> {
-        if self.undo.undo.is_none() && !self.history {
-            return many_files::edit_all(call, files, NO_PROMPT);
-        }
-        let reports = files.into_iter().map(|file| {
-            let report = self.edit_one(&file).unwrap_or_else(Report::from);
-            (file, report)
-        });
-        Ok(many_files::report_all(call, reports.collect()))
     }
 }

@@ -192,14 +192,6 @@ fn a_child_is_refused_what_its_parent_would_ask_about() {
 }
 
 #[test]
-fn several_files_at_once_cannot_be_asked_about() {
-    let sandbox = Sandbox::outside_temp().file("a.txt", "a\n").file("b.txt", "b\n");
-    let args = ["--file", "a.txt", "--file", "b.txt", "--approve", "ask", "edit"];
-    sandbox.file_edit(&args).run().assert_exit(2).stderr_has(&["--approve works with one file"]);
-    assert!(sandbox.requests().is_empty());
-}
-
-#[test]
 fn a_front_end_decides_line_by_line() {
     let sandbox = Sandbox::new();
     sandbox.llm.push(shell("touch a") + &shell("touch b") + &shell("touch c"));

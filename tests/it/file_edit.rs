@@ -1,4 +1,4 @@
-//! `nagent-file-edit`: a file's own conversation, its diff, several files at once.
+//! `nagent-file-edit`: a file's own conversation and its diff.
 
 use std::os::unix::fs::symlink;
 use std::path::PathBuf;
@@ -229,178 +229,28 @@ fn history_is_told_without_a_model() {
     let run = sandbox.file_edit(&["--file", "a.txt", "--history"]);
     let run = run.env("OPENAI_API_KEY", "").run().assert_exit(0);
     assert!(run.stdout.contains("Ada"), "{}", run.stdout);
-    let files = ["--file", "a.txt", "--file", "b.txt", "--history"];
-    let json = sandbox.file_edit(&[&files[..], &["--json"]].concat()).run().assert_exit(0).json();
-    for (at, name) in ["a.txt", "b.txt"].into_iter().enumerate() {
-        assert_eq!(json["files"][at]["file"], name);
-        assert_eq!(json["files"][at]["commits"].as_array().unwrap().len(), 1, "{json}");
-    }
-    let run = sandbox.file_edit(&files).run().assert_exit(0);
-    assert!(run.stdout.contains("==> b.txt <=="), "{}", run.stdout);
+    let json = sandbox.file_edit(&["b.txt", "--history", "--json"]).run().assert_exit(0).json();
+    assert_eq!(json["commits"].as_array().unwrap().len(), 1, "{json}");
     assert_eq!(sandbox.requests().len(), 0);
 }
 
-// Several files.
-
-/// Answers each file's run by what its first context says of the target: it appends a line, then answers.
-fn append_a_line(sandbox: &Sandbox) {
-    // Conversations that begin with the same words are taken for one.
-    sandbox.llm.allow_rewrites();
-    sandbox.llm.choose(|request| {
-        let system = request.system();
-        let name = ["a.txt", "b.txt", "c.txt", "d.txt", "e.txt"]
-            .into_iter()
-            .find(|name| system.contains(&format!("/{name}")))
-            .unwrap();
-        if request.user().contains("nagent-edit-result") {
-            answer(&format!("did {name}")).into()
-        } else {
-            edit(name, "old", "new").into()
-        }
-    });
-}
-
 #[test]
-fn several_files_are_worked_on_side_by_side_each_in_its_own_conversation() {
-    let sandbox = Sandbox::outside_temp();
-    let names = ["a.txt", "b.txt", "c.txt"];
-    for name in names {
-        sandbox.write(name, "old\n");
-    }
-    append_a_line(&sandbox);
-    let files = ["--file", "c.txt", "--file", "a.txt", "--file", "b.txt"];
-    let run = sandbox.file_edit(&[&files[..], &["-"]].concat()).stdin("change it").run();
-    let expect =
-        "==> c.txt <==\ndid c.txt\n\n==> a.txt <==\ndid a.txt\n\n==> b.txt <==\ndid b.txt\n";
-    run.assert_exit(0).stdout_is(expect).no_stderr();
-    for name in names {
-        assert_eq!(sandbox.read(name), "new\n");
-    }
-    assert_eq!(sandbox.conversation_paths().len(), 3);
-    for request in sandbox.requests() {
-        assert!(request.user().contains("change it"));
-    }
-
-    let json = sandbox.file_edit(&[&files[..], &["--undo", "--json"]].concat()).run().json();
-    let undone = json["files"].as_array().unwrap();
-    assert_eq!(undone.len(), 3);
-    assert_eq!((&undone[0]["file"], &undone[0]["exit_code"]), (&"c.txt".into(), &0.into()));
-    for name in names {
-        assert_eq!(sandbox.read(name), "old\n");
-    }
-    let run = sandbox.file_edit(&[&files[..], &["--undo"]].concat()).run().assert_exit(1);
-    run.stderr_has(&["a.txt: nothing to undo", "3 of 3 files failed: c.txt, a.txt, b.txt"]);
-}
-
-#[test]
-fn several_files_make_one_document_and_one_exit_code() {
-    let sandbox = Sandbox::outside_temp().file("a.txt", "old\n").file("b.txt", "other\n");
-    sandbox.llm.choose(|request| {
-        if request.system().contains("/b.txt") {
-            return "no tag".into();
-        }
-        if request.user().contains("nagent-edit-result") {
-            answer("did it").into()
-        } else {
-            edit("a.txt", "old", "new").into()
-        }
-    });
-    let args = ["--file", "a.txt", "--file", "b.txt", "--json", "x"];
-    let run = sandbox.file_edit(&args).run().assert_exit(4);
-    let json = run.json();
-    run.stderr_has(&["nagent-file-edit: b.txt: ", "1 of 2 files failed: b.txt"]);
-    let (a, b) = (&json["files"][0], &json["files"][1]);
-    assert_eq!((&a["exit_code"], &a["responses"][0]), (&0.into(), &"did it".into()));
-    assert!(text(&a["diff"]).ends_with("-old\n+new\n"), "{a}");
-    assert_eq!((&b["exit_code"], &b["changed"]), (&4.into(), &false.into()));
-    assert!(b["error"].is_string());
-    assert_eq!(json["exit_code"], 4);
-    let sum = a["tokens_in"].as_u64().unwrap() + b["tokens_in"].as_u64().unwrap();
-    assert_eq!(json["tokens_in"], sum);
-    assert_eq!(json["turn_count"], 2 + b["turn_count"].as_u64().unwrap());
-}
-
-#[test]
-fn several_files_are_not_added_to_an_older_recording() {
+fn several_files_are_the_work_of_each() {
     let sandbox = Sandbox::outside_temp().file("a.txt", "x\n").file("b.txt", "y\n");
-    sandbox.llm.choose(|_| answer("done").into());
-    let args = ["--file", "a.txt", "--file", "b.txt", "--record", "rec", "x"];
-    sandbox.file_edit(&args).run().assert_exit(0);
-    let recorded = sandbox.read("rec");
-    assert_eq!(recorded.lines().count(), 2, "{recorded}");
-    sandbox.file_edit(&args).run().assert_exit(2).stderr_has(&["already holds a recording"]);
-    assert_eq!(sandbox.read("rec"), recorded);
-}
-
-#[test]
-fn so_many_files_at_once_and_no_more() {
-    for (jobs, at_once) in [(None, 4), (Some("2"), 2)] {
-        let sandbox = Sandbox::outside_temp();
-        let mut args = vec!["--json", "x"];
-        let names = ["a.txt", "b.txt", "c.txt", "d.txt", "e.txt"];
-        for name in names {
-            sandbox.write(name, "old\n");
-            args.extend(["--file", name]);
-        }
-        args.extend(jobs.into_iter().flat_map(|jobs| ["--jobs", jobs]));
-        sandbox.llm.choose(|_| Answer::StallHead);
-        let running = sandbox.file_edit(&args).spawn();
-        sandbox.llm.wait_for_requests(at_once);
-        std::thread::sleep(std::time::Duration::from_millis(300));
-        assert_eq!(sandbox.requests().len(), at_once);
-        running.signal(Signal::INT);
-        let run = running.wait().within(1.5).assert_exit(130);
-        let json = run.json();
-        let codes: Vec<&Value> =
-            json["files"].as_array().unwrap().iter().map(|file| &file["exit_code"]).collect();
-        assert_eq!(codes, vec![&Value::from(130); 5], "{json}");
-        // Those that ran had the time to record it.
-        let told = |file: &&Value| file["conversation_path"].is_string();
-        assert_eq!(json["files"].as_array().unwrap().iter().filter(told).count(), at_once);
-        wait_until("no process is left", || sandbox.processes().is_empty());
-    }
-}
-
-#[test]
-fn a_file_that_is_named_twice_is_worked_on_once() {
-    let sandbox = Sandbox::outside_temp().file("a.txt", "old\n");
-    symlink("a.txt", sandbox.work().join("link")).unwrap();
-    std::fs::hard_link(sandbox.work().join("a.txt"), sandbox.work().join("hard")).unwrap();
-    append_a_line(&sandbox);
-    let args = ["--file", "a.txt", "--file", "./a.txt", "--file", "link", "--file", "hard", "x"];
-    let run = sandbox.file_edit(&args).run().assert_exit(0).stdout_is("did a.txt\n");
-    run.stderr_has(&["link is the same file as a.txt", "hard is the same file as a.txt"]);
-    assert_eq!(std::fs::read_to_string(sandbox.work().join("hard")).unwrap(), "new\n");
-    // So it is with a file that does not exist yet.
-    let args = ["--file", "n.txt", "--file", "./n.txt", "--undo"];
-    sandbox.file_edit(&args).run().assert_exit(1).stderr_has(&["./n.txt is the same file"]);
-}
-
-#[test]
-fn several_files_take_no_check_no_look_and_no_wrong_name() {
-    let sandbox = Sandbox::outside_temp().file("a.txt", "x\n").file("b.txt", "y\n");
-    let both = ["--file", "a.txt", "--file", "b.txt"];
-    let run = sandbox.file_edit(&[&both[..], &["--check", "true", "x"]].concat()).run();
-    run.assert_exit(2).stderr_has(&["--check", "one --file"]);
-    let run = sandbox.file_edit(&[&both[..], &["--show-request", "x"]].concat()).run();
-    run.assert_exit(2).stderr_has(&["--show-request"]);
-    let run = sandbox.file_edit(&["--file", "a.txt", "--file", "no/b.txt", "x"]).run();
-    run.assert_exit(1).stderr_has(&["/no/b.txt"]);
-    let run = sandbox.file_edit(&both).run().assert_exit(2);
-    run.stderr_has(&["no prompt given"]);
+    let run = sandbox.file_edit(&["--file", "a.txt", "--file", "b.txt", "x"]).run();
+    run.assert_exit(2).no_stdout().stderr_has(&["nagent-each --own"]);
     assert_eq!(sandbox.requests().len(), 0, "nothing is begun");
 }
 
 #[test]
 fn names_of_any_bytes_and_leading_dashes_are_files_too() {
     let sandbox = Sandbox::outside_temp();
+    sandbox.llm.choose(|_| answer("ok").into());
     for name in ["-x y.txt", "q\"'\n.txt"] {
         sandbox.write(name, "old\n");
+        let args = [&format!("--file={name}"), "--clear", "--json", "x"];
+        let json = sandbox.file_edit(&args).run().assert_exit(0).json();
+        assert_eq!(json["cleared"], true);
     }
-    sandbox.llm.choose(|_| answer("ok").into());
-    let args = ["--file=-x y.txt", "--file=q\"'\n.txt", "--clear", "--json", "x"];
-    let json = sandbox.file_edit(&args).run().assert_exit(0).json();
-    assert_eq!(json["files"][0]["file"], "-x y.txt");
-    assert_eq!(json["files"][1]["cleared"], true);
     assert!(!sandbox.everything_at_home().contains(CANARY));
 }

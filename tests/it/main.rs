@@ -35,7 +35,7 @@ mod edits; // a generated corpus of edits: what applies, what is refused, with w
 mod endless; // nothing keeps nagent waiting: ignore files, sparse files, signals while it works
 mod exits; // every row of the exit table
 mod file_boundary; // what a file's conversation may write: links, swaps, forged indexes
-mod file_edit; // a file's own conversation: its diff, several files
+mod file_edit; // a file's own conversation: its diff
 mod file_identity; // what makes a file the same one: identity, place, path
 mod file_index; // which file has which conversation: many at once, older forms, damage, refusals
 mod file_memory; // what a file's own conversation learns about its file, and what that costs

@@ -250,12 +250,9 @@ fn children_and_files_conversations_mask_too() {
     });
     sandbox.run(&["--redact", "task"]).assert_exit(0);
     let file_edit = env!("CARGO_BIN_EXE_nagent-file-edit");
-    for files in [&["--file", "a"][..], &["--file", "a", "--file", "b"]] {
-        let args = [files, &["--redact", "child work"]].concat();
-        sandbox.program(file_edit, &args).run().assert_exit(0);
-    }
+    sandbox.program(file_edit, &["a", "--redact", "child work"]).run().assert_exit(0);
     assert!(!sandbox.everything_at_home().contains(GITHUB));
-    assert!(sandbox.everything_at_home().matches("[masked github-token ").count() >= 3);
+    assert!(sandbox.everything_at_home().matches("[masked github-token ").count() >= 2);
 }
 
 #[test]

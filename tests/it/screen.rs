@@ -383,32 +383,3 @@ fn an_output_of_any_length_takes_no_memory() {
         assert!(much < little + 15_000, "{much} KB after {commands}, {little} KB without");
     }
 }
-
-#[test]
-fn what_is_done_to_several_files_is_shown_under_their_names() {
-    let sandbox = Sandbox::outside_temp().file("a.txt", "one\n").file("b.txt", "one\n");
-    sandbox.llm.choose(|request| {
-        let name = if request.system().contains("/b.txt") { "b.txt" } else { "a.txt" };
-        if request.user().contains("-result") {
-            answer(&format!("did {name}")).into()
-        } else {
-            (edit(name, "one", "two") + &shell("echo more >> b.txt")).into()
-        }
-    });
-    let words = ["--file", "a.txt", "--file", "b.txt", "--no-summaries", "x"];
-    let run = sandbox.file_edit(&[&["--jobs", "1"], &words[..]].concat()).on_terminal(80).run();
-    let lines = lines_of(&run.assert_exit(0));
-    let rows = |name| [format!("  [{name}]"), format!("  → edit  {name}"), "  -one".into()];
-    let rows = [rows("a.txt"), rows("b.txt")].concat();
-    let rows: Vec<&str> = rows.iter().map(String::as_str).collect();
-    is_in_order(&lines, &rows);
-    is_in_order(
-        &lines,
-        &["  → shell │ echo more >> b.txt", "==> a.txt <==", "did a.txt", "did b.txt"],
-    );
-    assert!(lines.iter().any(|line| line.starts_with("b.txt: done, ")), "{lines:?}");
-    // What its command did to it is shown at the end, like the edits.
-    assert!(lines.contains(&"+more".to_owned()), "{lines:?}");
-    let run = sandbox.file_edit(&[&["-q"], &words[..]].concat()).on_terminal(80).run();
-    assert!(!run.assert_exit(0).stdout.contains("→"), "only answers");
-}

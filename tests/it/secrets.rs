@@ -195,11 +195,7 @@ fn a_whole_run_with_every_tag_leaves_no_key_anywhere() {
         0,
         &["--provider", "replay", "--model", "rec.jsonl", "--check", "true", "the main task"],
     );
-    world.run(
-        FILE_EDIT,
-        0,
-        &[&model[..], &["--file", "a.txt", "--file", "b.txt", "--json", "child work"]].concat(),
-    );
+    world.run(FILE_EDIT, 0, &[&model[..], &["--file", "a.txt", "--json", "child work"]].concat());
     world.run(FILE_EDIT, 1, &["--file", "a.txt", "--history"]);
     world.check();
     let seen = std::fs::read_to_string(world.sandbox.home().join("seen-env")).unwrap();

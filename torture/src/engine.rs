@@ -9,7 +9,7 @@
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::Path;
 use std::process::{Command, ExitCode, ExitStatus, Stdio};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use std::{fs, net, thread};
 
 use rustix::process::Signal;
@@ -172,11 +172,16 @@ fn kill_runs(figures: &mut Figures, kills: usize, mut numbers: Numbers) {
     });
     let think = concat!(env!("CARGO_BIN_EXE_nagent"), "-think");
     let run = || sandbox.program(think, &["hello.md"]);
+    // The kills are spread over the time of a run on this machine.
+    let begun = Instant::now();
+    run().run().assert_exit(0);
+    let took = u64::try_from(begun.elapsed().as_millis()).unwrap();
+    fs::remove_file(folder.join("memory.js")).unwrap();
     let (mut broken, mut written) = (0, 0);
     for _ in 0..kills {
         sandbox.llm.forget();
         let running = run().spawn();
-        thread::sleep(Duration::from_millis(numbers.below(80)));
+        thread::sleep(Duration::from_millis(numbers.below(took + 10)));
         running.signal(Signal::KILL);
         running.wait();
         wait_until("the engine has ended", || sandbox.processes().is_empty());

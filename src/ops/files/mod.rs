@@ -3,7 +3,6 @@
 pub mod apply_edits;
 pub mod file_conversation;
 pub mod file_memory;
-pub mod many_files;
 pub mod patch;
 pub mod split;
 pub mod summaries;
