@@ -1,14 +1,12 @@
 //! `nagent-file-edit`: a file's own conversation and its diff.
 
-use std::os::unix::fs::symlink;
 use std::path::PathBuf;
 
-use rustix::process::Signal;
 use serde_json::Value;
 
 use crate::answers::Answer;
 use crate::process_under_test::Run;
-use crate::sandbox::{CANARY, Invocation, Sandbox, answer, wait_until};
+use crate::sandbox::{CANARY, Invocation, Sandbox, answer};
 
 pub(crate) const FILE_EDIT: &str = env!("CARGO_BIN_EXE_nagent-file-edit");
 
