@@ -12,7 +12,7 @@ use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, anyhow};
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::event::{PollFd, PollFlags};
 use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
 use rustix::pipe::fcntl_setpipe_size;
 
@@ -22,6 +22,7 @@ use conversation::exit::Signal;
 use conversation::limits;
 use sys::env::Env;
 use sys::interrupt::Interrupts;
+use sys::ready;
 
 /// The flag that makes `nagent-js` the process with the engine.
 pub const WORKER_FLAG: &str = "--worker";
@@ -310,10 +311,6 @@ fn wait_until_ready(
     deadline: Option<Instant>,
     interrupts: &Interrupts,
 ) -> Result<(), Broken> {
-    let left = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
-    let left = left.and_then(|left| Timespec::try_from(left).ok());
-    let mut both = [pipe.clone(), PollFd::new(interrupts, PollFlags::IN)];
-    // EINTR: the caller checks everything again.
-    let _ = poll(&mut both, left.as_ref());
+    ready::wait(&mut [pipe.clone(), PollFd::new(interrupts, PollFlags::IN)], deadline);
     check(deadline, interrupts)
 }

@@ -11,10 +11,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use std::time::{Duration, Instant};
 
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::event::{PollFd, PollFlags};
 use rustix::pipe::{PipeFlags, pipe_with};
 use signal_hook::{flag, low_level};
 
+use super::ready;
 use conversation::exit::Signal;
 
 /// The signals that are caught. If several arrive before a check, the first in this order counts.
@@ -111,13 +112,10 @@ impl Interrupts {
             if let Some(signal) = self.pending() {
                 return Some(signal);
             }
-            let left = end.map(|end| end.saturating_duration_since(Instant::now()));
-            if left.is_some_and(|left| left.is_zero()) {
+            if end.is_some_and(|end| end <= Instant::now()) {
                 return None;
             }
-            let left = left.and_then(|left| Timespec::try_from(left).ok());
-            // EINTR means a signal: the loop checks the flags. Nothing else can fail here.
-            let _ = poll(&mut [PollFd::new(&self.readable, PollFlags::IN)], left.as_ref());
+            ready::wait(&mut [PollFd::new(&self.readable, PollFlags::IN)], end);
         }
     }
 }
@@ -159,7 +157,9 @@ pub fn watch_stdout() {
     let watch = || {
         let stdout = io::stdout();
         let mut fds = [PollFd::new(&stdout, PollFlags::empty())];
-        while !poll(&mut fds, None).is_ok_and(|ready| ready > 0) {}
+        while fds[0].revents().is_empty() {
+            ready::wait(&mut fds, None);
+        }
         let _ =
             rustix::process::kill_process(rustix::process::getpid(), rustix::process::Signal::HUP);
     };
@@ -202,6 +202,7 @@ mod tests {
     use std::process::{Child, Command, ExitStatus, Stdio};
 
     use super::*;
+    use rustix::event::{Timespec, poll};
 
     /// Not a test by itself: what the tests below run as a process of its own.
     #[test]

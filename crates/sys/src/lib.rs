@@ -43,6 +43,7 @@ pub mod pager;
 pub mod process;
 pub mod rate;
 pub mod read;
+pub mod ready;
 pub mod removal;
 pub mod replace;
 pub mod root;

@@ -3,12 +3,13 @@
 use std::fs::File;
 use std::io::{self, Read};
 use std::os::fd::AsFd;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
-use rustix::event::{PollFd, PollFlags, Timespec};
+use rustix::event::{PollFd, PollFlags};
 
 use super::interrupt::Interrupts;
+use super::ready;
 use super::terminal;
 use conversation::exit::Signal;
 use conversation::limits::{self, STDIN_PROMPT};
@@ -23,13 +24,8 @@ pub fn read_to_end(interrupts: &Interrupts) -> Result<Result<Vec<u8>, Signal>> {
 pub fn wait_for_input(time: Duration, interrupts: &Interrupts) -> Result<Result<bool, Signal>> {
     let (stdin, signals) = (io::stdin(), interrupts.as_fd());
     let mut fds = [PollFd::new(&stdin, PollFlags::IN), PollFd::new(&signals, PollFlags::IN)];
-    let time = Timespec::try_from(time).ok();
-    let ready = match rustix::event::poll(&mut fds, time.as_ref()) {
-        Ok(_) => !fds[0].revents().is_empty(),
-        Err(rustix::io::Errno::INTR) => false,
-        Err(error) => return Err(error).context("cannot wait for standard input"),
-    };
-    Ok(interrupts.pending().map_or(Ok(ready), Err))
+    ready::wait(&mut fds, Some(Instant::now() + time));
+    Ok(interrupts.pending().map_or(Ok(!fds[0].revents().is_empty()), Err))
 }
 
 /// Reads stdin up to the end of its first line, and any bytes that came with it. `Err` in the inner result is the
@@ -101,10 +97,7 @@ fn read_until(
             let signals = interrupts.as_fd();
             let mut fds =
                 [PollFd::new(&stream, PollFlags::IN), PollFd::new(&signals, PollFlags::IN)];
-            match rustix::event::poll(&mut fds, None) {
-                Ok(_) | Err(rustix::io::Errno::INTR) => {}
-                Err(error) => return Err(error).with_context(|| format!("cannot wait for {name}")),
-            }
+            ready::wait(&mut fds, None);
             if fds[0].revents().is_empty() {
                 continue;
             }

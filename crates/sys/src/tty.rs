@@ -5,10 +5,10 @@ use std::io::{Read, Write};
 use std::os::fd::BorrowedFd;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::event::{PollFd, PollFlags};
 use rustix::pipe::{PipeFlags, pipe_with};
 use rustix::termios::{
     LocalModes, OptionalActions, QueueSelector, SpecialCodeIndex, Termios, tcflush, tcgetattr,
@@ -20,7 +20,7 @@ use signal_hook::low_level;
 use super::env::Env;
 use super::interrupt::Interrupts;
 use super::lock::{LockWait, lock_file};
-use super::{env, fs, terminal};
+use super::{env, fs, ready, terminal};
 
 /// Nothing may be typed for this long before an answer counts.
 const QUIET: Duration = Duration::from_millis(250);
@@ -80,26 +80,20 @@ impl Tty {
         most: Option<Duration>,
         interrupts: &Interrupts,
     ) -> bool {
-        let most = most.and_then(|most| Timespec::try_from(most).ok());
-        loop {
-            let mut file = &self.file;
-            let mut fds =
-                [PollFd::new(file, PollFlags::IN), PollFd::new(interrupts, PollFlags::IN)];
-            let ready = poll(&mut fds, most.as_ref());
-            if interrupts.pending().is_some() {
+        let until = most.map(|most| Instant::now() + most);
+        let mut file = &self.file;
+        let mut fds = [PollFd::new(file, PollFlags::IN), PollFd::new(interrupts, PollFlags::IN)];
+        while fds[0].revents().is_empty() {
+            ready::wait(&mut fds, until);
+            let is_over = until.is_some_and(|until| until <= Instant::now());
+            if interrupts.pending().is_some() || is_over && fds[0].revents().is_empty() {
                 return false;
             }
-            let mut bytes = [0; 64];
-            match ready {
-                Ok(0) => return false,
-                Ok(_) => {
-                    let count = file.read(&mut bytes).unwrap_or(0);
-                    into.extend_from_slice(&bytes[..count]);
-                    return count > 0;
-                }
-                Err(_) => {}
-            }
         }
+        let mut bytes = [0; 64];
+        let count = file.read(&mut bytes).unwrap_or(0);
+        into.extend_from_slice(&bytes[..count]);
+        count > 0
     }
 
     /// Shows a question, and again after Ctrl-Z. Once nobody types, shows its choices, and reads the line that is typed
@@ -138,7 +132,7 @@ impl Tty {
                 PollFd::new(&resumed, PollFlags::IN),
             ];
             fds.extend(asker.map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::empty())));
-            let _ = poll(&mut fds, None);
+            ready::wait(&mut fds, None);
             let is_gone = fds.get(3).is_some_and(|fd| !fd.revents().is_empty());
             if is_gone || interrupts.pending().is_some() {
                 typed.clear();

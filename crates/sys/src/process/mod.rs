@@ -17,11 +17,12 @@ mod supervisor;
 use std::ops::ControlFlow;
 use std::time::{Duration, Instant};
 
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::event::{PollFd, PollFlags};
 
 use self::job::{Finished, Job, JobId, JobOutcome, StartError};
 use self::running::{END_LIMIT, RunningJob};
 use crate::interrupt::Interrupts;
+use crate::ready;
 
 /// Number of bytes read at once.
 const CHUNK: usize = 64 * 1024;
@@ -95,7 +96,7 @@ impl Jobs {
                 running.check_limits(now, pending);
             }
             let mut ended = None;
-            for source in self.poll_sources(interrupts, pending.is_none(), now) {
+            for source in self.poll_sources(interrupts, pending.is_none()) {
                 match source {
                     PollSource::Interrupt => {}
                     PollSource::Supervisor(at) => ended = ended.or(Some(at)),
@@ -126,12 +127,7 @@ impl Jobs {
     }
 
     /// Waits until something can be done or a time limit is reached, and returns the sources that are ready.
-    fn poll_sources(
-        &self,
-        interrupts: &Interrupts,
-        watch_interrupts: bool,
-        now: Instant,
-    ) -> Vec<PollSource> {
+    fn poll_sources(&self, interrupts: &Interrupts, watch_interrupts: bool) -> Vec<PollSource> {
         let mut sources = Vec::new();
         let mut fds = Vec::new();
         let mut next_limit: Option<Instant> = None;
@@ -156,12 +152,7 @@ impl Jobs {
             fds.push(PollFd::new(&running.pidfd, PollFlags::IN));
             next_limit = [next_limit, running.next_limit()].into_iter().flatten().min();
         }
-        let left = next_limit.map(|limit| limit.saturating_duration_since(now));
-        let left = left.and_then(|left| Timespec::try_from(left).ok());
-        if poll(&mut fds, left.as_ref()).is_err() {
-            // EINTR: the caller checks everything again.
-            return Vec::new();
-        }
+        ready::wait(&mut fds, next_limit);
         let ready = sources.into_iter().zip(fds).filter(|(_, fd)| !fd.revents().is_empty());
         ready.map(|(source, _)| source).collect()
     }

@@ -8,7 +8,7 @@ use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::time::{Duration, Instant};
 
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::event::{PollFd, PollFlags};
 use rustix::fs::{Mode, OFlags, fcntl_getfl, fcntl_setfl, open};
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SendFlags, SocketFlags, SocketType, send, socketpair};
@@ -18,6 +18,7 @@ use rustix::process::{
     waitid,
 };
 
+use super::super::ready;
 use super::job::{Finished, Job, JobId, JobOutcome, Output, StartError, Stdin};
 use super::supervisor::{self, Config, ExitReport, Image};
 use crate::env;
@@ -250,13 +251,12 @@ impl RunningJob {
 
     /// Waits up to `time` for the supervisor to end.
     pub(super) fn has_ended_within(&self, time: Duration) -> bool {
-        let time = Timespec::try_from(time).unwrap_or_default();
-        loop {
-            match poll(&mut [PollFd::new(&self.pidfd, PollFlags::IN)], Some(&time)) {
-                Err(Errno::INTR) => {}
-                ready => return ready.is_ok_and(|ready| ready > 0),
-            }
+        let until = Instant::now() + time;
+        let mut fds = [PollFd::new(&self.pidfd, PollFlags::IN)];
+        while fds[0].revents().is_empty() && Instant::now() < until {
+            ready::wait(&mut fds, Some(until));
         }
+        !fds[0].revents().is_empty()
     }
 
     /// Ends a job that wrote too much, or whose reader wants no more.

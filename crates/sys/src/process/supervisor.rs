@@ -27,9 +27,10 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::time::{Duration, Instant};
 
 use super::super::interrupt::set_signal_mask;
+use super::super::ready;
 use super::left::LeftProcesses;
 use super::restriction::Restriction;
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::event::{PollFd, PollFlags};
 use rustix::fs::{CWD, Mode, OFlags, openat};
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendFlags, recv, send};
@@ -200,12 +201,9 @@ pub(super) fn spawn(orders: BorrowedFd<'_>, socket: &OwnedFd, config: &Config) -
     };
     let give_up = Instant::now() + START_PATIENCE;
     let mut number = [0; size_of::<i32>()];
-    loop {
-        let left = give_up.saturating_duration_since(Instant::now());
-        let left = Timespec::try_from(left).unwrap_or_default();
-        if poll(&mut [PollFd::new(&orders, PollFlags::IN)], Some(&left)) != Err(Errno::INTR) {
-            break;
-        }
+    let mut fds = [PollFd::new(&orders, PollFlags::IN)];
+    while fds[0].revents().is_empty() && Instant::now() < give_up {
+        ready::wait(&mut fds, Some(give_up));
     }
     let _ = recv(orders, &mut number[..], RecvFlags::DONTWAIT);
     match i32::from_le_bytes(number) {
@@ -335,13 +333,11 @@ fn supervise(socket: BorrowedFd<'_>, leader: Pid, config: &Config) -> ! {
             kill_at = None;
             let _ = kill_process_group(leader, Signal::KILL);
         }
-        let left = kill_at.map(|at| at.saturating_duration_since(now));
-        let left = left.and_then(|left| Timespec::try_from(left).ok());
         let mut fds =
             [PollFd::new(&child_ends, PollFlags::IN), PollFd::new(&socket, PollFlags::IN)];
         // A socket whose other end is closed stays readable.
         let watched = if is_orphaned { 1 } else { 2 };
-        let _ = poll(&mut fds[..watched], left.as_ref());
+        ready::wait(&mut fds[..watched], kill_at);
         let mut order = [0; 1];
         match recv(socket, &mut order[..], RecvFlags::DONTWAIT) {
             Err(Errno::AGAIN | Errno::INTR) => {}
@@ -442,8 +438,8 @@ fn kill_all_children(child_ends: &OwnedFd) -> bool {
         if Instant::now() >= give_up {
             return false;
         }
-        let pause = Timespec { tv_sec: 0, tv_nsec: 5_000_000 };
-        let _ = poll(&mut [PollFd::new(child_ends, PollFlags::IN)], Some(&pause));
+        let pause = Instant::now() + Duration::from_millis(5);
+        ready::wait(&mut [PollFd::new(child_ends, PollFlags::IN)], Some(pause));
     }
 }
 
