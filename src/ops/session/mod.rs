@@ -18,6 +18,7 @@ pub use self::start::NAME;
 use self::start::Session;
 use crate::ops::setup::completion;
 use crate::out::{self, Report};
+use crate::view::look::expand;
 use conversation::approve::Approve;
 use conversation::exit::{Exit, Signal};
 use conversation::problem::Problem;
@@ -156,7 +157,7 @@ impl Session {
         for _ in prompt.len()..self.look.prompt.len() {
             out::print_line("");
         }
-        let spans = self.look.expand(prompt, &self.names());
+        let spans = expand(prompt, &self.names());
         let plain = out::style_spans(&spans, false);
         if let Some(editor) = editor {
             let styled = out::style_spans(&spans, terminal::has_colours());
@@ -218,7 +219,7 @@ impl Session {
 
     /// Shows a text of the look, on a line or several.
     fn show_text(&self, text: &str) {
-        let spans = self.look.expand(text, &self.names());
+        let spans = expand(text, &self.names());
         if !spans.is_empty() && !self.args.quiet {
             out::print_spans(&spans);
         }
