@@ -42,7 +42,6 @@ impl Runner<'_> {
             tokens_out: totals.all.output,
             cost: (!totals.unpriced || totals.cost > 0.0).then_some(totals.cost),
             last_line: std::mem::take(&mut self.activity.last_line),
-            is_ending: matches!(effect, Effect::Receive | Effect::Done(_)),
         };
         self.conversation.set_activity(self.activity.clone());
     }
