@@ -166,7 +166,7 @@ fn start_values(start: &Start) -> BTreeMap<&'static str, String> {
     let is_here = path == "." || path == "./";
     let change = start.bytes_in.unwrap_or(start.bytes).cast_signed()
         - start.bytes_out.unwrap_or(0).cast_signed();
-    let target = describe_target(&start.attributes);
+    let target = describe_target(&start.tag, &start.attributes);
     BTreeMap::from([
         ("name", capitalize(start.tag.trim_start_matches("nagent-"))),
         ("path", path.to_owned()),

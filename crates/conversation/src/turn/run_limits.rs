@@ -38,6 +38,7 @@ pub struct Spent {
 
 impl Limits {
     /// The rest of the limits.
+    #[must_use]
     pub fn subtract(self, spent: Spent) -> Self {
         Self {
             max_turns: self.max_turns.saturating_sub(spent.turns),
