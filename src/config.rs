@@ -329,7 +329,7 @@ fn check_value(key: &str, value: &Value) -> Option<String> {
             Some("is 0; give a number of seconds above 0")
         }
         _ if number == Some(0.0) && !takes(key, json!(2.5)) => Some("is 0; it must be 1 or more"),
-        _ if number.is_some_and(|number| number > 1e9 || number < 0.0)
+        _ if number.is_some_and(|number| !(0.0..=1e9).contains(&number))
             && takes(key, json!(2.5)) =>
         {
             Some("is not between 0 and 1000000000")

@@ -153,7 +153,7 @@ impl Args {
             report = report.then(lists::list_providers());
         }
         if self.doctor {
-            return Ok(report.then(doctor::examine(self.run.model_args())?));
+            return Ok(report.then(doctor::examine(&self.run.model)?));
         }
         let is_query = self.is_query();
         if !report.json.is_empty() && !self.has_work() && !is_query {

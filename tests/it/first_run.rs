@@ -36,7 +36,7 @@ fn without_a_key_two_short_lines_say_what_to_do() {
 fn a_model_without_a_key_asks_ollama_once() {
     let sandbox = bare();
     let run = sandbox.run(&["--model", "gpt-5.5", "hi"]).assert_exit(2).within(5.0);
-    run.stderr_has(&["no API key is set", "127.0.0.1:9", "For gpt-5.5 set OPENAI_API_KEY"]);
+    run.stderr_has(&["no API key is set", "127.0.0.1:9", "--list-providers"]);
     let run = sandbox.run(&["--model", "llama3", "hi"]).assert_exit(2);
     run.stderr_has(&["Ollama at 127.0.0.1:9 was asked for llama3"]);
     let status = sandbox.run(&["--model", "gpt-5.5", "--status"]).assert_exit(0).stdout;

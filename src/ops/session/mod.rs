@@ -174,13 +174,8 @@ impl Session {
     /// The values of the placeholders in the texts of a look.
     fn names(&self) -> BTreeMap<&'static str, String> {
         let settings = &self.settings;
-        let name = |provider| settings.provider_name(provider);
-        let provider = name(settings.provider);
-        let is_program = settings.provider == Provider::Command;
-        let command = settings.config.command.as_deref().filter(|_| is_program);
-        let program = command.and_then(|words| Path::new(words.first()?).file_name());
-        let nameless = program.map_or_else(|| provider.into(), |program| program.to_string_lossy());
-        let model = self.model.clone().unwrap_or_else(|| nameless.into_owned());
+        let provider = settings.provider_name(settings.provider);
+        let model = self.model.clone().unwrap_or_else(|| provider.to_owned());
         let base_url = settings.config.base_url.as_deref();
         let endpoint = settings.provider.endpoint(base_url, None);
         let server = endpoint.map_or_else(|| provider.to_owned(), |endpoint| endpoint.base_url);

@@ -44,7 +44,7 @@ pub(crate) fn add_settings<'a>(look: &'a Look, values: &mut Map<String, Value>) 
     let connection = ["provider", "model", "base_url", "server"];
     let has_connection = connection.iter().any(|key| values.contains_key(*key));
     let is_new =
-        |key: &str| !values.contains_key(key) && !(has_connection && connection.contains(&key));
+        |key: &str| !(values.contains_key(key) || has_connection && connection.contains(&key));
     let new: Vec<_> = look.settings.iter().filter(|(key, _)| is_new(key)).collect();
     values.extend(new.iter().map(|(key, value)| ((*key).clone(), (*value).clone())));
     new.into_iter().map(|(key, _)| key.as_str()).collect()
