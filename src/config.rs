@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
 use conversation::approve::Approve;
+use conversation::turn::run_limits::Limits;
 use conversation::{legacy, limits};
 use models::options::Reasoning;
 use models::price::Price;
@@ -73,14 +74,9 @@ pub struct Config {
     pub approve: Approve,
     /// Patterns of commands that are never asked about.
     pub approve_allow: Vec<String>,
-    /// Maximum number of replies in a run.
-    pub max_turns: u64,
-    /// Maximum time of a run, in seconds.
-    pub max_seconds: Option<f64>,
-    /// Maximum number of tokens in a run.
-    pub max_tokens: Option<u64>,
-    /// Maximum cost of a run, in US dollars.
-    pub max_cost: Option<f64>,
+    /// The limits of a run.
+    #[serde(flatten)]
+    pub limits: Limits,
     /// Maximum number of child conversations at the same time.
     pub jobs: u64,
     /// Maximum time to keep retrying a busy provider, in seconds.
@@ -119,7 +115,7 @@ impl Config {
     /// Reads values by their keys; a key that is missing has its default.
     pub fn from_values(values: &Map<String, Value>) -> Result<Self, String> {
         let mut all = json!({
-            "shell_timeout": 600, "max_turns": 200, "jobs": 4, "connect_timeout": 10, "patience": limits::PROVIDER_PATIENCE.as_secs(),
+            "shell_timeout": 600, "jobs": 4, "connect_timeout": 10, "patience": limits::PROVIDER_PATIENCE.as_secs(),
             "lock_timeout": 30, "file_summaries": true,
         });
         for (key, value) in values {
@@ -274,9 +270,14 @@ fn check(object: &mut Map<String, Value>) -> Result<Vec<String>, String> {
     Ok(notes)
 }
 
+/// Whether a key takes values of the type of this one.
+fn takes(key: &str, sample: Value) -> bool {
+    serde_json::from_value::<Config>(json!({ key: sample })).is_ok()
+}
+
 /// Describes the values that a key takes; `error` is of one that it does not take.
 fn describe_expected(key: &str, error: &serde_json::Error) -> String {
-    let takes = |sample: Value| serde_json::from_value::<Config>(json!({ key: sample })).is_ok();
+    let takes = |sample| takes(key, sample);
     let text = match key {
         "reasoning" => "must be off, low, medium, high, max, or a number of tokens",
         "command" | "key_command" => "must be a list of words, as in [\"my-model\", \"--json\"]",
@@ -329,23 +330,19 @@ fn check_value(key: &str, value: &Value) -> Option<String> {
             all.any(|price| price.as_object().is_some_and(|price| price.values().any(is_negative)))
                 .then_some("has a price below 0")
         }
-        "max_turns"
-        | "shell_timeout"
-        | "max_tokens"
-        | "context_window_tokens"
-        | "max_output_tokens"
-        | "requests_per_minute"
-        | "jobs" => (number == Some(0.0)).then_some("is 0; it must be 1 or more"),
-        "connect_timeout" | "read_timeout" if number == Some(0.0) => {
-            Some("is 0; give a number of seconds above 0")
-        }
-        "max_seconds" | "max_cost" | "patience" | "connect_timeout" | "read_timeout"
-        | "lock_timeout" => number
-            .is_some_and(|number| !(0.0..=1e9).contains(&number))
-            .then_some("is not between 0 and 1000000000"),
         "temperature" => number
             .is_some_and(|number| !(0.0..=2.0).contains(&number))
             .then_some("is not between 0 and 2"),
+        "seed" | "reasoning" => None,
+        "connect_timeout" | "read_timeout" if number == Some(0.0) => {
+            Some("is 0; give a number of seconds above 0")
+        }
+        _ if number == Some(0.0) && !takes(key, json!(2.5)) => Some("is 0; it must be 1 or more"),
+        _ if number.is_some_and(|number| !(0.0..=1e9).contains(&number))
+            && takes(key, json!(2.5)) =>
+        {
+            Some("is not between 0 and 1000000000")
+        }
         "key_command" if value.as_array().is_some_and(Vec::is_empty) => {
             Some("is empty; it must have the words of a command")
         }
@@ -429,7 +426,7 @@ mod tests {
             let Parsed { values, profile_keys, .. } = parse(text, profile).unwrap();
             let config = Config::from_values(&values).unwrap();
             assert_eq!(
-                (config.sandbox.name(), config.no_network, config.max_turns),
+                (config.sandbox.name(), config.no_network, config.limits.max_turns),
                 (sandbox, no_network, turns)
             );
             assert_eq!(profile_keys, keys);

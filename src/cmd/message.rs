@@ -71,6 +71,6 @@ impl Tool for Args {
                 "no message given: nagent-message \"TEXT\", or the text on stdin (--help shows all)",
             ));
         }
-        message::send_message(&root, &env, &interrupts, self.conversation.as_deref(), &text)
+        message::send_message(&root, &env, self.conversation.as_deref(), &text)
     }
 }

@@ -70,7 +70,7 @@ pub struct Args {
     /// Show the conversation, the settings in force and where each came from
     #[arg(long, conflicts_with = "prompt", help_heading = "Information")]
     pub status: bool,
-    /// Check providers, tools, sandbox, config and terminal, and say what to do where something is missing
+    /// Check providers, tools, sandbox and config, and say what to do where something is missing
     #[arg(long, conflicts_with_all = ["prompt", "read"], help_heading = "Information")]
     pub doctor: bool,
     /// Print a summary of the conversation, and append nothing to it
@@ -153,7 +153,7 @@ impl Args {
             report = report.then(lists::list_providers());
         }
         if self.doctor {
-            return Ok(report.then(doctor::examine(self.run.model_args())?));
+            return Ok(report.then(doctor::examine(&self.run.model)?));
         }
         let is_query = self.is_query();
         if !report.json.is_empty() && !self.has_work() && !is_query {

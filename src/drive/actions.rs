@@ -27,20 +27,20 @@ use sys::{fs, grep};
 impl Runner<'_> {
     /// Runs an action that is not a conversation: its result, and the signal that ended it, if one did.
     pub fn run_action(&mut self, action: &Action) -> Result<(Block, Option<Signal>)> {
-        let block = Block::new(action.result_block());
+        let block = with_target(Block::new(action.result_block()), action);
         if let Action::Wrong { why, .. } = action {
             let block = error(block, why.as_str());
             return Ok((self.context.redactor.redact_block(block), None));
         }
         if let Some(why) = check_for_masks(action, &self.context) {
-            let block = error(with_target(block, action), why);
+            let block = error(block, why);
             return Ok((self.context.redactor.redact_block(block), None));
         }
         let from = match read_path(action) {
             None => PathBuf::new(),
             Some(path) => match self.resolve_read(&path) {
                 Ok(from) => from,
-                Err(why) => return Ok((error(block.with("path", path), why), None)),
+                Err(why) => return Ok((error(block, why), None)),
             },
         };
         let block = match action {
@@ -59,11 +59,9 @@ impl Runner<'_> {
                 return Ok((self.context.redactor.redact_block(block), signal));
             }
             Action::Next { prompt } => block.body(prompt),
-            Action::Read { path, offset, limit, .. } => {
-                self.read_lines(block.with("path", path), &from, *offset, *limit)?
-            }
-            Action::FileRead { path } => self.read_or_split(block.with("path", path), &from)?,
-            Action::Change(change) => self.change_file(with_target(block, action), change),
+            Action::Read { offset, limit, .. } => self.read_lines(block, &from, *offset, *limit)?,
+            Action::FileRead { .. } => self.read_or_split(block, &from)?,
+            Action::Change(change) => self.change_file(block, change),
             Action::List { .. } | Action::Glob { .. } | Action::Grep { .. } => {
                 self.search(block, action, &from)?
             }
@@ -111,12 +109,11 @@ impl Runner<'_> {
             Action::List { path } => {
                 let asked = self.context.expand(path);
                 let found = list_dir::list_dir(search, &asked);
-                show_found(block.with("path", path), found, &self.context)
+                show_found(block, found, &self.context)
             }
             Action::Glob { pattern, path } => {
                 let asked = self.context.expand(path.as_deref().unwrap_or("."));
                 let found = list_dir::find_by_glob(search, pattern, &asked);
-                let block = block.with("pattern", pattern).with_some("path", path.as_deref());
                 show_found(block, found, &self.context)
             }
             Action::Grep { pattern, path, glob, context, ignore_case } => {
@@ -127,8 +124,7 @@ impl Runner<'_> {
                     context: usize::try_from(context.unwrap_or(0)).unwrap_or(usize::MAX),
                 };
                 let found = grep::search_lines(search, &how, &asked, glob.as_deref());
-                let block = block.with("pattern", pattern).with_some("path", path.as_deref());
-                show_found(block.with_some("glob", glob.as_deref()), found, &self.context)
+                show_found(block, found, &self.context)
             }
             _ => Ok(error(block, "it is not a search")),
         }
@@ -141,7 +137,6 @@ impl Runner<'_> {
         offset: Option<u64>,
         limit: Option<u64>,
     ) -> Result<Block> {
-        let block = block.with_some("offset", offset).with_some("limit", limit);
         let range = (offset.is_some() || limit.is_some())
             .then(|| Range { offset: offset.unwrap_or(1), limit });
         let read = read::read_text(path, range, limits::READ_WHOLE, &self.context.stop_check());
@@ -300,9 +295,9 @@ fn read_path(action: &Action) -> Option<String> {
     (action.access() == Access::Read).then(|| path().unwrap_or_else(|| ".".to_owned()))
 }
 
-/// The block with the file that an action was to write.
+/// The block with what an action is about, as its row in the table of tags says.
 fn with_target(block: Block, action: &Action) -> Block {
     let (attributes, _) = action.attributes_and_body();
-    let target = attributes.into_iter().find(|(name, _)| matches!(&**name, "path" | "index"));
-    target.into_iter().fold(block, |block, (name, value)| block.with(&name, value))
+    let names = action.tag_kind().table_row().target.iter();
+    names.fold(block, |block, name| block.with_some(name, attributes.get(*name)))
 }

@@ -21,7 +21,8 @@ use conversation::format::file::{Block, Piece};
 use conversation::format::harmless;
 use conversation::limits::{self, CHILD_DEPTH, CHILDREN_PER_REPLY, CHILDREN_PER_RUN};
 use conversation::protocol::Action;
-use conversation::turn::event::{Acted, Event, Limits};
+use conversation::turn::event::{Acted, Event};
+use conversation::turn::run_limits::{Limits, Spent};
 use sys::env::{LINEAGE, PARENTS, RUN};
 use sys::process::Jobs;
 use sys::process::job::{Finished, Job, JobId};
@@ -125,10 +126,8 @@ impl Children {
     /// The reason why no more children may be started: the limits of the run are used up.
     fn refuse_spent(&self) -> Option<String> {
         let left = self.left.as_ref()?;
-        let spent = left.turns == 0
-            || left.tokens == Some(0)
-            || [left.seconds, left.cost].into_iter().flatten().any(|left| left <= 0.0);
-        spent.then(|| {
+        let nothing = Spent { turns: 0, seconds: 0.0, tokens: 0, cost: 0.0 };
+        left.find_reached(nothing).map(|_| {
             "the limits of this run are used up: no further conversation can be started".to_owned()
         })
     }
@@ -138,9 +137,8 @@ impl Children {
         let Some(left) = &mut self.left else { return };
         let usage = answer.usage();
         let tokens = usage.input.saturating_add(usage.output);
-        left.turns = left.turns.saturating_sub(answer.turns());
-        left.tokens = left.tokens.map(|left| left.saturating_sub(tokens));
-        left.cost = left.cost.map(|left| (left - answer.cost().unwrap_or(0.0)).max(0.0));
+        let (turns, cost) = (answer.turns(), answer.cost().unwrap_or(0.0));
+        *left = left.subtract(Spent { turns, seconds: 0.0, tokens, cost });
     }
 
     fn refuse(&self, slot: &Slot) -> Option<String> {
@@ -331,11 +329,9 @@ impl Children {
         }
         flag("invocation", "delegated");
         flag("parent-conversation", &self.name);
-        if let Some(left) = self.left {
-            flag("max-turns", &left.turns.to_string());
-            left.seconds.iter().for_each(|seconds| flag("max-seconds", &seconds.to_string()));
-            left.tokens.iter().for_each(|tokens| flag("max-tokens", &tokens.to_string()));
-            left.cost.iter().for_each(|cost| flag("max-cost", &cost.to_string()));
+        let left = self.left.map(Limits::by_name).into_iter().flatten();
+        for (name, rest) in left.filter(|(_, rest)| !rest.is_null()) {
+            flag(&name.replace('_', "-"), &rest.to_string());
         }
         let set = [
             (PARENTS, self.parents_of_commands()),

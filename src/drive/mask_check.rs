@@ -10,14 +10,11 @@ use segments::previous_split::edited_segments;
 use sys::fs;
 
 pub(super) fn check_for_masks(action: &Action, context: &RunContext<'_>) -> Option<String> {
-    match action {
-        Action::Change(Change::FilePatch { index }) => {
-            check_segments_for_masks(&context.resolve(index), context)
-        }
-        Action::Change(Change::Write { .. } | Change::Edit { .. }) => {
-            context.redactor.refuse_mask(action.attributes_and_body().1)
-        }
-        _ => None,
+    let Action::Change(change) = action else { return None };
+    match change {
+        Change::FilePatch { index } => check_segments_for_masks(&context.resolve(index), context),
+        Change::Write { text, .. } => context.redactor.refuse_mask(text),
+        Change::Edit { blocks, .. } => context.redactor.refuse_mask(blocks),
     }
 }
 

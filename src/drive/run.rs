@@ -20,9 +20,10 @@ use conversation::limits;
 use conversation::memory::changes::short_hash;
 use conversation::model::ApiError;
 use conversation::problem::Problem;
-use conversation::protocol::{Access, Action, Change};
+use conversation::protocol::{Access, Action};
 use conversation::reason::Reason;
-use conversation::turn::event::{Acted, Effect, Event, Limits, RunOutcome};
+use conversation::turn::event::{Acted, Effect, Event, RunOutcome};
+use conversation::turn::run_limits::Limits;
 use conversation::turn::{Turn, unfinished};
 use models::schema::describe_errors;
 use sys::fs;
@@ -321,8 +322,9 @@ impl Runner<'_> {
         };
         let is_case = match action {
             Action::Conversation { file: Some(file), .. } => needs_flag(file),
-            Action::Change(Change::Write { path, .. } | Change::Edit { path, .. }) => {
-                needs_flag(path) && block.get("reason") == Some(Reason::Boundary.name())
+            Action::Change(_) => {
+                block.get("reason") == Some(Reason::Boundary.name())
+                    && block.get("path").is_some_and(needs_flag)
             }
             _ => false,
         };

@@ -42,7 +42,6 @@ impl Runner<'_> {
             tokens_out: totals.all.output,
             cost: (!totals.unpriced || totals.cost > 0.0).then_some(totals.cost),
             last_line: std::mem::take(&mut self.activity.last_line),
-            is_ending: matches!(effect, Effect::Receive | Effect::Done(_)),
         };
         self.conversation.set_activity(self.activity.clone());
     }
@@ -71,7 +70,7 @@ fn describe_action(action: &Action) -> String {
     let (attributes, body) = action.attributes_and_body();
     let target = match action {
         Action::Shell { .. } => body.trim().lines().next().unwrap_or_default().to_owned(),
-        _ => describe_target(&attributes),
+        _ => describe_target(action.tag_name(), &attributes),
     };
     let tag = action.tag_name();
     let text = if target.is_empty() { tag.to_owned() } else { format!("{tag}: {target}") };

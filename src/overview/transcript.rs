@@ -118,7 +118,7 @@ fn describe_action(action: &Action) -> (String, String) {
     let (attributes, text) = action.attributes_and_body();
     let what = match action {
         Action::Wrong { why, .. } => why.clone(),
-        _ => describe_target(&attributes),
+        _ => describe_target(action.tag_name(), &attributes),
     };
     let title = format!("{} {what}", action.tag_name().trim_start_matches("nagent-"));
     (title.trim_end().to_owned(), text.trim_matches('\n').to_owned())

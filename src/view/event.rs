@@ -22,7 +22,8 @@ use conversation::format::columns::truncate;
 use conversation::format::edit;
 use conversation::format::file::Block;
 use conversation::format::harmless::quote_name;
-use conversation::protocol::{Action, Change};
+use conversation::protocol::tags::TAGS;
+use conversation::protocol::{Access, Action, Change};
 use conversation::turn::event::Verdict;
 
 /// Number of lines at the end of an output that are shown.
@@ -152,13 +153,8 @@ impl Start {
             }),
             _ => None,
         };
-        let is_shown = matches!(
-            action,
-            Action::Shell { .. }
-                | Action::Next { .. }
-                | Action::Conversation { .. }
-                | Action::Script { .. }
-        );
+        // Of a change the diff is shown.
+        let is_shown = !matches!(action.access(), Access::Read | Access::Write);
         Self {
             n,
             tag: action.tag_name().to_owned(),
@@ -167,7 +163,7 @@ impl Start {
             bytes: body.len() as u64,
             bytes_out: sums.map(|(out, _)| out),
             bytes_in: sums.map(|(_, into)| into),
-            body: is_shown.then(|| body.to_owned()),
+            body: Some(body.to_owned()).filter(|text| is_shown && !text.is_empty()),
             folder: None,
         }
     }
@@ -209,8 +205,7 @@ impl RunEvent {
         let figures: Map<String, Value> = figures.collect();
         let count = body.lines().count();
         let lines = figures.get("lines").and_then(Value::as_u64).unwrap_or(0).max(count as u64);
-        let has_output =
-            matches!(tag, "nagent-shell" | "nagent-conversation" | "check" | AFTER_WRITE);
+        let has_output = shows_output(tag);
         let first = match (all, has_output) {
             (true, _) => 0,
             (false, true) => count.saturating_sub(LAST_LINES),
@@ -270,24 +265,27 @@ impl RunEvent {
     }
 }
 
-/// Describes what an action is about: `src/main.rs from line 10`.
-pub fn describe_target(attributes: &BTreeMap<String, String>) -> String {
-    let get = |name: &str| attributes.get(name).map(String::as_str);
+/// Whether the end of the output is shown, of an action or of a command of the user's.
+pub fn shows_output(tag: &str) -> bool {
+    matches!(tag, "nagent-shell" | "nagent-conversation" | "check" | AFTER_WRITE)
+}
+
+/// Describes what an action is about, as its row in the table of tags says: `src/main.rs from line 10`.
+pub fn describe_target(tag: &str, attributes: &BTreeMap<String, String>) -> String {
+    let row = TAGS.iter().find(|row| row.name == tag);
     let mut what = String::new();
-    for name in ["index", "pattern", "path", "file", "name"] {
-        let Some(value) = get(name) else { continue };
-        what.push_str(match (what.is_empty(), name) {
-            (true, _) => "",
-            (false, "path") => " in ",
-            (false, _) => " ",
+    for name in row.map_or(&[][..], |row| row.target) {
+        let Some(value) = attributes.get(*name) else { continue };
+        let value = quote_name(value);
+        what.push_str(&match *name {
+            "offset" => format!(" from line {value}"),
+            "limit" if attributes.contains_key("offset") => String::new(),
+            "limit" => " from line 1".to_owned(),
+            "glob" => format!(" ({value})"),
+            _ if what.is_empty() => value,
+            "path" => format!(" in {value}"),
+            _ => format!(" {value}"),
         });
-        what.push_str(&quote_name(value));
-    }
-    if let Some(glob) = get("glob") {
-        what.push_str(&format!(" ({glob})"));
-    }
-    if get("offset").is_some() || get("limit").is_some() {
-        what.push_str(&format!(" from line {}", get("offset").unwrap_or("1")));
     }
     what
 }

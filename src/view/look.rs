@@ -17,6 +17,7 @@ use super::style::{NAMED, Span};
 use conversation::format::columns;
 use conversation::format::harmless::escape_text;
 use conversation::protocol::tags::TAGS;
+use conversation::turn::run_limits::Limits;
 use models::provider::check_word;
 
 /// The looks that are built in, by name; the first is the default.
@@ -27,8 +28,8 @@ pub const BUILT_IN: [(&str, &str); 4] = [
     ("run", include_str!("looks/run.json")),
 ];
 
-/// The settings that a look may bring. None of them names a program, an address or a credential.
-const SETTINGS: [&str; 15] = [
+/// The settings that a look may bring, besides the limits of a run. None of them names a program, an address or a credential.
+const SETTINGS: [&str; 11] = [
     "provider",
     "model",
     "write",
@@ -38,10 +39,6 @@ const SETTINGS: [&str; 15] = [
     "no_network",
     "redact",
     "shell_timeout",
-    "max_turns",
-    "max_seconds",
-    "max_tokens",
-    "max_cost",
     "max_output_tokens",
     "quiet",
 ];
@@ -79,8 +76,6 @@ pub struct Look {
     pub cleared: String,
     /// The text at the end.
     pub bye: String,
-    /// The end of a text that was cut.
-    pub ellipsis: String,
     /// Whether the figures of a run are shown at its end.
     pub figures: bool,
     /// Whether a session begins with a new conversation.
@@ -104,8 +99,10 @@ impl Look {
     /// It is not a look; the error says where.
     pub fn parse(text: &str) -> Result<Self, String> {
         let look: Self = serde_json::from_str(text).map_err(|error| error.to_string())?;
+        let limits = Limits::default().by_name();
+        let known = SETTINGS.into_iter().chain(limits.keys().map(String::as_str));
         for key in look.settings.keys() {
-            check_word("setting", key, SETTINGS)
+            check_word("setting", key, known.clone())
                 .map_err(|error| format!("{error}; a look brings no others"))?;
         }
         let tags = TAGS.iter().filter_map(|tag| tag.name.strip_prefix("nagent-")).chain(["*"]);
@@ -116,62 +113,52 @@ impl Look {
         let of_action = look.start.values().chain(&look.finish).chain(&look.failed);
         let names = OF_SESSION.into_iter().chain(OF_ACTION);
         for text in of_session.into_iter().chain(of_action) {
-            look.fill_in(text, &|name| check_word("name", name, names.clone()).map(|()| ""))?;
+            fill_in(text, &|name| check_word("name", name, names.clone()).map(|()| ""))?;
         }
         Ok(look)
     }
+}
 
-    /// Replaces the names in a text with their values, and returns pieces with styles. No value can hold a style or
-    /// leave its line.
-    pub fn expand(&self, text: &str, values: &BTreeMap<&str, String>) -> Vec<Span> {
-        let value_of = |name: &str| Ok(values.get(name).map_or("", String::as_str));
-        self.fill_in(text, &value_of).unwrap_or_default()
-    }
+/// Replaces the names in a text with their values, and returns pieces with styles. No value can hold a style or leave its line.
+pub fn expand(text: &str, values: &BTreeMap<&str, String>) -> Vec<Span> {
+    let value_of = |name: &str| Ok(values.get(name).map_or("", String::as_str));
+    fill_in(text, &value_of).unwrap_or_default()
+}
 
-    fn fill_in<'v>(
-        &self,
-        text: &str,
-        value_of: &dyn Fn(&str) -> Result<&'v str, String>,
-    ) -> Result<Vec<Span>, String> {
-        let (mut spans, mut span, mut rest) = (Vec::new(), Span::default(), text);
-        while let Some((before, after)) = rest.split_once('{') {
-            span.text.push_str(before);
-            if let Some(after) = after.strip_prefix('{') {
-                span.text.push('{');
-                rest = after;
-                continue;
-            }
-            let (word, after) = after
-                .split_once('}')
-                .ok_or_else(|| format!("\"{text}\" has a {{ without a }}; {{{{ is a brace"))?;
+fn fill_in<'v>(
+    text: &str,
+    value_of: &dyn Fn(&str) -> Result<&'v str, String>,
+) -> Result<Vec<Span>, String> {
+    let (mut spans, mut span, mut rest) = (Vec::new(), Span::default(), text);
+    while let Some((before, after)) = rest.split_once('{') {
+        span.text.push_str(before);
+        if let Some(after) = after.strip_prefix('{') {
+            span.text.push('{');
             rest = after;
-            if let Some((name, style)) = NAMED.iter().find(|(name, _)| *name == word) {
-                let codes = if *name == "off" { &[] } else { span.codes.as_slice() };
-                let next = Span { codes: [codes, style].concat(), text: String::new() };
-                spans.push(std::mem::replace(&mut span, next));
-                continue;
-            }
-            let (name, most) = word.split_once(':').unzip();
-            let most = most
-                .map(|most| most.parse().map_err(|_| format!("{{{word}}}: {most} is not a width")));
-            let value = value_of(name.unwrap_or(word))?;
-            span.text.push_str(&self.truncate_value(value, most.transpose()?));
+            continue;
         }
-        span.text.push_str(rest);
-        spans.push(span);
-        spans.retain(|span| !span.text.is_empty());
-        Ok(spans)
+        let (word, after) = after
+            .split_once('}')
+            .ok_or_else(|| format!("\"{text}\" has a {{ without a }}; {{{{ is a brace"))?;
+        rest = after;
+        if let Some((name, style)) = NAMED.iter().find(|(name, _)| *name == word) {
+            let codes = if *name == "off" { &[] } else { span.codes.as_slice() };
+            let next = Span { codes: [codes, style].concat(), text: String::new() };
+            spans.push(std::mem::replace(&mut span, next));
+            continue;
+        }
+        let (name, most) = word.split_once(':').unwrap_or((word, "10000"));
+        let most = most.parse().map_err(|_| format!("{{{word}}}: {most} is not a width"))?;
+        // Escaping one endless line would take long.
+        let value = value_of(name)?;
+        let value = value[..value.floor_char_boundary(LONGEST)].trim_end();
+        let line = escape_text(&value.replace(['\n', '\t'], " "));
+        span.text.push_str(&columns::truncate(&line, most));
     }
-
-    /// A value on one line, at most this wide.
-    fn truncate_value(&self, value: &str, most: Option<usize>) -> String {
-        let value = &value[..value.floor_char_boundary(LONGEST)];
-        let line = escape_text(&value.trim_end().replace(['\n', '\t'], " "));
-        let Some(most) = most.filter(|most| columns::width(&line) > *most) else { return line };
-        let ellipsis = if self.ellipsis.is_empty() { "…" } else { &self.ellipsis };
-        let room = most.saturating_sub(columns::width(ellipsis)).max(1);
-        format!("{}{ellipsis}", columns::wrap_line(&line, room)[0])
-    }
+    span.text.push_str(rest);
+    spans.push(span);
+    spans.retain(|span| !span.text.is_empty());
+    Ok(spans)
 }
 
 #[cfg(test)]
@@ -188,18 +175,17 @@ mod tests {
 
     #[test]
     fn what_a_name_stands_for_stays_on_its_line_and_has_no_style() {
-        let look = Look { ellipsis: "...".into(), ..Look::default() };
         let check = |text: &str, value: &str, expect: &[(&[u8], &str)]| {
-            let spans = look.expand(text, &BTreeMap::from([("path", value.to_owned())]));
+            let spans = expand(text, &BTreeMap::from([("path", value.to_owned())]));
             let spans: Vec<(&[u8], &str)> =
                 spans.iter().map(|span| (&span.codes[..], span.text.as_str())).collect();
             assert_eq!(spans, expect);
         };
         check("{green}⏺{off} {dim}{path}", "a", &[(&[32], "⏺"), (&[], " "), (&[2], "a")]);
         check("{bold}{cyan}x", "", &[(&[1, 36], "x")]);
-        check("{path:6}{{", "{red}\x1b[7m", &[(&[], "{re...{")]);
+        check("{path:6}{{", "{red}\x1b[7m", &[(&[], "{red}…{")]);
         check("{path:7}", "1234567", &[(&[], "1234567")]);
-        check("{path:7}", "12345678", &[(&[], "1234...")]);
+        check("{path:7}", "12345678", &[(&[], "123456…")]);
         check("{path}", "a\nb", &[(&[], "a b")]);
     }
 

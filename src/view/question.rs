@@ -11,7 +11,7 @@ const ROWS: usize = 40;
 /// The rows of an action: its target and a command's lines after a bar, a change as its diff. With `all`, every row.
 pub fn action_rows(start: &Start, diff: Option<&str>, columns: usize, all: bool) -> Vec<Span> {
     // The names in a diff may lack the folder.
-    let mut rows = bar_rows("", &describe_target(&start.attributes), columns);
+    let mut rows = bar_rows("", &describe_target(&start.tag, &start.attributes), columns);
     if let Some(diff) = diff {
         let diff = diff_rows(diff, false, None, "", true).into_iter();
         rows.extend(diff.map(|row| Span { text: escape_text(&row.text), ..row }));

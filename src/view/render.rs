@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::event::{AFTER_WRITE, Begin, Finish, LAST_LINES, RunEvent, Start, describe_target};
+use super::event::{Begin, Finish, LAST_LINES, RunEvent, Start, describe_target, shows_output};
 use super::figures::cached_share;
 use super::style::{BOLD, CYAN, DIM, GREEN, PLAIN, RED, SCRIPT, Span};
 use conversation::format::columns::{show_odd_blanks, truncate, visible_lines, width, wrap_line};
@@ -136,7 +136,7 @@ fn start_rows(start: &Start, columns: usize) -> Vec<Span> {
         "stdout" => return Vec::new(),
         _ => {}
     }
-    let mut what = describe_target(&start.attributes);
+    let mut what = describe_target(&start.tag, &start.attributes);
     if kind == "write" {
         what.push_str(&format!(" ({})", format_bytes(start.bytes)));
     }
@@ -157,7 +157,7 @@ fn finish_rows(finish: &Finish, columns: usize, all: bool) -> Vec<Span> {
     let has_output = match finish.tag.as_str() {
         // A command that did not run has no output but the reason.
         "nagent-shell" => !is_refused || finish.figures.contains_key("seconds"),
-        tag => matches!(tag, "nagent-conversation" | "check" | AFTER_WRITE),
+        tag => shows_output(tag),
     };
     if has_output || all {
         rows.extend(output_rows(finish, columns, all));

@@ -7,7 +7,7 @@ use serde_json::{Map, Value};
 
 use super::event::{Finish, RunEvent, Start, describe_target};
 use super::figures::{RunFigures, figures_line};
-use super::look::Look;
+use super::look::{Look, expand};
 use super::render::EventRows;
 use super::style::{DIM, PLAIN, Span};
 use conversation::format::numbers::{format_bytes, format_count};
@@ -107,7 +107,7 @@ impl<'a> SessionView<'a> {
             shown.extend(self.close());
             let gap = std::mem::take(&mut self.needs_gap);
             shown.extend(gap.then(|| Shown::Answer("\n".to_owned())));
-            let mark = self.look.expand(&self.look.say, &self.names);
+            let mark = expand(&self.look.say, &self.names);
             shown.extend((!mark.is_empty()).then_some(Shown::Mark(mark)));
         }
         self.streamed.push_str(text);
@@ -137,7 +137,7 @@ impl<'a> SessionView<'a> {
         text: &str,
         values: &BTreeMap<&str, String>,
     ) -> Vec<Shown> {
-        let mut spans = self.look.expand(text, values);
+        let mut spans = expand(text, values);
         if spans.iter().all(|span| span.text.trim().is_empty()) {
             return Vec::new();
         }
@@ -166,7 +166,7 @@ fn start_values(start: &Start) -> BTreeMap<&'static str, String> {
     let is_here = path == "." || path == "./";
     let change = start.bytes_in.unwrap_or(start.bytes).cast_signed()
         - start.bytes_out.unwrap_or(0).cast_signed();
-    let target = describe_target(&start.attributes);
+    let target = describe_target(&start.tag, &start.attributes);
     BTreeMap::from([
         ("name", capitalize(start.tag.trim_start_matches("nagent-"))),
         ("path", path.to_owned()),

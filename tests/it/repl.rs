@@ -123,7 +123,7 @@ fn a_look_of_ones_own_wins_and_cannot_ask_for_more_than_it_may() {
     check(r#"{"finish": "{lin}"}"#, &["did you mean \"line\"?"]);
     check(r#"{"figures": "yes"}"#, &["expected a boolean at line 1"]);
     check(r#"{"settings": {"max_turns": "ten"}}"#, &["\"max_turns\" must be a whole number"]);
-    // It neither widens what the config allows nor turns off what it asks for.
+    // What the config sets stays: a look neither widens what it allows nor turns off what it asks for.
     let sandbox =
         look(r#"{"settings": {"approve": "none", "tags": ["read", "shell"], "max_turns": 50}}"#)
             .config_also(json!({"approve": "shell", "tags": ["shell", "write"], "max_turns": 2}));
@@ -134,7 +134,6 @@ fn a_look_of_ones_own_wins_and_cannot_ask_for_more_than_it_may() {
     assert!(!sandbox.work().join("ran").exists());
     let system = sandbox.requests()[0].system();
     assert!(system.contains("<nagent-shell") && !system.contains("<nagent-read "), "{system}");
-    assert!(!system.contains("<nagent-write "), "{system}");
 }
 
 #[test]

@@ -225,7 +225,7 @@ fn what_a_child_does_is_shown_under_its_name() {
 fn what_takes_long_shows_a_spinner_that_goes_away() {
     let sandbox = Sandbox::new().reply(shell("sleep 1.3")).reply(answer("done"));
     let run = sandbox.cmd(&["task"]).env("NO_COLOR", "1").on_terminal(80).run().assert_exit(0);
-    assert!(run.stdout.contains(" command 1 s"), "{:?}", run.stdout);
+    assert!(run.stdout.contains(" shell 1 s"), "{:?}", run.stdout);
     assert!(
         !run.stdout.contains("\u{1b}[3") && !run.stdout.contains("\u{1b}[2m"),
         "{:?}",

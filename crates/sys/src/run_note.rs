@@ -121,8 +121,6 @@ pub struct Activity {
     pub cost: Option<f64>,
     /// The last line of the last result or response.
     pub last_line: String,
-    /// Whether it has begun to end: a message may come too late.
-    pub is_ending: bool,
 }
 
 /// The note of a run.

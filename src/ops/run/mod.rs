@@ -46,7 +46,7 @@ use conversation::format::harmless::quote_name;
 use conversation::limits::CHILD_DEPTH;
 use conversation::problem::Problem;
 use conversation::turn::Turn;
-use conversation::turn::event::{Limits, RunRules, Totals};
+use conversation::turn::event::{RunRules, Totals};
 use conversation::{model, prompt};
 use models::error::check_window;
 use models::schema::Schema;
@@ -347,12 +347,7 @@ fn rules(call: &Call<'_>, runner: &Runner<'_>) -> RunRules {
     let settings = &call.settings;
     let turns = overview::last_turn(runner.conversation.pieces());
     RunRules {
-        limits: Limits {
-            turns: settings.config.max_turns,
-            seconds: settings.config.max_seconds,
-            tokens: settings.config.max_tokens,
-            cost: settings.config.max_cost,
-        },
+        limits: settings.config.limits,
         tags: settings.tags,
         approve: runner.approval.approve,
         has_stop_list: runner.approval.has_stop_list,

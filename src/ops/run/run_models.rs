@@ -66,7 +66,7 @@ fn build_asker(
     is_streaming: bool,
 ) -> Result<Asker, Problem> {
     let model_id = client.model_id.clone().unwrap_or_default();
-    let limits = &call.settings.config;
+    let limits = &call.settings.config.limits;
     let mut price = settings.price(&model_id);
     if limits.max_cost.is_some() {
         if price.is_none() && !call.args.show_request {

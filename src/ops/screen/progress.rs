@@ -136,11 +136,7 @@ impl<'a> Progress<'a> {
             }
             ProgressEvent::Asking(turn) => {
                 self.streamed.clear();
-                self.spinner.start(if self.tool == "nagent-think" {
-                    "Thinking..."
-                } else {
-                    "model"
-                });
+                self.spinner.start("model");
                 self.emit_event(|| RunEvent::Ask { turn });
             }
             ProgressEvent::Compacting => self.spinner.start("checkpoint"),
@@ -177,7 +173,7 @@ impl<'a> Progress<'a> {
                 self.emit_event(|| RunEvent::start(n, action));
                 // Scripts write to the terminal and ask there themselves.
                 if !matches!(action, Action::Script { .. } | Action::Stdout { .. }) {
-                    self.spinner.start(work_name(action));
+                    self.spinner.start(action.tag_kind().table_row().short_name());
                 }
             }
             ProgressEvent::CommandStarted { name, command } => self.show_command(name, command),
@@ -401,15 +397,6 @@ impl<'a> Progress<'a> {
             seconds,
         };
         (self.output == ProgressOutput::Rows && is_counted).then(|| figures_line(&figures()))
-    }
-}
-
-/// The word of the spinner for an action.
-fn work_name(action: &Action) -> &'static str {
-    match action {
-        Action::Shell { .. } => "command",
-        Action::Conversation { .. } => "child",
-        action => action.tag_name().trim_start_matches("nagent-"),
     }
 }
 

@@ -18,6 +18,7 @@ pub use self::start::NAME;
 use self::start::Session;
 use crate::ops::setup::completion;
 use crate::out::{self, Report};
+use crate::view::look::expand;
 use conversation::approve::Approve;
 use conversation::exit::{Exit, Signal};
 use conversation::problem::Problem;
@@ -156,7 +157,7 @@ impl Session {
         for _ in prompt.len()..self.look.prompt.len() {
             out::print_line("");
         }
-        let spans = self.look.expand(prompt, &self.names());
+        let spans = expand(prompt, &self.names());
         let plain = out::style_spans(&spans, false);
         if let Some(editor) = editor {
             let styled = out::style_spans(&spans, terminal::has_colours());
@@ -173,13 +174,8 @@ impl Session {
     /// The values of the placeholders in the texts of a look.
     fn names(&self) -> BTreeMap<&'static str, String> {
         let settings = &self.settings;
-        let name = |provider| settings.provider_name(provider);
-        let provider = name(settings.provider);
-        let is_program = settings.provider == Provider::Command;
-        let command = settings.config.command.as_deref().filter(|_| is_program);
-        let program = command.and_then(|words| Path::new(words.first()?).file_name());
-        let nameless = program.map_or_else(|| provider.into(), |program| program.to_string_lossy());
-        let model = self.model.clone().unwrap_or_else(|| nameless.into_owned());
+        let provider = settings.provider_name(settings.provider);
+        let model = self.model.clone().unwrap_or_else(|| provider.to_owned());
         let base_url = settings.config.base_url.as_deref();
         let endpoint = settings.provider.endpoint(base_url, None);
         let server = endpoint.map_or_else(|| provider.to_owned(), |endpoint| endpoint.base_url);
@@ -218,7 +214,7 @@ impl Session {
 
     /// Shows a text of the look, on a line or several.
     fn show_text(&self, text: &str) {
-        let spans = self.look.expand(text, &self.names());
+        let spans = expand(text, &self.names());
         if !spans.is_empty() && !self.args.quiet {
             out::print_spans(&spans);
         }

@@ -19,11 +19,8 @@ use sys::foreground::Conversing;
 use sys::terminal;
 use sys::tty::Tty;
 
-/// Output other than events is collected up to about this many bytes.
-const WORDS: usize = 400;
-
-/// The exit status of a run, its last line, which may be missing, and its output other than events.
-type ChildEnd = (ExitStatus, Map<String, Value>, String);
+/// The exit status of a run, and its last line, which may be missing.
+type ChildEnd = (ExitStatus, Map<String, Value>);
 
 impl Session {
     /// Runs a prompt, and shows the run.
@@ -45,19 +42,13 @@ impl Session {
         let mut child = self.foreground.converse(words, &self.env)?;
         child.send(&prompt.to_string());
         let spinner = Spinner::new(self.shows_lines());
-        let (mut document, mut said) = (Map::new(), String::new());
+        let mut document = Map::new();
         // The number of the action that the user was asked about.
         let mut asked = 0;
         while let Some(line) = child.next_line() {
             let Some((children, mut event)) = RunEvent::from_line(&line) else {
                 spinner.stop();
-                match serde_json::from_str(&line) {
-                    Ok(Value::Object(last)) if last.get("event") == Some(&"end".into()) => {
-                        document = last;
-                    }
-                    _ if said.len() < WORDS => said.push_str(&format!("{line} ")),
-                    _ => {}
-                }
+                document = serde_json::from_str(&line).unwrap_or_default();
                 continue;
             };
             match event {
@@ -89,21 +80,17 @@ impl Session {
         drop(spinner);
         let ended = child.wait()?;
         self.print_shown(view.show_document(&document), false);
-        Ok((ended, document, said))
+        Ok((ended, document))
     }
 
     /// Reports what went wrong, if anything did.
-    fn report_end(&mut self, (ended, mut document, said): ChildEnd) -> Result<(), Problem> {
+    fn report_end(&mut self, (ended, mut document): ChildEnd) -> Result<(), Problem> {
         let mut error = error_of(&document).to_owned();
         // A second Ctrl-C ends it at once.
         let is_interrupted = ended.code() == Some(Exit::Signal(Signal::Int).code().into());
         let is_lost = document.is_empty() && !is_interrupted;
         if is_lost {
-            let words = match said.trim() {
-                "" => "no output".to_owned(),
-                words => format!("output: {words}"),
-            };
-            error = format!("nagent exited unexpectedly ({ended}); {words}");
+            error = format!("nagent exited unexpectedly ({ended})");
         }
         if self.args.json {
             document.remove("event");

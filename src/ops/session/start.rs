@@ -13,7 +13,6 @@ use crate::ops::run::call::Call;
 use crate::ops::setup::connection::no_provider;
 use crate::ops::setup::flags::{ConversationArgs, RunArgs};
 use crate::ops::setup::settings::Settings;
-use crate::out;
 use crate::view::look::Look;
 use conversation::exit::Exit;
 use conversation::limits;
@@ -144,10 +143,13 @@ fn check_model(
     })
 }
 
-/// Adds the credentials of env files: those that were named, else those of the look where no credential is set.
+/// Adds the credentials of env files: those that were named, else of the first of the look's that is there, where no credential is
+/// set. `$NAME` is the file that a variable names.
 fn add_credentials(named: &[PathBuf], args: &RunArgs, env: &mut Env) -> Result<(), Problem> {
     for path in named {
-        take_credentials(&[path.display().to_string()], env)?;
+        if !take_credentials(path, env)? {
+            return Err(no_key(&format!("{} is not there", path.display())));
+        }
     }
     let settings = Settings::resolve_run(args, env)?;
     let files = settings.look.as_ref().map(|look| look.env_files.clone()).unwrap_or_default();
@@ -156,47 +158,38 @@ fn add_credentials(named: &[PathBuf], args: &RunArgs, env: &mut Env) -> Result<(
     if files.is_empty() || client.as_ref().is_ok_and(|client| client.credential.is_some()) {
         return Ok(());
     }
+    for file in &files {
+        let path = file.strip_prefix('$').map_or(Some(file.as_str()), |name| env.get(name));
+        let Some(path) = path.filter(|path| !path.is_empty()).map(PathBuf::from) else { continue };
+        if take_credentials(&path, env)? {
+            return Ok(());
+        }
+    }
     // A server of the user's own may need none.
-    take_credentials(&files, env).or_else(|problem| client.map(drop).map_err(|_| problem))
+    client.map(drop).map_err(|_| no_key(&format!("{} is not there", files.join(", "))))
 }
 
-/// Takes the credentials from the first of these files that is there; `$NAME` is the file that a variable names. What is set
-/// already stays.
-fn take_credentials(files: &[String], env: &mut Env) -> Result<(), Problem> {
-    let (mut tried, mut or_else) = (Vec::new(), String::new());
-    for file in files {
-        let variable = file.strip_prefix('$');
-        if let Some(name) = variable {
-            or_else = format!(", or set {name} to another one");
-        }
-        let path = variable.map_or(Some(file.as_str()), |name| env.get(name));
-        let Some(path) = path.filter(|path| !path.is_empty()).map(str::to_owned) else { continue };
-        let text = fs::read_text(&env.absolute_path(Path::new(&path))?, limits::ENV_FILE)
-            .map_err(|error| Problem::usage(format!("env file {path}: {error:#}")))?;
-        let Some(text) = text else {
-            if let Some(name) = variable {
-                out::print_line(&format!("{NAME}: note: {name} names {path}, which is not there"));
-            }
-            tried.push(format!("{path} is not there"));
-            continue;
-        };
-        let found = parse_credentials(&text);
-        if found.is_empty() {
-            return Err(Problem::usage(format!(
-                "env file {path} has no key; add the line {OTHER_NAME}=your-key, or that of another provider, as in \
-                 OPENAI_API_KEY=your-key"
-            )));
-        }
-        for (name, value) in found {
-            if env.get(name).is_none() {
-                env.set(name, value);
-            }
-        }
-        return Ok(());
+/// Takes the credentials from a file; false if it is not there. What is set already stays.
+fn take_credentials(path: &Path, env: &mut Env) -> Result<bool, Problem> {
+    let name = path.display();
+    let text = fs::read_text(&env.absolute_path(path)?, limits::ENV_FILE)
+        .map_err(|error| Problem::usage(format!("env file {name}: {error:#}")))?;
+    let Some(text) = text else { return Ok(false) };
+    let found = parse_credentials(&text);
+    if found.is_empty() {
+        return Err(no_key(&format!("{name} has no key")));
     }
-    let tried = tried.join(", ");
-    Err(Problem::usage(format!(
-        "no env file: {tried}; create one{or_else}, with the line {OTHER_NAME}=your-key, or that of another provider, as \
-         in OPENAI_API_KEY=your-key"
-    )))
+    for (name, value) in found {
+        if env.get(name).is_none() {
+            env.set(name, value);
+        }
+    }
+    Ok(true)
+}
+
+fn no_key(what: &str) -> Problem {
+    Problem::usage(format!(
+        "env file {what}; write the line {OTHER_NAME}=your-key into it, or that of another provider, as in \
+         OPENAI_API_KEY=your-key"
+    ))
 }

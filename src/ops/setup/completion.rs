@@ -4,14 +4,11 @@
 
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
-use std::path::PathBuf;
 
 use clap_complete::engine::CompletionCandidate;
 
 use super::find_root::find_root;
-use crate::config::{self, Config};
 use conversation::approve::Approve;
-use conversation::limits;
 use models::catalog::list_models;
 use models::provider::Provider;
 use models::server::SERVERS;
@@ -36,22 +33,11 @@ pub fn approvals() -> Vec<CompletionCandidate> {
     Approve::ALL.map(|approve| CompletionCandidate::new(approve.name())).into()
 }
 
-/// Completes `--model`: the models that nagent knows, and those of the config.
+/// Completes `--model`: the models that nagent knows.
 pub fn models() -> Vec<CompletionCandidate> {
     let mut names: BTreeSet<String> = list_models().map(|model| model.id.to_owned()).collect();
     names.extend(Provider::iter().filter_map(Provider::default_model).map(str::to_owned));
-    names.extend(models_of_config().unwrap_or_default());
     names.into_iter().map(CompletionCandidate::new).collect()
-}
-
-/// The models that the config names.
-fn models_of_config() -> Option<Vec<String>> {
-    let env = Env::read();
-    let own = find_root(None, &env).ok()?.0.path().join("config.json");
-    let path = env.get_os("NAGENT_CONFIG").map_or(own, PathBuf::from);
-    let values = config::parse(&fs::read_text(&path, limits::CONFIG).ok()??, None).ok()?.values;
-    let config = Config::from_values(&values).ok()?;
-    Some(config.prices.into_keys().chain(config.model).collect())
 }
 
 /// Completes the names of conversations, the one that was used last first.

@@ -372,20 +372,8 @@ pub(crate) fn no_provider() -> Problem {
 
 /// The error when nobody chose a provider, Ollama was tried for a model that the user named, and it is not there.
 fn no_provider_for(model: &str, address: &str) -> Problem {
-    let families = [
-        ("gpt-", Provider::OpenAi),
-        ("claude-", Provider::Anthropic),
-        ("gemini-", Provider::Google),
-    ];
-    let family = families.iter().find(|(start, _)| model.starts_with(start));
-    let Some(variable) = family.and_then(|(_, provider)| provider.credential_variables().first())
-    else {
-        return Problem::usage(format!(
-            "no API key is set, so Ollama at {address} was asked for {model}: it does not answer; start it, or set the key of \
-             another provider (nagent --list-providers)"
-        ));
-    };
     Problem::usage(format!(
-        "no API key is set, so Ollama at {address} was asked: it does not answer. For {model} set {variable}"
+        "no API key is set, so Ollama at {address} was asked for {model}: it does not answer; start it, or set the key of \
+         another provider (nagent --list-providers)"
     ))
 }

@@ -38,7 +38,7 @@ pub struct ModelArgs {
     #[arg(long, value_name = "T", value_parser = parse_temperature, help_heading = "Model")]
     pub temperature: Option<f64>,
     /// Random seed, where the provider supports one
-    #[arg(long, value_name = "N", value_parser = parse_seed, help_heading = "Model")]
+    #[arg(long, value_name = "N", help_heading = "Model")]
     pub seed: Option<u64>,
     /// Use this service tier of the provider: flex, priority
     #[arg(long, value_name = "NAME", help_heading = "Model")]
@@ -218,7 +218,7 @@ pub struct LimitArgs {
     #[arg(long, value_name = "USD", value_parser = parse_amount, help_heading = "Limits")]
     pub max_cost: Option<f64>,
     /// Run at most N child conversations, or files, at the same time [default: 4]
-    #[arg(long, value_name = "N", value_parser = parse_jobs, help_heading = "Limits")]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=64), help_heading = "Limits")]
     pub jobs: Option<u64>,
 }
 
@@ -282,14 +282,6 @@ pub enum Invocation {
     Delegated,
 }
 
-/// A number of processes from a flag.
-fn parse_jobs(text: &str) -> Result<u64, String> {
-    parse_count(text)
-        .ok()
-        .filter(|jobs| *jobs <= 64)
-        .ok_or_else(|| "give a whole number from 1 to 64".to_owned())
-}
-
 /// A number of turns or tokens from a flag.
 pub fn parse_count(text: &str) -> Result<u64, String> {
     match text.parse::<u64>() {
@@ -297,11 +289,6 @@ pub fn parse_count(text: &str) -> Result<u64, String> {
         Ok(count) => Ok(count),
         Err(_) => Err("give a whole number, as in 50".to_owned()),
     }
-}
-
-/// The seed of a flag.
-fn parse_seed(text: &str) -> Result<u64, String> {
-    text.parse().map_err(|_| "give a whole number, 0 or more".to_owned())
 }
 
 /// The file that a tool works on, with a flag or without.
@@ -378,20 +365,13 @@ impl RunArgs {
         Self { model, ..Self::default() }
     }
 
-    /// The flags about the model.
-    pub fn model_args(&self) -> &ModelArgs {
-        &self.model
-    }
-
     /// Replaces `-w` with `--write .`.
     pub fn allow_working_folder(&mut self) {
         if std::mem::take(&mut self.write_here) {
             self.write.push(PathBuf::from("."));
         }
     }
-}
 
-impl RunArgs {
     /// The flags that were given and their values, by their names: all but the prompt and how the answer is printed.
     pub(crate) fn given(&self) -> Map<String, Value> {
         let Ok(Value::Object(mut given)) = serde_json::to_value(self) else { return Map::new() };

@@ -1,13 +1,11 @@
-//! Loads a look and merges its settings into the config's.
+//! Loads a look, and adds its settings to those of the config.
 
 use serde_json::{Map, Value};
 
 use crate::config;
 use crate::view::look::{BUILT_IN, Look};
-use conversation::approve::Approve;
 use conversation::limits;
 use conversation::problem::Problem;
-use sandbox::SandboxMode;
 use sys::fs;
 use sys::root::{Root, check_name};
 
@@ -40,59 +38,14 @@ pub(crate) fn load_look(root: &Root, name: &str) -> Result<Look, Problem> {
     })
 }
 
-/// Merges the settings of a look into those of the config; those of a profile win. What the config forbids stays forbidden.
-/// `is_provider_chosen`: by a flag or a variable. `took` collects the keys that the look sets.
-pub(crate) fn add_settings(
-    look: &Look,
-    values: &mut Map<String, Value>,
-    profile_keys: &[String],
-    is_provider_chosen: bool,
-    took: &mut dyn FnMut(&str),
-) {
-    let has_profile = |key: &str| profile_keys.iter().any(|own| own == key);
-    let keeps_provider = is_provider_chosen || has_profile("provider");
-    for (key, value) in &look.settings {
-        let is_about_provider = key == "provider" || key == "model";
-        if has_profile(key) || is_about_provider && keeps_provider {
-            continue;
-        }
-        if key == "provider" && values.get(key) != Some(value) {
-            // These belong to another provider.
-            for other in ["model", "base_url"] {
-                values.retain(|name, _| name != other || has_profile(other));
-            }
-        }
-        let value = match values.get(key) {
-            Some(own) => combine(key, own, value),
-            None => value.clone(),
-        };
-        if values.get(key) != Some(&value) {
-            took(key);
-            values.insert(key.clone(), value);
-        }
-    }
-}
-
-/// Chooses between the value of the config and that of a look: the stricter one, where there is one.
-fn combine(key: &str, own: &Value, of_look: &Value) -> Value {
-    let rank = |value: &Value| {
-        let name = value.as_str().unwrap_or_default();
-        match key {
-            "approve" => Approve::parse(name).map_or(0, |approve| approve as u8),
-            _ => SandboxMode::parse(name).map_or(0, |mode| mode as u8),
-        }
-    };
-    let list = |value: &Value| value.as_array().cloned().unwrap_or_default();
-    let is_own_stricter = match key {
-        "approve" | "sandbox" => rank(own) > rank(of_look),
-        "no_network" | "redact" => own == &Value::Bool(true),
-        "max_turns" | "max_seconds" | "max_tokens" | "max_cost" => own.as_f64() < of_look.as_f64(),
-        "tags" => {
-            let tags = list(of_look).into_iter().filter(|tag| list(own).contains(tag));
-            return tags.collect();
-        }
-        "write" => return list(own).into_iter().chain(list(of_look)).collect(),
-        _ => false,
-    };
-    if is_own_stricter { own.clone() } else { of_look.clone() }
+/// Adds the settings of a look that neither the config nor a profile has, and returns their keys. Its provider and model are for
+/// users who have chosen neither.
+pub(crate) fn add_settings<'a>(look: &'a Look, values: &mut Map<String, Value>) -> Vec<&'a str> {
+    let connection = ["provider", "model", "base_url", "server"];
+    let has_connection = connection.iter().any(|key| values.contains_key(*key));
+    let is_new =
+        |key: &str| !(values.contains_key(key) || has_connection && connection.contains(&key));
+    let new: Vec<_> = look.settings.iter().filter(|(key, _)| is_new(key)).collect();
+    values.extend(new.iter().map(|(key, value)| ((*key).clone(), (*value).clone())));
+    new.into_iter().map(|(key, _)| key.as_str()).collect()
 }

@@ -100,8 +100,8 @@ impl Settings {
         sources.insert("config".to_owned(), config_from.to_owned());
         let look = run.look.as_deref().map(|name| look::load_look(&root, name)).transpose()?;
         if let (Some(look), Some(name)) = (&look, &run.look) {
-            let mut add = |key: &str| _ = sources.insert(key.to_owned(), format!("look {name}"));
-            look::add_settings(look, &mut values, &parsed.profile_keys, named.is_some(), &mut add);
+            let added = look::add_settings(look, &mut values).into_iter();
+            sources.extend(added.map(|key| (key.to_owned(), format!("look {name}"))));
         }
         let provider = choose_provider(args, env, &mut values, &mut sources)?;
         let server =

@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 
 use crate::client::RequestError;
 use crate::ops::screen::spinner::Spinner;
+use crate::ops::setup::connection::no_provider;
 use crate::ops::setup::find_root::find_root;
 use crate::ops::setup::flags::ModelArgs;
 use crate::ops::setup::settings::Settings;
@@ -16,104 +17,76 @@ use conversation::format::numbers;
 use conversation::problem::Problem;
 use history::git;
 use models::provider::Provider;
-use sandbox::SandboxRequest;
 use sandbox::enforce::{Sandbox, SandboxFolders};
-use sys::clock::Stopwatch;
-use sys::env::{self, Env};
+use sandbox::{SandboxMode, SandboxRequest};
+use sys::env::Env;
 use sys::interrupt::Interrupts;
-use sys::{fs, terminal, tools};
+use sys::{fs, tools};
 
-/// Result of a check.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum CheckStatus {
-    Ok,
-    /// Something is missing, but nothing is wrong.
-    Missing,
-    /// Works, but not optimally.
-    Warning,
-    Wrong,
-}
+const OK: &str = "ok";
+/// Something is missing, but nothing is wrong.
+const MISSING: &str = "-";
+/// Works, but not optimally.
+const WARNING: &str = "warning";
+const WRONG: &str = "wrong";
 
-impl CheckStatus {
-    fn as_str(self) -> &'static str {
-        match self {
-            Self::Ok => "ok",
-            Self::Missing => "-",
-            Self::Warning => "warning",
-            Self::Wrong => "wrong",
-        }
-    }
-}
-
-/// The checks so far.
-struct Checks(Vec<(CheckStatus, &'static str, String)>);
+/// The checks so far: the result of each, what was checked, and a message.
+struct Checks(Vec<(&'static str, &'static str, String)>);
 
 impl Checks {
-    fn add(&mut self, finding: CheckStatus, what: &'static str, message: impl Into<String>) {
+    fn add(&mut self, finding: &'static str, what: &'static str, message: impl Into<String>) {
         self.0.push((finding, what, message.into()));
+    }
+
+    fn has(&self, finding: &str, what: &str) -> bool {
+        self.0.iter().any(|check| (check.0, check.1) == (finding, what))
     }
 }
 
 /// Checks everything, also where the config cannot be read. Exit code 1 where something is wrong.
 pub fn examine(args: &ModelArgs) -> Result<Report, Problem> {
     let (env, interrupts) = (Env::read(), Interrupts::install()?);
-    let mut checks = Checks(Vec::new());
-    check_root(&mut checks, args, &env)?;
-    match Settings::resolve(args, &env) {
+    let (mut checks, mut args) = (Checks(Vec::new()), args.clone());
+    check_root(&mut checks, &args, &env)?;
+    let settings = match Settings::resolve(&args, &env) {
         Ok(settings) => {
             let path = settings.config_path.display();
             if fs::exists(&settings.config_path) {
-                checks.add(CheckStatus::Ok, "config", path.to_string());
+                checks.add(OK, "config", path.to_string());
             } else {
-                checks.add(
-                    CheckStatus::Missing,
-                    "config",
-                    format!("{path}: not there; using defaults"),
-                );
+                checks.add(MISSING, "config", format!("{path}: not there; using defaults"));
             }
-            for note in &settings.notes {
-                checks.add(CheckStatus::Warning, "config", note);
-            }
-            check_all(&mut checks, args, &settings, &env, &interrupts);
+            settings.notes.iter().for_each(|note| checks.add(WARNING, "config", note));
+            Some(settings)
         }
         Err(problem) => {
-            checks.add(CheckStatus::Wrong, "config", problem.to_string());
+            checks.add(WRONG, "config", problem.to_string());
             // The rest as it is without the config.
-            let args = ModelArgs { config: Some("/dev/null".into()), ..args.clone() };
-            if let Ok(settings) = Settings::resolve(&args, &env) {
-                check_all(&mut checks, &args, &settings, &env, &interrupts);
-            }
+            args.config = Some("/dev/null".into());
+            Settings::resolve(&args, &env).ok()
         }
+    };
+    if let Some(settings) = settings {
+        check_providers(&mut checks, &args, &settings, &env, &interrupts);
+        check_tools(&mut checks, &settings, &env, &interrupts);
+        check_sandbox(&mut checks, &settings, &env);
     }
-    check_terminal(&mut checks, &env);
-    Ok(report(&checks.0))
+    Ok(report(&checks))
 }
 
-fn check_all(
-    checks: &mut Checks,
-    args: &ModelArgs,
-    settings: &Settings,
-    env: &Env,
-    interrupts: &Interrupts,
-) {
-    check_providers(checks, args, settings, env, interrupts);
-    check_tools(checks, settings, env, interrupts);
-    check_sandbox(checks, settings, env);
-}
-
-fn report(checks: &[(CheckStatus, &'static str, String)]) -> Report {
+fn report(checks: &Checks) -> Report {
     let mut text = String::new();
     let mut list = Vec::new();
-    for (finding, what, message) in checks {
-        text.push_str(&format!("{:<8} {what:<9} {message}\n", finding.as_str()));
-        list.push(json!({ "finding": finding.as_str(), "check": what, "message": message }));
+    for (finding, what, message) in &checks.0 {
+        text.push_str(&format!("{finding:<8} {what:<9} {message}\n"));
+        list.push(json!({ "finding": finding, "check": what, "message": message }));
     }
-    let wrong = checks.iter().filter(|(finding, ..)| *finding == CheckStatus::Wrong).count();
+    let wrong = checks.0.iter().filter(|(finding, ..)| *finding == WRONG).count();
     let mut report = Report::done(text).with("checks", list.into_iter().collect::<Value>());
     if wrong > 0 {
         report.exit = Exit::Failed;
         // Below the list on a terminal.
-        let error = format!("{wrong} of {} checks failed", checks.len());
+        let error = format!("{wrong} of {} checks failed", checks.0.len());
         report.last_line = Some(format!("nagent: {error}"));
         report = report.with("error", error);
     }
@@ -124,23 +97,13 @@ fn check_root(checks: &mut Checks, args: &ModelArgs, env: &Env) -> Result<(), Pr
     let root = find_root(args.root.as_deref(), env)?.0;
     let path = root.path().display();
     if !fs::exists(root.path()) {
-        checks.add(CheckStatus::Missing, "root", format!("{path}: the first run creates it"));
-        return Ok(());
+        checks.add(MISSING, "root", format!("{path}: the first run creates it"));
+    } else if let Err(error) = fs::check_folder_owner(root.path()) {
+        checks.add(WRONG, "root", format!("{error:#}"));
+    } else {
+        let size = numbers::format_bytes(fs::bytes_below(root.path()));
+        checks.add(OK, "root", format!("{path}: {size}"));
     }
-    if let Err(error) = fs::check_folder_owner(root.path()) {
-        checks.add(CheckStatus::Wrong, "root", format!("{error:#}"));
-        return Ok(());
-    }
-    let parts = ["conversations", "outputs", "splits", "trash", "summaries", "history"];
-    let sizes: Vec<String> = parts
-        .iter()
-        .map(|part| (part, fs::bytes_below(&root.path().join(part))))
-        .filter(|(_, bytes)| *bytes > 0)
-        .map(|(part, bytes)| format!("{part} {}", numbers::format_bytes(bytes)))
-        .collect();
-    let all = numbers::format_bytes(fs::bytes_below(root.path()));
-    let sizes = if sizes.is_empty() { String::new() } else { format!(" ({})", sizes.join(", ")) };
-    checks.add(CheckStatus::Ok, "root", format!("{path}: {all}{sizes}"));
     Ok(())
 }
 
@@ -151,43 +114,27 @@ fn check_providers(
     env: &Env,
     interrupts: &Interrupts,
 ) {
-    let is_set = |provider: Provider| {
-        provider.credential_variables().iter().any(|name| env.get(name).is_some())
-    };
     for provider in Provider::iter() {
+        let (name, keys) = (provider.name(), provider.credential_variables());
         let is_chosen = !settings.is_guess && settings.provider == provider;
-        let is_local = provider == Provider::Ollama;
+        let is_set = keys.iter().any(|name| env.get(name).is_some());
         if provider.preset().is_some() || provider == Provider::Replay {
             if is_chosen {
                 check_program(checks, settings, env, provider);
             }
-            continue;
+        } else if is_chosen || is_set || provider == Provider::Ollama {
+            // The address is that of the provider that was chosen.
+            let base_url = args.base_url.clone().filter(|_| is_chosen);
+            let args = ModelArgs { provider: Some(name.to_owned()), base_url, ..args.clone() };
+            check_server(checks, &args, env, interrupts, provider, is_chosen);
+        } else {
+            let keys: Vec<_> = keys.iter().copied().filter(|it| !Provider::is_token(it)).collect();
+            checks.add(MISSING, "provider", format!("{name}: {} is not set", keys.join(" or ")));
         }
-        if !is_chosen && !is_local && !is_set(provider) {
-            let keys = provider.credential_variables().iter().copied();
-            let keys: Vec<&str> = keys.filter(|name| !Provider::is_token(name)).collect();
-            let variable = keys.join(" or ");
-            let name = provider.name();
-            checks.add(CheckStatus::Missing, "provider", format!("{name}: {variable} is not set"));
-            continue;
-        }
-        // The address is that of the provider that was chosen.
-        let base_url = args.base_url.clone().filter(|_| is_chosen);
-        let name = Some(provider.name().to_owned());
-        let args = ModelArgs { provider: name, base_url, ..args.clone() };
-        check_server(checks, &args, env, interrupts, provider, is_chosen);
     }
-    if settings.is_guess
-        && !checks
-            .0
-            .iter()
-            .any(|(finding, what, _)| *what == "provider" && *finding == CheckStatus::Ok)
-    {
-        checks.add(
-            CheckStatus::Wrong,
-            "provider",
-            crate::ops::setup::connection::no_provider().message.lines().next().unwrap_or_default(),
-        );
+    if settings.is_guess && !checks.has(OK, "provider") {
+        let message = no_provider().message;
+        checks.add(WRONG, "provider", message.lines().next().unwrap_or_default());
     }
 }
 
@@ -201,39 +148,31 @@ fn check_server(
     is_chosen: bool,
 ) {
     let name = provider.name();
-    let unused = if is_chosen { CheckStatus::Wrong } else { CheckStatus::Warning };
+    let unused = if is_chosen { WRONG } else { WARNING };
     let (mut client, settings) = match Settings::resolve(args, env)
         .and_then(|settings| Ok((settings.connect_client(env, true)?, settings)))
     {
         Ok(both) => both,
         Err(problem) => return checks.add(unused, "provider", problem.to_string()),
     };
-    let (watch, spinner) = (Stopwatch::start(), Spinner::new(true));
+    let spinner = Spinner::new(true);
     spinner.start(name);
     let listed = client.list_models(interrupts);
-    spinner.stop();
+    drop(spinner);
     match listed {
         Ok(models) => {
-            let seconds = watch.elapsed().as_secs_f64();
-            let of = client
-                .credential
-                .as_deref()
-                .map_or_else(String::new, |key| format!(", key of {key}"));
-            let count = models.len();
-            checks.add(
-                CheckStatus::Ok,
-                "provider",
-                format!("{name}: {count} models in {seconds:.1} s{of}"),
-            );
+            let of = client.credential.as_ref().map(|key| format!(", key of {key}"));
+            let of = of.unwrap_or_default();
+            checks.add(OK, "provider", format!("{name}: {} models{of}", models.len()));
             let model = settings.config.model.filter(|_| is_chosen);
             if let Some(model) = model.filter(|model| !models.iter().any(|one| one.id == *model)) {
                 let message =
                     format!("{name} does not list {model}; --list-models prints what it has");
-                checks.add(CheckStatus::Warning, "model", message);
+                checks.add(WARNING, "model", message);
             }
         }
         Err(RequestError::Api(_)) if provider == Provider::Ollama && !is_chosen => {
-            checks.add(CheckStatus::Missing, "provider", format!("{name}: it is not running"));
+            checks.add(MISSING, "provider", format!("{name}: it is not running"));
         }
         Err(RequestError::Api(error)) => {
             checks.add(unused, "provider", format!("{name}: {}", client.explain(&error, "")));
@@ -251,17 +190,15 @@ fn check_program(checks: &mut Checks, settings: &Settings, env: &Env, provider: 
         Provider::Cursor => "cursor-agent",
         _ => "",
     };
-    let words = settings.config.command.clone().unwrap_or_default();
+    let words = settings.config.command.as_deref().unwrap_or_default();
     let program = words.first().map_or(own, String::as_str);
-    let name = provider.name();
+    let (name, path) = (provider.name(), env.find_program(program));
     if program.is_empty() {
-        return checks.add(CheckStatus::Missing, "provider", format!("{name}: nothing to check"));
-    }
-    let path = env.find_program(program);
-    if fs::is_executable(&path) {
-        checks.add(CheckStatus::Ok, "provider", format!("{name}: {}", path.display()));
+        checks.add(MISSING, "provider", format!("{name}: nothing to check"));
+    } else if fs::is_executable(&path) {
+        checks.add(OK, "provider", format!("{name}: {}", path.display()));
     } else {
-        checks.add(CheckStatus::Wrong, "provider", format!("{name}: {program} is not on the PATH"));
+        checks.add(WRONG, "provider", format!("{name}: {program} is not on the PATH"));
     }
 }
 
@@ -269,20 +206,18 @@ fn check_tools(checks: &mut Checks, settings: &Settings, env: &Env, interrupts: 
     let found = tools::discover(&settings.root, env, interrupts);
     let names: Vec<&str> =
         found.tools.iter().filter_map(|tool| Path::new(&tool.path).file_name()?.to_str()).collect();
-    checks.add(CheckStatus::Ok, "tools", format!("{}: {}", names.len(), names.join(", ")));
+    checks.add(OK, "tools", format!("{}: {}", names.len(), names.join(", ")));
     for (path, why) in &found.rejected {
-        checks.add(CheckStatus::Warning, "tools", format!("{path} is not a tool: {why}"));
+        checks.add(WARNING, "tools", format!("{path} is not a tool: {why}"));
     }
 }
 
-/// Builds the sandbox that `--sandbox workspace` would give here.
+/// Builds the sandbox that commands get here, or that of `--sandbox workspace` if they get none.
 fn check_sandbox(checks: &mut Checks, settings: &Settings, env: &Env) {
     let Ok(folder) = env.current_folder() else { return };
     let toplevel = git::find_toplevel(&folder);
-    let mode = settings.config.sandbox;
-    let in_force = mode.name();
-    let mode =
-        if mode == sandbox::SandboxMode::Off { sandbox::SandboxMode::Workspace } else { mode };
+    let is_off = settings.config.sandbox == SandboxMode::Off;
+    let mode = if is_off { SandboxMode::Workspace } else { settings.config.sandbox };
     let request = SandboxRequest {
         mode,
         no_network: settings.config.no_network,
@@ -297,47 +232,16 @@ fn check_sandbox(checks: &mut Checks, settings: &Settings, env: &Env) {
         per_file: false,
         config: Some(&settings.config_path),
     };
+    let what = format!("{}; --sandbox {}", settings.config.sandbox.name(), mode.name());
     match Sandbox::build(&request, places) {
-        Ok(Some(sandbox)) => {
-            let (mode, kind, gaps) = (
-                mode.name(),
-                sandbox.mechanism.name(),
-                sandbox.mechanism.describe_gaps(&sandbox.request).len(),
-            );
-            checks.add(
-                CheckStatus::Ok,
-                "sandbox",
-                format!(
-                    "{in_force}; --sandbox {mode} works, with {kind} (nagent-sandbox --status lists {gaps} gaps)"
-                ),
-            );
+        Ok(sandbox) => {
+            let kind = sandbox.map_or("nothing", |sandbox| sandbox.mechanism.name());
+            let gaps = "nagent-sandbox --status lists its gaps";
+            checks.add(OK, "sandbox", format!("{what} works, with {kind} ({gaps})"));
         }
-        Ok(None) => {}
         Err(error) => {
-            let finding = if in_force == "off" { CheckStatus::Warning } else { CheckStatus::Wrong };
-            checks.add(
-                finding,
-                "sandbox",
-                format!("{in_force}; --sandbox {}: {error}", mode.name()),
-            );
+            let finding = if is_off { WARNING } else { WRONG };
+            checks.add(finding, "sandbox", format!("{what}: {error}"));
         }
     }
-}
-
-fn check_terminal(checks: &mut Checks, env: &Env) {
-    if !terminal::stderr_is_terminal() {
-        return checks.add(
-            CheckStatus::Missing,
-            "terminal",
-            "stderr is not a terminal; no progress",
-        );
-    }
-    let term = env.get("TERM").unwrap_or("(not set)");
-    let colours = if terminal::has_colours() { "colours" } else { "no colours" };
-    let host = env::describe_host();
-    checks.add(
-        CheckStatus::Ok,
-        "terminal",
-        format!("{} columns, TERM={term}, {colours}; {host}", terminal::width()),
-    );
 }

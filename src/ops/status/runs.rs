@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use crate::ops::conversations::Catalog;
 use crate::out::Report;
 use conversation::exit::Exit;
-use conversation::format::numbers::{format_count, format_duration, format_tokens};
+use conversation::format::numbers::{format_duration, format_tokens};
 use conversation::limits::STOP_PATIENCE;
 use conversation::problem::Problem;
 use sys::clock::{Stopwatch, seconds_since};
@@ -34,7 +34,8 @@ pub struct Run {
 }
 
 impl Run {
-    fn read(root: &Root, name: &str) -> Option<Self> {
+    /// The run with a note on this conversation.
+    pub fn read(root: &Root, name: &str) -> Option<Self> {
         let note = RunNote::read(root, name)?;
         Some(Self { name: name.to_owned(), life: note.process.check_liveness(), note })
     }
@@ -45,16 +46,12 @@ impl Run {
     }
 }
 
-/// The runs with a note, the first one first. Those that were killed are among them.
+/// The runs with a note, by name. Those that were killed are among them.
 pub fn list_runs(root: &Root) -> Result<Vec<Run>, Problem> {
     let names = fs::list_names(&root.conversations())?;
     let names = names.iter().filter_map(|name| name.strip_suffix(".run"));
-    let mut runs: Vec<Run> = names
-        .filter(|name| root::check_name(name).is_ok())
-        .filter_map(|name| Run::read(root, name))
-        .collect();
-    runs.sort_by(|a, b| (&a.note.started, &a.name).cmp(&(&b.note.started, &b.name)));
-    Ok(runs)
+    let names = names.filter(|name| root::check_name(name).is_ok());
+    Ok(names.filter_map(|name| Run::read(root, name)).collect())
 }
 
 /// Reports the active runs and those that were killed, children below their parents.
@@ -81,22 +78,16 @@ pub fn wait_for_run(
             return Err(Problem::interrupted(signal));
         }
     }
-    let end = RunEnd::read(root, &name);
-    let (killed, who) = match &begun {
-        Some(begun) => {
-            let who = begun.note.process.clone();
-            (end.as_ref().is_none_or(|end| end.process != who), format!(" (process {})", who.pid))
-        }
-        None => (false, String::new()),
-    };
-    match end.filter(|_| !killed) {
-        Some(end) => Ok(Report { exit: Exit::Command(end.exit_code), ..Report::done("") }
+    let is_its = |end: &RunEnd| begun.as_ref().is_none_or(|it| it.note.process == end.process);
+    match (RunEnd::read(root, &name).filter(is_its), &begun) {
+        (Some(end), _) => Ok(Report { exit: Exit::Command(end.exit_code), ..Report::done("") }
             .with("conversation", name)
             .with("ended", end.ended)),
-        None if killed => Err(Problem::failed(format!(
-            "the run of {name}{who} was killed (no exit code); nagent -c {name} \"go on\" continues it"
+        (None, Some(begun)) => Err(Problem::failed(format!(
+            "the run of {name} (process {}) was killed (no exit code); nagent -c {name} \"go on\" continues it",
+            begun.note.process.pid
         ))),
-        None => Err(Problem::failed(format!(
+        (None, None) => Err(Problem::failed(format!(
             "no run of {name} is active; the last exit code is unknown"
         ))),
     }
@@ -158,30 +149,25 @@ pub fn find_conversation(root: &Root, env: &Env, name: &str) -> Result<String, P
     if is_exact.iter().any(|path| fs::exists(path)) {
         return Ok(name.to_owned());
     }
-    let runs = list_runs(root)?;
-    let mut active = runs.iter().filter(|run| run.is_active() && run.name.starts_with(name));
-    if let (Some(run), None) = (active.next(), active.next()) {
-        return Ok(run.name.clone());
-    }
     Catalog::read_indexes(root.clone(), env.clone()).resolve_name(Some(name))
 }
 
 /// The runs in the order in which they are shown, with their depths: each child below its parent.
 fn order(runs: &[Run]) -> Vec<(usize, &Run)> {
-    let parent = |run: &Run| {
-        let parent = run.note.activity.parent.as_ref()?;
-        runs.iter().position(|other| other.name == *parent && other.name != run.name)
+    let with_parents = |run: &'_ Run| {
+        let mut path = vec![run.name.clone()];
+        let mut parent = run.note.activity.parent.clone();
+        while let Some(above) = runs.iter().find(|above| parent.as_ref() == Some(&above.name))
+            && !path.contains(&above.name)
+        {
+            path.insert(0, above.name.clone());
+            parent.clone_from(&above.note.activity.parent);
+        }
+        path
     };
-    let mut ordered: Vec<(usize, &Run)> = Vec::new();
-    let mut waiting: Vec<(usize, usize)> = Vec::new();
-    let tops = (0..runs.len()).filter(|at| parent(&runs[*at]).is_none());
-    waiting.extend(tops.rev().map(|at| (0, at)));
-    while let Some((depth, at)) = waiting.pop() {
-        ordered.push((depth, &runs[at]));
-        let children = (0..runs.len()).filter(|child| parent(&runs[*child]) == Some(at));
-        waiting.extend(children.rev().map(|child| (depth + 1, child)));
-    }
-    ordered
+    let mut ordered: Vec<_> = runs.iter().map(|run| (with_parents(run), run)).collect();
+    ordered.sort_by(|a, b| a.0.cmp(&b.0));
+    ordered.into_iter().map(|(path, run)| (path.len() - 1, run)).collect()
 }
 
 /// Formats a run for `nagent-status`.
@@ -211,10 +197,8 @@ fn format_run(depth: usize, run: &Run) -> String {
     );
     if !activity.action.is_empty() {
         let since = format_duration(seconds_since(&activity.since));
-        text.push_str(&format!(
-            "{indent}  {}, {since}\n",
-            activity.action.trim_start_matches("nagent-")
-        ));
+        let action = activity.action.trim_start_matches("nagent-");
+        text.push_str(&format!("{indent}  {action}, {since}\n"));
     }
     if !activity.last_line.is_empty() {
         text.push_str(&format!("{indent}  | {}\n", activity.last_line));
@@ -250,10 +234,4 @@ fn describe(root: &Root, run: &Run) -> Value {
         "last_line": activity.last_line,
         "messages": waiting,
     })
-}
-
-/// The names of the runs that people have started and that are active, for an error that asks for one.
-pub fn describe_names(runs: &[&Run]) -> String {
-    let names: Vec<&str> = runs.iter().map(|run| run.name.as_str()).collect();
-    format!("{} are active: {}", format_count(names.len() as u64, "run"), names.join(", "))
 }

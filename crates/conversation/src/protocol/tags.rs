@@ -39,6 +39,8 @@ pub struct Tag {
     pub result: Option<&'static str>,
     /// The access that its action needs.
     pub access: Access,
+    /// The attributes that say what its action is about, in the order in which people and results show them.
+    pub target: &'static [&'static str],
     /// A line that explains it to the model.
     pub meaning: &'static str,
 }
@@ -153,6 +155,7 @@ pub const TAGS: &[Tag] = &[
         body: prose("TEXT"),
         result: None,
         access: Access::None,
+        target: &[],
         meaning: "your answer to the user",
     },
     Tag {
@@ -167,6 +170,7 @@ pub const TAGS: &[Tag] = &[
         body: Body::None,
         result: Some("nagent-read-result"),
         access: Access::Read,
+        target: &["path", "offset", "limit"],
         meaning: "read a file, whole up to 64 KiB, or N lines (limit) from line N (offset, from 1); numbers adds line numbers, which are not in the file",
     },
     Tag {
@@ -176,6 +180,7 @@ pub const TAGS: &[Tag] = &[
         body: Body::None,
         result: Some("nagent-file-read-result"),
         access: Access::Read,
+        target: &["path"],
         meaning: "read a file too large for nagent-read: lists its segments (nagent-edit works without)",
     },
     Tag {
@@ -185,6 +190,7 @@ pub const TAGS: &[Tag] = &[
         body: Body::None,
         result: Some("nagent-file-patch-result"),
         access: Access::Write,
+        target: &["index"],
         meaning: "put edited segments back into their file; P is their index.json",
     },
     Tag {
@@ -194,6 +200,7 @@ pub const TAGS: &[Tag] = &[
         body: Body::Raw { placeholder: "TEXT", may_be_empty: true, trim: Trim::First },
         result: Some("nagent-write-result"),
         access: Access::Write,
+        target: &["path"],
         meaning: "write a whole file; a line break directly after > is ignored",
     },
     Tag {
@@ -206,6 +213,7 @@ pub const TAGS: &[Tag] = &[
         body: Body::Raw { placeholder: "BLOCKS", may_be_empty: false, trim: Trim::First },
         result: Some("nagent-edit-result"),
         access: Access::Write,
+        target: &["path"],
         meaning: "change parts of a file, as described below; all: every match",
     },
     Tag {
@@ -215,6 +223,7 @@ pub const TAGS: &[Tag] = &[
         body: Body::None,
         result: Some("nagent-list-result"),
         access: Access::Read,
+        target: &["path"],
         meaning: "list a folder",
     },
     Tag {
@@ -227,6 +236,7 @@ pub const TAGS: &[Tag] = &[
         body: Body::None,
         result: Some("nagent-glob-result"),
         access: Access::Read,
+        target: &["pattern", "path"],
         meaning: "find files by path",
     },
     Tag {
@@ -242,6 +252,7 @@ pub const TAGS: &[Tag] = &[
         body: Body::None,
         result: Some("nagent-grep-result"),
         access: Access::Read,
+        target: &["pattern", "path", "glob"],
         meaning: "search files with a regular expression; context: lines shown around a match",
     },
     Tag {
@@ -261,6 +272,7 @@ pub const TAGS: &[Tag] = &[
         body: prose("COMMANDS"),
         result: Some("nagent-shell-result"),
         access: Access::Run,
+        target: &[],
         meaning: "run commands in a shell, for at most S seconds",
     },
     Tag {
@@ -270,6 +282,7 @@ pub const TAGS: &[Tag] = &[
         body: prose("PROMPT"),
         result: Some("nagent-next-input"),
         access: Access::None,
+        target: &[],
         meaning: "take another turn, with PROMPT as your next input",
     },
     Tag {
@@ -295,6 +308,7 @@ pub const TAGS: &[Tag] = &[
         body: prose("PROMPT"),
         result: Some("nagent-conversation-result"),
         access: Access::Start,
+        target: &["file", "name"],
         meaning: "start a child conversation that sees only PROMPT (and the saved one, if given); you get its answer. Adjacent ones run in parallel. Use a name again to continue that child",
     },
     Tag {
@@ -304,6 +318,7 @@ pub const TAGS: &[Tag] = &[
         body: Body::Raw { placeholder: "TEXT", may_be_empty: true, trim: Trim::First },
         result: Some("nagent-stdout-result"),
         access: Access::None,
+        target: &[],
         meaning: "write to stdout; a line break directly after > is ignored",
     },
     Tag {
@@ -313,6 +328,7 @@ pub const TAGS: &[Tag] = &[
         body: prose("CODE"),
         result: Some("nagent-script-result"),
         access: Access::None,
+        target: &[],
         meaning: "run JavaScript; the result is the value of the last statement and the console output",
     },
 ];
@@ -482,6 +498,7 @@ mod tests {
             assert_eq!(tag.result.is_none(), tag.kind == TagKind::Response, "{}", tag.name);
             assert!(tag.result.is_none_or(|result| BLOCKS.contains(&result)), "{}", tag.name);
             assert!(tag.access != Access::Read || tag.attribute("path").is_some(), "{}", tag.name);
+            assert!(tag.target.iter().all(|name| tag.attribute(name).is_some()), "{}", tag.name);
             for attribute in tag.attributes {
                 assert!(std::ptr::eq(tag.attribute(attribute.name).unwrap(), attribute));
                 assert_ne!(attribute.name, FENCE);
@@ -489,6 +506,7 @@ mod tests {
                     assert!(tag.attribute(other).is_some_and(|other| !other.required));
                 }
                 assert!(attribute.excludes.is_empty() || !attribute.required);
+                assert!(!attribute.required || tag.target.contains(&attribute.name));
                 assert!(!attribute.meaning.is_empty() && !attribute.placeholder.is_empty());
             }
         }

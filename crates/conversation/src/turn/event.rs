@@ -7,19 +7,7 @@ use crate::exit::{Exit, Signal};
 use crate::format::file::Block;
 use crate::model::{ApiError, Reply, Usage};
 use crate::protocol::{Action, TagSet};
-
-/// The limits of a run. All are checked between turns.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Limits {
-    /// Replies of the model, including malformed ones and those of children.
-    pub turns: u64,
-    /// Seconds since the run began.
-    pub seconds: Option<f64>,
-    /// Input and output tokens, including those of children.
-    pub tokens: Option<u64>,
-    /// US dollars, including the cost of children.
-    pub cost: Option<f64>,
-}
+use crate::turn::run_limits::Limits;
 
 /// An input of the loop.
 #[derive(Debug, Clone, PartialEq)]

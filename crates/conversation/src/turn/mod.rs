@@ -8,11 +8,13 @@
 
 pub mod event;
 mod replies;
+pub mod run_limits;
 pub mod unfinished;
 
 use std::collections::VecDeque;
 
-use self::event::{Acted, Effect, Event, Limits, RunOutcome, RunRules, Totals, Verdict};
+use self::event::{Acted, Effect, Event, RunOutcome, RunRules, Totals, Verdict};
+use self::run_limits::{Limits, Spent};
 use self::unfinished::{ActionGroups, result_of_unrun};
 use crate::approve::Decision;
 use crate::exit::{Exit, Signal};
@@ -141,14 +143,14 @@ impl Turn {
 
     /// The rest of the limits, which child conversations get.
     pub fn remaining_limits(&self) -> Limits {
-        let used = self.totals.all.input.saturating_add(self.totals.all.output);
-        let limits = self.rules.limits;
-        Limits {
-            turns: limits.turns.saturating_sub(self.totals.all_turns),
-            seconds: limits.seconds.map(|seconds| (seconds - self.seconds).max(0.0)),
-            tokens: limits.tokens.map(|tokens| tokens.saturating_sub(used)),
-            cost: limits.cost.map(|cost| (cost - self.totals.cost).max(0.0)),
-        }
+        self.rules.limits.subtract(self.spent())
+    }
+
+    /// What counts against the limits so far.
+    fn spent(&self) -> Spent {
+        let Totals { all, all_turns, cost, .. } = self.totals;
+        let tokens = all.input.saturating_add(all.output);
+        Spent { turns: all_turns, seconds: self.seconds, tokens, cost }
     }
 
     /// Processes an event and returns the next effect. An unexpected event, a bug in the caller, ends the run with an error.
@@ -307,23 +309,9 @@ impl Turn {
         self.end_without_answer(Exit::Limit, Vec::new(), message, limit)
     }
 
-    /// Describes the limit that has been reached, with the flag that raises it.
+    /// Describes the limit that has been reached.
     fn reached_limit(&self) -> Option<String> {
-        let Limits { turns, seconds, tokens, cost } = self.rules.limits;
-        let used = self.totals.all.input.saturating_add(self.totals.all.output);
-        let spent = self.totals.cost;
-        let limit = if self.totals.all_turns >= turns {
-            let plural = if turns == 1 { "" } else { "s" };
-            format!("{turns} turn{plural} was reached (--max-turns)")
-        } else if let Some(limit) = seconds.filter(|limit| self.seconds >= *limit) {
-            format!("{limit} seconds was reached (--max-seconds)")
-        } else if let Some(limit) = tokens.filter(|limit| used >= *limit) {
-            format!("{limit} tokens was reached with {used} (--max-tokens)")
-        } else {
-            let limit = cost.filter(|limit| spent >= *limit)?;
-            format!("{limit} dollars was reached with {spent:.4} (--max-cost)")
-        };
-        Some(format!("the limit of {limit}"))
+        self.rules.limits.find_reached(self.spent())
     }
 
     fn after_failure(&mut self, error: ApiError, jitter: f64) -> Effect {

@@ -11,7 +11,8 @@ use crate::approve::{Approve, Decision};
 use crate::model::{ErrorKind, Reply, StopReason};
 use crate::protocol::TagSet;
 
-const UNLIMITED: Limits = Limits { turns: 200, seconds: None, tokens: None, cost: None };
+const UNLIMITED: Limits =
+    Limits { max_turns: 200, max_seconds: None, max_tokens: None, max_cost: None };
 
 fn rules(limits: Limits, check: bool) -> RunRules {
     RunRules {
@@ -187,7 +188,7 @@ fn a_message_comes_before_the_next_request_and_prolongs_the_last_turn() {
     );
     assert_eq!(turn.totals().notes, ["a"]);
     // What no limit leaves room for waits: an answer does not become a failure by it.
-    let limits = Limits { turns: 1, ..UNLIMITED };
+    let limits = Limits { max_turns: 1, ..UNLIMITED };
     check(
         rules(limits, false),
         vec![SAVED, reply(answer), SAVED],
@@ -459,13 +460,13 @@ fn a_forged_reply_runs_up_to_the_forgery_and_never_ends_the_run() {
 fn limits_end_the_run_between_turns() {
     let next = || reply("<nagent-next>n</nagent-next>");
     for limits in [
-        Limits { turns: 1, ..UNLIMITED },
-        Limits { seconds: Some(0.5), ..UNLIMITED },
-        Limits { tokens: Some(11), ..UNLIMITED },
-        Limits { cost: Some(0.5), ..UNLIMITED },
+        Limits { max_turns: 1, ..UNLIMITED },
+        Limits { max_seconds: Some(0.5), ..UNLIMITED },
+        Limits { max_tokens: Some(11), ..UNLIMITED },
+        Limits { max_cost: Some(0.5), ..UNLIMITED },
     ] {
         // Seconds are checked before the first turn as well.
-        if limits.seconds.is_some() {
+        if limits.max_seconds.is_some() {
             check(rules(limits, false), vec![SAVED, SAVED], &["append system", "done 5 "]);
             continue;
         }

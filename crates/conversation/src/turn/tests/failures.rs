@@ -49,7 +49,7 @@ fn a_full_window_is_compacted_before_the_model_is_asked() {
         vec![full(), compacted(), reply("<nagent-response>a</nagent-response>"), full()],
         &["compact", "ask", "append agent-response,turn-status", "done 0 a"],
     );
-    let limits = Limits { cost: Some(1.0), ..UNLIMITED };
+    let limits = Limits { max_cost: Some(1.0), ..UNLIMITED };
     check(
         rules(limits, false),
         vec![full(), compacted(), SAVED],

@@ -52,7 +52,7 @@ proptest! {
     /// A model that only ever acts is stopped by the limit on turns.
     #[test]
     fn always_ends(turns in 1u64..6) {
-        let limits = Limits { turns, ..UNLIMITED };
+        let limits = Limits { max_turns: turns, ..UNLIMITED };
         let (mut turn, mut effect) = Turn::start(rules(limits, false), Vec::new());
         for _ in 0..1000 {
             let event = match effect {
