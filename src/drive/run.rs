@@ -117,22 +117,12 @@ impl Runner<'_> {
         Ok(change)
     }
 
-    /// Attributes changes of files from here on to this turn, also those of the processes that it starts.
-    pub fn begin_turn(&mut self, turn: u64, at: &str) {
-        self.files.log.turn = Some((turn, at.to_owned()));
-        self.context.run = self.files.log.started_by();
-    }
-
     fn append(&mut self, blocks: Vec<Block>) -> Result<Event> {
         let mut blocks = blocks;
         // Once more for each time that another program changed the file.
         while !blocks.is_empty() {
             let mut texts = Vec::with_capacity(blocks.len());
             for block in std::mem::take(&mut blocks) {
-                let number = |block: &Block| block.get("turn")?.parse().ok();
-                if let (Some(turn), Some(at)) = (number(&block), block.get("at")) {
-                    self.begin_turn(turn, at);
-                }
                 let block = with_short_previous(self.context.redactor.redact_block(block));
                 texts.push(format_block(&self.with_true_bytes(block)?));
             }
@@ -144,7 +134,6 @@ impl Runner<'_> {
                 (self.on_progress)(ProgressEvent::Note(&note));
                 self.children.rename_conversation(&name);
                 self.files.log.conversation.clone_from(&name);
-                self.context.run = self.files.log.started_by();
                 self.conversation.append_to_left(&format_block(&fork_block(&name)));
                 blocks.push(Block::new("system").body(note));
             }

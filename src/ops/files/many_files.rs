@@ -244,7 +244,7 @@ impl FileBatch<'_> {
 fn find_diff(json: &Map<String, Value>) -> Option<DiffText> {
     let text = json.get("diff")?.as_str()?.to_owned();
     let is_cut = json.get("diff_cut").and_then(Value::as_bool).unwrap_or(false);
-    Some(DiffText { text, is_cut, removed: None, added: None })
+    Some(DiffText { text, is_cut })
 }
 
 fn report_child(answer: ChildAnswer) -> Report {

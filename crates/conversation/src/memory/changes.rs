@@ -2,15 +2,14 @@
 //!
 //! One JSON object a line, appended before a file is written, so that a run that is killed at any instant can be undone:
 //! ```text
-//! {"run":R,"at":T,"conversation":C,"of":[…],"turns":[{"conversation":C,"turn":N,"at":T}…],"prompt":P,"task":P,"path":F, then one of
+//! {"run":R,"at":T,"conversation":C,"of":[…],"prompt":P,"task":P,"path":F, then one of
 //!  "what":"write","before":H,"after":H}    a tag writes F; H is a SHA-256, or "none" without a file
 //!  "what":"end","changes":[[H,H]…]}        what the run did to its own file, commands included, in place of its writes
 //!  "what":"undo","undone":[ID…],"before":H,"after":H}    the user undid these changes
 //!  "what":"rename","to":C}                 conversation C has another name from here on; nothing happened to a file
 //! ```
 //! `of` has the names by which a run is found: the conversation of its shell, the conversations that started it, and
-//! its own. `turns` has the turns that led to the run, and last the turn that made the change; logs of older versions
-//! have none. If another run started this one, `task` is the prompt of the first of these runs. Contents are stored in
+//! its own. If another run started this one, `task` is the prompt of the first of these runs. Contents are stored in
 //! `outputs/` under their hash. Unreadable lines (after a power cut, or of an older version) are skipped.
 
 use std::collections::{HashMap, HashSet};
@@ -35,18 +34,6 @@ pub fn is_hash_of(attribute: &str, hash: &str) -> bool {
     attribute == hash || attribute.len() >= HASH_DIGITS && hash.starts_with(attribute)
 }
 
-/// A turn of a conversation, with the time of its `nagent-turn-status`. Before the first reply of a run: the next turn,
-/// with the time of the prompt. After a rewind the number is used again, with another time.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct TurnMark {
-    /// Its conversation.
-    pub conversation: String,
-    /// Its number there.
-    pub turn: u64,
-    /// The time, as the conversation has it.
-    pub at: String,
-}
-
 /// A line of the log.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ChangeLogEntry {
@@ -58,9 +45,6 @@ pub struct ChangeLogEntry {
     pub conversation: String,
     /// The names by which it is found.
     pub of: Vec<String>,
-    /// The turns that led to it, the one that did it last.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub turns: Vec<TurnMark>,
     /// The first line of its prompt.
     pub prompt: String,
     /// The first line of the prompt of the first run that led to it, if another run started it.
@@ -209,8 +193,7 @@ pub fn rename_all(entries: &mut [ChangeLogEntry]) {
         if now.is_empty() {
             continue;
         }
-        let turns = entry.turns.iter_mut().map(|turn| &mut turn.conversation);
-        for name in entry.of.iter_mut().chain([&mut entry.conversation]).chain(turns) {
+        for name in entry.of.iter_mut().chain([&mut entry.conversation]) {
             if let Some(to) = now.get(name) {
                 name.clone_from(to);
             }
@@ -264,8 +247,8 @@ mod tests {
             };
             let (run, path) = (word(0), word(1));
             let (at, conversation, prompt) = ("t".into(), "c".into(), "p".into());
-            let (of, turns, task) = Default::default();
-            ChangeLogEntry { run, at, conversation, of, turns, prompt, task, path, event }
+            let (of, task) = Default::default();
+            ChangeLogEntry { run, at, conversation, of, prompt, task, path, event }
         };
         lines.iter().map(read).collect()
     }
