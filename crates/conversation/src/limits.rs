@@ -239,8 +239,6 @@ limits! {
         bytes EACH_JOURNAL: u64 = 1 << 30, "exit 1";
         /// Room in a conversation that a new prompt leaves for its run
         bytes CONVERSATION_SPARE: u64 = 256 << 20, "exit 1";
-        /// Index of saved conversations
-        bytes SAVED_INDEX: u64 = 64 << 20, "exit 1";
         /// File index
         bytes FILE_INDEX: u64 = 64 << 20, "exit 1";
         /// Index of a split (`index.json`)
