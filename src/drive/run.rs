@@ -70,7 +70,7 @@ pub fn run(runner: &mut Runner<'_>, turn: &mut Turn, first: Effect) -> Result<Ru
                 let messages = runner.receive(false)?;
                 if messages.is_empty() {
                     (runner.on_progress)(ProgressEvent::Asking(turn.totals().turns + 1));
-                    runner.ask_model()?
+                    runner.ask_model()
                 } else {
                     Event::Received(messages)
                 }
@@ -110,9 +110,9 @@ impl Runner<'_> {
     /// Records the run's changes to its conversation's file, at its end. `None` if there are none.
     ///
     /// # Errors
-    /// The content could not be kept, or the conversation not be written.
+    /// The conversation could not be written.
     pub fn finish(&mut self) -> Result<Option<RunChange>> {
-        let (blocks, change) = self.files.finish()?;
+        let (blocks, change) = self.files.finish();
         self.append(blocks)?;
         Ok(change)
     }
@@ -164,12 +164,9 @@ impl Runner<'_> {
         Ok(Event::ReplySaved(path.display().to_string()))
     }
 
-    fn ask_model(&mut self) -> Result<Event> {
-        self.files.changes.before_asking();
+    fn ask_model(&mut self) -> Event {
         self.children.begin_reply();
-        let event = self.asker.request_reply(&self.conversation, &self.context, self.on_progress);
-        self.files.changes.after_asking()?;
-        Ok(event)
+        self.asker.request_reply(&self.conversation, &self.context, self.on_progress)
     }
 
     /// Compacts the conversation. A failure is noted, and the run goes on with the conversation as it is.

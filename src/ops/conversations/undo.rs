@@ -7,6 +7,8 @@
 
 use std::path::{Path, PathBuf};
 
+use clap::Args;
+
 use crate::drive;
 use crate::ops::files::file_conversation;
 use crate::ops::run::call::Call;
@@ -17,7 +19,6 @@ use crate::ops::screen::undo_report::{
 };
 use crate::ops::setup::flags::parse_count;
 use crate::out::Report;
-use clap::Args;
 use conversation::format::harmless::quote_name;
 use conversation::memory::changes::{FileEvent, RunFileChange, list_changes};
 use conversation::problem::Problem;

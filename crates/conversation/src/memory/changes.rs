@@ -3,8 +3,7 @@
 //! One JSON object a line, appended before a file is written, so that a run that is killed at any instant can be undone:
 //! ```text
 //! {"run":R,"at":T,"conversation":C,"of":[…],"prompt":P,"task":P,"path":F, then one of
-//!  "what":"write","before":H,"after":H}    a tag writes F; H is a SHA-256, or "none" without a file
-//!  "what":"end","changes":[[H,H]…]}        what the run did to its own file, commands included, in place of its writes
+//!  "what":"write","before":H,"after":H}    a tag or a command writes F; H is a SHA-256, or "none" without a file
 //!  "what":"undo","undone":[ID…],"before":H,"after":H}    the user undid these changes
 //!  "what":"rename","to":C}                 conversation C has another name from here on; nothing happened to a file
 //! ```
@@ -63,7 +62,6 @@ pub struct ChangeLogEntry {
 #[expect(missing_docs, reason = "the head of this file describes them")]
 pub enum FileEvent {
     Write { before: String, after: String },
-    End { changes: Option<Vec<(String, String)>> },
     Undo { undone: Vec<String>, before: String, after: String },
     Rename { to: String },
 }
@@ -123,28 +121,18 @@ fn collect(entries: &[ChangeLogEntry]) -> Vec<FileOfRun<'_>> {
     let mut all: Vec<FileOfRun<'_>> = Vec::new();
     let mut places: HashMap<(&str, &str), usize> = HashMap::new();
     for (at, entry) in entries.iter().enumerate() {
-        if !matches!(entry.event, FileEvent::Write { .. } | FileEvent::End { .. }) {
-            continue;
-        }
+        let FileEvent::Write { before, after } = &entry.event else { continue };
         let place = *places.entry((&entry.run, &entry.path)).or_insert(all.len());
         if place == all.len() {
             all.push(FileOfRun { first: entry, last: at, changes: Vec::new() });
         }
         let Some(file) = all.get_mut(place) else { continue };
-        match &entry.event {
-            FileEvent::Write { before, after } => {
-                file.last = at;
-                match file.changes.last_mut() {
-                    Some(last) if last.1 == before => last.1 = after,
-                    // The previous write did not take place.
-                    Some(last) if last.0 == before => last.1 = after,
-                    _ => file.changes.push((before, after)),
-                }
-            }
-            FileEvent::End { changes: Some(ends) } => {
-                file.changes = ends.iter().map(|(old, new)| (old.as_str(), new.as_str())).collect();
-            }
-            _ => {}
+        file.last = at;
+        match file.changes.last_mut() {
+            Some(last) if last.1 == before => last.1 = after,
+            // The previous write did not take place.
+            Some(last) if last.0 == before => last.1 = after,
+            _ => file.changes.push((before, after)),
         }
     }
     all.sort_by_key(|file| file.last);
@@ -232,14 +220,6 @@ mod tests {
             let word = |at: usize| words[at].clone();
             let event = match words[2].as_str() {
                 "write" => FileEvent::Write { before: word(3), after: word(4) },
-                "end" => FileEvent::End {
-                    changes: (words.len() > 3).then(|| {
-                        words[3..]
-                            .chunks_exact(2)
-                            .map(|two| (two[0].clone(), two[1].clone()))
-                            .collect()
-                    }),
-                },
                 "rename" => FileEvent::Rename { to: word(3) },
                 _ => {
                     FileEvent::Undo { undone: words[3..].to_vec(), before: word(3), after: word(3) }
@@ -279,9 +259,7 @@ mod tests {
         // A write that was refused after it was recorded.
         check(&["1 a write x y", "1 a write x z"], &["1:0:a x z"]);
         check(&["1 a write x y", "1 a write y x"], &[]);
-        // What a run came to counts more than its writes: a command has changed the file.
-        check(&["1 a write x y", "1 a end x z"], &["1:0:a x z"]);
-        check(&["1 a write x y", "2 a write y z", "1 a end"], &["1:0:a x y", "2:0:a y z"]);
+        check(&["1 a write x y", "2 a write y z"], &["1:0:a x y", "2:0:a y z"]);
     }
 
     #[test]
