@@ -108,7 +108,7 @@ enum ConversationsCommand {
         /// The turn, as nagent-conversations show numbers them
         #[arg(long, value_name = "N", value_parser = parse_count)]
         turn: u64,
-        /// Undo what tags wrote to files since then, all files or none, and list what only commands may have changed
+        /// Undo the runs since then as nagent --undo does, all files or none
         #[arg(long)]
         files: bool,
     },

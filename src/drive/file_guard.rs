@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use anyhow::Result;
 
 use super::change_result::{ChangeResult, Logged};
-use super::file_changes::{RunChange, RunChanges, content_hash};
+use super::file_changes::{RunChange, change_block, content_hash};
 use super::freshness::{
     KnownContent, LastSeen, ShownChange, describe_change, recorded_content, with_resolved,
     with_shown,
@@ -20,7 +20,7 @@ use super::freshness::{
 use conversation::format::file::{Block, Piece};
 use conversation::format::{edit, harmless};
 use conversation::limits;
-use conversation::memory::changes::{FileEvent, NO_FILE, is_hash_of, short_hash};
+use conversation::memory::changes::{NO_FILE, is_hash_of, short_hash};
 use conversation::reason::{Failure, Reason};
 use edits::apply::{self, How};
 use edits::diff::lines;
@@ -36,12 +36,14 @@ use sys::{fs, replace};
 pub struct FileGuard {
     /// Where writes may go.
     pub boundary: Boundary,
-    /// The run's changes to the conversation's own file.
-    pub changes: RunChanges,
     /// Where each write is recorded, so that it can be undone.
     pub log: ChangeLog,
-    /// The files that were written.
+    /// The files that were written, and the conversation's own file.
     written: BTreeMap<PathBuf, WrittenFile>,
+    /// The content of the conversation's own file when the run began.
+    at_start: Option<String>,
+    /// The run's changes to that file, one for each span between those of others.
+    changes: Vec<RunChange>,
     last_seen: LastSeen,
     outputs: PathBuf,
 }
@@ -66,9 +68,8 @@ impl WrittenFile {
 impl FileGuard {
     /// A guard that has written nothing yet. Previous contents go to `outputs`.
     pub fn new(boundary: Boundary, outputs: PathBuf, log: ChangeLog) -> Self {
-        let changes = RunChanges::new(boundary.target(), outputs.clone());
-        let (written, last_seen) = (BTreeMap::new(), LastSeen::default());
-        Self { boundary, changes, log, written, last_seen, outputs }
+        let (written, at_start, changes, last_seen) = Default::default();
+        Self { boundary, log, written, at_start, changes, last_seen, outputs }
     }
 
     /// Forgets which files the last reply was shown: it is found by its place, and the conversation's text has changed.
@@ -81,22 +82,34 @@ impl FileGuard {
     /// # Errors
     /// The content could not be kept.
     pub fn begin(&mut self, keep: bool) -> Result<Option<String>> {
-        Ok(self.changes.begin(keep)?.cloned())
+        if let Some(path) = self.boundary.target() {
+            self.at_start = content_hash(path, keep.then_some(&self.outputs))?;
+            if let Some(hash) = &self.at_start {
+                self.written.insert(path.to_owned(), WrittenFile::new(path, hash.clone()));
+            }
+        }
+        Ok(self.at_start.clone())
     }
 
     /// The blocks that record the run's changes to its own file, and the last change. Called once, at the end.
-    ///
-    /// # Errors
-    /// A content could not be kept or recorded.
-    pub(super) fn finish(&mut self) -> Result<(Vec<Block>, Option<RunChange>)> {
-        let target = self.boundary.target().map(Path::to_owned);
-        let Some(changes) = self.changes.finish()? else { return Ok((Vec::new(), None)) };
-        if let Some(path) = target {
-            let pairs = changes.iter().map(|change| (change.before.clone(), change.after.clone()));
-            self.log.append(&path, FileEvent::End { changes: Some(pairs.collect()) })?;
+    pub(super) fn finish(&mut self) -> (Vec<Block>, Option<RunChange>) {
+        let mut changes = std::mem::take(&mut self.changes);
+        changes.retain(|change| change.before != change.after);
+        let path = self.boundary.target().unwrap_or(Path::new(""));
+        let blocks = changes.iter().map(|change| change_block(path, change)).collect();
+        (blocks, changes.pop())
+    }
+
+    /// Notes what the run has made of a file.
+    fn note_written(&mut self, path: &Path, before: String, after: String) {
+        self.written.insert(path.to_owned(), WrittenFile::new(path, after.clone()));
+        if self.boundary.target() != Some(path) {
+            return;
         }
-        let blocks = changes.iter().map(|change| self.changes.change_block(change)).collect();
-        Ok((blocks, changes.into_iter().next_back()))
+        match self.changes.last_mut() {
+            Some(last) if last.after == before => last.after = after,
+            _ => self.changes.push(RunChange { before, after }),
+        }
     }
 
     /// Checks the files that the run has written before a command starts: changes up to here are somebody else's.
@@ -110,23 +123,23 @@ impl FileGuard {
     /// their paths.
     pub(super) fn record_rewritten(&mut self) -> Result<Vec<PathBuf>> {
         let mut rewritten = Vec::new();
-        for (path, written) in &mut self.written {
+        for (path, written) in &self.written {
             let stamp = FileStamp::of_path(path);
-            // A file that was removed or moved is refused when it is undone.
-            if !written.is_own || stamp.is_none() || stamp == written.stamp {
+            // A file that was removed or moved is refused when it is undone, unless it is the conversation's own.
+            let is_gone = stamp.is_none() && self.boundary.target() != Some(path);
+            if !written.is_own || is_gone || stamp == written.stamp {
                 continue;
             }
             let after = content_hash(path, Some(&self.outputs))?;
             let Some(after) = after.filter(|after| *after != written.hash) else { continue };
-            let before = std::mem::replace(&mut written.hash, after.clone());
-            // Changes to the run's own file are recorded at its end.
-            if self.boundary.target() != Some(path) {
-                self.log.append(path, FileEvent::Write { before, after })?;
-            }
-            written.stamp = stamp;
-            rewritten.push(path.clone());
+            rewritten.push((path.clone(), written.hash.clone(), after));
         }
-        Ok(rewritten)
+        for (path, before, after) in &rewritten {
+            let (before, after) = (before.clone(), after.clone());
+            Logged::append(&self.log, path, before.clone(), after.clone())?;
+            self.note_written(path, before, after);
+        }
+        Ok(rewritten.into_iter().map(|(path, ..)| path).collect())
     }
 
     pub(super) fn write_file(
@@ -274,8 +287,8 @@ impl FileGuard {
             return Ok(ChangeResult::unchanged(block));
         };
         let before = fs::stored_hash(Path::new(previous));
-        let logged = Logged::append(&self.log, source, before, hash.clone())?;
-        self.written.insert(source.to_owned(), WrittenFile::new(source, hash.clone()));
+        let logged = Logged::append(&self.log, source, before.clone(), hash.clone())?;
+        self.note_written(source, before, hash.clone());
         let block = self.with_resolved(block, source);
         let is_target = self.boundary.target() == Some(source);
         let block = if is_target { block.with("after", short_hash(&hash)) } else { block };
@@ -293,7 +306,7 @@ impl FileGuard {
 
     /// The content of the conversation's own file when the run began. It was not shown.
     fn content_at_start(&self, path: &Path) -> Option<KnownContent> {
-        let hash = self.changes.content_at_start(path)?.clone();
+        let hash = self.at_start.clone().filter(|_| self.boundary.target() == Some(path))?;
         Some(KnownContent { hash, is_read: false })
     }
 
@@ -323,8 +336,9 @@ impl FileGuard {
         };
         let written = replace::replace_file(opened, bytes, &mut keep)?;
         let logged = logged.ok_or("the file was written, and its previous content was not kept")?;
-        let record = WrittenFile::new(&written.path, after.clone());
-        self.written.insert(written.path.clone(), record);
+        let before =
+            written.previous.as_deref().map_or_else(|| NO_FILE.to_owned(), fs::stored_hash);
+        self.note_written(&written.path, before, after.clone());
         self.boundary.renew_target();
         let mut block = self
             .with_resolved(block.with("status", "ok"), &written.path)
@@ -354,6 +368,8 @@ impl FileGuard {
         let now = replace::read_target(opened)
             .map_err(|denied| format!("{why}; {}", denied.for_model()))?;
         let hash = fs::sha256(&now);
+        // A later change is compared with what this result shows; without it, the whole file is shown then.
+        let _ = fs::store_output(&self.outputs, &now);
         let (mut change, is_whole) =
             describe_change(conversation, &self.outputs, &seen.hash, &now, opened.path());
         let record =

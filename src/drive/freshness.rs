@@ -33,11 +33,11 @@ pub(super) struct LastSeen {
 
 /// The content of a file that the model knows.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct KnownContent {
+pub(super) struct KnownContent {
     /// The hash of the content, or its first digits.
-    pub hash: String,
+    pub(super) hash: String,
     /// Whether the model has read any of it, or written all of it.
-    pub is_read: bool,
+    pub(super) is_read: bool,
 }
 
 /// A change of a file that a refusal has shown.
@@ -89,7 +89,7 @@ impl LastSeen {
 }
 
 /// Returns what the results among these pieces record for a file, by its true path: the first digits of its hash.
-pub fn recorded_content(pieces: &[Piece], path: &Path) -> Option<KnownContent> {
+pub(super) fn recorded_content(pieces: &[Piece], path: &Path) -> Option<KnownContent> {
     let name = path.display().to_string();
     let (mut cwd, mut last) = ("", None);
     for (at, piece) in pieces.iter().enumerate() {

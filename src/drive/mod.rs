@@ -31,7 +31,6 @@ pub mod truncate;
 
 pub use child_names::was_started_by;
 pub use commands::ShellRules;
-pub use freshness::{KnownContent, recorded_content};
 pub use progress_event::ProgressEvent;
 pub use result_block::{fence_word, format_block};
 pub use run::{describe_compaction, fork_block, run};

@@ -71,7 +71,7 @@ pub fn run(runner: &mut Runner<'_>, turn: &mut Turn, first: Effect) -> Result<Ru
                 let messages = runner.receive(false)?;
                 if messages.is_empty() {
                     (runner.on_progress)(ProgressEvent::Asking(turn.totals().turns + 1));
-                    runner.ask_model()?
+                    runner.ask_model()
                 } else {
                     Event::Received(messages)
                 }
@@ -111,17 +111,11 @@ impl Runner<'_> {
     /// Records the run's changes to its conversation's file, at its end. `None` if there are none.
     ///
     /// # Errors
-    /// The content could not be kept, or the conversation not be written.
+    /// The conversation could not be written.
     pub fn finish(&mut self) -> Result<Option<RunChange>> {
-        let (blocks, change) = self.files.finish()?;
+        let (blocks, change) = self.files.finish();
         self.append(blocks)?;
         Ok(change)
-    }
-
-    /// Attributes changes of files from here on to this turn, also those of the processes that it starts.
-    pub fn begin_turn(&mut self, turn: u64, at: &str) {
-        self.files.log.turn = Some((turn, at.to_owned()));
-        self.context.run = self.files.log.started_by();
     }
 
     fn append(&mut self, blocks: Vec<Block>) -> Result<Event> {
@@ -130,10 +124,6 @@ impl Runner<'_> {
         while !blocks.is_empty() {
             let mut texts = Vec::with_capacity(blocks.len());
             for block in std::mem::take(&mut blocks) {
-                let number = |block: &Block| block.get("turn")?.parse().ok();
-                if let (Some(turn), Some(at)) = (number(&block), block.get("at")) {
-                    self.begin_turn(turn, at);
-                }
                 let block = with_short_previous(self.context.redactor.redact_block(block));
                 texts.push(format_block(&self.with_true_bytes(block)?));
             }
@@ -145,7 +135,6 @@ impl Runner<'_> {
                 (self.on_progress)(ProgressEvent::Note(&note));
                 self.children.rename_conversation(&name);
                 self.files.log.conversation.clone_from(&name);
-                self.context.run = self.files.log.started_by();
                 self.conversation.append_to_left(&format_block(&fork_block(&name)));
                 blocks.push(Block::new("system").body(note));
             }
@@ -176,12 +165,9 @@ impl Runner<'_> {
         Ok(Event::ReplySaved(path.display().to_string()))
     }
 
-    fn ask_model(&mut self) -> Result<Event> {
-        self.files.changes.before_asking();
+    fn ask_model(&mut self) -> Event {
         self.children.begin_reply();
-        let event = self.asker.request_reply(&self.conversation, &self.context, self.on_progress);
-        self.files.changes.after_asking()?;
-        Ok(event)
+        self.asker.request_reply(&self.conversation, &self.context, self.on_progress)
     }
 
     /// Compacts the conversation. A failure is noted, and the run goes on with the conversation as it is.

@@ -208,8 +208,6 @@ limits! {
         count EDIT_BLOCKS: usize = 1_000, "error; nothing is changed";
         /// File of ignore rules (`.gitignore`, `.ignore`, `info/exclude`)
         bytes IGNORE_FILE: u64 = 1 << 20, "left out, and the result says so";
-        /// Files and folders that a rewind looks at for what commands may have changed
-        count MODIFIED_SEARCH: usize = 100_000, "the others are not listed";
         /// File that is uploaded
         bytes UPLOADED_FILE: u64 = 50 * 1024 * 1024, "error";
         /// Prompt, or file of `--read`, that is shown whole
@@ -241,8 +239,6 @@ limits! {
         bytes EACH_JOURNAL: u64 = 1 << 30, "exit 1";
         /// Room in a conversation that a new prompt leaves for its run
         bytes CONVERSATION_SPARE: u64 = 256 << 20, "exit 1";
-        /// Index of saved conversations
-        bytes SAVED_INDEX: u64 = 64 << 20, "exit 1";
         /// File index
         bytes FILE_INDEX: u64 = 64 << 20, "exit 1";
         /// Index of a split (`index.json`)

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use super::root::Root;
 use super::{clock, fs};
 use conversation::limits;
-use conversation::memory::changes::{self, ChangeLogEntry, FileEvent, TurnMark};
+use conversation::memory::changes::{self, ChangeLogEntry, FileEvent};
 
 /// The name of the lock of undo. No conversation can have it.
 pub const LOCK: &str = "changes.json";
@@ -20,8 +20,6 @@ pub struct StartedBy {
     pub run: String,
     /// The conversation of its shell.
     pub shell: String,
-    /// The turns that led to them, the outermost first.
-    pub turns: Vec<TurnMark>,
     /// The first line of the first run's prompt.
     pub task: String,
 }
@@ -38,10 +36,6 @@ pub struct ChangeLog {
     pub conversation: String,
     /// Names under which undo finds the run.
     pub of: Vec<String>,
-    /// The turns that it was started from.
-    pub started_from: Vec<TurnMark>,
-    /// The number of its turn, and its time, as [`TurnMark`] has them.
-    pub turn: Option<(u64, String)>,
     /// The first line of its prompt.
     pub prompt: String,
     /// The task of the run that started it; empty if none did.
@@ -51,15 +45,8 @@ pub struct ChangeLog {
 impl ChangeLog {
     /// The log of a run that has no prompt yet.
     pub fn new(root: Root, run: String, conversation: String, of: Vec<String>) -> Self {
-        let (at, started_from, turn, prompt, task) = Default::default();
-        Self { root, run, at, conversation, of, started_from, turn, prompt, task }
-    }
-
-    /// The turns that led to the present change.
-    fn turns(&self) -> Vec<TurnMark> {
-        let conversation = self.conversation.clone();
-        let own = self.turn.clone().map(|(turn, at)| TurnMark { conversation, turn, at });
-        self.started_from.iter().cloned().chain(own).collect()
+        let (at, prompt, task) = Default::default();
+        Self { root, run, at, conversation, of, prompt, task }
     }
 
     /// The value of `NAGENT_RUN` for runs that this one starts now.
@@ -67,7 +54,7 @@ impl ChangeLog {
         let shell = self.of.first().cloned().unwrap_or_default();
         let task = if self.task.is_empty() { &self.prompt } else { &self.task };
         let (run, task) = (self.run.clone(), task.clone());
-        let started_by = StartedBy { run, shell, turns: self.turns(), task };
+        let started_by = StartedBy { run, shell, task };
         serde_json::to_string(&started_by).unwrap_or_default()
     }
 
@@ -83,7 +70,6 @@ impl ChangeLog {
                 at: self.at.clone(),
                 conversation: self.conversation.clone(),
                 of: self.of.clone(),
-                turns: self.turns(),
                 prompt: self.prompt.clone(),
                 task: self.task.clone(),
                 path: path.display().to_string(),
@@ -115,7 +101,6 @@ pub fn record_rename(root: &Root, from: &str, to: &str) -> Result<()> {
             at: clock::now(),
             conversation: from.to_owned(),
             of: Vec::new(),
-            turns: Vec::new(),
             prompt: String::new(),
             task: String::new(),
             path: String::new(),

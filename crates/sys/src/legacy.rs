@@ -27,14 +27,6 @@ pub fn move_old_conversation(root: &Root, name: &str) -> Result<Option<PathBuf>>
     Ok(Some(old))
 }
 
-/// Indexes of saved conversations, one of each process that had saved some.
-pub fn saved_indexes(root: &Root) -> Result<Vec<PathBuf>> {
-    let folder = root.conversations();
-    let names = fs::list_names(&folder)?.into_iter();
-    let names = names.filter(|name| name.starts_with("index-saved-conversations-"));
-    Ok(names.map(|name| folder.join(name)).collect())
-}
-
 /// The indexes of files, one of each process that had worked on some.
 #[derive(Debug, Default)]
 pub struct OldFileIndexes {

@@ -9,7 +9,6 @@
 //! Symbolic links are shown but not followed. Paths are sorted. The result says what was left out.
 
 use super::file_error::FileError;
-use super::fs::modified_time;
 use super::ignore_rules::{IgnoreRules, LeftOut, describe_left_out};
 use super::lock::lock_mutex;
 use conversation::format::harmless::quote_name;
@@ -22,7 +21,6 @@ use std::io;
 use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
-use std::time::Duration;
 
 const FOLDER_LIMIT: usize = 200_000;
 /// The kernel's folders, which are not searched.
@@ -125,26 +123,6 @@ pub fn list_dir(search: SearchScope<'_>, asked: &Path) -> Result<SearchResult, F
         found.notes.push("the folder is empty".to_owned());
     }
     Ok(found)
-}
-
-/// The files below a folder that were modified at this time (since 1970) or later, sorted by path: those that commands
-/// may have changed. Files that `.gitignore` names are left out, as in the model's searches.
-pub fn find_modified(folder: &Path, since: Duration) -> Vec<PathBuf> {
-    let search = SearchScope { root: folder, hidden: &[], stop: &|| false };
-    let (mut found, mut seen) = (Vec::new(), 0);
-    search.visit_entries(&mut |entry| {
-        seen += 1;
-        if seen <= limits::MODIFIED_SEARCH
-            && let Ok(entry) = entry
-            && let Ok(metadata) = entry.metadata()
-            && metadata.is_file()
-            && modified_time(&metadata) >= since
-        {
-            found.push(entry.path().to_owned());
-        }
-    });
-    found.truncate(limits::LISTED_ENTRIES);
-    found
 }
 
 fn entry_line(name: &str, meta: &Metadata, path: &Path) -> String {

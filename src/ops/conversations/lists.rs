@@ -1,10 +1,7 @@
 //! Lists the providers, the provider's models, the saved conversations, and the files that have conversations, and prints the
 //! protocol.
 
-use std::path::Path;
-
 use clap::ValueEnum;
-use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::{Catalog, manage};
@@ -18,7 +15,6 @@ use crate::view::table::format_table;
 use conversation::exit::Exit;
 use conversation::format::file_index::FileIndexEntry;
 use conversation::format::harmless::quote_name;
-use conversation::limits;
 use conversation::problem::Problem;
 use conversation::protocol::{self, TagSet};
 use history::file_index;
@@ -146,59 +142,23 @@ fn describe_reasoning(reasoning: &ReasoningWords) -> Option<String> {
     }
 }
 
-/// The conversations that were given a name, those of older tools' indexes too.
+/// The conversations that were given a name.
 pub fn list_conversations(call: &Call<'_>) -> Result<Report, Problem> {
-    let root = call.root();
-    let catalog = Catalog::read_indexes(root.clone(), call.env.clone());
-    let named = catalog.read_all(&|one| {
+    let catalog = Catalog::read_indexes(call.root().clone(), call.env.clone());
+    let mut list = catalog.read_all(&|one| {
         let summary = || manage::first_prompt(&one.text, &one.parsed.pieces);
-        (one.kind == ConversationKind::Named).then(|| SavedConversation {
-            summary: summary(),
-            name: one.name.clone(),
-            path: one.path.display().to_string(),
-        })
+        let path = || one.path.display().to_string();
+        (one.kind == ConversationKind::Named).then(|| (one.name.clone(), path(), summary()))
     })?;
-    let mut list = named;
-    for path in sys::legacy::saved_indexes(root)? {
-        for entry in read_saved(&path)? {
-            // A copy may have been removed since.
-            let is_new = !list.iter().any(|known| known.name == entry.name);
-            if is_new && fs::exists(Path::new(&entry.path)) {
-                list.push(entry);
-            }
-        }
-    }
-    list.sort_by(|a, b| a.name.cmp(&b.name));
-    let line = |it: &SavedConversation| format!("{}\t{}\t{}\n", it.name, it.path, it.summary);
+    list.sort();
+    let line =
+        |(name, path, summary): &(String, String, String)| format!("{name}\t{path}\t{summary}\n");
     let text: String = list.iter().map(line).collect();
-    let list = serde_json::to_value(&list).map_err(|error| Problem::failed(error.to_string()))?;
-    Ok(Report::done(text).with("conversations", list))
-}
-
-/// A conversation that was given a name, as a row of the list. Indexes of older tools have the same form.
-#[derive(Debug, Default, Serialize, Deserialize)]
-#[serde(default)]
-struct SavedConversation {
-    name: String,
-    path: String,
-    summary: String,
-}
-
-/// Reads an index of saved conversations of an older tool.
-fn read_saved(path: &Path) -> Result<Vec<SavedConversation>, Problem> {
-    #[derive(Default, Deserialize)]
-    #[serde(default)]
-    struct Index {
-        conversations: Vec<SavedConversation>,
-    }
-    let text = fs::read_text(path, limits::SAVED_INDEX)?.unwrap_or_default();
-    let index: Index = serde_json::from_str(&text).map_err(|error| {
-        Problem::failed(format!(
-            "{} is not an index of conversations: {error}; fix it or move it away",
-            path.display()
-        ))
-    })?;
-    Ok(index.conversations)
+    let list = list.into_iter();
+    let values: Vec<Value> = list
+        .map(|(name, path, summary)| json!({"name": name, "path": path, "summary": summary}))
+        .collect();
+    Ok(Report::done(text).with("conversations", values))
 }
 
 /// The files that have conversations.

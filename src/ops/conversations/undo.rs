@@ -8,15 +8,14 @@
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use serde_json::{Map, Value};
 
 use crate::drive;
 use crate::ops::files::file_conversation;
 use crate::ops::run::call::Call;
 use crate::ops::run::opening::torn_block;
-use crate::ops::screen::change_report::{self, FileVersion};
+use crate::ops::screen::change_report::{FileVersion, VersionPair};
 use crate::ops::screen::undo_report::{
-    UndoPlan, UndoRefusal, Undone, describe, report_done, report_list, report_refusals, undo_block,
+    UndoPlan, UndoRefusal, report_done, report_list, report_refusals, undo_block,
 };
 use crate::ops::setup::flags::parse_count;
 use crate::out::Report;
@@ -55,18 +54,15 @@ pub struct UndoArgs {
     pub force: bool,
 }
 
-impl UndoArgs {
-    fn undo_count(&self) -> usize {
-        usize::try_from(self.undo.unwrap_or(1)).unwrap_or(usize::MAX)
-    }
-}
+/// The digits that identify a run.
+const RUN_DIGITS: usize = 12;
 
 /// The log of a run that starts. The changes of processes that it starts count as its own.
 pub(crate) fn start_log(call: &Call<'_>, conversation: &str) -> ChangeLog {
     let inherited = call.env.get(env::RUN).filter(|_| call.delegated);
     let inherited = inherited.and_then(|run| serde_json::from_str(run).ok());
-    let StartedBy { run, shell, turns, task } = inherited.unwrap_or_else(|| StartedBy {
-        run: uuid::Uuid::new_v4().simple().to_string(),
+    let StartedBy { run, shell, task } = inherited.unwrap_or_else(|| StartedBy {
+        run: uuid::Uuid::new_v4().simple().to_string()[..RUN_DIGITS].to_owned(),
         shell: call.env.shell_conversation(call.which.pid.as_deref()),
         ..StartedBy::default()
     });
@@ -75,135 +71,103 @@ pub(crate) fn start_log(call: &Call<'_>, conversation: &str) -> ChangeLog {
     of.push(conversation.to_owned());
     of.dedup();
     let mut log = ChangeLog::new(call.root().clone(), run, conversation.to_owned(), of);
-    (log.started_from, log.task) = (turns, task);
+    log.task = task;
     log
 }
 
 /// Undoes the writes of the last runs of the call's conversation, or of others that were started from its shell.
 pub fn undo_runs(call: &Call<'_>, args: &UndoArgs) -> Result<Report, Problem> {
-    refuse_within_run(call)?;
-    let read = || -> Result<Vec<RunFileChange>, Problem> {
-        let mut changes = list_changes(&change_log::read_log(call.root())?);
-        changes.retain(|change| change.of.contains(&call.name));
-        changes.reverse();
-        Ok(changes)
-    };
-    let runs = |changes: &[RunFileChange]| {
-        let mut runs: Vec<String> = Vec::new();
-        for change in changes {
-            if !runs.contains(&change.run) {
-                runs.push(change.run.clone());
-            }
-        }
-        runs
-    };
-    if args.list {
-        let changes = read()?;
-        let runs = runs(&changes);
-        return Ok(report_list(call, &changes, &runs));
-    }
-    let chosen = || -> Result<Vec<RunFileChange>, Problem> {
-        let mut changes = read()?;
-        let runs = runs(&changes);
-        check_count(runs.len(), args.undo_count(), "run", &format!("conversation {}", call.name))?;
-        changes.retain(|change| runs[..args.undo_count()].contains(&change.run));
-        Ok(changes)
-    };
-    let found = chosen()?;
-    call.root().prepare()?;
-    let mut journals = open_conversations(call, &found)?;
-    let _lock = lock::lock_index(call.root(), change_log::LOCK, call.index_wait())?;
-    // Read again under the lock: a run or another undo may have come first.
-    take_back(call, args, &mut journals, chosen()?)
+    let is_meant = |change: &RunFileChange| change.of.contains(&call.name);
+    undo_last(call, args, &is_meant, &format!("conversation {}", call.name))
 }
 
-/// Takes back these changes, the newest first; all files or none. The caller records it in the conversation.
-pub(crate) fn undo_changes(
-    call: &Call<'_>,
-    changes: Vec<RunFileChange>,
-) -> Result<Report, Problem> {
-    let _lock = lock::lock_index(call.root(), change_log::LOCK, call.index_wait())?;
-    take_back(call, &UndoArgs::default(), &mut [], changes)
-}
-
-/// Takes back the last changes that runs made to a file.
+/// Takes back what the last runs that changed a file did to it.
 pub fn undo_file(call: &mut Call<'_>, file: &Path, args: &UndoArgs) -> Result<Report, Problem> {
-    refuse_within_run(call)?;
-    call.root().prepare()?;
     let path = file_conversation::resolve_target(call, file)?;
-    let call = &*call;
-    let name = path.display().to_string();
-    let read = || -> Result<Vec<RunFileChange>, Problem> {
-        let changes = list_changes(&change_log::read_log(call.root())?).into_iter().rev();
-        let is_meant = |it: &RunFileChange| it.path == name || it.conversation == call.name;
-        Ok(changes.filter(is_meant).collect())
-    };
-    let changes = read()?;
-    if args.list {
-        let ids: Vec<String> = changes.iter().map(|change| change.id.clone()).collect();
-        return Ok(change_report::with_file(call, &path, report_list(call, &changes, &ids)));
+    let (call, name) = (&*call, path.display().to_string());
+    // One that was moved has its changes under its old path, where they are refused.
+    let is_meant = |change: &RunFileChange| change.path == name || change.conversation == call.name;
+    let report = undo_last(call, args, &is_meant, &quote_name(&path))?;
+    if !args.list {
+        file_conversation::update_index(call);
     }
-    let mut journals = open_conversations(call, &changes)?;
-    let _lock = lock::lock_index(call.root(), change_log::LOCK, call.index_wait())?;
-    let mut changes = read()?;
-    check_count(changes.len(), args.undo_count(), "change", &quote_name(&path))?;
-    changes.truncate(args.undo_count());
-    if let Some(old) = changes.iter().find(|it| it.path != name) {
-        return Err(Problem::failed(format!(
-            "nothing was undone: {} was moved: this change is one of {}; move it back first",
-            quote_name(&path),
-            quote_name(Path::new(&old.path))
-        )));
-    }
-    let report = take_back(call, args, &mut journals, changes)?;
-    file_conversation::update_index(call);
-    let journal = call.root().conversation(&call.name).display().to_string();
-    let report = Report { json: merge_only_file(report.json), ..report };
-    let has_path = report.json.contains_key("changed");
-    let report = if has_path { report.with("conversation_path", journal) } else { report };
-    Ok(if has_path { change_report::with_file(call, &path, report) } else { report })
+    Ok(report)
 }
 
-/// Adds the keys of the only file to those of the report.
-fn merge_only_file(mut json: Map<String, Value>) -> Map<String, Value> {
-    if let Some(Value::Array(files)) = json.remove("files") {
-        json.extend(files.into_iter().filter_map(|file| file.as_object().cloned()).flatten());
-    }
-    json
-}
-
-/// Refuses a call of a command of the run itself.
-fn refuse_within_run(call: &Call<'_>) -> Result<(), Problem> {
+/// Undoes the changes that are meant of the last runs that made some.
+fn undo_last(
+    call: &Call<'_>,
+    args: &UndoArgs,
+    is_meant: &dyn Fn(&RunFileChange) -> bool,
+    of: &str,
+) -> Result<Report, Problem> {
     if call.parents.contains(&call.name) {
         return Err(Problem::usage(format!(
             "conversation {} is waiting for this command; undo once it has ended",
             call.name
         )));
     }
-    Ok(())
+    let read = || -> Result<(Vec<RunFileChange>, Vec<String>), Problem> {
+        let mut changes = read_newest_first(call.root())?;
+        changes.retain(is_meant);
+        let mut runs: Vec<String> = Vec::new();
+        for change in &changes {
+            if !runs.contains(&change.run) {
+                runs.push(change.run.clone());
+            }
+        }
+        Ok((changes, runs))
+    };
+    if args.list {
+        let (changes, runs) = read()?;
+        return Ok(report_list(&changes, &runs));
+    }
+    let choose = || -> Result<Vec<RunFileChange>, Problem> {
+        let (mut changes, runs) = read()?;
+        let count = usize::try_from(args.undo.unwrap_or(1)).unwrap_or(usize::MAX);
+        if runs.is_empty() {
+            return Err(Problem::failed(format!(
+                "nothing to undo in {of}; for another conversation add -c NAME, or --continue for the last one in this folder"
+            )));
+        }
+        let Some(chosen) = runs.get(..count) else {
+            return Err(Problem::failed(format!(
+                "cannot undo {count} runs of {of}; runs that can be undone: {}",
+                runs.len()
+            )));
+        };
+        changes.retain(|change| chosen.contains(&change.run));
+        Ok(changes)
+    };
+    let found = choose()?;
+    call.root().prepare()?;
+    let mut journals = open_conversations(call, &found)?;
+    let _lock = lock::lock_index(call.root(), change_log::LOCK, call.index_wait())?;
+    // Read again under the lock: a run or another undo may have come first.
+    take_back(call, args, &mut journals, choose()?)
 }
 
-fn check_count(there: usize, count: usize, what: &str, of: &str) -> Result<(), Problem> {
-    if there == 0 {
-        return Err(Problem::failed(if what == "run" {
-            format!(
-                "nothing to undo in {of}; for another conversation add -c NAME, or --continue for the last one in this folder"
-            )
-        } else {
-            format!(
-                "nothing to undo: no run in the conversation of {of} changed it; nagent --undo --list shows what runs \
-                 have changed"
-            )
-        }));
-    }
-    if count > there {
-        let there =
-            if there == 1 { format!("is one {what}") } else { format!("are {there} {what}s") };
+/// Takes back what these runs wrote, which a rewind removes from the call's conversation. The caller records it there.
+pub(crate) fn undo_removed(call: &Call<'_>, runs: &[&str]) -> Result<Report, Problem> {
+    let _lock = lock::lock_index(call.root(), change_log::LOCK, call.index_wait())?;
+    let mut changes = read_newest_first(call.root())?;
+    changes.retain(|change| runs.contains(&change.run.as_str()));
+    // A copy of a conversation has the runs of the original.
+    let is_own = |it: &&RunFileChange| it.of.contains(&call.name) || it.conversation == call.name;
+    if let Some(other) = changes.iter().find(|it| !is_own(it)) {
+        let (path, name) = (quote_name(Path::new(&other.path)), &other.conversation);
         return Err(Problem::failed(format!(
-            "cannot undo {count} {what}s of {of}: there {there} to undo"
+            "nothing was undone: {path} was written by a run of conversation {name}; nagent -c {name} --undo takes that \
+             back, and without --files only the conversation is rewound"
         )));
     }
-    Ok(())
+    take_back(call, &UndoArgs::default(), &mut [], changes)
+}
+
+fn read_newest_first(root: &Root) -> Result<Vec<RunFileChange>, Problem> {
+    let mut changes = list_changes(&change_log::read_log(root)?);
+    changes.reverse();
+    Ok(changes)
 }
 
 /// Opens the conversations whose runs are undone, and the call's own; waits for runs that use one.
@@ -244,7 +208,7 @@ fn take_back(
         }
     }
     if !refusals.is_empty() {
-        return Ok(report_refusals(call, args.undo.is_some(), &refusals));
+        return Ok(report_refusals(call, &refusals));
     }
     write_all(call, &mut plans)?;
     // From here on the files are changed: a failure to record that says so.
@@ -283,61 +247,30 @@ fn plan_file(
         opened.part_links();
     }
     let is_done = now.sha256 == oldest.before;
-    let is_changed = !is_done && now.sha256 != newest.after;
-    if is_changed && !args.force {
+    if !is_done && !args.force {
         let left = FileVersion::read_stored(root, newest.after.as_deref());
-        let since = change_report::VersionPair { path: &path, before: &left, after: &now };
+        let since = VersionPair { path: &path, before: &left, after: &now };
+        let is_gap = |pair: &[RunFileChange]| pair[0].before != pair[1].after;
         let what = match (&now.sha256, &newest.after) {
-            (None, _) => "was removed or moved",
-            (_, None) => "was created again",
-            _ => "was changed",
+            (now, after) if now == after && changes.windows(2).any(is_gap) => {
+                "was changed by something else between these changes; --undo with a smaller number may do"
+            }
+            (now, after) if now == after => "",
+            (None, _) => "was removed or moved by something else since",
+            (_, None) => "was created again by something else since",
+            _ => "was changed by something else since",
         };
-        let by = name_later_run(root, &path, &now)?
-            .unwrap_or_else(|| "by something else since its conversation changed it".to_owned());
-        return refuse(format!("{name} {what} {by}"), since.text_diff());
-    }
-    let gap = changes.windows(2).position(|pair| pair[0].before != pair[1].after);
-    if let (Some(at), false, false) = (gap, args.force, is_done) {
-        let own = at + 1;
-        let message = format!(
-            "before the last {own} of these changes something else changed {name}, which would be undone too; \
-             --undo {own} stops there"
-        );
-        return refuse(message, None);
+        if !what.is_empty() {
+            return refuse(format!("{name} {what}"), since.text_diff());
+        }
     }
     let goal = read_goal(root, oldest).map_err(|error| {
         Problem::failed(format!(
             "nothing was undone: the previous content of {name} cannot be read: {error:#}"
         ))
     })?;
-    let diff = change_report::VersionPair { path: &path, before: &now, after: &goal }.text_diff();
-    let undone: Vec<Undone> =
-        changes.into_iter().map(|change| describe(root, &path, &now, change)).collect();
-    let is_forced = is_changed && args.force;
-    Ok(Ok(UndoPlan {
-        path,
-        opened: Some(opened),
-        now,
-        goal,
-        undone,
-        is_forced,
-        diff,
-        previous: None,
-    }))
-}
-
-/// Names the later run that left a file as it is now, and how to undo it. `None`: it was not a run of nagent.
-fn name_later_run(root: &Root, path: &Path, now: &FileVersion) -> Result<Option<String>, Problem> {
-    let changes = list_changes(&change_log::read_log(root)?);
-    let last = changes.into_iter().rev().find(|change| Path::new(&change.path) == path);
-    let run = last.filter(|change| change.after == now.sha256);
-    Ok(run.map(|run| {
-        let (prompt, name) = (run.prompt.escape_debug(), &run.conversation);
-        format!(
-            "since, by the run \"{prompt}\" in conversation {name}; nagent-file-edit {} --undo takes that back first",
-            quote_name(path)
-        )
-    }))
+    let diff = VersionPair { path: &path, before: &now, after: &goal }.text_diff();
+    Ok(Ok(UndoPlan { path, opened: Some(opened), now, goal, changes, diff, previous: None }))
 }
 
 /// Reads the content before a change.
@@ -402,15 +335,15 @@ fn record(
     let (before, after) = (plan.now.hash_or_none(), plan.goal.hash_or_none());
     let mut log = start_log(call, &call.name);
     log.at = clock::now();
-    let undone = plan.undone.iter().map(|undone| undone.change.id.clone()).collect();
+    let undone = plan.changes.iter().map(|change| change.id.clone()).collect();
     let event = FileEvent::Undo { undone, before: before.to_owned(), after: after.to_owned() };
     log.append(&plan.path, event)?;
     for journal in journals {
-        let made = |undone: &Undone| undone.change.conversation == journal.name();
-        if journal.name() != call.name && !plan.undone.iter().any(made) {
+        let made = |change: &RunFileChange| change.conversation == journal.name();
+        if journal.name() != call.name && !plan.changes.iter().any(made) {
             continue;
         }
-        let block = undo_block(journal, plan);
+        let block = undo_block(plan);
         let mut blocks = unfinished_results(journal.text(), journal.pieces());
         blocks.extend(torn_block(journal).map(|(_, block)| block));
         blocks.push(block);

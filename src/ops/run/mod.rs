@@ -178,6 +178,7 @@ fn run_loop(
     let fallbacks = connect_fallbacks(call, &mut progress)?;
     let approval = approval::approval(call, progress.asked.clone())?;
     let log = undo::start_log(call, conversation.name());
+    let run = log.started_by();
     let mut on_progress = |event: ProgressEvent<'_>| progress.show_event(event);
     let mut runner = Runner {
         children,
@@ -195,7 +196,7 @@ fn run_loop(
             root: call.root().clone(),
             env: &call.env,
             folder: call.env.current_folder()?,
-            run: String::new(),
+            run,
             interrupts: &call.interrupts,
             redactor,
             sandbox,
@@ -359,6 +360,7 @@ fn rules(call: &Call<'_>, runner: &Runner<'_>) -> RunRules {
         patience: settings.retry_patience(),
         fallbacks: runner.fallbacks.len(),
         model: runner.asker.model_id.clone(),
+        run: runner.files.log.run.clone(),
         first_turn: turns,
     }
 }

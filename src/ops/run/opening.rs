@@ -10,7 +10,6 @@ use super::trust::{RepositoryText, repository_texts};
 use crate::drive::{self, ProgressEvent, Runner};
 use crate::ops::files::{file_conversation, file_memory};
 use crate::ops::screen::progress::Progress;
-use crate::overview::last_turn;
 use crate::overview::lint::{Finding, find_misreadings};
 use ::sandbox::enforce::Sandbox;
 use conversation::context::{self, ConversationRole, Facts, Section};
@@ -265,8 +264,7 @@ fn prompt_block(
     let block = Block::new("user-prompt").with("at", clock::now()).with("cwd", folder);
     runner.files.log.prompt = first_line(&bytes);
     block.get("at").unwrap_or_default().clone_into(&mut runner.files.log.at);
-    let next = last_turn(runner.conversation.pieces()) + 1;
-    runner.begin_turn(next, block.get("at").unwrap_or_default());
+    runner.context.run = runner.files.log.started_by();
     let before = runner.files.begin(!call.args.show_request)?;
     let block = block
         .with_some("before", before.as_deref().map(short_hash))

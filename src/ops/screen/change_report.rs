@@ -69,7 +69,7 @@ impl VersionPair<'_> {
             "{} differs, and one of the two contents is no longer stored\n",
             quote_name(self.path)
         );
-        Some(DiffText { text, is_cut: false, removed: None, added: None })
+        Some(DiffText { text, is_cut: false })
     }
 
     /// Prints the diff to stderr.

@@ -89,6 +89,9 @@ fn busy() -> (Sandbox, String) {
     pty.expect_times("\x1b[?2004h", 2);
     pty.type_keys("\x04");
     pty.wait();
+    sandbox.llm.push("<nagent-write path=\"logged.txt\">x</nagent-write>");
+    sandbox.llm.push(answer("done"));
+    sandbox.run(&["--conversation", "logged", "--write", ".", "task"]).assert_exit(0);
     sandbox.write("AGENTS.md", "words\n");
     sandbox.run(&["--trust"]).assert_exit(0);
     std::fs::create_dir(sandbox.root().join("looks")).unwrap();

@@ -2,15 +2,13 @@
 //!
 //! One JSON object a line, appended before a file is written, so that a run that is killed at any instant can be undone:
 //! ```text
-//! {"run":R,"at":T,"conversation":C,"of":[…],"turns":[{"conversation":C,"turn":N,"at":T}…],"prompt":P,"task":P,"path":F, then one of
-//!  "what":"write","before":H,"after":H}    a tag writes F; H is a SHA-256, or "none" without a file
-//!  "what":"end","changes":[[H,H]…]}        what the run did to its own file, commands included, in place of its writes
+//! {"run":R,"at":T,"conversation":C,"of":[…],"prompt":P,"task":P,"path":F, then one of
+//!  "what":"write","before":H,"after":H}    a tag or a command writes F; H is a SHA-256, or "none" without a file
 //!  "what":"undo","undone":[ID…],"before":H,"after":H}    the user undid these changes
 //!  "what":"rename","to":C}                 conversation C has another name from here on; nothing happened to a file
 //! ```
 //! `of` has the names by which a run is found: the conversation of its shell, the conversations that started it, and
-//! its own. `turns` has the turns that led to the run, and last the turn that made the change; logs of older versions
-//! have none. If another run started this one, `task` is the prompt of the first of these runs. Contents are stored in
+//! its own. If another run started this one, `task` is the prompt of the first of these runs. Contents are stored in
 //! `outputs/` under their hash. Unreadable lines (after a power cut, or of an older version) are skipped.
 
 use std::collections::{HashMap, HashSet};
@@ -35,18 +33,6 @@ pub fn is_hash_of(attribute: &str, hash: &str) -> bool {
     attribute == hash || attribute.len() >= HASH_DIGITS && hash.starts_with(attribute)
 }
 
-/// A turn of a conversation, with the time of its `nagent-turn-status`. Before the first reply of a run: the next turn,
-/// with the time of the prompt. After a rewind the number is used again, with another time.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct TurnMark {
-    /// Its conversation.
-    pub conversation: String,
-    /// Its number there.
-    pub turn: u64,
-    /// The time, as the conversation has it.
-    pub at: String,
-}
-
 /// A line of the log.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ChangeLogEntry {
@@ -58,9 +44,6 @@ pub struct ChangeLogEntry {
     pub conversation: String,
     /// The names by which it is found.
     pub of: Vec<String>,
-    /// The turns that led to it, the one that did it last.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub turns: Vec<TurnMark>,
     /// The first line of its prompt.
     pub prompt: String,
     /// The first line of the prompt of the first run that led to it, if another run started it.
@@ -79,7 +62,6 @@ pub struct ChangeLogEntry {
 #[expect(missing_docs, reason = "the head of this file describes them")]
 pub enum FileEvent {
     Write { before: String, after: String },
-    End { changes: Option<Vec<(String, String)>> },
     Undo { undone: Vec<String>, before: String, after: String },
     Rename { to: String },
 }
@@ -139,28 +121,18 @@ fn collect(entries: &[ChangeLogEntry]) -> Vec<FileOfRun<'_>> {
     let mut all: Vec<FileOfRun<'_>> = Vec::new();
     let mut places: HashMap<(&str, &str), usize> = HashMap::new();
     for (at, entry) in entries.iter().enumerate() {
-        if !matches!(entry.event, FileEvent::Write { .. } | FileEvent::End { .. }) {
-            continue;
-        }
+        let FileEvent::Write { before, after } = &entry.event else { continue };
         let place = *places.entry((&entry.run, &entry.path)).or_insert(all.len());
         if place == all.len() {
             all.push(FileOfRun { first: entry, last: at, changes: Vec::new() });
         }
         let Some(file) = all.get_mut(place) else { continue };
-        match &entry.event {
-            FileEvent::Write { before, after } => {
-                file.last = at;
-                match file.changes.last_mut() {
-                    Some(last) if last.1 == before => last.1 = after,
-                    // The previous write did not take place.
-                    Some(last) if last.0 == before => last.1 = after,
-                    _ => file.changes.push((before, after)),
-                }
-            }
-            FileEvent::End { changes: Some(ends) } => {
-                file.changes = ends.iter().map(|(old, new)| (old.as_str(), new.as_str())).collect();
-            }
-            _ => {}
+        file.last = at;
+        match file.changes.last_mut() {
+            Some(last) if last.1 == before => last.1 = after,
+            // The previous write did not take place.
+            Some(last) if last.0 == before => last.1 = after,
+            _ => file.changes.push((before, after)),
         }
     }
     all.sort_by_key(|file| file.last);
@@ -209,8 +181,7 @@ pub fn rename_all(entries: &mut [ChangeLogEntry]) {
         if now.is_empty() {
             continue;
         }
-        let turns = entry.turns.iter_mut().map(|turn| &mut turn.conversation);
-        for name in entry.of.iter_mut().chain([&mut entry.conversation]).chain(turns) {
+        for name in entry.of.iter_mut().chain([&mut entry.conversation]) {
             if let Some(to) = now.get(name) {
                 name.clone_from(to);
             }
@@ -249,14 +220,6 @@ mod tests {
             let word = |at: usize| words[at].clone();
             let event = match words[2].as_str() {
                 "write" => FileEvent::Write { before: word(3), after: word(4) },
-                "end" => FileEvent::End {
-                    changes: (words.len() > 3).then(|| {
-                        words[3..]
-                            .chunks_exact(2)
-                            .map(|two| (two[0].clone(), two[1].clone()))
-                            .collect()
-                    }),
-                },
                 "rename" => FileEvent::Rename { to: word(3) },
                 _ => {
                     FileEvent::Undo { undone: words[3..].to_vec(), before: word(3), after: word(3) }
@@ -264,8 +227,8 @@ mod tests {
             };
             let (run, path) = (word(0), word(1));
             let (at, conversation, prompt) = ("t".into(), "c".into(), "p".into());
-            let (of, turns, task) = Default::default();
-            ChangeLogEntry { run, at, conversation, of, turns, prompt, task, path, event }
+            let (of, task) = Default::default();
+            ChangeLogEntry { run, at, conversation, of, prompt, task, path, event }
         };
         lines.iter().map(read).collect()
     }
@@ -296,9 +259,7 @@ mod tests {
         // A write that was refused after it was recorded.
         check(&["1 a write x y", "1 a write x z"], &["1:0:a x z"]);
         check(&["1 a write x y", "1 a write y x"], &[]);
-        // What a run came to counts more than its writes: a command has changed the file.
-        check(&["1 a write x y", "1 a end x z"], &["1:0:a x z"]);
-        check(&["1 a write x y", "2 a write y z", "1 a end"], &["1:0:a x y", "2:0:a y z"]);
+        check(&["1 a write x y", "2 a write y z"], &["1:0:a x y", "2:0:a y z"]);
     }
 
     #[test]

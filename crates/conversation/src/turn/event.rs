@@ -221,6 +221,8 @@ pub struct RunRules {
     pub fallbacks: usize,
     /// The model's id, for the first status in the file.
     pub model: String,
+    /// The run as the log of changes names it, for the same status.
+    pub run: String,
     /// The number of turns that the conversation already has, for the numbers in its file.
     pub first_turn: u64,
 }

@@ -171,8 +171,10 @@ impl Turn {
             .with("tokens_in", usage.input)
             .with("tokens_out", usage.output)
             .with("tokens_cached", usage.cached);
-        if self.totals.turns == 1 && !self.rules.model.is_empty() {
-            block = block.with("model", &self.rules.model);
+        if self.totals.turns == 1 {
+            block = block
+                .with_some("model", Some(&self.rules.model).filter(|it| !it.is_empty()))
+                .with_some("run", Some(&self.rules.run).filter(|it| !it.is_empty()));
         }
         if let Some(cost) = cost {
             block = block.with("cost", format!("{cost:.6}"));

@@ -26,6 +26,7 @@ fn rules(limits: Limits, check: bool) -> RunRules {
         fallbacks: 0,
         first_turn: 0,
         model: String::new(),
+        run: String::new(),
     }
 }
 

@@ -21,10 +21,6 @@ pub struct DiffText {
     pub text: String,
     /// Whether it was longer than [`LONGEST`] and was cut.
     pub is_cut: bool,
-    /// The number of lines removed; `None` if it was not counted.
-    pub removed: Option<u64>,
-    /// The number of lines added; `None` if it was not counted.
-    pub added: Option<u64>,
 }
 
 /// Returns the name of a file in a diff: its path below the top of its repository, or its file name outside of one.
@@ -71,7 +67,7 @@ pub fn diff_contents(name: &[u8], old: Option<&[u8]>, new: Option<&[u8]>) -> Opt
         return None;
     }
     let (from, to) = (old.unwrap_or_default(), new.unwrap_or_default());
-    let uncounted = |text| Some(DiffText { text, is_cut: false, removed: None, added: None });
+    let whole = |text| Some(DiffText { text, is_cut: false });
     let header_name = |side: &str, content: Option<&[u8]>| {
         let name = content.map_or_else(|| b"/dev/null".to_vec(), |_| format_name(side, name));
         String::from_utf8_lossy(&name).into_owned()
@@ -79,21 +75,17 @@ pub fn diff_contents(name: &[u8], old: Option<&[u8]>, new: Option<&[u8]>) -> Opt
     let (old_name, new_name) = (header_name("a/", old), header_name("b/", new));
     let is_binary = |bytes: &[u8]| bytes[..bytes.len().min(HEAD)].contains(&0);
     if is_binary(from) || is_binary(to) {
-        return uncounted(format!("Binary files {old_name} and {new_name} differ\n"));
+        return whole(format!("Binary files {old_name} and {new_name} differ\n"));
     }
     if from.len().saturating_add(to.len()) > COMPARED {
         let text =
             format!("Files {old_name} and {new_name} differ, and are too large to compare\n");
-        return uncounted(text);
+        return whole(text);
     }
     let mut text = format!("--- {old_name}\n+++ {new_name}\n");
     // The diff of an empty file that was created or removed is empty.
     let diff = unified_diff(name, from, to).unwrap_or_default();
     let body = &diff[first_lines(&diff, 2).len()..];
-    let count = |mark: u8| {
-        let lines = body.split(|byte| *byte == b'\n');
-        Some(lines.filter(|line| line.first() == Some(&mark)).count() as u64)
-    };
     let is_cut = body.len() > LONGEST;
     let shown = if is_cut {
         let end = memchr::memrchr(b'\n', &body[..LONGEST]).map_or(0, |end| end + 1);
@@ -102,7 +94,7 @@ pub fn diff_contents(name: &[u8], old: Option<&[u8]>, new: Option<&[u8]>) -> Opt
         body
     };
     text.push_str(&String::from_utf8_lossy(shown));
-    Some(DiffText { text, is_cut, removed: count(b'-'), added: count(b'+') })
+    Some(DiffText { text, is_cut })
 }
 
 #[cfg(test)]
@@ -114,21 +106,18 @@ mod tests {
     }
 
     #[track_caller]
-    fn check(old: Option<&str>, new: Option<&str>, expect: &str) -> DiffText {
-        let diff = diff(old, new).unwrap();
-        assert_eq!(diff.text, expect);
-        diff
+    fn check(old: Option<&str>, new: Option<&str>, expect: &str) {
+        assert_eq!(diff(old, new).unwrap().text, expect);
     }
 
     #[test]
     fn texts_that_come_change_and_go() {
         let heads = "--- a/d/a.txt\n+++ b/d/a.txt\n";
-        let changed = check(
+        check(
             Some("one\ntwo\n"),
             Some("one\n2\n3\n"),
             &format!("{heads}@@ -1,2 +1,3 @@\n one\n-two\n+2\n+3\n"),
         );
-        assert_eq!((changed.removed, changed.added), (Some(1), Some(2)));
         check(
             None,
             Some("x"),
@@ -147,7 +136,6 @@ mod tests {
         let line = format!("{}\n", "x".repeat(99));
         let cut = diff(None, Some(&line.repeat(20_000))).unwrap();
         assert!(cut.is_cut && cut.text.len() <= LONGEST + 100 && cut.text.ends_with('\n'));
-        assert_eq!(cut.added, Some(20_000));
         let one = diff(None, Some(&"x".repeat(LONGEST + 1))).unwrap();
         assert!(one.is_cut);
         let large = "y\n".repeat(COMPARED / 2 + 1);

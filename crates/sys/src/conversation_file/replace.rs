@@ -50,28 +50,8 @@ impl ConversationFile {
     /// # Errors
     /// It could not be written, or another program has changed the file meanwhile; the file is unchanged.
     pub fn replace(&mut self, text: &str, archive: &str, link: &str) -> Result<()> {
-        self.archive(archive)?;
-        self.replace_archived(text, archive, link)
-    }
-
-    /// Copies the file to the archive of this name, before it is replaced.
-    ///
-    /// # Errors
-    /// It could not be copied, or another program has changed it meanwhile.
-    pub fn archive(&self, archive: &str) -> Result<()> {
-        if self.was_changed() {
-            bail!("another program has changed {} meanwhile", self.path.display());
-        }
-        fs::copy_file(&self.path, &self.root.conversation(archive))
-    }
-
-    /// Replaces the text after [`ConversationFile::archive`] has made the copy.
-    ///
-    /// # Errors
-    /// It could not be written, or another program has changed the file meanwhile; the file is unchanged and the copy
-    /// removed.
-    pub fn replace_archived(&mut self, text: &str, archive: &str, link: &str) -> Result<()> {
         let archive = self.root.conversation(archive);
+        fs::copy_file(&self.path, &archive)?;
         if self.was_changed() {
             let _ = fs::remove_file(&archive);
             bail!("another program has changed {} meanwhile", self.path.display());
