@@ -3,7 +3,7 @@
 use clap::Parser;
 
 use crate::cli::Tool;
-use crate::ops::single::decide_request::{DecideArgs, answer_request};
+use crate::ops::single::decide::{DecideArgs, answer_request};
 use crate::out::Report;
 use conversation::problem::Problem;
 
@@ -12,7 +12,6 @@ const AFTER_HELP: &str = "\
 Examples:
   spam=$(nagent-decide 'Is this mail spam?' yes no < mail.txt)
   nagent-decide --input triage.json > decisions.json
-  nagent-decide --classify --input mails.json
 
 Exit codes: 0 done, 1 file error, 2 wrong request or no credential, 3 provider
 failed, 4 replies stayed outside of the set";
@@ -34,7 +33,7 @@ impl Tool for Args {
     const DESCRIPTION: &'static str = "Answers questions from closed sets with a language model. Call it as \
         nagent-decide QUESTION ANSWER ANSWER < text to get one of the answers, or with --input FILE, a JSON request with \
         \"questions\" ({id: {question, type: choice|multi|score, options, levels}}), \"context\" and \"items\", to get decisions \
-        about many items in one call; --classify takes \"question\", \"categories\" and \"inputs\". Every answer is checked; \
+        about many items in one call. Every answer is checked; \
         exit codes: 0 done, 1 file error, 2 wrong request or no credential, 3 provider failed, 4 replies stayed outside of \
         the set.";
 

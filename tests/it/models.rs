@@ -410,7 +410,7 @@ fn another_profile_goes_on_in_tools_without_a_loop() {
     assert_eq!(sandbox.requests()[1].header("x-first"), None);
     fails();
     sandbox.llm.push(
-        json!({"decisions": [{"item": "", "answers": {"answer": {"choice": "no"}}}]}).to_string(),
+        json!({"decisions": [{"item": "1", "answers": {"answer": {"choice": "no"}}}]}).to_string(),
     );
     let decide = || {
         let words = ["Is it spam?", "yes", "no"];
@@ -419,7 +419,7 @@ fn another_profile_goes_on_in_tools_without_a_loop() {
     decide().assert_exit(0).stdout_is("no\n").stderr_has(&goes_on);
     // The answer is kept as that of the model that gave it.
     sandbox.llm.push(
-        json!({"decisions": [{"item": "", "answers": {"answer": {"choice": "yes"}}}]}).to_string(),
+        json!({"decisions": [{"item": "1", "answers": {"answer": {"choice": "yes"}}}]}).to_string(),
     );
     decide().assert_exit(0).stdout_is("yes\n");
     fails();

@@ -101,8 +101,6 @@ impl Api for Ollama {
             documents: &[],
             image_limit: u64::MAX,
             document_limit: u64::MAX,
-            uploads_images: false,
-            files_api: None,
         }
     }
 }

@@ -49,7 +49,7 @@ fn choose_name(call: &Call<'_>) -> Result<String, Problem> {
 }
 
 /// A name for the conversation of a run with `--new`.
-fn new_name() -> String {
+pub fn new_name() -> String {
     let id = uuid::Uuid::new_v4().simple().to_string();
     format!("new-{}", &id[..NEW_DIGITS])
 }

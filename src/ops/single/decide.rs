@@ -1,240 +1,259 @@
-//! Asks for decisions: one call for each batch, and another about items without a valid answer. Answers are cached by
-//! the hash of the question.
+//! Asks for decisions, for `nagent-decide`: one call for each batch of items, and another about those without a valid
+//! answer. Answers are cached by the hash of what they depend on.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use clap::ValueHint;
 use serde_json::{Value, json};
 
 use super::one_shot::OneShot;
+use crate::ops::setup::flags::ModelArgs;
+use crate::out::{self, Report};
 use conversation::exit::Exit;
-use models::decide::prompt::{write_items, write_questions};
-use models::decide::reply::check_reply;
-use models::decide::request::{DecisionItem, Request};
-
-use crate::out;
 use conversation::limits;
-use conversation::model::{RequestMessage, Role, StopReason, Usage, estimate};
+use conversation::model::{RequestMessage, Role, Usage, estimate};
 use conversation::problem::Problem;
 use models::catalog;
+use models::decide::{Item, Request, write_items};
 use segments::summary_cache::{Summary, read_summary, write_summary};
+use sys::input::InputFile;
 use sys::interrupt::Interrupts;
 use sys::names::name_some;
-use sys::{fs, stdin};
+use sys::{fs, stdin, terminal};
 
-/// Estimated tokens per answer: without a reason, and with one.
-const ANSWER_TOKENS: u64 = 24;
-const REASON_TOKENS: u64 = 60;
+/// Estimated tokens of an answer, with its reason.
+const ANSWER_TOKENS: u64 = 60;
 
 /// Time after which a note says that the tool waits for a text on stdin.
 const NOTE_AFTER: Duration = Duration::from_secs(2);
 
-/// The decisions.
-#[derive(Debug, Default)]
-pub struct Decisions {
-    /// The answers of each item, in order; null where none was accepted.
-    pub answers: Vec<Value>,
-    /// The tokens of all calls.
-    pub usage: Usage,
-    /// The number of calls.
-    pub attempts: u64,
-    /// The errors in replies.
-    pub corrections: Vec<String>,
+/// The request for decisions, and how it is sent
+#[derive(Debug, Clone, clap::Args)]
+pub struct DecideArgs {
+    /// The question, then its answers: two words or more
+    #[arg(value_name = "QUESTION ANSWER ANSWER", conflicts_with = "input")]
+    words: Vec<String>,
+    /// Read the request from this file; - is stdin, which is the default
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    input: Option<PathBuf>,
+    /// Check the request, print the prompt, and send nothing
+    #[arg(long)]
+    dry_run: bool,
+    /// Ask at most N times about an item
+    #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u64).range(1..=20))]
+    attempts: u64,
+    /// Ignore cached answers, and replace them
+    #[arg(long)]
+    again: bool,
+    #[command(flatten)]
+    model: ModelArgs,
 }
 
-/// Decides about all items. `keeps`: uses cached answers, and caches new ones.
-pub fn decide(
+/// A request that is being answered.
+struct Decisions<'a> {
     tool: &'static str,
-    one_shot: &mut OneShot,
-    request: &Request,
-    attempts: u64,
-    keeps: bool,
-) -> Result<Decisions, Problem> {
-    let folder = one_shot.settings.root.summaries_folder();
-    refuse_oversized(one_shot, request)?;
-    let count = request.items.len();
-    let mut decisions = Decisions { answers: vec![Value::Null; count], ..Decisions::default() };
-    fs::create_private_folder(one_shot.settings.root.path())?;
-    fs::create_private_folder(&folder)?;
-    let questions = write_questions(request);
-    let hash = fs::sha256(questions.as_bytes());
-    if keeps {
-        for (answer, item) in decisions.answers.iter_mut().zip(&request.items) {
-            let kept = read_summary(&folder, &cache_key(one_shot, &hash, item));
-            let kept = kept.and_then(|kept| serde_json::from_str(&kept.text).ok());
-            *answer = kept.unwrap_or_default();
-        }
+    one_shot: OneShot,
+    request: &'a Request,
+    /// The answers of each item, in order; null where none was accepted.
+    answers: Vec<Value>,
+    usage: Usage,
+    /// The number of calls.
+    calls: u64,
+    /// The errors in replies.
+    corrections: Vec<String>,
+}
+
+/// Decides, and reports the document of the decisions, or the word.
+pub fn answer_request(tool: &'static str, args: &DecideArgs) -> Result<Report, Problem> {
+    let request = read_request(tool, args)?;
+    if args.dry_run {
+        let items: Vec<&Item> = request.items.iter().collect();
+        let prompt = format!("{}\n\n{}", request.prompt, write_items(&items, &[]));
+        return Ok(Report::done(prompt.clone()).with("prompt", prompt));
     }
-    let open: Vec<usize> = (0..count).filter(|at| decisions.answers[*at].is_null()).collect();
+    let one_shot = OneShot::new(tool, &args.model, true, Some(request.schema.clone()), false)?;
+    let root = &one_shot.settings.root;
+    fs::create_private_folder(root.path())?;
+    fs::create_private_folder(&root.summaries_folder())?;
+    let answers = vec![Value::Null; request.items.len()];
+    let (usage, calls, corrections) = (Usage::default(), 0, Vec::new());
+    let mut decisions =
+        Decisions { tool, one_shot, request: &request, answers, usage, calls, corrections };
+    if !args.again {
+        decisions.read_cache();
+    }
+    let open = decisions.open_items(0..request.items.len());
     let mut rest = open.as_slice();
     while !rest.is_empty() {
-        let (batch, later) = rest.split_at(count_fitting(one_shot, request, &questions, rest));
+        let (batch, later) = rest.split_at(decisions.count_fitting(rest));
         rest = later;
-        decide_batch(tool, one_shot, request, &questions, batch, attempts, &mut decisions)?;
-        if keeps {
-            for at in batch.iter().filter(|at| !decisions.answers[**at].is_null()) {
-                // A fallback model may have answered.
-                let key = cache_key(one_shot, &hash, &request.items[*at]);
-                keep_answer(one_shot, &folder, &key, &decisions.answers[*at]);
+        decisions.decide_batch(batch, args.attempts)?;
+    }
+    Ok(decisions.report(!args.words.is_empty(), args.attempts))
+}
+
+impl Decisions<'_> {
+    fn read_cache(&mut self) {
+        let folder = self.one_shot.settings.root.summaries_folder();
+        for at in 0..self.answers.len() {
+            let cached = read_summary(&folder, &self.cache_key(at));
+            let cached = cached.and_then(|cached| serde_json::from_str(&cached.text).ok());
+            self.answers[at] = cached.unwrap_or_default();
+        }
+    }
+
+    /// Those of some items that have no answer.
+    fn open_items(&self, items: impl Iterator<Item = usize>) -> Vec<usize> {
+        items.filter(|at| self.answers[*at].is_null()).collect()
+    }
+
+    /// Counts the next items whose texts and answers fit into a quarter of the window and into the longest reply; at
+    /// least one.
+    fn count_fitting(&self, open: &[usize]) -> usize {
+        let OneShot { settings, model, .. } = &self.one_shot;
+        let window = settings.window(model).unwrap_or(limits::UNKNOWN_WINDOW);
+        let known = catalog::find_model(model).and_then(|model| model.max_output);
+        let output = settings.config.max_output_tokens.or(known).unwrap_or(limits::UNKNOWN_OUTPUT);
+        let mut room = output.min(window / 4);
+        let fits = |at: &&usize| {
+            let text = estimate(&self.request.items[**at].context.to_string());
+            let left = room.checked_sub(text + ANSWER_TOKENS * self.request.questions as u64);
+            room = left.unwrap_or(room);
+            left.is_some()
+        };
+        open.iter().take(limits::DECISIONS_PER_CALL).take_while(fits).count().max(1)
+    }
+
+    /// Asks about some items, and again about those without a valid answer, with all that is wrong.
+    fn decide_batch(&mut self, batch: &[usize], attempts: u64) -> Result<(), Problem> {
+        let (request, mut open, mut errors) = (self.request, batch.to_vec(), Vec::new());
+        for _ in 0..attempts {
+            let items: Vec<&Item> = open.iter().map(|at| &request.items[*at]).collect();
+            let asked = write_items(&items, &errors);
+            let parts = vec![request.prompt.as_str(), &asked];
+            let messages = [RequestMessage { role: Role::User, parts }];
+            let reply = self.one_shot.request_reply(None, &messages)?;
+            self.calls += 1;
+            self.usage.add(&reply.usage);
+            let answers;
+            (answers, errors) = request.check_reply(&items, &reply.text);
+            for (index, answer) in answers {
+                self.cache_answer(open[index], &answer);
+                self.answers[open[index]] = answer;
             }
-        }
-    }
-    Ok(decisions)
-}
-
-/// Refuses items that are longer than the model's window, before anything is paid for.
-fn refuse_oversized(one_shot: &OneShot, request: &Request) -> Result<(), Problem> {
-    let Some(window) = one_shot.settings.window(&one_shot.model) else { return Ok(()) };
-    let is_long = |item: &&DecisionItem| estimate(&item.context.to_string()) > window;
-    let long: Vec<&str> =
-        request.items.iter().filter(is_long).filter_map(|item| item.id.as_deref()).collect();
-    if long.is_empty() {
-        return Ok(());
-    }
-    let shown = name_some(&long, 10, ", ");
-    Err(Problem::usage(format!(
-        "{} of {} items are longer than the window of {} ({window} tokens): {shown}; shorten them",
-        long.len(),
-        request.items.len(),
-        one_shot.model
-    )))
-}
-
-/// Counts the next items that fit into a call, by the window and the room for the reply; at least one.
-fn count_fitting(one_shot: &OneShot, request: &Request, questions: &str, open: &[usize]) -> usize {
-    let config = &one_shot.settings.config;
-    let known = catalog::find_model(&one_shot.model);
-    let window = one_shot.settings.window(&one_shot.model).unwrap_or(limits::UNKNOWN_WINDOW);
-    let most = config.max_output_tokens.or(known.and_then(|model| model.max_output));
-    let most = most.unwrap_or(limits::UNKNOWN_OUTPUT).min(window / 4);
-    let each = if request.rationale { REASON_TOKENS } else { ANSWER_TOKENS }
-        * request.questions.len() as u64;
-    let items = usize::try_from(most / (each + ANSWER_TOKENS)).unwrap_or(usize::MAX).max(1);
-    let mut room = (window / 2).saturating_sub(estimate(questions) + most + 1_000);
-    let fits = |at: &&usize| {
-        let needed = estimate(&request.items[**at].context.to_string()) + ANSWER_TOKENS;
-        let left = room.checked_sub(needed);
-        room = left.unwrap_or(room);
-        left.is_some()
-    };
-    open.iter().take(items.min(limits::DECISIONS_PER_CALL)).take_while(fits).count().max(1)
-}
-
-fn decide_batch(
-    tool: &'static str,
-    one_shot: &mut OneShot,
-    request: &Request,
-    questions: &str,
-    batch: &[usize],
-    attempts: u64,
-    decisions: &mut Decisions,
-) -> Result<(), Problem> {
-    let mut open = batch.to_vec();
-    let mut corrections: Vec<String> = Vec::new();
-    for attempt in 1..=attempts {
-        let items: Vec<&DecisionItem> = open.iter().map(|at| &request.items[*at]).collect();
-        let asked = write_items(&items, &corrections);
-        let messages = vec![RequestMessage { role: Role::User, parts: vec![questions, &asked] }];
-        let reply = one_shot.request_reply(None, &messages)?;
-        decisions.attempts += 1;
-        decisions.usage.add(&reply.usage);
-        let mut checked = check_reply(request, &items, &reply.text);
-        if reply.stop == StopReason::Length {
-            checked.errors.insert(0, "the reply was cut off by the length limit".to_owned());
-        }
-        for (index, answers) in checked.answers {
-            decisions.answers[open[index]] = answers;
-        }
-        open.retain(|at| decisions.answers[*at].is_null());
-        checked.errors.truncate(limits::DECIDE_ERRORS);
-        if open.is_empty() {
-            // Answers to questions that were not asked do not count, and the other answers may be mistaken, too.
-            for error in &checked.errors {
+            open = self.open_items(open.into_iter());
+            errors.truncate(limits::DECIDE_ERRORS);
+            if !errors.is_empty() {
+                let (left, errors) = (open.len(), errors.join("; "));
                 out::print_tool_line(
-                    tool,
-                    &format!("note: a part of the reply was ignored: {error}"),
+                    self.tool,
+                    &format!("{left} of {} not decided: {errors}", batch.len()),
                 );
             }
-            decisions.corrections.extend(checked.errors);
-            return Ok(());
+            self.corrections.extend(errors.iter().cloned());
+            if open.is_empty() {
+                break;
+            }
         }
-        if attempt < attempts {
-            out::print_tool_line(
-                tool,
-                &format!(
-                    "asking again about {} of {}: {}",
-                    open.len(),
-                    batch.len(),
-                    checked.errors.join("; ")
-                ),
-            );
-        }
-        decisions.corrections.extend(checked.errors.iter().cloned());
-        corrections = checked.errors;
+        Ok(())
     }
-    Ok(())
-}
 
-/// The hash of all that an answer depends on; `questions`: that of the questions.
-fn cache_key(one_shot: &OneShot, questions: &str, item: &DecisionItem) -> String {
-    let settings = &one_shot.settings;
-    let asked = json!([
-        "decide 1",
-        settings.provider_name(settings.provider),
-        settings.config.base_url,
-        one_shot.model,
-        settings.options.reasoning,
-        settings.options.temperature,
-        settings.options.seed,
-        questions,
-        item.context,
-    ]);
-    fs::sha256(asked.to_string().as_bytes())
-}
+    /// The hash of all that an item's answers depend on. A fallback model may have answered.
+    fn cache_key(&self, at: usize) -> String {
+        let OneShot { settings, model, .. } = &self.one_shot;
+        let asked = json!([
+            "decide 2",
+            settings.provider_name(settings.provider),
+            settings.config.base_url,
+            model,
+            settings.options.reasoning,
+            settings.options.temperature,
+            settings.options.seed,
+            self.request.prompt,
+            self.request.items[at].context,
+        ]);
+        fs::sha256(asked.to_string().as_bytes())
+    }
 
-fn keep_answer(one_shot: &OneShot, folder: &Path, key: &str, answer: &Value) {
-    let provider = one_shot.settings.provider_name(one_shot.settings.provider);
-    let by = Some((provider.to_owned(), one_shot.model.clone()));
-    // An answer that cannot be cached is requested again the next time.
-    let _ = write_summary(folder, key, &Summary { text: answer.to_string(), by });
-}
+    fn cache_answer(&self, at: usize, answer: &Value) {
+        let OneShot { settings, model, .. } = &self.one_shot;
+        let by = Some((settings.provider_name(settings.provider).to_owned(), model.clone()));
+        let summary = Summary { text: answer.to_string(), by };
+        // An answer that cannot be cached is requested again the next time.
+        let _ = write_summary(&settings.root.summaries_folder(), &self.cache_key(at), &summary);
+    }
 
-/// The problem of items without an answer.
-pub fn check_answered(request: &Request, decisions: &Decisions, attempts: u64) -> Option<Problem> {
-    let open: Vec<&str> = request
-        .items
-        .iter()
-        .zip(&decisions.answers)
-        .filter(|(_, answer)| answer.is_null())
-        .map(|(item, _)| item.id.as_deref().unwrap_or("the only item"))
-        .collect();
-    let shown = name_some(&open, 10, ", ");
-    let last = decisions.corrections.last().cloned().unwrap_or_default();
-    (!open.is_empty()).then(|| {
-        Problem::new(
-            Exit::Malformed,
-            format!(
-                "no valid answer for {} of {} after {attempts} tries ({shown}): {last}",
+    /// The document of the decisions, or the word.
+    fn report(self, is_word: bool, attempts: u64) -> Report {
+        let open = self.open_items(0..self.answers.len());
+        let open: Vec<&str> = open.iter().map(|at| self.request.items[*at].id.as_str()).collect();
+        let rows = self.request.items.iter().zip(&self.answers);
+        let rows: Vec<Value> =
+            rows.map(|(item, answers)| json!({"item": item.id, "answers": answers})).collect();
+        let settings = &self.one_shot.settings;
+        let report = Report::done("")
+            .with("provider", settings.provider_name(settings.provider))
+            .with("model", self.one_shot.model.as_str())
+            .with("decisions", rows)
+            .with("input_tokens", self.usage.input)
+            .with("output_tokens", self.usage.output)
+            .with("attempts", self.calls)
+            .with("corrections", self.corrections.clone());
+        if !open.is_empty() {
+            let error = format!(
+                "no valid answer for {} of {} after {attempts} tries ({}): {}",
                 open.len(),
-                request.items.len()
-            ),
-        )
-    })
-}
-
-/// Reads the text that a question is about from stdin, and says so where nothing comes for a while.
-pub fn read_text(tool: &str) -> Result<String, Problem> {
-    let interrupts = Interrupts::install()?;
-    let waited = stdin::wait_for_input(NOTE_AFTER, &interrupts)?;
-    if !waited.map_err(Problem::interrupted)? {
-        out::print_tool_line(tool, "waiting for text on stdin; use < /dev/null for none");
+                self.answers.len(),
+                name_some(&open, 10, ", "),
+                self.corrections.last().map_or("", String::as_str)
+            );
+            return Report { exit: Exit::Malformed, error: Some(error), ..report };
+        }
+        let text = if is_word {
+            let word = self.answers[0]["answer"]["choice"].as_str();
+            word.unwrap_or_default().to_owned()
+        } else {
+            serde_json::to_string_pretty(&report.json).unwrap_or_default()
+        };
+        Report { text, ..report }
     }
-    read_request(Path::new("-"))
 }
 
-/// Reads a request from a file or from stdin.
-pub fn read_request(path: &Path) -> Result<String, Problem> {
-    let input = sys::input::InputFile::open(path, &Interrupts::install()?)?;
+/// Reads the request: from the words, about the text on stdin, or from a file.
+fn read_request(tool: &str, args: &DecideArgs) -> Result<Request, Problem> {
+    let wrong = |errors: Vec<String>| {
+        Problem::usage(format!("the request is wrong: {}", errors.join("; ")))
+    };
+    let (is_terminal, stdin) = (terminal::stdin_is_terminal(), Path::new("-"));
+    let Some((question, options)) = args.words.split_first() else {
+        if args.input.is_none() && is_terminal {
+            return Err(Problem::usage(
+                "no question given: nagent-decide QUESTION ANSWER ANSWER, or --input FILE (--help shows all)",
+            ));
+        }
+        let text = read_text(args.input.as_deref().unwrap_or(stdin))?;
+        return Request::parse(&text).map_err(wrong);
+    };
+    // Report errors in the words before stdin is read.
+    if options.len() < 2 {
+        return Err(Problem::usage("give 2 or more answers after the question"));
+    }
+    let mut text = String::new();
+    if !is_terminal {
+        let waited = stdin::wait_for_input(NOTE_AFTER, &Interrupts::install()?)?;
+        if !waited.map_err(Problem::interrupted)? {
+            out::print_tool_line(tool, "waiting for text on stdin; use < /dev/null for none");
+        }
+        text = read_text(stdin)?;
+    }
+    let question = json!({"question": question, "type": "choice", "options": options});
+    let request = json!({"context": text, "questions": {"answer": question}, "rationale": false, "confidence": false});
+    Request::parse(&request.to_string()).map_err(wrong)
+}
+
+fn read_text(path: &Path) -> Result<String, Problem> {
+    let input = InputFile::open(path, &Interrupts::install()?)?;
     let text = input.read_text(limits::CONVERSATION)?;
     text.ok_or_else(|| Problem::failed(format!("no such file: {}", path.display())))
 }

@@ -1,7 +1,6 @@
 //! One request or one command, without a conversation.
 
 pub mod decide;
-pub mod decide_request;
 pub mod js;
 pub mod one_shot;
 pub mod sandboxed_command;

@@ -28,9 +28,6 @@ pub struct EachArgs {
     /// Continue the last call of this command: inputs that have an answer are not asked about again
     #[arg(long, help_heading = "Results")]
     pub resume: bool,
-    /// Keep the results in this file [default: one in the root, by prompt, folder and flags]
-    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, help_heading = "Results")]
-    pub journal: Option<PathBuf>,
     /// Start no more inputs after N failures
     #[arg(long, value_name = "N", value_parser = parse_count, help_heading = "Limits")]
     pub max_failures: Option<u64>,
