@@ -9,6 +9,7 @@ mod program;
 mod recording;
 pub mod retry;
 mod server;
+pub mod upload;
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -26,7 +27,7 @@ use models::api::{Endpoint, ModelInfo};
 use models::attachment::FileFormat;
 use models::command::Preset;
 use models::error::name_cause;
-use models::route::check_file_without_server;
+use models::route::{FileRoute, route_without_server};
 use models::{Arrival, ChatRequest, command};
 pub use sys::http::RequestError;
 use sys::interrupt::Interrupts;
@@ -154,11 +155,11 @@ impl ModelClient {
         }
     }
 
-    /// Refuses a file of `bytes` bytes that this model does not accept; the error says what to do instead.
-    pub fn check_file(&self, format: FileFormat, bytes: u64) -> Result<(), String> {
+    /// Chooses how a file of `bytes` bytes is sent to this model; the error says why it is not, and what to do instead.
+    pub fn route(&self, format: FileFormat, bytes: u64) -> Result<FileRoute, String> {
         match &self.backend {
-            Backend::Server(server) => server.endpoint.check_file(format, bytes),
-            _ => check_file_without_server(format),
+            Backend::Server(server) => server.endpoint.route(format, bytes),
+            _ => route_without_server(format),
         }
     }
 
@@ -185,5 +186,12 @@ impl ModelClient {
     /// The message of an error, with the variable that a refused credential came from, or the name of a missing model.
     pub fn explain(&self, error: &ApiError, model: &str) -> String {
         name_cause(error, self.credential.as_deref(), model)
+    }
+
+    fn as_server(&mut self) -> Result<&mut Server, ApiError> {
+        match &mut self.backend {
+            Backend::Server(server) => Ok(server),
+            _ => Err(ApiError::new(ErrorKind::Other, "files can be sent to servers only")),
+        }
     }
 }

@@ -12,7 +12,7 @@ use sys::interrupt::Interrupts;
 ///
 /// Each attempt gets `report` for lines of its own. The final error says how often it was tried, and whether waiting
 /// longer could help.
-fn with_retries<T>(
+pub fn with_retries<T>(
     retry: &mut Retry,
     interrupts: &Interrupts,
     report: &mut dyn FnMut(&str),
@@ -54,27 +54,40 @@ impl ModelClient {
         with_retries(&mut Retry::new(patience), interrupts, report, |report| {
             // Lines of reasoning, where they are asked for.
             let mut thoughts = String::new();
-            let mut on_arrival = |piece: Arrival<'_>| match piece {
-                Arrival::Thought(text) => thoughts.push_str(text),
-                Arrival::Waits(what) => report(what),
-                Arrival::Text(_) => {}
-            };
-            let result = self.request_reply(ask, &mut on_arrival, interrupts);
-            for note in self.notes.drain(..) {
-                report(&format!("note: {note}"));
-            }
+            let result = self.attempt(ask.model, report, |client, report| {
+                let mut on_arrival = |piece: Arrival<'_>| match piece {
+                    Arrival::Thought(text) => thoughts.push_str(text),
+                    Arrival::Waits(what) => report(what),
+                    Arrival::Text(_) => {}
+                };
+                client.request_reply(ask, &mut on_arrival, interrupts)
+            });
             if ask.options.shows_reasoning {
                 for line in thoughts.lines().filter(|line| !line.trim().is_empty()) {
                     report(&format!("· {line}"));
                 }
             }
-            result.map_err(|error| match error {
-                RequestError::Api(mut error) => {
-                    error.message = self.explain(&error, ask.model);
-                    RequestError::Api(error)
-                }
-                RequestError::Interrupted(_) => error,
-            })
+            result
+        })
+    }
+
+    /// Makes one attempt: reports its notes, and explains its error.
+    pub(super) fn attempt<T>(
+        &mut self,
+        model: &str,
+        report: &mut dyn FnMut(&str),
+        attempt: impl FnOnce(&mut Self, &mut dyn FnMut(&str)) -> Result<T, RequestError>,
+    ) -> Result<T, RequestError> {
+        let result = attempt(self, report);
+        for note in self.notes.drain(..) {
+            report(&format!("note: {note}"));
+        }
+        result.map_err(|error| match error {
+            RequestError::Api(mut error) => {
+                error.message = self.explain(&error, model);
+                RequestError::Api(error)
+            }
+            RequestError::Interrupted(_) => error,
         })
     }
 }

@@ -9,7 +9,7 @@ use conversation::model::{ApiError, ErrorKind, HttpRequest, Reply};
 use models::api::{Endpoint, ModelInfo};
 use models::decode::Decoder;
 use models::{Arrival, ChatRequest};
-use sys::http::{HttpClient, RequestError, ResponsePart};
+use sys::http::{HttpClient, RequestError, ResponseHead, ResponsePart};
 use sys::interrupt::Interrupts;
 use sys::lock::LockError;
 use sys::rate::RateLimit;
@@ -48,7 +48,7 @@ impl Server {
     }
 
     /// Makes an attempt with a credential; a token that is refused is renewed, and the attempt repeated, once.
-    fn with_key<T>(
+    pub(super) fn with_key<T>(
         &mut self,
         interrupts: &Interrupts,
         mut attempt: impl FnMut(&mut Self) -> Result<T, RequestError>,
@@ -116,12 +116,12 @@ impl Server {
         Ok(decoder.finish()?)
     }
 
-    /// Sends a request that is not to the model. Returns the body of a 2xx response; any other is an error.
-    fn fetch(
+    /// Sends a request that is not to the model. Returns the head and the body of a 2xx response; any other is an error.
+    pub(super) fn fetch(
         &mut self,
         request: HttpRequest,
         interrupts: &Interrupts,
-    ) -> Result<Vec<u8>, RequestError> {
+    ) -> Result<(ResponseHead, Vec<u8>), RequestError> {
         let mut body = Vec::new();
         let head = self.client.send(request, interrupts, &mut |part| {
             if let ResponsePart::Body(bytes) = part {
@@ -134,7 +134,7 @@ impl Server {
             Ok(ControlFlow::Continue(()))
         })?;
         if (200..300).contains(&head.status) {
-            Ok(body)
+            Ok((head, body))
         } else {
             Err(self.endpoint.failure(head.status, &head.headers, &body).into())
         }
@@ -159,7 +159,7 @@ impl Server {
         let mut models = Vec::new();
         let mut next: Option<String> = None;
         for _ in 0..limits::MODEL_PAGES {
-            let body = self.with_key(interrupts, |server| {
+            let (_, body) = self.with_key(interrupts, |server| {
                 server.fetch(server.endpoint.models_request(next.as_deref()), interrupts)
             })?;
             let page = self.endpoint.read_models(&body)?;

@@ -19,11 +19,9 @@ limit";
 
 /// Send an image, a PDF, an office, code or text file with a prompt to a model, and print its text
 ///
-/// The type comes from the content, else from the name. The file is sent within the request, and is stored nowhere else.
-/// Archives, programs, audio, video, unknown files, files over 50 MiB and what is too large for a request to the provider are
-/// refused before anything is sent.
-///
-/// A request carries up to 37 MB to openai and google (images to google: 14 MB), 23 MB to anthropic (images: 5 MB).
+/// The type comes from the content, else from the name. The file is sent inline if the provider allows it, else through the
+/// provider's files API, and removed there afterwards. Archives, programs, audio, video, unknown files and files over 50 MiB
+/// are refused before anything is sent.
 ///
 /// Code and text go as text, to every provider: any file that is UTF-8. Beside text, openai takes png, jpeg, webp, gif,
 /// pdf, docx, xlsx, pptx, odt, doc, xls and ppt; anthropic, and servers compatible with openai, take png, jpeg, webp, gif

@@ -1,15 +1,20 @@
-//! `nagent-llm-upload`: a file and a prompt in, the model's text out; each provider's ways, and what is refused before
-//! anything is sent.
+//! `nagent-llm-upload`: a file and a prompt in, the model's text out; each provider's ways, what is refused before
+//! anything is sent, and that nothing is left at a provider.
 
-use serde_json::json;
+use std::sync::{Arc, Mutex};
 
-use crate::sandbox::{CANARY, Sandbox};
+use rustix::process::Signal;
+use serde_json::{Value, json};
+
+use crate::answers::{Answer, Latch};
+use crate::sandbox::{CANARY, Sandbox, wait_until};
 use crate::wire::Reply;
 
 const PNG: &[u8] = b"\x89PNG\r\n\x1a\n";
 const PDF: &[u8] = b"%PDF-1.7\n%\xe2\xe3\xcf\xd3\n";
 
-#[derive(Clone, Copy)]
+/// A provider whose files API the scripted server plays.
+#[derive(Clone, Copy, PartialEq)]
 enum Who {
     OpenAi,
     Anthropic,
@@ -19,6 +24,19 @@ enum Who {
 const ALL: [Who; 3] = [Who::OpenAi, Who::Anthropic, Who::Google];
 
 impl Who {
+    /// A world with a file that is too large to go within a request.
+    fn sandbox(self) -> Sandbox {
+        let sandbox = self.plain();
+        let (mark, size) = match self {
+            Self::OpenAi => (PDF, 38_000_000),
+            Self::Anthropic => (PNG, 5_300_000),
+            Self::Google => (PNG, 15_000_000),
+        };
+        let mut bytes = mark.to_vec();
+        bytes.resize(size, 0);
+        sandbox.file("a \"b\".bin", bytes)
+    }
+
     fn plain(self) -> Sandbox {
         let sandbox = Sandbox::new();
         let origin = sandbox.llm.origin();
@@ -36,7 +54,44 @@ impl Who {
             }
         }
     }
+
+    /// Plays the files API, every request one line in what comes back: `POST /v1/files` and the like.
+    fn serve(self, sandbox: &Sandbox) {
+        let origin = sandbox.llm.origin();
+        let mut polls = 0;
+        sandbox.llm.beside(move |request| {
+            let path = request.path.split('?').next().unwrap_or_default();
+            let json = |value: Value| Some(Answer::raw(200, "application/json", value.to_string()));
+            match (self, request.method.as_str(), path) {
+                (Self::Google, "POST", "/upload/v1beta/files") if request.header("x-goog-upload-offset").is_none() => {
+                    let to = format!("{origin}/upload/v1beta/files?upload_id=1");
+                    Some(Answer::Raw {
+                        status: 200,
+                        headers: vec![("x-goog-upload-url".into(), to)],
+                        body: Vec::new(),
+                    })
+                }
+                (Self::Google, "POST", "/upload/v1beta/files") => {
+                    json(json!({"file": {"name": "files/f-1", "uri": "https://g/v1beta/files/f-1", "state": "PROCESSING"}}))
+                }
+                (Self::Google, "GET", "/v1beta/files/f-1") => {
+                    polls += 1;
+                    let state = if polls < 2 { "PROCESSING" } else { "ACTIVE" };
+                    json(json!({"name": "files/f-1", "uri": "https://g/v1beta/files/f-1", "state": state}))
+                }
+                (_, "POST", "/v1/files") => json(json!({"id": "f-1"})),
+                (_, "DELETE", _) if path.ends_with("/files/f-1") => json(json!({"id": "f-1", "deleted": true})),
+                _ => None,
+            }
+        });
+    }
+
+    fn deletions(sandbox: &Sandbox) -> usize {
+        sandbox.llm.all_requests().iter().filter(|request| request.method == "DELETE").count()
+    }
 }
+
+const ARGS: [&str; 4] = ["--file", "a \"b\".bin", "--prompt", "What is it?"];
 
 fn args(file: &str) -> [String; 4] {
     ["--file", file, "--prompt", "What is it?"].map(str::to_owned)
@@ -71,6 +126,7 @@ fn every_provider_takes_what_fits_within_the_request() {
         sandbox.llm_upload(&args("a.pdf")).run().answers("4");
         assert_eq!(sandbox.llm.all_requests().len(), 1);
         assert!(sandbox.requests()[0].text().contains("JVBERi0xLjcK"));
+        assert_eq!(sandbox.requests()[0].header("anthropic-beta"), None);
     }
     let compatible = Sandbox::new().file("a.pdf", PDF).reply("4");
     compatible.llm_upload(&args("a.pdf")).run().answers("4");
@@ -124,15 +180,211 @@ fn a_text_cannot_end_its_own_frame() {
 }
 
 #[test]
-fn what_is_too_large_for_a_request_is_refused() {
-    let check = |who: Who, mark: &[u8], size: usize, words: &str| {
-        let mut bytes = mark.to_vec();
-        bytes.resize(size, 0);
-        refused(&who.plain().file("a", bytes), "a", 1, &[words, "make it smaller"]);
-    };
-    check(Who::OpenAi, PDF, 38_000_000, "OpenAI accepts such files of up to 37 MB");
-    check(Who::Anthropic, PNG, 5_300_000, "Anthropic accepts images of up to 5 MB");
-    check(Who::Google, PNG, 15_000_000, "Google accepts images of up to 14 MB");
+fn large_files_go_through_the_files_api_and_are_removed() {
+    for who in ALL {
+        let sandbox = who.sandbox().reply("a scan");
+        who.serve(&sandbox);
+        let mut with_json = ARGS.to_vec();
+        with_json.push("--json");
+        let document = sandbox.llm_upload(&with_json).run().assert_exit(0).json();
+        assert_eq!(
+            (&document["sent"], &document["response"]),
+            (&json!("files-api"), &json!("a scan"))
+        );
+        let requests = sandbox.llm.all_requests();
+        let lines: Vec<String> = requests
+            .iter()
+            .map(|request| {
+                format!("{} {}", request.method, request.path.split('?').next().unwrap())
+            })
+            .collect();
+        let expect: &[&str] = match who {
+            Who::OpenAi => &["POST /v1/files", "POST /v1/responses", "DELETE /v1/files/f-1"],
+            Who::Anthropic => &["POST /v1/files", "POST /v1/messages", "DELETE /v1/files/f-1"],
+            Who::Google => &[
+                "POST /upload/v1beta/files",
+                "POST /upload/v1beta/files",
+                "GET /v1beta/files/f-1",
+                "GET /v1beta/files/f-1",
+                "POST /v1beta/models/m:streamGenerateContent",
+                "DELETE /v1beta/files/f-1",
+            ],
+        };
+        assert_eq!(lines, expect);
+        let used = sandbox.requests()[0].text();
+        assert!(used.len() < 2000 && used.contains("f-1"), "{}", &used[..used.len().min(2000)]);
+        for (at, request) in requests.iter().enumerate() {
+            let keys = request.headers.iter().filter(|(_, value)| value.contains(CANARY)).count();
+            let presigned = who == Who::Google && at == 1;
+            assert_eq!(keys, usize::from(!presigned), "{}", lines[at]);
+            let beta = request.header("anthropic-beta");
+            assert_eq!(beta, (who == Who::Anthropic).then_some("files-api-2025-04-14"));
+        }
+        let body = &requests[usize::from(who == Who::Google)].body;
+        let size = std::fs::metadata(sandbox.work().join("a \"b\".bin")).unwrap().len();
+        let more = body.len() as u64 - size;
+        assert!(if who == Who::Google { more == 0 } else { more < 700 }, "{more}");
+        if who != Who::Google {
+            let head = String::from_utf8_lossy(&body[..600]).into_owned();
+            assert!(head.contains("filename=\"a _b_.bin."), "{head}");
+            assert_eq!(head.contains("expires_after[seconds]"), who == Who::OpenAi);
+        }
+    }
+}
+
+#[test]
+fn a_file_is_removed_after_a_failure() {
+    for (status, kind) in [(400, "invalid_request_error"), (500, "server_error")] {
+        let who = Who::Anthropic;
+        let sandbox = who.sandbox();
+        who.serve(&sandbox);
+        sandbox.llm.choose(move |_| Answer::error(status, kind));
+        let mut args = ARGS.to_vec();
+        args.extend(["--patience", "0.4"]);
+        let run = sandbox.llm_upload(&args).run().assert_exit(3).no_stdout();
+        let run = run.stderr_has(&["the test server says no"]);
+        assert!(
+            !run.stderr.contains(CANARY) && !run.stderr.contains("could not be removed"),
+            "{}",
+            run.stderr
+        );
+        assert_eq!(Who::deletions(&sandbox), 1, "{status}");
+        assert_eq!(sandbox.requests().len() > 1, status == 500);
+        // The file goes up once, however often the model is asked.
+        let uploads =
+            sandbox.llm.all_requests().iter().filter(|request| request.path == "/v1/files").count();
+        assert_eq!(uploads, 1);
+    }
+}
+
+#[test]
+fn a_file_that_cannot_be_processed_is_removed() {
+    let sandbox = Who::Google.sandbox();
+    let origin = sandbox.llm.origin();
+    sandbox.llm.beside(move |request| {
+        let failed = json!({"file": {"name": "files/f-1", "state": "FAILED", "error": {"message": "no such codec"}}});
+        match request.method.as_str() {
+            "POST" if request.header("x-goog-upload-offset").is_none() => Some(Answer::Raw {
+                status: 200,
+                headers: vec![("x-goog-upload-url".into(), format!("{origin}/up"))],
+                body: Vec::new(),
+            }),
+            "POST" => Some(Answer::raw(200, "application/json", failed.to_string())),
+            _ => None,
+        }
+    });
+    // The server does not know the file any more when it is removed: 404 is as good.
+    let run = sandbox.llm_upload(&ARGS).run().assert_exit(3).no_stdout();
+    let run = run.stderr_has(&["could not read the file f-1: no such codec"]);
+    assert!(!run.stderr.contains("could not be removed"), "{}", run.stderr);
+    assert_eq!((sandbox.requests().len(), Who::deletions(&sandbox)), (0, 1));
+}
+
+#[test]
+fn a_file_is_not_sent_to_another_server() {
+    let sandbox = Who::Google.sandbox();
+    let other = crate::fake_llm::FakeLlm::start();
+    let to = format!("{}/upload?id=secret", other.origin());
+    sandbox.llm.beside(move |_| {
+        let headers = vec![("x-goog-upload-url".into(), to.clone())];
+        Some(Answer::Raw { status: 200, headers, body: Vec::new() })
+    });
+    let run = sandbox.llm_upload(&ARGS).run().assert_exit(3).no_stdout();
+    let run = run.stderr_has(&["another host", "nothing was uploaded"]);
+    assert!(!run.stderr.contains("secret"), "{}", run.stderr);
+    assert_eq!(other.all_requests().len(), 0);
+}
+
+#[test]
+fn an_upload_is_tried_again_and_a_refused_one_is_told() {
+    let who = Who::Anthropic;
+    let sandbox = who.sandbox().reply("4");
+    let tries = Arc::new(Mutex::new(0));
+    let counted = Arc::clone(&tries);
+    sandbox.llm.beside(move |request| {
+        let mut tries = counted.lock().unwrap();
+        *tries += usize::from(request.method == "POST");
+        Some(match (request.method.as_str(), *tries) {
+            ("POST", 1) => Answer::busy(503),
+            ("POST", _) => Answer::raw(200, "application/json", r#"{"id":"f-1"}"#),
+            _ => Answer::raw(200, "application/json", "{}"),
+        })
+    });
+    sandbox.llm_upload(&ARGS).run().assert_exit(0).stderr_has(&["trying again"]);
+    assert_eq!((*tries.lock().unwrap(), Who::deletions(&sandbox)), (2, 1));
+    let sandbox = who.sandbox();
+    sandbox.llm.beside(|_| {
+        let body = json!({"type": "error", "error": {"type": "authentication_error",
+            "message": format!("invalid x-api-key {CANARY}")}});
+        Some(Answer::raw(401, "application/json", body.to_string()))
+    });
+    let run = sandbox.llm_upload(&ARGS).run().assert_exit(3).no_stdout();
+    let run = run.stderr_has(&["ANTHROPIC_API_KEY"]);
+    assert!(!run.stderr.contains(CANARY), "{}", run.stderr);
+    assert_eq!((sandbox.requests().len(), Who::deletions(&sandbox)), (0, 0));
+}
+
+#[test]
+fn a_file_that_stays_is_named() {
+    let who = Who::Anthropic;
+    let sandbox = who.sandbox().reply("4");
+    sandbox.llm.beside(|request| {
+        Some(match request.method.as_str() {
+            "POST" => Answer::raw(200, "application/json", r#"{"id":"f-1"}"#),
+            _ => Answer::error(403, "permission_error"),
+        })
+    });
+    let run = sandbox.llm_upload(&ARGS).run().assert_exit(0).stdout_is("4\n");
+    run.stderr_has(&[
+        "the uploaded file f-1 could not be removed",
+        "the test server says no",
+        "it is removed automatically after an hour",
+    ]);
+}
+
+#[test]
+fn an_interrupted_run_removes_its_file_within_a_second() {
+    for who in [Who::Anthropic, Who::Google] {
+        let sandbox = who.sandbox().answer(Answer::StallHead);
+        who.serve(&sandbox);
+        let running = sandbox.llm_upload(&ARGS).spawn();
+        sandbox.llm.wait_for_requests(1);
+        running.signal(Signal::INT);
+        let run = running.wait().within(1.5).assert_exit(130).no_stdout();
+        let run = run.stderr_has(&["interrupted by SIGINT"]);
+        assert!(!run.stderr.contains("could not be removed"), "{}", run.stderr);
+        assert_eq!(Who::deletions(&sandbox), 1);
+    }
+    // And where the server does not answer that either, its id is said.
+    let latch = Latch::default();
+    let sandbox = Who::Anthropic.sandbox().answer(Answer::StallHead);
+    let held = latch.clone();
+    sandbox.llm.beside(move |request| {
+        let answer = Answer::raw(200, "application/json", r#"{"id":"f-1"}"#);
+        Some(if request.method == "POST" { answer } else { Answer::held(&held, answer) })
+    });
+    let running = sandbox.llm_upload(&ARGS).spawn();
+    sandbox.llm.wait_for_requests(1);
+    running.signal(Signal::TERM);
+    let run = running.wait().within(1.9).assert_exit(143);
+    run.stderr_has(&["f-1 could not be removed"]);
+    latch.release();
+}
+
+#[test]
+fn an_interrupted_upload_says_what_may_be_left() {
+    let latch = Latch::default();
+    let sandbox = Who::Anthropic.sandbox();
+    let held = latch.clone();
+    sandbox.llm.beside(move |_| {
+        Some(Answer::held(&held, Answer::raw(200, "application/json", r#"{"id":"f-1"}"#)))
+    });
+    let running = sandbox.llm_upload(&ARGS).spawn();
+    wait_until("the upload has come", || !sandbox.llm.all_requests().is_empty());
+    running.signal(Signal::INT);
+    let run = running.wait().within(1.0).assert_exit(130);
+    run.stderr_has(&["the upload was interrupted", "it is removed automatically after an hour"]);
+    latch.release();
 }
 
 /// Nothing is sent, and stderr says why.
@@ -232,6 +484,13 @@ fn show_request_sends_nothing() {
     sandbox.llm.push("4");
     sandbox.llm_upload(&args("a.png")).run().answers("4");
     assert_eq!(sandbox.requests()[0].text(), shown, "byte for byte");
+    let sandbox = Who::Anthropic.sandbox();
+    let mut show = ARGS.to_vec();
+    show.push("--show-request");
+    let run = sandbox.llm_upload(&show).run().assert_exit(0);
+    assert!(run.stdout.contains("\"file_id\":\"ID-OF-THE-UPLOADED-FILE\""), "{}", run.stdout);
+    run.stderr_has(&["is uploaded first"]);
+    assert_eq!(sandbox.llm.all_requests().len(), 0);
 }
 
 #[test]

@@ -132,12 +132,14 @@ limits! {
         bytes ERROR_BODY: usize = 64 << 10, "the rest is not read";
         /// Message of an error, in characters
         count ERROR_MESSAGE: usize = 2000, "truncated";
-        /// A list of models, as the server sends it
+        /// A reply that is not a stream (lists, files)
         bytes FETCHED_REPLY: usize = 16 << 20, "error";
         /// Pages of a list of models
         count MODEL_PAGES: usize = 100, "error";
         /// Output of a program that replaces a model
         bytes PROGRAM_OUTPUT: usize = 64 << 20, "the program is ended; error";
+        /// Id of a file at a provider, in bytes
+        count FILE_ID: usize = 256, "error";
         /// Tags in a reply
         count REPLY_TAGS: usize = 1_000, "the reply is malformed";
         /// Value of an attribute. A path has at most 4,096 bytes

@@ -14,8 +14,8 @@
 
 use serde_json::{Value, json};
 
-use super::api::{Api, Endpoint, FileRules};
-use super::attachment::{Attachment, FileFormat};
+use super::api::{Api, Endpoint, FileRules, FilesApi, UploadProtocol};
+use super::attachment::{Attachment, FileFormat, Payload};
 use super::catalog::{Model, ReasoningWords};
 use super::json::{
     ChatMessage, ContentPart, MessageContent, merge, read_count, read_some_text, read_text,
@@ -153,6 +153,13 @@ impl Api for Messages {
             documents: &[FileFormat::Pdf],
             image_limit: 5 << 20,
             document_limit: FileRules::max_file_size(32_000_000),
+            uploads_images: true,
+            files_api: Some(FilesApi {
+                path: "/v1/files",
+                protocol: UploadProtocol::Form(&[("expires_in_seconds", "3600")]),
+                headers: &[("anthropic-beta", "files-api-2025-04-14")],
+                lifetime: "it is removed automatically after an hour",
+            }),
         }
     }
 }
@@ -268,9 +275,14 @@ pub(super) fn write_message<'a>(
     ChatMessage::new(message.role.as_str(), MessageContent::Parts(parts))
 }
 
-/// Source: the guides on vision and PDF.
+/// Source: the guides on vision, PDF and files.
 fn write_file(file: &Attachment<'_>) -> Value {
-    let source = json!({"type": "base64", "media_type": file.media_type(), "data": file.base64()});
+    let source = match file.payload {
+        Payload::Bytes(_) => {
+            json!({"type": "base64", "media_type": file.media_type(), "data": file.base64()})
+        }
+        Payload::Remote(remote) => json!({"type": "file", "file_id": remote.id}),
+    };
     if file.format.is_image() {
         json!({"type": "image", "source": source})
     } else {

@@ -149,10 +149,36 @@ pub struct FileRules {
     pub images: &'static [FileFormat],
     /// Other formats that are not text.
     pub documents: &'static [FileFormat],
-    /// Maximum size of an image, in bytes.
+    /// Maximum size of an image within a request, in bytes; a larger one is uploaded.
     pub image_limit: u64,
-    /// Maximum size of another file.
+    /// Maximum size of another file within a request.
     pub document_limit: u64,
+    /// Whether larger images can be uploaded as well.
+    pub uploads_images: bool,
+    /// Its files API, for files that are too large for a request.
+    pub files_api: Option<FilesApi>,
+}
+
+/// A provider's files API: a file is uploaded, referred to by its id in a request, and removed.
+#[derive(Debug, Clone, Copy)]
+pub struct FilesApi {
+    /// The path of its files.
+    pub path: &'static str,
+    /// The protocol of an upload.
+    pub protocol: UploadProtocol,
+    /// Headers of its requests, and of requests that name an uploaded file.
+    pub headers: &'static [(&'static str, &'static str)],
+    /// The time after which a file that nobody removes expires, for messages.
+    pub lifetime: &'static str,
+}
+
+/// The protocol of an upload.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum UploadProtocol {
+    /// One request: a form with these fields and the file.
+    Form(&'static [(&'static str, &'static str)]),
+    /// Two requests: the response to the first names the address for the bytes. Google's protocol.
+    Resumable,
 }
 
 /// The characters that are encoded in a path segment or in the value of a query.

@@ -1,4 +1,4 @@
-//! A file that is sent to a model with a prompt: the formats and their names.
+//! A file that is sent to a model with a prompt: the formats, their names, and the place of its bytes.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -109,7 +109,7 @@ impl FileFormat {
         }
     }
 
-    pub(super) fn usual_ending(self) -> Option<&'static str> {
+    fn usual_ending(self) -> Option<&'static str> {
         self.table_row().map(|row| row.3[0])
     }
 
@@ -128,12 +128,12 @@ impl FileFormat {
 /// A file that is sent with the prompt of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Attachment<'a> {
-    /// Its name for the provider: [`matching_name`].
+    /// Its name at the provider: [`safe_name`].
     pub name: &'a str,
     /// Its format, never text: text becomes part of the prompt.
     pub format: FileFormat,
-    /// Its content, sent as base64 within the request.
-    pub bytes: &'a [u8],
+    /// The place of its bytes.
+    pub payload: Payload<'a>,
 }
 
 impl Attachment<'_> {
@@ -143,11 +143,17 @@ impl Attachment<'_> {
     }
 
     pub(super) fn base64(&self) -> String {
-        STANDARD.encode(self.bytes)
+        match self.payload {
+            Payload::Bytes(bytes) => STANDARD.encode(bytes),
+            Payload::Remote(_) => String::new(),
+        }
     }
 
     pub(super) fn base64_len(&self) -> usize {
-        self.bytes.len().div_ceil(3) * 4
+        match self.payload {
+            Payload::Bytes(bytes) => bytes.len().div_ceil(3) * 4,
+            Payload::Remote(_) => 0,
+        }
     }
 
     pub(super) fn data_url(&self) -> String {
@@ -155,14 +161,47 @@ impl Attachment<'_> {
     }
 }
 
-/// The name of a file for a provider: with an extension that matches the format, since some look only at that.
-pub fn matching_name(name: &str, format: FileFormat) -> String {
-    match format.usual_ending() {
-        Some(usual) if ending(name).and_then(|it| FileFormat::from_ending(&it)) != Some(format) => {
-            format!("{name}.{usual}")
-        }
-        _ => name.to_owned(),
-    }
+/// The place of an attachment's bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Payload<'a> {
+    /// In memory: they are sent within the request.
+    Bytes(&'a [u8]),
+    /// Already at the provider.
+    Remote(&'a RemoteFile),
+}
+
+/// A file at a provider.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RemoteFile {
+    /// Its id there: letters, digits, `-`, `_` and `.` only, so that it can be part of an address.
+    pub id: String,
+    /// Its address, if requests refer to it by that (Google).
+    pub uri: Option<String>,
+}
+
+/// The name of a file at a provider: without folders and without characters that a provider refuses, at most 200
+/// characters long, and with an extension that matches the format, since some providers look only at the extension.
+pub fn safe_name(name: &str, format: FileFormat) -> String {
+    let plain = name
+        .chars()
+        .map(|c| if c.is_control() || "<>:\"|?*\\/".contains(c) { '_' } else { c })
+        .collect::<String>();
+    let (stem, old) = match plain.rsplit_once('.') {
+        Some((stem, ending)) if !stem.is_empty() => (stem, Some(ending.to_lowercase())),
+        _ => (plain.as_str(), None),
+    };
+    let agrees =
+        format.is_text() || old.as_deref().and_then(FileFormat::from_ending) == Some(format);
+    let (stem, ending) = if agrees {
+        (stem, old)
+    } else {
+        (plain.as_str(), format.usual_ending().map(str::to_owned))
+    };
+    let ending = ending.map_or_else(String::new, |ending| {
+        format!(".{}", ending.chars().take(20).collect::<String>())
+    });
+    let stem: String = stem.trim().chars().take(180).collect();
+    format!("{}{ending}", if stem.is_empty() { "file" } else { &stem })
 }
 
 pub(super) fn ending(name: &str) -> Option<String> {
@@ -172,17 +211,21 @@ pub(super) fn ending(name: &str) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
 
     #[test]
-    fn names_match_the_format() {
-        let check = |name: &str, kind, expect: &str| assert_eq!(matching_name(name, kind), expect);
+    fn names_at_a_provider() {
+        let check = |name: &str, kind, expect: &str| assert_eq!(safe_name(name, kind), expect);
         check("report.pdf", FileFormat::Pdf, "report.pdf");
-        check("Photo.JPG", FileFormat::Jpeg, "Photo.JPG");
+        check("Photo.JPG", FileFormat::Jpeg, "Photo.jpg");
         check("report.txt", FileFormat::Pdf, "report.txt.pdf");
+        check("a\"b\r\n/c.pdf", FileFormat::Pdf, "a_b___c.pdf");
         check("scan", FileFormat::Png, "scan.png");
         check(".pdf", FileFormat::Pdf, ".pdf.pdf");
         check("main.rs", FileFormat::Code, "main.rs");
+        check(&"ä".repeat(900), FileFormat::Pdf, &format!("{}.pdf", "ä".repeat(180)));
     }
 
     #[test]
@@ -190,5 +233,15 @@ mod tests {
         assert_eq!(FileFormat::Text.media_type("a.md"), "text/markdown");
         assert_eq!(FileFormat::Code.media_type("a.rs"), "text/plain");
         assert_eq!(FileFormat::Pdf.media_type("a.md"), "application/pdf");
+    }
+
+    proptest! {
+        #[test]
+        fn no_name_is_dangerous_at_a_provider(name in "(\\PC|[\r\n\t\"]){0,12}(\\.[a-z]{1,4})?") {
+            let safe = safe_name(&name, FileFormat::Pdf);
+            let ending = ending(&safe);
+            prop_assert_eq!(ending.as_deref(), Some("pdf"));
+            prop_assert!(!safe.contains(['/', '"', '\r', '\n']));
+        }
     }
 }

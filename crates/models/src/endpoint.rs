@@ -5,6 +5,7 @@
 use serde_json::Value;
 
 use super::api::{Endpoint, ModelInfo, ModelPage, percent_encode};
+use super::attachment::Payload;
 use super::decode::Decoder;
 use super::price::Price;
 use super::{ChatRequest, catalog, error};
@@ -18,6 +19,11 @@ impl Endpoint {
         let mut headers = self.common_headers();
         headers.push(("content-type", "application/json".to_owned()));
         headers.push(("accept", accept.to_owned()));
+        if let (Some(Payload::Remote(_)), Some(files)) =
+            (ask.file.map(|file| file.payload), self.api.file_rules(self.official).files_api)
+        {
+            headers.extend(files.headers.iter().map(|(name, value)| (*name, (*value).to_owned())));
+        }
         let url = self.build_url(&self.api.chat_path(ask.model));
         let own_headers = self.headers.clone();
         HttpRequest {
@@ -49,7 +55,7 @@ impl Endpoint {
 
     /// Reads the models in the body of a 2xx response.
     pub fn read_models(&self, body: &[u8]) -> Result<ModelPage, ApiError> {
-        let value = self.read_json(body)?;
+        let value = self.read_json(body, "a list of models")?;
         let page = read_models(&value);
         let mut page = page.ok_or_else(|| self.clean(error::from_value(&value, None)))?;
         if self.official {
@@ -68,20 +74,19 @@ impl Endpoint {
         self.clean(error::from_response(status, headers, body))
     }
 
-    /// The JSON in the body of a 2xx response to a request for models.
-    fn read_json(&self, body: &[u8]) -> Result<Value, ApiError> {
+    /// The JSON in the body of a 2xx response; `what` describes the expected content for the error.
+    pub(super) fn read_json(&self, body: &[u8], what: &str) -> Result<Value, ApiError> {
         let text = String::from_utf8_lossy(body);
         if error::is_page(&text) {
             let message = format!(
-                "the server answered with a web page (HTML) instead of a list of models: a captive portal, or a wrong base_url ({})",
+                "the server answered with a web page (HTML) instead of {what}: a captive portal, or a wrong base_url ({})",
                 self.base_url
             );
             return Err(self.clean(ApiError::new(ErrorKind::Other, &message)));
         }
         serde_json::from_str(text.trim()).map_err(|error| {
-            let message = format!(
-                "the server's answer is not a list of models: not JSON ({error}); check base_url"
-            );
+            let message =
+                format!("the server's answer is not {what}: not JSON ({error}); check base_url");
             self.clean(ApiError::new(ErrorKind::Other, &message))
         })
     }

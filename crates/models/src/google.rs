@@ -13,8 +13,8 @@
 
 use serde_json::{Value, json};
 
-use super::api::{Api, Endpoint, FileRules, percent_encode};
-use super::attachment::{Attachment, FileFormat};
+use super::api::{Api, Endpoint, FileRules, FilesApi, UploadProtocol, percent_encode};
+use super::attachment::{Attachment, FileFormat, Payload};
 use super::catalog::ReasoningWords;
 use super::json::{
     ChatMessage, MessageContent, read_count, read_some_text, read_text, write_body, write_parts,
@@ -131,6 +131,13 @@ impl Api for Gemini {
             documents: &[Pdf],
             image_limit: FileRules::max_file_size(20_000_000),
             document_limit: FileRules::max_file_size(50_000_000),
+            uploads_images: true,
+            files_api: Some(FilesApi {
+                path: "/v1beta/files",
+                protocol: UploadProtocol::Resumable,
+                headers: &[],
+                lifetime: "it is removed automatically after 48 hours",
+            }),
         }
     }
 }
@@ -153,7 +160,14 @@ fn write_thinking(ask: &ChatRequest<'_>) -> Value {
 }
 
 fn write_file(file: &Attachment<'_>) -> Value {
-    json!({"inlineData": {"mimeType": file.media_type(), "data": file.base64()}})
+    let media_type = file.media_type();
+    match file.payload {
+        Payload::Bytes(_) => json!({"inlineData": {"mimeType": media_type, "data": file.base64()}}),
+        Payload::Remote(remote) => {
+            let uri = remote.uri.as_deref().unwrap_or(&remote.id);
+            json!({"fileData": {"mimeType": media_type, "fileUri": uri}})
+        }
+    }
 }
 
 const FILTERS: &str =

@@ -22,6 +22,7 @@ pub mod decode;
 pub mod endpoint;
 pub mod error;
 mod error_body;
+pub mod files;
 pub mod google;
 mod json;
 pub mod ollama;

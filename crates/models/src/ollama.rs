@@ -101,6 +101,8 @@ impl Api for Ollama {
             documents: &[],
             image_limit: u64::MAX,
             document_limit: u64::MAX,
+            uploads_images: false,
+            files_api: None,
         }
     }
 }

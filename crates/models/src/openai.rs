@@ -6,7 +6,7 @@ use serde_json::Value;
 use sha2::{Digest, Sha256};
 
 use super::ChatRequest;
-use super::api::Endpoint;
+use super::api::{Endpoint, FilesApi, UploadProtocol};
 use super::attachment::FileFormat;
 use super::json::read_count;
 use conversation::format::hex::encode_hex;
@@ -18,6 +18,18 @@ pub(super) const REQUEST_LIMIT: u64 = 50_000_000;
 /// OpenAI's image formats; GIF only without animation.
 pub(super) const IMAGES: &[FileFormat] =
     &[FileFormat::Png, FileFormat::Jpeg, FileFormat::Webp, FileFormat::Gif];
+
+/// OpenAI removes an upload after an hour, its minimum, so uploads that a crash leaves do not stay.
+pub(super) const FILES_API: FilesApi = FilesApi {
+    path: "/files",
+    protocol: UploadProtocol::Form(&[
+        ("purpose", "user_data"),
+        ("expires_after[anchor]", "created_at"),
+        ("expires_after[seconds]", "3600"),
+    ]),
+    headers: &[],
+    lifetime: "it is removed automatically after an hour",
+};
 
 /// Maximum length of a cache key. OpenAI refuses longer ones, which its documentation does not mention.
 const MAX_CACHE_KEY: usize = 64;

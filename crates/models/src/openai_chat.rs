@@ -16,7 +16,7 @@ use serde_json::{Value, json};
 
 use super::anthropic::{write_message, write_text};
 use super::api::{Api, Endpoint, FileRules};
-use super::attachment::{Attachment, FileFormat};
+use super::attachment::{Attachment, FileFormat, Payload};
 use super::json::{
     ChatMessage, MessageContent, merge, read_count, read_some_text, read_text, read_thinking,
     write_body, write_parts,
@@ -154,6 +154,8 @@ impl Api for ChatCompletions {
             documents: &[FileFormat::Pdf],
             image_limit: limit,
             document_limit: limit,
+            uploads_images: false,
+            files_api: Some(openai::FILES_API),
         }
     }
 }
@@ -214,10 +216,14 @@ fn write_reasoning(form: ReasoningForm, level: Reasoning, model: &str) -> Value 
 
 /// Source: openai-python and the guide “file inputs”. Strict servers may not know `detail`, and its default is right.
 fn write_file(file: &Attachment<'_>) -> Value {
-    if file.format.is_image() {
-        json!({"type": "image_url", "image_url": {"url": file.data_url()}})
-    } else {
-        json!({"type": "file", "file": {"filename": file.name, "file_data": file.data_url()}})
+    match file.payload {
+        Payload::Bytes(_) if file.format.is_image() => {
+            json!({"type": "image_url", "image_url": {"url": file.data_url()}})
+        }
+        Payload::Bytes(_) => {
+            json!({"type": "file", "file": {"filename": file.name, "file_data": file.data_url()}})
+        }
+        Payload::Remote(remote) => json!({"type": "file", "file": {"file_id": remote.id}}),
     }
 }
 

@@ -14,7 +14,7 @@
 use serde_json::{Value, json};
 
 use super::api::{Api, Endpoint, FileRules};
-use super::attachment::{Attachment, FileFormat};
+use super::attachment::{Attachment, FileFormat, Payload};
 use super::json::{
     ChatMessage, MessageContent, merge, read_count, read_some_text, read_text, write_body,
     write_parts,
@@ -136,6 +136,8 @@ impl Api for Responses {
             documents: &[Pdf, Docx, Xlsx, Pptx, Odt, Doc, Xls, Ppt],
             image_limit: FileRules::max_file_size(openai::REQUEST_LIMIT),
             document_limit: FileRules::max_file_size(openai::REQUEST_LIMIT),
+            uploads_images: true,
+            files_api: Some(openai::FILES_API),
         }
     }
 }
@@ -170,10 +172,18 @@ fn has_phases(model: &str) -> bool {
 }
 
 fn write_file(file: &Attachment<'_>) -> Value {
-    if file.format.is_image() {
-        json!({"type": "input_image", "detail": "auto", "image_url": file.data_url()})
-    } else {
-        json!({"type": "input_file", "filename": file.name, "file_data": file.data_url()})
+    let is_image = file.format.is_image();
+    match file.payload {
+        Payload::Bytes(_) if is_image => {
+            json!({"type": "input_image", "detail": "auto", "image_url": file.data_url()})
+        }
+        Payload::Bytes(_) => {
+            json!({"type": "input_file", "filename": file.name, "file_data": file.data_url()})
+        }
+        Payload::Remote(remote) if is_image => {
+            json!({"type": "input_image", "detail": "auto", "file_id": remote.id})
+        }
+        Payload::Remote(remote) => json!({"type": "input_file", "file_id": remote.id}),
     }
 }
 

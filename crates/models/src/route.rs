@@ -1,15 +1,37 @@
-//! Decides whether a provider accepts a file: text is part of the prompt, anything else goes as base64 within the request.
-//! A file that the provider does not accept is refused with advice.
+//! Decides how a file is sent to a provider: as text in the prompt, within the request, or through the provider's files
+//! API. A file that the provider does not accept is refused with advice.
 //!
 //! Sources of the rules in the APIs, as of November 2026; if only older pages or memory had a number, its line says so:
 //! OpenAI's guides “file inputs” and “images and vision”; Anthropic's guides on vision, PDF and files; Google's “file
 //! input methods” and document and image pages; ollama's API types. Limits of a request count its base64.
 
 use super::api::{Endpoint, FileRules};
-use super::attachment::FileFormat;
+use super::attachment::{FileFormat, safe_name};
 
 /// Room for the prompt and the keys of a request, in bytes.
 const PROMPT_ROOM: u64 = 500_000;
+
+/// The route of a file to a provider.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum FileRoute {
+    /// As text in the prompt.
+    Text,
+    /// As base64 within the request.
+    Inline,
+    /// Uploaded first, referred to by its id in the request, removed afterwards.
+    Upload,
+}
+
+impl FileRoute {
+    /// `text`, `inline` or `files-api`.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Text => "text",
+            Self::Inline => "inline",
+            Self::Upload => "files-api",
+        }
+    }
+}
 
 impl FileRules {
     /// The size of the largest file that fits into a request of this size, in bytes.
@@ -18,10 +40,10 @@ impl FileRules {
     }
 }
 
-/// Refuses files that a command-line program or a recording does not accept: all but text.
-pub fn check_file_without_server(format: FileFormat) -> Result<(), String> {
+/// The route to a command-line program or a recording, which accept only text.
+pub fn route_without_server(format: FileFormat) -> Result<FileRoute, String> {
     if format.is_text() {
-        return Ok(());
+        return Ok(FileRoute::Text);
     }
     let instead = match format.family() {
         "image" => "",
@@ -35,37 +57,37 @@ pub fn check_file_without_server(format: FileFormat) -> Result<(), String> {
 }
 
 impl Endpoint {
-    /// Refuses a file of `bytes` bytes that this server does not accept, with advice.
-    pub fn check_file(&self, format: FileFormat, bytes: u64) -> Result<(), String> {
+    /// The route of a file of `bytes` bytes to this server, or the reason why there is none, with advice.
+    pub fn route(&self, format: FileFormat, bytes: u64) -> Result<FileRoute, String> {
         if format.is_text() {
-            return Ok(());
+            return Ok(FileRoute::Text);
         }
         let rules = self.api.file_rules(self.official);
-        let (formats, limit, what) = if format.is_image() {
-            (rules.images, rules.image_limit, "images")
-        } else {
-            (rules.documents, rules.document_limit, "such files")
-        };
-        if !formats.contains(&format) {
+        let is_image = format.is_image();
+        if !(if is_image { rules.images } else { rules.documents }).contains(&format) {
             let what = describe(format);
             let instead = suggest(format, rules.documents.contains(&FileFormat::Pdf));
             return Err(format!("{} does not accept {what}; {instead}", rules.server));
         }
-        if bytes > limit {
+        let limit = if is_image { rules.image_limit } else { rules.document_limit };
+        if bytes <= limit {
+            Ok(FileRoute::Inline)
+        } else if is_image && !rules.uploads_images {
             let megabytes = limit / 1_000_000;
-            return Err(format!(
-                "{} accepts {what} of up to {megabytes} MB within a request; make it smaller, or send it in parts",
-                rules.server
-            ));
+            Err(format!("{} accepts images of up to {megabytes} MB; make it smaller", rules.server))
+        } else {
+            Ok(FileRoute::Upload)
         }
-        Ok(())
     }
 }
 
 fn describe(format: FileFormat) -> String {
-    match (format, format.usual_ending()) {
-        (FileFormat::Pdf, _) => "PDF".to_owned(),
-        (_, Some(ending)) if format.family() == "office" => format!("office files (.{ending})"),
+    match format {
+        FileFormat::Pdf => "PDF".to_owned(),
+        _ if format.family() == "office" => {
+            let ending = safe_name("x", format);
+            format!("office files ({})", ending.trim_start_matches('x'))
+        }
         _ => format.media_type("").to_owned(),
     }
 }
@@ -89,7 +111,7 @@ mod tests {
     use super::super::openai_responses::Responses;
     use super::*;
 
-    type Expected = Result<(), &'static str>;
+    type Expected = Result<FileRoute, &'static str>;
 
     fn endpoint(api: &'static dyn Api, official: bool) -> Endpoint {
         Endpoint::new(api, "https://h", None, official)
@@ -103,9 +125,9 @@ mod tests {
         expect: Expected,
     ) {
         let wire = api.chat_path("");
-        let got = endpoint(api, official).check_file(kind, megabytes * 1_000_000);
+        let got = endpoint(api, official).route(kind, megabytes * 1_000_000);
         match (&got, expect) {
-            (Ok(()), Ok(())) => {}
+            (Ok(route), Ok(expect)) => assert_eq!(*route, expect, "{wire} {kind:?} {megabytes}"),
             (Err(error), Err(part)) => assert!(error.contains(part), "{wire} {kind:?}: {error}"),
             _ => panic!("{wire} {kind:?} {megabytes}: {got:?}"),
         }
@@ -114,24 +136,25 @@ mod tests {
     #[test]
     fn the_table() {
         use FileFormat::{Bmp, Code, Docx, Gif, Heic, Odp, Pdf, Png, Webp};
+        use FileRoute::{Inline, Text, Upload};
         let apis: [&'static dyn Api; 5] =
             [&Responses, &ChatCompletions, &Messages, &Gemini, &Ollama];
         for wire in apis {
-            check(wire, false, Code, 50, Ok(()));
-            check(wire, false, Png, 1, Ok(()));
+            check(wire, false, Code, 50, Ok(Text));
+            check(wire, false, Png, 1, Ok(Inline));
             check(wire, false, Bmp, 1, Err("image/bmp; save it as PNG or JPEG"));
         }
-        check(&Responses, true, Pdf, 37, Ok(()));
-        check(&Responses, true, Pdf, 38, Err("such files of up to 37 MB"));
-        check(&Responses, true, Docx, 1, Ok(()));
+        check(&Responses, true, Pdf, 37, Ok(Inline));
+        check(&Responses, true, Pdf, 38, Ok(Upload));
+        check(&Responses, true, Docx, 1, Ok(Inline));
         check(&Responses, true, Odp, 1, Err("office files (.odp); save it as PDF or text"));
-        check(&ChatCompletions, true, Pdf, 38, Err("such files of up to 37 MB"));
+        check(&ChatCompletions, true, Pdf, 38, Ok(Upload));
         check(&ChatCompletions, true, Png, 38, Err("make it smaller"));
-        check(&ChatCompletions, false, Pdf, 50, Ok(()));
+        check(&ChatCompletions, false, Pdf, 50, Ok(Inline));
         check(&ChatCompletions, false, Docx, 1, Err("save it as PDF or text"));
-        check(&Messages, true, Png, 6, Err("images of up to 5 MB"));
-        check(&Messages, true, Pdf, 23, Ok(()));
-        check(&Messages, true, Pdf, 24, Err("up to 23 MB"));
+        check(&Messages, true, Png, 6, Ok(Upload));
+        check(&Messages, true, Pdf, 23, Ok(Inline));
+        check(&Messages, true, Pdf, 24, Ok(Upload));
         check(
             &Messages,
             true,
@@ -140,11 +163,11 @@ mod tests {
             Err("Anthropic does not accept office files (.docx); save it as PDF or text"),
         );
         check(&Gemini, true, Gif, 1, Err("image/gif; save it as PNG"));
-        check(&Gemini, true, Heic, 15, Err("images of up to 14 MB"));
-        check(&Gemini, true, Heic, 14, Ok(()));
-        check(&Gemini, true, Pdf, 37, Ok(()));
-        check(&Gemini, true, Pdf, 38, Err("such files of up to 37 MB"));
-        check(&Ollama, false, Webp, 50, Ok(()));
+        check(&Gemini, true, Heic, 15, Ok(Upload));
+        check(&Gemini, true, Heic, 14, Ok(Inline));
+        check(&Gemini, true, Pdf, 37, Ok(Inline));
+        check(&Gemini, true, Pdf, 38, Ok(Upload));
+        check(&Ollama, false, Webp, 50, Ok(Inline));
         check(
             &Ollama,
             false,
@@ -153,8 +176,8 @@ mod tests {
             Err("Ollama does not accept PDF; save its text, or its pages as images"),
         );
         check(&Ollama, false, Docx, 1, Err("save it as text"));
-        assert_eq!(check_file_without_server(Code), Ok(()));
-        let refusal = |format| check_file_without_server(format).unwrap_err();
+        assert_eq!(route_without_server(Code), Ok(Text));
+        let refusal = |format| route_without_server(format).unwrap_err();
         assert!(refusal(Png).contains("accepts only text, not image/png; choose another"));
         assert!(refusal(Docx).contains("not office files (.docx); save it as text"));
     }

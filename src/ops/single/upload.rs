@@ -5,6 +5,7 @@ use std::io::Read;
 use std::path::Path;
 
 use super::one_shot::{OneShot, report_request};
+use crate::client::upload;
 use crate::drive;
 use crate::ops::setup::flags::{InputArgs, ModelArgs};
 use crate::out::{self, Report};
@@ -12,7 +13,8 @@ use conversation::format::harmless;
 use conversation::limits::UPLOADED_FILE;
 use conversation::model::{RequestMessage, Role};
 use conversation::problem::Problem;
-use models::attachment::{Attachment, matching_name};
+use models::attachment::{self, Attachment, Payload, RemoteFile};
+use models::route::FileRoute;
 use models::sniff;
 use sys::input::InputFile;
 use sys::interrupt::Interrupts;
@@ -33,7 +35,10 @@ pub struct UploadArgs {
     model: ModelArgs,
 }
 
-/// Sends the file within the request, text as part of the prompt, and reports the reply.
+/// The placeholder in a shown request for the id that an upload would return.
+const NO_ID: &str = "ID-OF-THE-UPLOADED-FILE";
+
+/// Sends the file in the request, or through the provider's files API, and reports the reply.
 pub fn send_file(tool: &'static str, args: &UploadArgs) -> Result<Report, Problem> {
     if args.prompt.trim().is_empty() {
         return Err(Problem::usage(
@@ -46,32 +51,46 @@ pub fn send_file(tool: &'static str, args: &UploadArgs) -> Result<Report, Proble
     let name = if input.is_copy() { OsStr::new("stdin") } else { path.as_os_str() };
     let full_name = Path::new(name).file_name().unwrap_or(name).to_string_lossy();
     let found = sniff::detect_format(&full_name, &bytes).map_err(Problem::failed)?;
-    let (kind, name) = (found.format, matching_name(&full_name, found.format));
+    let (kind, name) = (found.format, attachment::safe_name(&full_name, found.format));
     let mut one_shot = OneShot::new(tool, &args.model, !args.show_request, None, false)?;
     if let Some(note) = &found.note {
         out::print_tool_line(tool, &format!("note: {note}"));
     }
     let OneShot { settings, source, model, interrupts, spinner, .. } = &mut one_shot;
-    source.check_file(kind, bytes.len() as u64).map_err(Problem::failed)?;
-    let text = kind.is_text().then(|| as_text(&full_name, &bytes));
+    let route = source.route(kind, bytes.len() as u64).map_err(Problem::failed)?;
+    let text = (route == FileRoute::Text).then(|| as_text(&full_name, &bytes));
     let parts = text.iter().map(String::as_str).chain([args.prompt.as_str()]).collect();
+    let file = Attachment { name: &name, format: kind, payload: Payload::Bytes(&bytes) };
     let mut ask =
         settings.build_request(model, None, vec![RequestMessage { role: Role::User, parts }]);
-    ask.file = (!kind.is_text()).then_some(Attachment { name: &name, format: kind, bytes: &bytes });
+    ask.file = (route == FileRoute::Inline).then_some(file);
     if args.show_request {
+        let nobody = RemoteFile { id: NO_ID.to_owned(), uri: None };
+        if route == FileRoute::Upload {
+            let note = format!(
+                "note: the file is uploaded first, through the provider's files API; its id then replaces {NO_ID}"
+            );
+            out::print_tool_line(tool, &note);
+            ask.file = Some(Attachment { payload: Payload::Remote(&nobody), ..file });
+        }
         return report_request(source.show_request(&ask));
     }
     let patience = settings.retry_patience();
     spinner.start("model");
     let mut tell = |text: &str| spinner.print_above(|| out::print_tool_line(tool, text));
-    let reply = source.ask_with_retries(&ask, patience, interrupts, &mut tell);
+    let reply = match route {
+        FileRoute::Upload => {
+            upload::ask_about(source, &ask, &file, patience, interrupts, &mut tell)
+        }
+        _ => source.ask_with_retries(&ask, patience, interrupts, &mut tell),
+    };
     spinner.stop();
     Ok(one_shot
         .report_reply(reply?, path)?
         .with("mime", kind.media_type(&full_name))
         .with("bytes", bytes.len())
         .with("kind", kind.family())
-        .with("sent", if kind.is_text() { "text" } else { "inline" })
+        .with("sent", route.name())
         .with("prompt", args.prompt.as_str()))
 }
 

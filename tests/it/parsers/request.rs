@@ -3,7 +3,7 @@
 use super::input::{APIS, Input};
 use conversation::model::{RequestMessage, Role};
 use models::api::Endpoint;
-use models::attachment::{Attachment, matching_name};
+use models::attachment::{Attachment, Payload, safe_name};
 use models::options::ChatOptions;
 use models::{ChatRequest, sniff};
 use serde_json::Value;
@@ -28,9 +28,14 @@ pub(crate) fn run(data: &[u8]) {
 
     let name: String = text.chars().take(40).collect();
     if let Ok(found) = sniff::detect_format(&name, input.rest) {
-        let name = matching_name(&name, found.format);
+        let safe = safe_name(&name, found.format);
+        assert!(!safe.is_empty() && !safe.contains(['/', '"', '\r', '\n', '\\']));
         if !found.format.is_text() {
-            let file = Attachment { name: &name, format: found.format, bytes: input.rest };
+            let file = Attachment {
+                name: &safe,
+                format: found.format,
+                payload: Payload::Bytes(input.rest),
+            };
             let body = endpoint.chat_request(&ChatRequest { file: Some(file), ..second }).body;
             serde_json::from_slice::<Value>(&body).expect("a body with a file is JSON");
         }

@@ -25,6 +25,9 @@ pub(crate) fn run(data: &[u8]) {
             assert!(!model.id.is_empty());
         }
     }
+    if let Ok((remote, _)) = endpoint.files().and_then(|files| files.read_file(input.rest)) {
+        assert!(!remote.id.is_empty() && !remote.id.contains(['/', '?', '#', ' ']));
+    }
 }
 
 fn decoded<'a>(
