@@ -64,6 +64,7 @@ impl Request {
         let decision = object([("item", json!({"type": "string"})), ("answers", object(answers))]);
         let schema = object([("decisions", json!({"type": "array", "items": decision}))]);
         let mut prompt = RULES.to_owned();
+        list_constraints(&request, &mut prompt);
         if asks_for(&request, "rationale") {
             prompt.push_str("\n- \"why\" is the reason, in at most 25 words.");
         }
@@ -145,13 +146,15 @@ pub fn write_items(items: &[&Item], errors: &[String]) -> String {
 fn write_request_form() -> Value {
     let name = json!({"type": "string", "pattern": "\\S"});
     let flag = json!({"type": ["boolean", "null"]});
+    let constraints = json!({"type": ["array", "null"], "items": name});
     let question = json!({"type": "object", "required": ["question", "type", "options"],
         "properties": {
             "question": name, "type": {"enum": ["choice", "multi", "score"]},
             "options": {"type": ["array", "object"],
                 "items": name, "uniqueItems": true, "minItems": 1,
                 "propertyNames": name, "additionalProperties": {"type": ["string", "null"]}, "minProperties": 1},
-            "levels": {"type": ["array", "null"], "items": name, "uniqueItems": true, "minItems": 2}},
+            "levels": {"type": ["array", "null"], "items": name, "uniqueItems": true, "minItems": 2},
+            "constraints": constraints},
         "additionalProperties": false,
         "if": {"properties": {"type": {"const": "score"}}},
         "then": {"required": ["levels"], "properties": {"levels": {"type": "array"}}}});
@@ -162,7 +165,7 @@ fn write_request_form() -> Value {
     json!({"type": "object", "required": ["questions"], "additionalProperties": false,
         "properties": {
             "context": {"type": ["string", "object", "array", "null"]},
-            "rationale": flag, "confidence": flag,
+            "rationale": flag, "confidence": flag, "constraints": constraints,
             "questions": {"type": "object", "minProperties": 1, "propertyNames": name, "additionalProperties": question},
             "items": {"type": ["array", "null"], "items": item}}})
 }
@@ -197,8 +200,16 @@ fn write_form(request: &Value, question: &Value) -> Value {
     for (name, meaning) in meanings.filter(|(_, meaning)| meaning.is_string()) {
         description.push_str(&format!("\n{name:?}: {}", show(meaning)));
     }
+    list_constraints(question, &mut description);
     form["description"] = description.into();
     form
+}
+
+/// Adds the constraints of a request or a question, a line each.
+fn list_constraints(of: &Value, out: &mut String) {
+    for constraint in of["constraints"].as_array().into_iter().flatten() {
+        out.push_str(&format!("\n- {}", show(constraint)));
+    }
 }
 
 /// Whether each answer has a reason, or an estimate: unless the request says no.
@@ -266,13 +277,15 @@ mod tests {
 
     #[test]
     fn strict_modes_take_the_schema() {
-        let text = r#"{"context": "It rains.", "questions": {"q": {"question": "Which?", "type": "choice", "options": {"a": "first", "b": null}},
+        let text = r#"{"context": "It rains.", "constraints": ["Be kind."], "questions": {
+            "q": {"question": "Which?", "type": "choice", "options": {"a": "first", "b": null}, "constraints": ["Not b."]},
             "s": {"question": "?", "type": "score", "options": ["p"], "levels": ["low", "high"]}}}"#;
         let request = Request::parse(text).unwrap();
         assert!(crate::schema::is_closed(&request.schema), "{}", request.schema);
         let question = &request.schema["properties"]["decisions"]["items"]["properties"]["answers"]
             ["properties"]["q"];
-        assert_eq!(question["description"], "Which? (choose one)\n\"a\": first");
+        assert_eq!(question["description"], "Which? (choose one)\n\"a\": first\n- Not b.");
+        assert!(request.prompt.contains("\n- Be kind."));
         // The context is the only item.
         assert_eq!(request.items, [Item { id: "1".to_owned(), context: json!("It rains.") }]);
         assert!(!request.prompt.contains("It rains."));
