@@ -336,7 +336,7 @@ fn places_that_are_refused() {
         ("fs.readFile('../secret')".to_owned(), "read "),
         ("fs.readFile('link')".to_owned(), "read "),
         ("fs.readFile('up/secret')".to_owned(), "read "),
-        ("fs.readDir('up')".to_owned(), "list "),
+        ("fs.readDir('up')".to_owned(), "read "),
         ("fs.copy('link', 'b')".to_owned(), "read "),
         ("fs.writeFile('a', '2')".to_owned(), "write "),
         ("fs.writeFile('link', '2')".to_owned(), "secret"),

@@ -9,7 +9,7 @@ use anyhow::Result;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use crate::policy::{Approval, Policy, PolicySubject};
+use crate::policy::{Approval, Policy, Subject};
 use crate::thought::script::thought_name;
 use conversation::limits;
 use conversation::problem::Problem;
@@ -282,8 +282,8 @@ impl Home {
             ("memories", Approval::Allow),
             ("policy.json", Approval::Deny),
         ] {
-            let subject = folder.join(below).display().to_string();
-            policy.add_entry((PolicySubject::Path, &subject, "rwd"), approval, "default", created);
+            let subject = Subject::Path(folder.join(below).display().to_string());
+            policy.add_entry((subject, "rwd"), approval, "default", created);
         }
         AtomicFile::new(&path).write(policy.format().as_bytes())
     }

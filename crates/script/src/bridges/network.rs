@@ -8,7 +8,7 @@ use serde_json::{Map, Value, json};
 
 use super::Bridges;
 use crate::fetch::{FetchRequest, Fetched, fetch};
-use crate::permission::AccessRequest;
+use crate::policy::AccessRequest;
 use conversation::limits;
 
 /// Maximum time of a request, including redirects.

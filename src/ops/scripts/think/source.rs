@@ -14,7 +14,7 @@ use script::bridges::Bridges;
 use script::fetch::FetchRequest;
 use script::permission::{Permissions, ask_permission, read_policy};
 use script::policy::places::ScriptPlaces;
-use script::policy::{Approval, Layers, PolicySubject};
+use script::policy::{Approval, Layers, Subject};
 use script::thought::script::is_url;
 use script::thoughts::Home;
 use sys::env::Env;
@@ -94,7 +94,7 @@ fn fetch_page(
         global: read_policy(&home.policy_path(None)).unwrap_or_default(),
         ..Layers::default()
     };
-    layers.own.add_entry((PolicySubject::Host, &host, ""), Approval::Allow, "cli", "");
+    layers.own.add_entry((Subject::Host(host), ""), Approval::Allow, "cli", "");
     let mut permissions = Permissions::new(ScriptPlaces::default(), layers, interrupts);
     // Advice about another host that it leads to is about the global policy.
     permissions.name = Some("--global".to_owned());

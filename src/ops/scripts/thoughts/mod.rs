@@ -15,7 +15,6 @@ use conversation::exit::Exit;
 use conversation::limits;
 use conversation::problem::Problem;
 use script::permission::read_policy;
-use script::policy::PolicySubject;
 use script::thought::script::{Script, thought_name};
 use script::thoughts::Origin;
 use sys::atomic_file::AtomicFile;
@@ -73,10 +72,8 @@ pub fn describe(desk: &Desk, script: &str) -> Result<Report, Problem> {
     let (workspace, memories) = (count("workspace")?, count("memories")?);
     let policy = read_policy(&desk.home.policy_path(Some(&target.name)));
     let policy = policy.map_err(|error| Problem::failed(format!("{error:#}")))?;
-    let allowed = [PolicySubject::Path, PolicySubject::Env, PolicySubject::Host].map(|kind| {
-        let (allow, deny) = policy.count(kind);
-        format!("{} {allow} allowed, {deny} denied", kind.name())
-    });
+    let allowed =
+        policy.count().map(|(kind, allow, deny)| format!("{kind} {allow} allowed, {deny} denied"));
     let size = |bytes: Option<u64>| {
         bytes.map_or_else(|| "none".to_owned(), |bytes| format!("{bytes} bytes"))
     };
