@@ -121,10 +121,7 @@ impl Thought {
             ScriptOutcome::End(End::Threw { message, line }) => Resume::Threw { message, line },
             ScriptOutcome::End(End::Resumed(context)) => Resume::Asked(context),
             ScriptOutcome::Interrupted(signal) => return Err(Problem::interrupted(signal)),
-            ScriptOutcome::Broken(why)
-            | ScriptOutcome::TimedOut(why)
-            | ScriptOutcome::OutOfMemory(why)
-            | ScriptOutcome::Unsafe(why) => Resume::Failed(why),
+            ScriptOutcome::Failed(_, why) => Resume::Failed(why),
         };
         self.written.borrow_mut().close_line();
         self.screen.show_resume(&resume);

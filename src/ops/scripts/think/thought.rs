@@ -17,7 +17,7 @@ use conversation::limits;
 use conversation::problem::Problem;
 use script::bridges::Bridges;
 use script::js::wire::Start;
-use script::js_worker::{Ran, ScriptOutcome, run_script};
+use script::js_worker::{Failure, Ran, ScriptOutcome, run_script};
 use script::permission::{find_places, read_policy};
 use script::policy::places::ScriptPlaces;
 use script::policy::{Layers, Policy};
@@ -82,7 +82,7 @@ impl Thought {
         self.screen.end_work();
         let ran = ran?;
         self.written.borrow_mut().add_denied(&bridges.permissions.denied);
-        if let ScriptOutcome::Unsafe(why) = &ran.outcome {
+        if let ScriptOutcome::Failed(Failure::Unsafe, why) = &ran.outcome {
             return Err(Problem::failed(format!(
                 "the sandbox for scripts cannot be built, so nothing ran: {why}"
             )));
