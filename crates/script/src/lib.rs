@@ -15,7 +15,7 @@
 #![expect(clippy::disallowed_methods, reason = "what a script is allowed to do has effects")]
 
 pub mod bridges;
-pub mod fetch;
+mod fetch;
 mod guarded;
 pub mod js;
 pub mod js_worker;

@@ -250,7 +250,7 @@ impl<'a> Permissions<'a> {
 
 /// Asks on the terminal whether `who` may do something, until the answer is valid. `None` after a signal, or if the
 /// terminal is gone.
-pub fn ask_permission(
+fn ask_permission(
     tty: &mut Tty,
     who: &str,
     (name, detail): (&str, &str),

@@ -94,10 +94,7 @@ impl Bridges<'_> {
     }
 
     /// Sends a request, and follows redirects.
-    ///
-    /// # Errors
-    /// A host is not allowed, or a request failed.
-    pub fn follow(
+    fn follow(
         &mut self,
         mut request: FetchRequest,
         deadline: Option<Instant>,

@@ -48,7 +48,7 @@ pub fn run_thought(tool: &'static str, request: &ThinkRequest) -> Result<Report,
     let home = Home::from_env(&env)?;
     let config = home.read_config()?;
     let is_kept = keeps_data(&env)?;
-    let source = source::read_source(request, &env, &home, &interrupts)?;
+    let source = read_place(&request.script, &env)?;
     let script = Script::parse(&source.bytes)
         .map_err(|error| Problem::usage(format!("{}: {error}", request.script)))?;
     let input = read_stdin(&interrupts)?;

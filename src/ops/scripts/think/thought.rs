@@ -21,7 +21,6 @@ use script::js_worker::{Failure, Ran, ScriptOutcome, run_script};
 use script::permission::{find_places, read_policy};
 use script::policy::places::ScriptPlaces;
 use script::policy::{Layers, Policy};
-use script::thought::script::is_url;
 use script::thoughts::{Home, Origin};
 use sys::env::Env;
 use sys::fs;
@@ -120,10 +119,7 @@ pub(super) fn open_thought(
     if let Some(note) = note {
         out::print_tool_line(tool, &note);
     }
-    // The fingerprint of a page is written when the user agrees to it.
-    if !is_url(&source.place) {
-        home.write_fingerprint(&source.place, &source.sha256)?;
-    }
+    home.write_fingerprint(&source.place, &source.sha256)?;
     let temporary = if is_kept { None } else { Some(fs::empty_folder()?) };
     let folder = temporary
         .as_ref()

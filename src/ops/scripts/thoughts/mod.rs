@@ -125,7 +125,7 @@ pub fn run_installed_script(
 
 /// Copies a script to the home's bin folder, and marks it executable.
 pub fn install(desk: &Desk, script: &str) -> Result<Report, Problem> {
-    let source = read_place(script, &desk.env, &desk.home, &desk.interrupts)?;
+    let source = read_place(script, &desk.env)?;
     Script::parse(&source.bytes).map_err(|error| Problem::usage(format!("{script}: {error}")))?;
     let name = thought_name(script);
     if name.starts_with('.') {
@@ -136,15 +136,14 @@ pub fn install(desk: &Desk, script: &str) -> Result<Report, Problem> {
     let path = desk.home.script_path(&name);
     let bytes = with_shebang(&source.bytes);
     // The installed script keeps the memory of its former place.
-    let old = desk.home.read_origin(&name)?;
-    let goes_on = old.as_ref().is_some_and(|origin| origin.place == source.place);
+    let old = desk.home.read_origin(&name)?.filter(|origin| origin.place == source.place);
     if fs::read_bytes(&path, limits::THOUGHT_SCRIPT)?.is_some_and(|before| before != bytes) {
         for kept in desk.home.discard(std::slice::from_ref(&path))? {
             out::print_line(&format!("the previous {name} is now in {}", kept.display()));
         }
     }
     write_executable(&path, &bytes)?;
-    if let Some(old) = old.filter(|_| goes_on) {
+    if let Some(old) = old {
         let place = fs::real_path(&path).unwrap_or_else(|| path.clone()).display().to_string();
         let sha256 = old
             .sha256
@@ -289,7 +288,7 @@ pub fn cache(
 /// Writes a script that can be executed.
 pub fn build(desk: &Desk, input: &Path, output: &Path) -> Result<Report, Problem> {
     let script = input.display().to_string();
-    let source = read_place(&script, &desk.env, &desk.home, &desk.interrupts)?;
+    let source = read_place(&script, &desk.env)?;
     Script::parse(&source.bytes).map_err(|error| Problem::usage(format!("{script}: {error}")))?;
     let path = desk.env.absolute_path(output)?;
     write_executable(&path, &with_shebang(&source.bytes))?;
