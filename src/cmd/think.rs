@@ -29,7 +29,7 @@ failed, 4 malformed replies, 5 limit reached, 128 + N signal N";
 pub struct Args {
     #[command(flatten)]
     request: ThinkRequest,
-    /// The script, a file or an address, and its arguments
+    /// The script and its arguments
     #[arg(last = true, value_name = "SCRIPT", value_hint = ValueHint::FilePath)]
     words: Vec<OsString>,
 }

@@ -25,8 +25,7 @@ Exit codes: 0 done, 1 failed, 2 wrong usage; run: those of the script";
 
 /// Look after scripts in plain language: install, show, reset them, and edit what they may do
 ///
-/// A script is named by its file, where the name has a / or begins with a dot, by its address on the web, or by the name that
-/// it was installed under. Its data are in ~/.thinkingscript, or where THINKINGSCRIPT_HOME says.
+/// A script is named by its file, where the name has a / or begins with a dot, or by the name that it was installed under. Its data are in ~/.thinkingscript, or where THINKINGSCRIPT_HOME says.
 #[derive(Debug, Clone, Parser)]
 #[command(after_help = AFTER_HELP)]
 pub struct Args {
@@ -54,8 +53,8 @@ enum ThoughtCommand {
     },
     /// Install a script under its name
     Install {
-        /// The script: its file or address
-        #[arg(value_name = "FILE|URL")]
+        /// The script
+        #[arg(value_name = "FILE")]
         script: String,
     },
     /// Remove an installed script
@@ -115,9 +114,6 @@ enum ThoughtCommand {
     },
     /// Check that a model answers, and say what to set
     Setup {
-        /// Store a key, which is read from stdin, for the agent of this name
-        #[arg(long, value_name = "NAME", num_args = 0..=1, default_missing_value = "anthropic")]
-        store: Option<String>,
         #[command(flatten)]
         model: Box<ModelArgs>,
     },
@@ -131,14 +127,14 @@ enum ThoughtCommand {
 
 #[derive(Debug, Clone, clap::Args)]
 struct ScriptArg {
-    /// The script: its file, address or installed name
+    /// The script: its file or installed name
     #[arg(value_parser = NonEmptyStringValueParser::new())]
     script: String,
 }
 
 #[derive(Debug, Clone, clap::Args)]
 struct OptionalScript {
-    /// The script: its file, address or installed name
+    /// The script: its file or installed name
     #[arg(value_parser = NonEmptyStringValueParser::new())]
     script: Option<String>,
 }
@@ -220,9 +216,7 @@ impl Tool for Args {
                 thoughts::cache(&desk, of.script.as_deref(), clear, clear_all)
             }
             ThoughtCommand::Build { input, output } => thoughts::build(&desk, &input, &output),
-            ThoughtCommand::Setup { store, model } => {
-                thoughts::setup(&desk, store.as_deref(), &model)
-            }
+            ThoughtCommand::Setup { model } => thoughts::setup(&desk, &model),
             ThoughtCommand::Policy { verb } => match verb {
                 PolicyVerb::List { of } => thoughts::list_policy(&desk, of.script.as_deref()),
                 PolicyVerb::Add { entry, mode, approval } => {

@@ -65,12 +65,3 @@ fn without_the_sandbox_nothing_runs() {
     run.assert_exit(1).no_stdout().stderr_has(&["cannot be built, so nothing ran", "no seccomp"]);
     assert_eq!(sandbox.requests().len(), 0);
 }
-
-/// How much memory it took is asked of the kernel, which knows nothing of a process that has ended.
-#[test]
-fn an_engine_that_has_ended_before_it_is_asked_about_is_an_error_too() {
-    let end = "echo '{\"end\":{\"threw\":{\"message\":\"null\",\"line\":null}}}'";
-    let ended = "until grep -q '^State:.Z' /proc/$$/status; do sleep 0.01; done";
-    let told = told(&format!("echo '{{\"ready\":true}}'; read start; {{ {ended}; {end}; }} &"));
-    assert!(told.contains("memory.js threw: null"), "{told}");
-}

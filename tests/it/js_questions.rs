@@ -126,7 +126,7 @@ fn who_is_typing_answers_nothing() {
 #[test]
 fn a_question_about_a_folder_says_that_it_is_about_all_in_it() {
     for (code, part) in [
-        ("fs.readDir('/etc')", "LIST  /etc and all in it"),
+        ("fs.readDir('/etc')", "READ  /etc and all in it"),
         ("fs.readFile('/etc/passwd')", "READ  /etc/passwd\r"),
     ] {
         let sandbox = Sandbox::new();

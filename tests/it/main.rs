@@ -97,7 +97,6 @@ mod summarize; // summaries: what is asked, cached, joined, refused
 mod summarize_input; // summaries of empty, binary, wide, odd or unreadable files
 mod terminal; // what reaches a terminal, whoever wrote it
 mod think; // nagent-think: memory.js first, then a model; what it is told, what it may do
-mod think_web; // scripts from the web: shown, asked about, known by their digest
 mod thought; // nagent-thought: every verb, the lines about policies
 mod tidy; // head comments, sizes, leftovers
 mod trust; // a repository's own words, once the user has seen them

@@ -214,8 +214,9 @@ fn a_kept_command_runs_until_the_run_ends_with_its_output_in_a_file() {
 #[test]
 fn a_kept_command_that_dies_is_reported() {
     let dies = keep("dies", "echo 'port taken'; exit 3");
-    let later = keep("later", "sleep 0.9; exit 4");
-    let found = run_replies(&[dies, later, shell("sleep 1.2; echo on"), shell("echo on")]);
+    let later = keep("later", "sleep 0.9; touch ended; exit 4");
+    let wait = "while [ ! -e ended ]; do sleep 0.1; done; sleep 0.5; echo on";
+    let found = run_replies(&[dies, later, shell(wait), shell("echo on")]);
     assert_eq!(found[0].get("status"), "error");
     assert!(found[0].body.starts_with("port taken\n[dies has exited: exit code 3; output: /"));
     assert_eq!(found[1].get("status"), "ok");

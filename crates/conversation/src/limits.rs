@@ -82,7 +82,7 @@ limits! {
         time JS_TIME: Duration = Duration::from_secs(30), "the script is ended";
         /// A call or an answer between the engine and nagent
         bytes JS_LINE: usize = 64 << 20, "error in the script";
-        /// A script's value
+        /// A script's value, in UTF-16 units
         bytes JS_VALUE: usize = 10 << 20, "error in the script";
         /// A file that a script reads or copies
         bytes JS_READ: u64 = 50 << 20, "error in the script";

@@ -18,7 +18,7 @@ use sys::interrupt::Interrupts;
 
 /// A request.
 #[derive(Debug, Clone)]
-pub struct FetchRequest {
+pub(crate) struct FetchRequest {
     /// The method.
     pub method: String,
     /// The destination, with scheme `http` or `https`.
@@ -37,7 +37,7 @@ pub struct FetchRequest {
 
 /// A response.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Fetched {
+pub(crate) struct Fetched {
     /// The status code.
     pub status: u16,
     /// Names in lower case, and values.
@@ -50,7 +50,7 @@ pub struct Fetched {
 ///
 /// # Errors
 /// The reason of the failure. A signal also ends it, and is pending then.
-pub fn fetch(request: FetchRequest, interrupts: &Interrupts) -> Result<Fetched, String> {
+pub(crate) fn fetch(request: FetchRequest, interrupts: &Interrupts) -> Result<Fetched, String> {
     let (time, host) = (request.time, request.url.host_str().unwrap_or_default().to_owned());
     let literal =
         request.url.host_str().map(|host| host.trim_matches(['[', ']']).parse::<IpAddr>());

@@ -9,7 +9,7 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 
 use crate::policy::places::ScriptPlaces;
-use crate::policy::{Approval, Layers, Mode, Policy, PolicySubject, is_plainly_private};
+use crate::policy::{AccessRequest, Approval, Layers, Policy, Subject, is_plainly_private};
 use conversation::approve::Answer;
 use conversation::exit::Signal;
 use conversation::format::columns::wrap_line;
@@ -23,17 +23,6 @@ use sys::fs;
 use sys::interrupt::Interrupts;
 use sys::lock::lock_folder;
 use sys::tty::Tty;
-
-/// An action that a script requests.
-#[derive(Debug, Clone, Copy)]
-pub(super) enum AccessRequest<'a> {
-    /// A path without links, and the word for the action in a question.
-    Path(Mode, &'static str, &'a Path),
-    /// Reading a variable, and whether it is a credential.
-    Variable(&'a str, bool),
-    /// Connecting to a host, by its name in lower case, and a port.
-    Host(&'a str, u16),
-}
 
 /// Decides about the requests of a script.
 pub struct Permissions<'a> {
@@ -52,7 +41,7 @@ pub struct Permissions<'a> {
     /// Signals.
     pub interrupts: &'a Interrupts,
     /// Permissions that the user granted once, until the end of the run.
-    once: Vec<(PolicySubject, &'static str, String)>,
+    once: Vec<(Subject, &'static str)>,
     /// The refused requests, each once.
     pub denied: Vec<String>,
     /// Time spent on questions, which does not count against the time limit.
@@ -112,84 +101,79 @@ impl<'a> Permissions<'a> {
 
     /// Whether an entry has the exact name of the host: then it may be a private one.
     pub(super) fn names_host(&self, host: &str, port: u16) -> bool {
-        let policies = [&self.layers.own, &self.layers.global];
-        policies.iter().any(|policy| policy.names_host(host, port))
+        self.layers.names_host(host, port)
             || is_plainly_private(host) && self.is_granted_once(AccessRequest::Host(host, port))
     }
 
+    /// The reason why no entry can allow a request.
+    fn find_forbidden(&self, request: AccessRequest<'_>) -> Option<&'static str> {
+        let AccessRequest::Path(mode, path) = request else { return None };
+        self.places.find_forbidden(mode, path)
+    }
+
     fn decide(&self, request: AccessRequest<'_>) -> Approval {
-        let verdict = match request {
-            AccessRequest::Path(mode, _, path) => {
-                if self.places.find_forbidden(mode, path).is_some() {
-                    return Approval::Deny;
-                }
-                self.layers.decide_path(mode, path, self.places.is_always_allowed(mode, path))
-            }
-            AccessRequest::Variable(name, is_secret) => {
-                self.layers.decide_variable(name, is_secret)
-            }
-            AccessRequest::Host(host, port) => self.layers.decide_host(host, port),
+        if self.find_forbidden(request).is_some() {
+            return Approval::Deny;
+        }
+        let is_free = match request {
+            AccessRequest::Path(mode, path) => self.places.is_always_allowed(mode, path),
+            _ => false,
         };
-        let is_asked = verdict == Approval::Prompt;
-        if is_asked && self.is_granted_once(request) { Approval::Allow } else { verdict }
+        match self.layers.decide(request, is_free) {
+            Approval::Prompt if self.is_granted_once(request) => Approval::Allow,
+            decision => decision,
+        }
     }
 
     fn is_granted_once(&self, request: AccessRequest<'_>) -> bool {
-        let (kind, mode, subject) = describe(request);
-        self.once.iter().any(|(other, other_mode, allowed)| {
-            let is_below = kind == PolicySubject::Path && Path::new(&subject).starts_with(allowed);
-            *other == kind && *other_mode == mode && (is_below || *allowed == subject)
+        self.once.iter().any(|(allowed, mode)| match (allowed, request) {
+            (Subject::Path(place), AccessRequest::Path(_, path)) => {
+                *mode == request.mode() && path.starts_with(place)
+            }
+            _ => *allowed == request.subject(),
         })
     }
 
     /// Grants a request, or returns the reason of the refusal.
     pub(super) fn permit(&mut self, request: AccessRequest<'_>) -> Result<(), String> {
-        let (kind, mode, subject) = describe(request);
-        let label = match request {
-            AccessRequest::Path(_, label, _) => label,
-            AccessRequest::Variable(..) => "ENV",
-            AccessRequest::Host(..) => "NET",
-        };
+        let (name, subject) = (request.name(), request.subject());
         match self.decide(request) {
             Approval::Allow => return Ok(()),
             Approval::Deny => {
-                let taboo = match request {
-                    AccessRequest::Path(mode, _, path) => self.places.find_forbidden(mode, path),
-                    _ => None,
-                };
-                let why = taboo.map_or("the policy says no".to_owned(), str::to_owned);
-                return Err(self.refuse(label, &subject, &why));
+                let why = self.find_forbidden(request).unwrap_or("the policy says no");
+                return Err(self.refuse(name, subject.text(), why));
             }
             Approval::Prompt => {}
         }
         let Some(asker) = &mut self.asker else {
-            let why = self.explain_unasked(kind, mode, &subject);
-            return Err(self.refuse(label, &subject, &why));
+            let why = self.explain_unasked(&subject, request.mode());
+            return Err(self.refuse(name, subject.text(), &why));
         };
         (self.on_question)();
         let watch = Stopwatch::start();
         // An answer about a folder applies to everything below it.
-        let is_folder = kind == PolicySubject::Path && Path::new(&subject).is_dir();
-        let detail = format!("{subject}{}", if is_folder { " and all in it" } else { "" });
-        let name = self.name.as_deref().unwrap_or("nagent-js");
-        let answer = ask_permission(asker, name, (label, &detail), self.interrupts);
+        let is_folder = matches!(request, AccessRequest::Path(_, path) if path.is_dir());
+        let end = if is_folder { " and all in it" } else { "" };
+        let detail = format!("{}{end}", subject.text());
+        let who = self.name.as_deref().unwrap_or("nagent-js");
+        let answer = ask_permission(asker, who, (name, &detail), self.interrupts);
         self.asked += watch.elapsed();
         match answer {
             Some(Answer::Yes) => {
-                self.once.push((kind, mode, subject));
+                self.once.push((subject, request.mode()));
                 Ok(())
             }
             Some(Answer::Always) => {
-                self.store(kind, mode, &subject, Approval::Allow);
+                self.store(request, Approval::Allow);
                 Ok(())
             }
             Some(Answer::No(reason)) if reason.is_empty() => {
-                self.store(kind, mode, &subject, Approval::Deny);
-                Err(self.refuse(label, &subject, "the user said no"))
+                self.store(request, Approval::Deny);
+                Err(self.refuse(name, subject.text(), "the user said no"))
             }
             // A refusal with a reason is for this time only: the script may do it differently.
             Some(Answer::No(reason)) => {
-                Err(self.refuse(label, &subject, &format!("the user said no: {reason}")))
+                Err(self.refuse(name, subject.text(), &format!("the user said no: {reason}")))
             }
             Some(Answer::Word(_)) | None => {
                 self.interrupts.raise(Signal::Int);
@@ -201,7 +185,6 @@ impl<'a> Permissions<'a> {
     /// Refuses a file that is one of the keys by another name (a hard link).
     pub(super) fn refuse_key(
         &mut self,
-        label: &str,
         path: &Path,
         stat: &rustix::fs::Stat,
     ) -> Result<(), String> {
@@ -217,13 +200,13 @@ impl<'a> Permissions<'a> {
         let agents = self.places.home.join("agents");
         if [Some(agents), self.places.root.clone()].iter().flatten().any(is_in) {
             let why = "it is a hard link to a file in agents/ or in nagent's own folder, which contain keys";
-            return Err(self.refuse(label, &path.to_string_lossy(), why));
+            return Err(self.refuse("read", &path.to_string_lossy(), why));
         }
         Ok(())
     }
 
-    pub(super) fn refuse(&mut self, label: &str, subject: &str, why: &str) -> String {
-        let denied = format!("{} {}", label.to_lowercase(), quote_name(subject));
+    pub(super) fn refuse(&mut self, name: &str, subject: &str, why: &str) -> String {
+        let denied = format!("{name} {}", quote_name(subject));
         let message = format!("{denied} is not allowed: {why}");
         if !self.denied.contains(&denied) {
             self.denied.push(denied);
@@ -232,29 +215,25 @@ impl<'a> Permissions<'a> {
     }
 
     /// Explains why the user was not asked, and how to allow a request.
-    fn explain_unasked(&self, kind: PolicySubject, mode: &str, subject: &str) -> String {
-        let (Some(name), kind) = (&self.name, kind.name()) else {
+    fn explain_unasked(&self, subject: &Subject, mode: &str) -> String {
+        let Some(name) = &self.name else {
             return "nobody is there to ask; a policy (--policy FILE) can allow it".to_owned();
         };
         let mode = if mode.is_empty() { String::new() } else { format!(" --mode {mode}") };
         format!(
-            "nobody is there to ask; to allow it: nagent-thought policy add {kind} {} {}{mode}",
+            "nobody is there to ask; to allow it: nagent-thought policy add {} {} {}{mode}",
+            subject.kind(),
             quote_name(name),
-            quote_name(subject)
+            quote_name(subject.text())
         )
     }
 
     /// Stores an answer, in the file and for this run.
-    fn store(
-        &mut self,
-        kind: PolicySubject,
-        mode: &'static str,
-        subject: &str,
-        approval: Approval,
-    ) {
+    fn store(&mut self, request: AccessRequest<'_>, approval: Approval) {
         let created = clock::now();
         let add = |policy: &mut Policy| {
-            policy.add_entry((kind, subject, mode), approval, "prompt", &created);
+            let entry = (request.subject(), request.mode());
+            policy.add_entry(entry, approval, "prompt", &created);
             Ok(())
         };
         let _ = add(&mut self.layers.own);
@@ -271,15 +250,15 @@ impl<'a> Permissions<'a> {
 
 /// Asks on the terminal whether `who` may do something, until the answer is valid. `None` after a signal, or if the
 /// terminal is gone.
-pub fn ask_permission(
+fn ask_permission(
     tty: &mut Tty,
     who: &str,
-    (label, detail): (&str, &str),
+    (name, detail): (&str, &str),
     interrupts: &Interrupts,
 ) -> Option<Answer> {
     let (columns, _) = tty.read_dimensions();
     let detail = escape_text(detail).replace('\n', "\\n");
-    let line = format!("◆ {label}  {detail}");
+    let line = format!("◆ {}  {detail}", name.to_uppercase());
     let rows = wrap_line(&line, columns.saturating_sub(3).max(20));
     let head = tty.format_head(&format!("{} asks", escape_text(who).replace('\n', " ")));
     let question = format!("\n{head}  {}\n", rows.join("\n  "));
@@ -293,17 +272,6 @@ pub fn ask_permission(
             Answer::Word(_) => tty.write("  answer y, a or n\n"),
             answer => return Some(answer),
         }
-    }
-}
-
-fn describe(request: AccessRequest<'_>) -> (PolicySubject, &'static str, String) {
-    match request {
-        AccessRequest::Path(mode, _, path) => {
-            (PolicySubject::Path, mode.letter(), path.to_string_lossy().into_owned())
-        }
-        AccessRequest::Variable(name, _) => (PolicySubject::Env, "", name.to_owned()),
-        AccessRequest::Host(host, 80 | 443) => (PolicySubject::Host, "", host.to_owned()),
-        AccessRequest::Host(host, port) => (PolicySubject::Host, "", format!("{host}:{port}")),
     }
 }
 

@@ -2,14 +2,14 @@
 //! memory.js. Its layout is that of the public runtime, whose homes can be used directly.
 
 use std::fs::File;
+use std::num::NonZero;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::Result;
 use serde::{Deserialize, Serialize};
-use serde_json::{Map, Value};
 
-use crate::policy::{Approval, Policy, PolicySubject};
+use crate::policy::{Approval, Policy, Subject};
 use crate::thought::script::thought_name;
 use conversation::limits;
 use conversation::problem::Problem;
@@ -31,43 +31,34 @@ pub struct Home {
 
 /// The content of `config.json`.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[serde(default)]
 pub struct HomeConfig {
     /// The name of an agent.
-    #[serde(default)]
     pub agent: Option<String>,
     /// Maximum number of tokens of a reply.
-    #[serde(default)]
-    pub max_tokens: Option<u64>,
+    pub max_tokens: Option<NonZero<u64>>,
     /// Maximum number of requests of a run.
-    #[serde(default)]
-    pub max_iterations: Option<u64>,
+    pub max_iterations: Option<NonZero<u64>>,
 }
 
-/// The content of a file in `agents/`. Unknown keys are kept.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+/// The content of a file in `agents/`.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(default)]
 pub struct Agent {
     /// The provider.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub provider: Option<String>,
     /// The credential.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub api_key: Option<String>,
     /// The address.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub api_base: Option<String>,
     /// The model.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub model: Option<String>,
-    /// Everything else.
-    #[serde(flatten)]
-    pub other: Map<String, Value>,
 }
 
 /// The script of a thought, and the text of it for which memory.js was made.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Origin {
-    /// The script's path without links, or its address.
+    /// The script's path without links.
     pub place: String,
     /// The SHA-256 of the text that memory.js was made for; `None` if memory.js is older than this record.
     pub sha256: Option<String>,
@@ -131,26 +122,9 @@ impl Home {
     /// The settings.
     ///
     /// # Errors
-    /// The file is damaged, or has a number outside the valid range.
+    /// The file is damaged.
     pub fn read_config(&self) -> Result<HomeConfig, Problem> {
-        let path = self.config_path();
-        let config: HomeConfig = read_settings(&path)?.unwrap_or_default();
-        for (key, value) in
-            [("max_tokens", config.max_tokens), ("max_iterations", config.max_iterations)]
-        {
-            if value == Some(0) {
-                return Err(Problem::usage(format!(
-                    "{}: {key} is 0; it is a whole number from 1",
-                    path.display()
-                )));
-            }
-        }
-        Ok(config)
-    }
-
-    /// The file with the settings.
-    pub fn config_path(&self) -> PathBuf {
-        self.folder.join("config.json")
+        Ok(read_settings(&self.folder.join("config.json"))?.unwrap_or_default())
     }
 
     /// Reads the settings of an agent. `None` if it has no file.
@@ -173,14 +147,6 @@ impl Home {
             )));
         }
         Ok(self.folder.join("agents").join(format!("{name}.json")))
-    }
-
-    /// Writes the settings of an agent, for its owner alone.
-    pub fn write_agent(&self, name: &str, agent: &Agent) -> Result<PathBuf, Problem> {
-        let path = self.agent_path(name)?;
-        let text = serde_json::to_string_pretty(agent).map_err(anyhow::Error::from)?;
-        AtomicFile::new(&path).write(format!("{text}\n").as_bytes())?;
-        Ok(path)
     }
 
     /// The name of the thought of a script, and a note if another script has its plain name.
@@ -282,8 +248,8 @@ impl Home {
             ("memories", Approval::Allow),
             ("policy.json", Approval::Deny),
         ] {
-            let subject = folder.join(below).display().to_string();
-            policy.add_entry((PolicySubject::Path, &subject, "rwd"), approval, "default", created);
+            let subject = Subject::Path(folder.join(below).display().to_string());
+            policy.add_entry((subject, "rwd"), approval, "default", created);
         }
         AtomicFile::new(&path).write(policy.format().as_bytes())
     }
@@ -359,13 +325,8 @@ pub fn read_memories(folder: &Path) -> (Vec<(String, String)>, Vec<String>) {
 }
 
 fn read_settings<T: serde::de::DeserializeOwned>(path: &Path) -> Result<Option<T>, Problem> {
-    let wrong = |error: String| Problem::usage(format!("{} is damaged: {error}", path.display()));
     let text =
         fs::read_text(path, SETTINGS).map_err(|error| Problem::usage(format!("{error:#}")))?;
-    let parse = |text: String| {
-        // serde would accept an array for a struct.
-        serde_json::from_str::<Map<String, Value>>(&text)?;
-        serde_json::from_str(&text)
-    };
-    text.map(|text| parse(text).map_err(|error| wrong(error.to_string()))).transpose()
+    let wrong = |error| Problem::usage(format!("{} is damaged: {error}", path.display()));
+    text.map(|text| serde_json::from_str(&text).map_err(wrong)).transpose()
 }

@@ -41,9 +41,7 @@ pub(crate) fn run_worker(memory: Option<OsString>) -> ExitCode {
     let rejections = track_rejections(&runtime);
     let end = context.with(|ctx| run_script(&ctx, &start, &rejections));
     write_line(&end.to_line());
-    // The parent ends this process; until then it can read how much memory was used.
-    let _ = read_line();
-    ExitCode::SUCCESS
+    leave_at_once()
 }
 
 /// The engine, before there is a byte of a script. The first date reads the time zone's file, which cannot be read later.
@@ -200,10 +198,14 @@ fn describe_exception(ctx: &Ctx<'_>, file: &str) -> WorkerMessage {
     if message == "InternalError: out of memory" {
         return WorkerMessage::Memory;
     }
-    WorkerMessage::End(End::Threw {
-        line: stack.and_then(|stack| find_line(&stack, file)),
-        message,
-    })
+    let line = stack.and_then(|stack| find_line(&stack, file));
+    let message = match message.as_str() {
+        "null" => {
+            "null, which the engine also throws when no memory is left for an error".to_owned()
+        }
+        _ => message,
+    };
+    WorkerMessage::End(End::Threw { message, line })
 }
 
 /// A value as text, as `String(value)` gives it.

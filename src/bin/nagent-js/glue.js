@@ -71,7 +71,7 @@
     const shown = show(value);
     // The value would not fit into this process twice.
     if (shown?.length > start.most) {
-      throw new Error(`the value has ${shown.length} characters, over the limit of ${start.most} bytes; write it in pieces, with process.stdout.write`);
+      throw new Error(`the value has ${shown.length} characters, over the limit of ${start.most}; write it in pieces, with process.stdout.write`);
     }
     return shown;
   };

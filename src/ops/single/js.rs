@@ -15,7 +15,7 @@ use conversation::limits;
 use conversation::problem::Problem;
 use script::bridges::{Bridges, Output};
 use script::js::wire::{End, Start};
-use script::js_worker::{Ran, ScriptOutcome, run_script};
+use script::js_worker::{Failure, Ran, ScriptOutcome, run_script};
 use script::permission::{Permissions, find_places, read_policy};
 use script::policy::{Layers, Policy};
 use script::thoughts::Home;
@@ -167,16 +167,18 @@ fn report(ran: &Ran, bridges: &Bridges<'_>) -> Report {
             resumed = Some(context.clone().unwrap_or_default());
         }
         ScriptOutcome::End(End::Exit(number)) => exit = Some(*number),
-        ScriptOutcome::OutOfMemory(why) => fail(Exit::Command(125), format!("{why} (--memory)")),
-        ScriptOutcome::TimedOut(why) => fail(Exit::Command(124), format!("{why} (--timeout)")),
         ScriptOutcome::Interrupted(signal) => {
             fail(Exit::Signal(*signal), format!("interrupted by {}", signal.name()));
         }
-        ScriptOutcome::Broken(why) => fail(Exit::Failed, why.clone()),
-        ScriptOutcome::Unsafe(why) => fail(
-            Exit::Command(126),
-            format!("the sandbox for the script cannot be built, so nothing ran: {why}"),
-        ),
+        ScriptOutcome::Failed(failure, why) => match failure {
+            Failure::OutOfMemory => fail(Exit::Command(125), format!("{why} (--memory)")),
+            Failure::TimedOut => fail(Exit::Command(124), format!("{why} (--timeout)")),
+            Failure::Broken => fail(Exit::Failed, why.clone()),
+            Failure::Unsafe => fail(
+                Exit::Command(126),
+                format!("the sandbox for the script cannot be built, so nothing ran: {why}"),
+            ),
+        },
     }
     if let Some(number) = exit {
         // An exit status has eight bits; a failure must not become 0.

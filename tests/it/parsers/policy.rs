@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use super::input::Input;
-use script::policy::{Approval, Layers, Mode, Policy, PolicySubject};
+use script::policy::{AccessRequest, Approval, Layers, Mode, Policy, Subject};
 
 pub(crate) fn run(data: &[u8]) {
     let mut input = Input::new(data);
@@ -14,11 +14,12 @@ pub(crate) fn run(data: &[u8]) {
     let mut layers = Layers::default();
     let layer = if is_global { &mut layers.global } else { &mut layers.own };
     layer.clone_from(&policy);
-    let free = layers.decide_path(Mode::Write, Path::new("/a/b"), true);
-    let asked = layers.decide_path(Mode::Write, Path::new("/a/b"), false);
+    let write = AccessRequest::Path(Mode::Write, Path::new("/a/b"));
+    let [free, asked] = [true, false].map(|is_free| layers.decide(write, is_free));
     assert!(free != Approval::Deny || asked == Approval::Deny, "{text}");
-    layers.decide_host("a.example", 443);
-    let by_wildcard = layers.decide_variable("A_KEY", true) == Approval::Allow;
+    layers.decide(AccessRequest::Host("a.example", 443), false);
+    let secret = AccessRequest::Variable("A_KEY", true);
+    let by_wildcard = layers.decide(secret, false) == Approval::Allow;
     assert!(!by_wildcard || text.contains("A_KEY") || text.contains("\\u"), "{text}");
-    policy.remove(PolicySubject::Env, "A_KEY");
+    policy.remove(&Subject::Env("A_KEY".to_owned()));
 }

@@ -5,14 +5,13 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 use base64::Engine;
-use rustix::fs::{AtFlags, FileType, Mode as Bits, OFlags, Stat};
+use rustix::fs::{AtFlags, FileType, Mode as Bits, OFlags};
 use rustix::io::Errno;
 use serde_json::{Value, json};
 
 use super::Bridges;
 use crate::guarded::{OpenedPath, WriteTarget, explain, list_names, open_below};
-use crate::permission::AccessRequest;
-use crate::policy::Mode;
+use crate::policy::{AccessRequest, Mode};
 use conversation::format::harmless::quote_name;
 use conversation::limits;
 use sys::fs::read_within;
@@ -41,7 +40,7 @@ impl Bridges<'_> {
         path: &Path,
         limit: u64,
     ) -> Result<(Vec<u8>, PathBuf), String> {
-        let found = self.find_readable(path, "READ")?;
+        let found = self.find_readable(path)?;
         let file = found.open()?;
         let size = u64::try_from(found.stat.st_size).unwrap_or(0);
         let bytes = read_within(file, size, limit)
@@ -50,27 +49,27 @@ impl Bridges<'_> {
     }
 
     /// Finds a file or folder that may be read. Learning that a file is missing needs permission, too.
-    fn find_readable(&mut self, path: &Path, label: &'static str) -> Result<OpenedPath, String> {
+    fn find_readable(&mut self, path: &Path) -> Result<OpenedPath, String> {
         let Some(found) = OpenedPath::find(path)? else {
             let spot = WriteTarget::find(path)?;
-            self.permissions.permit(AccessRequest::Path(Mode::Read, label, &spot.path))?;
+            self.permissions.permit(AccessRequest::Path(Mode::Read, &spot.path))?;
             return Err(explain(&spot.path)(Errno::NOENT));
         };
-        self.permissions.permit(AccessRequest::Path(Mode::Read, label, &found.path))?;
-        self.permissions.refuse_key(label, &found.path, &found.stat)?;
+        self.permissions.permit(AccessRequest::Path(Mode::Read, &found.path))?;
+        self.permissions.refuse_key(&found.path, &found.stat)?;
         Ok(found)
     }
 
     fn find_writable(&mut self, path: &Path) -> Result<WriteTarget, String> {
         let spot = WriteTarget::find_follow(path)?;
-        self.permissions.permit(AccessRequest::Path(Mode::Write, "WRITE", &spot.path))?;
+        self.permissions.permit(AccessRequest::Path(Mode::Write, &spot.path))?;
         Ok(spot)
     }
 
     pub(super) fn write_file(&mut self, path: &Path, bytes: &[u8]) -> Result<(), String> {
         let spot = self.find_writable(path)?;
         spot.check_file()?;
-        self.write_new(&spot, &mut |file| file.write_all(bytes))
+        self.write_new(&spot, bytes).map_err(describe_io_error(&spot.path))
     }
 
     pub(super) fn append_file(&mut self, path: &Path, bytes: &[u8]) -> Result<(), String> {
@@ -92,7 +91,7 @@ impl Bridges<'_> {
     }
 
     pub(super) fn read_dir(&mut self, path: &Path) -> Result<Value, String> {
-        let found = self.find_readable(path, "LIST")?;
+        let found = self.find_readable(path)?;
         let folder = found.open_folder()?.into();
         let names = list_names(&folder).map_err(explain(&found.path))?;
         let entries = names.iter().filter_map(|name| {
@@ -107,7 +106,7 @@ impl Bridges<'_> {
     }
 
     pub(super) fn stat(&mut self, path: &Path) -> Result<Value, String> {
-        let found = self.find_readable(path, "READ")?;
+        let found = self.find_readable(path)?;
         let name = found.path.file_name().unwrap_or_default().to_string_lossy().into_owned();
         Ok(json!({
             "name": name,
@@ -118,18 +117,18 @@ impl Bridges<'_> {
     }
 
     pub(super) fn exists(&mut self, path: &Path) -> bool {
-        self.find_readable(path, "READ").is_ok()
+        self.find_readable(path).is_ok()
     }
 
     pub(super) fn delete(&mut self, path: &Path) -> Result<(), String> {
         let spot = WriteTarget::find(path)?;
-        self.permissions.permit(AccessRequest::Path(Mode::Delete, "DELETE", &spot.path))?;
+        self.permissions.permit(AccessRequest::Path(Mode::Delete, &spot.path))?;
         if spot.stat.is_none() {
             return Ok(());
         }
         let permissions = &self.permissions;
         spot.remove(&mut |below| {
-            if permissions.is_refused(AccessRequest::Path(Mode::Delete, "DELETE", below)) {
+            if permissions.is_refused(AccessRequest::Path(Mode::Delete, below)) {
                 return Err(format!(
                     "delete {} is not allowed: the policy says no",
                     quote_name(below)
@@ -144,7 +143,7 @@ impl Bridges<'_> {
         if spot.file_type() == Some(FileType::Directory) {
             return Ok(());
         }
-        self.permissions.permit(AccessRequest::Path(Mode::Write, "WRITE", &spot.path))?;
+        self.permissions.permit(AccessRequest::Path(Mode::Write, &spot.path))?;
         // Permission to read covers listing.
         let mode = self.new_mode(&spot.path);
         spot.make_folders(mode | (mode & 0o444) >> 2)
@@ -159,23 +158,20 @@ impl Bridges<'_> {
         let source = WriteTarget::find(from)?;
         let Some(stat) = source.stat else { return Err(explain(&source.path)(Errno::NOENT)) };
         // Otherwise permission to delete would allow reading, at the destination.
-        for (mode, label) in [(Mode::Delete, "DELETE"), (Mode::Read, "READ")] {
-            self.permissions.permit(AccessRequest::Path(mode, label, &source.path))?;
+        for mode in [Mode::Delete, Mode::Read] {
+            self.permissions.permit(AccessRequest::Path(mode, &source.path))?;
         }
-        self.permissions.refuse_key("READ", &source.path, &stat)?;
+        self.permissions.refuse_key(&source.path, &stat)?;
         if self.permissions.layers.restricts_below(&source.path) {
             let why = "the policy has entries for paths in it, which would not apply elsewhere";
-            return Err(self.permissions.refuse("MOVE", &source.path.to_string_lossy(), why));
+            return Err(self.permissions.refuse("move", &source.path.to_string_lossy(), why));
         }
         let target = self.find_writable(to)?;
         if !target.missing.is_empty() {
             target.check_file()?;
         }
-        match rustix::fs::renameat(&source.dir, &source.name, &target.dir, &target.name) {
-            Err(Errno::XDEV) => {}
-            done => return done.map_err(explain(&target.path)),
-        }
-        self.move_across(&source, &stat, &target)
+        rustix::fs::renameat(&source.dir, &source.name, &target.dir, &target.name)
+            .map_err(explain(&target.path))
     }
 
     /// The mode of a new file: files of a thought are for their owner alone.
@@ -190,45 +186,17 @@ impl Bridges<'_> {
     }
 
     /// Writes a new file and renames it. It keeps the mode of the file that it replaces.
-    fn write_new(
-        &self,
-        spot: &WriteTarget,
-        fill: &mut dyn FnMut(&mut File) -> io::Result<()>,
-    ) -> Result<(), String> {
-        let mut write = || -> io::Result<()> {
-            let old = spot.stat.map(|stat| Bits::from_raw_mode(stat.st_mode & 0o777));
-            let mode = Bits::from_raw_mode(self.new_mode(&spot.path));
-            let mut new = TempFile::create_filled(spot.dir.try_clone()?, mode, old, fill)?;
-            // The data that a script keeps for the next run survive a power cut; other files need not.
-            if spot.name == "memory.js" {
-                new.persist_durably(&spot.name, false)
-            } else {
-                new.persist(&spot.name, false)
-            }
-        };
-        write().map_err(describe_io_error(&spot.path))
-    }
-
-    /// Moves a file to another file system.
-    fn move_across(
-        &self,
-        source: &WriteTarget,
-        stat: &Stat,
-        target: &WriteTarget,
-    ) -> Result<(), String> {
-        if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile {
-            return Err(format!(
-                "{} is on another file system than {}; only files can be moved there",
-                quote_name(&source.path),
-                quote_name(&target.path)
-            ));
+    fn write_new(&self, spot: &WriteTarget, bytes: &[u8]) -> io::Result<()> {
+        let old = spot.stat.map(|stat| Bits::from_raw_mode(stat.st_mode & 0o777));
+        let mode = Bits::from_raw_mode(self.new_mode(&spot.path));
+        let fill = &mut |file: &mut File| file.write_all(bytes);
+        let mut new = TempFile::create_filled(spot.dir.try_clone()?, mode, old, fill)?;
+        // The data that a script keeps for the next run survive a power cut; other files need not.
+        if spot.name == "memory.js" {
+            new.persist_durably(&spot.name, false)
+        } else {
+            new.persist(&spot.name, false)
         }
-        let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
-        let file = rustix::fs::openat(&source.dir, &source.name, flags, Bits::empty());
-        let mut file = File::from(file.map_err(explain(&source.path))?);
-        target.check_file()?;
-        self.write_new(target, &mut |new| io::copy(&mut file, new).map(drop))?;
-        source.remove(&mut |_| Ok(()))
     }
 
     pub(super) fn glob(&mut self, pattern: &Path) -> Result<Value, String> {
@@ -245,7 +213,7 @@ impl Bridges<'_> {
             globset::GlobBuilder::new(&rest.to_string_lossy()).literal_separator(true).build();
         let glob = glob.map_err(|error| format!("fs.glob: {error}"))?.compile_matcher();
         let Some(found) = OpenedPath::find(&base)? else { return Ok(json!([])) };
-        self.permissions.permit(AccessRequest::Path(Mode::Read, "LIST", &found.path))?;
+        self.permissions.permit(AccessRequest::Path(Mode::Read, &found.path))?;
         let mut visits = 0;
         let mut matches = Vec::new();
         let top = found.open_folder()?.into();
@@ -262,7 +230,7 @@ impl Bridges<'_> {
                 }
                 let below = below.join(&name);
                 let path = found.path.join(&below);
-                if !self.permissions.is_granted(AccessRequest::Path(Mode::Read, "LIST", &path)) {
+                if !self.permissions.is_granted(AccessRequest::Path(Mode::Read, &path)) {
                     continue;
                 }
                 if glob.is_match(&below) {

@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 
 use super::permission::Permissions;
+use super::policy::AccessRequest;
 use conversation::format::harmless::escape_text;
 use conversation::limits;
 use sys::env::Env;
@@ -208,7 +209,7 @@ impl Bridges<'_> {
             ));
         }
         let is_secret = self.env.is_secret(name);
-        self.permissions.permit(super::permission::AccessRequest::Variable(name, is_secret))?;
+        self.permissions.permit(AccessRequest::Variable(name, is_secret))?;
         Ok(json!(self.env.get(name).unwrap_or_default()))
     }
 

@@ -6,8 +6,7 @@ use serde_json::{Value, json};
 
 use super::Bridges;
 use crate::guarded::OpenedPath;
-use crate::permission::AccessRequest;
-use crate::policy::Mode;
+use crate::policy::{AccessRequest, Mode};
 use conversation::limits;
 
 impl Bridges<'_> {
@@ -24,7 +23,7 @@ impl Bridges<'_> {
         let path = normalize(&Path::new(base).join(name));
         // Only a script that may read a file may learn whether it exists.
         if self.permissions.asker.is_none() {
-            self.permissions.permit(AccessRequest::Path(Mode::Read, "READ", &path))?;
+            self.permissions.permit(AccessRequest::Path(Mode::Read, &path))?;
         }
         let main =
             |bridges: &mut Self| {

@@ -8,7 +8,7 @@ use serde_json::{Map, Value, json};
 
 use super::Bridges;
 use crate::fetch::{FetchRequest, Fetched, fetch};
-use crate::permission::AccessRequest;
+use crate::policy::AccessRequest;
 use conversation::limits;
 
 /// Maximum time of a request, including redirects.
@@ -94,10 +94,7 @@ impl Bridges<'_> {
     }
 
     /// Sends a request, and follows redirects.
-    ///
-    /// # Errors
-    /// A host is not allowed, or a request failed.
-    pub fn follow(
+    fn follow(
         &mut self,
         mut request: FetchRequest,
         deadline: Option<Instant>,

@@ -1,8 +1,8 @@
 //! The policy of a script in plain language, as a value: the text of `policy.json`, and the rules by which its entries
 //! decide.
 //!
-//! The format is that of the public runtime, key by key; unknown keys are kept. Pure: `guarded` checks where a path
-//! really leads.
+//! The format is that of the public runtime, key by key; a file with another key is refused. Pure: `guarded` checks
+//! where a path really leads.
 //!
 //! ```text
 //! { "version": 1,
@@ -15,81 +15,64 @@
 use std::net::IpAddr;
 use std::path::{Component, Path, PathBuf};
 
-use serde_json::{Value, json};
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value, json};
 
 pub mod places;
 
-/// The decision of an entry, the least strict first.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+/// The decision of an entry. Where several decide, the last of these counts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub enum Approval {
+    /// Ask.
+    #[default]
+    Prompt,
     /// Allow it.
     Allow,
-    /// Ask, unless another entry decides.
-    Prompt,
     /// Refuse it.
     Deny,
 }
 
 impl Approval {
-    /// Its word in the file.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Allow => "allow",
-            Self::Deny => "deny",
-            Self::Prompt => "prompt",
-        }
-    }
-
     /// Parses the word.
     ///
     /// # Errors
     /// It is another word.
     pub fn parse(word: &str) -> Result<Self, String> {
-        [Self::Allow, Self::Deny, Self::Prompt]
-            .into_iter()
-            .find(|one| one.name() == word)
-            .ok_or_else(|| {
-                format!(
-                    "\"{}\" is not an approval; write allow, deny or prompt",
-                    word.escape_debug()
-                )
-            })
+        serde_json::from_value(word.into()).map_err(|_| {
+            let word = word.escape_debug();
+            format!("\"{word}\" is not an approval; write allow, deny or prompt")
+        })
     }
 }
 
 /// The subject of an entry.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum PolicySubject {
-    /// A file or folder
-    Path,
-    /// A variable of the environment
-    Env,
-    /// A host of the network
-    Host,
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Subject {
+    /// A file or folder, and everything below it.
+    Path(String),
+    /// A variable of the environment, or a beginning of names and `*`.
+    #[serde(rename = "name")]
+    Env(String),
+    /// A host of the network, or `*.` and a name above it; a port may follow.
+    Host(String),
 }
 
-impl PolicySubject {
-    /// Its word on the command line.
-    pub fn name(self) -> &'static str {
+impl Subject {
+    /// The word for its kind on the command line.
+    pub fn kind(&self) -> &'static str {
         match self {
-            Self::Path => "path",
-            Self::Env => "env",
-            Self::Host => "host",
+            Self::Path(_) => "path",
+            Self::Env(_) => "env",
+            Self::Host(_) => "host",
         }
     }
 
-    /// The key of an entry with its subject.
-    fn subject_key(self) -> &'static str {
-        if self == Self::Env { "name" } else { self.name() }
-    }
-
-    /// The path of its section in the file.
-    fn section(self) -> &'static str {
-        match self {
-            Self::Path => "/paths",
-            Self::Env => "/env",
-            Self::Host => "/net/hosts",
-        }
+    /// Its text.
+    pub fn text(&self) -> &str {
+        let (Self::Path(text) | Self::Env(text) | Self::Host(text)) = self;
+        text
     }
 }
 
@@ -104,37 +87,104 @@ pub enum Mode {
     Delete,
 }
 
-impl Mode {
-    /// Its letter in the file.
-    pub fn letter(self) -> &'static str {
+/// An action that a script requests.
+#[derive(Debug, Clone, Copy)]
+pub enum AccessRequest<'a> {
+    /// A right on a path without links.
+    Path(Mode, &'a Path),
+    /// Reading a variable, and whether it is a credential.
+    Variable(&'a str, bool),
+    /// Connecting to a host, by its name in lower case, and a port.
+    Host(&'a str, u16),
+}
+
+impl AccessRequest<'_> {
+    /// Its word in messages.
+    pub fn name(self) -> &'static str {
         match self {
-            Self::Read => "r",
-            Self::Write => "w",
-            Self::Delete => "d",
+            Self::Path(Mode::Read, _) => "read",
+            Self::Path(Mode::Write, _) => "write",
+            Self::Path(Mode::Delete, _) => "delete",
+            Self::Variable(..) => "env",
+            Self::Host(..) => "net",
+        }
+    }
+
+    /// The mode of an entry for it, a letter; empty where it is not about a path.
+    pub fn mode(self) -> &'static str {
+        if matches!(self, Self::Path(..)) { &self.name()[..1] } else { "" }
+    }
+
+    /// The subject of an entry for it.
+    pub fn subject(self) -> Subject {
+        match self {
+            Self::Path(_, path) => Subject::Path(path.to_string_lossy().into_owned()),
+            Self::Variable(name, _) => Subject::Env(name.to_owned()),
+            Self::Host(host, 80 | 443) => Subject::Host(host.to_owned()),
+            Self::Host(host, port) => Subject::Host(format!("{host}:{port}")),
         }
     }
 }
 
 /// The content of a policy file.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Policy(Value);
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Policy {
+    version: u64,
+    paths: Section,
+    env: Section,
+    net: Net,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+struct Net {
+    hosts: Section,
+    /// Not used.
+    listen: Value,
+}
+
+/// The entries of a kind. Go writes an empty list as null.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+struct Section {
+    default: Approval,
+    entries: Option<Vec<Entry>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    protected: Option<Vec<Entry>>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+struct Entry {
+    #[serde(flatten)]
+    subject: Subject,
+    /// The rights on a path.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    mode: Option<String>,
+    approval: Approval,
+    /// `source`, `created`, and what else is in it.
+    #[serde(flatten)]
+    other: Map<String, Value>,
+}
 
 impl Default for Policy {
     fn default() -> Self {
-        Self(json!({
-            "version": 1,
-            "paths": { "default": "prompt", "entries": [], "protected": [] },
-            "env": { "default": "prompt", "entries": [] },
-            "net": {
-                "hosts": { "default": "prompt", "entries": [] },
-                "listen": { "default": "deny", "entries": [] },
-            },
-        }))
+        let paths = Section { protected: Some(Vec::new()), ..Section::default() };
+        Self { version: 1, paths, env: Section::default(), net: Net::default() }
     }
 }
 
-/// The only supported version of the file.
-const VERSION: u64 = 1;
+impl Default for Net {
+    fn default() -> Self {
+        Self { hosts: Section::default(), listen: json!({ "default": "deny", "entries": [] }) }
+    }
+}
+
+impl Default for Section {
+    fn default() -> Self {
+        Self { default: Approval::Prompt, entries: Some(Vec::new()), protected: None }
+    }
+}
 
 impl Policy {
     /// Parses the text of a file.
@@ -142,217 +192,129 @@ impl Policy {
     /// # Errors
     /// The fault in the text, and its place.
     pub fn parse(text: &str) -> Result<Self, String> {
-        let value: Value = serde_json::from_str(text).map_err(|error| error.to_string())?;
-        let policy = Self(value);
-        if !policy.0.is_object() {
-            return Err("it is not an object".to_owned());
+        let policy: Self = serde_json::from_str(text).map_err(|error| error.to_string())?;
+        if policy.version != 1 {
+            return Err("\"version\" is not 1".to_owned());
         }
-        if policy.0.get("version").is_some_and(|version| version.as_u64() != Some(VERSION)) {
-            return Err(format!("\"version\" is not {VERSION}"));
-        }
-        for kind in [PolicySubject::Path, PolicySubject::Env, PolicySubject::Host] {
-            policy.check_section(kind)?;
+        for (kind, section) in policy.sections() {
+            for entry in [&section.entries, &section.protected].into_iter().flatten().flatten() {
+                entry.check(kind)?;
+            }
         }
         Ok(policy)
     }
 
     /// Formats the file: indented by two blanks a level, with a line feed at the end.
     pub fn format(&self) -> String {
-        serde_json::to_string_pretty(&self.0).unwrap_or_default() + "\n"
-    }
-
-    fn check_section(&self, kind: PolicySubject) -> Result<(), String> {
-        let section = kind.section();
-        let at = section.trim_start_matches('/').replace('/', ".");
-        let folder = section.rsplit_once('/').map_or("", |(up, _)| up);
-        for part in [folder, section] {
-            let is_wrong = |value: &Value| !value.is_object() && !value.is_null();
-            if self.0.pointer(part).is_some_and(is_wrong) {
-                return Err(format!("\"{at}\" is not an object"));
-            }
-        }
-        if let Some(default) = self.0.pointer(&format!("{section}/default")) {
-            let word = default.as_str().ok_or_else(|| format!("\"{at}.default\" is not a word"))?;
-            Approval::parse(word).map_err(|error| format!("\"{at}.default\": {error}"))?;
-        }
-        for list in ["entries", "protected"] {
-            let value = self.0.pointer(&format!("{section}/{list}"));
-            let Some(value) = value.filter(|value| !value.is_null()) else { continue };
-            let entries =
-                value.as_array().ok_or_else(|| format!("\"{at}.{list}\" is not a list"))?;
-            for (number, entry) in entries.iter().enumerate() {
-                check_entry(kind, entry)
-                    .map_err(|error| format!("\"{at}.{list}\", entry {}: {error}", number + 1))?;
-            }
-        }
-        Ok(())
+        serde_json::to_string_pretty(self).unwrap_or_default() + "\n"
     }
 
     /// Replaces the paths of entries by the results of `resolve`: the paths in requests of a script have no links.
     pub fn resolve_paths(&mut self, resolve: &dyn Fn(&Path) -> PathBuf) {
-        for list in ["/paths/entries", "/paths/protected"] {
-            let entries = self.0.pointer_mut(list).and_then(Value::as_array_mut);
-            for path in entries.into_iter().flatten().filter_map(|entry| entry.get_mut("path")) {
-                let resolved = path.as_str().map(|path| resolve(Path::new(path)));
-                *path = resolved.map_or(Value::Null, |path| path.to_string_lossy().into());
-            }
+        let lists = [&mut self.paths.entries, &mut self.paths.protected];
+        for entry in lists.into_iter().flatten().flatten() {
+            let resolved = resolve(Path::new(entry.subject.text()));
+            entry.subject = Subject::Path(resolved.to_string_lossy().into_owned());
         }
     }
 
-    fn entries(&self, kind: PolicySubject, list: &str) -> impl Iterator<Item = PolicyEntry<'_>> {
-        let entries =
-            self.0.pointer(&format!("{}/{list}", kind.section())).and_then(Value::as_array);
-        entries.into_iter().flatten().map(move |entry| PolicyEntry { kind, entry })
+    fn sections(&self) -> [(&'static str, &Section); 3] {
+        [("path", &self.paths), ("env", &self.env), ("host", &self.net.hosts)]
     }
 
-    /// The decision for everything of a kind that no entry names.
-    fn default_approval(&self, kind: PolicySubject) -> Approval {
-        let default = self.0.pointer(&format!("{}/default", kind.section()));
-        let default = default.and_then(Value::as_str).and_then(|word| Approval::parse(word).ok());
-        default.unwrap_or(Approval::Prompt)
+    fn entries_mut(&mut self, subject: &Subject) -> &mut Vec<Entry> {
+        let section = match subject {
+            Subject::Path(_) => &mut self.paths,
+            Subject::Env(_) => &mut self.env,
+            Subject::Host(_) => &mut self.net.hosts,
+        };
+        section.entries.get_or_insert_default()
     }
 
-    /// The entry for a path: the longest that covers it and has the mode. Of two for one path the stricter applies.
-    fn find_path(&self, list: &str, mode: Mode, path: &Path) -> Option<PolicyEntry<'_>> {
-        let covering = self.entries(PolicySubject::Path, list).filter(|entry| {
-            entry.text_field("mode").contains(mode.letter())
-                && path.starts_with(entry.text_field("path"))
-        });
-        covering.max_by_key(|entry| {
-            (Path::new(entry.text_field("path")).components().count(), entry.approval())
-        })
-    }
-
-    /// Whether an entry allows this host by its whole name. An entry from an answer to a question counts only if the
-    /// name itself shows that the host is a private one: any other name may lead elsewhere now.
-    pub fn names_host(&self, host: &str, port: u16) -> bool {
-        self.entries(PolicySubject::Host, "entries").any(|entry| {
-            let is_exact = !entry.text_field("host").starts_with('*');
-            let is_meant = entry.text_field("source") != "prompt" || is_plainly_private(host);
-            let is_allowed = entry.approval() == Approval::Allow;
-            is_exact && is_meant && is_allowed && entry.is_for_host(host, port)
-        })
-    }
-
-    /// Adds an entry, in place of one for the same subject and mode. `mode` is some of `rwd` for a path. `source` is
-    /// its origin (`default`, `prompt`, `config`, `cli`), `created` the time as RFC 3339.
+    /// Adds an entry, in place of one for the same subject and mode. `mode` is some of `rwd` for a path, else empty.
+    /// `source` is its origin (`default`, `prompt`, `config`, `cli`), `created` the time as RFC 3339.
     pub fn add_entry(
         &mut self,
-        (kind, subject, mode): (PolicySubject, &str, &str),
+        (subject, mode): (Subject, &str),
         approval: Approval,
         source: &str,
         created: &str,
     ) {
-        self.retain(kind, |entry| {
-            entry.subject() != subject
-                || kind == PolicySubject::Path && entry.text_field("mode") != mode
-        });
-        let mut entry = json!({
-            kind.subject_key(): subject,
-            "mode": mode,
-            "approval": approval.name(),
-            "source": source,
-            "created": created,
-        });
-        if let Some(entry) = entry.as_object_mut().filter(|_| kind != PolicySubject::Path) {
-            entry.shift_remove("mode");
-        }
-        if let Some(entries) = self.entries_mut(kind) {
-            entries.push(entry);
-        }
+        let mode = Some(mode.to_owned()).filter(|mode| !mode.is_empty());
+        let other = [("source", source), ("created", created)];
+        let other = other.into_iter().map(|(key, value)| (key.to_owned(), value.into())).collect();
+        let entries = self.entries_mut(&subject);
+        entries.retain(|old| old.subject != subject || old.mode != mode);
+        entries.push(Entry { subject, mode, approval, other });
     }
 
     /// Removes the entries for a subject, and returns their number.
-    pub fn remove(&mut self, kind: PolicySubject, subject: &str) -> usize {
-        let before = self.entries(kind, "entries").count();
-        self.retain(kind, |entry| entry.subject() != subject);
-        before - self.entries(kind, "entries").count()
+    pub fn remove(&mut self, subject: &Subject) -> usize {
+        self.entries_mut(subject).extract_if(.., |entry| entry.subject == *subject).count()
     }
 
-    fn retain(&mut self, kind: PolicySubject, keep: impl Fn(&PolicyEntry<'_>) -> bool) {
-        if let Some(entries) = self.entries_mut(kind) {
-            entries.retain(|entry| keep(&PolicyEntry { kind, entry }));
+    /// Counts the entries of each kind that allow and those that deny.
+    pub fn count(&self) -> [(&'static str, usize, usize); 3] {
+        self.sections().map(|(kind, section)| {
+            let entries = || section.entries.iter().flatten();
+            let count = |wanted| entries().filter(|entry| entry.approval == wanted).count();
+            (kind, count(Approval::Allow), count(Approval::Deny))
+        })
+    }
+}
+
+impl Entry {
+    fn check(&self, kind: &str) -> Result<(), String> {
+        if self.subject.kind() != kind || self.subject.text().is_empty() {
+            return Err(format!("an entry for a {kind} does not name one"));
         }
+        if let Subject::Path(path) = &self.subject {
+            check_path(path)?;
+            check_mode(self.mode.as_deref().unwrap_or_default())?;
+        }
+        Ok(())
     }
 
-    /// The list of a kind's entries, created if it is missing.
-    fn entries_mut(&mut self, kind: PolicySubject) -> Option<&mut Vec<Value>> {
-        let mut at = &mut self.0;
-        for key in kind.section().split('/').skip(1) {
-            if at.get(key).is_none_or(Value::is_null) {
-                at.as_object_mut()?.insert(key.to_owned(), json!({ "default": "prompt" }));
+    /// Whether the entry decides about a request. One with a wildcard never allows a credential.
+    fn covers(&self, request: AccessRequest<'_>) -> bool {
+        match (&self.subject, request) {
+            (Subject::Path(place), AccessRequest::Path(_, path)) => {
+                let has_mode = |mode: &String| mode.contains(request.mode());
+                path.starts_with(place) && self.mode.as_ref().is_some_and(has_mode)
             }
-            at = at.get_mut(key)?;
-        }
-        if at.get("entries").is_none_or(Value::is_null) {
-            at.as_object_mut()?.insert("entries".to_owned(), json!([]));
-        }
-        at.get_mut("entries")?.as_array_mut()
-    }
-
-    /// Counts the entries that allow and those that deny.
-    pub fn count(&self, kind: PolicySubject) -> (usize, usize) {
-        let count = |wanted| {
-            self.entries(kind, "entries").filter(|entry| entry.approval() == wanted).count()
-        };
-        (count(Approval::Allow), count(Approval::Deny))
-    }
-}
-
-#[derive(Clone, Copy)]
-struct PolicyEntry<'a> {
-    kind: PolicySubject,
-    entry: &'a Value,
-}
-
-impl<'a> PolicyEntry<'a> {
-    fn text_field(&self, key: &str) -> &'a str {
-        self.entry.get(key).and_then(Value::as_str).unwrap_or_default()
-    }
-
-    fn subject(&self) -> &'a str {
-        self.text_field(self.kind.subject_key())
-    }
-
-    fn approval(&self) -> Approval {
-        Approval::parse(self.text_field("approval")).unwrap_or(Approval::Deny)
-    }
-
-    /// Whether the entry names this variable, or has a `*` at its end and the variable begins with the rest.
-    fn is_for_variable(&self, name: &str) -> bool {
-        match self.text_field("name").strip_suffix('*') {
-            Some(prefix) => name.starts_with(prefix),
-            None => name == self.text_field("name"),
-        }
-    }
-
-    /// Whether the entry names this host, with this port or without a port, or has `*.` before a name above the host.
-    fn is_for_host(&self, host: &str, port: u16) -> bool {
-        let named = self.text_field("host").to_ascii_lowercase();
-        let named = match named.strip_suffix(&format!(":{port}")) {
-            Some(bare) if !bare.ends_with(':') => bare,
-            _ => named.as_str(),
-        };
-        match named.strip_prefix('*') {
-            Some(end) => end.starts_with('.') && host.len() > end.len() && host.ends_with(end),
-            None => host == named,
+            (Subject::Env(named), AccessRequest::Variable(name, is_secret)) => {
+                match named.strip_suffix('*') {
+                    Some(_) if is_secret && self.approval == Approval::Allow => false,
+                    Some(prefix) => name.starts_with(prefix),
+                    None => name == named,
+                }
+            }
+            (Subject::Host(named), AccessRequest::Host(host, port)) => {
+                let named = named.to_ascii_lowercase();
+                let named = match named.strip_suffix(&format!(":{port}")) {
+                    Some(bare) if !bare.ends_with(':') => bare,
+                    _ => named.as_str(),
+                };
+                match named.strip_prefix('*') {
+                    Some(end) => {
+                        end.starts_with('.') && host.len() > end.len() && host.ends_with(end)
+                    }
+                    None => host == named,
+                }
+            }
+            _ => false,
         }
     }
 }
 
-fn check_entry(kind: PolicySubject, entry: &Value) -> Result<(), String> {
-    let text = |key: &str| {
-        entry.get(key).and_then(Value::as_str).ok_or_else(|| format!("\"{key}\" is missing"))
+/// The decision of a list of entries, if any covers the request: of paths, the longest counts.
+fn find_decision(entries: Option<&Vec<Entry>>, request: AccessRequest<'_>) -> Option<Approval> {
+    let depth = |entry: &Entry| match &entry.subject {
+        Subject::Path(path) => Path::new(path).components().count(),
+        Subject::Env(_) | Subject::Host(_) => 0,
     };
-    if text(kind.subject_key())?.is_empty() {
-        return Err(format!("\"{}\" is empty", kind.subject_key()));
-    }
-    Approval::parse(text("approval")?)?;
-    if kind == PolicySubject::Path {
-        check_path(text("path")?)?;
-        check_mode(text("mode")?)?;
-    }
-    Ok(())
+    let covering = entries.into_iter().flatten().filter(|entry| entry.covers(request));
+    covering.map(|entry| (depth(entry), entry.approval)).max().map(|(_, approval)| approval)
 }
 
 /// Checks the path of an entry.
@@ -400,77 +362,47 @@ pub struct Layers {
 }
 
 impl Layers {
-    /// Decides about a path without links. `is_free`: the place needs no question.
+    /// Decides about a request. `is_free`: the place needs no question.
     ///
-    /// The global `protected` entries come first, then entries that deny, then free places, then entries that allow: a
-    /// deny within a free place applies.
-    pub fn decide_path(&self, mode: Mode, path: &Path, is_free: bool) -> Approval {
-        if let Some(entry) = self.global.find_path("protected", mode, path) {
-            return entry.approval();
-        }
-        let found = self
-            .policies()
-            .into_iter()
-            .filter_map(|policy| policy.find_path("entries", mode, path));
-        self.decide(PolicySubject::Path, is_free, found.map(|entry| entry.approval()).collect())
+    /// The first list with an entry for it decides: the global `protected` one, the thought's, the global one. So an
+    /// entry within a free place applies. Then come free places, then the stricter default.
+    pub fn decide(&self, request: AccessRequest<'_>, is_free: bool) -> Approval {
+        let at = match request {
+            AccessRequest::Path(..) => 0,
+            AccessRequest::Variable(..) => 1,
+            AccessRequest::Host(..) => 2,
+        };
+        let [own, global] = [&self.own, &self.global].map(|policy| policy.sections()[at].1);
+        let lists = [&global.protected, &own.entries, &global.entries];
+        let found = lists.into_iter().find_map(|list| find_decision(list.as_ref(), request));
+        let is_secret = matches!(request, AccessRequest::Variable(_, true));
+        found.unwrap_or(match own.default.max(global.default) {
+            _ if is_free => Approval::Allow,
+            Approval::Allow if is_secret => Approval::Prompt,
+            default => default,
+        })
     }
 
     /// Whether an entry restricts a path in a folder: it would no longer apply if the folder were renamed.
     pub fn restricts_below(&self, folder: &Path) -> bool {
-        let lists =
-            [(&self.own, "entries"), (&self.global, "entries"), (&self.global, "protected")];
-        let mut entries =
-            lists.iter().flat_map(|(policy, list)| policy.entries(PolicySubject::Path, list));
-        entries.any(|entry| {
-            entry.approval() != Approval::Allow
-                && Path::new(entry.text_field("path")).starts_with(folder)
+        let [own, global] = [&self.own.paths, &self.global.paths];
+        let lists = [&global.protected, &own.entries, &global.entries];
+        lists.into_iter().flatten().flatten().any(|entry| {
+            entry.approval != Approval::Allow && Path::new(entry.subject.text()).starts_with(folder)
         })
     }
 
-    /// Decides about reading a variable. `is_secret`: only an entry with its whole name can allow it.
-    pub fn decide_variable(&self, name: &str, is_secret: bool) -> Approval {
-        let is_whole = |entry: &PolicyEntry<'_>| !is_secret || !entry.subject().contains('*');
-        let found = self.find_all(PolicySubject::Env, |entry| {
-            entry.is_for_variable(name) && (entry.approval() != Approval::Allow || is_whole(entry))
-        });
-        let found: Vec<_> = found.map(|entry| entry.approval()).collect();
-        let is_default = found.is_empty();
-        match self.decide(PolicySubject::Env, false, found) {
-            Approval::Allow if is_secret && is_default => Approval::Prompt,
-            approval => approval,
-        }
-    }
-
-    /// Decides about a host, in lower case, and a port.
-    pub fn decide_host(&self, host: &str, port: u16) -> Approval {
-        let found = self.find_all(PolicySubject::Host, |entry| entry.is_for_host(host, port));
-        self.decide(PolicySubject::Host, false, found.map(|entry| entry.approval()).collect())
-    }
-
-    fn policies(&self) -> [&Policy; 2] {
-        [&self.own, &self.global]
-    }
-
-    fn find_all(
-        &self,
-        kind: PolicySubject,
-        is_for: impl Fn(&PolicyEntry<'_>) -> bool,
-    ) -> impl Iterator<Item = PolicyEntry<'_>> {
-        let entries =
-            self.policies().into_iter().flat_map(move |policy| policy.entries(kind, "entries"));
-        entries.filter(move |entry| is_for(entry))
-    }
-
-    /// Decides by the entries that were found, or by the defaults if there are none.
-    fn decide(&self, kind: PolicySubject, is_free: bool, mut found: Vec<Approval>) -> Approval {
-        if found.is_empty() && !is_free {
-            found = self.policies().map(|policy| policy.default_approval(kind)).to_vec();
-        }
-        if found.contains(&Approval::Deny) {
-            return Approval::Deny;
-        }
-        let is_allowed = is_free || found.contains(&Approval::Allow);
-        if is_allowed { Approval::Allow } else { Approval::Prompt }
+    /// Whether an entry allows this host by its whole name. An entry from an answer to a question counts only if the
+    /// name itself shows that the host is a private one: any other name may lead elsewhere now.
+    pub fn names_host(&self, host: &str, port: u16) -> bool {
+        let request = AccessRequest::Host(host, port);
+        let lists = [&self.own.net.hosts.entries, &self.global.net.hosts.entries];
+        lists.into_iter().flatten().flatten().any(|entry| {
+            let is_exact = !entry.subject.text().starts_with('*');
+            let is_answer = entry.other.get("source").is_some_and(|source| source == "prompt");
+            let is_meant = is_exact && (!is_answer || is_plainly_private(host));
+            is_meant && entry.approval == Approval::Allow && entry.covers(request)
+        })
     }
 }
 

@@ -110,17 +110,9 @@ impl Script {
 
 /// The name of a script's thought: its base name without the last extension.
 pub fn thought_name(place: &str) -> String {
-    let path = place.split(['?', '#']).next().filter(|_| is_url(place)).unwrap_or(place);
-    let base = path.trim_end_matches('/').rsplit('/').next().unwrap_or_default();
-    let stem = Path::new(base).file_stem().map(|stem| stem.to_string_lossy().into_owned());
+    let stem = Path::new(place).file_stem().map(|stem| stem.to_string_lossy().into_owned());
     stem.filter(|stem| !stem.is_empty() && stem != "." && stem != "..")
         .unwrap_or_else(|| "script".to_owned())
-}
-
-/// Whether the name of a script is an address on the web.
-pub fn is_url(place: &str) -> bool {
-    let place = place.get(..8).unwrap_or(place).to_ascii_lowercase();
-    place.starts_with("http://") || place.starts_with("https://")
 }
 
 #[cfg(test)]
@@ -175,8 +167,6 @@ mod tests {
             ("/a/b/multiple.dots.in.name.md", "multiple.dots.in.name"),
             (".hidden.md", ".hidden"),
             (".hidden", ".hidden"),
-            ("https://x.example/a/joke.md?raw=1.txt", "joke"),
-            ("https://x.example/", "x"),
             ("..", "script"),
         ] {
             assert_eq!(thought_name(place), name, "{place}");

@@ -1,8 +1,9 @@
 //! Chooses the model of a script in plain language: by variable, front matter, home, nagent's own settings.
 
+use std::num::NonZero;
+
 use super::request::ThinkRequest;
 use crate::ops::setup::flags::ModelArgs;
-use conversation::format::nearest::nearest;
 use conversation::problem::{Problem, ProblemKind};
 use models::provider::Provider;
 use script::thought::script::Script;
@@ -25,14 +26,11 @@ pub(super) struct AgentSettings {
     pub(super) max_iterations: Option<u64>,
 }
 
-/// Variables with credentials, and the provider of each.
+/// Variables with credentials, and the provider of each, whose name is also that of an agent.
 const KEYS: [(&str, Provider); 2] = [
     ("THINKINGSCRIPT__ANTHROPIC__API_KEY", Provider::Anthropic),
     ("THINKINGSCRIPT__OPENAI__API_KEY", Provider::OpenAi),
 ];
-
-/// The agent where nothing names another.
-const DEFAULT: &str = "anthropic";
 
 impl AgentSettings {
     pub(super) fn resolve(
@@ -42,74 +40,64 @@ impl AgentSettings {
         request: &ThinkRequest,
         env: &Env,
     ) -> Result<Self, Problem> {
-        let max_tokens = env.get("THINKINGSCRIPT__MAX_TOKENS").map(|text| {
-            text.parse::<u64>().ok().filter(|count| *count > 0).ok_or_else(|| {
+        let variable = |name: &str| env.get(name).map(str::to_owned);
+        let max_tokens = variable("THINKINGSCRIPT__MAX_TOKENS").map(|text| {
+            text.parse::<NonZero<u64>>().map_err(|_| {
                 let text = text.escape_debug();
                 Problem::usage(format!(
                     "THINKINGSCRIPT__MAX_TOKENS is \"{text}\"; it is a whole number from 1"
                 ))
             })
         });
-        let max_tokens = max_tokens.transpose()?.or(script.max_tokens).or(config.max_tokens);
-        let max_iterations = Some(config.max_iterations.unwrap_or(50));
-        let model =
-            env.get("THINKINGSCRIPT__MODEL").map(str::to_owned).or_else(|| script.model.clone());
+        let of_home = config.max_tokens.map(NonZero::get);
+        let max_tokens =
+            max_tokens.transpose()?.map(NonZero::get).or(script.max_tokens).or(of_home);
+        let max_iterations = Some(config.max_iterations.map_or(50, NonZero::get));
+        let model = variable("THINKINGSCRIPT__MODEL").or_else(|| script.model.clone());
         let settings = Self { model, max_tokens, max_iterations, ..Self::default() };
         // A flag is meant for this run, whatever the script says.
         if request.model.provider.is_some() {
             return Ok(settings);
         }
-        let named = env.get("THINKINGSCRIPT__AGENT").map(str::to_owned);
-        let named = named.or_else(|| script.agent.clone()).or_else(|| config.agent.clone());
-        match named {
-            Some(name) => settings.with_agent(home, &name, env),
-            None if KEYS[0..1].iter().any(|(name, _)| env.get(name).is_some())
-                || home.read_agent(DEFAULT)?.is_some() =>
-            {
-                settings.with_agent(home, DEFAULT, env)
-            }
-            None if env.get(KEYS[1].0).is_some() => settings.with_agent(home, "openai", env),
-            None => Ok(settings),
+        let named = variable("THINKINGSCRIPT__AGENT").or_else(|| script.agent.clone());
+        if let Some(name) = named.or_else(|| config.agent.clone()) {
+            return settings.with_agent(home, &name, env);
         }
+        for (variable, provider) in KEYS {
+            if env.get(variable).is_some() || home.read_agent(provider.name())?.is_some() {
+                return settings.with_agent(home, provider.name(), env);
+            }
+        }
+        Ok(settings)
     }
 
     fn with_agent(self, home: &Home, name: &str, env: &Env) -> Result<Self, Problem> {
-        let path = home.agent_path(name)?;
-        let agent = match home.read_agent(name)? {
-            Some(agent) => agent,
-            None if Provider::parse(name).is_ok() => Agent::default(),
-            None => {
-                let mut known: Vec<String> =
-                    Provider::iter().map(|other| other.name().to_owned()).collect();
-                let files = sys::fs::list_names(&home.folder.join("agents")).unwrap_or_default();
-                known.extend(
-                    files.iter().filter_map(|name| name.strip_suffix(".json")).map(str::to_owned),
-                );
-                let near = nearest(name, known.iter().map(String::as_str));
-                let near = near.map(|near| format!("; did you mean {near}?")).unwrap_or_default();
-                let name = name.escape_debug();
-                return Err(Problem::usage(format!(
-                    "there is no agent \"{name}\": {} is missing{near}",
-                    path.display()
-                )));
+        let path = home.agent_path(name)?.display().to_string();
+        let wrong = |error| Problem::usage(format!("{path}: {error}"));
+        let named = Provider::parse(name);
+        let (agent, provider) = match (home.read_agent(name)?, named) {
+            (None, Ok(provider)) => (Agent::default(), provider),
+            (None, Err(error)) => {
+                return Err(Problem::usage(format!("{path} is missing, and {error}")));
+            }
+            (Some(agent), named) => {
+                let word = agent.provider.as_deref().filter(|word| !word.is_empty());
+                let provider =
+                    word.map_or(Ok(named.unwrap_or(Provider::Anthropic)), Provider::parse);
+                (agent, provider.map_err(wrong)?)
             }
         };
-        let word = agent.provider.as_deref().filter(|word| !word.is_empty());
-        let word = word.unwrap_or(if Provider::parse(name).is_ok() { name } else { DEFAULT });
-        let provider = Provider::parse(word)
-            .map_err(|error| Problem::usage(format!("{}: {error}", path.display())))?;
         let filled = |value: Option<String>| value.filter(|value| !value.is_empty());
         let own = KEYS.iter().find(|(_, other)| *other == provider);
-        let key = own
-            .and_then(|(variable, _)| env.get(variable).map(str::to_owned))
-            .or(filled(agent.api_key));
-        let base =
-            (provider == Provider::OpenAi).then(|| env.get("THINKINGSCRIPT__OPENAI__API_BASE"));
+        let key = own.and_then(|(variable, _)| env.get(variable).map(str::to_owned));
+        let base = env.get("THINKINGSCRIPT__OPENAI__API_BASE").map(str::to_owned);
+        let base = base.filter(|_| provider == Provider::OpenAi);
+        let key = key.or(filled(agent.api_key));
         Ok(Self {
             agent: Some(name.to_owned()),
             provider: Some(provider.name().to_owned()),
             model: self.model.or(filled(agent.model)),
-            base_url: base.flatten().map(str::to_owned).or(filled(agent.api_base)),
+            base_url: base.or(filled(agent.api_base)),
             key: provider.credential_variables().first().copied().zip(key),
             ..self
         })
@@ -120,10 +108,10 @@ impl AgentSettings {
         let (Some(agent), ProblemKind::NoCredential) = (&self.agent, problem.kind) else {
             return problem;
         };
-        let provider = |(_, of): &&(&str, Provider)| Some(of.name()) == self.provider.as_deref();
-        let variable = KEYS.iter().find(provider).map(|(name, _)| format!(" or {name}"));
+        let is_own = |(_, of): &&(&str, Provider)| Some(of.name()) == self.provider.as_deref();
+        let variable = KEYS.iter().find(is_own).map(|(name, _)| format!(" or {name}"));
         let hint = format!(
-            "{}{}, or store a key in {}/{agent}.json: nagent-thought setup --store {agent}",
+            "{}{}, or write api_key into {}/{agent}.json",
             problem.hint,
             variable.unwrap_or_default(),
             home.folder.join("agents").display()

@@ -105,10 +105,7 @@ impl ScriptHost for ThoughtHost<'_> {
                 context.unwrap_or_default()
             )),
             ScriptOutcome::Interrupted(signal) => Err(format!("interrupted by {}", signal.name())),
-            ScriptOutcome::Broken(why)
-            | ScriptOutcome::TimedOut(why)
-            | ScriptOutcome::OutOfMemory(why)
-            | ScriptOutcome::Unsafe(why) => Err(why),
+            ScriptOutcome::Failed(_, why) => Err(why),
         };
         let console = std::mem::take(&mut self.bridges.console);
         Ok(ScriptResult { value, console, seconds: ran.took.as_secs_f64() })

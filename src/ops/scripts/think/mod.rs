@@ -48,7 +48,7 @@ pub fn run_thought(tool: &'static str, request: &ThinkRequest) -> Result<Report,
     let home = Home::from_env(&env)?;
     let config = home.read_config()?;
     let is_kept = keeps_data(&env)?;
-    let source = source::read_source(request, &env, &home, &interrupts)?;
+    let source = read_place(&request.script, &env)?;
     let script = Script::parse(&source.bytes)
         .map_err(|error| Problem::usage(format!("{}: {error}", request.script)))?;
     let input = read_stdin(&interrupts)?;
@@ -121,10 +121,7 @@ impl Thought {
             ScriptOutcome::End(End::Threw { message, line }) => Resume::Threw { message, line },
             ScriptOutcome::End(End::Resumed(context)) => Resume::Asked(context),
             ScriptOutcome::Interrupted(signal) => return Err(Problem::interrupted(signal)),
-            ScriptOutcome::Broken(why)
-            | ScriptOutcome::TimedOut(why)
-            | ScriptOutcome::OutOfMemory(why)
-            | ScriptOutcome::Unsafe(why) => Resume::Failed(why),
+            ScriptOutcome::Failed(_, why) => Resume::Failed(why),
         };
         self.written.borrow_mut().close_line();
         self.screen.show_resume(&resume);

@@ -8,7 +8,7 @@ use crate::ops::setup::flags::{LimitArgs, ModelArgs, parse_amount, parse_seconds
 #[derive(Debug, Clone, Default, Args)]
 #[expect(clippy::struct_excessive_bools, reason = "flags are what they are")]
 pub struct ThinkRequest {
-    /// The script's path or address.
+    /// The script's path.
     #[arg(skip)]
     pub script: String,
     /// Its arguments.
@@ -23,9 +23,6 @@ pub struct ThinkRequest {
     /// Show what would run, the policy in force and the first request; run nothing
     #[arg(long)]
     pub dry_run: bool,
-    /// Run a script from the web without asking
-    #[arg(long)]
-    pub yes: bool,
     /// End each script after S seconds; questions do not count [default: 30 without a terminal, none with one]
     #[arg(long, value_name = "S", value_parser = parse_seconds)]
     pub timeout: Option<f64>,

@@ -17,11 +17,10 @@ use conversation::limits;
 use conversation::problem::Problem;
 use script::bridges::Bridges;
 use script::js::wire::Start;
-use script::js_worker::{Ran, ScriptOutcome, run_script};
+use script::js_worker::{Failure, Ran, ScriptOutcome, run_script};
 use script::permission::{find_places, read_policy};
 use script::policy::places::ScriptPlaces;
 use script::policy::{Layers, Policy};
-use script::thought::script::is_url;
 use script::thoughts::{Home, Origin};
 use sys::env::Env;
 use sys::fs;
@@ -82,7 +81,7 @@ impl Thought {
         self.screen.end_work();
         let ran = ran?;
         self.written.borrow_mut().add_denied(&bridges.permissions.denied);
-        if let ScriptOutcome::Unsafe(why) = &ran.outcome {
+        if let ScriptOutcome::Failed(Failure::Unsafe, why) = &ran.outcome {
             return Err(Problem::failed(format!(
                 "the sandbox for scripts cannot be built, so nothing ran: {why}"
             )));
@@ -120,10 +119,7 @@ pub(super) fn open_thought(
     if let Some(note) = note {
         out::print_tool_line(tool, &note);
     }
-    // The fingerprint of a page is written when the user agrees to it.
-    if !is_url(&source.place) {
-        home.write_fingerprint(&source.place, &source.sha256)?;
-    }
+    home.write_fingerprint(&source.place, &source.sha256)?;
     let temporary = if is_kept { None } else { Some(fs::empty_folder()?) };
     let folder = temporary
         .as_ref()

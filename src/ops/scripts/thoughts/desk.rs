@@ -5,7 +5,6 @@ use std::path::{Path, PathBuf};
 use crate::ops::scripts::think::read_place;
 use conversation::format::nearest::nearest;
 use conversation::problem::Problem;
-use script::thought::script::is_url;
 use script::thoughts::Home;
 use sys::env::Env;
 use sys::fs;
@@ -22,7 +21,7 @@ pub struct Desk {
 pub(super) struct NamedScript {
     /// The name of its thought.
     pub(super) name: String,
-    /// The file or address; `None`: there are only data of that name.
+    /// The file; `None`: there are only data of that name.
     pub(super) place: Option<String>,
 }
 
@@ -38,11 +37,8 @@ impl Desk {
         Ok(Self { env, home, interrupts: Interrupts::install()? })
     }
 
-    /// Finds a script by its address, its file, or the name it was installed under.
+    /// Finds a script by its file or the name it was installed under. A bare name is the installed script, if there is one.
     pub(super) fn find_script(&self, script: &str) -> Result<NamedScript, Problem> {
-        if is_url(script) {
-            return self.target(script.to_owned());
-        }
         let path = self.env.absolute_path(Path::new(script))?;
         if script.contains('/') || script.starts_with('.') {
             let real = fs::real_path(&path)
@@ -50,42 +46,32 @@ impl Desk {
             return self.target(real.display().to_string());
         }
         let installed = self.home.script_path(script);
-        match (fs::exists(&installed), fs::file_size(&path).is_some()) {
-            (true, true) => Err(Problem::usage(format!(
-                "{script} is both an installed script and a file here: write {} or ./{script}",
-                installed.display()
-            ))),
-            (true, false) => self.target(installed.display().to_string()),
-            (false, true) => {
-                self.target(fs::real_path(&path).unwrap_or(path).display().to_string())
-            }
-            (false, false) if fs::exists(&self.home.thought_folder(script)) => {
-                Ok(NamedScript { name: script.to_owned(), place: None })
-            }
-            (false, false) => {
-                let names = self.home.list_thoughts()?;
-                let near = nearest(script, names.iter().map(String::as_str));
-                let near = near.map(|near| format!("; did you mean {near}?")).unwrap_or_default();
-                Err(Problem::failed(format!(
-                    "{script}: no such script (neither installed nor a file here){near}"
-                )))
-            }
+        if fs::exists(&installed) {
+            return self.target(installed.display().to_string());
         }
+        if fs::file_size(&path).is_some() {
+            return self.target(fs::real_path(&path).unwrap_or(path).display().to_string());
+        }
+        if fs::exists(&self.home.thought_folder(script)) {
+            return Ok(NamedScript { name: script.to_owned(), place: None });
+        }
+        let names = self.home.list_thoughts()?;
+        let near = nearest(script, names.iter().map(String::as_str));
+        let near = near.map(|near| format!("; did you mean {near}?")).unwrap_or_default();
+        Err(Problem::failed(format!(
+            "{script}: no such script (neither installed nor a file here){near}"
+        )))
     }
 
     /// The script at a place.
     pub(super) fn target(&self, place: String) -> Result<NamedScript, Problem> {
-        let sha256 = match self.home.read_fingerprint(&place) {
-            Some(known) if is_url(&place) => known,
-            _ if is_url(&place) => String::new(),
-            _ => fs::sha256(&self.read(&place)?),
-        };
+        let sha256 = fs::sha256(&self.read(&place)?);
         let (name, _) = self.home.choose_thought(&place, &sha256)?;
         Ok(NamedScript { name, place: Some(place) })
     }
 
     pub(super) fn read(&self, place: &str) -> Result<Vec<u8>, Problem> {
-        Ok(read_place(place, &self.env, &self.home, &self.interrupts)?.bytes)
+        Ok(read_place(place, &self.env)?.bytes)
     }
 
     /// The script's place; data alone are not enough.

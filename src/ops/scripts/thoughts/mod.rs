@@ -15,7 +15,6 @@ use conversation::exit::Exit;
 use conversation::limits;
 use conversation::problem::Problem;
 use script::permission::read_policy;
-use script::policy::PolicySubject;
 use script::thought::script::{Script, thought_name};
 use script::thoughts::Origin;
 use sys::atomic_file::AtomicFile;
@@ -73,10 +72,8 @@ pub fn describe(desk: &Desk, script: &str) -> Result<Report, Problem> {
     let (workspace, memories) = (count("workspace")?, count("memories")?);
     let policy = read_policy(&desk.home.policy_path(Some(&target.name)));
     let policy = policy.map_err(|error| Problem::failed(format!("{error:#}")))?;
-    let allowed = [PolicySubject::Path, PolicySubject::Env, PolicySubject::Host].map(|kind| {
-        let (allow, deny) = policy.count(kind);
-        format!("{} {allow} allowed, {deny} denied", kind.name())
-    });
+    let allowed =
+        policy.count().map(|(kind, allow, deny)| format!("{kind} {allow} allowed, {deny} denied"));
     let size = |bytes: Option<u64>| {
         bytes.map_or_else(|| "none".to_owned(), |bytes| format!("{bytes} bytes"))
     };
@@ -128,7 +125,7 @@ pub fn run_installed_script(
 
 /// Copies a script to the home's bin folder, and marks it executable.
 pub fn install(desk: &Desk, script: &str) -> Result<Report, Problem> {
-    let source = read_place(script, &desk.env, &desk.home, &desk.interrupts)?;
+    let source = read_place(script, &desk.env)?;
     Script::parse(&source.bytes).map_err(|error| Problem::usage(format!("{script}: {error}")))?;
     let name = thought_name(script);
     if name.starts_with('.') {
@@ -139,15 +136,14 @@ pub fn install(desk: &Desk, script: &str) -> Result<Report, Problem> {
     let path = desk.home.script_path(&name);
     let bytes = with_shebang(&source.bytes);
     // The installed script keeps the memory of its former place.
-    let old = desk.home.read_origin(&name)?;
-    let goes_on = old.as_ref().is_some_and(|origin| origin.place == source.place);
+    let old = desk.home.read_origin(&name)?.filter(|origin| origin.place == source.place);
     if fs::read_bytes(&path, limits::THOUGHT_SCRIPT)?.is_some_and(|before| before != bytes) {
         for kept in desk.home.discard(std::slice::from_ref(&path))? {
             out::print_line(&format!("the previous {name} is now in {}", kept.display()));
         }
     }
     write_executable(&path, &bytes)?;
-    if let Some(old) = old.filter(|_| goes_on) {
+    if let Some(old) = old {
         let place = fs::real_path(&path).unwrap_or_else(|| path.clone()).display().to_string();
         let sha256 = old
             .sha256
@@ -292,7 +288,7 @@ pub fn cache(
 /// Writes a script that can be executed.
 pub fn build(desk: &Desk, input: &Path, output: &Path) -> Result<Report, Problem> {
     let script = input.display().to_string();
-    let source = read_place(&script, &desk.env, &desk.home, &desk.interrupts)?;
+    let source = read_place(&script, &desk.env)?;
     Script::parse(&source.bytes).map_err(|error| Problem::usage(format!("{script}: {error}")))?;
     let path = desk.env.absolute_path(output)?;
     write_executable(&path, &with_shebang(&source.bytes))?;

@@ -8,27 +8,16 @@ use super::desk::Desk;
 use crate::out::Report;
 use conversation::problem::Problem;
 use script::permission::{edit_policy, read_policy};
-use script::policy::{Approval, Policy, PolicySubject, check_mode, check_path};
+use script::policy::{Approval, Policy, Subject, check_mode, check_path};
 use sys::env::Env;
 use sys::{clock, fs};
-
-/// The subject of an entry, as a word on the command line.
-#[derive(Debug, Clone, Copy, clap::ValueEnum)]
-enum SubjectName {
-    /// A file or folder
-    Path,
-    /// A variable of the environment
-    Env,
-    /// A host of the network
-    Host,
-}
 
 /// The arguments that name an entry of a policy.
 #[derive(Debug, Clone, clap::Args)]
 pub struct PolicyEdit {
-    /// What it is about
-    #[arg(value_enum)]
-    kind: SubjectName,
+    /// What it is about: a file or folder, a variable of the environment, a host of the network
+    #[arg(value_parser = ["path", "env", "host"])]
+    kind: String,
     /// The script, unless --global is given, and the path, variable or host
     #[arg(value_name = "SCRIPT VALUE", num_args = 1..=2, required = true)]
     words: Vec<String>,
@@ -38,14 +27,6 @@ pub struct PolicyEdit {
 }
 
 impl PolicyEdit {
-    fn subject(&self) -> PolicySubject {
-        match self.kind {
-            SubjectName::Path => PolicySubject::Path,
-            SubjectName::Env => PolicySubject::Env,
-            SubjectName::Host => PolicySubject::Host,
-        }
-    }
-
     fn value(&self) -> &str {
         self.words.last().map_or("", String::as_str)
     }
@@ -71,35 +52,32 @@ pub fn add_entry(
     mode: Option<&str>,
     approval: Approval,
 ) -> Result<Report, Problem> {
-    let subject = check_value(&desk.env, edit)?;
-    if mode.is_some() && edit.subject() != PolicySubject::Path {
-        let kind = edit.subject().name();
+    let subject = read_subject(&desk.env, edit)?;
+    let default = if matches!(subject, Subject::Path(_)) { "rwd" } else { "" };
+    if mode.is_some() && default.is_empty() {
+        let kind = &edit.kind;
         return Err(Problem::usage(format!(
             "--mode is for paths, and this is an entry for a {kind}"
         )));
     }
-    let mode = mode.unwrap_or("rwd");
-    check_mode(mode).map_err(Problem::usage)?;
+    mode.map_or(Ok(()), check_mode).map_err(Problem::usage)?;
+    let mode = mode.unwrap_or(default);
     change(desk, edit, |policy| {
-        policy.add_entry((edit.subject(), &subject, mode), approval, "cli", &clock::now());
+        policy.add_entry((subject, mode), approval, "cli", &clock::now());
         Ok(())
     })
 }
 
 /// Removes entries from a policy.
 pub fn remove_entry(desk: &Desk, edit: &PolicyEdit) -> Result<Report, Problem> {
-    let subject = check_value(&desk.env, edit)?;
+    let subject = read_subject(&desk.env, edit)?;
     change(desk, edit, |policy| {
-        if policy.remove(edit.subject(), &subject) + policy.remove(edit.subject(), edit.value()) > 0
-        {
+        if policy.remove(&subject) > 0 {
             return Ok(());
         }
-        let kind = edit.subject().name();
-        Err(Problem::usage(format!(
-            "there is no entry for the {kind} {}; nagent-thought policy list shows all",
-            edit.value()
-        ))
-        .into())
+        let (kind, text) = (&edit.kind, subject.text());
+        let list = "nagent-thought policy list shows all";
+        Err(Problem::usage(format!("there is no entry for the {kind} {text}; {list}")).into())
     })
 }
 
@@ -126,60 +104,44 @@ fn change(
     Ok(Report::done("").with("path", path.display().to_string()))
 }
 
-/// The value as an entry has it: a path from `/` on, a variable's name, a host.
-fn check_value(env: &Env, edit: &PolicyEdit) -> Result<String, Problem> {
+/// The subject as an entry has it: a path from `/` on, a variable's name, a host.
+fn read_subject(env: &Env, edit: &PolicyEdit) -> Result<Subject, Problem> {
     let value = edit.value();
     if edit.script().is_some() == edit.global {
         let global = "--global takes no script";
         let advice = if edit.global { global } else { "name the script, or give --global" };
-        let kind = edit.subject().name();
+        let kind = &edit.kind;
         let usage = format!("{advice}: nagent-thought policy add {kind} SCRIPT VALUE");
         return Err(Problem::usage(usage));
     }
-    let wrong =
-        |why: &str| Err(Problem::usage(format!("\"{}\" is not {why}", value.escape_debug())));
-    match edit.subject() {
-        PolicySubject::Path => {
-            let path = env.absolute_path(Path::new(value))?;
-            if value.is_empty() || value.contains('\0') {
-                return wrong("a path");
-            }
-            let path = fs::resolve_path(&path).display().to_string();
-            check_path(&path).map(|()| path).map_err(Problem::usage)
+    let wrong = |why: &str| Problem::usage(format!("\"{}\" is not {why}", value.escape_debug()));
+    match edit.kind.as_str() {
+        "path" => {
+            let path = fs::resolve_path(&env.absolute_path(Path::new(value))?);
+            let path = path.display().to_string();
+            check_path(&path).map(|()| Subject::Path(path)).map_err(Problem::usage)
         }
-        PolicySubject::Env => {
+        "env" => {
             let name = value.strip_suffix('*').unwrap_or(value);
-            let is_name =
-                name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_') && !value.is_empty();
-            if is_name {
-                Ok(value.to_owned())
-            } else {
-                wrong("the name of a variable, or its beginning with a *")
+            let is_name = |c: char| c.is_ascii_alphanumeric() || c == '_';
+            if value.is_empty() || !name.chars().all(is_name) {
+                return Err(wrong("the name of a variable, or its beginning with a *"));
             }
+            Ok(Subject::Env(value.to_owned()))
         }
-        PolicySubject::Host => {
-            let (wildcard, named) = value.strip_prefix("*.").map_or(("", value), |end| ("*.", end));
-            let wrong = |advice: String| wrong(&format!("a host{advice}"));
-            // As net.fetch reads it.
-            let url = Url::parse(named).ok().filter(Url::has_host);
-            if let Some(host) = url.as_ref().and_then(Url::host_str) {
-                return wrong(format!("; did you mean {host}?"));
-            }
-            let (_, port) = named.rsplit_once(':').filter(|(_, port)| !port.contains(']')).unzip();
-            let url = Url::parse(&format!("http://{named}")).ok();
-            let host =
-                url.as_ref().and_then(Url::host_str).unwrap_or_default().trim_end_matches('.');
-            let is_bare = named.chars().all(|c| c.is_alphanumeric() || ".-_:[]".contains(c));
-            let is_port = |port: &str| port.parse::<u16>().is_ok_and(|port| port > 0);
-            if host.split('.').any(str::is_empty) || !is_bare || !port.is_none_or(is_port) {
-                return wrong(
-                    ", as api.example.com, *.example.com, localhost:8080 or [::1]:8080".to_owned(),
-                );
-            }
-            Ok(format!(
-                "{wildcard}{host}{}",
-                port.map(|port| format!(":{port}")).unwrap_or_default()
-            ))
-        }
+        _ => read_host(value).map(Subject::Host).ok_or_else(|| {
+            wrong("a host, as api.example.com, *.example.com, localhost:8080 or [::1]:8080")
+        }),
     }
+}
+
+/// A host as `net.fetch` reads it, with its wildcard and port.
+fn read_host(value: &str) -> Option<String> {
+    let (wildcard, named) = value.strip_prefix("*.").map_or(("", value), |end| ("*.", end));
+    let is_bare = named.chars().all(|c| c.is_alphanumeric() || ".-_:[]".contains(c));
+    let url = Url::parse(&format!("http://{named}")).ok().filter(|_| is_bare)?;
+    let host = url.host_str()?.trim_end_matches('.');
+    let port = named.rsplit_once(':').filter(|(_, port)| !port.contains(']'));
+    let port = port.map(|(_, port)| format!(":{port}")).unwrap_or_default();
+    (!host.split('.').any(str::is_empty)).then(|| format!("{wildcard}{host}{port}"))
 }

@@ -1,41 +1,18 @@
-//! Checks that a model answers scripts, and stores its key.
+//! Checks that a model answers scripts.
 
 use super::desk::Desk;
 use crate::client::RequestError;
 use crate::ops::scripts::think::choose_agent;
 use crate::ops::setup::flags::{ModelArgs, RunArgs};
 use crate::ops::setup::settings::Settings;
-use crate::out::{self, Report};
+use crate::out::Report;
 use conversation::exit::Exit;
 use conversation::model::{RequestMessage, Role};
 use conversation::problem::Problem;
 use models::ChatRequest;
-use script::thoughts::Agent;
-use sys::{stdin, terminal};
 
-/// Checks that the model of scripts answers; with `store`, stores its key first.
-pub fn setup(desk: &Desk, store: Option<&str>, given: &ModelArgs) -> Result<Report, Problem> {
-    if let Some(name) = store {
-        if terminal::stdin_is_terminal() {
-            out::print_line("paste the key, then Enter and Ctrl-D:");
-        }
-        let key = stdin::read_to_end(&desk.interrupts)?.map_err(Problem::interrupted)?;
-        let key = String::from_utf8_lossy(&key).trim().to_owned();
-        if key.is_empty() || key.contains(char::is_whitespace) {
-            return Err(Problem::usage(
-                "stdin has no key: printf %s KEY | nagent-thought setup --store",
-            ));
-        }
-        let mut agent = desk.home.read_agent(name)?.unwrap_or(Agent {
-            provider: given.provider.clone(),
-            model: given.model.clone(),
-            api_base: given.base_url.clone(),
-            ..Agent::default()
-        });
-        agent.api_key = Some(key);
-        let path = desk.home.write_agent(name, &agent)?;
-        out::print_line(&format!("stored in {}", path.display()));
-    }
+/// Checks that the model of scripts answers.
+pub fn setup(desk: &Desk, given: &ModelArgs) -> Result<Report, Problem> {
     let mut env = desk.env.clone();
     let model = choose_agent(&desk.home, given, &mut env)?;
     let settings = Settings::resolve_run(&RunArgs::for_model(model), &env)?;
