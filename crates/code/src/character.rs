@@ -17,7 +17,7 @@ pub enum Unit {
 }
 
 /// The last place at or before `furthest` where a cut splits neither CR LF nor a UTF-8 character.
-pub fn find_start(view: View<'_>, unit: Unit, furthest: u64) -> u64 {
+pub(crate) fn find_start(view: View<'_>, unit: Unit, furthest: u64) -> u64 {
     let at = |back: u64| furthest.checked_sub(back).and_then(|offset| view.byte_at(offset));
     match unit {
         Unit::Four => furthest - furthest % 4,

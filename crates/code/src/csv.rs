@@ -11,7 +11,7 @@ use super::text::add_lines;
 
 /// Finds records in a file as it streams.
 #[derive(Debug)]
-pub struct RecordScanner {
+pub(crate) struct RecordScanner {
     target: u64,
     record: u64,
     at: u64,
@@ -24,7 +24,7 @@ pub struct RecordScanner {
 
 impl RecordScanner {
     /// Begins at the start of a file.
-    pub fn new(target: u64) -> Self {
+    pub(crate) fn new(target: u64) -> Self {
         Self { target, record: 0, at: 0, is_quoted: false, closed: None, is_long: false }
     }
 

@@ -18,15 +18,15 @@ pub struct CutBoundary {
 /// The base levels of the kinds of cuts; within a kind, deeper cuts have a higher level.
 pub mod level {
     /// Between definitions, headings, elements, paragraphs.
-    pub const STRUCTURE: u32 = 0;
+    pub(crate) const STRUCTURE: u32 = 0;
     /// At the start of a line, between parts of a node without members.
-    pub const PART: u32 = 1_000;
+    pub(crate) const PART: u32 = 1_000;
     /// At the start of a line within a token, or of any line of text.
     pub const LINE: u32 = 2_000;
     /// Within a line, between tokens.
     pub const INLINE: u32 = 3_000;
     /// Within a token, between characters.
-    pub const CHARACTER: u32 = 4_000;
+    pub(crate) const CHARACTER: u32 = 4_000;
 }
 
 /// The size of segments, and the cuts that are always made.
@@ -40,7 +40,7 @@ pub struct CutRules {
 
 /// Chooses cuts.
 #[derive(Debug, Clone)]
-pub struct Packer {
+pub(crate) struct Packer {
     rules: CutRules,
     unit: Unit,
     /// The start of the segment before the current one, and the level of the cut between the two.
@@ -78,18 +78,18 @@ impl Sink<'_> {
 
 impl Packer {
     /// Begins at the start of a file whose characters consist of `unit`.
-    pub fn new(rules: CutRules, unit: Unit) -> Self {
+    pub(crate) fn new(rules: CutRules, unit: Unit) -> Self {
         Self { rules, unit, held: None, start: 0, open: Vec::new(), settled: Vec::new() }
     }
 
     /// The start of the first segment that is not yet out.
-    pub fn pending(&self) -> u64 {
+    pub(crate) fn pending(&self) -> u64 {
         self.held.map_or(self.start, |(start, _)| start)
     }
 
     /// Takes the next possible cut. Offsets must rise strictly; one that does not is ignored. The view must have the
     /// bytes around the place where a segment must be cut although no boundary fits.
-    pub fn add_boundary(&mut self, view: View<'_>, boundary: CutBoundary) {
+    pub(crate) fn add_boundary(&mut self, view: View<'_>, boundary: CutBoundary) {
         let last = self.open.last().map_or(self.start, |last| last.at);
         if boundary.at <= last {
             return;
@@ -106,7 +106,7 @@ impl Packer {
     }
 
     /// Ends the file at `end`.
-    pub fn finish(&mut self, view: View<'_>, end: u64) {
+    pub(crate) fn finish(&mut self, view: View<'_>, end: u64) {
         self.advance_to(view, end);
         if end > self.start {
             self.open.clear();
@@ -116,7 +116,7 @@ impl Packer {
     }
 
     /// Reports that no other boundary comes before `end`, and cuts until the rest before it fits into one segment.
-    pub fn advance_to(&mut self, view: View<'_>, end: u64) {
+    pub(crate) fn advance_to(&mut self, view: View<'_>, end: u64) {
         while end.saturating_sub(self.start) > self.rules.target {
             let cut = self.best_cut().unwrap_or_else(|| {
                 let furthest = self.start.saturating_add(self.rules.target);

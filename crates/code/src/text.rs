@@ -8,7 +8,7 @@ use super::pack::{Sink, level};
 
 /// The role of lines in a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum LineStructure {
+pub(crate) enum LineStructure {
     /// Paragraphs, with blank lines between them.
     Paragraphs,
     /// Each line is an element.
@@ -20,7 +20,7 @@ pub enum LineStructure {
 /// Finds lines and paragraphs in a file as it streams.
 #[derive(Debug)]
 #[expect(clippy::struct_excessive_bools, reason = "each is a fact of its own")]
-pub struct LineScanner {
+pub(crate) struct LineScanner {
     kind: LineStructure,
     target: u64,
     /// The start of the line that is being read.
@@ -41,7 +41,7 @@ pub struct LineScanner {
 
 impl LineScanner {
     /// Begins at the start of a line.
-    pub fn new(kind: LineStructure, target: u64, at: u64) -> Self {
+    pub(crate) fn new(kind: LineStructure, target: u64, at: u64) -> Self {
         Self {
             kind,
             target,

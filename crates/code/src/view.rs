@@ -16,7 +16,7 @@ impl<'a> View<'a> {
     }
 
     /// The byte at an offset in the file, if it is in the view.
-    pub fn byte_at(self, offset: u64) -> Option<u8> {
+    pub(crate) fn byte_at(self, offset: u64) -> Option<u8> {
         self.bytes.get(usize::try_from(offset.checked_sub(self.base)?).ok()?).copied()
     }
 

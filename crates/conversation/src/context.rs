@@ -87,7 +87,7 @@ pub struct Section {
 }
 
 /// The titles of all sections, in their order.
-pub const TITLES: [&str; 7] =
+pub(crate) const TITLES: [&str; 7] =
     ["Role", "Protocol", "Rules", "Tools", "Environment", "Context", MEMORY];
 
 /// The title of the section about a file's history.

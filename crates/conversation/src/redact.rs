@@ -21,7 +21,7 @@ use self::shapes::{SHAPES, is_likely};
 use crate::format::hex::encode_hex;
 
 /// Minimum length of a value that is masked, in bytes: shorter ones occur in other words by chance.
-pub const SHORTEST: usize = 8;
+pub(crate) const SHORTEST: usize = 8;
 
 /// A stream is masked in pieces of about this size, in bytes.
 const WINDOW: usize = if cfg!(test) { 64 << 10 } else { 1 << 20 };

@@ -22,7 +22,7 @@ pub struct Person {
 /// Lists the authors of these commits, which are given newest first: most commits first, then by name and address.
 /// Authors with the same address are one person, with the latest name. The oldest commit of a shallow clone does not
 /// count: all files look new there, whoever wrote them.
-pub fn list_people(commits: &[FileCommit]) -> Vec<Person> {
+pub(crate) fn list_people(commits: &[FileCommit]) -> Vec<Person> {
     let mut people: BTreeMap<String, Person> = BTreeMap::new();
     for commit in commits.iter().filter(|commit| commit.kind != CommitKind::Boundary) {
         let key = if commit.email.is_empty() { &commit.name } else { &commit.email };

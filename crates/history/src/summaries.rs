@@ -20,7 +20,7 @@ use conversation::format::hex::encode_hex;
 use conversation::limits;
 
 /// Maximum size of a commit's message in the request, in bytes.
-pub const MAX_MESSAGE: usize = 2_000;
+pub(crate) const MAX_MESSAGE: usize = 2_000;
 const MIN_DIFF: usize = 512;
 /// A diff is not cut if that would save no more than this: the note is nearly as long.
 const MIN_CUT: usize = 100;

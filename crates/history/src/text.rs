@@ -246,7 +246,7 @@ pub(super) fn show_marks(commit: &FileCommit) -> String {
 }
 
 /// Returns the first seven digits of a commit id.
-pub fn shorten_id(id: &str) -> &str {
+pub(crate) fn shorten_id(id: &str) -> &str {
     &id[..id.floor_char_boundary(7)]
 }
 

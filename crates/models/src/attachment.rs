@@ -82,7 +82,7 @@ impl FileFormat {
     }
 
     /// Whether it is an image.
-    pub fn is_image(self) -> bool {
+    pub(crate) fn is_image(self) -> bool {
         self.family() == "image"
     }
 

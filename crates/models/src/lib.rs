@@ -30,7 +30,7 @@ mod openai;
 pub mod openai_chat;
 pub mod openai_responses;
 pub mod options;
-pub mod partial_reply;
+pub(crate) mod partial_reply;
 pub mod price;
 pub mod provider;
 mod reasoning;

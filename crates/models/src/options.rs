@@ -48,7 +48,7 @@ impl Reasoning {
     }
 
     /// The nearest word of the scale that the model accepts.
-    pub fn to_word(self, model: &str) -> &'static str {
+    pub(crate) fn to_word(self, model: &str) -> &'static str {
         // The preferred words, the best first.
         let wanted: &[&str] = match self {
             Self::Off => &["none", "minimal", "low"],
@@ -72,7 +72,7 @@ impl Reasoning {
     }
 
     /// The number of tokens, between a model's smallest and largest.
-    pub fn to_tokens(self, least: u64, most: u64) -> u64 {
+    pub(crate) fn to_tokens(self, least: u64, most: u64) -> u64 {
         let tokens = match self {
             Self::Off => 0,
             Self::Low => 2_048,

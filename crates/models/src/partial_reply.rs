@@ -56,22 +56,22 @@ pub struct StreamPosition {
 
 impl PartialReply {
     /// Creates an empty reply; with `filter_reasoning`, a `<think>` block at its start is left out.
-    pub fn new(filter_reasoning: bool) -> Self {
+    pub(crate) fn new(filter_reasoning: bool) -> Self {
         Self { reasoning: filter_reasoning.then(ReasoningFilter::default), ..Self::default() }
     }
 
     /// The text so far.
-    pub fn text(&self) -> &str {
+    pub(crate) fn text(&self) -> &str {
         &self.text
     }
 
     /// Whether neither text nor a refusal has arrived.
-    pub fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.text.is_empty() && self.refusal.is_empty()
     }
 
     /// Appends a piece of the answer.
-    pub fn push_text(&mut self, piece: &str) -> Result<(), ApiError> {
+    pub(crate) fn push_text(&mut self, piece: &str) -> Result<(), ApiError> {
         let piece = match &mut self.reasoning {
             Some(reasoning) => reasoning.filter(piece, &mut self.thoughts),
             None => piece.into(),
@@ -80,7 +80,7 @@ impl PartialReply {
     }
 
     /// Appends a piece of reasoning, which the user may see. Its size is limited like that of the text.
-    pub fn push_thought(&mut self, piece: &str) {
+    pub(crate) fn push_thought(&mut self, piece: &str) {
         if self.thoughts.len() + piece.len() <= limits::REPLY_TEXT {
             self.thoughts.push_str(piece);
         }
@@ -88,13 +88,13 @@ impl PartialReply {
 
     /// Marks the message with this number as commentary: its text is shown like reasoning, and is the answer only if
     /// there is no other.
-    pub fn mark_commentary(&mut self, item: Option<u64>) {
+    pub(crate) fn mark_commentary(&mut self, item: Option<u64>) {
         self.asides.extend(item);
     }
 
     /// Appends a piece of the message with this number. A blank line separates messages, so that a tag stays at the
     /// start of a line.
-    pub fn push_text_of(&mut self, item: Option<u64>, piece: &str) -> Result<(), ApiError> {
+    pub(crate) fn push_text_of(&mut self, item: Option<u64>, piece: &str) -> Result<(), ApiError> {
         if piece.is_empty() {
             return Ok(());
         }
@@ -114,14 +114,14 @@ impl PartialReply {
     }
 
     /// Appends a piece of a refusal. Only the beginning is ever shown.
-    pub fn push_refusal(&mut self, piece: &str) {
+    pub(crate) fn push_refusal(&mut self, piece: &str) {
         if self.refusal.len() < MAX_REFUSAL {
             self.refusal.push_str(piece);
         }
     }
 
     /// Takes the text at the end of the stream; a refusal is an error.
-    pub fn finish_text(&mut self) -> Result<String, ApiError> {
+    pub(crate) fn finish_text(&mut self) -> Result<String, ApiError> {
         if let Some(held_back) = self.reasoning.as_mut().map(ReasoningFilter::finish) {
             self.append(&held_back)?;
         }

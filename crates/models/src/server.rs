@@ -155,7 +155,7 @@ impl KnownServer {
     }
 
     /// The server at a host. Its key goes there, so `notmistral.ai` must not count as `mistral.ai`.
-    pub fn find_server_at_host(host: &str) -> Option<&'static Self> {
+    pub(crate) fn find_server_at_host(host: &str) -> Option<&'static Self> {
         let is_of = |domain: &str| {
             let rest = host.strip_suffix(domain).filter(|_| !domain.is_empty());
             rest.is_some_and(|rest| rest.is_empty() || rest.ends_with('.'))

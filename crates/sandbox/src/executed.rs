@@ -16,7 +16,7 @@ use sys::walk::walk_below;
 const MAX_PATHS: usize = 100;
 
 /// The paths in a repository's own folder that git runs, or reads to know what to run.
-pub const EXECUTED: [&str; 6] = [
+pub(crate) const EXECUTED: [&str; 6] = [
     "hooks",
     "config",
     "config.worktree",
@@ -27,7 +27,7 @@ pub const EXECUTED: [&str; 6] = [
 
 /// Lists the own folders of repositories: of the working trees with these tops, the common ones, those of their other
 /// working trees and of their submodules.
-pub fn list_own_folders(tops: &[PathBuf]) -> Vec<PathBuf> {
+pub(crate) fn list_own_folders(tops: &[PathBuf]) -> Vec<PathBuf> {
     let is_git_folder = |folder: &Path| {
         let has = |name: &str| fs::symlink_metadata(folder.join(name)).is_ok();
         has("HEAD") && (has("objects") && has("refs") || has("commondir"))
@@ -51,7 +51,7 @@ pub fn list_own_folders(tops: &[PathBuf]) -> Vec<PathBuf> {
 }
 
 /// Lists all paths that are protected in the own folders of repositories, and the files that name these folders.
-pub fn executed_paths(tops: &[PathBuf]) -> Vec<PathBuf> {
+pub(crate) fn executed_paths(tops: &[PathBuf]) -> Vec<PathBuf> {
     let files = tops.iter().map(|top| top.join(".git")).filter(|path| path.is_file());
     let folders = list_own_folders(tops).into_iter();
     folders.flat_map(|folder| EXECUTED.map(|name| folder.join(name))).chain(files).collect()
@@ -63,7 +63,7 @@ pub fn executed_paths(tops: &[PathBuf]) -> Vec<PathBuf> {
 ///
 /// Every key counts that is not known to be harmless: a key that ends in path, file or dir names one path, any other
 /// has words for a shell. Aliases, which a person types, belong to the project.
-pub fn paths_named_by_config(top: &Path, home: Option<&Path>) -> Vec<PathBuf> {
+pub(crate) fn paths_named_by_config(top: &Path, home: Option<&Path>) -> Vec<PathBuf> {
     let mut paths: Vec<PathBuf> = Vec::new();
     let mut include_folders = git_folders(&top.join(".git"));
     for (key, value) in read_config(top) {

@@ -31,7 +31,7 @@ pub struct SandboxPolicy {
 
 impl SandboxPolicy {
     /// Returns whether a path is in a writable folder, even if it is read-only there.
-    pub fn is_writable(&self, path: &Path) -> bool {
+    pub(crate) fn is_writable(&self, path: &Path) -> bool {
         self.writable.iter().any(|folder| path.starts_with(folder))
     }
 
@@ -42,7 +42,7 @@ impl SandboxPolicy {
 
     /// Checks whether commands may write a file, which need not exist. The error has the reason and the setting that
     /// would allow it.
-    pub fn check_write(&self, path: &Path) -> Result<(), String> {
+    pub(crate) fn check_write(&self, path: &Path) -> Result<(), String> {
         let (mode, shown) = (self.mode.name(), path.display());
         if !self.is_writable(path) || self.check_read(path).is_err() {
             return Err(format!(

@@ -31,7 +31,7 @@ pub enum Group {
 }
 
 /// Returns the names of all groups of a kind.
-pub fn names_in(group: Group) -> impl Iterator<Item = &'static str> {
+pub(crate) fn names_in(group: Group) -> impl Iterator<Item = &'static str> {
     let mut is_wanted = false;
     let is_name = move |line: &&str| {
         if !line.starts_with(' ') {
@@ -44,7 +44,7 @@ pub fn names_in(group: Group) -> impl Iterator<Item = &'static str> {
 }
 
 /// Returns whether tools run a file or folder of this path without being asked. Some file systems do not distinguish case.
-pub fn is_automatic(path: &Path) -> bool {
+pub(crate) fn is_automatic(path: &Path) -> bool {
     static NAMES: LazyLock<HashSet<String>> =
         LazyLock::new(|| names_in(Group::Automatic).map(str::to_ascii_lowercase).collect());
     let lower = |name: &OsStr| name.to_str().map(str::to_ascii_lowercase);

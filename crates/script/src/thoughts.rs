@@ -212,7 +212,7 @@ impl Home {
     }
 
     /// The SHA-256 of the script that was last run from a place.
-    pub fn read_fingerprint(&self, place: &str) -> Option<String> {
+    pub(crate) fn read_fingerprint(&self, place: &str) -> Option<String> {
         let text =
             fs::read_text(&self.cache_folder(place).join("fingerprint"), SETTINGS).ok()??;
         Some(text.trim().to_owned())

@@ -74,7 +74,7 @@ fn is_text(bytes: &[u8], encoding: Encoding) -> bool {
 }
 
 /// Decodes bytes, without a byte order mark; invalid bytes become U+FFFD.
-pub fn decode_text(bytes: &[u8], encoding: Encoding) -> String {
+pub(crate) fn decode_text(bytes: &[u8], encoding: Encoding) -> String {
     let units = |read: fn([u8; 2]) -> u16| {
         let units: Vec<u16> = bytes.chunks_exact(2).map(|pair| read([pair[0], pair[1]])).collect();
         String::from_utf16_lossy(&units)

@@ -9,14 +9,14 @@ const LONGEST_SUFFIX: usize = 40;
 
 /// The names of a split's files.
 #[derive(Debug, Clone)]
-pub struct Naming {
+pub(crate) struct Naming {
     stem: String,
     suffix: String,
 }
 
 impl Naming {
     /// Names the files of a source with this name. The suffix begins at the last dot; a leading dot is part of the stem.
-    pub fn new(file_name: &str) -> Self {
+    pub(crate) fn new(file_name: &str) -> Self {
         let dot = file_name.rfind('.').filter(|dot| *dot > 0 && dot + 1 < file_name.len());
         let (stem, suffix) = file_name.split_at(dot.unwrap_or(file_name.len()));
         let stem = &stem[..stem.floor_char_boundary(LONGEST_STEM)];
@@ -25,12 +25,12 @@ impl Naming {
     }
 
     /// The name of a segment, numbered from 1: `big-0001.py`.
-    pub fn segment_name(&self, number: usize) -> String {
+    pub(crate) fn segment_name(&self, number: usize) -> String {
         format!("{}-{number:04}{}", self.stem, self.suffix)
     }
 
     /// The name of a folder for the split, from the letters and digits of the stem: `big-3f0c9a61b2d7`.
-    pub fn folder_name(&self) -> String {
+    pub(crate) fn folder_name(&self) -> String {
         let slug =
             self.stem.replace(|c: char| !c.is_ascii_alphanumeric(), "-").to_ascii_lowercase();
         let slug = slug.trim_matches('-');

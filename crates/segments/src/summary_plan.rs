@@ -15,7 +15,7 @@ use sys::fs::encode_hex;
 const WHOLE: u64 = 128 * 1024;
 /// Maximum size of a file that is summarized in one request, in bytes, if the window is large enough. A summary of more
 /// text would say too little about it.
-pub const MAX_SMALL: u64 = 256 * 1024;
+pub(crate) const MAX_SMALL: u64 = 256 * 1024;
 /// Minimum share of a summary in the request that joins, in bytes. A smaller one would say nothing.
 const LEAST_SHARE: u64 = 64;
 /// Default word limit of a summary.
@@ -73,27 +73,27 @@ pub struct WordLimit {
 
 impl WordLimit {
     /// The limit if the user gives none.
-    pub const DEFAULT: Self = Self { words: WORDS, strict: false };
+    pub(crate) const DEFAULT: Self = Self { words: WORDS, strict: false };
 
     /// The limit that the user gave, or the default.
-    pub fn new(words: Option<u64>) -> Self {
+    pub(crate) fn new(words: Option<u64>) -> Self {
         words.map_or(Self::DEFAULT, |words| Self { words, strict: true })
     }
 
     /// Whether a summary with this many words is too long. Without a limit of the user any length is accepted.
-    pub fn is_over(self, words: u64) -> bool {
+    pub(crate) fn is_over(self, words: u64) -> bool {
         self.strict && words > self.words
     }
 }
 
 /// Counts the words of a text, separated by white space.
-pub fn count_words(text: &str) -> u64 {
+pub(crate) fn count_words(text: &str) -> u64 {
     text.split_whitespace().count() as u64
 }
 
 /// The subject of a summary.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum SummaryKind {
+pub(crate) enum SummaryKind {
     /// A file.
     File,
     /// A conversation.
@@ -111,7 +111,7 @@ pub fn cache_key(system: &str, limit: WordLimit, text: &str) -> String {
 }
 
 /// Returns the system prompt. `is_joined`: the text is the summaries of parts.
-pub fn system_prompt(kind: SummaryKind, is_joined: bool, limit: WordLimit) -> String {
+pub(crate) fn system_prompt(kind: SummaryKind, is_joined: bool, limit: WordLimit) -> String {
     let (what, task) = match kind {
         SummaryKind::File => (
             "file",
@@ -163,14 +163,14 @@ The user's prompts stay in the conversation word for word: do not repeat them. K
 messages exactly. Write nothing about writing this checkpoint.";
 
 /// Returns the user's message. The lines around the content are made from its key, so the content cannot contain them.
-pub fn user_message(place: &str, key: &str, text: &str) -> String {
+pub(crate) fn user_message(place: &str, key: &str, text: &str) -> String {
     let mark = format!("==== {} ====", &key[..key.len().min(16)]);
     let end = if text.ends_with('\n') { "" } else { "\n" };
     format!("{place}\n\n{mark}\n{text}{end}{mark}\n")
 }
 
 /// Returns the message that asks for a shorter summary.
-pub fn shorter_message(words: u64, limit: WordLimit) -> String {
+pub(crate) fn shorter_message(words: u64, limit: WordLimit) -> String {
     format!(
         "That has {words} words; the limit is {}. Write the whole summary again with fewer words: leave out what matters least.",
         limit.words

@@ -18,7 +18,7 @@ use sys::interrupt::Interrupts;
 use sys::lock::lock_mutex;
 
 /// The names of a provider and its model.
-pub type Author = (String, String);
+pub(crate) type Author = (String, String);
 
 /// A connected model: sends a system prompt and messages, and waits for the reply, with retries. Returns the reply and
 /// its author.
@@ -26,7 +26,7 @@ pub type SummaryModel<'a> =
     Box<dyn FnMut(&str, &[RequestMessage<'_>]) -> Result<(Reply, Author), Problem> + Send + 'a>;
 
 /// Shows the number of finished parts, and of all.
-pub type ShowProgress<'a> = &'a (dyn Fn(u64, u64) + Sync);
+pub(crate) type ShowProgress<'a> = &'a (dyn Fn(u64, u64) + Sync);
 
 /// The settings for all summaries of a run.
 pub struct SummaryRules<'a> {

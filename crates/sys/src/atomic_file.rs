@@ -52,7 +52,7 @@ impl<'a> AtomicFile<'a> {
     }
 
     /// Writes what `fill` puts into the file; `no_clobber` as in [`AtomicFile::create`].
-    pub fn write_with(
+    pub(crate) fn write_with(
         self,
         no_clobber: bool,
         fill: &mut dyn FnMut(&mut File) -> io::Result<()>,

@@ -24,11 +24,6 @@ pub fn seconds_since(time: &str) -> u64 {
     then.elapsed().unwrap_or_default().as_secs()
 }
 
-/// Parses a time in RFC 3339 into the time since 1970.
-pub fn parse_time(text: &str) -> Option<Duration> {
-    humantime::parse_rfc3339(text).ok()?.duration_since(UNIX_EPOCH).ok()
-}
-
 /// A monotonic stopwatch, running from the start.
 #[derive(Debug, Clone, Copy)]
 pub struct Stopwatch(Instant);

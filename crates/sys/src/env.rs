@@ -208,7 +208,7 @@ impl Env {
 
     /// Identifies a shell for the name of its conversation: by `STY` and `WINDOW`, `BASHPID`, the leader of the
     /// terminal session with its start time, or the parent process with its start time.
-    pub fn shell_identity(&self) -> String {
+    pub(crate) fn shell_identity(&self) -> String {
         if let Some(screen) = self.get("STY") {
             let window = self.get("WINDOW").unwrap_or_default();
             return root::name_part(&format!("{screen}-{window}"));

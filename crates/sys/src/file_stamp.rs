@@ -31,12 +31,12 @@ impl FileStamp {
 
     /// Whether both stamps are of the same file, whatever its content. Certain only while one is open: inodes are
     /// reused.
-    pub fn same_file(&self, other: &Self) -> bool {
+    pub(crate) fn same_file(&self, other: &Self) -> bool {
         (self.device, self.inode) == (other.device, other.inode)
     }
 
     /// Whether both stamps are of the same file and content, with the same number of links; it may have been renamed.
-    pub fn is_unchanged(&self, other: &Self) -> bool {
+    pub(crate) fn is_unchanged(&self, other: &Self) -> bool {
         Self { changed: other.changed, ..*self } == *other
     }
 

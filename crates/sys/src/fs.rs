@@ -140,7 +140,7 @@ pub fn empty_folder() -> Result<TempDir> {
 }
 
 /// Copies a file to a new name that must be free, private and durable.
-pub fn copy_file(from: &Path, to: &Path) -> Result<()> {
+pub(crate) fn copy_file(from: &Path, to: &Path) -> Result<()> {
     let copy = || -> Result<()> {
         let old = open_own_file(from, &mut OpenOptions::new())?;
         let (mut old, _) = old.context("there is no such file")?;
@@ -156,7 +156,7 @@ pub fn append_text(path: &Path, text: &str) -> Result<()> {
 }
 
 /// Appends text to a file of nagent's own, and makes it durable.
-pub fn append_durably(path: &Path, text: &str) -> Result<()> {
+pub(crate) fn append_durably(path: &Path, text: &str) -> Result<()> {
     let mut file = open_journal(path)?;
     let appended = durable::append(&mut file, text.as_bytes());
     appended.with_context(|| format!("cannot append to {}", path.display()))
@@ -261,7 +261,7 @@ pub fn bytes_below(folder: &Path) -> u64 {
 
 /// A new file in `outputs`, which is named after the hash of its content once that is complete.
 #[derive(Debug)]
-pub struct OutputFile {
+pub(crate) struct OutputFile {
     file: TempFile,
     folder: PathBuf,
     hash: Sha256,

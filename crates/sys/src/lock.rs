@@ -44,7 +44,7 @@ impl Lock {
     }
 
     /// Ends the recovery after a crash: the note of the killed run is no longer needed.
-    pub fn clear_crash_note(&mut self) {
+    pub(crate) fn clear_crash_note(&mut self) {
         self.is_settled = true;
     }
 
@@ -137,7 +137,7 @@ pub fn is_held(root: &Root, name: &str) -> bool {
 }
 
 /// Takes the lock of a conversation that was just created: nobody else can know its name.
-pub fn lock_new_conversation(root: &Root, name: &str) -> Result<Lock> {
+pub(crate) fn lock_new_conversation(root: &Root, name: &str) -> Result<Lock> {
     let path = root.locks().join(name);
     let file = open_lock_file(&path)?;
     file.try_lock().with_context(|| format!("cannot lock {}", path.display()))?;

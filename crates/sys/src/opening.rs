@@ -85,7 +85,7 @@ impl Opened {
 
     /// Counts the names that keep the old content when this file is written: none for the target, which is written in
     /// place.
-    pub fn count_other_links(&self) -> u64 {
+    pub(crate) fn count_other_links(&self) -> u64 {
         if self.is_target { 0 } else { self.other_names() }
     }
 

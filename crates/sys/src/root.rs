@@ -67,7 +67,7 @@ impl Root {
     }
 
     /// `conversations/{name}.messages/`: messages that no run has read yet.
-    pub fn messages_folder(&self, name: &str) -> PathBuf {
+    pub(crate) fn messages_folder(&self, name: &str) -> PathBuf {
         self.conversations().join(format!("{name}.messages"))
     }
 

@@ -51,7 +51,7 @@ pub enum Liveness {
 
 impl Process {
     /// This process.
-    pub fn current() -> Self {
+    pub(crate) fn current() -> Self {
         static OWN: OnceLock<Process> = OnceLock::new();
         let read = || {
             let namespace = std::fs::read_link("/proc/self/ns/pid");

@@ -26,7 +26,7 @@ const NAME_BYTES: usize = 220;
 const SYNCS: usize = 8;
 
 /// Whether nothing in a folder is worth keeping.
-pub type IsDisposable<'a> = &'a dyn Fn(&Path) -> bool;
+pub(crate) type IsDisposable<'a> = &'a dyn Fn(&Path) -> bool;
 
 /// A folder that is being built. It is removed when it is dropped before [`StagedFolder::publish`].
 #[derive(Debug)]

@@ -35,7 +35,7 @@ pub fn read_line(interrupts: &Interrupts) -> Result<Result<Vec<u8>, Signal>> {
 }
 
 /// Reads a stream to its end, or until a signal ([`read_to_end`]). Errors call it by `name`.
-pub fn read_stream(
+pub(crate) fn read_stream(
     stream: impl Read + AsFd,
     name: &str,
     interrupts: &Interrupts,

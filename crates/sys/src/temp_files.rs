@@ -74,7 +74,7 @@ impl TempFile {
     }
 
     /// The file, open for reading and writing.
-    pub fn file_mut(&mut self) -> &mut File {
+    pub(crate) fn file_mut(&mut self) -> &mut File {
         &mut self.file
     }
 

@@ -9,7 +9,7 @@ use crate::context::MEMORY;
 use crate::format::file::Piece;
 
 /// Results over this many bytes become pointers, except in the newest turns.
-pub const LONG_RESULT: usize = 4 << 10;
+pub(crate) const LONG_RESULT: usize = 4 << 10;
 /// The same limit within a newest turn that alone exceeds the room for the newest turns.
 const LONG_IN_NEWEST: usize = 1 << 10;
 /// The approximate size of a pointer's body, in bytes.

@@ -7,7 +7,7 @@
 //! blocks and the tags of replies share this; it must not know about either.
 
 /// One attribute, name and decoded value, in the order written.
-pub type Attribute = (String, String);
+pub(crate) type Attribute = (String, String);
 
 /// Encodes a value for writing between double quotes.
 pub fn encode(value: &str) -> String {
@@ -36,7 +36,7 @@ pub fn decode(raw: &str) -> String {
 }
 
 /// The value of the first attribute of that name.
-pub fn find_value<'a>(attributes: &'a [Attribute], name: &str) -> Option<&'a str> {
+pub(crate) fn find_value<'a>(attributes: &'a [Attribute], name: &str) -> Option<&'a str> {
     attributes.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_str())
 }
 

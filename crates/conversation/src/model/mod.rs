@@ -3,7 +3,7 @@
 //! `models` has the requests and replies of each provider as bytes.
 
 mod retry;
-pub mod sanitize;
+pub(crate) mod sanitize;
 mod usage;
 
 use std::time::Duration;
@@ -111,7 +111,7 @@ pub enum ErrorKind {
 
 impl ErrorKind {
     /// Whether the same request may succeed a little later.
-    pub fn is_retryable(self) -> bool {
+    pub(crate) fn is_retryable(self) -> bool {
         matches!(self, Self::Busy | Self::Broken | Self::Cut)
     }
 

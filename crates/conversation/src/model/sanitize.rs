@@ -11,7 +11,7 @@ const MASK: &str = "[key]";
 const WINDOW: usize = 8;
 
 /// Makes a server's text safe to show; `key` is the credential that was sent.
-pub fn sanitize(text: &str, key: Option<&str>) -> String {
+pub(crate) fn sanitize(text: &str, key: Option<&str>) -> String {
     let plain: String = text
         .chars()
         .filter_map(|c| match c {

@@ -334,7 +334,7 @@ pub const TAGS: &[Tag] = &[
 ];
 
 /// The attribute that every tag with a body takes: the body then ends only at `</name WORD>`.
-pub const FENCE: &str = "fence";
+pub(crate) const FENCE: &str = "fence";
 
 /// Finds a tag by its exact name.
 pub fn find_tag(name: &str) -> Option<&'static Tag> {
@@ -381,16 +381,6 @@ impl TagSet {
         Ok(Self(set))
     }
 
-    /// Returns the tags that a text shows, each at the start of a line, as the protocol text in a conversation does.
-    pub fn named_in(text: &str) -> Self {
-        let is_shown = |tag: &&Tag| {
-            let mut names = text.lines().filter_map(|line| line.strip_prefix('<'));
-            names.any(|line| line.split([' ', '>', '/', '[']).next() == Some(tag.name))
-        };
-        let shown = TAGS.iter().filter(is_shown).fold(0, |set, tag| set | 1 << tag.kind as u32);
-        Self(shown | 1 << TagKind::Response as u32)
-    }
-
     /// Whether it contains a tag.
     pub fn contains(self, kind: TagKind) -> bool {
         self.0 & (1 << kind as u32) != 0
@@ -413,7 +403,7 @@ impl TagSet {
 }
 
 /// Finds the block that a name refers to, ignoring case and `_` for `-`; `nagent-foo-result` counts as one too.
-pub fn driver_block(name: &str) -> Option<String> {
+pub(crate) fn driver_block(name: &str) -> Option<String> {
     let plain = |name: &str| name.to_ascii_lowercase().replace('_', "-");
     let name = plain(name);
     if let Some(block) = BLOCKS.iter().find(|block| plain(block) == name) {
@@ -459,7 +449,7 @@ impl Tag {
     }
 
     /// The tag as in the text for the model, one line for each of its [forms](Self::forms).
-    pub fn usage_lines(&self) -> Vec<String> {
+    pub(crate) fn usage_lines(&self) -> Vec<String> {
         self.forms().iter().map(|form| self.usage_line(form)).collect()
     }
 

@@ -10,7 +10,7 @@ use super::unified::{CONTEXT, DiffChange, UnifiedDiff, first_lines, format_name,
 /// Maximum size of a [`DiffText`], in bytes.
 pub const LONGEST: usize = 1 << 20;
 /// Maximum size of the compared contents, in bytes, both together.
-pub const COMPARED: usize = 16 << 20;
+pub(crate) const COMPARED: usize = 16 << 20;
 /// A NUL in this many bytes at the start means binary, as in git.
 const HEAD: usize = 8000;
 

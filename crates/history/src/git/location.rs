@@ -23,7 +23,10 @@ const TIME: Duration = Duration::from_secs(5);
 /// working tree, in a repository's own folder, in one that cannot be opened (damaged, or another user's:
 /// `safe.directory`), without commits, in a shallow clone, if a commit on the way is damaged, and if reading takes too
 /// long.
-pub fn locate(path: &Path, known: &dyn Fn(&Path) -> Option<String>) -> Option<(String, PathBuf)> {
+pub(crate) fn locate(
+    path: &Path,
+    known: &dyn Fn(&Path) -> Option<String>,
+) -> Option<(String, PathBuf)> {
     let folder = path.parent()?.canonicalize().ok()?;
     let path = folder.join(path.file_name()?);
     let toplevel = find_toplevel(&folder)?;

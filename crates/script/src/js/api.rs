@@ -62,7 +62,7 @@ pub fn functions() -> impl Iterator<Item = Function> {
 }
 
 /// The API in the form that the model reads, one function a line.
-pub fn api_text() -> String {
+pub(crate) fn api_text() -> String {
     let called = functions().map(|Function { name, form, meaning, asks }| {
         let asks = if asks.is_empty() { String::new() } else { format!(" [{asks}]") };
         format!("{name}{form}: {meaning}{asks}\n")

@@ -4,4 +4,4 @@
 
 pub mod api;
 pub mod wire;
-pub mod worker_filter;
+pub(crate) mod worker_filter;

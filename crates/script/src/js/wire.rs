@@ -85,7 +85,7 @@ impl WorkerMessage {
 }
 
 /// The line that answers a call, without its line feed.
-pub fn answer_line(answer: &Result<Value, String>) -> String {
+pub(crate) fn answer_line(answer: &Result<Value, String>) -> String {
     serde_json::to_string(answer).unwrap_or_default()
 }
 

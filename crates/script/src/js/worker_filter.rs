@@ -37,7 +37,7 @@ const MEMORY: [i64; 2] = [libc::SYS_mmap, libc::SYS_mprotect];
 ///
 /// # Errors
 /// It cannot be compiled, which is a bug of this program.
-pub fn compile_filter() -> Result<BpfProgram, String> {
+pub(crate) fn compile_filter() -> Result<BpfProgram, String> {
     let explain = |error: seccompiler::BackendError| error.to_string();
     let mut rules: BTreeMap<i64, Vec<SeccompRule>> =
         ALLOWED.iter().map(|call| (*call, Vec::new())).collect();

@@ -210,7 +210,7 @@ impl Policy {
     }
 
     /// Replaces the paths of entries by the results of `resolve`: the paths in requests of a script have no links.
-    pub fn resolve_paths(&mut self, resolve: &dyn Fn(&Path) -> PathBuf) {
+    pub(crate) fn resolve_paths(&mut self, resolve: &dyn Fn(&Path) -> PathBuf) {
         let lists = [&mut self.paths.entries, &mut self.paths.protected];
         for entry in lists.into_iter().flatten().flatten() {
             let resolved = resolve(Path::new(entry.subject.text()));
@@ -333,7 +333,7 @@ pub fn check_path(path: &str) -> Result<(), String> {
 }
 
 /// Whether a host cannot be mistaken for one on the internet: it is an address, or this machine's own name.
-pub fn is_plainly_private(host: &str) -> bool {
+pub(crate) fn is_plainly_private(host: &str) -> bool {
     let name = host.trim_matches(['[', ']']);
     name == "localhost" || name.ends_with(".localhost") || name.parse::<IpAddr>().is_ok()
 }
@@ -384,7 +384,7 @@ impl Layers {
     }
 
     /// Whether an entry restricts a path in a folder: it would no longer apply if the folder were renamed.
-    pub fn restricts_below(&self, folder: &Path) -> bool {
+    pub(crate) fn restricts_below(&self, folder: &Path) -> bool {
         let [own, global] = [&self.own.paths, &self.global.paths];
         let lists = [&global.protected, &own.entries, &global.entries];
         lists.into_iter().flatten().flatten().any(|entry| {
@@ -394,7 +394,7 @@ impl Layers {
 
     /// Whether an entry allows this host by its whole name. An entry from an answer to a question counts only if the
     /// name itself shows that the host is a private one: any other name may lead elsewhere now.
-    pub fn names_host(&self, host: &str, port: u16) -> bool {
+    pub(crate) fn names_host(&self, host: &str, port: u16) -> bool {
         let request = AccessRequest::Host(host, port);
         let lists = [&self.own.net.hosts.entries, &self.global.net.hosts.entries];
         lists.into_iter().flatten().flatten().any(|entry| {

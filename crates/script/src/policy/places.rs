@@ -29,7 +29,7 @@ pub struct ScriptPlaces {
 impl ScriptPlaces {
     /// Whether a place needs no question: reading the working folder and the thought's, writing its workspace, its
     /// memories, and the file `memory.js`.
-    pub fn is_always_allowed(&self, mode: Mode, path: &Path) -> bool {
+    pub(crate) fn is_always_allowed(&self, mode: Mode, path: &Path) -> bool {
         if let Some(thought) = &self.thought {
             let is_own = ["workspace", "memories"].iter().any(|name| {
                 let folder = thought.join(name);
@@ -63,7 +63,7 @@ impl ScriptPlaces {
     }
 
     /// The reason why no entry can allow a place: policies, settings and keys, nagent's own folder.
-    pub fn find_forbidden(&self, mode: Mode, path: &Path) -> Option<&'static str> {
+    pub(crate) fn find_forbidden(&self, mode: Mode, path: &Path) -> Option<&'static str> {
         if DEVICES.iter().any(|place| path.starts_with(place)) && !path.starts_with("/dev/shm") {
             return Some("/dev, /proc and /sys have devices and processes, not files");
         }

@@ -55,7 +55,8 @@ pub enum ResponsePart<'a> {
 }
 
 /// Receives the parts of a response. `Break` means that it needs no more; the rest is dropped.
-pub type OnPart<'a> = &'a mut dyn FnMut(ResponsePart<'_>) -> Result<ControlFlow<()>, ApiError>;
+pub(crate) type OnPart<'a> =
+    &'a mut dyn FnMut(ResponsePart<'_>) -> Result<ControlFlow<()>, ApiError>;
 
 /// The reason why a request got no complete response.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

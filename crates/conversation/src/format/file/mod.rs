@@ -128,7 +128,7 @@ impl Block {
 }
 
 /// Whether a body needs a fence in its block.
-pub fn needs_fence(name: &str, body: &str, own: &[&str]) -> bool {
+pub(crate) fn needs_fence(name: &str, body: &str, own: &[&str]) -> bool {
     if name == "initial_context" {
         return true;
     }
