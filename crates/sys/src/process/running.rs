@@ -253,10 +253,13 @@ impl RunningJob {
     pub(super) fn has_ended_within(&self, time: Duration) -> bool {
         let until = Instant::now() + time;
         let mut fds = [PollFd::new(&self.pidfd, PollFlags::IN)];
-        while fds[0].revents().is_empty() && Instant::now() < until {
+        loop {
             ready::wait(&mut fds, Some(until));
+            let has_ended = !fds[0].revents().is_empty();
+            if has_ended || until <= Instant::now() {
+                return has_ended;
+            }
         }
-        !fds[0].revents().is_empty()
     }
 
     /// Ends a job that wrote too much, or whose reader wants no more.
