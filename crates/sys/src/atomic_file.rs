@@ -2,21 +2,28 @@
 //!
 //! This is for the toolkit's own files; the user's are written through [`super::replace`], which asks the write boundary.
 
-use std::fs::{self, File};
+use std::ffi::OsStr;
+use std::fs::File;
 use std::io::{self, Write};
-use std::os::unix::fs::MetadataExt;
+use std::os::fd::{AsFd, BorrowedFd};
 use std::path::Path;
 
 use anyhow::{Context, Result};
-use rustix::fs::Mode;
+use rustix::fs::{AtFlags, Mode};
 
 use super::durable::parent_folder;
 use super::temp_files::{PRIVATE, TempFile, open_folder};
 
-/// Options for writing a file: for its owner alone and durably, unless an option says otherwise.
+/// Options for writing a file: for its owner alone and durably, unless an option says otherwise. With [`super::replace`]
+/// (files of the user, in the boundary) and the files of `outputs/` (named by their hash) this is one of three ways to write
+/// a whole file.
 #[derive(Debug, Clone, Copy)]
 pub struct AtomicFile<'a> {
+    /// Its path; only its name where the folder is open.
     path: &'a Path,
+    folder: Option<BorrowedFd<'a>>,
+    /// The permissions of a new file, from which the umask takes some.
+    mode: Mode,
     keeps_mode: bool,
     is_durable: bool,
 }
@@ -24,13 +31,24 @@ pub struct AtomicFile<'a> {
 impl<'a> AtomicFile<'a> {
     /// Starts with the file at this path, which need not exist. Its folder must.
     pub fn new(path: &'a Path) -> Self {
-        Self { path, keeps_mode: false, is_durable: true }
+        Self { path, folder: None, mode: PRIVATE, keeps_mode: false, is_durable: true }
+    }
+
+    /// Starts with the file of this name in an open folder.
+    pub fn within(folder: &'a impl AsFd, name: &'a OsStr) -> Self {
+        Self { folder: Some(folder.as_fd()), ..Self::new(Path::new(name)) }
+    }
+
+    /// Sets the permissions of a new file.
+    #[must_use]
+    pub fn mode(self, mode: u32) -> Self {
+        Self { mode: Mode::from_raw_mode(mode), ..self }
     }
 
     /// Keeps the file's permissions, for a file that others may read; a new file gets those that the umask allows.
     #[must_use]
     pub fn keep_mode(self) -> Self {
-        Self { keeps_mode: true, ..self }
+        Self { keeps_mode: true, ..self.mode(0o666) }
     }
 
     /// Skips the two syncs, for a file that may be lost in a power cut: a cache.
@@ -52,18 +70,23 @@ impl<'a> AtomicFile<'a> {
     }
 
     /// Writes what `fill` puts into the file; `no_clobber` as in [`AtomicFile::create`].
-    pub(crate) fn write_with(
+    pub fn write_with(
         self,
         no_clobber: bool,
         fill: &mut dyn FnMut(&mut File) -> io::Result<()>,
     ) -> io::Result<()> {
         let name = self.path.file_name().ok_or(io::ErrorKind::InvalidInput)?;
-        let old = if self.keeps_mode { fs::metadata(self.path).ok() } else { None };
-        let is_public = self.keeps_mode && old.is_none();
-        let mode = if is_public { Mode::from_raw_mode(0o666) } else { PRIVATE };
-        let like = old.map(|old| Mode::from_raw_mode(old.mode()));
-        let mut new =
-            TempFile::create_filled(open_folder(parent_folder(self.path))?, mode, like, fill)?;
+        let dir = match self.folder {
+            Some(folder) => folder.try_clone_to_owned()?,
+            None => open_folder(parent_folder(self.path))?,
+        };
+        let old = rustix::fs::statat(&dir, name, AtFlags::empty());
+        let old = old.ok().filter(|_| self.keeps_mode);
+        let mut new = TempFile::create_in(dir, if old.is_some() { PRIVATE } else { self.mode })?;
+        if let Some(old) = old {
+            rustix::fs::fchmod(new.file_mut(), Mode::from_raw_mode(old.st_mode & 0o777))?;
+        }
+        fill(new.file_mut())?;
         if self.is_durable {
             new.persist_durably(name, no_clobber)
         } else {
@@ -74,6 +97,7 @@ impl<'a> AtomicFile<'a> {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
     use std::os::unix::fs::PermissionsExt;
 
     use super::super::durable::tests as synced;

@@ -11,13 +11,13 @@ use std::io::{self, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{CWD, Mode, RenameFlags};
+use rustix::fs::{CWD, RenameFlags};
 use rustix::io::Errno;
 
+use super::atomic_file::AtomicFile;
 use super::durable::parent_folder;
 use super::fs::make_folders;
 use super::lock::{self, LockError};
-use super::temp_files::{TempFile, open_folder};
 use conversation::format::harmless::quote_name;
 
 const STAGE: &str = ".nagent-split-";
@@ -98,10 +98,10 @@ impl StagedFolder {
 
     /// Creates a file with a text, durably and whole or not at all: a killed run leaves no partial file.
     pub fn create_whole_file(&self, name: &str, mode: u32, text: &str) -> io::Result<()> {
-        let write = &mut |file: &mut File| file.write_all(text.as_bytes());
-        let dir = open_folder(&self.path)?;
-        let file = TempFile::create_filled(dir, Mode::from_raw_mode(mode), None, write)?;
-        file.persist_durably(name.as_ref(), true)
+        let path = self.path.join(name);
+        AtomicFile::new(&path)
+            .mode(mode)
+            .write_with(true, &mut |file| file.write_all(text.as_bytes()))
     }
 
     /// Makes the content of all files durable, several in parallel: that takes a tenth of the time.

@@ -26,7 +26,7 @@ pub(super) const PRIVATE: Mode = Mode::from_raw_mode(0o600);
 
 /// A new file in a folder. It is removed when it is dropped before it has its name.
 #[derive(Debug)]
-pub struct TempFile {
+pub(crate) struct TempFile {
     dir: OwnedFd,
     file: File,
     name: String,
@@ -57,30 +57,14 @@ impl TempFile {
         Ok(Self { dir, file, name, is_linked })
     }
 
-    /// Creates a file with its content in an open folder. It has the permissions of `like`, if any, else `mode` without
-    /// the umask.
-    pub fn create_filled(
-        dir: OwnedFd,
-        mode: Mode,
-        like: Option<Mode>,
-        fill: &mut dyn FnMut(&mut File) -> io::Result<()>,
-    ) -> io::Result<Self> {
-        let mut new = Self::create_in(dir, mode)?;
-        if let Some(like) = like {
-            rustix::fs::fchmod(&new.file, like)?;
-        }
-        fill(&mut new.file)?;
-        Ok(new)
-    }
-
     /// The file, open for reading and writing.
-    pub(crate) fn file_mut(&mut self) -> &mut File {
+    pub(super) fn file_mut(&mut self) -> &mut File {
         &mut self.file
     }
 
     /// Gives the file its name, not yet durably. A file of that name is replaced; with `no_clobber` the error is
     /// `AlreadyExists`.
-    pub fn persist(&mut self, name: &OsStr, no_clobber: bool) -> io::Result<()> {
+    pub(super) fn persist(&mut self, name: &OsStr, no_clobber: bool) -> io::Result<()> {
         if !self.is_linked {
             // A link cannot replace a file, so link it under a temporary name and rename that.
             let linked_as = if no_clobber { name } else { self.name.as_ref() };
@@ -101,7 +85,7 @@ impl TempFile {
     }
 
     /// Gives the file its name like [`TempFile::persist`], durably. If that fails, a new name is removed again.
-    pub fn persist_durably(mut self, name: &OsStr, no_clobber: bool) -> io::Result<()> {
+    pub(super) fn persist_durably(mut self, name: &OsStr, no_clobber: bool) -> io::Result<()> {
         sync_file(&self.file)?;
         self.persist(name, no_clobber)?;
         sync_names(&self.dir).inspect_err(|_| {

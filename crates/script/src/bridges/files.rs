@@ -14,8 +14,8 @@ use crate::guarded::{OpenedPath, WriteTarget, explain, list_names, open_below};
 use crate::policy::{AccessRequest, Mode};
 use conversation::format::harmless::quote_name;
 use conversation::limits;
+use sys::atomic_file::AtomicFile;
 use sys::fs::read_within;
-use sys::temp_files::TempFile;
 
 /// Maximum number of folders and files that a glob visits.
 const GLOB_VISITS: usize = 500_000;
@@ -187,16 +187,11 @@ impl Bridges<'_> {
 
     /// Writes a new file and renames it. It keeps the mode of the file that it replaces.
     fn write_new(&self, spot: &WriteTarget, bytes: &[u8]) -> io::Result<()> {
-        let old = spot.stat.map(|stat| Bits::from_raw_mode(stat.st_mode & 0o777));
-        let mode = Bits::from_raw_mode(self.new_mode(&spot.path));
-        let fill = &mut |file: &mut File| file.write_all(bytes);
-        let mut new = TempFile::create_filled(spot.dir.try_clone()?, mode, old, fill)?;
+        let file = AtomicFile::within(&spot.dir, &spot.name).keep_mode();
+        let file = file.mode(self.new_mode(&spot.path));
         // The data that a script keeps for the next run survive a power cut; other files need not.
-        if spot.name == "memory.js" {
-            new.persist_durably(&spot.name, false)
-        } else {
-            new.persist(&spot.name, false)
-        }
+        let file = if spot.name == "memory.js" { file } else { file.without_sync() };
+        file.write_with(false, &mut |file| file.write_all(bytes))
     }
 
     pub(super) fn glob(&mut self, pattern: &Path) -> Result<Value, String> {
