@@ -17,13 +17,15 @@ use crate::ground::{State, make_old};
 use crate::process_under_test::Run;
 use crate::sandbox::{Sandbox, wait_until};
 
+pub(crate) mod base; // an operation, and what its kinds share
 pub(crate) mod checks; // what must hold afterwards
 mod long_work; // what rewrites a conversation
 pub(crate) mod operations; // what is run
 mod runs; // messages, and many inputs
 mod sites; // where a fault may come
 
-use operations::{Operation, operations};
+use base::Operation;
+use operations::operations;
 pub(crate) use sites::Fault;
 use sites::{CHANGING, LOOKING, Site};
 
@@ -293,7 +295,7 @@ fn tails_folder_never_syncs(world: &World, operation: &Operation, figures: &mut 
     let is_error = usize::from(run.code == 1);
     figures.exactly("repair: exit 1 where the folder of torn tails never syncs", is_error, 1);
     figures.exactly("repair: files that are left there then", files, 0);
-    let conversation = format!("{}/c", operations::CONVERSATIONS);
+    let conversation = format!("{}/c", base::CONVERSATIONS);
     let is_same =
         State::of(world.sandbox.base()).file(&conversation) == world.before.file(&conversation);
     figures.exactly("repair: conversations that keep their torn tail", usize::from(is_same), 1);

@@ -17,7 +17,7 @@ use sys::interrupt::Interrupts;
 use sys::root::Root;
 
 use crate::blocks::blocks;
-use crate::faults::operations::{CONVERSATIONS, Operation};
+use crate::faults::base::{CONVERSATIONS, Operation};
 use crate::faults::{After, Fault, World, checks};
 use crate::figures::Figures;
 use crate::ground::{Numbers, State, number};

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use super::operations::{APPLY, CONVERSATIONS, NEW, OLD, SPLIT, bystanders, expect, model};
+use super::base::{APPLY, CONVERSATIONS, NEW, OLD, SPLIT, bystanders, expect, model};
 use super::{After, Fault, World};
 use crate::blocks::{Block, blocks};
 use crate::sandbox::Sandbox;

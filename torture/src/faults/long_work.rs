@@ -1,6 +1,6 @@
 //! The operations that rewrite a whole conversation: compaction, and what goes back.
 
-use super::operations::{CONVERSATIONS, Operation, bystanders, expect, nagent};
+use super::base::{CONVERSATIONS, Operation, bystanders, expect, nagent};
 use super::{After, World};
 use crate::sandbox::{Sandbox, answer};
 use crate::wire::Reply;

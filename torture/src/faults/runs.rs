@@ -1,6 +1,6 @@
 //! Messages to runs, and one prompt over many inputs.
 
-use super::operations::{CONVERSATIONS, Operation, bystanders, expect, model, nagent};
+use super::base::{CONVERSATIONS, Operation, bystanders, expect, model, nagent};
 use super::{After, World};
 use crate::blocks::blocks;
 use crate::ground::State;

@@ -40,8 +40,9 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use self::inside::{Inside, Through, say};
+use self::names::Flavor;
 use self::runs::{Outcome, Variant};
-use self::world::{Flavor, Ground};
+use self::world::Ground;
 use crate::figures::Figures;
 
 /// What a probe's exit says.

@@ -5,8 +5,20 @@ use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::Path;
 
 use super::inside::{Inside, Through, create, ok, run, write_to};
-use super::world::Flavor;
 use super::{Probe, probe};
+
+/// How the tree looks.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Flavor {
+    /// Every protected name is there.
+    Full,
+    /// `.git` is a file that leads to a folder of the tree.
+    GitFile,
+    /// `.git` is a link to one.
+    GitLink,
+    /// The repository's config names files and folders of the tree.
+    Named,
+}
 
 /// Files that are in a full tree, and are to stay as they are.
 pub(super) const FILES: &[&str] = &[".git/config", ".git/hooks/pre-commit"];

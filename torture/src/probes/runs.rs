@@ -11,7 +11,8 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use super::world::{Flavor, Ground, World, secret};
+use super::names::Flavor;
+use super::world::{Ground, World, secret};
 use super::{Modes, Probe, THROUGH, With};
 
 /// The longest that a run takes.

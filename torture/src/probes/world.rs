@@ -15,7 +15,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
 use super::inside::{Inside, c};
-use super::{names, own};
+use super::names::{self, Flavor};
+use super::own;
 
 /// The word for the process that stands for nagent.
 pub(super) const VICTIM: &str = "victim";
@@ -25,19 +26,6 @@ const SUID: u32 = 31_312;
 /// What every secret of every world begins with.
 pub(super) fn secret() -> &'static str {
     "SECRET-"
-}
-
-/// How the tree looks.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Flavor {
-    /// Every protected name is there.
-    Full,
-    /// `.git` is a file that leads to a folder of the tree.
-    GitFile,
-    /// `.git` is a link to one.
-    GitLink,
-    /// The repository's config names files and folders of the tree.
-    Named,
 }
 
 /// Where worlds stand: outside of all temp folders, reachable for everybody, with the executables.

@@ -1,9 +1,8 @@
 //! What is recorded: the operations that faults come into, and those that begin where less is there.
 
+use crate::faults::base::{CONVERSATIONS, Operation, bystanders, expect, model, nagent};
 use crate::faults::checks::{numbered, rewritten};
-use crate::faults::operations::{
-    CONVERSATIONS, Operation, bystanders, expect, model, nagent, operations,
-};
+use crate::faults::operations::operations;
 use crate::faults::{After, World};
 use crate::sandbox::{Sandbox, answer};
 
