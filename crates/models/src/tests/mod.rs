@@ -30,6 +30,7 @@ fn api_name(api: AnyApi) -> &'static str {
         "/chat/completions" => "chat",
         "/v1/messages" => "messages",
         "/api/chat" => "ollama",
-        _ => "gemini",
+        path if path.contains(":streamGenerateContent") => "gemini",
+        path => panic!("{path}: the folder of its fixtures is not known"),
     }
 }
