@@ -163,9 +163,10 @@ impl<'a> SummaryQueue<'a> {
             }
         };
         thread::scope(|scope| {
-            for _ in 0..self.rules.jobs.clamp(1, count.max(1)) {
+            for _ in 1..self.rules.jobs.clamp(1, count.max(1)) {
                 scope.spawn(work);
             }
+            work();
         });
         let interrupted = self.rules.interrupts.pending().map(Problem::interrupted);
         let (parts, problem) = results.into_inner().unwrap_or_else(PoisonError::into_inner);
