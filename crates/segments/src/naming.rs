@@ -9,14 +9,14 @@ const LONGEST_SUFFIX: usize = 40;
 
 /// The names of a split's files.
 #[derive(Debug, Clone)]
-pub(crate) struct Naming {
+pub struct Naming {
     stem: String,
     suffix: String,
 }
 
 impl Naming {
     /// Names the files of a source with this name. The suffix begins at the last dot; a leading dot is part of the stem.
-    pub(crate) fn new(file_name: &str) -> Self {
+    pub fn new(file_name: &str) -> Self {
         let dot = file_name.rfind('.').filter(|dot| *dot > 0 && dot + 1 < file_name.len());
         let (stem, suffix) = file_name.split_at(dot.unwrap_or(file_name.len()));
         let stem = &stem[..stem.floor_char_boundary(LONGEST_STEM)];
@@ -25,7 +25,7 @@ impl Naming {
     }
 
     /// The name of a segment, numbered from 1: `big-0001.py`.
-    pub(crate) fn segment_name(&self, number: usize) -> String {
+    pub fn segment_name(&self, number: usize) -> String {
         format!("{}-{number:04}{}", self.stem, self.suffix)
     }
 
