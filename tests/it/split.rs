@@ -296,7 +296,7 @@ fn edited_segments_are_named_and_stay() {
         &["--file", "a.txt", "--output", "out", "--target-bytes", "64"],
     ] {
         let run = split(&sandbox, args).assert_exit(1).no_stdout();
-        run.stderr_has(&["a-0002.txt, a-0005.txt", "remove the folder", "nagent-file-patch"]);
+        run.stderr_has(&["a-0002.txt, a-0005.txt", "choose another folder", "nagent-file-patch"]);
         assert_eq!(files(&sandbox.work().join("out")), before);
     }
     split(&sandbox, &["--refresh", "out/index.json", "--force"]).assert_exit(2);
@@ -334,7 +334,7 @@ fn a_folder_with_other_files_in_it_is_refused() {
         std::fs::write(&path, "mine").unwrap();
         let before = files(&sandbox.work().join("out"));
         let run = split(&sandbox, &["--refresh", "out"]).assert_exit(1).no_stdout();
-        run.stderr_has(&["files that the split did not make", "remove the folder"]);
+        run.stderr_has(&["files that the split did not make", "choose another folder"]);
         assert_eq!(files(&sandbox.work().join("out")), before);
         std::fs::remove_file(&path).unwrap();
         if path.ends_with("x") {

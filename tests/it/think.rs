@@ -525,8 +525,14 @@ fn a_run_that_is_killed_leaves_no_process_and_no_lock() {
     fs::remove_file(thought(&sandbox, "hello").join("memory.js")).unwrap();
     let latch = crate::answers::Latch::default();
     sandbox.llm.push(Answer::held(&latch, answer("late")));
+    // Plain nagent would go on with tags that a script has not.
     let running = sandbox.program(THINK, &["hello.md"]).spawn();
     sandbox.llm.wait_for_requests(2);
+    running.signal(Signal::INT);
+    assert!(!running.wait().assert_exit(130).stderr.contains("continues it"));
+    sandbox.llm.push(Answer::held(&latch, answer("late")));
+    let running = sandbox.program(THINK, &["hello.md"]).spawn();
+    sandbox.llm.wait_for_requests(3);
     running.signal(Signal::KILL);
     running.wait();
     latch.release();

@@ -252,6 +252,7 @@ fn rules_text(facts: &Facts) -> String {
             let path = quote_name(path);
             format!("only {path}{below}{writable}. If other files need changes, say which.")
         }
+        _ if writable.is_empty() => "no file. If files need changes, say which.".to_owned(),
         _ if facts.tags.contains(TagKind::Conversation) => format!(
             "only below {writable}. To change any other file, use <nagent-conversation file=\"PATH\"> with a full \
              description of the change."
@@ -421,6 +422,18 @@ mod tests {
         let bare = sections(&Facts::default());
         assert_eq!(parse(&format(&bare)), bare);
         assert_eq!(parse("a context of an older tool"), []);
+    }
+
+    #[test]
+    fn who_can_write_nowhere_is_not_sent_to_a_child() {
+        let of = |writable: Vec<String>| {
+            let facts = Facts { writable, tags: TagSet::ALL, ..facts() };
+            format(&sections(&facts))
+        };
+        let advice = "use <nagent-conversation file=";
+        assert!(of(vec!["/tmp".into()]).contains(advice));
+        let nowhere = of(Vec::new());
+        assert!(nowhere.contains("can write no file.") && !nowhere.contains(advice), "{nowhere}");
     }
 
     #[test]

@@ -74,8 +74,8 @@ pub(super) fn check_replaceable(
     }
     let names = name_some(&names, 10, ", ");
     Err(refuse(&format!(
-        "it has edited segments, or files that the split did not make: {names}; put edited segments back with nagent-file-patch, remove \
-         the folder"
+        "it has edited segments, or files that the split did not make: {names} (nagent-file-patch puts \
+         segments back)"
     )))
 }
 

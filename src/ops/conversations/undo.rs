@@ -126,9 +126,9 @@ fn undo_last(
         let (mut changes, runs) = read()?;
         let count = usize::try_from(args.undo.unwrap_or(1)).unwrap_or(usize::MAX);
         if runs.is_empty() {
-            return Err(Problem::failed(format!(
-                "nothing to undo in {of}; for another conversation add -c NAME, or --continue for the last one in this folder"
-            )));
+            let other = "; for another conversation add -c NAME, or --continue for the last one in this folder";
+            let other = if call.which.file_edit.is_some() { "" } else { other };
+            return Err(Problem::failed(format!("nothing to undo in {of}{other}")));
         }
         let Some(chosen) = runs.get(..count) else {
             return Err(Problem::failed(format!(

@@ -83,7 +83,7 @@ fn check_source(args: &PatchArgs, env: &Env, source: &Path) -> Result<(), Proble
     }
     let shown = quote_name(source);
     Err(Problem::failed(format!(
-        "the index is for {shown}, which is outside this folder or not --source; to patch it, add --source {shown}"
+        "the index is for {shown}, which is neither in this folder nor named; to patch it, add --source {shown}"
     )))
 }
 

@@ -400,7 +400,8 @@ fn finish_run(
         }
         None
     });
-    if let (Exit::Signal(_), false, Some(error)) = (exit, call.delegated, &mut error) {
+    let is_resumable = !call.delegated && call.scripts.is_none();
+    if let (Exit::Signal(_), true, Some(error)) = (exit, is_resumable, &mut error) {
         error.push_str(&format!("; {} \"go on\" continues it", command_to_continue(call)));
     }
     let seconds = runner.watch.elapsed().as_secs_f64();

@@ -53,7 +53,7 @@ pub struct ScriptArgs {
     /// Print one JSON document instead of the value
     #[arg(long)]
     json: bool,
-    /// The file, and what the script finds in process.args
+    /// What the script finds in process.args; - as the first one reads the script from stdin
     #[arg(value_name = "ARG")]
     words: Vec<String>,
 }

@@ -108,7 +108,7 @@ impl StandingApproval {
 fn action_text(action: &Action) -> String {
     match action {
         Action::Shell { commands, keep: None, .. } => commands.clone(),
-        other => format!("{other:?}"),
+        other => serde_json::json!(other.attributes_and_body()).to_string(),
     }
 }
 
