@@ -393,6 +393,28 @@ fn places_that_are_refused() {
     assert_eq!(std::fs::read_to_string(secret).unwrap(), "s3cr3t");
 }
 
+/// In a mount namespace of its own, where that can be made and the kernel has traces.
+#[test]
+fn what_the_kernel_makes_elsewhere_is_no_file_either() {
+    let sandbox = Sandbox::new();
+    let policy = policy(&sandbox, &[], &[(Path::new("/"), "rwd")]);
+    std::fs::create_dir(sandbox.work().join("traces")).unwrap();
+    let read = |mount: &str| {
+        let js = env!("CARGO_BIN_EXE_nagent-js");
+        let code = "fs.readFile('traces/README').length > 0";
+        let words = format!("{mount} || exit 99; exec {js} --policy '{policy}' -e \"{code}\"");
+        sandbox.program("unshare", &["-m", "sh", "-c", &words]).run()
+    };
+    if sandbox.program("unshare", &["-m", "true"]).run().code != 0 {
+        return;
+    }
+    let traces = read("mount -t tracefs none traces");
+    if traces.code != 99 {
+        traces.assert_exit(1).stderr_has(&["is not a regular file"]);
+    }
+    read("echo x > traces/README").assert_exit(0);
+}
+
 #[test]
 fn a_variable_with_a_password_in_its_value_is_a_credential() {
     let sandbox = Sandbox::outside_temp()
