@@ -291,6 +291,12 @@ fn the_patch_overwrites_no_file_of_ours() {
     }
     split.run(&["--patch", "other.patch"]).assert_exit(0);
     split.agrees();
+    // A file that a flag names makes nothing else writable.
+    fs::create_dir_all(split.sandbox.work().join(".git/refs")).unwrap();
+    split.edit(2, "three\n");
+    let args = ["--no-apply", "--patch", ".git/x.patch"];
+    split.run(&args).assert_exit(1).stderr_has(&["a repository's own data"]);
+    assert!(!split.sandbox.work().join(".git/x.patch").exists());
 }
 
 #[test]
