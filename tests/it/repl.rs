@@ -76,8 +76,12 @@ fn commands_on_stdin_count_and_their_failures_end_it() {
     assert!(text(&document["runs"][1]["saved_path"]).ends_with("/kept"), "{document}");
     let sandbox = Sandbox::new();
     sandbox.repl(&[""; 0]).stdin("/load none\n").run().assert_exit(1).stderr_has(&["none"]);
-    let run = sandbox.repl(&["--no-network"]).stdin("/sandbox off\n").run().assert_exit(1);
-    run.stderr_has(&["only the sandbox keeps commands off the network"]);
+    let why = "only the sandbox keeps commands off the network";
+    for flags in [&["--no-network"][..], &["--profile", "offline"]] {
+        let offline = json!({"profiles": {"offline": {"no_network": true}}});
+        let sandbox = Sandbox::new().config_also(offline);
+        sandbox.repl(flags).stdin("/sandbox off\n").run().assert_exit(1).stderr_has(&[why]);
+    }
     sandbox.repl(&[""; 0]).stdin("!exit 7\n").run().assert_exit(7);
     let run = sandbox.repl(&[""; 0]).stdin("!echo out\n/read none\n").run().assert_exit(1);
     run.stdout_is("out\n").stderr_has(&["there is no file none"]);

@@ -219,8 +219,9 @@ impl Session {
             ReplCommand::Approve => {
                 ("approve", Approve::parse(value).map(|it| args.approve = Some(it)))
             }
-            ReplCommand::Sandbox if value == "off" && args.no_network == Some(true) => {
-                ("sandbox", Err("only the sandbox keeps commands off the network".to_owned()))
+            ReplCommand::Sandbox if value == "off" && self.settings.config.no_network => {
+                let why = "only the sandbox keeps commands off the network; start again with --no-network=false";
+                ("sandbox", Err(why.to_owned()))
             }
             ReplCommand::Sandbox => {
                 ("sandbox", SandboxMode::parse(value).map(|it| args.sandbox = Some(it)))
