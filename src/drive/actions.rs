@@ -44,17 +44,15 @@ impl Runner<'_> {
             },
         };
         let block = match action {
-            Action::Shell { commands, timeout, keep } => {
+            Action::Shell { commands: text, timeout, keep, outside } => {
                 let parents = self.children.parents_of_commands();
-                let (block, signal) = match keep {
-                    Some(name) => self.commands.start_kept_commands(
-                        block,
-                        commands,
-                        name,
-                        parents,
-                        &self.context,
-                    ),
-                    None => self.commands.run(block, commands, *timeout, parents, &self.context),
+                let sandbox = self.context.sandbox.as_deref().filter(|_| outside.is_none());
+                let context = &self.context;
+                let commands = &mut self.commands;
+                let (block, signal) = if let Some(name) = keep {
+                    commands.start_kept_commands(block, text, name, parents, sandbox, context)
+                } else {
+                    commands.run(block, text, *timeout, parents, sandbox, context)
                 };
                 return Ok((self.context.redactor.redact_block(block), signal));
             }

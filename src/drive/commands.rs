@@ -100,11 +100,12 @@ impl Commands {
         commands: &str,
         name: &str,
         parents: String,
+        sandbox: Option<&Sandbox>,
         context: &RunContext<'_>,
     ) -> (Block, Option<Signal>) {
         let block = block.with("keep", name);
         let replaced = self.kept.iter().any(|kept| kept.name == name && kept.job.is_running());
-        let mut kept = match self.start_kept(commands, name, parents, context) {
+        let mut kept = match self.start_kept(commands, name, parents, sandbox, context) {
             Ok(kept) => kept,
             Err(why) => return (error(block, format!("{why:#}")), None),
         };
@@ -123,7 +124,7 @@ impl Commands {
             None => ("ok", runs),
         };
         let replaced = replaced.then(|| format!("the previous {name} was stopped"));
-        let is_cut_off = context.sandbox.as_ref().is_some_and(|sandbox| sandbox.request.no_network);
+        let is_cut_off = sandbox.is_some_and(|sandbox| sandbox.request.no_network);
         let unreachable =
             is_cut_off.then(|| "without a network, no other command can connect to it".to_owned());
         let notes = replaced.into_iter().chain([note]).chain(unreachable);
@@ -137,6 +138,7 @@ impl Commands {
         commands: &str,
         name: &str,
         parents: String,
+        sandbox: Option<&Sandbox>,
         context: &RunContext<'_>,
     ) -> Result<KeptCommand> {
         root::check_name(name).map_err(|why| anyhow!("keep: {why}"))?;
@@ -153,10 +155,7 @@ impl Commands {
             self.kept.len()
         );
         let mut job = self.build_job(commands, None, parents, context);
-        let sandboxed = match &context.sandbox {
-            Some(sandbox) => Some(sandbox.sandbox_job(&mut job)?),
-            None => None,
-        };
+        let sandboxed = sandbox.map(|sandbox| sandbox.sandbox_job(&mut job)).transpose()?;
         let (output, file) = fs::create_output(&context.root.outputs_folder(), name)?;
         let limit = limits::KEPT_OUTPUT.min(self.room());
         let job = KeptJob::start(job, file, limit, context.redactor.filter_lines())?;
@@ -168,13 +167,14 @@ impl Commands {
         self.kept.iter_mut().filter_map(|kept| kept.describe_end(Duration::ZERO)).collect()
     }
 
-    /// Runs commands for at most `timeout` seconds. `parents` becomes their `NAGENT_PARENTS`.
+    /// Runs commands for at most `timeout` seconds, in `sandbox` if there is one. `parents` becomes their `NAGENT_PARENTS`.
     pub(super) fn run(
         &self,
         block: Block,
         commands: &str,
         timeout: Option<u64>,
         parents: String,
+        sandbox: Option<&Sandbox>,
         context: &RunContext<'_>,
     ) -> (Block, Option<Signal>) {
         let timeout = timeout.map_or(self.rules.timeout, Duration::from_secs);
@@ -188,7 +188,7 @@ impl Commands {
             });
             (finished, output)
         };
-        let Some(sandbox) = &context.sandbox else {
+        let Some(sandbox) = sandbox else {
             let (finished, output) = run(job());
             return describe_result(&self.stored, block, finished, output, timeout);
         };

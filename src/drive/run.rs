@@ -90,7 +90,7 @@ pub fn run(runner: &mut Runner<'_>, turn: &mut Turn, first: Effect) -> Result<Ru
             (Effect::Act(actions), None) => runner.run_actions(actions, turn.remaining_limits())?,
             (Effect::NextChild, None) => runner.next_child()?,
             (Effect::AfterWrite, None) => runner.run_after_write()?,
-            (Effect::Check(answer), None) => runner.check_answer(&answer),
+            (Effect::Check(answer), None) => runner.check_answer(&answer)?,
         };
         let reply = match &event {
             Event::Replied { reply, cost, .. } | Event::CutOff { reply, cost, .. } => {
@@ -224,7 +224,10 @@ impl Runner<'_> {
     }
 
     fn decide(&mut self, action: &Action) -> Event {
-        let decided = self.approval.decide_without_asking(action, &self.context.folder);
+        let decided = {
+            let (folder, sandbox) = (&self.context.folder, &self.context.sandbox);
+            self.approval.decide_without_asking(action, folder, sandbox.is_some())
+        };
         let decision = decided.unwrap_or_else(|| {
             // A question that nobody is asked is not shown: its number would be taken for that of the parent's.
             if self.approval.approver.has_person() {
@@ -252,6 +255,9 @@ impl Runner<'_> {
         {
             let is_command = action.access() == Access::Run;
             if is_command {
+                if !matches!(action, Action::Shell { outside: Some(_), .. }) {
+                    self.require_sandbox()?;
+                }
                 self.files.before_command();
             }
             let (block, signal) = self.run_action(action)?;
@@ -322,16 +328,29 @@ impl Runner<'_> {
     }
 
     /// Runs a command of the user's; `name` is the attribute of its block. The signal that ended it, if one did.
-    fn run_users_command(&mut self, name: &'static str, command: &str) -> (Block, Option<Signal>) {
+    fn run_users_command(
+        &mut self,
+        name: &'static str,
+        command: &str,
+    ) -> Result<(Block, Option<Signal>)> {
+        self.require_sandbox()?;
         (self.on_progress)(ProgressEvent::CommandStarted { name, command });
         let block = Block::new("system").with(name, command);
         let parents = self.children.parents_of_commands();
-        let (block, signal) = self.commands.run(block, command, None, parents, &self.context);
+        let (context, sandbox) = (&self.context, self.context.sandbox.as_deref());
+        let (block, signal) = self.commands.run(block, command, None, parents, sandbox, context);
         let block = self.context.redactor.redact_block(block);
         if signal.is_none() {
             (self.on_progress)(ProgressEvent::ActionEnded(None, &block));
         }
-        (block, signal)
+        Ok((block, signal))
+    }
+
+    /// Ends the run, by an error, if commands are to run in a sandbox that cannot be built here.
+    fn require_sandbox(&self) -> Result<()> {
+        let Some(sandbox) = &self.context.sandbox else { return Ok(()) };
+        let ready = sandbox.mechanism().map(|_| ());
+        ready.map_err(|why| Problem::usage(format!("commands cannot run: {why:#}")).into())
     }
 
     /// Runs the command after writes. Its changes to files that the run has written count as the run's.
@@ -340,7 +359,7 @@ impl Runner<'_> {
             return Ok(Event::AfterWriteEnded(Block::new("system")));
         };
         self.files.before_command();
-        let (block, signal) = self.run_users_command("after_write", &command);
+        let (block, signal) = self.run_users_command("after_write", &command)?;
         let changed = self.files.record_rewritten()?;
         if let Some(signal) = signal {
             return Ok(Event::Interrupted { signal, results: vec![block] });
@@ -353,7 +372,7 @@ impl Runner<'_> {
     }
 
     /// Checks an answer against the schema, then runs `--check`.
-    fn check_answer(&mut self, answer: &[String]) -> Event {
+    fn check_answer(&mut self, answer: &[String]) -> Result<Event> {
         let Some(schema) = &self.schema else { return self.run_check() };
         match schema.check(&answer.join("\n")) {
             Ok(_) => self.run_check(),
@@ -362,18 +381,19 @@ impl Runner<'_> {
                 (self.on_progress)(ProgressEvent::BadReply(&note));
                 let body = format!("your answer is not accepted yet. {}", describe_errors(&errors));
                 let block = Block::new("system").with("check", "schema").body(body);
-                Event::Checked { passed: false, block: self.context.redactor.redact_block(block) }
+                let block = self.context.redactor.redact_block(block);
+                Ok(Event::Checked { passed: false, block })
             }
         }
     }
 
-    fn run_check(&mut self) -> Event {
+    fn run_check(&mut self) -> Result<Event> {
         let Some(command) = self.commands.check.clone() else {
-            return Event::Checked { passed: true, block: Block::new("system") };
+            return Ok(Event::Checked { passed: true, block: Block::new("system") });
         };
-        let (block, signal) = self.run_users_command("check", &command);
+        let (block, signal) = self.run_users_command("check", &command)?;
         if let Some(signal) = signal {
-            return Event::Interrupted { signal, results: vec![block] };
+            return Ok(Event::Interrupted { signal, results: vec![block] });
         }
         let passed = block.get("status") == Some("ok");
         let block = if passed {
@@ -384,7 +404,7 @@ impl Runner<'_> {
                 "your answer is not accepted yet: the check failed. Its output:\n{output}"
             ))
         };
-        Event::Checked { passed, block }
+        Ok(Event::Checked { passed, block })
     }
 }
 

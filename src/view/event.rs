@@ -305,7 +305,8 @@ mod tests {
         let finish = RunEvent::finish(3, "nagent-shell", &block, false);
         assert_eq!((finish.shown.len(), finish.lines_before, finish.more_lines), (10, 20, 11));
         assert_eq!(finish.shown[9], "line 11");
-        let shell = Action::Shell { commands: "a\nb".into(), timeout: Some(5), keep: None };
+        let shell =
+            Action::Shell { commands: "a\nb".into(), timeout: Some(5), keep: None, outside: None };
         let usage = RunEvent::Heard {
             turn: 1,
             tokens_in: 2,

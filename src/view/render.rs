@@ -280,7 +280,10 @@ mod tests {
     }
 
     fn shell(commands: &str) -> RunEvent {
-        RunEvent::start(1, &Action::Shell { commands: commands.into(), timeout: None, keep: None })
+        RunEvent::start(
+            1,
+            &Action::Shell { commands: commands.into(), timeout: None, keep: None, outside: None },
+        )
     }
 
     fn finish(action: &str, block: Block) -> RunEvent {

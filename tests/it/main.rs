@@ -25,6 +25,7 @@ mod commands; // managing conversations, lists, discovery, input, what a termina
 mod compact; // conversations that outgrow the window: checkpoints, archives, what is put back
 mod conversation; // the conversation file: blocks, fences, damage, older files
 mod conversations; // nagent-conversations: lists, texts, names, the trash; --new and --continue
+mod default_sandbox; // the sandbox that commands get where nobody chose one, and the way out of it
 mod digest; // summaries of conversations
 mod discovery; // which programs are tools, and what is said of them
 mod docs; // the documents describe what the executables do

@@ -4,10 +4,13 @@
 use super::{SandboxMode, SandboxRequest};
 
 /// Messages of the system and of common tools if a file cannot be written or read, or a call is refused.
-const DENIED: &str = "Read-only file system|Permission denied|Operation not permitted|Device or resource busy|EROFS|EACCES|EPERM|No permission|PermissionError";
+const DENIED: &str = "Read-only file system|Permission denied|permission denied|Operation not permitted|Device or resource busy|EROFS|EACCES|EPERM|No permission|PermissionError|no new privileges|Failed to connect to bus|not been booted with systemd|Cannot connect to the Docker daemon|failed to connect to the docker API";
 
 /// Their messages if there is no network.
 const CUT_OFF: &str = "Network is unreachable|ould not resolve|Temporary failure in name resolution|Name or service not known|Failed to resolve|failed to lookup address|Connection refused|EAI_AGAIN|ENOTFOUND|ENETUNREACH|ECONNREFUSED";
+
+/// Messages of git and ssh whose keys and logins are hidden.
+const LOGIN: &str = "Permission denied (publickey|could not read Username|Host key verification failed|terminal prompts disabled|Authentication failed";
 
 /// Parts of lines about the read-only files in git's own folder.
 const GIT: &str = ".git/config|.git/hooks|.git/info|could not lock config|could not write config";
@@ -18,27 +21,30 @@ pub fn advise(request: &SandboxRequest, sockets: bool, output: &str) -> Option<S
     let has = |text: &str, words: &str| words.split('|').any(|word| text.contains(word));
     let is_cut = request.no_network && has(output, CUT_OFF);
     let denials: Vec<&str> = output.lines().filter(|line| has(line, DENIED)).collect();
+    let has_login = has(output, LOGIN);
     let is_git = denials.iter().any(|line| has(line, GIT));
     let files = match request.mode {
         SandboxMode::ReadOnly => {
-            "the sandbox is read-only: --write DIR lets commands write in that folder, --sandbox workspace in the working tree"
+            "the sandbox is read-only: the user can let commands write in a folder by --write DIR, or in the working tree by --sandbox workspace"
         }
         SandboxMode::Workspace if is_git => {
             "the sandbox keeps git's config and hooks read-only: only the user changes them, or turns the sandbox off (--sandbox off)"
         }
         _ => {
-            "the sandbox lets commands write in the working tree and in temp folders: --write DIR adds a folder, --sandbox off removes the sandbox (other users' files, owners and debuggers need that)"
+            "the sandbox lets commands write in the working tree, temp folders and caches only, and reach no service of this machine and no other user's files; --write DIR adds a folder"
         }
     };
     let is_denied = !denials.is_empty();
     let advice = [
         is_cut.then_some("the sandbox has no network; --no-network=false gives it back"),
-        is_denied.then_some(files),
+        (is_denied && !has_login).then_some(files),
+        has_login.then_some("the sandbox hides keys and logins"),
         (is_denied && !sockets && has(output, "socket"))
             .then_some("there are no Unix sockets in this sandbox"),
     ];
     let advice: Vec<&str> = advice.into_iter().flatten().collect();
-    (!advice.is_empty()).then(|| advice.join("; "))
+    let ask = "to ask the user to run it outside: <nagent-shell sandbox=\"off\" reason=\"WHY\">";
+    (!advice.is_empty()).then(|| format!("{}; {ask}", advice.join("; ")))
 }
 
 #[cfg(test)]

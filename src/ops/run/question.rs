@@ -12,10 +12,12 @@ use crate::view::question::{action_rows, question_text};
 use conversation::approve::Answer;
 use conversation::format::edit;
 use conversation::format::harmless::{escape_line, quote_name};
+use conversation::format::numbers::format_bytes;
 use conversation::limits;
 use edits::apply;
 use sys::fs;
 use sys::interrupt::Interrupts;
+use sys::names::resolve_links;
 use sys::tty::{self, Tty};
 
 /// The answer to the question about an action: a line on the input of `--lines`.
@@ -71,9 +73,10 @@ pub(crate) fn ask_about_action(
 fn question(tty: &Tty, action: &Start, shows_all: bool) -> String {
     let (columns, has_colours) = tty.read_dimensions();
     let folder = action.folder.as_deref().unwrap_or_default();
-    let shown = quote_name(folder);
     let question = question_text(action);
-    let head = format!("nagent asks: {} in {shown}?", question.trim_end_matches('?'));
+    let question = question.trim_end_matches('?');
+    let place = describe_place(action, Path::new(folder));
+    let head = format!("nagent asks: {question} {place}?");
     let mut text = tty.format_head(&head);
     for row in
         action_rows(action, preview(action, Path::new(folder)).as_deref(), columns, shows_all)
@@ -81,6 +84,23 @@ fn question(tty: &Tty, action: &Start, shows_all: bool) -> String {
         text.push_str(&(out::style_spans(&[row], has_colours) + "\n"));
     }
     text
+}
+
+/// Says where an action is done: in the working folder, or to a file elsewhere, with its whole path; and for a write whether it
+/// is a new file, or how large the present one is.
+fn describe_place(action: &Start, folder: &Path) -> String {
+    let here = format!("in {}", quote_name(folder));
+    let Some(path) = action.attributes.get("path") else { return here };
+    let path = resolve_links(&folder.join(path));
+    let state = match fs::file_size(&path) {
+        Some(size) => format!("replaces {}", format_bytes(size)),
+        None => "new".to_owned(),
+    };
+    let state = if action.tag == "nagent-write" { format!(" ({state})") } else { String::new() };
+    if path.starts_with(resolve_links(folder)) {
+        return format!("{here}{state}");
+    }
+    format!("outside of {}, {}{state}", quote_name(folder), quote_name(path))
 }
 
 /// Lets the user edit the body of an action: the saved text is what runs.

@@ -59,17 +59,23 @@ impl VersionPair<'_> {
         }
         let is_stored = |content: &FileVersion| content.sha256.is_some() == content.bytes.is_some();
         if is_stored(before) && is_stored(after) {
-            return diff_contents(
-                &diff_name(self.path, self.path.parent().and_then(git::find_toplevel).as_deref()),
-                before.bytes.as_deref(),
-                after.bytes.as_deref(),
-            );
+            return diff_contents(&self.label(), before.bytes.as_deref(), after.bytes.as_deref());
         }
         let text = format!(
             "{} differs, and one of the two contents is no longer stored\n",
             quote_name(self.path)
         );
         Some(DiffText { text, is_cut: false })
+    }
+
+    /// The name in the diff: below the toplevel of the working folder, or below that folder; complete elsewhere.
+    fn label(&self) -> Vec<u8> {
+        let here = fs::real_path(Path::new("."));
+        let base = here.and_then(|here| git::find_toplevel(&here).or(Some(here)));
+        match base.filter(|base| self.path.starts_with(base)) {
+            Some(base) => diff_name(self.path, Some(&base)),
+            None => self.path.as_os_str().as_encoded_bytes().to_owned(),
+        }
     }
 
     /// Prints the diff to stderr.

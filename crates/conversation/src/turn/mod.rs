@@ -369,7 +369,8 @@ impl Turn {
 
     fn needs_decision(&self, action: &Action) -> bool {
         let is_command = action.access() == Access::Run;
-        self.rules.approve.covers(action) || self.rules.has_stop_list && is_command
+        let leaves = matches!(action, Action::Shell { outside: Some(_), .. });
+        leaves || self.rules.approve.covers(action) || self.rules.has_stop_list && is_command
     }
 
     fn after_decision(&mut self, action: Action, rest: ActionGroups, decision: Decision) -> Effect {
