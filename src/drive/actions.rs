@@ -54,7 +54,9 @@ impl Runner<'_> {
                         parents,
                         &self.context,
                     ),
-                    None => self.commands.run(block, commands, *timeout, parents, &self.context),
+                    None => self.run_observed(|all, context, on_output| {
+                        all.run(block, commands, *timeout, parents, context, on_output)
+                    }),
                 };
                 return Ok((self.context.redactor.redact_block(block), signal));
             }

@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use anyhow::{Result, anyhow, ensure};
 
+use super::progress_event::OutputNow;
 use super::redaction::MaskedOutput;
 use super::result_block::{add_redacted, error};
 use super::run_context::RunContext;
@@ -26,6 +27,9 @@ use sys::{fs, process, root};
 
 /// Time to wait for a kept command that ends at once, for example because its port is in use.
 const STARTING: Duration = Duration::from_millis(500);
+
+/// The time from output to a look at it.
+const PAUSE: Duration = Duration::from_millis(100);
 
 /// Note for a command that fails silently, as a search does that finds nothing.
 const NO_OUTPUT: &str = "no output (exit code 1 from grep or rg means no match)";
@@ -168,7 +172,8 @@ impl Commands {
         self.kept.iter_mut().filter_map(|kept| kept.describe_end(Duration::ZERO)).collect()
     }
 
-    /// Runs commands for at most `timeout` seconds. `parents` becomes their `NAGENT_PARENTS`.
+    /// Runs commands for at most `timeout` seconds. `parents` becomes their `NAGENT_PARENTS`. `on_output` is shown the end of
+    /// their output while they run.
     pub(super) fn run(
         &self,
         block: Block,
@@ -176,14 +181,18 @@ impl Commands {
         timeout: Option<u64>,
         parents: String,
         context: &RunContext<'_>,
+        on_output: &mut dyn FnMut(&OutputNow),
     ) -> (Block, Option<Signal>) {
         let timeout = timeout.map_or(self.rules.timeout, Duration::from_secs);
         let job = || self.build_job(commands, Some(timeout), parents.clone(), context);
         let outputs = context.root.outputs_folder();
-        let run = |job: Job| {
+        let mut run = |job: Job| {
             let mut output = context.redactor.capture_output(&outputs, self.room());
-            let finished = process::run_streaming(job, context.interrupts, &mut |bytes| {
-                output.append(bytes);
+            let finished = process::run_watched(job, context.interrupts, PAUSE, &mut |bytes| {
+                match bytes {
+                    [] => on_output(&output.look()),
+                    bytes => output.append(bytes),
+                }
                 ControlFlow::Continue(())
             });
             (finished, output)
@@ -307,9 +316,8 @@ fn describe_result(
     let status = if code == Some(0) { "ok" } else { "error" };
     let block = block.with("status", status).with_some("exit_code", code).with("seconds", seconds);
     let mut block = truncate::with_output(block, &output);
-    let is_silent = code == Some(1)
-        && block.get("check").is_none()
-        && block.body.as_deref().is_none_or(str::is_empty);
+    let is_empty = block.body.as_deref().is_none_or(str::is_empty);
+    let is_silent = is_empty && code == Some(1) && block.get("check").is_none();
     block = with_notes(block, is_silent.then(|| NO_OUTPUT.to_owned()));
     let left = describe_left(&finished.left);
     let ended = matches!(finished.outcome, JobOutcome::Ended { .. } | JobOutcome::Killed { .. });

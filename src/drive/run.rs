@@ -90,7 +90,7 @@ pub fn run(runner: &mut Runner<'_>, turn: &mut Turn, first: Effect) -> Result<Ru
             (Effect::Act(actions), None) => runner.run_actions(actions, turn.remaining_limits())?,
             (Effect::NextChild, None) => runner.next_child()?,
             (Effect::AfterWrite, None) => runner.run_after_write()?,
-            (Effect::Check(answer), None) => runner.check_answer(&answer),
+            (Effect::Check(answer), None) => runner.check_answer(&answer, turn.next_check()),
         };
         let reply = match &event {
             Event::Replied { reply, cost, .. } | Event::CutOff { reply, cost, .. } => {
@@ -290,7 +290,8 @@ impl Runner<'_> {
         let action = self.children.first_action();
         let event = self.children.next_result(&self.context, self.on_progress)?;
         if let Event::Acted(acted) = &event {
-            (self.on_progress)(ProgressEvent::ActionEnded(action.as_ref(), &acted.block));
+            let block = self.children.unshown_result(acted.block.clone());
+            (self.on_progress)(ProgressEvent::ActionEnded(action.as_ref(), &block));
             if let Some(action) = &action {
                 self.advise_write_flag(action, &acted.block);
             }
@@ -322,11 +323,18 @@ impl Runner<'_> {
     }
 
     /// Runs a command of the user's; `name` is the attribute of its block. The signal that ended it, if one did.
-    fn run_users_command(&mut self, name: &'static str, command: &str) -> (Block, Option<Signal>) {
-        (self.on_progress)(ProgressEvent::CommandStarted { name, command });
+    fn run_users_command(
+        &mut self,
+        name: &'static str,
+        command: &str,
+        attempt: Option<u32>,
+    ) -> (Block, Option<Signal>) {
+        (self.on_progress)(ProgressEvent::CommandStarted { name, command, attempt });
         let block = Block::new("system").with(name, command);
         let parents = self.children.parents_of_commands();
-        let (block, signal) = self.commands.run(block, command, None, parents, &self.context);
+        let (block, signal) = self.run_observed(|all, context, on_output| {
+            all.run(block, command, None, parents, context, on_output)
+        });
         let block = self.context.redactor.redact_block(block);
         if signal.is_none() {
             (self.on_progress)(ProgressEvent::ActionEnded(None, &block));
@@ -340,7 +348,7 @@ impl Runner<'_> {
             return Ok(Event::AfterWriteEnded(Block::new("system")));
         };
         self.files.before_command();
-        let (block, signal) = self.run_users_command("after_write", &command);
+        let (block, signal) = self.run_users_command("after_write", &command, None);
         let changed = self.files.record_rewritten()?;
         if let Some(signal) = signal {
             return Ok(Event::Interrupted { signal, results: vec![block] });
@@ -353,10 +361,10 @@ impl Runner<'_> {
     }
 
     /// Checks an answer against the schema, then runs `--check`.
-    fn check_answer(&mut self, answer: &[String]) -> Event {
-        let Some(schema) = &self.schema else { return self.run_check() };
+    fn check_answer(&mut self, answer: &[String], attempt: u32) -> Event {
+        let Some(schema) = &self.schema else { return self.run_check(attempt) };
         match schema.check(&answer.join("\n")) {
-            Ok(_) => self.run_check(),
+            Ok(_) => self.run_check(attempt),
             Err(errors) => {
                 let note = format!("the answer does not fit the schema: {}", errors.join("; "));
                 (self.on_progress)(ProgressEvent::BadReply(&note));
@@ -367,11 +375,11 @@ impl Runner<'_> {
         }
     }
 
-    fn run_check(&mut self) -> Event {
+    fn run_check(&mut self, attempt: u32) -> Event {
         let Some(command) = self.commands.check.clone() else {
             return Event::Checked { passed: true, block: Block::new("system") };
         };
-        let (block, signal) = self.run_users_command("check", &command);
+        let (block, signal) = self.run_users_command("check", &command, Some(attempt));
         if let Some(signal) = signal {
             return Event::Interrupted { signal, results: vec![block] };
         }
