@@ -55,7 +55,7 @@ struct SpinnerState {
 
 #[derive(Debug)]
 struct SpinnerWork {
-    /// What it is; empty for a command, which is shown above.
+    /// Its name; empty for a command, which is shown above.
     name: String,
     started: Stopwatch,
     /// The amount that is done.
