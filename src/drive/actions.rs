@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use anyhow::Result;
 
 use super::change_result::ChangeResult;
+use super::commands::ShellCommand;
 use super::mask_check::check_for_masks;
 use super::result_block::error;
 use super::run_context::RunContext;
@@ -46,13 +47,15 @@ impl Runner<'_> {
         let block = match action {
             Action::Shell { commands: text, timeout, keep, outside } => {
                 let parents = self.children.parents_of_commands();
-                let sandbox = self.context.sandbox.as_deref().filter(|_| outside.is_none());
-                let context = &self.context;
-                let commands = &mut self.commands;
+                let sandbox = self.context.sandbox.clone().filter(|_| outside.is_none());
+                let sandbox = sandbox.as_deref();
+                let command = ShellCommand { commands: text, timeout: *timeout, parents, sandbox };
                 let (block, signal) = if let Some(name) = keep {
-                    commands.start_kept_commands(block, text, name, parents, sandbox, context)
+                    self.commands.start_kept_commands(block, &command, name, &self.context)
                 } else {
-                    commands.run(block, text, *timeout, parents, sandbox, context)
+                    self.run_observed(|all, context, on_output| {
+                        all.run(block, &command, context, on_output)
+                    })
                 };
                 return Ok((self.context.redactor.redact_block(block), signal));
             }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use anyhow::Result;
 
-use super::commands::with_notes;
+use super::commands::{ShellCommand, with_notes};
 use super::compaction::{Compacted, Payer};
 use super::file_changes::RunChange;
 use super::progress_event::ProgressEvent;
@@ -90,7 +90,7 @@ pub fn run(runner: &mut Runner<'_>, turn: &mut Turn, first: Effect) -> Result<Ru
             (Effect::Act(actions), None) => runner.run_actions(actions, turn.remaining_limits())?,
             (Effect::NextChild, None) => runner.next_child()?,
             (Effect::AfterWrite, None) => runner.run_after_write()?,
-            (Effect::Check(answer), None) => runner.check_answer(&answer)?,
+            (Effect::Check(answer), None) => runner.check_answer(&answer, turn.next_check())?,
         };
         let reply = match &event {
             Event::Replied { reply, cost, .. } | Event::CutOff { reply, cost, .. } => {
@@ -296,7 +296,8 @@ impl Runner<'_> {
         let action = self.children.first_action();
         let event = self.children.next_result(&self.context, self.on_progress)?;
         if let Event::Acted(acted) = &event {
-            (self.on_progress)(ProgressEvent::ActionEnded(action.as_ref(), &acted.block));
+            let block = self.children.unshown_result(acted.block.clone());
+            (self.on_progress)(ProgressEvent::ActionEnded(action.as_ref(), &block));
             if let Some(action) = &action {
                 self.advise_write_flag(action, &acted.block);
             }
@@ -332,13 +333,17 @@ impl Runner<'_> {
         &mut self,
         name: &'static str,
         command: &str,
+        attempt: Option<u32>,
     ) -> Result<(Block, Option<Signal>)> {
         self.require_sandbox()?;
-        (self.on_progress)(ProgressEvent::CommandStarted { name, command });
+        (self.on_progress)(ProgressEvent::CommandStarted { name, command, attempt });
         let block = Block::new("system").with(name, command);
         let parents = self.children.parents_of_commands();
-        let (context, sandbox) = (&self.context, self.context.sandbox.as_deref());
-        let (block, signal) = self.commands.run(block, command, None, parents, sandbox, context);
+        let sandbox = self.context.sandbox.clone();
+        let sandbox = sandbox.as_deref();
+        let command = ShellCommand { commands: command, timeout: None, parents, sandbox };
+        let (block, signal) = self
+            .run_observed(|all, context, on_output| all.run(block, &command, context, on_output));
         let block = self.context.redactor.redact_block(block);
         if signal.is_none() {
             (self.on_progress)(ProgressEvent::ActionEnded(None, &block));
@@ -359,7 +364,7 @@ impl Runner<'_> {
             return Ok(Event::AfterWriteEnded(Block::new("system")));
         };
         self.files.before_command();
-        let (block, signal) = self.run_users_command("after_write", &command)?;
+        let (block, signal) = self.run_users_command("after_write", &command, None)?;
         let changed = self.files.record_rewritten()?;
         if let Some(signal) = signal {
             return Ok(Event::Interrupted { signal, results: vec![block] });
@@ -372,10 +377,10 @@ impl Runner<'_> {
     }
 
     /// Checks an answer against the schema, then runs `--check`.
-    fn check_answer(&mut self, answer: &[String]) -> Result<Event> {
-        let Some(schema) = &self.schema else { return self.run_check() };
+    fn check_answer(&mut self, answer: &[String], attempt: u32) -> Result<Event> {
+        let Some(schema) = &self.schema else { return self.run_check(attempt) };
         match schema.check(&answer.join("\n")) {
-            Ok(_) => self.run_check(),
+            Ok(_) => self.run_check(attempt),
             Err(errors) => {
                 let note = format!("the answer does not fit the schema: {}", errors.join("; "));
                 (self.on_progress)(ProgressEvent::BadReply(&note));
@@ -387,11 +392,11 @@ impl Runner<'_> {
         }
     }
 
-    fn run_check(&mut self) -> Result<Event> {
+    fn run_check(&mut self, attempt: u32) -> Result<Event> {
         let Some(command) = self.commands.check.clone() else {
             return Ok(Event::Checked { passed: true, block: Block::new("system") });
         };
-        let (block, signal) = self.run_users_command("check", &command)?;
+        let (block, signal) = self.run_users_command("check", &command, Some(attempt))?;
         if let Some(signal) = signal {
             return Ok(Event::Interrupted { signal, results: vec![block] });
         }

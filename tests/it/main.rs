@@ -80,6 +80,7 @@ mod replays; // conversations as recordings, and what would differ now
 mod repositories; // repositories without commits, with very many, shallow: what the model learns of them
 mod rewind; // going back to before a turn, with files or without
 mod rework; // a conversation that a model edits is the old text or the new one, never another
+mod running; // what is shown of a command while it runs: on a terminal, in lines, in nagent-status
 mod sandbox_tags; // in the sandbox, tags read and write nothing that a command could not
 mod sandbox_tool; // nagent-sandbox: what it refuses, what commands may write, read and reach, what is told
 mod screen; // what a person sees of a run: the answer while it arrives, commands, outputs, diffs, children

@@ -285,7 +285,7 @@ fn commands_are_calls_of_the_toolkit() {
     run("/check test -e done", "check: test -e done");
     sandbox.llm.push(shell("touch done"));
     sandbox.llm.push(answer("checked"));
-    run("go", "→ check │ test -e done");
+    run("go", "→ check (try 1 of 5) │ test -e done");
     run("/check off", "check: off");
     run("/approve none", "approve: none");
     run(

@@ -243,6 +243,8 @@ fn finish_report(
     }
     if progress.has_streamed(&report.text) {
         report.text.clear();
+    } else if report.exit == Exit::Done && !report.text.is_empty() {
+        progress.print_gap();
     }
     if call.args.code {
         report = keep_code(call, report);

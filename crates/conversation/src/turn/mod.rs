@@ -141,6 +141,11 @@ impl Turn {
         self.verdict
     }
 
+    /// The number of the answer that is checked next, from 1.
+    pub fn next_check(&self) -> u32 {
+        self.failed_checks + 1
+    }
+
     /// The rest of the limits, which child conversations get.
     pub fn remaining_limits(&self) -> Limits {
         self.rules.limits.subtract(self.spent())

@@ -240,7 +240,7 @@ impl Sandbox {
     pub fn run<T>(
         &self,
         make: impl Fn() -> Job,
-        run: impl Fn(Job) -> T,
+        mut run: impl FnMut(Job) -> T,
         outcome: impl Fn(&T) -> Option<JobOutcome>,
     ) -> Result<(SandboxedRun, bool, T)> {
         let mut tries = 0;
