@@ -133,3 +133,29 @@ fn caches_of_tools_are_writable_but_not_the_programs_in_them() {
     let made: Vec<&str> = body.lines().filter(|line| line.starts_with('.')).collect();
     assert_eq!(made, [".cache/x", ".cargo/registry/x"], "{body}");
 }
+
+#[test]
+fn a_question_names_the_whole_path_of_a_file_elsewhere() {
+    let sandbox = Sandbox::outside_temp().file("old.txt", "four");
+    let elsewhere = sandbox.tmp().canonicalize().unwrap().join("new.txt").display().to_string();
+    let write = |path: &str| format!("<nagent-write path=\"{path}\">hello\n</nagent-write>");
+    sandbox.llm.push(
+        "<nagent-read path=\"old.txt\"/>".to_owned() + &write("old.txt") + &write(&elsewhere),
+    );
+    sandbox.llm.push(answer("ok"));
+    let args = ["-c", "c", "-w", "--approve", "ask", "task"];
+    let mut pty = sandbox.cmd(&args).on_pty(200);
+    for count in 1..=2 {
+        pty.expect_times(QUESTION, count);
+        pty.type_keys("y\r");
+    }
+    assert!(pty.wait().success());
+    let (printed, folder) = (pty.printed(), sandbox.work().canonicalize().unwrap());
+    for words in [
+        format!("write this file (6 B, replaces 4 B) in {}?", folder.display()),
+        format!("write this file (6 B, new) outside of {}: {elsewhere}?", folder.display()),
+        format!("+++ b/{elsewhere}"),
+    ] {
+        assert!(printed.contains(&words), "{words}: {printed}");
+    }
+}

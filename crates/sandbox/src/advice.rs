@@ -31,7 +31,7 @@ pub fn advise(request: &SandboxRequest, sockets: bool, output: &str) -> Option<S
             "the sandbox keeps git's config and hooks read-only: only the user changes them, or turns the sandbox off (--sandbox off)"
         }
         _ => {
-            "the sandbox lets commands write in the working tree, temp folders and caches only, and reach no service of this machine and no other user's files; --write DIR adds a folder"
+            "the sandbox lets commands write only in the working tree, temp folders and caches (--write DIR adds a folder), and reach no service of this machine"
         }
     };
     let is_denied = !denials.is_empty();
@@ -43,7 +43,7 @@ pub fn advise(request: &SandboxRequest, sockets: bool, output: &str) -> Option<S
             .then_some("there are no Unix sockets in this sandbox"),
     ];
     let advice: Vec<&str> = advice.into_iter().flatten().collect();
-    let ask = "to ask the user to run it outside: <nagent-shell sandbox=\"off\" reason=\"WHY\">";
+    let ask = "<nagent-shell sandbox=\"off\" reason=\"WHY\"> asks the user to run it outside";
     (!advice.is_empty()).then(|| format!("{}; {ask}", advice.join("; ")))
 }
 

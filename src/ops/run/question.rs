@@ -86,21 +86,25 @@ fn question(tty: &Tty, action: &Start, shows_all: bool) -> String {
     text
 }
 
-/// Says where an action is done: in the working folder, or to a file elsewhere, with its whole path; and for a write whether it
-/// is a new file, or how large the present one is.
+/// Says where an action is done: in the working folder, or to a file elsewhere, with its whole path; of a write also how large
+/// it is, and whether the file is new.
 fn describe_place(action: &Start, folder: &Path) -> String {
-    let here = format!("in {}", quote_name(folder));
-    let Some(path) = action.attributes.get("path") else { return here };
+    let here = quote_name(folder);
+    let Some(path) = action.attributes.get("path") else { return format!("in {here}") };
     let path = resolve_links(&folder.join(path));
-    let state = match fs::file_size(&path) {
-        Some(size) => format!("replaces {}", format_bytes(size)),
-        None => "new".to_owned(),
+    let size = match (&action.body, fs::file_size(&path)) {
+        (Some(body), None) if action.tag == "nagent-write" => {
+            format!("({}, new) ", format_bytes(body.len() as u64))
+        }
+        (Some(body), Some(old)) if action.tag == "nagent-write" => {
+            format!("({}, replaces {}) ", format_bytes(body.len() as u64), format_bytes(old))
+        }
+        _ => String::new(),
     };
-    let state = if action.tag == "nagent-write" { format!(" ({state})") } else { String::new() };
     if path.starts_with(resolve_links(folder)) {
-        return format!("{here}{state}");
+        return format!("{size}in {here}");
     }
-    format!("outside of {}, {}{state}", quote_name(folder), quote_name(path))
+    format!("{size}outside of {here}: {}", quote_name(path))
 }
 
 /// Lets the user edit the body of an action: the saved text is what runs.
