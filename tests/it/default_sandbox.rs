@@ -132,6 +132,11 @@ fn caches_of_tools_are_writable_but_not_the_programs_in_them() {
     let body = sandbox.block("nagent-shell-result").body;
     let made: Vec<&str> = body.lines().filter(|line| line.starts_with('.')).collect();
     assert_eq!(made, [".cache/x", ".cargo/registry/x"], "{body}");
+    // Those of programs that are not installed are not made.
+    let is_installed = ["/usr/bin/mix", "/bin/mix", "/usr/local/bin/mix"]
+        .iter()
+        .any(|it| std::path::Path::new(it).exists());
+    assert_eq!(sandbox.home().join(".hex").exists(), is_installed);
 }
 
 #[test]

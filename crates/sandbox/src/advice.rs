@@ -69,6 +69,18 @@ mod tests {
         check(Workspace, true, "curl: (6) Could not resolve host: a.example", &["--no-network"]);
         let both = "touch: /etc/x: Read-only file system\nconnect: Network is unreachable";
         check(Workspace, true, both, &["--no-network", "--write DIR"]);
+        for (output, words) in [
+            ("git@a.example: Permission denied (publickey).", "hides keys and logins"),
+            (
+                "fatal: could not read Username for 'https://a.example': No such device",
+                "hides keys",
+            ),
+            ("sudo: The \"no new privileges\" flag is set", "no service of this machine"),
+            ("Failed to connect to bus: No such file or directory", "no service of this machine"),
+            ("Cannot connect to the Docker daemon at unix:///var/run/docker.sock.", "no service"),
+        ] {
+            check(Workspace, false, output, &[words, "sandbox=\"off\""]);
+        }
         let request = SandboxRequest { mode: Workspace, ..SandboxRequest::default() };
         let socket = "socket: Operation not permitted";
         assert!(advise(&request, false, socket).unwrap().contains("Unix sockets"));

@@ -259,7 +259,7 @@ fn list_caches(home: Option<&Path>, env: &Env) -> Vec<PathBuf> {
             Some(moved) => moved.join(name.split_once('/').map_or("", |(_, below)| below)),
             None => home?.join(name),
         };
-        let is_made = || program == "-" || env.find_program(program).is_absolute();
+        let is_made = || program == "-" || env.find_program(program).exists();
         (path.is_dir() || is_made()).then_some(path)
     };
     names_in(Group::Cache).filter_map(cache).collect()
