@@ -9,14 +9,17 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use serde_json::{Map, Value};
 
-use crate::view::style::Span;
+use crate::view::markdown::Markdown;
+pub use crate::view::style::style_spans;
+use crate::view::style::{Flow, PLAIN, Span};
 use conversation::exit::Exit;
-use conversation::format::harmless;
+use conversation::format::{columns, harmless};
 use conversation::problem::Problem;
 use sys::{pager, terminal};
 
 /// The report of a command at its end.
 #[derive(Debug, Clone, PartialEq)]
+#[expect(clippy::struct_excessive_bools, reason = "each is how a report goes out")]
 pub struct Report {
     /// The exit code.
     pub exit: Exit,
@@ -28,6 +31,8 @@ pub struct Report {
     pub error: Option<String>,
     /// Whether `text` goes out as it is, without a line feed of ours.
     pub exact: bool,
+    /// Whether a terminal shows `text` as Markdown.
+    pub is_markdown: bool,
     /// Whether a terminal shows `text` in the user's pager.
     pub is_paged: bool,
     /// A line for stderr, after all else.
@@ -50,6 +55,7 @@ impl Report {
             json: Map::new(),
             error: None,
             exact: false,
+            is_markdown: false,
             is_paged: false,
             last_line: None,
             is_out: false,
@@ -98,6 +104,7 @@ impl Report {
         self.json.extend(other.json);
         self.exit = other.exit;
         self.exact |= other.exact;
+        self.is_markdown |= other.is_markdown;
         self.last_line = other.last_line.or(self.last_line);
         self.error = other.error.or(self.error);
         self
@@ -148,6 +155,7 @@ pub fn print_report(tool: &str, form: Form, report: Report) -> Exit {
         let end = if is_exact || report.text.ends_with('\n') { "" } else { "\n" };
         let text = format!("{}{end}", report.text);
         report.is_paged && terminal::stdout_is_terminal() && show_paged(tool, &text)
+            || report.is_markdown && print_markdown(&text)
             || print_text(tool, &text)
     } else {
         true
@@ -156,6 +164,23 @@ pub fn print_report(tool: &str, form: Form, report: Report) -> Exit {
         print_line(last);
     }
     if went_out || exit != Exit::Done { exit } else { Exit::Failed }
+}
+
+/// Writes an answer to stderr, where stdout is for something else.
+pub fn print_answer(text: &str, is_markdown: bool) {
+    let mut answer = Answer::to_stderr(is_markdown);
+    if answer.is_markdown() {
+        answer.print(text);
+        answer.end();
+    } else {
+        print_line(text);
+    }
+}
+
+/// Shows an answer as Markdown. Returns whether it was shown.
+fn print_markdown(text: &str) -> bool {
+    let mut answer = Answer::to_stdout(true);
+    answer.is_markdown() && answer.print(text) && answer.end()
 }
 
 /// Shows a text in the user's pager. Returns whether it was shown.
@@ -217,10 +242,10 @@ fn print_text(tool: &str, text: &str) -> bool {
     }
 }
 
-/// Writes a line to stderr. It is for people, so it is fit for a terminal wherever it goes. A failure could not be
-/// reported anywhere, so it is ignored.
+/// Writes a line to stderr, wrapped at words on a terminal. It is for people, so it is fit for a terminal wherever it goes.
+/// A failure could not be reported anywhere, so it is ignored.
 pub fn print_line(text: &str) {
-    let _ = writeln!(io::stderr().lock(), "{}", make_safe(text, true));
+    print_spans(&[Span::new(text, PLAIN)]);
 }
 
 /// Writes a line of a tool to stderr.
@@ -228,40 +253,111 @@ pub fn print_tool_line(tool: &str, text: &str) {
     print_line(&format!("{tool}: {text}"));
 }
 
-/// Writes rows to stderr.
+/// Writes rows to stderr. They are wrapped already, or shown exactly.
 pub fn print_rows(rows: &[Span]) {
     for row in rows {
-        print_spans(std::slice::from_ref(row));
+        let text = style_spans(std::slice::from_ref(row), stderr_has_colours());
+        let _ = writeln!(io::stderr().lock(), "{text}");
     }
 }
 
-/// Writes a line in pieces to stderr, each in its style where that is a terminal that takes colours.
+/// Writes a line in pieces to stderr, wrapped at words where that is a terminal, and each in its style where it takes colours.
 pub fn print_spans(spans: &[Span]) {
-    let has_colours = terminal::stderr_is_terminal() && terminal::has_colours();
-    let _ = writeln!(io::stderr().lock(), "{}", style_spans(spans, has_colours));
-}
-
-/// Writes the mark before an answer to stdout, if that is a terminal.
-pub fn print_mark(spans: &[Span]) {
-    if terminal::stdout_is_terminal() {
-        let mut out = io::stdout().lock();
-        let text = style_spans(spans, terminal::has_colours());
-        let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());
-    }
-}
-
-/// The text of pieces for a terminal, with their styles.
-pub fn style_spans(spans: &[Span], has_colours: bool) -> String {
-    let show = |span: &Span| {
-        let text = make_safe(&span.text, true);
-        if !has_colours || span.codes.is_empty() {
-            return text.into_owned();
-        }
-        let codes: Vec<String> = span.codes.iter().map(u8::to_string).collect();
-        // Comes after everything that makes the text harmless.
-        format!("\x1b[{}m{text}\x1b[0m", codes.join(";"))
+    let text = if terminal::stderr_is_terminal() {
+        style_spans(&wrap_lines(spans, terminal::width()), stderr_has_colours())
+    } else {
+        style_spans(spans, false)
     };
-    spans.iter().map(show).collect()
+    let _ = writeln!(io::stderr().lock(), "{text}");
+}
+
+fn stderr_has_colours() -> bool {
+    terminal::stderr_is_terminal() && terminal::has_colours()
+}
+
+/// Wraps lines at words.
+fn wrap_lines(spans: &[Span], columns: usize) -> Vec<Span> {
+    let (mut lines, none) = (vec![Vec::new()], Span::default());
+    for span in spans {
+        for (at, part) in harmless::escape_text(&span.text).split('\n').enumerate() {
+            if at > 0 {
+                lines.push(Vec::new());
+            }
+            let span = Span { text: part.to_owned(), codes: span.codes.clone() };
+            lines.last_mut().into_iter().for_each(|line| line.push(span.clone()));
+        }
+    }
+    let rows = lines.iter().map(|line| Flow::wrap(line, 0, &none, columns).spans);
+    rows.collect::<Vec<_>>().join(&Span::new("\n", PLAIN))
+}
+
+/// An answer on its way to stdout or stderr: as Markdown on a terminal, else as it is.
+pub struct Answer {
+    view: Option<Markdown>,
+    is_stderr: bool,
+}
+
+impl Answer {
+    /// An answer to stdout. Where Markdown is not wanted, or the stream is not a terminal with colours and a known size, it
+    /// goes out as it is.
+    pub fn to_stdout(is_markdown: bool) -> Self {
+        let shows = is_markdown && terminal::stdout_is_terminal() && terminal::has_colours();
+        let view = (shows && terminal::window().is_some()).then(Markdown::default);
+        Self { view, is_stderr: false }
+    }
+
+    /// An answer to stderr.
+    pub fn to_stderr(is_markdown: bool) -> Self {
+        let shows = is_markdown && stderr_has_colours() && terminal::window().is_some();
+        Self { view: shows.then(Markdown::default), is_stderr: true }
+    }
+
+    /// Whether it is shown as Markdown.
+    pub fn is_markdown(&self) -> bool {
+        self.view.is_some()
+    }
+
+    /// Writes the mark before an answer, if stdout is a terminal.
+    pub fn print_mark(&mut self, spans: &[Span]) {
+        if !terminal::stdout_is_terminal() {
+            return;
+        }
+        self.end();
+        let text = style_spans(spans, terminal::has_colours());
+        let plain = style_spans(spans, false);
+        if let Some(view) = &mut self.view {
+            view.begin(columns::width(plain.rsplit('\n').next().unwrap_or_default()));
+        }
+        self.write(&text);
+    }
+
+    /// Writes a piece at once. A failure is reported with the rest of the answer. `false`: nobody reads it any more.
+    pub fn print(&mut self, text: &str) -> bool {
+        match (&mut self.view, terminal::window()) {
+            (Some(view), Some(window)) => {
+                let shown = view.push(text, window);
+                self.write(&shown)
+            }
+            (Some(_), None) => self.end() && print_part(text),
+            (None, _) => print_part(text),
+        }
+    }
+
+    /// Ends it, on a line of its own where it is Markdown.
+    pub fn end(&mut self) -> bool {
+        let rest = self.view.as_mut().map(Markdown::end).unwrap_or_default();
+        rest.is_empty() || self.write(&rest)
+    }
+
+    fn write(&self, shown: &str) -> bool {
+        let write =
+            |out: &mut dyn Write| out.write_all(shown.as_bytes()).and_then(|()| out.flush());
+        if self.is_stderr {
+            write(&mut io::stderr().lock()).is_ok()
+        } else {
+            write(&mut io::stdout().lock()).is_ok()
+        }
+    }
 }
 
 /// Writes a piece of the answer to stdout at once. A failure is reported with the rest of the answer.

@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use super::event::{Begin, Finish, LAST_LINES, RunEvent, Start, describe_target, shows_output};
 use super::figures::cached_share;
-use super::style::{BOLD, CYAN, DIM, GREEN, PLAIN, RED, SCRIPT, Span};
+use super::style::{BOLD, CYAN, DIM, GREEN, PLAIN, RED, SCRIPT, Span, Style};
 use conversation::format::columns::{show_odd_blanks, truncate, visible_lines, width, wrap_line};
 use conversation::format::harmless::escape_line;
 use conversation::format::numbers::{format_bytes, format_count, format_tokens};
@@ -241,16 +241,7 @@ pub fn diff_rows(
     let mut rows = Vec::new();
     let mut is_head = true;
     for line in lines.by_ref().take(if all { usize::MAX } else { DIFF_LINES }) {
-        // A removed line may begin with `-- `, and so with three.
-        is_head &= !line.starts_with('@');
-        let style = match line.as_bytes() {
-            [b'-' | b'+', ..] if is_head => BOLD,
-            [b'-', ..] => RED,
-            [b'+', ..] => GREEN,
-            [b'@', ..] => CYAN,
-            _ => PLAIN,
-        };
-        rows.push(Span::new(line, style));
+        rows.push(Span::new(line, diff_style(line, &mut is_head)));
     }
     let left = lines.count();
     if left > 0 || is_cut {
@@ -263,6 +254,19 @@ pub fn diff_rows(
         rows.push(Span::new(text, PLAIN));
     }
     rows
+}
+
+/// The style of a line of a diff. `is_head`: it may be one of the lines before the first hunk.
+pub fn diff_style(line: &str, is_head: &mut bool) -> Style {
+    // A removed line may begin with `-- `, and so with three.
+    *is_head &= !line.starts_with('@');
+    match line.as_bytes() {
+        [b'-' | b'+', ..] if *is_head => BOLD,
+        [b'-', ..] => RED,
+        [b'+', ..] => GREEN,
+        [b'@', ..] => CYAN,
+        _ => PLAIN,
+    }
 }
 
 #[cfg(test)]
@@ -294,7 +298,7 @@ mod tests {
         let long = format!("echo {} end", "x".repeat(40));
         let rows = ["→ shell │ echo xxxxxxxxxxxxxxxxxxxxxxxxx", "        │ xxxxxxxxxxxxxxx end"];
         check(&shell(&long), 40, &rows);
-        check(&shell("echo 123456789"), 12, &["→ shell", "│ echo 12345", "│ 6789"]);
+        check(&shell("echo 123456789"), 12, &["→ shell", "│ echo ", "│ 123456789"]);
         check(&shell("ab"), 1, &["→ shell", "│ ab"]);
         let child = |file: &str| {
             let (prompt, file) = ("do\nit".to_owned(), Some(file.to_owned()));

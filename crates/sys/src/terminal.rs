@@ -28,6 +28,14 @@ pub fn width() -> usize {
     columns(size)
 }
 
+/// The columns and rows of that terminal. `None` if they are unknown.
+pub fn window() -> Option<(usize, usize)> {
+    let size = rustix::termios::tcgetwinsize(io::stderr())
+        .or_else(|_| rustix::termios::tcgetwinsize(io::stdout()));
+    let size = size.ok().filter(|size| size.ws_col > 0 && size.ws_row > 0)?;
+    Some((size.ws_col.into(), size.ws_row.into()))
+}
+
 /// The columns of a terminal of this size; 80 if it is unknown.
 pub(super) fn columns(size: rustix::io::Result<Winsize>) -> usize {
     size.map_or(80, |size| if size.ws_col > 0 { size.ws_col.into() } else { 80 })

@@ -64,6 +64,7 @@ pub(crate) struct Progress<'a> {
     thoughts: String,
     /// Whether the text on stdout is in the middle of a line.
     is_open: bool,
+    answer: out::Answer,
     rows: EventRows,
     /// The notes of children that were shown: several children note the same of the same folder.
     noted: Vec<String>,
@@ -106,6 +107,7 @@ impl<'a> Progress<'a> {
             streamed: String::new(),
             thoughts: String::new(),
             is_open: false,
+            answer: out::Answer::to_stdout(call.settings.config.markdown),
             rows: EventRows::default(),
             noted: Vec::new(),
             advised: if call.shows_progress || args.lines { advised_mark(call) } else { None },
@@ -270,18 +272,26 @@ impl<'a> Progress<'a> {
         if !self.is_open {
             self.spinner.stop();
         }
-        out::print_part(text);
+        self.answer.print(text);
         self.is_open = streamed != Streamed::End;
+        if !self.is_open {
+            self.answer.end();
+        }
         self.streamed.push_str(text);
     }
 
     /// Ends the line of text that a reply left open.
     fn end_line(&mut self) {
-        if std::mem::take(&mut self.is_open) {
-            out::print_part("\n");
-        }
+        self.end_open_line();
         if self.streamed.ends_with('\n') {
             self.streamed.pop();
+        }
+    }
+
+    /// Ends an open line before something else is printed.
+    fn end_open_line(&mut self) {
+        if std::mem::take(&mut self.is_open) && !(self.answer.end() && self.answer.is_markdown()) {
+            out::print_part("\n");
         }
     }
 
@@ -313,6 +323,7 @@ impl<'a> Progress<'a> {
         if self.output == ProgressOutput::Silent {
             return;
         }
+        self.end_open_line();
         for row in render(event, usize::MAX, false) {
             let line = format!("{}: {}", self.tool, row.text);
             self.spinner.print_above(|| out::print_line(&line));
@@ -337,6 +348,7 @@ impl<'a> Progress<'a> {
             rows.retain(|row| row.codes != DIM);
         }
         if !rows.is_empty() {
+            self.end_open_line();
             self.spinner.print_above(|| out::print_rows(&rows));
         }
     }
@@ -405,7 +417,7 @@ fn print_output(path: &Path, depth: usize) {
     let indent = "  ".repeat(depth + 1);
     let _ = fs::for_each_line(path, &mut |line| {
         let text = format!("{indent}{}", String::from_utf8_lossy(line));
-        out::print_spans(&[Span::new(text, DIM)]);
+        out::print_rows(&[Span::new(text, DIM)]);
     });
 }
 
