@@ -11,7 +11,7 @@ use serde_json::{Map, Value};
 
 use crate::view::markdown::Markdown;
 pub use crate::view::style::style_spans;
-use crate::view::style::{Flow, PLAIN, Span};
+use crate::view::style::{PLAIN, Rows, Span};
 use conversation::exit::Exit;
 use conversation::format::{columns, harmless};
 use conversation::problem::Problem;
@@ -166,21 +166,10 @@ pub fn print_report(tool: &str, form: Form, report: Report) -> Exit {
     if went_out || exit != Exit::Done { exit } else { Exit::Failed }
 }
 
-/// Writes an answer to stderr, where stdout is for something else.
-pub fn print_answer(text: &str, is_markdown: bool) {
-    let mut answer = Answer::to_stderr(is_markdown);
-    if answer.is_markdown() {
-        answer.print(text);
-        answer.end();
-    } else {
-        print_line(text);
-    }
-}
-
-/// Shows an answer as Markdown. Returns whether it was shown.
+/// Shows a complete answer as Markdown. Returns whether it was shown.
 fn print_markdown(text: &str) -> bool {
-    let mut answer = Answer::to_stdout(true);
-    answer.is_markdown() && answer.print(text) && answer.end()
+    let mut view = Markdown::default();
+    stdout_has_colours() && write_shown(&(view.push(text, terminal::window()) + &view.end()))
 }
 
 /// Shows a text in the user's pager. Returns whether it was shown.
@@ -263,58 +252,31 @@ pub fn print_rows(rows: &[Span]) {
 
 /// Writes a line in pieces to stderr, wrapped at words where that is a terminal, and each in its style where it takes colours.
 pub fn print_spans(spans: &[Span]) {
-    let text = if terminal::stderr_is_terminal() {
-        style_spans(&wrap_lines(spans, terminal::width()), stderr_has_colours())
-    } else {
-        style_spans(spans, false)
-    };
-    let _ = writeln!(io::stderr().lock(), "{text}");
+    if !terminal::stderr_is_terminal() {
+        return print_rows(&[Span::new(style_spans(spans, false), PLAIN)]);
+    }
+    let mut rows = Rows::new(terminal::width(), 0, "");
+    for span in spans {
+        rows.push(&harmless::escape_text(&span.text), &span.codes);
+    }
+    print_prompt(&(style_spans(&rows.finish(), stderr_has_colours()) + "\n"));
 }
 
 fn stderr_has_colours() -> bool {
     terminal::stderr_is_terminal() && terminal::has_colours()
 }
 
-/// Wraps lines at words.
-fn wrap_lines(spans: &[Span], columns: usize) -> Vec<Span> {
-    let (mut lines, none) = (vec![Vec::new()], Span::default());
-    for span in spans {
-        for (at, part) in harmless::escape_text(&span.text).split('\n').enumerate() {
-            if at > 0 {
-                lines.push(Vec::new());
-            }
-            let span = Span { text: part.to_owned(), codes: span.codes.clone() };
-            lines.last_mut().into_iter().for_each(|line| line.push(span.clone()));
-        }
-    }
-    let rows = lines.iter().map(|line| Flow::wrap(line, 0, &none, columns).spans);
-    rows.collect::<Vec<_>>().join(&Span::new("\n", PLAIN))
+fn stdout_has_colours() -> bool {
+    terminal::stdout_is_terminal() && terminal::has_colours()
 }
 
-/// An answer on its way to stdout or stderr: as Markdown on a terminal, else as it is.
-pub struct Answer {
-    view: Option<Markdown>,
-    is_stderr: bool,
-}
+/// An answer on its way to stdout: as Markdown, or as it is.
+pub struct Answer(Option<Markdown>);
 
 impl Answer {
-    /// An answer to stdout. Where Markdown is not wanted, or the stream is not a terminal with colours and a known size, it
-    /// goes out as it is.
-    pub fn to_stdout(is_markdown: bool) -> Self {
-        let shows = is_markdown && terminal::stdout_is_terminal() && terminal::has_colours();
-        let view = (shows && terminal::window().is_some()).then(Markdown::default);
-        Self { view, is_stderr: false }
-    }
-
-    /// An answer to stderr.
-    pub fn to_stderr(is_markdown: bool) -> Self {
-        let shows = is_markdown && stderr_has_colours() && terminal::window().is_some();
-        Self { view: shows.then(Markdown::default), is_stderr: true }
-    }
-
-    /// Whether it is shown as Markdown.
-    pub fn is_markdown(&self) -> bool {
-        self.view.is_some()
+    /// An answer to stdout. Where Markdown is not wanted, or stdout is not a terminal with colours, it goes out as it is.
+    pub fn new(is_markdown: bool) -> Self {
+        Self((is_markdown && stdout_has_colours()).then(Markdown::default))
     }
 
     /// Writes the mark before an answer, if stdout is a terminal.
@@ -323,49 +285,36 @@ impl Answer {
             return;
         }
         self.end();
-        let text = style_spans(spans, terminal::has_colours());
-        let plain = style_spans(spans, false);
-        if let Some(view) = &mut self.view {
+        if let Some(view) = &mut self.0 {
+            let plain = style_spans(spans, false);
             view.begin(columns::width(plain.rsplit('\n').next().unwrap_or_default()));
         }
-        self.write(&text);
+        write_shown(&style_spans(spans, terminal::has_colours()));
     }
 
     /// Writes a piece at once. A failure is reported with the rest of the answer. `false`: nobody reads it any more.
     pub fn print(&mut self, text: &str) -> bool {
-        match (&mut self.view, terminal::window()) {
-            (Some(view), Some(window)) => {
-                let shown = view.push(text, window);
-                self.write(&shown)
-            }
-            (Some(_), None) => self.end() && print_part(text),
-            (None, _) => print_part(text),
+        match &mut self.0 {
+            Some(view) => write_shown(&view.push(text, terminal::window())),
+            None => print_part(text),
         }
     }
 
-    /// Ends it, on a line of its own where it is Markdown.
+    /// Ends it, where it is Markdown; then it is on a line of its own. Returns whether it is.
     pub fn end(&mut self) -> bool {
-        let rest = self.view.as_mut().map(Markdown::end).unwrap_or_default();
-        rest.is_empty() || self.write(&rest)
+        self.0.as_mut().map(|view| write_shown(&view.end())).is_some()
     }
+}
 
-    fn write(&self, shown: &str) -> bool {
-        let write =
-            |out: &mut dyn Write| out.write_all(shown.as_bytes()).and_then(|()| out.flush());
-        if self.is_stderr {
-            write(&mut io::stderr().lock()).is_ok()
-        } else {
-            write(&mut io::stdout().lock()).is_ok()
-        }
-    }
+fn write_shown(shown: &str) -> bool {
+    let mut out = io::stdout().lock();
+    out.write_all(shown.as_bytes()).and_then(|()| out.flush()).is_ok()
 }
 
 /// Writes a piece of the answer to stdout at once. A failure is reported with the rest of the answer.
 /// `false`: nobody reads it any more.
 pub fn print_part(text: &str) -> bool {
-    let shown = make_safe(text, terminal::stdout_is_terminal());
-    let mut out = io::stdout().lock();
-    out.write_all(shown.as_bytes()).and_then(|()| out.flush()).is_ok()
+    write_shown(&make_safe(text, terminal::stdout_is_terminal()))
 }
 
 /// Whether there is a stdout at all.

@@ -1,8 +1,6 @@
-//! Lines for a terminal as pieces of text with styles, how they flow from row to row, and the one table of the styles.
+//! Lines for a terminal as pieces of text with styles, how they are wrapped, and the one table of the styles.
 
-use std::ops::Range;
-
-use conversation::format::columns::{is_unsure, width, width_of, wrap};
+use conversation::format::columns::{width, width_of};
 use conversation::format::harmless::escape_text;
 
 /// The numbers of an SGR sequence; none for plain text.
@@ -26,10 +24,6 @@ pub const RED: Style = &[31];
 pub const GREEN: Style = &[32];
 /// The place of a change, and code between words.
 pub const CYAN: Style = &[36];
-/// Types of a program.
-pub const YELLOW: Style = &[33];
-/// Functions of a program.
-pub const BLUE: Style = &[94];
 /// Keywords of a program.
 pub const MAGENTA: Style = &[35];
 /// A script's memory.js.
@@ -49,7 +43,7 @@ pub const NAMED: [(&str, Style); 7] = [
     ("dim", DIM),
     ("red", RED),
     ("green", GREEN),
-    ("yellow", YELLOW),
+    ("yellow", &[33]),
     ("cyan", CYAN),
     ("off", PLAIN),
 ];
@@ -70,79 +64,113 @@ impl Span {
     }
 }
 
-/// Pieces of a line on a terminal, with line feeds between their rows.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Flow {
-    /// The pieces.
-    pub spans: Vec<Span>,
-    /// The number of rows below the first.
-    pub rows: usize,
-    /// The column of the cursor after it.
-    pub column: usize,
-    /// Whether a terminal may need other rows.
-    pub is_unsure: bool,
+/// Rows of text on a terminal, wrapped at words while it comes. The terminal breaks a word that is wider than a row itself, so
+/// that it can be copied. All of it is harmless already.
+#[derive(Default)]
+pub struct Rows {
+    /// What is to be printed, with line feeds between the rows.
+    pub(super) spans: Vec<Span>,
+    /// The number of rows below the first, and the column behind them.
+    pub(super) count: usize,
+    pub(super) column: usize,
+    pub(super) columns: usize,
+    /// Whether the terminal breaks all rows: code; and whether terminals differ in where they do.
+    pub(super) is_exact: bool,
+    pub(super) is_unsure: bool,
+    /// What is before the rows below the first.
+    hang: String,
+    /// The number of blanks, and the word after them, that may belong on the next row.
+    gap: usize,
+    word: Vec<Span>,
+    /// Whether the word began on the rows already, because it is wider than one.
+    is_long: bool,
 }
 
-impl Flow {
-    /// Wraps a line at words: it begins at column `start`, and its other rows after `hang`. All of it is harmless.
-    pub fn wrap(line: &[Span], start: usize, hang: &Span, columns: usize) -> Self {
-        let text: String = line.iter().map(|span| span.text.as_str()).collect();
-        let mut flow = Self { column: start, ..Self::default() };
-        let rows = wrap(&text, start, width(&hang.text), columns);
-        let (mut left, mut begins) = ((line, 0), true);
-        for (at, (row, is_broken)) in rows.iter().enumerate() {
-            let is_last = at + 1 == rows.len();
-            let mut shown = row.clone();
-            if !begins {
-                shown.start = row.end - text[row.clone()].trim_start_matches(' ').len();
-            }
-            if !is_last && !is_broken {
-                shown.end = shown.start + text[shown.clone()].trim_end_matches(' ').len();
-            }
-            flow.column += width(&text[shown.clone()]);
-            left = cut(left, shown, &mut flow.spans);
-            if is_last {
-                break;
-            }
-            flow.rows += 1;
-            flow.is_unsure |= *is_broken && text.contains(is_unsure);
-            (flow.column, begins) = (0, *is_broken);
-            if !is_broken {
-                flow.spans.extend([Span::new("\n", PLAIN), hang.clone()]);
-                flow.column = width(&hang.text);
-            }
-        }
-        flow
+impl Rows {
+    /// Begins at this column.
+    pub fn new(columns: usize, column: usize, hang: &str) -> Self {
+        let hang = if width(hang) > columns / 2 { "" } else { hang }.to_owned();
+        Self { columns, column, hang, ..Self::default() }
     }
 
-    /// A line that is shown exactly: the terminal breaks it.
-    pub fn exact(line: Vec<Span>, start: usize, columns: usize) -> Self {
-        let mut flow = Self { column: start, ..Self::default() };
-        let mut is_odd = false;
-        for c in line.iter().flat_map(|span| span.text.chars()) {
-            let wide = if c == '\t' { 8 - flow.column % 8 } else { width_of(c) };
-            is_odd |= c == '\t' || is_unsure(c);
-            if flow.column + wide > columns {
-                (flow.rows, flow.column) = (flow.rows + 1, 0);
+    /// Adds text in a style.
+    pub fn push(&mut self, text: &str, codes: &[u8]) {
+        for c in text.chars() {
+            let is_blank = matches!(c, ' ' | '\t' | '\n');
+            if self.is_exact || self.is_long && !is_blank {
+                self.place(c, codes);
+                continue;
             }
-            flow.column += wide;
-        }
-        Self {
-            is_unsure: is_odd && (flow.rows > 0 || flow.column + 8 > columns),
-            spans: line,
-            ..flow
+            // A row may end before a wide letter, too.
+            if is_blank || width_of(c) == 2 {
+                self.end_word();
+            }
+            match c {
+                '\n' => self.end_row(""),
+                '\t' => self.gap += 4,
+                ' ' => self.gap += 1,
+                c => {
+                    append(&mut self.word, c, codes);
+                    let (wide, bytes) = measure(&self.word);
+                    if wide > self.columns || bytes > 8 * self.columns {
+                        self.end_word();
+                        self.is_long = true;
+                    }
+                }
+            }
         }
     }
 
-    /// Appends a line below.
-    pub fn push_line(&mut self, mut line: Self) {
-        if !self.spans.is_empty() || self.rows > 0 {
-            self.spans.push(Span::new("\n", PLAIN));
-            self.rows += 1;
+    /// Ends the word, and returns what is to be printed.
+    pub fn finish(&mut self) -> Vec<Span> {
+        self.end_word();
+        std::mem::take(&mut self.spans)
+    }
+
+    fn end_word(&mut self) {
+        self.is_long = false;
+        if self.word.is_empty() {
+            return;
         }
-        self.spans.append(&mut line.spans);
-        (self.rows, self.column) = (self.rows + line.rows, line.column);
-        self.is_unsure |= line.is_unsure;
+        let word = std::mem::take(&mut self.word);
+        let end = self.column + self.gap + measure(&word).0;
+        if end > self.columns && self.column > width(&self.hang) {
+            self.end_row(&self.hang.clone());
+        }
+        (0..std::mem::take(&mut self.gap)).for_each(|_| self.place(' ', PLAIN));
+        for span in word {
+            span.text.chars().for_each(|c| self.place(c, &span.codes));
+        }
+    }
+
+    fn end_row(&mut self, hang: &str) {
+        self.spans.push(Span::new(format!("\n{hang}"), PLAIN));
+        (self.count, self.column, self.gap) = (self.count + 1, width(hang), 0);
+    }
+
+    fn place(&mut self, c: char, codes: &[u8]) {
+        let wide = if c == '\t' { 8 - self.column % 8 } else { width_of(c) };
+        append(&mut self.spans, c, codes);
+        if self.column + wide > self.columns {
+            (self.count, self.column) = (self.count + 1, 0);
+        }
+        self.column += wide;
+        self.is_unsure |=
+            c == '\t' && self.column >= self.columns || c == '\u{fe0f}' && self.is_exact;
+    }
+}
+
+/// The columns and bytes of pieces.
+fn measure(spans: &[Span]) -> (usize, usize) {
+    spans
+        .iter()
+        .fold((0, 0), |(wide, bytes), Span { text, .. }| (wide + width(text), bytes + text.len()))
+}
+
+pub(super) fn append(spans: &mut Vec<Span>, c: char, codes: &[u8]) {
+    match spans.last_mut() {
+        Some(last) if last.codes == codes => last.text.push(c),
+        _ => spans.push(Span { text: c.into(), codes: codes.to_vec() }),
     }
 }
 
@@ -158,25 +186,4 @@ pub fn style_spans(spans: &[Span], has_colours: bool) -> String {
         format!("\x1b[{}m{text}\x1b[0m", codes.join(";"))
     };
     spans.iter().map(show).collect()
-}
-
-/// Appends a range of a line to other pieces. Returns the pieces that are left, and the offset of the first.
-fn cut<'a>(
-    (mut line, mut from): (&'a [Span], usize),
-    range: Range<usize>,
-    into: &mut Vec<Span>,
-) -> (&'a [Span], usize) {
-    while let Some((span, rest)) = line.split_first() {
-        let end = from + span.text.len();
-        let part = range.start.max(from)..range.end.min(end);
-        if part.start < part.end {
-            let text = &span.text[part.start - from..part.end - from];
-            into.push(Span { text: text.to_owned(), codes: span.codes.clone() });
-        }
-        if end > range.end {
-            break;
-        }
-        (line, from) = (rest, end);
-    }
-    (line, from)
 }

@@ -1,9 +1,11 @@
-//! Finds the tokens of code line by line, while it arrives, by the highlight queries of the grammars. Pure.
+//! Finds the tokens of code, line by line while it arrives, by the highlight queries of the grammars. Pure.
 //!
-//! tree-sitter keeps the tree of the lines before, so that each costs about the same; a library that highlights whole
-//! texts, such as tree-sitter-highlight, would parse all of them again for each line.
+//! tree-sitter keeps the tree of the lines before, so that each costs about the same; tree-sitter-highlight would parse all of
+//! them again.
 
-use std::ops::{ControlFlow, Range};
+use std::collections::BTreeMap;
+use std::ops::ControlFlow;
+use std::sync::{Mutex, PoisonError};
 
 use tree_sitter::{
     InputEdit, ParseOptions, ParseState, Parser, Point, Query, QueryCursor, StreamingIterator, Tree,
@@ -13,177 +15,94 @@ use super::grammar::is_deep_yaml;
 use super::kinds;
 use super::language::Language;
 
-/// Effort for a line, in steps of a hundred operations of the parser, and for several that need more. Real code needs two;
-/// what is not code of its language needs hundreds, and more with each line.
-const LINE_STEPS: usize = 6;
-const MAX_STEPS: usize = 50;
+/// The queries that were compiled: that takes long.
+static QUERIES: Mutex<BTreeMap<Language, Option<&'static Query>>> = Mutex::new(BTreeMap::new());
 
-/// A class of tokens.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[expect(missing_docs, reason = "the names say it")]
-pub enum Token {
-    Comment,
-    Constant,
-    Function,
-    Keyword,
-    Name,
-    String,
-    Type,
-}
-
-/// The beginnings of the names that queries have for tokens.
-const NAMES: [(&str, Token); 13] = [
-    ("attribute", Token::Name),
-    ("boolean", Token::Constant),
-    ("comment", Token::Comment),
-    ("constant", Token::Constant),
-    ("constructor", Token::Type),
-    ("function", Token::Function),
-    ("keyword", Token::Keyword),
-    ("label", Token::Name),
-    ("number", Token::Constant),
-    ("property", Token::Name),
-    ("string", Token::String),
-    ("tag", Token::Keyword),
-    ("type", Token::Type),
-];
-
-/// Finds the tokens of a text that grows.
+/// A text that grows, and its tree.
 pub struct Highlighter {
     language: Language,
+    query: &'static Query,
     parser: Parser,
-    query: Query,
-    /// The tokens of the query's captures, by their number.
-    tokens: Vec<Option<Token>>,
     text: String,
-    /// The end of a comment or string of several lines that is open: it is parsed as if it ended here.
-    closer: &'static str,
-    tree: Option<Tree>,
-    /// The steps that are left.
+    tree: Option<(Tree, usize)>,
     steps: usize,
 }
 
 impl Highlighter {
     /// A highlighter for a language, with an empty text. `None` if there is no grammar.
     pub fn new(language: Language) -> Option<Self> {
-        let grammar = kinds::grammar(language)?;
         let mut parser = Parser::new();
-        parser.set_language(&grammar).ok()?;
-        let query = Query::new(&grammar, &query_text(language)?).ok()?;
-        let token_of = |name: &&str| {
-            NAMES.iter().find(|(known, _)| name.starts_with(known)).map(|(_, token)| *token)
-        };
-        let tokens = query.capture_names().iter().map(token_of).collect();
-        Some(Self {
-            language,
-            parser,
-            query,
-            tokens,
-            text: String::new(),
-            closer: "",
-            tree: None,
-            steps: MAX_STEPS,
-        })
+        parser.set_language(&kinds::grammar(language)?).ok()?;
+        let query = find_query(language)?;
+        Some(Self { language, query, parser, text: String::new(), tree: None, steps: 0 })
     }
 
-    /// Forgets the text.
-    pub fn clear(&mut self) {
-        self.text.clear();
-        (self.closer, self.tree, self.steps) = ("", None, MAX_STEPS);
-    }
-
-    /// The length of the text, in bytes.
-    pub fn text_len(&self) -> usize {
-        self.text.len()
-    }
-
-    /// Appends a line, without its line feed, and returns its tokens in order. `None` if the text cannot be parsed.
-    pub fn push_line(&mut self, line: &str) -> Option<Vec<(Range<usize>, Token)>> {
-        let before = self.text.len();
-        let from = before - self.closer.len();
-        self.text.truncate(from);
-        self.closer = find_open(self.language, line, self.closer);
-        self.text.extend([line, "\n", self.closer]);
-        if self.language == Language::Yaml && is_deep_yaml(self.text.as_bytes()) {
+    /// Appends a line, without its line feed, and returns the name that the query has for each of its bytes, or "". `None` if the text would have more bytes than this, or if the parser needs too much effort.
+    pub fn push_line(&mut self, line: &str, most: usize) -> Option<Vec<&'static str>> {
+        let from = self.text.len();
+        self.text.extend([line, "\n"]);
+        let source = self.text.clone() + find_open(self.language, &self.text);
+        let is_yaml = self.language == Language::Yaml;
+        if source.len() > most || is_yaml && is_deep_yaml(source.as_bytes()) {
             return None;
         }
-        if let Some(tree) = &mut self.tree {
-            // Positions in other rows than these do not matter: they are for grammars that look at columns.
-            let row = tree.root_node().end_position().row;
+        if let Some((tree, end)) = &mut self.tree {
+            let start_position = Point::new(tree.root_node().end_position().row, 0);
             tree.edit(&InputEdit {
                 start_byte: from,
-                old_end_byte: before,
-                new_end_byte: self.text.len(),
-                start_position: Point::new(row, 0),
-                old_end_position: Point::new(row, before - from),
-                new_end_position: Point::new(row + 1, self.closer.len()),
+                old_end_byte: *end,
+                new_end_byte: source.len(),
+                start_position,
+                old_end_position: start_position,
+                new_end_position: Point::new(start_position.row + 1, 0),
             });
         }
-        let mut steps = (self.steps + LINE_STEPS).min(MAX_STEPS);
+        // Real code needs two steps for a line; what is not code of its language hundreds, and more with each line.
+        let most = 50 + source.len() / 4;
         let mut progress = |_: &ParseState| {
-            steps = steps.saturating_sub(1);
-            if steps == 0 { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+            self.steps += 1;
+            if self.steps > most { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
         };
         let options = ParseOptions::new().progress_callback(&mut progress);
-        let mut read = |at: usize, _| self.text.as_bytes().get(at..).unwrap_or_default();
-        self.tree = self.parser.parse_with_options(&mut read, self.tree.as_ref(), Some(options));
-        self.steps = steps;
-        if self.tree.is_none() {
-            self.parser.reset();
-        }
-        let root = self.tree.as_ref()?.root_node();
-        let mut painted = vec![None; line.len()];
+        let mut read = |at: usize, _| source.as_bytes().get(at..).unwrap_or_default();
+        let old = self.tree.as_ref().map(|(tree, _)| tree);
+        let tree = self.parser.parse_with_options(&mut read, old, Some(options))?;
+        let mut names = vec![""; line.len()];
         let mut cursor = QueryCursor::new();
-        cursor.set_byte_range(from..self.text.len());
-        let mut captures = cursor.captures(&self.query, root, self.text.as_bytes());
+        cursor.set_byte_range(from..source.len());
+        let mut captures = cursor.captures(self.query, tree.root_node(), source.as_bytes());
         // Inner nodes come after outer ones, and the special patterns of a query after its general ones.
         while let Some((found, index)) = captures.next() {
             let capture = found.captures()[*index];
             let range = capture.node.byte_range();
             let part = range.start.max(from) - from..range.end.saturating_sub(from).min(line.len());
-            let token = self.tokens[capture.index as usize];
-            painted.get_mut(part).into_iter().for_each(|bytes| bytes.fill(token));
+            let name = self.query.capture_names()[capture.index as usize];
+            names.get_mut(part).into_iter().for_each(|bytes| bytes.fill(name));
         }
-        Some(runs(&painted))
+        drop(captures);
+        self.tree = Some((tree, source.len()));
+        Some(names)
     }
 }
 
-/// The end of a comment or string that is open behind a line, where `open` is the one before it. It may be wrong, as after
-/// `"src/*"`: that costs no more than an error behind the line.
-fn find_open(language: Language, line: &str, open: &'static str) -> &'static str {
-    let pairs: &[(&str, &'static str)] = match language {
-        Language::Python => &[("\"\"\"", "\"\"\""), ("'''", "'''")],
-        Language::JavaScript | Language::TypeScript | Language::Tsx => &[("/*", "*/"), ("`", "`")],
-        Language::C | Language::Cpp | Language::Go | Language::Java | Language::Rust => {
-            &[("/*", "*/")]
-        }
-        Language::Html | Language::Xml => &[("<!--", "-->")],
-        _ => &[],
+fn find_query(language: Language) -> Option<&'static Query> {
+    let compile = || {
+        let query = Query::new(&kinds::grammar(language)?, &query_text(language)?).ok()?;
+        Some(&*Box::leak(Box::new(query)))
     };
-    let (mut open, mut rest) = (open, line);
-    loop {
-        let found = if open.is_empty() {
-            let found = pairs.iter().filter_map(|(from, to)| Some((rest.find(from)?, *from, *to)));
-            found.min().map(|(at, from, to)| (at + from.len(), to))
-        } else {
-            rest.find(open).map(|at| (at + open.len(), ""))
-        };
-        let Some((at, next)) = found else { return open };
-        (open, rest) = (next, &rest[at..]);
-    }
+    let mut queries = QUERIES.lock().unwrap_or_else(PoisonError::into_inner);
+    *queries.entry(language).or_insert_with(compile)
 }
 
-/// The ranges of bytes with the same token.
-fn runs(painted: &[Option<Token>]) -> Vec<(Range<usize>, Token)> {
-    let mut runs: Vec<(Range<usize>, Token)> = Vec::new();
-    for (at, token) in painted.iter().enumerate() {
-        let Some(token) = *token else { continue };
-        match runs.last_mut() {
-            Some((range, last)) if range.end == at && *last == token => range.end += 1,
-            _ => runs.push((at..at + 1, token)),
-        }
+/// The end of a comment or string that is open behind a text: it is parsed as if it ended there. It may be wrong, as after
+/// `"src/*"`: that costs no more than an error behind the text.
+fn find_open(language: Language, text: &str) -> &'static str {
+    match language {
+        Language::Python | Language::Toml if text.matches("\"\"\"").count() % 2 == 1 => "\"\"\"",
+        Language::Python | Language::Toml | Language::Shell | Language::Yaml => "",
+        _ if text.rfind("/*") > text.rfind("*/") => "*/",
+        _ => "",
     }
-    runs
 }
 
 /// The query of a language, which may continue that of another.
@@ -215,19 +134,23 @@ mod tests {
 
     #[test]
     fn the_tokens_of_each_language_are_found() {
-        let check = |language: Language, text: &str, expect: &[(&str, Token)]| {
-            let mut highlighter =
-                Highlighter::new(language).expect("a query that fits its grammar");
+        let check = |language: Language, text: &str, expect: &[(&str, &str)]| {
+            let mut highlighter = Highlighter::new(language).expect("a query that fits");
             let mut found = Vec::new();
             for line in text.lines() {
-                let tokens = highlighter.push_line(line).unwrap();
-                found.extend(tokens.into_iter().map(|(range, token)| (&line[range], token)));
+                let names = highlighter.push_line(line, 1 << 10).unwrap();
+                let mut end = 0;
+                for part in names.chunk_by(|one, next| one == next) {
+                    end += part.len();
+                    let class = part[0].split('.').next().unwrap_or_default();
+                    found.push((&line[end - part.len()..end], class));
+                }
             }
             for one in expect {
                 assert!(found.contains(one), "{language:?}: {one:?} in {found:?}");
             }
         };
-        let (key, string, comment) = (Token::Keyword, Token::String, Token::Comment);
+        let (key, string, comment) = ("keyword", "string", "comment");
         check(
             Language::Rust,
             "/* a\nb */\nfn f() -> u8 { 1 }",
@@ -235,9 +158,9 @@ mod tests {
                 ("/* a", comment),
                 ("b */", comment),
                 ("fn", key),
-                ("f", Token::Function),
-                ("u8", Token::Type),
-                ("1", Token::Constant),
+                ("f", "function"),
+                ("u8", "type"),
+                ("1", "constant"),
             ],
         );
         check(
@@ -245,7 +168,7 @@ mod tests {
             "def f(x):\n    return \"a\"  # b",
             &[
                 ("def", key),
-                ("f", Token::Function),
+                ("f", "function"),
                 ("return", key),
                 ("\"a\"", string),
                 ("# b", comment),
@@ -256,22 +179,18 @@ mod tests {
             "def f():\n    \"\"\"a if b\n    if",
             &[("\"\"\"a if b", string), ("    if", string)],
         );
-        check(Language::C, "int x = 1; // a", &[("int", Token::Type), ("// a", comment)]);
+        check(Language::C, "int x = 1; // a", &[("int", "type"), ("// a", comment)]);
         check(Language::Cpp, "class A {};\nreturn;", &[("class", key), ("return", key)]);
         check(Language::Go, "func f() {\n\treturn\n}", &[("func", key), ("return", key)]);
-        check(Language::Html, "<a href=\"b\">c</a>", &[("a", key), ("href", Token::Name)]);
-        check(Language::Java, "class A { int b = 1; }", &[("class", key), ("A", Token::Type)]);
+        check(Language::Html, "<a href=\"b\">c</a>", &[("a", "tag"), ("href", "attribute")]);
+        check(Language::Java, "class A { int b = 1; }", &[("class", key), ("A", "type")]);
         check(Language::JavaScript, "const a = \"b\";", &[("const", key), ("\"b\"", string)]);
         check(Language::TypeScript, "let a: string = 'b';", &[("let", key), ("'b'", string)]);
         check(Language::Tsx, "let a: string = 'b';", &[("let", key)]);
-        check(
-            Language::Json,
-            "{\"a\": \"b\", \"c\": 1}",
-            &[("\"b\"", string), ("1", Token::Constant)],
-        );
+        check(Language::Json, "{\"a\": \"b\", \"c\": 1}", &[("\"b\"", string), ("1", "number")]);
         check(Language::Shell, "if a; then echo \"b\"; fi", &[("if", key), ("\"b\"", string)]);
         check(Language::Toml, "a = \"b\"", &[("\"b\"", string)]);
-        check(Language::Xml, "<a b=\"c\"/>", &[("a", key), ("b", Token::Name)]);
+        check(Language::Xml, "<a b=\"c\"/>", &[("a", "tag"), ("b", "property")]);
         check(Language::Yaml, "a: \"b\" # c", &[("\"b\"", string), ("# c", comment)]);
     }
 
@@ -279,16 +198,17 @@ mod tests {
     #[test]
     fn what_cannot_be_parsed_has_no_tokens() {
         let mut yaml = Highlighter::new(Language::Yaml).unwrap();
-        assert_eq!(yaml.push_line(&"- ".repeat(300)), None);
+        assert_eq!(yaml.push_line(&"- ".repeat(300), 1 << 10), None);
+        assert!(Highlighter::new(Language::Text).is_none());
         for language in [Language::Rust, Language::JavaScript, Language::Cpp, Language::Shell] {
-            let mut highlighter = Highlighter::new(language).unwrap();
             for line in ["((((((((", "{{{{{ <<<<", "\"'`\u{0}é", "if (a {"] {
-                for _ in 0..50 {
-                    let _ = highlighter.push_line(line);
-                }
+                let mut broken = Highlighter::new(language).unwrap();
+                let is_shown = |_: &usize| broken.push_line(line, 1 << 14).is_some();
+                assert!((0..10_000).take_while(is_shown).count() < 2_000);
             }
-            highlighter.clear();
-            assert!(highlighter.push_line("if").is_some());
+            let mut short = Highlighter::new(language).unwrap();
+            assert!(short.push_line("é if", 6).is_some());
+            assert!(short.push_line("", 6).is_none());
         }
     }
 }

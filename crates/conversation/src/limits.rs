@@ -275,7 +275,7 @@ limits! {
 
     "What a terminal shows" {
         /// Code between fences that is shown in colours
-        bytes HIGHLIGHTED_CODE: usize = 32 << 10, "the rest is shown without colours; so is code with a line of many rows";
+        bytes HIGHLIGHTED_CODE: usize = 16 << 10, "the rest is shown without colours; so is what costs the parser too much";
     }
 
     "nagent-repl" {

@@ -23,17 +23,14 @@ pub fn stderr_is_terminal() -> bool {
 
 /// The columns of the terminal on stderr, else of that on stdout; 80 if there is none, or if it is unknown.
 pub fn width() -> usize {
-    let size = rustix::termios::tcgetwinsize(io::stderr())
-        .or_else(|_| rustix::termios::tcgetwinsize(io::stdout()));
-    columns(size)
+    window().0
 }
 
-/// The columns and rows of that terminal. `None` if they are unknown.
-pub fn window() -> Option<(usize, usize)> {
+/// The columns and rows of that terminal; no rows if they are unknown.
+pub fn window() -> (usize, usize) {
     let size = rustix::termios::tcgetwinsize(io::stderr())
         .or_else(|_| rustix::termios::tcgetwinsize(io::stdout()));
-    let size = size.ok().filter(|size| size.ws_col > 0 && size.ws_row > 0)?;
-    Some((size.ws_col.into(), size.ws_row.into()))
+    (columns(size), size.map_or(0, |size| size.ws_row.into()))
 }
 
 /// The columns of a terminal of this size; 80 if it is unknown.

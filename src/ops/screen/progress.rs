@@ -107,7 +107,7 @@ impl<'a> Progress<'a> {
             streamed: String::new(),
             thoughts: String::new(),
             is_open: false,
-            answer: out::Answer::to_stdout(call.settings.config.markdown),
+            answer: out::Answer::new(call.settings.config.markdown),
             rows: EventRows::default(),
             noted: Vec::new(),
             advised: if call.shows_progress || args.lines { advised_mark(call) } else { None },
@@ -290,7 +290,7 @@ impl<'a> Progress<'a> {
 
     /// Ends an open line before something else is printed.
     fn end_open_line(&mut self) {
-        if std::mem::take(&mut self.is_open) && !(self.answer.end() && self.answer.is_markdown()) {
+        if std::mem::take(&mut self.is_open) && !self.answer.end() {
             out::print_part("\n");
         }
     }

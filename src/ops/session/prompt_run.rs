@@ -42,7 +42,7 @@ impl Session {
         let mut child = self.foreground.converse(words, &self.env)?;
         child.send(&prompt.to_string());
         let spinner = Spinner::new(self.shows_lines());
-        let mut answer = Answer::to_stdout(self.settings.config.markdown);
+        let mut answer = Answer::new(self.settings.config.markdown);
         let mut document = Map::new();
         // The number of the action that the user was asked about.
         let mut asked = 0;
@@ -62,11 +62,8 @@ impl Session {
             if !shown.is_empty() || matches!(event, RunEvent::Decide(_) | RunEvent::Finish(_)) {
                 spinner.stop();
             }
-            self.print_shown(
-                &mut answer,
-                shown,
-                matches!(event, RunEvent::Note { .. } | RunEvent::Wait { .. }),
-            );
+            let is_note = matches!(event, RunEvent::Note { .. } | RunEvent::Wait { .. });
+            self.print_shown(&mut answer, shown, is_note);
             if self.is_over.get() {
                 break;
             }

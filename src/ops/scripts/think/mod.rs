@@ -216,7 +216,7 @@ impl Thought {
         if !request.dry_run {
             let answer = std::mem::take(&mut report.text);
             if !request.quiet && !answer.trim().is_empty() {
-                out::print_answer(answer.trim_end(), call.settings.config.markdown);
+                out::print_line(answer.trim_end());
             }
         }
         Ok(report)
