@@ -245,25 +245,25 @@ pub fn print_tool_line(tool: &str, text: &str) {
 /// Writes rows to stderr. They are wrapped already, or shown exactly.
 pub fn print_rows(rows: &[Span]) {
     for row in rows {
-        let text = style_spans(std::slice::from_ref(row), stderr_has_colours());
-        let _ = writeln!(io::stderr().lock(), "{text}");
+        print_row(std::slice::from_ref(row));
     }
 }
 
 /// Writes a line in pieces to stderr, wrapped at words where that is a terminal, and each in its style where it takes colours.
 pub fn print_spans(spans: &[Span]) {
     if !terminal::stderr_is_terminal() {
-        return print_rows(&[Span::new(style_spans(spans, false), PLAIN)]);
+        return print_row(spans);
     }
     let mut rows = Rows::new(terminal::width(), 0, "");
     for span in spans {
         rows.push(&harmless::escape_text(&span.text), &span.codes);
     }
-    print_prompt(&(style_spans(&rows.finish(), stderr_has_colours()) + "\n"));
+    print_row(&rows.finish());
 }
 
-fn stderr_has_colours() -> bool {
-    terminal::stderr_is_terminal() && terminal::has_colours()
+fn print_row(spans: &[Span]) {
+    let has_colours = terminal::stderr_is_terminal() && terminal::has_colours();
+    let _ = writeln!(io::stderr().lock(), "{}", style_spans(spans, has_colours));
 }
 
 fn stdout_has_colours() -> bool {
@@ -281,15 +281,14 @@ impl Answer {
 
     /// Writes the mark before an answer, if stdout is a terminal.
     pub fn print_mark(&mut self, spans: &[Span]) {
-        if !terminal::stdout_is_terminal() {
-            return;
+        if terminal::stdout_is_terminal() {
+            self.end();
+            if let Some(view) = &mut self.0 {
+                let plain = style_spans(spans, false);
+                view.begin(columns::width(plain.rsplit('\n').next().unwrap_or_default()));
+            }
+            write_shown(&style_spans(spans, terminal::has_colours()));
         }
-        self.end();
-        if let Some(view) = &mut self.0 {
-            let plain = style_spans(spans, false);
-            view.begin(columns::width(plain.rsplit('\n').next().unwrap_or_default()));
-        }
-        write_shown(&style_spans(spans, terminal::has_colours()));
     }
 
     /// Writes a piece at once. A failure is reported with the rest of the answer. `false`: nobody reads it any more.
@@ -302,7 +301,8 @@ impl Answer {
 
     /// Ends it, where it is Markdown; then it is on a line of its own. Returns whether it is.
     pub fn end(&mut self) -> bool {
-        self.0.as_mut().map(|view| write_shown(&view.end())).is_some()
+        let end = |view: &mut Markdown| view.push("", terminal::window()) + &view.end();
+        self.0.as_mut().map(|view| write_shown(&end(view))).is_some()
     }
 }
 

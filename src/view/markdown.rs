@@ -10,8 +10,7 @@
 
 mod parse;
 
-use super::render::diff_style;
-use super::style::{CYAN, DIM, GREEN, MAGENTA, PLAIN, Rows, Span, Style, append, style_spans};
+use super::style::{CYAN, DIM, GREEN, MAGENTA, PLAIN, RED, Rows, Span, Style, append, style_spans};
 use code::highlight::Highlighter;
 use code::language::Language;
 use conversation::format::harmless::escape_text;
@@ -39,7 +38,6 @@ pub struct Markdown {
 
 /// A code block between fences.
 struct Fence {
-    /// The marks at its end.
     marks: String,
     is_diff: bool,
     code: Option<Highlighter>,
@@ -55,8 +53,7 @@ impl Markdown {
     pub fn push(&mut self, text: &str, window: (usize, usize)) -> String {
         if window != self.window {
             self.is_stuck |= self.window.0 > 0 && (self.start > 0 || !self.drawn.0.is_empty());
-            self.window = window;
-            self.raw.columns = window.0;
+            (self.window, self.raw.columns) = (window, window.0);
         }
         for part in escape_text(&text.replace('\r', "")).split_inclusive('\n') {
             match part.starts_with('|') {
@@ -94,11 +91,9 @@ impl Markdown {
     /// Draws what is raw.
     fn draw(&mut self) {
         let text = style_spans(&std::mem::take(&mut self.raw.spans), false);
-        if text.is_empty() {
-            return;
-        }
         self.out.push_str(&text);
-        self.is_stuck |= self.raw.is_unsure || self.raw.count + 1 >= self.window.1;
+        let is_full = self.raw.count + 1 >= self.window.1 && !text.is_empty();
+        self.is_stuck |= self.raw.is_unsure || is_full;
         if !self.is_stuck {
             self.drawn = (std::mem::take(&mut self.drawn.0) + &text, self.raw.count);
         }
@@ -126,11 +121,11 @@ impl Markdown {
 
     /// Draws lines for good, in place of what is drawn.
     fn put(&mut self, shown: &[Span]) {
+        let (drawn, rows) = std::mem::take(&mut self.drawn);
         if self.is_stuck {
             self.out.push_str(&style_spans(&self.raw.finish(), false));
         } else {
             let text = style_spans(shown, true);
-            let (drawn, rows) = std::mem::take(&mut self.drawn);
             if let Some(rest) = text.strip_prefix(&drawn) {
                 self.out.push_str(rest);
             } else {
@@ -143,7 +138,6 @@ impl Markdown {
         self.raw = Rows::new(self.window.0, 0, "");
         self.raw.is_exact = self.fence.is_some();
         (self.start, self.is_stuck) = (0, false);
-        self.drawn.0.clear();
         self.table.clear();
     }
 
@@ -179,8 +173,12 @@ impl Markdown {
         if after.is_some_and(|after| after.trim_start_matches(mark).is_empty()) {
             return vec![Span::new(line, DIM)];
         }
-        let mut is_head = line.starts_with("--- ") || line.starts_with("+++ ");
-        let style = if fence.is_diff { diff_style(line, &mut is_head) } else { PLAIN };
+        let style = match line.as_bytes() {
+            [b'-', ..] if fence.is_diff => RED,
+            [b'+', ..] if fence.is_diff => GREEN,
+            [b'@', ..] if fence.is_diff => CYAN,
+            _ => PLAIN,
+        };
         let names = fence.code.as_mut().and_then(|code| code.push_line(line, HIGHLIGHTED_CODE));
         let mut shown = Vec::new();
         for (at, c) in line.char_indices() {

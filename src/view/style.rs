@@ -16,8 +16,6 @@ pub const DIM: Style = &[2];
 pub const ITALIC: Style = &[3];
 /// A link.
 pub const UNDERLINED: Style = &[4];
-/// Text that is struck through.
-pub const STRUCK: Style = &[9];
 /// A line that a change removed.
 pub const RED: Style = &[31];
 /// A line that a change added.
@@ -79,8 +77,8 @@ pub struct Rows {
     pub(super) is_unsure: bool,
     /// What is before the rows below the first.
     hang: String,
-    /// The number of blanks, and the word after them, that may belong on the next row.
-    gap: usize,
+    /// The blanks, and the word after them, that may belong on the next row.
+    gap: Vec<Span>,
     word: Vec<Span>,
     /// Whether the word began on the rows already, because it is wider than one.
     is_long: bool,
@@ -90,7 +88,7 @@ impl Rows {
     /// Begins at this column.
     pub fn new(columns: usize, column: usize, hang: &str) -> Self {
         let hang = if width(hang) > columns / 2 { "" } else { hang }.to_owned();
-        Self { columns, column, hang, ..Self::default() }
+        Self { column, columns, hang, ..Self::default() }
     }
 
     /// Adds text in a style.
@@ -107,12 +105,11 @@ impl Rows {
             }
             match c {
                 '\n' => self.end_row(""),
-                '\t' => self.gap += 4,
-                ' ' => self.gap += 1,
+                '\t' => (0..4).for_each(|_| append(&mut self.gap, ' ', codes)),
+                ' ' => append(&mut self.gap, ' ', codes),
                 c => {
                     append(&mut self.word, c, codes);
-                    let (wide, bytes) = measure(&self.word);
-                    if wide > self.columns || bytes > 8 * self.columns {
+                    if measure(&self.word) > self.columns {
                         self.end_word();
                         self.is_long = true;
                     }
@@ -133,19 +130,18 @@ impl Rows {
             return;
         }
         let word = std::mem::take(&mut self.word);
-        let end = self.column + self.gap + measure(&word).0;
+        let end = self.column + measure(&self.gap) + measure(&word);
         if end > self.columns && self.column > width(&self.hang) {
             self.end_row(&self.hang.clone());
         }
-        (0..std::mem::take(&mut self.gap)).for_each(|_| self.place(' ', PLAIN));
-        for span in word {
+        for span in std::mem::take(&mut self.gap).into_iter().chain(word) {
             span.text.chars().for_each(|c| self.place(c, &span.codes));
         }
     }
 
     fn end_row(&mut self, hang: &str) {
         self.spans.push(Span::new(format!("\n{hang}"), PLAIN));
-        (self.count, self.column, self.gap) = (self.count + 1, width(hang), 0);
+        (self.count, self.column, self.gap) = (self.count + 1, width(hang), Vec::new());
     }
 
     fn place(&mut self, c: char, codes: &[u8]) {
@@ -160,11 +156,9 @@ impl Rows {
     }
 }
 
-/// The columns and bytes of pieces.
-fn measure(spans: &[Span]) -> (usize, usize) {
-    spans
-        .iter()
-        .fold((0, 0), |(wide, bytes), Span { text, .. }| (wide + width(text), bytes + text.len()))
+/// The columns of pieces. Marks without a width count a little, too, so that no word is endless.
+fn measure(spans: &[Span]) -> usize {
+    spans.iter().map(|span| width(&span.text).max(span.text.len() / 8)).sum()
 }
 
 pub(super) fn append(spans: &mut Vec<Span>, c: char, codes: &[u8]) {

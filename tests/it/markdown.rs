@@ -4,6 +4,7 @@ use std::path::Path;
 
 use serde_json::json;
 
+use crate::answers::Answer;
 use crate::sandbox::{Sandbox, answer};
 
 const ANSWER: &str = include_str!("../fixtures/markdown/answer.md");
@@ -74,4 +75,33 @@ fn notes_and_errors_are_wrapped_at_words() {
     let run = sandbox.cmd(&["--max-turns", "nonsense", "task"]).run();
     assert_eq!(words, run.stderr.split_whitespace().collect::<Vec<_>>());
     assert_eq!(run.stderr.lines().count(), 1, "a pipe gets it on a line: {}", run.stderr);
+}
+
+#[test]
+fn after_a_resize_nothing_that_was_drawn_is_touched() {
+    let sandbox = Sandbox::new();
+    let text = format!("first **bold** {}end", "word ".repeat(100));
+    sandbox.llm.push(Answer::StallBody(answer(&text).as_str().into()));
+    let mut pty = sandbox.cmd(&["-n", "task"]).env("TERM", "xterm").on_pty(80);
+    pty.expect("word word");
+    let before = pty.printed().len();
+    pty.resize(40);
+    pty.type_keys("\x03");
+    assert!(!pty.wait().success());
+    let printed = pty.printed();
+    assert!(printed[before..].contains("interrupted"), "{printed:?}");
+    assert!(!printed[before..].contains("\x1b[A"), "{printed:?}");
+    assert_eq!(printed.matches("**bold**").count(), 1, "{printed:?}");
+}
+
+#[test]
+fn a_session_shows_markdown_behind_its_mark() {
+    let sandbox = Sandbox::new().reply(answer("**One** two three four five\n- `six`\n"));
+    let mut pty = sandbox.repl(&["--look", "nano"]).env("TERM", "xterm").on_pty(20);
+    pty.expect("❯");
+    pty.type_keys("go\r");
+    pty.expect("six");
+    pty.expect_times("❯", 2);
+    let lines = pty.styled_screen().join("\n");
+    assert!(lines.contains("{36}⏺ {}{1}One{} two three four\nfive\n• {36}six{}\n"), "{lines}");
 }

@@ -37,7 +37,8 @@ impl Highlighter {
         Some(Self { language, query, parser, text: String::new(), tree: None, steps: 0 })
     }
 
-    /// Appends a line, without its line feed, and returns the name that the query has for each of its bytes, or "". `None` if the text would have more bytes than this, or if the parser needs too much effort.
+    /// Appends a line, without its line feed, and returns the name that the query has for each of its bytes, or "".
+    /// `None` if the text would have more bytes than this, or if the parser needs too much effort.
     pub fn push_line(&mut self, line: &str, most: usize) -> Option<Vec<&'static str>> {
         let from = self.text.len();
         self.text.extend([line, "\n"]);

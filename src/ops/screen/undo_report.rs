@@ -72,7 +72,7 @@ pub(crate) fn report_done(call: &Call<'_>, plans: Vec<UndoPlan>) -> Report {
         let change = VersionPair { path: &plan.path, before: &plan.now, after: &plan.goal };
         if let Some(diff) = plan.diff.as_ref().filter(|_| call.shows_progress) {
             if is_terminal {
-                change.print(call.root(), diff);
+                change.print(call.root(), diff, call.args.verbose);
             } else {
                 text.push_str(&diff.text);
             }
@@ -97,7 +97,7 @@ pub(crate) fn report_refusals(call: &Call<'_>, refusals: &[UndoRefusal]) -> Repo
     let mut files = Vec::new();
     for UndoRefusal { path, since, .. } in refusals {
         if let Some(diff) = since.as_ref().filter(|_| !call.args.lines) {
-            change_report::print_diff(path, None, diff);
+            change_report::print_diff(path, None, diff, call.args.verbose);
         }
         files.push(json!({
             "source_path": path.display().to_string(),

@@ -2,7 +2,7 @@
 
 use pulldown_cmark::{Alignment, CodeBlockKind, Event, Options, Parser, Tag, TagEnd};
 
-use crate::view::style::{BOLD, CYAN, DIM, ITALIC, PLAIN, STRUCK, Span, Style, UNDERLINED};
+use crate::view::style::{BOLD, CYAN, DIM, ITALIC, PLAIN, Span, Style, UNDERLINED};
 use crate::view::table::format_table;
 use conversation::format::columns::width;
 use conversation::format::harmless::escape_text;
@@ -16,7 +16,6 @@ pub(super) struct Block {
     pub(super) is_item: bool,
     /// The marks that open and close a fence, and the words after them.
     pub(super) fence: Option<(String, String)>,
-    /// The styles that are on.
     codes: Vec<u8>,
     /// The links that are open: where their text begins, and their address.
     links: Vec<(usize, String)>,
@@ -28,9 +27,7 @@ pub(super) struct Block {
 /// The meaning of a line without the blanks before it, in a window of this width.
 pub(super) fn parse(line: &str, columns: usize) -> Block {
     let mut block = Block::default();
-    let options =
-        Options::ENABLE_STRIKETHROUGH | Options::ENABLE_TASKLISTS | Options::ENABLE_TABLES;
-    for (event, range) in Parser::new_ext(line, options).into_offset_iter() {
+    for (event, range) in Parser::new_ext(line, Options::ENABLE_TABLES).into_offset_iter() {
         let source = &line[range.start..];
         match event {
             Event::Start(Tag::CodeBlock(kind)) => {
@@ -56,7 +53,6 @@ pub(super) fn parse(line: &str, columns: usize) -> Block {
             }
             Event::InlineHtml(text) | Event::Html(text) => block.push(&text, PLAIN),
             Event::Rule => block.push(&"─".repeat(columns.min(40)), DIM),
-            Event::TaskListMarker(is_done) => block.push(if is_done { "☑ " } else { "☐ " }, PLAIN),
             _ => {}
         }
     }
@@ -95,10 +91,7 @@ impl Block {
 
     fn start(&mut self, tag: Tag<'_>, source: &str) {
         match tag {
-            Tag::Heading { level, .. } => {
-                self.codes.extend(BOLD);
-                self.codes.extend(if level as usize == 1 { UNDERLINED } else { PLAIN });
-            }
+            Tag::Heading { .. } => self.codes.extend([BOLD, UNDERLINED].concat()),
             Tag::BlockQuote(_) => {
                 self.spans.push(Span::new("│ ", PLAIN));
                 self.hang.push_str("│ ");
@@ -111,7 +104,6 @@ impl Block {
             }
             Tag::Strong => self.codes.extend(BOLD),
             Tag::Emphasis => self.codes.extend(ITALIC),
-            Tag::Strikethrough => self.codes.extend(STRUCK),
             Tag::Link { dest_url, title, .. } | Tag::Image { dest_url, title, .. } => {
                 self.codes.extend(UNDERLINED);
                 let address = format!("{dest_url} {title}").trim_end().to_owned();
@@ -125,10 +117,9 @@ impl Block {
 
     fn end(&mut self, tag: TagEnd) {
         match tag {
-            TagEnd::Strong | TagEnd::Emphasis | TagEnd::Strikethrough => drop(self.codes.pop()),
+            TagEnd::Strong | TagEnd::Emphasis => drop(self.codes.pop()),
             TagEnd::TableCell => {
-                let cell = text_of(&self.spans);
-                self.spans.clear();
+                let cell = text_of(&std::mem::take(&mut self.spans));
                 self.rows.last_mut().into_iter().for_each(|row| row.push(cell.clone()));
             }
             TagEnd::Link | TagEnd::Image => {

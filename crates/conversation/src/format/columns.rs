@@ -36,27 +36,18 @@ pub fn truncate(text: &str, columns: usize) -> String {
 pub fn wrap_line(line: &str, columns: usize) -> Vec<&str> {
     let (mut rows, mut rest) = (Vec::new(), line);
     loop {
-        let (row, left) = split(rest, columns);
         let first = rest.chars().next().map_or(0, char::len_utf8);
-        let (row, left) = match row.rfind(' ') {
-            _ if row.is_empty() => rest.split_at(first),
-            Some(at)
-                if !left.is_empty()
-                    && !left.starts_with(' ')
-                    && rest[at + 1..]
-                        .split(' ')
-                        .next()
-                        .is_some_and(|word| width(word) <= columns) =>
-            {
-                rest.split_at(at + 1)
-            }
-            _ => (row, left),
-        };
-        rows.push(row);
-        if left.is_empty() {
+        let mut end = split(rest, columns).0.len().max(first);
+        let from = rest[..end].rfind(' ').map_or(0, |at| at + 1);
+        let word = rest[from..].split(' ').next().unwrap_or_default();
+        if from > 0 && end < from + word.len() && width(word) <= columns {
+            end = from;
+        }
+        rows.push(&rest[..end]);
+        rest = &rest[end..];
+        if rest.is_empty() {
             return rows;
         }
-        rest = left;
     }
 }
 
