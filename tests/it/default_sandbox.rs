@@ -3,7 +3,7 @@
 use crate::pty::Pty;
 use crate::sandbox::{Sandbox, answer, shell};
 
-const QUESTION: &str = "n REASON [n]: ";
+const QUESTION: &str = "why not [n]: ";
 
 /// A world whose config names no sandbox.
 fn default() -> Sandbox {
