@@ -47,12 +47,15 @@ fn commands_write_in_the_working_tree_and_read_no_credential() {
     let results = sandbox.blocks_of("nagent-shell-result");
     assert_eq!(results[0].get("sandbox"), "workspace");
     assert!(!results[0].body.contains("the-secret"), "{}", results[0].body);
-    for words in ["--write DIR", "<nagent-shell sandbox=\"off\""] {
+    for words in ["--write DIR", "only if the user agrees"] {
         assert!(results[0].body.contains(words), "{}", results[0].body);
     }
     assert_eq!(results[1].body, "temp");
     let first = sandbox.requests()[0].text();
-    assert!(first.contains("sandbox mode workspace") && first.contains("caches"), "{first}");
+    assert!(
+        first.contains("sandbox mode workspace") && first.contains("sandbox=\\\"off\\\""),
+        "{first}"
+    );
 }
 
 #[test]
