@@ -231,7 +231,8 @@ impl Runner<'_> {
         let decision = decided.unwrap_or_else(|| {
             // A question that nobody is asked is not shown: its number would be taken for that of the parent's.
             if self.approval.approver.has_person() {
-                (self.on_progress)(ProgressEvent::Deciding(action, &self.context.folder));
+                let (folder, sandbox) = (&self.context.folder, &self.context.sandbox);
+                (self.on_progress)(ProgressEvent::Deciding(action, folder, sandbox.is_some()));
             }
             self.approval.ask_and_store(action, &self.context)
         });

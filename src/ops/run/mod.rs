@@ -254,7 +254,13 @@ fn finish_report(
         file_conversation::update_index(call);
         report = change_report::with_changes(call, path, report, progress.shown_diff.as_deref());
     }
-    let report = call.args.answer.write_output(report, &call.env.current_folder()?)?;
+    let written = call.args.answer.write_output(report, &call.env.current_folder()?);
+    let report = written.map_err(|problem| {
+        let name = &call.name;
+        let text =
+            format!("{problem}; nagent-conversations show {name} --last 1 prints the answer");
+        Problem::new(problem.exit, text)
+    })?;
     prompt_input::report_unread(call);
     match prompt_input::refuse_unasked(call) {
         Err(problem) if report.exit == Exit::Done => {
