@@ -305,8 +305,7 @@ fn describe_result(
         JobOutcome::Killed { signal } => (Some(128 + signal), format!("ended by signal {signal}")),
         JobOutcome::TimedOut => {
             let limit = timeout.as_secs();
-            let why = "with everything it had started; a larger timeout gives it more time";
-            (None, format!("killed after {limit} s {why}"))
+            (None, format!("killed after {limit} s, its timeout, with everything it had started"))
         }
         JobOutcome::Interrupted(signal) => {
             (None, format!("stopped: nagent received {}", signal.name()))
