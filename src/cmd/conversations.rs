@@ -51,28 +51,11 @@ pub struct Args {
 #[derive(Debug, Clone, Subcommand)]
 enum ConversationsCommand {
     /// List conversations, on a terminal the newest last
-    List {
-        /// List those too that other conversations started, archives, and edited copies
-        #[arg(long)]
-        all: bool,
-        /// List the N newest only
-        #[arg(short = 'n', value_name = "N", value_parser = parse_count)]
-        most: Option<u64>,
-        /// List those that were given a name, as saved copies are
-        #[arg(long)]
-        saved: bool,
-        /// List those whose last prompt was given in this folder
-        #[arg(long)]
-        here: bool,
-        /// List those whose name, prompts, answers or results contain this text
-        #[arg(long, value_name = "TEXT")]
-        search: Option<String>,
-    },
+    List(ListFilter),
     /// Show prompts, answers, actions and the ends of results
     Show {
-        /// The conversation
-        #[arg(add = ArgValueCompleter::new(completion::conversations))]
-        name: Option<String>,
+        #[command(flatten)]
+        of: Name,
         /// Show this turn only, with its results whole
         #[arg(long, value_name = "N", value_parser = parse_count)]
         turn: Option<u64>,
@@ -81,11 +64,7 @@ enum ConversationsCommand {
         last: Option<u64>,
     },
     /// Print the path of the file
-    Path {
-        /// The conversation
-        #[arg(add = ArgValueCompleter::new(completion::conversations))]
-        name: Option<String>,
-    },
+    Path(Name),
     /// Give a conversation another name
     Rename {
         /// The conversation
@@ -107,9 +86,8 @@ enum ConversationsCommand {
     Save {
         /// The name of the copy
         new: String,
-        /// The conversation
-        #[arg(add = ArgValueCompleter::new(completion::conversations))]
-        name: Option<String>,
+        #[command(flatten)]
+        of: Name,
     },
     /// Archive this shell's conversation and continue from a copy of a saved one
     Load {
@@ -130,16 +108,11 @@ enum ConversationsCommand {
         into: Option<String>,
     },
     /// Archive a conversation and start a new one under its name
-    Clear {
-        /// The conversation
-        #[arg(add = ArgValueCompleter::new(completion::conversations))]
-        name: Option<String>,
-    },
+    Clear(Name),
     /// Make a conversation shorter: a checkpoint takes the place of its older turns, which are archived (docs/long-work.md)
     Compact {
-        /// The conversation
-        #[arg(add = ArgValueCompleter::new(completion::conversations))]
-        name: Option<String>,
+        #[command(flatten)]
+        of: Name,
         /// Say what it would do, and do nothing
         #[arg(long)]
         dry_run: bool,
@@ -148,9 +121,8 @@ enum ConversationsCommand {
     },
     /// Print a summary of a conversation, and append nothing to it
     Summarize {
-        /// The conversation
-        #[arg(add = ArgValueCompleter::new(completion::conversations))]
-        name: Option<String>,
+        #[command(flatten)]
+        of: Name,
         #[command(flatten)]
         model: ModelChoice,
     },
@@ -165,16 +137,11 @@ enum ConversationsCommand {
     /// List the files that have conversations of their own
     Files,
     /// Undo a compaction (compact, or one that a nearly full window caused)
-    Expand {
-        /// The conversation
-        #[arg(add = ArgValueCompleter::new(completion::conversations))]
-        name: Option<String>,
-    },
+    Expand(Name),
     /// Go back to before a turn (the full conversation is archived)
     Rewind {
-        /// The conversation
-        #[arg(add = ArgValueCompleter::new(completion::conversations))]
-        name: Option<String>,
+        #[command(flatten)]
+        of: Name,
         /// The turn, as nagent-conversations show numbers them
         #[arg(long, value_name = "N", value_parser = parse_count)]
         turn: u64,
@@ -185,17 +152,9 @@ enum ConversationsCommand {
     /// Print a conversation as Markdown
     ///
     /// An answer stays what it is: its headings, HTML and pictures are shown as such.
-    Export {
-        /// The conversation
-        #[arg(add = ArgValueCompleter::new(completion::conversations))]
-        name: Option<String>,
-    },
+    Export(Name),
     /// Check the text of a conversation for damage and misspelled tags
-    Lint {
-        /// The conversation
-        #[arg(add = ArgValueCompleter::new(completion::conversations))]
-        name: Option<String>,
-    },
+    Lint(Name),
     /// Sum up turns, tokens and cost
     Usage {
         /// Count turns since then: a day (2026-11-01) or a time span (7d, 12h)
@@ -214,6 +173,14 @@ enum ConversationsCommand {
         #[arg(long)]
         dry_run: bool,
     },
+}
+
+/// The conversation of a verb.
+#[derive(Debug, Clone, clap::Args)]
+struct Name {
+    /// The conversation
+    #[arg(add = ArgValueCompleter::new(completion::conversations))]
+    name: Option<String>,
 }
 
 /// The model of a verb that asks one.
@@ -297,72 +264,65 @@ impl Tool for Args {
         }
         let resolve =
             |name: Option<String>| name.map(|name| catalog.resolve_name(Some(&name))).transpose();
-        match self.verb {
-            None => list::list_conversations(&catalog, &ListFilter::default()),
-            Some(ConversationsCommand::List { all, most, saved, here, search }) => {
-                let filter = ListFilter { saved, here, all, most, search };
-                list::list_conversations(&catalog, &filter)
+        let list = ConversationsCommand::List(ListFilter::default());
+        match self.verb.unwrap_or(list) {
+            ConversationsCommand::List(filter) => list::list_conversations(&catalog, &filter),
+            ConversationsCommand::Save { new, of } => {
+                run_nagent(&root, resolve(of.name)?, &["--save-conversation", &new], None)
             }
-            Some(ConversationsCommand::Save { new, name }) => {
-                run_nagent(&root, resolve(name)?, &["--save-conversation", &new], None)
-            }
-            Some(ConversationsCommand::Load { name, into }) => {
+            ConversationsCommand::Load { name, into } => {
                 run_nagent(&root, into, &["--load-conversation", &name], None)
             }
-            Some(ConversationsCommand::Branch { name, into }) => {
+            ConversationsCommand::Branch { name, into } => {
                 run_nagent(&root, into, &["--branch-conversation", &name], None)
             }
-            Some(ConversationsCommand::Clear { name }) => {
-                run_nagent(&root, resolve(name)?, &["--clear"], None)
+            ConversationsCommand::Clear(of) => {
+                run_nagent(&root, resolve(of.name)?, &["--clear"], None)
             }
-            Some(ConversationsCommand::Compact { name, dry_run, model }) => {
-                let words: &[&str] =
-                    if dry_run { &["--compact", "--dry-run"] } else { &["--compact"] };
-                run_nagent(&root, resolve(name)?, words, Some(model))
+            ConversationsCommand::Compact { of, dry_run, model } => {
+                let words = ["--compact", "--dry-run"];
+                let words = &words[..1 + usize::from(dry_run)];
+                run_nagent(&root, resolve(of.name)?, words, Some(model))
             }
-            Some(ConversationsCommand::Summarize { name, model }) => {
-                run_nagent(&root, resolve(name)?, &["--summarize"], Some(model))
+            ConversationsCommand::Summarize { of, model } => {
+                run_nagent(&root, resolve(of.name)?, &["--summarize"], Some(model))
             }
-            Some(ConversationsCommand::Edit { prompt, model }) => {
+            ConversationsCommand::Edit { prompt, model } => {
                 let words = ["--edit-conversation", "--", &prompt.join(" ")];
                 run_nagent(&root, None, &words, Some(model))
             }
-            Some(ConversationsCommand::Files) => {
-                run_nagent(&root, None, &["--list-file-edits"], None)
-            }
-            Some(ConversationsCommand::Show { name, turn, last }) => {
+            ConversationsCommand::Files => run_nagent(&root, None, &["--list-file-edits"], None),
+            ConversationsCommand::Show { of, turn, last } => {
                 let most = last.and_then(|last| usize::try_from(last).ok());
-                reading::show_conversation(&catalog, name.as_deref(), turn, most)
+                reading::show_conversation(&catalog, of.name.as_deref(), turn, most)
             }
-            Some(ConversationsCommand::Path { name }) => {
-                let path = root
-                    .conversation(&catalog.resolve_name(name.as_deref())?)
-                    .display()
-                    .to_string();
+            ConversationsCommand::Path(of) => {
+                let path = root.conversation(&catalog.resolve_name(of.name.as_deref())?);
+                let path = path.display().to_string();
                 Ok(Report::done(path.clone()).with("path", path))
             }
-            Some(ConversationsCommand::Rename { name, new }) => {
+            ConversationsCommand::Rename { name, new } => {
                 changes::rename_conversation(&catalog, &name, &new)
             }
-            Some(ConversationsCommand::Remove { names }) => {
+            ConversationsCommand::Remove { names } => {
                 changes::remove_conversations(&catalog, &names)
             }
-            Some(ConversationsCommand::Expand { name }) => {
-                expand::expand_conversation(&catalog, name.as_deref())
+            ConversationsCommand::Expand(of) => {
+                expand::expand_conversation(&catalog, of.name.as_deref())
             }
-            Some(ConversationsCommand::Rewind { name, turn, files }) => {
-                rewind::rewind_conversation(&catalog, name.as_deref(), turn, files)
+            ConversationsCommand::Rewind { of, turn, files } => {
+                rewind::rewind_conversation(&catalog, of.name.as_deref(), turn, files)
             }
-            Some(ConversationsCommand::Export { name }) => {
-                reading::export_conversation(&catalog, name.as_deref())
+            ConversationsCommand::Export(of) => {
+                reading::export_conversation(&catalog, of.name.as_deref())
             }
-            Some(ConversationsCommand::Lint { name }) => {
-                reading::lint_conversation(&catalog, name.as_deref())
+            ConversationsCommand::Lint(of) => {
+                reading::lint_conversation(&catalog, of.name.as_deref())
             }
-            Some(ConversationsCommand::Usage { since, by }) => {
+            ConversationsCommand::Usage { since, by } => {
                 usage::report_usage(&catalog, since.as_deref(), by)
             }
-            Some(ConversationsCommand::Prune { older, dry_run }) => {
+            ConversationsCommand::Prune { older, dry_run } => {
                 prune::prune(&catalog, older, dry_run)
             }
         }

@@ -6,6 +6,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use super::{Catalog, Conversation};
+use crate::ops::setup::flags::parse_count;
 use crate::out::{PagedFrom, Report};
 use crate::overview::{ConversationKind, TurnsUsage};
 use crate::view::table::format_table;
@@ -20,18 +21,23 @@ const WORDS_ROOM: usize = 20;
 /// Maximum width of a folder.
 const FOLDER_ROOM: usize = 20;
 
-/// A filter for listed conversations.
-#[derive(Debug, Clone, Default)]
+/// The conversations that are listed
+#[derive(Debug, Clone, Default, clap::Args)]
 pub struct ListFilter {
-    /// Only conversations that were given a name.
-    pub saved: bool,
-    /// Only conversations whose last prompt was given in the working folder.
-    pub here: bool,
-    /// Also those that a person did not begin: children, archives, and copies that were edited.
+    /// List those too that other conversations started, archives, and edited copies
+    #[arg(long)]
     pub all: bool,
-    /// Only this many, the newest.
+    /// List the N newest only
+    #[arg(short = 'n', value_name = "N", value_parser = parse_count)]
     pub most: Option<u64>,
-    /// Only conversations that contain this text outside of the first context. Case is ignored.
+    /// List those that were given a name, as saved copies are
+    #[arg(long)]
+    pub saved: bool,
+    /// List those whose last prompt was given in this folder
+    #[arg(long)]
+    pub here: bool,
+    /// List those whose name, prompts, answers or results contain this text
+    #[arg(long, value_name = "TEXT")]
     pub search: Option<String>,
 }
 
