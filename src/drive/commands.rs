@@ -229,15 +229,11 @@ impl Commands {
         timeout: Option<Duration>,
         context: &RunContext<'_>,
     ) -> Job {
-        let mut set = vec![
+        let set = [
             (PARENTS, command.parents.clone()),
             (RUN, context.run.clone()),
             ("NAGENT_ROOT", context.root.path().display().to_string()),
         ];
-        // Colour codes cost tokens. `pass_env` lets the variables through.
-        let plain = [("TERM", "dumb"), ("NO_COLOR", "1")].into_iter();
-        let plain = plain.filter(|(name, _)| !self.rules.pass_env.iter().any(|pass| pass == name));
-        set.extend(plain.map(|(name, value)| (name, value.to_owned())));
         let program = context.env.find_program(&self.rules.program).into_os_string();
         let argv = vec![program, OsString::from("-c"), OsString::from(command.commands)];
         let env = context.env.for_commands(&self.rules.pass_env, &set);

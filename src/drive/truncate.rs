@@ -54,7 +54,24 @@ pub fn with_output(block: Block, output: &Captured) -> Block {
             path.as_deref(),
         )
     };
-    block.body(without_last_line_feed(body))
+    block.body(without_last_line_feed(without_styles(body)))
+}
+
+/// Removes the sequences that set colours and styles, which say nothing to a model.
+fn without_styles(text: String) -> String {
+    if !text.contains('\x1b') {
+        return text;
+    }
+    let mut parts = text.split("\x1b[");
+    let mut plain = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        let end = part.find(|c: char| !c.is_ascii_digit() && c != ';' && c != ':');
+        match end.and_then(|end| part[end..].strip_prefix('m')) {
+            Some(rest) => plain.push_str(rest),
+            None => plain.extend(["\x1b[", part]),
+        }
+    }
+    plain
 }
 
 /// Removes one line feed at the end: it belongs to the last line, not to a line of its own.

@@ -419,17 +419,17 @@ fn an_argument_that_is_no_utf8_is_an_error() {
 }
 
 #[test]
-fn a_tag_with_forty_attributes_is_malformed_and_says_which_there_are() {
+fn a_tag_with_forty_attributes_is_an_error_that_says_which_there_are() {
     let many = |count: usize, name: &str| -> String {
         (0..count).map(|n| format!(" {}=\"1\"", name.replace('N', &n.to_string()))).collect()
     };
-    for attributes in [many(40, "aN"), many(40, "limit"), many(100_000, "aN")] {
+    for attributes in [many(40, "aN"), many(40, "limitN"), many(100_000, "aN")] {
         let reply = shell("touch ran") + &format!("<nagent-read path=\"a.txt\"{attributes}/>");
         let sandbox = Sandbox::new().reply(reply).reply(answer("done"));
         sandbox.run(&["task"]).assert_exit(0).stdout_is("done\n").within(5.0);
-        assert!(!sandbox.work().join("ran").exists());
-        let why = sandbox.block("system").body;
-        assert!(why.contains("nagent-read") && why.len() < 2_000, "{why}");
+        assert!(sandbox.work().join("ran").exists(), "the other action is done");
+        let why = sandbox.block("nagent-read-result").body;
+        assert!(why.contains("<nagent-read path=\"P\"") && why.len() < 2_000, "{why}");
     }
 }
 
@@ -445,16 +445,17 @@ fn prose_around_a_tag_counts_only_where_it_is_certainly_prose() {
         format!("a < b and <b>bold</b>, so I look:\n{run}"),
         format!("The tag nagent-shell runs it:\n{run}"),
         format!("`nagent-shell` it is: {run}"),
+        format!("<thinking>\nhm\n</thinking>\n{run}"),
+        format!("```sh\ntouch ran\n```\n{run}"),
+        format!("{run}\nbetween\n{run}"),
     ];
     let malformed = [
         format!("Write {mention} for that."),
         format!("Write `{mention}`."),
         format!("Write `<nagent-shell>` around it:\n{run}"),
-        format!("<thinking>\nhm\n</thinking>\n{run}"),
         format!("<b>bold</b> first\n{run}"),
-        format!("```sh\ntouch ran\n```\n{run}"),
-        format!("{run}\nbetween\n{run}"),
-        format!("words\n{}", answer("done")),
+        format!("```sh\ntouch ran\n{run}"),
+        format!("{run}\nHuman: go on\n{run}"),
         "< nagent-shell>touch ran</nagent-shell>".to_owned(),
         "<nagent-shells>touch ran</nagent-shells>".to_owned(),
         "&lt;nagent-shell&gt;touch ran&lt;/nagent-shell&gt;".to_owned(),

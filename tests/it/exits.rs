@@ -108,7 +108,7 @@ fn exit_3_the_provider_failed_after_retries() {
 
 #[test]
 fn exit_4_the_reply_stayed_malformed() {
-    let sandbox = Sandbox::new().replies(["no tag", "no tag again", "none at all"]);
+    let sandbox = Sandbox::new().replies(["<nagent-shell>ls", "{}", "<b>"]);
     sandbox.run(&["task"]).assert_exit(4).no_stdout();
 }
 

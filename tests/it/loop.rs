@@ -25,7 +25,7 @@ fn a_malformed_reply_is_kept_aside_corrected_and_asked_for_again() {
 
 #[test]
 fn the_correction_says_where_and_shows_an_excerpt() {
-    let sandbox = Sandbox::new().reply(answer("fine") + " stray words").reply(answer("done"));
+    let sandbox = Sandbox::new().reply(answer("fine") + "stray words").reply(answer("done"));
     sandbox.run(&["task"]).assert_exit(0);
     let block = sandbox.block("system");
     assert!(
@@ -36,16 +36,16 @@ fn the_correction_says_where_and_shows_an_excerpt() {
 
 #[test]
 fn three_malformed_replies_in_a_row_are_exit_4() {
-    let sandbox = Sandbox::new().replies(["one", "two", "three"]);
+    let sandbox = Sandbox::new().replies(["one", "<two", "<three"]);
     sandbox.run(&["task"]).assert_exit(4).no_stdout();
-    assert_eq!(sandbox.invalid(), ["one", "two", "three"]);
+    assert_eq!(sandbox.invalid(), ["one", "<two", "<three"]);
     assert_eq!(sandbox.requests().len(), 3);
 }
 
 #[test]
 fn tries_are_counted_anew_after_a_reply_that_parsed() {
     let sandbox =
-        Sandbox::new().replies(["one", "two"]).reply(shell("true")).replies(["three", "four"]);
+        Sandbox::new().replies(["one", "<two"]).reply(shell("true")).replies(["three", "<four"]);
     sandbox.llm.push(answer("done"));
     sandbox.run(&["task"]).assert_exit(0).stdout_is("done\n");
 }
@@ -55,16 +55,14 @@ fn nothing_of_a_malformed_reply_runs() {
     let broken = [
         format!("{}<nagent-unknown/>", shell("touch ran")),
         format!("{}stray", shell("touch ran")),
-        format!("{}<nagent-read/>", shell("touch ran")),
-        format!("{}<nagent-read path=\"a\" colour=\"red\"/>", shell("touch ran")),
-        format!("{}<nagent-read path=a/>", shell("touch ran")),
-        format!("{}<nagent-read path=\"a\" path=\"b\"/>", shell("touch ran")),
+        format!("{}<nagent-read path=/>", shell("touch ran")),
+        format!("{}<nagent-read \"a\"/>", shell("touch ran")),
         format!("{}<nagent-write path=\"a\">no end", shell("touch ran")),
         format!("{}<nagent-response>no end", shell("touch ran")),
-        format!("```xml\n{}\n```", shell("touch ran")),
+        format!("As in\n```xml\n{}\n```", shell("touch ran")),
         "<nagent-shell></nagent-shell>".to_owned(),
         "<nagent-shell>touch ran</nagent-shell".to_owned(),
-        "<NAGENT-SHELL>touch ran</NAGENT-SHELL>".to_owned(),
+        "<NAGENT-SHELL>touch ran</nagent-shell>".to_owned(),
         String::new(),
         " \n\t\n".to_owned(),
     ];
@@ -74,6 +72,41 @@ fn nothing_of_a_malformed_reply_runs() {
         assert!(!sandbox.work().join("ran").exists(), "{reply}");
         assert_eq!(sandbox.requests().len(), 2, "{reply}");
     }
+}
+
+#[test]
+fn words_without_a_tag_are_the_answer_when_they_come_again() {
+    let sandbox = Sandbox::new().replies(["It is 4.", "As I said, it is 4."]);
+    let run = sandbox.run(&["--progress", "task"]).stdout_is("As I said, it is 4.\n");
+    run.assert_exit(0).stderr_has(&["its words were taken as the answer"]);
+    assert_eq!(
+        sandbox.block("agent-response").body,
+        "<nagent-response>\nAs I said, it is 4.\n</nagent-response>"
+    );
+    // The conversation goes on from there.
+    sandbox.llm.push(answer("done"));
+    sandbox.run(&["more"]).answers("done");
+    assert!(sandbox.requests()[2].text().contains("As I said, it is 4."));
+    // Not where an action was begun.
+    let begun = "Let me look: <nagent-shell>ls";
+    let sandbox = Sandbox::new().replies(["It is 4.", begun, begun]);
+    sandbox.run(&["task"]).assert_exit(4).no_stdout();
+}
+
+#[test]
+fn an_answer_with_an_action_in_it_is_asked_about_once() {
+    let inner = format!("Let me look.\n{}", shell("touch ran"));
+    let sandbox = Sandbox::new().replies([answer(&inner), shell("touch ran"), answer("done")]);
+    sandbox.run(&["task"]).answers("done");
+    assert!(sandbox.work().join("ran").exists());
+    let asked = sandbox.requests()[1].last();
+    assert!(asked.contains("tags in an answer are text and do not run"), "{asked}");
+    // The same again is meant so.
+    let sandbox = Sandbox::new().replies([answer(&inner), answer(&inner)]);
+    sandbox.run(&["task"]).assert_exit(0).stdout_is(&format!("{inner}\n"));
+    assert!(!sandbox.work().join("ran").exists());
+    let code = answer("Write\n\n```\n<nagent-shell>ls</nagent-shell>\n```");
+    Sandbox::new().reply(code).run(&["task"]).assert_exit(0);
 }
 
 #[test]

@@ -242,11 +242,11 @@ fn finish_report(
         }
         progress.show_accepted(call, &report.text);
     }
-    if progress.has_streamed(&report.text) {
-        report.text.clear();
-    } else if report.exit == Exit::Done && !report.text.is_empty() {
+    let rest = progress.unstreamed(&report.text).to_owned();
+    if report.exit == Exit::Done && !rest.is_empty() && rest.len() == report.text.len() {
         progress.print_gap();
     }
+    report.text = rest;
     if call.args.code {
         report = keep_code(call, report);
     }

@@ -342,9 +342,17 @@ impl<'a> Progress<'a> {
         }
     }
 
-    /// Whether this text was streamed as the answer.
-    pub(crate) fn has_streamed(&self, answer: &str) -> bool {
-        self.is_streaming && self.output != ProgressOutput::Lines && self.streamed == answer
+    /// The part of the answer that was not streamed: words around its tags are shown at its end.
+    pub(crate) fn unstreamed<'t>(&self, answer: &'t str) -> &'t str {
+        let is_streamed = self.is_streaming && self.output != ProgressOutput::Lines;
+        let streamed = if is_streamed { self.streamed.as_str() } else { "" };
+        let rest = answer
+            .strip_prefix(streamed)
+            .filter(|rest| streamed.is_empty() || rest.is_empty() || rest.starts_with('\n'));
+        rest.map_or(
+            answer,
+            |rest| if streamed.is_empty() { rest } else { rest.trim_start_matches('\n') },
+        )
     }
 
     fn stream(&mut self, streamed: Streamed<'_>) {

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::tags::{self, Body, FENCE, Tag, TagSet};
+use super::tags::{self, Body, FENCE, Tag, TagKind, TagSet};
 use crate::format::harmless::truncate;
 use crate::format::nearest::nearest;
 
@@ -81,8 +81,7 @@ pub(super) fn unknown_attribute(tag: &Tag, name: &str) -> String {
     }
     let near = nearest(&shown.to_ascii_lowercase(), names.iter().copied());
     let near = near.map(|near| format!(" (did you mean {near}?)")).unwrap_or_default();
-    let known = if names.is_empty() { "none".to_owned() } else { join_names(names.into_iter()) };
-    format!("<{}> has no attribute {shown}{near}; it takes {known}", tag.name)
+    describe_form(tag, &format!("has no attribute {shown}{near}"))
 }
 
 pub(super) fn stray_text(text: &str) -> String {
@@ -91,6 +90,12 @@ pub(super) fn stray_text(text: &str) -> String {
     }
     if text.starts_with("<!") {
         return "comments are not allowed: a reply contains only tags and white space".to_owned();
+    }
+    if text.starts_with(['{', '[']) {
+        let named = tags::TAGS.iter().find(|tag| text.contains(tag.name));
+        let tag = named.unwrap_or_else(|| TagKind::Shell.table_row());
+        let usage = tag.usage_lines().swap_remove(0);
+        return format!("act with the tags of the protocol, not with JSON: write {usage}");
     }
     "text outside of tags: put it in <nagent-response>".to_owned()
 }
@@ -164,7 +169,8 @@ mod tests {
         assert!(
             unknown_attribute(TagKind::Read.table_row(), "Path").contains("did you mean path?")
         );
-        assert!(unknown_attribute(TagKind::Next.table_row(), "zzz").ends_with("it takes fence"));
+        let next = unknown_attribute(TagKind::Next.table_row(), "zzz");
+        assert!(next.ends_with("write <nagent-next>PROMPT</nagent-next>"), "{next}");
     }
 
     #[test]

@@ -6,16 +6,16 @@
 //! repairs a reply. If a reply does not parse, none of it runs.
 //!
 //! ```text
-//! reply     = [BOM] space* [prose] (tag space*)+ [space prose]     at most 1,000 tags
-//! tag       = "<" name attribute* space* "/>"        also "<" name attribute* space* ">" space* "</" name ">"
+//! reply     = space* [prose] (tag space* [space prose])+    at most 1,000 tags
+//! tag       = "<" name attribute* space* ["/"] ">"          also "<" name attribute* space* ">" space* "</" name ">"
 //!           | "<" name attribute* space* ">" body "</" name ">"
 //!           | "<" name attribute* space* ">" body "</" name " " word ">"   with fence="word"
-//! attribute = space+ key space* "=" space* ('"' [^"]* '"' | "'" [^']* "'")
-//! space     = " " | "\t" | "\r" | "\n"
+//! attribute = space+ key space* "=" space* ('"' [^"]* '"' | "'" [^']* "'" | word)
+//! space     = " " | "\t" | "\r" | "\n" | U+FEFF | U+200B
 //! ```
 //!
-//! Prose is text before the first tag or after the last, in addition to an action: a message to the user. It has no `<`
-//! at the start of a line, no code fence, and no tag or block of nagent's. In values `&quot; &apos; &amp; &lt; &gt;`
+//! Before that, a code fence around everything and reasoning in `<think>` are left out. Prose is text around tags: a message to
+//! the user, or a part of the answer. It has no `<` at the start of a line, no open code fence, and no tag or block of nagent's. In values `&quot; &apos; &amp; &lt; &gt;`
 //! are decoded, once, and nothing else is. A body is raw up to the first closing tag that matches.
 
 // No panics: anyone may have written this text.
@@ -32,7 +32,7 @@ use std::collections::BTreeMap;
 
 pub use complaint::Malformed;
 pub use grammar::{write_gbnf, write_lark};
-pub use parse::{parse_reply, parse_reply_with};
+pub use parse::{find_action_in, parse_reply, parse_reply_with};
 pub use tags::{Access, TagKind, TagSet};
 pub use text::protocol_text;
 

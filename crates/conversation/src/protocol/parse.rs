@@ -1,5 +1,6 @@
-//! The parser of replies. It is strict: one mistake in the form, and nothing in the reply counts. A wrong value only
-//! affects its own action. Words before the first tag or after the last are a message if there is also an action.
+//! The parser of replies. It is strict about tags: one mistake in their form, and nothing in the reply counts. A wrong value or
+//! attribute only affects its own action. Words around tags are messages, or part of the answer; what wraps a whole reply (a
+//! code fence, reasoning) is left out, and so is what can mean only one thing in another spelling.
 //!
 //! It makes one pass from left to right, with regular expressions anchored at the current position, so the time grows
 //! linearly with the reply's length. It never guesses: the complaint describes the correct form, and the model writes
@@ -11,12 +12,14 @@ use std::sync::LazyLock;
 use regex_lite::{Captures, Regex};
 
 use super::complaint::{self, Malformed};
-use super::tags::{self, Body, FENCE, Tag, TagKind, TagSet, Trim, ValueType};
+use super::tags::{self, Body, FENCE, Tag, TagAttribute, TagKind, TagSet, Trim, ValueType};
 use super::{Action, Change, ParsedReply, ReplyItem};
 use crate::format::attributes;
 
-/// White space between tags, and between the parts of a tag.
-pub(super) const SPACE: [char; 4] = [' ', '\t', '\r', '\n'];
+/// White space between tags; the last two are marks that nobody sees.
+pub(super) const SPACE: [char; 6] = [' ', '\t', '\r', '\n', '\u{feff}', '\u{200b}'];
+/// White space in a body, which may be empty but for it, and between the parts of a tag.
+pub(super) const BLANK: [char; 4] = [' ', '\t', '\r', '\n'];
 
 fn regex(pattern: &str) -> Regex {
     Regex::new(pattern).expect("a constant pattern, compiled in every test run")
@@ -28,11 +31,13 @@ static DRIVER: LazyLock<Regex> =
 /// The start of a tag: a slash if it is a closing tag, and the name.
 static TAG: LazyLock<Regex> = LazyLock::new(|| regex(r"\A<(/?)([A-Za-z_][A-Za-z0-9_.:-]*)"));
 static ATTRIBUTE: LazyLock<Regex> = LazyLock::new(|| {
-    regex(r#"\A[ \t\r\n]+([A-Za-z_][A-Za-z0-9_.:-]*)[ \t\r\n]*=[ \t\r\n]*(?:"([^"]*)"|'([^']*)')"#)
+    regex(
+        r#"\A[ \t\r\n]+([A-Za-z_][A-Za-z0-9_.:-]*)[ \t\r\n]*=[ \t\r\n]*(?:"([^"]*)"|'([^']*)'|([A-Za-z0-9_.:-](?:[A-Za-z0-9_.:/*-]*[A-Za-z0-9_.:*-])?))"#,
+    )
 });
 static END: LazyLock<Regex> = LazyLock::new(|| regex(r"\A[ \t\r\n]*(/?)>"));
 /// A tag of this protocol anywhere in a text.
-static ANYWHERE: LazyLock<Regex> = LazyLock::new(|| regex(r"<(/?)(nagent-[a-z-]+)"));
+static ANYWHERE: LazyLock<Regex> = LazyLock::new(|| regex(r"(?i)<(/?)(nagent[-_][a-z_-]+)"));
 /// The valid words of a fence.
 static WORD: LazyLock<Regex> = LazyLock::new(|| regex(r"\A[A-Za-z0-9._-]{1,64}\z"));
 static POSITIVE: LazyLock<Regex> = LazyLock::new(|| regex(r"\A[1-9][0-9]{0,19}\z"));
@@ -44,8 +49,9 @@ pub fn parse_reply(reply: &str) -> ParsedReply<'_> {
 
 /// Parses a reply in which these tags are allowed; any other tag is unknown.
 pub fn parse_reply_with(reply: &str, tags: TagSet) -> ParsedReply<'_> {
-    let at = if reply.starts_with('\u{feff}') { '\u{feff}'.len_utf8() } else { 0 };
-    let mut parser = Parser { reply, at, tags, bodies: Vec::new(), empty: None };
+    let (at, end) = find_content(reply);
+    let content = reply.get(..end).unwrap_or(reply);
+    let mut parser = Parser { reply: content, at, tags, bodies: Vec::new(), empty: None };
     match parser.parse_items() {
         Ok((items, None)) => ParsedReply::Whole(items),
         Ok((items, Some(block))) => {
@@ -56,14 +62,64 @@ pub fn parse_reply_with(reply: &str, tags: TagSet) -> ParsedReply<'_> {
     }
 }
 
+/// The range of a reply without what wraps all of it: reasoning that a program did not take off, and one code fence.
+fn find_content(reply: &str) -> (usize, usize) {
+    let mut rest = reply.trim_start_matches(SPACE);
+    for name in ["think", "thinking"] {
+        let thoughts = rest.split_once(&format!("</{name}>"));
+        let is_thought = |text: &str| {
+            text.starts_with(&format!("<{name}>")) || !text.contains('<') && name == "think"
+        };
+        if let Some((_, after)) = thoughts.filter(|(before, _)| is_thought(before)) {
+            rest = after.trim_start_matches(SPACE);
+        }
+    }
+    let start = reply.len() - rest.len();
+    let inner = rest.strip_prefix("```").and_then(|rest| rest.split_once('\n'));
+    let inner = inner.filter(|(word, inner)| {
+        word.trim_end().bytes().all(|byte| byte.is_ascii_alphanumeric())
+            && inner.trim_start_matches(SPACE).starts_with('<')
+    });
+    let closed = rest.trim_end_matches(SPACE).strip_suffix("```");
+    match (inner, closed.filter(|text| text.ends_with('\n'))) {
+        (Some((_, inner)), Some(closed)) if closed.len() > rest.len() - inner.len() => {
+            (reply.len() - inner.len(), start + closed.len())
+        }
+        _ => (start, reply.len()),
+    }
+}
+
+/// The tag of an action that begins a line of an answer, outside of code fences, and is whole: the model may have meant it.
+pub fn find_action_in(answer: &str, tags: TagSet) -> Option<&'static str> {
+    let (mut at, mut is_code) = (0, false);
+    for line in answer.split_inclusive('\n') {
+        let start = line.trim_start_matches(SPACE);
+        is_code ^= complaint::CODE_FENCES.iter().any(|fence| start.starts_with(fence));
+        if !is_code && start.starts_with('<') {
+            let at = at + line.len() - start.len();
+            let mut parser = Parser { reply: answer, at, tags, bodies: Vec::new(), empty: None };
+            if let Ok(ReplyItem::Action(action)) = parser.parse_tag()
+                && !matches!(action, Action::Wrong { .. })
+            {
+                return Some(action.tag_name());
+            }
+        }
+        at += line.len();
+    }
+    None
+}
+
+/// Finds a tag by its name; case and `_` for `-` do not matter, since no other tag can be meant.
+fn find_spelled(tags: TagSet, name: &str) -> Option<&'static Tag> {
+    tags.find_tag(name).or_else(|| tags.find_tag(&name.to_ascii_lowercase().replace('_', "-")))
+}
+
 /// Parses a text that is a whole opening tag; `None`: it is not one that is allowed.
 pub(super) fn parse_opening(text: &str, tags: TagSet) -> Option<TagOpening> {
     let mut parser = Parser { reply: text, at: 0, tags, bodies: Vec::new(), empty: None };
-    let tag = parser.parse_name().ok()?;
-    let values = parser.parse_attributes(tag, 0).ok()?;
-    let fence = values.find_value(FENCE);
-    let closer =
-        fence.map_or_else(|| format!("</{}>", tag.name), |word| format!("</{} {word}>", tag.name));
+    let (tag, name) = parser.parse_name().ok()?;
+    let values = parser.parse_attributes(tag).ok()?;
+    let closer = closing_tag(name, values.find_value(FENCE));
     (parser.at == text.len()).then_some(TagOpening { tag, closer, closed: values.closed })
 }
 
@@ -100,57 +156,57 @@ impl<'a> Parser<'a> {
     /// Parses all items, up to the first block that only nagent writes, if there is one.
     fn parse_items(&mut self) -> Result<(Vec<ReplyItem>, Option<String>), Malformed> {
         let mut items = Vec::new();
-        self.skip_space();
-        // The start of words outside of tags.
-        let mut prose = None;
-        if let Some(words) = self.prose_before() {
-            prose = Some(self.at);
-            self.at += words.len();
-            items.push(ReplyItem::Response(words.trim_matches(SPACE).to_owned()));
-        }
-        let first_tag = items.len();
-        loop {
+        let mut tags = 0;
+        let forged = loop {
             let end = self.at;
             self.skip_space();
             if self.remaining().is_empty() {
-                break;
+                break None;
             }
-            if items.len() > first_tag && self.at > end && is_prose(self.remaining()) {
-                prose = prose.or(Some(self.at));
-                items.push(ReplyItem::Response(self.remaining().trim_matches(SPACE).to_owned()));
-                self.at = self.reply.len();
-                break;
+            if (self.at > end || items.is_empty())
+                && let Some(words) = self.words(tags > 0)
+            {
+                self.at += words.len();
+                items.push(ReplyItem::Response(words.trim_matches(SPACE).to_owned()));
+                continue;
             }
             if let Some(block) = self.driver_block() {
-                if items.is_empty() {
+                if tags == 0 {
                     return Err(self.malformed_at(self.at, complaint::describe_forged(&block)));
                 }
-                self.check_words(prose, &mut items)?;
-                return Ok((items, Some(block)));
+                break Some(block);
             }
-            if items.len() - first_tag == limits::REPLY_TAGS {
+            if tags == limits::REPLY_TAGS {
                 let message =
                     format!("more than {REPLY_TAGS} tags in one reply: send fewer at a time");
                 return Err(self.malformed_at(self.at, message));
             }
             items.push(self.parse_tag()?);
-        }
+            tags += 1;
+        };
+        items.retain(|item| !matches!(item, ReplyItem::Response(text) if text.is_empty()));
         if items.is_empty() {
             let message =
                 "the reply is empty: answer with <nagent-response>, or use another tag to act";
-            return Err(self.malformed_at(self.at, message.to_owned()));
+            let empty = self.empty.take();
+            return Err(empty.unwrap_or_else(|| self.malformed_at(self.at, message.to_owned())));
         }
-        self.check_words(prose, &mut items)?;
-        Ok((items, None))
+        Ok((items, forged))
     }
 
-    /// The words before the first tag. If the tag is on their line, they count only if no words follow it: a tag in the
+    /// The words that begin here: those before a tag, or behind the last one.
+    fn words(&self, is_after_tag: bool) -> Option<&'a str> {
+        let rest = self.remaining();
+        self.prose_before().or_else(|| Some(rest).filter(|_| is_after_tag && is_prose(rest)))
+    }
+
+    /// The words before the next tag. If the tag is on their line, they count only if no words follow it: a tag in the
     /// middle of a text is only mentioned, and so is one that is indented as a code block.
     fn prose_before(&self) -> Option<&'a str> {
         let rest = self.remaining();
         let tag = ANYWHERE
             .captures(rest)
-            .filter(|tag| self.tags.find_tag(&tag[2]).is_some() && tag[1].is_empty())?;
+            .filter(|tag| find_spelled(self.tags, &tag[2]).is_some() && tag[1].is_empty())?;
         let tag = tag.get(0).filter(|tag| tag.start() > 0)?.start();
         let words = &rest[..tag];
         if !is_prose(words) {
@@ -174,22 +230,6 @@ impl<'a> Parser<'a> {
         (next.is_empty() || next.starts_with('<')).then_some(words)
     }
 
-    /// Refuses words outside of tags, and a response without a text, if there is no action in the reply.
-    fn check_words(
-        &mut self,
-        prose: Option<usize>,
-        items: &mut Vec<ReplyItem>,
-    ) -> Result<(), Malformed> {
-        if items.iter().any(|item| matches!(item, ReplyItem::Action(_))) {
-            items.retain(|item| !matches!(item, ReplyItem::Response(text) if text.is_empty()));
-            return Ok(());
-        }
-        if let Some(at) = prose {
-            return Err(self.malformed_at(at, complaint::stray_text(&self.reply[at..])));
-        }
-        self.empty.take().map_or(Ok(()), Err)
-    }
-
     fn remaining(&self) -> &'a str {
         &self.reply[self.at..]
     }
@@ -209,23 +249,26 @@ impl<'a> Parser<'a> {
 
     fn parse_tag(&mut self) -> Result<ReplyItem, Malformed> {
         let start = self.at;
-        let tag = self.parse_name()?;
-        let mut values = self.parse_attributes(tag, start)?;
+        let (tag, name) = self.parse_name()?;
+        let mut values = self.parse_attributes(tag)?;
         let body = match tag.body {
             Body::None => {
+                // Without its slash, it can only mean the same.
                 if !values.closed {
-                    self.parse_empty_pair(tag, start)?;
+                    self.skip_closing_tag(name);
                 }
                 ""
             }
+            Body::Raw { .. } if values.closed && tag.kind != TagKind::Response => {
+                let wrong = complaint::describe_form(tag, "needs a body");
+                values.wrong = values.wrong.or(Some(wrong));
+                ""
+            }
             Body::Raw { may_be_empty, trim, .. } => {
-                if values.closed {
-                    return Err(
-                        self.malformed_at(start, complaint::describe_form(tag, "needs a body"))
-                    );
-                }
-                let body = self.parse_body(tag, values.find_value(FENCE), start)?;
-                if !may_be_empty && body.trim_matches(SPACE).is_empty() {
+                let closer = closing_tag(name, values.find_value(FENCE));
+                let body =
+                    if values.closed { "" } else { self.parse_body(&values, &closer, start)? };
+                if !may_be_empty && body.trim_matches(BLANK).is_empty() {
                     let wrong = complaint::describe_form(tag, "has an empty body");
                     if tag.kind == TagKind::Response {
                         self.empty = self.empty.take().or(Some(self.malformed_at(start, wrong)));
@@ -239,10 +282,11 @@ impl<'a> Parser<'a> {
         Ok(build(&values, body.to_owned()))
     }
 
-    fn parse_name(&mut self) -> Result<&'static Tag, Malformed> {
+    /// The tag that begins here, and its name as it is spelled.
+    fn parse_name(&mut self) -> Result<(&'static Tag, &'a str), Malformed> {
         let rest = self.remaining();
         let Some(found) = TAG.captures(rest) else {
-            let spaced = rest.strip_prefix('<').map(|rest| rest.trim_start_matches(SPACE));
+            let spaced = rest.strip_prefix('<').map(|rest| rest.trim_start_matches(BLANK));
             let message = match spaced {
                 Some(name) if name.starts_with("nagent-") => {
                     "remove the white space between < and the name of the tag".to_owned()
@@ -255,20 +299,21 @@ impl<'a> Parser<'a> {
         if !found[1].is_empty() {
             return Err(self.stray_tag(complaint::stray_closer(name)));
         }
-        let Some(tag) = self.tags.find_tag(name) else {
+        let Some(tag) = find_spelled(self.tags, name) else {
             if whole.len() == rest.len() {
                 return Err(self.malformed_at(self.at, "the reply ends inside a tag".to_owned()));
             }
             return Err(self.stray_tag(complaint::unknown_tag(name, self.tags)));
         };
+        let name = rest.get(whole.len() - name.len()..whole.len()).unwrap_or_default();
         self.at += whole.len();
-        Ok(tag)
+        Ok((tag, name))
     }
 
     /// Explains why words are not a message: the first tag after them is unknown.
     fn unknown_tag_behind(&self, words: &str) -> Option<String> {
         let tag = ANYWHERE.captures(words)?;
-        let is_unknown = tag[1].is_empty() && self.tags.find_tag(&tag[2]).is_none();
+        let is_unknown = tag[1].is_empty() && find_spelled(self.tags, &tag[2]).is_none();
         is_unknown.then(|| complaint::unknown_tag(&tag[2], self.tags))
     }
 
@@ -282,7 +327,7 @@ impl<'a> Parser<'a> {
         self.malformed_at(self.at, message + &hint)
     }
 
-    fn parse_attributes(&mut self, tag: &'static Tag, start: usize) -> Result<Values, Malformed> {
+    fn parse_attributes(&mut self, tag: &'static Tag) -> Result<Values, Malformed> {
         let mut values = Values { tag, given: Vec::new(), closed: false, wrong: None };
         while let Some(found) = ATTRIBUTE.captures(self.remaining()) {
             let key = found.get(1).map_or(self.at, |key| self.at + key.start());
@@ -298,7 +343,7 @@ impl<'a> Parser<'a> {
             let is_given = values.find_value(attribute.name).is_some();
             if attribute.required && !is_given {
                 let wrong = format!("needs {}, {}", attribute.name, attribute.meaning);
-                return Err(self.malformed_at(start, complaint::describe_form(tag, &wrong)));
+                values.wrong = values.wrong.or_else(|| Some(complaint::describe_form(tag, &wrong)));
             }
             let excluded =
                 attribute.excludes.iter().find(|other| values.find_value(other).is_some());
@@ -319,8 +364,9 @@ impl<'a> Parser<'a> {
     ) -> Result<(), Malformed> {
         let tag = values.tag;
         let key = &found[1];
-        let raw = found.get(2).or_else(|| found.get(3)).map_or("", |raw| raw.as_str());
-        let value = attributes::decode(raw);
+        let raw = [2, 3, 4].into_iter().find_map(|group| found.get(group));
+        let raw = raw.map_or("", |raw| raw.as_str());
+        let mut value = attributes::decode(raw);
         let (name, wrong) = if key == FENCE && tag.body != Body::None {
             if !WORD.is_match(&value) {
                 let message = "a fence is one word of at most 64 letters, digits, dots, - and _";
@@ -329,9 +375,13 @@ impl<'a> Parser<'a> {
             (FENCE, None)
         } else {
             let Some(attribute) = tag.attribute(key) else {
-                return Err(self.malformed_at(at, complaint::unknown_attribute(tag, key)));
+                let wrong = || Some(complaint::unknown_attribute(tag, key));
+                values.wrong = values.wrong.take().or_else(wrong);
+                return Ok(());
             };
             let (name, meaning) = (attribute.name, attribute.meaning);
+            let Some(plain) = plain_value(attribute, value) else { return Ok(()) };
+            value = plain;
             let is_number = || POSITIVE.is_match(&value) && value.parse::<u64>().is_ok();
             let bytes = value.len();
             let wrong = if bytes > ATTRIBUTE_VALUE {
@@ -353,11 +403,9 @@ impl<'a> Parser<'a> {
             };
             (name, wrong)
         };
-        if values.find_value(name).is_some() {
-            return Err(
-                self.malformed_at(at, format!("<{}> has the attribute {key} twice", tag.name))
-            );
-        }
+        let is_other = values.find_value(name).is_some_and(|given| given != value);
+        let wrong = wrong
+            .or_else(|| is_other.then(|| format!("<{}> has the attribute {key} twice", tag.name)));
         values.wrong = values.wrong.take().or(wrong);
         values.given.push((name, value));
         Ok(())
@@ -378,37 +426,54 @@ impl<'a> Parser<'a> {
         self.malformed_at(self.reply.len() - inner.len(), message)
     }
 
-    /// Parses the closing tag of a tag without a body that was written as a pair.
-    fn parse_empty_pair(&mut self, tag: &Tag, start: usize) -> Result<(), Malformed> {
-        self.skip_space();
-        let closing =
-            self.remaining().strip_prefix("</").and_then(|rest| rest.strip_prefix(tag.name));
-        let Some(rest) = closing.and_then(|rest| rest.strip_prefix('>')) else {
-            return Err(self
-                .malformed_at(start, complaint::describe_form(tag, "has no body and ends in />")));
-        };
-        self.at = self.reply.len() - rest.len();
-        Ok(())
+    /// Skips the closing tag of a tag without a body that was written as a pair.
+    fn skip_closing_tag(&mut self, name: &str) {
+        let rest = self.remaining().trim_start_matches(SPACE);
+        if let Some(rest) = rest.strip_prefix(&closing_tag(name, None)) {
+            self.at = self.reply.len() - rest.len();
+        }
     }
 
     fn parse_body(
         &mut self,
-        tag: &'static Tag,
-        fence: Option<&str>,
+        values: &Values,
+        closer: &str,
         start: usize,
     ) -> Result<&'a str, Malformed> {
-        let name = tag.name;
-        let closer = fence.map_or_else(|| format!("</{name}>"), |word| format!("</{name} {word}>"));
-        let rest = self.remaining();
-        let Some(length) = rest.find(&closer) else {
-            let message = format!("<{name}> is not closed: {closer} is missing");
+        let (tag, rest) = (values.tag, self.remaining());
+        let Some(length) = rest.find(closer) else {
+            let message = format!("<{}> is not closed: {closer} is missing", tag.name);
             return Err(self.malformed_at(start, message));
         };
         self.at += length + closer.len();
-        if fence.is_none() && !self.bodies.iter().any(|seen| seen.kind == tag.kind) {
+        let has_fence = values.find_value(FENCE).is_some();
+        if !has_fence && !self.bodies.iter().any(|seen| seen.kind == tag.kind) {
             self.bodies.push(tag);
         }
         Ok(&rest[..length])
+    }
+}
+
+/// The closing tag of a tag whose name is spelled so.
+fn closing_tag(name: &str, fence: Option<&str>) -> String {
+    fence.map_or_else(|| format!("</{name}>"), |word| format!("</{name} {word}>"))
+}
+
+/// A value in the spelling of the table, where another one can mean nothing else. `None`: as if it were left out.
+fn plain_value(attribute: &TagAttribute, value: String) -> Option<String> {
+    let plain = value.trim().to_ascii_lowercase();
+    match (attribute.value, attribute.name, plain.as_str()) {
+        (ValueType::Flag, _, "true" | "1" | "yes") => Some("true".to_owned()),
+        (ValueType::Flag, _, "false" | "0" | "no") => Some("false".to_owned()),
+        (ValueType::Positive, _, "" | "none") | (ValueType::Positive, "context", "0") => None,
+        (ValueType::Positive, "offset", "0") => Some("1".to_owned()),
+        (ValueType::Positive, ..) => {
+            let number = plain.strip_suffix('s').filter(|_| attribute.name == "timeout");
+            let number = number.unwrap_or(&plain).trim_end().trim_start_matches('+');
+            let digits = number.trim_start_matches('0');
+            Some(if POSITIVE.is_match(digits) { digits.to_owned() } else { value })
+        }
+        _ => Some(value),
     }
 }
 
@@ -432,8 +497,9 @@ fn is_prose(words: &str) -> bool {
                 || tags::driver_block(&found[1]).is_some()
         })
     };
+    let has_open_fence = |fence: &str| words.matches(fence).count() % 2 == 1;
     words.contains(char::is_alphanumeric)
-        && !complaint::CODE_FENCES.iter().any(|fence| words.contains(fence))
+        && !complaint::CODE_FENCES.into_iter().any(has_open_fence)
         && !words.lines().any(|line| line.trim_start().starts_with('<') || is_turn_label(line))
         && !words.match_indices('<').any(|(at, _)| looks_like_tag(at))
 }
@@ -468,7 +534,7 @@ impl Values {
 }
 
 fn build(values: &Values, body: String) -> ReplyItem {
-    if let Some(why) = &values.wrong {
+    if let Some(why) = values.wrong.as_ref().filter(|_| values.tag.kind != TagKind::Response) {
         return ReplyItem::Action(Action::Wrong { kind: values.tag.kind, why: why.clone() });
     }
     ReplyItem::Action(match values.tag.kind {

@@ -5,7 +5,7 @@
 //! the whole reply, which a property test checks; words outside of tags, and the responses after them, are left out,
 //! since they count only if there is also an action. Time and memory grow with the pieces, not with the reply.
 
-use super::parse::{SPACE, parse_opening};
+use super::parse::{BLANK, SPACE, parse_opening};
 use super::tags::{Body, TagKind, TagSet};
 use crate::limits::REPLY_TAGS;
 
@@ -33,7 +33,6 @@ pub struct ResponseStream {
     searched: usize,
     quote: Option<char>,
     tags: usize,
-    has_begun: bool,
     state: StreamState,
 }
 
@@ -126,9 +125,7 @@ impl ResponseStream {
     /// Reads white space and an opening tag.
     fn read_opening(&mut self, rest: &str) -> Option<usize> {
         if self.searched == 0 {
-            let mark = if self.has_begun { None } else { rest.strip_prefix('\u{feff}') };
-            self.has_begun |= !rest.is_empty();
-            let text = mark.unwrap_or(rest).trim_start_matches(SPACE);
+            let text = rest.trim_start_matches(SPACE);
             let skipped = rest.len() - text.len();
             if skipped > 0 {
                 return Some(skipped);
@@ -193,11 +190,11 @@ impl OpenBody {
     /// Processes more of the body.
     fn stream_body(&mut self, text: &str, show: &mut dyn FnMut(Streamed<'_>)) {
         if !self.is_response {
-            self.has_text |= !text.trim_matches(SPACE).is_empty();
+            self.has_text |= !text.trim_matches(BLANK).is_empty();
             return;
         }
         let is_blank =
-            if self.has_text { text.trim_matches(BREAKS) } else { text.trim_matches(SPACE) };
+            if self.has_text { text.trim_matches(BREAKS) } else { text.trim_matches(BLANK) };
         if is_blank.is_empty() {
             self.held.push_str(text);
             return;

@@ -9,7 +9,7 @@ const RULES: &str = r#"
 - Every tag except nagent-response is an action. Several actions in a reply run in order, and their results are your next input. A reply without an action ends the run.
 - Attribute values go in "" or ''; in them, write &quot; &apos; &amp; &lt; &gt; for " ' & < >. Bodies are raw text: escape nothing.
 - A body ends at the first closing tag of its name. If the text contains that tag, add fence="WORD" (a word not in the text) and close with </NAME WORD>.
-- If a tag is malformed, or there is text between tags, nothing in the reply runs.
+- If a tag is malformed, nothing in the reply runs.
 - nagent writes results, prompts and status. Never write them yourself.
 "#;
 

@@ -35,6 +35,8 @@ pub struct Turn {
     verdict: Verdict,
     /// The number of unusable replies since the last valid one.
     bad_in_a_row: u32,
+    /// The last reply if it was sent back: words without a tag, or an answer with tags of actions.
+    questioned: Option<String>,
     failed_checks: u32,
     /// Whether an action of the last reply has written a file.
     has_written: bool,
@@ -97,6 +99,8 @@ struct BadReply {
     /// The part of a forged reply before the forged block.
     valid: Option<(String, Vec<ReplyItem>)>,
     message: String,
+    /// Whether the valid part is an answer.
+    is_answer: bool,
     /// The signal that ended the run in the middle of the reply.
     signal: Option<Signal>,
 }
@@ -113,6 +117,7 @@ impl Turn {
             failures: None,
             verdict: Verdict::Whole,
             bad_in_a_row: 0,
+            questioned: None,
             failed_checks: 0,
             has_written: false,
             seconds: 0.0,

@@ -14,6 +14,7 @@ use crate::protocol::{self, Malformed, ParsedReply, ReplyItem};
 impl Turn {
     pub(super) fn after_reply(&mut self, reply: Reply, cost: Option<f64>, at: String) -> Effect {
         let status = self.count_reply(&reply, cost, &at);
+        let questioned = self.questioned.take();
         if reply.stop == StopReason::Length {
             self.verdict = Verdict::Cut;
             let message = "your reply was cut off by the length limit, and nothing in it was run. \
@@ -23,6 +24,19 @@ impl Turn {
             return self.save_reply(reply.text, status, None, message, why);
         }
         match protocol::parse_reply_with(&reply.text, self.rules.tags) {
+            ParsedReply::Whole(items)
+                if let Some(tag) = self.find_action_in_answer(&items)
+                    && questioned.as_ref() != Some(&reply.text) =>
+            {
+                self.verdict = Verdict::Malformed;
+                let message = format!(
+                    "your answer contains <{tag}>: tags in an answer are text and do not run. Send the action outside of it; the \
+                     same reply sent again is your answer"
+                );
+                self.questioned = Some(reply.text.clone());
+                let why = format!("its answer contains <{tag}>");
+                self.save_reply(reply.text, status, None, message, &why)
+            }
             ParsedReply::Whole(items) => {
                 (self.bad_in_a_row, self.verdict) = (0, Verdict::Whole);
                 let blocks = vec![Block::new("agent-response").body(reply.text), status];
@@ -38,7 +52,30 @@ impl Turn {
                 let why = format!("it has a <{block}>, which only nagent writes");
                 self.save_reply(reply.text, status, valid, message, &why)
             }
+            // Corrected once, the model says it in words again: that is its answer.
+            ParsedReply::Malformed(_)
+                if is_words(&reply.text) && questioned.as_deref().is_some_and(is_words) =>
+            {
+                (self.bad_in_a_row, self.verdict) = (0, Verdict::Whole);
+                let text = reply.text.trim().to_owned();
+                let stored = format!("<nagent-response>\n{text}\n</nagent-response>");
+                let message =
+                    "your words were taken as the answer: next time, write it in <nagent-response>"
+                        .to_owned();
+                let valid = Some((stored, vec![ReplyItem::Response(text)]));
+                self.state = TurnState::SavingReply(BadReply {
+                    status,
+                    valid,
+                    message,
+                    is_answer: true,
+                    signal: None,
+                });
+                let note = "the model answered without a tag; its words were taken as the answer"
+                    .to_owned();
+                Effect::SaveReply { text: reply.text, note }
+            }
             ParsedReply::Malformed(malformed) => {
+                self.questioned = is_words(&reply.text).then(|| reply.text.clone());
                 self.verdict = Verdict::Malformed;
                 let (bytes, tags) = (reply.text.len(), reply.text.matches("<nagent-").count());
                 let message = format!(
@@ -52,6 +89,20 @@ impl Turn {
                 self.save_reply(reply.text, status, None, message, &why)
             }
         }
+    }
+
+    /// The tag of an action that a reply without actions has in its answer.
+    fn find_action_in_answer(&self, items: &[ReplyItem]) -> Option<&'static str> {
+        let mut found = None;
+        for item in items {
+            match item {
+                ReplyItem::Action(_) => return None,
+                ReplyItem::Response(text) => {
+                    found = found.or_else(|| protocol::find_action_in(text, self.rules.tags));
+                }
+            }
+        }
+        found
     }
 
     /// Counts a reply and its cost; returns the block that reports them.
@@ -75,8 +126,13 @@ impl Turn {
         let status = self.count_reply(&reply, cost, at);
         self.verdict = Verdict::Cut;
         let (valid, message) = (None, String::new());
-        self.state =
-            TurnState::SavingReply(BadReply { status, valid, message, signal: Some(signal) });
+        self.state = TurnState::SavingReply(BadReply {
+            status,
+            valid,
+            message,
+            is_answer: false,
+            signal: Some(signal),
+        });
         let note = format!("kept the {} bytes of the reply that had arrived", reply.text.len());
         Effect::SaveReply { text: reply.text, note }
     }
@@ -95,12 +151,18 @@ impl Turn {
             Some(_) => format!("a part of the reply was not used: {why}"),
             None => format!("reply {number} of {MALFORMED_REPLIES} was not used: {why}"),
         };
-        self.state = TurnState::SavingReply(BadReply { status, valid, message, signal: None });
+        self.state = TurnState::SavingReply(BadReply {
+            status,
+            valid,
+            message,
+            is_answer: false,
+            signal: None,
+        });
         Effect::SaveReply { text, note }
     }
 
     pub(super) fn after_saving(&mut self, bad: BadReply, path: String) -> Effect {
-        let BadReply { status, valid, message, signal } = bad;
+        let BadReply { status, valid, message, is_answer, signal } = bad;
         let status = status.with("invalid", &path);
         if let Some(signal) = signal {
             let error = format!("the run was interrupted by {}", signal.name());
@@ -113,7 +175,7 @@ impl Turn {
             .iter()
             .flat_map(|(_, items)| items)
             .any(|item| matches!(item, ReplyItem::Action(_)));
-        if !has_action {
+        if !has_action && !is_answer {
             self.bad_in_a_row += 1;
         }
         let note = Block::new("system").body(message.clone());
@@ -137,7 +199,7 @@ impl Turn {
             None => self.append(vec![status, note], NextStep::Ask),
             Some((text, items)) => {
                 let blocks = vec![Block::new("agent-response").body(text), status, note];
-                self.store_reply(blocks, items, true)
+                self.store_reply(blocks, items, !is_answer)
             }
         }
     }
@@ -187,4 +249,12 @@ impl Turn {
         }
         block
     }
+}
+
+/// Whether a reply is words alone: no tag was begun, and no call in JSON.
+fn is_words(reply: &str) -> bool {
+    let text = reply.trim();
+    let begins_call =
+        text.starts_with(['{', '[', '<']) || text.to_ascii_lowercase().contains("<nagent");
+    text.contains(char::is_alphanumeric) && !begins_call
 }

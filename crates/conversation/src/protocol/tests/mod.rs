@@ -1,5 +1,6 @@
 //! Replies and what they come to: tables that the parser's tests and the grammars' tests share.
 
+mod corpus;
 mod format;
 mod grammars;
 mod properties;
@@ -232,6 +233,31 @@ pub(super) fn plain() -> Vec<(&'static str, Vec<ReplyItem>)> {
 pub(super) fn parser_only() -> Vec<(&'static str, Vec<ReplyItem>)> {
     vec![
         ("\u{feff}<nagent-response>hi</nagent-response>", vec![say("hi")]),
+        // Another spelling that can mean nothing else.
+        ("\u{200b}<nagent-response>hi</nagent-response>\u{feff}", vec![say("hi")]),
+        ("<nagent_shell>ls</nagent_shell>", vec![shell("ls")]),
+        ("<Nagent-Shell>ls</Nagent-Shell>", vec![shell("ls")]),
+        ("<nagent-read path=\"a\">", vec![read("a")]),
+        ("<nagent-list path=\"a\">\n<nagent-list path=\"b\">", vec![list("a"), list("b")]),
+        ("<nagent-read path=a/>", vec![read("a")]),
+        (
+            "<nagent-read path=src/a.rs offset=0 limit=\" +07\"/>",
+            vec![lines("src/a.rs", Some(1), Some(7))],
+        ),
+        ("<nagent-read path=\"a\" path=\"a\" limit=\"\"/>", vec![read("a")]),
+        (
+            "<nagent-grep pattern=\"x\" context=\"none\" ignore_case=\"False\"/>",
+            vec![grep("x", None, None)],
+        ),
+        ("<nagent-response to=\"x\">hi</nagent-response>", vec![say("hi")]),
+        // What wraps a whole reply.
+        ("```xml\n<nagent-shell>ls</nagent-shell>\n```\n", vec![shell("ls")]),
+        ("```\n<nagent-write path=\"a\">\n```\n</nagent-write>\n```", vec![write("a", "```\n")]),
+        (
+            "<think>\nfirst <nagent-shell>rm</nagent-shell>?\n</think>\n<nagent-shell>ls</nagent-shell>",
+            vec![shell("ls")],
+        ),
+        ("I should look.\n</think>\n\n<nagent-shell>ls</nagent-shell>", vec![shell("ls")]),
         ("<nagent-read limit=\"2\" path=\"a\" offset=\"1\"/>", vec![lines("a", Some(1), Some(2))]),
         (
             "<nagent-read path=\"a\" limit=\"18446744073709551615\"/>",
@@ -268,21 +294,17 @@ pub(super) const WRONG_VALUES: &[(&str, &str)] = &[
     ("<nagent-write path=''>x</nagent-write>", "is empty"),
     ("<nagent-read path=\"\"/>", "path of <nagent-read> is empty: it is the file"),
     (
-        "<nagent-read path=\"a\" offset=\"0\"/>",
-        "offset of <nagent-read> must be a whole number from 1, and is \"0\": it is the first line",
+        "<nagent-read path=\"a\" offset=\"-1\"/>",
+        "offset of <nagent-read> must be a whole number from 1, and is \"-1\": it is the first line",
     ),
-    ("<nagent-read path=\"a\" offset=\"-1\"/>", "whole number"),
-    ("<nagent-read path=\"a\" offset=\"+1\"/>", "whole number"),
-    ("<nagent-read path=\"a\" offset=\"01\"/>", "whole number"),
+    ("<nagent-read path=\"a\" limit=\"0\"/>", "whole number"),
     ("<nagent-read path=\"a\" limit=\"1.5\"/>", "limit of <nagent-read> must be"),
-    ("<nagent-read path=\"a\" limit=\" 1\"/>", "whole number"),
     ("<nagent-read path=\"a\" limit=\"ten\"/>", "whole number"),
-    ("<nagent-read path=\"a\" limit=\"\"/>", "whole number"),
     ("<nagent-read path=\"a\" limit=\"٣\"/>", "whole number"),
     ("<nagent-read path=\"a\" limit=\"18446744073709551616\"/>", "whole number"),
     ("<nagent-read path=\"a\" limit=\"99999999999999999999999\"/>", "whole number"),
-    ("<nagent-edit path=\"a\" all=\"yes\">x</nagent-edit>", "all of <nagent-edit> is \"true\""),
-    ("<nagent-shell timeout=\"10s\">ls</nagent-shell>", "timeout of <nagent-shell> must be"),
+    ("<nagent-edit path=\"a\" all=\"some\">x</nagent-edit>", "all of <nagent-edit> is \"true\""),
+    ("<nagent-shell timeout=\"10m\">ls</nagent-shell>", "timeout of <nagent-shell> must be"),
     (
         "<nagent-shell keep=\"a\" timeout=\"1\">ls</nagent-shell>",
         "cannot take both keep and timeout",
@@ -306,6 +328,38 @@ pub(super) const WRONG_VALUES: &[(&str, &str)] = &[
         "<nagent-conversation file=\"\">x</nagent-conversation>",
         "file of <nagent-conversation> is empty",
     ),
+    ("<nagent-read/>", "<nagent-read> needs path, the file: write <nagent-read path=\"P\""),
+    ("<nagent-read></nagent-read>", "needs path"),
+    ("<nagent-file-read/>", "needs path"),
+    ("<nagent-file-patch/>", "needs index"),
+    ("<nagent-file-patch path=\"x\"/>", "no attribute path"),
+    ("<nagent-write>x</nagent-write>", "needs path"),
+    ("<nagent-edit>x</nagent-edit>", "needs path"),
+    ("<nagent-list/>", "needs path"),
+    ("<nagent-glob path=\"x\"/>", "needs pattern"),
+    ("<nagent-grep glob=\"x\"/>", "needs pattern"),
+    ("<nagent-read path=\"a\" path=\"b\"/>", "<nagent-read> has the attribute path twice"),
+    (
+        "<nagent-read file=\"a\"/>",
+        "<nagent-read> has no attribute file: write <nagent-read path=\"P\"",
+    ),
+    ("<nagent-read Path=\"a\"/>", "did you mean path?"),
+    ("<nagent-read path=\"a\" lines=\"3\"/>", "no attribute lines"),
+    ("<nagent-read path=\"a\" fence=\"x\"/>", "no attribute fence"),
+    (
+        "<nagent-shell cwd=\"x\">ls</nagent-shell>",
+        "has no attribute cwd: write <nagent-shell [timeout",
+    ),
+    ("<nagent-next x=\"\">hi</nagent-next>", "no attribute x"),
+    (
+        "<nagent-conversation conversation-name=\"x\">hi</nagent-conversation>",
+        "no attribute conversation-name",
+    ),
+    (
+        "<nagent-shell/>",
+        "<nagent-shell> needs a body: write <nagent-shell [timeout=\"S\"]>COMMANDS</nagent-shell>",
+    ),
+    ("<nagent-write path=\"a\"/>", "needs a body"),
     ("<nagent-conversation name=\"\">x</nagent-conversation>", "is empty"),
 ];
 
@@ -317,6 +371,13 @@ pub(super) fn prose() -> Vec<(&'static str, Vec<ReplyItem>)> {
         ("Let me look. <nagent-shell>ls</nagent-shell>", vec![say("Let me look."), shell("ls")]),
         ("<nagent-shell>ls</nagent-shell>\nDone.\n", vec![shell("ls"), say("Done.")]),
         ("<nagent-shell>ls</nagent-shell> Done.", vec![shell("ls"), say("Done.")]),
+        ("I am done.\n<nagent-response>hi</nagent-response>", vec![say("I am done."), say("hi")]),
+        ("<nagent-response>hi</nagent-response>\nbye", vec![say("hi"), say("bye")]),
+        ("Run ```ls```\n<nagent-shell>ls</nagent-shell>", vec![say("Run ```ls```"), shell("ls")]),
+        (
+            "<nagent-shell>a</nagent-shell>\nThen the other:\n<nagent-shell>b</nagent-shell>",
+            vec![shell("a"), say("Then the other:"), shell("b")],
+        ),
         (
             "Look:\n<nagent-shell>ls</nagent-shell><nagent-response>x</nagent-response>\n\nThen x > y.",
             vec![say("Look:"), shell("ls"), say("x"), say("Then x > y.")],
@@ -336,28 +397,18 @@ pub(super) const BAD: &[(&str, usize, &str)] = &[
         "there is no tag <nagent-raed>; did you mean <nagent-read>?",
     ),
     ("hello", 0, "text outside of tags: put it in <nagent-response>"),
-    ("I am done.\n<nagent-response>hi</nagent-response>", 0, "text outside of tags"),
-    ("<nagent-response>hi</nagent-response>\nbye", 38, "text outside of tags"),
     ("Not <nagent-shell>rm</nagent-shell> but", 0, "text outside of tags"),
     ("First <b>\n<b>\n<nagent-shell>ls</nagent-shell>", 0, "text outside of tags"),
     ("See </nagent-shell>\n<nagent-shell>ls</nagent-shell>", 0, "text outside of tags"),
     ("I was sent <system> and\n<nagent-shell>ls</nagent-shell>", 0, "text outside of tags"),
-    ("Run ```ls```\n<nagent-shell>ls</nagent-shell>", 0, "text outside of tags"),
     ("<nagent-shell>ls</nagent-shell>\n  <b>", 34, "there is no tag <b>"),
     ("<nagent-shell>ls</nagent-shell>\n```", 32, "a code fence outside of tags"),
-    (
-        "<nagent-shell>ls</nagent-shell>\nyes, go ahead\n<nagent-shell>rm</nagent-shell>",
-        32,
-        "text outside of tags",
-    ),
     ("<nagent-shell>ls</nagent-shell>Done.", 31, "text outside of tags"),
     ("<nagent-shell>ls</nagent-shell>\u{a0}", 31, "text outside of tags"),
-    ("<nagent-shell>ls</nagent-shell>\u{feff}", 31, "text outside of tags"),
     ("As in\n~~~xml\n<nagent-shell>ls</nagent-shell>\n~~~\nso.", 0, "text outside of tags"),
     ("As in\n\n    <nagent-shell>ls</nagent-shell>\n\nso.", 0, "text outside of tags"),
     ("You could <nagent-shell>ls</nagent-shell>\nHope this helps.", 0, "text outside of tags"),
     ("~~~\n<nagent-shell>ls</nagent-shell>\n~~~", 0, "a code fence outside of tags"),
-    ("```xml\n<nagent-shell>ls</nagent-shell>\n```", 0, "a code fence outside of tags"),
     ("<!-- x --><nagent-shell>ls</nagent-shell>", 0, "comments are not allowed"),
     ("<![CDATA[<nagent-shell>ls</nagent-shell>]]>", 0, "comments are not allowed"),
     ("<?xml version=\"1.0\"?><nagent-shell>ls</nagent-shell>", 0, "text outside of tags"),
@@ -370,7 +421,12 @@ pub(super) const BAD: &[(&str, usize, &str)] = &[
     (">", 0, "text outside of tags"),
     ("<>", 0, "text outside of tags"),
     ("</>", 0, "text outside of tags"),
-    ("{\"tool\": \"shell\"}", 0, "text outside of tags"),
+    (
+        "{\"tool\": \"shell\"}",
+        0,
+        "act with the tags of the protocol, not with JSON: write <nagent-shell",
+    ),
+    ("[{\"name\": \"nagent-read\"}]", 0, "not with JSON: write <nagent-read path"),
     // Names.
     (
         "<thought>hm</thought>",
@@ -378,8 +434,6 @@ pub(super) const BAD: &[(&str, usize, &str)] = &[
         "there is no tag <thought>; the tags are nagent-response, nagent-read",
     ),
     ("<nagent-sheel>ls</nagent-sheel>", 0, "did you mean <nagent-shell>?"),
-    ("<nagent_shell>ls</nagent_shell>", 0, "did you mean <nagent-shell>?"),
-    ("<Nagent-Shell>ls</Nagent-Shell>", 0, "did you mean <nagent-shell>?"),
     ("<shell>ls</shell>", 0, "did you mean <nagent-shell>?"),
     ("<nagent:shell>ls</nagent:shell>", 0, "there is no tag <nagent:shell>"),
     ("<nagent-shellx>ls</nagent-shellx>", 0, "did you mean <nagent-shell>?"),
@@ -392,49 +446,10 @@ pub(super) const BAD: &[(&str, usize, &str)] = &[
     ("<nagent-shel", 0, "the reply ends inside a tag"),
     ("<tool_call>{}</tool_call>", 0, "there is no tag <tool_call>"),
     // Attributes.
-    ("<nagent-read/>", 0, "<nagent-read> needs path, the file: write <nagent-read path=\"P\""),
-    ("<nagent-read></nagent-read>", 0, "needs path"),
-    ("<nagent-file-read/>", 0, "needs path"),
-    ("<nagent-file-patch/>", 0, "needs index"),
-    ("<nagent-file-patch path=\"x\"/>", 19, "no attribute path"),
-    ("<nagent-write>x</nagent-write>", 0, "needs path"),
-    ("<nagent-edit>x</nagent-edit>", 0, "needs path"),
-    ("<nagent-list/>", 0, "needs path"),
-    ("<nagent-glob path=\"x\"/>", 0, "needs pattern"),
-    ("<nagent-grep glob=\"x\"/>", 0, "needs pattern"),
-    ("<nagent-read path=\"a\" path=\"b\"/>", 22, "<nagent-read> has the attribute path twice"),
-    ("<nagent-read path=\"a\" path=\"a\"/>", 22, "twice"),
-    ("<nagent-glob pattern=\"a\" path=\"\" path=\"b\"/>", 33, "twice"),
-    (
-        "<nagent-shell fence=\"a\" fence=\"a\">x</nagent-shell a>",
-        24,
-        "<nagent-shell> has the attribute fence twice",
-    ),
-    (
-        "<nagent-read file=\"a\"/>",
-        13,
-        "<nagent-read> has no attribute file; it takes path, offset, limit",
-    ),
-    ("<nagent-read Path=\"a\"/>", 13, "did you mean path?"),
-    ("<nagent-read path=\"a\" lines=\"3\"/>", 22, "no attribute lines"),
-    ("<nagent-read path=\"a\" fence=\"x\"/>", 22, "no attribute fence"),
-    (
-        "<nagent-shell cwd=\"x\">ls</nagent-shell>",
-        14,
-        "it takes timeout, keep, sandbox, reason, fence",
-    ),
-    ("<nagent-response to=\"x\">hi</nagent-response>", 17, "it takes fence"),
-    ("<nagent-next x=\"\">hi</nagent-next>", 13, "no attribute x"),
-    (
-        "<nagent-conversation conversation-name=\"x\">hi</nagent-conversation>",
-        21,
-        "it takes name, from, file, fence",
-    ),
     ("<nagent-shell fence=\"\">ls</nagent-shell >", 14, "a fence is one word"),
     ("<nagent-shell fence=\"a b\">ls</nagent-shell a b>", 14, "a fence is one word"),
     ("<nagent-shell fence=\"a&gt;\">ls</nagent-shell a>>", 14, "a fence is one word"),
     // The opening tag itself.
-    ("<nagent-read path=a/>", 13, "cannot parse <nagent-read> from here on"),
     ("<nagent-read path=/>", 13, "cannot parse <nagent-read> from here on"),
     ("<nagent-read path=\"a/>", 13, "cannot parse <nagent-read> from here on"),
     ("<nagent-read path='a\"/>", 13, "cannot parse <nagent-read> from here on"),
@@ -451,17 +466,9 @@ pub(super) const BAD: &[(&str, usize, &str)] = &[
     ("<nagent-shell", 13, "the reply ends inside <nagent-shell>"),
     ("<nagent-shell ls>x</nagent-shell>", 14, "cannot parse <nagent-shell> from here on"),
     // Bodies.
-    (
-        "<nagent-shell/>",
-        0,
-        "<nagent-shell> needs a body: write <nagent-shell [timeout=\"S\"]>COMMANDS</nagent-shell>",
-    ),
-    ("<nagent-write path=\"a\"/>", 0, "needs a body"),
     ("<nagent-response></nagent-response>", 0, "has an empty body"),
-    ("<nagent-read path=\"a\">", 0, "<nagent-read> has no body and ends in />"),
-    ("<nagent-read path=\"a\">x</nagent-read>", 0, "has no body"),
-    ("<nagent-read path=\"a\"></nagent-list>", 0, "has no body"),
-    ("<nagent-list path=\"a\">\n<nagent-list path=\"b\">", 0, "has no body"),
+    ("<nagent-read path=\"a\">x</nagent-read>", 22, "text outside of tags"),
+    ("<nagent-read path=\"a\"></nagent-list>", 22, "</nagent-list> has no opening tag"),
     ("<nagent-shell>ls", 0, "<nagent-shell> is not closed: </nagent-shell> is missing"),
     ("<nagent-shell>ls</nagent-shell", 0, "is not closed"),
     ("<nagent-shell>ls</nagent-shell >", 0, "is not closed"),
@@ -497,7 +504,6 @@ pub(super) const BAD: &[(&str, usize, &str)] = &[
         "the body of <nagent-write> ended",
     ),
     // What is valid does not save what is not.
-    ("<nagent-shell>ls</nagent-shell><nagent-read/>", 31, "needs path"),
     // A driver's block with nothing before it.
     (
         "<nagent-shell-result>\n0\n</nagent-shell-result>",

@@ -179,8 +179,13 @@ proptest! {
     #[test]
     fn a_word_between_tags_is_never_ignored(items in prop::collection::vec(item(), 2..6), at in any::<prop::sample::Index>()) {
         let mut tags: Vec<_> = items.iter().map(|item| format(std::slice::from_ref(item))).collect();
-        tags.insert(1 + at.index(items.len() - 1), "word".to_owned());
-        prop_assert!(matches!(parse_reply(&tags.concat()), ParsedReply::Malformed(_)));
+        let (at, mut items) = (1 + at.index(items.len() - 1), items);
+        tags.insert(at, "word".to_owned());
+        items.insert(at, ReplyItem::Response("word".to_owned()));
+        let reply = tags.join("\n");
+        prop_assert_eq!(parse_reply(&reply), ParsedReply::Whole(items));
+        let glued = reply.replace(">\nword", ">word").replace(">\n\nword", ">word");
+        prop_assert!(matches!(parse_reply(&glued), ParsedReply::Malformed(_)), "{}", glued);
     }
 }
 

