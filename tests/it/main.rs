@@ -55,6 +55,7 @@ mod js_questions; // what a script is asked about on a terminal, and what is sto
 mod keys; // what is typed at the prompt of nagent-repl, what is stopped, how the terminal is left
 mod large; // the tags for large files: segments, and which files a patch may write
 mod large_input; // prompts and files to read that are too long or not text; outgrown windows
+mod learning; // what scripts in plain language learn and keep, and what is said where a model is paid again
 mod lines; // what --lines prints: events for programs, and the front end of the page
 mod llm_text; // nagent-llm-text
 mod long_lines; // what results say of lines too long to be shown whole
