@@ -149,6 +149,29 @@ fn describe<T: Tool>(words: &[OsString]) -> String {
     format!("path: {}\n{}\n", path.display(), T::DESCRIPTION.trim())
 }
 
+/// Puts `--` before the first word that is neither a flag nor its value: the rest is for a script.
+pub fn leave_words_to_script(words: Vec<OsString>, command: &Command) -> Vec<OsString> {
+    let takes_value = |word: &str| {
+        let mut flags = command.get_arguments().filter(|arg| arg.get_action().takes_values());
+        flags.any(|arg| {
+            let is_long = arg.get_long().is_some_and(|long| word.strip_prefix("--") == Some(long));
+            is_long || arg.get_short().is_some_and(|short| word == format!("-{short}"))
+        })
+    };
+    let mut at = 1;
+    while let Some(word) = words.get(at).map(|word| word.to_string_lossy()) {
+        if word == "--" {
+            return words;
+        }
+        if !word.starts_with('-') || word == "-" {
+            let (before, after) = words.split_at(at);
+            return [before, &[OsString::from("--")], after].concat();
+        }
+        at += if takes_value(&word) { 2 } else { 1 };
+    }
+    words
+}
+
 /// Whether the flag that clap suggests is close enough. `--version` for `--conversation` is not.
 fn is_near(error: &clap::Error) -> bool {
     let get = |kind| error.get(kind).map(ToString::to_string).unwrap_or_default();
@@ -224,11 +247,19 @@ fn report_usage<T: Tool>(error: &clap::Error, words: &[OsString]) -> Report {
         .replace("requires a subcommand but one was not provided", "needs a command")
         .replace("[subcommands: ", "[")
         .replace("the following required arguments were not provided:", "missing:")
+        .replace("missing:\n  --undo [<N>]", "--list and --force go with --undo: --undo --list")
         .replace(
             &format!("unexpected argument '{invalid}' found"),
             &format!("unexpected argument {invalid}"),
         )
-        .replace("tip: a similar argument exists: ", "did you mean ");
+        .replace("tip: a similar argument exists: ", "did you mean ")
+        .replace("invalid digit found in string", "give a whole number");
+    // `0 is not in 1..=20`
+    let range = message.rsplit_once(": ").and_then(|(head, why)| {
+        let (low, high) = why.split_once(" is not in ")?.1.split_once("..")?;
+        Some(format!("{head}: give {low} to {}", high.trim_start_matches('=')))
+    });
+    let message = range.unwrap_or(message);
     // Joins its paragraphs into one line.
     let message: Vec<String> = message
         .split("\n\n")

@@ -57,19 +57,10 @@ impl Upload<'_> {
         &mut self,
         file: &Attachment<'_>,
     ) -> Result<(RemoteFile, UploadState), RequestError> {
-        let Payload::Bytes(bytes) = file.payload else {
-            return Err(ApiError::new(ErrorKind::Other, "the file is uploaded already").into());
-        };
         let boundary = uuid::Uuid::new_v4().simple().to_string();
-        // Where an upload is two requests, they are retried together: an address is good for one upload.
         let result = self.retry_at_server(|server, interrupts| {
             let request = server.endpoint.files()?.upload_request(file, &boundary);
-            let (head, mut body) = server.fetch(request, interrupts)?;
-            if server.endpoint.files()?.has_two_steps() {
-                let files = server.endpoint.files()?;
-                let request = files.bytes_request(files.read_address(&head.headers)?, bytes);
-                body = server.fetch(request, interrupts)?.1;
-            }
+            let (_, body) = server.fetch(request, interrupts)?;
             Ok(server.endpoint.files()?.read_file(&body)?)
         });
         if let Err(RequestError::Interrupted(_)) = result {

@@ -38,6 +38,10 @@ Exit codes: 0 done, 1 failed, 2 wrong usage or no credential, 3 provider failed,
 const NO_PROMPT: &str = "no prompt given: nagent-file-edit FILE \"what to change\", or the prompt on stdin, or --undo, \
      --history, --clear (--help shows all)";
 
+/// The error for several files.
+const ONE_FILE: &str =
+    "one file at a time; nagent-each --own PROMPT FILE... gives several files the same prompt";
+
 /// Ask a language model to change a file, in the conversation that belongs to the file
 ///
 /// The prompt is appended to the file's own conversation, whichever shell you call it from, so that the model knows what was
@@ -97,9 +101,7 @@ impl Args {
             self.check_order()?;
         }
         let [file] = self.file.as_slice() else {
-            return Err(Problem::usage(
-                "nagent-file-edit changes one file; nagent-each --own PROMPT FILE... gives several files the same prompt",
-            ));
+            return Err(Problem::usage(ONE_FILE));
         };
         if file == Path::new("-") {
             return Err(Problem::usage("nagent-file-edit changes a file; - is not a file"));
@@ -113,18 +115,22 @@ impl Args {
         Ok(file.clone())
     }
 
-    /// Refuses words in the wrong order: a file that is not there, and a file for a prompt.
+    /// Refuses files in the place of the prompt: several of them, or one behind its prompt.
     fn check_order(&self) -> Result<(), Problem> {
-        let ([file], [prompt]) = (self.file.as_slice(), self.run.prompt.as_slice()) else {
+        let ([file], [next, rest @ ..]) = (self.file.as_slice(), self.run.prompt.as_slice()) else {
             return Ok(());
         };
-        if fs::exists(file) || !fs::exists(Path::new(prompt)) {
+        if fs::file_size(Path::new(next)).is_none() {
             return Ok(());
         }
-        let (file, prompt) = (shell_word(file), shell_word(prompt));
-        Err(Problem::usage(format!(
-            "there is no file {file}; the file comes first: nagent-file-edit {prompt} {file}"
-        )))
+        let (file_word, next) = (shell_word(file), shell_word(next));
+        Err(Problem::usage(if fs::exists(file) || !rest.is_empty() {
+            format!("{ONE_FILE}; {next} is a file, too (a prompt goes into quotes)")
+        } else {
+            format!(
+                "there is no file {file_word}; the file comes first: nagent-file-edit {next} {file_word}"
+            )
+        }))
     }
 
     fn edit_file(&self, file: &Path) -> Result<Report, Problem> {

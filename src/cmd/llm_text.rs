@@ -18,7 +18,7 @@ failed, 4 reply not valid against --schema, 5 reply cut by the length limit";
 
 /// Send a text file to a language model, and print its text
 ///
-/// The whole file is one user message. With --as-conversation a conversation file is sent with its roles.
+/// The whole file is one user message.
 #[derive(Debug, Clone, Parser)]
 #[command(after_help = AFTER_HELP)]
 pub struct Args {
@@ -29,8 +29,7 @@ pub struct Args {
 impl Tool for Args {
     const NAME: &'static str = "nagent-llm-text";
     const DESCRIPTION: &'static str = "Sends a text file to a language model and prints its text. Call it as \
-        nagent-llm-text --file FILE, or FILE alone, or - for stdin; --json adds token counts, --provider and --model choose the model, \
-        --as-conversation sends a conversation file with its roles. It needs the provider's credential in its \
+        nagent-llm-text --file FILE, or FILE alone, or - for stdin; --json adds token counts, --provider and --model choose the model. It needs the provider's credential in its \
         environment. Exit codes: 0 done, 1 file error, 2 wrong usage or no credential, 3 provider failed, 5 reply cut \
         by the length limit.";
 

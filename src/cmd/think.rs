@@ -4,7 +4,7 @@ use std::ffi::OsString;
 
 use clap::{CommandFactory, Parser, ValueHint};
 
-use crate::cli::Tool;
+use crate::cli::{Tool, leave_words_to_script};
 use crate::ops::scripts::think::{ThinkRequest, run_thought};
 use crate::out::Report;
 use conversation::problem::Problem;
@@ -25,7 +25,7 @@ failed, 4 malformed replies, 5 limit reached, 128 + N signal N";
 /// run needs none. The model acts through scripts that reach only what the policy or you allow; it has no shell. Stdout holds
 /// the script's result and nothing else.
 #[derive(Debug, Clone, Parser)]
-#[command(after_help = AFTER_HELP)]
+#[command(after_help = AFTER_HELP, override_usage = "nagent-think [OPTIONS] SCRIPT [ARG]...")]
 pub struct Args {
     #[command(flatten)]
     request: ThinkRequest,
@@ -42,28 +42,7 @@ impl Tool for Args {
 
     /// Leaves the words after the script to the script.
     fn prepare(words: Vec<OsString>) -> Vec<OsString> {
-        let takes_value = |word: &str| {
-            let command = Self::command();
-            let mut flags = command.get_arguments().filter(|arg| arg.get_action().takes_values());
-            flags.any(|arg| {
-                let is_long =
-                    arg.get_long().is_some_and(|long| word.strip_prefix("--") == Some(long));
-                let short = arg.get_short().map(|short| format!("-{short}"));
-                is_long || short.as_deref() == Some(word)
-            })
-        };
-        let mut at = 1;
-        while let Some(word) = words.get(at).map(|word| word.to_string_lossy()) {
-            if word == "--" {
-                return words;
-            }
-            if !word.starts_with('-') || word == "-" {
-                let (before, after) = words.split_at(at);
-                return [before, &[OsString::from("--")], after].concat();
-            }
-            at += if takes_value(&word) { 2 } else { 1 };
-        }
-        words
+        leave_words_to_script(words, &Self::command())
     }
 
     fn run(self) -> Result<Report, Problem> {

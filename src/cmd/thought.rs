@@ -8,7 +8,7 @@ use clap::builder::NonEmptyStringValueParser;
 use clap::{Parser, Subcommand};
 
 use crate::cli::Tool;
-use crate::ops::scripts::thoughts::{self, Desk, PolicyEdit, Reset};
+use crate::ops::scripts::thoughts::{self, Desk, PolicyEdit};
 use crate::ops::setup::flags::ModelArgs;
 use crate::out::Report;
 use conversation::problem::Problem;
@@ -49,7 +49,7 @@ enum ThoughtCommand {
         json: bool,
         /// What the script finds in process.args
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
-        args: Vec<OsString>,
+        args: Vec<String>,
     },
     /// Install a script under its name
     Install {
@@ -67,8 +67,6 @@ enum ThoughtCommand {
         #[arg(long, short)]
         force: bool,
     },
-    /// Print the prompt of a script
-    Cat(ScriptArg),
     /// Print where a script is
     Bin(ScriptArg),
     /// Print the path of its data
@@ -77,32 +75,16 @@ enum ThoughtCommand {
     /// Print its SHA-256
     #[command(visible_aliases = ["fingerprint", "hash"])]
     Digest(ScriptArg),
-    /// Open the folder of its data
-    Open(ScriptArg),
     /// Remove its memory.js and workspace
     Reset {
         #[command(flatten)]
         of: ScriptArg,
-        #[command(flatten)]
-        what: Reset,
+        /// Remove all its data
+        #[arg(long, short)]
+        all: bool,
     },
-    /// List memories
-    #[command(visible_alias = "mem", arg_required_else_help = false)]
-    Memory {
-        #[command(subcommand)]
-        verb: MemoryVerb,
-    },
-    /// Print or clear the cache of a script
-    Cache {
-        #[command(flatten)]
-        of: OptionalScript,
-        /// Clear it
-        #[arg(long)]
-        clear: bool,
-        /// Clear that of all scripts
-        #[arg(long, conflicts_with_all = ["script", "clear"])]
-        clear_all: bool,
-    },
+    /// Print where the cache of a script is
+    Cache(ScriptArg),
     /// Write a script that can be executed
     Build {
         /// The script
@@ -132,30 +114,14 @@ struct ScriptArg {
     script: String,
 }
 
-#[derive(Debug, Clone, clap::Args)]
-struct OptionalScript {
-    /// The script: its file or installed name
-    #[arg(value_parser = NonEmptyStringValueParser::new())]
-    script: Option<String>,
-}
-
-#[derive(Debug, Clone, Subcommand)]
-enum MemoryVerb {
-    /// List the memories of a script, or of all
-    #[command(visible_alias = "list")]
-    Ls {
-        #[command(flatten)]
-        of: OptionalScript,
-    },
-}
-
 #[derive(Debug, Clone, Subcommand)]
 enum PolicyVerb {
     /// Print the policy of a script; without one, the global policy
     #[command(visible_alias = "ls")]
     List {
-        #[command(flatten)]
-        of: OptionalScript,
+        /// The script: its file or installed name
+        #[arg(value_parser = NonEmptyStringValueParser::new())]
+        script: Option<String>,
     },
     /// Add an entry
     Add {
@@ -179,7 +145,7 @@ enum PolicyVerb {
 impl Tool for Args {
     const NAME: &'static str = "nagent-thought";
     const DESCRIPTION: &'static str = "Looks after scripts in plain language: nagent-thought ls, info, install, run, reset, \
-        memory, policy. Call it as nagent-thought policy add host NAME HOST to allow a script a host.";
+        policy. Call it as nagent-thought policy add host NAME HOST to allow a script a host.";
 
     /// Leaves the words after the script of `run` to the script.
     fn prepare(mut words: Vec<OsString>) -> Vec<OsString> {
@@ -199,26 +165,19 @@ impl Tool for Args {
             ThoughtCommand::Ls => thoughts::list_scripts(&desk),
             ThoughtCommand::Info(of) => thoughts::describe(&desk, &of.script),
             ThoughtCommand::Run { of, json, args } => {
-                thoughts::run_installed_script(&desk, &of.script, &args, json)
+                thoughts::run_installed_script(&desk, &of.script, args, json)
             }
             ThoughtCommand::Install { script } => thoughts::install(&desk, &script),
             ThoughtCommand::Rm { script, force } => thoughts::remove(&desk, &script, force),
-            ThoughtCommand::Cat(of) => thoughts::print_prompt(&desk, &of.script),
             ThoughtCommand::Bin(of) => thoughts::print_place(&desk, &of.script),
             ThoughtCommand::Path(of) => thoughts::print_folder(&desk, &of.script),
             ThoughtCommand::Digest(of) => thoughts::print_digest(&desk, &of.script),
-            ThoughtCommand::Open(of) => thoughts::open_folder(&desk, &of.script),
-            ThoughtCommand::Reset { of, what } => thoughts::reset(&desk, &of.script, what),
-            ThoughtCommand::Memory { verb: MemoryVerb::Ls { of } } => {
-                thoughts::list_memories(&desk, of.script.as_deref())
-            }
-            ThoughtCommand::Cache { of, clear, clear_all } => {
-                thoughts::cache(&desk, of.script.as_deref(), clear, clear_all)
-            }
+            ThoughtCommand::Reset { of, all } => thoughts::reset(&desk, &of.script, all),
+            ThoughtCommand::Cache(of) => thoughts::print_cache(&desk, &of.script),
             ThoughtCommand::Build { input, output } => thoughts::build(&desk, &input, &output),
             ThoughtCommand::Setup { model } => thoughts::setup(&desk, &model),
             ThoughtCommand::Policy { verb } => match verb {
-                PolicyVerb::List { of } => thoughts::list_policy(&desk, of.script.as_deref()),
+                PolicyVerb::List { script } => thoughts::list_policy(&desk, script.as_deref()),
                 PolicyVerb::Add { entry, mode, approval } => {
                     thoughts::add_entry(&desk, &entry, mode.as_deref(), approval)
                 }

@@ -15,10 +15,11 @@ use super::result_block::error;
 use super::run_context::RunContext;
 use super::runner::Runner;
 use super::{large_files, truncate};
+use conversation::context::without_lines_of_other_tags;
 use conversation::exit::Signal;
 use conversation::format::file::Block;
 use conversation::limits;
-use conversation::protocol::{Access, Action, Change};
+use conversation::protocol::{Access, Action, Change, TagKind, TagSet};
 use conversation::reason::{Failure, Reason};
 use sys::file_error::FileError;
 use sys::list_dir::{self, SearchResult, SearchScope};
@@ -26,11 +27,26 @@ use sys::read::{self, Range, TextRead};
 use sys::{fs, grep};
 
 impl Runner<'_> {
-    /// Runs an action that is not a conversation: its result, and the signal that ended it, if one did.
+    /// Runs an action that is not a conversation: its result, and the signal that ended it, if one did. A failure advises
+    /// no tags that the model does not have.
     pub fn run_action(&mut self, action: &Action) -> Result<(Block, Option<Signal>)> {
+        let (mut block, signal) = self.perform_action(action)?;
+        if block.get("status") == Some("error")
+            && self.context.tags != TagSet::ALL
+            && matches!(action.access(), Access::Read | Access::Write)
+            && let Some((what, advice)) = block.body.as_deref().and_then(|it| it.split_once('\n'))
+        {
+            let advice = without_lines_of_other_tags(advice, self.context.tags);
+            block.body = Some(format!("{what}\n{advice}").trim_end().to_owned());
+        }
+        Ok((block, signal))
+    }
+
+    fn perform_action(&mut self, action: &Action) -> Result<(Block, Option<Signal>)> {
         let block = with_target(Block::new(action.result_block()), action);
         if let Action::Wrong { why, .. } = action {
-            let block = error(block, why.as_str());
+            // The first line is for people, too: the form of a tag is not.
+            let block = error(block, why.replacen(": write ", "\nWrite ", 1));
             return Ok((self.context.redactor.redact_block(block), None));
         }
         if let Some(why) = check_for_masks(action, &self.context) {
@@ -250,11 +266,12 @@ impl Runner<'_> {
         let text = if read.cut { context.redactor.trim_cut_end(read.text) } else { read.text };
         let mut text = truncate::without_last_line_feed(text);
         if read.cut {
-            let (bytes, line) = (text.len(), read.first_line);
+            let (bytes, line, next) = (text.len(), read.first_line, read.first_line + 1);
+            let way = "<nagent-file-read> has all of it in segments; ";
+            let way = if context.tags.contains(TagKind::FileRead) { way } else { "" };
             text.push_str(&format!(
-                "\n[… line {line} is longer: only its first {bytes} bytes are shown. <nagent-file-read> has all of it in \
-                 segments; line {}, if there is one, is at offset=\"{0}\" …]",
-                line + 1
+                "\n[… line {line} is longer: only its first {bytes} bytes are shown. {way}line {next}, if there is one, \
+                 is at offset=\"{next}\" …]"
             ));
         }
         Ok(block.body(text))

@@ -170,7 +170,7 @@ impl FileGuard {
         if is_unread && opened.bytes() <= limits::KEPT_CONTENT {
             let text = format!(
                 "nothing was written: the file exists ({} bytes), and you have read nothing of it\nRead it, or the part \
-                 that matters, and send the write again; or change parts of it with <nagent-edit>",
+                 that matters, and send the write again;\nor change parts of it with <nagent-edit>",
                 opened.bytes()
             );
             return Err(Failure::new(Reason::Unread, text));

@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::redaction::ResultRedactor;
+use conversation::protocol::TagSet;
 use conversation::reason::Failure;
 use sandbox::enforce::Sandbox;
 use sys::env::Env;
@@ -30,6 +31,8 @@ pub struct RunContext<'a> {
     pub redactor: ResultRedactor,
     /// The sandbox around commands, if there is one. Tags read and write nothing that a command in it could not.
     pub sandbox: Option<Arc<Sandbox>>,
+    /// The tags that the model has.
+    pub tags: TagSet,
 }
 
 impl<'a> RunContext<'a> {

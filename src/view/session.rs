@@ -207,7 +207,10 @@ fn finish_values(finish: &Finish) -> BTreeMap<&'static str, String> {
         _ => String::new(),
     };
     let failure = format!("{exit}{meaning}{said}");
-    let more = (finish.more_lines > 0).then(|| format!(" … +{} lines", finish.more_lines));
+    // The further lines of a failure are advice for the model.
+    let is_output = finish.status == "ok" || finish.figures.contains_key("exit_code");
+    let more =
+        (finish.more_lines > 0 && is_output).then(|| format!(" … +{} lines", finish.more_lines));
     BTreeMap::from([
         ("name", capitalize(finish.tag.trim_start_matches("nagent-"))),
         ("path", finish.path.clone().unwrap_or_default()),

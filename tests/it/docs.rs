@@ -129,6 +129,13 @@ fn man_page(mut command: clap::Command) -> String {
     let (examples, more) = (below.next().unwrap_or_default(), below.next().unwrap_or_default());
     let verbs = verbs_of(command.clone());
     let command = command.after_help(None::<&str>).override_usage(usage.replace("Usage: ", ""));
+    // The name section has the first line already.
+    let about = command.get_long_about().map(ToString::to_string).unwrap_or_default();
+    let rest = about.split_once("\n\n").map(|(_, rest)| rest.to_owned());
+    let command = match rest {
+        Some(rest) => command.long_about(rest),
+        None => command,
+    };
     let man = Man::new(command).manual("nagent");
     let mut out = Vec::new();
     man.render_title(&mut out).unwrap();
@@ -176,7 +183,29 @@ fn man_page(mut command: clap::Command) -> String {
     let page = String::from_utf8(out).unwrap();
     let quotes = |line: &str| line.starts_with(".ie ") || line.starts_with(".el ");
     let lines = page.lines().enumerate().filter(|(at, line)| *at < 2 || !quotes(line));
-    lines.map(|(_, line)| format!("{}\n", line.trim_end())).collect()
+    let page: String = lines.map(|(_, line)| format!("{}\n", line.trim_end())).collect();
+    // The groups of flags are parts of one section, one of them is called like another section.
+    let (head, rest) = page.split_once(".SH OPTIONS\n").unwrap();
+    let (flags, tail) = rest.split_once(".SH \"EXIT STATUS\"\n").unwrap();
+    let flags = flags.replace("\n.SH ", "\n.SS ");
+    // No name is broken by a hyphen of its own.
+    let head = head.replacen(".SH NAME", ".nh\n.ad l\n.SH NAME", 1);
+    format!("{head}.SH OPTIONS\n{flags}.SH \"EXIT STATUS\"\n{tail}")
+}
+
+#[test]
+fn man_pages_have_each_section_and_each_sentence_once() {
+    for command in cmd::list_commands() {
+        let name = command.get_name().to_owned();
+        let about = command.get_about().map(ToString::to_string).unwrap_or_default();
+        let page = man_page(command).replace("\\-", "-").replace("\\*(Aq", "'");
+        let sections: Vec<&str> =
+            page.lines().filter_map(|line| line.strip_prefix(".SH ")).collect();
+        let different: BTreeSet<&str> = sections.iter().copied().collect();
+        assert_eq!(sections.len(), different.len(), "{name}: {sections:?}");
+        assert!(page.matches(about.as_str()).count() == 1, "{name}: {about}");
+        assert!(page.contains("\n.nh\n"), "{name}");
+    }
 }
 
 fn protocol_page() -> String {
@@ -282,9 +311,9 @@ fn flags_that_are_named_exist() {
 /// The words of a command, as a shell splits them; none where it is more than one plain command.
 fn words_of(command: &str) -> Option<Vec<String>> {
     let command = command.split(" #").next().unwrap_or_default();
-    // nagent-think prepares its words before clap gets them.
+    // nagent-think and nagent-js prepare their words before clap gets them.
     let is_more = command.contains("$(") || command.contains(['`', '…', '{', '[']);
-    if is_more || command.starts_with("nagent-think") {
+    if is_more || command.starts_with("nagent-think") || command.starts_with("nagent-js") {
         return None;
     }
     let plain = command.split(['|', '<', '>', ';', '&']).next().unwrap_or_default();

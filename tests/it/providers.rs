@@ -398,18 +398,3 @@ fn a_recording_is_replayed_with_real_actions() {
     assert_eq!(sandbox.read("made.txt"), "real\n");
     assert_eq!(sandbox.llm.all_requests().len(), 0);
 }
-
-#[test]
-fn llm_text_sends_a_conversation_with_its_roles() {
-    let sandbox = Sandbox::new().reply(answer("one"));
-    sandbox.run(&["task"]).assert_exit(0);
-    let path = sandbox.conversation_path();
-    std::fs::write(&path, sandbox.conversation() + "\n<user-prompt>\nand now?\n</user-prompt>\n")
-        .unwrap();
-    sandbox.llm.push("whatever it says");
-    let run = sandbox.llm_text(&["--as-conversation", "--file", path.to_str().unwrap()]).run();
-    run.assert_exit(0).stdout_is("whatever it says\n");
-    let roles: Vec<_> =
-        sandbox.requests()[1].dialogue().turns.into_iter().map(|(role, _)| role).collect();
-    assert_eq!(roles, ["user", "assistant", "user"]);
-}

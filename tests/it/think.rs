@@ -198,11 +198,7 @@ fn stdin_arguments_and_front_matter() {
     assert!(body.to_string().contains(":77"), "{body}");
     sandbox.llm.push(answer("done"));
     sandbox.program(THINK, &["a.thought"]).stdin("x".repeat(100_000)).run().assert_exit(0);
-    assert!(prompt(&sandbox).contains("Stdin: 100000 bytes, in "));
-    assert_eq!(
-        fs::read(thought(&sandbox, "a").join("workspace/stdin.txt")).unwrap().len(),
-        100_000
-    );
+    assert!(prompt(&sandbox).contains("Stdin: 100000 bytes; process.stdin.read() returns them."));
     for (text, word) in [
         ("", "no prompt"),
         ("---\nmodle: x\n---\nhi", "did you mean model?"),
@@ -246,7 +242,7 @@ fn scripts_of_one_name_have_thoughts_of_their_own() {
     sandbox.llm.push(answer("done"));
     let run = think(&sandbox, &["other/hello.md"]).assert_exit(0).no_stdout();
     assert!(
-        run.stderr.contains("the data hello belong to") && run.stderr.contains("hello-"),
+        run.stderr.contains("hello is the data of ") && run.stderr.contains("hello-"),
         "{}",
         run.stderr
     );

@@ -57,20 +57,11 @@ impl Who {
 
     /// Plays the files API, every request one line in what comes back: `POST /v1/files` and the like.
     fn serve(self, sandbox: &Sandbox) {
-        let origin = sandbox.llm.origin();
         let mut polls = 0;
         sandbox.llm.beside(move |request| {
             let path = request.path.split('?').next().unwrap_or_default();
             let json = |value: Value| Some(Answer::raw(200, "application/json", value.to_string()));
             match (self, request.method.as_str(), path) {
-                (Self::Google, "POST", "/upload/v1beta/files") if request.header("x-goog-upload-offset").is_none() => {
-                    let to = format!("{origin}/upload/v1beta/files?upload_id=1");
-                    Some(Answer::Raw {
-                        status: 200,
-                        headers: vec![("x-goog-upload-url".into(), to)],
-                        body: Vec::new(),
-                    })
-                }
                 (Self::Google, "POST", "/upload/v1beta/files") => {
                     json(json!({"file": {"name": "files/f-1", "uri": "https://g/v1beta/files/f-1", "state": "PROCESSING"}}))
                 }
@@ -158,7 +149,7 @@ fn code_and_text_go_as_text_with_their_name() {
     with_json.push("--json".to_owned());
     let document = sandbox.llm_upload(&with_json).run().assert_exit(0).json();
     let what = ["kind", "sent", "mime", "bytes"].map(|key| document[key].clone());
-    assert_eq!(json!(what), json!(["code", "text", "text/plain", 13]));
+    assert_eq!(json!(what), json!(["text", "text", "text/plain", 13]));
     let said = sandbox.requests()[0].last();
     assert_eq!(said, "<file name=\"a.rs\">\nfn main() {}\n</file>\n\nWhat is it?");
 }
@@ -203,7 +194,6 @@ fn large_files_go_through_the_files_api_and_are_removed() {
             Who::Anthropic => &["POST /v1/files", "POST /v1/messages", "DELETE /v1/files/f-1"],
             Who::Google => &[
                 "POST /upload/v1beta/files",
-                "POST /upload/v1beta/files",
                 "GET /v1beta/files/f-1",
                 "GET /v1beta/files/f-1",
                 "POST /v1beta/models/m:streamGenerateContent",
@@ -215,20 +205,18 @@ fn large_files_go_through_the_files_api_and_are_removed() {
         assert!(used.len() < 2000 && used.contains("f-1"), "{}", &used[..used.len().min(2000)]);
         for (at, request) in requests.iter().enumerate() {
             let keys = request.headers.iter().filter(|(_, value)| value.contains(CANARY)).count();
-            let presigned = who == Who::Google && at == 1;
-            assert_eq!(keys, usize::from(!presigned), "{}", lines[at]);
+            assert_eq!(keys, 1, "{}", lines[at]);
             let beta = request.header("anthropic-beta");
             assert_eq!(beta, (who == Who::Anthropic).then_some("files-api-2025-04-14"));
         }
-        let body = &requests[usize::from(who == Who::Google)].body;
+        let body = &requests[0].body;
         let size = std::fs::metadata(sandbox.work().join("a \"b\".bin")).unwrap().len();
         let more = body.len() as u64 - size;
-        assert!(if who == Who::Google { more == 0 } else { more < 700 }, "{more}");
-        if who != Who::Google {
-            let head = String::from_utf8_lossy(&body[..600]).into_owned();
-            assert!(head.contains("filename=\"a _b_.bin."), "{head}");
-            assert_eq!(head.contains("expires_after[seconds]"), who == Who::OpenAi);
-        }
+        assert!(more < 700, "{more}");
+        let head = String::from_utf8_lossy(&body[..600]).into_owned();
+        let name = if who == Who::Google { "\"displayName\":\"" } else { "filename=\"" };
+        assert!(head.contains(&format!("{name}a _b_.bin.")), "{head}");
+        assert_eq!(head.contains("expires_after[seconds]"), who == Who::OpenAi);
     }
 }
 
@@ -260,15 +248,9 @@ fn a_file_is_removed_after_a_failure() {
 #[test]
 fn a_file_that_cannot_be_processed_is_removed() {
     let sandbox = Who::Google.sandbox();
-    let origin = sandbox.llm.origin();
     sandbox.llm.beside(move |request| {
         let failed = json!({"file": {"name": "files/f-1", "state": "FAILED", "error": {"message": "no such codec"}}});
         match request.method.as_str() {
-            "POST" if request.header("x-goog-upload-offset").is_none() => Some(Answer::Raw {
-                status: 200,
-                headers: vec![("x-goog-upload-url".into(), format!("{origin}/up"))],
-                body: Vec::new(),
-            }),
             "POST" => Some(Answer::raw(200, "application/json", failed.to_string())),
             _ => None,
         }
@@ -278,21 +260,6 @@ fn a_file_that_cannot_be_processed_is_removed() {
     let run = run.stderr_has(&["could not read the file f-1: no such codec"]);
     assert!(!run.stderr.contains("could not be removed"), "{}", run.stderr);
     assert_eq!((sandbox.requests().len(), Who::deletions(&sandbox)), (0, 1));
-}
-
-#[test]
-fn a_file_is_not_sent_to_another_server() {
-    let sandbox = Who::Google.sandbox();
-    let other = crate::fake_llm::FakeLlm::start();
-    let to = format!("{}/upload?id=secret", other.origin());
-    sandbox.llm.beside(move |_| {
-        let headers = vec![("x-goog-upload-url".into(), to.clone())];
-        Some(Answer::Raw { status: 200, headers, body: Vec::new() })
-    });
-    let run = sandbox.llm_upload(&ARGS).run().assert_exit(3).no_stdout();
-    let run = run.stderr_has(&["another host", "nothing was uploaded"]);
-    assert!(!run.stderr.contains("secret"), "{}", run.stderr);
-    assert_eq!(other.all_requests().len(), 0);
 }
 
 #[test]

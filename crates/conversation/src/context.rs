@@ -292,7 +292,7 @@ fn join_names(names: &[String]) -> String {
 }
 
 /// Leaves out the lines that only concern tags that the model does not have.
-fn without_lines_of_other_tags(text: &str, tags: TagSet) -> String {
+pub fn without_lines_of_other_tags(text: &str, tags: TagSet) -> String {
     let is_of_use = |line: &&str| {
         let mut named = TAGS.iter().filter(|tag| line.contains(tag.name)).peekable();
         named.peek().is_none() || named.any(|tag| tags.contains(tag.kind))

@@ -14,7 +14,7 @@
 
 use serde_json::{Value, json};
 
-use super::api::{Api, Endpoint, FileRules, FilesApi, UploadProtocol};
+use super::api::{Api, Endpoint, FileRules, FilesApi, UploadForm};
 use super::attachment::{Attachment, FileFormat, Payload};
 use super::catalog::{Model, ReasoningWords};
 use super::json::{
@@ -156,7 +156,7 @@ impl Api for Messages {
             uploads_images: true,
             files_api: Some(FilesApi {
                 path: "/v1/files",
-                protocol: UploadProtocol::Form(&[("expires_in_seconds", "3600")]),
+                form: UploadForm::Fields(&[("expires_in_seconds", "3600")]),
                 headers: &[("anthropic-beta", "files-api-2025-04-14")],
                 lifetime: "it is removed automatically after an hour",
             }),

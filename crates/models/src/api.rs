@@ -164,21 +164,21 @@ pub struct FileRules {
 pub struct FilesApi {
     /// The path of its files.
     pub path: &'static str,
-    /// The protocol of an upload.
-    pub protocol: UploadProtocol,
+    /// The form of an upload.
+    pub form: UploadForm,
     /// Headers of its requests, and of requests that name an uploaded file.
     pub headers: &'static [(&'static str, &'static str)],
     /// The time after which a file that nobody removes expires, for messages.
     pub lifetime: &'static str,
 }
 
-/// The protocol of an upload.
+/// The body of an upload.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum UploadProtocol {
-    /// One request: a form with these fields and the file.
-    Form(&'static [(&'static str, &'static str)]),
-    /// Two requests: the response to the first names the address for the bytes. Google's protocol.
-    Resumable,
+pub enum UploadForm {
+    /// A form with these fields and the file.
+    Fields(&'static [(&'static str, &'static str)]),
+    /// A document about the file, and the file: Google's form.
+    Related,
 }
 
 /// The characters that are encoded in a path segment or in the value of a query.

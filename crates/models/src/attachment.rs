@@ -3,8 +3,6 @@
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 
-use code::language::Language;
-
 /// The format of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[expect(
@@ -30,7 +28,6 @@ pub enum FileFormat {
     Doc,
     Xls,
     Ppt,
-    Code,
     Text,
 }
 
@@ -72,13 +69,9 @@ const TABLE: &[(FileFormat, &str, &str, &[&str])] = &[
 ];
 
 impl FileFormat {
-    /// `image`, `pdf`, `office`, `code` or `text`.
+    /// `image`, `pdf`, `office` or `text`.
     pub fn family(self) -> &'static str {
-        match self {
-            Self::Code => "code",
-            Self::Text => "text",
-            _ => self.table_row().map_or("text", |row| row.1),
-        }
+        self.table_row().map_or("text", |row| row.1)
     }
 
     /// Whether it is an image.
@@ -88,25 +81,12 @@ impl FileFormat {
 
     /// Whether it is sent as part of the prompt.
     pub fn is_text(self) -> bool {
-        matches!(self, Self::Code | Self::Text)
+        self == Self::Text
     }
 
-    /// The media type; for text, it depends on the name.
-    pub fn media_type(self, name: &str) -> &'static str {
-        if let Some(row) = self.table_row() {
-            return row.2;
-        }
-        match Language::from_name(ending(name).unwrap_or_default().as_str()) {
-            Some(Language::Markdown) => "text/markdown",
-            Some(Language::Html) => "text/html",
-            Some(Language::Csv) => "text/csv",
-            Some(Language::Xml) => "application/xml",
-            Some(Language::Json) => "application/json",
-            Some(Language::Yaml) => "application/yaml",
-            Some(Language::Toml) => "application/toml",
-            Some(Language::JavaScript) => "text/javascript",
-            _ => "text/plain",
-        }
+    /// The media type.
+    pub fn media_type(self) -> &'static str {
+        self.table_row().map_or("text/plain", |row| row.2)
     }
 
     fn usual_ending(self) -> Option<&'static str> {
@@ -139,7 +119,7 @@ pub struct Attachment<'a> {
 impl Attachment<'_> {
     /// Its media type.
     pub fn media_type(&self) -> &'static str {
-        self.format.media_type(self.name)
+        self.format.media_type()
     }
 
     pub(super) fn base64(&self) -> String {
@@ -224,15 +204,8 @@ mod tests {
         check("a\"b\r\n/c.pdf", FileFormat::Pdf, "a_b___c.pdf");
         check("scan", FileFormat::Png, "scan.png");
         check(".pdf", FileFormat::Pdf, ".pdf.pdf");
-        check("main.rs", FileFormat::Code, "main.rs");
+        check("main.rs", FileFormat::Text, "main.rs");
         check(&"ä".repeat(900), FileFormat::Pdf, &format!("{}.pdf", "ä".repeat(180)));
-    }
-
-    #[test]
-    fn media_types_of_texts() {
-        assert_eq!(FileFormat::Text.media_type("a.md"), "text/markdown");
-        assert_eq!(FileFormat::Code.media_type("a.rs"), "text/plain");
-        assert_eq!(FileFormat::Pdf.media_type("a.md"), "application/pdf");
     }
 
     proptest! {

@@ -5,23 +5,20 @@
 //!            DELETE /v1/files/ID                                         → {"id":…,"deleted":true}
 //! Anthropic  POST /v1/files  multipart: file; a beta header, here and on use → {"id":"file_…"}
 //!            DELETE /v1/files/ID                                         → {"id":…,"type":"file_deleted"}
-//! Google     POST /upload/v1beta/files  start                            → header x-goog-upload-url
-//!            POST that address  upload, finalize                         → {"file":{"name":"files/…","uri":…,"state":…}}
+//! Google     POST /upload/v1beta/files  multipart: JSON, file            → {"file":{"name":"files/…","uri":…,"state":…}}
 //!            GET /v1beta/files/ID  until its state is ACTIVE             → {"name":…,"state":…}
 //!            DELETE /v1beta/files/ID                                     → {}
 //! ```
 //!
 //! Source: openai-python and openai-openapi; anthropic-sdk-python and the files guide; python-genai and ai.google.dev.
-//! All clients read the address from the header `x-goog-upload-url`; it is presigned, so it gets no key. None of this
-//! was tested against the live APIs.
+//! Google's uploads in one request are those of its generative-ai-js. None of this was tested against the live APIs.
 
 use conversation::limits;
 use serde_json::json;
-use url::Url;
 
-use super::api::{Endpoint, FilesApi, UploadProtocol};
+use super::api::{Endpoint, FilesApi, UploadForm};
 use super::attachment::{Attachment, Payload, RemoteFile};
-use super::{error, retry_after};
+use super::error;
 use conversation::model::{ApiError, ErrorKind, HttpRequest};
 
 /// The state of a file at a provider.
@@ -53,75 +50,46 @@ impl Endpoint {
 }
 
 impl Files<'_> {
-    /// Whether an upload takes two requests: the response to the first has the address for the second
-    /// ([`Files::read_address`]).
-    pub fn has_two_steps(&self) -> bool {
-        self.api.protocol == UploadProtocol::Resumable
-    }
-
-    /// The request that uploads a file, or the first of two. `boundary` separates the parts of a form.
+    /// The request that uploads a file. `boundary` separates the parts of its body.
     pub fn upload_request(&self, file: &Attachment<'_>, boundary: &str) -> HttpRequest {
         let bytes = match file.payload {
             Payload::Bytes(bytes) => bytes,
             Payload::Remote(_) => &[],
         };
-        let media_type = file.media_type();
-        let mut headers = self.endpoint.common_headers();
-        headers.push(("accept", "application/json".to_owned()));
-        let (url, body) = match self.api.protocol {
-            UploadProtocol::Form(fields) => {
-                headers.push(("content-type", format!("multipart/form-data; boundary={boundary}")));
-                let body = write_form(boundary, fields, file.name, media_type, bytes);
-                (self.endpoint.build_url(self.api.path), body)
+        let (name, media_type) = (file.name, file.media_type());
+        let about = json!({"file": {"displayName": name}}).to_string();
+        let (kind, url, parts) = match self.api.form {
+            UploadForm::Fields(fields) => {
+                let head =
+                    |field: &str| format!("Content-Disposition: form-data; name=\"{field}\"");
+                let parts = fields.iter().map(|(field, value)| (head(field), value.as_bytes()));
+                // Escaped as in browsers.
+                let name = name.replace('"', "%22").replace('\r', "%0D").replace('\n', "%0A");
+                let of_file = format!("; filename=\"{name}\"\r\nContent-Type: {media_type}");
+                let parts = parts.chain([(head("file") + &of_file, bytes)]);
+                ("form-data", self.endpoint.build_url(self.api.path), parts.collect())
             }
-            UploadProtocol::Resumable => {
-                headers.push(("content-type", "application/json".to_owned()));
-                headers.push(("x-goog-upload-protocol", "resumable".to_owned()));
-                headers.push(("x-goog-upload-command", "start".to_owned()));
-                headers.push(("x-goog-upload-header-content-length", bytes.len().to_string()));
-                headers.push(("x-goog-upload-header-content-type", media_type.to_owned()));
-                let body = json!({"file": {"displayName": file.name}}).to_string().into_bytes();
-                (self.resumable_url(), body)
+            UploadForm::Related => {
+                let of_about = "Content-Type: application/json; charset=utf-8".to_owned();
+                let of_file = format!("Content-Type: {media_type}");
+                let parts = vec![(of_about, about.as_bytes()), (of_file, bytes)];
+                ("related", self.upload_url(), parts)
             }
         };
+        let body = write_multipart(boundary, parts);
+        let mut headers = self.endpoint.common_headers();
+        headers.push(("accept", "application/json".to_owned()));
+        headers.push(("content-type", format!("multipart/{kind}; boundary={boundary}")));
+        if self.is_google() {
+            headers.push(("x-goog-upload-protocol", "multipart".to_owned()));
+        }
         headers.extend(self.own_headers());
         let own_headers = self.endpoint.headers.clone();
         HttpRequest { method: "POST", url, headers, own_headers, body }
     }
 
-    /// Reads the address for the bytes from the headers of the first response. Only an address on the server itself is
-    /// accepted.
-    pub fn read_address(&self, headers: &[(String, String)]) -> Result<String, ApiError> {
-        let Some(address) = retry_after::find_header(headers, "x-goog-upload-url") else {
-            return Err(self.failure(
-                "the server sent no address for the upload (x-goog-upload-url); check base_url",
-            ));
-        };
-        let (Ok(url), Ok(own)) = (Url::parse(address), Url::parse(self.endpoint.base_url.trim()))
-        else {
-            return Err(self.failure(
-                "the address that the server sent for the upload is not a URL; nothing was uploaded",
-            ));
-        };
-        if !url.has_host() || url.origin() != own.origin() || !url.username().is_empty() {
-            let host: String = url.host_str().unwrap_or_default().chars().take(100).collect();
-            return Err(self.failure(&format!(
-                "the server redirected the upload to another host ({}://{host}); nothing was uploaded",
-                url.scheme()
-            )));
-        }
-        Ok(url.into())
-    }
-
-    /// The second of two requests. It has no key: the address itself is the permission.
-    pub fn bytes_request(&self, address: String, bytes: &[u8]) -> HttpRequest {
-        let headers = vec![
-            ("accept", "application/json".to_owned()),
-            ("x-goog-upload-offset", "0".to_owned()),
-            ("x-goog-upload-command", "upload, finalize".to_owned()),
-        ];
-        let own_headers = Vec::new();
-        HttpRequest { method: "POST", url: address, headers, own_headers, body: bytes.to_vec() }
+    fn is_google(&self) -> bool {
+        self.api.form == UploadForm::Related
     }
 
     /// Reads the file in the body of a 2xx response to an upload or to [`Files::state_request`].
@@ -144,7 +112,7 @@ impl Files<'_> {
             ));
         }
         let uri = file["uri"].as_str().filter(|uri| !uri.is_empty()).map(str::to_owned);
-        let uri = uri.or_else(|| self.has_two_steps().then(|| self.file_url(id)));
+        let uri = uri.or_else(|| self.is_google().then(|| self.file_url(id)));
         let state = match file["state"].as_str() {
             None | Some("ACTIVE") => UploadState::Ready,
             Some("FAILED") => {
@@ -152,7 +120,7 @@ impl Files<'_> {
                 UploadState::Failed(self.failure(reason).message)
             }
             // PROCESSING, STATE_UNSPECIFIED, and future names.
-            Some(_) if self.has_two_steps() => UploadState::Processing,
+            Some(_) if self.is_google() => UploadState::Processing,
             Some(_) => UploadState::Ready,
         };
         Ok((RemoteFile { id: id.to_owned(), uri }, state))
@@ -194,7 +162,7 @@ impl Files<'_> {
     }
 
     /// Google's uploads have a path of their own, before the version.
-    fn resumable_url(&self) -> String {
+    fn upload_url(&self) -> String {
         let url = self.endpoint.build_url(self.api.path);
         let (path, query) = url.split_at(url.find('?').unwrap_or(url.len()));
         let front = path.strip_suffix("/files").unwrap_or(path);
@@ -203,25 +171,14 @@ impl Files<'_> {
     }
 }
 
-/// A form with a file (RFC 7578); the file name is escaped as in browsers.
-fn write_form(
-    boundary: &str,
-    fields: &[(&str, &str)],
-    name: &str,
-    media_type: &str,
-    bytes: &[u8],
-) -> Vec<u8> {
-    let mut head = String::new();
-    for (field, value) in fields {
-        head.push_str(&format!(
-            "--{boundary}\r\nContent-Disposition: form-data; name=\"{field}\"\r\n\r\n{value}\r\n"
-        ));
+/// A body of parts, each with its headers (RFC 2046).
+fn write_multipart(boundary: &str, parts: Vec<(String, &[u8])>) -> Vec<u8> {
+    let mut body = Vec::new();
+    for (headers, bytes) in parts {
+        body.extend(format!("--{boundary}\r\n{headers}\r\n\r\n").into_bytes());
+        body.extend(bytes);
+        body.extend(b"\r\n");
     }
-    let name = name.replace('"', "%22").replace('\r', "%0D").replace('\n', "%0A");
-    head.push_str(&format!(
-        "--{boundary}\r\nContent-Disposition: form-data; name=\"file\"; filename=\"{name}\"\r\n\
-         Content-Type: {media_type}\r\n\r\n"
-    ));
-    let end = format!("\r\n--{boundary}--\r\n");
-    [head.as_bytes(), bytes, end.as_bytes()].concat()
+    body.extend(format!("--{boundary}--\r\n").into_bytes());
+    body
 }

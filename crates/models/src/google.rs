@@ -13,7 +13,7 @@
 
 use serde_json::{Value, json};
 
-use super::api::{Api, Endpoint, FileRules, FilesApi, UploadProtocol, percent_encode};
+use super::api::{Api, Endpoint, FileRules, FilesApi, UploadForm, percent_encode};
 use super::attachment::{Attachment, FileFormat, Payload};
 use super::catalog::ReasoningWords;
 use super::json::{
@@ -134,7 +134,7 @@ impl Api for Gemini {
             uploads_images: true,
             files_api: Some(FilesApi {
                 path: "/v1beta/files",
-                protocol: UploadProtocol::Resumable,
+                form: UploadForm::Related,
                 headers: &[],
                 lifetime: "it is removed automatically after 48 hours",
             }),

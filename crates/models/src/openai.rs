@@ -6,7 +6,7 @@ use serde_json::Value;
 use sha2::{Digest, Sha256};
 
 use super::ChatRequest;
-use super::api::{Endpoint, FilesApi, UploadProtocol};
+use super::api::{Endpoint, FilesApi, UploadForm};
 use super::attachment::FileFormat;
 use super::json::read_count;
 use conversation::format::hex::encode_hex;
@@ -22,7 +22,7 @@ pub(super) const IMAGES: &[FileFormat] =
 /// OpenAI removes an upload after an hour, its minimum, so uploads that a crash leaves do not stay.
 pub(super) const FILES_API: FilesApi = FilesApi {
     path: "/files",
-    protocol: UploadProtocol::Form(&[
+    form: UploadForm::Fields(&[
         ("purpose", "user_data"),
         ("expires_after[anchor]", "created_at"),
         ("expires_after[seconds]", "3600"),

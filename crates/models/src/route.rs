@@ -45,11 +45,7 @@ pub fn route_without_server(format: FileFormat) -> Result<FileRoute, String> {
     if format.is_text() {
         return Ok(FileRoute::Text);
     }
-    let instead = match format.family() {
-        "image" => "",
-        "pdf" => "save its text and send that, or ",
-        _ => "save it as text and send that, or ",
-    };
+    let instead = if format.is_image() { "" } else { "save it as text and send that, or " };
     let what = describe(format);
     Err(format!(
         "this provider accepts only text, not {what}; {instead}choose another with --provider"
@@ -88,7 +84,7 @@ fn describe(format: FileFormat) -> String {
             let ending = safe_name("x", format);
             format!("office files ({})", ending.trim_start_matches('x'))
         }
-        _ => format.media_type("").to_owned(),
+        _ => format.media_type().to_owned(),
     }
 }
 
@@ -135,12 +131,12 @@ mod tests {
 
     #[test]
     fn the_table() {
-        use FileFormat::{Bmp, Code, Docx, Gif, Heic, Odp, Pdf, Png, Webp};
+        use FileFormat::{Bmp, Docx, Gif, Heic, Odp, Pdf, Png, Webp};
         use FileRoute::{Inline, Text, Upload};
         let apis: [&'static dyn Api; 5] =
             [&Responses, &ChatCompletions, &Messages, &Gemini, &Ollama];
         for wire in apis {
-            check(wire, false, Code, 50, Ok(Text));
+            check(wire, false, FileFormat::Text, 50, Ok(Text));
             check(wire, false, Png, 1, Ok(Inline));
             check(wire, false, Bmp, 1, Err("image/bmp; save it as PNG or JPEG"));
         }
@@ -176,7 +172,7 @@ mod tests {
             Err("Ollama does not accept PDF; save its text, or its pages as images"),
         );
         check(&Ollama, false, Docx, 1, Err("save it as text"));
-        assert_eq!(route_without_server(Code), Ok(Text));
+        assert_eq!(route_without_server(FileFormat::Text), Ok(Text));
         let refusal = |format| route_without_server(format).unwrap_err();
         assert!(refusal(Png).contains("accepts only text, not image/png; choose another"));
         assert!(refusal(Docx).contains("not office files (.docx); save it as text"));

@@ -7,7 +7,6 @@
 //! they are, and if these are not found, the file's name does. The crate `infer` neither detects text nor gives advice.
 
 use super::attachment::{FileFormat, ending};
-use code::language::Language;
 use conversation::format::hex::encode_hex;
 
 /// File name extensions of archives: a file with such a name is refused even if its bytes could be text.
@@ -91,14 +90,14 @@ pub fn detect_format(name: &str, bytes: &[u8]) -> Result<DetectedFormat, String>
             Ok(_) if is_archive_by_name => {
                 return Err(format!("{name} is named like an archive but is not one; rename it"));
             }
-            Ok(text) if !text.contains('\0') => text_or_code(ending.as_deref(), text),
+            Ok(text) if !text.contains('\0') => FileFormat::Text,
             _ => return Err(explain_binary(name, named, bytes)),
         }
     };
     // A text may have any name that does not belong to another format.
     let agrees = named == Some(kind) || (named.is_none() && (kind.is_text() || ending.is_none()));
     let note = ending.filter(|_| !agrees).map(|ending| {
-        let media_type = kind.media_type(if kind.is_text() { "" } else { name });
+        let media_type = kind.media_type();
         format!("{name} is named .{ending} but is {media_type}; it is sent as {media_type}")
     });
     Ok(DetectedFormat { format: kind, note })
@@ -138,7 +137,7 @@ fn detect_zip_format(bytes: &[u8]) -> Option<FileFormat> {
     let start = &bytes[..bytes.len().min(200)];
     if has(start, b"mimetypeapplication/vnd.oasis.opendocument.") {
         let types = [FileFormat::Odt, FileFormat::Ods, FileFormat::Odp];
-        return types.into_iter().find(|format| has(start, format.media_type("").as_bytes()));
+        return types.into_iter().find(|format| has(start, format.media_type().as_bytes()));
     }
     // The list of members is at the end.
     let end = &bytes[bytes.len().saturating_sub(64 << 10)..];
@@ -175,25 +174,11 @@ fn describe_refused(bytes: &[u8]) -> Option<&'static str> {
     (!is_text).then_some(what)
 }
 
-fn text_or_code(ending: Option<&str>, text: &str) -> FileFormat {
-    /// Extensions of languages that are missing in [`Language`].
-    const OTHERS: &str = "rb php pl pm lua swift kt kts scala cs fs vb r jl hs ml ex exs erl clj dart zig nim sql \
-    ps1 fish zsh m vue css";
-    use Language::{C, Cpp, Go, Java, JavaScript, Python, Rust, Shell, Tsx, TypeScript};
-    let language = ending.and_then(Language::from_name);
-    let is_code = matches!(
-        language,
-        Some(C | Cpp | Go | Java | JavaScript | Python | Rust | Shell | Tsx | TypeScript)
-    ) || ending.is_some_and(|ending| OTHERS.split(' ').any(|one| one == ending))
-        || (ending.is_none() && text.starts_with("#!"));
-    if is_code { FileFormat::Code } else { FileFormat::Text }
-}
-
 fn explain_binary(name: &str, named: Option<FileFormat>, bytes: &[u8]) -> String {
     if let Some(kind) = named {
         return format!(
             "{name} is named like {} but is something else; it may be damaged, so it is not sent",
-            kind.media_type(name)
+            kind.media_type()
         );
     }
     if bytes.starts_with(b"\xff\xfe") || bytes.starts_with(b"\xfe\xff") {
@@ -261,8 +246,8 @@ mod tests {
             false,
         );
         check("a.doc", b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1..", FileFormat::Doc, false);
-        check("a.rs", b"fn main() {}", FileFormat::Code, false);
-        check("run", b"#!/bin/sh\n", FileFormat::Code, false);
+        check("a.rs", b"fn main() {}", FileFormat::Text, false);
+        check("run", b"#!/bin/sh\n", FileFormat::Text, false);
         check("a.txt", "grüße".as_bytes(), FileFormat::Text, false);
         check("notes", b"MZ is a text that begins so", FileFormat::Text, false);
         check(".gitignore", b"*.o\n", FileFormat::Text, false);

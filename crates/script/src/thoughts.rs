@@ -10,7 +10,7 @@ use anyhow::Result;
 use serde::{Deserialize, Serialize};
 
 use crate::policy::{Approval, Policy, Subject};
-use crate::thought::script::thought_name;
+use crate::thought::script::{thought_name, without_shebang};
 use conversation::limits;
 use conversation::problem::Problem;
 use sys::atomic_file::AtomicFile;
@@ -62,6 +62,17 @@ pub struct Origin {
     pub place: String,
     /// The SHA-256 of the text that memory.js was made for; `None` if memory.js is older than this record.
     pub sha256: Option<String>,
+}
+
+/// The digest of a script: the SHA-256 of its text without a first line for the kernel, so that an installed script is
+/// the same as its source.
+pub fn digest(script: &[u8]) -> String {
+    fs::sha256(without_shebang(script))
+}
+
+/// Whether a record is of this script. Older records, and those of the public runtime, have the SHA-256 of all of it.
+pub fn is_digest_of(record: &str, script: &[u8]) -> bool {
+    record == digest(script) || record == fs::sha256(script)
 }
 
 /// Maximum size of a settings file in bytes.
@@ -149,20 +160,26 @@ impl Home {
         Ok(self.folder.join("agents").join(format!("{name}.json")))
     }
 
-    /// The name of the thought of a script, and a note if another script has its plain name.
+    /// The name of the thought of a script, and a note if another script has, or had, its plain name. A script whose
+    /// file is gone was moved.
     ///
     /// # Errors
     /// A file cannot be read.
-    pub fn choose_thought(&self, place: &str, sha256: &str) -> Result<(String, Option<String>)> {
+    pub fn choose_thought(&self, place: &str, script: &[u8]) -> Result<(String, Option<String>)> {
         let name = thought_name(place);
         let Some(origin) = self.read_origin(&name)? else { return Ok((name, None)) };
         // If the text that memory.js was made for is not recorded, use the last text that was run from there.
         let known = origin.sha256.or_else(|| self.read_fingerprint(&origin.place));
-        if origin.place == place || known.as_deref() == Some(sha256) {
+        if origin.place == place || known.is_some_and(|known| is_digest_of(&known, script)) {
             return Ok((name, None));
         }
+        if !fs::exists(Path::new(&origin.place)) {
+            let note =
+                format!("note: {name} keeps its data and permissions; {} is gone", origin.place);
+            return Ok((name, Some(note)));
+        }
         let own = format!("{name}-{}", &fs::sha256(place.as_bytes())[..8]);
-        let note = format!("the data {name} belong to {}; this script uses {own}", origin.place);
+        let note = format!("note: {name} is the data of {}; this script uses {own}", origin.place);
         Ok((own, Some(note)))
     }
 
@@ -174,16 +191,19 @@ impl Home {
     pub fn take_thought(
         &self,
         place: &str,
-        sha256: &str,
+        script: &[u8],
         is_kept: bool,
         interrupts: &Interrupts,
     ) -> Result<(String, Option<String>), Problem> {
         let lock = self.folder.join("locks/names.lock");
         let _lock = lock_briefly(&lock, NAMES_PATIENCE, interrupts, &mut |_| ())?;
-        let (name, note) = self.choose_thought(place, sha256)?;
+        let (name, note) = self.choose_thought(place, script)?;
         self.prepare_thought(&name, &clock::now())?;
-        if is_kept && self.read_origin(&name)?.is_none() {
-            self.write_origin(&name, &Origin { place: place.to_owned(), sha256: None })?;
+        let old = self.read_origin(&name)?;
+        if is_kept && old.as_ref().is_none_or(|old| !fs::exists(Path::new(&old.place))) {
+            let sha256 =
+                old.and_then(|old| old.sha256.or_else(|| self.read_fingerprint(&old.place)));
+            self.write_origin(&name, &Origin { place: place.to_owned(), sha256 })?;
         }
         Ok((name, note))
     }

@@ -13,14 +13,15 @@ use conversation::format::harmless::quote_name;
 use conversation::format::index::{self, Index, Segment};
 use conversation::problem::Problem;
 use sys::fs;
-use sys::names::name_some;
+use sys::names::{name_some, suggest_paths};
 use sys::staged_folder::list_names;
 use sys::temp_files::is_temp_name;
 
 /// Reads an index that covers its source without gaps.
 pub fn load_index(path: &Path) -> Result<Index, Problem> {
-    let text = fs::read_text(path, conversation::limits::SEGMENT_INDEX)?
-        .ok_or_else(|| Problem::failed(format!("index not found: {}", quote_name(path))))?;
+    let text = fs::read_text(path, conversation::limits::SEGMENT_INDEX)?.ok_or_else(|| {
+        Problem::failed(format!("index not found: {}{}", quote_name(path), suggest_paths(path)))
+    })?;
     let index = index::parse(&text).and_then(|index| index.check().map(|()| index));
     index.map_err(|why| {
         let path = quote_name(path);

@@ -31,6 +31,9 @@ pub const LINEAGE: &str = "NAGENT_LINEAGE";
 /// The variable with the run under which changes of files are recorded, and its shell's conversation: `RUN/NAME`.
 pub const RUN: &str = "NAGENT_RUN";
 
+/// The variable that lists where credentials come from that nagent has set: lines of `NAME=PLACE`.
+const SOURCES: &str = "NAGENT_SOURCES";
+
 /// The environment that was read before credentials were wiped.
 static READ: OnceLock<Env> = OnceLock::new();
 
@@ -75,6 +78,20 @@ impl Env {
     pub fn set(&mut self, name: &str, value: impl AsRef<OsStr>) {
         self.variables.retain(|(other, _)| other != name);
         self.variables.push((name.into(), value.as_ref().to_owned()));
+    }
+
+    /// Sets a credential that comes from elsewhere, which errors about it then name.
+    pub fn set_from(&mut self, name: &str, value: &str, source: &str) {
+        self.set(name, value);
+        let others = self.get(SOURCES).unwrap_or_default();
+        self.set(SOURCES, format!("{name}={source}\n{others}"));
+    }
+
+    /// Where the value of a variable comes from: the variable itself, unless nagent has set it.
+    pub fn source_of<'a>(&'a self, name: &'a str) -> &'a str {
+        let mut lines = self.get(SOURCES).unwrap_or_default().lines();
+        let source = lines.find_map(|line| line.strip_prefix(name)?.strip_prefix('='));
+        source.unwrap_or(name)
     }
 
     /// A variable's value, when it is set, not empty, and text.

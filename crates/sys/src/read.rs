@@ -211,7 +211,7 @@ impl ChunkReader<'_> {
             self.bytes.max(self.at)
         );
         let advice = format!(
-            "read a range of lines, as in <nagent-read path=\"{path}\" offset=\"1\" limit=\"200\"/>, or all of it in \
+            "read a range of lines, as in <nagent-read path=\"{path}\" offset=\"1\" limit=\"200\"/>,\nor all of it in \
              segments with <nagent-file-read path=\"{path}\"/>"
         );
         FileError::new(problem, advice).because(Reason::TooLarge)

@@ -19,6 +19,14 @@ pub fn read_to_end(interrupts: &Interrupts) -> Result<Result<Vec<u8>, Signal>> {
     read_stream(io::stdin().lock(), "standard input", interrupts)
 }
 
+/// Reads stdin as text, unless it is a terminal. `Err` in the inner result is the signal that came first.
+pub fn read_text(interrupts: &Interrupts) -> Result<Result<String, Signal>> {
+    if terminal::stdin_is_terminal() {
+        return Ok(Ok(String::new()));
+    }
+    Ok(read_to_end(interrupts)?.map(|bytes| String::from_utf8_lossy(&bytes).into_owned()))
+}
+
 /// Waits for input on stdin, or for its end, up to this time. Returns whether there is something to read; `Err` in the
 /// inner result is the signal that came first.
 pub fn wait_for_input(time: Duration, interrupts: &Interrupts) -> Result<Result<bool, Signal>> {

@@ -1,5 +1,7 @@
 //! Finds the conversation that belongs to a file ([`history::file_index`]), and refuses files before a model is asked.
 
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use crate::ops::run::call::Call;
@@ -91,6 +93,12 @@ pub(crate) fn resolve_target(call: &Call<'_>, path: &Path) -> Result<PathBuf, Pr
     if let Some(real) = fs::real_path(&path) {
         read::open_regular(&real)?;
         return Ok(real);
+    }
+    // `x/` and `x/.` are no files, whatever is made there.
+    let is_folder = |name: &OsStr| !path.as_os_str().as_bytes().ends_with(name.as_bytes());
+    if path.file_name().is_some_and(is_folder) {
+        let path = quote_name(&path);
+        return Err(Problem::failed(format!("{path} is the name of a folder; name a file")));
     }
     let parent = path.parent().and_then(fs::real_path).filter(|parent| parent.is_dir());
     match (parent, path.file_name()) {

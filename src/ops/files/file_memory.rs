@@ -121,7 +121,7 @@ pub(crate) fn gather_memory(
         return FileMemory::default();
     };
     let file = fs::real_path(&file).unwrap_or(file);
-    let memory = gather_sections(call, &file, run, redact, &progress.spinner);
+    let memory = gather_sections(call, &file, run, redact, progress);
     for note in &memory.notes {
         progress.show_event(ProgressEvent::Note(note));
     }
@@ -133,13 +133,13 @@ fn gather_sections(
     file: &Path,
     run: Option<(&ConversationFile, &str)>,
     redact: &dyn Fn(String) -> String,
-    spinner: &Spinner,
+    progress: &mut Progress<'_>,
 ) -> FileMemory {
     let previous = run.map_or_else(PreviousMemory::default, |(journal, _)| {
         PreviousMemory::new(journal.text(), journal.pieces())
     });
     let root = call.root();
-    spinner.start("history");
+    progress.spinner.start("history");
     let (history, mut notes) = read_history(call, file);
     let (mut commits, missing) = commits::read_cached(
         &root.summaries_folder(),
@@ -150,10 +150,16 @@ fn gather_sections(
     let may_ask = run.is_some() && may_ask(call);
     let settings = call.settings.for_summaries(run.map(|(_, model)| model));
     let (tool, env, interrupts) = (call.tool, &call.env, &call.interrupts);
-    let writers = Writers { tool, settings: &settings, env, interrupts, spinner };
-    let wants_file = matches!(block, ContentBlock::Summary);
+    // What is cached costs nothing.
+    let spinner = &Spinner::new(false);
+    let lookup = Writers { tool, settings: &settings, env, interrupts, spinner };
+    let asked_file = match block {
+        ContentBlock::Summary => summarize_file(&lookup, file, false),
+        _ => Default::default(),
+    };
+    let wants_file = matches!(block, ContentBlock::Summary) && may_ask && asked_file.0.is_none();
     let missing = if may_ask { missing.as_slice() } else { &[] };
-    let unknown = commits::read_texts(&writers, &history, missing).unwrap_or_else(|problem| {
+    let unknown = commits::read_texts(&lookup, &history, missing).unwrap_or_else(|problem| {
         notes.push(commits::failure_note(&problem));
         Vec::new()
     });
@@ -162,16 +168,21 @@ fn gather_sections(
     };
     let unknown: Vec<CommitToSummarize<'_>> =
         unknown.into_iter().filter(|commit| !is_own(commit)).collect();
-    spinner.start("summaries");
-    let (asked_commits, asked_file) = thread::scope(|scope| {
+    let cost = describe_cost(wants_file.then_some(file), &unknown);
+    if let Some(cost) = cost.filter(|_| progress.shows_events()) {
+        progress.show_event(ProgressEvent::Note(&cost));
+    }
+    progress.spinner.start("summaries");
+    let writers = Writers { spinner: &progress.spinner, ..lookup };
+    let (asked_commits, new_file) = thread::scope(|scope| {
         let ask_commits = || commits::request_summaries(&writers, &unknown);
         let commits = (!unknown.is_empty()).then(|| scope.spawn(ask_commits));
-        let file = wants_file.then(|| summarize_file(&writers, file, may_ask));
+        let file = wants_file.then(|| summarize_file(&writers, file, true));
         (commits.and_then(|thread| thread.join().ok()), file)
     });
-    spinner.stop();
+    progress.spinner.stop();
     let asked = asked_commits.unwrap_or_default();
-    let (summary, totals) = asked_file.unwrap_or_default();
+    let (summary, totals) = new_file.unwrap_or(asked_file);
     let mut memory = FileMemory { notes, ..FileMemory::default() };
     memory.requests = asked.requests + totals.requests;
     memory.usage = asked.usage;
@@ -193,6 +204,18 @@ fn gather_sections(
         [history].into_iter().chain(summary).filter(|block| !block.is_empty()).collect();
     memory.text = blocks.join("\n\n");
     memory
+}
+
+/// The note on the summaries that are requested before the run, if there are any.
+fn describe_cost(file: Option<&Path>, commits: &[CommitToSummarize<'_>]) -> Option<String> {
+    let texts = commits.iter().map(|it| (it.text.message.len() + it.text.diff.len()) as u64);
+    let bytes = texts.sum::<u64>() + file.and_then(fs::file_size).unwrap_or(0);
+    let (count, tokens) = (commits.len() + file.iter().len(), numbers::format_tokens(bytes / 4));
+    let parts = numbers::format_count(count as u64, "part");
+    let text = "of the file and its history first";
+    let text =
+        format!("summarizing {parts} {text}, about {tokens} tokens; --no-summaries omits it");
+    (count > 0).then_some(text)
 }
 
 /// Reads the history of the file, with notes for the user.

@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use super::summaries::{self, Writers};
 use crate::ops::screen::spinner::Spinner;
-use crate::ops::setup::flags::ModelArgs;
+use crate::ops::setup::flags::{ModelArgs, parse_bytes};
 use crate::ops::setup::settings::Settings;
 use crate::out::{self, Report};
 use code::language::{Language, NAMES};
@@ -34,9 +34,9 @@ pub struct SplitArgs {
     /// Write the segments to this folder, which is new, empty, or of an earlier split of the file [default: a new one in $TMPDIR or /tmp, for you alone]
     #[arg(long, value_name = "DIR", conflicts_with = "refresh")]
     output: Option<PathBuf>,
-    /// Make segments of this many bytes at most, at least 16
+    /// Make segments of this many bytes at most, as in 32K; at least 16
     #[arg(long, value_name = "N", default_value_t = split::TARGET, conflicts_with = "refresh",
-        value_parser = clap::value_parser!(u64).range(split::LEAST_TARGET..))]
+        value_parser = |text: &str| parse_bytes(text, split::LEAST_TARGET, u64::MAX))]
     target_bytes: u64,
     /// Cut as this type [default: by name and content]
     #[arg(long, value_name = "TYPE", visible_alias = "type", conflicts_with = "refresh", value_parser = parse_language)]

@@ -200,6 +200,7 @@ fn run_loop(
             interrupts: &call.interrupts,
             redactor,
             sandbox,
+            tags: call.settings.tags,
         },
         inbox: Inbox::default(),
         activity: Activity::default(),

@@ -232,7 +232,7 @@ fn read_for_user(call: &Call<'_>, runner: &mut Runner<'_>, named: &Path) -> Resu
     if let Some(format) = head.as_deref().and_then(detect_by_mark) {
         return Err(Problem::failed(format!(
             "--read {path}: it is {}, and a conversation is text; nagent-llm-upload {} --prompt \"...\" shows it to a model",
-            format.media_type(""),
+            format.media_type(),
             shell_word(path.to_string())
         )));
     }

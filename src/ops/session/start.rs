@@ -13,6 +13,7 @@ use crate::ops::run::call::Call;
 use crate::ops::setup::connection::no_provider;
 use crate::ops::setup::flags::{ConversationArgs, RunArgs};
 use crate::ops::setup::settings::Settings;
+use crate::out;
 use crate::view::look::Look;
 use conversation::exit::Exit;
 use conversation::limits;
@@ -87,6 +88,17 @@ pub(super) fn start(session: &SessionArgs) -> Result<Session, Problem> {
         args.model.provider = Some(Provider::Ollama.name().to_owned());
         args.model.model.clone_from(&model);
     }
+    let is_project = |root: &PathBuf| {
+        let has = |name: &str| fs::exists(&root.join(name));
+        let is_empty = fs::list_names(root).is_ok_and(|names| names.is_empty());
+        root.is_dir() && !is_empty && !has("config.json") && !has("conversations")
+    };
+    if args.model.root.as_ref().is_some_and(is_project) {
+        out::print_tool_line(
+            NAME,
+            "note: --root is the folder of nagent's own files; --cd DIR works in another folder",
+        );
+    }
     settings.root.prepare().map_err(|error| explain_refusal(&error))?;
     let reads = std::mem::take(&mut args.read);
     args.prompt.clear();
@@ -153,6 +165,12 @@ fn add_credentials(named: &[PathBuf], args: &RunArgs, env: &mut Env) -> Result<(
     }
     let settings = Settings::resolve_run(args, env)?;
     let files = settings.look.as_ref().map(|look| look.env_files.clone()).unwrap_or_default();
+    // Who has this variable in a file may have exported it, too.
+    let other = env.get(OTHER_NAME).map(str::to_owned).filter(|_| !files.is_empty());
+    if let (Some(key), None) = (other, env.get("ANTHROPIC_API_KEY")) {
+        env.set_from("ANTHROPIC_API_KEY", &key, OTHER_NAME);
+    }
+    let settings = Settings::resolve_run(args, env)?;
     let client =
         if settings.is_guess { Err(no_provider()) } else { settings.connect_client(env, true) };
     if files.is_empty() || client.as_ref().is_ok_and(|client| client.credential.is_some()) {
@@ -179,9 +197,9 @@ fn take_credentials(path: &Path, env: &mut Env) -> Result<bool, Problem> {
     if found.is_empty() {
         return Err(no_key(&format!("{name} has no key")));
     }
-    for (name, value) in found {
+    for (name, given, value) in found {
         if env.get(name).is_none() {
-            env.set(name, value);
+            env.set_from(name, value, &format!("{given} in {}", path.display()));
         }
     }
     Ok(true)

@@ -131,6 +131,7 @@ impl Settings {
         };
         let (key, credential) = key.unzip();
         let has_token = credential.as_deref().is_some_and(Provider::is_token);
+        let credential = credential.map(|name| env.source_of(&name).to_owned());
         let mut client = self.connect(provider, key, has_token, env)?;
         client.model_id.clone_from(&self.config.model);
         let is_printed = self.config.key_command.is_some();
@@ -363,11 +364,12 @@ pub(crate) fn no_provider() -> Problem {
     let mut variables: Vec<&str> =
         Provider::iter().filter(|provider| provider.preset().is_none()).filter_map(first).collect();
     let last = variables.pop().unwrap_or_default();
-    Problem::usage(format!(
+    let message = format!(
         "no API key found: set {} or {last}, or start Ollama\n\
          To try it without one: make demo, in nagent's source. More: nagent --list-providers, nagent --doctor",
         variables.join(", ")
-    ))
+    );
+    Problem { kind: ProblemKind::NoCredential, ..Problem::usage(message) }
 }
 
 /// The error when nobody chose a provider, Ollama was tried for a model that the user named, and it is not there.

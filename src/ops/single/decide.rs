@@ -11,6 +11,7 @@ use super::one_shot::OneShot;
 use crate::ops::setup::flags::ModelArgs;
 use crate::out::{self, Report};
 use conversation::exit::Exit;
+use conversation::format::harmless::escape_line;
 use conversation::limits;
 use conversation::model::{RequestMessage, Role, Usage, estimate};
 use conversation::problem::Problem;
@@ -133,11 +134,15 @@ impl Decisions<'_> {
             let asked = write_items(&items, &errors);
             let parts = vec![request.prompt.as_str(), &asked];
             let messages = [RequestMessage { role: Role::User, parts }];
-            let reply = self.one_shot.request_reply(None, &messages)?;
+            let reply = self.one_shot.request_reply(&messages)?;
             self.calls += 1;
             self.usage.add(&reply.usage);
             let answers;
             (answers, errors) = request.check_reply(&items, &reply.text);
+            if let (true, Some(first)) = (answers.is_empty(), errors.first_mut()) {
+                let reply = escape_line(&reply.text, 80);
+                first.push_str(&format!("; the reply: {reply}"));
+            }
             for (index, answer) in answers {
                 self.cache_answer(open[index], &answer);
                 self.answers[open[index]] = answer;

@@ -1,13 +1,13 @@
 //! Runs JavaScript in a process without rights, and answers its calls as far as a policy allows it.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::ValueHint;
 use serde_json::Value;
 
 use crate::ops::setup::find_root::find_root;
-use crate::ops::setup::flags::parse_seconds;
+use crate::ops::setup::flags::{parse_bytes, parse_seconds};
 use crate::out::{self, Report};
 use conversation::exit::Exit;
 use conversation::format::harmless::escape_text;
@@ -40,21 +40,18 @@ pub struct ScriptArgs {
     /// Also apply this policy, after the first
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, help_heading = "Permissions")]
     global: Option<PathBuf>,
-    /// The folder of a thought: its workspace, memories and memory.js may be written
-    #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath, help_heading = "Permissions")]
-    thought: Option<PathBuf>,
     /// End the script after S seconds; questions do not count [default: 30 without a terminal, none with one]
     #[arg(long, value_name = "S", value_parser = parse_seconds, help_heading = "Limits")]
     timeout: Option<f64>,
-    /// Let the script use this much memory, in bytes
+    /// Let the script use this much memory: bytes, or 64K, 256M, 1G
     #[arg(long, value_name = "BYTES", default_value_t = limits::JS_MEMORY,
-        value_parser = clap::value_parser!(u64).range(1 << 20..=1 << 40), help_heading = "Limits")]
+        value_parser = |text: &str| parse_bytes(text, 1 << 20, 1 << 40), help_heading = "Limits")]
     memory: u64,
     /// Print one JSON document instead of the value
     #[arg(long)]
     json: bool,
-    /// What the script finds in process.args; - as the first one reads the script from stdin
-    #[arg(value_name = "ARG")]
+    /// The script (- is stdin) where no flag gives it, then what it finds in process.args
+    #[arg(last = true, value_name = "FILE ARG", value_hint = ValueHint::FilePath)]
     words: Vec<String>,
 }
 
@@ -75,23 +72,16 @@ impl ScriptArgs {
     fn read_script(&self, env: &Env, interrupts: &Interrupts) -> Result<Start, Problem> {
         let mut args = self.words.clone();
         let cwd = env.current_folder()?;
-        let stdin = PathBuf::from("-");
-        let path = match (&self.eval, &self.file) {
-            (Some(_), _) => None,
-            (None, Some(path)) => Some(path),
-            (None, None) if args.first().is_some_and(|first| first == "-") => {
-                args.remove(0);
-                Some(&stdin)
+        let mut file = self.file.clone();
+        if self.eval.is_none() && file.is_none() {
+            if args.is_empty() {
+                return Err(Problem::usage(
+                    "no script given: nagent-js FILE, - for stdin, or -e CODE (--help shows all)",
+                ));
             }
-            (None, None) => {
-                let word = args.first().filter(|first| fs::exists(Path::new(first)));
-                let file = word.map_or("FILE", |word| word.as_str());
-                return Err(Problem::usage(format!(
-                    "no script given: nagent-js -e CODE, --file {file}, or - for stdin (--help shows all)"
-                )));
-            }
-        };
-        let (code, file, base) = match path {
+            file = Some(args.remove(0).into());
+        }
+        let (code, file, base) = match &file {
             None => (self.eval.clone().unwrap_or_default(), "<eval>".to_owned(), cwd.clone()),
             Some(path) => {
                 let input = InputFile::open(path, interrupts)?;
@@ -121,8 +111,7 @@ impl ScriptArgs {
         let cwd = env.current_folder()?;
         let home = Home::from_env(env)?.folder;
         let root = find_root(None, env)?.0.folder;
-        let thought = self.thought.as_ref().map(|thought| cwd.join(thought));
-        let mut places = find_places(&cwd, &home, &root, thought.as_deref(), env);
+        let mut places = find_places(&cwd, &home, &root, None, env);
         let files = [&self.policy, &self.global].into_iter().flatten().map(|path| cwd.join(path));
         places.policies = files.map(|path| fs::real_path(&path).unwrap_or(path)).collect();
         let read_layer = |path: &Option<PathBuf>| match path {

@@ -58,16 +58,12 @@ impl OneShot {
     }
 
     /// Asks the model, or those of `fallback` once it has failed permanently.
-    pub fn request_reply(
-        &mut self,
-        system: Option<&str>,
-        messages: &[RequestMessage<'_>],
-    ) -> Result<Reply, Problem> {
+    pub fn request_reply(&mut self, messages: &[RequestMessage<'_>]) -> Result<Reply, Problem> {
         let Self { interrupts, settings, source, spinner, tool, fallbacks, .. } = self;
         let mut report = |line: &str| spinner.print_above(|| out::print_tool_line(tool, line));
         spinner.start("model");
-        let texts = (system, messages);
-        let reply = fallbacks.request_reply(settings, source, texts, interrupts, &mut report);
+        let reply =
+            fallbacks.request_reply(settings, source, (None, messages), interrupts, &mut report);
         spinner.stop();
         self.model = self.source.model_id.clone().unwrap_or_default();
         reply
@@ -77,7 +73,6 @@ impl OneShot {
     /// returned as it is, with the tokens of all.
     pub fn ask_until_valid(
         &mut self,
-        system: Option<&str>,
         messages: Vec<RequestMessage<'_>>,
         schema: Option<&Schema>,
     ) -> Result<Reply, Problem> {
@@ -90,7 +85,7 @@ impl OneShot {
                 all.push(RequestMessage { role: Role::Assistant, parts: vec![reply] });
                 all.push(RequestMessage { role: Role::User, parts: vec![complaint] });
             }
-            let mut reply = self.request_reply(system, &all)?;
+            let mut reply = self.request_reply(&all)?;
             usage.add(&reply.usage);
             reply.usage = usage;
             let errors = schema.and_then(|schema| schema.check(&reply.text).err());

@@ -1,26 +1,24 @@
-//! Sends a text or a conversation to a model in one request, for `nagent-llm-text`.
+//! Sends a text to a model in one request, for `nagent-llm-text`.
 
 use super::one_shot::{OneShot, report_request};
 use crate::ops::setup::flags::{AnswerArgs, InputArgs, ModelArgs};
 use crate::out::Report;
 use conversation::exit::Exit;
-use conversation::format::file::{self, Trouble};
+use conversation::limits;
 use conversation::model::{RequestMessage, Role};
 use conversation::problem::Problem;
-use conversation::{limits, prompt};
 use models::schema::{Schema, describe_form};
 use sys::env::Env;
+use sys::fs;
 use sys::input::InputFile;
 use sys::interrupt::Interrupts;
+use sys::names::shell_word;
 
 /// The text that is sent, and how
 #[derive(Debug, Clone, clap::Args)]
 pub struct TextArgs {
     #[command(flatten)]
     input: InputArgs,
-    /// Send a conversation file with its roles, its first context as the system prompt
-    #[arg(long)]
-    as_conversation: bool,
     /// Print, byte for byte, what would be sent, and send nothing
     #[arg(long)]
     show_request: bool,
@@ -33,10 +31,17 @@ pub struct TextArgs {
     model: ModelArgs,
 }
 
-/// Sends the file as one user message, or as the messages of a conversation, and reports the reply.
+/// Sends the file as one user message, and reports the reply.
 pub fn send_text(tool: &'static str, args: &TextArgs) -> Result<Report, Problem> {
     let file = args.input.path();
     let interrupts = Interrupts::install()?;
+    let has_blank = file.to_string_lossy().contains(char::is_whitespace);
+    if has_blank && !fs::exists(file) {
+        let words = shell_word(file);
+        return Err(Problem::usage(format!(
+            "there is no file {words}; for a prompt: echo {words} | nagent-llm-text -"
+        )));
+    }
     let input = InputFile::open(file, &interrupts)?;
     let text = input
         .read_text(limits::CONVERSATION)?
@@ -51,26 +56,16 @@ pub fn send_text(tool: &'static str, args: &TextArgs) -> Result<Report, Problem>
     let form = schema.as_ref().map(|schema| schema.value.clone());
     let mut one_shot = OneShot::new(tool, &args.model, !args.show_request, form, args.verbose)?;
     let form = schema.as_ref().map(|schema| describe_form(&schema.value));
-    let parsed;
-    let (system, mut messages) = if args.as_conversation {
-        parsed = file::parse(&text);
-        if let Some(Trouble::Damaged { line, message, .. }) = parsed.trouble {
-            let file = file.display();
-            return Err(Problem::failed(format!("{file} is damaged at line {line}: {message}")));
-        }
-        prompt::messages(&text, &parsed.pieces)
-    } else {
-        (None, vec![RequestMessage { role: Role::User, parts: vec![&text] }])
-    };
+    let mut messages = vec![RequestMessage { role: Role::User, parts: vec![&text] }];
     if let (Some(form), Some(last)) = (&form, messages.last_mut()) {
         last.parts.push(form);
     }
     if args.show_request {
         let OneShot { settings, source, model, .. } = &one_shot;
-        let ask = settings.build_request(model, system, messages);
+        let ask = settings.build_request(model, None, messages);
         return report_request(source.show_request(&ask));
     }
-    let reply = one_shot.ask_until_valid(system, messages, schema.as_ref())?;
+    let reply = one_shot.ask_until_valid(messages, schema.as_ref())?;
     let report = check_answer(one_shot.report_reply(reply, file)?, schema.as_ref());
     args.answer.write_output(report, &Env::read().current_folder()?)
 }

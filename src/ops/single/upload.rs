@@ -87,7 +87,7 @@ pub fn send_file(tool: &'static str, args: &UploadArgs) -> Result<Report, Proble
     spinner.stop();
     Ok(one_shot
         .report_reply(reply?, path)?
-        .with("mime", kind.media_type(&full_name))
+        .with("mime", kind.media_type())
         .with("bytes", bytes.len())
         .with("kind", kind.family())
         .with("sent", route.name())

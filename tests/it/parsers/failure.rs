@@ -6,15 +6,8 @@ use models::api::Endpoint;
 use std::time::Duration;
 
 const KEY: &str = "sk-canary-7f3a9b2c4d5e6f70";
-const NAMES: [&str; 7] = [
-    "retry-after",
-    "Retry-After-Ms",
-    "date",
-    "x-should-retry",
-    "location",
-    "x-goog-upload-url",
-    "x-other",
-];
+const NAMES: [&str; 6] =
+    ["retry-after", "Retry-After-Ms", "date", "x-should-retry", "location", "x-other"];
 
 pub(crate) fn run(data: &[u8]) {
     let mut input = Input::new(data);
@@ -31,11 +24,6 @@ pub(crate) fn run(data: &[u8]) {
     assert!(!error.message.contains("canary-7f3a9b2c4d5e6f70"), "{}", error.message);
     assert!(!error.message.contains(char::is_control), "{:?}", error.message);
     assert!(error.retry_after.is_none_or(|wait| wait <= Duration::from_hours(24 * 365)));
-    if let Ok(address) = endpoint.files().and_then(|files| files.read_address(&headers)) {
-        let address = address.to_ascii_lowercase();
-        let rest = address.strip_prefix("https://api.example.org").expect("the server's own host");
-        assert!(rest.is_empty() || rest.starts_with(['/', '?', '#', ':']), "{address}");
-    }
     let patience = Duration::from_mins(10);
     let mut retry = Retry::new(patience);
     let mut waited = Duration::ZERO;

@@ -189,9 +189,13 @@ impl Turn {
                 return self.end_without_answer(Exit::Malformed, vec![status], message, error);
             }
             // This text is for the user; the model got the details in the conversation.
+            // Scripts have no such flag.
+            let is_script = self.rules.tags == protocol::TagSet::SCRIPTS;
+            let grammar = "; --grammar makes a small one, with llama.cpp or vLLM";
             let error = format!(
                 "the model did not follow nagent's protocol in {MALFORMED_REPLIES} tries; its last reply is in {path}. A larger \
-                 model usually does; --grammar makes a small one, with llama.cpp or vLLM"
+                 model usually does{}",
+                if is_script { "" } else { grammar }
             );
             return self.end_without_answer(Exit::Malformed, vec![status], message, error);
         }

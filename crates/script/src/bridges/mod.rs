@@ -15,6 +15,7 @@ use super::policy::AccessRequest;
 use conversation::format::harmless::escape_text;
 use conversation::limits;
 use sys::env::Env;
+use sys::stdin;
 
 /// Output of a script.
 #[derive(Debug, Clone, Copy)]
@@ -33,6 +34,8 @@ pub struct Bridges<'a> {
     pub env: &'a Env,
     /// The working folder.
     pub cwd: PathBuf,
+    /// The text of stdin; `None` as long as nobody has read it.
+    pub stdin: Option<String>,
     /// Receives the output of the script.
     pub on_output: Box<dyn FnMut(Output<'_>) + 'a>,
     /// The console output so far, within the limit.
@@ -49,7 +52,8 @@ impl<'a> Bridges<'a> {
         cwd: PathBuf,
         on_output: Box<dyn FnMut(Output<'_>) + 'a>,
     ) -> Self {
-        Self { permissions, env, cwd, on_output, console: String::new(), stdout_bytes: 0 }
+        let (stdin, console) = (None, String::new());
+        Self { permissions, env, cwd, stdin, on_output, console, stdout_bytes: 0 }
     }
 }
 
@@ -98,6 +102,7 @@ impl Bridges<'_> {
                 .map_err(|why| format!("net.fetch: {why}")),
             "env.get" => self.variable(args.text_argument(0)?),
             "process.sleep" => done(self.sleep(args.values.first(), deadline)),
+            "process.stdin.read" => self.read_stdin(),
             "process.stdout.write" => done(self.write_stdout(args.text_argument(0)?)),
             "console.log" | "console.error" => done(self.write_console(args.text_argument(0)?)),
             "input.prompt" => self.ask_person(args.text_argument(0)?, args.values.get(1)),
@@ -170,6 +175,15 @@ impl Args<'_> {
 }
 
 impl Bridges<'_> {
+    fn read_stdin(&mut self) -> Result<Value, String> {
+        if self.stdin.is_none() {
+            let text = stdin::read_text(self.permissions.interrupts);
+            let text = text.map_err(|error| format!("process.stdin.read: {error:#}"))?;
+            self.stdin = Some(text.map_err(|_| "interrupted".to_owned())?);
+        }
+        Ok(json!(self.stdin))
+    }
+
     fn write_stdout(&mut self, text: &str) -> Result<(), String> {
         self.stdout_bytes += text.len();
         if self.stdout_bytes > limits::JS_STDOUT {

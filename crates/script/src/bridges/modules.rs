@@ -20,7 +20,18 @@ impl Bridges<'_> {
                 "module not found: {name}; only paths work (./x, ../x, /x). net.fetch gets npm's from https://esm.sh/{name}?cjs&bundle, to be saved in the workspace"
             ));
         }
-        let path = normalize(&Path::new(base).join(name));
+        let base = Path::new(base);
+        let mut found = self.find_below(base, name)?;
+        // The public runtime begins in the working folder.
+        if found.is_none() && self.permissions.places.thought.as_deref() == Some(base) {
+            found = self.find_below(&self.cwd.clone(), name)?;
+        }
+        found.ok_or_else(|| format!("module not found: {}", normalize(&base.join(name)).display()))
+    }
+
+    /// [`Self::find_module`] in one folder.
+    fn find_below(&mut self, base: &Path, name: &str) -> Result<Option<Value>, String> {
+        let path = normalize(&base.join(name));
         // Only a script that may read a file may learn whether it exists.
         if self.permissions.asker.is_none() {
             self.permissions.permit(AccessRequest::Path(Mode::Read, &path))?;
@@ -42,12 +53,12 @@ impl Bridges<'_> {
         for candidate in candidates {
             if let Some((source, path)) = self.read_source(&candidate)? {
                 let folder = path.parent().unwrap_or(Path::new("/"));
-                return Ok(
+                return Ok(Some(
                     json!({ "source": source, "path": path.to_string_lossy(), "folder": folder.to_string_lossy() }),
-                );
+                ));
             }
         }
-        Err(format!("module not found: {}", path.display()))
+        Ok(None)
     }
 
     /// The text of a file and its true path. `None` if the file does not exist.

@@ -40,6 +40,7 @@ sys.terminal() → {columns, rows, isTTY, color} | the terminal; isTTY is stdout
 console.log(...values) | a line on stderr; you see it, stdout does not |
 console.error(...values) | the same |
 process.sleep(ms) | wait |
+process.stdin.read() → string | all of stdin as text, the same at each call; empty if there is none |
 process.stdout.write(text) | write to stdout, byte for byte |
 input.prompt(question[, {default}]) → string | ask the person at the terminal |
 require(path) → exports | CommonJS, by ./, ../ or an absolute path; .js and .json | read";

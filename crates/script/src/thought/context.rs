@@ -102,7 +102,7 @@ pub fn sections(facts: &ThoughtFacts) -> Vec<Section> {
          - Every <nagent-script> starts fresh. The value of its last statement is its result. Code is synchronous; there \
          is no shell, no Node module and no timer.\n\
          - Before you end, write {folder}/memory.js: JavaScript with the same functions that does the task without you, \
-         for other process.args too. It gets no stdin. Its last value is written to stdout as it is. Try its code with \
+         for other process.args and another stdin too. Its last value is written to stdout as it is. Try its code with \
          <nagent-script> first. Hard-code nothing that may differ next time. Where it cannot know what to do: \
          agent.resume(context).\n\
          - You may read {cwd} and {folder}, and write in {folder}/workspace and {folder}/memories. Everything else is asked of the \

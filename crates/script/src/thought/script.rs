@@ -81,14 +81,12 @@ impl Script {
             Value::Mapping(mapping) => mapping,
             _ => return Err("its front matter is not a list of keys and values".to_owned()),
         };
-        if let Some(other) = mapping.keys().find(|key| !KEYS.iter().any(|known| *key == known)) {
-            let other = other.as_str().unwrap_or("?").escape_debug().to_string();
-            let near = nearest(&other, KEYS).map(|near| format!("; did you mean {near}?"));
-            return Err(format!(
-                "its front matter has the unknown key \"{other}\"; the keys are {}{}",
-                KEYS.join(", "),
-                near.unwrap_or_default()
-            ));
+        // Other keys are for other programs; one like ours is a mistake that could cost money.
+        let mut others = mapping.keys().filter_map(Value::as_str).filter(|key| !KEYS.contains(key));
+        let mistake = others.find_map(|key| Some((key, nearest(key, KEYS)?)));
+        if let Some((key, near)) = mistake {
+            let key = key.escape_debug();
+            return Err(format!("its front matter has the key \"{key}\"; did you mean {near}?"));
         }
         let word = |key: &str| {
             let value = mapping.get(key);
@@ -105,6 +103,15 @@ impl Script {
             }
         }
         Ok(())
+    }
+}
+
+/// A script's bytes without its first line, where that is for the kernel.
+pub fn without_shebang(bytes: &[u8]) -> &[u8] {
+    let is_end = |byte: &u8| *byte == b'\n';
+    match bytes.strip_prefix(b"#!") {
+        Some(rest) => rest.iter().position(is_end).map_or(&[], |at| &rest[at + 1..]),
+        None => bytes,
     }
 }
 

@@ -1,7 +1,7 @@
 //! The inputs of `nagent-each`, and the prompt of each. Pure: texts in, values out.
 //!
 //! `{}` in the prompt is the input: the path of a file, a line, a JSON value. `{name}` is a key of a JSON object. `{{}}` and
-//! `{{name}}` stand for themselves. A prompt without any of them is followed by the input, and a file is shown to the model.
+//! `{{name}}` stand for `{}` and `{name}`. A prompt without any of them is followed by the input, and a file is shown to the model.
 
 use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
@@ -127,20 +127,21 @@ pub fn expand(prompt: &str, input: &Input) -> Result<Prompt, String> {
         let value = match (found.get(2), input) {
             _ if place.starts_with("{{") => return place[1..place.len() - 1].to_owned(),
             (None, input) => show(&input.to_value()),
-            (Some(name), Input::Json(value)) => {
-                let field = value.get(name.as_str());
+            (Some(name), input) => {
+                let field = match input {
+                    Input::Json(value) => value.get(name.as_str()),
+                    _ => None,
+                };
                 missing = missing.take().or(field.is_none().then(|| name.as_str().to_owned()));
                 field.map(show).unwrap_or_default()
             }
-            // Other inputs have no named values.
-            (Some(_), _) => return place.to_owned(),
         };
         is_used = true;
         value
     });
     if let Some(name) = missing {
         return Err(format!(
-            "it has no key \"{name}\"; {{{{{name}}}}} in the prompt stands for {{{name}}} itself"
+            "it has no key \"{name}\", as objects of --jsonl may; {{{{{name}}}}} in the prompt stands for {{{name}}} itself"
         ));
     }
     let text = text.into_owned();
@@ -185,8 +186,15 @@ mod tests {
             r#"{} {name} {a b} {"x": {"name":"Ada","n":3,"x.y-z":[1]}}"#,
             None,
         );
-        check("{name} {{}}", line(), "{name} {}\n\na {}", None);
-        assert!(expand("{nam}", &json()).unwrap_err().contains("no key \"nam\"; {{nam}}"));
+        check("{{name}} {{}}", line(), "{name} {}\n\na {}", None);
+        assert!(
+            expand("{x}", &file()).unwrap_err().contains("no key \"x\", as objects of --jsonl")
+        );
+        assert!(
+            expand("{nam}", &json())
+                .unwrap_err()
+                .contains("no key \"nam\", as objects of --jsonl may; {{nam}}")
+        );
     }
 
     #[test]

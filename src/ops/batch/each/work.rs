@@ -19,6 +19,7 @@ use crate::out::{self, Report};
 use conversation::exit::{Exit, Signal};
 use conversation::format::numbers::format_count;
 use conversation::problem::Problem;
+use sys::clock::Stopwatch;
 use sys::process::job::{Finished, Job};
 use sys::{env, terminal};
 
@@ -51,6 +52,7 @@ pub(super) struct EachBatch<'a> {
     /// The error of a result that could not be printed.
     unwritten: Option<io::Error>,
     pub(super) spinner: Spinner,
+    watch: Stopwatch,
 }
 
 impl<'a> EachBatch<'a> {
@@ -77,6 +79,7 @@ impl<'a> EachBatch<'a> {
             trouble: None,
             unwritten: None,
             spinner: Spinner::new(call.shows_progress),
+            watch: Stopwatch::start(),
         }
     }
 
@@ -212,6 +215,24 @@ impl<'a> EachBatch<'a> {
         Ok(())
     }
 
+    /// Prints the last line, for whoever watches: `6 of 6 inputs, 1 failed, $0.0400, 4.1 s`.
+    fn print_end(&self) {
+        let is_watched = self.call.args.progress || terminal::stderr_is_terminal();
+        if !(self.call.shows_progress && is_watched) {
+            return;
+        }
+        let all = format_count(self.items.len() as u64, "input");
+        let done = self.items.iter().filter(|item| self.record.answer(item).is_some()).count();
+        let mut line = format!("[{done} of {all}");
+        if self.failures > 0 {
+            line.push_str(&format!(", {} failed", self.failures));
+        }
+        if self.record.spent > 0.0 {
+            line.push_str(&format!(", ${:.4}", self.record.spent));
+        }
+        out::print_line(&format!("{line}, {:.1} s]", self.watch.elapsed().as_secs_f64()));
+    }
+
     /// Reports the end: the remaining inputs and the exit code.
     pub(super) fn finish(mut self) -> Result<Report, Problem> {
         self.print_ready(true);
@@ -230,6 +251,7 @@ impl<'a> EachBatch<'a> {
             }
             None => {}
         }
+        self.print_end();
         let is_left = |item: &&EachInput| !self.record.results.contains_key(&item.key);
         let left = self.items.iter().filter(is_left).count() as u64;
         let remaining = format!("{} left; {again}", format_count(left, "input"));

@@ -18,8 +18,8 @@ pub(super) struct AgentSettings {
     provider: Option<String>,
     model: Option<String>,
     base_url: Option<String>,
-    /// The variable with the provider's credential, and its value.
-    key: Option<(&'static str, String)>,
+    /// The variable with the provider's credential, and its value with the place that it came from.
+    key: Option<(&'static str, (String, String))>,
     /// Maximum number of tokens in a reply.
     pub(super) max_tokens: Option<u64>,
     /// Maximum number of requests in the run.
@@ -89,10 +89,10 @@ impl AgentSettings {
         };
         let filled = |value: Option<String>| value.filter(|value| !value.is_empty());
         let own = KEYS.iter().find(|(_, other)| *other == provider);
-        let key = own.and_then(|(variable, _)| env.get(variable).map(str::to_owned));
+        let key = own.and_then(|(name, _)| Some((env.get(name)?.to_owned(), (*name).to_owned())));
         let base = env.get("THINKINGSCRIPT__OPENAI__API_BASE").map(str::to_owned);
         let base = base.filter(|_| provider == Provider::OpenAi);
-        let key = key.or(filled(agent.api_key));
+        let key = key.or_else(|| Some((filled(agent.api_key)?, format!("api_key in {path}"))));
         Ok(Self {
             agent: Some(name.to_owned()),
             provider: Some(provider.name().to_owned()),
@@ -105,8 +105,13 @@ impl AgentSettings {
 
     /// Adds to an error where to set the key of an agent.
     pub(super) fn explain(&self, problem: Problem, home: &Home) -> Problem {
-        let (Some(agent), ProblemKind::NoCredential) = (&self.agent, problem.kind) else {
+        if problem.kind != ProblemKind::NoCredential {
             return problem;
+        }
+        let Some(agent) = &self.agent else {
+            let hint =
+                format!("{} is for scripts alone; nagent-thought setup checks it", KEYS[0].0);
+            return Problem { hint, ..problem };
         };
         let is_own = |(_, of): &&(&str, Provider)| Some(of.name()) == self.provider.as_deref();
         let variable = KEYS.iter().find(is_own).map(|(name, _)| format!(" or {name}"));
@@ -121,8 +126,8 @@ impl AgentSettings {
 
     /// Sets the credential in a copy of the environment, where the provider looks for it.
     pub(super) fn set_key(&self, env: &mut Env) {
-        if let Some((variable, key)) = &self.key {
-            env.set(variable, key);
+        if let Some((variable, (key, source))) = &self.key {
+            env.set_from(variable, key, source);
         }
     }
 

@@ -40,7 +40,9 @@ pub(super) fn bridges<'a>(
             written.borrow_mut().write(text);
         }
     });
-    Bridges::new(permissions, env, thought.cwd.clone(), on_output)
+    let mut bridges = Bridges::new(permissions, env, thought.cwd.clone(), on_output);
+    bridges.stdin = Some(thought.input.clone());
+    bridges
 }
 
 struct ThoughtHost<'a> {

@@ -20,22 +20,22 @@ use crate::ops::run::run_call;
 use crate::ops::setup::flags::{ConversationArgs, RunArgs};
 use crate::ops::setup::settings::Settings;
 use crate::out::{self, Report};
+use conversation::exit::Exit;
 use conversation::limits;
 use conversation::problem::Problem;
 use script::js::wire::End;
 use script::js_worker::ScriptOutcome;
 use script::thought::context::Resume;
 use script::thought::script::Script;
-use script::thoughts::{Home, HomeConfig, Origin};
+use script::thoughts::{Home, HomeConfig, Origin, is_digest_of};
 use std::time::Duration;
-use sys::atomic_file::AtomicFile;
 use sys::env::Env;
 use sys::interrupt::Interrupts;
 use sys::lock::LockMode;
-use sys::{fs, root, stdin, terminal};
+use sys::{fs, root, stdin};
 
 pub use self::agent::choose_agent;
-pub use self::request::ThinkRequest;
+pub use self::request::{LOCK_TIMEOUT, ThinkRequest};
 pub use self::source::read_place;
 
 /// Runs a script.
@@ -51,11 +51,11 @@ pub fn run_thought(tool: &'static str, request: &ThinkRequest) -> Result<Report,
     let source = read_place(&request.script, &env)?;
     let script = Script::parse(&source.bytes)
         .map_err(|error| Problem::usage(format!("{}: {error}", request.script)))?;
-    let input = read_stdin(&interrupts)?;
-    let thought = open_thought(tool, request, &env, home, source, is_kept, &interrupts)?;
+    let input = stdin::read_text(&interrupts)?.map_err(Problem::interrupted)?;
+    let thought = open_thought(tool, request, &env, home, (source, input), is_kept, &interrupts)?;
     let patience = Duration::try_from_secs_f64(request.lock_timeout).unwrap_or(Duration::MAX);
     if request.dry_run {
-        return thought.show_plan(tool, request, &config, &script, env, interrupts, &input);
+        return thought.show_plan(tool, request, &config, &script, env, interrupts);
     }
     let mut runs_memory = !request.fresh && is_kept;
     let mut resume = (Resume::Unused, thought.read_memory().ok().flatten());
@@ -78,12 +78,13 @@ pub fn run_thought(tool: &'static str, request: &ThinkRequest) -> Result<Report,
         }
     }
     let settings = AgentSettings::resolve(&thought.home, &config, &script, request, &env)?;
-    let prompt = thought.prompt(&script, &input, &resume.0)?;
+    let prompt = thought.prompt(&script, &resume.0);
     let said = thought.said(&resume);
     let before = thought.memory_hash();
     let report = thought.run_agent(tool, request, settings, env, interrupts, (prompt, said));
-    if is_kept {
-        thought.note_origin(before.as_deref())?;
+    let is_done = report.as_ref().is_ok_and(|report| report.exit == Exit::Done);
+    if is_kept && !thought.note_origin(before.as_deref())? && is_done {
+        thought.note_nothing_learnt(tool, request, &resume.0);
     }
     report.map(|report| thought.report(report, "agent", Some(&resume.0)))
 }
@@ -96,13 +97,17 @@ impl Thought {
         env: &Env,
         interrupts: &Interrupts,
     ) -> Result<Option<(Resume, Option<String>)>, Problem> {
+        let needed = |resume: Resume, code| {
+            self.screen.show_resume(&self.name, &resume);
+            Ok(Some((resume, code)))
+        };
         let code = match self.read_memory() {
             Ok(Some(code)) => code,
-            Ok(None) => return Ok(Some((Resume::First, None))),
-            Err(error) => return Ok(Some((Resume::Failed(format!("{error:#}")), None))),
+            Ok(None) => return needed(Resume::First, None),
+            Err(error) => return needed(Resume::Failed(format!("{error:#}")), None),
         };
         if self.has_changed(request)? {
-            return Ok(Some((Resume::Changed, Some(code))));
+            return needed(Resume::Changed, Some(code));
         }
         self.screen.begin_memory(&self.name);
         let mut bridges = bridges(self, env, interrupts);
@@ -124,43 +129,49 @@ impl Thought {
             ScriptOutcome::Failed(_, why) => Resume::Failed(why),
         };
         self.written.borrow_mut().close_line();
-        self.screen.show_resume(&resume);
-        Ok(Some((resume, Some(code))))
+        needed(resume, Some(code))
+    }
+
+    /// Says that the next run needs a model, too. A memory.js that asked for this one may have nothing to learn.
+    fn note_nothing_learnt(&self, tool: &str, request: &ThinkRequest, why: &Resume) {
+        let what = match why {
+            Resume::Asked(_) | Resume::Unused if fs::exists(&self.memory_path()) => return,
+            Resume::First | Resume::Unused => "left no memory.js",
+            _ => "did not change memory.js",
+        };
+        let note = format!("note: the model {what}, so the next run asks it again");
+        if !request.quiet {
+            out::print_tool_line(tool, &note);
+        }
     }
 
     /// Whether memory.js was made for another text of the script, and that matters.
     fn has_changed(&self, request: &ThinkRequest) -> Result<bool, Problem> {
         let made_for = self.home.read_origin(&self.name)?.and_then(|origin| origin.sha256);
-        Ok(made_for.is_some_and(|sha256| sha256 != self.source.sha256) && !request.keep_memory)
+        Ok(made_for.is_some_and(|sha256| !is_digest_of(&sha256, &self.source.bytes))
+            && !request.keep_memory)
     }
 
     /// A memory.js without a recorded script was made for this one: it has just done its task.
     fn note_good_run(&self) -> Result<(), Problem> {
         let origin = self.home.read_origin(&self.name)?;
         if let Some(origin) = origin.filter(|origin| origin.sha256.is_none()) {
-            let sha256 = Some(self.source.sha256.clone());
+            let sha256 = Some(self.source.digest.clone());
             self.home.write_origin(&self.name, &Origin { sha256, ..origin })?;
         }
         Ok(())
     }
 
     /// Makes the prompt: the script, its input and arguments, and why the model is needed.
-    fn prompt(&self, script: &Script, input: &str, why: &Resume) -> Result<String, Problem> {
-        let mut text = script.prompt.clone();
-        if !input.is_empty() {
-            if input.len() > limits::RESULT_WHOLE {
-                let path = self.folder.join("workspace/stdin.txt");
-                fs::create_private_folder(&self.folder.join("workspace"))?;
-                AtomicFile::new(&path).without_sync().write(input.as_bytes())?;
-                let head = &input[..input.floor_char_boundary(2000)];
-                text.push_str(&format!(
-                    "\n\nStdin: {} bytes, in {}. It begins:\n{head}",
-                    input.len(),
-                    path.display()
-                ));
-            } else {
-                text.push_str(&format!("\n\nStdin:\n{input}"));
-            }
+    fn prompt(&self, script: &Script, why: &Resume) -> String {
+        let (mut text, input) = (script.prompt.clone(), self.input.as_str());
+        if input.len() > limits::RESULT_WHOLE {
+            let (bytes, head) = (input.len(), &input[..input.floor_char_boundary(2000)]);
+            text.push_str(&format!(
+                "\n\nStdin: {bytes} bytes; process.stdin.read() returns them. It begins:\n{head}"
+            ));
+        } else if !input.is_empty() {
+            text.push_str(&format!("\n\nStdin:\n{input}"));
         }
         if !self.args.is_empty() {
             let quoted: Vec<String> =
@@ -169,7 +180,7 @@ impl Thought {
         }
         let has_printed = !self.written.borrow().all.is_empty();
         text.push_str(&format!("\n\n{}", why.prompt_text(has_printed)));
-        Ok(text)
+        text
     }
 
     /// The result of memory.js, for the model.
@@ -223,7 +234,6 @@ impl Thought {
     }
 
     /// The report of `--dry-run`.
-    #[expect(clippy::too_many_arguments, reason = "a run needs no less")]
     fn show_plan(
         &self,
         tool: &'static str,
@@ -232,7 +242,6 @@ impl Thought {
         script: &Script,
         env: Env,
         interrupts: Interrupts,
-        input: &str,
     ) -> Result<Report, Problem> {
         let memory = self.read_memory().ok().flatten();
         let is_changed = self.has_changed(request)?;
@@ -255,7 +264,7 @@ impl Thought {
             text.push_str(&format!("{whose} policy:\n{}", policy.format()));
         }
         let settings = AgentSettings::resolve(&self.home, config, script, request, &env)?;
-        let prompt = self.prompt(script, input, &why)?;
+        let prompt = self.prompt(script, &why);
         let said = self.said(&(why, memory));
         let plan = self.run_agent(tool, request, settings, env, interrupts, (prompt, said))?;
         text.push_str(&format!("first request to a model:\n{}", plan.text));
@@ -276,13 +285,4 @@ impl Thought {
             .with("resumed", resumed)
             .with("denied", written.denied.iter().cloned().map(Value::from).collect::<Value>())
     }
-}
-
-/// Reads stdin as text, unless it is a terminal.
-fn read_stdin(interrupts: &Interrupts) -> Result<String, Problem> {
-    if terminal::stdin_is_terminal() {
-        return Ok(String::new());
-    }
-    let bytes = stdin::read_to_end(interrupts)?.map_err(Problem::interrupted)?;
-    Ok(String::from_utf8_lossy(&bytes).into_owned())
 }

@@ -4,6 +4,9 @@ use clap::Args;
 
 use crate::ops::setup::flags::{LimitArgs, ModelArgs, parse_amount, parse_seconds};
 
+/// The default of `--lock-timeout`, in seconds.
+pub const LOCK_TIMEOUT: f64 = 30.0;
+
 /// The flags of a script's run
 #[derive(Debug, Clone, Default, Args)]
 #[expect(clippy::struct_excessive_bools, reason = "flags are what they are")]
@@ -27,7 +30,7 @@ pub struct ThinkRequest {
     #[arg(long, value_name = "S", value_parser = parse_seconds)]
     pub timeout: Option<f64>,
     /// Wait up to S seconds for another run of this script
-    #[arg(long, value_name = "S", default_value_t = 30.0, value_parser = parse_amount)]
+    #[arg(long, value_name = "S", default_value_t = LOCK_TIMEOUT, value_parser = parse_amount)]
     pub lock_timeout: f64,
     /// Print one JSON document instead of the script's output
     #[arg(long)]

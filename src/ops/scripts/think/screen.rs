@@ -11,13 +11,14 @@ use sys::terminal;
 pub(super) struct Screen {
     /// Whether stderr is a terminal, and progress is wanted.
     is_shown: bool,
+    is_quiet: bool,
     spinner: Spinner,
 }
 
 impl Screen {
     pub(super) fn new(is_quiet: bool) -> Self {
         let is_shown = !is_quiet && terminal::stderr_is_terminal();
-        Self { is_shown, spinner: Spinner::new(is_shown) }
+        Self { is_shown, is_quiet, spinner: Spinner::new(is_shown) }
     }
 
     fn print_row(&self, text: String, style: Style) {
@@ -40,21 +41,24 @@ impl Screen {
         self.spinner.stop();
     }
 
-    pub(super) fn show_resume(&self, resume: &Resume) {
+    /// Shows why memory.js did not do the task. Without a terminal a failure is a line, too: a model is paid now.
+    pub(super) fn show_resume(&self, name: &str, resume: &Resume) {
         let first_line = |text: &str| text.lines().next().unwrap_or_default().to_owned();
-        match resume {
-            Resume::Asked(None) => self.print_row("  ↳ resumed".to_owned(), ASKED),
-            Resume::Asked(Some(context)) => {
-                self.print_row(format!("  ↳ resumed: {}", first_line(context)), ASKED);
-            }
+        let (text, style) = match resume {
+            Resume::Asked(None) => ("resumed".to_owned(), ASKED),
+            Resume::Asked(Some(context)) => (format!("resumed: {}", first_line(context)), ASKED),
+            Resume::Changed => ("the script has changed".to_owned(), ASKED),
             Resume::Threw { message, .. } | Resume::Failed(message) => {
-                self.print_row(format!("  ↳ error: {}", first_line(message)), FAILED);
+                (format!("error: {}", first_line(message)), FAILED)
             }
-            Resume::Exited(code) => {
-                self.print_row(format!("  ↳ error: process.exit({code})"), FAILED);
-            }
-            Resume::First | Resume::Unused | Resume::Changed => {}
+            Resume::Exited(code) => (format!("error: process.exit({code})"), FAILED),
+            Resume::First | Resume::Unused => return,
+        };
+        if !self.is_shown && !self.is_quiet && !matches!(resume, Resume::Asked(_)) {
+            let line = format!("{name}: a model is asked, not memory.js: {}", escape_text(&text));
+            out::print_tool_line("nagent-think", &line);
         }
+        self.print_row(format!("  ↳ {text}"), style);
     }
 
     pub(super) fn begin_agent(&self, name: &str) {

@@ -4,6 +4,7 @@ use std::path::Path;
 
 use conversation::limits;
 use conversation::problem::Problem;
+use script::thoughts::digest;
 use sys::env::Env;
 use sys::fs;
 
@@ -14,8 +15,8 @@ pub struct ScriptSource {
     pub place: String,
     /// Its bytes.
     pub bytes: Vec<u8>,
-    /// Their SHA-256.
-    pub sha256: String,
+    /// Their digest.
+    pub digest: String,
 }
 
 /// Reads a script's file.
@@ -33,5 +34,5 @@ pub fn read_place(place: &str, env: &Env) -> Result<ScriptSource, Problem> {
         Problem::failed(format!("{place}: no such script{near}"))
     })?;
     let place = fs::real_path(&path).unwrap_or(path).display().to_string();
-    Ok(ScriptSource { place, sha256: fs::sha256(&bytes), bytes })
+    Ok(ScriptSource { place, digest: digest(&bytes), bytes })
 }

@@ -42,6 +42,8 @@ pub(super) struct Thought {
     pub(super) stores_answers: bool,
     pub(super) cwd: PathBuf,
     pub(super) args: Vec<String>,
+    /// The text of stdin.
+    pub(super) input: String,
     pub(super) limit: Option<Duration>,
     pub(super) written: Rc<RefCell<ScriptStdout>>,
     pub(super) screen: Screen,
@@ -89,17 +91,19 @@ impl Thought {
         Ok(ran)
     }
 
-    /// Notes which script the thought belongs to, and that memory.js was made for this text of it, if it was changed.
-    pub(super) fn note_origin(&self, before: Option<&str>) -> Result<(), Problem> {
+    /// Notes which script the thought belongs to, and that memory.js was made for this text of it, if it was changed:
+    /// then it returns true.
+    pub(super) fn note_origin(&self, before: Option<&str>) -> Result<bool, Problem> {
         let after = self.memory_hash();
         let old = self.home.read_origin(&self.name)?;
         let is_new = after.as_deref() != before && after.is_some();
         if old.is_some() && !is_new {
-            return Ok(());
+            return Ok(false);
         }
-        let sha256 = if is_new { Some(self.source.sha256.clone()) } else { None };
+        let sha256 = is_new.then(|| self.source.digest.clone());
         let place = self.source.place.clone();
-        Ok(self.home.write_origin(&self.name, &Origin { place, sha256 })?)
+        self.home.write_origin(&self.name, &Origin { place, sha256 })?;
+        Ok(is_new)
     }
 }
 
@@ -109,17 +113,17 @@ pub(super) fn open_thought(
     request: &ThinkRequest,
     env: &Env,
     home: Home,
-    source: ScriptSource,
+    (source, input): (ScriptSource, String),
     is_kept: bool,
     interrupts: &Interrupts,
 ) -> Result<Thought, Problem> {
     let cwd = env.current_folder()?;
     home.prepare()?;
-    let (name, note) = home.take_thought(&source.place, &source.sha256, is_kept, interrupts)?;
+    let (name, note) = home.take_thought(&source.place, &source.bytes, is_kept, interrupts)?;
     if let Some(note) = note {
         out::print_tool_line(tool, &note);
     }
-    home.write_fingerprint(&source.place, &source.sha256)?;
+    home.write_fingerprint(&source.place, &source.digest)?;
     let temporary = if is_kept { None } else { Some(fs::empty_folder()?) };
     let folder = temporary
         .as_ref()
@@ -156,6 +160,7 @@ pub(super) fn open_thought(
         stores_answers,
         cwd,
         args: request.args.clone(),
+        input,
         limit,
         written: Rc::new(RefCell::new(ScriptStdout::new(request.json))),
         screen: Screen::new(request.quiet),
@@ -167,7 +172,7 @@ pub(super) fn open_thought(
 pub(super) fn keeps_data(env: &Env) -> Result<bool, Problem> {
     match env.get("THINKINGSCRIPT__CACHE").unwrap_or("persist").to_ascii_lowercase().as_str() {
         "persist" => Ok(true),
-        "ephemeral" | "off" => Ok(false),
+        "ephemeral" | "off" | "none" | "disable" | "tmp" => Ok(false),
         other => Err(Problem::usage(format!(
             "THINKINGSCRIPT__CACHE is \"{}\"; use persist, ephemeral or off",
             other.escape_debug()

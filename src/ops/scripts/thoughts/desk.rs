@@ -65,8 +65,7 @@ impl Desk {
 
     /// The script at a place.
     pub(super) fn target(&self, place: String) -> Result<NamedScript, Problem> {
-        let sha256 = fs::sha256(&self.read(&place)?);
-        let (name, _) = self.home.choose_thought(&place, &sha256)?;
+        let (name, _) = self.home.choose_thought(&place, &self.read(&place)?)?;
         Ok(NamedScript { name, place: Some(place) })
     }
 

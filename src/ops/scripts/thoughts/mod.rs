@@ -4,44 +4,23 @@ mod desk;
 mod policy;
 mod setup;
 
-use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 
-use super::think::read_place;
+use super::think::{LOCK_TIMEOUT, ThinkRequest, read_place, run_thought};
 use crate::out::{self, Report};
-use conversation::exit::Exit;
 use conversation::limits;
 use conversation::problem::Problem;
 use script::permission::read_policy;
-use script::thought::script::{Script, thought_name};
+use script::thought::script::{Script, thought_name, without_shebang};
 use script::thoughts::Origin;
 use sys::atomic_file::AtomicFile;
-use sys::process::job::{Job, JobOutcome, Output, Stdin};
-use sys::{fs, process};
+use sys::fs;
 
 pub use self::desk::Desk;
 pub use self::policy::{PolicyEdit, add_entry, list_policy, remove_entry};
 pub use self::setup::setup;
-
-/// The first line for a script that has no such line.
-const SHEBANG: &str = "#!/usr/bin/env nagent-think\n";
-
-/// Data that a reset removes besides memory.js and the workspace.
-#[derive(Debug, Clone, Copy, clap::Args)]
-#[group(id = "what")]
-pub struct Reset {
-    /// Remove all its data
-    #[arg(long, short)]
-    all: bool,
-    /// Remove its memories, too
-    #[arg(long)]
-    memories: bool,
-    /// Remove its policy, too
-    #[arg(long)]
-    policy: bool,
-}
 
 /// Lists the installed scripts, and thoughts that are not installed.
 pub fn list_scripts(desk: &Desk) -> Result<Report, Problem> {
@@ -97,30 +76,21 @@ pub fn describe(desk: &Desk, script: &str) -> Result<Report, Problem> {
         .with("policy", allowed.to_vec()))
 }
 
-/// Runs a script, with the streams of this process. `is_json`: one document has all its output.
+/// Runs a script, as nagent-think does. `is_json`: one document has all its output.
 pub fn run_installed_script(
     desk: &Desk,
     script: &str,
-    args: &[OsString],
+    args: Vec<String>,
     is_json: bool,
 ) -> Result<Report, Problem> {
-    let place = desk.find_place(script)?;
-    let mut command = vec![desk.env.tool_path("nagent-think").into_os_string()];
-    command.extend(is_json.then(|| "--json".into()));
-    command.push(place.into());
-    command.extend(args.iter().cloned());
-    let cwd = desk.env.current_folder()?;
-    let mut job = Job::new(command, cwd, desk.env.for_children(&[]));
-    (job.stdin, job.output) = (Stdin::Inherited, Output::Inherited);
-    let finished =
-        process::run(job, &desk.interrupts).map_err(|error| Problem::failed(error.to_string()))?;
-    let exit = match finished.outcome {
-        JobOutcome::Ended { code } => Exit::Command(u8::try_from(code & 0xff).unwrap_or(1)),
-        JobOutcome::Killed { signal } => Exit::Command(u8::try_from(128 + signal).unwrap_or(1)),
-        JobOutcome::Interrupted(signal) => Exit::Signal(signal),
-        JobOutcome::TimedOut | JobOutcome::TooMuch | JobOutcome::Stopped => Exit::Failed,
+    let request = ThinkRequest {
+        script: desk.find_place(script)?,
+        args,
+        json: is_json,
+        lock_timeout: LOCK_TIMEOUT,
+        ..ThinkRequest::default()
     };
-    Ok(Report { exit, is_out: true, ..Report::done("") })
+    run_thought("nagent-think", &request)
 }
 
 /// Copies a script to the home's bin folder, and marks it executable.
@@ -134,7 +104,7 @@ pub fn install(desk: &Desk, script: &str) -> Result<Report, Problem> {
         )));
     }
     let path = desk.home.script_path(&name);
-    let bytes = with_shebang(&source.bytes);
+    let bytes = with_shebang(desk, &source.bytes);
     // The installed script keeps the memory of its former place.
     let old = desk.home.read_origin(&name)?.filter(|origin| origin.place == source.place);
     if fs::read_bytes(&path, limits::THOUGHT_SCRIPT)?.is_some_and(|before| before != bytes) {
@@ -145,10 +115,8 @@ pub fn install(desk: &Desk, script: &str) -> Result<Report, Problem> {
     write_executable(&path, &bytes)?;
     if let Some(old) = old {
         let place = fs::real_path(&path).unwrap_or_else(|| path.clone()).display().to_string();
-        let sha256 = old
-            .sha256
-            .map(|sha256| if sha256 == source.sha256 { fs::sha256(&bytes) } else { sha256 });
-        desk.home.write_origin(&name, &Origin { place, sha256 })?;
+        desk.home.write_fingerprint(&place, &source.digest)?;
+        desk.home.write_origin(&name, &Origin { place, ..old })?;
     }
     let bin = desk.home.folder.join("bin");
     let is_in_path = desk
@@ -196,14 +164,6 @@ fn move_to_trash(desk: &Desk, paths: &[PathBuf]) -> Result<Report, Problem> {
     Ok(Report::done(text).with("moved", moved))
 }
 
-/// Prints the prompt of a script.
-pub fn print_prompt(desk: &Desk, script: &str) -> Result<Report, Problem> {
-    let place = desk.find_place(script)?;
-    let script = Script::parse(&desk.read(&place)?)
-        .map_err(|error| Problem::usage(format!("{script}: {error}")))?;
-    Ok(text_report("prompt", script.prompt))
-}
-
 /// Prints where a script is.
 pub fn print_place(desk: &Desk, script: &str) -> Result<Report, Problem> {
     let place = desk.find_place(script)?;
@@ -218,71 +178,23 @@ pub fn print_folder(desk: &Desk, script: &str) -> Result<Report, Problem> {
 
 /// Prints the SHA-256 of a script.
 pub fn print_digest(desk: &Desk, script: &str) -> Result<Report, Problem> {
-    let digest = fs::sha256(&desk.read(&desk.find_place(script)?)?);
-    Ok(text_report("sha256", digest))
+    let place = desk.find_place(script)?;
+    Ok(text_report("sha256", read_place(&place, &desk.env)?.digest))
 }
 
-/// Opens the folder of a script's data; where that cannot be done, prints it.
-pub fn open_folder(desk: &Desk, script: &str) -> Result<Report, Problem> {
+/// Removes memory.js and the workspace of a script, or all its data.
+pub fn reset(desk: &Desk, script: &str, all: bool) -> Result<Report, Problem> {
     let (_, folder) = desk.find_data(script)?;
-    let folder = folder.display().to_string();
-    let opener = desk.env.find_program("xdg-open");
-    let has_screen = desk.env.get("DISPLAY").or_else(|| desk.env.get("WAYLAND_DISPLAY")).is_some();
-    if !has_screen || !fs::is_executable(&opener) {
-        return Ok(text_report("folder", folder));
-    }
-    let argv = vec![opener.into_os_string(), folder.clone().into()];
-    let job = Job::new(argv, desk.env.current_folder()?, desk.env.for_children(&[]));
-    process::run(job, &desk.interrupts).map_err(|error| Problem::failed(error.to_string()))?;
-    Ok(Report::done("").with("folder", folder))
-}
-
-/// Removes memory.js and the workspace of a script, and more where that is asked for.
-pub fn reset(desk: &Desk, script: &str, what: Reset) -> Result<Report, Problem> {
-    let (_, folder) = desk.find_data(script)?;
-    if what.all {
+    if all {
         return move_to_trash(desk, &[folder]);
     }
-    let more = [(what.memories, "memories"), (what.policy, "policy.json")];
-    let more = more.into_iter().filter_map(|(is_meant, name)| is_meant.then_some(name));
-    let names = ["memory.js", "workspace"].into_iter().chain(more);
-    move_to_trash(desk, &names.map(|name| folder.join(name)).collect::<Vec<_>>())
+    move_to_trash(desk, &[folder.join("memory.js"), folder.join("workspace")])
 }
 
-/// Lists the files of memories.
-pub fn list_memories(desk: &Desk, script: Option<&str>) -> Result<Report, Problem> {
-    let names = match script {
-        Some(script) => vec![desk.find_script(script)?.name],
-        None => desk.home.list_thoughts()?,
-    };
-    let mut paths = Vec::new();
-    for name in names {
-        let folder = desk.home.thought_folder(&name).join("memories");
-        paths.extend(
-            fs::list_names(&folder)?.iter().map(|name| folder.join(name).display().to_string()),
-        );
-    }
-    let text: String = paths.iter().map(|path| format!("{path}\n")).collect();
-    Ok(Report::done(text).with("memories", paths))
-}
-
-/// Prints or clears the cache.
-pub fn cache(
-    desk: &Desk,
-    script: Option<&str>,
-    clear: bool,
-    clear_all: bool,
-) -> Result<Report, Problem> {
-    if clear_all {
-        let folder = desk.home.folder.join("cache");
-        return move_to_trash(desk, &[folder]);
-    }
-    let script = script.ok_or_else(|| Problem::usage("name a script, or give --clear-all"))?;
+/// Prints where the cache of a script is.
+pub fn print_cache(desk: &Desk, script: &str) -> Result<Report, Problem> {
     let folder = desk.home.cache_folder(&desk.find_place(script)?);
-    if !clear {
-        return Ok(text_report("cache", folder.display().to_string()));
-    }
-    move_to_trash(desk, &[folder])
+    Ok(text_report("cache", folder.display().to_string()))
 }
 
 /// Writes a script that can be executed.
@@ -291,12 +203,21 @@ pub fn build(desk: &Desk, input: &Path, output: &Path) -> Result<Report, Problem
     let source = read_place(&script, &desk.env)?;
     Script::parse(&source.bytes).map_err(|error| Problem::usage(format!("{script}: {error}")))?;
     let path = desk.env.absolute_path(output)?;
-    write_executable(&path, &with_shebang(&source.bytes))?;
+    write_executable(&path, &with_shebang(desk, &source.bytes))?;
     Ok(text_report("output", output.display().to_string()))
 }
 
-fn with_shebang(bytes: &[u8]) -> Vec<u8> {
-    if bytes.starts_with(b"#!") { bytes.to_vec() } else { [SHEBANG.as_bytes(), bytes].concat() }
+/// The script with a first line by which the kernel runs it: its own where that names think, not another interpreter.
+fn with_shebang(desk: &Desk, bytes: &[u8]) -> Vec<u8> {
+    let text = without_shebang(bytes);
+    let first = String::from_utf8_lossy(&bytes[..bytes.len() - text.len()]);
+    let mut names = first.split(|c: char| c.is_whitespace() || "/!".contains(c));
+    if names.any(|name| name == "think" || name == "nagent-think") {
+        return bytes.to_vec();
+    }
+    let is_there = fs::is_executable(&desk.env.find_program("think"));
+    let name = if is_there { "think" } else { "nagent-think" };
+    [format!("#!/usr/bin/env {name}\n").as_bytes(), text].concat()
 }
 
 fn write_executable(path: &Path, bytes: &[u8]) -> Result<(), Problem> {
