@@ -10,12 +10,13 @@ use crate::ops::conversations::{lists, manage, undo};
 use crate::ops::files::summarize_conversation::summarize_conversation;
 use crate::ops::run::call::Call;
 use crate::ops::run::trust::trust_repository;
+use crate::ops::session::SessionArgs;
 use crate::ops::setup::flags::{ConversationArgs, RunArgs};
 use crate::ops::status::doctor;
 use crate::ops::{run, status};
 use crate::out::Report;
 use conversation::problem::Problem;
-use sys::root::check_name;
+use sys::terminal;
 
 /// Examples and exit codes, shown below the flags.
 const AFTER_HELP: &str = "\
@@ -102,8 +103,17 @@ impl Tool for Args {
     /// Does what the flags say; several commands in one call make one report, in this order.
     fn run(self) -> Result<Report, Problem> {
         let mut args = self;
-        args.take_prompt_of_continue();
+        args.run.take_prompt(&mut args.which.continue_);
         args.run.allow_working_folder()?;
+        // Flags that a session does not have ask for something else.
+        if terminal::stdin_is_terminal()
+            && terminal::stdout_is_terminal()
+            && !args.has_work()
+            && let Ok(session) = SessionArgs::try_parse_from(std::env::args_os())
+            && session.is_for_person()
+        {
+            return session.run();
+        }
         if let [word] = args.run.prompt.as_slice()
             && let Some(meant) = flag_for_word(word)
         {
@@ -116,15 +126,6 @@ impl Tool for Args {
 }
 
 impl Args {
-    /// Takes a word after --continue that cannot be a name for the beginning of the prompt.
-    fn take_prompt_of_continue(&mut self) {
-        if let Some(word) = &mut self.which.continue_
-            && word.as_deref().is_some_and(|word| check_name(word).is_err())
-        {
-            self.run.prompt.splice(0..0, word.take());
-        }
-    }
-
     fn run_commands(self) -> Result<Report, Problem> {
         if self.undo.undo.is_some() && !self.run.prompt.is_empty() {
             return Err(Problem::usage("--undo takes no prompt"));

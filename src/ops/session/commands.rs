@@ -20,7 +20,11 @@ pub(super) enum ReplCommand {
     Check,
     Approve,
     Sandbox,
+    Write,
     Show,
+    Cost,
+    Diff,
+    Resume,
 }
 
 /// A command: its action, its names without the slash (the usual one first), the text after the name (in brackets if it
@@ -28,7 +32,7 @@ pub(super) enum ReplCommand {
 pub(super) type Command = (ReplCommand, &'static [&'static str], &'static str, &'static str);
 
 /// All commands.
-pub(super) const COMMANDS: [Command; 19] = [
+pub(super) const COMMANDS: [Command; 24] = [
     (ReplCommand::Help, &["help"], "", "list the commands"),
     (ReplCommand::Quit, &["quit", "q", "exit"], "", "leave; so do exit, quit and Ctrl-D"),
     (
@@ -37,13 +41,9 @@ pub(super) const COMMANDS: [Command; 19] = [
         "",
         "archive the conversation, start another",
     ),
-    (
-        ReplCommand::Model,
-        &["model"],
-        "[[--keep] NAME]",
-        "list models; use one, in a new conversation",
-    ),
+    (ReplCommand::Model, &["model"], "[NAME]", "list models; use another one"),
     (ReplCommand::Flag("--status"), &["status"], "", "show the conversation and the settings"),
+    (ReplCommand::Cost, &["cost"], "", "show what session and conversation cost"),
     (
         ReplCommand::Flag("--save-conversation"),
         &["save"],
@@ -63,6 +63,9 @@ pub(super) const COMMANDS: [Command; 19] = [
         "continue from a copy of another one",
     ),
     (ReplCommand::List, &["list"], "", "list conversations"),
+    (ReplCommand::Resume, &["resume"], "[NAME]", "choose a conversation, and continue it"),
+    (ReplCommand::Flag("--compact"), &["compact"], "", "replace older turns by a checkpoint"),
+    (ReplCommand::Diff, &["diff"], "", "show what the conversation has changed"),
     (ReplCommand::Flag("--summarize"), &["summarize"], "", "print a summary of the conversation"),
     (
         ReplCommand::EditConversation,
@@ -77,6 +80,7 @@ pub(super) const COMMANDS: [Command; 19] = [
     (ReplCommand::Check, &["check"], "CMD|off", "accept an answer only when CMD exits 0"),
     (ReplCommand::Approve, &["approve"], "none|shell|ask", "choose the actions that need approval"),
     (ReplCommand::Sandbox, &["sandbox"], "off|workspace|read-only", "restrict what commands reach"),
+    (ReplCommand::Write, &["write"], "[on|off]", "show where tags may write; switch -w"),
     (ReplCommand::Show, &["show"], "[N]", "show the conversation, or its last N entries"),
 ];
 
@@ -98,6 +102,9 @@ pub(super) enum Input {
 /// Reads a line.
 pub(super) fn parse_input(text: &str) -> Input {
     let text = text.trim();
+    if text == "!" {
+        return Input::Wrong("! needs a command line for your shell, as in !ls".to_owned());
+    }
     if let Some(command) = text.strip_prefix('!').map(str::trim).filter(|it| !it.is_empty()) {
         return Input::Shell(command.to_owned());
     }
@@ -143,6 +150,7 @@ pub(super) fn help_text() -> String {
         ("//TEXT", "send a prompt that begins with /"),
         ("Alt-Enter, or \\ and Enter", "begin another line"),
         ("Ctrl-R, Up", "search the prompts of this folder"),
+        ("Ctrl-X Ctrl-E", "edit the line in $VISUAL or $EDITOR"),
     ];
     let others = others.into_iter().map(|(keys, help)| (keys.to_owned(), help));
     let rows = COMMANDS.iter().map(of_command).chain(others);
@@ -172,7 +180,6 @@ mod tests {
         check("/edit make it short", command(ReplCommand::EditConversation, "make it short"));
         check("//etc/hosts", prompt("/etc/hosts"));
         check("!ls -l", Input::Shell("ls -l".into()));
-        check("!", prompt("!"));
         let wrong = |text: &str, part: &str| match parse_input(text) {
             Input::Wrong(why) => assert!(why.contains(part), "{why}"),
             other => panic!("{text}: {other:?}"),
@@ -180,9 +187,10 @@ mod tests {
         wrong("/statsu", "did you mean /status?");
         wrong("/etc/passwd says", "unknown command /etc/passwd;");
         wrong("/save", "needs NAME");
+        wrong(" ! ", "as in !ls");
         wrong("/quit now", "takes no argument");
         let help = help_text();
-        assert!(help.lines().count() == COMMANDS.len() + 4);
+        assert!(help.lines().count() == COMMANDS.len() + 5);
         assert!(help.lines().all(|line| line.len() < 80), "it wraps:\n{help}");
     }
 }

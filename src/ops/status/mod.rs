@@ -12,6 +12,9 @@ use super::run::count_prompts;
 use crate::ops::run::call::Call;
 use crate::ops::run::sandbox as run_sandbox;
 use crate::out::Report;
+use crate::overview::Overview;
+use crate::view::figures::figures_words;
+use conversation::format::numbers::{format_count, format_tokens};
 use conversation::model;
 use sandbox::SandboxMode;
 use sys::conversation_file::ConversationFile;
@@ -68,8 +71,25 @@ pub fn report_status(call: &Call<'_>) -> Report {
     text.push('\n');
     let mut list = Map::new();
     for (from, key, value) in settings.list_values() {
-        text.push_str(&format!("{key} = {} ({from})\n", show_value(&key, &value)));
+        if from != "default" || call.args.verbose {
+            text.push_str(&format!("{key} = {} ({from})\n", show_value(&key, &value)));
+        }
         list.insert(key, json!({ "value": value, "from": from }));
+    }
+    if !call.args.verbose {
+        text.push_str("nagent --status -v shows the other settings\n");
+    }
+    if let Some(it) = conversation.filter(|_| prompts > 0) {
+        let usage = Overview::read(it.text(), it.pieces()).usage;
+        let figures = usage.figures(settings.is_billed());
+        let window = window.map(|window| format!(" of {}", format_tokens(window)));
+        text.push_str(&format!(
+            "the conversation: {}, about {}{} tokens\nit took {}\n",
+            format_count(prompts, "prompt"),
+            format_tokens(tokens),
+            window.unwrap_or_default(),
+            figures_words(&figures)
+        ));
     }
     Report::done(text)
         .with("conversation_path", path)
