@@ -1,5 +1,6 @@
 //! The commands of a session: one table, and the parser of a line. Pure.
 
+use self::ReplCommand as Do;
 use conversation::format::nearest::nearest;
 
 /// The action of a command.
@@ -33,55 +34,30 @@ pub(super) type Command = (ReplCommand, &'static [&'static str], &'static str, &
 
 /// All commands.
 pub(super) const COMMANDS: [Command; 24] = [
-    (ReplCommand::Help, &["help"], "", "list the commands"),
-    (ReplCommand::Quit, &["quit", "q", "exit"], "", "leave; so do exit, quit and Ctrl-D"),
-    (
-        ReplCommand::Clear,
-        &["clear", "c", "reset", "new"],
-        "",
-        "archive the conversation, start another",
-    ),
-    (ReplCommand::Model, &["model"], "[NAME]", "list models; use another one"),
-    (ReplCommand::Flag("--status"), &["status"], "", "show the conversation and the settings"),
-    (ReplCommand::Cost, &["cost"], "", "show what session and conversation cost"),
-    (
-        ReplCommand::Flag("--save-conversation"),
-        &["save"],
-        "NAME",
-        "save a copy of the conversation",
-    ),
-    (
-        ReplCommand::Flag("--load-conversation"),
-        &["load"],
-        "NAME",
-        "continue from a saved conversation",
-    ),
-    (
-        ReplCommand::Flag("--branch-conversation"),
-        &["branch"],
-        "NAME",
-        "continue from a copy of another one",
-    ),
-    (ReplCommand::List, &["list"], "", "list conversations"),
-    (ReplCommand::Resume, &["resume"], "[NAME]", "choose a conversation, and continue it"),
-    (ReplCommand::Flag("--compact"), &["compact"], "", "replace older turns by a checkpoint"),
-    (ReplCommand::Diff, &["diff"], "", "show what the conversation has changed"),
-    (ReplCommand::Flag("--summarize"), &["summarize"], "", "print a summary of the conversation"),
-    (
-        ReplCommand::EditConversation,
-        &["edit"],
-        "[WORDS]",
-        "edit the conversation, or let a model (WORDS)",
-    ),
-    (ReplCommand::EditPrompt, &["e"], "", "write the next prompt in $EDITOR"),
-    (ReplCommand::Read, &["read"], "FILE", "show the model a file with the next prompt"),
-    (ReplCommand::File, &["file"], "FILE WORDS", "edit a file in its own conversation"),
-    (ReplCommand::Undo, &["undo"], "[FILE]", "take back the last run; FILE: its last edit"),
-    (ReplCommand::Check, &["check"], "CMD|off", "accept an answer only when CMD exits 0"),
-    (ReplCommand::Approve, &["approve"], "none|shell|ask", "choose the actions that need approval"),
-    (ReplCommand::Sandbox, &["sandbox"], "off|workspace|read-only", "restrict what commands reach"),
-    (ReplCommand::Write, &["write"], "[on|off]", "show where tags may write; switch -w"),
-    (ReplCommand::Show, &["show"], "[N]", "show the conversation, or its last N entries"),
+    (Do::Help, &["help"], "", "list the commands"),
+    (Do::Quit, &["quit", "q", "exit"], "", "leave; so do exit, quit and Ctrl-D"),
+    (Do::Clear, &["clear", "c", "reset", "new"], "", "archive the conversation, start another"),
+    (Do::Model, &["model"], "[NAME]", "list models; use another one"),
+    (Do::Flag("--status"), &["status"], "", "show the conversation and the settings"),
+    (Do::Cost, &["cost"], "", "show what session and conversation cost"),
+    (Do::Flag("--save-conversation"), &["save"], "NAME", "save a copy of the conversation"),
+    (Do::Flag("--load-conversation"), &["load"], "NAME", "continue from a saved conversation"),
+    (Do::Flag("--branch-conversation"), &["branch"], "NAME", "continue from a copy of another one"),
+    (Do::List, &["list"], "", "list conversations"),
+    (Do::Resume, &["resume"], "[NAME]", "choose a conversation, and continue it"),
+    (Do::Flag("--compact"), &["compact"], "", "replace older turns by a checkpoint"),
+    (Do::Diff, &["diff"], "", "show what the conversation has changed"),
+    (Do::Flag("--summarize"), &["summarize"], "", "print a summary of the conversation"),
+    (Do::EditConversation, &["edit"], "[WORDS]", "edit the conversation, or let a model (WORDS)"),
+    (Do::EditPrompt, &["e"], "", "write the next prompt in $EDITOR"),
+    (Do::Read, &["read"], "FILE", "show the model a file with the next prompt"),
+    (Do::File, &["file"], "FILE WORDS", "edit a file in its own conversation"),
+    (Do::Undo, &["undo"], "[FILE]", "take back the last run; FILE: its last edit"),
+    (Do::Check, &["check"], "CMD|off", "accept an answer only when CMD exits 0"),
+    (Do::Approve, &["approve"], "none|shell|ask", "choose the actions that need approval"),
+    (Do::Sandbox, &["sandbox"], "off|workspace|read-only", "restrict what commands reach"),
+    (Do::Write, &["write"], "[on|off]", "show where tags may write; switch -w"),
+    (Do::Show, &["show"], "[N]", "show the conversation, or its last N entries"),
 ];
 
 /// A line, parsed.

@@ -1,5 +1,5 @@
-//! What is typed during a run: it is shown below the line that turns, and Enter sends it to the run, as `nagent-message`
-//! does. A command waits until the run has ended.
+//! Keys that are typed during a run: their line is shown below the one that turns, and Enter sends it to the run, as
+//! `nagent-message` does. A command waits until the run has ended.
 
 use std::collections::VecDeque;
 
@@ -8,7 +8,7 @@ use sys::messages;
 use sys::root::Root;
 use sys::tty::Key;
 
-/// What was typed before the prompt was there.
+/// The lines that were typed before the prompt was there.
 #[derive(Debug, Default)]
 pub(super) struct TypedAhead {
     /// The line that is not complete: the next prompt begins with it.

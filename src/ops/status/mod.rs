@@ -79,17 +79,12 @@ pub fn report_status(call: &Call<'_>) -> Report {
     if !call.args.verbose {
         text.push_str("nagent --status -v shows the other settings\n");
     }
-    if let Some(it) = conversation.filter(|_| prompts > 0) {
-        let usage = Overview::read(it.text(), it.pieces()).usage;
-        let figures = usage.figures(settings.is_billed());
+    if let Some(conversation) = conversation.filter(|_| prompts > 0) {
         let window = window.map(|window| format!(" of {}", format_tokens(window)));
-        text.push_str(&format!(
-            "the conversation: {}, about {}{} tokens\nit took {}\n",
-            format_count(prompts, "prompt"),
-            format_tokens(tokens),
-            window.unwrap_or_default(),
-            figures_words(&figures)
-        ));
+        let (count, window) = (format_count(prompts, "prompt"), window.unwrap_or_default());
+        let tokens = format_tokens(tokens);
+        text.push_str(&format!("the conversation: {count}, about {tokens}{window} tokens\n"));
+        text.push_str(&describe_usage(&conversation, settings.is_billed()));
     }
     Report::done(text)
         .with("conversation_path", path)
@@ -108,6 +103,12 @@ pub fn report_status(call: &Call<'_>) -> Report {
         .with("sandbox_gaps", gaps)
         .with("sandbox_error", error)
         .with("settings", Value::Object(list))
+}
+
+/// The tokens and the cost of a conversation, on a line.
+fn describe_usage(conversation: &ConversationFile, is_billed: bool) -> String {
+    let overview = Overview::read(conversation.text(), conversation.pieces());
+    format!("it took {}\n", figures_words(&overview.usage.figures(is_billed)))
 }
 
 /// A setting's value, for a person.
