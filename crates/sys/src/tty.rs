@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail, ensure};
 use rustix::event::{PollFd, PollFlags};
 use rustix::pipe::{PipeFlags, pipe_with};
+use rustix::process::{Signal, kill_current_process_group};
 use rustix::termios::{
     LocalModes, OptionalActions, QueueSelector, SpecialCodeIndex, Termios, tcflush, tcgetattr,
     tcgetwinsize, tcsetattr,
@@ -232,7 +233,10 @@ pub enum Key {
     Escape,
 }
 
-/// The keys that are typed, which the terminal does not show until this is dropped. Ctrl-C and Ctrl-Z are signals.
+/// The byte of Ctrl-Z.
+const CTRL_Z: u8 = 0x1a;
+
+/// The keys that are typed, which the terminal does not show until this is dropped. Ctrl-C and Ctrl-Z do what they usually do.
 #[derive(Debug)]
 pub struct Keys {
     tty: Tty,
@@ -257,7 +261,12 @@ impl Keys {
     fn enter(&mut self) {
         drop(self.raw.take());
         self.raw = self.tty.enter_raw_mode(LocalModes::ICANON | LocalModes::ECHO);
-        self.raw.iter_mut().for_each(|raw| raw.discards = false);
+        if let (Some(raw), Ok(mut modes)) = (&mut self.raw, tcgetattr(&self.tty.file)) {
+            raw.discards = false;
+            // Ctrl-Z is a key here: not every shell restores the modes of a terminal.
+            modes.special_codes[SpecialCodeIndex::VSUSP] = 0;
+            let _ = tcsetattr(&self.tty.file, OptionalActions::Now, &modes);
+        }
     }
 
     /// Waits for keys or for `other`, up to `longest`, at most a moment. Returns the keys, and whether `other` is ready.
@@ -277,6 +286,11 @@ impl Keys {
                 Ok(count @ 1..) => self.bytes.extend_from_slice(&buffer[..count]),
                 _ => self.raw = None,
             }
+        }
+        if self.bytes.contains(&CTRL_Z) {
+            drop(self.raw.take());
+            let _ = kill_current_process_group(Signal::TSTP);
+            self.enter();
         }
         (take_keys(&mut self.bytes), is_other)
     }
