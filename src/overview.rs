@@ -6,6 +6,7 @@
 use std::collections::HashSet;
 use std::ops::AddAssign;
 
+use crate::view::figures::RunFigures;
 use conversation::format::file::Piece;
 use conversation::format::harmless;
 use conversation::format::hex::SHORT_ID;
@@ -82,6 +83,19 @@ impl TurnsUsage {
     /// Input and output together.
     pub fn tokens(&self) -> u64 {
         self.input.saturating_add(self.output)
+    }
+
+    /// Its figures. `is_billed`: a turn without a price costs something.
+    pub fn figures(&self, is_billed: bool) -> RunFigures {
+        RunFigures {
+            turns: self.turns,
+            tokens_in: self.input,
+            cached: self.cached,
+            tokens_out: self.output,
+            cost: self.cost,
+            is_unpriced: self.unpriced > 0 && is_billed,
+            ..RunFigures::default()
+        }
     }
 
     /// The cost; `None` where the price of some turn is not known.

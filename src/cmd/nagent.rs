@@ -1,8 +1,8 @@
 //! `nagent`: the flags, and the order in which they are acted on.
 
-use clap::Parser;
+use clap::{FromArgMatches, Parser};
 
-use crate::cli::Tool;
+use crate::cli::{self, Tool};
 use crate::ops::conversations::conversation_name::{move_old_conversation, with_name};
 use crate::ops::conversations::lists::ProtocolForm;
 use crate::ops::conversations::undo::UndoArgs;
@@ -10,12 +10,13 @@ use crate::ops::conversations::{lists, manage, undo};
 use crate::ops::files::summarize_conversation::summarize_conversation;
 use crate::ops::run::call::Call;
 use crate::ops::run::trust::trust_repository;
+use crate::ops::session::SessionArgs;
 use crate::ops::setup::flags::{ConversationArgs, RunArgs};
 use crate::ops::status::doctor;
 use crate::ops::{run, status};
 use crate::out::Report;
 use conversation::problem::Problem;
-use sys::root::check_name;
+use sys::terminal;
 
 /// Examples and exit codes, shown below the flags.
 const AFTER_HELP: &str = "\
@@ -129,8 +130,19 @@ impl Tool for Args {
     /// Does what the flags say; several commands in one call make one report, in this order.
     fn run(self) -> Result<Report, Problem> {
         let mut args = self;
-        args.take_prompt_of_continue();
+        args.run.take_prompt(&mut args.which.continue_);
         args.run.allow_working_folder()?;
+        // Flags that a session does not have ask for something else.
+        if terminal::stdin_is_terminal()
+            && terminal::stdout_is_terminal()
+            && !args.has_work()
+            && let Ok(matches) =
+                cli::command::<SessionArgs>().try_get_matches_from(std::env::args_os())
+            && let Ok(session) = SessionArgs::from_arg_matches(&matches)
+            && session.is_for_person()
+        {
+            return session.run();
+        }
         let words: Vec<&str> = args.run.prompt.iter().map(String::as_str).collect();
         if let Some(meant) = command_elsewhere(&words) {
             let words = words.join(" ");
@@ -143,15 +155,6 @@ impl Tool for Args {
 }
 
 impl Args {
-    /// Takes a word after --continue that cannot be a name for the beginning of the prompt.
-    fn take_prompt_of_continue(&mut self) {
-        if let Some(word) = &mut self.which.continue_
-            && word.as_deref().is_some_and(|word| check_name(word).is_err())
-        {
-            self.run.prompt.splice(0..0, word.take());
-        }
-    }
-
     fn run_commands(self) -> Result<Report, Problem> {
         if self.undo.undo.is_some() && !self.run.prompt.is_empty() {
             return Err(Problem::usage("--undo takes no prompt"));

@@ -26,6 +26,23 @@ credential, 3 Ollama does not answer; of a prompt on stdin those of nagent;
 /// Flags of a run that a session has no use for: it follows runs with --lines, and each prompt is a run of its own.
 const WITHOUT: [&str; 6] = ["code", "lines", "progress", "show_request", "record", "clear"];
 
+impl Args {
+    /// A flag that was given and that a session has no use for.
+    fn find_refused(&self) -> Option<&'static str> {
+        let run = &self.run;
+        let is_given =
+            [run.code, run.lines, run.progress, run.show_request, run.record.is_some(), run.clear];
+        WITHOUT.into_iter().zip(is_given).find_map(|(name, is_given)| is_given.then_some(name))
+    }
+
+    /// Whether no flag asks for an answer to a program.
+    pub(super) fn is_for_person(&self) -> bool {
+        let answer = &self.run.answer;
+        let is_plain = answer.schema.is_none() && answer.output.is_none();
+        is_plain && !self.run.json && self.find_refused().is_none()
+    }
+}
+
 impl Tool for Args {
     const NAME: &'static str = session::NAME;
     const DESCRIPTION: &'static str = "A prompt in a terminal for a person, in front of nagent; a model calls nagent \
@@ -33,11 +50,9 @@ impl Tool for Args {
         document with runs, conversation_path, exit_code and error.";
 
     fn run(mut self) -> Result<Report, Problem> {
+        self.run.take_prompt(&mut self.continue_);
         self.run.allow_working_folder()?;
-        let run = &self.run;
-        let is_given =
-            [run.code, run.lines, run.progress, run.show_request, run.record.is_some(), run.clear];
-        if let Some((name, _)) = WITHOUT.iter().zip(is_given).find(|(_, is_given)| *is_given) {
+        if let Some(name) = self.find_refused() {
             return Err(Problem::usage(format!(
                 "nagent-repl has no --{}; use it with nagent",
                 name.replace('_', "-")

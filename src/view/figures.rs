@@ -1,5 +1,7 @@
 //! The figures of a run, as a line.
 
+use std::ops::AddAssign;
+
 use conversation::format::numbers::{format_count, format_tokens};
 use serde_json::{Map, Value};
 
@@ -43,6 +45,17 @@ impl RunFigures {
     }
 }
 
+impl AddAssign for RunFigures {
+    fn add_assign(&mut self, more: Self) {
+        self.turns += more.turns;
+        self.tokens_in += more.tokens_in;
+        self.cached += more.cached;
+        self.tokens_out += more.tokens_out;
+        self.cost += more.cost;
+        self.is_estimated |= more.is_estimated;
+    }
+}
+
 /// ` (45 % cached)`. Many servers do not report their cache: no share is shown if none is known.
 pub fn cached_share(cached: u64, tokens_in: u64) -> String {
     let share = cached.saturating_mul(100).checked_div(tokens_in).unwrap_or(0).min(100);
@@ -51,7 +64,12 @@ pub fn cached_share(cached: u64, tokens_in: u64) -> String {
 
 /// `[3 turns, 12.3k tokens in (45 % cached), 512 out, $0.0123, 4.2 s]`
 pub fn figures_line(figures: &RunFigures) -> String {
-    let RunFigures { turns, tokens_in, cached, tokens_out, cost, seconds, .. } = *figures;
+    format!("[{}, {:.1} s]", figures_words(figures), figures.seconds)
+}
+
+/// `3 turns, 12.3k tokens in (45 % cached), 512 out, $0.0123`
+pub fn figures_words(figures: &RunFigures) -> String {
+    let RunFigures { turns, tokens_in, cached, tokens_out, cost, .. } = *figures;
     let about = if figures.is_estimated { "about " } else { "" };
     let cached = cached_share(cached, tokens_in);
     let cost = match (cost > 0.0, figures.is_unpriced) {
@@ -61,7 +79,7 @@ pub fn figures_line(figures: &RunFigures) -> String {
         (false, false) => String::new(),
     };
     format!(
-        "[{}, {about}{} tokens in{cached}, {} out{cost}, {seconds:.1} s]",
+        "{}, {about}{} tokens in{cached}, {} out{cost}",
         format_count(turns, "turn"),
         format_tokens(tokens_in),
         format_tokens(tokens_out)

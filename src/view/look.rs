@@ -81,6 +81,8 @@ pub struct Look {
     pub figures: bool,
     /// Whether a session begins with a new conversation.
     pub fresh: bool,
+    /// Whether another model begins with a new conversation.
+    pub model_clears: bool,
     /// Text that conversations start with.
     pub context: String,
     /// Settings, as the config has them.

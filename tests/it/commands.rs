@@ -22,6 +22,10 @@ fn status_says_conversation_size_provider_and_model() {
     assert_eq!(after["conversation_path"], path.to_str().unwrap());
     assert_eq!(after["size"], std::fs::metadata(path).unwrap().len());
     let text = sandbox.run(&["--conversation", "a", "--status"]).assert_exit(0);
+    assert!(!text.stdout.contains("(default)"), "{}", text.stdout);
+    let usage = "the conversation: 1 prompt, about ";
+    assert!(text.stdout.contains(usage) && text.stdout.contains("\nit took 1 turn, "));
+    let text = sandbox.run(&["--conversation", "a", "--status", "-v"]).assert_exit(0);
     for value in ["tags = all", "max_cost = not set", "pass_env = none", "prices = those built in"]
     {
         assert!(text.stdout.contains(&format!("\n{value} (default)\n")), "{}", text.stdout);

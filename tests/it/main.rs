@@ -90,6 +90,7 @@ mod screens; // what each look of nagent-repl shows, as stored screens
 mod secrets; // no key in any file, output or command line; where a key goes
 mod seeds; // what three small assistants can do, as looks of nagent-repl
 mod server_faults; // faults of servers, for each format, and how each is classified
+mod session; // how nagent-repl is opened, what it continues, its list to choose from, what is typed during a run
 mod sessions; // the sessions of README.md and docs/, run
 mod shell; // output, exit codes, timeouts, descendants, environment
 mod shown; // a write never replaces what the model has not seen

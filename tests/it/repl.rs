@@ -276,12 +276,12 @@ fn commands_are_calls_of_the_toolkit() {
     run("/branch kept", "archived:");
     run("/list", "kept");
     run("/model", "test-model");
-    run("/model --keep other", "model: other");
+    run("/model a-model", "model: a-model");
     sandbox.llm.push(answer("with a note"));
     run("/read note.txt", "with the next prompt");
     run("look", "with a note");
     let last = sandbox.requests().pop().unwrap();
-    assert!(last.user().contains("a note") && last.json()["model"] == "other");
+    assert!(last.user().contains("a note") && last.json()["model"] == "a-model");
     run("/check test -e done", "check: test -e done");
     sandbox.llm.push(shell("touch done"));
     sandbox.llm.push(answer("checked"));
@@ -298,7 +298,7 @@ fn commands_are_calls_of_the_toolkit() {
     sandbox.llm.push(answer("three it is"));
     run("/file a.txt make it three", "three it is");
     run("/undo a.txt", "-three");
-    run("/model third", "(new conversation; the old one is archived)");
+    run("/model --keep test-model", "model: test-model");
     run("/c", "(new conversation; the old one is archived)");
     run("/summarise", "did you mean /summarize?");
     run("/x", "unknown command /x");
@@ -311,7 +311,7 @@ fn commands_are_calls_of_the_toolkit() {
     sandbox.script("editor", "#!/bin/sh\nprintf 'written\\nthere' > \"$1\"\n");
     sandbox.llm.push(answer("read it"));
     run("/e", "read it");
-    assert_eq!(sandbox.requests().pop().unwrap().json()["model"], "third");
+    assert_eq!(sandbox.requests().pop().unwrap().json()["model"], "test-model");
     assert!(sandbox.conversation_paths().len() > 3, "what was put away is kept");
 }
 

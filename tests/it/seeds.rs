@@ -302,6 +302,11 @@ fn seed_002_6_to_11_model_root_stop_list_and_commands() {
     let host = sandbox.llm.origin();
     let sandbox = sandbox.env("OLLAMA_HOST", &host);
     sandbox.llm.allow_rewrites();
+    sandbox.llm.beside(|request| {
+        let models = json!({"data": [{"id": "tiny"}, {"id": "other"}]}).to_string();
+        let is_list = request.path.ends_with("/models");
+        is_list.then(|| Answer::raw(200, "application/json", models))
+    });
     let folder = sandbox.base().join("other");
     std::fs::create_dir(&folder).unwrap();
     sandbox.llm.push(shell("rm -rf /"));
@@ -318,7 +323,8 @@ fn seed_002_6_to_11_model_root_stop_list_and_commands() {
     let result = sandbox.blocks_of("nagent-shell-result").pop().unwrap();
     assert_eq!(result.body.trim(), folder.canonicalize().unwrap().to_str().unwrap(), "8");
     prompt(&mut pty, "> ", "/model other");
-    assert!(pty.printed().contains("(reset)"), "a model begins without what was said to another");
+    let printed = pty.printed();
+    assert!(printed.contains("(reset)"), "a model begins without the other's words: {printed}");
     sandbox.llm.push(answer("other here"));
     prompt(&mut pty, "> ", "hi");
     let last = sandbox.requests().pop().unwrap();

@@ -9,6 +9,7 @@ use std::cell::RefCell;
 use std::collections::BTreeSet;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use anyhow::{Context as _, Result, bail, ensure};
 use rustyline::completion::Completer;
@@ -35,6 +36,8 @@ pub enum Typed {
     Text(String),
     /// Ctrl-C, on an empty line.
     Interrupt,
+    /// Ctrl-X Ctrl-E: this text is to be edited in the user's editor.
+    ToEdit(String),
     /// More text than the editor can show; it was dropped.
     TooLong,
     /// Ctrl-D on an empty line, or the end of the input.
@@ -48,6 +51,8 @@ pub type Complete = Box<dyn Fn(&str) -> (usize, Vec<String>)>;
 pub struct LineEditor {
     editor: Editor<Assistant, FileHistory>,
     history: Option<PathBuf>,
+    /// The text for which Ctrl-X Ctrl-E was pressed.
+    to_edit: Arc<Mutex<Option<String>>>,
 }
 
 impl LineEditor {
@@ -71,7 +76,11 @@ impl LineEditor {
         editor.bind_sequence(KeyEvent::ctrl('C'), EventHandler::Conditional(Box::new(DropLine)));
         // A Ctrl-D that was typed during a run arrives as a zero byte.
         editor.bind_sequence(KeyEvent::ctrl('@'), Cmd::Noop);
-        Ok(Self { editor, history: None })
+        let to_edit = Arc::default();
+        let keys = Event::KeySeq(vec![KeyEvent::ctrl('X'), KeyEvent::ctrl('E')]);
+        let handler = EventHandler::Conditional(Box::new(EditOutside(Arc::clone(&to_edit))));
+        editor.bind_sequence(keys, handler);
+        Ok(Self { editor, history: None, to_edit })
     }
 
     /// Takes the history from this file, and adds to it from now on.
@@ -98,20 +107,25 @@ impl LineEditor {
         Ok(())
     }
 
-    /// Reads text after a prompt, which is displayed as `styled`.
+    /// Reads text after a prompt, which is displayed as `styled`. It begins with the text `before`.
     ///
     /// # Errors
     /// The terminal failed.
-    pub fn read(&mut self, prompt: &str, styled: &str) -> Result<Typed> {
+    pub fn read(&mut self, prompt: &str, styled: &str, before: &str) -> Result<Typed> {
         let editor = &mut self.editor;
+        let prompt = (prompt, styled);
         // rustyline counts rows in 16 bits and panics on a paste of megabytes.
-        let result = catch_unwind(AssertUnwindSafe(|| editor.readline(&(prompt, styled))));
+        let result =
+            catch_unwind(AssertUnwindSafe(|| editor.readline_with_initial(&prompt, (before, ""))));
         let Ok(result) = result else { return Ok(Typed::TooLong) };
         let joined = self.editor.helper().map(|helper| helper.joined.take()).unwrap_or_default();
         match result {
             Ok(text) => Ok(Typed::Text(without_continuations(text, &joined))),
             Err(ReadlineError::Eof) => Ok(Typed::End),
-            Err(ReadlineError::Interrupted) => Ok(Typed::Interrupt),
+            Err(ReadlineError::Interrupted) => {
+                let text = self.to_edit.lock().unwrap_or_else(PoisonError::into_inner).take();
+                Ok(text.map_or(Typed::Interrupt, Typed::ToEdit))
+            }
             // The terminal is gone.
             Err(ReadlineError::Io(_) | ReadlineError::Errno(_))
                 if !super::terminal::stdin_is_terminal() =>
@@ -144,6 +158,16 @@ struct DropLine;
 impl ConditionalEventHandler for DropLine {
     fn handle(&self, _: &Event, _: RepeatCount, _: bool, context: &EventContext) -> Option<Cmd> {
         (!context.line().is_empty()).then_some(Cmd::Kill(Movement::WholeBuffer))
+    }
+}
+
+/// Ctrl-X Ctrl-E ends the line, and leaves its text for the user's editor.
+struct EditOutside(Arc<Mutex<Option<String>>>);
+
+impl ConditionalEventHandler for EditOutside {
+    fn handle(&self, _: &Event, _: RepeatCount, _: bool, context: &EventContext) -> Option<Cmd> {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(context.line().to_owned());
+        Some(Cmd::Interrupt)
     }
 }
 

@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail, ensure};
 use rustix::event::{PollFd, PollFlags};
 use rustix::pipe::{PipeFlags, pipe_with};
+use rustix::process::{Signal, kill_current_process_group};
 use rustix::termios::{
     LocalModes, OptionalActions, QueueSelector, SpecialCodeIndex, Termios, tcflush, tcgetattr,
     tcgetwinsize, tcsetattr,
@@ -18,9 +19,10 @@ use signal_hook::consts::SIGCONT;
 use signal_hook::low_level;
 
 use super::env::Env;
-use super::interrupt::Interrupts;
+use super::interrupt::{Interrupts, ResumeWatch};
 use super::lock::{LockWait, lock_file};
 use super::{env, fs, ready, terminal};
+use conversation::format::harmless::is_hidden;
 
 /// Nothing may be typed for this long before an answer counts.
 const QUIET: Duration = Duration::from_millis(250);
@@ -60,7 +62,7 @@ impl Tty {
         raw.special_codes[SpecialCodeIndex::VMIN] = 1;
         raw.special_codes[SpecialCodeIndex::VTIME] = 0;
         tcsetattr(&file, OptionalActions::Now, &raw).ok()?;
-        Some(RawMode { file, before })
+        Some(RawMode { file, before, discards: true })
     }
 
     /// Waits, in raw mode, until nobody types: keys that were meant for something else are not an answer. False after
@@ -217,15 +219,124 @@ impl Tty {
     }
 }
 
-/// The previous modes of a terminal in raw mode. Dropping it restores them, and discards typed keys.
+/// A key that was typed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[expect(missing_docs, reason = "their names say it")]
+pub enum Key {
+    Char(char),
+    Enter,
+    Backspace,
+    /// Ctrl-U
+    Clear,
+    Up,
+    Down,
+    Escape,
+}
+
+/// The byte of Ctrl-Z.
+const CTRL_Z: u8 = 0x1a;
+
+/// The keys that are typed, which the terminal does not show until this is dropped. Ctrl-C and Ctrl-Z do what they usually do.
+#[derive(Debug)]
+pub struct Keys {
+    tty: Tty,
+    /// `None`: the terminal is gone.
+    raw: Option<RawMode>,
+    resumed: ResumeWatch,
+    /// The bytes of a character that is not complete.
+    bytes: Vec<u8>,
+}
+
+impl Keys {
+    /// Begins to read keys. `None` without a terminal.
+    pub fn start() -> Option<Self> {
+        let tty = Tty::open()?;
+        let resumed = ResumeWatch::start();
+        let mut keys = Self { tty, raw: None, resumed, bytes: Vec::new() };
+        keys.enter();
+        Some(keys)
+    }
+
+    /// Sets the modes. Keys that nobody has read stay for the next reader.
+    fn enter(&mut self) {
+        drop(self.raw.take());
+        self.raw = self.tty.enter_raw_mode(LocalModes::ICANON | LocalModes::ECHO);
+        if let (Some(raw), Ok(mut modes)) = (&mut self.raw, tcgetattr(&self.tty.file)) {
+            raw.discards = false;
+            // Ctrl-Z is a key here: not every shell restores the modes of a terminal.
+            modes.special_codes[SpecialCodeIndex::VSUSP] = 0;
+            let _ = tcsetattr(&self.tty.file, OptionalActions::Now, &modes);
+        }
+    }
+
+    /// Waits for keys or for `other`, up to `longest`, at most a moment. Returns the keys, and whether `other` is ready.
+    pub fn wait(&mut self, other: BorrowedFd<'_>, longest: Duration) -> (Vec<Key>, bool) {
+        if self.resumed.take() {
+            // The shell has set its own modes.
+            self.enter();
+        }
+        let other = PollFd::from_borrowed_fd(other, PollFlags::IN);
+        let mut fds = [other, PollFd::new(&self.tty.file, PollFlags::IN)];
+        let count = if self.raw.is_some() { 2 } else { 1 };
+        ready::wait(&mut fds[..count], Some(Instant::now() + longest.min(QUIET)));
+        let [is_other, is_typed] = fds.map(|fd| !fd.revents().is_empty());
+        let mut buffer = [0; 4096];
+        if is_typed {
+            match (&self.tty.file).read(&mut buffer) {
+                Ok(count @ 1..) => self.bytes.extend_from_slice(&buffer[..count]),
+                _ => self.raw = None,
+            }
+        }
+        if self.bytes.contains(&CTRL_Z) {
+            drop(self.raw.take());
+            let _ = kill_current_process_group(Signal::TSTP);
+            self.enter();
+        }
+        (take_keys(&mut self.bytes), is_other)
+    }
+}
+
+/// Removes the complete characters from typed bytes, and returns the keys that have a use.
+fn take_keys(bytes: &mut Vec<u8>) -> Vec<Key> {
+    let end = match std::str::from_utf8(bytes) {
+        Ok(text) => text.len(),
+        Err(error) => error.error_len().map_or(error.valid_up_to(), |_| bytes.len()),
+    };
+    let text: Vec<u8> = bytes.drain(..end).collect();
+    let text = String::from_utf8_lossy(&text);
+    let (mut chars, mut keys) = (text.chars(), Vec::new());
+    while let Some(c) = chars.next() {
+        keys.push(match c {
+            '\r' | '\n' => Key::Enter,
+            '\x08' | '\x7f' => Key::Backspace,
+            '\x15' => Key::Clear,
+            '\x1b' if !matches!(chars.next(), Some('[' | 'O')) => Key::Escape,
+            '\x1b' => match chars.find(|c| ('@'..='~').contains(c)) {
+                Some('A') => Key::Up,
+                Some('B') => Key::Down,
+                _ => continue,
+            },
+            c if is_hidden(c) => continue,
+            c => Key::Char(c),
+        });
+    }
+    keys
+}
+
+/// The previous modes of a terminal in raw mode. Dropping it restores them.
+#[derive(Debug)]
 struct RawMode {
     file: File,
     before: Termios,
+    /// Whether keys that nobody has read are discarded.
+    discards: bool,
 }
 
 impl Drop for RawMode {
     fn drop(&mut self) {
-        let _ = tcflush(&self.file, QueueSelector::IFlush);
+        if self.discards {
+            let _ = tcflush(&self.file, QueueSelector::IFlush);
+        }
         let _ = tcsetattr(&self.file, OptionalActions::Now, &self.before);
     }
 }
@@ -267,4 +378,24 @@ pub fn edit_file(path: &Path) -> Result<()> {
         .with_context(|| format!("cannot start the editor {editor}"))?;
     ensure!(status.success(), "the editor {editor} failed ({status})");
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keys_of_typed_bytes() {
+        let check = |typed: &[u8], expect: &[Key], rest: &[u8]| {
+            let mut bytes = typed.to_vec();
+            assert_eq!((take_keys(&mut bytes).as_slice(), &bytes[..]), (expect, rest), "{typed:?}");
+        };
+        let char = Key::Char;
+        check("a世\r".as_bytes(), &[char('a'), char('世'), Key::Enter], b"");
+        check(b"\x1b[A\x1bOB\x1b[200~x\x1b[1;5C", &[Key::Up, Key::Down, char('x')], b"");
+        check(b"\x1b", &[Key::Escape], b"");
+        check(b"\x7f\x08\x15\x04\t", &[Key::Backspace, Key::Backspace, Key::Clear], b"");
+        check(b"a\xe4\xb8", &[char('a')], b"\xe4\xb8");
+        check("a\u{9b}\u{202e}b".as_bytes(), &[char('a'), char('b')], b"");
+    }
 }

@@ -10,7 +10,7 @@ use crate::ops::setup::flags::parse_count;
 use crate::out::{PagedFrom, Report};
 use crate::overview::{ConversationKind, TurnsUsage};
 use crate::view::table::format_table;
-use conversation::format::columns::{truncate, width};
+use conversation::format::columns::{truncate, truncate_left, width};
 use conversation::format::harmless;
 use conversation::format::numbers::format_age;
 use conversation::problem::Problem;
@@ -171,16 +171,6 @@ fn format_list(rows: &[ListRow], home: Option<&Path>, columns: usize) -> String 
         vec![line.to_owned(), format!("{gap}{words}")]
     });
     lines.map(|line| truncate(line.trim_end(), columns) + "\n").collect()
-}
-
-/// The end of a text that fits into this many columns, after an ellipsis.
-fn truncate_left(text: &str, columns: usize) -> String {
-    if width(text) <= columns {
-        return text.to_owned();
-    }
-    let starts = text.char_indices().map(|(at, _)| &text[at..]);
-    let fits = starts.into_iter().find(|rest| width(rest) < columns).unwrap_or_default();
-    format!("…{fits}")
 }
 
 /// `~/work` for a folder below the home folder.

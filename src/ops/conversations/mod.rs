@@ -2,6 +2,7 @@
 //! model, no network and no config.
 
 pub mod changes;
+pub mod changes_diff;
 pub mod conversation_name;
 pub mod edit_conversation;
 pub mod expand;
@@ -34,7 +35,7 @@ use sys::names::name_some;
 use sys::root::{self, Root};
 
 /// Number of conversations that are read at a time, the newest first.
-const READ_AT_ONCE: usize = 32;
+pub(crate) const READ_AT_ONCE: usize = 32;
 
 /// The conversations below a root.
 #[derive(Debug)]
@@ -98,6 +99,13 @@ impl Catalog {
     pub fn names(&self) -> Result<Vec<String>, Problem> {
         let mut names = fs::list_names(&self.root.conversations())?;
         names.retain(|name| root::check_name(name).is_ok());
+        Ok(names)
+    }
+
+    /// The names of all conversations, the one that was used last first.
+    pub(crate) fn newest_names(&self) -> Result<Vec<String>, Problem> {
+        let mut names = self.names()?;
+        names.sort_by_cached_key(|name| Reverse(fs::modified(&self.root.conversation(name))));
         Ok(names)
     }
 
@@ -199,7 +207,7 @@ impl Catalog {
 }
 
 /// Reads conversations, a share of them on each processor.
-fn read_each<T: Send>(
+pub(crate) fn read_each<T: Send>(
     names: &[String],
     read: &(dyn Fn(&str) -> Option<Conversation> + Sync),
     keep: &(dyn Fn(Conversation) -> Option<T> + Sync),
@@ -269,9 +277,8 @@ pub fn find_continued(root: &Root, env: &Env, prefix: Option<&str>) -> Result<St
         (is_here && one.kind.is_of_a_person()).then_some((one.modified, one.name))
     };
     // The newest first, a few at a time: mostly it is one of these.
-    let mut names = catalog.names()?;
-    names.sort_by_cached_key(|name| Reverse(fs::modified(&root.conversation(name))));
-    let newest = names.chunks(READ_AT_ONCE).find_map(|names| {
+    let newest = catalog.newest_names()?;
+    let newest = newest.chunks(READ_AT_ONCE).find_map(|names| {
         read_each(names, &|name| catalog.read_conversation(name), &keep).into_iter().max()
     });
     newest.map(|(_, name)| name).ok_or_else(|| {

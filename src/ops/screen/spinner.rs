@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use crate::out;
 use crate::view::render::earlier_row;
-use crate::view::style::{DIM, Span};
+use crate::view::style::{DIM, PLAIN, Span};
 use conversation::format::columns;
 use conversation::format::numbers::{format_bytes, format_duration};
 use sys::clock::Stopwatch;
@@ -47,8 +47,9 @@ struct SpinnerState {
     work: Option<SpinnerWork>,
     /// The rows above the line, by the names of the children that they are of.
     rows: BTreeMap<Vec<String>, Vec<Span>>,
-    /// The widths of the rows that are on the screen, the line last.
-    drawn: Vec<usize>,
+    /// The end of what is typed meanwhile.
+    typed: Option<Span>,
+    drawn: DrawnRows,
     picture: usize,
     is_over: bool,
 }
@@ -135,20 +136,29 @@ impl Spinner {
         shared.lock_state().work.iter_mut().for_each(|work| work.note.clone_from(&note));
     }
 
+    /// Shows what is typed meanwhile below the line: the end of it, if it is long.
+    pub fn show_typed(&self, text: &str) {
+        let Some(shared) = &self.shared else { return };
+        let room = terminal::width().saturating_sub(3);
+        let text = columns::truncate_left(text.rsplit('\n').next().unwrap_or_default(), room);
+        let typed = (!text.is_empty()).then(|| Span::new(format!("» {text}"), PLAIN));
+        shared.lock_state().typed = typed;
+    }
+
     /// Removes the line, since the work has ended.
     pub fn stop(&self) {
         let Some(shared) = &self.shared else { return };
         let mut state = shared.lock_state();
         state.work = None;
         state.rows.clear();
-        state.clear();
+        state.drawn.clear();
     }
 
     /// Prints something in place of the line, which comes back below it if the work goes on.
     pub fn print_above(&self, print: impl FnOnce()) {
         let Some(shared) = &self.shared else { return print() };
         let mut state = shared.lock_state();
-        state.clear();
+        state.drawn.clear();
         print();
     }
 }
@@ -157,7 +167,7 @@ impl Drop for Spinner {
     fn drop(&mut self) {
         let Some(shared) = &self.shared else { return };
         let mut state = shared.lock_state();
-        state.clear();
+        state.drawn.clear();
         state.is_over = true;
         drop(state);
         shared.changed.notify_one();
@@ -168,47 +178,62 @@ impl Drop for Spinner {
 }
 
 impl SpinnerState {
-    fn clear(&mut self) {
+    fn draw(&mut self) {
+        if !terminal::is_foreground() {
+            return self.drawn = DrawnRows::default();
+        }
+        let Some(work) = &self.work else { return };
+        self.picture = (self.picture + 1) % PICTURES.len();
+        let line =
+            format!("{} {}", PICTURES[self.picture], work.format_line(work.started.elapsed()));
+        let most = (LIVE_LINES + 1).min(terminal::height().saturating_sub(3));
+        let rows: Vec<&Span> = self.rows.values().flatten().collect();
+        let rows = rows[rows.len().saturating_sub(most)..].iter().map(|row| (*row).clone());
+        let rows = rows.chain([Span::new(line, &[])]).chain(self.typed.clone());
+        self.drawn.replace(rows.collect());
+    }
+}
+
+/// Rows at the end of what a terminal shows, which are drawn again in place.
+#[derive(Debug, Default)]
+pub struct DrawnRows {
+    /// Their widths.
+    widths: Vec<usize>,
+}
+
+impl DrawnRows {
+    /// Removes them.
+    pub fn clear(&mut self) {
         // In the background what was drawn is out of reach.
-        if !self.drawn.is_empty() && terminal::is_foreground() {
+        if !self.widths.is_empty() && terminal::is_foreground() {
             write_codes(&self.go_back());
         }
-        self.drawn.clear();
+        *self = Self::default();
     }
 
     /// The codes that lead to the beginning of what is drawn, and clear it. Where the window has become narrower, the
     /// terminal has wrapped the rows.
     fn go_back(&self) -> String {
         let columns = terminal::width();
-        let rows: usize = self.drawn.iter().map(|width| width.div_ceil(columns).max(1)).sum();
+        let rows: usize = self.widths.iter().map(|width| width.div_ceil(columns).max(1)).sum();
         match rows {
             0 | 1 => "\r\x1b[K".to_owned(),
             rows => format!("\r\x1b[{}A\x1b[J", rows - 1),
         }
     }
 
-    fn draw(&mut self) {
-        if !terminal::is_foreground() {
-            return self.drawn.clear();
-        }
-        let Some(work) = &self.work else { return };
-        self.picture = (self.picture + 1) % PICTURES.len();
-        let line =
-            format!("{} {}", PICTURES[self.picture], work.format_line(work.started.elapsed()));
-        let most = (LIVE_LINES + 1).min(terminal::height().saturating_sub(2));
-        let rows: Vec<&Span> = self.rows.values().flatten().collect();
-        let rows = rows[rows.len().saturating_sub(most)..].iter().map(|row| (*row).clone());
+    /// Draws other rows in their place, each cut to the width of the window.
+    pub fn replace(&mut self, mut rows: Vec<Span>) {
         let width = terminal::width().saturating_sub(1);
-        let rows = rows
-            .chain([Span::new(line, &[])])
-            .map(|row| Span { text: columns::truncate(&row.text, width), ..row });
-        let rows: Vec<Span> = rows.collect();
+        for row in &mut rows {
+            row.text = columns::truncate(&row.text, width);
+        }
         let lines: Vec<String> = rows
             .iter()
             .map(|row| out::style_spans(std::slice::from_ref(row), terminal::has_colours()))
             .collect();
         write_codes(&(self.go_back() + &lines.join("\n")));
-        self.drawn = rows.iter().map(|row| columns::width(&row.text)).collect();
+        self.widths = rows.iter().map(|row| columns::width(&row.text)).collect();
     }
 }
 
@@ -229,7 +254,7 @@ impl Shared {
         while !state.is_over {
             if resumed.take() {
                 // The shell has written below it.
-                state.drawn.clear();
+                state.drawn = DrawnRows::default();
             }
             let wait = match &state.work {
                 None => Duration::MAX,

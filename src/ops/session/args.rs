@@ -3,7 +3,9 @@
 use std::path::PathBuf;
 
 use clap::{Parser, ValueHint};
+use clap_complete::engine::ArgValueCompleter;
 
+use crate::ops::setup::completion;
 use crate::ops::setup::flags::RunArgs;
 
 /// Type prompts in a terminal, one after another, in one conversation
@@ -15,11 +17,15 @@ pub struct SessionArgs {
     #[command(flatten)]
     pub run: RunArgs,
     /// Use the conversation of this name instead of this shell's own [env: NAGENT_CONVERSATION]
-    #[arg(long, short, value_name = "NAME", help_heading = "Conversation")]
+    #[arg(long, short, value_name = "NAME", help_heading = "Conversation", add = ArgValueCompleter::new(completion::conversations))]
     pub conversation: Option<String>,
-    /// Archive the conversation and begin with a new one
-    #[arg(long, short, help_heading = "Conversation")]
+    /// Start a new, temporary conversation (removed by nagent-conversations prune)
+    #[arg(long, short, conflicts_with_all = ["conversation", "continue_"], help_heading = "Conversation")]
     pub new: bool,
+    /// Continue the conversation whose name starts with NAME; without NAME, the one last used in this folder
+    #[arg(long = "continue", value_name = "NAME", num_args = 0..=1, conflicts_with = "conversation",
+        help_heading = "Conversation", add = ArgValueCompleter::new(completion::conversations))]
+    pub continue_: Option<Option<String>>,
     /// Work in this folder
     #[arg(long, value_name = "DIR", help_heading = "Files", value_hint = ValueHint::DirPath)]
     pub cd: Option<PathBuf>,

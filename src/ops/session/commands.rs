@@ -1,5 +1,6 @@
 //! The commands of a session: one table, and the parser of a line. Pure.
 
+use self::ReplCommand as Do;
 use conversation::format::nearest::nearest;
 
 /// The action of a command.
@@ -20,7 +21,11 @@ pub(super) enum ReplCommand {
     Check,
     Approve,
     Sandbox,
+    Write,
     Show,
+    Cost,
+    Diff,
+    Resume,
 }
 
 /// A command: its action, its names without the slash (the usual one first), the text after the name (in brackets if it
@@ -28,56 +33,31 @@ pub(super) enum ReplCommand {
 pub(super) type Command = (ReplCommand, &'static [&'static str], &'static str, &'static str);
 
 /// All commands.
-pub(super) const COMMANDS: [Command; 19] = [
-    (ReplCommand::Help, &["help"], "", "list the commands"),
-    (ReplCommand::Quit, &["quit", "q", "exit"], "", "leave; so do exit, quit and Ctrl-D"),
-    (
-        ReplCommand::Clear,
-        &["clear", "c", "reset", "new"],
-        "",
-        "archive the conversation, start another",
-    ),
-    (
-        ReplCommand::Model,
-        &["model"],
-        "[[--keep] NAME]",
-        "list models; use one, in a new conversation",
-    ),
-    (ReplCommand::Flag("--status"), &["status"], "", "show the conversation and the settings"),
-    (
-        ReplCommand::Flag("--save-conversation"),
-        &["save"],
-        "NAME",
-        "save a copy of the conversation",
-    ),
-    (
-        ReplCommand::Flag("--load-conversation"),
-        &["load"],
-        "NAME",
-        "continue from a saved conversation",
-    ),
-    (
-        ReplCommand::Flag("--branch-conversation"),
-        &["branch"],
-        "NAME",
-        "continue from a copy of another one",
-    ),
-    (ReplCommand::List, &["list"], "", "list conversations"),
-    (ReplCommand::Flag("--summarize"), &["summarize"], "", "print a summary of the conversation"),
-    (
-        ReplCommand::EditConversation,
-        &["edit"],
-        "[WORDS]",
-        "edit the conversation, or let a model (WORDS)",
-    ),
-    (ReplCommand::EditPrompt, &["e"], "", "write the next prompt in $EDITOR"),
-    (ReplCommand::Read, &["read"], "FILE", "show the model a file with the next prompt"),
-    (ReplCommand::File, &["file"], "FILE WORDS", "edit a file in its own conversation"),
-    (ReplCommand::Undo, &["undo"], "[FILE]", "take back the last run; FILE: its last edit"),
-    (ReplCommand::Check, &["check"], "CMD|off", "accept an answer only when CMD exits 0"),
-    (ReplCommand::Approve, &["approve"], "none|shell|ask", "choose the actions that need approval"),
-    (ReplCommand::Sandbox, &["sandbox"], "off|workspace|read-only", "restrict what commands reach"),
-    (ReplCommand::Show, &["show"], "[N]", "show the conversation, or its last N entries"),
+pub(super) const COMMANDS: [Command; 24] = [
+    (Do::Help, &["help"], "", "list the commands"),
+    (Do::Quit, &["quit", "q", "exit"], "", "leave; so do exit, quit and Ctrl-D"),
+    (Do::Clear, &["clear", "c", "reset", "new"], "", "archive the conversation, start another"),
+    (Do::Model, &["model"], "[NAME]", "list models; use another one"),
+    (Do::Flag("--status"), &["status"], "", "show the conversation and the settings"),
+    (Do::Cost, &["cost"], "", "show what session and conversation cost"),
+    (Do::Flag("--save-conversation"), &["save"], "NAME", "save a copy of the conversation"),
+    (Do::Flag("--load-conversation"), &["load"], "NAME", "continue from a saved conversation"),
+    (Do::Flag("--branch-conversation"), &["branch"], "NAME", "continue from a copy of another one"),
+    (Do::List, &["list"], "", "list conversations"),
+    (Do::Resume, &["resume"], "[NAME]", "choose a conversation, and continue it"),
+    (Do::Flag("--compact"), &["compact"], "", "replace older turns by a checkpoint"),
+    (Do::Diff, &["diff"], "", "show what the conversation has changed"),
+    (Do::Flag("--summarize"), &["summarize"], "", "print a summary of the conversation"),
+    (Do::EditConversation, &["edit"], "[WORDS]", "edit the conversation, or let a model (WORDS)"),
+    (Do::EditPrompt, &["e"], "", "write the next prompt in $EDITOR"),
+    (Do::Read, &["read"], "FILE", "show the model a file with the next prompt"),
+    (Do::File, &["file"], "FILE WORDS", "edit a file in its own conversation"),
+    (Do::Undo, &["undo"], "[FILE]", "take back the last run; FILE: its last edit"),
+    (Do::Check, &["check"], "CMD|off", "accept an answer only when CMD exits 0"),
+    (Do::Approve, &["approve"], "none|shell|ask", "choose the actions that need approval"),
+    (Do::Sandbox, &["sandbox"], "off|workspace|read-only", "restrict what commands reach"),
+    (Do::Write, &["write"], "[on|off]", "show where tags may write; switch -w"),
+    (Do::Show, &["show"], "[N]", "show the conversation, or its last N entries"),
 ];
 
 /// A line, parsed.
@@ -98,6 +78,9 @@ pub(super) enum Input {
 /// Reads a line.
 pub(super) fn parse_input(text: &str) -> Input {
     let text = text.trim();
+    if text == "!" {
+        return Input::Wrong("! needs a command line for your shell, as in !ls".to_owned());
+    }
     if let Some(command) = text.strip_prefix('!').map(str::trim).filter(|it| !it.is_empty()) {
         return Input::Shell(command.to_owned());
     }
@@ -143,6 +126,7 @@ pub(super) fn help_text() -> String {
         ("//TEXT", "send a prompt that begins with /"),
         ("Alt-Enter, or \\ and Enter", "begin another line"),
         ("Ctrl-R, Up", "search the prompts of this folder"),
+        ("Ctrl-X Ctrl-E", "edit the line in $VISUAL or $EDITOR"),
     ];
     let others = others.into_iter().map(|(keys, help)| (keys.to_owned(), help));
     let rows = COMMANDS.iter().map(of_command).chain(others);
@@ -172,7 +156,6 @@ mod tests {
         check("/edit make it short", command(ReplCommand::EditConversation, "make it short"));
         check("//etc/hosts", prompt("/etc/hosts"));
         check("!ls -l", Input::Shell("ls -l".into()));
-        check("!", prompt("!"));
         let wrong = |text: &str, part: &str| match parse_input(text) {
             Input::Wrong(why) => assert!(why.contains(part), "{why}"),
             other => panic!("{text}: {other:?}"),
@@ -180,9 +163,10 @@ mod tests {
         wrong("/statsu", "did you mean /status?");
         wrong("/etc/passwd says", "unknown command /etc/passwd;");
         wrong("/save", "needs NAME");
+        wrong(" ! ", "as in !ls");
         wrong("/quit now", "takes no argument");
         let help = help_text();
-        assert!(help.lines().count() == COMMANDS.len() + 4);
+        assert!(help.lines().count() == COMMANDS.len() + 5);
         assert!(help.lines().all(|line| line.len() < 80), "it wraps:\n{help}");
     }
 }

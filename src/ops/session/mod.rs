@@ -4,9 +4,12 @@
 mod args;
 mod commands;
 mod env_file;
+mod picker;
 mod prompt_run;
 mod start;
+mod state;
 mod tools;
+mod typed_ahead;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -19,6 +22,7 @@ use self::start::Session;
 use crate::ops::setup::completion;
 use crate::out::{self, Report};
 use crate::view::look::expand;
+use crate::view::style::{PLAIN, Span};
 use conversation::approve::Approve;
 use conversation::exit::{Exit, Signal};
 use conversation::problem::Problem;
@@ -27,7 +31,7 @@ use sandbox::SandboxMode;
 use sys::env::Env;
 use sys::line::{LineEditor, PlainLines, Typed};
 use sys::root::Root;
-use sys::{fs, terminal};
+use sys::{fs, terminal, tty};
 
 /// Runs a session to its end.
 pub fn run_session(args: SessionArgs) -> Result<Report, Problem> {
@@ -36,12 +40,13 @@ pub fn run_session(args: SessionArgs) -> Result<Report, Problem> {
         return Err(Problem::usage("--json is for prompts on stdin, and stdin is a terminal"));
     }
     let mut session = start::start(&args)?;
-    if args.new || session.look.fresh {
+    if session.look.fresh && !args.new {
         session.archive()?;
     }
     let of_look = session.look.read.iter().map(PathBuf::from);
     session.reads.extend(of_look.filter(|path| fs::file_size(path).is_some()));
     session.show_banner();
+    session.show_last_exchange();
     let editor = session.open_editor(args.no_history)?;
     let first = Some(args.run.prompt.join(" ")).filter(|words| !words.is_empty());
     session.run(editor, first)
@@ -57,11 +62,19 @@ impl Session {
         let mut had_input = first.is_some();
         let mut end = Report::done("");
         while !self.is_over.get() {
-            let typed = match first.take() {
+            let typed = match first.take().or_else(|| self.next_waiting()) {
                 Some(text) => Typed::Text(text),
                 None => self.read(editor.as_mut(), &mut lines)?,
             };
             let text = match typed {
+                Typed::ToEdit(text) => {
+                    let edited = tty::edit_text(&text).unwrap_or_else(|error| {
+                        out::print_line(&format!("{NAME}: {error:#}"));
+                        text
+                    });
+                    edited.trim_end_matches('\n').clone_into(&mut self.ahead.get_mut().line);
+                    continue;
+                }
                 Typed::Text(text) => text,
                 Typed::End => break,
                 Typed::TooLong => {
@@ -85,7 +98,11 @@ impl Session {
             {
                 out::print_line(&format!("note: cannot save the history: {error:#}"));
             }
-            match self.take_input(&text) {
+            let done = self.take_input(&text);
+            for text in self.ahead.get_mut().sent.drain(..) {
+                editor.as_mut().map(|editor| editor.remember(&text));
+            }
+            match done {
                 Ok(()) => {}
                 // An error does not end an interactive session.
                 Err(problem) if self.is_interactive => {
@@ -121,6 +138,15 @@ impl Session {
             Input::Shell(command) => self.run_shell(&command),
             Input::Wrong(why) => Err(Problem::failed(why)),
         }
+    }
+
+    /// The next line that was typed during a run, shown as if it were typed now.
+    fn next_waiting(&self) -> Option<String> {
+        let text = self.ahead.borrow_mut().waiting.pop_front()?;
+        let mut spans = expand(self.look.prompt.trim_start_matches('\n'), &self.names());
+        spans.push(Span::new(text.as_str(), PLAIN));
+        out::print_spans(&spans);
+        Some(text)
     }
 
     /// The editor of the terminal, where it can do that. A history that cannot be used is reported.
@@ -161,7 +187,8 @@ impl Session {
         let plain = out::style_spans(&spans, false);
         if let Some(editor) = editor {
             let styled = out::style_spans(&spans, terminal::has_colours());
-            return Ok(editor.read(&plain, &styled)?);
+            let before = std::mem::take(&mut self.ahead.borrow_mut().line);
+            return Ok(editor.read(&plain, &styled, &before)?);
         }
         out::print_prompt(&plain);
         let typed = lines.read(&self.foreground.interrupts)?;
@@ -224,10 +251,17 @@ impl Session {
 /// Completes the text before the cursor: the name of a command, its argument, or a path.
 fn complete(before: &str, env: &Env, root: &Root, models: &[String]) -> (usize, Vec<String>) {
     let (start, mut words) = match before.split_once(' ') {
-        Some(("/load" | "/branch" | "/save", argument)) => {
+        Some(("/load" | "/branch" | "/save" | "/resume", argument)) => {
             (before.len() - argument.len(), completion::conversation_names(root))
         }
         Some(("/model", _)) => (before.rfind(' ').map_or(0, |at| at + 1), models.to_vec()),
+        Some(("/approve", _)) => {
+            ("/approve ".len(), Approve::ALL.map(|it| it.name().into()).into())
+        }
+        Some(("/sandbox", _)) => {
+            ("/sandbox ".len(), SandboxMode::ALL.map(|it| it.name().into()).into())
+        }
+        Some(("/write", _)) => ("/write ".len(), ["on", "off"].map(str::to_owned).into()),
         None if before.starts_with('/') => {
             let names = COMMANDS.iter().flat_map(|(_, names, ..)| names.iter());
             (0, names.map(|name| format!("/{name}")).collect())

@@ -3,6 +3,7 @@
 use std::ffi::OsString;
 use std::os::fd::AsFd;
 use std::process::ExitStatus;
+use std::time::Duration;
 
 use serde_json::{Map, Value, json};
 
@@ -12,12 +13,13 @@ use crate::ops::run::question::ask_about_action;
 use crate::ops::screen::spinner::Spinner;
 use crate::out::{self, Answer};
 use crate::view::event::{RunEvent, Start};
+use crate::view::figures::RunFigures;
 use crate::view::session::{SessionView, Shown};
 use conversation::exit::{Exit, Signal};
 use conversation::problem::Problem;
 use sys::foreground::Conversing;
 use sys::terminal;
-use sys::tty::Tty;
+use sys::tty::{Keys, Tty};
 
 /// The exit status of a run, and its last line, which may be missing.
 type ChildEnd = (ExitStatus, Map<String, Value>);
@@ -30,6 +32,7 @@ impl Session {
         let line = json!({ "prompt": prompt, "read": std::mem::take(&mut self.reads) });
         let end = self.follow(&words, &line)?;
         self.count += 1;
+        self.figures += RunFigures::of_document(&end.1).unwrap_or_default();
         self.report_end(end)
     }
 
@@ -39,37 +42,47 @@ impl Session {
         let names = self.names();
         let mut view = SessionView::new(&self.look, names, columns, self.args.verbose);
         view.needs_gap = self.count > 0 && !self.is_interactive;
+        let spinner = Spinner::new(self.shows_lines());
+        // Keys are read where they can be shown.
+        let read_keys = || if spinner.is_shown() { Keys::start() } else { None };
+        let mut keys = read_keys();
         let mut child = self.foreground.converse(words, &self.env)?;
         child.send(&prompt.to_string());
-        let spinner = Spinner::new(self.shows_lines());
         let mut answer = Answer::new(self.settings.config.markdown);
         let mut document = Map::new();
         // The number of the action that the user was asked about.
         let mut asked = 0;
-        while let Some(line) = child.next_line() {
+        let mut is_answering = false;
+        while let Some(line) = self.next_line(&mut child, &mut keys, &spinner, is_answering) {
             let Some((children, mut event)) = RunEvent::from_line(&line) else {
+                is_answering = false;
                 spinner.stop();
                 document = serde_json::from_str(&line).unwrap_or_default();
                 continue;
             };
+            is_answering = matches!(event, RunEvent::Text { .. });
             match event {
-                RunEvent::Begin(_) if self.count > 0 || !self.look.figures => continue,
+                RunEvent::Begin(_) => continue,
                 RunEvent::Text { .. } if !self.is_streaming => continue,
                 _ if children.is_empty() && !self.args.verbose => event.shorten(asked),
                 _ => {}
             }
             let shown = view.show_event(&children, &event);
-            if !shown.is_empty() || matches!(event, RunEvent::Decide(_) | RunEvent::Finish(_)) {
+            let is_note = matches!(event, RunEvent::Note { .. } | RunEvent::Wait { .. });
+            if !shown.is_empty() && !is_note
+                || matches!(event, RunEvent::Decide(_) | RunEvent::Finish(_))
+            {
                 spinner.stop();
             }
-            let is_note = matches!(event, RunEvent::Note { .. } | RunEvent::Wait { .. });
-            self.print_shown(&mut answer, shown, is_note);
+            spinner.print_above(|| self.print_shown(&mut answer, shown, is_note));
             if self.is_over.get() {
                 break;
             }
             match &event {
                 RunEvent::Decide(start) if children.is_empty() => {
+                    drop(keys.take());
                     asked = self.answer_question(start, &mut child);
+                    keys = read_keys();
                 }
                 RunEvent::Ask { .. } => spinner.start("model"),
                 RunEvent::Compact => spinner.start("compacting the conversation"),
@@ -84,11 +97,36 @@ impl Session {
                 _ => {}
             }
         }
+        drop(keys);
         drop(spinner);
         let ended = child.wait()?;
         self.print_shown(&mut answer, view.show_document(&document), false);
         answer.end();
         Ok((ended, document))
+    }
+
+    /// The next line of a run, while keys are taken. A line that was entered is a note, which no answer is broken for.
+    fn next_line(
+        &self,
+        child: &mut Conversing<'_>,
+        keys: &mut Option<Keys>,
+        spinner: &Spinner,
+        is_answering: bool,
+    ) -> Option<String> {
+        while let Some(keys) = keys.as_mut().filter(|_| child.output.buffer().is_empty()) {
+            let mut ahead = self.ahead.borrow_mut();
+            let note = if is_answering { None } else { ahead.notes.pop_front() };
+            if let Some(text) = note {
+                return Some(RunEvent::Note { text }.to_line(&[]).to_string());
+            }
+            let (typed, is_ready) = keys.wait(child.output.get_ref().as_fd(), Duration::MAX);
+            ahead.take_keys(&typed, &self.settings.root, &self.name);
+            spinner.show_typed(&ahead.line);
+            if is_ready {
+                break;
+            }
+        }
+        child.next_line()
     }
 
     /// Reports what went wrong, if anything did.
@@ -126,7 +164,7 @@ impl Session {
     }
 
     /// Whether lines other than answers are shown.
-    fn shows_lines(&self) -> bool {
+    pub(super) fn shows_lines(&self) -> bool {
         self.is_interactive && !self.args.quiet
     }
 

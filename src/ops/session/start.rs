@@ -8,16 +8,19 @@ use serde_json::Value;
 
 use super::args::SessionArgs;
 use super::env_file::{OTHER_NAME, parse_credentials};
+use super::typed_ahead::TypedAhead;
 use crate::ops::conversations::conversation_name::with_name;
 use crate::ops::run::call::Call;
 use crate::ops::setup::connection::no_provider;
 use crate::ops::setup::flags::{ConversationArgs, RunArgs};
 use crate::ops::setup::settings::Settings;
 use crate::out;
+use crate::view::figures::RunFigures;
 use crate::view::look::Look;
 use conversation::exit::Exit;
 use conversation::limits;
 use conversation::problem::Problem;
+use models::catalog::list_models;
 use models::provider::{Provider, ollama_address};
 use sys::env::Env;
 use sys::foreground::Foreground;
@@ -51,8 +54,11 @@ pub(super) struct Session {
     pub(super) check: Option<String>,
     /// Files that the model is shown with the next prompt.
     pub(super) reads: Vec<PathBuf>,
-    /// The models of the provider, once they were listed.
+    /// The models of the provider: those that nagent knows, until they were listed.
     pub(super) models: Rc<RefCell<Vec<String>>>,
+    pub(super) ahead: RefCell<TypedAhead>,
+    /// The figures of all runs.
+    pub(super) figures: RunFigures,
     /// The number of runs so far.
     pub(super) count: u64,
     /// The documents of the runs, for `--json`.
@@ -75,8 +81,12 @@ pub(super) fn start(session: &SessionArgs) -> Result<Session, Problem> {
         args.look = Some(look.unwrap_or_else(|| "plain".to_owned()));
     }
     add_credentials(&session.env_file, &args, &mut env)?;
-    let conversation = session.conversation.clone();
-    let which = ConversationArgs { conversation, ..ConversationArgs::default() };
+    let which = ConversationArgs {
+        conversation: session.conversation.clone(),
+        new: session.new,
+        continue_: session.continue_.clone(),
+        ..ConversationArgs::default()
+    };
     let interrupts = Interrupts::without_handlers()?;
     let settings = Settings::resolve_run(&args, &env)?;
     let call = Call::with_settings(NAME, &args, &which, env.clone(), interrupts, settings);
@@ -103,6 +113,9 @@ pub(super) fn start(session: &SessionArgs) -> Result<Session, Problem> {
     let reads = std::mem::take(&mut args.read);
     args.prompt.clear();
     let check = args.check.take();
+    let provider = settings.provider_name(settings.provider);
+    let known = list_models().filter(|model| model.provider == provider);
+    let known = known.map(|model| model.id.to_owned()).collect();
     Ok(Session {
         look: settings.look.clone().unwrap_or_default(),
         args,
@@ -117,7 +130,9 @@ pub(super) fn start(session: &SessionArgs) -> Result<Session, Problem> {
         is_over: Cell::default(),
         check,
         reads,
-        models: Rc::default(),
+        models: Rc::new(RefCell::new(known)),
+        ahead: RefCell::default(),
+        figures: RunFigures::default(),
         count: 0,
         documents: Vec::new(),
     })

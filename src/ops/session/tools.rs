@@ -2,21 +2,28 @@
 
 use std::ffi::OsString;
 use std::os::unix::process::ExitStatusExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitStatus;
 
 use serde_json::{Map, Value};
 
 use super::commands::{ReplCommand, help_text};
+use super::picker::pick_conversation;
 use super::start::Session;
-use crate::ops::setup::flags::RunArgs;
+use crate::ops::conversations::Catalog;
+use crate::ops::conversations::changes_diff::diff_changes;
+use crate::ops::screen::change_report::print_diff;
+use crate::ops::setup::flags::{RunArgs, parse_count};
 use crate::out;
 use conversation::approve::Approve;
 use conversation::exit::Exit;
 use conversation::format::harmless::quote_name;
+use conversation::format::nearest::nearest;
 use conversation::problem::Problem;
+use models::catalog::find_model;
 use sandbox::SandboxMode;
-use sys::{fs, tty};
+use sys::names::resolve_links;
+use sys::{fs, terminal, tty};
 
 impl Session {
     /// Runs a command of the session.
@@ -29,6 +36,10 @@ impl Session {
                 self.show_text(&self.look.cleared);
             }
             ReplCommand::Model => self.run_model(argument)?,
+            ReplCommand::Cost => self.print_cost(),
+            ReplCommand::Diff => self.show_diff()?,
+            ReplCommand::Resume => self.resume(argument)?,
+            ReplCommand::Write if argument.is_empty() => self.show_write()?,
             ReplCommand::Flag(name) if argument.is_empty() => self.call_tool("nagent", &[name])?,
             ReplCommand::Flag(name) => {
                 self.call_tool("nagent", &[&format!("{name}={argument}")])?;
@@ -43,8 +54,16 @@ impl Session {
             ReplCommand::File => self.edit_file(argument)?,
             ReplCommand::Undo if argument.is_empty() => self.call_tool("nagent", &["--undo"])?,
             ReplCommand::Undo => self.call_tool("nagent-file-edit", &["--undo", "--", argument])?,
-            ReplCommand::Check | ReplCommand::Approve | ReplCommand::Sandbox => {
+            ReplCommand::Check
+            | ReplCommand::Approve
+            | ReplCommand::Sandbox
+            | ReplCommand::Write => {
                 self.change_setting(verb, argument)?;
+            }
+            ReplCommand::Show if !argument.is_empty() && parse_count(argument).is_err() => {
+                return Err(Problem::failed(format!(
+                    "/show takes a number of entries, as in /show 5, not {argument}"
+                )));
             }
             ReplCommand::Show => {
                 let (name, last) = (self.name.clone(), format!("--last={argument}"));
@@ -142,28 +161,94 @@ impl Session {
         if name.is_empty() {
             return self.list_models();
         }
+        self.check_model(name)?;
         self.args.model.model = Some(name.to_owned());
         self.model = Some(name.to_owned());
-        if !keeps {
+        if self.look.model_clears && !keeps {
             return self.run_command(ReplCommand::Clear, "");
         }
         self.print_message(&format!("model: {name}"));
         Ok(())
     }
 
-    fn list_models(&mut self) -> Result<(), Problem> {
+    /// Refuses a model that the provider does not list. One without a list may have any.
+    fn check_model(&self, name: &str) -> Result<(), Problem> {
+        let is_known = |models: &[String]| models.iter().any(|model| model == name);
+        if is_known(&self.models.borrow()) {
+            return Ok(());
+        }
+        let listed = self.fetch_models().unwrap_or_default();
+        let provider = self.settings.provider_name(self.settings.provider);
+        let is_version = find_model(name).is_some_and(|model| model.provider == provider);
+        if listed.is_empty() || is_known(&listed) || is_version {
+            return Ok(());
+        }
+        let near = nearest(name, listed.iter().map(String::as_str));
+        let near = near.map(|near| format!("did you mean {near}? ")).unwrap_or_default();
+        Err(Problem::failed(format!("{provider} has no model {name}; {near}/model lists them")))
+    }
+
+    /// The models that the provider lists.
+    fn fetch_models(&self) -> Result<Vec<String>, Problem> {
         let (_, mut document) = self.read_document("nagent", &["--list-models"])?;
         let models = document.remove("models").map(serde_json::from_value::<Vec<String>>);
-        let current = self.model.as_deref();
         let Some(Ok(models)) = models else {
-            let (error, model) = (error_of(&document), current.unwrap_or("not set"));
+            let (error, model) = (error_of(&document), self.model.as_deref().unwrap_or("not set"));
             return Err(Problem::failed(format!("{error}; the model is {model}")));
         };
-        for model in &models {
-            let mark = if current == Some(model) { "*" } else { " " };
+        self.models.borrow_mut().clone_from(&models);
+        Ok(models)
+    }
+
+    fn list_models(&self) -> Result<(), Problem> {
+        for model in self.fetch_models()? {
+            let mark = if self.model.as_ref() == Some(&model) { "*" } else { " " };
             out::print_part(&format!("{mark} {model}\n"));
         }
-        *self.models.borrow_mut() = models;
+        Ok(())
+    }
+
+    /// Shows the diff of each file that the conversation has changed.
+    fn show_diff(&self) -> Result<(), Problem> {
+        let diffs = diff_changes(&self.settings.root, &self.name)?;
+        if diffs.is_empty() {
+            self.print_text("the tags of this conversation have changed no file\n");
+        }
+        for (path, diff) in &diffs {
+            if self.is_interactive {
+                print_diff(path, None, diff, true);
+            } else {
+                self.print_text(&diff.text);
+            }
+        }
+        Ok(())
+    }
+
+    /// Continues another conversation, which the user chooses if it is not named.
+    fn resume(&mut self, argument: &str) -> Result<(), Problem> {
+        let catalog = Catalog::read_indexes(self.settings.root.clone(), self.env.clone());
+        let can_pick = self.is_interactive && terminal::stderr_is_terminal();
+        self.name = if !argument.is_empty() {
+            catalog.resolve_name(Some(argument))?
+        } else if can_pick && terminal::can_overwrite() {
+            let picked = pick_conversation(&catalog, &self.foreground.interrupts)?;
+            let Some(name) = picked else { return Ok(()) };
+            name
+        } else {
+            return self.run_command(ReplCommand::List, "");
+        };
+        self.show_last_exchange();
+        Ok(())
+    }
+
+    fn show_write(&self) -> Result<(), Problem> {
+        let here = self.env.current_folder()?;
+        let of_config = self.settings.config.write.iter().map(PathBuf::from);
+        let mut text = "tags may write in temporary folders".to_owned();
+        for folder in self.args.write.iter().cloned().chain(of_config) {
+            text.push_str(&format!(", {}", quote_name(resolve_links(&here.join(folder)))));
+        }
+        self.print_text(&(text + "\n"));
         Ok(())
     }
 
@@ -194,13 +279,16 @@ impl Session {
 
     fn add_read(&mut self, path: &str) -> Result<(), Problem> {
         let path = PathBuf::from(path);
-        if fs::file_size(&self.env.absolute_path(&path)?).is_none() {
-            return Err(Problem::failed(format!("/read: there is no file {}", quote_name(&path))));
+        let (full, name) = (self.env.absolute_path(&path)?, quote_name(&path));
+        if fs::file_size(&full).is_none() {
+            let why = if full.is_dir() {
+                format!("{name} is a folder; name it in the prompt, and the model looks into it")
+            } else {
+                format!("there is no file {name}")
+            };
+            return Err(Problem::failed(format!("/read: {why}")));
         }
-        self.print_message(&format!(
-            "the model is shown {} with the next prompt",
-            quote_name(&path)
-        ));
+        self.print_message(&format!("the model is shown {name} with the next prompt"));
         self.reads.push(path);
         Ok(())
     }
@@ -225,6 +313,14 @@ impl Session {
             }
             ReplCommand::Sandbox => {
                 ("sandbox", SandboxMode::parse(value).map(|it| args.sandbox = Some(it)))
+            }
+            ReplCommand::Write if !matches!(value, "on" | "off") => {
+                ("write", Err("use on, which is -w, or off".to_owned()))
+            }
+            ReplCommand::Write => {
+                args.write.retain(|folder| folder != Path::new("."));
+                args.write.extend((value == "on").then(|| PathBuf::from(".")));
+                return self.show_write();
             }
             _ => {
                 self.check = (value != "off").then(|| value.to_owned());

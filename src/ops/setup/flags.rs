@@ -15,6 +15,7 @@ use conversation::approve::Approve;
 use conversation::problem::Problem;
 use models::options::Reasoning;
 use sandbox::SandboxMode;
+use sys::root::check_name;
 
 /// The place of a flag that comes after those that more people use.
 const LAST: usize = 900;
@@ -354,6 +355,15 @@ impl RunArgs {
     /// The arguments of a call that is about a model and nothing else.
     pub fn for_model(model: ModelArgs) -> Self {
         Self { model, ..Self::default() }
+    }
+
+    /// Takes a word after --continue that cannot be a name for the beginning of the prompt.
+    pub fn take_prompt(&mut self, continued: &mut Option<Option<String>>) {
+        if let Some(word) = continued
+            && word.as_deref().is_some_and(|word| check_name(word).is_err())
+        {
+            self.prompt.splice(0..0, word.take());
+        }
     }
 
     /// Replaces `-w` with `--write .`. It takes no folder but `.`, so a prompt that begins with another one is refused.

@@ -12,6 +12,9 @@ use super::run::count_prompts;
 use crate::ops::run::call::Call;
 use crate::ops::run::sandbox as run_sandbox;
 use crate::out::Report;
+use crate::overview::Overview;
+use crate::view::figures::figures_words;
+use conversation::format::numbers::{format_count, format_tokens};
 use conversation::model;
 use sandbox::SandboxMode;
 use sys::conversation_file::ConversationFile;
@@ -68,8 +71,20 @@ pub fn report_status(call: &Call<'_>) -> Report {
     text.push('\n');
     let mut list = Map::new();
     for (from, key, value) in settings.list_values() {
-        text.push_str(&format!("{key} = {} ({from})\n", show_value(&key, &value)));
+        if from != "default" || call.args.verbose {
+            text.push_str(&format!("{key} = {} ({from})\n", show_value(&key, &value)));
+        }
         list.insert(key, json!({ "value": value, "from": from }));
+    }
+    if !call.args.verbose {
+        text.push_str("nagent --status -v shows the other settings\n");
+    }
+    if let Some(conversation) = conversation.filter(|_| prompts > 0) {
+        let window = window.map(|window| format!(" of {}", format_tokens(window)));
+        let (count, window) = (format_count(prompts, "prompt"), window.unwrap_or_default());
+        let tokens = format_tokens(tokens);
+        text.push_str(&format!("the conversation: {count}, about {tokens}{window} tokens\n"));
+        text.push_str(&describe_usage(&conversation, settings.is_billed()));
     }
     Report::done(text)
         .with("conversation_path", path)
@@ -88,6 +103,12 @@ pub fn report_status(call: &Call<'_>) -> Report {
         .with("sandbox_gaps", gaps)
         .with("sandbox_error", error)
         .with("settings", Value::Object(list))
+}
+
+/// The tokens and the cost of a conversation, on a line.
+fn describe_usage(conversation: &ConversationFile, is_billed: bool) -> String {
+    let overview = Overview::read(conversation.text(), conversation.pieces());
+    format!("it took {}\n", figures_words(&overview.usage.figures(is_billed)))
 }
 
 /// A setting's value, for a person.

@@ -31,6 +31,15 @@ pub fn truncate(text: &str, columns: usize) -> String {
     format!("{fits}…")
 }
 
+/// The end of a text that fits into this many columns, after an ellipsis if the text was cut.
+pub fn truncate_left(text: &str, columns: usize) -> String {
+    if width(text) <= columns {
+        return text.to_owned();
+    }
+    let mut ends = text.char_indices().map(|(at, _)| &text[at..]);
+    format!("…{}", ends.find(|rest| width(rest) < columns).unwrap_or_default())
+}
+
 /// Wraps a line into rows of at most this many columns each; there is at least one row. A row ends after a blank,
 /// unless its last word is wider than a row. A character wider than a row has a row of its own.
 pub fn wrap_line(line: &str, columns: usize) -> Vec<&str> {

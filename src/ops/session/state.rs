@@ -1,0 +1,61 @@
+//! The state of a session in words: the last exchange of its conversation, and what it costs.
+
+use super::start::Session;
+use crate::ops::conversations::{Catalog, Conversation};
+use crate::out;
+use crate::overview::transcript::{self, EntryKind};
+use crate::view::figures::figures_words;
+use conversation::format::harmless::truncate;
+
+/// Maximum number of lines of the last exchange.
+const EXCHANGE_LINES: usize = 16;
+/// Maximum length of such a line, in characters.
+const EXCHANGE_LINE: usize = 400;
+
+impl Session {
+    fn read_conversation(&self) -> Option<Conversation> {
+        let catalog = Catalog::read_indexes(self.settings.root.clone(), self.env.clone());
+        catalog.read_conversation(&self.name)
+    }
+
+    /// Shows which conversation is continued: its last prompt, and the answer to it.
+    pub(super) fn show_last_exchange(&self) {
+        let one = self.read_conversation().filter(|_| self.shows_lines());
+        let Some(one) = one.filter(|one| one.overview.prompts > 0) else { return };
+        let mut entries = transcript::entries(&one.text, &one.parsed.pieces);
+        let last = entries.iter().rposition(|entry| entry.kind == EntryKind::Prompt);
+        let mut last = entries.split_off(last.unwrap_or(entries.len()));
+        last.retain(|entry| matches!(entry.kind, EntryKind::Prompt | EntryKind::Answer));
+        last.drain(1.min(last.len())..last.len().max(2) - 1);
+        let text = transcript::to_text(&last, 0);
+        out::print_line(&format!("continues {}", one.name));
+        for line in text.lines().take(EXCHANGE_LINES) {
+            out::print_line(&truncate(line, EXCHANGE_LINE));
+        }
+        let more = text.lines().count().saturating_sub(EXCHANGE_LINES);
+        if more > 0 {
+            out::print_line(&format!("… {more} more lines (/show)"));
+        }
+        out::print_line("");
+    }
+
+    /// Prints what the session and its conversation cost.
+    pub(super) fn print_cost(&self) {
+        let usage = self.read_conversation().map(|one| one.overview.usage).unwrap_or_default();
+        let of_conversation = usage.figures(self.settings.is_billed());
+        self.print_text(&format!(
+            "this session: {}\nthis conversation, without its children: {}\n",
+            figures_words(&self.figures),
+            figures_words(&of_conversation)
+        ));
+    }
+
+    /// Prints what a command is asked for: for a person wrapped at words. With `--json`, stdout is for one document.
+    pub(super) fn print_text(&self, text: &str) {
+        if self.args.json || self.is_interactive {
+            text.lines().for_each(out::print_line);
+        } else {
+            self.is_over.set(self.is_over.get() || !out::print_part(text));
+        }
+    }
+}
