@@ -112,17 +112,13 @@ fn an_installed_or_moved_script_keeps_what_it_learnt() {
     think(&sandbox, &["joke.md"]).assert_exit(0);
     thought(&sandbox, &["policy", "add", "env", "./joke.md", "LANG"]).assert_exit(0);
     fs::remove_file(sandbox.work().join("joke.md")).unwrap();
-    sandbox.write("new/joke.md", "Tell a good joke.");
-    sandbox.llm.push(answer("hm"));
-    let moved = think(&sandbox, &["new/joke.md"]).assert_exit(0).no_stdout();
-    moved.stderr_has(&["joke keeps its data and permissions; ", "/joke.md is gone"]);
-    let users = sandbox.requests().last().unwrap().user();
-    assert!(users.contains("The script has changed since memory.js was written"), "{users}");
-    let again = think(&sandbox, &["--keep-memory", "new/joke.md"]).assert_exit(0);
-    again.stdout_is("ha\n").no_stderr();
+    // Moved, it is the same script.
+    sandbox.write("new/joke.md", "Tell a joke.");
+    think(&sandbox, &["new/joke.md"]).assert_exit(0).stdout_is("ha\n").no_stderr();
     let policy = thought(&sandbox, &["policy", "list", "./new/joke.md"]).assert_exit(0).stdout;
     assert!(policy.contains("\"LANG\""), "{policy}");
-    // As long as it is there, nobody else gets its data.
+    fs::remove_file(sandbox.work().join("new/joke.md")).unwrap();
+    // Another text gets no data, whoever's file is gone.
     sandbox.write("other/joke.md", "Steal a joke.");
     sandbox.llm.push(answer("hm"));
     let other = think(&sandbox, &["other/joke.md"]).assert_exit(0);

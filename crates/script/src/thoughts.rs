@@ -160,8 +160,8 @@ impl Home {
         Ok(self.folder.join("agents").join(format!("{name}.json")))
     }
 
-    /// The name of the thought of a script, and a note if another script has, or had, its plain name. A script whose
-    /// file is gone was moved.
+    /// The name of the thought of a script, and a note if another script has its plain name. The same text elsewhere is the
+    /// same script; another text is not, though the file of the first may be gone: it would get its permissions.
     ///
     /// # Errors
     /// A file cannot be read.
@@ -172,11 +172,6 @@ impl Home {
         let known = origin.sha256.or_else(|| self.read_fingerprint(&origin.place));
         if origin.place == place || known.is_some_and(|known| is_digest_of(&known, script)) {
             return Ok((name, None));
-        }
-        if !fs::exists(Path::new(&origin.place)) {
-            let note =
-                format!("note: {name} keeps its data and permissions; {} is gone", origin.place);
-            return Ok((name, Some(note)));
         }
         let own = format!("{name}-{}", &fs::sha256(place.as_bytes())[..8]);
         let note = format!("note: {name} is the data of {}; this script uses {own}", origin.place);
