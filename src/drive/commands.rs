@@ -163,6 +163,11 @@ impl Commands {
         Ok(KeptCommand { name: name.to_owned(), output, limit, job, _sandboxed: sandboxed })
     }
 
+    /// Ends kept commands.
+    pub(super) fn end_kept(&mut self) {
+        self.kept.clear();
+    }
+
     /// Describes kept commands that have ended.
     pub(super) fn report_ended(&mut self) -> Vec<String> {
         self.kept.iter_mut().filter_map(|kept| kept.describe_end(Duration::ZERO)).collect()

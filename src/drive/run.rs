@@ -20,7 +20,7 @@ use conversation::limits;
 use conversation::memory::changes::short_hash;
 use conversation::model::ApiError;
 use conversation::problem::Problem;
-use conversation::protocol::{Access, Action};
+use conversation::protocol::{Access, Action, Change};
 use conversation::reason::Reason;
 use conversation::turn::event::{Acted, Effect, Event, RunOutcome};
 use conversation::turn::run_limits::Limits;
@@ -113,6 +113,8 @@ impl Runner<'_> {
     /// # Errors
     /// The conversation could not be written.
     pub fn finish(&mut self) -> Result<Option<RunChange>> {
+        self.commands.end_kept();
+        self.command_changes.finish(&self.context, &self.files.log)?;
         let (blocks, change) = self.files.finish();
         self.append(blocks)?;
         Ok(change)
@@ -251,11 +253,19 @@ impl Runner<'_> {
             && !matches!(action, Action::Conversation { .. })
         {
             let is_command = action.access() == Access::Run;
-            if is_command {
-                self.files.before_command();
+            match action {
+                Action::Change(Change::Write { path, .. } | Change::Edit { path, .. }) => {
+                    self.command_changes.before_write(&self.context.resolve(path));
+                }
+                _ if is_command => self.before_command(),
+                _ => {}
             }
             let (block, signal) = self.run_action(action)?;
             if is_command {
+                // One that goes on may write until the run ends.
+                if !matches!(action, Action::Shell { keep: Some(_), .. }) {
+                    self.command_changes.after_command();
+                }
                 self.files.record_rewritten()?;
             }
             let ended = self.commands.report_ended();
@@ -272,6 +282,14 @@ impl Runner<'_> {
         let pieces = self.conversation.pieces();
         self.children.start_group(actions, left, pieces, &self.context)?;
         self.next_child()
+    }
+
+    fn before_command(&mut self) {
+        self.files.before_command();
+        let note = self.command_changes.before_command(&self.context, &self.files.log);
+        if let Some(note) = note {
+            (self.on_progress)(ProgressEvent::Note(&note));
+        }
     }
 
     /// Reports that the user edited the action before it ran, since the reply has the original.
@@ -323,10 +341,12 @@ impl Runner<'_> {
 
     /// Runs a command of the user's; `name` is the attribute of its block. The signal that ended it, if one did.
     fn run_users_command(&mut self, name: &'static str, command: &str) -> (Block, Option<Signal>) {
+        self.before_command();
         (self.on_progress)(ProgressEvent::CommandStarted { name, command });
         let block = Block::new("system").with(name, command);
         let parents = self.children.parents_of_commands();
         let (block, signal) = self.commands.run(block, command, None, parents, &self.context);
+        self.command_changes.after_command();
         let block = self.context.redactor.redact_block(block);
         if signal.is_none() {
             (self.on_progress)(ProgressEvent::ActionEnded(None, &block));
@@ -339,7 +359,6 @@ impl Runner<'_> {
         let Some(command) = self.commands.after_write.clone() else {
             return Ok(Event::AfterWriteEnded(Block::new("system")));
         };
-        self.files.before_command();
         let (block, signal) = self.run_users_command("after_write", &command);
         let changed = self.files.record_rewritten()?;
         if let Some(signal) = signal {

@@ -94,7 +94,7 @@ pub fn list_dir(search: SearchScope<'_>, asked: &Path) -> Result<SearchResult, F
         let note = format!("there are {FOLDER_LIMIT} entries or more; the rest was not read");
         found.notes.push(note);
     }
-    let (walk, left_out) = build_walk(root, search.hidden, Some(1));
+    let (walk, left_out) = build_walk(root, search.hidden, Some(1), None);
     let entries = walk.filter_map(Result::ok);
     for entry in entries.filter(|entry| entry.depth() == 1).take(FOLDER_LIMIT) {
         if (search.stop)() {
@@ -191,7 +191,7 @@ impl SearchScope<'_> {
         visit: &mut dyn FnMut(Result<DirEntry, ignore::Error>),
     ) -> (bool, LeftOut) {
         let is_root = |entry: &DirEntry| entry.depth() == 0;
-        let (walk, left_out) = build_walk(self.root, self.hidden, None);
+        let (walk, left_out) = build_walk(self.root, self.hidden, None, None);
         for entry in walk {
             if (self.stop)() {
                 return (true, left_out);
@@ -299,9 +299,30 @@ pub(super) fn check_type(asked: &Path, root: &Path) -> Result<FileType, FileErro
     Ok(kind)
 }
 
-/// A walk through a folder, without the paths in `hidden`, and without the kernel's folders if it starts at `/`. The
-/// second value has the ignore files that were skipped.
-fn build_walk(root: &Path, hidden: &[PathBuf], depth: Option<usize>) -> (Walk, LeftOut) {
+/// Visits everything below the top of a working tree that git's own rules do not exclude, until an error. Does not enter
+/// repositories in it: the second argument says that it is one.
+pub fn walk_unignored<E>(
+    top: &Path,
+    hidden: &[PathBuf],
+    visit: &mut dyn FnMut(&Path, bool) -> Result<(), E>,
+) -> Result<(), E> {
+    let nested = LeftOut::default();
+    let (walk, _) = build_walk(top, hidden, None, Some(nested.clone()));
+    let mut below = walk.filter_map(Result::ok).filter(|entry| entry.depth() > 0);
+    below.try_for_each(|entry| visit(entry.path(), false))?;
+    let nested = std::mem::take(&mut *lock_mutex(&nested));
+    nested.iter().try_for_each(|path| visit(path, true))
+}
+
+/// A walk through a folder, without the paths in `hidden`, and without the kernel's folders if it starts at `/`. With
+/// `nested` it does not enter repositories, which are added there, and only git's own rules apply. The second value has
+/// the ignore files that were skipped.
+fn build_walk(
+    root: &Path,
+    hidden: &[PathBuf],
+    depth: Option<usize>,
+    nested: Option<LeftOut>,
+) -> (Walk, LeftOut) {
     let real = fs::canonicalize(root).unwrap_or_else(|_| root.to_owned());
     let below = hidden.iter().filter_map(|path| path.strip_prefix(&real).ok());
     let mut hidden: Vec<PathBuf> = below.map(|path| root.join(path)).collect();
@@ -309,7 +330,7 @@ fn build_walk(root: &Path, hidden: &[PathBuf], depth: Option<usize>) -> (Walk, L
         hidden.extend(KERNEL.map(PathBuf::from));
     }
     let left_out = LeftOut::default();
-    let rules = Mutex::new(IgnoreRules::new(&real, left_out.clone()));
+    let rules = Mutex::new(IgnoreRules::new(&real, left_out.clone(), nested.is_some()));
     let top = root.to_owned();
     let mut builder = WalkBuilder::new(root);
     builder
@@ -323,7 +344,15 @@ fn build_walk(root: &Path, hidden: &[PathBuf], depth: Option<usize>) -> (Walk, L
             let is_folder = entry.file_type().is_some_and(|kind| kind.is_dir());
             let is_left_out =
                 entry.file_name() == ".git" || hidden.iter().any(|path| path == entry.path());
-            !is_left_out && !lock_mutex(&rules).ignores(&real.join(below), is_folder)
+            if is_left_out || lock_mutex(&rules).ignores(&real.join(below), is_folder) {
+                return false;
+            }
+            let is_nested = is_folder && entry.depth() > 0;
+            match nested.as_ref().filter(|_| is_nested && entry.path().join(".git").exists()) {
+                Some(nested) => lock_mutex(nested).push(entry.path().to_owned()),
+                None => return true,
+            }
+            false
         });
     (builder.build(), left_out)
 }

@@ -40,9 +40,21 @@ pub struct Opened {
     pub(super) old: Option<(File, Stat)>,
     /// Whether it is the file of the conversation: that is written in place, so that its hard links stay one file.
     pub(super) is_target: bool,
+    /// Whether the written file can be executed, where its mode is to change.
+    pub(super) executable: Option<bool>,
 }
 
 impl Opened {
+    /// Whether its owner may execute the file.
+    pub fn is_executable(&self) -> bool {
+        self.old.as_ref().is_some_and(|(_, stat)| stat.st_mode & 0o100 != 0)
+    }
+
+    /// Makes a write set or clear the right to execute the file.
+    pub fn set_executable(&mut self, executable: Option<bool>) {
+        self.executable = executable;
+    }
+
     /// The true path of the file.
     pub fn path(&self) -> &Path {
         &self.path
@@ -130,6 +142,23 @@ impl Boundary {
         Err(FileError::from_io("open", asked, Errno::LOOP))
     }
 
+    /// Opens the place of a symbolic link, or of one that is to be made, without following it. Its folder must be one
+    /// without links.
+    pub fn open_link(&self, path: &Path) -> Result<Opened, FileError> {
+        let (Some(parent), Some(name)) = (path.parent(), path.file_name()) else {
+            return Err(FileError::is_folder(path, "name a link in it"));
+        };
+        let (dir, folder, missing) = open_folder(path, parent)?;
+        if !parent.starts_with(&folder)
+            || parent != missing.iter().fold(folder.clone(), |at, name| at.join(name))
+        {
+            return Err(link_refusal(parent, "in the way"));
+        }
+        self.permit(path, &folder, path, None)?;
+        let (name, path) = (name.to_owned(), path.to_owned());
+        Ok(Opened { dir, missing, name, path, old: None, is_target: false, executable: None })
+    }
+
     /// The absolute path, still with its links and `..`.
     pub(super) fn absolute(&self, asked: &Path) -> Result<PathBuf, FileError> {
         let bytes = asked.as_os_str().as_bytes();
@@ -181,7 +210,7 @@ impl Boundary {
         let old = old.flatten();
         let is_target = old.as_ref().is_some_and(|(_, stat)| self.is_target(stat));
         let name = name.to_owned();
-        Ok(Ok(Opened { dir, missing, name, path, old, is_target }))
+        Ok(Ok(Opened { dir, missing, name, path, old, is_target, executable: None }))
     }
 }
 

@@ -26,8 +26,16 @@ pub fn beside_path(path: &Path, ending: &str) -> PathBuf {
 const RESERVED: [&str; 5] = [".invalid", ".messages", ".run", ".locks", ".json"];
 
 /// The folders that must be private. The user's own tools are not among them.
-const OWN: [&str; 7] =
-    ["conversations", "conversations/.locks", "outputs", "splits", "summaries", "history", "trash"];
+const OWN: [&str; 8] = [
+    "conversations",
+    "conversations/.locks",
+    "outputs",
+    "snapshots",
+    "splits",
+    "summaries",
+    "history",
+    "trash",
+];
 
 impl Root {
     /// Makes the folders that every run needs, for the owner alone. Another user's root is refused.
@@ -124,6 +132,11 @@ impl Root {
     /// `history/`: data read from repositories.
     pub fn history_folder(&self) -> PathBuf {
         self.folder.join("history")
+    }
+
+    /// `snapshots/`: working trees before and after commands, by the hash of their top.
+    pub fn snapshots_folder(&self) -> PathBuf {
+        self.folder.join("snapshots")
     }
 
     /// `splits/`

@@ -5,27 +5,33 @@
 //! Nothing is lost: the content of a file is stored before it is replaced. The conversations of the runs record it. No model
 //! is asked.
 
+use std::ffi::OsString;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 
 use clap::Args;
 
+use super::undo_left;
 use crate::drive;
 use crate::ops::files::file_conversation;
 use crate::ops::run::call::Call;
 use crate::ops::run::opening::torn_block;
 use crate::ops::screen::change_report::{FileVersion, VersionPair};
 use crate::ops::screen::undo_report::{
-    UndoPlan, UndoRefusal, report_done, report_list, report_refusals, undo_block,
+    UndoPlan, UndoRefusal, report_done, report_list, report_refusals, undo_blocks,
 };
 use crate::ops::setup::flags::parse_count;
 use crate::out::Report;
 use conversation::format::harmless::quote_name;
-use conversation::memory::changes::{FileEvent, RunFileChange, list_changes};
+use conversation::memory::changes::{
+    FileEvent, RunFileChange, is_same_state, list_changes, split_state,
+};
 use conversation::problem::Problem;
 use conversation::turn::unfinished::unfinished_results;
 use history::file_index;
 use sys::change_log::{self, ChangeLog, StartedBy};
 use sys::conversation_file::ConversationFile;
+use sys::names::name_some;
 use sys::opening::Opened;
 use sys::root::Root;
 use sys::{clock, env, fs, lock, replace, root};
@@ -33,9 +39,9 @@ use sys::{clock, env, fs, lock, replace, root};
 /// The flags of an undo
 #[derive(Debug, Clone, Default, Args)]
 pub struct UndoArgs {
-    /// Take back what the last N runs wrote, all files or none [default: 1]
+    /// Take back what the last N runs changed, all files or none [default: 1]
     ///
-    /// Fails if a file has changed or moved since (see --force). The conversations record it. Needs no model.
+    /// Names what commands changed and it cannot take back. Fails if a file has changed or moved since (see --force). The conversations record it. Needs no model.
     #[arg(
         long,
         value_name = "N",
@@ -86,7 +92,9 @@ pub fn undo_file(call: &mut Call<'_>, file: &Path, args: &UndoArgs) -> Result<Re
     let path = file_conversation::resolve_target(call, file)?;
     let (call, name) = (&*call, path.display().to_string());
     // One that was moved has its changes under its old path, where they are refused.
-    let is_meant = |change: &RunFileChange| change.path == name || change.conversation == call.name;
+    let is_meant = |change: &RunFileChange| {
+        change.path == name || change.conversation == call.name && !change.by_commands
+    };
     let report = undo_last(call, args, &is_meant, &quote_name(&path))?;
     if !args.list {
         file_conversation::update_index(call);
@@ -120,7 +128,8 @@ fn undo_last(
     };
     if args.list {
         let (changes, runs) = read()?;
-        return Ok(report_list(&changes, &runs));
+        let unknown = undo_left::list_unknown(call.root())?;
+        return Ok(report_list(&changes, &runs, &unknown));
     }
     let choose = || -> Result<Vec<RunFileChange>, Problem> {
         let (mut changes, runs) = read()?;
@@ -128,7 +137,9 @@ fn undo_last(
         if runs.is_empty() {
             let other = "; for another conversation add -c NAME, or --continue for the last one in this folder";
             let other = if call.which.file_edit.is_some() { "" } else { other };
-            return Err(Problem::failed(format!("nothing to undo in {of}{other}")));
+            let left = undo_left::find_left(call, &[])?;
+            let left: String = left.iter().map(|left| format!("; {}", left.describe())).collect();
+            return Err(Problem::failed(format!("nothing to undo in {of}{other}{left}")));
         }
         let Some(chosen) = runs.get(..count) else {
             return Err(Problem::failed(format!(
@@ -210,18 +221,26 @@ fn take_back(
     if !refusals.is_empty() {
         return Ok(report_refusals(call, &refusals));
     }
+    let undone: Vec<RunFileChange> = plans.iter().flat_map(|plan| plan.changes.clone()).collect();
+    // Before the files have new times.
+    let left = undo_left::find_left(call, &undone)?;
     write_all(call, &mut plans)?;
     // From here on the files are changed: a failure to record that says so.
-    for plan in &plans {
-        record(call, journals, plan).map_err(|error| {
-            Problem::failed(format!(
-                "{} has its previous content again, but that could not be recorded: {error:#}",
-                quote_name(&plan.path)
-            ))
-        })?;
-    }
-    Ok(report_done(call, plans))
+    record(call, journals, &plans).map_err(|error| {
+        let names: Vec<String> = plans.iter().map(|plan| quote_name(&plan.path)).collect();
+        let (names, have) = (
+            name_some(&names, NAMED, ", "),
+            if plans.len() == 1 { "has its" } else { "have their" },
+        );
+        Problem::failed(format!(
+            "{names} {have} previous content again, but that could not be recorded: {error:#}"
+        ))
+    })?;
+    Ok(report_done(call, plans, &left))
 }
+
+/// Maximum number of files that a message or a block names.
+const NAMED: usize = 20;
 
 /// Decides the new content of a file, or refuses to undo it.
 fn plan_file(
@@ -234,28 +253,43 @@ fn plan_file(
     let name = quote_name(&path);
     let refuse =
         |message: String, since| Ok(Err(UndoRefusal { path: path.clone(), message, since }));
-    if fs::real_path(&path).is_some_and(|real| real != path) {
+    let has_link = |change: &RunFileChange| {
+        [&change.before, &change.after]
+            .into_iter()
+            .flatten()
+            .any(|state| split_state(state).1 == Some('l'))
+    };
+    let has_link = changes.iter().any(has_link);
+    let target = fs::link_target(&path).filter(|_| has_link);
+    if target.is_none() && fs::real_path(&path).is_some_and(|real| real != path) {
         return refuse(format!("{name} is now reached by a symbolic link"), None);
     }
-    let boundary = file_conversation::file_boundary(&call.env, root, &path)?;
-    let mut opened = boundary.open_for_write(&path)?;
-    let now = FileVersion::from_bytes(replace::read_bytes(&opened, u64::MAX)?);
+    if changes.iter().any(|change| change.is_contested) && !args.force {
+        let why = "was changed by another run, too, while commands of this run ran";
+        return refuse(format!("{name} {why}"), None);
+    }
+    let (now, mut opened) = read_now(call, &path, target)?;
     let (newest, oldest) = (&changes[0], &changes[changes.len() - 1]);
     // Written as before: in place by the file's own conversation, and by others only under this name.
     let own = file_index::find_entry(root, &path).ok().flatten();
-    if own.is_none_or(|own| own.conversation != newest.conversation) {
+    if let Some(opened) = &mut opened
+        && own.is_none_or(|own| own.conversation != newest.conversation)
+    {
         opened.part_links();
     }
-    let is_done = now.sha256 == oldest.before;
+    let (state, is_same) = (now.state(), |one: &Option<String>, other: &Option<String>| {
+        is_same_state(one.as_deref(), other.as_deref())
+    });
+    let is_done = is_same(&state, &oldest.before);
     if !is_done && !args.force {
         let left = FileVersion::read_stored(root, newest.after.as_deref());
         let since = VersionPair { path: &path, before: &left, after: &now };
-        let is_gap = |pair: &[RunFileChange]| pair[0].before != pair[1].after;
-        let what = match (&now.sha256, &newest.after) {
-            (now, after) if now == after && changes.windows(2).any(is_gap) => {
+        let is_gap = |pair: &[RunFileChange]| !is_same(&pair[0].before, &pair[1].after);
+        let what = match (&state, &newest.after) {
+            (now, after) if is_same(now, after) && changes.windows(2).any(is_gap) => {
                 "was changed by something else between these changes; --undo with a smaller number may do"
             }
-            (now, after) if now == after => "",
+            (now, after) if is_same(now, after) => "",
             (None, _) => "was removed or moved by something else since",
             (_, None) => "was created again by something else since",
             _ => "was changed by something else since",
@@ -270,54 +304,96 @@ fn plan_file(
         ))
     })?;
     let diff = VersionPair { path: &path, before: &now, after: &goal }.text_diff();
-    Ok(Ok(UndoPlan { path, opened: Some(opened), now, goal, changes, diff, previous: None }))
+    Ok(Ok(UndoPlan { path, opened, now, goal, changes, diff, previous: None }))
+}
+
+/// Reads a file as it is now. `target` is that of a link.
+fn read_now(
+    call: &Call<'_>,
+    path: &Path,
+    target: Option<Vec<u8>>,
+) -> Result<(FileVersion, Option<Opened>), Problem> {
+    if target.is_some() {
+        return Ok((FileVersion { kind: Some('l'), ..FileVersion::from_bytes(target) }, None));
+    }
+    let boundary = file_conversation::file_boundary(&call.env, call.root(), path)?;
+    let opened = boundary.open_for_write(path)?;
+    let bytes = replace::read_bytes(&opened, u64::MAX)?;
+    let kind = if opened.is_executable() { 'x' } else { '-' };
+    let kind = opened.exists().then_some(kind);
+    Ok((FileVersion { kind, ..FileVersion::from_bytes(bytes) }, Some(opened)))
 }
 
 /// Reads the content before a change.
 fn read_goal(root: &Root, oldest: &RunFileChange) -> anyhow::Result<FileVersion> {
-    let Some(hash) = &oldest.before else { return Ok(FileVersion::default()) };
+    let Some(state) = &oldest.before else { return Ok(FileVersion::default()) };
+    let (hash, kind) = split_state(state);
     let bytes = fs::read_stored(&root.outputs_folder(), hash)?;
-    Ok(FileVersion { sha256: Some(hash.clone()), bytes: Some(bytes) })
+    Ok(FileVersion { sha256: Some(hash.to_owned()), bytes: Some(bytes), kind })
+}
+
+/// Writes a version of a file over the one that is there now. Returns the path of the stored content.
+fn write_version(
+    call: &Call<'_>,
+    opened: Option<Opened>,
+    path: &Path,
+    [now, goal]: [&FileVersion; 2],
+) -> Result<Option<PathBuf>, Problem> {
+    let outputs = call.root().outputs_folder();
+    let stop = || call.interrupts.pending().is_some();
+    let mut keep = |file: &mut std::fs::File| fs::store_file(&outputs, file, &stop);
+    let open = |opened: Option<Opened>| -> Result<Opened, Problem> {
+        let boundary = || file_conversation::file_boundary(&call.env, call.root(), path);
+        opened.map_or_else(|| Ok(boundary()?.open_for_write(path)?), Ok)
+    };
+    let target = |version: &FileVersion| {
+        let bytes = version.bytes.clone().filter(|_| version.is_link());
+        bytes.map(OsString::from_vec)
+    };
+    let (link, new_link) = (target(now), target(goal));
+    if link.is_none() && new_link.is_none() {
+        let mut opened = open(opened)?;
+        opened.set_executable(goal.kind.map(|kind| kind == 'x'));
+        let Some(bytes) = &goal.bytes else { return Ok(replace::remove_file(opened, &mut keep)?) };
+        let written = replace::replace_file(opened, bytes, &mut keep)?;
+        if written.parted > 0 {
+            let name = quote_name(&written.path);
+            call.print_note(&format!(
+                "other hard links to {name} keep the content from before the undo"
+            ));
+        }
+        return Ok(written.previous);
+    }
+    let previous = match &link {
+        Some(link) => Some(fs::store_output(&outputs, link.as_bytes())?),
+        None => replace::remove_file(open(opened)?, &mut keep)?,
+    };
+    let boundary = file_conversation::link_boundary(&call.env, call.root(), path)?;
+    replace::replace_link(boundary.open_link(path)?, link.as_deref(), new_link.as_deref())?;
+    if new_link.is_none() && goal.bytes.is_some() {
+        write_version(call, None, path, [&FileVersion::default(), goal])?;
+    }
+    Ok(previous)
 }
 
 /// Writes all files, or none: when one cannot be written, those before it get their content back.
 fn write_all(call: &Call<'_>, plans: &mut [UndoPlan]) -> Result<(), Problem> {
-    let outputs = call.root().outputs_folder();
-    let stop = || call.interrupts.pending().is_some();
-    let write = |opened: Opened, content: &FileVersion| {
-        let mut keep = |file: &mut std::fs::File| fs::store_file(&outputs, file, &stop);
-        match &content.bytes {
-            Some(bytes) => {
-                let written = replace::replace_file(opened, bytes, &mut keep)?;
-                if written.parted > 0 {
-                    let name = quote_name(&written.path);
-                    call.print_note(&format!(
-                        "other hard links to {name} keep the content from before the undo"
-                    ));
-                }
-                Ok(written.previous)
-            }
-            None => replace::remove_file(opened, &mut keep),
-        }
-    };
     for at in 0..plans.len() {
         let plan = &mut plans[at];
-        let Some(opened) = plan.opened.take().filter(|_| plan.now.sha256 != plan.goal.sha256)
-        else {
+        if plan.is_done() {
             continue;
-        };
-        let error = match write(opened, &plan.goal) {
-            Ok(previous) => {
-                plan.previous = previous;
-                continue;
-            }
-            Err(error) => error,
-        };
+        }
+        let error =
+            match write_version(call, plan.opened.take(), &plan.path, [&plan.now, &plan.goal]) {
+                Ok(previous) => {
+                    plan.previous = previous;
+                    continue;
+                }
+                Err(error) => error,
+            };
         let mut message = format!("nothing was undone: {error}");
-        for done in plans[..at].iter().filter(|done| done.now.sha256 != done.goal.sha256) {
-            let boundary = file_conversation::file_boundary(&call.env, call.root(), &done.path);
-            let opened = boundary.and_then(|it| Ok(it.open_for_write(&done.path)?));
-            if let Err(error) = opened.and_then(|opened| Ok(write(opened, &done.now)?)) {
+        for done in plans[..at].iter().filter(|done| !done.is_done()) {
+            if let Err(error) = write_version(call, None, &done.path, [&done.goal, &done.now]) {
                 message.push_str(&format!("; and {error}"));
             }
         }
@@ -330,23 +406,28 @@ fn write_all(call: &Call<'_>, plans: &mut [UndoPlan]) -> Result<(), Problem> {
 fn record(
     call: &Call<'_>,
     journals: &mut [ConversationFile],
-    plan: &UndoPlan,
+    plans: &[UndoPlan],
 ) -> anyhow::Result<()> {
-    let (before, after) = (plan.now.hash_or_none(), plan.goal.hash_or_none());
     let mut log = start_log(call, &call.name);
     log.at = clock::now();
-    let undone = plan.changes.iter().map(|change| change.id.clone()).collect();
-    let event = FileEvent::Undo { undone, before: before.to_owned(), after: after.to_owned() };
-    log.append(&plan.path, event)?;
+    let event = |plan: &UndoPlan| {
+        let undone = plan.changes.iter().map(|change| change.id.clone()).collect();
+        let (before, after) = (plan.now.hash_or_none(), plan.goal.hash_or_none());
+        let event = FileEvent::Undo { undone, before: before.to_owned(), after: after.to_owned() };
+        (plan.path.clone(), event)
+    };
+    log.append_all(plans.iter().map(event).collect())?;
     for journal in journals {
         let made = |change: &RunFileChange| change.conversation == journal.name();
-        if journal.name() != call.name && !plan.changes.iter().any(made) {
+        let is_meant =
+            |plan: &&UndoPlan| journal.name() == call.name || plan.changes.iter().any(made);
+        let plans: Vec<&UndoPlan> = plans.iter().filter(is_meant).collect();
+        if plans.is_empty() {
             continue;
         }
-        let block = undo_block(plan);
         let mut blocks = unfinished_results(journal.text(), journal.pieces());
         blocks.extend(torn_block(journal).map(|(_, block)| block));
-        blocks.push(block);
+        blocks.extend(undo_blocks(&plans));
         let texts: Vec<String> = blocks.iter().map(drive::format_block).collect();
         if let Some(name) = journal.append(&texts.join("\n"))? {
             call.print_note(&format!(

@@ -16,6 +16,7 @@ use std::path::Path;
 
 use self::opening::gather_facts;
 use crate::client::ModelClient;
+use crate::drive::command_changes::CommandChanges;
 use crate::drive::commands::Commands;
 use crate::drive::compaction::Compactor;
 use crate::drive::file_guard::FileGuard;
@@ -188,6 +189,7 @@ fn run_loop(
         compactor: Compactor::new(checkpoint_writer(call, &model_id, false)),
         files: FileGuard::new(boundary, call.root().outputs_folder(), log),
         commands: commands(call),
+        command_changes: CommandChanges::default(),
         approval,
         replaced: None,
         scripts: call.scripts.map(|scripts| scripts.make_host(&call.env, &call.interrupts)),

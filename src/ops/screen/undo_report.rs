@@ -5,13 +5,17 @@ use std::path::PathBuf;
 use serde_json::{Value, json};
 
 use super::change_report::{self, FileVersion, VersionPair};
+use crate::ops::conversations::undo_left::LeftFiles;
 use crate::ops::run::call::Call;
 use crate::out::Report;
 use conversation::exit::Exit;
 use conversation::format::file::Block;
 use conversation::format::harmless::quote_name;
-use conversation::memory::changes::{NO_FILE, RunFileChange, short_hash};
+use conversation::memory::changes::{
+    NO_FILE, RunFileChange, is_same_state, short_hash, split_state,
+};
 use edits::diff::file_diff::DiffText;
+use sys::names::name_some;
 use sys::opening::Opened;
 use sys::terminal;
 
@@ -26,6 +30,13 @@ pub(crate) struct UndoPlan {
     pub(crate) diff: Option<DiffText>,
     /// The stored content that was replaced.
     pub(crate) previous: Option<PathBuf>,
+}
+
+impl UndoPlan {
+    /// Whether the file has that content already.
+    pub(crate) fn is_done(&self) -> bool {
+        is_same_state(self.now.state().as_deref(), self.goal.state().as_deref())
+    }
 }
 
 /// A file that is not undone, why, and its changes since.
@@ -47,17 +58,19 @@ fn change_to_json(change: &RunFileChange) -> Value {
     json!({
         "at": change.at,
         "prompt": change.prompt,
-        "before_sha256": change.before.as_deref().unwrap_or(NO_FILE),
-        "after_sha256": change.after.as_deref().unwrap_or(NO_FILE),
+        "before_sha256": change.before.as_deref().map_or(NO_FILE, |state| split_state(state).0),
+        "after_sha256": change.after.as_deref().map_or(NO_FILE, |state| split_state(state).0),
+        "by_commands": change.by_commands,
     })
 }
 
 /// Reports what was undone: on stdout, with the diffs where stderr is not a terminal that shows them in color.
-pub(crate) fn report_done(call: &Call<'_>, plans: Vec<UndoPlan>) -> Report {
+/// The exit code is 1 where commands changed files that are not taken back.
+pub(crate) fn report_done(call: &Call<'_>, plans: Vec<UndoPlan>, left: &[LeftFiles]) -> Report {
     let is_terminal = terminal::stderr_is_terminal();
     let (mut text, mut files) = (String::new(), Vec::new());
     for plan in plans {
-        let is_done = plan.now.sha256 == plan.goal.sha256;
+        let is_done = plan.is_done();
         let end = match (is_done, &plan.goal.sha256) {
             (true, _) => "unchanged, it has that content already:",
             (_, None) => "removed",
@@ -65,7 +78,9 @@ pub(crate) fn report_done(call: &Call<'_>, plans: Vec<UndoPlan>) -> Report {
         };
         text.push_str(&format!("{end} {}\n", quote_name(&plan.path)));
         text.extend(plan.changes.iter().map(summary_line));
-        let is_forced = plan.changes.first().is_some_and(|last| last.after != plan.now.sha256);
+        let now = plan.now.state();
+        let is_same = |last: &RunFileChange| is_same_state(last.after.as_deref(), now.as_deref());
+        let is_forced = plan.changes.first().is_some_and(|last| !is_same(last));
         if let Some(previous) = plan.previous.as_ref().filter(|_| is_forced) {
             text.push_str(&format!("the replaced content is in {}\n", quote_name(previous)));
         }
@@ -89,7 +104,14 @@ pub(crate) fn report_done(call: &Call<'_>, plans: Vec<UndoPlan>) -> Report {
             "diff_cut": is_cut,
         }));
     }
-    Report::done(text).with("files", files)
+    for left in left {
+        text.push_str(&format!("{}\n", left.describe()));
+    }
+    let is_all = !left.iter().any(LeftFiles::has_files);
+    let report = Report::done(text).with("files", files);
+    let left: Vec<Value> = left.iter().map(LeftFiles::to_json).collect();
+    let report = if left.is_empty() { report } else { report.with("not_undone", left) };
+    Report { exit: if is_all { Exit::Done } else { Exit::Failed }, ..report }
 }
 
 /// The refusal of files that are not as the last change left them, with what changed since.
@@ -115,7 +137,12 @@ pub(crate) fn report_refusals(call: &Call<'_>, refusals: &[UndoRefusal]) -> Repo
 }
 
 /// Lists what can be undone, the newest run first.
-pub(crate) fn report_list(changes: &[RunFileChange], runs: &[String]) -> Report {
+/// `unknown` has runs of which it is not known what their commands changed, with the reasons.
+pub(crate) fn report_list(
+    changes: &[RunFileChange],
+    runs: &[String],
+    unknown: &[(String, String)],
+) -> Report {
     let (mut text, mut list) = (String::new(), Vec::new());
     for (at, run) in runs.iter().enumerate() {
         let of_run = || changes.iter().filter(|change| change.run == *run);
@@ -127,7 +154,13 @@ pub(crate) fn report_list(changes: &[RunFileChange], runs: &[String]) -> Report 
         // The changes of a child count as those of the run that was asked.
         let prompt = if task.is_empty() { prompt } else { task };
         text.push_str(&format!("{n:>3}  {time}  {prompt}\n"));
-        text.extend(of_run().map(|change| format!("     {}\n", quote_name(&change.path))));
+        for change in of_run() {
+            let by = if change.by_commands { "  (by commands)" } else { "" };
+            text.push_str(&format!("     {}{by}\n", quote_name(&change.path)));
+        }
+        if let Some((_, why)) = unknown.iter().find(|(of, _)| of == run) {
+            text.push_str(&format!("     what commands changed cannot be undone: {why}\n"));
+        }
         let file = |change| {
             let mut file = change_to_json(change);
             file["source_path"] = change.path.as_str().into();
@@ -147,8 +180,27 @@ pub(crate) fn report_list(changes: &[RunFileChange], runs: &[String]) -> Report 
     Report::done(text).with("undoable", list)
 }
 
+/// Makes the blocks that record an undo, for the model: one for each file that tags wrote, and one for all that commands
+/// changed.
+pub(crate) fn undo_blocks(plans: &[&UndoPlan]) -> Vec<Block> {
+    let is_by_commands = |plan: &&&UndoPlan| plan.changes.iter().all(|it| it.by_commands);
+    let (commands, tags): (Vec<&UndoPlan>, Vec<&UndoPlan>) =
+        plans.iter().partition(|plan| is_by_commands(plan));
+    let names: Vec<String> = commands.iter().map(|plan| quote_name(&plan.path)).collect();
+    let by_commands =
+        Block::new("system").with("change", "undo").with("count", names.len()).body(format!(
+            "the user undid what commands of this conversation changed. As before that are: {}",
+            name_some(&names, NAMED, ", ")
+        ));
+    let blocks = tags.into_iter().map(undo_block);
+    blocks.chain((!names.is_empty()).then_some(by_commands)).collect()
+}
+
+/// Maximum number of files that a block names.
+const NAMED: usize = 20;
+
 /// Makes the block that records the undo of a file, for the model.
-pub(crate) fn undo_block(plan: &UndoPlan) -> Block {
+fn undo_block(plan: &UndoPlan) -> Block {
     let UndoPlan { path, now, goal, changes, .. } = plan;
     let path = path.display().to_string();
     let what = if changes.len() == 1 { "a change" } else { "changes" };

@@ -4,6 +4,11 @@
 //! ```text
 //! {"run":R,"at":T,"conversation":C,"of":[…],"prompt":P,"task":P,"path":F, then one of
 //!  "what":"write","before":H,"after":H}    a tag or a command writes F; H is a SHA-256, or "none" without a file
+//!  "what":"write",…,"by_commands":true}    recorded after the commands of a run: between them and "commands_begun" they
+//!                                          changed F; H:x is an executable file, H:- one that is not, H:l a link
+//!  "what":"commands_begun","tree":T,"why":W,"time":N}    the first command of a conversation's run in the folder F; T is
+//!                                          its snapshot, empty where there is none, W why
+//!  "what":"commands_ended","left":[F…],"why":W,"time":N}    the run has recorded what they changed, but for `left`
 //!  "what":"undo","undone":[ID…],"before":H,"after":H}    the user undid these changes
 //!  "what":"rename","to":C}                 conversation C has another name from here on; nothing happened to a file
 //! ```
@@ -31,6 +36,19 @@ pub fn short_hash(hash: &str) -> &str {
 /// Whether an attribute is this hash, or its first digits.
 pub fn is_hash_of(attribute: &str, hash: &str) -> bool {
     attribute == hash || attribute.len() >= HASH_DIGITS && hash.starts_with(attribute)
+}
+
+/// The hash of a file's state in the log, and its kind where that is known.
+pub fn split_state(state: &str) -> (&str, Option<char>) {
+    let (hash, kind) = state.split_once(':').unwrap_or((state, ""));
+    (hash, kind.chars().next())
+}
+
+/// Whether two states of a file are the same, as far as both are known.
+pub fn is_same_state(one: Option<&str>, other: Option<&str>) -> bool {
+    let (Some(one), Some(other)) = (one, other) else { return one == other };
+    let ((one, kind), (other, other_kind)) = (split_state(one), split_state(other));
+    one == other && (kind == other_kind || kind.is_none() || other_kind.is_none())
 }
 
 /// A line of the log.
@@ -61,9 +79,30 @@ pub struct ChangeLogEntry {
 #[serde(tag = "what", rename_all = "snake_case")]
 #[expect(missing_docs, reason = "the head of this file describes them")]
 pub enum FileEvent {
-    Write { before: String, after: String },
-    Undo { undone: Vec<String>, before: String, after: String },
-    Rename { to: String },
+    Write {
+        before: String,
+        after: String,
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        by_commands: bool,
+    },
+    CommandsBegun {
+        tree: String,
+        why: String,
+        time: u64,
+    },
+    CommandsEnded {
+        left: Vec<String>,
+        why: String,
+        time: u64,
+    },
+    Undo {
+        undone: Vec<String>,
+        before: String,
+        after: String,
+    },
+    Rename {
+        to: String,
+    },
 }
 
 /// A change of a file by a run, from one content to another. A run has several if something else changed the file in
@@ -90,6 +129,59 @@ pub struct RunFileChange {
     pub before: Option<String>,
     /// The SHA-256 of the content after; `None` if the file no longer exists.
     pub after: Option<String>,
+    /// Whether commands made it, and no tag.
+    pub by_commands: bool,
+    /// Whether another run changed the file while these commands ran.
+    pub is_contested: bool,
+}
+
+/// What the commands of a conversation's run did in a folder, as far as it is not in changes of files.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CommandsOfRun {
+    /// The line with which they began.
+    pub begun: ChangeLogEntry,
+    /// The snapshot before them; empty where there is none.
+    pub tree: String,
+    /// Files that they changed and that cannot be taken back.
+    pub left: Vec<String>,
+    /// Why it is not known which files they changed; empty if it is.
+    pub why: String,
+    /// When they began and ended, in nanoseconds since 1970; `None`: the run was killed.
+    pub time: (u64, Option<u64>),
+}
+
+/// Lists what the commands of each run did, the oldest first.
+pub fn list_commands(entries: &[ChangeLogEntry]) -> Vec<CommandsOfRun> {
+    let mut all: Vec<CommandsOfRun> = Vec::new();
+    for entry in entries {
+        match &entry.event {
+            FileEvent::CommandsBegun { tree, why, time } => all.push(CommandsOfRun {
+                begun: entry.clone(),
+                tree: tree.clone(),
+                left: Vec::new(),
+                why: why.clone(),
+                time: (*time, None),
+            }),
+            FileEvent::CommandsEnded { left, why, time } => {
+                let is_it = |it: &&mut CommandsOfRun| it.begun.is_of(entry) && it.time.1.is_none();
+                let Some(of) = all.iter_mut().rev().find(is_it) else { continue };
+                of.left.clone_from(left);
+                of.time.1 = Some(*time);
+                if !why.is_empty() {
+                    of.why.clone_from(why);
+                }
+            }
+            _ => {}
+        }
+    }
+    all
+}
+
+impl ChangeLogEntry {
+    /// Whether both are of one run of one conversation.
+    fn is_of(&self, other: &Self) -> bool {
+        (&self.run, &self.conversation) == (&other.run, &other.conversation)
+    }
 }
 
 /// Maximum number of characters of a prompt that are recorded.
@@ -112,35 +204,101 @@ struct FileOfRun<'a> {
     first: &'a ChangeLogEntry,
     /// The index of its last write.
     last: usize,
-    /// The contents before and after each change.
-    changes: Vec<(&'a str, &'a str)>,
+    changes: Vec<Span>,
+}
+
+/// A change, and the lines of the log between which it was made.
+struct Span {
+    before: String,
+    after: String,
+    lines: (usize, usize),
+    by_commands: bool,
+    is_contested: bool,
+}
+
+impl Span {
+    /// Adds a later write, if it goes on from this one. Commands may have begun before this one, and then they span it.
+    fn extend(&mut self, next: &Self) -> bool {
+        let spans = next.by_commands && next.lines.0 <= self.lines.0;
+        let (own, other) = (Some(&*self.after), Some(&*next.before));
+        // With the same content before, the previous write did not take place.
+        let goes_on = is_same_state(own, other) || is_same_state(Some(&self.before), other);
+        if !spans && !goes_on {
+            return false;
+        }
+        let kind = split_state(&next.before).1;
+        if spans {
+            self.before.clone_from(&next.before);
+        } else if let (Some(kind), (hash, None)) = (kind, split_state(&self.before))
+            && hash != NO_FILE
+        {
+            self.before = format!("{hash}:{kind}");
+        }
+        self.after.clone_from(&next.after);
+        self.lines = (self.lines.0.min(next.lines.0), next.lines.1);
+        self.by_commands &= next.by_commands;
+        true
+    }
 }
 
 /// Groups the changes by run and file, in the order of their last writes.
 fn collect(entries: &[ChangeLogEntry]) -> Vec<FileOfRun<'_>> {
     let mut all: Vec<FileOfRun<'_>> = Vec::new();
     let mut places: HashMap<(&str, &str), usize> = HashMap::new();
+    let mut begun: HashMap<(&str, &str), usize> = HashMap::new();
     for (at, entry) in entries.iter().enumerate() {
-        let FileEvent::Write { before, after } = &entry.event else { continue };
+        if let FileEvent::CommandsBegun { .. } = entry.event {
+            begun.insert((&entry.run, &entry.conversation), at);
+        }
+        let FileEvent::Write { before, after, by_commands } = &entry.event else { continue };
         let place = *places.entry((&entry.run, &entry.path)).or_insert(all.len());
         if place == all.len() {
             all.push(FileOfRun { first: entry, last: at, changes: Vec::new() });
         }
         let Some(file) = all.get_mut(place) else { continue };
         file.last = at;
-        match file.changes.last_mut() {
-            Some(last) if last.1 == before => last.1 = after,
-            // The previous write did not take place.
-            Some(last) if last.0 == before => last.1 = after,
-            _ => file.changes.push((before, after)),
+        let from = begun.get(&(entry.run.as_str(), entry.conversation.as_str()));
+        let from = from.filter(|_| *by_commands).copied().unwrap_or(at);
+        let (before, after) = (before.clone(), after.clone());
+        let (by_commands, is_contested) = (*by_commands, false);
+        let next = Span { before, after, lines: (from, at), by_commands, is_contested };
+        let is_gap = file.changes.iter().filter(|it| it.lines.0 >= from).count() > 1;
+        // What something else did in between stays a gap, which undo refuses.
+        let is_added =
+            by_commands && is_gap || file.changes.last_mut().is_some_and(|last| last.extend(&next));
+        if !is_added {
+            file.changes.push(next);
         }
     }
+    mark_contested(&mut all);
     all.sort_by_key(|file| file.last);
     all
 }
 
+/// Marks changes by commands during which another run recorded a change of the same file.
+fn mark_contested(all: &mut [FileOfRun<'_>]) {
+    let mut by_path: HashMap<&str, Vec<usize>> = HashMap::new();
+    for (at, file) in all.iter().enumerate() {
+        by_path.entry(&file.first.path).or_default().push(at);
+    }
+    // The same file has one place for each run.
+    for places in by_path.into_values().filter(|places| places.len() > 1) {
+        let lines = |file: &FileOfRun<'_>| file.changes.iter().map(|it| it.lines).collect();
+        let spans: Vec<Vec<(usize, usize)>> =
+            places.iter().filter_map(|at| all.get(*at).map(lines)).collect();
+        for (own, at) in places.into_iter().enumerate() {
+            let others = || spans.iter().enumerate().filter(|(at, _)| *at != own);
+            for span in all.get_mut(at).into_iter().flat_map(|file| &mut file.changes) {
+                let (from, to) = span.lines;
+                let meets = |other: &(usize, usize)| other.0 <= to && from <= other.1;
+                span.is_contested = from < to && others().any(|(_, spans)| spans.iter().any(meets));
+            }
+        }
+    }
+}
+
 impl FileOfRun<'_> {
-    fn change(&self, number: usize, before: &str, after: &str) -> RunFileChange {
+    fn change(&self, number: usize, span: &Span) -> RunFileChange {
         let content = |hash: &str| (hash != NO_FILE).then(|| hash.to_owned());
         let ChangeLogEntry { run, at, conversation, of, prompt, task, path, .. } = self.first;
         RunFileChange {
@@ -152,8 +310,10 @@ impl FileOfRun<'_> {
             conversation: conversation.clone(),
             of: of.clone(),
             path: path.clone(),
-            before: content(before),
-            after: content(after),
+            before: content(&span.before),
+            after: content(&span.after),
+            by_commands: span.by_commands,
+            is_contested: span.is_contested,
         }
     }
 }
@@ -164,9 +324,12 @@ pub fn list_changes(entries: &[ChangeLogEntry]) -> Vec<RunFileChange> {
     let files = collect(entries);
     let changes = files.iter().flat_map(|file| {
         let numbered = file.changes.iter().enumerate();
-        numbered.map(|(at, (before, after))| file.change(at, before, after))
+        numbered.map(|(at, span)| file.change(at, span))
     });
-    changes.filter(|it| it.before != it.after && !undone.contains(&it.id)).collect()
+    changes
+        .filter(|it| !is_same_state(it.before.as_deref(), it.after.as_deref()))
+        .filter(|it| !undone.contains(&it.id))
+        .collect()
 }
 
 /// Gives each entry the current names of its conversations.
@@ -219,7 +382,11 @@ mod tests {
             let words: Vec<String> = line.split(' ').map(str::to_owned).collect();
             let word = |at: usize| words[at].clone();
             let event = match words[2].as_str() {
-                "write" => FileEvent::Write { before: word(3), after: word(4) },
+                "write" | "commands" => {
+                    let by_commands = words[2] == "commands";
+                    FileEvent::Write { before: word(3), after: word(4), by_commands }
+                }
+                "begun" => FileEvent::CommandsBegun { tree: word(1), why: word(1), time: 1 },
                 "rename" => FileEvent::Rename { to: word(3) },
                 _ => {
                     FileEvent::Undo { undone: words[3..].to_vec(), before: word(3), after: word(3) }
@@ -260,6 +427,35 @@ mod tests {
         check(&["1 a write x y", "1 a write x z"], &["1:0:a x z"]);
         check(&["1 a write x y", "1 a write y x"], &[]);
         check(&["1 a write x y", "2 a write y z"], &["1:0:a x y", "2:0:a y z"]);
+    }
+
+    #[test]
+    fn commands_span_what_their_run_wrote_meanwhile() {
+        check(&["1 - begun", "1 a commands x y"], &["1:0:a x y"]);
+        check(&["1 a write w x", "1 - begun", "1 a commands x y"], &["1:0:a w y"]);
+        check(&["1 - begun", "1 a write y z", "1 a commands x z"], &["1:0:a x z"]);
+        check(&["1 - begun", "1 a write y z", "1 a commands x none"], &["1:0:a x none"]);
+        // Something else changed it between the two writes.
+        let gap = ["1:0:a x y", "1:1:a z w"];
+        check(&["1 - begun", "1 a write x y", "1 a write z w", "1 a commands x w"], &gap);
+        // The mode: what a tag wrote has that from before.
+        check(&["1 a write w x", "1 - begun", "1 a commands x:- x:x"], &["1:0:a w:- x:x"]);
+        check(
+            &["1 a write w x", "2 - begun", "2 a commands x:- x:x"],
+            &["1:0:a w x", "2:0:a x:- x:x"],
+        );
+    }
+
+    #[test]
+    fn commands_of_two_runs_at_once_are_told_apart() {
+        let contested = |lines: &[&str]| -> Vec<bool> {
+            list_changes(&entries(lines)).iter().map(|it| it.is_contested).collect()
+        };
+        let both = ["1 - begun", "2 - begun", "1 a commands x y", "2 a commands x y"];
+        assert_eq!(contested(&both), [true, true]);
+        assert_eq!(contested(&["1 - begun", "2 a write x y", "1 a commands x y"]), [false, true]);
+        let later = ["1 - begun", "1 a commands x y", "2 - begun", "2 a commands y z"];
+        assert_eq!(contested(&later), [false, false]);
     }
 
     #[test]
