@@ -93,9 +93,9 @@ pub struct Config {
     pub max_output_tokens: Option<u64>,
     /// Prices in US dollars per million tokens, by model.
     pub prices: BTreeMap<String, Price>,
-    /// The restrictions on commands.
-    pub sandbox: SandboxMode,
-    /// Whether commands are kept off the network; without a `sandbox` it turns on `workspace`.
+    /// The restrictions on commands; the default depends on the folder.
+    pub sandbox: Option<SandboxMode>,
+    /// Whether commands are kept off the network, in the sandbox.
     pub no_network: bool,
     /// Whether no progress is shown.
     pub quiet: bool,
@@ -121,14 +121,11 @@ impl Config {
         for (key, value) in values {
             all[key] = value.clone();
         }
-        let mut config: Self = serde_json::from_value(all).map_err(|error| error.to_string())?;
-        if config.no_network && config.sandbox == SandboxMode::Off {
-            if values.contains_key("sandbox") {
-                return Err(
-                    "only the sandbox can cut the network, and it is off: choose --sandbox workspace or read-only, or --no-network=false".to_owned(),
-                );
-            }
-            config.sandbox = SandboxMode::Workspace;
+        let config: Self = serde_json::from_value(all).map_err(|error| error.to_string())?;
+        if config.no_network && config.sandbox == Some(SandboxMode::Off) {
+            return Err(
+                "only the sandbox can cut the network, and it is off: choose --sandbox workspace or read-only, or --no-network=false".to_owned(),
+            );
         }
         Ok(config)
     }
@@ -411,11 +408,9 @@ mod tests {
             let Value::Object(values) = serde_json::from_str(text).unwrap() else { panic!() };
             Config::from_values(&values)
         };
-        let implied = config(r#"{"no_network": true}"#).unwrap();
-        assert_eq!(implied.sandbox, SandboxMode::Workspace);
         let refused = config(r#"{"no_network": true, "sandbox": "off"}"#).unwrap_err();
         assert!(refused.contains("--sandbox workspace"), "{refused}");
-        assert_eq!(config("{}").unwrap().sandbox, SandboxMode::Off);
+        assert_eq!(config("{}").unwrap().sandbox, None);
     }
 
     #[test]
@@ -426,7 +421,7 @@ mod tests {
             let Parsed { values, profile_keys, .. } = parse(text, profile).unwrap();
             let config = Config::from_values(&values).unwrap();
             assert_eq!(
-                (config.sandbox.name(), config.no_network, config.limits.max_turns),
+                (config.sandbox.unwrap().name(), config.no_network, config.limits.max_turns),
                 (sandbox, no_network, turns)
             );
             assert_eq!(profile_keys, keys);

@@ -1,14 +1,12 @@
 //! `nagent-each`: one prompt over many inputs.
 
-use std::ffi::OsString;
-
 use clap::{ArgAction, Parser, ValueHint};
 
 use crate::cli::Tool;
 use crate::ops::batch::each::args::EachArgs;
 use crate::ops::batch::each::run_each;
 use crate::ops::run::call::Call;
-use crate::ops::setup::flags::{ConversationArgs, RunArgs, prepare_words};
+use crate::ops::setup::flags::{ConversationArgs, RunArgs};
 use crate::out::Report;
 use conversation::problem::Problem;
 
@@ -63,13 +61,9 @@ impl Tool for Args {
 
     fn run(self) -> Result<Report, Problem> {
         let mut run = self.run;
-        run.allow_working_folder();
+        run.allow_working_folder()?;
         let which = ConversationArgs::default();
         let mut call = Call::new(Self::NAME, &run, &which)?;
         run_each(&mut call, &self.each)
-    }
-
-    fn prepare(words: Vec<OsString>) -> Vec<OsString> {
-        prepare_words(words)
     }
 }

@@ -3,7 +3,6 @@
 //! Here are the flags, and which of them go together. One file is run by the same code as `nagent --file-edit`, so that
 //! behaviour and exit codes are the same.
 
-use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use clap::{Parser, ValueHint};
@@ -15,7 +14,7 @@ use crate::ops::conversations::undo::UndoArgs;
 use crate::ops::files::file_memory;
 use crate::ops::run;
 use crate::ops::run::call::Call;
-use crate::ops::setup::flags::{ConversationArgs, RunArgs, prepare_words};
+use crate::ops::setup::flags::{ConversationArgs, RunArgs};
 use crate::out::Report;
 use conversation::problem::Problem;
 use sys::fs;
@@ -30,7 +29,7 @@ Examples:
   nagent-file-edit src/parse.rs --history
 
 A run that changed the file shows the diff, on a terminal and in --json.
-Commands run with your own permissions.
+Commands run in a sandbox, unless --sandbox is off.
 
 Exit codes: 0 done, 1 failed, 2 wrong usage or no credential, 3 provider failed,
 4 malformed replies, 5 limit reached, 6 check never passed, 128 + N signal N";
@@ -79,13 +78,9 @@ impl Tool for Args {
 
     fn run(self) -> Result<Report, Problem> {
         let mut args = self;
-        args.run.allow_working_folder();
+        args.run.allow_working_folder()?;
         let file = args.take_file()?;
         args.edit_file(&file)
-    }
-
-    fn prepare(words: Vec<OsString>) -> Vec<OsString> {
-        prepare_words(words)
     }
 }
 

@@ -1,7 +1,5 @@
 //! `nagent`: the flags, and the order in which they are acted on.
 
-use std::ffi::OsString;
-
 use clap::Parser;
 
 use crate::cli::Tool;
@@ -12,7 +10,7 @@ use crate::ops::conversations::{lists, manage, undo};
 use crate::ops::files::summarize_conversation::summarize_conversation;
 use crate::ops::run::call::Call;
 use crate::ops::run::trust::trust_repository;
-use crate::ops::setup::flags::{ConversationArgs, RunArgs, prepare_words};
+use crate::ops::setup::flags::{ConversationArgs, RunArgs};
 use crate::ops::status::doctor;
 use crate::ops::{run, status};
 use crate::out::Report;
@@ -28,7 +26,7 @@ Examples:
 
 The provider is that of --provider, else that of the config, else the first
 whose credential is set (OPENAI_API_KEY, ANTHROPIC_API_KEY, GOOGLE_API_KEY or
-GEMINI_API_KEY, ...), else Ollama. Commands run with your own permissions.
+GEMINI_API_KEY, ...), else Ollama.
 
 Exit codes: 0 done, 1 failed, 2 wrong usage or no credential, 3 provider failed,
 4 malformed replies, 5 limit reached, 6 check never passed, 128 + N signal N";
@@ -42,8 +40,7 @@ const NO_PROMPT: &str = "no prompt given: nagent \"PROMPT\", or the prompt on st
 /// asks for (reading, commands, edits, child conversations), appends the results, and repeats until the model answers. The
 /// answer goes to stdout, everything else to stderr.
 ///
-/// Commands run with your own permissions unless you restrict them with --sandbox: --write only limits the files that the
-/// model edits directly.
+/// Commands run in a sandbox, unless --sandbox is off; the model itself writes where --write and -w allow it.
 #[derive(Debug, Clone, Parser)]
 #[command(after_help = AFTER_HELP)]
 #[expect(clippy::struct_excessive_bools, reason = "flags are what they are")]
@@ -106,7 +103,7 @@ impl Tool for Args {
     fn run(self) -> Result<Report, Problem> {
         let mut args = self;
         args.take_prompt_of_continue();
-        args.run.allow_working_folder();
+        args.run.allow_working_folder()?;
         if let [word] = args.run.prompt.as_slice()
             && let Some(meant) = flag_for_word(word)
         {
@@ -115,10 +112,6 @@ impl Tool for Args {
             )));
         }
         args.run_commands()
-    }
-
-    fn prepare(words: Vec<OsString>) -> Vec<OsString> {
-        prepare_words(words)
     }
 }
 

@@ -1,13 +1,10 @@
 //! `nagent-repl`: a prompt in the terminal, in front of `nagent`.
 
-use std::ffi::OsString;
-
 use clap::Command;
 
 use crate::cli::Tool;
 use crate::ops::session;
 pub use crate::ops::session::SessionArgs as Args;
-use crate::ops::setup::flags::prepare_words;
 use crate::out::Report;
 use conversation::problem::Problem;
 
@@ -36,7 +33,7 @@ impl Tool for Args {
         document with runs, conversation_path, exit_code and error.";
 
     fn run(mut self) -> Result<Report, Problem> {
-        self.run.allow_working_folder();
+        self.run.allow_working_folder()?;
         let run = &self.run;
         let is_given =
             [run.code, run.lines, run.progress, run.show_request, run.record.is_some(), run.clear];
@@ -47,10 +44,6 @@ impl Tool for Args {
             )));
         }
         session::run_session(self)
-    }
-
-    fn prepare(words: Vec<OsString>) -> Vec<OsString> {
-        prepare_words(words)
     }
 
     fn adapt(command: Command) -> Command {

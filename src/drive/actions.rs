@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use anyhow::Result;
 
 use super::change_result::ChangeResult;
+use super::commands::ShellCommand;
 use super::mask_check::check_for_masks;
 use super::result_block::error;
 use super::run_context::RunContext;
@@ -44,17 +45,17 @@ impl Runner<'_> {
             },
         };
         let block = match action {
-            Action::Shell { commands, timeout, keep } => {
+            Action::Shell { commands: text, timeout, keep, outside } => {
                 let parents = self.children.parents_of_commands();
-                let (block, signal) = match keep {
-                    Some(name) => self.commands.start_kept_commands(
-                        block,
-                        commands,
-                        name,
-                        parents,
-                        &self.context,
-                    ),
-                    None => self.commands.run(block, commands, *timeout, parents, &self.context),
+                let sandbox = self.context.sandbox.clone().filter(|_| outside.is_none());
+                let sandbox = sandbox.as_deref();
+                let command = ShellCommand { commands: text, timeout: *timeout, parents, sandbox };
+                let (block, signal) = if let Some(name) = keep {
+                    self.commands.start_kept_commands(block, &command, name, &self.context)
+                } else {
+                    self.run_observed(|all, context, on_output| {
+                        all.run(block, &command, context, on_output)
+                    })
                 };
                 return Ok((self.context.redactor.redact_block(block), signal));
             }

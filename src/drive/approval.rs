@@ -36,8 +36,13 @@ pub struct ApprovalRules<'a> {
 }
 
 impl ApprovalRules<'_> {
-    /// The decision that needs no question.
-    pub(super) fn decide_without_asking(&self, action: &Action, folder: &Path) -> Option<Decision> {
+    /// The decision that needs no question. `has_sandbox`: whether commands run in a sandbox, which one may ask to leave.
+    pub(super) fn decide_without_asking(
+        &self,
+        action: &Action,
+        folder: &Path,
+        has_sandbox: bool,
+    ) -> Option<Decision> {
         if let Some((_, why)) = self.find_stop(action) {
             let text = format!(
                 "{why}\nnagent refuses such commands; if this one is needed, ask the user to run it"
@@ -46,8 +51,9 @@ impl ApprovalRules<'_> {
         }
         let is_plain = |commands: &str| approve::is_allowed(&self.patterns, commands);
         let folder = folder.to_string_lossy();
-        let is_allowed = !self.approve.covers(action)
-            || matches!(action, Action::Shell { commands, .. } if is_plain(commands))
+        let leaves = has_sandbox && matches!(action, Action::Shell { outside: Some(_), .. });
+        let is_plain = matches!(action, Action::Shell { commands, .. } if is_plain(commands));
+        let is_allowed = !leaves && (!self.approve.covers(action) || is_plain)
             || self.approvals.iter().any(|approval| approval.covers(action, &folder));
         is_allowed.then_some(Decision::Allow)
     }

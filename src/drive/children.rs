@@ -48,6 +48,8 @@ pub struct Children {
     /// The files of the conversations that it has asked for.
     files_in_reply: Vec<PathBuf>,
     jobs: Jobs,
+    /// The lines before the diff in the result that was handed out last.
+    answer_lines: Option<usize>,
     /// The group that is running, in the order of its tags.
     slots: VecDeque<Slot>,
     left: Option<Limits>,
@@ -63,6 +65,8 @@ struct Slot {
     job: Option<JobId>,
     lines: ChildLines,
     result: Option<Acted>,
+    /// Number of lines of the result before the diff, which a child that reports has shown.
+    answer_lines: Option<usize>,
 }
 
 /// The result of a child that was not started. It names no conversation, since there may not be one.
@@ -93,6 +97,7 @@ impl Children {
             in_reply: 0,
             files_in_reply: Vec::new(),
             jobs: Jobs::new(),
+            answer_lines: None,
             slots: VecDeque::new(),
             left: None,
         }
@@ -207,6 +212,7 @@ impl Children {
                 job: None,
                 lines: ChildLines::default(),
                 result: None,
+                answer_lines: None,
             };
             slot.result = bad_name.or_else(|| self.refuse(&slot)).map(refused_result);
             self.files_in_reply.extend(slot.file.clone());
@@ -231,6 +237,7 @@ impl Children {
             let first =
                 first.context("bug in nagent: it waits for a conversation that is not there")?;
             if let Some(acted) = first.result.take() {
+                self.answer_lines = first.answer_lines;
                 self.slots.pop_front();
                 return Ok(Event::Acted(acted));
             }
@@ -259,6 +266,14 @@ impl Children {
                 }
             }
         }
+    }
+
+    /// The result that was handed out last, without what its child has shown already.
+    pub(super) fn unshown_result(&self, mut block: Block) -> Block {
+        if let (Some(count), Some(body)) = (self.answer_lines, &mut block.body) {
+            *body = body.lines().take(count).collect::<Vec<_>>().join("\n");
+        }
+        block
     }
 
     /// The action whose result comes next.
@@ -375,11 +390,14 @@ impl Children {
         let error = answer.error.as_ref();
         parts.extend(error.map(|error| format!("[the conversation failed: {error}]")));
         parts.extend(answer.ended_by.as_ref().map(|problem| format!("[{problem}]")));
-        if let Some(diff) = answer.json.get("diff").and_then(Value::as_str) {
-            parts.push(cut_diff(diff));
-        }
+        let own = parts.join("\n").lines().count();
+        let diff = answer.json.get("diff").and_then(Value::as_str);
+        parts.extend(diff.map(cut_diff));
         let outputs = context.root.outputs_folder();
         let block = context.redactor.with_text(block, parts.join("\n"), &outputs)?;
+        // In a long result the lines are others.
+        let is_whole = self.report && diff.is_some() && block.get("output").is_none();
+        slot.answer_lines = is_whole.then_some(own);
         slot.result = Some(Acted { block, usage, cost: answer.cost(), turns: answer.turns() });
         Ok(())
     }

@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use anyhow::{Result, anyhow, ensure};
 
+use super::progress_event::OutputNow;
 use super::redaction::MaskedOutput;
 use super::result_block::{add_redacted, error};
 use super::run_context::RunContext;
@@ -26,6 +27,9 @@ use sys::{fs, process, root};
 
 /// Time to wait for a kept command that ends at once, for example because its port is in use.
 const STARTING: Duration = Duration::from_millis(500);
+
+/// The time from output to a look at it.
+const PAUSE: Duration = Duration::from_millis(100);
 
 /// Note for a command that fails silently, as a search does that finds nothing.
 const NO_OUTPUT: &str = "no output (exit code 1 from grep or rg means no match)";
@@ -53,6 +57,17 @@ pub struct Commands {
     kept: Vec<KeptCommand>,
     /// Bytes of outputs that were stored in files so far, without those of `kept`.
     stored: Cell<u64>,
+}
+
+/// The text of a command, and how it is run.
+pub(super) struct ShellCommand<'a> {
+    pub(super) commands: &'a str,
+    /// Seconds that it may take, if not as many as usual.
+    pub(super) timeout: Option<u64>,
+    /// Its `NAGENT_PARENTS`.
+    pub(super) parents: String,
+    /// The sandbox around it, if there is one.
+    pub(super) sandbox: Option<&'a Sandbox>,
 }
 
 /// A command that runs on until the run ends. The sandbox is cleaned up after it, and so comes last.
@@ -97,14 +112,13 @@ impl Commands {
     pub(super) fn start_kept_commands(
         &mut self,
         block: Block,
-        commands: &str,
+        command: &ShellCommand<'_>,
         name: &str,
-        parents: String,
         context: &RunContext<'_>,
     ) -> (Block, Option<Signal>) {
         let block = block.with("keep", name);
         let replaced = self.kept.iter().any(|kept| kept.name == name && kept.job.is_running());
-        let mut kept = match self.start_kept(commands, name, parents, context) {
+        let mut kept = match self.start_kept(command, name, context) {
             Ok(kept) => kept,
             Err(why) => return (error(block, format!("{why:#}")), None),
         };
@@ -123,7 +137,7 @@ impl Commands {
             None => ("ok", runs),
         };
         let replaced = replaced.then(|| format!("the previous {name} was stopped"));
-        let is_cut_off = context.sandbox.as_ref().is_some_and(|sandbox| sandbox.request.no_network);
+        let is_cut_off = command.sandbox.is_some_and(|sandbox| sandbox.request.no_network);
         let unreachable =
             is_cut_off.then(|| "without a network, no other command can connect to it".to_owned());
         let notes = replaced.into_iter().chain([note]).chain(unreachable);
@@ -134,9 +148,8 @@ impl Commands {
 
     fn start_kept(
         &mut self,
-        commands: &str,
+        command: &ShellCommand<'_>,
         name: &str,
-        parents: String,
         context: &RunContext<'_>,
     ) -> Result<KeptCommand> {
         root::check_name(name).map_err(|why| anyhow!("keep: {why}"))?;
@@ -152,11 +165,8 @@ impl Commands {
             "{} commands are already running in the background, the maximum; use one of their names again to replace it",
             self.kept.len()
         );
-        let mut job = self.build_job(commands, None, parents, context);
-        let sandboxed = match &context.sandbox {
-            Some(sandbox) => Some(sandbox.sandbox_job(&mut job)?),
-            None => None,
-        };
+        let mut job = self.build_job(command, None, context);
+        let sandboxed = command.sandbox.map(|sandbox| sandbox.sandbox_job(&mut job)).transpose()?;
         let (output, file) = fs::create_output(&context.root.outputs_folder(), name)?;
         let limit = limits::KEPT_OUTPUT.min(self.room());
         let job = KeptJob::start(job, file, limit, context.redactor.filter_lines())?;
@@ -173,27 +183,29 @@ impl Commands {
         self.kept.iter_mut().filter_map(|kept| kept.describe_end(Duration::ZERO)).collect()
     }
 
-    /// Runs commands for at most `timeout` seconds. `parents` becomes their `NAGENT_PARENTS`.
+    /// Runs commands. `on_output` is shown the end of their output while they run.
     pub(super) fn run(
         &self,
         block: Block,
-        commands: &str,
-        timeout: Option<u64>,
-        parents: String,
+        command: &ShellCommand<'_>,
         context: &RunContext<'_>,
+        on_output: &mut dyn FnMut(&OutputNow),
     ) -> (Block, Option<Signal>) {
-        let timeout = timeout.map_or(self.rules.timeout, Duration::from_secs);
-        let job = || self.build_job(commands, Some(timeout), parents.clone(), context);
+        let timeout = command.timeout.map_or(self.rules.timeout, Duration::from_secs);
+        let job = || self.build_job(command, Some(timeout), context);
         let outputs = context.root.outputs_folder();
-        let run = |job: Job| {
+        let mut run = |job: Job| {
             let mut output = context.redactor.capture_output(&outputs, self.room());
-            let finished = process::run_streaming(job, context.interrupts, &mut |bytes| {
-                output.append(bytes);
+            let finished = process::run_watched(job, context.interrupts, PAUSE, &mut |bytes| {
+                match bytes {
+                    [] => on_output(&output.look()),
+                    bytes => output.append(bytes),
+                }
                 ControlFlow::Continue(())
             });
             (finished, output)
         };
-        let Some(sandbox) = &context.sandbox else {
+        let Some(sandbox) = command.sandbox else {
             let (finished, output) = run(job());
             return describe_result(&self.stored, block, finished, output, timeout);
         };
@@ -218,13 +230,12 @@ impl Commands {
 
     fn build_job(
         &self,
-        commands: &str,
+        command: &ShellCommand<'_>,
         timeout: Option<Duration>,
-        parents: String,
         context: &RunContext<'_>,
     ) -> Job {
         let mut set = vec![
-            (PARENTS, parents),
+            (PARENTS, command.parents.clone()),
             (RUN, context.run.clone()),
             ("NAGENT_ROOT", context.root.path().display().to_string()),
         ];
@@ -233,7 +244,7 @@ impl Commands {
         let plain = plain.filter(|(name, _)| !self.rules.pass_env.iter().any(|pass| pass == name));
         set.extend(plain.map(|(name, value)| (name, value.to_owned())));
         let program = context.env.find_program(&self.rules.program).into_os_string();
-        let argv = vec![program, OsString::from("-c"), OsString::from(commands)];
+        let argv = vec![program, OsString::from("-c"), OsString::from(command.commands)];
         let env = context.env.for_commands(&self.rules.pass_env, &set);
         let mut job = Job::new(argv, context.folder.clone(), env);
         job.timeout = timeout;
@@ -312,9 +323,8 @@ fn describe_result(
     let status = if code == Some(0) { "ok" } else { "error" };
     let block = block.with("status", status).with_some("exit_code", code).with("seconds", seconds);
     let mut block = truncate::with_output(block, &output);
-    let is_silent = code == Some(1)
-        && block.get("check").is_none()
-        && block.body.as_deref().is_none_or(str::is_empty);
+    let is_empty = block.body.as_deref().is_none_or(str::is_empty);
+    let is_silent = is_empty && code == Some(1) && block.get("check").is_none();
     block = with_notes(block, is_silent.then(|| NO_OUTPUT.to_owned()));
     let left = describe_left(&finished.left);
     let ended = matches!(finished.outcome, JobOutcome::Ended { .. } | JobOutcome::Killed { .. });

@@ -32,7 +32,7 @@ pub mod truncate;
 
 pub use child_names::was_started_by;
 pub use commands::ShellRules;
-pub use progress_event::ProgressEvent;
+pub use progress_event::{OutputNow, ProgressEvent};
 pub use result_block::{fence_word, format_block};
 pub use run::{describe_compaction, fork_block, run};
 pub use runner::Runner;

@@ -10,6 +10,26 @@ use conversation::protocol::stream::Streamed;
 use conversation::reason::Failure;
 use conversation::turn::event::Verdict;
 
+/// The output of a running command, as a terminal would show it.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct OutputNow {
+    /// Number of lines before these.
+    pub before: u64,
+    /// The last complete lines.
+    pub lines: Vec<String>,
+    /// The line that has not ended.
+    pub open: Option<String>,
+}
+
+impl OutputNow {
+    /// The last lines, at most so many, and the number of lines before them.
+    pub fn last_lines(&self, most: usize) -> (Vec<String>, u64) {
+        let all = self.lines.iter().chain(&self.open);
+        let skipped = all.clone().count().saturating_sub(most);
+        (all.skip(skipped).cloned().collect(), self.before + skipped as u64)
+    }
+}
+
 /// Something that a user may want to see.
 #[derive(Debug, Clone, Copy)]
 pub enum ProgressEvent<'a> {
@@ -48,7 +68,11 @@ pub enum ProgressEvent<'a> {
         name: &'static str,
         /// Its text.
         command: &'a str,
+        /// The number of the answer that it checks, from 1.
+        attempt: Option<u32>,
     },
+    /// A command has printed something. At most a few times a second.
+    Output(&'a OutputNow),
     /// An action ended, with this result; without an action it is a command of the user's.
     ActionEnded(Option<&'a Action>, &'a Block),
     /// A child conversation reports a line of its own events.

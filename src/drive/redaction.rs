@@ -9,9 +9,11 @@ use std::path::Path;
 
 use anyhow::{Context, Result};
 
+use super::progress_event::OutputNow;
 use super::result_block::add_redacted;
 use super::truncate;
 use conversation::format::file::Block;
+use conversation::format::terminal_text::TerminalText;
 use conversation::limits;
 use conversation::redact::{Redactor, Stream};
 use sys::atomic_file::AtomicFile;
@@ -149,6 +151,30 @@ impl MaskedOutput<'_> {
         } else {
             self.capture.append(&self.stream.push(self.redactor, bytes));
         }
+    }
+
+    /// The end of the output so far as a terminal would show it.
+    pub(super) fn look(&self) -> OutputNow {
+        let (mut end, mut before) = self.capture.end();
+        if !self.redactor.is_idle() {
+            let (held, lines) = self.stream.peek(self.redactor);
+            end.extend(held);
+            before += lines;
+            let cut = end.len().saturating_sub(truncate::KEEP);
+            before += memchr::memchr_iter(b'\n', &end[..cut]).count() as u64;
+            end.drain(..cut);
+        }
+        if before > 0
+            && let Some(at) = memchr::memchr(b'\n', &end)
+        {
+            // The first line may have lost its beginning.
+            end.drain(..=at);
+            before += 1;
+        }
+        let mut text = TerminalText::default();
+        text.push(&end);
+        let (lines, open) = text.finish();
+        OutputNow { before, lines, open }
     }
 
     /// Ends the output. Returns also the number of masks in it.

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use anyhow::Result;
 
-use super::commands::with_notes;
+use super::commands::{ShellCommand, with_notes};
 use super::compaction::{Compacted, Payer};
 use super::file_changes::RunChange;
 use super::progress_event::ProgressEvent;
@@ -20,7 +20,7 @@ use conversation::limits;
 use conversation::memory::changes::short_hash;
 use conversation::model::ApiError;
 use conversation::problem::Problem;
-use conversation::protocol::{Access, Action, Change};
+use conversation::protocol::{Access, Action};
 use conversation::reason::Reason;
 use conversation::turn::event::{Acted, Effect, Event, RunOutcome};
 use conversation::turn::run_limits::Limits;
@@ -90,7 +90,7 @@ pub fn run(runner: &mut Runner<'_>, turn: &mut Turn, first: Effect) -> Result<Ru
             (Effect::Act(actions), None) => runner.run_actions(actions, turn.remaining_limits())?,
             (Effect::NextChild, None) => runner.next_child()?,
             (Effect::AfterWrite, None) => runner.run_after_write()?,
-            (Effect::Check(answer), None) => runner.check_answer(&answer),
+            (Effect::Check(answer), None) => runner.check_answer(&answer, turn.next_check())?,
         };
         let reply = match &event {
             Event::Replied { reply, cost, .. } | Event::CutOff { reply, cost, .. } => {
@@ -226,7 +226,10 @@ impl Runner<'_> {
     }
 
     fn decide(&mut self, action: &Action) -> Event {
-        let decided = self.approval.decide_without_asking(action, &self.context.folder);
+        let decided = {
+            let (folder, sandbox) = (&self.context.folder, &self.context.sandbox);
+            self.approval.decide_without_asking(action, folder, sandbox.is_some())
+        };
         let decision = decided.unwrap_or_else(|| {
             // A question that nobody is asked is not shown: its number would be taken for that of the parent's.
             if self.approval.approver.has_person() {
@@ -253,12 +256,11 @@ impl Runner<'_> {
             && !matches!(action, Action::Conversation { .. })
         {
             let is_command = action.access() == Access::Run;
-            match action {
-                Action::Change(Change::Write { path, .. } | Change::Edit { path, .. }) => {
-                    self.command_changes.before_write(&self.context.resolve(path));
+            if is_command {
+                if !matches!(action, Action::Shell { outside: Some(_), .. }) {
+                    self.require_sandbox()?;
                 }
-                _ if is_command => self.before_command(),
-                _ => {}
+                self.before_command();
             }
             let (block, signal) = self.run_action(action)?;
             if is_command {
@@ -308,7 +310,8 @@ impl Runner<'_> {
         let action = self.children.first_action();
         let event = self.children.next_result(&self.context, self.on_progress)?;
         if let Event::Acted(acted) = &event {
-            (self.on_progress)(ProgressEvent::ActionEnded(action.as_ref(), &acted.block));
+            let block = self.children.unshown_result(acted.block.clone());
+            (self.on_progress)(ProgressEvent::ActionEnded(action.as_ref(), &block));
             if let Some(action) = &action {
                 self.advise_write_flag(action, &acted.block);
             }
@@ -340,18 +343,35 @@ impl Runner<'_> {
     }
 
     /// Runs a command of the user's; `name` is the attribute of its block. The signal that ended it, if one did.
-    fn run_users_command(&mut self, name: &'static str, command: &str) -> (Block, Option<Signal>) {
+    fn run_users_command(
+        &mut self,
+        name: &'static str,
+        command: &str,
+        attempt: Option<u32>,
+    ) -> Result<(Block, Option<Signal>)> {
+        self.require_sandbox()?;
         self.before_command();
-        (self.on_progress)(ProgressEvent::CommandStarted { name, command });
+        (self.on_progress)(ProgressEvent::CommandStarted { name, command, attempt });
         let block = Block::new("system").with(name, command);
         let parents = self.children.parents_of_commands();
-        let (block, signal) = self.commands.run(block, command, None, parents, &self.context);
+        let sandbox = self.context.sandbox.clone();
+        let sandbox = sandbox.as_deref();
+        let command = ShellCommand { commands: command, timeout: None, parents, sandbox };
+        let (block, signal) = self
+            .run_observed(|all, context, on_output| all.run(block, &command, context, on_output));
         self.command_changes.after_command();
         let block = self.context.redactor.redact_block(block);
         if signal.is_none() {
             (self.on_progress)(ProgressEvent::ActionEnded(None, &block));
         }
-        (block, signal)
+        Ok((block, signal))
+    }
+
+    /// Ends the run, by an error, if commands are to run in a sandbox that cannot be built here.
+    fn require_sandbox(&self) -> Result<()> {
+        let Some(sandbox) = &self.context.sandbox else { return Ok(()) };
+        let ready = sandbox.mechanism().map(|_| ());
+        ready.map_err(|why| Problem::usage(format!("commands cannot run: {why:#}")).into())
     }
 
     /// Runs the command after writes. Its changes to files that the run has written count as the run's.
@@ -359,7 +379,7 @@ impl Runner<'_> {
         let Some(command) = self.commands.after_write.clone() else {
             return Ok(Event::AfterWriteEnded(Block::new("system")));
         };
-        let (block, signal) = self.run_users_command("after_write", &command);
+        let (block, signal) = self.run_users_command("after_write", &command, None)?;
         let changed = self.files.record_rewritten()?;
         if let Some(signal) = signal {
             return Ok(Event::Interrupted { signal, results: vec![block] });
@@ -372,27 +392,28 @@ impl Runner<'_> {
     }
 
     /// Checks an answer against the schema, then runs `--check`.
-    fn check_answer(&mut self, answer: &[String]) -> Event {
-        let Some(schema) = &self.schema else { return self.run_check() };
+    fn check_answer(&mut self, answer: &[String], attempt: u32) -> Result<Event> {
+        let Some(schema) = &self.schema else { return self.run_check(attempt) };
         match schema.check(&answer.join("\n")) {
-            Ok(_) => self.run_check(),
+            Ok(_) => self.run_check(attempt),
             Err(errors) => {
                 let note = format!("the answer does not fit the schema: {}", errors.join("; "));
                 (self.on_progress)(ProgressEvent::BadReply(&note));
                 let body = format!("your answer is not accepted yet. {}", describe_errors(&errors));
                 let block = Block::new("system").with("check", "schema").body(body);
-                Event::Checked { passed: false, block: self.context.redactor.redact_block(block) }
+                let block = self.context.redactor.redact_block(block);
+                Ok(Event::Checked { passed: false, block })
             }
         }
     }
 
-    fn run_check(&mut self) -> Event {
+    fn run_check(&mut self, attempt: u32) -> Result<Event> {
         let Some(command) = self.commands.check.clone() else {
-            return Event::Checked { passed: true, block: Block::new("system") };
+            return Ok(Event::Checked { passed: true, block: Block::new("system") });
         };
-        let (block, signal) = self.run_users_command("check", &command);
+        let (block, signal) = self.run_users_command("check", &command, Some(attempt))?;
         if let Some(signal) = signal {
-            return Event::Interrupted { signal, results: vec![block] };
+            return Ok(Event::Interrupted { signal, results: vec![block] });
         }
         let passed = block.get("status") == Some("ok");
         let block = if passed {
@@ -403,7 +424,7 @@ impl Runner<'_> {
                 "your answer is not accepted yet: the check failed. Its output:\n{output}"
             ))
         };
-        Event::Checked { passed, block }
+        Ok(Event::Checked { passed, block })
     }
 }
 

@@ -1,9 +1,12 @@
 //! Writes the status of a run while it runs, for `nagent-status` and `nagent-message`: its turn, action and figures.
 
+use super::commands::Commands;
+use super::progress_event::{OutputNow, ProgressEvent};
+use super::run_context::RunContext;
 use super::runner::Runner;
 use crate::view::event::describe_target;
 use conversation::format::harmless;
-use conversation::protocol::Action;
+use conversation::protocol::{Access, Action};
 use conversation::turn::event::{Effect, Event, Totals};
 use sys::clock;
 use sys::run_note::Activity;
@@ -31,6 +34,11 @@ impl Runner<'_> {
         let turn = totals.turns + u64::from(matches!(effect, Effect::Ask));
         let old = &self.activity;
         let is_same = old.action == action && old.turn == turn;
+        // A command has not printed anything yet.
+        let is_command = match effect {
+            Effect::Act(actions) => actions.iter().any(|action| action.access() == Access::Run),
+            effect => matches!(effect, Effect::AfterWrite | Effect::Check(_)),
+        };
         let since = if is_same { old.since.clone() } else { clock::now() };
         self.activity = Activity {
             parent: self.children.parent().map(str::to_owned),
@@ -41,7 +49,7 @@ impl Runner<'_> {
             tokens_in: totals.all.input,
             tokens_out: totals.all.output,
             cost: (!totals.unpriced || totals.cost > 0.0).then_some(totals.cost),
-            last_line: std::mem::take(&mut self.activity.last_line),
+            last_line: if is_command { String::new() } else { old.last_line.clone() },
         };
         self.conversation.set_activity(self.activity.clone());
     }
@@ -54,6 +62,22 @@ impl Runner<'_> {
             _ => None,
         };
         self.note_last_line(text.unwrap_or_default());
+    }
+
+    /// Runs a command with what `run` gives it: its output is shown and noted while it comes.
+    pub(super) fn run_observed<T>(
+        &mut self,
+        run: impl FnOnce(&Commands, &RunContext<'_>, &mut dyn FnMut(&OutputNow)) -> T,
+    ) -> T {
+        let Self { commands, context, conversation, activity, on_progress, .. } = self;
+        run(commands, context, &mut |output| {
+            on_progress(ProgressEvent::Output(output));
+            let lines = output.open.iter().chain(output.lines.iter().rev());
+            if let Some(line) = lines.map(|line| line.trim()).find(|line| !line.is_empty()) {
+                activity.last_line = harmless::truncate(line, LINE);
+                conversation.set_activity(activity.clone());
+            }
+        })
     }
 
     /// Notes the last line of a text.

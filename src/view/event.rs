@@ -7,7 +7,9 @@
 //! decide  n tag attributes first_line bytes bytes_out bytes_in body folder
 //! start   n tag attributes first_line bytes bytes_out bytes_in body
 //! finish  n tag status reason first_line more_lines path shown lines_before output previous diff diff_cut, and numbers of the result
-//! say     text          check, after_write   n command        wait    seconds error        note    text
+//! output  n shown lines_before
+//! say     text          check   n command try of             after_write   n command
+//! wait    seconds error                note    text          compact
 //! ```
 //! An event of a child has the key `child`: the names that lead to it. docs/editors.md describes the keys.
 
@@ -22,6 +24,7 @@ use conversation::format::columns::truncate;
 use conversation::format::edit;
 use conversation::format::file::Block;
 use conversation::format::harmless::quote_name;
+use conversation::format::terminal_text::TerminalText;
 use conversation::protocol::tags::TAGS;
 use conversation::protocol::{Access, Action, Change};
 use conversation::turn::event::Verdict;
@@ -59,13 +62,25 @@ pub enum RunEvent {
     Decide(Start),
     Start(Start),
     Finish(Box<Finish>),
+    /// The end of what a running command has printed.
+    Output {
+        n: u64,
+        shown: Vec<String>,
+        lines_before: u64,
+    },
     Say {
         text: String,
     },
     Check {
         n: u64,
         command: String,
+        #[serde(rename = "try", default)]
+        attempt: u32,
+        #[serde(rename = "of", default)]
+        attempts: u32,
     },
+    /// The conversation becomes shorter.
+    Compact,
     AfterWrite {
         n: u64,
         command: String,
@@ -191,6 +206,13 @@ impl RunEvent {
     pub fn finish(n: u64, tag: &str, block: &Block, all: bool) -> Finish {
         let body = block.body.as_deref().unwrap_or_default();
         let get = |name: &str| block.get(name).map(str::to_owned);
+        let has_output = shows_output(tag);
+        // A command that fails without a word has a hint for the model in place of its output.
+        let is_hint = get("bytes").is_some_and(|bytes| bytes == "0")
+            && get("exit_code").is_some_and(|code| code == "1")
+            && !all
+            && has_output;
+        let body = if is_hint { body.split_once('\n').map_or("", |(_, rest)| rest) } else { body };
         let figures = block.attributes.iter().filter_map(|(name, value)| {
             // These names are used for the lines of the text.
             let name = match name.as_str() {
@@ -205,19 +227,21 @@ impl RunEvent {
         let figures: Map<String, Value> = figures.collect();
         let count = body.lines().count();
         let lines = figures.get("lines").and_then(Value::as_u64).unwrap_or(0).max(count as u64);
-        let has_output = shows_output(tag);
         let first = match (all, has_output) {
             (true, _) => 0,
             (false, true) => count.saturating_sub(LAST_LINES),
             (false, false) => count,
         };
-        let shown: Vec<String> = body.lines().skip(first).map(str::to_owned).collect();
+        let show = |line: &str| {
+            if has_output { TerminalText::show_line(line) } else { line.to_owned() }
+        };
+        let shown: Vec<String> = body.lines().skip(first).map(show).collect();
         Finish {
             n,
             tag: tag.to_owned(),
             status: get("status").unwrap_or_else(|| "ok".to_owned()),
             reason: get("reason"),
-            first_line: body.lines().next().unwrap_or_default().to_owned(),
+            first_line: body.lines().next().map(show).unwrap_or_default(),
             more_lines: (count as u64).saturating_sub(1),
             path: get("resolved").or_else(|| get("path")),
             lines_before: if has_output { lines.saturating_sub(shown.len() as u64) } else { 0 },
@@ -305,7 +329,8 @@ mod tests {
         let finish = RunEvent::finish(3, "nagent-shell", &block, false);
         assert_eq!((finish.shown.len(), finish.lines_before, finish.more_lines), (10, 20, 11));
         assert_eq!(finish.shown[9], "line 11");
-        let shell = Action::Shell { commands: "a\nb".into(), timeout: Some(5), keep: None };
+        let shell =
+            Action::Shell { commands: "a\nb".into(), timeout: Some(5), keep: None, outside: None };
         let usage = RunEvent::Heard {
             turn: 1,
             tokens_in: 2,

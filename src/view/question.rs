@@ -10,8 +10,9 @@ const ROWS: usize = 40;
 
 /// The rows of an action: its target and a command's lines after a bar, a change as its diff. With `all`, every row.
 pub fn action_rows(start: &Start, diff: Option<&str>, columns: usize, all: bool) -> Vec<Span> {
-    // The names in a diff may lack the folder.
-    let mut rows = bar_rows("", &describe_target(&start.tag, &start.attributes), columns);
+    let why = start.attributes.get("reason").map(|why| format!("reason: {why}"));
+    let mut rows = bar_rows("", &why.unwrap_or_default(), columns);
+    rows.extend(bar_rows("", &describe_target(&start.tag, &start.attributes), columns));
     if let Some(diff) = diff {
         let diff = diff_rows(diff, false, None, "", true).into_iter();
         rows.extend(diff.map(|row| Span { text: escape_text(&row.text), ..row }));
@@ -29,6 +30,9 @@ pub fn action_rows(start: &Start, diff: Option<&str>, columns: usize, all: bool)
 /// The question in a few words.
 pub fn question_text(start: &Start) -> String {
     match start.tag.as_str() {
+        "nagent-shell" if start.attributes.contains_key("sandbox") => {
+            "run this command outside of the sandbox?".into()
+        }
         "nagent-shell" if start.attributes.contains_key("keep") => {
             "keep this command running?".into()
         }
@@ -50,7 +54,12 @@ mod tests {
     #[test]
     fn nothing_of_a_command_is_hidden() {
         let texts = |commands: &str, all| -> Vec<String> {
-            let action = Action::Shell { commands: commands.into(), timeout: None, keep: None };
+            let action = Action::Shell {
+                commands: commands.into(),
+                timeout: None,
+                keep: None,
+                outside: None,
+            };
             action_rows(&Start::to_decide(1, &action, Path::new("/")), None, 40, all)
                 .into_iter()
                 .map(|row| row.text)

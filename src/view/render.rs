@@ -8,10 +8,13 @@ use super::style::{BOLD, CYAN, DIM, GREEN, PLAIN, RED, SCRIPT, Span};
 use conversation::format::columns::{show_odd_blanks, truncate, visible_lines, width, wrap_line};
 use conversation::format::harmless::escape_line;
 use conversation::format::numbers::{format_bytes, format_count, format_tokens};
+use conversation::format::terminal_text::TerminalText;
 use conversation::reason::Reason;
 
 /// Maximum number of lines of a diff that are shown.
 const DIFF_LINES: usize = 200;
+/// Number of lines of a new file that are shown.
+const NEW_LINES: usize = 10;
 /// Maximum number of rows for one line of output.
 const OUTPUT_ROWS: usize = 5;
 /// Minimum width for a command next to its kind.
@@ -25,7 +28,9 @@ pub fn render(event: &RunEvent, columns: usize, all: bool) -> Vec<Span> {
         RunEvent::Begin(begin) => begin_rows(begin, columns),
         RunEvent::Start(start) => start_rows(start, columns),
         RunEvent::AfterWrite { command, .. } => bar_rows("→ after write ", command, columns),
-        RunEvent::Check { command, .. } => bar_rows("→ check ", command, columns),
+        RunEvent::Check { command, attempt, attempts, .. } => {
+            bar_rows(&format!("→ check (try {attempt} of {attempts}) "), command, columns)
+        }
         RunEvent::Finish(finish) => finish_rows(finish, columns, all),
         RunEvent::Say { text } => text_rows(text, "", columns),
         RunEvent::Note { text } => text_rows(&format!("note: {text}"), "", columns),
@@ -39,7 +44,9 @@ pub fn render(event: &RunEvent, columns: usize, all: bool) -> Vec<Span> {
             vec![Span::new(text, DIM)]
         }
         RunEvent::Ask { .. }
+        | RunEvent::Compact
         | RunEvent::Decide(_)
+        | RunEvent::Output { .. }
         | RunEvent::Text { .. }
         | RunEvent::Heard { .. } => Vec::new(),
     }
@@ -166,13 +173,30 @@ fn finish_rows(finish: &Finish, columns: usize, all: bool) -> Vec<Span> {
         let path = finish.path.as_deref().unwrap_or_default();
         rows.extend(diff_rows(diff, finish.diff_cut, finish.previous.as_deref(), path, all));
     }
+    let seconds = finish.figures.get("seconds").and_then(Value::as_f64);
+    let is_command = has_output && finish.tag != "nagent-conversation";
+    let says_nothing = match number("exit_code") {
+        Some(code) => is_command && code == 0 && seconds.unwrap_or(0.0) <= 1.0,
+        None => finish.status == "ok" && finish.tag == "nagent-read",
+    };
+    if says_nothing && !all {
+        return rows;
+    }
+    if let Some(counts) =
+        finish.diff.as_ref().filter(|_| !finish.diff_cut).map(|it| count_changes(it))
+        && finish.status == "ok"
+        && !counts.is_empty()
+    {
+        rows.push(Span::new(format!("  {counts}"), PLAIN));
+        return rows;
+    }
     let mut parts = Vec::new();
     match number("exit_code") {
         Some(code) => parts.push(format!("exit {code}")),
         None if finish.status == "ok" => parts.push("ok".to_owned()),
         None => parts.push(finish.status.clone()),
     }
-    if let Some(seconds) = finish.figures.get("seconds").and_then(Value::as_f64) {
+    if let Some(seconds) = seconds {
         parts.push(format!("{seconds:.1} s"));
     }
     match (number("from_line"), number("to_line"), number("bytes"), number("lines")) {
@@ -191,8 +215,17 @@ fn finish_rows(finish: &Finish, columns: usize, all: bool) -> Vec<Span> {
     rows
 }
 
+/// The number of lines that a diff removes and adds: `-1 +3`.
+fn count_changes(diff: &str) -> String {
+    let lines = diff.lines().skip_while(|line| !line.starts_with('@'));
+    let count = |sign: char| lines.clone().filter(|line| line.starts_with(sign)).count();
+    let counts = [('-', count('-')), ('+', count('+'))];
+    let counts = counts.iter().filter(|(_, count)| *count > 0);
+    counts.map(|(sign, count)| format!("{sign}{count}")).collect::<Vec<_>>().join(" ")
+}
+
 /// The reason why an action failed, for a person: the model's advice is in the lines below the first.
-fn refusal(finish: &Finish) -> String {
+pub(super) fn refusal(finish: &Finish) -> String {
     let why = &finish.first_line;
     match finish.reason.as_deref().and_then(Reason::from_name) {
         Some(Reason::Boundary) => {
@@ -204,12 +237,15 @@ fn refusal(finish: &Finish) -> String {
     }
 }
 
+/// `  … 4 earlier lines`
+pub fn earlier_row(lines: u64) -> Option<Span> {
+    let text = || format!("  … {}", format_count(lines, "earlier line"));
+    (lines > 0).then(|| Span::new(text(), DIM))
+}
+
 fn output_rows(finish: &Finish, columns: usize, all: bool) -> Vec<Span> {
     let mut rows = Vec::new();
-    if finish.lines_before > 0 {
-        let lines = format_count(finish.lines_before, "earlier line");
-        rows.push(Span::new(format!("  … {lines}"), DIM));
-    }
+    rows.extend(earlier_row(finish.lines_before));
     let room = columns.saturating_sub(2).max(ROOM);
     let last = if all { 0 } else { finish.shown.len().saturating_sub(LAST_LINES) };
     for line in &finish.shown[last..] {
@@ -220,9 +256,8 @@ fn output_rows(finish: &Finish, columns: usize, all: bool) -> Vec<Span> {
         } else {
             truncate(&line[..line.floor_char_boundary(most.saturating_mul(8))], most)
         };
-        let shown = visible_lines(&shown);
-        let line = shown.first().map(String::as_str).unwrap_or_default();
-        let parts = wrap_line(line, room);
+        let line = TerminalText::show_line(&shown);
+        let parts = wrap_line(&line, room);
         let parts = parts.into_iter().take(if all { usize::MAX } else { OUTPUT_ROWS });
         rows.extend(parts.map(|part| Span::new(format!("  {part}"), DIM)));
     }
@@ -240,7 +275,10 @@ pub fn diff_rows(
     let mut lines = diff.lines();
     let mut rows = Vec::new();
     let mut is_head = true;
-    for line in lines.by_ref().take(if all { usize::MAX } else { DIFF_LINES }) {
+    // Of a new file the first lines, below the three of the head.
+    let is_new = diff.starts_with("--- /dev/null\n");
+    let most = if is_new { NEW_LINES + 3 } else { DIFF_LINES };
+    for line in lines.by_ref().take(if all { usize::MAX } else { most }) {
         // A removed line may begin with `-- `, and so with three.
         is_head &= !line.starts_with('@');
         let style = match line.as_bytes() {
@@ -253,15 +291,15 @@ pub fn diff_rows(
         rows.push(Span::new(line, style));
     }
     let left = lines.count();
-    if left > 0 || is_cut {
-        let whole = match previous {
-            Some(previous) => format!("diff -u {previous} {path}"),
-            None => format!("{path} is all new"),
-        };
-        let more = if is_cut { " and more" } else { "" };
-        let text = format!("[{left}{more} lines omitted; to see all: {whole}]");
-        rows.push(Span::new(text, PLAIN));
-    }
+    let more = if is_cut { " and more" } else { "" };
+    let text = match previous {
+        Some(previous) => {
+            format!("[{left}{more} lines omitted; to see all: diff -u {previous} {path}]")
+        }
+        None if is_new && !all => format!("… {left}{more} more lines (-v shows all)"),
+        None => format!("[{left}{more} lines omitted; to see all: {path} is all new]"),
+    };
+    rows.extend((left > 0 || is_cut).then(|| Span::new(text, PLAIN)));
     rows
 }
 
@@ -280,7 +318,10 @@ mod tests {
     }
 
     fn shell(commands: &str) -> RunEvent {
-        RunEvent::start(1, &Action::Shell { commands: commands.into(), timeout: None, keep: None })
+        RunEvent::start(
+            1,
+            &Action::Shell { commands: commands.into(), timeout: None, keep: None, outside: None },
+        )
     }
 
     fn finish(action: &str, block: Block) -> RunEvent {
@@ -357,11 +398,12 @@ mod tests {
         check(&finish("nagent-shell", block), 80, &rows);
         let block = Block::new("x").with("status", "ok").with("bytes", 90).with("lines", 2);
         let block = block.with("first_line", 3).with("last_line", 4).body("a\nb");
-        check(&finish("nagent-read", block), 80, &["  ok, lines 3 to 4"]);
+        check(&finish("nagent-read", block.clone()), 80, &[]);
+        check(&finish("nagent-file-read", block), 80, &["  ok, lines 3 to 4"]);
         let block = Block::new("x").with("status", "ok").with("lines", 1).body("a");
         check(&finish("nagent-list", block), 80, &["  ok, 1 line"]);
         let endless =
             Block::new("x").with("status", "ok").with("exit_code", 0).body("y".repeat(1 << 20));
-        assert_eq!(render(&finish("nagent-shell", endless), 20, false).len(), OUTPUT_ROWS + 1);
+        assert_eq!(render(&finish("nagent-shell", endless), 20, false).len(), OUTPUT_ROWS);
     }
 }

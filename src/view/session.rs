@@ -8,7 +8,7 @@ use serde_json::{Map, Value};
 use super::event::{Finish, RunEvent, Start, describe_target};
 use super::figures::{RunFigures, figures_line};
 use super::look::{Look, expand};
-use super::render::EventRows;
+use super::render::{EventRows, refusal};
 use super::style::{DIM, PLAIN, Span};
 use conversation::format::numbers::{format_bytes, format_count};
 
@@ -33,6 +33,8 @@ pub struct SessionView<'a> {
     shows_all: bool,
     /// Whether there is an empty line before the next answer.
     pub needs_gap: bool,
+    /// Number of results since the last answer that were shown as nagent shows them.
+    results: u64,
     /// The answer of the last reply, as far as it was shown.
     streamed: String,
     /// Whether the last line of an answer has not ended.
@@ -49,8 +51,8 @@ impl<'a> SessionView<'a> {
         shows_all: bool,
     ) -> Self {
         let (streamed, rows) = (String::new(), EventRows::default());
-        let (needs_gap, is_open) = (false, false);
-        Self { look, names, columns, shows_all, needs_gap, streamed, is_open, rows }
+        let (needs_gap, results, is_open) = (false, 0, false);
+        Self { look, names, columns, shows_all, needs_gap, results, streamed, is_open, rows }
     }
 
     /// Returns what to show of an event of the run, or of a child.
@@ -72,10 +74,11 @@ impl<'a> SessionView<'a> {
             RunEvent::Finish(finish) => {
                 let look = self.look;
                 let failed = look.failed.as_ref().filter(|_| finish.status != "ok");
-                match failed.or(look.finish.as_ref()) {
-                    Some(text) => self.expand_line(children, text, &finish_values(finish)),
-                    None => self.own_lines(children, event),
+                if let Some(text) = failed.or(look.finish.as_ref()) {
+                    return self.expand_line(children, text, &finish_values(finish));
                 }
+                self.results += 1;
+                self.own_lines(children, event)
             }
             _ => self.own_lines(children, event),
         }
@@ -107,6 +110,8 @@ impl<'a> SessionView<'a> {
             shown.extend(self.close());
             let gap = std::mem::take(&mut self.needs_gap);
             shown.extend(gap.then(|| Shown::Answer("\n".to_owned())));
+            let results = std::mem::take(&mut self.results);
+            shown.extend((results > 0).then(|| Shown::Line(Vec::new())));
             let mark = expand(&self.look.say, &self.names);
             shown.extend((!mark.is_empty()).then_some(Shown::Mark(mark)));
         }
@@ -184,7 +189,8 @@ fn start_values(start: &Start) -> BTreeMap<&'static str, String> {
 /// The values of the placeholders for a result.
 fn finish_values(finish: &Finish) -> BTreeMap<&'static str, String> {
     let code = finish.figures.get("exit_code").and_then(Value::as_i64).unwrap_or(0);
-    let line = if finish.first_line.is_empty() { &finish.status } else { &finish.first_line };
+    let reason = refusal(finish);
+    let line = if reason.is_empty() { &finish.status } else { &reason };
     let exit = match (code, finish.status.as_str()) {
         (0, "ok") => String::new(),
         (0, "error") => line.clone(),

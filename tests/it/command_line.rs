@@ -29,7 +29,7 @@ fn short_forms_mean_what_the_long_ones_do() {
 }
 
 #[test]
-fn w_allows_this_folder_or_the_one_behind_it() {
+fn w_allows_this_folder_and_no_other() {
     let allowed = |args: &[&str], file: &str| {
         let sandbox =
             Sandbox::outside_temp().reply(WRITE.replace("a.txt", file)).reply(answer("done"));
@@ -42,10 +42,11 @@ fn w_allows_this_folder_or_the_one_behind_it() {
     assert_eq!(allowed(&["write it"], "a.txt"), is(false, "write it"));
     assert_eq!(allowed(&["-w", "write it"], "a.txt"), is(true, "write it"));
     assert_eq!(allowed(&["-nw", "write it"], "a.txt"), is(true, "write it"));
-    assert_eq!(allowed(&["-w", "sub", "write it"], "a.txt"), is(false, "write it"));
-    assert_eq!(allowed(&["-w", "sub", "write it"], "sub/a.txt"), is(true, "write it"));
-    let sandbox = Sandbox::outside_temp();
-    sandbox.run(&["-w", "no/such", "x"]).assert_exit(2).stderr_has(&["no/such"]);
+    assert_eq!(allowed(&["-w", ".", "write it"], "a.txt"), is(true, "write it"));
+    assert_eq!(allowed(&["-w", "a word", "more"], "a.txt"), is(true, "a word more"));
+    let sandbox = Sandbox::outside_temp().file("sub/x", "");
+    sandbox.run(&["-w", "sub", "write it"]).assert_exit(2).stderr_has(&["--write sub"]);
+    assert!(sandbox.requests().is_empty());
     // In the config, relative to wherever it is called.
     let sandbox = Sandbox::outside_temp()
         .config_also(json!({"write": ["."]}))

@@ -445,7 +445,7 @@ fn nothing_is_said_beside_the_answer_where_stderr_is_no_terminal() {
 fn on_a_terminal_actions_and_a_status_line_are_seen_and_the_answer_once() {
     let sandbox = Sandbox::new().reply(shell("echo hi")).reply(answer("the answer"));
     let run = sandbox.cmd(&["task"]).run_on_terminal().assert_exit(0).stdout_is("the answer\n");
-    assert!(run.stderr.contains("shell") && run.stderr.contains("exit 0"), "{}", run.stderr);
+    assert!(run.stderr.contains("shell") && run.stderr.contains("  hi"), "{}", run.stderr);
     assert!(!run.stderr.contains("the answer"), "{}", run.stderr);
     assert!(
         run.stderr.to_lowercase().contains("turns"),
@@ -476,7 +476,7 @@ fn quiet_is_quiet_on_a_terminal_too() {
 fn no_color_keeps_a_terminal_plain() {
     let sandbox = Sandbox::new().reply(shell("true")).reply(answer("the answer"));
     let run = sandbox.cmd(&["task"]).env("NO_COLOR", "1").run_on_terminal().assert_exit(0);
-    assert!(run.stderr.contains("exit 0"), "there is something to colour: {:?}", run.stderr);
+    assert!(run.stderr.contains("→ shell"), "there is something to colour: {:?}", run.stderr);
     assert!(!run.stderr.contains("\u{1b}[3"), "{:?}", run.stderr);
 }
 

@@ -43,12 +43,16 @@ fn every_event_is_printed_as_the_page_says() {
     let sandbox = Sandbox::outside_temp().file("a.txt", "one\n");
     sandbox.llm.push(Answer::busy(503));
     let child = "<nagent-conversation name=\"kid\">part</nagent-conversation>";
-    sandbox.llm.push(answer("I look") + &shell("seq 12") + &edit("a.txt", "one", "two") + child);
+    sandbox.llm.push(
+        answer("I look") + &shell("seq 12; sleep 0.4") + &edit("a.txt", "one", "two") + child,
+    );
     sandbox.llm.push(shell("echo in child"));
     sandbox.llm.push(answer("from child"));
     sandbox.llm.push(answer("half") + "word");
     sandbox.llm.push(answer("all\n\ndone"));
-    let run = sandbox.run(&["--lines", "--write", ".", "--check", "true", "task"]).assert_exit(0);
+    let run = sandbox
+        .run(&["--lines", "--write", ".", "--check", "true", "--after-write", "true", "task"])
+        .assert_exit(0);
     let events = events(&run);
     let documented = documented();
     let mut seen = BTreeSet::new();
@@ -63,7 +67,10 @@ fn every_event_is_printed_as_the_page_says() {
         seen.insert(name);
     }
     let missing: Vec<_> = documented.iter().filter(|(name, _)| !seen.contains(name)).collect();
-    assert_eq!(missing.iter().map(|(name, _)| name.as_str()).collect::<Vec<_>>(), ["decide"]);
+    assert_eq!(
+        missing.iter().map(|(name, _)| name.as_str()).collect::<Vec<_>>(),
+        ["decide", "compact"]
+    );
 
     let find = |name: &str, tag: &str| {
         let is_it = |event: &&Value| {
@@ -71,10 +78,15 @@ fn every_event_is_printed_as_the_page_says() {
         };
         events.iter().find(is_it).unwrap().clone()
     };
-    assert_eq!(find("start", "nagent-shell")["body"], "seq 12");
+    assert_eq!(find("start", "nagent-shell")["body"], "seq 12; sleep 0.4");
     let finish = find("finish", "nagent-shell");
     assert_eq!((&finish["lines_before"], &finish["shown"][9]), (&json!(2), &json!("12")));
     assert_eq!(finish["n"], find("start", "nagent-shell")["n"]);
+    let output = events.iter().find(|it| it["event"] == "output").unwrap();
+    assert_eq!((&output["n"], &output["lines_before"]), (&finish["n"], &json!(9)));
+    assert_eq!(output["shown"], json!(["10", "11", "12"]));
+    let check = events.iter().find(|it| it["event"] == "check").unwrap();
+    assert_eq!((&check["try"], &check["of"]), (&json!(1), &json!(5)));
     assert!(text(&find("finish", "nagent-edit")["diff"]).contains("-one\n+two\n"));
     let child = events.iter().find(|it| it["child"] == json!(["kid"]) && it["event"] == "start");
     assert_eq!(child.unwrap()["body"], "echo in child");

@@ -25,6 +25,7 @@ mod commands; // managing conversations, lists, discovery, input, what a termina
 mod compact; // conversations that outgrow the window: checkpoints, archives, what is put back
 mod conversation; // the conversation file: blocks, fences, damage, older files
 mod conversations; // nagent-conversations: lists, texts, names, the trash; --new and --continue
+mod default_sandbox; // the sandbox that commands get where nobody chose one, and the way out of it
 mod digest; // summaries of conversations
 mod discovery; // which programs are tools, and what is said of them
 mod docs; // the documents describe what the executables do
@@ -79,6 +80,7 @@ mod replays; // conversations as recordings, and what would differ now
 mod repositories; // repositories without commits, with very many, shallow: what the model learns of them
 mod rewind; // going back to before a turn, with files or without
 mod rework; // a conversation that a model edits is the old text or the new one, never another
+mod running; // what is shown of a command while it runs: on a terminal, in lines, in nagent-status
 mod sandbox_tags; // in the sandbox, tags read and write nothing that a command could not
 mod sandbox_tool; // nagent-sandbox: what it refuses, what commands may write, read and reach, what is told
 mod screen; // what a person sees of a run: the answer while it arrives, commands, outputs, diffs, children

@@ -79,7 +79,8 @@ fn commands_on_stdin_count_and_their_failures_end_it() {
     let why = "only the sandbox keeps commands off the network";
     for flags in [&["--no-network"][..], &["--profile", "offline"]] {
         let offline = json!({"profiles": {"offline": {"no_network": true}}});
-        let sandbox = Sandbox::new().config_also(offline);
+        let sandbox =
+            Sandbox::new().config_also(offline).config_also(json!({"sandbox": "workspace"}));
         sandbox.repl(flags).stdin("/sandbox off\n").run().assert_exit(1).stderr_has(&[why]);
     }
     sandbox.repl(&[""; 0]).stdin("!exit 7\n").run().assert_exit(7);
@@ -284,7 +285,7 @@ fn commands_are_calls_of_the_toolkit() {
     run("/check test -e done", "check: test -e done");
     sandbox.llm.push(shell("touch done"));
     sandbox.llm.push(answer("checked"));
-    run("go", "→ check │ test -e done");
+    run("go", "→ check (try 1 of 5) │ test -e done");
     run("/check off", "check: off");
     run("/approve none", "approve: none");
     run(

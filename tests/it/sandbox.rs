@@ -181,7 +181,11 @@ impl Sandbox {
     }
 
     /// The config file, whole.
-    pub(crate) fn config(self, config: serde_json::Value) -> Self {
+    /// Writes the config. Unless it names a sandbox, there is none, so that a test of something else shows that alone.
+    pub(crate) fn config(self, mut config: serde_json::Value) -> Self {
+        if let Some(keys) = config.as_object_mut() {
+            keys.entry("sandbox").or_insert_with(|| "off".into());
+        }
         self.config_text(&config.to_string())
     }
 

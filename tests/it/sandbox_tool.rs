@@ -85,7 +85,7 @@ fn a_tree_that_holds_too_much() {
     );
     let sandbox = Sandbox::outside_temp().env("HOME", work.display().to_string());
     let run = sandbox.program(SANDBOX, &["--root", &inside, "--", "true"]).folder(&work).run();
-    run.assert_exit(1).no_stdout().stderr_has(&["contains"]);
+    run.assert_exit(1).no_stdout().stderr_has(&["is the home folder"]);
 }
 
 /// All paths below a folder, from there; of git's own folder only the name.

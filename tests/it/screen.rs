@@ -51,7 +51,7 @@ fn every_line_of_a_command_is_seen_and_the_end_of_its_output() {
             "  … 5 earlier lines",
             "  6",
             "  14",
-            "  \\u{1b}[2J世",
+            "  世",
             "done",
         ],
     );
@@ -108,7 +108,8 @@ fn an_answer_is_shown_once() {
     let check = "test -e there || { touch there; exit 1; }";
     let lines = screen(sandbox.cmd(&["--conversation", "c", "--check", check, "task"]));
     assert!(!lines.contains(&"rejected".to_owned()), "{lines:?}");
-    is_in_order(&lines, &["→ check │ test -e there || { touch there; exit 1; }", "accepted"]);
+    let check = |n| format!("→ check (try {n} of 5) │ test -e there || {{ touch there; exit 1; }}");
+    is_in_order(&lines, &[&check(1), &check(2), "", "accepted"]);
 }
 
 #[test]
@@ -138,12 +139,13 @@ fn writes_and_edits_are_shown_as_diffs() {
             " one",
             "-two",
             "+2",
-            "  ok, 6 B",
+            "  -1 +1",
             "→ write  b.txt (4 B)",
             "--- /dev/null",
             "+++ b/b.txt",
             "+new",
-            "  ok, 4 B",
+            "  +1",
+            "",
             "done",
         ],
     );
@@ -225,17 +227,17 @@ fn what_a_child_does_is_shown_under_its_name() {
 fn what_takes_long_shows_a_spinner_that_goes_away() {
     let sandbox = Sandbox::new().reply(shell("sleep 1.3")).reply(answer("done"));
     let run = sandbox.cmd(&["task"]).env("NO_COLOR", "1").on_terminal(80).run().assert_exit(0);
-    assert!(run.stdout.contains(" shell 1 s"), "{:?}", run.stdout);
+    assert!(run.stdout.contains(" 1 s · Ctrl-C stops it"), "{:?}", run.stdout);
     assert!(
         !run.stdout.contains("\u{1b}[3") && !run.stdout.contains("\u{1b}[2m"),
         "{:?}",
         run.stdout
     );
-    assert!(!lines_of(&run).iter().any(|line| line.contains("command")), "{:?}", run.stdout);
+    assert!(!lines_of(&run).iter().any(|line| line.contains("Ctrl-C")), "{:?}", run.stdout);
     // On a terminal that cannot write over a line there is none, and no code at all.
     let sandbox = Sandbox::new().reply(shell("echo out; sleep 0.8")).reply(answer("done"));
     let run = sandbox.cmd(&["task"]).env("TERM", "dumb").on_terminal(80).run().assert_exit(0);
-    assert!(!run.stdout.contains('\u{1b}') && run.stdout.contains("  out"), "{:?}", run.stdout);
+    assert!(!run.stdout.contains('\u{1b}') && run.stdout.contains("  | out"), "{:?}", run.stdout);
 }
 
 /// The tools that ask a model without a loop, and what nagent asks beside it.

@@ -192,7 +192,7 @@ fn seed_002_1_to_6_10_to_14_20_and_21_one_tool_and_a_question_before_each_comman
     let lines = screen(&pty);
     assert_eq!(lines[0], format!("nagent-repl {} | {host} | small", env!("CARGO_PKG_VERSION")));
     let rest = lines.join("\n");
-    assert!(rest.contains("\n$ exit 3\nexit 3\ndone\n"), "{lines:#?}");
+    assert!(rest.contains("\n$ exit 3\n  exit 3, 0.0 s, 0 B\n\ndone\n"), "{lines:#?}");
     let requests = sandbox.requests();
     let system = requests.iter().find(|request| request.asks()).unwrap().system();
     assert!(system.contains("<nagent-shell") && !system.contains("<nagent-read"), "{system}");
@@ -430,7 +430,7 @@ fn seed_001_10_and_20_to_22_commands_and_searches_teach() {
             "→ Running bash: gh pr list\n→ ",
             "  exit 127 (no such command): ",
             "  exit 126 (not executable, or no permission): ",
-            "→ Running bash: false\n  exit 1: ",
+            "→ Running bash: false\n  exit 1\n",
             "→ Searching: 'func' in current directory (*.go)\n→ ",
             "→ Searching: 'x' in nowhere\n  no such file or folder: nowhere",
             "→ Finding files: '**/*.go' in current directory\n→ ",
@@ -466,7 +466,10 @@ fn seed_002_15_to_19_what_a_command_gets_and_what_comes_back() {
     let mut pty = start(&sandbox, &args, "> ");
     prompt(&mut pty, "> ", "go");
     let shown = screen(&pty).join("\n");
-    assert_parts(&shown, &["\nexit 4\n$ seq 100000\n$ sleep 30\n[killed after 0.0 s "]);
+    assert_parts(
+        &shown,
+        &["\n  out\n  err\n  exit 4, 0.0 s, ", "\n  100000\n$ sleep 30\n  [killed after 0.0 s "],
+    );
     let results = sandbox.blocks_of("nagent-shell-result");
     let folder = sandbox.work().canonicalize().unwrap();
     let body = format!("/bin/bash\n{}\nout\nerr", folder.display());

@@ -318,16 +318,17 @@ fn status_tells_what_runs_do() {
     );
     assert_eq!((&run["pid"], &run["tokens_out"]), (&json!(running.pid()), &json!(0)));
     let stop = sandbox.work().join("stop");
-    sandbox.llm.push(shell("while ! test -e stop; do sleep 0.01; done"));
+    sandbox.llm.push(shell("echo now; while ! test -e stop; do sleep 0.01; done"));
     latch.release();
     wait_until("the command runs", || {
-        active(&sandbox)[0]["action"].as_str().unwrap().starts_with("nagent-shell: while")
+        active(&sandbox)[0]["action"].as_str().unwrap().starts_with("nagent-shell: echo now")
+            && active(&sandbox)[0]["last_line"] == "now"
     });
     let run = &active(&sandbox)[0];
-    assert_eq!((&run["turn"], &run["last_line"]), (&json!(2), &json!("last words")));
+    assert_eq!((&run["turn"], &run["last_line"]), (&json!(2), &json!("now")));
     assert!(run["tokens_in"].as_u64().unwrap() > 0 && run["cost"].as_f64().unwrap() > 0.0, "{run}");
     let text = status(&sandbox, &[]).assert_exit(0).stdout;
-    assert!(text.contains("c  turn 2, ") && text.contains("  | last words\n"), "{text}");
+    assert!(text.contains("c  turn 2, ") && text.contains("  | now\n"), "{text}");
     // The clock is set back: nothing began in the future.
     let note = beside(&sandbox, "c.run");
     let told = std::fs::read_to_string(&note).unwrap();

@@ -275,7 +275,7 @@ fn rules_text(facts: &Facts) -> String {
     if !facts.sandbox.is_empty() {
         let _ = write!(
             text,
-            "\n- Commands run in sandbox mode {}. If it blocks the task, say so; only the user can change it.",
+            "\n- Commands run in sandbox mode {}. For one that needs more, ask the user by <nagent-shell sandbox=\"off\" reason=\"WHY\">.",
             facts.sandbox
         );
     }

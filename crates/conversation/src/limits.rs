@@ -252,13 +252,11 @@ limits! {
         /// Log of changes (`changes.jsonl`)
         bytes CHANGE_LOG: u64 = 256 << 20, "nothing can be undone";
         /// Time to remember the working tree before the commands of a run, and after them
-        time SNAPSHOT_TIME: Duration = Duration::from_secs(2), "undo names what the commands changed, and leaves it";
+        time SNAPSHOT_TIME: Duration = Duration::from_secs(2), "undo does not know what the commands changed, and says so";
         /// Content of the working tree that is stored with it, without what its git repository has
         bytes SNAPSHOT_BYTES: u64 = 256 << 20, "the same";
         /// Files that the commands of a run changed
         count SNAPSHOT_FILES: usize = 2_000, "the same";
-        /// Changed files that undo names because it cannot take them back
-        count LEFT_NAMED: usize = 100, "not named";
         /// Content that is stored for undo
         bytes KEPT_CONTENT: u64 = 256 << 20, "exit 1; a tag does not write over a larger file";
         /// Cached summary

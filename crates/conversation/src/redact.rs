@@ -335,6 +335,17 @@ impl Stream {
         out
     }
 
+    /// Returns the end of what has come but is not final, masked, without what may be the first part of a secret at its end,
+    /// and the number of line feeds before it.
+    pub fn peek(&self, redactor: &Redactor) -> (Vec<u8>, u64) {
+        // A secret that begins before this is over long before the end.
+        let (before, end) = self.held.split_at(self.held.len().saturating_sub(2 * HELD));
+        let before = memchr::memchr_iter(b'\n', before).count() as u64;
+        let masked = redactor.redact_bytes(end).map(|(masked, _)| masked);
+        let text = String::from_utf8_lossy(masked.as_deref().unwrap_or(end));
+        (text.as_bytes()[..redactor.clean_end(&text)].to_vec(), before)
+    }
+
     /// Returns the rest.
     pub fn finish(&mut self, redactor: &Redactor) -> Vec<u8> {
         let rest = std::mem::take(&mut self.held);

@@ -4,10 +4,13 @@
 use super::{SandboxMode, SandboxRequest};
 
 /// Messages of the system and of common tools if a file cannot be written or read, or a call is refused.
-const DENIED: &str = "Read-only file system|Permission denied|Operation not permitted|Device or resource busy|EROFS|EACCES|EPERM|No permission|PermissionError";
+const DENIED: &str = "Read-only file system|Permission denied|permission denied|Operation not permitted|Device or resource busy|EROFS|EACCES|EPERM|No permission|PermissionError|no new privileges|Failed to connect to bus|not been booted with systemd|Cannot connect to the Docker daemon|failed to connect to the docker API";
 
 /// Their messages if there is no network.
 const CUT_OFF: &str = "Network is unreachable|ould not resolve|Temporary failure in name resolution|Name or service not known|Failed to resolve|failed to lookup address|Connection refused|EAI_AGAIN|ENOTFOUND|ENETUNREACH|ECONNREFUSED";
+
+/// Messages of git and ssh whose keys and logins are hidden.
+const LOGIN: &str = "Permission denied (publickey|could not read Username|Host key verification failed|terminal prompts disabled|Authentication failed";
 
 /// Parts of lines about the read-only files in git's own folder.
 const GIT: &str = ".git/config|.git/hooks|.git/info|could not lock config|could not write config";
@@ -18,27 +21,30 @@ pub fn advise(request: &SandboxRequest, sockets: bool, output: &str) -> Option<S
     let has = |text: &str, words: &str| words.split('|').any(|word| text.contains(word));
     let is_cut = request.no_network && has(output, CUT_OFF);
     let denials: Vec<&str> = output.lines().filter(|line| has(line, DENIED)).collect();
+    let has_login = has(output, LOGIN);
     let is_git = denials.iter().any(|line| has(line, GIT));
     let files = match request.mode {
         SandboxMode::ReadOnly => {
-            "the sandbox is read-only: --write DIR lets commands write in that folder, --sandbox workspace in the working tree"
+            "the sandbox is read-only: the user can let commands write in a folder by --write DIR, or in the working tree by --sandbox workspace"
         }
         SandboxMode::Workspace if is_git => {
             "the sandbox keeps git's config and hooks read-only: only the user changes them, or turns the sandbox off (--sandbox off)"
         }
         _ => {
-            "the sandbox lets commands write in the working tree and in temp folders: --write DIR adds a folder, --sandbox off removes the sandbox (other users' files, owners and debuggers need that)"
+            "the sandbox lets commands write only in the working tree, temp folders and caches (--write DIR adds a folder), and reach no service of this machine"
         }
     };
     let is_denied = !denials.is_empty();
     let advice = [
         is_cut.then_some("the sandbox has no network; --no-network=false gives it back"),
-        is_denied.then_some(files),
+        (is_denied && !has_login).then_some(files),
+        has_login.then_some("the sandbox hides keys and logins"),
         (is_denied && !sockets && has(output, "socket"))
             .then_some("there are no Unix sockets in this sandbox"),
     ];
     let advice: Vec<&str> = advice.into_iter().flatten().collect();
-    (!advice.is_empty()).then(|| advice.join("; "))
+    let ask = "<nagent-shell sandbox=\"off\" reason=\"WHY\"> asks the user to run it outside";
+    (!advice.is_empty()).then(|| format!("{}; {ask}", advice.join("; ")))
 }
 
 #[cfg(test)]
@@ -63,6 +69,18 @@ mod tests {
         check(Workspace, true, "curl: (6) Could not resolve host: a.example", &["--no-network"]);
         let both = "touch: /etc/x: Read-only file system\nconnect: Network is unreachable";
         check(Workspace, true, both, &["--no-network", "--write DIR"]);
+        for (output, words) in [
+            ("git@a.example: Permission denied (publickey).", "hides keys and logins"),
+            (
+                "fatal: could not read Username for 'https://a.example': No such device",
+                "hides keys",
+            ),
+            ("sudo: The \"no new privileges\" flag is set", "no service of this machine"),
+            ("Failed to connect to bus: No such file or directory", "no service of this machine"),
+            ("Cannot connect to the Docker daemon at unix:///var/run/docker.sock.", "no service"),
+        ] {
+            check(Workspace, false, output, &[words, "sandbox=\"off\""]);
+        }
         let request = SandboxRequest { mode: Workspace, ..SandboxRequest::default() };
         let socket = "socket: Operation not permitted";
         assert!(advise(&request, false, socket).unwrap().contains("Unix sockets"));

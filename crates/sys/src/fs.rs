@@ -230,16 +230,6 @@ pub fn file_id(path: &Path) -> Option<String> {
     Some(format!("{}:{}:{born}", metadata.dev(), metadata.ino()))
 }
 
-/// Opens a folder, to lock it.
-pub fn open_folder(path: &Path) -> Result<File> {
-    File::open(path).with_context(|| format!("cannot open {}", path.display()))
-}
-
-/// Whether a path is a folder, and not a link to one.
-pub fn is_folder(path: &Path) -> bool {
-    fs::symlink_metadata(path).is_ok_and(|there| there.is_dir())
-}
-
 /// The target of a symbolic link, as it is written there; `None` if it is none.
 pub fn link_target(path: &Path) -> Option<Vec<u8>> {
     use std::os::unix::ffi::OsStringExt;

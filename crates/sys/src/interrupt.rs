@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags};
 use rustix::pipe::{PipeFlags, pipe_with};
-use signal_hook::{flag, low_level};
+use signal_hook::{SigId, flag, low_level};
 
 use super::ready;
 use conversation::exit::Signal;
@@ -149,6 +149,33 @@ fn watch(number: i32, first: &Arc<AtomicU8>) -> io::Result<()> {
         })?;
     }
     Ok(())
+}
+
+/// Notes that the process was stopped and continues: the shell has written to the terminal meanwhile.
+#[derive(Debug)]
+pub struct ResumeWatch {
+    has_resumed: Arc<AtomicBool>,
+    handler: Option<SigId>,
+}
+
+impl ResumeWatch {
+    /// Begins to watch.
+    pub fn start() -> Self {
+        let has_resumed = Arc::default();
+        let handler = flag::register(signal_hook::consts::SIGCONT, Arc::clone(&has_resumed)).ok();
+        Self { has_resumed, handler }
+    }
+
+    /// Returns true once after each time that the process was continued.
+    pub fn take(&self) -> bool {
+        self.has_resumed.swap(false, Ordering::SeqCst)
+    }
+}
+
+impl Drop for ResumeWatch {
+    fn drop(&mut self) {
+        self.handler.take().map(low_level::unregister);
+    }
 }
 
 /// Sends this process a SIGHUP when its stdout has no reader any more, which it would not notice while it waits for a

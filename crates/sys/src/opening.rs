@@ -142,23 +142,6 @@ impl Boundary {
         Err(FileError::from_io("open", asked, Errno::LOOP))
     }
 
-    /// Opens the place of a symbolic link, or of one that is to be made, without following it. Its folder must be one
-    /// without links.
-    pub fn open_link(&self, path: &Path) -> Result<Opened, FileError> {
-        let (Some(parent), Some(name)) = (path.parent(), path.file_name()) else {
-            return Err(FileError::is_folder(path, "name a link in it"));
-        };
-        let (dir, folder, missing) = open_folder(path, parent)?;
-        if !parent.starts_with(&folder)
-            || parent != missing.iter().fold(folder.clone(), |at, name| at.join(name))
-        {
-            return Err(link_refusal(parent, "in the way"));
-        }
-        self.permit(path, &folder, path, None)?;
-        let (name, path) = (name.to_owned(), path.to_owned());
-        Ok(Opened { dir, missing, name, path, old: None, is_target: false, executable: None })
-    }
-
     /// The absolute path, still with its links and `..`.
     pub(super) fn absolute(&self, asked: &Path) -> Result<PathBuf, FileError> {
         let bytes = asked.as_os_str().as_bytes();
@@ -212,6 +195,19 @@ impl Boundary {
         let name = name.to_owned();
         Ok(Ok(Opened { dir, missing, name, path, old, is_target, executable: None }))
     }
+}
+
+/// Opens the place of a symbolic link, or of one that is to be made, whose folder is reached without links.
+pub(super) fn open_link(path: &Path) -> Result<Opened, FileError> {
+    let (Some(parent), Some(name)) = (path.parent(), path.file_name()) else {
+        return Err(FileError::is_folder(path, "name a link in it"));
+    };
+    let (dir, folder, missing) = open_folder(path, parent)?;
+    if missing.iter().fold(folder, |at, name| at.join(name)) != parent {
+        return Err(link_refusal(parent, "in the way"));
+    }
+    let (name, path) = (name.to_owned(), path.to_owned());
+    Ok(Opened { dir, missing, name, path, old: None, is_target: false, executable: None })
 }
 
 /// Opens a file that was found in a folder, and checks that it may be written. `None` if it was replaced meanwhile.

@@ -10,7 +10,7 @@ use super::durable::{sync_file, sync_names};
 use super::file_error::FileError;
 use super::file_stamp::FileStamp;
 use super::fs;
-use super::opening::{Opened, READ_FILE, true_path};
+use super::opening::{Opened, READ_FILE, open_link, true_path};
 use super::read::count_lines;
 use super::temp_files::TempFile;
 use conversation::format::harmless::quote_name;
@@ -18,11 +18,10 @@ use conversation::limits::{self, EDITED_FILE};
 use conversation::reason::Reason;
 use rustix::fs::{AtFlags, Gid, Mode, OFlags, Stat, Uid, XattrFlags};
 use rustix::io::Errno;
-use std::ffi::OsStr;
+use std::ffi::CStr;
 use std::fs::File;
 use std::io::{ErrorKind, Read, Seek, Write};
 use std::os::fd::AsFd;
-use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 /// Maximum size of the names of a file's extended attributes, and of the value of one, in bytes.
@@ -125,26 +124,21 @@ pub fn remove_file(
 
 /// Removes the link that is there now, if there is one, and makes one with this target, if there is one.
 pub fn replace_link(
-    mut opened: Opened,
-    now: Option<&OsStr>,
-    target: Option<&OsStr>,
+    path: &Path,
+    now: Option<&[u8]>,
+    target: Option<&[u8]>,
 ) -> Result<(), FileError> {
-    let failed = |errno: Errno| FileError::from_io("write the link", &opened.path, errno);
+    let mut opened = open_link(path)?;
+    opened.create_folders()?;
+    let failed = |errno: Errno| FileError::from_io("write the link", path, errno);
     let there = rustix::fs::readlinkat(&opened.dir, &opened.name, Vec::new());
-    let is_same = match (&there, now) {
-        (Ok(there), Some(now)) => there.as_bytes() == now.as_bytes(),
-        (Err(Errno::NOENT), None) => true,
-        _ => false,
-    };
-    if opened.missing.is_empty() && !is_same {
-        return Err(FileError::changed_meanwhile(&opened.path));
+    if now.is_some() && there.ok().as_deref().map(CStr::to_bytes) != now {
+        return Err(FileError::changed_meanwhile(path));
     }
     if now.is_some() {
         rustix::fs::unlinkat(&opened.dir, &opened.name, AtFlags::empty()).map_err(failed)?;
     }
     if let Some(target) = target {
-        opened.create_folders()?;
-        let failed = |errno: Errno| FileError::from_io("write the link", &opened.path, errno);
         rustix::fs::symlinkat(target, &opened.dir, &opened.name).map_err(failed)?;
     }
     sync_folder(&opened)
@@ -292,11 +286,9 @@ fn fill_new_file(
     }
     if let Some(executable) = opened.executable {
         let new = rustix::fs::fstat(file.as_fd()).map_err(|errno| failed(errno.into()))?;
-        let all = Mode::XUSR | Mode::XGRP | Mode::XOTH;
-        let mode = Mode::from_raw_mode(new.st_mode);
         // Who may read it may execute it.
-        let readers = Mode::from_raw_mode((new.st_mode & 0o444) >> 2);
-        let mode = if executable { mode | readers } else { mode - all };
+        let readers = if executable { (new.st_mode & 0o444) >> 2 } else { 0 };
+        let mode = Mode::from_raw_mode(new.st_mode & !0o111 | readers);
         rustix::fs::fchmod(file.as_fd(), mode).map_err(|errno| failed(errno.into()))?;
     }
     (content.write)(file).and_then(|()| sync_file(file)).map_err(failed)?;

@@ -33,6 +33,18 @@ pub(super) fn columns(size: rustix::io::Result<Winsize>) -> usize {
     size.map_or(80, |size| if size.ws_col > 0 { size.ws_col.into() } else { 80 })
 }
 
+/// The rows of the terminal on stderr; 24 if that is unknown.
+pub fn height() -> usize {
+    let size = rustix::termios::tcgetwinsize(io::stderr());
+    size.map_or(24, |size| if size.ws_row > 0 { size.ws_row.into() } else { 24 })
+}
+
+/// Whether this process is in the foreground of the terminal on stderr, as far as that can be known.
+pub fn is_foreground() -> bool {
+    rustix::termios::tcgetpgrp(io::stderr())
+        .map_or(true, |group| group == rustix::process::getpgrp())
+}
+
 /// Whether the terminal can write over its current line: `TERM` names one, and not `dumb`.
 pub fn can_overwrite() -> bool {
     env_value("TERM").is_some_and(|term| term != "dumb")

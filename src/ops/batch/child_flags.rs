@@ -21,7 +21,7 @@ fn child_args(call: &Call<'_>, model: Option<&str>) -> RunArgs {
         verbose: args.verbose,
         record: args.record.clone(),
         write: args.write.clone(),
-        sandbox: Some(config.sandbox),
+        sandbox: config.sandbox,
         no_network: Some(config.no_network),
         approve: Some(config.approve),
         dangerous: args.dangerous,

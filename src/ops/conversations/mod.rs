@@ -12,7 +12,6 @@ pub mod prune;
 pub mod reading;
 pub mod rewind;
 pub mod undo;
-pub mod undo_left;
 pub mod usage;
 
 use std::cmp::Reverse;

@@ -6,7 +6,7 @@
 //! So a run at the same time loses nothing, and after a kill the next call removes the rest.
 
 use std::collections::HashSet;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Duration;
 
 use serde_json::{Value, json};
@@ -20,7 +20,6 @@ use conversation::format::numbers;
 use conversation::limits::{self, MIN_UNUSED};
 use conversation::memory::changes::{self, FileEvent};
 use conversation::problem::Problem;
-use history::git::snapshot::snapshot_folder;
 use sys::removal::{self, Stored};
 use sys::{clock, fs, root};
 
@@ -158,13 +157,12 @@ fn make_plan(
                     !ids.contains(id.as_bytes()) && !ids.contains(&id.as_bytes()[..SHORT_ID])
                 }))
     };
-    let snapshots = plan_snapshots(catalog, &log, cutoff.min(now.saturating_sub(UNDECIDED)));
     let splits = removal::list_stored(&root.all_splits());
     let splits = splits.iter().flat_map(|folder| removal::list_stored(&folder.path));
     let outputs = removal::list_stored(&root.outputs_folder()).into_iter();
     for (part, all) in [
         (PruneCategory::Outputs, outputs.filter(is_unused).collect::<Vec<_>>()),
-        (PruneCategory::Snapshots, snapshots),
+        (PruneCategory::Snapshots, removal::list_stored(&root.snapshots_folder())),
         (PruneCategory::Splits, splits.filter(is_unused).collect()),
         (PruneCategory::Summaries, removal::list_files_below(&root.summaries_folder())),
         (PruneCategory::History, removal::list_files_below(&root.history_folder())),
@@ -173,21 +171,6 @@ fn make_plan(
         items.extend(old.map(|stored| Removable { part, stored, name: None }));
     }
     Ok(items)
-}
-
-/// The age at which a run whose end is not in the log counts as killed, and its snapshot as not needed.
-const UNDECIDED: Duration = Duration::from_hours(30 * 24);
-
-/// The snapshots that no run needs: at its end it has copied what undo needs into `outputs/`.
-fn plan_snapshots(catalog: &Catalog, log: &str, oldest: Duration) -> Vec<Stored> {
-    let folder = catalog.root.snapshots_folder();
-    let commands = changes::list_commands(&changes::parse(log));
-    let open = commands.iter().filter(|it| {
-        it.time.1.is_none() && !it.tree.is_empty() && Duration::from_nanos(it.time.0) > oldest
-    });
-    let needed: HashSet<PathBuf> =
-        open.map(|it| snapshot_folder(&folder, Path::new(&it.begun.path))).collect();
-    removal::list_stored(&folder).into_iter().filter(|it| !needed.contains(&it.path)).collect()
 }
 
 /// A conversation, as far as the plan needs it.

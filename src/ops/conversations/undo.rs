@@ -5,13 +5,10 @@
 //! Nothing is lost: the content of a file is stored before it is replaced. The conversations of the runs record it. No model
 //! is asked.
 
-use std::ffi::OsString;
-use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 
 use clap::Args;
 
-use super::undo_left;
 use crate::drive;
 use crate::ops::files::file_conversation;
 use crate::ops::run::call::Call;
@@ -24,7 +21,7 @@ use crate::ops::setup::flags::parse_count;
 use crate::out::Report;
 use conversation::format::harmless::quote_name;
 use conversation::memory::changes::{
-    FileEvent, RunFileChange, is_same_state, list_changes, split_state,
+    FileEvent, RunFileChange, is_same_state, list_changes, list_unknown, split_state,
 };
 use conversation::problem::Problem;
 use conversation::turn::unfinished::unfinished_results;
@@ -128,8 +125,8 @@ fn undo_last(
     };
     if args.list {
         let (changes, runs) = read()?;
-        let unknown = undo_left::list_unknown(call.root())?;
-        return Ok(report_list(&changes, &runs, &unknown));
+        let log = change_log::read_log(call.root())?;
+        return Ok(report_list(&changes, &runs, &list_unknown(&log)));
     }
     let choose = || -> Result<Vec<RunFileChange>, Problem> {
         let (mut changes, runs) = read()?;
@@ -137,8 +134,8 @@ fn undo_last(
         if runs.is_empty() {
             let other = "; for another conversation add -c NAME, or --continue for the last one in this folder";
             let other = if call.which.file_edit.is_some() { "" } else { other };
-            let left = undo_left::find_left(call, &[])?;
-            let left: String = left.iter().map(|left| format!("; {}", left.describe())).collect();
+            let left = describe_unknown(call, &[])?.pop();
+            let left = left.map(|left| format!("; {left}")).unwrap_or_default();
             return Err(Problem::failed(format!("nothing to undo in {of}{other}{left}")));
         }
         let Some(chosen) = runs.get(..count) else {
@@ -179,6 +176,26 @@ fn read_newest_first(root: &Root) -> Result<Vec<RunFileChange>, Problem> {
     let mut changes = list_changes(&change_log::read_log(root)?);
     changes.reverse();
     Ok(changes)
+}
+
+/// Describes what is not known of the commands of these runs, and of later runs of this conversation.
+fn describe_unknown(call: &Call<'_>, undone: &[RunFileChange]) -> Result<Vec<String>, Problem> {
+    if call.which.file_edit.is_some() {
+        return Ok(Vec::new());
+    }
+    let log = change_log::read_log(call.root())?;
+    let oldest = undone.iter().map(|change| &change.at).min();
+    let mut unknown = list_unknown(&log);
+    unknown.retain(|(of, _)| {
+        let is_later = of.of.contains(&call.name) && oldest.is_none_or(|oldest| of.at >= *oldest);
+        is_later || undone.iter().any(|change| change.run == of.run)
+    });
+    let describe = |(_, why): (_, &str)| {
+        format!("commands of this run may have changed files that nothing remembers: {why}")
+    };
+    let mut all: Vec<String> = unknown.into_iter().map(describe).collect();
+    all.dedup();
+    Ok(all)
 }
 
 /// Opens the conversations whose runs are undone, and the call's own; waits for runs that use one.
@@ -222,8 +239,7 @@ fn take_back(
         return Ok(report_refusals(call, &refusals));
     }
     let undone: Vec<RunFileChange> = plans.iter().flat_map(|plan| plan.changes.clone()).collect();
-    // Before the files have new times.
-    let left = undo_left::find_left(call, &undone)?;
+    let left = describe_unknown(call, &undone)?;
     write_all(call, &mut plans)?;
     // From here on the files are changed: a failure to record that says so.
     record(call, journals, &plans).map_err(|error| {
@@ -253,20 +269,11 @@ fn plan_file(
     let name = quote_name(&path);
     let refuse =
         |message: String, since| Ok(Err(UndoRefusal { path: path.clone(), message, since }));
-    let has_link = |change: &RunFileChange| {
-        [&change.before, &change.after]
-            .into_iter()
-            .flatten()
-            .any(|state| split_state(state).1 == Some('l'))
-    };
-    let has_link = changes.iter().any(has_link);
+    let is_link = |state: &String| split_state(state).1 == Some('l');
+    let has_link = changes.iter().flat_map(|it| [&it.before, &it.after]).flatten().any(is_link);
     let target = fs::link_target(&path).filter(|_| has_link);
     if target.is_none() && fs::real_path(&path).is_some_and(|real| real != path) {
         return refuse(format!("{name} is now reached by a symbolic link"), None);
-    }
-    if changes.iter().any(|change| change.is_contested) && !args.force {
-        let why = "was changed by another run, too, while commands of this run ran";
-        return refuse(format!("{name} {why}"), None);
     }
     let (now, mut opened) = read_now(call, &path, target)?;
     let (newest, oldest) = (&changes[0], &changes[changes.len() - 1]);
@@ -340,40 +347,32 @@ fn write_version(
     [now, goal]: [&FileVersion; 2],
 ) -> Result<Option<PathBuf>, Problem> {
     let outputs = call.root().outputs_folder();
+    if let Some(link) = now.link() {
+        let previous = fs::store_output(&outputs, link)?;
+        replace::replace_link(path, Some(link), None)?;
+        write_version(call, None, path, [&FileVersion::default(), goal])?;
+        return Ok(Some(previous));
+    }
     let stop = || call.interrupts.pending().is_some();
     let mut keep = |file: &mut std::fs::File| fs::store_file(&outputs, file, &stop);
-    let open = |opened: Option<Opened>| -> Result<Opened, Problem> {
-        let boundary = || file_conversation::file_boundary(&call.env, call.root(), path);
-        opened.map_or_else(|| Ok(boundary()?.open_for_write(path)?), Ok)
-    };
-    let target = |version: &FileVersion| {
-        let bytes = version.bytes.clone().filter(|_| version.is_link());
-        bytes.map(OsString::from_vec)
-    };
-    let (link, new_link) = (target(now), target(goal));
-    if link.is_none() && new_link.is_none() {
-        let mut opened = open(opened)?;
-        opened.set_executable(goal.kind.map(|kind| kind == 'x'));
-        let Some(bytes) = &goal.bytes else { return Ok(replace::remove_file(opened, &mut keep)?) };
-        let written = replace::replace_file(opened, bytes, &mut keep)?;
-        if written.parted > 0 {
-            let name = quote_name(&written.path);
-            call.print_note(&format!(
-                "other hard links to {name} keep the content from before the undo"
-            ));
+    let boundary = file_conversation::file_boundary(&call.env, call.root(), path)?;
+    let mut opened = opened.map_or_else(|| boundary.open_for_write(path), Ok)?;
+    opened.set_executable(goal.kind.map(|kind| kind == 'x'));
+    let (None, Some(bytes)) = (goal.link(), &goal.bytes) else {
+        let previous = replace::remove_file(opened, &mut keep)?;
+        if goal.link().is_some() {
+            replace::replace_link(path, None, goal.link())?;
         }
-        return Ok(written.previous);
-    }
-    let previous = match &link {
-        Some(link) => Some(fs::store_output(&outputs, link.as_bytes())?),
-        None => replace::remove_file(open(opened)?, &mut keep)?,
+        return Ok(previous);
     };
-    let boundary = file_conversation::link_boundary(&call.env, call.root(), path)?;
-    replace::replace_link(boundary.open_link(path)?, link.as_deref(), new_link.as_deref())?;
-    if new_link.is_none() && goal.bytes.is_some() {
-        write_version(call, None, path, [&FileVersion::default(), goal])?;
+    let written = replace::replace_file(opened, bytes, &mut keep)?;
+    if written.parted > 0 {
+        let name = quote_name(&written.path);
+        call.print_note(&format!(
+            "other hard links to {name} keep the content from before the undo"
+        ));
     }
-    Ok(previous)
+    Ok(written.previous)
 }
 
 /// Writes all files, or none: when one cannot be written, those before it get their content back.

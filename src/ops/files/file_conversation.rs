@@ -54,14 +54,6 @@ pub fn file_boundary(env: &Env, root: &Root, path: &Path) -> Result<Boundary, Pr
     Ok(Boundary::for_file(places, path)?)
 }
 
-/// The boundary in which a symbolic link is made or removed: the folder that it is in.
-pub(crate) fn link_boundary(env: &Env, root: &Root, path: &Path) -> Result<Boundary, Problem> {
-    let mut boundary = file_boundary(env, root, &path.with_file_name(".nagent-link"))?;
-    let is_there = |folder: &&Path| fs::exists(folder);
-    boundary.allow_folder(path.ancestors().skip(1).find(is_there).unwrap_or(path))?;
-    Ok(boundary)
-}
-
 /// Refuses one of nagent's own files, unless the user names it. A call from another run was named by a model; it may name the
 /// working copy of a conversation that is being edited.
 pub(crate) fn check_target(call: &Call<'_>, boundary: &Boundary) -> Result<(), Problem> {

@@ -14,12 +14,16 @@ use conversation::exit::Signal;
 use conversation::problem::Problem;
 use conversation::protocol::Action;
 use conversation::reason::{Failure, Reason};
+use sandbox::SandboxMode;
 use sys::interrupt::Interrupts;
 use sys::tty::Tty;
 use sys::{clock, entry_file, stdin};
 
 /// The reason for the model when there is nobody to ask.
 const NOBODY: &str = "this needs the user's approval, and there is no terminal to ask on";
+
+/// The advice for the model whose command may not leave the sandbox.
+const STAY: &str = ". Tell the user which command is needed outside of the sandbox, and why: they can run it themselves, or start nagent with --sandbox off, or with --write DIR for a folder";
 
 /// The file of permanent approvals.
 const FILE: &str = "approvals.json";
@@ -39,10 +43,8 @@ pub(crate) fn approval<'a>(
         () if call.args.lines => Who::FrontEnd,
         () => Tty::open().map_or(Who::Nobody(NOBODY), Who::Terminal),
     };
-    let approvals = match approve {
-        Approve::None => Vec::new(),
-        _ => entry_file::load_entries(call.root(), FILE)?,
-    };
+    let asks = approve != Approve::None || config.sandbox != Some(SandboxMode::Off);
+    let approvals = if asks { entry_file::load_entries(call.root(), FILE)? } else { Vec::new() };
     Ok(ApprovalRules {
         approve,
         has_stop_list: (approve != Approve::None || call.args.stop_list) && !call.args.dangerous,
@@ -85,7 +87,11 @@ impl Approver for TerminalApprover<'_> {
                 }
                 Err(why) => return Decision::Fail(format!("--lines: {why}")),
             },
-            Who::Nobody(why) => return Decision::Refuse(Failure::new(Reason::Declined, *why)),
+            Who::Nobody(why) => {
+                let is_outside = matches!(action, Action::Shell { outside: Some(_), .. });
+                let text = format!("{why}{}", if is_outside { STAY } else { "" });
+                return Decision::Refuse(Failure::new(Reason::Declined, text));
+            }
         };
         if reply.stop == Some(true) && interrupts.pending().is_none() {
             interrupts.raise(Signal::Int);

@@ -30,7 +30,7 @@ pub(crate) fn checkpoint_writer<'a>(
         // Not from the cache, which may have a checkpoint that was rejected before.
         let rules = SummaryRules { again: true, ..writers.rules(summaries::JOBS) };
         let queue = SummaryQueue::new(rules);
-        spinner.start("checkpoint");
+        spinner.start("compacting the conversation");
         let written = write_checkpoint(&queue, name, text, words, tokens_per_byte);
         spinner.stop();
         (written, queue.totals().usage)

@@ -245,6 +245,8 @@ fn finish_report(
     }
     if progress.has_streamed(&report.text) {
         report.text.clear();
+    } else if report.exit == Exit::Done && !report.text.is_empty() {
+        progress.print_gap();
     }
     if call.args.code {
         report = keep_code(call, report);
@@ -394,7 +396,10 @@ fn finish_run(
     let change = if outcome.is_ok() { runner.finish() } else { Ok(None) };
     let (mut exit, responses, mut error) = match outcome {
         Ok(outcome) => (outcome.exit, outcome.responses, outcome.error),
-        Err(error) => (Exit::Failed, Vec::new(), Some(format!("{error:#}"))),
+        Err(error) => {
+            let problem = Problem::from(error);
+            (problem.exit, Vec::new(), Some(problem.message))
+        }
     };
     let change = change.unwrap_or_else(|failure| {
         if exit == Exit::Done {

@@ -18,6 +18,7 @@ use conversation::format::harmless::quote_name;
 use conversation::limits::{self, PROMPT_WHOLE, STDIN_PROMPT};
 use conversation::memory::changes::{first_line, short_hash};
 use conversation::problem::Problem;
+use conversation::protocol::TagKind;
 use conversation::reason::Reason;
 use conversation::turn::unfinished::unfinished_results;
 use history::git;
@@ -73,7 +74,13 @@ pub(crate) fn gather_facts(
             .allow_folder(extra)
             .map_err(|denied| Problem::usage(format!("--write: {denied}")))?;
     }
-    let sandbox = sandbox::build(call, git.toplevel.as_deref(), boundary.target())?.map(Arc::new);
+    let (sandbox, note) = sandbox::prepare(call, git.toplevel.as_deref(), boundary.target())?;
+    if let Some(note) =
+        note.filter(|_| !call.delegated && call.settings.tags.contains(TagKind::Shell))
+    {
+        progress.show_event(ProgressEvent::Advice(&note));
+    }
+    let sandbox = sandbox.map(Arc::new);
     if let Some(sandbox) = &sandbox {
         boundary.restrict(Arc::clone(sandbox) as _);
     }

@@ -12,10 +12,12 @@ use crate::view::question::{action_rows, question_text};
 use conversation::approve::Answer;
 use conversation::format::edit;
 use conversation::format::harmless::{escape_line, quote_name};
+use conversation::format::numbers::format_bytes;
 use conversation::limits;
 use edits::apply;
 use sys::fs;
 use sys::interrupt::Interrupts;
+use sys::names::resolve_links;
 use sys::tty::{self, Tty};
 
 /// The answer to the question about an action: a line on the input of `--lines`.
@@ -71,9 +73,10 @@ pub(crate) fn ask_about_action(
 fn question(tty: &Tty, action: &Start, shows_all: bool) -> String {
     let (columns, has_colours) = tty.read_dimensions();
     let folder = action.folder.as_deref().unwrap_or_default();
-    let shown = quote_name(folder);
     let question = question_text(action);
-    let head = format!("nagent asks: {} in {shown}?", question.trim_end_matches('?'));
+    let question = question.trim_end_matches('?');
+    let place = describe_place(action, Path::new(folder));
+    let head = format!("nagent asks: {question} {place}?");
     let mut text = tty.format_head(&head);
     for row in
         action_rows(action, preview(action, Path::new(folder)).as_deref(), columns, shows_all)
@@ -81,6 +84,27 @@ fn question(tty: &Tty, action: &Start, shows_all: bool) -> String {
         text.push_str(&(out::style_spans(&[row], has_colours) + "\n"));
     }
     text
+}
+
+/// Says where an action is done: in the working folder, or to a file elsewhere, with its whole path; of a write also how large
+/// it is, and whether the file is new.
+fn describe_place(action: &Start, folder: &Path) -> String {
+    let here = quote_name(folder);
+    let Some(path) = action.attributes.get("path") else { return format!("in {here}") };
+    let path = resolve_links(&folder.join(path));
+    let size = match (&action.body, fs::file_size(&path)) {
+        (Some(body), None) if action.tag == "nagent-write" => {
+            format!("({}, new) ", format_bytes(body.len() as u64))
+        }
+        (Some(body), Some(old)) if action.tag == "nagent-write" => {
+            format!("({}, replaces {}) ", format_bytes(body.len() as u64), format_bytes(old))
+        }
+        _ => String::new(),
+    };
+    if path.starts_with(resolve_links(folder)) {
+        return format!("{size}in {here}");
+    }
+    format!("{size}outside of {here}: {}", quote_name(path))
 }
 
 /// Lets the user edit the body of an action: the saved text is what runs.

@@ -8,29 +8,34 @@ use conversation::problem::Problem;
 use history::git;
 use sandbox::SandboxRequest;
 use sandbox::automatic_files::ChangedFiles;
-use sandbox::enforce::{Sandbox, SandboxFolders, check_target};
+use sandbox::enforce::{Sandbox, SandboxFolders, check_target, default_mode};
 use sys::names::name_some;
 
 /// Maximum number of changed files that are named at the end of a run.
 const MAX_NAMED: usize = 10;
 
-/// Builds the sandbox, if one is wanted. `target`: the true path of the file that the conversation belongs to.
-pub(crate) fn build(
+/// Prepares the sandbox, if one is wanted; one that the user asked for is built, too, so that the run is refused where that
+/// fails. `target`: the true path of the file that the conversation belongs to. The second value is a note for the user
+/// about the default.
+pub(crate) fn prepare(
     call: &Call<'_>,
     toplevel: Option<&Path>,
     target: Option<&Path>,
-) -> Result<Option<Sandbox>, Problem> {
+) -> Result<(Option<Sandbox>, Option<String>), Problem> {
     let (folder, settings) = (call.env.current_folder()?, &call.settings);
     let places = SandboxFolders {
         folder: &folder,
         toplevel,
         root: call.root().path(),
         env: &call.env,
-        per_file: call.which.file_edit.is_some(),
         config: Some(&settings.config_path),
     };
+    let (mode, why) = match settings.config.sandbox {
+        Some(mode) => (mode, None),
+        None => default_mode(places)?,
+    };
     let request = SandboxRequest {
-        mode: settings.config.sandbox,
+        mode,
         no_network: settings.config.no_network,
         write: settings.write.clone(),
         only_landlock: false,
@@ -40,15 +45,22 @@ pub(crate) fn build(
         check_target(&request, places, target)
             .map_err(|error| Problem::usage(format!("{error:#}")))?;
     }
-    Sandbox::build(&request, places)
-        .map_err(|error| Problem::failed(format!("{error:#}{}", origin(call))))
+    let sandbox = Sandbox::prepare(&request, places).and_then(|sandbox| {
+        let asked_for = sandbox.as_ref().filter(|_| settings.config.sandbox.is_some());
+        asked_for.map(Sandbox::mechanism).transpose()?;
+        Ok(sandbox)
+    });
+    let sandbox = sandbox.map_err(|error| Problem::failed(format!("{error:#}{}", origin(call))))?;
+    let note = why.map(|why| {
+        format!("{why}, so commands write only where --write DIR lets them, and in a scratch folder (sandbox read-only)")
+    });
+    Ok((sandbox, note))
 }
 
 /// Names the setting that asks for the sandbox, unless it is a flag: the user may have forgotten it.
 fn origin(call: &Call<'_>) -> String {
     match call.settings.source_of("sandbox") {
-        "flag" => String::new(),
-        "default" => " (no_network needs the sandbox)".to_owned(),
+        "flag" | "default" => String::new(),
         from => format!(" (the sandbox is set by {from})"),
     }
 }
@@ -60,7 +72,7 @@ pub(crate) fn describe(sandbox: &Sandbox) -> String {
         "they can write only in $TMPDIR, which is removed when the command ends".to_owned()
     } else {
         let folders = folders.join(", ");
-        format!("they can write only in {folders}, and there not in the config and hooks of git")
+        format!("they can write only in {folders}, not in git's config and hooks, and in caches")
     };
     let network = if request.no_network { "; they have no network" } else { "" };
     format!("{}: {write}{network}", request.mode.name())
@@ -83,5 +95,6 @@ pub(crate) fn describe_changed(changed: &ChangedFiles) -> Option<String> {
 
 pub(crate) fn inspect(call: &Call<'_>) -> Result<Option<Sandbox>, Problem> {
     let toplevel = git::find_toplevel(&call.env.current_folder()?);
-    build(call, toplevel.as_deref(), None)
+    let (sandbox, _) = prepare(call, toplevel.as_deref(), None)?;
+    Ok(sandbox)
 }

@@ -43,9 +43,9 @@ impl FileVersion {
         self.sha256.as_ref().map(|hash| hash.clone() + &kind)
     }
 
-    /// Whether it is a symbolic link.
-    pub(crate) fn is_link(&self) -> bool {
-        self.kind == Some('l')
+    /// The target, if it is a symbolic link.
+    pub(crate) fn link(&self) -> Option<&[u8]> {
+        self.bytes.as_deref().filter(|_| self.kind == Some('l'))
     }
 
     /// The version of this state, with its bytes if they are still in `outputs/`.
@@ -73,11 +73,7 @@ impl VersionPair<'_> {
         }
         let is_stored = |content: &FileVersion| content.sha256.is_some() == content.bytes.is_some();
         if is_stored(before) && is_stored(after) {
-            return diff_contents(
-                &diff_name(self.path, self.path.parent().and_then(git::find_toplevel).as_deref()),
-                before.bytes.as_deref(),
-                after.bytes.as_deref(),
-            );
+            return diff_contents(&self.label(), before.bytes.as_deref(), after.bytes.as_deref());
         }
         let text = format!(
             "{} differs, and one of the two contents is no longer stored\n",
@@ -86,11 +82,21 @@ impl VersionPair<'_> {
         Some(DiffText { text, is_cut: false })
     }
 
+    /// The name in the diff: below the toplevel of the working folder, or below that folder; complete elsewhere.
+    fn label(&self) -> Vec<u8> {
+        let here = fs::real_path(Path::new("."));
+        let base = here.and_then(|here| git::find_toplevel(&here).or(Some(here)));
+        match base.filter(|base| self.path.starts_with(base)) {
+            Some(base) => diff_name(self.path, Some(&base)),
+            None => self.path.as_os_str().as_encoded_bytes().to_owned(),
+        }
+    }
+
     /// Prints the diff to stderr.
-    pub(crate) fn print(&self, root: &Root, diff: &DiffText) {
+    pub(crate) fn print(&self, root: &Root, diff: &DiffText, all: bool) {
         let previous = self.before.sha256.as_ref();
         let previous = previous.map(|hash| fs::output_path(&root.outputs_folder(), hash));
-        print_diff(self.path, previous.filter(|path| fs::exists(path)).as_deref(), diff);
+        print_diff(self.path, previous.filter(|path| fs::exists(path)).as_deref(), diff, all);
     }
 }
 
@@ -104,7 +110,7 @@ pub(crate) fn with_diff(
 ) -> Report {
     let is_printed = call.shows_progress && (terminal::stderr_is_terminal() || call.args.progress);
     if let Some(diff) = diff.as_ref().filter(|diff| is_printed && printed != Some(&diff.text)) {
-        change.print(call.root(), diff);
+        change.print(call.root(), diff, call.args.verbose);
     }
     let is_cut = diff.as_ref().is_some_and(|diff| diff.is_cut);
     report.with("diff", diff.map(|diff| diff.text)).with("diff_cut", is_cut)
@@ -135,10 +141,10 @@ pub(crate) fn with_changes(
 }
 
 /// Writes a diff to stderr, in colour on a terminal, and says how to see all of a long one.
-pub(crate) fn print_diff(path: &Path, previous: Option<&Path>, diff: &DiffText) {
+pub(crate) fn print_diff(path: &Path, previous: Option<&Path>, diff: &DiffText, all: bool) {
     let previous = previous.map(quote_name);
     let path = quote_name(path);
-    out::print_rows(&diff_rows(&diff.text, diff.is_cut, previous.as_deref(), &path, false));
+    out::print_rows(&diff_rows(&diff.text, diff.is_cut, previous.as_deref(), &path, all));
 }
 
 /// Adds to a report which file and which conversation it is about.

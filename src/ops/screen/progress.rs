@@ -7,18 +7,19 @@ use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
 use super::change_report::{FileVersion, VersionPair};
-use super::spinner::Spinner;
-use crate::drive::ProgressEvent;
+use super::spinner::{LIVE_LINES, Spinner};
+use crate::drive::{OutputNow, ProgressEvent};
 use crate::ops::run::call::Call;
 use crate::ops::setup::flags::Invocation;
 use crate::out;
-use crate::view::event::{AFTER_WRITE, RunEvent};
+use crate::view::event::{AFTER_WRITE, LAST_LINES, RunEvent};
 use crate::view::figures::{RunFigures, figures_line};
-use crate::view::render::{EventRows, render};
+use crate::view::render::{EventRows, earlier_row, render};
 use crate::view::style::{DIM, Span};
 use conversation::exit::Signal;
 use conversation::format::file::Block;
-use conversation::limits;
+use conversation::format::terminal_text::TerminalText;
+use conversation::limits::{self, FAILED_CHECKS};
 use conversation::memory::changes::short_hash;
 use conversation::protocol::stream::Streamed;
 use conversation::protocol::{Access, Action};
@@ -26,6 +27,7 @@ use conversation::reason::Failure;
 use conversation::turn::event::Totals;
 use history::git;
 use sys::atomic_file::AtomicFile;
+use sys::clock::Stopwatch;
 use sys::interrupt::Interrupts;
 use sys::{fs, terminal};
 
@@ -40,6 +42,35 @@ enum ProgressOutput {
     Rows,
     /// To stdout, as JSON.
     Lines,
+}
+
+/// The output of the running command, as far as it was printed by `--progress` or `--lines`.
+#[derive(Debug)]
+struct LiveOutput {
+    /// Number of times that something of it was printed.
+    times: u32,
+    last: Stopwatch,
+    /// Number of its lines that are printed, or were left out.
+    lines: u64,
+    has_gaps: bool,
+}
+
+impl LiveOutput {
+    /// So many times output is printed as it comes; after that, once a second.
+    const OFTEN: u32 = 100;
+
+    fn new() -> Self {
+        Self { times: 0, last: Stopwatch::start(), lines: 0, has_gaps: false }
+    }
+
+    /// Whether it is time to print some.
+    fn is_due(&mut self) -> bool {
+        let is_due = self.times < Self::OFTEN || self.last.elapsed().as_secs() >= 1;
+        if is_due {
+            *self = Self { times: self.times + 1, last: Stopwatch::start(), ..*self };
+        }
+        is_due
+    }
 }
 
 /// The observer of a run.
@@ -65,6 +96,9 @@ pub(crate) struct Progress<'a> {
     /// Whether the text on stdout is in the middle of a line.
     is_open: bool,
     rows: EventRows,
+    live: LiveOutput,
+    /// Where the answer is on the same terminal: whether actions are shown since the last one.
+    gap: Option<bool>,
     /// The notes of children that were shown: several children note the same of the same folder.
     noted: Vec<String>,
     /// The file that marks that advice was shown in this project. `None`: no advice is shown.
@@ -107,6 +141,8 @@ impl<'a> Progress<'a> {
             thoughts: String::new(),
             is_open: false,
             rows: EventRows::default(),
+            live: LiveOutput::new(),
+            gap: (output == ProgressOutput::Rows && is_terminal && is_text).then_some(false),
             noted: Vec::new(),
             advised: if call.shows_progress || args.lines { advised_mark(call) } else { None },
             shown_diff: None,
@@ -139,7 +175,11 @@ impl<'a> Progress<'a> {
                 self.spinner.start("model");
                 self.emit_event(|| RunEvent::Ask { turn });
             }
-            ProgressEvent::Compacting => self.spinner.start("checkpoint"),
+            ProgressEvent::Compacting => {
+                self.spinner.start("compacting the conversation");
+                self.emit_event(|| RunEvent::Compact);
+            }
+            ProgressEvent::Output(output) => self.show_output(output),
             ProgressEvent::ReplyBytes(bytes) => self.spinner.show_progress(bytes, None, None),
             ProgressEvent::Streamed(streamed) => {
                 self.show_thoughts("\n");
@@ -172,11 +212,15 @@ impl<'a> Progress<'a> {
                 let n = self.count_start();
                 self.emit_event(|| RunEvent::start(n, action));
                 // Scripts write to the terminal and ask there themselves.
-                if !matches!(action, Action::Script { .. } | Action::Stdout { .. }) {
-                    self.spinner.start(action.tag_kind().table_row().short_name());
+                match action {
+                    Action::Script { .. } | Action::Stdout { .. } => {}
+                    Action::Shell { .. } => self.start_command(),
+                    _ => self.spinner.start(action.tag_kind().table_row().short_name()),
                 }
             }
-            ProgressEvent::CommandStarted { name, command } => self.show_command(name, command),
+            ProgressEvent::CommandStarted { name, command, attempt } => {
+                self.show_command(name, command, attempt.unwrap_or_default());
+            }
             ProgressEvent::ActionEnded(action, block) => self.show_end(action, block),
             ProgressEvent::Child { name, line } => self.show_child(name, line),
             ProgressEvent::Response(text) => self.show_response(text),
@@ -187,14 +231,48 @@ impl<'a> Progress<'a> {
     }
 
     /// A command of the user's that starts.
-    fn show_command(&mut self, name: &'static str, command: &str) {
+    fn show_command(&mut self, name: &'static str, command: &str, attempt: u32) {
         let n = self.count_start();
         let command = command.to_owned();
         self.emit_event(|| match name {
             AFTER_WRITE => RunEvent::AfterWrite { n, command },
-            _ => RunEvent::Check { n, command },
+            _ => RunEvent::Check { n, command, attempt, attempts: FAILED_CHECKS },
         });
-        self.spinner.start(name);
+        self.start_command();
+    }
+
+    fn start_command(&mut self) {
+        self.live = LiveOutput::new();
+        self.spinner.start_command();
+    }
+
+    /// The output of the running command: renewed in place on a terminal, else its lines one after another.
+    fn show_output(&mut self, output: &OutputNow) {
+        let (shown, lines_before) = output.last_lines(LIVE_LINES);
+        match self.output {
+            ProgressOutput::Rows if self.spinner.is_shown() => {
+                self.spinner.show_output(&[], &shown, lines_before);
+            }
+            ProgressOutput::Rows if self.live.is_due() => self.print_output_lines(output),
+            ProgressOutput::Lines if self.live.is_due() => {
+                let n = self.running.front().copied().unwrap_or(self.started);
+                self.emit_event(|| RunEvent::Output { n, shown, lines_before });
+            }
+            _ => {}
+        }
+    }
+
+    /// Prints the complete lines that are new, the last ten of them.
+    fn print_output_lines(&mut self, output: &OutputNow) {
+        let all = output.before + output.lines.len() as u64;
+        let new = usize::try_from(all - self.live.lines.min(all)).unwrap_or(usize::MAX);
+        let lines = &output.lines[output.lines.len().saturating_sub(new.min(LAST_LINES))..];
+        let skipped = new.saturating_sub(lines.len()) as u64;
+        self.live.has_gaps |= skipped > 0;
+        self.live.lines = all;
+        let lines = lines.iter().map(|line| Span::new(format!("  | {line}"), DIM));
+        let rows: Vec<Span> = earlier_row(skipped).into_iter().chain(lines).collect();
+        out::print_rows(&rows);
     }
 
     /// The result of an action, or of a command of the user's.
@@ -269,10 +347,18 @@ impl<'a> Progress<'a> {
         }
         if !self.is_open {
             self.spinner.stop();
+            self.print_gap();
         }
         out::print_part(text);
         self.is_open = streamed != Streamed::End;
         self.streamed.push_str(text);
+    }
+
+    /// Prints an empty line between actions and the answer, where both are on a terminal.
+    pub(crate) fn print_gap(&mut self) {
+        if self.gap.as_mut().is_some_and(std::mem::take) {
+            out::print_line("");
+        }
     }
 
     /// Ends the line of text that a reply left open.
@@ -329,6 +415,9 @@ impl<'a> Progress<'a> {
         }
         let columns = if terminal::stderr_is_terminal() { terminal::width() } else { usize::MAX };
         let mut rows = self.rows.add_event(children, event, columns, self.shows_all);
+        if matches!(event, RunEvent::Start(_) | RunEvent::Finish(_)) {
+            self.gap = self.gap.map(|_| true);
+        }
         if self.shows_all
             && let RunEvent::Finish(finish) = event
             && let Some(path) = &finish.output
@@ -350,6 +439,13 @@ impl<'a> Progress<'a> {
             }
             self.noted.push(text.clone());
         }
+        match &event {
+            RunEvent::Output { shown, lines_before, .. } => {
+                self.spinner.show_output(&children, shown, *lines_before);
+            }
+            RunEvent::Finish(_) => self.spinner.end_output(&children),
+            _ => {}
+        }
         // A child's prompt and answer are shown where it was started and where it ends.
         if self.output == ProgressOutput::Lines || !matches!(event, RunEvent::Begin(_)) {
             self.write_event(&children, &event);
@@ -360,6 +456,17 @@ impl<'a> Progress<'a> {
         let command = if block.get(AFTER_WRITE).is_some() { AFTER_WRITE } else { "check" };
         let tag = action.map_or(command, Action::tag_name);
         let mut finish = RunEvent::finish(n, tag, block, self.shows_all);
+        let printed = std::mem::replace(&mut self.live, LiveOutput::new());
+        if self.output == ProgressOutput::Rows && !(self.shows_all && printed.has_gaps) {
+            // Lines that were printed as they came are not printed again; how it failed is the last one.
+            let all = finish.lines_before + finish.shown.len() as u64;
+            let is_failed = u64::from(finish.status != "ok");
+            let rest = all.saturating_sub(printed.lines).max(is_failed.min(all));
+            let kept = finish.shown.len().min(usize::try_from(rest).unwrap_or(usize::MAX));
+            finish.shown.drain(..finish.shown.len() - kept);
+            finish.lines_before = rest - kept as u64;
+            finish.output = finish.output.filter(|_| printed.lines == 0 || printed.has_gaps);
+        }
         if let Some(Action::Conversation { file, name, .. }) = action {
             // The name above the rows of the child.
             let conversation = || block.get("conversation").map(str::to_owned);
@@ -404,7 +511,8 @@ impl<'a> Progress<'a> {
 fn print_output(path: &Path, depth: usize) {
     let indent = "  ".repeat(depth + 1);
     let _ = fs::for_each_line(path, &mut |line| {
-        let text = format!("{indent}{}", String::from_utf8_lossy(line));
+        let line = TerminalText::show_line(&String::from_utf8_lossy(line));
+        let text = format!("{indent}{line}");
         out::print_spans(&[Span::new(text, DIM)]);
     });
 }

@@ -1,23 +1,32 @@
-//! A line on the terminal that turns while something takes long, with its seconds and its progress. It disappears when
-//! that ends.
+//! A line on the terminal that turns while something takes long, with its seconds and its progress, below the last lines
+//! that a running command has printed. All of it disappears when that ends.
+//!
+//! Nothing is drawn while the process is in the background: the terminal belongs to the shell then.
 //!
 //! A thread draws it, since the work itself waits in the kernel or counts. It holds the lock while it writes, so that no
 //! other line gets into the middle of this one.
 
+use std::collections::BTreeMap;
+use std::io::{self, Write};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use crate::out;
+use crate::view::render::earlier_row;
+use crate::view::style::{DIM, Span};
 use conversation::format::columns;
 use conversation::format::numbers::{format_bytes, format_duration};
 use sys::clock::Stopwatch;
+use sys::interrupt::ResumeWatch;
 use sys::terminal;
 
 /// Work that takes less than this shows nothing.
 const QUIET: Duration = Duration::from_millis(500);
 /// The time between two frames.
-const PACE: Duration = Duration::from_millis(80);
+const PACE: Duration = Duration::from_millis(100);
+/// Number of lines of a running command that are shown.
+pub const LIVE_LINES: usize = 3;
 const PICTURES: [char; 10] = ['⠋', '⠙', '⠹', '⠸', '⠼', '⠴', '⠦', '⠧', '⠇', '⠏'];
 
 /// The line. Where it is not shown, it does nothing.
@@ -36,13 +45,17 @@ struct Shared {
 #[derive(Debug, Default)]
 struct SpinnerState {
     work: Option<SpinnerWork>,
-    is_drawn: bool,
+    /// The rows above the line, by the names of the children that they are of.
+    rows: BTreeMap<Vec<String>, Vec<Span>>,
+    /// The widths of the rows that are on the screen, the line last.
+    drawn: Vec<usize>,
     picture: usize,
     is_over: bool,
 }
 
 #[derive(Debug)]
 struct SpinnerWork {
+    /// Its name; empty for a command, which is shown above.
     name: String,
     started: Stopwatch,
     /// The amount that is done.
@@ -62,12 +75,44 @@ impl Spinner {
         Self { shared: is_shown.then(Arc::default), thread: OnceLock::new() }
     }
 
+    /// Whether it can be shown at all.
+    pub fn is_shown(&self) -> bool {
+        self.shared.is_some()
+    }
+
+    /// Begins to wait for a command.
+    pub fn start_command(&self) {
+        self.start("");
+        self.set_note(" · Ctrl-C stops it".to_owned());
+    }
+
+    /// Shows the end of the output of a running command; of a child's command the last line, with its name.
+    pub fn show_output(&self, children: &[String], lines: &[String], lines_before: u64) {
+        let Some(shared) = &self.shared else { return };
+        let rows = if let (Some(name), Some(last)) = (children.last(), lines.last()) {
+            vec![Span::new(format!("  [{name}] {last}"), DIM)]
+        } else {
+            let lines = lines.iter().map(|line| Span::new(format!("  {line}"), DIM));
+            earlier_row(lines_before).into_iter().chain(lines).collect()
+        };
+        shared.lock_state().rows.insert(children.to_vec(), rows);
+    }
+
+    /// Forgets the output of a command that has ended.
+    pub fn end_output(&self, children: &[String]) {
+        let Some(shared) = &self.shared else { return };
+        shared.lock_state().rows.remove(children);
+    }
+
     /// Begins to wait for some work.
     pub fn start(&self, name: &str) {
         let Some(shared) = &self.shared else { return };
         let (name, started) = (name.to_owned(), Stopwatch::start());
-        shared.lock_state().work =
+        let mut state = shared.lock_state();
+        state.rows.clear();
+        state.work =
             Some(SpinnerWork { name, started, done: 0, of: None, unit: None, note: String::new() });
+        drop(state);
         shared.changed.notify_one();
         self.thread.get_or_init(|| {
             let shared = Arc::clone(shared);
@@ -95,6 +140,7 @@ impl Spinner {
         let Some(shared) = &self.shared else { return };
         let mut state = shared.lock_state();
         state.work = None;
+        state.rows.clear();
         state.clear();
     }
 
@@ -123,10 +169,53 @@ impl Drop for Spinner {
 
 impl SpinnerState {
     fn clear(&mut self) {
-        if std::mem::take(&mut self.is_drawn) {
-            out::overwrite("");
+        // In the background what was drawn is out of reach.
+        if !self.drawn.is_empty() && terminal::is_foreground() {
+            write_codes(&self.go_back());
+        }
+        self.drawn.clear();
+    }
+
+    /// The codes that lead to the beginning of what is drawn, and clear it. Where the window has become narrower, the
+    /// terminal has wrapped the rows.
+    fn go_back(&self) -> String {
+        let columns = terminal::width();
+        let rows: usize = self.drawn.iter().map(|width| width.div_ceil(columns).max(1)).sum();
+        match rows {
+            0 | 1 => "\r\x1b[K".to_owned(),
+            rows => format!("\r\x1b[{}A\x1b[J", rows - 1),
         }
     }
+
+    fn draw(&mut self) {
+        if !terminal::is_foreground() {
+            return self.drawn.clear();
+        }
+        let Some(work) = &self.work else { return };
+        self.picture = (self.picture + 1) % PICTURES.len();
+        let line =
+            format!("{} {}", PICTURES[self.picture], work.format_line(work.started.elapsed()));
+        let most = (LIVE_LINES + 1).min(terminal::height().saturating_sub(2));
+        let rows: Vec<&Span> = self.rows.values().flatten().collect();
+        let rows = rows[rows.len().saturating_sub(most)..].iter().map(|row| (*row).clone());
+        let width = terminal::width().saturating_sub(1);
+        let rows = rows
+            .chain([Span::new(line, &[])])
+            .map(|row| Span { text: columns::truncate(&row.text, width), ..row });
+        let rows: Vec<Span> = rows.collect();
+        let lines: Vec<String> = rows
+            .iter()
+            .map(|row| out::style_spans(std::slice::from_ref(row), terminal::has_colours()))
+            .collect();
+        write_codes(&(self.go_back() + &lines.join("\n")));
+        self.drawn = rows.iter().map(|row| columns::width(&row.text)).collect();
+    }
+}
+
+/// Writes text that is fit for a terminal, with codes of ours.
+fn write_codes(text: &str) {
+    let mut err = io::stderr().lock();
+    let _ = err.write_all(text.as_bytes()).and_then(|()| err.flush());
 }
 
 impl Shared {
@@ -135,23 +224,19 @@ impl Shared {
     }
 
     fn draw_until_stopped(&self) {
+        let resumed = ResumeWatch::start();
         let mut state = self.lock_state();
         while !state.is_over {
-            let SpinnerState { work, is_drawn, picture, .. } = &mut *state;
-            let wait = match work {
+            if resumed.take() {
+                // The shell has written below it.
+                state.drawn.clear();
+            }
+            let wait = match &state.work {
                 None => Duration::MAX,
                 Some(work) => match QUIET.checked_sub(work.started.elapsed()) {
                     Some(left) if !left.is_zero() => left,
                     _ => {
-                        *picture = (*picture + 1) % PICTURES.len();
-                        let line = format!(
-                            "{} {}",
-                            PICTURES[*picture],
-                            work.format_line(work.started.elapsed())
-                        );
-                        let width = terminal::width().saturating_sub(1);
-                        out::overwrite(&columns::truncate(&line, width));
-                        *is_drawn = true;
+                        state.draw();
                         PACE
                     }
                 },
@@ -173,7 +258,7 @@ impl SpinnerWork {
             None => format_bytes(count),
             Some(_) => count.to_string(),
         };
-        let mut text = format!("{} {} s", self.name, elapsed.as_secs());
+        let mut text = format!("{} {} s", self.name, elapsed.as_secs()).trim_start().to_owned();
         match self.of {
             Some(of) => {
                 let unit = self.unit.map(|unit| format!(" {unit}")).unwrap_or_default();

@@ -5,14 +5,13 @@ use std::path::PathBuf;
 use serde_json::{Value, json};
 
 use super::change_report::{self, FileVersion, VersionPair};
-use crate::ops::conversations::undo_left::LeftFiles;
 use crate::ops::run::call::Call;
 use crate::out::Report;
 use conversation::exit::Exit;
 use conversation::format::file::Block;
 use conversation::format::harmless::quote_name;
 use conversation::memory::changes::{
-    NO_FILE, RunFileChange, is_same_state, short_hash, split_state,
+    ChangeLogEntry, NO_FILE, RunFileChange, is_same_state, short_hash, split_state,
 };
 use edits::diff::file_diff::DiffText;
 use sys::names::name_some;
@@ -65,8 +64,8 @@ fn change_to_json(change: &RunFileChange) -> Value {
 }
 
 /// Reports what was undone: on stdout, with the diffs where stderr is not a terminal that shows them in color.
-/// The exit code is 1 where commands changed files that are not taken back.
-pub(crate) fn report_done(call: &Call<'_>, plans: Vec<UndoPlan>, left: &[LeftFiles]) -> Report {
+/// The exit code is 1 where commands may have changed other files, as `left` says.
+pub(crate) fn report_done(call: &Call<'_>, plans: Vec<UndoPlan>, left: &[String]) -> Report {
     let is_terminal = terminal::stderr_is_terminal();
     let (mut text, mut files) = (String::new(), Vec::new());
     for plan in plans {
@@ -87,7 +86,7 @@ pub(crate) fn report_done(call: &Call<'_>, plans: Vec<UndoPlan>, left: &[LeftFil
         let change = VersionPair { path: &plan.path, before: &plan.now, after: &plan.goal };
         if let Some(diff) = plan.diff.as_ref().filter(|_| call.shows_progress) {
             if is_terminal {
-                change.print(call.root(), diff);
+                change.print(call.root(), diff, call.args.verbose);
             } else {
                 text.push_str(&diff.text);
             }
@@ -104,14 +103,9 @@ pub(crate) fn report_done(call: &Call<'_>, plans: Vec<UndoPlan>, left: &[LeftFil
             "diff_cut": is_cut,
         }));
     }
-    for left in left {
-        text.push_str(&format!("{}\n", left.describe()));
-    }
-    let is_all = !left.iter().any(LeftFiles::has_files);
-    let report = Report::done(text).with("files", files);
-    let left: Vec<Value> = left.iter().map(LeftFiles::to_json).collect();
-    let report = if left.is_empty() { report } else { report.with("not_undone", left) };
-    Report { exit: if is_all { Exit::Done } else { Exit::Failed }, ..report }
+    text.extend(left.iter().map(|left| format!("{left}\n")));
+    let report = Report::done(text).with("files", files).with("not_undone", left);
+    Report { exit: if left.is_empty() { Exit::Done } else { Exit::Failed }, ..report }
 }
 
 /// The refusal of files that are not as the last change left them, with what changed since.
@@ -119,7 +113,7 @@ pub(crate) fn report_refusals(call: &Call<'_>, refusals: &[UndoRefusal]) -> Repo
     let mut files = Vec::new();
     for UndoRefusal { path, since, .. } in refusals {
         if let Some(diff) = since.as_ref().filter(|_| !call.args.lines) {
-            change_report::print_diff(path, None, diff);
+            change_report::print_diff(path, None, diff, call.args.verbose);
         }
         files.push(json!({
             "source_path": path.display().to_string(),
@@ -137,11 +131,10 @@ pub(crate) fn report_refusals(call: &Call<'_>, refusals: &[UndoRefusal]) -> Repo
 }
 
 /// Lists what can be undone, the newest run first.
-/// `unknown` has runs of which it is not known what their commands changed, with the reasons.
 pub(crate) fn report_list(
     changes: &[RunFileChange],
     runs: &[String],
-    unknown: &[(String, String)],
+    unknown: &[(&ChangeLogEntry, &str)],
 ) -> Report {
     let (mut text, mut list) = (String::new(), Vec::new());
     for (at, run) in runs.iter().enumerate() {
@@ -158,8 +151,10 @@ pub(crate) fn report_list(
             let by = if change.by_commands { "  (by commands)" } else { "" };
             text.push_str(&format!("     {}{by}\n", quote_name(&change.path)));
         }
-        if let Some((_, why)) = unknown.iter().find(|(of, _)| of == run) {
-            text.push_str(&format!("     what commands changed cannot be undone: {why}\n"));
+        if let Some((_, why)) = unknown.iter().find(|(of, _)| of.run == *run) {
+            text.push_str(&format!(
+                "     commands may have changed files that nothing remembers: {why}\n"
+            ));
         }
         let file = |change| {
             let mut file = change_to_json(change);

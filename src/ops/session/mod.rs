@@ -207,7 +207,7 @@ impl Session {
         if brings("approve", "none") && self.settings.config.approve == Approve::None {
             out::print_line("note: actions run without asking (approve none)");
         }
-        if brings("sandbox", "off") && self.settings.config.sandbox == SandboxMode::Off {
+        if brings("sandbox", "off") && self.settings.config.sandbox == Some(SandboxMode::Off) {
             out::print_line("note: commands are not restricted (sandbox off)");
         }
     }

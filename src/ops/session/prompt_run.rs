@@ -70,10 +70,15 @@ impl Session {
                     asked = self.answer_question(start, &mut child);
                 }
                 RunEvent::Ask { .. } => spinner.start("model"),
+                RunEvent::Compact => spinner.start("compacting the conversation"),
+                RunEvent::Output { shown, lines_before, .. } => {
+                    spinner.show_output(&children, shown, *lines_before);
+                }
+                RunEvent::Start(start) if start.tag == "nagent-shell" => spinner.start_command(),
                 RunEvent::Start(start) => {
                     spinner.start(start.tag.trim_start_matches("nagent-"));
                 }
-                RunEvent::Check { .. } => spinner.start("check"),
+                RunEvent::Check { .. } | RunEvent::AfterWrite { .. } => spinner.start_command(),
                 _ => {}
             }
         }

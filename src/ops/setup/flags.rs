@@ -12,6 +12,7 @@ use serde_json::{Map, Value, json};
 use super::completion;
 use crate::drive::nagent_child::flag_word;
 use conversation::approve::Approve;
+use conversation::problem::Problem;
 use models::options::Reasoning;
 use sandbox::SandboxMode;
 
@@ -140,11 +141,12 @@ pub struct RunArgs {
     #[arg(long, value_name = "DIR", help_heading = "Permissions", value_hint = ValueHint::DirPath)]
     #[serde(serialize_with = "as_bytes")]
     pub write: Vec<PathBuf>,
-    /// Also allow writes in this folder (--write .); -w DIR means --write DIR
+    /// Also allow writes in this folder: --write .
     #[arg(short = 'w', help_heading = "Permissions")]
     #[serde(skip)]
     pub write_here: bool,
-    /// Restrict commands: off, workspace (writes in the working tree and temp folders), read-only [default: off]
+    /// Where commands may write: workspace (the working tree, temp folders, caches), read-only, or off, which is
+    /// everywhere [default: workspace; read-only in the home folder]
     #[arg(long, value_name = "MODE", value_parser = SandboxMode::parse, help_heading = "Permissions",
         add = ArgValueCandidates::new(completion::sandbox_modes))]
     pub sandbox: Option<SandboxMode>,
@@ -309,28 +311,6 @@ impl InputArgs {
     }
 }
 
-/// Writes `-w DIR` as `--write DIR`: alone, `-w` means the working folder, and a prompt may follow it. A word is a folder if it
-/// is one that exists, or is written like a path.
-pub fn prepare_words(words: Vec<OsString>) -> Vec<OsString> {
-    let end = words.iter().position(|word| word == "--").unwrap_or(words.len());
-    let is_folder = |word: &OsString| {
-        let text = word.to_string_lossy();
-        let is_path = text.contains('/') && !text.contains(char::is_whitespace);
-        !text.starts_with('-') && (is_path || Path::new(word).is_dir())
-    };
-    let mut prepared = Vec::with_capacity(words.len());
-    for (at, word) in words.iter().enumerate() {
-        let has_folder = word == "-w" && at < end && words.get(at + 1).is_some_and(is_folder);
-        let folder = word.to_str().and_then(|word| word.strip_prefix("-w=")).filter(|_| at < end);
-        prepared.push(match folder {
-            Some(folder) => format!("--write={folder}").into(),
-            None if has_folder => "--write".into(),
-            None => word.clone(),
-        });
-    }
-    prepared
-}
-
 /// A header from a flag.
 fn parse_header(text: &str) -> Result<(String, String), String> {
     let parts = text.split_once(':').map(|(name, value)| (name.trim(), value.trim()));
@@ -365,11 +345,22 @@ impl RunArgs {
         Self { model, ..Self::default() }
     }
 
-    /// Replaces `-w` with `--write .`.
-    pub fn allow_working_folder(&mut self) {
-        if std::mem::take(&mut self.write_here) {
-            self.write.push(PathBuf::from("."));
+    /// Replaces `-w` with `--write .`. It takes no folder, so a prompt that begins with one is refused.
+    pub fn allow_working_folder(&mut self) -> Result<(), Problem> {
+        if !std::mem::take(&mut self.write_here) {
+            return Ok(());
         }
+        self.write.push(PathBuf::from("."));
+        match self.prompt.as_slice() {
+            [folder, ..] if folder == "." => drop(self.prompt.remove(0)),
+            [folder, _, ..] if Path::new(folder).is_dir() => {
+                return Err(Problem::usage(format!(
+                    "-w allows this folder and takes no other: --write {folder} allows {folder}; put a prompt that begins so in quotes"
+                )));
+            }
+            _ => {}
+        }
+        Ok(())
     }
 
     /// The flags that were given and their values, by their names: all but the prompt and how the answer is printed.

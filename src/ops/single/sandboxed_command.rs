@@ -88,14 +88,13 @@ pub fn run_sandboxed(args: &CommandArgs) -> Result<Report, Problem> {
         toplevel: toplevel.as_deref(),
         root: &root,
         env: &env,
-        per_file: false,
         config: config.as_deref(),
     };
-    let sandbox =
-        Sandbox::build(&request, places).map_err(|error| Problem::failed(format!("{error:#}")))?;
+    let sandbox = Sandbox::prepare(&request, places)
+        .map_err(|error| Problem::failed(format!("{error:#}")))?;
     match sandbox {
         Some(sandbox) if !args.status => run_command(args, &env, &sandbox, &folder),
-        sandbox => Ok(report_status(sandbox.as_ref())),
+        sandbox => report_status(sandbox.as_ref()),
     }
 }
 
@@ -141,11 +140,12 @@ fn run_command(
     ))
 }
 
-fn report_status(sandbox: Option<&Sandbox>) -> Report {
+fn report_status(sandbox: Option<&Sandbox>) -> Result<Report, Problem> {
     let Some(sandbox) = sandbox else {
-        return Report::done("off: no sandbox").with("sandbox", "off").with("no_network", false);
+        let report = Report::done("off: no sandbox");
+        return Ok(report.with("sandbox", "off").with("no_network", false));
     };
-    let (mechanism, request) = (&sandbox.mechanism, &sandbox.request);
+    let (mechanism, request) = (sandbox.mechanism()?, &sandbox.request);
     let bwrap = mechanism.bwrap.as_ref().map(|path| path.display().to_string());
     let mut lines = vec![format!("sandbox: {}", request.mode.name())];
     lines.push(format!("network: {}", if request.no_network { "off" } else { "on" }));
@@ -162,7 +162,7 @@ fn report_status(sandbox: Option<&Sandbox>) -> Report {
     lines.extend(writable.iter().map(|folder| format!("writable: {folder}")));
     let gaps = mechanism.describe_gaps(request);
     lines.extend(gaps.iter().map(|gap| format!("gap: {gap}")));
-    Report::done(lines.join("\n"))
+    let report = Report::done(lines.join("\n"))
         .with("sandbox", request.mode.name())
         .with("no_network", request.no_network)
         .with("kind", mechanism.name())
@@ -171,5 +171,6 @@ fn report_status(sandbox: Option<&Sandbox>) -> Report {
         .with("unix_sockets", mechanism.unix_sockets)
         .with("seccomp", true)
         .with("writable", writable)
-        .with("gaps", gaps)
+        .with("gaps", gaps);
+    Ok(report)
 }

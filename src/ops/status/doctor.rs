@@ -17,7 +17,8 @@ use conversation::format::numbers;
 use conversation::problem::Problem;
 use history::git;
 use models::provider::Provider;
-use sandbox::enforce::{Sandbox, SandboxFolders};
+use sandbox::enforce::{Sandbox, SandboxFolders, default_mode};
+use sandbox::gaps::Mechanism;
 use sandbox::{SandboxMode, SandboxRequest};
 use sys::env::Env;
 use sys::interrupt::Interrupts;
@@ -216,26 +217,28 @@ fn check_tools(checks: &mut Checks, settings: &Settings, env: &Env, interrupts: 
 fn check_sandbox(checks: &mut Checks, settings: &Settings, env: &Env) {
     let Ok(folder) = env.current_folder() else { return };
     let toplevel = git::find_toplevel(&folder);
-    let is_off = settings.config.sandbox == SandboxMode::Off;
-    let mode = if is_off { SandboxMode::Workspace } else { settings.config.sandbox };
+    let is_off = settings.config.sandbox == Some(SandboxMode::Off);
+    let places = SandboxFolders {
+        folder: &folder,
+        toplevel: toplevel.as_deref(),
+        root: settings.root.path(),
+        env,
+        config: Some(&settings.config_path),
+    };
+    let default = || default_mode(places).map_or(SandboxMode::Workspace, |(mode, _)| mode);
+    let mode = settings.config.sandbox.filter(|_| !is_off).unwrap_or_else(default);
     let request = SandboxRequest {
         mode,
         no_network: settings.config.no_network,
         write: settings.write.clone(),
         only_landlock: false,
     };
-    let places = SandboxFolders {
-        folder: &folder,
-        toplevel: toplevel.as_deref(),
-        root: settings.root.path(),
-        env,
-        per_file: false,
-        config: Some(&settings.config_path),
-    };
-    let what = format!("{}; --sandbox {}", settings.config.sandbox.name(), mode.name());
-    match Sandbox::build(&request, places) {
-        Ok(sandbox) => {
-            let kind = sandbox.map_or("nothing", |sandbox| sandbox.mechanism.name());
+    let what = format!("{}{}", if is_off { "off; --sandbox " } else { "" }, mode.name());
+    let name = |sandbox: Sandbox| sandbox.mechanism().map(Mechanism::name);
+    let kind =
+        Sandbox::prepare(&request, places).and_then(|sandbox| sandbox.map_or(Ok("nothing"), name));
+    match kind {
+        Ok(kind) => {
             let gaps = "nagent-sandbox --status lists its gaps";
             checks.add(OK, "sandbox", format!("{what} works, with {kind} ({gaps})"));
         }

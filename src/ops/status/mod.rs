@@ -10,9 +10,10 @@ use serde_json::{Map, Value, json};
 
 use super::run::count_prompts;
 use crate::ops::run::call::Call;
-use crate::ops::run::sandbox;
+use crate::ops::run::sandbox as run_sandbox;
 use crate::out::Report;
 use conversation::model;
+use sandbox::SandboxMode;
 use sys::conversation_file::ConversationFile;
 use sys::fs;
 
@@ -24,31 +25,39 @@ pub fn report_status(call: &Call<'_>) -> Report {
     let root_size = fs::bytes_below(root.path());
     let provider = (!settings.is_guess).then(|| settings.provider_name(settings.provider));
     let model = settings.config.model.as_deref();
-    let mode = settings.config.sandbox.name();
     // The prompts of a damaged one cannot be counted; a run reports the damage.
     let conversation = ConversationFile::read_only(root, &call.name).ok();
     let prompts = conversation.as_ref().map_or(0, count_prompts);
     let tokens = conversation.as_ref().map_or(0, |it| model::estimate(it.text()));
     let window = settings.window(model.unwrap_or_default());
     let mut text = format!(
-        "conversation:{path} size:{size} prompts:{prompts} tokens:{tokens}{}\nprovider:{} model:{}\nroot:{} root_size_bytes:{root_size}\nsandbox:{mode}",
+        "conversation:{path} size:{size} prompts:{prompts} tokens:{tokens}{}\nprovider:{} model:{}\nroot:{} root_size_bytes:{root_size}",
         window.map(|window| format!(" window:{window}")).unwrap_or_default(),
         provider.unwrap_or("(none)"),
         model.unwrap_or("(none)"),
         root.path().display(),
     );
-    if settings.config.no_network {
-        text.push_str(" network:off");
-    }
-    let (sandbox, error) = match sandbox::inspect(call) {
+    let (sandbox, mut error) = match run_sandbox::inspect(call) {
         Ok(sandbox) => (sandbox, None),
         Err(problem) => (None, Some(problem.to_string())),
     };
-    let (mut writable, mut gaps) = (Vec::new(), Vec::new());
+    let chosen = settings.config.sandbox.unwrap_or(SandboxMode::Workspace);
+    let mode = sandbox.as_ref().map_or(chosen, |sandbox| sandbox.request.mode).name();
+    text.push_str(&format!("\nsandbox:{mode}"));
+    if settings.config.no_network {
+        text.push_str(" network:off");
+    }
+    let (mut writable, mut gaps, mut kind) = (Vec::new(), Vec::new(), None);
     if let Some(sandbox) = &sandbox {
-        text.push_str(&format!(" by:{}", sandbox.mechanism.name()));
         writable = sandbox.policy().name_writable();
-        gaps = sandbox.mechanism.describe_gaps(&sandbox.request);
+        match sandbox.mechanism() {
+            Ok(mechanism) => {
+                text.push_str(&format!(" by:{}", mechanism.name()));
+                gaps = mechanism.describe_gaps(&sandbox.request);
+                kind = Some(mechanism.name());
+            }
+            Err(why) => error = Some(format!("{why:#}")),
+        }
     }
     if let Some(error) = &error {
         text.push_str(&format!("\nsandbox cannot be built: {error}"));
@@ -74,7 +83,7 @@ pub fn report_status(call: &Call<'_>) -> Report {
         .with("root", root.path().display().to_string())
         .with("root_size_bytes", root_size)
         .with("sandbox", mode)
-        .with("sandbox_kind", sandbox.as_ref().map(|sandbox| sandbox.mechanism.name()))
+        .with("sandbox_kind", kind)
         .with("sandbox_writable", writable)
         .with("sandbox_gaps", gaps)
         .with("sandbox_error", error)

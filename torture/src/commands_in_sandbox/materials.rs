@@ -7,6 +7,8 @@
 use std::fs;
 use std::process::Output;
 
+use serde_json::json;
+
 use super::{VARIANTS, Variant, World};
 use crate::figures::Figures;
 
@@ -266,6 +268,38 @@ fn lacking(figures: &mut Figures, seen: &mut Seen, variant: Variant, case: &Case
     };
     if !is_right {
         figures.miss(format!("{what}: nagent: exit {:?}: {text}", got.status.code()));
+    }
+    // Where nobody asked for it, only a run that wants a command ends.
+    if matches!(expected, Refused) {
+        for (reply, code) in [
+            ("<nagent-response>done</nagent-response>", 0),
+            ("<nagent-shell>touch ran</nagent-shell>", 2),
+        ] {
+            let config = json!({"provider": "command", "command": ["/bin/echo", reply]});
+            fs::write(world.path("home/.nagent/config.json"), config.to_string()).unwrap();
+            let got = execute(&world, &before, &[&nagent, "-n", "task"]);
+            let text = String::from_utf8_lossy(&got.stderr).into_owned();
+            let is_right = code == 0 || text.contains("commands cannot run") && text.contains("--sandbox off");
+            if got.status.code() != Some(code) || !is_right {
+                figures.miss(format!("{what}: {reply}: exit {:?}: {text}", got.status.code()));
+            }
+        }
+    }
+    // Where nobody asked for it, only a run that wants a command ends.
+    if matches!(expected, Refused) {
+        for (reply, code) in [
+            ("<nagent-response>done</nagent-response>", 0),
+            ("<nagent-shell>touch ran</nagent-shell>", 2),
+        ] {
+            let config = json!({"provider": "command", "command": ["/bin/echo", reply]});
+            fs::write(world.path("home/.nagent/config.json"), config.to_string()).unwrap();
+            let got = execute(&world, &before, &[&nagent, "-n", "task"]);
+            let text = String::from_utf8_lossy(&got.stderr).into_owned();
+            let names = text.contains("commands cannot run") && text.contains("--sandbox off");
+            if got.status.code() != Some(code) || (code == 2 && !names) {
+                figures.miss(format!("{what}: {reply}: exit {:?}: {text}", got.status.code()));
+            }
+        }
     }
     drop(fs::remove_file(log));
 }

@@ -107,8 +107,13 @@ impl StandingApproval {
 /// All attributes and the body of an action as one text: two actions have the same text only if they do the same.
 fn action_text(action: &Action) -> String {
     match action {
-        Action::Shell { commands, keep: None, .. } => commands.clone(),
-        other => serde_json::json!(other.attributes_and_body()).to_string(),
+        Action::Shell { commands, keep: None, outside: None, .. } => commands.clone(),
+        other => {
+            let (mut attributes, body) = other.attributes_and_body();
+            // Words about it, and different at each time.
+            attributes.remove("reason");
+            serde_json::json!((attributes, body)).to_string()
+        }
     }
 }
 

@@ -12,3 +12,4 @@ pub mod index;
 pub mod json_members;
 pub mod nearest;
 pub mod numbers;
+pub mod terminal_text;

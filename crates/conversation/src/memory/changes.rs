@@ -4,11 +4,10 @@
 //! ```text
 //! {"run":R,"at":T,"conversation":C,"of":[…],"prompt":P,"task":P,"path":F, then one of
 //!  "what":"write","before":H,"after":H}    a tag or a command writes F; H is a SHA-256, or "none" without a file
-//!  "what":"write",…,"by_commands":true}    recorded after the commands of a run: between them and "commands_begun" they
-//!                                          changed F; H:x is an executable file, H:- one that is not, H:l a link
-//!  "what":"commands_begun","tree":T,"why":W,"time":N}    the first command of a conversation's run in the folder F; T is
-//!                                          its snapshot, empty where there is none, W why
-//!  "what":"commands_ended","left":[F…],"why":W,"time":N}    the run has recorded what they changed, but for `left`
+//!  "what":"write",…,"by_commands":true}    the commands of a run changed F since its "commands_begun"; H:x is an executable
+//!                                          file, H:- one that is not, H:l a link
+//!  "what":"commands_begun"}                the first command of a conversation's run in the folder F
+//!  "what":"commands_ended","why":W}        the run has recorded what they changed; if not all of it, W says why
 //!  "what":"undo","undone":[ID…],"before":H,"after":H}    the user undid these changes
 //!  "what":"rename","to":C}                 conversation C has another name from here on; nothing happened to a file
 //! ```
@@ -85,15 +84,9 @@ pub enum FileEvent {
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         by_commands: bool,
     },
-    CommandsBegun {
-        tree: String,
-        why: String,
-        time: u64,
-    },
+    CommandsBegun,
     CommandsEnded {
-        left: Vec<String>,
         why: String,
-        time: u64,
     },
     Undo {
         undone: Vec<String>,
@@ -131,57 +124,25 @@ pub struct RunFileChange {
     pub after: Option<String>,
     /// Whether commands made it, and no tag.
     pub by_commands: bool,
-    /// Whether another run changed the file while these commands ran.
-    pub is_contested: bool,
 }
 
-/// What the commands of a conversation's run did in a folder, as far as it is not in changes of files.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct CommandsOfRun {
-    /// The line with which they began.
-    pub begun: ChangeLogEntry,
-    /// The snapshot before them; empty where there is none.
-    pub tree: String,
-    /// Files that they changed and that cannot be taken back.
-    pub left: Vec<String>,
-    /// Why it is not known which files they changed; empty if it is.
-    pub why: String,
-    /// When they began and ended, in nanoseconds since 1970; `None`: the run was killed.
-    pub time: (u64, Option<u64>),
-}
-
-/// Lists what the commands of each run did, the oldest first.
-pub fn list_commands(entries: &[ChangeLogEntry]) -> Vec<CommandsOfRun> {
-    let mut all: Vec<CommandsOfRun> = Vec::new();
+/// Lists the runs of which it is not known what their commands changed, with the reasons, the oldest first.
+pub fn list_unknown(entries: &[ChangeLogEntry]) -> Vec<(&ChangeLogEntry, &str)> {
+    let mut all: Vec<(&ChangeLogEntry, &str)> = Vec::new();
     for entry in entries {
         match &entry.event {
-            FileEvent::CommandsBegun { tree, why, time } => all.push(CommandsOfRun {
-                begun: entry.clone(),
-                tree: tree.clone(),
-                left: Vec::new(),
-                why: why.clone(),
-                time: (*time, None),
-            }),
-            FileEvent::CommandsEnded { left, why, time } => {
-                let is_it = |it: &&mut CommandsOfRun| it.begun.is_of(entry) && it.time.1.is_none();
-                let Some(of) = all.iter_mut().rev().find(is_it) else { continue };
-                of.left.clone_from(left);
-                of.time.1 = Some(*time);
-                if !why.is_empty() {
-                    of.why.clone_from(why);
-                }
+            FileEvent::CommandsBegun => all.push((entry, "the run has not ended, or was killed")),
+            FileEvent::CommandsEnded { why } => {
+                let run = (&entry.run, &entry.conversation);
+                all.retain(|(it, _)| {
+                    it.event != FileEvent::CommandsBegun || (&it.run, &it.conversation) != run
+                });
+                all.extend((!why.is_empty()).then_some((entry, why.as_str())));
             }
             _ => {}
         }
     }
     all
-}
-
-impl ChangeLogEntry {
-    /// Whether both are of one run of one conversation.
-    fn is_of(&self, other: &Self) -> bool {
-        (&self.run, &self.conversation) == (&other.run, &other.conversation)
-    }
 }
 
 /// Maximum number of characters of a prompt that are recorded.
@@ -213,31 +174,35 @@ struct Span {
     after: String,
     lines: (usize, usize),
     by_commands: bool,
-    is_contested: bool,
 }
 
 impl Span {
-    /// Adds a later write, if it goes on from this one. Commands may have begun before this one, and then they span it.
+    /// Adds a later write, if it goes on from this one.
     fn extend(&mut self, next: &Self) -> bool {
-        let spans = next.by_commands && next.lines.0 <= self.lines.0;
-        let (own, other) = (Some(&*self.after), Some(&*next.before));
+        let is_same = |own: &str| is_same_state(Some(own), Some(&next.before));
         // With the same content before, the previous write did not take place.
-        let goes_on = is_same_state(own, other) || is_same_state(Some(&self.before), other);
-        if !spans && !goes_on {
+        if !is_same(&self.after) && !is_same(&self.before) {
             return false;
         }
-        let kind = split_state(&next.before).1;
-        if spans {
-            self.before.clone_from(&next.before);
-        } else if let (Some(kind), (hash, None)) = (kind, split_state(&self.before))
+        // What a tag wrote has the kind from before.
+        if let (Some(kind), (hash, None)) = (split_state(&next.before).1, split_state(&self.before))
             && hash != NO_FILE
         {
             self.before = format!("{hash}:{kind}");
         }
         self.after.clone_from(&next.after);
-        self.lines = (self.lines.0.min(next.lines.0), next.lines.1);
         self.by_commands &= next.by_commands;
         true
+    }
+
+    /// Whether this is not part of a later change by commands; that takes over where a part began earlier.
+    fn precedes(&self, next: &mut Self, begun: usize) -> bool {
+        let precedes = self.lines.1 < begun;
+        if !precedes && self.lines.0 < next.lines.0 {
+            (next.before, next.lines.0) = (self.before.clone(), self.lines.0);
+        }
+        next.by_commands &= precedes || self.by_commands;
+        precedes
     }
 }
 
@@ -247,8 +212,9 @@ fn collect(entries: &[ChangeLogEntry]) -> Vec<FileOfRun<'_>> {
     let mut places: HashMap<(&str, &str), usize> = HashMap::new();
     let mut begun: HashMap<(&str, &str), usize> = HashMap::new();
     for (at, entry) in entries.iter().enumerate() {
-        if let FileEvent::CommandsBegun { .. } = entry.event {
-            begun.insert((&entry.run, &entry.conversation), at);
+        let run = (entry.run.as_str(), entry.conversation.as_str());
+        if entry.event == FileEvent::CommandsBegun {
+            begun.insert(run, at);
         }
         let FileEvent::Write { before, after, by_commands } = &entry.event else { continue };
         let place = *places.entry((&entry.run, &entry.path)).or_insert(all.len());
@@ -257,44 +223,17 @@ fn collect(entries: &[ChangeLogEntry]) -> Vec<FileOfRun<'_>> {
         }
         let Some(file) = all.get_mut(place) else { continue };
         file.last = at;
-        let from = begun.get(&(entry.run.as_str(), entry.conversation.as_str()));
-        let from = from.filter(|_| *by_commands).copied().unwrap_or(at);
-        let (before, after) = (before.clone(), after.clone());
-        let (by_commands, is_contested) = (*by_commands, false);
-        let next = Span { before, after, lines: (from, at), by_commands, is_contested };
-        let is_gap = file.changes.iter().filter(|it| it.lines.0 >= from).count() > 1;
-        // What something else did in between stays a gap, which undo refuses.
-        let is_added =
-            by_commands && is_gap || file.changes.last_mut().is_some_and(|last| last.extend(&next));
-        if !is_added {
-            file.changes.push(next);
-        }
+        let from = begun.get(&run).filter(|_| *by_commands).map_or(at, |from| *from);
+        let (before, after, by_commands) = (before.clone(), after.clone(), *by_commands);
+        let mut next = Span { before, after, lines: (from, at), by_commands };
+        file.changes.retain(|it| it.precedes(&mut next, from));
+        file.changes.push(next);
     }
-    mark_contested(&mut all);
+    for file in &mut all {
+        file.changes.dedup_by(|next, last| last.extend(next));
+    }
     all.sort_by_key(|file| file.last);
     all
-}
-
-/// Marks changes by commands during which another run recorded a change of the same file.
-fn mark_contested(all: &mut [FileOfRun<'_>]) {
-    let mut by_path: HashMap<&str, Vec<usize>> = HashMap::new();
-    for (at, file) in all.iter().enumerate() {
-        by_path.entry(&file.first.path).or_default().push(at);
-    }
-    // The same file has one place for each run.
-    for places in by_path.into_values().filter(|places| places.len() > 1) {
-        let lines = |file: &FileOfRun<'_>| file.changes.iter().map(|it| it.lines).collect();
-        let spans: Vec<Vec<(usize, usize)>> =
-            places.iter().filter_map(|at| all.get(*at).map(lines)).collect();
-        for (own, at) in places.into_iter().enumerate() {
-            let others = || spans.iter().enumerate().filter(|(at, _)| *at != own);
-            for span in all.get_mut(at).into_iter().flat_map(|file| &mut file.changes) {
-                let (from, to) = span.lines;
-                let meets = |other: &(usize, usize)| other.0 <= to && from <= other.1;
-                span.is_contested = from < to && others().any(|(_, spans)| spans.iter().any(meets));
-            }
-        }
-    }
 }
 
 impl FileOfRun<'_> {
@@ -313,7 +252,6 @@ impl FileOfRun<'_> {
             before: content(&span.before),
             after: content(&span.after),
             by_commands: span.by_commands,
-            is_contested: span.is_contested,
         }
     }
 }
@@ -386,7 +324,7 @@ mod tests {
                     let by_commands = words[2] == "commands";
                     FileEvent::Write { before: word(3), after: word(4), by_commands }
                 }
-                "begun" => FileEvent::CommandsBegun { tree: word(1), why: word(1), time: 1 },
+                "begun" => FileEvent::CommandsBegun,
                 "rename" => FileEvent::Rename { to: word(3) },
                 _ => {
                     FileEvent::Undo { undone: words[3..].to_vec(), before: word(3), after: word(3) }
@@ -435,27 +373,12 @@ mod tests {
         check(&["1 a write w x", "1 - begun", "1 a commands x y"], &["1:0:a w y"]);
         check(&["1 - begun", "1 a write y z", "1 a commands x z"], &["1:0:a x z"]);
         check(&["1 - begun", "1 a write y z", "1 a commands x none"], &["1:0:a x none"]);
-        // Something else changed it between the two writes.
-        let gap = ["1:0:a x y", "1:1:a z w"];
-        check(&["1 - begun", "1 a write x y", "1 a write z w", "1 a commands x w"], &gap);
         // The mode: what a tag wrote has that from before.
         check(&["1 a write w x", "1 - begun", "1 a commands x:- x:x"], &["1:0:a w:- x:x"]);
         check(
             &["1 a write w x", "2 - begun", "2 a commands x:- x:x"],
             &["1:0:a w x", "2:0:a x:- x:x"],
         );
-    }
-
-    #[test]
-    fn commands_of_two_runs_at_once_are_told_apart() {
-        let contested = |lines: &[&str]| -> Vec<bool> {
-            list_changes(&entries(lines)).iter().map(|it| it.is_contested).collect()
-        };
-        let both = ["1 - begun", "2 - begun", "1 a commands x y", "2 a commands x y"];
-        assert_eq!(contested(&both), [true, true]);
-        assert_eq!(contested(&["1 - begun", "2 a write x y", "1 a commands x y"]), [false, true]);
-        let later = ["1 - begun", "1 a commands x y", "2 - begun", "2 a commands y z"];
-        assert_eq!(contested(&later), [false, false]);
     }
 
     #[test]

@@ -68,6 +68,8 @@ pub enum Action {
         commands: String,
         timeout: Option<u64>,
         keep: Option<String>,
+        /// The reason for running outside of the sandbox, if it is to.
+        outside: Option<String>,
     },
     Next {
         prompt: String,
@@ -186,7 +188,9 @@ impl Action {
                 set("ignore_case", ignore_case.then_some("true"));
                 ""
             }
-            Self::Shell { commands, timeout, keep } => {
+            Self::Shell { commands, timeout, keep, outside } => {
+                set("sandbox", outside.as_ref().map(|_| "off"));
+                set("reason", outside.as_deref().filter(|why| !why.is_empty()));
                 set("keep", keep.as_deref());
                 set("timeout", number(timeout).as_deref());
                 commands

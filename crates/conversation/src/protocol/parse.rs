@@ -504,6 +504,8 @@ fn build(values: &Values, body: String) -> ReplyItem {
             commands: body,
             timeout: values.number("timeout"),
             keep: values.optional("keep"),
+            outside: (values.find_value("sandbox") == Some("off"))
+                .then(|| values.optional("reason").unwrap_or_default()),
         },
         TagKind::Next => Action::Next { prompt: body },
         TagKind::Stdout => Action::Stdout { text: body },

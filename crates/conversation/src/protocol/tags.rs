@@ -71,7 +71,7 @@ pub struct TagAttribute {
     pub required: bool,
     /// The values that it takes.
     pub value: ValueType,
-    /// The word for the value in the text for the model.
+    /// The word for the value in the text for the model, which leaves an attribute out that has none.
     pub placeholder: &'static str,
     /// Attributes that cannot be given together with it.
     pub excludes: &'static [&'static str],
@@ -139,6 +139,11 @@ const fn optional(
     meaning: &'static str,
 ) -> TagAttribute {
     TagAttribute { name, required: false, value, placeholder, excludes: &[], meaning }
+}
+
+/// An attribute that the text for the model leaves out: it is told where it applies.
+const fn untold(name: &'static str, meaning: &'static str) -> TagAttribute {
+    optional(name, ValueType::Text, "", meaning)
 }
 
 /// A body that is prose or commands.
@@ -268,6 +273,8 @@ pub const TAGS: &[Tag] = &[
                 excludes: &["timeout"],
                 meaning: "the same in the background as N until your run ends; using N again replaces it. Output goes to a file",
             },
+            untold("sandbox", "off, to run outside of the sandbox, which the user is asked about"),
+            untold("reason", "why it cannot run in the sandbox"),
         ],
         body: prose("COMMANDS"),
         result: Some("nagent-shell-result"),
@@ -455,7 +462,8 @@ impl Tag {
 
     fn usage_line(&self, form: &[(&TagAttribute, bool)]) -> String {
         let name = self.name;
-        let attributes = form.iter().map(|(attribute, must)| {
+        let told = form.iter().filter(|(attribute, _)| !attribute.placeholder.is_empty());
+        let attributes = told.map(|(attribute, must)| {
             let pair = format!("{}=\"{}\"", attribute.name, attribute.placeholder);
             if *must { format!(" {pair}") } else { format!(" [{pair}]") }
         });
@@ -497,7 +505,7 @@ mod tests {
                 }
                 assert!(attribute.excludes.is_empty() || !attribute.required);
                 assert!(!attribute.required || tag.target.contains(&attribute.name));
-                assert!(!attribute.meaning.is_empty() && !attribute.placeholder.is_empty());
+                assert!(!attribute.meaning.is_empty());
             }
         }
     }

@@ -141,6 +141,11 @@ impl Turn {
         self.verdict
     }
 
+    /// The number of the answer that is checked next, from 1.
+    pub fn next_check(&self) -> u32 {
+        self.failed_checks + 1
+    }
+
     /// The rest of the limits, which child conversations get.
     pub fn remaining_limits(&self) -> Limits {
         self.rules.limits.subtract(self.spent())
@@ -369,7 +374,8 @@ impl Turn {
 
     fn needs_decision(&self, action: &Action) -> bool {
         let is_command = action.access() == Access::Run;
-        self.rules.approve.covers(action) || self.rules.has_stop_list && is_command
+        let leaves = matches!(action, Action::Shell { outside: Some(_), .. });
+        leaves || self.rules.approve.covers(action) || self.rules.has_stop_list && is_command
     }
 
     fn after_decision(&mut self, action: Action, rest: ActionGroups, decision: Decision) -> Effect {

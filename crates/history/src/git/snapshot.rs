@@ -6,290 +6,200 @@
 //! stored byte for byte: no filter applies. The index in that folder remembers which content a file had, by its times,
 //! size and inode; a file that changed as late as the snapshot is read again.
 //!
-//! Whatever is not a readable file or link (a submodule, a FIFO, another user's file) is in the tree as a submodule: undo sees
-//! that it changed, and leaves it alone.
+//! Repositories inside are left out. Whatever else is not a readable file or link (a FIFO, another user's file) is in the
+//! tree as a submodule: undo sees that it changed, and leaves it alone.
 
-use std::collections::HashSet;
+use std::collections::HashMap;
 use std::ffi::OsStr;
-use std::fs::{self, Metadata};
+use std::fs::{self, File, Metadata};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use anyhow::{Context, Error, Result, bail, ensure};
 use git2::{
-    DiffOptions, Index, IndexEntry, IndexTime, ObjectType, Odb, OdbLookupFlags, Oid, Repository,
+    DiffDelta, DiffFile, DiffOptions, Index, IndexEntry, IndexTime, ObjectType, Odb,
+    OdbLookupFlags, Oid, Repository,
 };
 
 use super::repository::open_repository;
 use super::worker::run_in_worker;
-use conversation::limits::{self, SNAPSHOT_BYTES, SNAPSHOT_FILES, SNAPSHOT_TIME};
+use conversation::limits::{SNAPSHOT_BYTES, SNAPSHOT_FILES, SNAPSHOT_TIME};
 use sys::clock::{self, Stopwatch};
 use sys::file_stamp::TICK;
-use sys::fs::{create_private_folder, sha256};
+use sys::fs::{create_private_folder, read_bytes, real_path, sha256};
 use sys::list_dir::walk_unignored;
+use sys::root::Root;
 
 const EXECUTABLE: u32 = 0o100_755;
 const REGULAR: u32 = 0o100_644;
 const LINK: u32 = 0o120_000;
 const OTHER: u32 = 0o160_000;
 
-/// The kind of a file in a snapshot.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum FileKind {
-    /// A file that cannot be executed.
-    Regular,
-    /// A file that can be executed.
-    Executable,
-    /// A symbolic link; its content is the target.
-    Link,
-    /// Something whose content is not stored.
-    Other,
-}
+/// A file in a snapshot: its kind as in the log of changes, `None` where its content is not stored, and the content; a
+/// link has its target.
+pub type Version = (Option<char>, Vec<u8>);
 
-/// A file whose snapshots differ: kind and content before and after.
+/// A file whose snapshots differ.
 #[derive(Debug)]
 pub struct TreeChange {
     /// Its path.
     pub path: PathBuf,
     /// The file before; `None` if there was none.
-    pub before: Option<(FileKind, Vec<u8>)>,
+    pub before: Option<Version>,
     /// The file after.
-    pub after: Option<(FileKind, Vec<u8>)>,
+    pub after: Option<Version>,
 }
 
-/// The reason why there is no snapshot.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct NoSnapshot {
-    /// The reason, for people.
-    pub why: String,
-    /// Whether the tree is over a limit, rather than one that cannot be remembered.
-    pub is_over: bool,
-}
-
-impl From<String> for NoSnapshot {
-    fn from(why: String) -> Self {
-        Self { why, is_over: false }
-    }
-}
-
-impl From<git2::Error> for NoSnapshot {
-    fn from(error: git2::Error) -> Self {
-        error.message().to_owned().into()
-    }
-}
-
-impl NoSnapshot {
-    fn over(why: String) -> Self {
-        Self { why, is_over: true }
-    }
-}
-
-/// The folder for the snapshots of the working tree with this top.
-pub fn snapshot_folder(snapshots: &Path, top: &Path) -> PathBuf {
-    snapshots.join(format!("{}.git", sha256(top.as_os_str().as_bytes())))
-}
-
-/// Stores the working tree with this top, without `hidden` folders, and returns the tree's id, or why it is left out.
-/// The caller has the lock of `folder`.
-pub fn store_tree(folder: &Path, top: &Path, hidden: &[PathBuf]) -> Result<String, NoSnapshot> {
-    let (folder, top, hidden) = (folder.to_owned(), top.to_owned(), hidden.to_owned());
-    // Twice: the time is checked between files, and a disk may not answer at all.
-    let stored = run_in_worker(2 * SNAPSHOT_TIME, &mut || true, move || {
-        let user = open_repository(&top)?;
-        let (repository, index) = open_store(&folder)?;
-        let odb = repository.odb()?;
-        share_objects(&odb, &user);
-        let watch = Stopwatch::start();
-        let (files, bytes, is_new) = Default::default();
-        let mut snapshot = Snapshot { top, odb, index, watch, files, bytes, is_new };
-        let tree = snapshot.add_all(&user, &hidden).and_then(|()| snapshot.write_tree());
-        if snapshot.is_new {
+/// Stores the working tree with this top, without nagent's own folder, and returns the tree's id.
+pub fn store_tree(root: &Root, top: &Path) -> Result<String> {
+    let hidden: Vec<PathBuf> = real_path(root.path()).into_iter().collect();
+    with_store(root, top, move |top, odb, store| {
+        let mut index = open_index(store)?;
+        let known = index.iter().map(|entry| (entry.path.clone(), entry)).collect();
+        index.clear()?;
+        let (watch, files, bytes, is_new) = (Stopwatch::start(), Vec::new(), 0, false);
+        let mut snapshot = Snapshot { odb, index, known, files, bytes, is_new };
+        let mut add_all = || {
+            for file in walk_unignored(top, &hidden) {
+                let seconds = SNAPSHOT_TIME.as_secs();
+                ensure!(
+                    watch.elapsed() <= SNAPSHOT_TIME,
+                    "the working tree takes over {seconds} s"
+                );
+                snapshot.add_file(top, &file)?;
+            }
+            snapshot.write_tree()
+        };
+        let tree = add_all();
+        if snapshot.is_new || !snapshot.known.is_empty() {
             // Also what was read in vain: the next snapshot need not read it again.
             snapshot.index.write()?;
         }
-        tree.map(|tree| tree.to_string())
-    });
-    stored.unwrap_or_else(|| Err(no_answer()))
+        Ok(tree?.to_string())
+    })
 }
 
 /// The files that differ between two snapshots, in the order of paths.
-pub fn compare_trees(
-    folder: &Path,
-    top: &Path,
-    trees: [&str; 2],
-) -> Result<Vec<TreeChange>, NoSnapshot> {
-    let (folder, top, trees) = (folder.to_owned(), top.to_owned(), trees.map(str::to_owned));
-    let compared = run_in_worker(2 * SNAPSHOT_TIME, &mut || true, move || {
-        let user = open_repository(&top)?;
-        let (repository, _) = open_store(&folder)?;
-        let odb = repository.odb()?;
-        share_objects(&odb, &user);
-        let tree = |id: &str| Oid::from_str(id).and_then(|id| repository.find_tree(id));
+pub fn compare_trees(root: &Root, top: &Path, trees: [&str; 2]) -> Result<Vec<TreeChange>> {
+    let trees = trees.map(str::to_owned);
+    with_store(root, top, move |top, odb, store| {
+        let tree = |id: &str| store.find_tree(Oid::from_str(id)?);
         let (before, after) = (tree(&trees[0])?, tree(&trees[1])?);
         let mut options = DiffOptions::new();
         options.include_typechange(true);
-        let diff = repository.diff_tree_to_tree(Some(&before), Some(&after), Some(&mut options))?;
-        if diff.deltas().len() > SNAPSHOT_FILES {
-            return Err(NoSnapshot::over(format!("over {SNAPSHOT_FILES} files changed")));
-        }
+        let diff = store.diff_tree_to_tree(Some(&before), Some(&after), Some(&mut options))?;
+        ensure!(diff.deltas().len() <= SNAPSHOT_FILES, "over {SNAPSHOT_FILES} files changed");
         let mut left = 2 * SNAPSHOT_BYTES;
-        let mut read = |file: git2::DiffFile<'_>| read_version(&odb, &file, &mut left);
-        let change = |delta: git2::DiffDelta<'_>| {
+        let mut read = |file: DiffFile<'_>| read_version(odb, &file, &mut left);
+        let change = |delta: DiffDelta<'_>| {
             let path = delta.new_file().path_bytes().unwrap_or_default();
             let path = top.join(OsStr::from_bytes(path));
             let (before, after) = (read(delta.old_file())?, read(delta.new_file())?);
             Ok(TreeChange { path, before, after })
         };
         diff.deltas().map(change).collect()
+    })
+}
+
+/// Works with nagent's own repository for this top, which can read the user's objects. It is made where it is missing.
+fn with_store<T: Send + 'static>(
+    root: &Root,
+    top: &Path,
+    work: impl FnOnce(&Path, &Odb<'_>, &Repository) -> Result<T> + Send + 'static,
+) -> Result<T> {
+    let hash = sha256(top.as_os_str().as_bytes());
+    let (folder, top) = (root.snapshots_folder().join(format!("{hash}.git")), top.to_owned());
+    // Twice: the time is checked between files, and a disk may not answer at all.
+    let done = run_in_worker(2 * SNAPSHOT_TIME, &mut || true, move || {
+        let user = open_repository(&top).map_err(Error::msg)?;
+        create_private_folder(&folder)?;
+        let lock = File::open(&folder)?;
+        lock.lock()?;
+        for part in ["objects", "refs"] {
+            create_private_folder(&folder.join(part))?;
+        }
+        fs::write(folder.join("HEAD"), "ref: refs/heads/none\n")?;
+        let store = Repository::open_bare(&folder)?;
+        let odb = store.odb()?;
+        // Without them each content is stored.
+        if let Some(objects) = user.commondir().join("objects").to_str() {
+            _ = odb.add_disk_alternate(objects);
+        }
+        work(&top, &odb, &store)
     });
-    compared.unwrap_or_else(|| Err(no_answer()))
+    done.unwrap_or_else(|| bail!("the disk does not answer in time"))
+}
+
+fn open_index(store: &Repository) -> Result<Index> {
+    let path = store.path().join("index");
+    // Of a process that was killed while it wrote: the lock of the folder is ours.
+    _ = fs::remove_file(store.path().join("index.lock"));
+    let opened = Index::open(&path).or_else(|_| {
+        _ = fs::remove_file(&path);
+        Index::open(&path)
+    });
+    Ok(opened?)
 }
 
 /// Reads one side of a change; `left` bytes may still be read.
-fn read_version(
-    odb: &Odb<'_>,
-    file: &git2::DiffFile<'_>,
-    left: &mut u64,
-) -> Result<Option<(FileKind, Vec<u8>)>, NoSnapshot> {
+fn read_version(odb: &Odb<'_>, file: &DiffFile<'_>, left: &mut u64) -> Result<Option<Version>> {
     let kind = match u32::from(file.mode()) {
-        EXECUTABLE => FileKind::Executable,
-        LINK => FileKind::Link,
-        OTHER => return Ok(Some((FileKind::Other, Vec::new()))),
+        EXECUTABLE => 'x',
+        LINK => 'l',
+        OTHER => return Ok(Some((None, Vec::new()))),
         0 => return Ok(None),
-        _ => FileKind::Regular,
+        _ => '-',
     };
     let (size, _) = odb.read_header(file.id())?;
-    *left = left.checked_sub(size as u64).ok_or_else(over_bytes)?;
+    *left = left.checked_sub(size as u64).with_context(over_bytes)?;
     let content = odb.read(file.id())?.data().to_vec();
     // The user's repository may be anybody's work: what it has under this id is checked.
-    if Oid::hash_object(ObjectType::Blob, &content)? != file.id() {
-        return Err(format!("object {} is damaged", file.id()).into());
-    }
-    Ok(Some((kind, content)))
-}
-
-fn no_answer() -> NoSnapshot {
-    NoSnapshot::over("the disk does not answer in time".to_owned())
-}
-
-/// Opens nagent's own repository; makes it where it is missing.
-fn open_store(folder: &Path) -> Result<(Repository, Index), git2::Error> {
-    let failed = |error: &dyn std::fmt::Display| git2::Error::from_str(&error.to_string());
-    for part in ["", "objects", "refs"] {
-        create_private_folder(&folder.join(part)).map_err(|error| failed(&error))?;
-    }
-    let head = folder.join("HEAD");
-    if !head.exists() {
-        fs::write(head, "ref: refs/heads/none\n").map_err(|error| failed(&error))?;
-    }
-    // Of a process that was killed while it wrote: the lock of the folder is ours.
-    let (index, lock) = (folder.join("index"), folder.join("index.lock"));
-    _ = fs::remove_file(lock);
-    let opened = Index::open(&index).or_else(|_| {
-        _ = fs::remove_file(&index);
-        Index::open(&index)
-    });
-    Ok((Repository::open_bare(folder)?, opened?))
-}
-
-/// Makes the user's objects readable in nagent's repository. Without them each content is stored.
-fn share_objects(odb: &Odb<'_>, user: &Repository) {
-    if let Some(objects) = user.commondir().join("objects").to_str() {
-        _ = odb.add_disk_alternate(objects);
-    }
+    let is_it = Oid::hash_object(ObjectType::Blob, &content)? == file.id();
+    ensure!(is_it, "object {} is damaged", file.id());
+    Ok(Some((Some(kind), content)))
 }
 
 struct Snapshot<'a> {
-    top: PathBuf,
-    odb: Odb<'a>,
+    odb: &'a Odb<'a>,
     /// What was stored of each file, and its times then.
     index: Index,
-    watch: Stopwatch,
+    /// What the index had before, and was not found yet.
+    known: HashMap<Vec<u8>, IndexEntry>,
     /// Path, mode and id of each file.
     files: Vec<(Vec<u8>, u32, Oid)>,
     /// Bytes that were stored.
     bytes: u64,
-    /// Whether the index has changed.
+    /// Whether the index has another file.
     is_new: bool,
 }
 
 impl Snapshot<'_> {
-    fn add_all(&mut self, user: &Repository, hidden: &[PathBuf]) -> Result<(), NoSnapshot> {
-        let top = self.top.clone();
-        walk_unignored(&top, hidden, &mut |path, is_nested| self.add_file(path, is_nested))?;
-        // Files that git knows although they are ignored, and those that an earlier snapshot had: a command may have
-        // written the rule that excludes them.
-        let seen: HashSet<Vec<u8>> = self.files.iter().map(|(path, ..)| path.clone()).collect();
-        let list = |index: &Index| -> Vec<Vec<u8>> {
-            let all = index.iter().filter(|entry| entry.mode != OTHER);
-            all.map(|entry| entry.path).filter(|path| !seen.contains(path)).collect()
-        };
-        let is_small = fs::metadata(user.path().join("index"))
-            .is_ok_and(|there| there.len() <= limits::REPOSITORY_FILE);
-        let tracked = user.index().ok().filter(|_| is_small).map(|index| list(&index));
-        let known = list(&self.index);
-        let (mut done, walked) = (HashSet::new(), self.files.len());
-        for path in tracked.into_iter().flatten().chain(known.iter().cloned()) {
-            let file = top.join(OsStr::from_bytes(&path));
-            // Not in a folder that is a link now, or a repository of its own.
-            let is_here = file.parent().is_some_and(|folder| {
-                folder.canonicalize().is_ok_and(|real| real == folder)
-                    && !folder.ancestors().any(|above| {
-                        above != top && above.starts_with(&top) && above.join(".git").exists()
-                    })
-            });
-            let is_hidden = hidden.iter().any(|folder| file.starts_with(folder));
-            if is_here && !is_hidden && done.insert(path) {
-                self.add_file(&file, false)?;
-            }
-        }
-        let found: HashSet<&[u8]> =
-            self.files.iter().skip(walked).map(|(path, ..)| path.as_slice()).collect();
-        for path in known {
-            if !found.contains(path.as_slice()) {
-                self.is_new |= self.index.remove(Path::new(OsStr::from_bytes(&path)), 0).is_ok();
-            }
-        }
-        Ok(())
-    }
-
-    fn add_file(&mut self, file: &Path, is_nested: bool) -> Result<(), NoSnapshot> {
-        if self.watch.elapsed() > SNAPSHOT_TIME {
-            let why =
-                format!("the working tree takes over {} s to remember", SNAPSHOT_TIME.as_secs());
-            return Err(NoSnapshot::over(why));
-        }
+    fn add_file(&mut self, top: &Path, file: &Path) -> Result<()> {
         let Ok(there) = fs::symlink_metadata(file) else { return Ok(()) };
-        if there.is_dir() && !is_nested {
-            return Ok(());
-        }
-        let path = file.strip_prefix(&self.top).unwrap_or(file).as_os_str().as_bytes().to_vec();
         let mode = match () {
+            () if there.is_dir() => return Ok(()),
             () if there.is_symlink() => LINK,
             () if !there.is_file() => OTHER,
             () if there.mode() & 0o100 != 0 => EXECUTABLE,
             () => REGULAR,
         };
+        let path = file.strip_prefix(top)?.as_os_str().as_bytes().to_vec();
         let entry = index_entry(&path, mode, &there);
-        let old = self.index.get_path(Path::new(OsStr::from_bytes(&path)), 0);
-        if let Some(old) = old.filter(|old| is_unchanged(old, &entry)) {
+        if let Some(old) = self.known.remove(&path).filter(|old| is_unchanged(old, &entry)) {
             self.files.push((path, mode, old.id));
-            return Ok(());
+            return Ok(self.index.add(&old)?);
         }
-        if there.len() > SNAPSHOT_BYTES {
-            return Err(over_bytes());
-        }
+        self.is_new = true;
+        ensure!(there.len() <= SNAPSHOT_BYTES, over_bytes());
         let content = match mode {
             OTHER => None,
             LINK => fs::read_link(file).ok().map(|target| target.into_os_string().into_vec()),
-            _ => sys::fs::read_bytes(file, SNAPSHOT_BYTES).ok().flatten(),
+            _ => read_bytes(file, SNAPSHOT_BYTES).ok().flatten(),
         };
         let Some(content) = content else {
-            let commit = is_nested.then(|| open_repository(file).ok()?.head().ok()?.target());
-            let none = Oid::hash_object(ObjectType::Blob, b"");
-            let id = commit.flatten().map_or(none, Ok)?;
-            self.files.push((path, OTHER, id));
+            self.files.push((path, OTHER, Oid::hash_object(ObjectType::Blob, b"")?));
             return Ok(());
         };
         let id = self.store(ObjectType::Blob, &content)?;
@@ -297,36 +207,30 @@ impl Snapshot<'_> {
         // A file that changed just now may change again without a new time.
         let changed = seconds(entry.ctime) + TICK;
         let ctime = if changed > clock::since_epoch() { IndexTime::new(0, 0) } else { entry.ctime };
-        self.index.add(&IndexEntry { id, ctime, ..entry })?;
-        self.is_new = true;
-        Ok(())
+        Ok(self.index.add(&IndexEntry { id, ctime, ..entry })?)
     }
 
     /// Stores an object that neither repository has.
-    fn store(&mut self, kind: ObjectType, content: &[u8]) -> Result<Oid, NoSnapshot> {
+    fn store(&mut self, kind: ObjectType, content: &[u8]) -> Result<Oid> {
         let id = Oid::hash_object(kind, content)?;
         if self.odb.exists_ext(id, OdbLookupFlags::NO_REFRESH) {
             return Ok(id);
         }
         self.bytes += content.len() as u64;
-        if self.bytes > SNAPSHOT_BYTES {
-            return Err(over_bytes());
-        }
+        ensure!(self.bytes <= SNAPSHOT_BYTES, over_bytes());
         Ok(self.odb.write(kind, content)?)
     }
 
     /// Stores the tree of all files.
-    fn write_tree(&mut self) -> Result<Oid, NoSnapshot> {
+    fn write_tree(&mut self) -> Result<Oid> {
         let mut files = std::mem::take(&mut self.files);
-        // In the order of git: a folder counts as its name with a slash.
         files.sort_unstable();
-        files.dedup_by(|a, b| a.0 == b.0);
         let files: Vec<_> =
             files.iter().map(|(path, mode, id)| (path.as_slice(), *mode, *id)).collect();
         self.write_folder(&files)
     }
 
-    fn write_folder(&mut self, files: &[(&[u8], u32, Oid)]) -> Result<Oid, NoSnapshot> {
+    fn write_folder(&mut self, files: &[(&[u8], u32, Oid)]) -> Result<Oid> {
         let mut tree = Vec::with_capacity(files.len() * 40);
         let mut rest = files;
         while let Some((path, mode, id)) = rest.first() {
@@ -355,11 +259,8 @@ impl Snapshot<'_> {
     }
 }
 
-fn over_bytes() -> NoSnapshot {
-    NoSnapshot::over(format!(
-        "the working tree has over {} MiB that git does not know",
-        SNAPSHOT_BYTES >> 20
-    ))
+fn over_bytes() -> String {
+    format!("the working tree has over {} MiB that git does not know", SNAPSHOT_BYTES >> 20)
 }
 
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "as in git's index")]

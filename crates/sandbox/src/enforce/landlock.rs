@@ -15,6 +15,7 @@ use landlock::{
 use rustix::fs::{CWD, FileType, Mode, OFlags, ResolveFlags, fstat, open, openat2};
 use rustix::io::Errno;
 
+use crate::SandboxMode;
 use crate::policy::SandboxPolicy;
 
 /// The Landlock version whose rights are used; an older kernel enforces those it knows.
@@ -68,7 +69,9 @@ fn list_rules(policy: &SandboxPolicy) -> Vec<(PathBuf, BitFlags<AccessFs>)> {
         read,
         &mut rules,
     );
-    for folder in &policy.writable {
+    // bwrap mounts its own /dev/shm. Semaphores are in it.
+    let shared = (policy.mode == SandboxMode::Workspace).then(|| PathBuf::from("/dev/shm"));
+    for folder in policy.writable.iter().chain(&shared) {
         // An ioctl on a device is neither reading nor writing; devices have rules of their own.
         add_rules_except(folder, &hidden, all & !AccessFs::IoctlDev, &mut rules);
     }

@@ -1,8 +1,8 @@
 //! Builds the sandbox around commands: namespaces through `bwrap` where the system has it, with Landlock and seccomp;
 //! otherwise only these two.
 //!
-//! It is built before anything runs, or the run is refused. The request comes from [`crate`]; nothing here reads a
-//! policy from the working tree.
+//! It is built before the first command, which does not run if that fails. The request comes from [`crate`]; nothing here
+//! reads a policy from the working tree.
 
 mod landlock;
 mod paths;
@@ -17,6 +17,7 @@ use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, SystemTime};
 
@@ -26,7 +27,7 @@ use seccompiler::sock_filter;
 use tempfile::TempDir;
 
 use self::paths::PolicyPaths;
-pub use self::paths::{SandboxFolders, hidden_paths};
+pub use self::paths::{SandboxFolders, default_mode, hidden_paths};
 use crate::automatic_files::{ChangedFiles, find_changed};
 use crate::executed::{EXECUTED, executed_paths, list_own_folders};
 use crate::filter::{Sockets, compile_filter};
@@ -42,19 +43,25 @@ use sys::process::restriction::Restriction;
 /// The possible paths of `bwrap`. `PATH` is not searched: it may lead into the working tree.
 const BWRAP: [&str; 3] = ["/usr/bin/bwrap", "/bin/bwrap", "/usr/local/bin/bwrap"];
 
-/// A sandbox that works on this machine.
+/// A sandbox: what it permits, and, once it was needed, what it is built with on this machine.
 #[derive(Debug)]
 pub struct Sandbox {
     /// The request of the user.
     pub request: SandboxRequest,
-    /// The parts that it is built with.
-    pub mechanism: Mechanism,
     paths: PolicyPaths,
-    /// Sockets in the usual places of agents, and the kernel's tables of all sockets.
+    parts: OnceLock<Result<Parts, String>>,
+    /// Sockets in the usual places of agents.
     agents: Vec<PathBuf>,
-    tables: Vec<PathBuf>,
     built: SystemTime,
     is_used: AtomicBool,
+}
+
+/// What a sandbox is built with.
+#[derive(Debug)]
+struct Parts {
+    mechanism: Mechanism,
+    /// The kernel's tables of all sockets.
+    tables: Vec<PathBuf>,
 }
 
 /// A command that runs in the sandbox. Finish or drop it when the command has ended.
@@ -109,7 +116,7 @@ pub fn check_target(
     if request.mode == SandboxMode::Off {
         return Ok(());
     }
-    let paths = PolicyPaths::resolve(request, SandboxFolders { per_file: false, ..places })?;
+    let paths = PolicyPaths::resolve(request, places)?;
     paths.policy.check_write(target).map_err(anyhow::Error::msg)
 }
 
@@ -130,31 +137,40 @@ fn memory_file(content: &[u8]) -> io::Result<File> {
 }
 
 impl Sandbox {
-    /// Builds the requested sandbox; `None` if none is requested. The error says what is missing on this system, and
-    /// what to do.
-    pub fn build(request: &SandboxRequest, places: SandboxFolders<'_>) -> Result<Option<Self>> {
+    /// Decides what the requested sandbox permits; `None` if none is requested. It is built when it is needed first.
+    ///
+    /// # Errors
+    /// The working tree holds too much to be writable, or a folder to write in is missing or leads elsewhere.
+    pub fn prepare(request: &SandboxRequest, places: SandboxFolders<'_>) -> Result<Option<Self>> {
         if request.mode == SandboxMode::Off {
             return Ok(None);
         }
-        let mut sandbox = Self {
+        Ok(Some(Self {
             request: request.clone(),
             paths: PolicyPaths::resolve(request, places)?,
-            mechanism: Mechanism { landlock: landlock::version(), ..Mechanism::default() },
+            parts: OnceLock::new(),
             agents: sockets::find_in_places(places.env),
-            tables: sockets::find_tables(),
             built: SystemTime::now(),
             is_used: AtomicBool::new(false),
-        };
-        if let Err(why) = sandbox.try_bwrap() {
-            sandbox.mechanism =
-                Mechanism { no_bwrap: why, landlock: landlock::version(), ..Mechanism::default() };
-            sandbox.try_alone()?;
-        }
-        Ok(Some(sandbox))
+        }))
+    }
+
+    /// The parts that it is built with. The first call builds it.
+    ///
+    /// # Errors
+    /// It cannot be built on this system; the message says what is missing, and what to do.
+    pub fn mechanism(&self) -> Result<&Mechanism> {
+        Ok(&self.parts()?.mechanism)
+    }
+
+    fn parts(&self) -> Result<&Parts> {
+        let build = || self.try_bwrap().or_else(|why| self.try_alone(why));
+        let parts = self.parts.get_or_init(build);
+        parts.as_ref().map_err(|why| anyhow!("{why}"))
     }
 
     /// Tries `bwrap`, with a user namespace if it needs one.
-    fn try_bwrap(&mut self) -> Result<(), String> {
+    fn try_bwrap(&self) -> Result<Parts, String> {
         if self.request.only_landlock {
             return Err("it is turned off".to_owned());
         }
@@ -167,16 +183,19 @@ impl Sandbox {
                 path.display()
             ));
         }
+        let landlock = landlock::version();
         // Sockets without a path are in the namespace of the network, or are stopped by Landlock 6.
-        self.mechanism.unix_sockets = self.request.no_network || self.mechanism.landlock >= 6;
-        self.mechanism.bwrap = Some(path.clone());
+        let unix_sockets = self.request.no_network || landlock >= 6;
+        let bwrap = Some(path.clone());
+        let mechanism = Mechanism { bwrap, landlock, unix_sockets, ..Mechanism::default() };
+        let mut parts = Parts { mechanism, tables: sockets::find_tables() };
         let mut why = String::new();
         // Only root can go without a user namespace.
         let is_root = rustix::process::geteuid().is_root();
         for user_namespace in [false, true].into_iter().skip(usize::from(!is_root)) {
-            self.mechanism.user_namespace = user_namespace;
-            match self.probe() {
-                Ok(()) => return Ok(()),
+            parts.mechanism.user_namespace = user_namespace;
+            match self.probe(&parts) {
+                Ok(()) => return Ok(parts),
                 Err(failed) => why = format!("{failed:#}"),
             }
         }
@@ -184,30 +203,30 @@ impl Sandbox {
     }
 
     /// Tries Landlock and seccomp alone. Landlock 3 is the first version that prevents truncation of files.
-    fn try_alone(&mut self) -> Result<()> {
-        // bwrap mounts its own /dev/shm. Semaphores are in it.
-        if self.request.mode == SandboxMode::Workspace {
-            self.paths.policy.writable.push("/dev/shm".into());
-        }
-        let Mechanism { no_bwrap, landlock, .. } = &self.mechanism;
-        let works = if *landlock >= 3 {
-            self.probe()
+    fn try_alone(&self, no_bwrap: String) -> Result<Parts, String> {
+        let landlock = landlock::version();
+        let mechanism = Mechanism { no_bwrap, landlock, ..Mechanism::default() };
+        let parts = Parts { mechanism, tables: Vec::new() };
+        let works = if landlock >= 3 {
+            self.probe(&parts)
         } else {
             Err(anyhow!(
                 "this kernel's Landlock has version {landlock} (0: none, or not enabled by lsm=landlock), and 3 is needed"
             ))
         };
-        works.map_err(|alone| anyhow!("the sandbox cannot be built here; with bwrap: {no_bwrap}; without: {alone:#}; install bubblewrap, or boot a kernel with Landlock (Linux 6.2 or newer, lsm=landlock), or use --sandbox off"))
+        let no_bwrap = &parts.mechanism.no_bwrap;
+        works.map_err(|alone| format!("the sandbox cannot be built here; with bwrap: {no_bwrap}; without: {alone:#}; install bubblewrap, or boot a kernel with Landlock (Linux 6.2 or newer, lsm=landlock), or use --sandbox off"))?;
+        Ok(parts)
     }
 
     /// Tests the sandbox with a command that only checks whether it has capabilities.
-    fn probe(&self) -> Result<()> {
+    fn probe(&self, parts: &Parts) -> Result<()> {
         let script = "while read -r name value; do test $name != CapEff: || { test $value = 0000000000000000; exit; }; done < /proc/self/status";
         let words = ["/bin/sh", "-c", script].map(OsString::from);
         let mut job = Job::new(words.into(), PathBuf::from("/"), Vec::new());
         job.output = Output::Separate;
         job.timeout = Some(Duration::from_secs(20));
-        self.put_around(&mut job, &self.paths.policy, false)?;
+        self.put_around(&mut job, &self.paths.policy, parts, false)?;
         let finished = process::run(job, &Interrupts::without_handlers()?)?;
         let error = String::from_utf8_lossy(&finished.stderr);
         let error = error.lines().next().unwrap_or("commands have capabilities in it");
@@ -221,7 +240,7 @@ impl Sandbox {
     pub fn run<T>(
         &self,
         make: impl Fn() -> Job,
-        run: impl Fn(Job) -> T,
+        mut run: impl FnMut(Job) -> T,
         outcome: impl Fn(&T) -> Option<JobOutcome>,
     ) -> Result<(SandboxedRun, bool, T)> {
         let mut tries = 0;
@@ -240,8 +259,9 @@ impl Sandbox {
     /// Changes a job so that it runs in the sandbox.
     ///
     /// # Errors
-    /// A folder that the sandbox needs is gone, or a part of the sandbox cannot be made.
+    /// It cannot be built here, a folder that it needs is gone, or a part of it cannot be made.
     pub fn sandbox_job(&self, job: &mut Job) -> Result<SandboxedRun> {
+        let parts = self.parts()?;
         job.cwd = fs::canonicalize(&job.cwd)
             .with_context(|| format!("cannot find the folder {}", job.cwd.display()))?;
         let mut policy = self.paths.policy.clone();
@@ -252,6 +272,7 @@ impl Sandbox {
                 folder.display()
             );
         }
+        policy.writable.extend(self.paths.make_caches());
         // A command may have added a submodule or a working tree.
         policy.read_only.extend(executed_paths(&self.paths.repositories));
         let missing = |folder: &Path| {
@@ -261,23 +282,26 @@ impl Sandbox {
         let folders = list_own_folders(&self.paths.repositories).into_iter();
         let folders = folders.filter(|folder| policy.is_writable(folder));
         let repositories = folders.map(|folder| (folder.clone(), missing(&folder))).collect();
-        let scratch = self.make_scratch().context("cannot make a folder for temporary files")?;
+        let scratch = self
+            .make_scratch(&parts.mechanism)
+            .context("cannot make a folder for temporary files")?;
         if let Some(scratch) = &scratch {
             job.env.retain(|(name, _)| name != "TMPDIR");
             job.env.push(("TMPDIR".into(), scratch.path().into()));
             policy.writable.push(scratch.path().to_owned());
         }
-        let status = self.put_around(job, &policy, true).context("cannot prepare the sandbox")?;
+        let status =
+            self.put_around(job, &policy, parts, true).context("cannot prepare the sandbox")?;
         self.is_used.store(true, Ordering::Relaxed);
         Ok(SandboxedRun { status, repositories, started: SystemTime::now(), _scratch: scratch })
     }
 
     /// Makes a scratch folder if there is no temp folder in which new files can be made.
-    fn make_scratch(&self) -> io::Result<Option<TempDir>> {
+    fn make_scratch(&self, mechanism: &Mechanism) -> io::Result<Option<TempDir>> {
         // Landlock alone cannot permit a folder and hide something in it.
         let hides = |temp: &Path| {
             let mut hidden = self.paths.policy.hidden.iter();
-            self.mechanism.bwrap.is_none() && hidden.any(|hidden| hidden.path.starts_with(temp))
+            mechanism.bwrap.is_none() && hidden.any(|hidden| hidden.path.starts_with(temp))
         };
         let temp = self.paths.temp.as_ref();
         let temp = temp.filter(|temp| !self.paths.is_tmpdir_writable || hides(temp));
@@ -291,11 +315,13 @@ impl Sandbox {
         &self,
         job: &mut Job,
         policy: &SandboxPolicy,
+        parts: &Parts,
         covers: bool,
     ) -> Result<Option<File>> {
-        let alone = self.mechanism.bwrap.is_none();
-        let (no_network, mut unix) = (policy.no_network, self.mechanism.unix_sockets);
-        let tables = Some(&self.tables).filter(|_| unix && covers);
+        let mechanism = &parts.mechanism;
+        let alone = mechanism.bwrap.is_none();
+        let (no_network, mut unix) = (policy.no_network, mechanism.unix_sockets);
+        let tables = Some(&parts.tables).filter(|_| unix && covers);
         let listed = tables.map_or(Some(BTreeSet::new()), |tables| sockets::list_sockets(tables));
         unix &= listed.is_some();
         let agents = self.agents.iter().filter(|_| unix && covers).cloned();
@@ -304,10 +330,10 @@ impl Sandbox {
             covered.filter(|path| fs::symlink_metadata(path).is_ok()).collect();
         let sockets = Sockets { no_internet: no_network && alone, no_netlink: no_network, unix };
         let filter = compile_filter(sockets).map_err(anyhow::Error::msg)?;
-        let ruleset = landlock::build(policy, alone, self.mechanism.landlock)?;
+        let ruleset = landlock::build(policy, alone, mechanism.landlock)?;
         let new_privileges = alone || !rustix::process::geteuid().is_root();
         let restriction = Restriction { capabilities: alone, new_privileges, ruleset, filter };
-        let Some(bwrap) = &self.mechanism.bwrap else {
+        let Some(bwrap) = &mechanism.bwrap else {
             job.restriction = Some(restriction);
             return Ok(None);
         };
@@ -331,7 +357,7 @@ impl Sandbox {
         let read_only = real.filter(|path| policy.is_writable(path)).collect();
         let policy = SandboxPolicy { read_only, ..policy.clone() };
         let mut words =
-            bwrap::arguments(&policy, self.mechanism.user_namespace, &job.cwd, &covered, &empty);
+            bwrap::arguments(&policy, mechanism.user_namespace, &job.cwd, &covered, &empty);
         for (flag, file) in [("--seccomp", memory_file(&program)?), ("--json-status-fd", status)] {
             words.extend([flag.into(), inherit(file).to_string().into()]);
         }
@@ -368,6 +394,7 @@ impl Sandbox {
     /// Guesses from a failed command's output which setting would allow an action that the sandbox denied. `None` if
     /// nothing in it looks like a denial.
     pub fn advise(&self, output: &str) -> Option<String> {
-        advice::advise(&self.request, self.mechanism.unix_sockets, output)
+        let sockets = self.mechanism().is_ok_and(|it| it.unix_sockets);
+        advice::advise(&self.request, sockets, output)
     }
 }

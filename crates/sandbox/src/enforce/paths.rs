@@ -28,10 +28,57 @@ pub struct SandboxFolders<'a> {
     pub root: &'a Path,
     /// The environment: the home folder, temp folders, paths of credentials, and the running executable.
     pub env: &'a Env,
-    /// Whether it is a file's own conversation: then `workspace` allows writing in temp folders only.
-    pub per_file: bool,
     /// The config file in use, which could turn the sandbox off: it is read-only wherever it is.
     pub config: Option<&'a Path>,
+}
+
+/// The working tree of a run, and what it is compared with. No path has links.
+struct Surroundings {
+    folder: PathBuf,
+    root: PathBuf,
+    home: Option<PathBuf>,
+    /// The git toplevel, if it belongs to this user and does not hold too much.
+    toplevel: Option<PathBuf>,
+    /// The toplevel, else the folder.
+    tree: PathBuf,
+    /// The temp folders.
+    temp: Vec<PathBuf>,
+}
+
+impl Surroundings {
+    fn find(places: SandboxFolders<'_>) -> Result<Self> {
+        let folder = fs::canonicalize(places.folder)
+            .with_context(|| format!("cannot find the folder {}", places.folder.display()))?;
+        let root = resolve_links(&places.folder.join(places.root));
+        sys::fs::check_folder_owner(&root)?;
+        let home = places.env.home_folder().map(|home| resolve_links(&home));
+        let toplevel = places.toplevel.and_then(|top| fs::canonicalize(top).ok());
+        let toplevel = toplevel.filter(|top| is_ours(top) && is_ours(&top.join(".git")));
+        let fits = |top: &PathBuf| too_large(top, &root, home.as_deref()).is_none();
+        let toplevel = toplevel.filter(fits);
+        let tree = toplevel.clone().unwrap_or_else(|| folder.clone());
+        let temp =
+            temp_folders(places.env.get_os("TMPDIR"), &[Some(&tree), home.as_deref(), Some(&root)]);
+        Ok(Self { folder, root, home, toplevel, tree, temp })
+    }
+
+    /// The reason why it cannot be writable, if there is one.
+    fn refusal(&self) -> Option<String> {
+        let is_temp = self.temp.contains(&self.tree);
+        let why = too_large(&self.tree, &self.root, self.home.as_deref()).filter(|_| !is_temp)?;
+        Some(format!("the working tree {} {why}", self.tree.display()))
+    }
+}
+
+/// The mode where the user chose none: `workspace`, or `read-only`, with the reason, where the working tree holds more
+/// than a project.
+///
+/// # Errors
+/// The folder is gone, or nagent's root belongs to somebody else.
+pub fn default_mode(places: SandboxFolders<'_>) -> Result<(SandboxMode, Option<String>)> {
+    let why = Surroundings::find(places)?.refusal();
+    let mode = if why.is_some() { SandboxMode::ReadOnly } else { SandboxMode::Workspace };
+    Ok((mode, why))
 }
 
 /// The policy of a run, and its folders. No path has links.
@@ -43,6 +90,10 @@ pub(super) struct PolicyPaths {
     /// The tops of the working trees whose repositories are protected, including those of submodules.
     pub(super) repositories: Vec<PathBuf>,
     pub(super) home: Option<PathBuf>,
+    /// Caches of everyday tools. Each exists, or is made before the first command.
+    caches: Vec<PathBuf>,
+    /// The working tree, nagent's root and the home folder, which no cache may hold.
+    outer: Vec<PathBuf>,
     /// The folder in which a scratch folder can be made.
     pub(super) temp: Option<PathBuf>,
     /// Whether commands may write in `TMPDIR`, or in `/tmp` without it.
@@ -51,22 +102,18 @@ pub(super) struct PolicyPaths {
 
 impl PolicyPaths {
     pub(super) fn resolve(request: &SandboxRequest, places: SandboxFolders<'_>) -> Result<Self> {
-        let folder = fs::canonicalize(places.folder)
-            .with_context(|| format!("cannot find the folder {}", places.folder.display()))?;
-        let root = resolve_links(&places.folder.join(places.root));
-        sys::fs::check_folder_owner(&root)?;
-        let home = places.env.home_folder().map(|home| resolve_links(&home));
-        let toplevel = places.toplevel.and_then(|top| fs::canonicalize(top).ok());
-        let toplevel = toplevel.filter(|top| is_ours(top) && is_ours(&top.join(".git")));
-        let tree = toplevel.clone().unwrap_or_else(|| folder.clone());
-        let tmpdir = places.env.get_os("TMPDIR");
-        let temp = temp_folders(tmpdir, &[Some(&tree), home.as_deref(), Some(&root)]);
-
+        let found = Surroundings::find(places)?;
+        let refusal = found.refusal();
+        let Surroundings { folder, root, home, toplevel, tree, temp } = found;
         let (mut trees, mut writable) = (Vec::new(), Vec::new());
         if request.mode == SandboxMode::Workspace {
             writable.clone_from(&temp);
-            if !places.per_file && !temp.contains(&tree) {
-                check_tree(&tree, &root, home.as_deref())?;
+            if !temp.contains(&tree) {
+                if let Some(why) = refusal {
+                    bail!(
+                        "{why}, so the sandbox cannot make it writable: start in the folder of a project, or use --sandbox read-only with --write DIR"
+                    );
+                }
                 trees.push(tree.clone());
             }
         }
@@ -100,10 +147,35 @@ impl PolicyPaths {
         let read_only = own.chain(by_git).chain(in_git);
         policy.read_only = read_only.filter(|path| policy.is_writable(path)).collect();
 
+        let caches = match request.mode {
+            SandboxMode::Workspace => list_caches(home.as_deref(), places.env),
+            _ => Vec::new(),
+        };
+        let installed =
+            names_in(Group::Installed).filter_map(|name| Some(home.as_ref()?.join(name)));
+        policy.read_only.extend(installed.filter(|path| path.exists() && !caches.is_empty()));
+        let outer: Vec<PathBuf> = [&tree, &root].into_iter().chain(&home).cloned().collect();
+
+        let tmpdir = places.env.get_os("TMPDIR");
         let tmpdir = fs::canonicalize(folder.join(tmpdir.unwrap_or_else(|| "/tmp".as_ref())));
         let (temp, is_tmpdir_writable) =
             (temp.into_iter().next(), tmpdir.is_ok_and(|tmpdir| policy.is_writable(&tmpdir)));
-        Ok(Self { policy, trees, repositories, home, temp, is_tmpdir_writable })
+        Ok(Self { policy, trees, repositories, home, caches, outer, temp, is_tmpdir_writable })
+    }
+}
+
+impl PolicyPaths {
+    /// The caches, made where they are missing. One that cannot be made, or whose link leads to more than a cache, is
+    /// left out.
+    pub(super) fn make_caches(&self) -> Vec<PathBuf> {
+        let make = |path: &PathBuf| {
+            sys::fs::create_private_folder(path).ok()?;
+            let real = fs::canonicalize(path).ok()?;
+            let holds_more = self.outer.iter().any(|outer| outer.starts_with(&real));
+            let is_own = self.outer.get(1).is_some_and(|root| real.starts_with(root));
+            (!holds_more && !is_own && real.is_dir()).then_some(real)
+        };
+        self.caches.iter().filter_map(make).collect()
     }
 }
 
@@ -165,19 +237,32 @@ fn temp_folders(tmpdir: Option<&OsStr>, others: &[Option<&Path>]) -> Vec<PathBuf
     folders
 }
 
-/// Checks that the working tree does not contain too much.
-fn check_tree(tree: &Path, root: &Path, home: Option<&Path>) -> Result<()> {
-    let why = match () {
-        () if tree.parent().is_none() => "is the root of the file system",
-        () if home.is_some_and(|home| home.starts_with(tree)) => "contains the home folder",
-        () if root.starts_with(tree) => "contains nagent's own folder",
-        () if tree.starts_with(root) => "is in nagent's own folder",
-        () => return Ok(()),
+/// The reason why a working tree contains too much, if it does.
+fn too_large(tree: &Path, root: &Path, home: Option<&Path>) -> Option<&'static str> {
+    match () {
+        () if tree.parent().is_none() => Some("is the root of the file system"),
+        () if home == Some(tree) => Some("is the home folder"),
+        () if home.is_some_and(|home| home.starts_with(tree)) => Some("contains the home folder"),
+        () if root.starts_with(tree) => Some("contains nagent's own folder"),
+        () if tree.starts_with(root) => Some("is in nagent's own folder"),
+        () => None,
+    }
+}
+
+/// Lists the caches of the table: those that exist, and those of programs that are installed. A variable may move one.
+fn list_caches(home: Option<&Path>, env: &Env) -> Vec<PathBuf> {
+    let cache = |line: &'static str| {
+        let mut words = line.split(' ');
+        let (name, program, variable) = (words.next()?, words.next()?, words.next());
+        let moved = variable.and_then(|variable| env.get_os(variable)).map(PathBuf::from);
+        let path = match moved.filter(|path| path.is_absolute()) {
+            Some(moved) => moved.join(name.split_once('/').map_or("", |(_, below)| below)),
+            None => home?.join(name),
+        };
+        let is_made = || program == "-" || env.find_program(program).exists();
+        (path.is_dir() || is_made()).then_some(path)
     };
-    bail!(
-        "the working tree {} {why}, so the sandbox cannot make it writable: start in the folder of a project, or use --sandbox read-only with --write DIR",
-        tree.display()
-    )
+    names_in(Group::Cache).filter_map(cache).collect()
 }
 
 /// Resolves the folder of a `--write`.

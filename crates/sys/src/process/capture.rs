@@ -162,6 +162,17 @@ impl Capture {
         self.spool_error = Some(format!("cannot keep the whole output in {folder}: {error}"));
     }
 
+    /// Returns the end of the output so far, at most `keep` bytes, and the number of line feeds before it.
+    pub fn end(&self) -> (Vec<u8>, u64) {
+        let mut end = self.tail.clone();
+        if end.len() < self.keep {
+            end.splice(..0, self.head.iter().copied());
+        }
+        end.drain(..end.len().saturating_sub(self.keep));
+        let lines = self.line_feeds - memchr::memchr_iter(b'\n', &end).count() as u64;
+        (end, lines)
+    }
+
     /// Ends the stream. The file, if there is one, is synced under its name before this returns.
     pub fn finish(mut self) -> Captured {
         let valid_utf8 = self.utf8.is_valid();

@@ -33,6 +33,10 @@ pub struct Jobs {
     running: Vec<RunningJob>,
     started: u64,
     chunk: Vec<u8>,
+    /// The time after output at which the caller gets an empty piece: it can look at what has come, as seldom as that.
+    pause: Option<Duration>,
+    /// The time of the next empty piece, and the job whose output it follows.
+    look: Option<(Instant, JobId)>,
 }
 
 /// The owner of a descriptor in the poll set.
@@ -95,6 +99,9 @@ impl Jobs {
             for running in &mut self.running {
                 running.check_limits(now, pending);
             }
+            if let Some((_, id)) = self.look.take_if(|(at, _)| *at <= now) {
+                let _ = on_stdout(id, &[]);
+            }
             let mut ended = None;
             for source in self.poll_sources(interrupts, pending.is_none()) {
                 match source {
@@ -104,6 +111,8 @@ impl Jobs {
                     PollSource::Stdout(at) => {
                         let running = &mut self.running[at];
                         if let Some(bytes) = running.stdout.read_chunk(&mut self.chunk) {
+                            let at = self.pause.and_then(|pause| now.checked_add(pause));
+                            self.look = self.look.or(at.map(|at| (at, running.id)));
                             let flow = on_stdout(running.id, &self.chunk[..bytes]);
                             if flow.is_break() && running.is_open {
                                 return None;
@@ -130,7 +139,7 @@ impl Jobs {
     fn poll_sources(&self, interrupts: &Interrupts, watch_interrupts: bool) -> Vec<PollSource> {
         let mut sources = Vec::new();
         let mut fds = Vec::new();
-        let mut next_limit: Option<Instant> = None;
+        let mut next_limit = self.look.map(|(at, _)| at);
         if watch_interrupts {
             sources.push(PollSource::Interrupt);
             fds.push(PollFd::new(interrupts, PollFlags::IN));
@@ -183,7 +192,27 @@ pub fn run_streaming(
     interrupts: &Interrupts,
     on_stdout: &mut dyn FnMut(&[u8]) -> ControlFlow<()>,
 ) -> Result<Finished, StartError> {
+    run_jobs(Jobs::new(), job, interrupts, on_stdout)
+}
+
+/// Runs one job like [`run_streaming`]. `pause` after output, and not earlier again, `on_stdout` gets an empty piece.
+pub fn run_watched(
+    job: Job,
+    interrupts: &Interrupts,
+    pause: Duration,
+    on_stdout: &mut dyn FnMut(&[u8]) -> ControlFlow<()>,
+) -> Result<Finished, StartError> {
     let mut jobs = Jobs::new();
+    jobs.pause = Some(pause);
+    run_jobs(jobs, job, interrupts, on_stdout)
+}
+
+fn run_jobs(
+    mut jobs: Jobs,
+    job: Job,
+    interrupts: &Interrupts,
+    on_stdout: &mut dyn FnMut(&[u8]) -> ControlFlow<()>,
+) -> Result<Finished, StartError> {
     jobs.start(job)?;
     let finished = jobs.next_streaming(interrupts, &mut |_, chunk| on_stdout(chunk));
     Ok(finished.expect("one job was started, and next_streaming returns none only when none runs"))

@@ -53,7 +53,12 @@ pub(super) fn grep(pattern: &str, path: Option<&str>, glob: Option<&str>) -> Rep
 }
 
 pub(super) fn shell(commands: &str) -> ReplyItem {
-    ReplyItem::Action(Action::Shell { commands: commands.into(), timeout: None, keep: None })
+    ReplyItem::Action(Action::Shell {
+        commands: commands.into(),
+        timeout: None,
+        keep: None,
+        outside: None,
+    })
 }
 
 pub(super) fn next(prompt: &str) -> ReplyItem {
@@ -68,8 +73,12 @@ pub(super) fn child(prompt: &str, name: &str, from: &str, file: &str) -> ReplyIt
 
 /// Replies that parser and grammars accept.
 pub(super) fn plain() -> Vec<(&'static str, Vec<ReplyItem>)> {
-    let timed =
-        ReplyItem::Action(Action::Shell { commands: "ls".into(), timeout: Some(30), keep: None });
+    let timed = ReplyItem::Action(Action::Shell {
+        commands: "ls".into(),
+        timeout: Some(30),
+        keep: None,
+        outside: None,
+    });
     vec![
         ("<nagent-response>hi</nagent-response>", vec![say("hi")]),
         (" \t\r\n<nagent-response>hi</nagent-response> \t\r\n", vec![say("hi")]),
@@ -409,7 +418,11 @@ pub(super) const BAD: &[(&str, usize, &str)] = &[
     ("<nagent-read Path=\"a\"/>", 13, "did you mean path?"),
     ("<nagent-read path=\"a\" lines=\"3\"/>", 22, "no attribute lines"),
     ("<nagent-read path=\"a\" fence=\"x\"/>", 22, "no attribute fence"),
-    ("<nagent-shell cwd=\"x\">ls</nagent-shell>", 14, "it takes timeout, keep, fence"),
+    (
+        "<nagent-shell cwd=\"x\">ls</nagent-shell>",
+        14,
+        "it takes timeout, keep, sandbox, reason, fence",
+    ),
     ("<nagent-response to=\"x\">hi</nagent-response>", 17, "it takes fence"),
     ("<nagent-next x=\"\">hi</nagent-next>", 13, "no attribute x"),
     (

@@ -93,15 +93,17 @@ fn item() -> impl Strategy<Value = ReplyItem> {
                 ignore_case
             }
         ),
-        (body(), number()).prop_map(|(commands, timeout)| Action::Shell {
+        (body(), number(), maybe()).prop_map(|(commands, timeout, outside)| Action::Shell {
             commands,
             timeout,
-            keep: None
+            keep: None,
+            outside
         }),
         (body(), value()).prop_map(|(commands, keep)| Action::Shell {
             commands,
             timeout: None,
-            keep: Some(keep)
+            keep: Some(keep),
+            outside: Some(String::new())
         }),
         body().prop_map(|prompt| Action::Next { prompt }),
         (body(), maybe(), maybe()).prop_map(|(prompt, name, from)| Action::Conversation {

@@ -203,10 +203,28 @@ fn every_tag_of_the_table() {
 }
 
 #[test]
+fn only_sandbox_off_leaves_the_sandbox() {
+    let outside =
+        |attributes: &str| match &whole(&format!("<nagent-shell{attributes}>x</nagent-shell>"))[..]
+        {
+            [ReplyItem::Action(Action::Shell { outside, .. })] => outside.clone(),
+            other => panic!("{other:?}"),
+        };
+    assert_eq!(outside(" sandbox=\"off\" reason=\"git push\""), Some("git push".into()));
+    assert_eq!(outside(" sandbox='off'"), Some(String::new()));
+    for stays in ["", " sandbox=\"workspace\"", " sandbox=\"OFF\"", " reason=\"off\""] {
+        assert_eq!(outside(stays), None, "{stays}");
+    }
+}
+
+#[test]
 fn every_attribute_of_the_table() {
     for tag in tags::TagSet::ALL.iter() {
         for (place, attribute) in tag.attributes.iter().enumerate() {
             let name = attribute.name;
+            if attribute.placeholder.is_empty() {
+                continue;
+            }
             let (_, end) = minimal(tag);
             let others = tag.attributes.iter().enumerate().filter(|(at, _)| *at != place);
             let others = others.filter(|(_, other)| other.required);

@@ -1,0 +1,166 @@
+//! The sandbox that commands get where nobody chose one, and the way out of it that the user is asked about.
+
+use crate::pty::Pty;
+use crate::sandbox::{Sandbox, answer, shell};
+
+const QUESTION: &str = "n REASON [n]: ";
+
+/// A world whose config names no sandbox.
+fn default() -> Sandbox {
+    let sandbox = Sandbox::outside_temp();
+    let text = std::fs::read_to_string(sandbox.root().join("config.json")).unwrap();
+    let mut config: serde_json::Value = serde_json::from_str(&text).unwrap();
+    config.as_object_mut().unwrap().remove("sandbox");
+    sandbox.config_text(&config.to_string())
+}
+
+/// A command that asks to leave the sandbox.
+fn outside(commands: &str, reason: &str) -> String {
+    format!("<nagent-shell sandbox=\"off\" reason=\"{reason}\">{commands}</nagent-shell>")
+}
+
+/// Runs a call on a terminal, and types an answer to each question.
+fn answer_on_terminal(sandbox: &Sandbox, answers: &[&str]) -> (Pty, String) {
+    let mut pty = sandbox.cmd(&["-c", "c", "task"]).on_pty(80);
+    for (count, answer) in answers.iter().enumerate() {
+        pty.expect_times(QUESTION, count + 1);
+        pty.type_keys(&format!("{answer}\r"));
+    }
+    assert!(pty.wait().success(), "{}", pty.printed());
+    let printed = pty.printed();
+    (pty, printed)
+}
+
+#[test]
+fn commands_write_in_the_working_tree_and_read_no_credential() {
+    let sandbox = default().reply(shell(
+        "echo in > here.txt; cat ~/.ssh/id; echo out > ~/elsewhere.txt; echo out > ../other.txt",
+    ));
+    let sandbox =
+        sandbox.reply(shell("echo temp > \"$TMPDIR/t\" && cat \"$TMPDIR/t\"")).reply(answer("ok"));
+    std::fs::create_dir(sandbox.home().join(".ssh")).unwrap();
+    std::fs::write(sandbox.home().join(".ssh/id"), "the-secret").unwrap();
+    sandbox.run(&["-c", "c", "task"]).assert_exit(0);
+    assert_eq!(sandbox.read("here.txt"), "in\n");
+    assert!(!sandbox.home().join("elsewhere.txt").exists());
+    assert!(!sandbox.base().join("other.txt").exists());
+    let results = sandbox.blocks_of("nagent-shell-result");
+    assert_eq!(results[0].get("sandbox"), "workspace");
+    assert!(!results[0].body.contains("the-secret"), "{}", results[0].body);
+    for words in ["--write DIR", "<nagent-shell sandbox=\"off\""] {
+        assert!(results[0].body.contains(words), "{}", results[0].body);
+    }
+    assert_eq!(results[1].body, "temp");
+    let first = sandbox.requests()[0].text();
+    assert!(first.contains("sandbox mode workspace") && first.contains("caches"), "{first}");
+}
+
+#[test]
+fn at_home_commands_only_look_and_it_is_said_once() {
+    let sandbox = default();
+    for _ in 0..2 {
+        sandbox.llm.push(shell("echo x > file.txt"));
+        sandbox.llm.push(answer("ok"));
+    }
+    let run = || sandbox.cmd(&["-n", "--progress", "task"]).folder(sandbox.home()).run();
+    let words = "is the home folder, so commands write only where --write DIR lets them";
+    run().assert_exit(0).stderr_has(&[words]);
+    assert!(!run().assert_exit(0).stderr.contains(words));
+    assert!(!sandbox.home().join("file.txt").exists());
+    // A folder of a project can be named.
+    sandbox.llm.push(shell("echo x > ../work/named.txt"));
+    sandbox.llm.push(answer("ok"));
+    let flags = ["-n", "--write", "../work", "task"];
+    sandbox.cmd(&flags).folder(sandbox.home()).run().assert_exit(0);
+    assert_eq!(sandbox.read("named.txt"), "x\n");
+}
+
+#[test]
+fn a_command_leaves_the_sandbox_only_by_a_yes_to_its_reason() {
+    let sandbox = default();
+    let touch = |name: &str| format!("echo y > ../{name}");
+    sandbox.llm.push(outside(&touch("one"), "it must") + &outside(&touch("two"), "it may"));
+    sandbox.llm.push(answer("ok"));
+    let (_, printed) = answer_on_terminal(&sandbox, &["y", "n not that"]);
+    assert!(printed.contains("run this command outside of the sandbox in"), "{printed}");
+    assert!(printed.contains("reason: it must"), "{printed}");
+    assert!(sandbox.base().join("one").exists() && !sandbox.base().join("two").exists());
+    let results = sandbox.blocks_of("nagent-shell-result");
+    assert_eq!((results[0].get("status"), results[1].get("status")), ("ok", "error"));
+    assert!(results[1].body.contains("the user said no: not that"), "{}", results[1].body);
+    // An answer of always counts for the command, whatever its next reason is.
+    sandbox.llm.push(outside(&touch("three"), "first"));
+    sandbox.llm.push(answer("ok"));
+    answer_on_terminal(&sandbox, &["a"]);
+    std::fs::remove_file(sandbox.base().join("three")).unwrap();
+    sandbox.llm.push(outside(&touch("three"), "second"));
+    sandbox.llm.push(answer("ok"));
+    sandbox.run(&["-c", "c", "task"]).assert_exit(0);
+    assert!(sandbox.base().join("three").exists());
+}
+
+#[test]
+fn without_a_terminal_no_command_leaves_the_sandbox() {
+    let sandbox = default().reply(outside("echo y > ../one", "it must")).reply(answer("ok"));
+    sandbox.cmd(&["-c", "c", "task"]).without_terminal().run().assert_exit(0);
+    assert!(!sandbox.base().join("one").exists());
+    let result = sandbox.block("nagent-shell-result");
+    assert_eq!(result.get("status"), "error");
+    assert!(
+        result.body.contains("they can run it themselves, or start nagent with --sandbox off"),
+        "{}",
+        result.body
+    );
+    // Where there is no sandbox, there is nothing to leave.
+    sandbox.llm.push(outside("echo y > ../one", "it must"));
+    sandbox.llm.push(answer("ok"));
+    sandbox.cmd(&["-c", "c", "--sandbox", "off", "task"]).without_terminal().run().assert_exit(0);
+    assert!(sandbox.base().join("one").exists());
+}
+
+#[test]
+fn caches_of_tools_are_writable_but_not_the_programs_in_them() {
+    let sandbox = default();
+    std::fs::create_dir_all(sandbox.home().join(".cache/pre-commit")).unwrap();
+    std::fs::create_dir_all(sandbox.home().join(".cargo/registry")).unwrap();
+    let tries = ".cache/x .cargo/registry/x .cache/pre-commit/x .cargo/config.toml";
+    sandbox
+        .llm
+        .push(shell(&format!("for f in {tries}; do echo x 2>/dev/null > ~/$f && echo $f; done")));
+    sandbox.llm.push(answer("ok"));
+    sandbox.run(&["-c", "c", "task"]).assert_exit(0);
+    let body = sandbox.block("nagent-shell-result").body;
+    let made: Vec<&str> = body.lines().filter(|line| line.starts_with('.')).collect();
+    assert_eq!(made, [".cache/x", ".cargo/registry/x"], "{body}");
+    // Those of programs that are not installed are not made.
+    let is_installed = ["/usr/bin/mix", "/bin/mix", "/usr/local/bin/mix"]
+        .iter()
+        .any(|it| std::path::Path::new(it).exists());
+    assert_eq!(sandbox.home().join(".hex").exists(), is_installed);
+}
+
+#[test]
+fn a_question_names_the_whole_path_of_a_file_elsewhere() {
+    let sandbox = Sandbox::outside_temp().file("old.txt", "four");
+    let elsewhere = sandbox.tmp().canonicalize().unwrap().join("new.txt").display().to_string();
+    let write = |path: &str| format!("<nagent-write path=\"{path}\">hello\n</nagent-write>");
+    sandbox.llm.push(
+        "<nagent-read path=\"old.txt\"/>".to_owned() + &write("old.txt") + &write(&elsewhere),
+    );
+    sandbox.llm.push(answer("ok"));
+    let args = ["-c", "c", "-w", "--approve", "ask", "task"];
+    let mut pty = sandbox.cmd(&args).on_pty(200);
+    for count in 1..=2 {
+        pty.expect_times(QUESTION, count);
+        pty.type_keys("y\r");
+    }
+    assert!(pty.wait().success());
+    let (printed, folder) = (pty.printed(), sandbox.work().canonicalize().unwrap());
+    for words in [
+        format!("write this file (6 B, replaces 4 B) in {}?", folder.display()),
+        format!("write this file (6 B, new) outside of {}: {elsewhere}?", folder.display()),
+        format!("+++ b/{elsewhere}"),
+    ] {
+        assert!(printed.contains(&words), "{words}: {printed}");
+    }
+}
