@@ -103,6 +103,8 @@ pub struct Config {
     pub redact: bool,
     /// Whether a file's own conversation may ask for summaries of the file and its commits.
     pub file_summaries: bool,
+    /// Whether a terminal shows answers as Markdown.
+    pub markdown: bool,
     /// The look of `nagent-repl`.
     pub look: Option<String>,
     /// The profile in force.
@@ -116,7 +118,7 @@ impl Config {
     pub fn from_values(values: &Map<String, Value>) -> Result<Self, String> {
         let mut all = json!({
             "shell_timeout": 600, "jobs": 4, "connect_timeout": 10, "patience": limits::PROVIDER_PATIENCE.as_secs(),
-            "lock_timeout": 30, "file_summaries": true,
+            "lock_timeout": 30, "file_summaries": true, "markdown": true,
         });
         for (key, value) in values {
             all[key] = value.clone();

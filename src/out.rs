@@ -9,14 +9,17 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use serde_json::{Map, Value};
 
-use crate::view::style::Span;
+use crate::view::markdown::Markdown;
+pub use crate::view::style::style_spans;
+use crate::view::style::{PLAIN, Rows, Span};
 use conversation::exit::Exit;
-use conversation::format::harmless;
+use conversation::format::{columns, harmless};
 use conversation::problem::Problem;
 use sys::{pager, terminal};
 
 /// The report of a command at its end.
 #[derive(Debug, Clone, PartialEq)]
+#[expect(clippy::struct_excessive_bools, reason = "each is how a report goes out")]
 pub struct Report {
     /// The exit code.
     pub exit: Exit,
@@ -28,6 +31,8 @@ pub struct Report {
     pub error: Option<String>,
     /// Whether `text` goes out as it is, without a line feed of ours.
     pub exact: bool,
+    /// Whether a terminal shows `text` as Markdown.
+    pub is_markdown: bool,
     /// Whether a terminal shows `text` in the user's pager.
     pub is_paged: bool,
     /// A line for stderr, after all else.
@@ -50,6 +55,7 @@ impl Report {
             json: Map::new(),
             error: None,
             exact: false,
+            is_markdown: false,
             is_paged: false,
             last_line: None,
             is_out: false,
@@ -98,6 +104,7 @@ impl Report {
         self.json.extend(other.json);
         self.exit = other.exit;
         self.exact |= other.exact;
+        self.is_markdown |= other.is_markdown;
         self.last_line = other.last_line.or(self.last_line);
         self.error = other.error.or(self.error);
         self
@@ -148,6 +155,7 @@ pub fn print_report(tool: &str, form: Form, report: Report) -> Exit {
         let end = if is_exact || report.text.ends_with('\n') { "" } else { "\n" };
         let text = format!("{}{end}", report.text);
         report.is_paged && terminal::stdout_is_terminal() && show_paged(tool, &text)
+            || report.is_markdown && print_markdown(&text)
             || print_text(tool, &text)
     } else {
         true
@@ -156,6 +164,12 @@ pub fn print_report(tool: &str, form: Form, report: Report) -> Exit {
         print_line(last);
     }
     if went_out || exit != Exit::Done { exit } else { Exit::Failed }
+}
+
+/// Shows a complete answer as Markdown. Returns whether it was shown.
+fn print_markdown(text: &str) -> bool {
+    let mut view = Markdown::default();
+    stdout_has_colours() && write_shown(&(view.push(text, terminal::window()) + &view.end()))
 }
 
 /// Shows a text in the user's pager. Returns whether it was shown.
@@ -217,10 +231,10 @@ fn print_text(tool: &str, text: &str) -> bool {
     }
 }
 
-/// Writes a line to stderr. It is for people, so it is fit for a terminal wherever it goes. A failure could not be
-/// reported anywhere, so it is ignored.
+/// Writes a line to stderr, wrapped at words on a terminal. It is for people, so it is fit for a terminal wherever it goes.
+/// A failure could not be reported anywhere, so it is ignored.
 pub fn print_line(text: &str) {
-    let _ = writeln!(io::stderr().lock(), "{}", make_safe(text, true));
+    print_spans(&[Span::new(text, PLAIN)]);
 }
 
 /// Writes a line of a tool to stderr.
@@ -228,48 +242,79 @@ pub fn print_tool_line(tool: &str, text: &str) {
     print_line(&format!("{tool}: {text}"));
 }
 
-/// Writes rows to stderr.
+/// Writes rows to stderr. They are wrapped already, or shown exactly.
 pub fn print_rows(rows: &[Span]) {
     for row in rows {
-        print_spans(std::slice::from_ref(row));
+        print_row(std::slice::from_ref(row));
     }
 }
 
-/// Writes a line in pieces to stderr, each in its style where that is a terminal that takes colours.
+/// Writes a line in pieces to stderr, wrapped at words where that is a terminal, and each in its style where it takes colours.
 pub fn print_spans(spans: &[Span]) {
+    if !terminal::stderr_is_terminal() {
+        return print_row(spans);
+    }
+    let mut rows = Rows::new(terminal::width(), 0, "");
+    for span in spans {
+        rows.push(&harmless::escape_text(&span.text), &span.codes);
+    }
+    print_row(&rows.finish());
+}
+
+fn print_row(spans: &[Span]) {
     let has_colours = terminal::stderr_is_terminal() && terminal::has_colours();
     let _ = writeln!(io::stderr().lock(), "{}", style_spans(spans, has_colours));
 }
 
-/// Writes the mark before an answer to stdout, if that is a terminal.
-pub fn print_mark(spans: &[Span]) {
-    if terminal::stdout_is_terminal() {
-        let mut out = io::stdout().lock();
-        let text = style_spans(spans, terminal::has_colours());
-        let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());
+fn stdout_has_colours() -> bool {
+    terminal::stdout_is_terminal() && terminal::has_colours()
+}
+
+/// An answer on its way to stdout: as Markdown, or as it is.
+pub struct Answer(Option<Markdown>);
+
+impl Answer {
+    /// An answer to stdout. Where Markdown is not wanted, or stdout is not a terminal with colours, it goes out as it is.
+    pub fn new(is_markdown: bool) -> Self {
+        Self((is_markdown && stdout_has_colours()).then(Markdown::default))
+    }
+
+    /// Writes the mark before an answer, if stdout is a terminal.
+    pub fn print_mark(&mut self, spans: &[Span]) {
+        if terminal::stdout_is_terminal() {
+            self.end();
+            if let Some(view) = &mut self.0 {
+                let plain = style_spans(spans, false);
+                view.begin(columns::width(plain.rsplit('\n').next().unwrap_or_default()));
+            }
+            write_shown(&style_spans(spans, terminal::has_colours()));
+        }
+    }
+
+    /// Writes a piece at once. A failure is reported with the rest of the answer. `false`: nobody reads it any more.
+    pub fn print(&mut self, text: &str) -> bool {
+        match &mut self.0 {
+            Some(view) => write_shown(&view.push(text, terminal::window())),
+            None => print_part(text),
+        }
+    }
+
+    /// Ends it, where it is Markdown; then it is on a line of its own. Returns whether it is.
+    pub fn end(&mut self) -> bool {
+        let end = |view: &mut Markdown| view.push("", terminal::window()) + &view.end();
+        self.0.as_mut().map(|view| write_shown(&end(view))).is_some()
     }
 }
 
-/// The text of pieces for a terminal, with their styles.
-pub fn style_spans(spans: &[Span], has_colours: bool) -> String {
-    let show = |span: &Span| {
-        let text = make_safe(&span.text, true);
-        if !has_colours || span.codes.is_empty() {
-            return text.into_owned();
-        }
-        let codes: Vec<String> = span.codes.iter().map(u8::to_string).collect();
-        // Comes after everything that makes the text harmless.
-        format!("\x1b[{}m{text}\x1b[0m", codes.join(";"))
-    };
-    spans.iter().map(show).collect()
+fn write_shown(shown: &str) -> bool {
+    let mut out = io::stdout().lock();
+    out.write_all(shown.as_bytes()).and_then(|()| out.flush()).is_ok()
 }
 
 /// Writes a piece of the answer to stdout at once. A failure is reported with the rest of the answer.
 /// `false`: nobody reads it any more.
 pub fn print_part(text: &str) -> bool {
-    let shown = make_safe(text, terminal::stdout_is_terminal());
-    let mut out = io::stdout().lock();
-    out.write_all(shown.as_bytes()).and_then(|()| out.flush()).is_ok()
+    write_shown(&make_safe(text, terminal::stdout_is_terminal()))
 }
 
 /// Whether there is a stdout at all.

@@ -29,7 +29,7 @@ pub const BUILT_IN: [(&str, &str); 4] = [
 ];
 
 /// The settings that a look may bring, besides the limits of a run. None of them names a program, an address or a credential.
-const SETTINGS: [&str; 11] = [
+const SETTINGS: [&str; 12] = [
     "provider",
     "model",
     "write",
@@ -41,6 +41,7 @@ const SETTINGS: [&str; 11] = [
     "shell_timeout",
     "max_output_tokens",
     "quiet",
+    "markdown",
 ];
 
 /// The names of a session, which texts may have.

@@ -6,6 +6,7 @@
 pub mod event;
 pub mod figures;
 pub mod look;
+pub mod markdown;
 pub mod question;
 pub mod render;
 pub mod session;

@@ -335,7 +335,7 @@ mod tests {
         let long = format!("echo {} end", "x".repeat(40));
         let rows = ["→ shell │ echo xxxxxxxxxxxxxxxxxxxxxxxxx", "        │ xxxxxxxxxxxxxxx end"];
         check(&shell(&long), 40, &rows);
-        check(&shell("echo 123456789"), 12, &["→ shell", "│ echo 12345", "│ 6789"]);
+        check(&shell("echo 123456789"), 12, &["→ shell", "│ echo ", "│ 123456789"]);
         check(&shell("ab"), 1, &["→ shell", "│ ab"]);
         let child = |file: &str| {
             let (prompt, file) = ("do\nit".to_owned(), Some(file.to_owned()));

@@ -11,7 +11,7 @@ use crate::file_edit::edit;
 use crate::process_under_test::{Run, Running};
 use crate::sandbox::{Sandbox, answer, shell, wait_until};
 
-const QUESTION: &str = "n REASON [n]: ";
+const QUESTION: &str = "why not [n]: ";
 
 /// Types an answer to each question, and returns what the terminal showed.
 #[track_caller]
@@ -52,6 +52,23 @@ fn no_is_the_default_and_the_model_reads_the_reason() {
     let exists = |name: &str| sandbox.work().join(name).exists();
     assert_eq!([exists("a"), exists("b"), exists("c")], [false, false, true]);
     assert!(run.stdout.contains("│ touch a"), "{}", run.stdout);
+}
+
+#[test]
+fn one_key_answers_unless_more_follow() {
+    let sandbox = Sandbox::new();
+    sandbox.llm.push(shell("touch a") + &shell("touch b") + &shell("touch c") + &shell("touch d"));
+    sandbox.llm.push(answer("done"));
+    let mut pty = sandbox.cmd(&["-c", "c", "--approve", "shell", "task"]).on_pty(80);
+    let modes = pty.modes();
+    for (count, keys) in ["y", "n", "a better idea\r", "x\x7fuse m\x15y\r"].iter().enumerate() {
+        pty.expect_times(QUESTION, count + 1);
+        pty.type_keys(keys);
+    }
+    assert!(pty.wait().success(), "{}", pty.printed());
+    let no = "error: not run: the user said no";
+    assert_eq!(results(&sandbox), ["ok: ", no, &format!("{no}: a better idea"), "ok: "]);
+    assert_eq!(pty.modes(), modes);
 }
 
 #[test]

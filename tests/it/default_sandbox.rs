@@ -3,7 +3,7 @@
 use crate::pty::Pty;
 use crate::sandbox::{Sandbox, answer, shell};
 
-const QUESTION: &str = "n REASON [n]: ";
+const QUESTION: &str = "why not [n]: ";
 
 /// A world whose config names no sandbox.
 fn default() -> Sandbox {
@@ -47,12 +47,15 @@ fn commands_write_in_the_working_tree_and_read_no_credential() {
     let results = sandbox.blocks_of("nagent-shell-result");
     assert_eq!(results[0].get("sandbox"), "workspace");
     assert!(!results[0].body.contains("the-secret"), "{}", results[0].body);
-    for words in ["--write DIR", "<nagent-shell sandbox=\"off\""] {
+    for words in ["--write DIR", "only if the user agrees"] {
         assert!(results[0].body.contains(words), "{}", results[0].body);
     }
     assert_eq!(results[1].body, "temp");
     let first = sandbox.requests()[0].text();
-    assert!(first.contains("sandbox mode workspace") && first.contains("caches"), "{first}");
+    assert!(
+        first.contains("sandbox mode workspace") && first.contains("sandbox=\\\"off\\\""),
+        "{first}"
+    );
 }
 
 #[test]
@@ -163,4 +166,26 @@ fn a_question_names_the_whole_path_of_a_file_elsewhere() {
     ] {
         assert!(printed.contains(&words), "{words}: {printed}");
     }
+}
+
+/// The copy is in nagent's own folder, where no command of the sandbox may write; nagent named it, no model did.
+#[test]
+fn a_conversation_is_edited_by_tags() {
+    let sandbox = default().reply("<nagent-response>\nhello web3\n</nagent-response>");
+    sandbox.run(&["-c", "log", "say it"]).assert_exit(0);
+    let root = sandbox.root().canonicalize().unwrap();
+    let start = format!("{}/conversations/log-edit-", root.display());
+    sandbox.llm.choose(move |request| {
+        let text = request.text();
+        let path = text.find(&start).map_or("", |at| &text[at..at + start.len() + 32]);
+        let edit = "<<<<<<< SEARCH\nhello web3\n=======\nhello db2\n>>>>>>> REPLACE\n";
+        let edit = format!(
+            "<nagent-read path=\"{path}\"/><nagent-edit path=\"{path}\">{edit}</nagent-edit>"
+        );
+        let is_done = text.contains("nagent-edit-result");
+        if is_done { answer("done") } else { edit }.into()
+    });
+    sandbox.run(&["-c", "log", "--edit-conversation", "Say db2"]).assert_exit(0);
+    let text = std::fs::read_to_string(sandbox.root().join("conversations/log")).unwrap();
+    assert!(text.contains("hello db2") && !text.contains("hello web3"), "{text}");
 }

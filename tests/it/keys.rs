@@ -10,7 +10,7 @@ use crate::pty::Pty;
 use crate::repl::{prompt, screen, start};
 use crate::sandbox::{Sandbox, answer, shell, wait_until};
 
-const QUESTION: &str = "n REASON [n]: ";
+const QUESTION: &str = "why not [n]: ";
 
 fn prompts(sandbox: &Sandbox) -> Vec<String> {
     sandbox.blocks_of("user-prompt").into_iter().map(|block| block.body).collect()
@@ -338,8 +338,8 @@ fn the_terminal_is_as_it_was_whatever_ends_the_session() {
                 _ => None,
             };
             assert_eq!(status.code().filter(|code| *code < 137 || *code == 143), code);
-            // Nothing can catch SIGKILL; only while a line is edited are the modes other than the shell's.
-            if signal != Signal::KILL || state != "line" {
+            // Nothing can catch SIGKILL; only while keys are read are the modes other than the shell's.
+            if signal != Signal::KILL || !["line", "question"].contains(&state) {
                 wait_until("the modes are back", || {
                     is_cooked(&pty) && pty.modes().contains("ISIG")
                 });

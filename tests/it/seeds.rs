@@ -181,7 +181,7 @@ fn seed_002_1_to_6_10_to_14_20_and_21_one_tool_and_a_question_before_each_comman
     sandbox.llm.push(answer("done"));
     let mut pty = start(&sandbox, &["--look", "run"], "> ");
     pty.type_keys("go\r");
-    pty.expect("n REASON [n]: ");
+    pty.expect("why not [n]: ");
     pty.type_keys("y\r");
     pty.expect("done");
     pty.expect_times("\x1b[?2004h", 2);
@@ -310,7 +310,7 @@ fn seed_002_6_to_11_model_root_stop_list_and_commands() {
     let args = ["--look", "run", "-m", "tiny", "--cd", folder.to_str().unwrap()];
     let mut pty = start(&sandbox, &args, "> ");
     pty.type_keys("go\r");
-    pty.expect("n REASON [n]: ");
+    pty.expect("why not [n]: ");
     assert!(pty.printed().contains("not run: "), "7, before any question");
     pty.type_keys("y\r");
     pty.expect("done");

@@ -89,7 +89,7 @@ fn answers_notes_and_progress() {
     let seen = on_terminal(&sandbox, NAGENT, &["--check", &format!("true # {EVIL}"), "task"]);
     is_fit(
         &seen,
-        &["note E", "said E", "END", "the tail", "\\u{1b}]52;c", "\\u{202e}abc", "\\u{e0049}"],
+        &["note E", "said", "END", "the tail", "\\u{1b}]52;c", "\\u{202e}abc", "\\u{e0049}"],
     );
     // A pipe gets the answer as it is. What is said beside it is for people, wherever it goes.
     let run = sandbox.run(&["--progress", "task"]).assert_exit(0);

@@ -16,6 +16,7 @@ pub mod character;
 pub mod csv;
 pub mod cutter;
 pub mod grammar;
+pub mod highlight;
 mod kinds;
 pub mod language;
 pub mod markdown;

@@ -279,6 +279,11 @@ limits! {
         bytes MASK_KEY: u64 = 4096, "exit 1";
     }
 
+    "What a terminal shows" {
+        /// Code between fences that is shown in colours
+        bytes HIGHLIGHTED_CODE: usize = 16 << 10, "the rest is shown without colours; so is what costs the parser too much";
+    }
+
     "nagent-repl" {
         /// Entries of the history of prompts
         count PROMPTS: usize = 10_000, "the oldest are left out";

@@ -43,8 +43,9 @@ pub fn advise(request: &SandboxRequest, sockets: bool, output: &str) -> Option<S
             .then_some("there are no Unix sockets in this sandbox"),
     ];
     let advice: Vec<&str> = advice.into_iter().flatten().collect();
-    let ask = "<nagent-shell sandbox=\"off\" reason=\"WHY\"> asks the user to run it outside";
-    (!advice.is_empty()).then(|| format!("{}; {ask}", advice.join("; ")))
+    // It is read by the user, too; the first context has the tag for it.
+    let outside = "a command runs outside of the sandbox only if the user agrees";
+    (!advice.is_empty()).then(|| format!("{}; {outside}", advice.join("; ")))
 }
 
 #[cfg(test)]
@@ -79,7 +80,7 @@ mod tests {
             ("Failed to connect to bus: No such file or directory", "no service of this machine"),
             ("Cannot connect to the Docker daemon at unix:///var/run/docker.sock.", "no service"),
         ] {
-            check(Workspace, false, output, &[words, "sandbox=\"off\""]);
+            check(Workspace, false, output, &[words, "only if the user agrees"]);
         }
         let request = SandboxRequest { mode: Workspace, ..SandboxRequest::default() };
         let socket = "socket: Operation not permitted";

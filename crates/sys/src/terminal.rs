@@ -23,9 +23,14 @@ pub fn stderr_is_terminal() -> bool {
 
 /// The columns of the terminal on stderr, else of that on stdout; 80 if there is none, or if it is unknown.
 pub fn width() -> usize {
+    window().0
+}
+
+/// The columns and rows of that terminal; no rows if they are unknown.
+pub fn window() -> (usize, usize) {
     let size = rustix::termios::tcgetwinsize(io::stderr())
         .or_else(|_| rustix::termios::tcgetwinsize(io::stdout()));
-    columns(size)
+    (columns(size), size.map_or(0, |size| size.ws_row.into()))
 }
 
 /// The columns of a terminal of this size; 80 if it is unknown.

@@ -97,12 +97,13 @@ impl Tty {
     }
 
     /// Shows a question, and again after Ctrl-Z. Once nobody types, shows its choices, and reads the line that is typed
-    /// after them; earlier keys do not count. `None` after the end of input, a signal, or a hangup of `asker`, the run
+    /// after them; earlier keys do not count. One of `keys` alone is an answer without Enter, once nothing follows it. `None` after the end of input, a signal, or a hangup of `asker`, the run
     /// that asks.
     pub fn read_answer(
         &mut self,
         question: &str,
         choices: &str,
+        keys: &str,
         interrupts: &Interrupts,
         asker: Option<BorrowedFd<'_>>,
     ) -> Option<String> {
@@ -111,17 +112,20 @@ impl Tty {
         let (resumed, writer) = pipe_with(PipeFlags::CLOEXEC | PipeFlags::NONBLOCK).ok()?;
         let handler = low_level::pipe::register(SIGCONT, writer);
         let (mut typed, mut buffer) = (Vec::new(), [0; 4096]);
-        let mut is_due = true;
+        let (mut is_due, mut raw) = (true, None);
+        let modes = LocalModes::ICANON | LocalModes::ECHO;
         loop {
             if is_due {
                 self.write(question);
                 // Until it is dropped, which discards typed keys, nothing counts as a line. Ctrl-C and Ctrl-Z are
                 // signals.
-                let raw = self.enter_raw_mode(LocalModes::ICANON | LocalModes::ECHO);
-                let is_quiet = raw.is_some() && self.wait_for_quiet(interrupts);
-                drop(raw);
-                if !is_quiet {
+                drop(raw.take());
+                raw = self.enter_raw_mode(modes);
+                if raw.is_none() || !self.wait_for_quiet(interrupts) {
                     break;
+                }
+                if keys.is_empty() {
+                    raw = None;
                 }
                 self.write(choices);
                 typed.clear();
@@ -132,7 +136,15 @@ impl Tty {
                 PollFd::new(&resumed, PollFlags::IN),
             ];
             fds.extend(asker.map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::empty())));
-            ready::wait(&mut fds, None);
+            let is_key = raw.is_some() && typed.len() == 1 && keys.as_bytes().contains(&typed[0]);
+            ready::wait(&mut fds, is_key.then(|| Instant::now() + QUIET));
+            if is_key
+                && fds.iter().all(|fd| fd.revents().is_empty())
+                && interrupts.pending().is_none()
+            {
+                self.write("\n");
+                break;
+            }
             let is_gone = fds.get(3).is_some_and(|fd| !fd.revents().is_empty());
             if is_gone || interrupts.pending().is_some() {
                 typed.clear();
@@ -141,14 +153,44 @@ impl Tty {
             is_due = rustix::io::read(&resumed, &mut buffer).is_ok();
             if !is_due && !fds[0].revents().is_empty() {
                 let count = self.file.read(&mut buffer).unwrap_or(0);
-                typed.extend_from_slice(&buffer[..count]);
-                if count == 0 || typed.ends_with(b"\n") {
+                if raw.is_some() {
+                    self.take_keys(&buffer[..count], &mut typed);
+                } else {
+                    typed.extend_from_slice(&buffer[..count]);
+                }
+                if count == 0
+                    || typed.ends_with(b"\n")
+                    || typed.is_empty() && buffer[..count] == [4]
+                {
                     break;
                 }
             }
         }
         handler.map(low_level::unregister).ok();
         (!typed.is_empty()).then(|| String::from_utf8_lossy(&typed).trim().to_owned())
+    }
+
+    /// Adds typed keys to a line, and shows them: the terminal does not in raw mode.
+    fn take_keys(&mut self, keys: &[u8], typed: &mut Vec<u8>) {
+        for &key in keys {
+            match key {
+                8 | 0x7f if !typed.is_empty() => {
+                    // The bytes of a character after its first begin with 10.
+                    while typed.pop().is_some_and(|byte| byte & 0xc0 == 0x80) {}
+                    self.write("\x08 \x08");
+                }
+                0x15 => {
+                    let shown = String::from_utf8_lossy(typed).chars().count();
+                    self.write(&"\x08 \x08".repeat(shown));
+                    typed.clear();
+                }
+                b'\n' | 0x20..=0x7e | 0x80.. => {
+                    typed.push(key);
+                    let _ = self.file.write_all(&[key]);
+                }
+                _ => {}
+            }
+        }
     }
 
     fn lock_terminal(&self, interrupts: &Interrupts) -> Option<File> {

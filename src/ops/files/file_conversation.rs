@@ -70,7 +70,8 @@ pub(crate) fn working_copy_path(call: &Call<'_>) -> PathBuf {
     call.root().conversation(&format!("{stem}-edit-{}", uuid::Uuid::new_v4().simple()))
 }
 
-fn is_working_copy(call: &Call<'_>, path: &Path) -> bool {
+/// Whether this is a copy of a conversation that a model is to edit: nagent made it and named it, no model did.
+pub(crate) fn is_working_copy(call: &Call<'_>, path: &Path) -> bool {
     let folder = fs::real_path(&call.root().conversations());
     let id = path.file_name().and_then(|name| name.to_str()?.rsplit_once("-edit-"));
     path.parent() == folder.as_deref()

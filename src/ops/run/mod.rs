@@ -237,6 +237,7 @@ fn finish_report(
     schema: Option<Schema>,
     target: Option<&Path>,
 ) -> Result<Report, Problem> {
+    report.is_markdown = call.settings.config.markdown && schema.is_none() && !call.args.code;
     if report.exit == Exit::Done {
         if let Some(Ok((text, value))) = schema.map(|schema| schema.check(&report.text)) {
             report = Report { text, ..report }.with("data", value);

@@ -50,8 +50,8 @@ pub(crate) fn ask_about_action(
     loop {
         let question = question(tty, action, shows_all);
         let edits = if action.body.is_some() { ", e edit" } else { "" };
-        let choices = format!("y yes, a always in this folder{edits}, n no or n REASON [n]: ");
-        let Some(line) = tty.read_answer(&question, &choices, interrupts, asker) else {
+        let choices = format!("y yes, a always in this folder{edits}, n no, or why not [n]: ");
+        let Some(line) = tty.read_answer(&question, &choices, "yaenv", interrupts, asker) else {
             tty.write("\n");
             return DecisionReply { stop: Some(interrupts.pending().is_some()), ..reply };
         };

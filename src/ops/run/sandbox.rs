@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use super::call::Call;
+use crate::ops::files::file_conversation::is_working_copy;
 use conversation::format::harmless::quote_name;
 use conversation::problem::Problem;
 use history::git;
@@ -41,7 +42,8 @@ pub(crate) fn prepare(
         only_landlock: false,
     };
     // A user may name any file; a model only one that its commands may write.
-    if let Some(target) = target.filter(|_| call.delegated) {
+    let by_model = call.delegated && !target.is_some_and(|target| is_working_copy(call, target));
+    if let Some(target) = target.filter(|_| by_model) {
         check_target(&request, places, target)
             .map_err(|error| Problem::usage(format!("{error:#}")))?;
     }

@@ -95,6 +95,7 @@ pub(crate) struct Progress<'a> {
     thoughts: String,
     /// Whether the text on stdout is in the middle of a line.
     is_open: bool,
+    answer: out::Answer,
     rows: EventRows,
     live: LiveOutput,
     /// Where the answer is on the same terminal: whether actions are shown since the last one.
@@ -140,6 +141,7 @@ impl<'a> Progress<'a> {
             streamed: String::new(),
             thoughts: String::new(),
             is_open: false,
+            answer: out::Answer::new(call.settings.config.markdown),
             rows: EventRows::default(),
             live: LiveOutput::new(),
             gap: (output == ProgressOutput::Rows && is_terminal && is_text).then_some(false),
@@ -349,8 +351,11 @@ impl<'a> Progress<'a> {
             self.spinner.stop();
             self.print_gap();
         }
-        out::print_part(text);
+        self.answer.print(text);
         self.is_open = streamed != Streamed::End;
+        if !self.is_open {
+            self.answer.end();
+        }
         self.streamed.push_str(text);
     }
 
@@ -363,11 +368,16 @@ impl<'a> Progress<'a> {
 
     /// Ends the line of text that a reply left open.
     fn end_line(&mut self) {
-        if std::mem::take(&mut self.is_open) {
-            out::print_part("\n");
-        }
+        self.end_open_line();
         if self.streamed.ends_with('\n') {
             self.streamed.pop();
+        }
+    }
+
+    /// Ends an open line before something else is printed.
+    fn end_open_line(&mut self) {
+        if std::mem::take(&mut self.is_open) && !self.answer.end() {
+            out::print_part("\n");
         }
     }
 
@@ -399,6 +409,7 @@ impl<'a> Progress<'a> {
         if self.output == ProgressOutput::Silent {
             return;
         }
+        self.end_open_line();
         for row in render(event, usize::MAX, false) {
             let line = format!("{}: {}", self.tool, row.text);
             self.spinner.print_above(|| out::print_line(&line));
@@ -426,6 +437,7 @@ impl<'a> Progress<'a> {
             rows.retain(|row| row.codes != DIM);
         }
         if !rows.is_empty() {
+            self.end_open_line();
             self.spinner.print_above(|| out::print_rows(&rows));
         }
     }
@@ -513,7 +525,7 @@ fn print_output(path: &Path, depth: usize) {
     let _ = fs::for_each_line(path, &mut |line| {
         let line = TerminalText::show_line(&String::from_utf8_lossy(line));
         let text = format!("{indent}{line}");
-        out::print_spans(&[Span::new(text, DIM)]);
+        out::print_rows(&[Span::new(text, DIM)]);
     });
 }
 

@@ -10,7 +10,7 @@ use super::start::{NAME, Session};
 use super::tools::error_of;
 use crate::ops::run::question::ask_about_action;
 use crate::ops::screen::spinner::Spinner;
-use crate::out;
+use crate::out::{self, Answer};
 use crate::view::event::{RunEvent, Start};
 use crate::view::session::{SessionView, Shown};
 use conversation::exit::{Exit, Signal};
@@ -42,6 +42,7 @@ impl Session {
         let mut child = self.foreground.converse(words, &self.env)?;
         child.send(&prompt.to_string());
         let spinner = Spinner::new(self.shows_lines());
+        let mut answer = Answer::new(self.settings.config.markdown);
         let mut document = Map::new();
         // The number of the action that the user was asked about.
         let mut asked = 0;
@@ -61,7 +62,8 @@ impl Session {
             if !shown.is_empty() || matches!(event, RunEvent::Decide(_) | RunEvent::Finish(_)) {
                 spinner.stop();
             }
-            self.print_shown(shown, matches!(event, RunEvent::Note { .. } | RunEvent::Wait { .. }));
+            let is_note = matches!(event, RunEvent::Note { .. } | RunEvent::Wait { .. });
+            self.print_shown(&mut answer, shown, is_note);
             if self.is_over.get() {
                 break;
             }
@@ -84,7 +86,8 @@ impl Session {
         }
         drop(spinner);
         let ended = child.wait()?;
-        self.print_shown(view.show_document(&document), false);
+        self.print_shown(&mut answer, view.show_document(&document), false);
+        answer.end();
         Ok((ended, document))
     }
 
@@ -128,14 +131,17 @@ impl Session {
     }
 
     /// Prints the part of an event that a session shows. If stdout is closed, the session is over.
-    fn print_shown(&self, shown: Vec<Shown>, is_note: bool) {
+    fn print_shown(&self, answer: &mut Answer, shown: Vec<Shown>, is_note: bool) {
         for one in shown {
+            if matches!(one, Shown::Line(_)) {
+                answer.end();
+            }
             match one {
                 Shown::Answer(_) if self.args.json => {}
                 Shown::Answer(text) => {
-                    self.is_over.set(self.is_over.get() || !out::print_part(&text));
+                    self.is_over.set(self.is_over.get() || !answer.print(&text));
                 }
-                Shown::Mark(spans) if self.shows_lines() => out::print_mark(&spans),
+                Shown::Mark(spans) if self.shows_lines() => answer.print_mark(&spans),
                 Shown::Line(spans) if self.shows_lines() => out::print_spans(&spans),
                 Shown::Line(spans) if is_note => {
                     out::print_line(&format!("{NAME}: {}", out::style_spans(&spans, false)));

@@ -345,7 +345,7 @@ impl RunArgs {
         Self { model, ..Self::default() }
     }
 
-    /// Replaces `-w` with `--write .`. It takes no folder, so a prompt that begins with one is refused.
+    /// Replaces `-w` with `--write .`. It takes no folder but `.`, so a prompt that begins with another one is refused.
     pub fn allow_working_folder(&mut self) -> Result<(), Problem> {
         if !std::mem::take(&mut self.write_here) {
             return Ok(());

@@ -19,6 +19,7 @@ use models::anthropic::takes_temperature;
 use models::options::ChatOptions;
 use models::provider::Provider;
 use models::server::KnownServer;
+use sandbox::SandboxMode;
 use sys::env::Env;
 use sys::input::{InputFile, is_stream};
 use sys::interrupt::Interrupts;
@@ -169,6 +170,8 @@ impl Settings {
         let mut values = json!(self.config);
         values["provider"] = json!((!self.is_guess).then(|| self.provider.name()));
         values["write"] = folders.collect();
+        let default = "workspace; read-only in the home folder";
+        values["sandbox"] = json!(self.config.sandbox.map_or(default, SandboxMode::name));
         values["shell"] = json!(self.config.shell.as_deref().unwrap_or("bash, else sh"));
         values["read_timeout"] = json!(self.config.read_timeout.unwrap_or(READ_TIMEOUT));
         let mut all = json!({ "root": self.root.path(), "config": self.config_path });

@@ -141,7 +141,7 @@ fn parse(
 }
 
 /// Whether block collections may nest deeper than the grammar's scanner can take.
-fn is_deep_yaml(piece: &[u8]) -> bool {
+pub(crate) fn is_deep_yaml(piece: &[u8]) -> bool {
     let marks = |byte: &u8| b" -?:\t".contains(byte);
     let mut column = 0;
     let mut leading = true;

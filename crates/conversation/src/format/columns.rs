@@ -11,9 +11,9 @@ const BLANKS: usize = 40;
 /// More empty lines than this are counted instead of shown.
 const EMPTY_LINES: usize = 3;
 
-/// The width of a character, in columns.
-fn width_of(c: char) -> usize {
-    c.width().unwrap_or(0)
+/// The width of a character, in columns: a mark that makes a picture of the one before it makes that wide.
+pub fn width_of(c: char) -> usize {
+    if c == '\u{fe0f}' { 1 } else { c.width().unwrap_or(0) }
 }
 
 /// The width of a text, in columns.
@@ -32,28 +32,22 @@ pub fn truncate(text: &str, columns: usize) -> String {
 }
 
 /// Wraps a line into rows of at most this many columns each; there is at least one row. A row ends after a blank,
-/// unless its last word fills half of it or more. A character wider than a row has a row of its own.
+/// unless its last word is wider than a row. A character wider than a row has a row of its own.
 pub fn wrap_line(line: &str, columns: usize) -> Vec<&str> {
     let (mut rows, mut rest) = (Vec::new(), line);
     loop {
-        let (row, left) = split(rest, columns);
         let first = rest.chars().next().map_or(0, char::len_utf8);
-        let (row, left) = match row.rfind(' ') {
-            _ if row.is_empty() => rest.split_at(first),
-            Some(at)
-                if !left.is_empty()
-                    && !left.starts_with(' ')
-                    && 2 * width(&row[..at]) >= columns =>
-            {
-                rest.split_at(at + 1)
-            }
-            _ => (row, left),
-        };
-        rows.push(row);
-        if left.is_empty() {
+        let mut end = split(rest, columns).0.len().max(first);
+        let from = rest[..end].rfind(' ').map_or(0, |at| at + 1);
+        let word = rest[from..].split(' ').next().unwrap_or_default();
+        if from > 0 && end < from + word.len() && width(word) <= columns {
+            end = from;
+        }
+        rows.push(&rest[..end]);
+        rest = &rest[end..];
+        if rest.is_empty() {
             return rows;
         }
-        rest = left;
     }
 }
 
@@ -142,7 +136,8 @@ mod tests {
         check("ab", 0, &["a", "b"]);
         check("one two three", 8, &["one two ", "three"]);
         check("one two three", 7, &["one two", " three"]);
-        check("one twothree", 8, &["one twot", "hree"]);
+        check("one twothree", 8, &["one ", "twothree"]);
+        check("one twothrees", 8, &["one twot", "hrees"]);
         assert_eq!(
             (width("世a"), truncate("世界a", 4), truncate("世界", 4)),
             (3, "世…".into(), "世界".into())

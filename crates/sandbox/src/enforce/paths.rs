@@ -172,8 +172,7 @@ impl PolicyPaths {
             sys::fs::create_private_folder(path).ok()?;
             let real = fs::canonicalize(path).ok()?;
             let holds_more = self.outer.iter().any(|outer| outer.starts_with(&real));
-            let is_own = self.outer.get(1).is_some_and(|root| real.starts_with(root));
-            (!holds_more && !is_own && real.is_dir()).then_some(real)
+            (!holds_more && real.is_dir()).then_some(real)
         };
         self.caches.iter().filter_map(make).collect()
     }

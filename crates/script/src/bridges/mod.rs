@@ -226,7 +226,7 @@ impl Bridges<'_> {
         // Indented, so that its lines cannot look like a question about a right.
         let question = escape_text(question).replace('\n', "\n         ");
         let question = format!("\n  ◆ ASK  {question}{hint}\n");
-        let line = tty.read_answer(&question, "  ❯ ", self.permissions.interrupts, None);
+        let line = tty.read_answer(&question, "  ❯ ", "", self.permissions.interrupts, None);
         self.permissions.asked += watch.elapsed();
         match line {
             Some(line) if line.is_empty() => Ok(json!(default.unwrap_or_default())),
