@@ -40,43 +40,48 @@ check:
 		--target-dir $(TARGET_DIR) -- -D warnings
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --locked --no-deps --document-private-items
 
-# Two executables go to $(PREFIX)/bin, with a link for each tool that nagent contains, their pages to $(PREFIX)/share/man, and completions for bash, zsh and fish beside them; DESTDIR is put before both, for packagers.
+# Two executables go to $(PREFIX)/bin, with a symbolic link for each tool that nagent contains, their pages to
+# $(PREFIX)/share/man, docs/ to $(PREFIX)/share/doc/nagent, and completions for bash, zsh and fish beside them; DESTDIR is put
+# before all, for packagers.
 BIN = $(DESTDIR)$(PREFIX)/bin
 MAN = $(DESTDIR)$(PREFIX)/share/man/man1
+DOC = $(DESTDIR)$(PREFIX)/share/doc/nagent
 BASH_COMPLETIONS = $(DESTDIR)$(PREFIX)/share/bash-completion/completions
 ZSH_COMPLETIONS = $(DESTDIR)$(PREFIX)/share/zsh/site-functions
 FISH_COMPLETIONS = $(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d
 install: build
-	install -d "$(BIN)" "$(MAN)" "$(BASH_COMPLETIONS)" "$(ZSH_COMPLETIONS)" "$(FISH_COMPLETIONS)"
+	install -d "$(BIN)" "$(MAN)" "$(DOC)/docs" "$(BASH_COMPLETIONS)" "$(ZSH_COMPLETIONS)" "$(FISH_COMPLETIONS)"
 	install -m 755 $(addprefix $(TARGET_DIR)/release/,$(OWN)) "$(BIN)"
-	for tool in $(filter-out $(OWN),$(TOOLS)); do ln -f "$(BIN)/nagent" "$(BIN)/$$tool" || exit; done
-	@for name in think thought; do \
-		command -v $$name >/dev/null || { ln -sf nagent-$$name "$(BIN)/$$name" && echo "$$name -> nagent-$$name"; }; \
-	done
+	for tool in $(filter-out $(OWN),$(TOOLS)); do ln -sfn nagent "$(BIN)/$$tool" || exit; done
 	install -m 644 man/*.1 "$(MAN)"
+	install -m 644 README.md CHANGELOG.md LICENSE config.example.json "$(DOC)"
+	install -m 644 docs/*.md "$(DOC)/docs"
 	for tool in $(TOOLS); do \
 		NAGENT_COMPLETE=bash "$(BIN)/$$tool" > "$(BASH_COMPLETIONS)/$$tool" && \
 		NAGENT_COMPLETE=zsh "$(BIN)/$$tool" > "$(ZSH_COMPLETIONS)/_$$tool" && \
 		NAGENT_COMPLETE=fish "$(BIN)/$$tool" > "$(FISH_COMPLETIONS)/$$tool.fish" || exit; \
 	done
 	@case ":$$PATH:" in *":$(PREFIX)/bin:"*) ;; *) echo "add $(PREFIX)/bin to your PATH";; esac
+	@for name in think thought; do \
+		command -v $$name >/dev/null || echo "for scripts that begin with $$name: ln -s nagent-$$name $(BIN)/$$name"; \
+	done
 
 # Removes what install put there, and leaves ~/.nagent alone.
 uninstall:
 	@for name in think thought; do \
 		if test "$$(readlink "$(BIN)/$$name")" = nagent-$$name; then rm "$(BIN)/$$name"; fi; \
 	done
+	rm -rf "$(DOC)"
 	rm -f $(patsubst %,"$(BIN)/%",$(TOOLS)) $(patsubst %,"$(MAN)/%.1",$(TOOLS)) \
 		$(patsubst %,"$(BASH_COMPLETIONS)/%",$(TOOLS)) $(patsubst %,"$(ZSH_COMPLETIONS)/_%",$(TOOLS)) \
 		$(patsubst %,"$(FISH_COMPLETIONS)/%.fish",$(TOOLS))
 
-# A tarball that runs from where it is unpacked: executables, man pages, completions, licence and changes.
+# A tarball that runs from where it is unpacked: what install installs.
 DIST = $(TARGET_DIR)/dist
 DIST_NAME = nagent-$(shell sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml | head -1)-$(shell uname -m)-linux
 dist: build
 	rm -rf "$(DIST)/$(DIST_NAME)"
 	@$(MAKE) --no-print-directory install DESTDIR="$(DIST)/$(DIST_NAME)" PREFIX= >/dev/null
-	cp README.md CHANGELOG.md LICENSE config.example.json "$(DIST)/$(DIST_NAME)"
 	tar -C "$(DIST)" --owner=0 --group=0 -czf "$(DIST)/$(DIST_NAME).tar.gz" $(DIST_NAME)
 	@echo "$(DIST)/$(DIST_NAME).tar.gz"
 

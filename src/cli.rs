@@ -2,10 +2,11 @@
 
 use std::ffi::OsString;
 use std::panic::{self, AssertUnwindSafe};
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::error::{ContextKind, ErrorKind};
-use clap::{Arg, ArgAction, Command, Parser};
+use clap::{Arg, ArgAction, Command, Parser, ValueHint};
 use clap_complete::CompleteEnv;
 
 use crate::out::{self, Form, Report};
@@ -21,6 +22,8 @@ pub trait Tool: Parser {
     const DESCRIPTION: &'static str;
     /// Whether `--lines` prints events, the last of them the report.
     const HAS_EVENTS: bool = true;
+    /// The text of `-h`, where a screen cannot hold all flags.
+    const SHORT_HELP: Option<&'static str> = None;
 
     /// Rewrites the command line before it is parsed.
     fn prepare(words: Vec<OsString>) -> Vec<OsString> {
@@ -36,18 +39,48 @@ pub trait Tool: Parser {
     fn run(self) -> Result<Report, Problem>;
 }
 
+/// Flags of other programs, and what does the same here.
+const FOREIGN: [(&str, &str); 16] = [
+    ("-p", "nagent \"task\" prints the answer and ends"),
+    ("--print", "nagent \"task\" prints the answer and ends"),
+    ("--resume", "nagent --continue goes on with the last conversation of this folder"),
+    ("--effort", "--reasoning low, medium, high or max"),
+    ("--system", "--context FILE begins a conversation with a text"),
+    ("--system-prompt", "--context FILE begins a conversation with a text"),
+    ("--append-system-prompt", "--context FILE begins a conversation with a text"),
+    ("--color", "NO_COLOR=1 nagent ... turns colours off"),
+    ("--no-color", "NO_COLOR=1 nagent ... turns colours off"),
+    ("--yolo", "-w --sandbox off lets the model write here and its commands everywhere"),
+    (
+        "--dangerously-skip-permissions",
+        "-w --sandbox off lets the model write here and its commands everywhere",
+    ),
+    ("--full-auto", "-w lets the model write here; commands run in a sandbox without a question"),
+    ("--add-dir", "--write DIR"),
+    ("--image", "nagent-llm-upload FILE --prompt TEXT"),
+    ("--stream", "an answer is streamed to a terminal; --lines prints events"),
+    ("--api-key", "a key comes from the environment (--list-providers names the variables)"),
+];
+
 /// The command line of a tool: its own flags, and what all tools have.
 pub fn command<T: Tool>() -> Command {
     let flag = |name, help| Arg::new(name).long(name).action(ArgAction::SetTrue).help(help);
     let description = flag("description", "Print where this program is and what it is for");
     let json = flag("json", "Print one JSON document instead of text");
     // In a tool with verbs, the flag may come before or after the verb.
-    let json = json.global(T::command().has_subcommands());
+    let has_verbs = T::command().has_subcommands();
+    let json = json.global(has_verbs);
+    let folder = Arg::new("run-in").short('C').value_name("DIR").global(has_verbs);
+    let folder = folder.value_parser(clap::value_parser!(PathBuf)).help("Run in this folder");
     let command =
         T::adapt(T::command()).name(T::NAME).version(env!("CARGO_PKG_VERSION")).max_term_width(100);
     // A tool that needs the value of --json declares the flag itself.
     let has_json = command.get_arguments().any(|arg| arg.get_id() == "json");
-    command.args((!has_json).then_some(json)).arg(description.help_heading("Information"))
+    let folder = folder.value_hint(ValueHint::DirPath).display_order(900);
+    command
+        .args((!has_json).then_some(json))
+        .arg(folder)
+        .arg(description.help_heading("Information"))
 }
 
 /// Does all that a tool's `main` does.
@@ -58,11 +91,17 @@ pub fn main<T: Tool>() -> ExitCode {
     let report = if is_asked(&words, "--description") {
         let text = describe::<T>(&words);
         Report::done(text.clone()).with("description", text)
+    } else if let Some(text) = T::SHORT_HELP.filter(|_| is_asked(&words, "-h")) {
+        Report::done(text).with("help", text)
     } else {
         let matches = command::<T>().try_get_matches_from(&words);
-        match matches.and_then(|matches| T::from_arg_matches(&matches)) {
-            Ok(args) => run_tool(args),
-            Err(error) => report_usage(&error, &words),
+        let parsed = matches.and_then(|matches| {
+            let folder = matches.get_one::<PathBuf>("run-in").cloned();
+            T::from_arg_matches(&matches).map(|args| (args, folder))
+        });
+        match parsed {
+            Ok((args, folder)) => run_tool(args, folder.as_deref()),
+            Err(error) => report_usage::<T>(&error, &words),
         }
     };
     let form = match () {
@@ -74,7 +113,13 @@ pub fn main<T: Tool>() -> ExitCode {
 }
 
 /// Runs a tool. A panic is a bug of nagent: it must not print a backtrace on the user's terminal, and it must not exit 0.
-fn run_tool<T: Tool>(args: T) -> Report {
+fn run_tool<T: Tool>(args: T, folder: Option<&Path>) -> Report {
+    if let Some(folder) = folder
+        && let Err(error) = sys::env::enter_folder(folder)
+    {
+        let folder = folder.display();
+        return Report::failed(Exit::Usage, format!("-C {folder}: {error}; name a folder"));
+    }
     sys::env::keep_private();
     panic::set_hook(Box::new(|_| ()));
     let result = panic::catch_unwind(AssertUnwindSafe(|| args.run().unwrap_or_else(Report::from)));
@@ -113,17 +158,24 @@ fn is_near(error: &clap::Error) -> bool {
 }
 
 /// Help and version go to stdout and exit 0; anything else is wrong usage.
-fn report_usage(error: &clap::Error, words: &[OsString]) -> Report {
+fn report_usage<T: Tool>(error: &clap::Error, words: &[OsString]) -> Report {
     let rendered = error.render().to_string();
     if matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion) {
         return Report::done(rendered.clone()).with("help", rendered);
     }
-    if error.get(ContextKind::InvalidArg).is_some_and(|word| word.to_string() == "-p")
-        && words.iter().any(|word| word == "-p")
+    let invalid = error.get(ContextKind::InvalidArg).map(ToString::to_string).unwrap_or_default();
+    let is_given = |flag: &str| {
+        let flag_or_value = |word: &OsString| {
+            word.to_str().is_some_and(|word| word.split('=').next() == Some(flag))
+        };
+        words.iter().any(flag_or_value)
+    };
+    if let Some((flag, hint)) = FOREIGN.iter().find(|(flag, _)| invalid == *flag && is_given(flag))
     {
-        let message =
-            "there is no -p: nagent \"task\" prints the answer and ends (--help shows all)";
-        return Report::failed(Exit::Usage, message);
+        return Report::failed(
+            Exit::Usage,
+            format!("there is no {flag}: {hint} (--help shows all)"),
+        );
     }
     if let (ErrorKind::InvalidUtf8, Some(word)) =
         (error.kind(), words.iter().find(|word| word.to_str().is_none()))
@@ -131,7 +183,6 @@ fn report_usage(error: &clap::Error, words: &[OsString]) -> Report {
         let message = format!("{} is not UTF-8 text", word.display());
         return Report::failed(Exit::Usage, message);
     }
-    let invalid = error.get(ContextKind::InvalidArg).map(ToString::to_string).unwrap_or_default();
     // A word like -notes.txt, which reads as several short flags.
     let is_name = |word: &&OsString| {
         let text = word.to_string_lossy();
@@ -144,10 +195,20 @@ fn report_usage(error: &clap::Error, words: &[OsString]) -> Report {
         invalid.starts_with("--") || !invalid.starts_with('-'),
         words.iter().find(is_name),
     ) {
-        let message = format!(
-            "there is no {invalid}; if {word} is a file, write ./{word}, and if it is the value of a flag, --FLAG={word} (--help shows all)",
-            word = word.display()
-        );
+        let at = words.iter().position(|other| other == word).unwrap_or(0);
+        let before = words.get(at.saturating_sub(1)).and_then(|flag| flag.to_str());
+        let (word, text) = (word.display(), word.to_string_lossy());
+        let message = match before {
+            _ if text.contains(' ') => {
+                format!("words that begin with - come after --: {} -- \"{word}\"", T::NAME)
+            }
+            Some(flag) if flag.starts_with("--") && text.parse::<f64>().is_ok() => {
+                format!("{flag} takes no negative number, as {word} is (--help shows all)")
+            }
+            _ => format!(
+                "there is no {invalid}; if {word} is a file, write ./{word}, and if it is the value of a flag, --FLAG={word} (--help shows all)"
+            ),
+        };
         return Report::failed(Exit::Usage, message);
     }
     if error.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand {

@@ -278,7 +278,7 @@ fn takes(key: &str, sample: Value) -> bool {
 fn describe_expected(key: &str, error: &serde_json::Error) -> String {
     let takes = |sample| takes(key, sample);
     let text = match key {
-        "reasoning" => "must be off, low, medium, high, max, or a number of tokens",
+        "reasoning" => "must be off, low, medium, high, max, 1 to 5, or a number of tokens",
         "command" | "key_command" => "must be a list of words, as in [\"my-model\", \"--json\"]",
         "prices" => {
             "must have the dollars per million tokens of each model, as in {\"my-model\": {\"input\": 2, \"output\": 10}}, with \
@@ -397,7 +397,7 @@ mod tests {
 
     #[test]
     fn older_keys_are_reported() {
-        let text = r#"{"provider":"openai","reasoning":3,"hook_per_run":"","max_cost":1.5}"#;
+        let text = r#"{"provider":"openai","reasoning":3,"hook_per_run":"x","max_cost":1.5}"#;
         let parsed = parse(text, None).unwrap();
         assert_eq!(parsed.values["max_cost"], 1.5);
         assert_eq!(parsed.notes.len(), 1);

@@ -19,7 +19,6 @@ use sys::{pager, terminal};
 
 /// The report of a command at its end.
 #[derive(Debug, Clone, PartialEq)]
-#[expect(clippy::struct_excessive_bools, reason = "each is how a report goes out")]
 pub struct Report {
     /// The exit code.
     pub exit: Exit,
@@ -34,7 +33,7 @@ pub struct Report {
     /// Whether a terminal shows `text` as Markdown.
     pub is_markdown: bool,
     /// Whether a terminal shows `text` in the user's pager.
-    pub is_paged: bool,
+    pub paged: Option<PagedFrom>,
     /// A line for stderr, after all else.
     pub last_line: Option<String>,
     /// Whether a child program has printed the report; only the exit code remains.
@@ -56,7 +55,7 @@ impl Report {
             error: None,
             exact: false,
             is_markdown: false,
-            is_paged: false,
+            paged: None,
             last_line: None,
             is_out: false,
         }
@@ -117,6 +116,15 @@ impl From<Problem> for Report {
     }
 }
 
+/// The part of a text that a pager shows first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum PagedFrom {
+    /// Its beginning.
+    Start,
+    /// Its end.
+    End,
+}
+
 /// The form of a report on stdout.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Form {
@@ -154,7 +162,7 @@ pub fn print_report(tool: &str, form: Form, report: Report) -> Exit {
         let is_exact = report.exact && !terminal::stdout_is_terminal();
         let end = if is_exact || report.text.ends_with('\n') { "" } else { "\n" };
         let text = format!("{}{end}", report.text);
-        report.is_paged && terminal::stdout_is_terminal() && show_paged(tool, &text)
+        report.paged.is_some_and(|from| is_paged_here(&text, from) && show_paged(tool, &text, from))
             || report.is_markdown && print_markdown(&text)
             || print_text(tool, &text)
     } else {
@@ -172,9 +180,15 @@ fn print_markdown(text: &str) -> bool {
     stdout_has_colours() && write_shown(&(view.push(text, terminal::window()) + &view.end()))
 }
 
+/// Whether a pager shows the text. One that begins at the end does not know by itself that all of it fits.
+fn is_paged_here(text: &str, from: PagedFrom) -> bool {
+    let fits = || from == PagedFrom::End && text.lines().count() < terminal::height();
+    terminal::stdout_is_terminal() && !fits()
+}
+
 /// Shows a text in the user's pager. Returns whether it was shown.
-fn show_paged(tool: &str, text: &str) -> bool {
-    let shown = pager::show_in_pager(&harmless::escape_text(text));
+fn show_paged(tool: &str, text: &str, from: PagedFrom) -> bool {
+    let shown = pager::show_in_pager(&harmless::escape_text(text), from == PagedFrom::End);
     if let Err(Some(why)) = &shown {
         print_tool_line(tool, why);
     }

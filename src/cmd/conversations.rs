@@ -1,10 +1,12 @@
-//! `nagent-conversations`: lists, shows, renames, removes and checks conversations, and cleans up. Needs no model.
+//! `nagent-conversations`: lists, shows, copies, renames, removes and checks conversations, and cleans up. Some of its verbs
+//! are flags of `nagent`, which it calls.
 
+use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Parser, Subcommand};
-use clap_complete::engine::ArgValueCandidates;
+use clap_complete::engine::{ArgValueCandidates, ArgValueCompleter};
 
 use crate::cli::Tool;
 use crate::ops::conversations::list::ListFilter;
@@ -17,6 +19,7 @@ use crate::out::{self, Report};
 use conversation::problem::Problem;
 use sys::clock;
 use sys::env::Env;
+use sys::root::Root;
 
 /// Examples and exit codes, shown below the flags.
 const AFTER_HELP: &str = "\
@@ -27,13 +30,13 @@ Examples:
   nagent-conversations prune --dry-run
 
 NAME is the name of a conversation or the beginning of one; without it, the
-conversation of this shell is meant. Without a command, all are listed.
+conversation of this shell is meant. Without a command, they are listed.
 
 Exit codes: 0 done, 1 failed, 2 wrong usage";
 
-/// List, show, rename, remove and check conversations, and clean up after them
+/// List, show, copy, shorten, rename, remove and check conversations, and clean up after them
 ///
-/// Needs no model, no network and no key, and works while runs are active.
+/// Only compact, summarize and edit ask a model. All else needs no network and no key, and works while runs are active.
 #[derive(Debug, Clone, Parser)]
 #[command(after_help = AFTER_HELP, disable_help_subcommand = true)]
 pub struct Args {
@@ -47,23 +50,12 @@ pub struct Args {
 /// The task.
 #[derive(Debug, Clone, Subcommand)]
 enum ConversationsCommand {
-    /// List conversations, the newest first
-    List {
-        /// List those that were given a name, as saved copies are
-        #[arg(long)]
-        saved: bool,
-        /// List those whose last prompt was given in this folder
-        #[arg(long)]
-        here: bool,
-        /// List those whose name, prompts, answers or results contain this text
-        #[arg(long, value_name = "TEXT")]
-        search: Option<String>,
-    },
+    /// List conversations, on a terminal the newest last
+    List(ListFilter),
     /// Show prompts, answers, actions and the ends of results
     Show {
-        /// The conversation
-        #[arg(add = ArgValueCandidates::new(completion::conversations))]
-        name: Option<String>,
+        #[command(flatten)]
+        of: Name,
         /// Show this turn only, with its results whole
         #[arg(long, value_name = "N", value_parser = parse_count)]
         turn: Option<u64>,
@@ -72,15 +64,11 @@ enum ConversationsCommand {
         last: Option<u64>,
     },
     /// Print the path of the file
-    Path {
-        /// The conversation
-        #[arg(add = ArgValueCandidates::new(completion::conversations))]
-        name: Option<String>,
-    },
+    Path(Name),
     /// Give a conversation another name
     Rename {
         /// The conversation
-        #[arg(add = ArgValueCandidates::new(completion::conversations))]
+        #[arg(add = ArgValueCompleter::new(completion::conversations))]
         name: String,
         /// Its new name
         new: String,
@@ -91,20 +79,69 @@ enum ConversationsCommand {
     /// removed for good by prune.
     Remove {
         /// The conversations
-        #[arg(required = true, value_name = "NAME", add = ArgValueCandidates::new(completion::conversations))]
+        #[arg(required = true, value_name = "NAME", add = ArgValueCompleter::new(completion::conversations))]
         names: Vec<String>,
     },
-    /// Undo a compaction (nagent --compact, or one that a nearly full window caused)
-    Expand {
-        /// The conversation
-        #[arg(add = ArgValueCandidates::new(completion::conversations))]
-        name: Option<String>,
+    /// Save a copy of a conversation under this name
+    Save {
+        /// The name of the copy
+        new: String,
+        #[command(flatten)]
+        of: Name,
     },
+    /// Archive this shell's conversation and continue from a copy of a saved one
+    Load {
+        /// The saved conversation, by name or path
+        #[arg(add = ArgValueCompleter::new(completion::conversations))]
+        name: String,
+        /// The conversation that is archived and continues from the copy, instead of this shell's
+        #[arg(add = ArgValueCompleter::new(completion::conversations))]
+        into: Option<String>,
+    },
+    /// Archive this shell's conversation and continue from a copy of any other
+    Branch {
+        /// The conversation
+        #[arg(add = ArgValueCompleter::new(completion::conversations))]
+        name: String,
+        /// The conversation that is archived and continues from the copy, instead of this shell's
+        #[arg(add = ArgValueCompleter::new(completion::conversations))]
+        into: Option<String>,
+    },
+    /// Archive a conversation and start a new one under its name
+    Clear(Name),
+    /// Make a conversation shorter: a checkpoint takes the place of its older turns, which are archived (docs/long-work.md)
+    Compact {
+        #[command(flatten)]
+        of: Name,
+        /// Say what it would do, and do nothing
+        #[arg(long)]
+        dry_run: bool,
+        #[command(flatten)]
+        model: ModelChoice,
+    },
+    /// Print a summary of a conversation, and append nothing to it
+    Summarize {
+        #[command(flatten)]
+        of: Name,
+        #[command(flatten)]
+        model: ModelChoice,
+    },
+    /// Let the model edit a copy of this shell's conversation, then continue from that copy
+    Edit {
+        /// The change, in words
+        #[arg(required = true, value_name = "PROMPT")]
+        prompt: Vec<String>,
+        #[command(flatten)]
+        model: ModelChoice,
+    },
+    /// List the files that have conversations of their own
+    Files,
+    /// Undo a compaction (compact, or one that a nearly full window caused)
+    Expand(Name),
     /// Go back to before a turn (the full conversation is archived)
     Rewind {
-        /// The conversation
-        #[arg(add = ArgValueCandidates::new(completion::conversations))]
-        name: Option<String>,
+        #[command(flatten)]
+        of: Name,
         /// The turn, as nagent-conversations show numbers them
         #[arg(long, value_name = "N", value_parser = parse_count)]
         turn: u64,
@@ -115,17 +152,9 @@ enum ConversationsCommand {
     /// Print a conversation as Markdown
     ///
     /// An answer stays what it is: its headings, HTML and pictures are shown as such.
-    Export {
-        /// The conversation
-        #[arg(add = ArgValueCandidates::new(completion::conversations))]
-        name: Option<String>,
-    },
+    Export(Name),
     /// Check the text of a conversation for damage and misspelled tags
-    Lint {
-        /// The conversation
-        #[arg(add = ArgValueCandidates::new(completion::conversations))]
-        name: Option<String>,
-    },
+    Lint(Name),
     /// Sum up turns, tokens and cost
     Usage {
         /// Count turns since then: a day (2026-11-01) or a time span (7d, 12h)
@@ -144,6 +173,58 @@ enum ConversationsCommand {
         #[arg(long)]
         dry_run: bool,
     },
+}
+
+/// The conversation of a verb.
+#[derive(Debug, Clone, clap::Args)]
+struct Name {
+    /// The conversation
+    #[arg(add = ArgValueCompleter::new(completion::conversations))]
+    name: Option<String>,
+}
+
+/// The model of a verb that asks one.
+#[derive(Debug, Clone, clap::Args)]
+struct ModelChoice {
+    /// Use this provider
+    #[arg(long, value_name = "NAME", add = ArgValueCandidates::new(completion::providers))]
+    provider: Option<String>,
+    /// Use this model
+    #[arg(long, short, value_name = "ID", add = ArgValueCandidates::new(completion::models))]
+    model: Option<String>,
+    /// Use this config file instead of config.json in the root
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
+    /// Use this profile of the config
+    #[arg(long, value_name = "NAME")]
+    profile: Option<String>,
+}
+
+/// What `nagent` does with its own flags: `words` on the conversation of this name, or on this shell's.
+fn run_nagent(
+    root: &Root,
+    name: Option<String>,
+    words: &[&str],
+    model: Option<ModelChoice>,
+) -> Result<Report, Problem> {
+    let root = Some(root.path().as_os_str().to_owned());
+    let mut pairs = vec![("root", root), ("conversation", name.map(OsString::from))];
+    if let Some(model) = model {
+        pairs.push(("provider", model.provider.map(OsString::from)));
+        pairs.push(("model", model.model.map(OsString::from)));
+        pairs.push(("config", model.config.map(PathBuf::into_os_string)));
+        pairs.push(("profile", model.profile.map(OsString::from)));
+    }
+    let given = pairs.into_iter().filter_map(|(flag, value)| {
+        let mut word = OsString::from(format!("--{flag}="));
+        word.push(value?);
+        Some(word)
+    });
+    let words = words.iter().map(OsString::from);
+    let words = [OsString::from(super::nagent::Args::NAME)].into_iter().chain(given).chain(words);
+    super::nagent::Args::try_parse_from(words)
+        .map_err(|error| Problem::usage(error.to_string()))?
+        .run()
 }
 
 /// A span of time; a bare number means days.
@@ -168,9 +249,10 @@ fn parse_since(text: &str) -> Result<String, String> {
 
 impl Tool for Args {
     const NAME: &'static str = "nagent-conversations";
-    const DESCRIPTION: &'static str = "Lists, shows, renames and removes conversations. Call it as nagent-conversations VERB: list [--search TEXT] [--here] [--saved], show [NAME] \
+    const DESCRIPTION: &'static str = "Lists, shows, renames and removes conversations. Call it as nagent-conversations VERB: list [-n N] [--search TEXT] [--here] [--saved] [--all], show [NAME] \
         [--turn N|--last N], path [NAME], rename NAME NEW, remove NAME, expand [NAME], rewind [NAME] --turn N [--files], export [NAME], lint [NAME], usage [--since D] \
-        [--by model|day|conversation], prune [--older D] [--dry-run]; each with --json. NAME may be the beginning of a \
+        [--by model|day|conversation], save NEW [NAME], load NAME [INTO], branch NAME [INTO], clear [NAME], compact [NAME] [--dry-run], \
+        summarize [NAME], edit PROMPT, files, prune [--older D] [--dry-run]; each with --json. NAME may be the beginning of a \
         name. Exit codes: 0 done, 1 failed, 2 wrong usage.";
 
     fn run(self) -> Result<Report, Problem> {
@@ -180,45 +262,67 @@ impl Tool for Args {
         for note in &catalog.notes {
             out::print_tool_line(Self::NAME, &format!("note: {note}"));
         }
-        let list = ListFilter::default();
-        match self.verb {
-            None => list::list_conversations(&catalog, &list),
-            Some(ConversationsCommand::List { saved, here, search }) => {
-                list::list_conversations(&catalog, &ListFilter { saved, here, search })
+        let resolve =
+            |name: Option<String>| name.map(|name| catalog.resolve_name(Some(&name))).transpose();
+        let list = ConversationsCommand::List(ListFilter::default());
+        match self.verb.unwrap_or(list) {
+            ConversationsCommand::List(filter) => list::list_conversations(&catalog, &filter),
+            ConversationsCommand::Save { new, of } => {
+                run_nagent(&root, resolve(of.name)?, &["--save-conversation", &new], None)
             }
-            Some(ConversationsCommand::Show { name, turn, last }) => {
+            ConversationsCommand::Load { name, into } => {
+                run_nagent(&root, into, &["--load-conversation", &name], None)
+            }
+            ConversationsCommand::Branch { name, into } => {
+                run_nagent(&root, into, &["--branch-conversation", &name], None)
+            }
+            ConversationsCommand::Clear(of) => {
+                run_nagent(&root, resolve(of.name)?, &["--clear"], None)
+            }
+            ConversationsCommand::Compact { of, dry_run, model } => {
+                let words = ["--compact", "--dry-run"];
+                let words = &words[..=usize::from(dry_run)];
+                run_nagent(&root, resolve(of.name)?, words, Some(model))
+            }
+            ConversationsCommand::Summarize { of, model } => {
+                run_nagent(&root, resolve(of.name)?, &["--summarize"], Some(model))
+            }
+            ConversationsCommand::Edit { prompt, model } => {
+                let words = ["--edit-conversation", "--", &prompt.join(" ")];
+                run_nagent(&root, None, &words, Some(model))
+            }
+            ConversationsCommand::Files => run_nagent(&root, None, &["--list-file-edits"], None),
+            ConversationsCommand::Show { of, turn, last } => {
                 let most = last.and_then(|last| usize::try_from(last).ok());
-                reading::show_conversation(&catalog, name.as_deref(), turn, most)
+                reading::show_conversation(&catalog, of.name.as_deref(), turn, most)
             }
-            Some(ConversationsCommand::Path { name }) => {
-                let path = root
-                    .conversation(&catalog.resolve_name(name.as_deref())?)
-                    .display()
-                    .to_string();
+            ConversationsCommand::Path(of) => {
+                let path = root.conversation(&catalog.resolve_name(of.name.as_deref())?);
+                let path = path.display().to_string();
                 Ok(Report::done(path.clone()).with("path", path))
             }
-            Some(ConversationsCommand::Rename { name, new }) => {
+            ConversationsCommand::Rename { name, new } => {
                 changes::rename_conversation(&catalog, &name, &new)
             }
-            Some(ConversationsCommand::Remove { names }) => {
+            ConversationsCommand::Remove { names } => {
                 changes::remove_conversations(&catalog, &names)
             }
-            Some(ConversationsCommand::Expand { name }) => {
-                expand::expand_conversation(&catalog, name.as_deref())
+            ConversationsCommand::Expand(of) => {
+                expand::expand_conversation(&catalog, of.name.as_deref())
             }
-            Some(ConversationsCommand::Rewind { name, turn, files }) => {
-                rewind::rewind_conversation(&catalog, name.as_deref(), turn, files)
+            ConversationsCommand::Rewind { of, turn, files } => {
+                rewind::rewind_conversation(&catalog, of.name.as_deref(), turn, files)
             }
-            Some(ConversationsCommand::Export { name }) => {
-                reading::export_conversation(&catalog, name.as_deref())
+            ConversationsCommand::Export(of) => {
+                reading::export_conversation(&catalog, of.name.as_deref())
             }
-            Some(ConversationsCommand::Lint { name }) => {
-                reading::lint_conversation(&catalog, name.as_deref())
+            ConversationsCommand::Lint(of) => {
+                reading::lint_conversation(&catalog, of.name.as_deref())
             }
-            Some(ConversationsCommand::Usage { since, by }) => {
+            ConversationsCommand::Usage { since, by } => {
                 usage::report_usage(&catalog, since.as_deref(), by)
             }
-            Some(ConversationsCommand::Prune { older, dry_run }) => {
+            ConversationsCommand::Prune { older, dry_run } => {
                 prune::prune(&catalog, older, dry_run)
             }
         }

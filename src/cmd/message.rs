@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use clap::Parser;
-use clap_complete::engine::ArgValueCandidates;
+use clap_complete::engine::ArgValueCompleter;
 
 use crate::cli::Tool;
 use crate::ops::setup::completion;
@@ -38,7 +38,7 @@ pub struct Args {
     #[arg(value_name = "TEXT")]
     text: Vec<String>,
     /// Say it to the run of this conversation, by its name or the beginning of it; children have names, too
-    #[arg(long, short, value_name = "NAME", add = ArgValueCandidates::new(completion::conversations))]
+    #[arg(long, short, value_name = "NAME", add = ArgValueCompleter::new(completion::conversations))]
     conversation: Option<String>,
     /// Use the conversations in this folder [env: NAGENT_ROOT] [default: ~/.nagent]
     #[arg(long, value_name = "DIR")]

@@ -31,6 +31,32 @@ GEMINI_API_KEY, ...), else Ollama.
 Exit codes: 0 done, 1 failed, 2 wrong usage or no credential, 3 provider failed,
 4 malformed replies, 5 limit reached, 6 check never passed, 128 + N signal N";
 
+/// The text of `-h`: what one needs every day, on 24 lines.
+const SHORT_HELP: &str = "\
+Usage: nagent [OPTIONS] [PROMPT]...   (end the prompt with - to add stdin)
+
+  nagent \"What does this project do?\"
+  git diff | nagent \"Review this change\" -
+  nagent -w --check 'make test' \"Fix the failing test\"
+
+  -w                      Let the model write here (--write DIR: elsewhere)
+  -f, --read FILE         Show the model this file first
+  -c, --conversation NAME Use the conversation of this name, not this shell's
+  -n, --new               Start a new, temporary conversation
+      --continue [NAME]   Go on with the last conversation of this folder
+  -m, --model ID          Use this model (--list-models, --list-providers)
+      --check CMD         Accept an answer only when CMD exits 0
+  -q, --quiet             Print the answer and errors only
+  -o, --output FILE       Write the answer to this file
+      --sandbox MODE      Where commands may write: workspace, read-only, off
+      --approve WHAT      Ask before commands (shell), or writes too (ask)
+      --undo [N]          Take back what the last N runs wrote (--list: show)
+      --status, --doctor  Show the settings in force; check what is missing
+
+nagent --help explains all flags. A prompt that stays open: nagent-repl.
+Conversations: nagent-conversations --help. Runs: nagent-status.
+";
+
 /// The error for a call that asks for nothing.
 const NO_PROMPT: &str = "no prompt given: nagent \"PROMPT\", or the prompt on stdin; nagent-repl keeps a prompt open (--help shows all)";
 
@@ -68,16 +94,16 @@ pub struct Args {
     #[arg(long, conflicts_with = "prompt", help_heading = "Information")]
     pub status: bool,
     /// Check providers, tools, sandbox and config, and say what to do where something is missing
-    #[arg(long, conflicts_with_all = ["prompt", "read"], help_heading = "Information")]
+    #[arg(long, conflicts_with_all = ["prompt", "read", "status"], help_heading = "Information")]
     pub doctor: bool,
     /// Print a summary of the conversation, and append nothing to it
-    #[arg(long, conflicts_with = "show_request", help_heading = "Information")]
+    #[arg(long, hide = true, conflicts_with = "show_request")]
     pub summarize: bool,
     /// List the conversations that were given a name, as saved copies are
-    #[arg(long, conflicts_with = "prompt", help_heading = "Information")]
+    #[arg(long, hide = true, conflicts_with = "prompt")]
     pub list_conversations: bool,
     /// List the files that have conversations of their own
-    #[arg(long, conflicts_with = "prompt", help_heading = "Information")]
+    #[arg(long, hide = true, conflicts_with = "prompt")]
     pub list_file_edits: bool,
     /// List the provider's models
     #[arg(long, conflicts_with = "prompt", help_heading = "Information")]
@@ -98,17 +124,18 @@ impl Tool for Args {
         --read FILE shows it a file first; --check CMD makes it go on until CMD exits 0. Started from a command of \
         another nagent it works in a new conversation of its own. Exit codes: 0 done, 1 failed, 2 wrong usage or no \
         credential, 3 provider failed, 4 malformed replies, 5 limit, 6 check never passed.";
+    const SHORT_HELP: Option<&'static str> = Some(SHORT_HELP);
 
     /// Does what the flags say; several commands in one call make one report, in this order.
     fn run(self) -> Result<Report, Problem> {
         let mut args = self;
         args.take_prompt_of_continue();
         args.run.allow_working_folder()?;
-        if let [word] = args.run.prompt.as_slice()
-            && let Some(meant) = flag_for_word(word)
-        {
+        let words: Vec<&str> = args.run.prompt.iter().map(String::as_str).collect();
+        if let Some(meant) = command_elsewhere(&words) {
+            let words = words.join(" ");
             return Err(Problem::usage(format!(
-                "\"{word}\" alone is not sent to a model; did you mean {meant}? To ask about it, use more words"
+                "\"{words}\" is not sent to a model; did you mean {meant}? To ask about it, use more words"
             )));
         }
         args.run_commands()
@@ -203,25 +230,47 @@ impl Args {
     }
 }
 
-/// The flag for a single word that is a command in other programs.
-fn flag_for_word(word: &str) -> Option<&'static str> {
-    Some(match word.to_lowercase().as_str() {
-        "help" => "nagent --help",
-        "version" => "nagent --version",
-        "status" => "nagent --status",
-        "list" => "nagent-conversations list",
-        "undo" => "nagent --undo",
-        "resume" => "nagent --continue",
-        "models" => "nagent --list-models",
-        "chat" | "repl" => "nagent-repl",
-        "exit" | "quit" => "nothing (nagent ends on its own; Ctrl-C stops a run)",
-        "doctor" => "nagent --doctor",
-        "init" | "setup" | "config" => {
-            "export OPENAI_API_KEY=... (a key is all there is to set up; nagent --doctor checks it)"
+/// What a user meant whose whole prompt is a command of other programs. A prompt in one word with blanks is quoted.
+fn command_elsewhere(words: &[&str]) -> Option<String> {
+    let meant = match words {
+        ["run" | "exec" | "ask" | "chat", prompt] if prompt.contains(' ') => {
+            return Some(format!("nagent \"{prompt}\""));
         }
-        "login" | "auth" => {
-            "export OPENAI_API_KEY=... (nagent --list-providers names each provider's variable)"
+        ["completion" | "completions", shell @ ("bash" | "zsh" | "fish")] => {
+            return Some(format!("NAGENT_COMPLETE={shell} nagent"));
         }
+        ["mcp", "add" | "list" | "remove" | "serve" | "get", ..] | ["mcp"] => {
+            "a command: nagent speaks no MCP, and the model runs programs by nagent-shell"
+        }
+        [command]
+            if command.len() > 1
+                && command.starts_with('/')
+                && !command[1..].contains(['/', ' ']) =>
+        {
+            "nagent-repl, which has commands such as /help"
+        }
+        [word] => match word.to_lowercase().as_str() {
+            "help" => "nagent --help",
+            "version" => "nagent --version",
+            "status" => "nagent --status",
+            "list" => "nagent-conversations list",
+            "undo" => "nagent --undo",
+            "resume" | "continue" => "nagent --continue",
+            "models" => "nagent --list-models",
+            "chat" | "repl" => "nagent-repl",
+            "exit" | "quit" => "nothing (nagent ends on its own; Ctrl-C stops a run)",
+            "doctor" => "nagent --doctor",
+            "run" | "exec" | "ask" => "nagent \"task\"",
+            "update" | "upgrade" => "the way nagent was installed: git pull, then make install",
+            "init" | "setup" | "config" => {
+                "export OPENAI_API_KEY=... (a key is all there is to set up; nagent --doctor checks it)"
+            }
+            "login" | "auth" | "logout" => {
+                "export OPENAI_API_KEY=... (nagent --list-providers names each provider's variable)"
+            }
+            _ => return None,
+        },
         _ => return None,
-    })
+    };
+    Some(meant.to_owned())
 }

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use clap::Parser;
-use clap_complete::engine::ArgValueCandidates;
+use clap_complete::engine::ArgValueCompleter;
 
 use crate::cli::Tool;
 use crate::ops::setup::completion;
@@ -31,10 +31,10 @@ that of the run";
 #[command(after_help = AFTER_HELP)]
 pub struct Args {
     /// Wait until the run of this conversation has ended, and end with its exit code; if none is active, with that of the last one
-    #[arg(long, value_name = "NAME", conflicts_with = "stop", add = ArgValueCandidates::new(completion::conversations))]
+    #[arg(long, value_name = "NAME", conflicts_with = "stop", add = ArgValueCompleter::new(completion::conversations))]
     wait: Option<String>,
     /// Stop the run of this conversation as Ctrl-C does (SIGINT), and wait until it is gone
-    #[arg(long, value_name = "NAME", add = ArgValueCandidates::new(completion::conversations))]
+    #[arg(long, value_name = "NAME", add = ArgValueCompleter::new(completion::conversations))]
     stop: Option<String>,
     /// Print one JSON document instead of text
     #[arg(long)]

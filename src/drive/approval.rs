@@ -18,7 +18,12 @@ pub trait Approver {
     fn ask_user(&mut self, action: &Action, context: &RunContext<'_>) -> Decision;
 
     /// Stores a permanent approval, and returns it.
-    fn store(&mut self, action: &Action, folder: &str) -> approve::StandingApproval;
+    fn store(
+        &mut self,
+        action: &Action,
+        folder: &str,
+        first_two: bool,
+    ) -> approve::StandingApproval;
 }
 
 /// The rules of a run, and who is asked where they do not decide.
@@ -54,16 +59,16 @@ impl ApprovalRules<'_> {
         let leaves = has_sandbox && matches!(action, Action::Shell { outside: Some(_), .. });
         let is_plain = matches!(action, Action::Shell { commands, .. } if is_plain(commands));
         let is_allowed = !leaves && (!self.approve.covers(action) || is_plain)
-            || self.approvals.iter().any(|approval| approval.covers(action, &folder));
+            || self.approvals.iter().any(|approval| approval.covers(action, &folder, has_sandbox));
         is_allowed.then_some(Decision::Allow)
     }
 
     /// Asks, and stores an approval that is permanent.
     pub(super) fn ask_and_store(&mut self, action: &Action, context: &RunContext<'_>) -> Decision {
         let decision = self.approver.ask_user(action, context);
-        if decision == Decision::Always {
+        if let Decision::Always { first_two } = decision {
             let folder = context.folder.to_string_lossy();
-            self.approvals.push(self.approver.store(action, &folder));
+            self.approvals.push(self.approver.store(action, &folder, first_two));
         }
         // The user's replacement is not asked about again, but the stop list still applies to it.
         if let Decision::Replace(other) = &decision

@@ -25,7 +25,7 @@ impl Logged {
         before: String,
         after: String,
     ) -> Result<Self> {
-        log.append(path, FileEvent::Write { before, after, by_commands: false })?;
+        log.append(path, FileEvent::Write { before, after })?;
         Ok(Self(()))
     }
 }

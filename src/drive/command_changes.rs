@@ -1,22 +1,22 @@
-//! Finds out which files the commands of a run changed, so that undo takes their changes back: a snapshot of the working
-//! tree before the first command, another at the end of the run.
-//!
-//! The user may write at the same time. The kernel sets when a file was last changed, and commands cannot: a file that was
-//! last changed while no command ran is left alone.
+//! Finds out which files the commands of a run changed, so that undo takes their changes back or names them: the working
+//! tree is remembered before the first command, and compared at the end of the run. The user may write at the same time: a
+//! file that was last changed while no command ran is left alone. The kernel sets that time, and commands cannot.
 
 use std::path::{Path, PathBuf};
+use std::slice;
 use std::time::Duration;
 
-use anyhow::{Result, anyhow, ensure};
+use anyhow::{Error, Result, anyhow, bail};
 
 use super::run_context::RunContext;
 use conversation::format::harmless::quote_name;
-use conversation::memory::changes::{ChangeLogEntry, FileEvent, NO_FILE, is_same_state};
+use conversation::memory::changes::{ChangeLogEntry, FileEvent, NO_FILE, list_unknown};
 use history::git;
-use history::git::snapshot::{TreeChange, Version, compare_trees, store_tree};
+use history::git::snapshot::{self, Snapshot, TreeChange, Version};
+use sandbox::automatic_files::search;
 use sys::change_log::{self, ChangeLog};
 use sys::names::name_some;
-use sys::{clock, file_stamp, fs};
+use sys::{clock, file_stamp, fs, lock};
 
 /// Maximum number of files in a reason.
 const NAMED: usize = 20;
@@ -24,23 +24,11 @@ const NAMED: usize = 20;
 /// The files that the run's commands changed.
 #[derive(Debug, Default)]
 pub struct CommandChanges {
-    /// The state before the first command.
-    begun: Option<Begun>,
+    /// The top of the working tree (or the folder, where that is in no repository), and the tree before the first command,
+    /// or why it is not known.
+    begun: Option<(PathBuf, Result<Snapshot>)>,
     /// When commands began and ended.
     spans: Vec<(Duration, Option<Duration>)>,
-}
-
-/// Lines for the log, with the files that they are about.
-type FileEvents = Vec<(PathBuf, FileEvent)>;
-
-#[derive(Debug)]
-struct Begun {
-    /// The top of the working tree, or the run's folder where it is in no repository.
-    top: PathBuf,
-    /// The snapshot, or why there is none.
-    tree: Result<String>,
-    /// The end of the log of changes.
-    logged: u64,
 }
 
 impl CommandChanges {
@@ -49,6 +37,7 @@ impl CommandChanges {
         &mut self,
         context: &RunContext<'_>,
         log: &ChangeLog,
+        is_outside: bool,
     ) -> Option<String> {
         let mut note = None;
         if self.begun.is_none() {
@@ -57,23 +46,21 @@ impl CommandChanges {
             let top = repository.clone().unwrap_or_else(|| context.folder.clone());
             let is_near = |it: &PathBuf| it.starts_with(&top) || top.starts_with(it);
             let sandbox = context.sandbox.as_ref().map(|it| &it.policy().writable);
-            if !sandbox.is_none_or(|writable| writable.iter().any(is_near)) {
+            if !is_outside && !sandbox.is_none_or(|writable| writable.iter().any(is_near)) {
                 return None;
             }
-            let logged = fs::file_size(&context.root.change_log_path()).unwrap_or(0);
-            let tree = match &repository {
-                Some(top) => store_tree(&context.root, top),
-                None => Err(anyhow!("{} is in no git repository", quote_name(&top))),
-            };
-            if let (Err(why), true) = (&tree, repository.is_some() && log.task.is_empty()) {
+            let why = "the run has not ended, or was killed".to_owned();
+            let logged = log.append(&top, FileEvent::CommandsRan { why });
+            let before = logged.and_then(|()| match &repository {
+                Some(top) => snapshot::take(&context.root, top),
+                None => bail!("{} is in no git repository", quote_name(&top)),
+            });
+            if let (Err(why), true) = (&before, repository.is_some() && log.task.is_empty()) {
                 note = Some(format!("undo will not take back what commands change here: {why:#}"));
             }
-            if let Err(error) = log.append(&top, FileEvent::CommandsBegun) {
-                note = Some(format!("undo will not know what commands change: {error:#}"));
-            }
-            self.begun = Some(Begun { top, tree, logged });
+            self.begun = Some((top, before));
         }
-        self.spans.push((clock::since_epoch(), None));
+        self.spans.push((clock::of_files(), None));
         note
     }
 
@@ -86,97 +73,135 @@ impl CommandChanges {
 
     /// Records what the commands changed, at the end of the run.
     pub(super) fn finish(&mut self, context: &RunContext<'_>, log: &ChangeLog) -> Result<()> {
-        let Some(Begun { top, tree, logged }) = self.begun.take() else { return Ok(()) };
-        let found = tree.and_then(|tree| self.compare(&top, &tree, logged, context, log));
-        let (mut events, why) = found.unwrap_or_else(|error| (Vec::new(), format!("{error:#}")));
-        events.push((top, FileEvent::CommandsEnded { why }));
-        log.append_all(events)
+        let Some((top, before)) = self.begun.take() else { return Ok(()) };
+        let changes = before.and_then(|before| snapshot::compare(&context.root, &top, before));
+        let is_same = changes.as_ref().is_ok_and(Vec::is_empty);
+        let mut logged = if is_same { Vec::new() } else { change_log::read_log(&context.root)? };
+        let is_begin = |it: &ChangeLogEntry| {
+            matches!(it.event, FileEvent::CommandsRan { .. })
+                && (&it.run, &it.conversation) == (&log.run, &log.conversation)
+        };
+        let begun = logged.iter().position(is_begin).unwrap_or(0);
+        let is_other =
+            |it: &ChangeLogEntry| it.run != log.run && Path::new(&it.path).starts_with(&top);
+        let is_running = |(it, _): &(&ChangeLogEntry, &str)| {
+            let is_own = log.of.contains(&it.conversation);
+            is_other(it) && !is_own && lock::is_held(&context.root, &it.conversation)
+        };
+        let is_alone =
+            !logged[begun..].iter().any(is_other) && !list_unknown(&logged).iter().any(is_running);
+        let busy = || anyhow!("another run was at work there at the same time");
+        let changes = changes.and_then(|it| is_alone.then_some(it).ok_or_else(busy));
+        logged.retain(|it| it.run == log.run);
+        let begun = logged.iter().position(is_begin).unwrap_or(0);
+        let outputs = context.root.outputs_folder();
+        let (events, why) = match changes {
+            Ok(changes) => self.sort_changes(&outputs, changes, &logged, begun)?,
+            Err(why) => (Vec::new(), self.name_changed(&top, &logged, &why)),
+        };
+        events.into_iter().try_for_each(|(path, event)| log.append(&path, event))?;
+        log.append(&top, FileEvent::CommandsRan { why })
     }
 
-    /// The changes of commands, whose contents before are stored, and why these are not all.
-    fn compare(
+    /// The changes of commands, whose contents before are stored, and why these are not all. The first `begun` lines of the
+    /// log are older than the snapshot.
+    fn sort_changes(
         &self,
-        top: &Path,
-        tree: &str,
-        logged: u64,
-        context: &RunContext<'_>,
-        log: &ChangeLog,
-    ) -> Result<(FileEvents, String)> {
+        outputs: &Path,
+        changes: Vec<TreeChange>,
+        logged: &[ChangeLogEntry],
+        begun: usize,
+    ) -> Result<(Vec<(PathBuf, FileEvent)>, String)> {
         let (mut events, mut left, mut stored) = (Vec::new(), Vec::new(), Vec::new());
-        let after = store_tree(&context.root, top)?;
-        if after == tree {
-            return Ok((events, String::new()));
-        }
-        let logged = change_log::read_since(&context.root, logged)?;
-        let is_other =
-            |it: &ChangeLogEntry| it.run != log.run && Path::new(&it.path).starts_with(top);
-        ensure!(!logged.iter().any(is_other), "another run changed this tree at the same time");
-        let changes = compare_trees(&context.root, top, [tree, &after])?;
-        let outputs = context.root.outputs_folder();
-        let has_rules = changes.iter().any(|it| it.path.ends_with(".gitignore"));
         for change in changes {
-            let TreeChange { path, before, after } = &change;
-            let (before_state, after_state) =
-                (describe_state(before.as_ref()), describe_state(after.as_ref()));
-            let own = logged.iter().filter(|entry| Path::new(&entry.path) == path);
-            let own: Vec<&ChangeLogEntry> = own.collect();
-            let is_logged = covers(&own, &before_state, &after_state);
-            let is_ours = after.is_none() || !own.is_empty() || self.was_last_to_change(path);
-            // The user's new file, or one that a new rule of .gitignore shows.
-            if is_logged || !is_ours && before.is_none() {
-                continue;
+            match self.find_event(&change, &list_writes(logged, &change.path), begun) {
+                None => {}
+                Some(Err(())) => left.push(quote_name(&change.path)),
+                Some(Ok(event)) => {
+                    if let Some((Some(content), _)) = change.before {
+                        stored.push(fs::store_output_unsynced(outputs, &content)?);
+                    }
+                    events.push((change.path, event));
+                }
             }
-            let is_odd = [before, after].into_iter().flatten().any(|(kind, _)| kind.is_none());
-            let was_ignored = has_rules && before.is_none() && self.is_older(path);
-            let is_ignored = after.is_none() && fs::exists(path);
-            if !is_ours || is_odd || was_ignored || is_ignored {
-                left.push(quote_name(path));
-                continue;
-            }
-            if let Some((_, content)) = before {
-                stored.push(fs::store_output_unsynced(&outputs, content)?);
-            }
-            let (before, after) = (before_state, after_state);
-            events.push((change.path, FileEvent::Write { before, after, by_commands: true }));
         }
-        fs::sync_outputs(&outputs, &stored)?;
-        let what = "something else changed them, too, or they are not plain files";
-        let why = format!("{what}: {}", name_some(&left, NAMED, ", "));
-        Ok((events, if left.is_empty() { String::new() } else { why }))
+        fs::sync_outputs(outputs, &stored)?;
+        let what = "something else changed these, too, or commands changed more than their content";
+        let why = (!left.is_empty()).then(|| format!("{what}: {}", name_some(&left, NAMED, ", ")));
+        Ok((events, why.unwrap_or_default()))
+    }
+
+    /// The line of the log for a change; an error if undo cannot take it back. `None` if the user made it, or the writes of
+    /// the run that are in the log already, of which the first `begun` lines are older than the snapshot.
+    fn find_event(
+        &self,
+        change: &TreeChange,
+        writes: &[(usize, &str, &str)],
+        begun: usize,
+    ) -> Option<Result<FileEvent, ()>> {
+        let (from, to) = (state(change.before.as_ref()), state(change.after.as_ref()));
+        let older = writes.iter().rfind(|(line, ..)| *line < begun);
+        let before = older.and(writes.first()).map_or(from.as_str(), |(_, before, _)| before);
+        let is_known = writes.last().is_some_and(|(.., after)| *after == to);
+        let fits = older.is_none_or(|(.., after)| *after == from);
+        let is_logged = is_known && fits && writes[0].1 == before && from != to;
+        let is_ours = is_known || change.after.is_none() || self.was_last_to_change(&change.path);
+        if is_logged || !is_ours && change.before.is_none() {
+            return None;
+        }
+        let is_gap =
+            |pair: &[(usize, &str, &str)]| pair[0].2 != pair[1].1 && pair[0].1 != pair[1].1;
+        let start = self.spans.first().map_or(Duration::MAX, |span| span.0);
+        let is_plain = match (&change.before, &change.after) {
+            (Some((Some(_), old)), Some((Some(_), new))) => from != to && old == new,
+            (Some((Some(_), _)), None) => true,
+            // One that was there before came from where it was ignored or unreadable, or from outside.
+            (None, Some((Some(_), _))) => {
+                change.is_moved || file_stamp::is_born_since(&change.path, start)
+            }
+            _ => false,
+        };
+        let is_whole = is_ours && fits && !writes.windows(2).any(is_gap);
+        let executable = change.before.as_ref().is_some_and(|it| it.1);
+        let event = FileEvent::Commands { before: before.to_owned(), after: to, executable };
+        let can = is_plain && is_whole && change.path.to_str().is_some();
+        Some(if can { Ok(event) } else { Err(()) })
     }
 
     fn was_last_to_change(&self, path: &Path) -> bool {
         let Some(changed) = file_stamp::changed_at(path) else { return false };
-        let is_in = |(from, to): &(Duration, Option<Duration>)| {
-            changed + file_stamp::TICK > *from && to.is_none_or(|to| changed <= to)
-        };
-        self.spans.iter().any(is_in)
+        self.spans.iter().any(|(from, to)| changed >= *from && to.is_none_or(|to| changed <= to))
     }
 
-    /// Whether a file was there before the first command, in a time when it was perhaps ignored.
-    fn is_older(&self, path: &Path) -> bool {
-        let start = self.spans.first().map_or(Duration::ZERO, |span| span.0);
-        file_stamp::born_at(path).is_some_and(|born| born + file_stamp::TICK < start)
+    /// Names what changed in a tree while commands ran, and says why it is not taken back; empty if nothing changed.
+    fn name_changed(&self, top: &PathBuf, logged: &[ChangeLogEntry], why: &Error) -> String {
+        let is_meant =
+            |path: &Path| self.was_last_to_change(path) && list_writes(logged, path).is_empty();
+        let own = [top].into_iter().filter(|top| is_meant(top)).cloned().collect();
+        let found = search(slice::from_ref(top), own, &|name| name != ".git", &is_meant);
+        let names: Vec<String> = found.paths.iter().map(quote_name).collect();
+        let more = if found.is_cut { ", and not all of the tree was looked at" } else { "" };
+        if names.is_empty() && !found.is_cut {
+            return String::new();
+        }
+        format!("{why:#}; changed while commands ran: {}{more}", name_some(&names, NAMED, ", "))
     }
 }
 
-/// Whether these writes of a file, together, are this change.
-fn covers(writes: &[&ChangeLogEntry], from: &str, to: &str) -> bool {
-    let states: Vec<(&str, &str)> = writes
-        .iter()
-        .filter_map(|entry| match &entry.event {
-            FileEvent::Write { before, after, .. } => Some((before.as_str(), after.as_str())),
-            _ => None,
-        })
-        .collect();
-    states.first().is_some_and(|it| is_same_state(Some(it.0), Some(from)))
-        && states.last().is_some_and(|it| is_same_state(Some(it.1), Some(to)))
+/// The changes of a file by this run that the log has: the number of the line, and the states before and after.
+fn list_writes<'a>(logged: &'a [ChangeLogEntry], path: &Path) -> Vec<(usize, &'a str, &'a str)> {
+    let of_path = logged.iter().enumerate().filter(|(_, it)| Path::new(&it.path) == path);
+    let write = |(line, it): (usize, &'a ChangeLogEntry)| match &it.event {
+        FileEvent::Write { before, after } | FileEvent::Commands { before, after, .. } => {
+            Some((line, before.as_str(), after.as_str()))
+        }
+        _ => None,
+    };
+    of_path.filter_map(write).collect()
 }
 
 /// The state of a file in the log.
-fn describe_state(version: Option<&Version>) -> String {
-    match version {
-        None => NO_FILE.to_owned(),
-        Some((kind, content)) => format!("{}:{}", fs::sha256(content), kind.unwrap_or('-')),
-    }
+fn state(version: Option<&Version>) -> String {
+    let content = version.map(|(content, _)| content.as_deref().unwrap_or_default());
+    content.map_or_else(|| NO_FILE.to_owned(), fs::sha256)
 }

@@ -54,7 +54,7 @@ pub struct Commands {
     pub after_write: Option<String>,
     /// The command that checks an answer.
     pub check: Option<String>,
-    kept: Vec<KeptCommand>,
+    pub(super) kept: Vec<KeptCommand>,
     /// Bytes of outputs that were stored in files so far, without those of `kept`.
     stored: Cell<u64>,
 }
@@ -72,7 +72,7 @@ pub(super) struct ShellCommand<'a> {
 
 /// A command that runs on until the run ends. The sandbox is cleaned up after it, and so comes last.
 #[derive(Debug)]
-struct KeptCommand {
+pub(super) struct KeptCommand {
     name: String,
     output: PathBuf,
     /// Maximum size of `output`, in bytes.
@@ -171,11 +171,6 @@ impl Commands {
         let limit = limits::KEPT_OUTPUT.min(self.room());
         let job = KeptJob::start(job, file, limit, context.redactor.filter_lines())?;
         Ok(KeptCommand { name: name.to_owned(), output, limit, job, _sandboxed: sandboxed })
-    }
-
-    /// Ends kept commands.
-    pub(super) fn end_kept(&mut self) {
-        self.kept.clear();
     }
 
     /// Describes kept commands that have ended.
@@ -310,8 +305,7 @@ fn describe_result(
         JobOutcome::Killed { signal } => (Some(128 + signal), format!("ended by signal {signal}")),
         JobOutcome::TimedOut => {
             let limit = timeout.as_secs();
-            let why = "with everything it had started; a larger timeout gives it more time";
-            (None, format!("killed after {limit} s {why}"))
+            (None, format!("killed after {limit} s, its timeout, with everything it had started"))
         }
         JobOutcome::Interrupted(signal) => {
             (None, format!("stopped: nagent received {}", signal.name()))

@@ -56,8 +56,8 @@ pub enum ProgressEvent<'a> {
         /// Its verdict.
         verdict: Verdict,
     },
-    /// The user is asked about an action in a folder, which starts next or is refused.
-    Deciding(&'a Action, &'a Path),
+    /// The user is asked about an action in a folder, which starts next or is refused; and whether commands have a sandbox.
+    Deciding(&'a Action, &'a Path, bool),
     /// An action was refused, for this reason.
     Refused(&'a Action, &'a Failure),
     /// An action starts.

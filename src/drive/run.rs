@@ -113,7 +113,7 @@ impl Runner<'_> {
     /// # Errors
     /// The conversation could not be written.
     pub fn finish(&mut self) -> Result<Option<RunChange>> {
-        self.commands.end_kept();
+        self.commands.kept.clear();
         self.command_changes.finish(&self.context, &self.files.log)?;
         let (blocks, change) = self.files.finish();
         self.append(blocks)?;
@@ -233,7 +233,8 @@ impl Runner<'_> {
         let decision = decided.unwrap_or_else(|| {
             // A question that nobody is asked is not shown: its number would be taken for that of the parent's.
             if self.approval.approver.has_person() {
-                (self.on_progress)(ProgressEvent::Deciding(action, &self.context.folder));
+                let (folder, sandbox) = (&self.context.folder, &self.context.sandbox);
+                (self.on_progress)(ProgressEvent::Deciding(action, folder, sandbox.is_some()));
             }
             self.approval.ask_and_store(action, &self.context)
         });
@@ -257,10 +258,11 @@ impl Runner<'_> {
         {
             let is_command = action.access() == Access::Run;
             if is_command {
-                if !matches!(action, Action::Shell { outside: Some(_), .. }) {
+                let is_outside = matches!(action, Action::Shell { outside: Some(_), .. });
+                if !is_outside {
                     self.require_sandbox()?;
                 }
-                self.before_command();
+                self.before_command(is_outside);
             }
             let (block, signal) = self.run_action(action)?;
             if is_command {
@@ -286,10 +288,10 @@ impl Runner<'_> {
         self.next_child()
     }
 
-    fn before_command(&mut self) {
+    fn before_command(&mut self, is_outside: bool) {
         self.files.before_command();
-        let note = self.command_changes.before_command(&self.context, &self.files.log);
-        if let Some(note) = note {
+        let changes = &mut self.command_changes;
+        if let Some(note) = changes.before_command(&self.context, &self.files.log, is_outside) {
             (self.on_progress)(ProgressEvent::Note(&note));
         }
     }
@@ -350,7 +352,7 @@ impl Runner<'_> {
         attempt: Option<u32>,
     ) -> Result<(Block, Option<Signal>)> {
         self.require_sandbox()?;
-        self.before_command();
+        self.before_command(false);
         (self.on_progress)(ProgressEvent::CommandStarted { name, command, attempt });
         let block = Block::new("system").with(name, command);
         let parents = self.children.parents_of_commands();

@@ -19,7 +19,7 @@ use std::path::Path;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use conversation::approve::body_mut;
+use conversation::approve::{self, body_mut};
 use conversation::format::columns::truncate;
 use conversation::format::edit;
 use conversation::format::file::Block;
@@ -125,6 +125,8 @@ pub struct Start {
     pub body: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub folder: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub first_two: Option<String>,
 }
 
 /// The result of an action or of `--check`.
@@ -180,13 +182,22 @@ impl Start {
             bytes_in: sums.map(|(_, into)| into),
             body: Some(body.to_owned()).filter(|text| is_shown && !text.is_empty()),
             folder: None,
+            first_two: None,
         }
     }
 
-    /// The question about an action in a folder, the `n`th of the run: the event of its start, with its whole text.
-    pub fn to_decide(n: u64, action: &Action, folder: &Path) -> Self {
+    /// The question about an action in a folder, the `n`th of the run: the event of its start, with its whole text, and where
+    /// commands run in a sandbox the words that one answer can cover.
+    pub fn to_decide(n: u64, action: &Action, folder: &Path, has_sandbox: bool) -> Self {
         let body = body_mut(&mut action.clone()).map(std::mem::take);
-        Self { body, folder: Some(folder.display().to_string()), ..Self::new(n, action) }
+        let first_two = match action {
+            Action::Shell { commands, keep: None, outside: None, .. } if has_sandbox => {
+                approve::first_two(commands)
+            }
+            _ => None,
+        };
+        let folder = Some(folder.display().to_string());
+        Self { body, folder, first_two, ..Self::new(n, action) }
     }
 }
 
@@ -197,8 +208,8 @@ impl RunEvent {
     }
 
     /// The event of a question about an action, the `n`th of the run.
-    pub fn decide(n: u64, action: &Action, folder: &Path) -> Self {
-        Self::Decide(Start::to_decide(n, action, folder))
+    pub fn decide(n: u64, action: &Action, folder: &Path, has_sandbox: bool) -> Self {
+        Self::Decide(Start::to_decide(n, action, folder, has_sandbox))
     }
 
     /// The event of a result; `tag` is that of its action, `check` or [`AFTER_WRITE`]. With `all` it has the whole output, where the result

@@ -60,7 +60,7 @@ mod tests {
                 keep: None,
                 outside: None,
             };
-            action_rows(&Start::to_decide(1, &action, Path::new("/")), None, 40, all)
+            action_rows(&Start::to_decide(1, &action, Path::new("/"), false), None, 40, all)
                 .into_iter()
                 .map(|row| row.text)
                 .collect()

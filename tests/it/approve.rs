@@ -141,6 +141,27 @@ fn always_is_this_text_in_this_folder() {
     }
 }
 
+#[test]
+fn the_first_two_words_can_be_approved_in_the_sandbox_and_only_there() {
+    let sandbox = Sandbox::new();
+    for _ in 0..4 {
+        let again = ["git log -1", "git log --oneline -2", "git log | cat", "git status -s"];
+        sandbox.llm.push(again.map(shell).concat());
+        sandbox.llm.push(answer("done"));
+    }
+    let boxed = ["--approve", "shell", "--sandbox", "workspace"];
+    let run = answer_questions(&sandbox, &boxed, &["w", "n", "n"]);
+    assert!(run.stdout.contains("w always git log ..., e edit"), "{}", run.stdout);
+    assert!(!run.stdout.contains("w always git log ..., e edit, n no, or why not [n]: n"));
+    let stored = std::fs::read_to_string(sandbox.root().join("approvals.json")).unwrap();
+    let stored: Value = serde_json::from_str(&stored).unwrap();
+    assert_eq!(stored["entries"][0]["text"], "git log *");
+    answer_questions(&sandbox, &boxed, &["n", "n"]);
+    // Options can write: without the sandbox it does not count, and is not offered.
+    let run = answer_questions(&sandbox, &["--approve", "shell"], &["w", "n", "n", "n", "n"]);
+    assert!(!run.stdout.contains("w always") && run.stdout.contains("answer y, n"));
+}
+
 fn results_of(sandbox: &Sandbox, name: &str) -> Vec<String> {
     let text = std::fs::read_to_string(sandbox.root().join("conversations").join(name)).unwrap();
     text.split("\n\n").filter(|block| block.contains("-result ")).map(str::to_owned).collect()

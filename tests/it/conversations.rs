@@ -78,7 +78,7 @@ fn a_named_child_of_a_shell_is_a_child_and_not_continued() {
         _ => "<nagent-conversation name=\"reader\">part</nagent-conversation>".into(),
     });
     sandbox.run(&["task"]).assert_exit(0);
-    let list = run(&sandbox, &["list", "--json"]).assert_exit(0).json();
+    let list = run(&sandbox, &["list", "--all", "--json"]).assert_exit(0).json();
     let child = list["conversations"].as_array().unwrap().iter().find(|one| one["kind"] == "child");
     let child = child.unwrap()["name"].as_str().unwrap();
     assert!(child.starts_with("latest-") && child.ends_with(".reader"), "{list}");
@@ -115,7 +115,7 @@ fn list_fits_a_terminal() {
     let shown = sandbox.program(CONVERSATIONS, &["list"]).on_terminal(100).run().stdout;
     let lines: Vec<&str> = shown.lines().map(str::trim_end).collect();
     assert!(lines[0].starts_with("NAME     KIND   AGE") && lines[0].ends_with("WORDS"), "{shown}");
-    assert!(lines[1].starts_with("kept     named") && lines[1].ends_with("is slow?"), "{shown}");
+    assert!(lines[3].starts_with("kept     named") && lines[3].ends_with("is slow?"), "{shown}");
     assert!(lines.iter().all(|line| line.chars().count() <= 100), "{shown}");
     // A narrow one has the first words below each row.
     let shown = sandbox.program(CONVERSATIONS, &["list"]).on_terminal(60).run().stdout;

@@ -88,5 +88,5 @@ fn a_conversation_that_outgrew_its_window_is_not_a_trap() {
     // Of a file's conversation there is only one.
     let sandbox = sandbox.file("a.txt", "a\n");
     let run = sandbox.file_edit(&["a.txt", &"word ".repeat(12_000)]).run().assert_exit(3);
-    run.stderr_has(&["(--clear archives this one)", "nagent-conversations path a-"]);
+    run.stderr_has(&["nagent-conversations clear a-", "nagent-conversations path a-"]);
 }

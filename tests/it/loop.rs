@@ -549,7 +549,7 @@ fn a_prompt_that_fits_no_window_is_told_before_anything_is_sent_or_stored() {
     let sandbox = sandbox.config_also(json!({"context_window_tokens": 4000}));
     let long = "word ".repeat(20_000);
     let run = sandbox.run(&[long.as_str()]).assert_exit(3).no_stdout();
-    run.stderr_has(&["4000", "nothing was sent", "--clear"]);
+    run.stderr_has(&["4000", "nothing was sent", "nagent-conversations clear"]);
     assert_eq!(sandbox.requests().len(), 1);
     assert_eq!(sandbox.conversation(), before);
 }

@@ -45,6 +45,7 @@ mod file_writes; // how the file is written: whole, with its mode, where it is
 mod first_run; // no key, a wrong value, a missing program; --doctor; prices
 mod forged; // seventy spellings of tags, through every way into a conversation
 mod forgery; // forged blocks in results, names and outputs; what commands may know
+mod habits; // a pipe without -, words and flags of other programs, -C, -h
 mod imports; // which file of src needs which: no cycles, layers that point one way
 mod injections; // what instructions in documents achieve, without the sandbox
 mod interrupts; // a signal at each stage of a run

@@ -327,8 +327,14 @@ fn reasoning_is_a_flag_a_key_and_passed_to_children() {
     sandbox.run(&["-n", "--reasoning", "off", "task"]).assert_exit(0);
     assert_eq!(efforts(3), ["\"none\"", "\"none\"", "\"none\""]);
     sandbox.run(&["--reasoning", "much", "task"]).assert_exit(2).stderr_has(&["off, low, medium"]);
-    let old = Sandbox::new().config_also(json!({"reasoning": 3})).reply(answer("done"));
-    old.run(&["task"]).assert_exit(0).stderr_has(&["older tool"]);
+    // The five steps of older configs.
+    let old = Sandbox::new().config_also(json!({"reasoning": 3}));
+    old.llm.choose(|_| answer("done").into());
+    old.run(&["-n", "task"]).assert_exit(0).no_stderr();
+    old.run(&["-n", "--reasoning", "1", "task"]).assert_exit(0);
+    let efforts: Vec<_> =
+        old.requests().iter().map(|one| one.json()["reasoning_effort"].clone()).collect();
+    assert_eq!(efforts, ["high", "low"]);
     let wrong = Sandbox::new().config_also(json!({"reasoning": "much"}));
     wrong.run(&["task"]).assert_exit(2).stderr_has(&["reasoning", "off, low, medium"]);
 }

@@ -54,15 +54,6 @@ fn with_read_a_silent_stdin_is_not_waited_for() {
 }
 
 #[test]
-fn input_that_stands_ready_and_is_ignored_is_said_with_the_way_to_read_it() {
-    let sandbox = Sandbox::new().reply(answer("done"));
-    let run =
-        sandbox.cmd(&["task"]).stdin("ignored words").run().assert_exit(0).stdout_is("done\n");
-    run.stderr_has(&["stdin", "-"]);
-    assert!(!sandbox.conversation().contains("ignored words"));
-}
-
-#[test]
 fn a_silent_stdin_does_not_reach_the_shell_either() {
     let sandbox = Sandbox::new().reply(shell("cat; echo read")).reply(answer("done"));
     sandbox.cmd(&["task"]).silent_stdin().run().assert_exit(0).within(5.0);

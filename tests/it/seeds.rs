@@ -468,7 +468,10 @@ fn seed_002_15_to_19_what_a_command_gets_and_what_comes_back() {
     let shown = screen(&pty).join("\n");
     assert_parts(
         &shown,
-        &["\n  out\n  err\n  exit 4, 0.0 s, ", "\n  100000\n$ sleep 30\n  [killed after 0.0 s "],
+        &[
+            "\n  out\n  err\n  exit 4, 0.0 s, ",
+            "\n  100000\n$ sleep 30\n  [killed after 0.0 s, its timeout",
+        ],
     );
     let results = sandbox.blocks_of("nagent-shell-result");
     let folder = sandbox.work().canonicalize().unwrap();

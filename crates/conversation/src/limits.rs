@@ -256,7 +256,7 @@ limits! {
         /// Content of the working tree that is stored with it, without what its git repository has
         bytes SNAPSHOT_BYTES: u64 = 256 << 20, "the same";
         /// Files that the commands of a run changed
-        count SNAPSHOT_FILES: usize = 2_000, "the same";
+        count SNAPSHOT_FILES: usize = 1_000, "the same";
         /// Content that is stored for undo
         bytes KEPT_CONTENT: u64 = 256 << 20, "exit 1; a tag does not write over a larger file";
         /// Cached summary

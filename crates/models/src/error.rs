@@ -33,14 +33,10 @@ pub fn check_window(bytes: usize, model: &str, window: Option<u64>) -> Option<Ap
 /// Advice for the user about a conversation that has outgrown the model's window; for that of a file there is no
 /// `--new`.
 pub fn too_long_advice(conversation: &str, is_of_file: bool) -> String {
-    let new = if is_of_file {
-        "--clear archives this one"
-    } else {
-        "nagent --new, or --clear to archive this one"
-    };
+    let new = if is_of_file { "" } else { "nagent --new, or " };
     format!(
-        "Start a new conversation ({new}), shorten this one (--compact --dry-run says what that would do; \
-         nagent-conversations path {conversation} prints its path, for an editor), or use a model with a larger window"
+        "Start a new conversation ({new}nagent-conversations clear {conversation}, which archives this one), shorten this one \
+         (nagent-conversations compact {conversation} --dry-run says what that would do; nagent-conversations path {conversation} prints its path, for an editor), or use a model with a larger window"
     )
 }
 

@@ -22,6 +22,8 @@ pub enum Reasoning {
     High,
     /// As much as the model supports.
     Max,
+    /// A step from 1 to 5, as the config files of older tools have it: one of the model's own words.
+    Step(u64),
     /// Up to this many tokens.
     Tokens(u64),
 }
@@ -35,27 +37,40 @@ const NAMES: [(&str, Reasoning); 5] = [
 ];
 
 impl Reasoning {
-    /// Reads a word of the scale, or a number of tokens.
+    /// Reads a word of the scale, one of five steps, or a number of tokens.
     pub fn parse(text: &str) -> Result<Self, String> {
         let word = NAMES.iter().find(|(name, _)| *name == text).map(|(_, level)| *level);
         let number = || {
-            text.parse()
-                .ok()
-                .map(|tokens| if tokens == 0 { Self::Off } else { Self::Tokens(tokens) })
+            text.parse().ok().map(|number| match number {
+                0 => Self::Off,
+                1..=5 => Self::Step(number),
+                tokens => Self::Tokens(tokens),
+            })
         };
-        word.or_else(number)
-            .ok_or_else(|| "give off, low, medium, high, max, or a number of tokens".to_owned())
+        word.or_else(number).ok_or_else(|| {
+            "give off, low, medium, high, max, 1 to 5, or a number of tokens".to_owned()
+        })
     }
 
     /// The nearest word of the scale that the model accepts.
     pub(crate) fn to_word(self, model: &str) -> &'static str {
+        if let Self::Step(step) = self {
+            let known = find_model(model).map(|model| model.reasoning);
+            let words = match &known {
+                Some(ReasoningWords::Words(words)) => words,
+                _ => &["low", "medium", "high"][..],
+            };
+            let steps: Vec<_> = words.iter().filter(|word| **word != "none").collect();
+            let at = usize::try_from(step).unwrap_or(1).clamp(1, steps.len().max(1)) - 1;
+            return steps.get(at).map_or("high", |word| **word);
+        }
         // The preferred words, the best first.
         let wanted: &[&str] = match self {
             Self::Off => &["none", "minimal", "low"],
             Self::Low | Self::Tokens(..4_096) => &["low", "minimal", "medium", "high"],
             Self::Medium | Self::Tokens(..16_384) => &["medium", "high", "low"],
             Self::High | Self::Tokens(..49_152) => &["high", "medium"],
-            Self::Max | Self::Tokens(_) => &["max", "xhigh", "high"],
+            Self::Max | Self::Tokens(_) | Self::Step(_) => &["max", "xhigh", "high"],
         };
         match find_model(model).map(|model| model.reasoning) {
             Some(ReasoningWords::Words(words)) => {
@@ -74,11 +89,13 @@ impl Reasoning {
     /// The number of tokens, between a model's smallest and largest.
     pub(crate) fn to_tokens(self, least: u64, most: u64) -> u64 {
         let tokens = match self {
-            Self::Off => 0,
+            Self::Off | Self::Step(..=1) => 0,
             Self::Low => 2_048,
-            Self::Medium => 8_192,
+            Self::Step(2) => 4_096,
+            Self::Medium | Self::Step(3) => 8_192,
+            Self::Step(4) => 16_384,
             Self::High => 24_576,
-            Self::Max => most,
+            Self::Max | Self::Step(_) => most,
             Self::Tokens(tokens) => tokens,
         };
         tokens.clamp(least, most)
@@ -89,6 +106,7 @@ impl std::fmt::Display for Reasoning {
     fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match (self, NAMES.iter().find(|(_, level)| level == self)) {
             (Self::Tokens(tokens), _) => write!(out, "{tokens}"),
+            (Self::Step(step), _) => write!(out, "{step}"),
             (_, found) => out.write_str(found.map_or("", |(name, _)| name)),
         }
     }
@@ -107,6 +125,7 @@ impl From<Reasoning> for Value {
     fn from(reasoning: Reasoning) -> Self {
         match reasoning {
             Reasoning::Tokens(tokens) => tokens.into(),
+            Reasoning::Step(step) => step.into(),
             word => word.to_string().into(),
         }
     }

@@ -104,7 +104,8 @@ pub fn detect_format(name: &str, bytes: &[u8]) -> Result<DetectedFormat, String>
     Ok(DetectedFormat { format: kind, note })
 }
 
-fn detect_by_mark(bytes: &[u8]) -> Option<FileFormat> {
+/// The format that the first bytes of a picture or a PDF name; sixteen are enough.
+pub fn detect_by_mark(bytes: &[u8]) -> Option<FileFormat> {
     let at =
         |from: usize, mark: &[u8]| bytes.get(from..).is_some_and(|rest| rest.starts_with(mark));
     let brand = bytes.get(8..12).filter(|_| at(4, b"ftyp"));

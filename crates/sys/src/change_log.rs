@@ -1,6 +1,6 @@
 //! The change log: runs append to it, undo reads it. [`conversation::memory::changes`] defines its format.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use anyhow::{Context, Result};
 use serde::{Deserialize, Serialize};
@@ -58,18 +58,14 @@ impl ChangeLog {
         serde_json::to_string(&started_by).unwrap_or_default()
     }
 
-    /// Appends a change of a file, durably.
+    /// Appends a change of a file, durably. Segments and other files of nagent's own are not recorded.
     pub fn append(&self, path: &Path, event: FileEvent) -> Result<()> {
-        self.append_all(vec![(path.to_owned(), event)])
-    }
-
-    /// Appends changes of files, durably, in one write. Segments and other files of nagent's own are not recorded.
-    pub fn append_all(&self, events: Vec<(PathBuf, FileEvent)>) -> Result<()> {
-        let root = fs::real_path(self.root.path());
-        let is_own = |path: &Path| root.as_ref().is_some_and(|root| path.starts_with(root));
-        let events = events.into_iter().filter(|(path, _)| !is_own(path));
-        let entries: Vec<ChangeLogEntry> = events
-            .map(|(path, event)| ChangeLogEntry {
+        if fs::real_path(self.root.path()).is_some_and(|root| path.starts_with(root)) {
+            return Ok(());
+        }
+        append(
+            &self.root,
+            &ChangeLogEntry {
                 run: self.run.clone(),
                 at: self.at.clone(),
                 conversation: self.conversation.clone(),
@@ -78,25 +74,19 @@ impl ChangeLog {
                 task: self.task.clone(),
                 path: path.display().to_string(),
                 event,
-            })
-            .collect();
-        append(&self.root, &entries)
+            },
+        )
     }
 }
 
-/// Appends lines, durably.
+/// Appends a line, durably.
 ///
 /// # Errors
-/// They could not be written.
-pub fn append(root: &Root, entries: &[ChangeLogEntry]) -> Result<()> {
-    let mut text = String::new();
-    for entry in entries {
-        // If a crash cut off the last line, the first line feed ends it.
-        text.push('\n');
-        text.push_str(&serde_json::to_string(entry).context("cannot write an entry")?);
-        text.push('\n');
-    }
-    if text.is_empty() { Ok(()) } else { fs::append_durably(&root.change_log_path(), &text) }
+/// It could not be written.
+pub fn append(root: &Root, entry: &ChangeLogEntry) -> Result<()> {
+    let line = serde_json::to_string(entry).context("cannot write an entry")?;
+    // If a crash cut off the last line, the first line feed ends it.
+    fs::append_durably(&root.change_log_path(), &format!("\n{line}\n"))
 }
 
 /// Records that a conversation was renamed, so that its changes are found under the new name.
@@ -106,7 +96,7 @@ pub fn append(root: &Root, entries: &[ChangeLogEntry]) -> Result<()> {
 pub fn record_rename(root: &Root, from: &str, to: &str) -> Result<()> {
     append(
         root,
-        &[ChangeLogEntry {
+        &ChangeLogEntry {
             run: String::new(),
             at: clock::now(),
             conversation: from.to_owned(),
@@ -115,18 +105,8 @@ pub fn record_rename(root: &Root, from: &str, to: &str) -> Result<()> {
             task: String::new(),
             path: String::new(),
             event: FileEvent::Rename { to: to.to_owned() },
-        }],
+        },
     )
-}
-
-/// Reads the entries after so many bytes of the log.
-///
-/// # Errors
-/// It cannot be read.
-pub fn read_since(root: &Root, bytes: u64) -> Result<Vec<ChangeLogEntry>> {
-    let text = fs::read_text(&root.change_log_path(), limits::CHANGE_LOG)?.unwrap_or_default();
-    let start = usize::try_from(bytes).unwrap_or(usize::MAX);
-    Ok(changes::parse(text.get(start..).unwrap_or_default()))
 }
 
 /// Reads the log, with the present names of the conversations; empty where there is none.

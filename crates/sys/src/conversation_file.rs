@@ -259,7 +259,7 @@ impl ConversationFile {
         }
         bail!(
             "conversation {} would have {bytes} bytes; the maximum is {CONVERSATION}, of which {CONVERSATION_SPARE} are reserved for \
-             what a run adds: use --clear to archive it and start a new one, or --compact",
+             what a run adds: nagent-conversations clear archives it and starts a new one, compact shortens it",
             self.name
         )
     }

@@ -62,9 +62,11 @@ impl Env {
     /// # Errors
     /// The folder does not exist, or may not be entered.
     pub fn enter(folder: &Path) -> std::io::Result<Self> {
+        // The path of this executable may be relative.
+        let before = Self::read();
         std::env::set_current_dir(folder)?;
         let folder = std::env::current_dir()?;
-        let mut env = Self { folder: Ok(folder.clone()), ..Self::read() };
+        let mut env = Self { folder: Ok(folder.clone()), ..before };
         env.set("PWD", folder.as_os_str());
         Ok(env)
     }
@@ -330,6 +332,17 @@ pub(super) fn field(stat: &str, number: usize) -> Option<&str> {
     // The second field is the name in brackets, which may hold blanks and brackets.
     let rest = stat.rsplit_once(") ")?.1;
     rest.split(' ').nth(number.checked_sub(3)?)
+}
+
+/// Changes the working folder of this process, for all that reads its environment from here on. Call it before
+/// [`keep_private`].
+///
+/// # Errors
+/// The folder does not exist, or may not be entered.
+pub fn enter_folder(folder: &Path) -> std::io::Result<()> {
+    let env = Env::enter(folder)?;
+    READ.get_or_init(|| env);
+    Ok(())
 }
 
 /// Protects this process's environment and memory, where the credentials are, from other processes of the same user,

@@ -64,26 +64,24 @@ impl From<&Stat> for FileStamp {
     }
 }
 
-/// The kernel's clock for files is late by up to a tick.
-pub const TICK: Duration = Duration::from_millis(20);
+/// Returns whether a file was created, written, renamed or changed its attributes after a time. Commands cannot set this time.
+pub fn is_newer(path: &Path, since: SystemTime) -> bool {
+    let since = since.duration_since(UNIX_EPOCH).unwrap_or_default();
+    // The kernel's clock for files is late by up to a tick.
+    changed_at(path).is_some_and(|changed| changed + Duration::from_millis(10) > since)
+}
 
-/// When a file or link was last written, renamed or changed otherwise. Commands cannot set this time.
+/// When a file, folder or link was last written, renamed or changed otherwise. Commands cannot set this time.
 pub fn changed_at(path: &Path) -> Option<Duration> {
     let there = std::fs::symlink_metadata(path).ok()?;
     let nanos = there.ctime_nsec().try_into().unwrap_or(0);
     Some(Duration::new(there.ctime().try_into().unwrap_or(0), nanos))
 }
 
-/// When a file was created, where the file system knows.
-pub fn born_at(path: &Path) -> Option<Duration> {
-    let born = std::fs::symlink_metadata(path).ok()?.created().ok()?;
-    born.duration_since(UNIX_EPOCH).ok()
-}
-
-/// Returns whether a file was created, written, renamed or changed its attributes after a time. Commands cannot set this time.
-pub fn is_newer(path: &Path, since: SystemTime) -> bool {
-    let since = since.duration_since(UNIX_EPOCH).unwrap_or_default();
-    changed_at(path).is_some_and(|changed| changed + TICK > since)
+/// Whether a file was made at that time or later; false where the file system does not know.
+pub fn is_born_since(path: &Path, since: Duration) -> bool {
+    let born = std::fs::symlink_metadata(path).and_then(|there| there.created());
+    born.is_ok_and(|born| born >= UNIX_EPOCH + since)
 }
 
 #[cfg(test)]

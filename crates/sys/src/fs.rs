@@ -20,6 +20,7 @@ pub use conversation::format::hex::encode_hex;
 use super::atomic_file::AtomicFile;
 use super::durable::{self, parent_folder, rename_to_free_name};
 use super::file_stamp::FileStamp;
+use super::read;
 use super::read::{open_regular, open_resolved};
 use super::temp_files::TempFile;
 use super::walk::walk_below;
@@ -93,6 +94,12 @@ pub fn read_dated(path: &Path, limit: u64) -> Result<Option<(Vec<u8>, Duration)>
     };
     let bytes = read_within(file, metadata.len(), limit).with_context(what)?;
     Ok(Some((bytes, modified_time(&metadata))))
+}
+
+/// Reads the first bytes of a regular file, at most this many. `None` if it cannot be read.
+pub fn read_start(path: &Path, most: u64) -> Option<Vec<u8>> {
+    let (file, _) = read::open_regular(path).ok()?;
+    read_within(file.take(most), most, most).ok()
 }
 
 /// Reads an open file of (as last seen) `size` bytes to its end. More than `limit` bytes are an error.
@@ -228,12 +235,6 @@ pub fn file_id(path: &Path) -> Option<String> {
         .and_then(|time| time.duration_since(std::time::UNIX_EPOCH).ok())
         .map_or(0, |time| time.as_nanos());
     Some(format!("{}:{}:{born}", metadata.dev(), metadata.ino()))
-}
-
-/// The target of a symbolic link, as it is written there; `None` if it is none.
-pub fn link_target(path: &Path) -> Option<Vec<u8>> {
-    use std::os::unix::ffi::OsStringExt;
-    fs::read_link(path).ok().map(|target| target.into_os_string().into_vec())
 }
 
 /// Whether a file is a program: regular and executable.

@@ -46,16 +46,14 @@ pub(super) struct IgnoreRules {
     /// The rules of the user (`core.excludesFile`, `~/.config/git/ignore`), which have the lowest precedence.
     own: Gitignore,
     left_out: LeftOut,
-    /// The rules that are not read: with 1, `.ignore`.
-    skipped: usize,
 }
 
 impl IgnoreRules {
-    /// Reads the rules above the folder that is searched, if it is in a repository. `is_gits`: only those of git.
-    pub(super) fn new(folder: &Path, left_out: LeftOut, is_gits: bool) -> Self {
+    /// Reads the rules above the folder that is searched, if it is in a repository.
+    pub(super) fn new(folder: &Path, left_out: LeftOut) -> Self {
         let repository = folder.ancestors().find(|above| above.join(".git").exists());
         let (own, _) = GitignoreBuilder::new(repository.unwrap_or(folder)).build_global();
-        let mut rules = Self { levels: Vec::new(), own, left_out, skipped: usize::from(is_gits) };
+        let mut rules = Self { levels: Vec::new(), own, left_out };
         if repository.is_some() {
             let above: Vec<&Path> = folder.ancestors().skip(1).collect();
             above.into_iter().rev().for_each(|above| rules.enter(above));
@@ -72,7 +70,7 @@ impl IgnoreRules {
         if self.levels.last().is_none_or(|level| level.folder != parent) {
             self.enter(parent);
         }
-        for file in self.skipped..FILES.len() {
+        for file in 0..FILES.len() {
             for level in self.levels.iter().rev() {
                 match level
                     .rules

@@ -94,7 +94,7 @@ pub fn list_dir(search: SearchScope<'_>, asked: &Path) -> Result<SearchResult, F
         let note = format!("there are {FOLDER_LIMIT} entries or more; the rest was not read");
         found.notes.push(note);
     }
-    let (walk, left_out) = build_walk(root, search.hidden, Some(1), false);
+    let (walk, left_out) = build_walk(root, search.hidden, Some(1));
     let entries = walk.filter_map(Result::ok);
     for entry in entries.filter(|entry| entry.depth() == 1).take(FOLDER_LIMIT) {
         if (search.stop)() {
@@ -191,7 +191,7 @@ impl SearchScope<'_> {
         visit: &mut dyn FnMut(Result<DirEntry, ignore::Error>),
     ) -> (bool, LeftOut) {
         let is_root = |entry: &DirEntry| entry.depth() == 0;
-        let (walk, left_out) = build_walk(self.root, self.hidden, None, false);
+        let (walk, left_out) = build_walk(self.root, self.hidden, None);
         for entry in walk {
             if (self.stop)() {
                 return (true, left_out);
@@ -299,22 +299,9 @@ pub(super) fn check_type(asked: &Path, root: &Path) -> Result<FileType, FileErro
     Ok(kind)
 }
 
-/// Lists everything below the top of a working tree that git's own rules do not exclude. Does not enter repositories in it.
-pub fn walk_unignored(top: &Path, hidden: &[PathBuf]) -> impl Iterator<Item = PathBuf> {
-    let (walk, _) = build_walk(top, hidden, None, true);
-    let below = walk.filter_map(Result::ok).filter(|entry| entry.depth() > 0);
-    below.map(DirEntry::into_path)
-}
-
 /// A walk through a folder, without the paths in `hidden`, and without the kernel's folders if it starts at `/`. The
-/// second value has the ignore files that were skipped. `is_gits`: only git's own rules apply, and repositories inside
-/// are left out.
-fn build_walk(
-    root: &Path,
-    hidden: &[PathBuf],
-    depth: Option<usize>,
-    is_gits: bool,
-) -> (Walk, LeftOut) {
+/// second value has the ignore files that were skipped.
+fn build_walk(root: &Path, hidden: &[PathBuf], depth: Option<usize>) -> (Walk, LeftOut) {
     let real = fs::canonicalize(root).unwrap_or_else(|_| root.to_owned());
     let below = hidden.iter().filter_map(|path| path.strip_prefix(&real).ok());
     let mut hidden: Vec<PathBuf> = below.map(|path| root.join(path)).collect();
@@ -322,7 +309,7 @@ fn build_walk(
         hidden.extend(KERNEL.map(PathBuf::from));
     }
     let left_out = LeftOut::default();
-    let rules = Mutex::new(IgnoreRules::new(&real, left_out.clone(), is_gits));
+    let rules = Mutex::new(IgnoreRules::new(&real, left_out.clone()));
     let top = root.to_owned();
     let mut builder = WalkBuilder::new(root);
     builder
@@ -336,9 +323,7 @@ fn build_walk(
             let is_folder = entry.file_type().is_some_and(|kind| kind.is_dir());
             let is_left_out =
                 entry.file_name() == ".git" || hidden.iter().any(|path| path == entry.path());
-            let is_nested =
-                is_gits && is_folder && entry.depth() > 0 && entry.path().join(".git").exists();
-            !is_left_out && !is_nested && !lock_mutex(&rules).ignores(&real.join(below), is_folder)
+            !is_left_out && !lock_mutex(&rules).ignores(&real.join(below), is_folder)
         });
     (builder.build(), left_out)
 }

@@ -40,21 +40,11 @@ pub struct Opened {
     pub(super) old: Option<(File, Stat)>,
     /// Whether it is the file of the conversation: that is written in place, so that its hard links stay one file.
     pub(super) is_target: bool,
-    /// Whether the written file can be executed, where its mode is to change.
-    pub(super) executable: Option<bool>,
+    /// Whether a new file can be executed.
+    pub executable: bool,
 }
 
 impl Opened {
-    /// Whether its owner may execute the file.
-    pub fn is_executable(&self) -> bool {
-        self.old.as_ref().is_some_and(|(_, stat)| stat.st_mode & 0o100 != 0)
-    }
-
-    /// Makes a write set or clear the right to execute the file.
-    pub fn set_executable(&mut self, executable: Option<bool>) {
-        self.executable = executable;
-    }
-
     /// The true path of the file.
     pub fn path(&self) -> &Path {
         &self.path
@@ -193,21 +183,8 @@ impl Boundary {
         let old = old.flatten();
         let is_target = old.as_ref().is_some_and(|(_, stat)| self.is_target(stat));
         let name = name.to_owned();
-        Ok(Ok(Opened { dir, missing, name, path, old, is_target, executable: None }))
+        Ok(Ok(Opened { dir, missing, name, path, old, is_target, executable: false }))
     }
-}
-
-/// Opens the place of a symbolic link, or of one that is to be made, whose folder is reached without links.
-pub(super) fn open_link(path: &Path) -> Result<Opened, FileError> {
-    let (Some(parent), Some(name)) = (path.parent(), path.file_name()) else {
-        return Err(FileError::is_folder(path, "name a link in it"));
-    };
-    let (dir, folder, missing) = open_folder(path, parent)?;
-    if missing.iter().fold(folder, |at, name| at.join(name)) != parent {
-        return Err(link_refusal(parent, "in the way"));
-    }
-    let (name, path) = (name.to_owned(), path.to_owned());
-    Ok(Opened { dir, missing, name, path, old: None, is_target: false, executable: None })
 }
 
 /// Opens a file that was found in a folder, and checks that it may be written. `None` if it was replaced meanwhile.

@@ -8,11 +8,11 @@ use std::sync::atomic::AtomicBool;
 
 use super::env::Env;
 
-/// Shows a text in `PAGER`, or `less`. After an error the caller can print the text instead: nothing of it is lost.
+/// Shows a text in `PAGER`, or `less`, from its beginning or, where less knows how, its end. After an error the caller can print the text instead: nothing of it is lost.
 ///
 /// # Errors
 /// The pager could not be started, or failed. `None` if the user wants no pager.
-pub fn show_in_pager(text: &str) -> Result<(), Option<String>> {
+pub fn show_in_pager(text: &str, is_from_end: bool) -> Result<(), Option<String>> {
     let env = Env::read();
     let pager = env.get("PAGER").unwrap_or("less");
     // On a dumb terminal less only waits for keys.
@@ -27,7 +27,7 @@ pub fn show_in_pager(text: &str) -> Result<(), Option<String>> {
     command.args(["-c", pager]).stdin(Stdio::piped());
     if env.get("LESS").is_none() {
         // Less exits if everything fits on the screen, and does not clear it.
-        command.env("LESS", "FRX");
+        command.env("LESS", if is_from_end { "FRX+G" } else { "FRX" });
     }
     let failed = |why: &dyn std::fmt::Display| Some(format!("the pager {pager} failed: {why}"));
     let mut child = command.spawn().map_err(|error| failed(&error))?;

@@ -10,7 +10,7 @@ use super::durable::{sync_file, sync_names};
 use super::file_error::FileError;
 use super::file_stamp::FileStamp;
 use super::fs;
-use super::opening::{Opened, READ_FILE, open_link, true_path};
+use super::opening::{Opened, READ_FILE, true_path};
 use super::read::count_lines;
 use super::temp_files::TempFile;
 use conversation::format::harmless::quote_name;
@@ -18,7 +18,6 @@ use conversation::limits::{self, EDITED_FILE};
 use conversation::reason::Reason;
 use rustix::fs::{AtFlags, Gid, Mode, OFlags, Stat, Uid, XattrFlags};
 use rustix::io::Errno;
-use std::ffi::CStr;
 use std::fs::File;
 use std::io::{ErrorKind, Read, Seek, Write};
 use std::os::fd::AsFd;
@@ -122,28 +121,6 @@ pub fn remove_file(
     Ok(previous)
 }
 
-/// Removes the link that is there now, if there is one, and makes one with this target, if there is one.
-pub fn replace_link(
-    path: &Path,
-    now: Option<&[u8]>,
-    target: Option<&[u8]>,
-) -> Result<(), FileError> {
-    let mut opened = open_link(path)?;
-    opened.create_folders()?;
-    let failed = |errno: Errno| FileError::from_io("write the link", path, errno);
-    let there = rustix::fs::readlinkat(&opened.dir, &opened.name, Vec::new());
-    if now.is_some() && there.ok().as_deref().map(CStr::to_bytes) != now {
-        return Err(FileError::changed_meanwhile(path));
-    }
-    if now.is_some() {
-        rustix::fs::unlinkat(&opened.dir, &opened.name, AtFlags::empty()).map_err(failed)?;
-    }
-    if let Some(target) = target {
-        rustix::fs::symlinkat(target, &opened.dir, &opened.name).map_err(failed)?;
-    }
-    sync_folder(&opened)
-}
-
 /// The new content of a file.
 struct Content<'a> {
     /// Writes all of it to a file that is positioned at its start. Called once.
@@ -243,7 +220,8 @@ fn write_in_place(
 fn write_new_file(opened: &Opened, content: &mut Content<'_>) -> Result<bool, FileError> {
     let failed = |error: std::io::Error| FileError::from_io("write beside", &opened.path, error);
     // Nobody else reads it before it has the old file's mode; for a new file the kernel applies the umask.
-    let mode = Mode::from_raw_mode(if opened.old.is_some() { 0o600 } else { 0o666 });
+    let new = if opened.executable { 0o777 } else { 0o666 };
+    let mode = Mode::from_raw_mode(if opened.old.is_some() { 0o600 } else { new });
     let dir = opened.dir.try_clone().map_err(failed)?;
     let mut new = TempFile::create_in(dir, mode).map_err(failed)?;
     if !fill_new_file(opened, new.file_mut(), content)? {
@@ -282,13 +260,6 @@ fn fill_new_file(
             // Anybody may have linked a set-user-id program into a writable folder: the copy must not be one.
             mode -= Mode::SUID | Mode::SGID;
         }
-        rustix::fs::fchmod(file.as_fd(), mode).map_err(|errno| failed(errno.into()))?;
-    }
-    if let Some(executable) = opened.executable {
-        let new = rustix::fs::fstat(file.as_fd()).map_err(|errno| failed(errno.into()))?;
-        // Who may read it may execute it.
-        let readers = if executable { (new.st_mode & 0o444) >> 2 } else { 0 };
-        let mode = Mode::from_raw_mode(new.st_mode & !0o111 | readers);
         rustix::fs::fchmod(file.as_fd(), mode).map_err(|errno| failed(errno.into()))?;
     }
     (content.write)(file).and_then(|()| sync_file(file)).map_err(failed)?;

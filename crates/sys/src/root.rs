@@ -26,16 +26,8 @@ pub fn beside_path(path: &Path, ending: &str) -> PathBuf {
 const RESERVED: [&str; 5] = [".invalid", ".messages", ".run", ".locks", ".json"];
 
 /// The folders that must be private. The user's own tools are not among them.
-const OWN: [&str; 8] = [
-    "conversations",
-    "conversations/.locks",
-    "outputs",
-    "snapshots",
-    "splits",
-    "summaries",
-    "history",
-    "trash",
-];
+const OWN: [&str; 7] =
+    ["conversations", "conversations/.locks", "outputs", "splits", "summaries", "history", "trash"];
 
 impl Root {
     /// Makes the folders that every run needs, for the owner alone. Another user's root is refused.

@@ -28,6 +28,15 @@ pub fn wait_for_input(time: Duration, interrupts: &Interrupts) -> Result<Result<
     Ok(interrupts.pending().map_or(Ok(!fds[0].revents().is_empty()), Err))
 }
 
+/// Whether stdin has data that could be read. Waits up to this time for a pipe's first byte. `Err` in the inner result is the
+/// signal that came first.
+pub fn has_data_within(time: Duration, interrupts: &Interrupts) -> Result<Result<bool, Signal>> {
+    if terminal::stdin_has_input() || !terminal::stdin_is_stream() {
+        return Ok(Ok(terminal::stdin_has_input()));
+    }
+    Ok(wait_for_input(time, interrupts)?.map(|_| terminal::stdin_has_input()))
+}
+
 /// Reads stdin up to the end of its first line, and any bytes that came with it. `Err` in the inner result is the
 /// signal that came first.
 pub fn read_line(interrupts: &Interrupts) -> Result<Result<Vec<u8>, Signal>> {

@@ -72,6 +72,12 @@ pub fn stdin_has_input() -> bool {
     has_input(io::stdin().as_fd())
 }
 
+/// Whether stdin is a pipe or a socket, whose data may come later.
+pub(crate) fn stdin_is_stream() -> bool {
+    let kind = rustix::fs::fstat(io::stdin()).map(|stat| FileType::from_raw_mode(stat.st_mode));
+    matches!(kind, Ok(FileType::Fifo | FileType::Socket))
+}
+
 fn has_input(fd: BorrowedFd<'_>) -> bool {
     let Ok(stat) = rustix::fs::fstat(fd) else { return false };
     match FileType::from_raw_mode(stat.st_mode) {

@@ -17,7 +17,12 @@ pub fn with_name(mut call: Call<'_>) -> Result<Call<'_>, Problem> {
 fn choose_name(call: &Call<'_>) -> Result<String, Problem> {
     let check = |name: &str, from: &str| {
         root::check_name(name)
-            .map_err(|message| Problem::usage(format!("{message} (from {from})")))?;
+            .map_err(|message| {
+                Problem::usage(format!(
+                    "{from}: {message}; nagent --continue goes on with the last conversation of this folder, \
+                     nagent-conversations load PATH with a file"
+                ))
+            })?;
         if call.parents.iter().any(|parent| parent == name) {
             return Err(Problem::usage(format!(
                 "conversation {name} is waiting for this command; leave the name out for a new one"

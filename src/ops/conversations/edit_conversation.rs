@@ -121,7 +121,7 @@ fn report_failure(copy: &mut WorkingCopy<'_>, path: &Path, problem: &Problem) ->
     let mut message = format!("{problem}; the conversation is unchanged");
     if copy.is_kept {
         message.push_str(&format!(
-            ", the edited copy is kept as {} (--load-conversation continues from it)",
+            ", the edited copy is kept as {} (nagent-conversations load continues from it)",
             copy.path.display()
         ));
     }
@@ -186,7 +186,7 @@ fn read_edited(copy: &WorkingCopy<'_>) -> Result<String, Problem> {
     }
     if parsed.pieces.is_empty() {
         return Err(Problem::failed(
-            "the edit removed the whole conversation; use --clear for that",
+            "the edit removed the whole conversation; nagent-conversations clear does that",
         ));
     }
     Ok(format!("{}\n", text.trim_end_matches('\n')))

@@ -1,4 +1,4 @@
-//! Lists conversations, the newest first: for a terminal as a table, for a pipe as lines with tabs.
+//! Lists conversations: for a terminal as a table, the newest last, for a pipe as lines with tabs, the newest first.
 
 use std::path::Path;
 use std::time::Duration;
@@ -6,7 +6,8 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use super::{Catalog, Conversation};
-use crate::out::Report;
+use crate::ops::setup::flags::parse_count;
+use crate::out::{PagedFrom, Report};
 use crate::overview::{ConversationKind, TurnsUsage};
 use crate::view::table::format_table;
 use conversation::format::columns::{truncate, width};
@@ -20,14 +21,23 @@ const WORDS_ROOM: usize = 20;
 /// Maximum width of a folder.
 const FOLDER_ROOM: usize = 20;
 
-/// A filter for listed conversations.
-#[derive(Debug, Clone, Default)]
+/// The conversations that are listed
+#[derive(Debug, Clone, Default, clap::Args)]
 pub struct ListFilter {
-    /// Only conversations that were given a name.
+    /// List those too that other conversations started, archives, and edited copies
+    #[arg(long)]
+    pub all: bool,
+    /// List the N newest only
+    #[arg(short = 'n', value_name = "N", value_parser = parse_count)]
+    pub most: Option<u64>,
+    /// List those that were given a name, as saved copies are
+    #[arg(long)]
     pub saved: bool,
-    /// Only conversations whose last prompt was given in the working folder.
+    /// List those whose last prompt was given in this folder
+    #[arg(long)]
     pub here: bool,
-    /// Only conversations that contain this text outside of the first context. Case is ignored.
+    /// List those whose name, prompts, answers or results contain this text
+    #[arg(long, value_name = "TEXT")]
     pub search: Option<String>,
 }
 
@@ -48,7 +58,12 @@ pub fn list_conversations(catalog: &Catalog, filter: &ListFilter) -> Result<Repo
     let here = if filter.here { Some(catalog.env.current_folder()?) } else { None };
     let search = filter.search.as_ref().map(|text| text.to_lowercase());
     let mut rows = catalog.read_all(&|one| {
-        let is_wanted = (!filter.saved || one.kind == ConversationKind::Named)
+        let is_by_person = !matches!(
+            one.kind,
+            ConversationKind::Child | ConversationKind::Archive | ConversationKind::Edit
+        );
+        let is_wanted = (filter.all || is_by_person)
+            && (!filter.saved || one.kind == ConversationKind::Named)
             && here
                 .as_deref()
                 .is_none_or(|here| one.overview.folder.as_deref().map(Path::new) == Some(here))
@@ -56,13 +71,19 @@ pub fn list_conversations(catalog: &Catalog, filter: &ListFilter) -> Result<Repo
         is_wanted.then(|| make_row(one))
     })?;
     rows.sort_by(|a, b| b.modified.cmp(&a.modified).then_with(|| a.name.cmp(&b.name)));
-    let text = if terminal::stdout_is_terminal() {
+    let most = filter.most.and_then(|most| usize::try_from(most).ok());
+    rows.truncate(most.unwrap_or(usize::MAX));
+    let is_paged = terminal::stdout_is_terminal();
+    let text = if is_paged {
+        // The newest is beside the prompt that follows.
+        rows.reverse();
         format_list(&rows, catalog.env.home_folder().as_deref(), terminal::width())
     } else {
         rows.iter().map(format_line).collect()
     };
     let values: Vec<Value> = rows.into_iter().map(|row| row.value).collect();
-    Ok(Report::done(text).with("conversations", values))
+    let report = Report::done(text).with("conversations", values);
+    Ok(Report { paged: is_paged.then_some(PagedFrom::End), ..report })
 }
 
 /// Whether the text is in the conversation's name or in what was said.

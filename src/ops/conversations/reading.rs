@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::rewind::no_such_turn;
 use super::{Catalog, Conversation};
-use crate::out::{self, Report};
+use crate::out::{self, PagedFrom, Report};
 use crate::overview::lint::{self, Finding};
 use crate::overview::transcript::{self, EntryKind, TranscriptEntry};
 use conversation::exit::Exit;
@@ -65,7 +65,7 @@ pub fn show_conversation(
         _ => text,
     };
     let report = Report::done(text).with("name", one.name).with("entries", describe(&entries));
-    Ok(Report { is_paged: true, ..report })
+    Ok(Report { paged: Some(PagedFrom::Start), ..report })
 }
 
 /// The entries of a turn, with its prompt if it is the first turn after that.

@@ -15,20 +15,17 @@ use crate::ops::run::call::Call;
 use crate::ops::run::opening::torn_block;
 use crate::ops::screen::change_report::{FileVersion, VersionPair};
 use crate::ops::screen::undo_report::{
-    UndoPlan, UndoRefusal, report_done, report_list, report_refusals, undo_blocks,
+    UndoPlan, UndoRefusal, report_done, report_list, report_refusals, undo_block,
 };
 use crate::ops::setup::flags::parse_count;
 use crate::out::Report;
 use conversation::format::harmless::quote_name;
-use conversation::memory::changes::{
-    FileEvent, RunFileChange, is_same_state, list_changes, list_unknown, split_state,
-};
+use conversation::memory::changes::{FileEvent, RunFileChange, list_changes, list_unknown};
 use conversation::problem::Problem;
 use conversation::turn::unfinished::unfinished_results;
 use history::file_index;
 use sys::change_log::{self, ChangeLog, StartedBy};
 use sys::conversation_file::ConversationFile;
-use sys::names::name_some;
 use sys::opening::Opened;
 use sys::root::Root;
 use sys::{clock, env, fs, lock, replace, root};
@@ -90,7 +87,7 @@ pub fn undo_file(call: &mut Call<'_>, file: &Path, args: &UndoArgs) -> Result<Re
     let (call, name) = (&*call, path.display().to_string());
     // One that was moved has its changes under its old path, where they are refused.
     let is_meant = |change: &RunFileChange| {
-        change.path == name || change.conversation == call.name && !change.by_commands
+        change.path == name || change.conversation == call.name && change.executable.is_none()
     };
     let report = undo_last(call, args, &is_meant, &quote_name(&path))?;
     if !args.list {
@@ -134,9 +131,11 @@ fn undo_last(
         if runs.is_empty() {
             let other = "; for another conversation add -c NAME, or --continue for the last one in this folder";
             let other = if call.which.file_edit.is_some() { "" } else { other };
-            let left = describe_unknown(call, &[])?.pop();
-            let left = left.map(|left| format!("; {left}")).unwrap_or_default();
-            return Err(Problem::failed(format!("nothing to undo in {of}{other}{left}")));
+            let left = describe_unknown(call, &[])?.pop().map(|left| format!("; {left}"));
+            return Err(Problem::failed(format!(
+                "nothing to undo in {of}{other}{}",
+                left.unwrap_or_default()
+            )));
         }
         let Some(chosen) = runs.get(..count) else {
             return Err(Problem::failed(format!(
@@ -179,23 +178,16 @@ fn read_newest_first(root: &Root) -> Result<Vec<RunFileChange>, Problem> {
 }
 
 /// Describes what is not known of the commands of these runs, and of later runs of this conversation.
-fn describe_unknown(call: &Call<'_>, undone: &[RunFileChange]) -> Result<Vec<String>, Problem> {
-    if call.which.file_edit.is_some() {
-        return Ok(Vec::new());
-    }
+fn describe_unknown(call: &Call<'_>, undone: &[UndoPlan]) -> Result<Vec<String>, Problem> {
     let log = change_log::read_log(call.root())?;
-    let oldest = undone.iter().map(|change| &change.at).min();
+    let oldest = undone.iter().flat_map(|plan| &plan.changes).map(|change| &change.at).min();
     let mut unknown = list_unknown(&log);
     unknown.retain(|(of, _)| {
-        let is_later = of.of.contains(&call.name) && oldest.is_none_or(|oldest| of.at >= *oldest);
-        is_later || undone.iter().any(|change| change.run == of.run)
+        let is_later = oldest.is_none_or(|oldest| of.at >= *oldest);
+        is_later && of.of.contains(&call.name) && call.which.file_edit.is_none()
     });
-    let describe = |(_, why): (_, &str)| {
-        format!("commands of this run may have changed files that nothing remembers: {why}")
-    };
-    let mut all: Vec<String> = unknown.into_iter().map(describe).collect();
-    all.dedup();
-    Ok(all)
+    let describe = |(_, why)| format!("what commands changed is not taken back: {why}");
+    Ok(unknown.into_iter().map(describe).collect())
 }
 
 /// Opens the conversations whose runs are undone, and the call's own; waits for runs that use one.
@@ -238,25 +230,24 @@ fn take_back(
     if !refusals.is_empty() {
         return Ok(report_refusals(call, &refusals));
     }
-    let undone: Vec<RunFileChange> = plans.iter().flat_map(|plan| plan.changes.clone()).collect();
-    let left = describe_unknown(call, &undone)?;
+    let left = describe_unknown(call, &plans)?;
     write_all(call, &mut plans)?;
     // From here on the files are changed: a failure to record that says so.
-    record(call, journals, &plans).map_err(|error| {
-        let names: Vec<String> = plans.iter().map(|plan| quote_name(&plan.path)).collect();
-        let (names, have) = (
-            name_some(&names, NAMED, ", "),
-            if plans.len() == 1 { "has its" } else { "have their" },
-        );
-        Problem::failed(format!(
-            "{names} {have} previous content again, but that could not be recorded: {error:#}"
-        ))
-    })?;
+    for (at, plan) in plans.iter().enumerate() {
+        let journals = if at < JOURNALED { &mut *journals } else { &mut [] };
+        let more = if at + 1 == JOURNALED { plans.len() - JOURNALED } else { 0 };
+        record(call, journals, plan, more).map_err(|error| {
+            Problem::failed(format!(
+                "{} has its previous content again, but that could not be recorded: {error:#}",
+                quote_name(&plan.path)
+            ))
+        })?;
+    }
     Ok(report_done(call, plans, &left))
 }
 
-/// Maximum number of files that a message or a block names.
-const NAMED: usize = 20;
+/// Maximum number of files of an undo that a conversation records.
+const JOURNALED: usize = 20;
 
 /// Decides the new content of a file, or refuses to undo it.
 fn plan_file(
@@ -269,34 +260,29 @@ fn plan_file(
     let name = quote_name(&path);
     let refuse =
         |message: String, since| Ok(Err(UndoRefusal { path: path.clone(), message, since }));
-    let is_link = |state: &String| split_state(state).1 == Some('l');
-    let has_link = changes.iter().flat_map(|it| [&it.before, &it.after]).flatten().any(is_link);
-    let target = fs::link_target(&path).filter(|_| has_link);
-    if target.is_none() && fs::real_path(&path).is_some_and(|real| real != path) {
+    if fs::real_path(&path).is_some_and(|real| real != path) {
         return refuse(format!("{name} is now reached by a symbolic link"), None);
     }
-    let (now, mut opened) = read_now(call, &path, target)?;
+    let boundary = file_conversation::file_boundary(&call.env, root, &path)?;
+    let mut opened = boundary.open_for_write(&path)?;
+    let now = FileVersion::from_bytes(replace::read_bytes(&opened, u64::MAX)?);
     let (newest, oldest) = (&changes[0], &changes[changes.len() - 1]);
+    opened.executable = oldest.executable == Some(true);
     // Written as before: in place by the file's own conversation, and by others only under this name.
     let own = file_index::find_entry(root, &path).ok().flatten();
-    if let Some(opened) = &mut opened
-        && own.is_none_or(|own| own.conversation != newest.conversation)
-    {
+    if own.is_none_or(|own| own.conversation != newest.conversation) {
         opened.part_links();
     }
-    let (state, is_same) = (now.state(), |one: &Option<String>, other: &Option<String>| {
-        is_same_state(one.as_deref(), other.as_deref())
-    });
-    let is_done = is_same(&state, &oldest.before);
+    let is_done = now.sha256 == oldest.before;
     if !is_done && !args.force {
         let left = FileVersion::read_stored(root, newest.after.as_deref());
         let since = VersionPair { path: &path, before: &left, after: &now };
-        let is_gap = |pair: &[RunFileChange]| !is_same(&pair[0].before, &pair[1].after);
-        let what = match (&state, &newest.after) {
-            (now, after) if is_same(now, after) && changes.windows(2).any(is_gap) => {
+        let is_gap = |pair: &[RunFileChange]| pair[0].before != pair[1].after;
+        let what = match (&now.sha256, &newest.after) {
+            (now, after) if now == after && changes.windows(2).any(is_gap) => {
                 "was changed by something else between these changes; --undo with a smaller number may do"
             }
-            (now, after) if is_same(now, after) => "",
+            (now, after) if now == after => "",
             (None, _) => "was removed or moved by something else since",
             (_, None) => "was created again by something else since",
             _ => "was changed by something else since",
@@ -311,88 +297,54 @@ fn plan_file(
         ))
     })?;
     let diff = VersionPair { path: &path, before: &now, after: &goal }.text_diff();
-    Ok(Ok(UndoPlan { path, opened, now, goal, changes, diff, previous: None }))
-}
-
-/// Reads a file as it is now. `target` is that of a link.
-fn read_now(
-    call: &Call<'_>,
-    path: &Path,
-    target: Option<Vec<u8>>,
-) -> Result<(FileVersion, Option<Opened>), Problem> {
-    if target.is_some() {
-        return Ok((FileVersion { kind: Some('l'), ..FileVersion::from_bytes(target) }, None));
-    }
-    let boundary = file_conversation::file_boundary(&call.env, call.root(), path)?;
-    let opened = boundary.open_for_write(path)?;
-    let bytes = replace::read_bytes(&opened, u64::MAX)?;
-    let kind = if opened.is_executable() { 'x' } else { '-' };
-    let kind = opened.exists().then_some(kind);
-    Ok((FileVersion { kind, ..FileVersion::from_bytes(bytes) }, Some(opened)))
+    Ok(Ok(UndoPlan { path, opened: Some(opened), now, goal, changes, diff, previous: None }))
 }
 
 /// Reads the content before a change.
 fn read_goal(root: &Root, oldest: &RunFileChange) -> anyhow::Result<FileVersion> {
-    let Some(state) = &oldest.before else { return Ok(FileVersion::default()) };
-    let (hash, kind) = split_state(state);
+    let Some(hash) = &oldest.before else { return Ok(FileVersion::default()) };
     let bytes = fs::read_stored(&root.outputs_folder(), hash)?;
-    Ok(FileVersion { sha256: Some(hash.to_owned()), bytes: Some(bytes), kind })
-}
-
-/// Writes a version of a file over the one that is there now. Returns the path of the stored content.
-fn write_version(
-    call: &Call<'_>,
-    opened: Option<Opened>,
-    path: &Path,
-    [now, goal]: [&FileVersion; 2],
-) -> Result<Option<PathBuf>, Problem> {
-    let outputs = call.root().outputs_folder();
-    if let Some(link) = now.link() {
-        let previous = fs::store_output(&outputs, link)?;
-        replace::replace_link(path, Some(link), None)?;
-        write_version(call, None, path, [&FileVersion::default(), goal])?;
-        return Ok(Some(previous));
-    }
-    let stop = || call.interrupts.pending().is_some();
-    let mut keep = |file: &mut std::fs::File| fs::store_file(&outputs, file, &stop);
-    let boundary = file_conversation::file_boundary(&call.env, call.root(), path)?;
-    let mut opened = opened.map_or_else(|| boundary.open_for_write(path), Ok)?;
-    opened.set_executable(goal.kind.map(|kind| kind == 'x'));
-    let (None, Some(bytes)) = (goal.link(), &goal.bytes) else {
-        let previous = replace::remove_file(opened, &mut keep)?;
-        if goal.link().is_some() {
-            replace::replace_link(path, None, goal.link())?;
-        }
-        return Ok(previous);
-    };
-    let written = replace::replace_file(opened, bytes, &mut keep)?;
-    if written.parted > 0 {
-        let name = quote_name(&written.path);
-        call.print_note(&format!(
-            "other hard links to {name} keep the content from before the undo"
-        ));
-    }
-    Ok(written.previous)
+    Ok(FileVersion { sha256: Some(hash.clone()), bytes: Some(bytes) })
 }
 
 /// Writes all files, or none: when one cannot be written, those before it get their content back.
 fn write_all(call: &Call<'_>, plans: &mut [UndoPlan]) -> Result<(), Problem> {
+    let outputs = call.root().outputs_folder();
+    let stop = || call.interrupts.pending().is_some();
+    let write = |opened: Opened, content: &FileVersion| {
+        let mut keep = |file: &mut std::fs::File| fs::store_file(&outputs, file, &stop);
+        match &content.bytes {
+            Some(bytes) => {
+                let written = replace::replace_file(opened, bytes, &mut keep)?;
+                if written.parted > 0 {
+                    let name = quote_name(&written.path);
+                    call.print_note(&format!(
+                        "other hard links to {name} keep the content from before the undo"
+                    ));
+                }
+                Ok(written.previous)
+            }
+            None => replace::remove_file(opened, &mut keep),
+        }
+    };
     for at in 0..plans.len() {
         let plan = &mut plans[at];
-        if plan.is_done() {
+        let Some(opened) = plan.opened.take().filter(|_| plan.now.sha256 != plan.goal.sha256)
+        else {
             continue;
-        }
-        let error =
-            match write_version(call, plan.opened.take(), &plan.path, [&plan.now, &plan.goal]) {
-                Ok(previous) => {
-                    plan.previous = previous;
-                    continue;
-                }
-                Err(error) => error,
-            };
+        };
+        let error = match write(opened, &plan.goal) {
+            Ok(previous) => {
+                plan.previous = previous;
+                continue;
+            }
+            Err(error) => error,
+        };
         let mut message = format!("nothing was undone: {error}");
-        for done in plans[..at].iter().filter(|done| !done.is_done()) {
-            if let Err(error) = write_version(call, None, &done.path, [&done.goal, &done.now]) {
+        for done in plans[..at].iter().filter(|done| done.now.sha256 != done.goal.sha256) {
+            let boundary = file_conversation::file_boundary(&call.env, call.root(), &done.path);
+            let opened = boundary.and_then(|it| Ok(it.open_for_write(&done.path)?));
+            if let Err(error) = opened.and_then(|opened| Ok(write(opened, &done.now)?)) {
                 message.push_str(&format!("; and {error}"));
             }
         }
@@ -405,28 +357,24 @@ fn write_all(call: &Call<'_>, plans: &mut [UndoPlan]) -> Result<(), Problem> {
 fn record(
     call: &Call<'_>,
     journals: &mut [ConversationFile],
-    plans: &[UndoPlan],
+    plan: &UndoPlan,
+    more: usize,
 ) -> anyhow::Result<()> {
+    let (before, after) = (plan.now.hash_or_none(), plan.goal.hash_or_none());
     let mut log = start_log(call, &call.name);
     log.at = clock::now();
-    let event = |plan: &UndoPlan| {
-        let undone = plan.changes.iter().map(|change| change.id.clone()).collect();
-        let (before, after) = (plan.now.hash_or_none(), plan.goal.hash_or_none());
-        let event = FileEvent::Undo { undone, before: before.to_owned(), after: after.to_owned() };
-        (plan.path.clone(), event)
-    };
-    log.append_all(plans.iter().map(event).collect())?;
+    let undone = plan.changes.iter().map(|change| change.id.clone()).collect();
+    let event = FileEvent::Undo { undone, before: before.to_owned(), after: after.to_owned() };
+    log.append(&plan.path, event)?;
     for journal in journals {
         let made = |change: &RunFileChange| change.conversation == journal.name();
-        let is_meant =
-            |plan: &&UndoPlan| journal.name() == call.name || plan.changes.iter().any(made);
-        let plans: Vec<&UndoPlan> = plans.iter().filter(is_meant).collect();
-        if plans.is_empty() {
+        if journal.name() != call.name && !plan.changes.iter().any(made) {
             continue;
         }
+        let block = undo_block(plan, more);
         let mut blocks = unfinished_results(journal.text(), journal.pieces());
         blocks.extend(torn_block(journal).map(|(_, block)| block));
-        blocks.extend(undo_blocks(&plans));
+        blocks.push(block);
         let texts: Vec<String> = blocks.iter().map(drive::format_block).collect();
         if let Some(name) = journal.append(&texts.join("\n"))? {
             call.print_note(&format!(

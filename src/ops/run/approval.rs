@@ -76,7 +76,8 @@ impl Approver for TerminalApprover<'_> {
         let (n, interrupts) = (self.asked.get(), context.interrupts);
         let reply = match &mut self.who {
             Who::Terminal(tty) => {
-                let start = Start::to_decide(n, action, &context.folder);
+                let has_sandbox = context.sandbox.is_some();
+                let start = Start::to_decide(n, action, &context.folder, has_sandbox);
                 ask_about_action(tty, &start, interrupts, None)
             }
             Who::FrontEnd => match read_reply(n, interrupts) {
@@ -98,7 +99,9 @@ impl Approver for TerminalApprover<'_> {
         }
         let reason = reply.reason.as_deref().map(str::trim).filter(|reason| !reason.is_empty());
         match (reply.allow, reply.text) {
-            (true, None) if reply.always == Some(true) => Decision::Always,
+            (true, None) if reply.always == Some(true) => {
+                Decision::Always { first_two: reply.first_two == Some(true) }
+            }
             (true, None) => Decision::Allow,
             (true, Some(text)) => {
                 self.asked.set(0);
@@ -118,9 +121,14 @@ impl Approver for TerminalApprover<'_> {
         }
     }
 
-    fn store(&mut self, action: &Action, folder: &str) -> approve::StandingApproval {
+    fn store(
+        &mut self,
+        action: &Action,
+        folder: &str,
+        first_two: bool,
+    ) -> approve::StandingApproval {
         let (root, wait) = (self.call.root(), self.call.index_wait());
-        let approval = approve::StandingApproval::new(action, folder, clock::now());
+        let approval = approve::StandingApproval::new(action, folder, clock::now(), first_two);
         let add = |all: &mut Vec<_>| all.push(approval.clone());
         if let Err(error) = entry_file::update_entries(root, FILE, wait, add) {
             self.call.print_note(&format!("the approval counts for this run only: {error:#}"));

@@ -16,7 +16,6 @@ use std::path::Path;
 
 use self::opening::gather_facts;
 use crate::client::ModelClient;
-use crate::drive::command_changes::CommandChanges;
 use crate::drive::commands::Commands;
 use crate::drive::compaction::Compactor;
 use crate::drive::file_guard::FileGuard;
@@ -189,7 +188,7 @@ fn run_loop(
         compactor: Compactor::new(checkpoint_writer(call, &model_id, false)),
         files: FileGuard::new(boundary, call.root().outputs_folder(), log),
         commands: commands(call),
-        command_changes: CommandChanges::default(),
+        command_changes: crate::drive::command_changes::CommandChanges::default(),
         approval,
         replaced: None,
         scripts: call.scripts.map(|scripts| scripts.make_host(&call.env, &call.interrupts)),
@@ -256,7 +255,13 @@ fn finish_report(
         file_conversation::update_index(call);
         report = change_report::with_changes(call, path, report, progress.shown_diff.as_deref());
     }
-    let report = call.args.answer.write_output(report, &call.env.current_folder()?)?;
+    let written = call.args.answer.write_output(report, &call.env.current_folder()?);
+    let report = written.map_err(|problem| {
+        let name = &call.name;
+        let text =
+            format!("{problem}; nagent-conversations show {name} --last 1 prints the answer");
+        Problem::new(problem.exit, text)
+    })?;
     prompt_input::report_unread(call);
     match prompt_input::refuse_unasked(call) {
         Err(problem) if report.exit == Exit::Done => {

@@ -22,9 +22,11 @@ use conversation::protocol::TagKind;
 use conversation::reason::Reason;
 use conversation::turn::unfinished::unfinished_results;
 use history::git;
+use models::sniff::detect_by_mark;
 use sys::boundary::{Boundary, BoundaryFolders};
 use sys::conversation_file::ConversationFile;
 use sys::input::{InputFile, is_stream};
+use sys::names::shell_word;
 use sys::{clock, context_files, env, fs, tools};
 
 /// Maximum number of lint notes at the start of a run.
@@ -223,7 +225,15 @@ fn read_for_user(call: &Call<'_>, runner: &mut Runner<'_>, named: &Path) -> Resu
     let file = runner.context.resolve(named);
     if file.is_dir() {
         return Err(Problem::failed(format!(
-            "--read {path}: it is a folder; name a file, or just ask about the folder"
+            "--read {path}: it is a folder; name a file in it, or ask about the folder: the model can list and read it"
+        )));
+    }
+    let head = fs::read_start(&file, 16).filter(|_| !is_stream(named));
+    if let Some(format) = head.as_deref().and_then(detect_by_mark) {
+        return Err(Problem::failed(format!(
+            "--read {path}: it is {}, and a conversation is text; nagent-llm-upload {} --prompt \"...\" shows it to a model",
+            format.media_type(""),
+            shell_word(path.to_string())
         )));
     }
     let is_dry = call.args.show_request;

@@ -1,6 +1,8 @@
 //! Reads the prompt: from words, stdin, or both. Stdin is read only when asked for; ignored input is reported.
 
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use super::call::Call;
 use crate::ops::setup::flags::RunArgs;
@@ -9,7 +11,12 @@ use conversation::problem::Problem;
 use models::schema::{Schema, describe_form};
 use sys::input::is_stdin;
 use sys::interrupt::Interrupts;
+use sys::process;
+use sys::process::job::{Job, JobOutcome};
 use sys::{stdin, terminal};
+
+/// The time within which a pipe on stdin must have data.
+const FIRST_BYTE: Duration = Duration::from_millis(500);
 
 /// The text that `--code` adds to the prompt.
 const CODE_ONLY: &str =
@@ -33,6 +40,12 @@ pub(crate) fn take_task(
     usage: &str,
 ) -> Result<Task, Problem> {
     let args = call.args;
+    refuse_check(call)?;
+    if args.prompt.iter().any(|word| word != "-") && has_unread_input(call)? {
+        return Err(Problem::usage(
+            "stdin has data: end the prompt with - to add it, or give < /dev/null",
+        ));
+    }
     let mut prompt =
         if args.lines && args.prompt.is_empty() && args.read.is_empty() && !needs_no_prompt {
             let line = read_prompt_line(&call.interrupts)?;
@@ -123,9 +136,7 @@ struct PromptLine {
 
 /// Refuses decisions on the input of `--lines` that nobody asked for. Called before a run and at its end.
 pub(crate) fn refuse_unasked(call: &Call<'_>) -> Result<(), Problem> {
-    let load = call.which.load_conversation.as_deref().map(Path::new);
-    let is_named = reads_stdin(call.args) || load.is_some_and(is_stdin);
-    if call.args.lines && !is_named && stdin::holds_words() {
+    if call.args.lines && !reads_stdin(call) && stdin::holds_words() {
         return Err(Problem::usage(
             "--lines: unexpected input on stdin: a decision answers a decide event, and a prompt is either words or the first line",
         ));
@@ -133,18 +144,53 @@ pub(crate) fn refuse_unasked(call: &Call<'_>) -> Result<(), Problem> {
     Ok(())
 }
 
-/// Whether the flags or the end of the prompt name stdin.
-fn reads_stdin(args: &RunArgs) -> bool {
+/// Whether a flag or the end of the prompt names stdin.
+fn reads_stdin(call: &Call<'_>) -> bool {
+    let args = call.args;
+    let load = call.which.load_conversation.as_deref().map(Path::new);
+    let others = args.answer.schema.as_deref().into_iter().chain(load);
     args.prompt.last().is_some_and(|last| last == "-")
         || args.read.iter().chain(&args.context).any(|path| is_stdin(path))
+        || others.into_iter().any(is_stdin)
 }
 
-/// Reports input that was not read. Called at the end of a run: at its start the writer of a pipe may not have written yet.
+/// Whether stdin has data that no flag asks for. Waits a moment for the first byte of a pipe, whose writer may have been
+/// started together with this process.
+fn has_unread_input(call: &Call<'_>) -> Result<bool, Problem> {
+    if reads_stdin(call) || call.args.lines {
+        return Ok(false);
+    }
+    let given = stdin::has_data_within(FIRST_BYTE, &call.interrupts)?;
+    given.map_err(Problem::interrupted)
+}
+
+/// Reports input that came later. Called at the end of a run.
 pub fn report_unread(call: &Call<'_>) {
     let args = call.args;
     let was_read =
-        reads_stdin(args) || args.lines || (args.prompt.is_empty() && args.read.is_empty());
-    if !was_read && !terminal::stdin_is_terminal() && terminal::stdin_has_input() {
+        reads_stdin(call) || args.lines || (args.prompt.is_empty() && args.read.is_empty());
+    if !was_read && terminal::stdin_has_input() {
         call.print_note("stdin was ignored: end the command with - to append it to the prompt");
     }
+}
+
+/// Refuses a check that cannot pass: an empty one, or one that begins with a name that the shell does not know. A path may
+/// be written by the run.
+pub(crate) fn refuse_check(call: &Call<'_>) -> Result<(), Problem> {
+    let Some(check) = &call.args.check else { return Ok(()) };
+    let Some(name) = check.split_whitespace().next() else {
+        return Err(Problem::usage("--check is empty: give a command, as in --check 'make test'"));
+    };
+    let is_name = name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"._+-".contains(&byte));
+    if !is_name {
+        return Ok(());
+    }
+    let mut argv = vec![call.env.find_program("bash").into_os_string()];
+    argv.extend(["-c", "type -- \"$0\"", name].map(OsString::from));
+    let job = Job::new(argv, call.env.current_folder()?, call.env.for_commands(&[], &[]));
+    let outcome = process::run(job, &call.interrupts).map(|finished| finished.outcome);
+    if matches!(outcome, Ok(JobOutcome::Ended { code: 1 })) {
+        return Err(Problem::usage(format!("--check: {name}: command not found")));
+    }
+    Ok(())
 }

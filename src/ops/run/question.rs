@@ -32,6 +32,8 @@ pub(crate) struct DecisionReply {
     pub reason: Option<String>,
     /// Whether it is done without a question from now on.
     pub always: Option<bool>,
+    /// Whether that is so for all plain commands that begin with its first two words.
+    pub first_two: Option<bool>,
     /// Its replacement: another body of the tag.
     pub text: Option<String>,
     /// Whether the run ends, as by Ctrl-C.
@@ -50,8 +52,11 @@ pub(crate) fn ask_about_action(
     loop {
         let question = question(tty, action, shows_all);
         let edits = if action.body.is_some() { ", e edit" } else { "" };
-        let choices = format!("y yes, a always in this folder{edits}, n no, or why not [n]: ");
-        let Some(line) = tty.read_answer(&question, &choices, "yaenv", interrupts, asker) else {
+        let words = action.first_two.as_ref().map(|two| format!(", w always {two} ..."));
+        let words = words.unwrap_or_default();
+        let choices =
+            format!("y yes, a always in this folder{words}{edits}, n no, or why not [n]: ");
+        let Some(line) = tty.read_answer(&question, &choices, "yawenv", interrupts, asker) else {
             tty.write("\n");
             return DecisionReply { stop: Some(interrupts.pending().is_some()), ..reply };
         };
@@ -59,6 +64,10 @@ pub(crate) fn ask_about_action(
             Answer::Yes => return DecisionReply { allow: true, ..reply },
             Answer::Always => return DecisionReply { allow: true, always: Some(true), ..reply },
             Answer::No(why) => return DecisionReply { reason: Some(why), ..reply },
+            Answer::Word(word) if word == "w" && action.first_two.is_some() => {
+                let (always, first_two) = (Some(true), Some(true));
+                return DecisionReply { allow: true, always, first_two, ..reply };
+            }
             Answer::Word(word) if word == "v" => shows_all = true,
             Answer::Word(word) if word == "e" => match edit_body(action) {
                 Ok(text) => return DecisionReply { allow: true, text: Some(text), ..reply },

@@ -9,7 +9,7 @@ use crate::ops::run::call::Call;
 use crate::out::{self, Report};
 use crate::view::render::diff_rows;
 use conversation::format::harmless::quote_name;
-use conversation::memory::changes::{NO_FILE, split_state};
+use conversation::memory::changes::NO_FILE;
 use edits::diff::file_diff::{DiffText, diff_contents, diff_name};
 use history::{file_index, git};
 use sys::root::Root;
@@ -22,14 +22,12 @@ pub(crate) struct FileVersion {
     pub(crate) sha256: Option<String>,
     /// Its bytes; `None` also where they are no longer stored.
     pub(crate) bytes: Option<Vec<u8>>,
-    /// `x`: it can be executed, `-`: it cannot, `l`: it is a link; `None`: not known.
-    pub(crate) kind: Option<char>,
 }
 
 impl FileVersion {
     /// The version with these bytes; `None`: there is no file.
     pub(crate) fn from_bytes(bytes: Option<Vec<u8>>) -> Self {
-        Self { sha256: bytes.as_deref().map(fs::sha256), bytes, kind: None }
+        Self { sha256: bytes.as_deref().map(fs::sha256), bytes }
     }
 
     /// Its hash as blocks and `--json` show it.
@@ -37,22 +35,10 @@ impl FileVersion {
         self.sha256.as_deref().unwrap_or(NO_FILE)
     }
 
-    /// Its state, as in the log of changes.
-    pub(crate) fn state(&self) -> Option<String> {
-        let kind = self.kind.map(|kind| format!(":{kind}")).unwrap_or_default();
-        self.sha256.as_ref().map(|hash| hash.clone() + &kind)
-    }
-
-    /// The target, if it is a symbolic link.
-    pub(crate) fn link(&self) -> Option<&[u8]> {
-        self.bytes.as_deref().filter(|_| self.kind == Some('l'))
-    }
-
-    /// The version of this state, with its bytes if they are still in `outputs/`.
-    pub(crate) fn read_stored(root: &Root, state: Option<&str>) -> Self {
-        let (sha256, kind) = state.map(split_state).unzip();
+    /// The version of this hash, with its bytes if they are still in `outputs/`.
+    pub(crate) fn read_stored(root: &Root, sha256: Option<&str>) -> Self {
         let bytes = sha256.and_then(|hash| fs::read_stored(&root.outputs_folder(), hash).ok());
-        Self { sha256: sha256.map(str::to_owned), bytes, kind: kind.flatten() }
+        Self { sha256: sha256.map(str::to_owned), bytes }
     }
 }
 

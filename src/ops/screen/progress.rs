@@ -104,6 +104,8 @@ pub(crate) struct Progress<'a> {
     noted: Vec<String>,
     /// The file that marks that advice was shown in this project. `None`: no advice is shown.
     advised: Option<PathBuf>,
+    /// The error after which the model is asked again, and how often it came.
+    waited: Option<(String, u32)>,
     /// The last diff that was shown.
     pub(crate) shown_diff: Option<String>,
 }
@@ -147,6 +149,7 @@ impl<'a> Progress<'a> {
             gap: (output == ProgressOutput::Rows && is_terminal && is_text).then_some(false),
             noted: Vec::new(),
             advised: if call.shows_progress || args.lines { advised_mark(call) } else { None },
+            waited: None,
             shown_diff: None,
         }
     }
@@ -170,10 +173,20 @@ impl<'a> Progress<'a> {
             }
             ProgressEvent::Waiting(time, error) => {
                 let (seconds, error) = (time.as_secs_f64(), error.to_string());
-                self.emit_always(&RunEvent::Wait { seconds, error });
+                let is_again = self.waited.as_ref().is_some_and(|(last, _)| *last == error);
+                let tries =
+                    self.waited.take().filter(|_| is_again).map_or(1, |(_, tries)| tries + 1);
+                // The same line five times says no more than once.
+                if is_again && self.spinner.is_shown() {
+                    self.spinner.start(&format!("model, try {}", tries + 1));
+                } else {
+                    self.emit_always(&RunEvent::Wait { seconds, error: error.clone() });
+                }
+                self.waited = Some((error, tries));
             }
             ProgressEvent::Asking(turn) => {
                 self.streamed.clear();
+                self.waited = None;
                 self.spinner.start("model");
                 self.emit_event(|| RunEvent::Ask { turn });
             }
@@ -203,11 +216,11 @@ impl<'a> Progress<'a> {
                     verdict,
                 });
             }
-            ProgressEvent::Deciding(action, folder) => {
+            ProgressEvent::Deciding(action, folder, has_sandbox) => {
                 let n = self.count_start();
                 self.numbered = Some(n);
                 self.asked.set(n);
-                self.emit_event(|| RunEvent::decide(n, action, folder));
+                self.emit_event(|| RunEvent::decide(n, action, folder, has_sandbox));
             }
             ProgressEvent::Refused(action, why) => self.show_refusal(action, why),
             ProgressEvent::ActionStarted(action) => {

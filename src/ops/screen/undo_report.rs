@@ -10,11 +10,8 @@ use crate::out::Report;
 use conversation::exit::Exit;
 use conversation::format::file::Block;
 use conversation::format::harmless::quote_name;
-use conversation::memory::changes::{
-    ChangeLogEntry, NO_FILE, RunFileChange, is_same_state, short_hash, split_state,
-};
+use conversation::memory::changes::{ChangeLogEntry, NO_FILE, RunFileChange, short_hash};
 use edits::diff::file_diff::DiffText;
-use sys::names::name_some;
 use sys::opening::Opened;
 use sys::terminal;
 
@@ -29,13 +26,6 @@ pub(crate) struct UndoPlan {
     pub(crate) diff: Option<DiffText>,
     /// The stored content that was replaced.
     pub(crate) previous: Option<PathBuf>,
-}
-
-impl UndoPlan {
-    /// Whether the file has that content already.
-    pub(crate) fn is_done(&self) -> bool {
-        is_same_state(self.now.state().as_deref(), self.goal.state().as_deref())
-    }
 }
 
 /// A file that is not undone, why, and its changes since.
@@ -57,19 +47,19 @@ fn change_to_json(change: &RunFileChange) -> Value {
     json!({
         "at": change.at,
         "prompt": change.prompt,
-        "before_sha256": change.before.as_deref().map_or(NO_FILE, |state| split_state(state).0),
-        "after_sha256": change.after.as_deref().map_or(NO_FILE, |state| split_state(state).0),
-        "by_commands": change.by_commands,
+        "before_sha256": change.before.as_deref().unwrap_or(NO_FILE),
+        "after_sha256": change.after.as_deref().unwrap_or(NO_FILE),
+        "by_commands": change.executable.is_some(),
     })
 }
 
-/// Reports what was undone: on stdout, with the diffs where stderr is not a terminal that shows them in color.
-/// The exit code is 1 where commands may have changed other files, as `left` says.
+/// Reports what was undone: on stdout, with the diffs where stderr is not a terminal that shows them in color. `left`: what
+/// commands changed and was not taken back; the exit code is then 1.
 pub(crate) fn report_done(call: &Call<'_>, plans: Vec<UndoPlan>, left: &[String]) -> Report {
     let is_terminal = terminal::stderr_is_terminal();
     let (mut text, mut files) = (String::new(), Vec::new());
     for plan in plans {
-        let is_done = plan.is_done();
+        let is_done = plan.now.sha256 == plan.goal.sha256;
         let end = match (is_done, &plan.goal.sha256) {
             (true, _) => "unchanged, it has that content already:",
             (_, None) => "removed",
@@ -77,9 +67,7 @@ pub(crate) fn report_done(call: &Call<'_>, plans: Vec<UndoPlan>, left: &[String]
         };
         text.push_str(&format!("{end} {}\n", quote_name(&plan.path)));
         text.extend(plan.changes.iter().map(summary_line));
-        let now = plan.now.state();
-        let is_same = |last: &RunFileChange| is_same_state(last.after.as_deref(), now.as_deref());
-        let is_forced = plan.changes.first().is_some_and(|last| !is_same(last));
+        let is_forced = plan.changes.first().is_some_and(|last| last.after != plan.now.sha256);
         if let Some(previous) = plan.previous.as_ref().filter(|_| is_forced) {
             text.push_str(&format!("the replaced content is in {}\n", quote_name(previous)));
         }
@@ -148,13 +136,11 @@ pub(crate) fn report_list(
         let prompt = if task.is_empty() { prompt } else { task };
         text.push_str(&format!("{n:>3}  {time}  {prompt}\n"));
         for change in of_run() {
-            let by = if change.by_commands { "  (by commands)" } else { "" };
+            let by = if change.executable.is_some() { "  (by commands)" } else { "" };
             text.push_str(&format!("     {}{by}\n", quote_name(&change.path)));
         }
-        if let Some((_, why)) = unknown.iter().find(|(of, _)| of.run == *run) {
-            text.push_str(&format!(
-                "     commands may have changed files that nothing remembers: {why}\n"
-            ));
+        for (_, why) in unknown.iter().filter(|(of, _)| of.run == *run) {
+            text.push_str(&format!("     without what commands changed: {why}\n"));
         }
         let file = |change| {
             let mut file = change_to_json(change);
@@ -175,27 +161,8 @@ pub(crate) fn report_list(
     Report::done(text).with("undoable", list)
 }
 
-/// Makes the blocks that record an undo, for the model: one for each file that tags wrote, and one for all that commands
-/// changed.
-pub(crate) fn undo_blocks(plans: &[&UndoPlan]) -> Vec<Block> {
-    let is_by_commands = |plan: &&&UndoPlan| plan.changes.iter().all(|it| it.by_commands);
-    let (commands, tags): (Vec<&UndoPlan>, Vec<&UndoPlan>) =
-        plans.iter().partition(|plan| is_by_commands(plan));
-    let names: Vec<String> = commands.iter().map(|plan| quote_name(&plan.path)).collect();
-    let by_commands =
-        Block::new("system").with("change", "undo").with("count", names.len()).body(format!(
-            "the user undid what commands of this conversation changed. As before that are: {}",
-            name_some(&names, NAMED, ", ")
-        ));
-    let blocks = tags.into_iter().map(undo_block);
-    blocks.chain((!names.is_empty()).then_some(by_commands)).collect()
-}
-
-/// Maximum number of files that a block names.
-const NAMED: usize = 20;
-
-/// Makes the block that records the undo of a file, for the model.
-fn undo_block(plan: &UndoPlan) -> Block {
+/// Makes the block that records the undo of a file, and of so many `more`, for the model.
+pub(crate) fn undo_block(plan: &UndoPlan, more: usize) -> Block {
     let UndoPlan { path, now, goal, changes, .. } = plan;
     let path = path.display().to_string();
     let what = if changes.len() == 1 { "a change" } else { "changes" };
@@ -203,6 +170,7 @@ fn undo_block(plan: &UndoPlan) -> Block {
         Some(_) => "is as it was before that",
         None => "does not exist, as before that",
     };
+    let more = if more > 0 { format!("\n{more} more files were undone.") } else { String::new() };
     let lines: String = changes.iter().map(|it| format!("- {}", summary_line(it))).collect();
     Block::new("system")
         .with("change", "undo")
@@ -212,6 +180,6 @@ fn undo_block(plan: &UndoPlan) -> Block {
         .with("count", changes.len())
         .body(format!(
             "the user undid {what} of this conversation, and {path} {state}:\n{lines}Read the file again before you \
-             change it."
+             change it.{more}"
         ))
 }

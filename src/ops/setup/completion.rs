@@ -4,10 +4,13 @@
 
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
+use std::ffi::OsStr;
 
 use clap_complete::engine::CompletionCandidate;
 
 use super::find_root::find_root;
+use crate::ops::conversations::Catalog;
+use crate::overview::ConversationKind;
 use conversation::approve::Approve;
 use models::catalog::list_models;
 use models::provider::Provider;
@@ -40,11 +43,24 @@ pub fn models() -> Vec<CompletionCandidate> {
     names.into_iter().map(CompletionCandidate::new).collect()
 }
 
-/// Completes the names of conversations, the one that was used last first.
-pub fn conversations() -> Vec<CompletionCandidate> {
-    let Ok((root, _)) = find_root(None, &Env::read()) else { return Vec::new() };
-    let names = conversation_names(&root).into_iter().enumerate();
-    names.map(|(at, name)| CompletionCandidate::new(name).display_order(Some(at))).collect()
+/// Completes the name of a conversation: the twenty newest that begin so, each with its first prompt.
+pub fn conversations(begun: &OsStr) -> Vec<CompletionCandidate> {
+    let env = Env::read();
+    let Ok((root, _)) = find_root(None, &env) else { return Vec::new() };
+    let begun = begun.to_string_lossy();
+    let mut names = conversation_names(&root);
+    names.retain(|name| {
+        let kind = ConversationKind::from_name(name);
+        let is_old = matches!(kind, ConversationKind::Child | ConversationKind::Archive);
+        name.starts_with(&*begun) && !(is_old && begun.is_empty())
+    });
+    names.truncate(20);
+    let catalog = Catalog::read_indexes(root, env);
+    let offer = |(at, name): (usize, String)| {
+        let words = catalog.read_conversation(&name).map(|one| one.overview.first_words);
+        CompletionCandidate::new(name).display_order(Some(at)).help(words.map(Into::into))
+    };
+    names.into_iter().enumerate().map(offer).collect()
 }
 
 /// The names of the conversations below a root, the one that was used last first.

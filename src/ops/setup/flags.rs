@@ -5,7 +5,7 @@ use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum, ValueHint};
-use clap_complete::engine::ArgValueCandidates;
+use clap_complete::engine::{ArgValueCandidates, ArgValueCompleter};
 use serde::{Serialize, Serializer};
 use serde_json::{Map, Value, json};
 
@@ -32,7 +32,7 @@ pub struct ModelArgs {
     /// Send requests to this address; with openai, any server that speaks Chat Completions
     #[arg(long, value_name = "URL", help_heading = "Model")]
     pub base_url: Option<String>,
-    /// Reasoning effort: off, low, medium, high, max, or a number of tokens
+    /// Reasoning effort: off, low, medium, high, max, a step from 1 to 5, or a number of tokens
     #[arg(long, value_name = "LEVEL", value_parser = Reasoning::parse, help_heading = "Model")]
     pub reasoning: Option<Reasoning>,
     /// Sampling temperature, from 0 to 2; many newer models refuse it
@@ -188,7 +188,7 @@ pub struct RunArgs {
     pub model: ModelArgs,
 
     /// Archive the conversation and start a new one
-    #[arg(long, help_heading = "Conversation", display_order = LAST)]
+    #[arg(long, hide = true, help_heading = "Conversation", display_order = LAST)]
     pub clear: bool,
     /// Do not ask the model to summarize a file and its commits; cached summaries are still used
     #[arg(long, help_heading = "Conversation", display_order = LAST + 1)]
@@ -230,13 +230,13 @@ pub struct LimitArgs {
 #[command(next_help_heading = "Conversation")]
 pub struct ConversationArgs {
     /// Use the conversation of this name instead of this shell's own [env: NAGENT_CONVERSATION]
-    #[arg(long, short, value_name = "NAME", add = ArgValueCandidates::new(completion::conversations))]
+    #[arg(long, short, value_name = "NAME", add = ArgValueCompleter::new(completion::conversations))]
     pub conversation: Option<String>,
     /// Start a new, temporary conversation (removed by nagent-conversations prune)
     #[arg(long, short, conflicts_with_all = ["conversation", "continue_", "file_edit", "clear"])]
     pub new: bool,
     /// Continue the conversation whose name starts with NAME; without NAME, the one last used in this folder
-    #[arg(long = "continue", value_name = "NAME", num_args = 0..=1, add = ArgValueCandidates::new(completion::conversations), conflicts_with_all = ["conversation", "file_edit", "clear"])]
+    #[arg(long = "continue", value_name = "NAME", num_args = 0..=1, add = ArgValueCompleter::new(completion::conversations), conflicts_with_all = ["conversation", "file_edit", "clear"])]
     pub continue_: Option<Option<String>>,
     /// Use the conversation of the shell with this ID
     #[arg(long, value_name = "ID")]
@@ -245,23 +245,23 @@ pub struct ConversationArgs {
     #[arg(long, value_name = "FILE", conflicts_with = "conversation")]
     pub file_edit: Option<PathBuf>,
     /// Save a copy of the conversation under this name
-    #[arg(long, value_name = "NAME", conflicts_with = "show_request")]
+    #[arg(long, hide = true, value_name = "NAME", conflicts_with = "show_request")]
     pub save_conversation: Option<String>,
     /// Archive the conversation and continue from a copy of a saved one, given by name or path
-    #[arg(long, value_name = "NAME", conflicts_with = "show_request", add = ArgValueCandidates::new(completion::conversations))]
+    #[arg(long, hide = true, value_name = "NAME", conflicts_with = "show_request", add = ArgValueCompleter::new(completion::conversations))]
     pub load_conversation: Option<String>,
     /// Archive the conversation and continue from a copy of another one, given by name
-    #[arg(long, value_name = "NAME", conflicts_with = "show_request", add = ArgValueCandidates::new(completion::conversations))]
+    #[arg(long, hide = true, value_name = "NAME", conflicts_with = "show_request", add = ArgValueCompleter::new(completion::conversations))]
     pub branch_conversation: Option<String>,
     /// Make the conversation shorter: a checkpoint takes the place of its older turns, which are archived (docs/long-work.md)
-    #[arg(long, conflicts_with_all = ["show_request", "clear", "new", "edit_conversation"])]
+    #[arg(long, hide = true, conflicts_with_all = ["show_request", "clear", "new", "edit_conversation"])]
     pub compact: bool,
     /// Say what --compact would do, and do nothing
-    #[arg(long, requires = "compact", conflicts_with_all = ["prompt", "read"])]
+    #[arg(long, hide = true, requires = "compact", conflicts_with_all = ["prompt", "read"])]
     pub dry_run: bool,
     /// Let the model edit a copy of the conversation as the prompt says, then continue from that copy
     #[arg(
-        long,
+        long, hide = true,
         conflicts_with_all = ["clear", "save_conversation", "load_conversation", "branch_conversation", "read", "check",
             "show_request"])]
     pub edit_conversation: bool,

@@ -9,7 +9,7 @@ mod shell;
 mod stops;
 
 pub use answer::Answer;
-pub use shell::is_allowed;
+pub use shell::{first_two, is_allowed};
 pub use stops::find_stop;
 
 use crate::reason::Failure;
@@ -68,8 +68,12 @@ impl Approve {
 pub enum Decision {
     /// The action runs.
     Allow,
-    /// The action runs, and from now on without a question, in this folder.
-    Always,
+    /// The action runs, and from now on without a question, in this folder; with `first_two`, in the sandbox, all plain
+    /// commands that begin with its first two words.
+    Always {
+        /// Whether other commands are covered, too.
+        first_two: bool,
+    },
     /// This action, which the user edited, runs instead.
     Replace(Action),
     /// The action does not run, for this reason.
@@ -78,13 +82,16 @@ pub enum Decision {
     Fail(String),
 }
 
-/// An answer of `always`: exactly this text of a tag, in this folder.
+/// An answer of `always`: exactly this text of a tag, in this folder, or what its pattern covers.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StandingApproval {
     /// The tag.
     pub tag: String,
-    /// Its attributes and body, complete.
+    /// Its attributes and body, complete; or a pattern of commands.
     pub text: String,
+    /// Whether the text is a pattern. It covers commands in the sandbox only: their options may write.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub is_pattern: bool,
     /// The absolute path of the folder.
     pub folder: String,
     /// The time of the answer.
@@ -92,15 +99,23 @@ pub struct StandingApproval {
 }
 
 impl StandingApproval {
-    /// The approval of an action in a folder.
-    pub fn new(action: &Action, folder: &str, at: String) -> Self {
-        let (tag, text) = (action.tag_name().to_owned(), action_text(action));
-        Self { tag, text, folder: folder.to_owned(), at }
+    /// The approval of an action in a folder, or of all that begin with its `first_two` words.
+    pub fn new(action: &Action, folder: &str, at: String, first_two: bool) -> Self {
+        let text = action_text(action);
+        let pattern = shell::first_two(&text).filter(|_| first_two).map(|words| words + " *");
+        let (tag, folder) = (action.tag_name().to_owned(), folder.to_owned());
+        Self { tag, is_pattern: pattern.is_some(), text: pattern.unwrap_or(text), folder, at }
     }
 
-    /// Whether it covers this action in this folder.
-    pub fn covers(&self, action: &Action, folder: &str) -> bool {
-        self.tag == action.tag_name() && self.folder == folder && self.text == action_text(action)
+    /// Whether it covers this action in this folder, where commands run in a sandbox or not.
+    pub fn covers(&self, action: &Action, folder: &str, has_sandbox: bool) -> bool {
+        let is_covered = match action {
+            Action::Shell { commands, keep: None, outside: None, .. } if self.is_pattern => {
+                has_sandbox && is_allowed(std::slice::from_ref(&self.text), commands)
+            }
+            _ => !self.is_pattern && self.text == action_text(action),
+        };
+        is_covered && self.tag == action.tag_name() && self.folder == folder
     }
 }
 

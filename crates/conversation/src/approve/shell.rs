@@ -23,6 +23,17 @@ pub fn is_allowed(patterns: &[String], commands: &str) -> bool {
     })
 }
 
+/// The program and the first word after it of a plain command that has more words, if both are harmless to show in a line.
+pub fn first_two(commands: &str) -> Option<String> {
+    let words = plain_words(commands).filter(|words| words.len() > 2)?;
+    let is_name = |word: &&String| {
+        word.starts_with(|c: char| c.is_ascii_alphanumeric())
+            && word.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"._-:".contains(&byte))
+    };
+    let two = words.iter().take(2).filter(is_name).map(String::as_str).collect::<Vec<_>>();
+    (two.len() == 2).then(|| two.join(" "))
+}
+
 /// The words of a single plain command.
 fn plain_words(commands: &str) -> Option<Vec<String>> {
     let commands = commands.trim_matches([' ', '\t', '\n']);

@@ -11,9 +11,13 @@ pub fn format_bytes(count: u64) -> String {
     }
 }
 
-/// Formats a number of tokens: `9999`, `12.3k`.
+/// Formats a number of tokens: `9999`, `12.3k`, `1.05M`.
 pub fn format_tokens(count: u64) -> String {
-    if count < 10_000 { count.to_string() } else { format!("{:.1}k", count as f64 / 1000.0) }
+    match count {
+        0..10_000 => count.to_string(),
+        10_000..1_000_000 => format!("{:.1}k", count as f64 / 1e3),
+        _ => format!("{:.2}M", count as f64 / 1e6),
+    }
 }
 
 /// Formats a count with the name of the things counted: `1 line`, `2 lines`.

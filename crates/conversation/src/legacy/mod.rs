@@ -27,9 +27,5 @@ pub fn remove_old_settings(object: &mut Map<String, Value>) -> Vec<String> {
             notes.push(format!("\"{key}\" is a key of an older tool and has no effect"));
         }
     }
-    if object.get("reasoning").and_then(Value::as_u64).is_some_and(|level| level <= 5) {
-        object.remove("reasoning");
-        notes.push("\"reasoning\" from 1 to 5 is a value of an older tool and has no effect; use off, low, medium, high, max or a number of tokens".to_owned());
-    }
     notes
 }

@@ -4,10 +4,9 @@
 //! ```text
 //! {"run":R,"at":T,"conversation":C,"of":[…],"prompt":P,"task":P,"path":F, then one of
 //!  "what":"write","before":H,"after":H}    a tag or a command writes F; H is a SHA-256, or "none" without a file
-//!  "what":"write",…,"by_commands":true}    the commands of a run changed F since its "commands_begun"; H:x is an executable
-//!                                          file, H:- one that is not, H:l a link
-//!  "what":"commands_begun"}                the first command of a conversation's run in the folder F
-//!  "what":"commands_ended","why":W}        the run has recorded what they changed; if not all of it, W says why
+//!  "what":"commands","before":H,"after":H,"executable":B}    commands changed F; this takes the place of what the run
+//!                                          recorded of F before; B: it could be executed before
+//!  "what":"commands_ran","why":W}          why not all that the run's commands changed below F is recorded, or ""
 //!  "what":"undo","undone":[ID…],"before":H,"after":H}    the user undid these changes
 //!  "what":"rename","to":C}                 conversation C has another name from here on; nothing happened to a file
 //! ```
@@ -35,19 +34,6 @@ pub fn short_hash(hash: &str) -> &str {
 /// Whether an attribute is this hash, or its first digits.
 pub fn is_hash_of(attribute: &str, hash: &str) -> bool {
     attribute == hash || attribute.len() >= HASH_DIGITS && hash.starts_with(attribute)
-}
-
-/// The hash of a file's state in the log, and its kind where that is known.
-pub fn split_state(state: &str) -> (&str, Option<char>) {
-    let (hash, kind) = state.split_once(':').unwrap_or((state, ""));
-    (hash, kind.chars().next())
-}
-
-/// Whether two states of a file are the same, as far as both are known.
-pub fn is_same_state(one: Option<&str>, other: Option<&str>) -> bool {
-    let (Some(one), Some(other)) = (one, other) else { return one == other };
-    let ((one, kind), (other, other_kind)) = (split_state(one), split_state(other));
-    one == other && (kind == other_kind || kind.is_none() || other_kind.is_none())
 }
 
 /// A line of the log.
@@ -78,24 +64,11 @@ pub struct ChangeLogEntry {
 #[serde(tag = "what", rename_all = "snake_case")]
 #[expect(missing_docs, reason = "the head of this file describes them")]
 pub enum FileEvent {
-    Write {
-        before: String,
-        after: String,
-        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-        by_commands: bool,
-    },
-    CommandsBegun,
-    CommandsEnded {
-        why: String,
-    },
-    Undo {
-        undone: Vec<String>,
-        before: String,
-        after: String,
-    },
-    Rename {
-        to: String,
-    },
+    Write { before: String, after: String },
+    Commands { before: String, after: String, executable: bool },
+    CommandsRan { why: String },
+    Undo { undone: Vec<String>, before: String, after: String },
+    Rename { to: String },
 }
 
 /// A change of a file by a run, from one content to another. A run has several if something else changed the file in
@@ -122,27 +95,8 @@ pub struct RunFileChange {
     pub before: Option<String>,
     /// The SHA-256 of the content after; `None` if the file no longer exists.
     pub after: Option<String>,
-    /// Whether commands made it, and no tag.
-    pub by_commands: bool,
-}
-
-/// Lists the runs of which it is not known what their commands changed, with the reasons, the oldest first.
-pub fn list_unknown(entries: &[ChangeLogEntry]) -> Vec<(&ChangeLogEntry, &str)> {
-    let mut all: Vec<(&ChangeLogEntry, &str)> = Vec::new();
-    for entry in entries {
-        match &entry.event {
-            FileEvent::CommandsBegun => all.push((entry, "the run has not ended, or was killed")),
-            FileEvent::CommandsEnded { why } => {
-                let run = (&entry.run, &entry.conversation);
-                all.retain(|(it, _)| {
-                    it.event != FileEvent::CommandsBegun || (&it.run, &it.conversation) != run
-                });
-                all.extend((!why.is_empty()).then_some((entry, why.as_str())));
-            }
-            _ => {}
-        }
-    }
-    all
+    /// Whether the file could be executed before, if commands changed it.
+    pub executable: Option<bool>,
 }
 
 /// Maximum number of characters of a prompt that are recorded.
@@ -165,79 +119,43 @@ struct FileOfRun<'a> {
     first: &'a ChangeLogEntry,
     /// The index of its last write.
     last: usize,
-    changes: Vec<Span>,
-}
-
-/// A change, and the lines of the log between which it was made.
-struct Span {
-    before: String,
-    after: String,
-    lines: (usize, usize),
-    by_commands: bool,
-}
-
-impl Span {
-    /// Adds a later write, if it goes on from this one.
-    fn extend(&mut self, next: &Self) -> bool {
-        let is_same = |own: &str| is_same_state(Some(own), Some(&next.before));
-        // With the same content before, the previous write did not take place.
-        if !is_same(&self.after) && !is_same(&self.before) {
-            return false;
-        }
-        // What a tag wrote has the kind from before.
-        if let (Some(kind), (hash, None)) = (split_state(&next.before).1, split_state(&self.before))
-            && hash != NO_FILE
-        {
-            self.before = format!("{hash}:{kind}");
-        }
-        self.after.clone_from(&next.after);
-        self.by_commands &= next.by_commands;
-        true
-    }
-
-    /// Whether this is not part of a later change by commands; that takes over where a part began earlier.
-    fn precedes(&self, next: &mut Self, begun: usize) -> bool {
-        let precedes = self.lines.1 < begun;
-        if !precedes && self.lines.0 < next.lines.0 {
-            (next.before, next.lines.0) = (self.before.clone(), self.lines.0);
-        }
-        next.by_commands &= precedes || self.by_commands;
-        precedes
-    }
+    /// The contents before and after each change.
+    changes: Vec<(&'a str, &'a str)>,
+    executable: Option<bool>,
 }
 
 /// Groups the changes by run and file, in the order of their last writes.
 fn collect(entries: &[ChangeLogEntry]) -> Vec<FileOfRun<'_>> {
     let mut all: Vec<FileOfRun<'_>> = Vec::new();
     let mut places: HashMap<(&str, &str), usize> = HashMap::new();
-    let mut begun: HashMap<(&str, &str), usize> = HashMap::new();
     for (at, entry) in entries.iter().enumerate() {
-        let run = (entry.run.as_str(), entry.conversation.as_str());
-        if entry.event == FileEvent::CommandsBegun {
-            begun.insert(run, at);
-        }
-        let FileEvent::Write { before, after, by_commands } = &entry.event else { continue };
+        let (before, after, executable) = match &entry.event {
+            FileEvent::Write { before, after } => (before, after, None),
+            FileEvent::Commands { before, after, executable } => (before, after, Some(*executable)),
+            _ => continue,
+        };
         let place = *places.entry((&entry.run, &entry.path)).or_insert(all.len());
         if place == all.len() {
-            all.push(FileOfRun { first: entry, last: at, changes: Vec::new() });
+            all.push(FileOfRun { first: entry, last: at, changes: Vec::new(), executable: None });
         }
         let Some(file) = all.get_mut(place) else { continue };
         file.last = at;
-        let from = begun.get(&run).filter(|_| *by_commands).map_or(at, |from| *from);
-        let (before, after, by_commands) = (before.clone(), after.clone(), *by_commands);
-        let mut next = Span { before, after, lines: (from, at), by_commands };
-        file.changes.retain(|it| it.precedes(&mut next, from));
-        file.changes.push(next);
-    }
-    for file in &mut all {
-        file.changes.dedup_by(|next, last| last.extend(next));
+        if executable.is_some() {
+            (file.changes, file.executable) = (Vec::new(), executable);
+        }
+        match file.changes.last_mut() {
+            Some(last) if last.1 == before => last.1 = after,
+            // The previous write did not take place.
+            Some(last) if last.0 == before => last.1 = after,
+            _ => file.changes.push((before, after)),
+        }
     }
     all.sort_by_key(|file| file.last);
     all
 }
 
 impl FileOfRun<'_> {
-    fn change(&self, number: usize, span: &Span) -> RunFileChange {
+    fn change(&self, number: usize, before: &str, after: &str) -> RunFileChange {
         let content = |hash: &str| (hash != NO_FILE).then(|| hash.to_owned());
         let ChangeLogEntry { run, at, conversation, of, prompt, task, path, .. } = self.first;
         RunFileChange {
@@ -249,9 +167,9 @@ impl FileOfRun<'_> {
             conversation: conversation.clone(),
             of: of.clone(),
             path: path.clone(),
-            before: content(&span.before),
-            after: content(&span.after),
-            by_commands: span.by_commands,
+            before: content(before),
+            after: content(after),
+            executable: self.executable,
         }
     }
 }
@@ -262,12 +180,21 @@ pub fn list_changes(entries: &[ChangeLogEntry]) -> Vec<RunFileChange> {
     let files = collect(entries);
     let changes = files.iter().flat_map(|file| {
         let numbered = file.changes.iter().enumerate();
-        numbered.map(|(at, span)| file.change(at, span))
+        numbered.map(|(at, (before, after))| file.change(at, before, after))
     });
-    changes
-        .filter(|it| !is_same_state(it.before.as_deref(), it.after.as_deref()))
-        .filter(|it| !undone.contains(&it.id))
-        .collect()
+    changes.filter(|it| it.before != it.after && !undone.contains(&it.id)).collect()
+}
+
+/// Lists the runs of which it is not known what their commands changed, with the reasons, the oldest first.
+pub fn list_unknown(entries: &[ChangeLogEntry]) -> Vec<(&ChangeLogEntry, &str)> {
+    let mut all: Vec<(&ChangeLogEntry, &str)> = Vec::new();
+    for entry in entries {
+        if let FileEvent::CommandsRan { why } = &entry.event {
+            all.retain(|(it, _)| it.run != entry.run || it.conversation != entry.conversation);
+            all.extend((!why.is_empty()).then_some((entry, why.as_str())));
+        }
+    }
+    all
 }
 
 /// Gives each entry the current names of its conversations.
@@ -320,11 +247,11 @@ mod tests {
             let words: Vec<String> = line.split(' ').map(str::to_owned).collect();
             let word = |at: usize| words[at].clone();
             let event = match words[2].as_str() {
-                "write" | "commands" => {
-                    let by_commands = words[2] == "commands";
-                    FileEvent::Write { before: word(3), after: word(4), by_commands }
+                "write" => FileEvent::Write { before: word(3), after: word(4) },
+                "commands" => {
+                    let (before, after) = (word(3), word(4));
+                    FileEvent::Commands { before, after, executable: false }
                 }
-                "begun" => FileEvent::CommandsBegun,
                 "rename" => FileEvent::Rename { to: word(3) },
                 _ => {
                     FileEvent::Undo { undone: words[3..].to_vec(), before: word(3), after: word(3) }
@@ -368,17 +295,13 @@ mod tests {
     }
 
     #[test]
-    fn commands_span_what_their_run_wrote_meanwhile() {
-        check(&["1 - begun", "1 a commands x y"], &["1:0:a x y"]);
-        check(&["1 a write w x", "1 - begun", "1 a commands x y"], &["1:0:a w y"]);
-        check(&["1 - begun", "1 a write y z", "1 a commands x z"], &["1:0:a x z"]);
-        check(&["1 - begun", "1 a write y z", "1 a commands x none"], &["1:0:a x none"]);
-        // The mode: what a tag wrote has that from before.
-        check(&["1 a write w x", "1 - begun", "1 a commands x:- x:x"], &["1:0:a w:- x:x"]);
-        check(
-            &["1 a write w x", "2 - begun", "2 a commands x:- x:x"],
-            &["1:0:a w x", "2:0:a x:- x:x"],
-        );
+    fn commands_take_the_place_of_what_their_run_wrote() {
+        check(&["1 a commands x y"], &["1:0:a x y"]);
+        check(&["1 a write w x", "1 a commands w y"], &["1:0:a w y"]);
+        check(&["1 a write y z", "1 a write q r", "1 a commands x r"], &["1:0:a x r"]);
+        check(&["1 a write none x", "1 a commands none none"], &[]);
+        check(&["1 a write w x", "2 a commands x y"], &["1:0:a w x", "2:0:a x y"]);
+        check(&["1 a commands x y", "1 a write y z"], &["1:0:a x z"]);
     }
 
     #[test]

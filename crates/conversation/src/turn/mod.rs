@@ -380,7 +380,7 @@ impl Turn {
 
     fn after_decision(&mut self, action: Action, rest: ActionGroups, decision: Decision) -> Effect {
         match decision {
-            Decision::Allow | Decision::Always => self.run_group(vec![action], rest),
+            Decision::Allow | Decision::Always { .. } => self.run_group(vec![action], rest),
             Decision::Replace(other) => self.run_group(vec![other], rest),
             Decision::Refuse(why) => {
                 let block = why.of_unrun().add_to(Block::new(action.result_block()));

@@ -10,6 +10,7 @@ use self::work::EachBatch;
 use super::child_flags::part_args;
 use super::side_by_side::run_batch;
 use crate::ops::run::call::Call;
+use crate::ops::run::prompt_input::refuse_check;
 use crate::ops::run::run_models;
 use crate::ops::setup::flags::{LimitArgs, RunArgs};
 use crate::out::{self, Report};
@@ -95,6 +96,7 @@ fn refuse_flags(call: &Call<'_>, args: &EachArgs) -> Result<(), Problem> {
             "--approve works with one run at a time; use --approve none, and --sandbox or --tags to limit what runs may do",
         ));
     }
+    refuse_check(call)?;
     if args.own && run.check.is_some() && call.settings.config.jobs > 1 {
         return Err(Problem::usage(
             "--check with --own needs -j 1: the command would see the other files half done",

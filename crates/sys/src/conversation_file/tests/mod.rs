@@ -500,5 +500,5 @@ fn a_prompt_leaves_room_for_what_comes_of_it() {
     let most = usize::try_from(CONVERSATION - CONVERSATION_SPARE).unwrap() - journal.text().len();
     journal.check_room(most).unwrap();
     let error = journal.check_room(most + 1).unwrap_err().to_string();
-    assert!(error.contains("--clear"), "{error}");
+    assert!(error.contains("nagent-conversations clear"), "{error}");
 }
