@@ -281,7 +281,7 @@ impl Tool for Args {
             }
             ConversationsCommand::Compact { of, dry_run, model } => {
                 let words = ["--compact", "--dry-run"];
-                let words = &words[..1 + usize::from(dry_run)];
+                let words = &words[..=usize::from(dry_run)];
                 run_nagent(&root, resolve(of.name)?, words, Some(model))
             }
             ConversationsCommand::Summarize { of, model } => {

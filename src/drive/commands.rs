@@ -54,7 +54,7 @@ pub struct Commands {
     pub after_write: Option<String>,
     /// The command that checks an answer.
     pub check: Option<String>,
-    kept: Vec<KeptCommand>,
+    pub(super) kept: Vec<KeptCommand>,
     /// Bytes of outputs that were stored in files so far, without those of `kept`.
     stored: Cell<u64>,
 }
@@ -72,7 +72,7 @@ pub(super) struct ShellCommand<'a> {
 
 /// A command that runs on until the run ends. The sandbox is cleaned up after it, and so comes last.
 #[derive(Debug)]
-struct KeptCommand {
+pub(super) struct KeptCommand {
     name: String,
     output: PathBuf,
     /// Maximum size of `output`, in bytes.

@@ -8,6 +8,7 @@ pub mod asker;
 mod change_result;
 mod child_names;
 pub mod children;
+pub mod command_changes;
 pub mod commands;
 pub mod compaction;
 pub mod file_changes;

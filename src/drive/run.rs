@@ -113,6 +113,8 @@ impl Runner<'_> {
     /// # Errors
     /// The conversation could not be written.
     pub fn finish(&mut self) -> Result<Option<RunChange>> {
+        self.commands.kept.clear();
+        self.command_changes.finish(&self.context, &self.files.log)?;
         let (blocks, change) = self.files.finish();
         self.append(blocks)?;
         Ok(change)
@@ -256,13 +258,18 @@ impl Runner<'_> {
         {
             let is_command = action.access() == Access::Run;
             if is_command {
-                if !matches!(action, Action::Shell { outside: Some(_), .. }) {
+                let is_outside = matches!(action, Action::Shell { outside: Some(_), .. });
+                if !is_outside {
                     self.require_sandbox()?;
                 }
-                self.files.before_command();
+                self.before_command(is_outside);
             }
             let (block, signal) = self.run_action(action)?;
             if is_command {
+                // One that goes on may write until the run ends.
+                if !matches!(action, Action::Shell { keep: Some(_), .. }) {
+                    self.command_changes.after_command();
+                }
                 self.files.record_rewritten()?;
             }
             let ended = self.commands.report_ended();
@@ -279,6 +286,14 @@ impl Runner<'_> {
         let pieces = self.conversation.pieces();
         self.children.start_group(actions, left, pieces, &self.context)?;
         self.next_child()
+    }
+
+    fn before_command(&mut self, is_outside: bool) {
+        self.files.before_command();
+        let changes = &mut self.command_changes;
+        if let Some(note) = changes.before_command(&self.context, &self.files.log, is_outside) {
+            (self.on_progress)(ProgressEvent::Note(&note));
+        }
     }
 
     /// Reports that the user edited the action before it ran, since the reply has the original.
@@ -337,6 +352,7 @@ impl Runner<'_> {
         attempt: Option<u32>,
     ) -> Result<(Block, Option<Signal>)> {
         self.require_sandbox()?;
+        self.before_command(false);
         (self.on_progress)(ProgressEvent::CommandStarted { name, command, attempt });
         let block = Block::new("system").with(name, command);
         let parents = self.children.parents_of_commands();
@@ -345,6 +361,7 @@ impl Runner<'_> {
         let command = ShellCommand { commands: command, timeout: None, parents, sandbox };
         let (block, signal) = self
             .run_observed(|all, context, on_output| all.run(block, &command, context, on_output));
+        self.command_changes.after_command();
         let block = self.context.redactor.redact_block(block);
         if signal.is_none() {
             (self.on_progress)(ProgressEvent::ActionEnded(None, &block));
@@ -364,7 +381,6 @@ impl Runner<'_> {
         let Some(command) = self.commands.after_write.clone() else {
             return Ok(Event::AfterWriteEnded(Block::new("system")));
         };
-        self.files.before_command();
         let (block, signal) = self.run_users_command("after_write", &command, None)?;
         let changed = self.files.record_rewritten()?;
         if let Some(signal) = signal {

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use super::approval::ApprovalRules;
 use super::asker::Asker;
 use super::children::Children;
+use super::command_changes::CommandChanges;
 use super::commands::Commands;
 use super::compaction::Compactor;
 use super::file_guard::FileGuard;
@@ -33,6 +34,8 @@ pub struct Runner<'a> {
     pub files: FileGuard,
     /// Runs commands, and owns those that run in the background.
     pub commands: Commands,
+    /// Finds out what they change, for undo.
+    pub command_changes: CommandChanges,
     /// The schema that an answer must match.
     pub schema: Option<Schema>,
     /// Runs child conversations.

@@ -215,6 +215,15 @@ impl Run {
         self
     }
 
+    /// Asserts that stdout contains each of `words`.
+    #[track_caller]
+    pub(crate) fn stdout_has(self, words: &[&str]) -> Self {
+        for word in words {
+            assert!(self.stdout.contains(word), "stdout lacks {word:?}\n{}", self.told());
+        }
+        self
+    }
+
     /// Asserts that it ended in time: `seconds` on a quiet machine, more on a busy one.
     #[track_caller]
     pub(crate) fn within(self, seconds: f64) -> Self {

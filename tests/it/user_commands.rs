@@ -27,7 +27,7 @@ fn the_command_after_writes_shows_its_output_and_is_undone_with_them() {
     let write = |text: &str| format!("<nagent-write path=\"a.c\">{text}</nagent-write>");
     let two = format!("{}<nagent-write path=\"b.c\">b</nagent-write>", write("int  a;"));
     let command = "echo formatted; echo run >> ../log; sed -i 's/  */ /g' *.c";
-    let sandbox = Sandbox::new().file("a.c", "old\n").reply(two);
+    let sandbox = Sandbox::new().git().file("a.c", "old\n").reply(two);
     let sandbox = sandbox.reply(write("int  b;")).reply(write("int  b;")).reply(answer("done"));
     let run = sandbox
         .run(&["-w", "-f", "a.c", "--progress", "--after-write", command, "task"])

@@ -251,6 +251,12 @@ limits! {
         bytes TRACKED_FILE: u64 = 64 << 20, "its changes are not recorded";
         /// Log of changes (`changes.jsonl`)
         bytes CHANGE_LOG: u64 = 256 << 20, "nothing can be undone";
+        /// Time to remember the working tree before the commands of a run, and after them
+        time SNAPSHOT_TIME: Duration = Duration::from_secs(2), "undo does not know what the commands changed, and says so";
+        /// Content of the working tree that is stored with it, without what its git repository has
+        bytes SNAPSHOT_BYTES: u64 = 256 << 20, "the same";
+        /// Files that the commands of a run changed
+        count SNAPSHOT_FILES: usize = 1_000, "the same";
         /// Content that is stored for undo
         bytes KEPT_CONTENT: u64 = 256 << 20, "exit 1; a tag does not write over a larger file";
         /// Cached summary

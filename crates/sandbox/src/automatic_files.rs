@@ -30,17 +30,26 @@ pub fn find_changed(
     home: Option<&Path>,
     since: SystemTime,
 ) -> ChangedFiles {
-    let (started, mut count) = (Instant::now(), 0);
     let starters =
         || home.into_iter().flat_map(|home| names_in(Group::Starter).map(|name| home.join(name)));
     let starters = starters().filter(|path| tops.iter().any(|top| path.starts_with(top)));
-    let mut paths: Vec<PathBuf> =
+    let paths: Vec<PathBuf> =
         others.iter().cloned().chain(starters).filter(|path| has_changed(path, since)).collect();
     let heavy: Vec<&str> = names_in(Group::Heavy).collect();
     let enters =
         |name: &OsStr| !is_automatic(Path::new(name)) && heavy.iter().all(|heavy| name != *heavy);
-    let mut is_cut = false;
-    for entry in tops.iter().flat_map(|top| walk_below(top, &enters)) {
+    search(tops, paths, &enters, &|path| is_automatic(path) && has_changed(path, since))
+}
+
+/// Searches below folders for what is meant, in bounded time, and adds it to these `paths`.
+pub fn search(
+    tops: &[PathBuf],
+    mut paths: Vec<PathBuf>,
+    enters: &dyn Fn(&OsStr) -> bool,
+    is_meant: &dyn Fn(&Path) -> bool,
+) -> ChangedFiles {
+    let (started, mut count, mut is_cut) = (Instant::now(), 0, false);
+    for entry in tops.iter().flat_map(|top| walk_below(top, enters)) {
         count += 1;
         is_cut =
             count > limits::SCANNED_ENTRIES || count % 128 == 0 && started.elapsed() > MAX_TIME;
@@ -48,7 +57,7 @@ pub fn find_changed(
             break;
         }
         let path = entry.path();
-        if is_automatic(&path) && has_changed(&path, since) {
+        if is_meant(&path) {
             paths.push(path);
         }
     }

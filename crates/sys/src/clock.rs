@@ -12,6 +12,12 @@ pub fn since_epoch() -> Duration {
     SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default()
 }
 
+/// The time since 1970 on the kernel's clock for files, which is late by up to a tick.
+pub fn of_files() -> Duration {
+    let now = rustix::time::clock_gettime(rustix::time::ClockId::RealtimeCoarse);
+    now.try_into().unwrap_or_default()
+}
+
 /// Formats a time since 1970 as RFC 3339 in UTC to the second, up to the year 9999.
 pub fn format_time(since_epoch: Duration) -> String {
     let time = UNIX_EPOCH + since_epoch.min(Duration::from_secs(253_402_300_799));

@@ -67,14 +67,21 @@ impl From<&Stat> for FileStamp {
 /// Returns whether a file was created, written, renamed or changed its attributes after a time. Commands cannot set this time.
 pub fn is_newer(path: &Path, since: SystemTime) -> bool {
     let since = since.duration_since(UNIX_EPOCH).unwrap_or_default();
-    std::fs::symlink_metadata(path).is_ok_and(|there| {
-        let changed = Duration::new(
-            there.ctime().try_into().unwrap_or(0),
-            there.ctime_nsec().try_into().unwrap_or(0),
-        );
-        // The kernel's clock for files is late by up to a tick.
-        changed + Duration::from_millis(10) > since
-    })
+    // The kernel's clock for files is late by up to a tick.
+    changed_at(path).is_some_and(|changed| changed + Duration::from_millis(10) > since)
+}
+
+/// When a file, folder or link was last written, renamed or changed otherwise. Commands cannot set this time.
+pub fn changed_at(path: &Path) -> Option<Duration> {
+    let there = std::fs::symlink_metadata(path).ok()?;
+    let nanos = there.ctime_nsec().try_into().unwrap_or(0);
+    Some(Duration::new(there.ctime().try_into().unwrap_or(0), nanos))
+}
+
+/// Whether a file was made at that time or later; false where the file system does not know.
+pub fn is_born_since(path: &Path, since: Duration) -> bool {
+    let born = std::fs::symlink_metadata(path).and_then(|there| there.created());
+    born.is_ok_and(|born| born >= UNIX_EPOCH + since)
 }
 
 #[cfg(test)]

@@ -40,6 +40,8 @@ pub struct Opened {
     pub(super) old: Option<(File, Stat)>,
     /// Whether it is the file of the conversation: that is written in place, so that its hard links stay one file.
     pub(super) is_target: bool,
+    /// Whether a new file can be executed.
+    pub executable: bool,
 }
 
 impl Opened {
@@ -181,7 +183,7 @@ impl Boundary {
         let old = old.flatten();
         let is_target = old.as_ref().is_some_and(|(_, stat)| self.is_target(stat));
         let name = name.to_owned();
-        Ok(Ok(Opened { dir, missing, name, path, old, is_target }))
+        Ok(Ok(Opened { dir, missing, name, path, old, is_target, executable: false }))
     }
 }
 

@@ -220,7 +220,8 @@ fn write_in_place(
 fn write_new_file(opened: &Opened, content: &mut Content<'_>) -> Result<bool, FileError> {
     let failed = |error: std::io::Error| FileError::from_io("write beside", &opened.path, error);
     // Nobody else reads it before it has the old file's mode; for a new file the kernel applies the umask.
-    let mode = Mode::from_raw_mode(if opened.old.is_some() { 0o600 } else { 0o666 });
+    let new = if opened.executable { 0o777 } else { 0o666 };
+    let mode = Mode::from_raw_mode(if opened.old.is_some() { 0o600 } else { new });
     let dir = opened.dir.try_clone().map_err(failed)?;
     let mut new = TempFile::create_in(dir, mode).map_err(failed)?;
     if !fill_new_file(opened, new.file_mut(), content)? {

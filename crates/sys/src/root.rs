@@ -126,6 +126,11 @@ impl Root {
         self.folder.join("history")
     }
 
+    /// `snapshots/`: working trees before and after commands, by the hash of their top.
+    pub fn snapshots_folder(&self) -> PathBuf {
+        self.folder.join("snapshots")
+    }
+
     /// `splits/`
     pub fn all_splits(&self) -> PathBuf {
         self.folder.join("splits")

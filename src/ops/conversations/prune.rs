@@ -31,18 +31,20 @@ enum PruneCategory {
     Children,
     Empty,
     Outputs,
+    Snapshots,
     Splits,
     Summaries,
     History,
 }
 
 impl PruneCategory {
-    const ALL: [Self; 8] = [
+    const ALL: [Self; 9] = [
         Self::Trash,
         Self::New,
         Self::Children,
         Self::Empty,
         Self::Outputs,
+        Self::Snapshots,
         Self::Splits,
         Self::Summaries,
         Self::History,
@@ -55,6 +57,7 @@ impl PruneCategory {
             Self::Children => ("children", "child conversations whose parent is gone"),
             Self::Empty => ("empty", "empty archives, leftovers of removed conversations"),
             Self::Outputs => ("outputs", "stored contents that are no longer referenced"),
+            Self::Snapshots => ("snapshots", "working trees before and after commands"),
             Self::Splits => ("splits", "segments that are no longer referenced"),
             Self::Summaries => ("summaries", "cached summaries"),
             Self::History => ("history", "cached histories"),
@@ -159,6 +162,7 @@ fn make_plan(
     let outputs = removal::list_stored(&root.outputs_folder()).into_iter();
     for (part, all) in [
         (PruneCategory::Outputs, outputs.filter(is_unused).collect::<Vec<_>>()),
+        (PruneCategory::Snapshots, removal::list_stored(&root.snapshots_folder())),
         (PruneCategory::Splits, splits.filter(is_unused).collect()),
         (PruneCategory::Summaries, removal::list_files_below(&root.summaries_folder())),
         (PruneCategory::History, removal::list_files_below(&root.history_folder())),
@@ -277,7 +281,7 @@ fn remove(
                 removal::remove(&beside)?;
             }
         }
-        (PruneCategory::Outputs | PruneCategory::Splits, _) => {
+        (PruneCategory::Outputs | PruneCategory::Snapshots | PruneCategory::Splits, _) => {
             return Ok(removal::remove_unused(
                 &item.stored,
                 cutoff.min(now.saturating_sub(MIN_UNUSED)),

@@ -20,7 +20,7 @@ use crate::ops::screen::undo_report::{
 use crate::ops::setup::flags::parse_count;
 use crate::out::Report;
 use conversation::format::harmless::quote_name;
-use conversation::memory::changes::{FileEvent, RunFileChange, list_changes};
+use conversation::memory::changes::{FileEvent, RunFileChange, list_changes, list_unknown};
 use conversation::problem::Problem;
 use conversation::turn::unfinished::unfinished_results;
 use history::file_index;
@@ -33,9 +33,9 @@ use sys::{clock, env, fs, lock, replace, root};
 /// The flags of an undo
 #[derive(Debug, Clone, Default, Args)]
 pub struct UndoArgs {
-    /// Take back what the last N runs wrote, all files or none [default: 1]
+    /// Take back what the last N runs changed, all files or none [default: 1]
     ///
-    /// Fails if a file has changed or moved since (see --force). The conversations record it. Needs no model.
+    /// Names what commands changed and it cannot take back. Fails if a file has changed or moved since (see --force). The conversations record it. Needs no model.
     #[arg(
         long,
         value_name = "N",
@@ -86,7 +86,9 @@ pub fn undo_file(call: &mut Call<'_>, file: &Path, args: &UndoArgs) -> Result<Re
     let path = file_conversation::resolve_target(call, file)?;
     let (call, name) = (&*call, path.display().to_string());
     // One that was moved has its changes under its old path, where they are refused.
-    let is_meant = |change: &RunFileChange| change.path == name || change.conversation == call.name;
+    let is_meant = |change: &RunFileChange| {
+        change.path == name || change.conversation == call.name && change.executable.is_none()
+    };
     let report = undo_last(call, args, &is_meant, &quote_name(&path))?;
     if !args.list {
         file_conversation::update_index(call);
@@ -120,7 +122,8 @@ fn undo_last(
     };
     if args.list {
         let (changes, runs) = read()?;
-        return Ok(report_list(&changes, &runs));
+        let log = change_log::read_log(call.root())?;
+        return Ok(report_list(&changes, &runs, &list_unknown(&log)));
     }
     let choose = || -> Result<Vec<RunFileChange>, Problem> {
         let (mut changes, runs) = read()?;
@@ -128,7 +131,11 @@ fn undo_last(
         if runs.is_empty() {
             let other = "; for another conversation add -c NAME, or --continue for the last one in this folder";
             let other = if call.which.file_edit.is_some() { "" } else { other };
-            return Err(Problem::failed(format!("nothing to undo in {of}{other}")));
+            let left = describe_unknown(call, &[])?.pop().map(|left| format!("; {left}"));
+            return Err(Problem::failed(format!(
+                "nothing to undo in {of}{other}{}",
+                left.unwrap_or_default()
+            )));
         }
         let Some(chosen) = runs.get(..count) else {
             return Err(Problem::failed(format!(
@@ -168,6 +175,19 @@ fn read_newest_first(root: &Root) -> Result<Vec<RunFileChange>, Problem> {
     let mut changes = list_changes(&change_log::read_log(root)?);
     changes.reverse();
     Ok(changes)
+}
+
+/// Describes what is not known of the commands of these runs, and of later runs of this conversation.
+fn describe_unknown(call: &Call<'_>, undone: &[UndoPlan]) -> Result<Vec<String>, Problem> {
+    let log = change_log::read_log(call.root())?;
+    let oldest = undone.iter().flat_map(|plan| &plan.changes).map(|change| &change.at).min();
+    let mut unknown = list_unknown(&log);
+    unknown.retain(|(of, _)| {
+        let is_later = oldest.is_none_or(|oldest| of.at >= *oldest);
+        is_later && of.of.contains(&call.name) && call.which.file_edit.is_none()
+    });
+    let describe = |(_, why)| format!("what commands changed is not taken back: {why}");
+    Ok(unknown.into_iter().map(describe).collect())
 }
 
 /// Opens the conversations whose runs are undone, and the call's own; waits for runs that use one.
@@ -210,18 +230,24 @@ fn take_back(
     if !refusals.is_empty() {
         return Ok(report_refusals(call, &refusals));
     }
+    let left = describe_unknown(call, &plans)?;
     write_all(call, &mut plans)?;
     // From here on the files are changed: a failure to record that says so.
-    for plan in &plans {
-        record(call, journals, plan).map_err(|error| {
+    for (at, plan) in plans.iter().enumerate() {
+        let journals = if at < JOURNALED { &mut *journals } else { &mut [] };
+        let more = if at + 1 == JOURNALED { plans.len() - JOURNALED } else { 0 };
+        record(call, journals, plan, more).map_err(|error| {
             Problem::failed(format!(
                 "{} has its previous content again, but that could not be recorded: {error:#}",
                 quote_name(&plan.path)
             ))
         })?;
     }
-    Ok(report_done(call, plans))
+    Ok(report_done(call, plans, &left))
 }
+
+/// Maximum number of files of an undo that a conversation records.
+const JOURNALED: usize = 20;
 
 /// Decides the new content of a file, or refuses to undo it.
 fn plan_file(
@@ -241,6 +267,7 @@ fn plan_file(
     let mut opened = boundary.open_for_write(&path)?;
     let now = FileVersion::from_bytes(replace::read_bytes(&opened, u64::MAX)?);
     let (newest, oldest) = (&changes[0], &changes[changes.len() - 1]);
+    opened.executable = oldest.executable == Some(true);
     // Written as before: in place by the file's own conversation, and by others only under this name.
     let own = file_index::find_entry(root, &path).ok().flatten();
     if own.is_none_or(|own| own.conversation != newest.conversation) {
@@ -331,6 +358,7 @@ fn record(
     call: &Call<'_>,
     journals: &mut [ConversationFile],
     plan: &UndoPlan,
+    more: usize,
 ) -> anyhow::Result<()> {
     let (before, after) = (plan.now.hash_or_none(), plan.goal.hash_or_none());
     let mut log = start_log(call, &call.name);
@@ -343,7 +371,7 @@ fn record(
         if journal.name() != call.name && !plan.changes.iter().any(made) {
             continue;
         }
-        let block = undo_block(plan);
+        let block = undo_block(plan, more);
         let mut blocks = unfinished_results(journal.text(), journal.pieces());
         blocks.extend(torn_block(journal).map(|(_, block)| block));
         blocks.push(block);

@@ -188,6 +188,7 @@ fn run_loop(
         compactor: Compactor::new(checkpoint_writer(call, &model_id, false)),
         files: FileGuard::new(boundary, call.root().outputs_folder(), log),
         commands: commands(call),
+        command_changes: crate::drive::command_changes::CommandChanges::default(),
         approval,
         replaced: None,
         scripts: call.scripts.map(|scripts| scripts.make_host(&call.env, &call.interrupts)),

@@ -10,7 +10,7 @@ use crate::out::Report;
 use conversation::exit::Exit;
 use conversation::format::file::Block;
 use conversation::format::harmless::quote_name;
-use conversation::memory::changes::{NO_FILE, RunFileChange, short_hash};
+use conversation::memory::changes::{ChangeLogEntry, NO_FILE, RunFileChange, short_hash};
 use edits::diff::file_diff::DiffText;
 use sys::opening::Opened;
 use sys::terminal;
@@ -49,11 +49,13 @@ fn change_to_json(change: &RunFileChange) -> Value {
         "prompt": change.prompt,
         "before_sha256": change.before.as_deref().unwrap_or(NO_FILE),
         "after_sha256": change.after.as_deref().unwrap_or(NO_FILE),
+        "by_commands": change.executable.is_some(),
     })
 }
 
-/// Reports what was undone: on stdout, with the diffs where stderr is not a terminal that shows them in color.
-pub(crate) fn report_done(call: &Call<'_>, plans: Vec<UndoPlan>) -> Report {
+/// Reports what was undone: on stdout, with the diffs where stderr is not a terminal that shows them in color. `left`: what
+/// commands changed and was not taken back; the exit code is then 1.
+pub(crate) fn report_done(call: &Call<'_>, plans: Vec<UndoPlan>, left: &[String]) -> Report {
     let is_terminal = terminal::stderr_is_terminal();
     let (mut text, mut files) = (String::new(), Vec::new());
     for plan in plans {
@@ -89,7 +91,9 @@ pub(crate) fn report_done(call: &Call<'_>, plans: Vec<UndoPlan>) -> Report {
             "diff_cut": is_cut,
         }));
     }
-    Report::done(text).with("files", files)
+    text.extend(left.iter().map(|left| format!("{left}\n")));
+    let report = Report::done(text).with("files", files).with("not_undone", left);
+    Report { exit: if left.is_empty() { Exit::Done } else { Exit::Failed }, ..report }
 }
 
 /// The refusal of files that are not as the last change left them, with what changed since.
@@ -115,7 +119,11 @@ pub(crate) fn report_refusals(call: &Call<'_>, refusals: &[UndoRefusal]) -> Repo
 }
 
 /// Lists what can be undone, the newest run first.
-pub(crate) fn report_list(changes: &[RunFileChange], runs: &[String]) -> Report {
+pub(crate) fn report_list(
+    changes: &[RunFileChange],
+    runs: &[String],
+    unknown: &[(&ChangeLogEntry, &str)],
+) -> Report {
     let (mut text, mut list) = (String::new(), Vec::new());
     for (at, run) in runs.iter().enumerate() {
         let of_run = || changes.iter().filter(|change| change.run == *run);
@@ -127,7 +135,13 @@ pub(crate) fn report_list(changes: &[RunFileChange], runs: &[String]) -> Report 
         // The changes of a child count as those of the run that was asked.
         let prompt = if task.is_empty() { prompt } else { task };
         text.push_str(&format!("{n:>3}  {time}  {prompt}\n"));
-        text.extend(of_run().map(|change| format!("     {}\n", quote_name(&change.path))));
+        for change in of_run() {
+            let by = if change.executable.is_some() { "  (by commands)" } else { "" };
+            text.push_str(&format!("     {}{by}\n", quote_name(&change.path)));
+        }
+        for (_, why) in unknown.iter().filter(|(of, _)| of.run == *run) {
+            text.push_str(&format!("     without what commands changed: {why}\n"));
+        }
         let file = |change| {
             let mut file = change_to_json(change);
             file["source_path"] = change.path.as_str().into();
@@ -147,8 +161,8 @@ pub(crate) fn report_list(changes: &[RunFileChange], runs: &[String]) -> Report 
     Report::done(text).with("undoable", list)
 }
 
-/// Makes the block that records the undo of a file, for the model.
-pub(crate) fn undo_block(plan: &UndoPlan) -> Block {
+/// Makes the block that records the undo of a file, and of so many `more`, for the model.
+pub(crate) fn undo_block(plan: &UndoPlan, more: usize) -> Block {
     let UndoPlan { path, now, goal, changes, .. } = plan;
     let path = path.display().to_string();
     let what = if changes.len() == 1 { "a change" } else { "changes" };
@@ -156,6 +170,7 @@ pub(crate) fn undo_block(plan: &UndoPlan) -> Block {
         Some(_) => "is as it was before that",
         None => "does not exist, as before that",
     };
+    let more = if more > 0 { format!("\n{more} more files were undone.") } else { String::new() };
     let lines: String = changes.iter().map(|it| format!("- {}", summary_line(it))).collect();
     Block::new("system")
         .with("change", "undo")
@@ -165,6 +180,6 @@ pub(crate) fn undo_block(plan: &UndoPlan) -> Block {
         .with("count", changes.len())
         .body(format!(
             "the user undid {what} of this conversation, and {path} {state}:\n{lines}Read the file again before you \
-             change it."
+             change it.{more}"
         ))
 }

@@ -13,10 +13,10 @@ use crate::apply::APPLY;
 use crate::compact;
 use crate::conversations::CONVERSATIONS;
 use crate::each::EACH;
-use crate::file_edit::edit;
+use crate::file_edit::{edit, write};
 use crate::file_memory::{commit, willing};
 use crate::js::JS;
-use crate::sandbox::{Sandbox, answer};
+use crate::sandbox::{Sandbox, answer, shell};
 use crate::steering::{MESSAGE, STATUS};
 use crate::summarize::SUMMARIZE;
 use crate::think::THINK;
@@ -99,6 +99,7 @@ fn every_key_that_is_printed_is_told_and_every_key_that_is_told_is_printed() {
     keys_of_other_tools(&mut keys);
     keys_of_large_files(&mut keys);
     keys_of_file_edits(&mut keys);
+    keys_of_undone_commands(&mut keys);
     keys_of_histories(&mut keys);
     keys_of_compaction(&mut keys);
     keys_of_rework(&mut keys);
@@ -255,6 +256,14 @@ fn keys_of_file_edits(keys: &mut Keys) {
             sandbox.write("q.txt", "by hand");
         }
     }
+}
+
+fn keys_of_undone_commands(keys: &mut Keys) {
+    let reply = write("one.txt", "1\n") + &shell("echo 2 > two.txt");
+    let sandbox = Sandbox::new().replies([reply, answer("done")]);
+    sandbox.run(&["-c", "c", "--write", ".", "task"]).assert_exit(0);
+    let run = sandbox.run(&["-c", "c", "--undo", "--json"]).assert_exit(1);
+    keys.note(&["Undo"], "--undo", &run.json());
 }
 
 fn keys_of_histories(keys: &mut Keys) {

@@ -48,6 +48,7 @@ fn busy() -> (Sandbox, String) {
     let sandbox =
         sandbox.file("a.txt", "x\ny\n").file("big.py", LARGE.repeat(14_000)).replies(replies);
     commit(&sandbox, "begin");
+    sandbox.write("untracked.txt", "stored before a command\n");
     std::fs::create_dir(sandbox.root().join("bin")).unwrap();
     for (name, text) in
         [("bin/own", ""), ("context.md", "Be brief.\n"), ("context.yaml", "[context.md]\n")]

@@ -4,6 +4,9 @@
 //! ```text
 //! {"run":R,"at":T,"conversation":C,"of":[…],"prompt":P,"task":P,"path":F, then one of
 //!  "what":"write","before":H,"after":H}    a tag or a command writes F; H is a SHA-256, or "none" without a file
+//!  "what":"commands","before":H,"after":H,"executable":B}    commands changed F; this takes the place of what the run
+//!                                          recorded of F before; B: it could be executed before
+//!  "what":"commands_ran","why":W}          why not all that the run's commands changed below F is recorded, or ""
 //!  "what":"undo","undone":[ID…],"before":H,"after":H}    the user undid these changes
 //!  "what":"rename","to":C}                 conversation C has another name from here on; nothing happened to a file
 //! ```
@@ -62,6 +65,8 @@ pub struct ChangeLogEntry {
 #[expect(missing_docs, reason = "the head of this file describes them")]
 pub enum FileEvent {
     Write { before: String, after: String },
+    Commands { before: String, after: String, executable: bool },
+    CommandsRan { why: String },
     Undo { undone: Vec<String>, before: String, after: String },
     Rename { to: String },
 }
@@ -90,6 +95,8 @@ pub struct RunFileChange {
     pub before: Option<String>,
     /// The SHA-256 of the content after; `None` if the file no longer exists.
     pub after: Option<String>,
+    /// Whether the file could be executed before, if commands changed it.
+    pub executable: Option<bool>,
 }
 
 /// Maximum number of characters of a prompt that are recorded.
@@ -114,6 +121,7 @@ struct FileOfRun<'a> {
     last: usize,
     /// The contents before and after each change.
     changes: Vec<(&'a str, &'a str)>,
+    executable: Option<bool>,
 }
 
 /// Groups the changes by run and file, in the order of their last writes.
@@ -121,13 +129,20 @@ fn collect(entries: &[ChangeLogEntry]) -> Vec<FileOfRun<'_>> {
     let mut all: Vec<FileOfRun<'_>> = Vec::new();
     let mut places: HashMap<(&str, &str), usize> = HashMap::new();
     for (at, entry) in entries.iter().enumerate() {
-        let FileEvent::Write { before, after } = &entry.event else { continue };
+        let (before, after, executable) = match &entry.event {
+            FileEvent::Write { before, after } => (before, after, None),
+            FileEvent::Commands { before, after, executable } => (before, after, Some(*executable)),
+            _ => continue,
+        };
         let place = *places.entry((&entry.run, &entry.path)).or_insert(all.len());
         if place == all.len() {
-            all.push(FileOfRun { first: entry, last: at, changes: Vec::new() });
+            all.push(FileOfRun { first: entry, last: at, changes: Vec::new(), executable: None });
         }
         let Some(file) = all.get_mut(place) else { continue };
         file.last = at;
+        if executable.is_some() {
+            (file.changes, file.executable) = (Vec::new(), executable);
+        }
         match file.changes.last_mut() {
             Some(last) if last.1 == before => last.1 = after,
             // The previous write did not take place.
@@ -154,6 +169,7 @@ impl FileOfRun<'_> {
             path: path.clone(),
             before: content(before),
             after: content(after),
+            executable: self.executable,
         }
     }
 }
@@ -167,6 +183,18 @@ pub fn list_changes(entries: &[ChangeLogEntry]) -> Vec<RunFileChange> {
         numbered.map(|(at, (before, after))| file.change(at, before, after))
     });
     changes.filter(|it| it.before != it.after && !undone.contains(&it.id)).collect()
+}
+
+/// Lists the runs of which it is not known what their commands changed, with the reasons, the oldest first.
+pub fn list_unknown(entries: &[ChangeLogEntry]) -> Vec<(&ChangeLogEntry, &str)> {
+    let mut all: Vec<(&ChangeLogEntry, &str)> = Vec::new();
+    for entry in entries {
+        if let FileEvent::CommandsRan { why } = &entry.event {
+            all.retain(|(it, _)| it.run != entry.run || it.conversation != entry.conversation);
+            all.extend((!why.is_empty()).then_some((entry, why.as_str())));
+        }
+    }
+    all
 }
 
 /// Gives each entry the current names of its conversations.
@@ -220,6 +248,10 @@ mod tests {
             let word = |at: usize| words[at].clone();
             let event = match words[2].as_str() {
                 "write" => FileEvent::Write { before: word(3), after: word(4) },
+                "commands" => {
+                    let (before, after) = (word(3), word(4));
+                    FileEvent::Commands { before, after, executable: false }
+                }
                 "rename" => FileEvent::Rename { to: word(3) },
                 _ => {
                     FileEvent::Undo { undone: words[3..].to_vec(), before: word(3), after: word(3) }
@@ -260,6 +292,16 @@ mod tests {
         check(&["1 a write x y", "1 a write x z"], &["1:0:a x z"]);
         check(&["1 a write x y", "1 a write y x"], &[]);
         check(&["1 a write x y", "2 a write y z"], &["1:0:a x y", "2:0:a y z"]);
+    }
+
+    #[test]
+    fn commands_take_the_place_of_what_their_run_wrote() {
+        check(&["1 a commands x y"], &["1:0:a x y"]);
+        check(&["1 a write w x", "1 a commands w y"], &["1:0:a w y"]);
+        check(&["1 a write y z", "1 a write q r", "1 a commands x r"], &["1:0:a x r"]);
+        check(&["1 a write none x", "1 a commands none none"], &[]);
+        check(&["1 a write w x", "2 a commands x y"], &["1:0:a w x", "2:0:a x y"]);
+        check(&["1 a commands x y", "1 a write y z"], &["1:0:a x z"]);
     }
 
     #[test]

@@ -12,6 +12,7 @@ pub mod location;
 mod own_folders;
 mod renames;
 mod repository;
+pub mod snapshot;
 #[cfg(test)]
 mod tests;
 mod walk;

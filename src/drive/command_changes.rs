@@ -1,0 +1,207 @@
+//! Finds out which files the commands of a run changed, so that undo takes their changes back or names them: the working
+//! tree is remembered before the first command, and compared at the end of the run. The user may write at the same time: a
+//! file that was last changed while no command ran is left alone. The kernel sets that time, and commands cannot.
+
+use std::path::{Path, PathBuf};
+use std::slice;
+use std::time::Duration;
+
+use anyhow::{Error, Result, anyhow, bail};
+
+use super::run_context::RunContext;
+use conversation::format::harmless::quote_name;
+use conversation::memory::changes::{ChangeLogEntry, FileEvent, NO_FILE, list_unknown};
+use history::git;
+use history::git::snapshot::{self, Snapshot, TreeChange, Version};
+use sandbox::automatic_files::search;
+use sys::change_log::{self, ChangeLog};
+use sys::names::name_some;
+use sys::{clock, file_stamp, fs, lock};
+
+/// Maximum number of files in a reason.
+const NAMED: usize = 20;
+
+/// The files that the run's commands changed.
+#[derive(Debug, Default)]
+pub struct CommandChanges {
+    /// The top of the working tree (or the folder, where that is in no repository), and the tree before the first command,
+    /// or why it is not known.
+    begun: Option<(PathBuf, Result<Snapshot>)>,
+    /// When commands began and ended.
+    spans: Vec<(Duration, Option<Duration>)>,
+}
+
+impl CommandChanges {
+    /// Remembers the working tree before the first command. Returns a note for the user where that fails.
+    pub(super) fn before_command(
+        &mut self,
+        context: &RunContext<'_>,
+        log: &ChangeLog,
+        is_outside: bool,
+    ) -> Option<String> {
+        let mut note = None;
+        if self.begun.is_none() {
+            let repository =
+                git::find_toplevel(&context.folder).and_then(|top| fs::real_path(&top));
+            let top = repository.clone().unwrap_or_else(|| context.folder.clone());
+            let is_near = |it: &PathBuf| it.starts_with(&top) || top.starts_with(it);
+            let sandbox = context.sandbox.as_ref().map(|it| &it.policy().writable);
+            if !is_outside && !sandbox.is_none_or(|writable| writable.iter().any(is_near)) {
+                return None;
+            }
+            let why = "the run has not ended, or was killed".to_owned();
+            let logged = log.append(&top, FileEvent::CommandsRan { why });
+            let before = logged.and_then(|()| match &repository {
+                Some(top) => snapshot::take(&context.root, top),
+                None => bail!("{} is in no git repository", quote_name(&top)),
+            });
+            if let (Err(why), true) = (&before, repository.is_some() && log.task.is_empty()) {
+                note = Some(format!("undo will not take back what commands change here: {why:#}"));
+            }
+            self.begun = Some((top, before));
+        }
+        self.spans.push((clock::of_files(), None));
+        note
+    }
+
+    /// Notes that a command has ended.
+    pub(super) fn after_command(&mut self) {
+        if let Some(span) = self.spans.last_mut() {
+            span.1 = Some(clock::since_epoch());
+        }
+    }
+
+    /// Records what the commands changed, at the end of the run.
+    pub(super) fn finish(&mut self, context: &RunContext<'_>, log: &ChangeLog) -> Result<()> {
+        let Some((top, before)) = self.begun.take() else { return Ok(()) };
+        let changes = before.and_then(|before| snapshot::compare(&context.root, &top, before));
+        let is_same = changes.as_ref().is_ok_and(Vec::is_empty);
+        let mut logged = if is_same { Vec::new() } else { change_log::read_log(&context.root)? };
+        let is_begin = |it: &ChangeLogEntry| {
+            matches!(it.event, FileEvent::CommandsRan { .. })
+                && (&it.run, &it.conversation) == (&log.run, &log.conversation)
+        };
+        let begun = logged.iter().position(is_begin).unwrap_or(0);
+        let is_other =
+            |it: &ChangeLogEntry| it.run != log.run && Path::new(&it.path).starts_with(&top);
+        let is_running = |(it, _): &(&ChangeLogEntry, &str)| {
+            let is_own = log.of.contains(&it.conversation);
+            is_other(it) && !is_own && lock::is_held(&context.root, &it.conversation)
+        };
+        let is_alone =
+            !logged[begun..].iter().any(is_other) && !list_unknown(&logged).iter().any(is_running);
+        let busy = || anyhow!("another run was at work there at the same time");
+        let changes = changes.and_then(|it| is_alone.then_some(it).ok_or_else(busy));
+        logged.retain(|it| it.run == log.run);
+        let begun = logged.iter().position(is_begin).unwrap_or(0);
+        let outputs = context.root.outputs_folder();
+        let (events, why) = match changes {
+            Ok(changes) => self.sort_changes(&outputs, changes, &logged, begun)?,
+            Err(why) => (Vec::new(), self.name_changed(&top, &logged, &why)),
+        };
+        events.into_iter().try_for_each(|(path, event)| log.append(&path, event))?;
+        log.append(&top, FileEvent::CommandsRan { why })
+    }
+
+    /// The changes of commands, whose contents before are stored, and why these are not all. The first `begun` lines of the
+    /// log are older than the snapshot.
+    fn sort_changes(
+        &self,
+        outputs: &Path,
+        changes: Vec<TreeChange>,
+        logged: &[ChangeLogEntry],
+        begun: usize,
+    ) -> Result<(Vec<(PathBuf, FileEvent)>, String)> {
+        let (mut events, mut left, mut stored) = (Vec::new(), Vec::new(), Vec::new());
+        for change in changes {
+            match self.find_event(&change, &list_writes(logged, &change.path), begun) {
+                None => {}
+                Some(Err(())) => left.push(quote_name(&change.path)),
+                Some(Ok(event)) => {
+                    if let Some((Some(content), _)) = change.before {
+                        stored.push(fs::store_output_unsynced(outputs, &content)?);
+                    }
+                    events.push((change.path, event));
+                }
+            }
+        }
+        fs::sync_outputs(outputs, &stored)?;
+        let what = "something else changed these, too, or commands changed more than their content";
+        let why = (!left.is_empty()).then(|| format!("{what}: {}", name_some(&left, NAMED, ", ")));
+        Ok((events, why.unwrap_or_default()))
+    }
+
+    /// The line of the log for a change; an error if undo cannot take it back. `None` if the user made it, or the writes of
+    /// the run that are in the log already, of which the first `begun` lines are older than the snapshot.
+    fn find_event(
+        &self,
+        change: &TreeChange,
+        writes: &[(usize, &str, &str)],
+        begun: usize,
+    ) -> Option<Result<FileEvent, ()>> {
+        let (from, to) = (state(change.before.as_ref()), state(change.after.as_ref()));
+        let older = writes.iter().rfind(|(line, ..)| *line < begun);
+        let before = older.and(writes.first()).map_or(from.as_str(), |(_, before, _)| before);
+        let is_known = writes.last().is_some_and(|(.., after)| *after == to);
+        let fits = older.is_none_or(|(.., after)| *after == from);
+        let is_logged = is_known && fits && writes[0].1 == before && from != to;
+        let is_ours = is_known || change.after.is_none() || self.was_last_to_change(&change.path);
+        if is_logged || !is_ours && change.before.is_none() {
+            return None;
+        }
+        let is_gap =
+            |pair: &[(usize, &str, &str)]| pair[0].2 != pair[1].1 && pair[0].1 != pair[1].1;
+        let start = self.spans.first().map_or(Duration::MAX, |span| span.0);
+        let is_plain = match (&change.before, &change.after) {
+            (Some((Some(_), old)), Some((Some(_), new))) => from != to && old == new,
+            (Some((Some(_), _)), None) => true,
+            // One that was there before came from where it was ignored or unreadable, or from outside.
+            (None, Some((Some(_), _))) => {
+                change.is_moved || file_stamp::is_born_since(&change.path, start)
+            }
+            _ => false,
+        };
+        let is_whole = is_ours && fits && !writes.windows(2).any(is_gap);
+        let executable = change.before.as_ref().is_some_and(|it| it.1);
+        let event = FileEvent::Commands { before: before.to_owned(), after: to, executable };
+        let can = is_plain && is_whole && change.path.to_str().is_some();
+        Some(if can { Ok(event) } else { Err(()) })
+    }
+
+    fn was_last_to_change(&self, path: &Path) -> bool {
+        let Some(changed) = file_stamp::changed_at(path) else { return false };
+        self.spans.iter().any(|(from, to)| changed >= *from && to.is_none_or(|to| changed <= to))
+    }
+
+    /// Names what changed in a tree while commands ran, and says why it is not taken back; empty if nothing changed.
+    fn name_changed(&self, top: &PathBuf, logged: &[ChangeLogEntry], why: &Error) -> String {
+        let is_meant =
+            |path: &Path| self.was_last_to_change(path) && list_writes(logged, path).is_empty();
+        let own = [top].into_iter().filter(|top| is_meant(top)).cloned().collect();
+        let found = search(slice::from_ref(top), own, &|name| name != ".git", &is_meant);
+        let names: Vec<String> = found.paths.iter().map(quote_name).collect();
+        let more = if found.is_cut { ", and not all of the tree was looked at" } else { "" };
+        if names.is_empty() && !found.is_cut {
+            return String::new();
+        }
+        format!("{why:#}; changed while commands ran: {}{more}", name_some(&names, NAMED, ", "))
+    }
+}
+
+/// The changes of a file by this run that the log has: the number of the line, and the states before and after.
+fn list_writes<'a>(logged: &'a [ChangeLogEntry], path: &Path) -> Vec<(usize, &'a str, &'a str)> {
+    let of_path = logged.iter().enumerate().filter(|(_, it)| Path::new(&it.path) == path);
+    let write = |(line, it): (usize, &'a ChangeLogEntry)| match &it.event {
+        FileEvent::Write { before, after } | FileEvent::Commands { before, after, .. } => {
+            Some((line, before.as_str(), after.as_str()))
+        }
+        _ => None,
+    };
+    of_path.filter_map(write).collect()
+}
+
+/// The state of a file in the log.
+fn state(version: Option<&Version>) -> String {
+    let content = version.map(|(content, _)| content.as_deref().unwrap_or_default());
+    content.map_or_else(|| NO_FILE.to_owned(), fs::sha256)
+}
