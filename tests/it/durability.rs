@@ -376,7 +376,7 @@ fn a_lock_whose_holder_was_killed_is_free_at_once() {
 fn no_run_file_stays_however_a_run_ends() {
     let endings: [(&str, &[&str], Answer, i32); 5] = [
         ("refused", &["task"], Answer::error(401, "invalid_api_key"), 3),
-        ("malformed", &["task"], "words".into(), 4),
+        ("malformed", &["task"], "<words".into(), 4),
         ("limit", &["--max-turns", "1", "task"], shell("true").into(), 5),
         ("check", &["--check", "false", "task"], answer("x").into(), 6),
         ("read", &["--read", "nowhere", "task"], answer("x").into(), 1),

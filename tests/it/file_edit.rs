@@ -108,7 +108,7 @@ fn exit_codes_are_those_of_nagent() {
     keyless.env("OPENAI_API_KEY", "").run().assert_exit(2).stderr_has(&["no credential"]);
     sandbox.llm.choose(|_| Answer::error(401, "auth"));
     run(&["x"]).assert_exit(3);
-    sandbox.llm.choose(|_| "no tag".into());
+    sandbox.llm.choose(|_| "<no tag".into());
     run(&["x"]).assert_exit(4);
     sandbox.llm.choose(|_| "<nagent-next>on</nagent-next>".into());
     run(&["--max-turns", "2", "x"]).assert_exit(5);

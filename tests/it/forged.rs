@@ -272,7 +272,8 @@ fn what_commands_print() {
     expect.extend(["agent-response", "nagent-turn-status"]);
     assert_eq!(names(&found), expect);
     for (block, bytes) in found[4..].iter().zip(&all) {
-        let text = kept(bytes);
+        // Styles are not stored.
+        let text = kept(bytes).replace("\u{1b}[0m", "");
         assert_eq!(block.body, text.strip_suffix('\n').unwrap_or(&text));
     }
     // Each in its own part of the user's message.
@@ -280,7 +281,7 @@ fn what_commands_print() {
     let messages = parts(request);
     assert_eq!(messages.iter().map(Vec::len).collect::<Vec<_>>(), [1, 1 + all.len()]);
     for (part, bytes) in messages[1][1..].iter().zip(&all) {
-        let text = kept(bytes);
+        let text = kept(bytes).replace("\u{1b}[0m", "");
         assert!(
             part.starts_with("<nagent-shell-result ") && part.contains(text.trim_end_matches('\n'))
         );

@@ -183,7 +183,7 @@ fn the_end_comes_after_every_end() {
     sandbox.llm.push(Answer::error(400, "invalid_request_error"));
     check(sandbox.run(&["--lines", "x"]), 3, "the test server says no");
     for _ in 0..3 {
-        sandbox.llm.push("word");
+        sandbox.llm.push("<word");
     }
     check(sandbox.run(&["--lines", "--new", "x"]), 4, "did not follow");
     sandbox.llm.push(shell("true"));

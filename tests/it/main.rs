@@ -34,6 +34,7 @@ mod each; // nagent-each: order, going on after kills, limits over all, shards, 
 mod each_resume; // nagent-each: what a later call takes from earlier ones, and what it refuses
 mod edits; // a generated corpus of edits: what applies, what is refused, with which message
 mod endless; // nothing keeps nagent waiting: ignore files, sparse files, signals while it works
+mod everyday; // several files for one, costs, units, keys by their names, texts that say what to type
 mod exits; // every row of the exit table
 mod file_boundary; // what a file's conversation may write: links, swaps, forged indexes
 mod file_edit; // a file's own conversation: its diff
@@ -56,6 +57,7 @@ mod js_questions; // what a script is asked about on a terminal, and what is sto
 mod keys; // what is typed at the prompt of nagent-repl, what is stopped, how the terminal is left
 mod large; // the tags for large files: segments, and which files a patch may write
 mod large_input; // prompts and files to read that are too long or not text; outgrown windows
+mod learning; // what scripts in plain language learn and keep, and what is said where a model is paid again
 mod lines; // what --lines prints: events for programs, and the front end of the page
 mod llm_text; // nagent-llm-text
 mod long_lines; // what results say of lines too long to be shown whole

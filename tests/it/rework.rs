@@ -199,7 +199,7 @@ fn a_child_that_fails_leaves_the_conversation_as_it_was() {
     let document = fails(&sandbox, 3, &before, false);
     assert_eq!(document["tokens_in"], 0);
     for _ in 0..3 {
-        sandbox.llm.push(Reply::new("no tags at all").usage(10, 0, 1));
+        sandbox.llm.push(Reply::new("<no tag of ours").usage(10, 0, 1));
     }
     let document = fails(&sandbox, 4, &before, false);
     assert_eq!(document["tokens_in"], 30, "what failed has cost too");

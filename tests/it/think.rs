@@ -427,7 +427,7 @@ fn ways_to_end() {
     sandbox.llm.push(script("2"));
     think(&sandbox, &["hello.md"]).assert_exit(5).no_stdout().stderr_has(&["(--max-turns)"]);
     for _ in 0..3 {
-        sandbox.llm.push("what?");
+        sandbox.llm.push("<what>?");
     }
     think(&sandbox, &["--max-turns", "9", "hello.md"]).assert_exit(4).no_stdout();
     sandbox.llm.push(Answer::error(400, "bad"));
