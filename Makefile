@@ -102,9 +102,10 @@ scale: build
 conformance: build
 	@python3 tests/conformance/check.py $(TARGET_DIR)/release/nagent-llm-text
 
-# Six tasks on small repositories with a model, and what each took. MODEL="--provider anthropic" or other flags choose it.
+# Six tasks on small repositories with a model, and what each took; and what the corpus of replies costs in requests. MODEL="--provider anthropic" or other flags choose it.
 model: build
 	@model/run $(TARGET_DIR)/release $(MODEL)
+	@NAGENT_REPLIES_REPORT=1 $(CARGO) test --locked --quiet -p conversation harmless_words -- --nocapture
 
 # The figures of speed, beside curl and a bare loop, beside cat, sha256sum, diff and a bare parse, and beside git log, as
 # tables.

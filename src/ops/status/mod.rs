@@ -65,7 +65,7 @@ pub fn report_status(call: &Call<'_>) -> Report {
     if let Some(error) = &error {
         text.push_str(&format!("\nsandbox cannot be built: {error}"));
     }
-    for gap in &gaps {
+    for gap in gaps.iter().filter(|_| call.args.verbose) {
         text.push_str(&format!("\nsandbox gap: {gap}"));
     }
     text.push('\n');
@@ -77,7 +77,7 @@ pub fn report_status(call: &Call<'_>) -> Report {
         list.insert(key, json!({ "value": value, "from": from }));
     }
     if !call.args.verbose {
-        text.push_str("nagent --status -v shows the other settings\n");
+        text.push_str("nagent --status -v shows the other settings, and what the sandbox does not stop\n");
     }
     if let Some(conversation) = conversation.filter(|_| prompts > 0) {
         let window = window.map(|window| format!(" of {}", format_tokens(window)));
