@@ -77,7 +77,9 @@ pub fn report_status(call: &Call<'_>) -> Report {
         list.insert(key, json!({ "value": value, "from": from }));
     }
     if !call.args.verbose {
-        text.push_str("nagent --status -v shows the other settings, and what the sandbox does not stop\n");
+        text.push_str(
+            "nagent --status -v shows the other settings, and what the sandbox does not stop\n",
+        );
     }
     if let Some(conversation) = conversation.filter(|_| prompts > 0) {
         let window = window.map(|window| format!(" of {}", format_tokens(window)));
