@@ -17,13 +17,15 @@ use super::freshness::{
     KnownContent, LastSeen, ShownChange, describe_change, recorded_content, with_resolved,
     with_shown,
 };
+use conversation::format::edit::EditBlock;
 use conversation::format::file::{Block, Piece};
-use conversation::format::{edit, harmless};
+use conversation::format::harmless;
 use conversation::limits;
 use conversation::memory::changes::{NO_FILE, is_hash_of, short_hash};
 use conversation::reason::{Failure, Reason};
 use edits::apply::{self, How};
 use edits::diff::lines;
+use edits::written::{parse_edits, remove_numbers};
 use sys::boundary::Boundary;
 use sys::change_log::ChangeLog;
 use sys::conversation_file::ConversationFile;
@@ -46,6 +48,8 @@ pub struct FileGuard {
     changes: Vec<RunChange>,
     last_seen: LastSeen,
     outputs: PathBuf,
+    /// Whether the model was told that nothing is unescaped.
+    told_entities: bool,
 }
 
 /// A file that was written.
@@ -68,8 +72,8 @@ impl WrittenFile {
 impl FileGuard {
     /// A guard that has written nothing yet. Previous contents go to `outputs`.
     pub fn new(boundary: Boundary, outputs: PathBuf, log: ChangeLog) -> Self {
-        let (written, at_start, changes, last_seen) = Default::default();
-        Self { boundary, log, written, at_start, changes, last_seen, outputs }
+        let (written, at_start, changes, last_seen, told_entities) = Default::default();
+        Self { boundary, log, written, at_start, changes, last_seen, outputs, told_entities }
     }
 
     /// Forgets which files the last reply was shown: it is found by its place, and the conversation's text has changed.
@@ -176,11 +180,27 @@ impl FileGuard {
             return Err(Failure::new(Reason::Unread, text));
         }
         let path = opened.path().to_owned();
-        let (block, logged) = self.replace_content(block, opened, text.as_bytes(), stop)?;
+        let (mut block, logged) = self.replace_content(block, opened, text.as_bytes(), stop)?;
+        if let Some(note) = self.note_entities(text, &path) {
+            let body = block.body.take().unwrap_or_default() + &note;
+            block = block.body(body.trim_start());
+        }
         let known = KnownContent { hash: fs::sha256(text.as_bytes()), is_read: true };
         let result = ChangeResult::written(block, &logged, &known);
         self.last_seen.record_write(conversation.pieces(), &path, known);
         Ok(result)
+    }
+
+    /// Tells once that entities in a text stay what they are, unless the file is of a kind that has them.
+    fn note_entities(&mut self, text: &str, path: &Path) -> Option<String> {
+        let found = ["&lt;", "&gt;", "&amp;"].into_iter().find(|entity| text.contains(entity))?;
+        let ending = path.extension().and_then(|ending| ending.to_str()).unwrap_or_default();
+        let has_them = matches!(
+            ending,
+            "html" | "htm" | "xhtml" | "xml" | "svg" | "md" | "vue" | "jsx" | "tsx"
+        );
+        (!has_them && !std::mem::replace(&mut self.told_entities, true))
+            .then(|| format!("\nthe text has {found}: bodies are raw, nothing is unescaped"))
     }
 
     pub(super) fn edit_file(
@@ -191,7 +211,7 @@ impl FileGuard {
         conversation: &ConversationFile,
         stop: &dyn Fn() -> bool,
     ) -> Result<ChangeResult, Failure> {
-        let edits = edit::parse(blocks)
+        let mut edits = parse_edits(blocks)
             .map_err(|why| format!("line {} of the blocks: {}", why.line, why.message))?;
         let opened = self.boundary.open_for_write(Path::new(path))?;
         let path = opened.path().to_owned();
@@ -200,6 +220,9 @@ impl FileGuard {
             return Ok(self.removed_since(block, &opened));
         }
         let old = text_to_edit(&opened, &edits)?;
+        for block in &mut edits {
+            remove_numbers(block, &old);
+        }
         let old_hash =
             if opened.exists() { fs::sha256(old.as_bytes()) } else { NO_FILE.to_owned() };
         let stale = seen.as_ref().filter(|seen| !is_hash_of(&seen.hash, &old_hash));
@@ -223,6 +246,7 @@ impl FileGuard {
         }
         let (done, logged) = self.replace_content(block, opened, applied.text.as_bytes(), stop)?;
         let note = done.body.iter().map(|note| format!("\n{note}"));
+        let note = note.chain(self.note_entities(blocks, &path));
         let text = describe_edit(&old, &applied.text) + &note.collect::<String>();
         let replaced = all.then_some(applied.places);
         let done = done.with("blocks", edits.len()).with_some("replaced", replaced).body(text);
@@ -401,7 +425,7 @@ impl FileGuard {
 }
 
 /// The text that the blocks are applied to, or why there is none. A single block without a search text creates a file.
-fn text_to_edit(opened: &Opened, edits: &[edit::EditBlock]) -> Result<String, Failure> {
+fn text_to_edit(opened: &Opened, edits: &[EditBlock]) -> Result<String, Failure> {
     if opened.exists() {
         let text = String::from_utf8(replace::read_target(opened)?);
         return text.map_err(|_| "the file is not UTF-8 text\nChange it with a command".into());

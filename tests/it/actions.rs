@@ -257,6 +257,25 @@ fn write_dir_opens_that_folder_too_but_never_its_git_folder() {
 // nagent-edit
 
 #[test]
+fn a_diff_copied_numbers_and_entities_are_what_they_are() {
+    let sandbox = Sandbox::new();
+    let path = sandbox.tmp().join("a.py").display().to_string();
+    std::fs::write(&path, "def f():\n    return 1\n").unwrap();
+    let now = || std::fs::read_to_string(&path).unwrap();
+    let edit = |body: &str| format!("<nagent-edit path=\"{path}\">\n{body}</nagent-edit>");
+    let diff = "--- a/a.py\n+++ b/a.py\n@@ -1,2 +1,2 @@\n def f():\n-    return 1\n+    return 2\n";
+    ok(&sandbox, &edit(diff), "nagent-edit-result");
+    assert_eq!(now(), "def f():\n    return 2\n");
+    let copied =
+        "<<<<<<< SEARCH\n2:    return 2\n=======\n2:    return 3 &lt; 4\n>>>>>>> REPLACE\n";
+    let block = ok(&sandbox, &edit(copied), "nagent-edit-result");
+    assert_eq!(now(), "def f():\n    return 3 &lt; 4\n");
+    assert!(block.body.contains("bodies are raw, nothing is unescaped"), "{block:?}");
+    let wrong = "<<<<<<< SEARCH\n7:    return 3\n=======\n7: x\n>>>>>>> REPLACE\n";
+    error(&sandbox, &edit(wrong), "nagent-edit-result");
+}
+
+#[test]
 fn edit_replaces_a_certain_match() {
     let sandbox = Sandbox::new();
     let path = sandbox.tmp().join("a.rs");

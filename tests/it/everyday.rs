@@ -170,7 +170,9 @@ fn looks_show_a_person_no_advice_for_the_model() {
         let mut pty = start(&sandbox, &["--look", look], sign);
         prompt(&mut pty, sign, "go");
         let lines = screen(&pty).join("\n");
-        assert!(lines.contains("has an empty body") && lines.contains("is a folder"), "{lines}");
+        assert!(lines.contains("has an empty body"), "{lines}");
+        // This look cuts the line, which has a path of any length.
+        assert!(look == "nano" || lines.contains("is a folder"), "{lines}");
         for part in ["nagent-list", "timeout=", "nagent-conversation", "+1 lines"] {
             assert!(!lines.contains(part), "{look}: {part} in {lines}");
         }

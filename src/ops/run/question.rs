@@ -10,11 +10,11 @@ use crate::out;
 use crate::view::event::Start;
 use crate::view::question::{action_rows, question_text};
 use conversation::approve::Answer;
-use conversation::format::edit;
 use conversation::format::harmless::{escape_line, quote_name};
 use conversation::format::numbers::format_bytes;
 use conversation::limits;
 use edits::apply;
+use edits::written::{parse_edits, remove_numbers};
 use sys::fs;
 use sys::interrupt::Interrupts;
 use sys::names::resolve_links;
@@ -138,7 +138,13 @@ fn preview(action: &Start, folder: &Path) -> Option<String> {
             let text = String::from_utf8(before.clone().unwrap_or_default()).ok()?;
             let is_all = action.attributes.contains_key("all");
             let apply = if is_all { apply::apply_everywhere } else { apply::apply };
-            apply(&text, &edit::parse(body).ok()?).ok()?.text
+            {
+                let mut blocks = parse_edits(body).ok()?;
+                for block in &mut blocks {
+                    remove_numbers(block, &text);
+                }
+                apply(&text, &blocks).ok()?.text
+            }
         }
         _ => return None,
     };
