@@ -54,7 +54,7 @@ install: build
 	install -m 755 $(addprefix $(TARGET_DIR)/release/,$(OWN)) "$(BIN)"
 	for tool in $(filter-out $(OWN),$(TOOLS)); do ln -sfn nagent "$(BIN)/$$tool" || exit; done
 	install -m 644 man/*.1 "$(MAN)"
-	install -m 644 README.md CHANGELOG.md LICENSE config.example.json "$(DOC)"
+	install -m 644 README.md CHANGELOG.md SECURITY.md ARCHITECTURE.md CONTRIBUTING.md LICENSE config.example.json "$(DOC)"
 	install -m 644 docs/*.md "$(DOC)/docs"
 	for tool in $(TOOLS); do \
 		NAGENT_COMPLETE=bash "$(BIN)/$$tool" > "$(BASH_COMPLETIONS)/$$tool" && \
@@ -105,7 +105,7 @@ conformance: build
 # Six tasks on small repositories with a model, and what each took; and what the corpus of replies costs in requests. MODEL="--provider anthropic" or other flags choose it.
 model: build
 	@model/run $(TARGET_DIR)/release $(MODEL)
-	@NAGENT_REPLIES_REPORT=1 $(CARGO) test --locked --quiet -p conversation harmless_words -- --nocapture
+	@$(CARGO) test --locked --quiet -p conversation harmless_words -- --nocapture
 
 # The figures of speed, beside curl and a bare loop, beside cat, sha256sum, diff and a bare parse, and beside git log, as
 # tables.

@@ -40,7 +40,7 @@ Usage: nagent [OPTIONS] [PROMPT]...   (end the prompt with - to add stdin)
   git diff | nagent \"Review this change\" -
   nagent -w --check 'make test' \"Fix the failing test\"
 
-  -w                      Let the model write here (--write DIR: elsewhere)
+  -w                      Let its tags write here, too (commands: --sandbox)
   -f, --read FILE         Show the model this file first
   -c, --conversation NAME Use the conversation of this name, not this shell's
   -n, --new               Start a new, temporary conversation

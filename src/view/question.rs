@@ -5,11 +5,18 @@ use super::render::{bar_rows, diff_rows};
 use super::style::{BOLD, Span};
 use conversation::format::harmless::escape_text;
 
-/// Number of rows of an action that are shown before the user asks for the rest.
+/// Number of rows of an action that are shown before the user asks for the rest, if the terminal has as many.
 const ROWS: usize = 40;
+/// The rows around them: the head, the choices, which may take two, and the row of those that are not shown.
+const AROUND: usize = 6;
 
 /// The rows of an action: its target and a command's lines after a bar, a change as its diff. With `all`, every row.
-pub fn action_rows(start: &Start, diff: Option<&str>, columns: usize, all: bool) -> Vec<Span> {
+pub fn action_rows(
+    start: &Start,
+    diff: Option<&str>,
+    (columns, height): (usize, usize),
+    all: bool,
+) -> Vec<Span> {
     let why = start.attributes.get("reason").map(|why| format!("reason: {why}"));
     let mut rows = bar_rows("", &why.unwrap_or_default(), columns);
     rows.extend(bar_rows("", &describe_target(&start.tag, &start.attributes), columns));
@@ -19,9 +26,10 @@ pub fn action_rows(start: &Start, diff: Option<&str>, columns: usize, all: bool)
     } else {
         rows.extend(bar_rows("", start.body.as_deref().unwrap_or_default(), columns));
     }
-    let hidden = rows.len().saturating_sub(ROWS);
+    let most = height.saturating_sub(AROUND).clamp(3, ROWS);
+    let hidden = rows.len().saturating_sub(most);
     if hidden > 0 && !all {
-        rows.truncate(ROWS);
+        rows.truncate(most);
         rows.push(Span::new(format!("… {hidden} more rows: v shows them"), BOLD));
     }
     rows
@@ -60,7 +68,7 @@ mod tests {
                 keep: None,
                 outside: None,
             };
-            action_rows(&Start::to_decide(1, &action, Path::new("/"), false), None, 40, all)
+            action_rows(&Start::to_decide(1, &action, Path::new("/"), false), None, (40, 99), all)
                 .into_iter()
                 .map(|row| row.text)
                 .collect()

@@ -133,6 +133,9 @@ fn start_rows(start: &Start, columns: usize) -> Vec<Span> {
     let kind = start.tag.trim_start_matches("nagent-");
     let body = start.body.as_deref().unwrap_or_default();
     match kind {
+        "shell" if start.attributes.get("sandbox").is_some_and(|mode| mode == "off") => {
+            return bar_rows("→ shell, outside of the sandbox ", body, columns);
+        }
         "shell" => return bar_rows("→ shell ", body, columns),
         "script" => {
             let head = Span::new("  ▸ script", SCRIPT);

@@ -121,7 +121,7 @@ fn a_question_is_answered_by_what_is_typed_behind_it() {
     assert!(shown.contains("more rows: v shows them"), "{shown}");
     pty.type_keys("v\r");
     pty.expect_times(QUESTION, 2);
-    assert_eq!(screen(&pty).iter().filter(|line| *line == "│ true").count(), 39 + 60);
+    assert_eq!(screen(&pty).iter().filter(|line| *line == "│ true").count(), 33 + 60);
     for (count, keys) in ["maybe\r", "n not this\r", "\x04", "\r"].iter().enumerate() {
         pty.expect_times(QUESTION, count + 2);
         pty.type_keys(keys);

@@ -8,6 +8,7 @@ use crate::out::{self, PagedFrom, Report};
 use crate::overview::lint::{self, Finding};
 use crate::overview::transcript::{self, EntryKind, TranscriptEntry};
 use conversation::exit::Exit;
+use conversation::format::harmless;
 use conversation::problem::Problem;
 use sys::conversation_file::BadByte;
 
@@ -64,6 +65,8 @@ pub fn show_conversation(
         None if text.is_empty() => format!("{} is empty\n", one.name),
         _ => text,
     };
+    // It is for reading, also behind a pager or `tail`: what a command printed must not steer the terminal.
+    let text = harmless::escape_text(&text);
     let report = Report::done(text).with("name", one.name).with("entries", describe(&entries));
     Ok(Report { paged: Some(PagedFrom::Start), ..report })
 }

@@ -18,6 +18,7 @@ use edits::written::{parse_edits, remove_numbers};
 use sys::fs;
 use sys::interrupt::Interrupts;
 use sys::names::resolve_links;
+use sys::terminal;
 use sys::tty::{self, Tty};
 
 /// The answer to the question about an action: a line on the input of `--lines`.
@@ -87,9 +88,12 @@ fn question(tty: &Tty, action: &Start, shows_all: bool) -> String {
     let place = describe_place(action, Path::new(folder));
     let head = format!("nagent asks: {question} {place}?");
     let mut text = tty.format_head(&head);
-    for row in
-        action_rows(action, preview(action, Path::new(folder)).as_deref(), columns, shows_all)
-    {
+    for row in action_rows(
+        action,
+        preview(action, Path::new(folder)).as_deref(),
+        (columns, terminal::height()),
+        shows_all,
+    ) {
         text.push_str(&(out::style_spans(&[row], has_colours) + "\n"));
     }
     text

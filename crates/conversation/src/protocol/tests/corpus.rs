@@ -40,7 +40,6 @@ fn describe(reply: &str) -> String {
 }
 
 #[test]
-#[expect(clippy::disallowed_methods, reason = "only make model sets the variable")]
 fn harmless_words_cost_no_reply() {
     let (mut replies, mut extra) = (0, 0);
     for part in REPLIES.split("=== ").skip(1) {
@@ -51,8 +50,6 @@ fn harmless_words_cost_no_reply() {
     }
     let cost = extra as f64 / f64::from(replies);
     assert!(replies >= 200 && cost <= MOST, "{replies} replies cost {cost:.3} requests each");
-    if std::env::var_os("NAGENT_REPLIES_REPORT").is_some() {
-        let line = format!("{replies} replies, {extra} more requests: {cost:.3} a reply\n");
-        std::io::stdout().write_all(line.as_bytes()).unwrap();
-    }
+    let line = format!("{replies} replies, {extra} more requests: {cost:.3} a reply\n");
+    std::io::stdout().write_all(line.as_bytes()).unwrap();
 }
