@@ -35,12 +35,13 @@ impl Bench {
         let root = folder.join("home/.nagent");
         std::fs::create_dir_all(&root).map_err(say)?;
         std::fs::create_dir_all(folder.join("work")).map_err(say)?;
+        // Without the sandbox, as the bare loop has none.
         // nagent's own choice: bash where there is one.
         let has_bash = Path::new("/bin/bash").exists() || Path::new("/usr/bin/bash").exists();
         let loop_shell = shell.unwrap_or(if has_bash { "bash" } else { "sh" }).to_owned();
         let shell = shell.map(|shell| format!(",\"shell\":\"{shell}\"")).unwrap_or_default();
         let config = format!(
-            "{{\"provider\":\"openai\",\"model\":\"bench\",\"context_window_tokens\":100000000,\"base_url\":\"http://127.0.0.1:{}/v1\"{shell}}}",
+            "{{\"provider\":\"openai\",\"model\":\"bench\",\"context_window_tokens\":100000000,\"sandbox\":\"off\",\"base_url\":\"http://127.0.0.1:{}/v1\"{shell}}}",
             server.port
         );
         std::fs::write(root.join("config.json"), config).map_err(say)?;
