@@ -157,6 +157,7 @@ fn a_conversation_is_chosen_from_a_list() {
     expect_line(&pty, "›   2 h  Fix the parser, which fails on empty files");
     pty.type_keys("4 h\r");
     expect_line(&pty, "continues latest-box-3-4");
+    expect_last(&pty, "»");
     sandbox.llm.push(answer("done"));
     prompt(&mut pty, "» ", "go on");
     assert!(sandbox.requests().pop().unwrap().user().contains("Speed up the tests"));
