@@ -243,7 +243,7 @@ fn command_elsewhere(words: &[&str]) -> Option<String> {
             return Some(format!("NAGENT_COMPLETE={shell} nagent"));
         }
         ["mcp", "add" | "list" | "remove" | "serve" | "get", ..] | ["mcp"] => {
-            "a command: nagent speaks no MCP, and the model runs programs by nagent-shell"
+            "a program that the model can run as a command? nagent speaks no MCP"
         }
         [command]
             if command.len() > 1
@@ -264,7 +264,9 @@ fn command_elsewhere(words: &[&str]) -> Option<String> {
             "exit" | "quit" => "nothing (nagent ends on its own; Ctrl-C stops a run)",
             "doctor" => "nagent --doctor",
             "run" | "exec" | "ask" => "nagent \"task\"",
-            "update" | "upgrade" => "the way nagent was installed: git pull, then make install",
+            "update" | "upgrade" => {
+                "git pull and make install in the clone that nagent was built from"
+            }
             "init" | "setup" | "config" => {
                 "export OPENAI_API_KEY=... (a key is all there is to set up; nagent --doctor checks it)"
             }

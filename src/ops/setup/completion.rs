@@ -2,7 +2,6 @@
 //!
 //! Called by the shell's completion script while somebody types, so nothing here asks a server, and nothing fails.
 
-use std::cmp::Reverse;
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
 
@@ -18,7 +17,6 @@ use models::server::SERVERS;
 use sandbox::SandboxMode;
 use sys::env::Env;
 use sys::root::Root;
-use sys::{fs, root};
 
 /// Completes `--provider`.
 pub fn providers() -> Vec<CompletionCandidate> {
@@ -48,14 +46,13 @@ pub fn conversations(begun: &OsStr) -> Vec<CompletionCandidate> {
     let env = Env::read();
     let Ok((root, _)) = find_root(None, &env) else { return Vec::new() };
     let begun = begun.to_string_lossy();
-    let mut names = conversation_names(&root);
+    let catalog = Catalog::read_indexes(root, env);
+    let mut names = catalog.newest_names().unwrap_or_default();
     names.retain(|name| {
-        let kind = ConversationKind::from_name(name);
-        let is_old = matches!(kind, ConversationKind::Child | ConversationKind::Archive);
-        name.starts_with(&*begun) && !(is_old && begun.is_empty())
+        let is_of_a_person = ConversationKind::from_name(name).is_of_a_person();
+        name.starts_with(&*begun) && (is_of_a_person || !begun.is_empty())
     });
     names.truncate(20);
-    let catalog = Catalog::read_indexes(root, env);
     let offer = |(at, name): (usize, String)| {
         let words = catalog.read_conversation(&name).map(|one| one.overview.first_words);
         CompletionCandidate::new(name).display_order(Some(at)).help(words.map(Into::into))
@@ -65,9 +62,5 @@ pub fn conversations(begun: &OsStr) -> Vec<CompletionCandidate> {
 
 /// The names of the conversations below a root, the one that was used last first.
 pub(crate) fn conversation_names(root: &Root) -> Vec<String> {
-    let folder = root.conversations();
-    let mut names = fs::list_names(&folder).unwrap_or_default();
-    names.retain(|name| root::check_name(name).is_ok());
-    names.sort_by_cached_key(|name| Reverse(fs::modified(&folder.join(name))));
-    names
+    Catalog::read_indexes(root.clone(), Env::read()).newest_names().unwrap_or_default()
 }
