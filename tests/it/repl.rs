@@ -14,6 +14,9 @@ use crate::sandbox::{CANARY, NAGENT, Sandbox, answer, shell, wait_until};
 /// Types a prompt, and waits until the next one can be typed.
 #[track_caller]
 pub(crate) fn prompt(pty: &mut Pty, sign: &str, keys: &str) {
+    // What is typed while the last prompt has ended and the next is not there yet belongs to a run.
+    let is_open = |printed: &str| printed.rfind("\x1b[?2004h") > printed.rfind("\x1b[?2004l");
+    wait_until("a prompt is open", || is_open(&pty.printed()));
     let count = pty.printed().matches("\x1b[?2004h").count();
     pty.type_keys(&format!("{keys}\r"));
     pty.expect_times("\x1b[?2004h", count + 1);
