@@ -3,6 +3,7 @@
 use std::io::Write;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use serde_json::{Value, json};
 
@@ -57,17 +58,22 @@ fn no_is_the_default_and_the_model_reads_the_reason() {
 #[test]
 fn one_key_answers_unless_more_follow() {
     let sandbox = Sandbox::new();
-    sandbox.llm.push(shell("touch a") + &shell("touch b") + &shell("touch c") + &shell("touch d"));
+    sandbox.llm.push(["a", "b", "c", "d", "e"].map(|name| shell(&format!("touch {name}"))).concat());
     sandbox.llm.push(answer("done"));
     let mut pty = sandbox.cmd(&["-c", "c", "--approve", "shell", "task"]).on_pty(80);
     let modes = pty.modes();
-    for (count, keys) in ["y", "n", "a better idea\r", "x\x7fuse m\x15y\r"].iter().enumerate() {
+    let keys = ["y", "n", "a better idea\r", "x\x7fuse m\x15y\r", "a"];
+    for (count, keys) in keys.iter().enumerate() {
         pty.expect_times(QUESTION, count + 1);
         pty.type_keys(keys);
     }
+    // What is stored needs Enter: a sentence may begin slowly.
+    std::thread::sleep(Duration::from_millis(400));
+    pty.type_keys("h, no\r");
     assert!(pty.wait().success(), "{}", pty.printed());
     let no = "error: not run: the user said no";
-    assert_eq!(results(&sandbox), ["ok: ", no, &format!("{no}: a better idea"), "ok: "]);
+    let expect = ["ok: ", no, &format!("{no}: a better idea"), "ok: ", &format!("{no}: ah, no")];
+    assert_eq!(results(&sandbox), expect);
     assert_eq!(pty.modes(), modes);
 }
 
@@ -151,8 +157,8 @@ fn the_first_two_words_can_be_approved_in_the_sandbox_and_only_there() {
     }
     let boxed = ["--approve", "shell", "--sandbox", "workspace"];
     let run = answer_questions(&sandbox, &boxed, &["w", "n", "n"]);
-    assert!(run.stdout.contains("w always git log ..., e edit"), "{}", run.stdout);
-    assert!(!run.stdout.contains("w always git log ..., e edit, n no, or why not [n]: n"));
+    assert!(run.stdout.contains("w always git log ..., or why"), "{}", run.stdout);
+    assert!(!run.stdout.contains("w always git log ..., or why not [n]: n"));
     let stored = std::fs::read_to_string(sandbox.root().join("approvals.json")).unwrap();
     let stored: Value = serde_json::from_str(&stored).unwrap();
     assert_eq!(stored["entries"][0]["text"], "git log *");

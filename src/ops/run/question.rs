@@ -56,8 +56,9 @@ pub(crate) fn ask_about_action(
         let words = action.first_two.as_ref().map(|two| format!(", w always {two} ..."));
         let words = words.unwrap_or_default();
         let choices =
-            format!("y yes, a always in this folder{words}{edits}, n no, or why not [n]: ");
-        let Some(line) = tty.read_answer(&question, &choices, "yawenv", interrupts, asker) else {
+            format!("y yes, n no{edits}; with Enter: a always in this folder{words}, or why not [n]: ");
+        // A sentence that begins with a or w, slowly typed, must not become a permanent approval.
+        let Some(line) = tty.read_answer(&question, &choices, "yenv", interrupts, asker) else {
             tty.write("\n");
             return DecisionReply { stop: Some(interrupts.pending().is_some()), ..reply };
         };
