@@ -14,7 +14,7 @@ fn log() -> String {
 fn a_long_prompt_is_stored_and_its_ends_are_shown() {
     let sandbox = Sandbox::new().reply(answer("one")).reply(answer("two"));
     let run = sandbox.cmd(&["--conversation", "c", "Sum it up", "-"]).stdin(log()).run();
-    run.answers("one");
+    run.assert_exit(0).stdout_is("one\n").stderr_has(&["the input has 220.0 KB: the model gets"]);
     let block = sandbox.block("user-prompt");
     assert!(block.body.starts_with("Sum it up\nline 00000\n"), "{}", &block.body[..50]);
     assert!(block.body.trim_end().ends_with("line 19999") && block.body.len() < 20_000);

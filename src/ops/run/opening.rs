@@ -15,6 +15,7 @@ use ::sandbox::enforce::Sandbox;
 use conversation::context::{self, ConversationRole, Facts, Section};
 use conversation::format::file::Block;
 use conversation::format::harmless::quote_name;
+use conversation::format::numbers::format_bytes;
 use conversation::limits::{self, PROMPT_WHOLE, STDIN_PROMPT};
 use conversation::memory::changes::{first_line, short_hash};
 use conversation::problem::Problem;
@@ -290,6 +291,11 @@ fn prompt_block(
     let is_input = words.is_empty() || words.last().is_some_and(|last| last == "-");
     let is_dry = call.args.show_request;
     let block = if is_input && bytes.len() > PROMPT_WHOLE {
+        let size = format_bytes(bytes.len() as u64);
+        let note = format!(
+            "the input has {size}: the model gets its beginning and its end, and the name of a file with all of it"
+        );
+        (runner.on_progress)(ProgressEvent::Note(&note));
         runner.show_long(block, bytes, is_dry)?
     } else {
         runner.show_short(block, &bytes, is_dry)?
