@@ -14,6 +14,7 @@ pub use crate::view::style::style_spans;
 use crate::view::style::{PLAIN, Rows, Span};
 use conversation::exit::Exit;
 use conversation::format::{columns, harmless};
+use conversation::model::Usage;
 use conversation::problem::Problem;
 use sys::{pager, terminal};
 
@@ -73,6 +74,17 @@ impl Report {
         self
     }
 
+    /// Adds the tokens that the model was paid for.
+    #[must_use]
+    pub fn with_usage(self, usage: &Usage) -> Self {
+        self.with("input_tokens", usage.input)
+            .with("output_tokens", usage.output)
+            .with("reasoning_tokens", usage.reasoning)
+            .with("cache_read_tokens", usage.cached)
+            .with("cache_write_tokens", usage.cache_written)
+            .with("estimated", usage.estimated)
+    }
+
     /// The document that `--json` prints.
     fn into_document(self) -> Map<String, Value> {
         let mut document = Map::from_iter([("exit_code".to_owned(), self.exit.code().into())]);
@@ -112,7 +124,11 @@ impl Report {
 
 impl From<Problem> for Report {
     fn from(problem: Problem) -> Self {
-        Self::failed(problem.exit, problem.to_string())
+        let report = Self::failed(problem.exit, problem.to_string());
+        match problem.usage {
+            Some(usage) => report.with_usage(&usage),
+            None => report,
+        }
     }
 }
 

@@ -31,7 +31,10 @@ impl KeyCommand {
     pub(super) fn fetch_key(&self, interrupts: &Interrupts) -> Result<String, RequestError> {
         let name = self.words.first().map_or("", String::as_str);
         let failed = |why: String| {
-            ApiError::new(ErrorKind::Other, &format!("\"key_command\" in the config: {name} {why}"))
+            ApiError::new(
+                ErrorKind::NoCredential,
+                &format!("\"key_command\" in the config: {name} {why}"),
+            )
         };
         let mut argv: Vec<OsString> = self.words.iter().map(OsString::from).collect();
         if let Some(program) = argv.first_mut() {

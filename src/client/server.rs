@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::key_command::KeyCommand;
 use conversation::limits::{self, MODEL_PAGES};
-use conversation::model::{ApiError, ErrorKind, HttpRequest, Reply};
+use conversation::model::{ApiError, ErrorKind, HttpRequest, RefusedPart, Reply};
 use models::api::{Endpoint, ModelInfo};
 use models::decode::Decoder;
 use models::{Arrival, ChatRequest};
@@ -19,6 +19,8 @@ pub(super) struct Server {
     client: Box<HttpClient>,
     pub(super) key_command: Option<KeyCommand>,
     pub(super) rate: Option<RateLimit>,
+    /// The parts of requests that the server refused: they are left out from then on.
+    refused: Vec<RefusedPart>,
 }
 
 impl Server {
@@ -28,6 +30,7 @@ impl Server {
             client: Box::new(HttpClient::new(connect, read)),
             key_command: None,
             rate: None,
+            refused: Vec::new(),
         }
     }
 
@@ -64,14 +67,30 @@ impl Server {
         }
     }
 
-    /// Asks the model.
+    /// Asks the model; again without a part of the request that the server refuses, if it can be left out.
     pub(super) fn request_reply(
         &mut self,
         ask: &ChatRequest<'_>,
         on_arrival: &mut dyn FnMut(Arrival<'_>),
         interrupts: &Interrupts,
     ) -> Result<Reply, RequestError> {
-        self.with_key(interrupts, |server| server.ask_once(ask, on_arrival, interrupts))
+        let mut options = ask.options.clone();
+        for part in &self.refused {
+            options.leave_out(*part);
+        }
+        loop {
+            let ask = ChatRequest { options: &options, ..ask.clone() };
+            let result =
+                self.with_key(interrupts, |server| server.ask_once(&ask, on_arrival, interrupts));
+            match result {
+                Err(RequestError::Api(ApiError { refused: Some(part), .. }))
+                    if options.leave_out(part) =>
+                {
+                    self.refused.push(part);
+                }
+                result => return result,
+            }
+        }
     }
 
     fn ask_once(
@@ -156,6 +175,14 @@ impl Server {
         &mut self,
         interrupts: &Interrupts,
     ) -> Result<Vec<ModelInfo>, RequestError> {
+        if let Some(request) = self.endpoint.own_models_request() {
+            let fetched =
+                self.with_key(interrupts, |server| server.fetch(request.clone(), interrupts));
+            // A server of an earlier version does not have it.
+            if let Ok((_, body)) = fetched {
+                return Ok(self.endpoint.read_models(&body)?.models);
+            }
+        }
         let mut models = Vec::new();
         let mut next: Option<String> = None;
         for _ in 0..limits::MODEL_PAGES {

@@ -58,7 +58,9 @@ fn no_is_the_default_and_the_model_reads_the_reason() {
 #[test]
 fn one_key_answers_unless_more_follow() {
     let sandbox = Sandbox::new();
-    sandbox.llm.push(["a", "b", "c", "d", "e"].map(|name| shell(&format!("touch {name}"))).concat());
+    sandbox
+        .llm
+        .push(["a", "b", "c", "d", "e"].map(|name| shell(&format!("touch {name}"))).concat());
     sandbox.llm.push(answer("done"));
     let mut pty = sandbox.cmd(&["-c", "c", "--approve", "shell", "task"]).on_pty(80);
     let modes = pty.modes();

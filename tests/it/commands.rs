@@ -412,7 +412,7 @@ fn read_puts_files_before_the_prompt() {
 fn a_prompt_of_a_megabyte_is_stored_whole() {
     let sandbox = Sandbox::new().reply(answer("done"));
     let prompt = "0123456789abcde\n".repeat(1 << 16);
-    sandbox.cmd(&["-"]).stdin(prompt.as_str()).run().answers("done");
+    sandbox.cmd(&["-"]).stdin(prompt.as_str()).run().assert_exit(0).stdout_is("done\n");
     let path = sandbox.block("user-prompt").get("output").to_owned();
     assert_eq!(std::fs::read_to_string(path).unwrap(), prompt);
 }

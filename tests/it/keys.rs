@@ -262,7 +262,7 @@ fn a_run_is_stopped_in_each_state_and_the_session_goes_on() {
             _ => pty.type_keys("\x03"),
         }
         pty.expect_times("\x1b[?2004h", prompts + 1);
-        assert!(clock.elapsed().as_secs_f64() < slowness(), "{state}: {:?}", clock.elapsed());
+        assert!(clock.elapsed().as_secs_f64() < 5.0 * slowness(), "{state}: {:?}", clock.elapsed());
         wait_until("the modes are back", || pty.modes() == modes);
     };
     sandbox.llm.push(Answer::StallHead);

@@ -46,6 +46,9 @@ fn a_refused_reply_is_counted_and_reasoning_is_shown_with_v_only() {
     }
     assert!(!run.stderr.contains("Is this allowed?"), "{}", run.stderr);
     sandbox.run(&["-v", "task"]).assert_exit(3).no_stdout().stderr_has(&["· Is this allowed?"]);
+    let sandbox = anthropic().answer(recorded(name)).file("q.txt", "What?");
+    let document = sandbox.llm_text(&["--json", "q.txt"]).run().assert_exit(3).json();
+    assert_eq!((&document["input_tokens"], &document["output_tokens"]), (&json!(28), &json!(106)));
 }
 
 #[test]
@@ -229,7 +232,7 @@ fn a_command_prints_the_key_and_is_asked_again_when_it_has_expired() {
     let sandbox = sandbox.config_also(json!({"key_command": [program]}));
     sandbox
         .run(&["task"])
-        .assert_exit(3)
+        .assert_exit(2)
         .stderr_has(&["key_command", "exit code 4: please log in"]);
     assert_eq!(sandbox.requests().len(), 0);
 }

@@ -398,3 +398,86 @@ fn a_recording_is_replayed_with_real_actions() {
     assert_eq!(sandbox.read("made.txt"), "real\n");
     assert_eq!(sandbox.llm.all_requests().len(), 0);
 }
+
+/// A refusal of a part of a request, as OpenAI and llama.cpp word it.
+fn refuses(param: &str, message: &str) -> Answer {
+    let error = json!({"error": {"message": message, "type": "invalid_request_error", "param": param, "code": 400}});
+    Answer::raw(400, "application/json", error.to_string())
+}
+
+fn whole(text: &str) -> Answer {
+    let message = json!({"role": "assistant", "content": text});
+    let choices = json!([{"index": 0, "message": message, "finish_reason": "stop"}]);
+    let body = json!({"choices": choices, "usage": {"prompt_tokens": 3, "completion_tokens": 1}});
+    Answer::raw(200, "application/json", body.to_string())
+}
+
+#[test]
+fn a_part_that_a_server_refuses_is_left_out_from_then_on() {
+    let sandbox = Sandbox::new();
+    let verified = "Your organization must be verified to stream this model.";
+    sandbox.llm.push(refuses("stream", verified));
+    sandbox.llm.push(whole(&shell("true")));
+    sandbox.llm.push(whole(&answer("done")));
+    sandbox.run(&["task"]).answers("done");
+    let streams: Vec<_> = sandbox.requests().iter().map(|it| it.json()["stream"].clone()).collect();
+    assert_eq!(streams, [true, false, false]);
+    assert!(sandbox.requests()[1].json().get("stream_options").is_none_or(|it| it.is_null()));
+
+    let case = &CASES[1];
+    let sandbox = case.sandbox();
+    let verified = "Your organization must be verified to generate reasoning summaries.";
+    sandbox.llm.push(refuses("", verified));
+    sandbox.llm.push(answer("done"));
+    let args = ["--provider", "anthropic", "-m", "claude-sonnet-5-5", "-v", "task"];
+    sandbox.run(&args).assert_exit(0).stdout_is("done\n");
+    let shown = |at: usize| sandbox.requests()[at].json()["thinking"]["display"].clone();
+    assert_eq!((shown(0), shown(1)), (json!("summarized"), json!(null)));
+
+    // What the request does not have cannot be left out: the error stands.
+    let sandbox = Sandbox::new().reply(refuses("response_format", "no schema here"));
+    sandbox.run(&["task"]).assert_exit(3).stderr_has(&["no schema here"]);
+    assert_eq!(sandbox.requests().len(), 1);
+}
+
+#[test]
+fn a_schema_that_a_server_refuses_is_asked_for_in_words() {
+    let schema = r#"{"type": "object", "properties": {"a": {"$anchor": "x", "type": "number"}}}"#;
+    let sandbox = Sandbox::new().file("s.json", schema).file("q.txt", "A number.");
+    let base = sandbox.base_url();
+    let sandbox = sandbox.config(json!({"model": "m"})).env("LLAMA_BASE_URL", base);
+    sandbox.llm.push(refuses("", "JSON schema conversion failed: unresolved ref"));
+    sandbox.llm.push("{\"a\": 1}");
+    let args = ["--provider", "llama.cpp", "-m", "m", "--schema", "s.json", "q.txt"];
+    sandbox.llm_text(&args).run().assert_exit(0).stdout_is("{\"a\": 1}\n");
+    let formats: Vec<bool> =
+        sandbox.requests().iter().map(|it| it.json()["response_format"].is_object()).collect();
+    assert_eq!(formats, [true, false]);
+}
+
+#[test]
+fn groq_sends_answers_with_a_schema_whole_and_lm_studio_says_its_windows_elsewhere() {
+    let sandbox = Sandbox::new().file("s.json", r#"{"type": "object"}"#).file("q.txt", "Any.");
+    let base = sandbox.base_url();
+    let own = json!({"profiles": {"fast": {"server": "groq", "base_url": base, "model": "m"}}});
+    let sandbox = sandbox.config_also(own).env("GROQ_API_KEY", CANARY);
+    sandbox.llm.push(whole("{}"));
+    sandbox.llm.push("{}");
+    let args = ["--profile", "fast", "q.txt"];
+    let with_schema = [&args[..], &["--schema", "s.json"]].concat();
+    sandbox.llm_text(&with_schema).run().assert_exit(0).stdout_is("{}\n");
+    sandbox.llm_text(&args).run().assert_exit(0);
+    let streams: Vec<_> = sandbox.requests().iter().map(|it| it.json()["stream"].clone()).collect();
+    assert_eq!(streams, [false, true]);
+
+    let sandbox = Sandbox::new();
+    sandbox.llm.beside(|request| {
+        let model = json!({"id": "m", "max_context_length": 9000, "loaded_context_length": 4096});
+        let is_own = request.path == "/api/v0/models";
+        is_own.then(|| Answer::raw(200, "application/json", json!({"data": [model]}).to_string()))
+    });
+    let base = sandbox.base_url();
+    let run = sandbox.cmd(&["--provider", "lmstudio", "--list-models", "--json"]);
+    let list = run.env("LMSTUDIO_BASE_URL", base).run().assert_exit(0).json();
+    assert_eq!(list["details"][0]["window"], 4096, "{list}");
+}

@@ -4,6 +4,7 @@
 use std::io;
 
 use crate::exit::{Exit, Signal};
+use crate::model::Usage;
 
 /// The kinds of problems that callers treat differently, beyond their exit codes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -26,12 +27,15 @@ pub struct Problem {
     pub message: String,
     /// The next step for the user, if the message does not name it.
     pub hint: String,
+    /// The tokens that were billed for a reply that was refused.
+    pub usage: Option<Usage>,
 }
 
 impl Problem {
     /// Ends the tool with any exit code.
     pub fn new(exit: Exit, message: impl Into<String>) -> Self {
-        Self { exit, kind: ProblemKind::Other, message: message.into(), hint: String::new() }
+        let (kind, hint, usage) = (ProblemKind::Other, String::new(), None);
+        Self { exit, kind, message: message.into(), hint, usage }
     }
 
     /// Wrong usage, wrong configuration, no credential: exit code 2.
@@ -42,6 +46,15 @@ impl Problem {
     /// The tool failed: exit code 1.
     pub fn failed(message: impl Into<String>) -> Self {
         Self::new(Exit::Failed, message)
+    }
+
+    /// Counts the tokens of earlier replies of the same work.
+    #[must_use]
+    pub fn after(mut self, earlier: &Usage) -> Self {
+        let mut usage = *earlier;
+        usage.add(&self.usage.unwrap_or_default());
+        self.usage = Some(usage).filter(|usage| *usage != Usage::default());
+        self
     }
 
     /// A signal ended the work.

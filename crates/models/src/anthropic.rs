@@ -169,8 +169,13 @@ fn check_place(kind: &str, event: &Value, reply: &mut PartialReply) -> Result<()
     let block = read_count(&event["index"]);
     let place = &mut reply.place;
     let wrong = match kind {
+        // Proxies repeat it for the same message.
         "message_start" => {
-            std::mem::replace(&mut place.has_begun, true).then_some("a second message began")
+            let id = read_some_text(&event["message"]["id"]);
+            let is_again = id.is_some() && place.message == id;
+            place.message = id;
+            let has_begun = std::mem::replace(&mut place.has_begun, true);
+            (has_begun && !is_again).then_some("a second message began")
         }
         "message_stop" if !place.has_begun => Some("its end came without its start"),
         "message_stop" if reply.announced_stop.is_none() => {

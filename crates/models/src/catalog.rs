@@ -19,7 +19,7 @@ pub struct Model {
     pub id: &'static str,
     /// The provider, or the server of [`super::server::SERVERS`], that charges the price.
     pub provider: &'static str,
-    /// The window for input and output together, in tokens.
+    /// The longest input, in tokens; most count the reply in it.
     pub window: Option<u64>,
     /// The longest reply, reasoning included; `None`: the server decides.
     pub max_output: Option<u64>,
@@ -161,11 +161,11 @@ mod tests {
         let check = |id: &str, window: Option<u64>| {
             assert_eq!(find_model(id).and_then(|model| model.window), window, "{id}");
         };
-        check("gpt-5", Some(400_000));
-        check("gpt-5-2025-08-07", Some(400_000));
+        check("gpt-5", Some(272_000));
+        check("gpt-5-2025-08-07", Some(272_000));
         check("gpt-5.5-2026-04-23", Some(1_050_000));
         check("openai/gpt-5.5", Some(1_050_000));
-        check("gpt-5-mini", Some(400_000));
+        check("gpt-5-mini", Some(272_000));
         check("gpt-5.9", None);
         check("gpt-4o-audio-preview", None);
         check("claude-haiku-4-5-20251001", Some(200_000));

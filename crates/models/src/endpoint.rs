@@ -3,19 +3,24 @@
 //! logged.
 
 use serde_json::Value;
+use url::Url;
 
 use super::api::{Endpoint, ModelInfo, ModelPage, percent_encode};
 use super::attachment::Payload;
 use super::decode::Decoder;
 use super::price::Price;
+use super::server::SchemaForm;
 use super::{ChatRequest, catalog, error};
 use conversation::model::{ApiError, ErrorKind, HttpRequest};
 
 impl Endpoint {
     /// The request for a streamed reply.
     pub fn chat_request(&self, ask: &ChatRequest<'_>) -> HttpRequest {
-        let accept =
-            if self.api.is_json_lines() { "application/x-ndjson" } else { "text/event-stream" };
+        let accept = match self.api.is_json_lines() {
+            true => "application/x-ndjson",
+            false if self.streams(ask) => "text/event-stream",
+            false => "application/json",
+        };
         let mut headers = self.common_headers();
         headers.push(("content-type", "application/json".to_owned()));
         headers.push(("accept", accept.to_owned()));
@@ -35,9 +40,22 @@ impl Endpoint {
         }
     }
 
+    /// Whether the reply is requested in pieces.
+    pub(super) fn streams(&self, ask: &ChatRequest<'_>) -> bool {
+        let form = ask.options.schema.as_ref().and(self.server).map(|server| server.schema);
+        form != Some(SchemaForm::Whole) && !ask.options.is_whole
+    }
+
     /// The decoder for the bytes of the response. Header names may be in any case.
     pub fn decoder(&self, status: u16, headers: &[(String, String)]) -> Decoder {
         Decoder::new(self, status, headers)
+    }
+
+    /// The request for the server's own list of models, if it has one that says more than that of the API.
+    pub fn own_models_request(&self) -> Option<HttpRequest> {
+        let base = Url::parse(self.base_url.trim()).ok()?;
+        let url = base.join(self.server?.models_path?).ok()?.to_string();
+        Some(HttpRequest { url, ..self.models_request(None) })
     }
 
     /// The request for a page of models: the first, or the one that [`ModelPage::next`] named.
@@ -135,7 +153,8 @@ impl Endpoint {
 /// Reads a list of models: `data` (OpenAI, Anthropic, most others), `models` (Google, Ollama), or an array (Together).
 /// Models that cannot generate text are left out if the list marks them (Google).
 fn read_models(list: &Value) -> Option<ModelPage> {
-    const WINDOW: [&str; 8] = [
+    const WINDOW: [&str; 10] = [
+        "/loaded_context_length",
         "/max_input_tokens",
         "/inputTokenLimit",
         "/details/context_length",
@@ -143,6 +162,8 @@ fn read_models(list: &Value) -> Option<ModelPage> {
         "/context_length",
         "/max_model_len",
         "/context_window",
+        // llama.cpp: of the server, and of the model.
+        "/meta/n_ctx",
         "/meta/n_ctx_train",
     ];
     const OUTPUT: [&str; 5] = [
@@ -334,6 +355,8 @@ mod tests {
             &[("a", None, None), ("b", Some(7), Some(3))],
             None,
         );
+        let llama = r#"{"data":[{"id":"a","meta":{"n_ctx":9,"n_ctx_train":99}}]}"#;
+        check(&ChatCompletions, llama, &[("a", Some(9), None)], None);
         check(&ChatCompletions, r#"[{"id":"a","max_model_len":9}]"#, &[("a", Some(9), None)], None);
         check(
             &Gemini,
@@ -377,6 +400,6 @@ mod tests {
     fn a_known_model_of_an_official_server_gets_the_tables_limits() {
         let endpoint = Endpoint { official: true, ..endpoint(&Responses, "https://h", None) };
         let page = endpoint.read_models(br#"{"data":[{"id":"gpt-5"}]}"#).unwrap();
-        assert_eq!(page.models[0].window, Some(400_000));
+        assert_eq!(page.models[0].window, Some(272_000));
     }
 }

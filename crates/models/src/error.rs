@@ -115,6 +115,7 @@ pub(super) fn from_value(value: &Value, status: Option<u16>) -> ApiError {
     ApiError {
         status: seen,
         retry_after: body.delay,
+        refused: body.refused_part(seen),
         ..ApiError::with_text(kind, format!("{}{place}{advice}", shorten(message)))
     }
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde_json::Value;
 
 use super::retry_after;
-use conversation::model::ErrorKind;
+use conversation::model::{ErrorKind, RefusedPart};
 
 #[derive(Default)]
 pub(super) struct ErrorBody {
@@ -15,6 +15,8 @@ pub(super) struct ErrorBody {
     pub(super) message: String,
     pub(super) code: Option<u16>,
     pub(super) delay: Option<Duration>,
+    /// The parameter that the server does not accept.
+    param: String,
     /// Whether the exhausted quota is a daily one (Google).
     daily: bool,
 }
@@ -56,6 +58,7 @@ impl ErrorBody {
                 ("code" | "error_code" | "error_type" | "reason", Value::String(word)) => {
                     words.push((0, word.to_ascii_lowercase()));
                 }
+                ("param", Value::String(name)) => name.clone_into(&mut self.param),
                 ("type", Value::String(word)) => words.push((1, word.to_ascii_lowercase())),
                 ("status", Value::String(word)) => words.push((2, word.to_ascii_lowercase())),
                 ("code" | "status" | "status_code", Value::Number(number)) => {
@@ -79,6 +82,26 @@ impl ErrorBody {
 
     fn has_prefix(&self, prefix: &str) -> bool {
         self.words.iter().any(|word| word.starts_with(prefix))
+    }
+
+    /// The part of the request that a server refused with this status, if it names one that may be left out. OpenAI
+    /// wants organizations verified for summaries and for some streams; servers read different parts of JSON Schema.
+    pub(super) fn refused_part(&self, status: Option<u16>) -> Option<RefusedPart> {
+        let text = self.message.to_ascii_lowercase();
+        let names =
+            |param: &str, phrase: &str| self.param.starts_with(param) || text.contains(phrase);
+        match status {
+            Some(400 | 422) if names("reasoning.summary", "reasoning summar") => {
+                Some(RefusedPart::ReasoningSummary)
+            }
+            Some(400 | 422) if names("stream", "verified to stream") => Some(RefusedPart::Stream),
+            Some(400 | 422)
+                if names("response_format", "schema") || names("text.format", "grammar") =>
+            {
+                Some(RefusedPart::Schema)
+            }
+            _ => None,
+        }
     }
 
     /// The kind of the error. The status is that of the response, or one in the body.

@@ -44,7 +44,7 @@ impl Api for ChatCompletions {
         let is_strict = server.server.is_some_and(|server| server.is_strict);
         let is_mistral = server.server.is_some_and(|server| server.name == "mistral");
         let has_new_limit = official || server.server.is_some_and(|server| server.has_new_limit);
-        let options = ask.options;
+        let (options, streams) = (ask.options, server.streams(ask));
         let role = if official { "developer" } else { "system" };
         let takes_marks = takes_marks(ask.model, server);
         let marked = ask.marked_messages();
@@ -69,8 +69,8 @@ impl Api for ChatCompletions {
         });
         let mut head = json!({
             "model": ask.model,
-            "stream": true,
-            "stream_options": (!is_strict).then(|| json!({"include_usage": true})),
+            "stream": streams,
+            "stream_options": (streams && !is_strict).then(|| json!({"include_usage": true})),
             "prompt_cache_key": openai::cache_key(ask, server),
             "max_completion_tokens": ask.max_output.filter(|_| has_new_limit),
             "max_tokens": ask.max_output.filter(|_| !has_new_limit),
@@ -85,7 +85,7 @@ impl Api for ChatCompletions {
         if let Some(grammar) = &options.grammar {
             merge(&mut head, &write_grammar(server, grammar));
         }
-        if let Some(level) = options.reasoning {
+        if let Some(level) = options.reasoning_of(ask.model) {
             let form = server.server.map_or(ReasoningForm::Effort, |server| server.reasoning);
             merge(&mut head, &write_reasoning(form, level, ask.model));
         }
@@ -178,9 +178,11 @@ fn write_schema(server: &Endpoint, schema: &Value) -> Value {
     }
     match form {
         SchemaForm::Object => json!({"response_format": {"type": "json_object"}}),
-        SchemaForm::OpenAi => json!({"response_format": {"type": "json_schema", "json_schema": {
-            "name": "answer", "schema": schema, "strict": is_closed(schema),
-        }}}),
+        SchemaForm::OpenAi | SchemaForm::Whole => {
+            json!({"response_format": {"type": "json_schema", "json_schema": {
+                "name": "answer", "schema": schema, "strict": is_closed(schema),
+            }}})
+        }
     }
 }
 

@@ -36,16 +36,17 @@ impl Api for Responses {
     }
 
     fn chat_body(&self, ask: &ChatRequest<'_>, server: &Endpoint) -> Vec<u8> {
+        let streams = server.streams(ask);
         let mut head = json!({
             "model": ask.model,
             "instructions": ask.system,
             "store": false,
-            "stream": true,
-            "stream_options": {"include_obfuscation": false},
+            "stream": streams,
+            "stream_options": streams.then(|| json!({"include_obfuscation": false})),
             "prompt_cache_key": openai::cache_key(ask, server),
             "max_output_tokens": ask.max_output,
             "reasoning": {
-                "effort": ask.options.reasoning.map(|level| level.to_word(ask.model)),
+                "effort": ask.options.reasoning_of(ask.model).map(|level| level.to_word(ask.model)),
                 "summary": (server.official && ask.shows_reasoning()).then_some("auto"),
             },
             "temperature": ask.options.temperature,

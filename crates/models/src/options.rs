@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::catalog::{ReasoningWords, find_model};
+use conversation::model::RefusedPart;
 
 /// The amount of reasoning before the answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -146,6 +147,8 @@ pub struct ChatOptions {
     pub service_tier: Option<String>,
     /// The JSON Schema of the reply, for providers that enforce it.
     pub schema: Option<Value>,
+    /// Whether the reply is requested whole instead of in pieces.
+    pub is_whole: bool,
     /// The grammar of the reply, for servers that enforce it: GBNF, or Lark for OpenAI's Responses.
     pub grammar: Option<String>,
 }
@@ -159,8 +162,25 @@ impl ChatOptions {
         seed: None,
         service_tier: None,
         schema: None,
+        is_whole: false,
         grammar: None,
     };
+
+    /// Leaves out a part that a server refused. Returns whether it was there.
+    pub fn leave_out(&mut self, part: RefusedPart) -> bool {
+        match part {
+            RefusedPart::ReasoningSummary => std::mem::take(&mut self.shows_reasoning),
+            RefusedPart::Stream => !std::mem::replace(&mut self.is_whole, true),
+            RefusedPart::Schema => self.schema.take().is_some(),
+        }
+    }
+
+    /// The amount of reasoning, unless it is to be off in a model that is known to have none: some refuse the key.
+    pub(super) fn reasoning_of(&self, model: &str) -> Option<Reasoning> {
+        let known = || find_model(model).map(|model| model.reasoning);
+        self.reasoning
+            .filter(|it| *it != Reasoning::Off || known() != Some(ReasoningWords::Unknown))
+    }
 
     /// Whether the provider should send the model's reasoning: the user wants it, and the model is known to support it.
     pub(super) fn shows_reasoning_of(&self, model: &str) -> bool {

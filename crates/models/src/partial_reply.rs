@@ -46,6 +46,8 @@ pub struct StreamPosition {
     pub piece: Option<u64>,
     /// Whether the message has begun.
     pub has_begun: bool,
+    /// The id of the message, if it has one.
+    pub message: Option<String>,
     /// The open block.
     pub block: Option<u64>,
     /// Whether a part of this item has arrived.

@@ -147,10 +147,12 @@ pub(super) fn is_of_object(schema: &Value) -> bool {
     schema["type"] == "object" && schema.get("anyOf").is_none()
 }
 
-/// Whether a strict mode accepts the schema: all its keywords are known to every provider, and every object lists all
-/// its members.
+/// Whether a strict mode accepts the schema: all its keywords are known to every provider, each part has a type, every
+/// array its items, and every object lists all its members.
 pub(super) fn is_closed(schema: &Value) -> bool {
-    is_plain(schema) && {
+    let has_type = schema.get("type").or(schema.get("anyOf")).is_some();
+    let is_array = schema["type"] == "array";
+    has_type && (!is_array || schema.get("items").is_some()) && is_plain(schema) && {
         let is_object = schema["type"] == "object" || schema.get("properties").is_some();
         let names = schema["properties"].as_object();
         let required = schema["required"].as_array();
@@ -328,6 +330,9 @@ mod tests {
         let mut open = closed.clone();
         open["additionalProperties"] = json!(true);
         assert!(!is_closed(&open) && is_plain(&open));
+        let has_type = |schema: &str| is_closed(&serde_json::from_str(schema).unwrap());
+        assert!(!has_type(r#"{"enum": ["a"]}"#) && !has_type(r#"{"type": "array"}"#));
+        assert!(has_type(r#"{"type": "array", "items": {"type": "string", "enum": ["a"]}}"#));
         let mut odd = closed;
         odd["properties"]["a"]["pattern"] = json!("x");
         assert!(!is_closed(&odd) && !is_plain(&odd));

@@ -27,6 +27,8 @@ pub struct KnownServer {
     pub grammar: GrammarForm,
     /// The request's form for a JSON Schema.
     pub schema: SchemaForm,
+    /// The path of its list of models with their windows, if the API's list has none.
+    pub models_path: Option<&'static str>,
     /// Whether the limit of the reply is called `max_completion_tokens`, and not `max_tokens`.
     pub has_new_limit: bool,
     /// Whether it refuses unknown keys.
@@ -64,6 +66,8 @@ pub enum GrammarForm {
 pub enum SchemaForm {
     /// OpenAI's `response_format: {type: json_schema}`.
     OpenAi,
+    /// The same, of a server that sends such a reply whole only.
+    Whole,
     /// `response_format: {type: json_object}`: JSON of any form.
     Object,
 }
@@ -83,6 +87,7 @@ const fn known_server(
         reasoning: ReasoningForm::Effort,
         grammar: GrammarForm::None,
         schema: SchemaForm::OpenAi,
+        models_path: None,
         has_new_limit: false,
         is_strict: false,
     }
@@ -103,6 +108,7 @@ pub const SERVERS: &[KnownServer] = &[
     },
     KnownServer {
         host: "api.groq.com",
+        schema: SchemaForm::Whole,
         has_new_limit: true,
         is_strict: true,
         ..known_server("groq", "https://api.groq.com/openai/v1", "GROQ_API_KEY")
@@ -143,6 +149,7 @@ pub const SERVERS: &[KnownServer] = &[
     },
     KnownServer {
         address_variable: "LMSTUDIO_BASE_URL",
+        models_path: Some("/api/v0/models"),
         needs_key: false,
         ..known_server("lmstudio", "http://127.0.0.1:1234/v1", "LM_API_TOKEN")
     },

@@ -7,7 +7,7 @@ use crate::ops::screen::spinner::Spinner;
 use crate::ops::setup::fallback::Fallbacks;
 use crate::ops::setup::settings::Settings;
 use crate::out::{self, Report};
-use conversation::model::{RequestMessage, Usage};
+use conversation::model::RequestMessage;
 use conversation::problem::Problem;
 use models::provider::Provider;
 use segments::summary_queue::{SummaryModel, SummaryRules, SummaryTotals};
@@ -81,15 +81,5 @@ impl<'a> Writers<'a> {
 #[must_use]
 pub fn with_totals(report: Report, totals: &SummaryTotals) -> Report {
     let report = report.with("requests", totals.requests).with("cached", totals.cached);
-    with_usage(report, &totals.usage)
-}
-
-pub(crate) fn with_usage(report: Report, usage: &Usage) -> Report {
-    report
-        .with("input_tokens", usage.input)
-        .with("output_tokens", usage.output)
-        .with("reasoning_tokens", usage.reasoning)
-        .with("cache_read_tokens", usage.cached)
-        .with("cache_write_tokens", usage.cache_written)
-        .with("estimated", usage.estimated)
+    report.with_usage(&totals.usage)
 }

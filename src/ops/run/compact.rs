@@ -66,7 +66,7 @@ pub(crate) fn compact_now(call: &Call<'_>) -> Result<Report, Problem> {
         }
     };
     // Report the cost on failure, too.
-    Ok(summaries::with_usage(report, &usage).with("cost", payer.cost(&usage)))
+    Ok(report.with_usage(&usage).with("cost", payer.cost(&usage)))
 }
 
 /// The window of the model: from the settings, else from the server's list, if there is one.

@@ -55,8 +55,9 @@ pub(crate) fn ask_about_action(
         let edits = if action.body.is_some() { ", e edit" } else { "" };
         let words = action.first_two.as_ref().map(|two| format!(", w always {two} ..."));
         let words = words.unwrap_or_default();
-        let choices =
-            format!("y yes, n no{edits}; with Enter: a always in this folder{words}, or why not [n]: ");
+        let choices = format!(
+            "y yes, n no{edits}; with Enter: a always in this folder{words}, or why not [n]: "
+        );
         // A sentence that begins with a or w, slowly typed, must not become a permanent approval.
         let Some(line) = tty.read_answer(&question, &choices, "yenv", interrupts, asker) else {
             tty.write("\n");

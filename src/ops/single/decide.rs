@@ -134,7 +134,8 @@ impl Decisions<'_> {
             let asked = write_items(&items, &errors);
             let parts = vec![request.prompt.as_str(), &asked];
             let messages = [RequestMessage { role: Role::User, parts }];
-            let reply = self.one_shot.request_reply(&messages)?;
+            let reply = self.one_shot.request_reply(&messages);
+            let reply = reply.map_err(|problem| problem.after(&self.usage))?;
             self.calls += 1;
             self.usage.add(&reply.usage);
             let answers;

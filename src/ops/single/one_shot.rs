@@ -3,7 +3,6 @@
 use std::path::Path;
 
 use crate::client::ModelClient;
-use crate::ops::files::summaries::with_usage;
 use crate::ops::screen::spinner::Spinner;
 use crate::ops::setup::fallback::Fallbacks;
 use crate::ops::setup::flags::{ModelArgs, RunArgs};
@@ -85,7 +84,8 @@ impl OneShot {
                 all.push(RequestMessage { role: Role::Assistant, parts: vec![reply] });
                 all.push(RequestMessage { role: Role::User, parts: vec![complaint] });
             }
-            let mut reply = self.request_reply(&all)?;
+            let reply = self.request_reply(&all);
+            let mut reply = reply.map_err(|problem| problem.after(&usage))?;
             usage.add(&reply.usage);
             reply.usage = usage;
             let errors = schema.and_then(|schema| schema.check(&reply.text).err());
@@ -122,7 +122,8 @@ impl OneShot {
             .with("model", self.model.as_str())
             .with("model_served", reply.model)
             .with("response", reply.text);
-        Ok(with_usage(report, &reply.usage)
+        Ok(report
+            .with_usage(&reply.usage)
             .with("stop_reason", if truncated { "length" } else { "end" })
             .with("truncated", truncated))
     }

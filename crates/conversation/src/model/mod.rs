@@ -6,6 +6,7 @@ mod retry;
 pub(crate) mod sanitize;
 mod usage;
 
+use crate::exit::Exit;
 use std::time::Duration;
 
 pub use self::retry::Retry;
@@ -97,6 +98,8 @@ pub enum ErrorKind {
     Cut,
     /// The credential was refused.
     Auth,
+    /// The command that prints the credential failed: nothing was sent.
+    NoCredential,
     /// No credit, a spend limit, a daily quota: waiting does not help.
     NoCredit,
     /// The prompt is larger than the model's window.
@@ -119,6 +122,22 @@ impl ErrorKind {
     pub fn may_switch(self) -> bool {
         !matches!(self, Self::Refused | Self::TooLong)
     }
+
+    /// The exit code of a tool that ends with it.
+    pub fn exit(self) -> Exit {
+        if self == Self::NoCredential { Exit::Usage } else { Exit::Provider }
+    }
+}
+
+/// A part of a request that a server refuses, and without which it may be sent again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RefusedPart {
+    /// The wish for a summary of the reasoning.
+    ReasoningSummary,
+    /// The wish for a reply in pieces.
+    Stream,
+    /// The JSON Schema of the reply.
+    Schema,
 }
 
 /// A request that failed.
@@ -138,6 +157,8 @@ pub struct ApiError {
     pub should_retry: Option<bool>,
     /// The tokens that were billed for a refused, filtered or broken reply.
     pub usage: Option<Usage>,
+    /// The part of the request that the server does not accept, if it names one that can be left out.
+    pub refused: Option<RefusedPart>,
 }
 
 impl ApiError {
@@ -148,7 +169,15 @@ impl ApiError {
 
     /// An error whose message is already safe to show.
     pub fn with_text(kind: ErrorKind, message: String) -> Self {
-        Self { kind, message, status: None, retry_after: None, should_retry: None, usage: None }
+        Self {
+            kind,
+            message,
+            status: None,
+            retry_after: None,
+            should_retry: None,
+            usage: None,
+            refused: None,
+        }
     }
 
     /// Makes the message safe to show; `key` is the credential that was sent.

@@ -347,9 +347,9 @@ impl Turn {
             self.state = TurnState::Switching;
             return Effect::Switch(ApiError { message, ..error.clone() });
         }
-        let error = message;
+        let (exit, error) = (error.kind.exit(), message);
         let message = format!("the model gave no reply: {error}");
-        self.end_without_answer(Exit::Provider, Vec::new(), message, error)
+        self.end_without_answer(exit, Vec::new(), message, error)
     }
 
     fn run_next_group(&mut self, mut rest: ActionGroups) -> Effect {

@@ -45,6 +45,8 @@ fn reasoning_in_the_words_of_every_api() {
     };
     check(&Responses, "gpt-5.5", Max, json!({"reasoning": {"effort": "xhigh"}}));
     check(&Chat, "gpt-5.5", Off, json!({"reasoning_effort": "none"}));
+    check(&Responses, "gpt-4o", Off, json!({}));
+    check(&Chat, "codestral-latest", Off, json!({}));
     let adaptive = |effort: &str| json!({"max_tokens": 32_000, "thinking": {"type": "adaptive"}, "output_config": {"effort": effort}});
     check(&Messages, "claude-sonnet-5-5", Max, adaptive("max"));
     check(&Messages, "claude-sonnet-5-5", Off, adaptive("low"));

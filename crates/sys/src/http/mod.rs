@@ -26,7 +26,7 @@ use tokio::time::{timeout, timeout_at};
 
 use self::error::{Phase, explain, explain_silence};
 use crate::interrupt::Interrupts;
-use conversation::exit::{Exit, Signal};
+use conversation::exit::Signal;
 use conversation::model::{ApiError, ErrorKind, HttpRequest};
 use conversation::problem::Problem;
 
@@ -73,7 +73,9 @@ impl From<RequestError> for Problem {
     fn from(error: RequestError) -> Self {
         match error {
             RequestError::Interrupted(signal) => Self::interrupted(signal),
-            RequestError::Api(error) => Self::new(Exit::Provider, error.message),
+            RequestError::Api(error) => {
+                Self { usage: error.usage, ..Self::new(error.kind.exit(), error.message) }
+            }
         }
     }
 }

@@ -52,6 +52,7 @@ fn odd_bodies() {
     check(&Chat, b"data: {\"choices\":[{\"delta\":{\"content\":\"<think>secret</think>\\n\\na\"},\"finish_reason\":\"stop\"}]}\n\n", Uncounted("a"));
     check(&Chat, b"data: {\"choices\":[{\"delta\":{\"refusal\":\"no way\"},\"finish_reason\":\"stop\"}]}\n\ndata: [DONE]\n\n", Error(Refused, "no way", None));
     check(&Responses, b"data: {\"type\":\"response.completed\",\"response\":{\"status\":\"completed\",\"model\":\"m\",\"output\":[{\"type\":\"message\",\"content\":[{\"type\":\"output_text\",\"text\":\"only here\"}]}],\"usage\":{\"input_tokens\":1,\"output_tokens\":2}}}\n\n", Good("only here", 1, 0, 0, 2, End));
+    check(&Messages, b"data: {\"type\":\"message_start\",\"message\":{\"id\":\"m\"}}\n\ndata: {\"type\":\"message_start\",\"message\":{\"id\":\"m\"}}\n\ndata: {\"type\":\"content_block_delta\",\"delta\":{\"type\":\"text_delta\",\"text\":\"a\"}}\n\ndata: {\"type\":\"message_delta\",\"delta\":{\"stop_reason\":\"end_turn\"}}\n\ndata: {\"type\":\"message_stop\"}\n\n", Uncounted("a"));
     check(&Messages, b"data: {\"type\":\"message_start\"}\n\ndata: {\"type\":\"content_block_delta\",\"delta\":{\"type\":\"text_delta\",\"text\":\"a\xffb\"}}\n\ndata: {\"type\":\"message_delta\",\"delta\":{\"stop_reason\":\"end_turn\"}}\n\ndata: {\"type\":\"message_stop\"}\n\n", Uncounted("a\u{fffd}b"));
     check(
         &Ollama,
