@@ -121,10 +121,9 @@ fn a_first_start_asks_once_for_commits_and_once_for_the_file_and_later_ones_for_
     let (one, two) = (&first[..7], &second[..7]);
     for expect in [
         "\n\n# File memory\n{file-history}\nFile: a.txt\nRepository: ".to_owned(),
-        "\nIndividuals who edited this file:\n- Ann <a@example.com>: 2 commits\n".to_owned(),
         format!(
-            "(dates are the authors'):\n- 2026-05-01 {one} (added) Ann: Did {one}.\n\
-             - 2026-05-01 {two} Ann: Did {two}.\n"
+            "(dates are the authors'):\n- 2026-05-01 {one} (added): Did {one}.\n\
+             - 2026-05-01 {two}: Did {two}.\n"
         ),
         "| --- | ---: |\n| b.txt | 2 |\n".to_owned(),
         "{/file-history}\n\n{file-summary}\nFile: ".to_owned(),
@@ -136,6 +135,7 @@ fn a_first_start_asks_once_for_commits_and_once_for_the_file_and_later_ones_for_
             "/a.txt\nSource: nagent-file-summarize\n\nHolds many lines.\n{/file-summary}"
         )
     );
+    assert!(!context.contains('@') && !context.contains("Ann"), "{context}");
     assert_eq!(context.matches("Did ").count(), 2, "no sentence twice: {context}");
     let turn = sandbox.requests().into_iter().find(|request| kind(request) == "turn").unwrap();
     assert!(turn.system().contains("{/file-history}"));
@@ -160,7 +160,7 @@ fn a_first_start_asks_once_for_commits_and_once_for_the_file_and_later_ones_for_
     let update = sandbox.block("context-update");
     assert_eq!(update.get("section"), "File memory");
     let third = &third[..7];
-    let expect = format!("More commits:\n- 2026-05-01 {third} Ann: Did {third}.\n");
+    let expect = format!("More commits:\n- 2026-05-01 {third}: Did {third}.\n");
     assert_eq!(update.body, format!("{{file-history}}\n{expect}{{/file-history}}"));
     assert_eq!(edit(&sandbox, &["and now?"]).0, ["turn"]);
 }
@@ -191,7 +191,7 @@ fn a_failing_provider_leaves_subjects_and_notes_and_the_run_goes_on() {
     let run = sandbox.run(&["--file-edit", "a.txt", "task"]).assert_exit(0);
     run.stdout_is("done\n").stderr_has(&["summaries of commits failed", "no summary of", "a.txt"]);
     let context = sandbox.block("initial_context").body;
-    for expect in ["Ann: Begins\n", "Ann: Goes on\n", "\n\nUnavailable: "] {
+    for expect in [": Begins\n", ": Goes on\n", "\n\nUnavailable: "] {
         assert!(context.contains(expect), "{expect}\n---\n{context}");
     }
     assert_eq!(summaries(&sandbox), 0, "a failure is never kept");
@@ -207,7 +207,7 @@ fn a_failing_provider_leaves_subjects_and_notes_and_the_run_goes_on() {
     run.stderr_has(&["no summary of 1 of 2 commits"]);
     assert_eq!(kinds(&sandbox, from), ["commits", "file", "turn"]);
     let update = sandbox.block("context-update").body;
-    assert!(!update.contains("Ann: Begins\n") && update.contains("Ann: Only this.\n"), "{update}");
+    assert!(!update.contains(": Begins\n") && update.contains(": Only this.\n"), "{update}");
     assert_eq!(edit(&sandbox, &["task"]).0, ["commits", "turn"]);
     // An answer without any.
     sandbox.write("a.txt", long("three"));
@@ -225,10 +225,7 @@ fn without_leave_nobody_is_asked_and_what_is_kept_is_told() {
     let (sandbox, _) = repository();
     assert_eq!(edit(&sandbox, &["--no-summaries", "task"]).0, ["turn"]);
     let context = sandbox.block("initial_context").body;
-    assert!(
-        context.contains("Ann: Goes on\n") && context.ends_with("{/file-history}"),
-        "{context}"
-    );
+    assert!(context.contains(": Goes on\n") && context.ends_with("{/file-history}"), "{context}");
     let config = json!({"file_summaries": false});
     let sandbox = sandbox.config_also(config);
     assert_eq!(edit(&sandbox, &["task"]).0, ["turn"]);
@@ -237,7 +234,7 @@ fn without_leave_nobody_is_asked_and_what_is_kept_is_told() {
     assert_eq!(edit(&sandbox, &["task"]).0, ["commits", "file", "turn"]);
     assert_eq!(edit(&sandbox, &["--no-summaries", "--clear", "task"]).0, ["turn"]);
     let context = sandbox.block("initial_context").body;
-    assert!(context.contains("Ann: Did ") && context.ends_with("{/file-summary}"), "{context}");
+    assert!(context.contains(": Did ") && context.ends_with("{/file-summary}"), "{context}");
 }
 
 #[test]
@@ -339,12 +336,12 @@ fn a_child_that_edits_a_file_gets_the_history_and_asks_for_no_summaries() {
     let child = sandbox.requests();
     let child = child.iter().find(|request| request.system().contains("{/file-history}"));
     let child = child.unwrap();
-    assert!(child.user().contains("change it") && child.system().contains("Ann: Goes on\n"));
+    assert!(child.user().contains("change it") && child.system().contains(": Goes on\n"));
     assert!(!child.system().contains("{file-summary}"), "{}", child.system());
     // The user's own prompt is worth them, and what it paid for, children have too.
     assert_eq!(edit(&sandbox, &["task"]).0, ["commits", "file", "turn"]);
     let update = sandbox.block("context-update").body;
-    assert!(update.contains("Ann: Did ") && update.ends_with("{/file-summary}"), "{update}");
+    assert!(update.contains(": Did ") && update.ends_with("{/file-summary}"), "{update}");
     let from = sandbox.requests().len();
     let other = "<nagent-conversation file=\"a.txt\">and that</nagent-conversation>";
     sandbox.llm.push(other);
@@ -372,7 +369,7 @@ fn nothing_is_asked_about_content_that_the_conversation_wrote() {
     let mine = commit(&sandbox, "Mine");
     assert_eq!(edit(&sandbox, &["task"]).0, ["turn"], "it wrote that itself");
     let update = sandbox.block("context-update").body;
-    let expect = format!("More commits:\n- 2026-05-01 {} Ann: Mine\n", &mine[..7]);
+    let expect = format!("More commits:\n- 2026-05-01 {}: Mine\n", &mine[..7]);
     assert_eq!(update, format!("{{file-history}}\n{expect}{{/file-history}}"));
     sandbox.write("a.txt", long("theirs"));
     assert_eq!(edit(&sandbox, &["task"]).0, ["file", "turn"], "somebody else did");

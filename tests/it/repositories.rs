@@ -115,7 +115,7 @@ fn a_repository_with_very_many_commits() {
     let context =
         first_context(&sandbox, &sandbox.work(), &["--file-edit", "a.txt", "--no-summaries"]);
     has_line(&context, "branch at start: main");
-    assert!(context.contains(" A: Step 4990\n") && context.len() < 16_000, "{context}");
+    assert!(context.contains(": Step 4990\n") && context.len() < 16_000, "{context}");
     assert!(context.contains("\n- history read back to ") || context.contains(" earlier commits "));
 }
 

@@ -303,7 +303,7 @@ limits! {
 
     "History" {
         /// Steps of a file's history that the model reads
-        count HISTORY_STEPS: usize = 50, "the rest is counted";
+        count HISTORY_STEPS: usize = 15, "the rest is counted";
         /// Characters of a step
         count HISTORY_STEP: usize = 300, "truncated";
         /// Subject of a commit, or a name in it, in bytes

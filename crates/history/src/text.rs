@@ -5,12 +5,12 @@
 //! File: PATH
 //! Repository: FOLDER
 //!
-//! Individuals who edited this file:
+//! Individuals who edited this file:             with `--history` only
 //! - NAME <ADDRESS>: N commits
 //!
 //! Step-by-step history, in the order of the branch (dates are the authors'):
 //! - 2026-05-01 1234abc NAME: SUMMARY           oldest first; the subject where there is no summary
-//! - 2026-05-02 1234abd (merge, renamed from OLD) NAME: SUMMARY
+//! - 2026-05-02 1234abd (merge, renamed from OLD) NAME: SUMMARY       the NAME with `--history` only
 //!
 //! Files edited in the same commits, of its latest 12 that were compared:
 //! | file | commits together |
@@ -32,10 +32,10 @@
 //! ```text
 //! {file-history}
 //! More commits:
-//! - 2026-05-02 1234abd NAME: SUMMARY
+//! - 2026-05-02 1234abd: SUMMARY
 //!
 //! Summaries of commits above:
-//! - 2026-05-01 1234abc NAME: SUMMARY           was named by its subject before
+//! - 2026-05-01 1234abc: SUMMARY                was named by its subject before
 //! {/file-history}
 //! ```
 //! The same history gives the same text on any day. Names, addresses, subjects, paths and summaries are untrusted: each
@@ -52,15 +52,18 @@ use super::commit::{CommitKind, FileChange, FileCommit};
 use conversation::format::harmless;
 use conversation::limits;
 
-const MAX_PEOPLE: usize = 20;
-const MAX_ROWS: usize = 20;
+/// Bytes of the steps and of the rows at the start of a conversation, whose every request carries them.
+const STEPS: usize = 970;
+const ROWS: usize = 280;
+const MAX_ROWS: usize = 5;
+/// Characters of what a step did, or of a path in a row, there.
+const STEP: usize = 80;
 const MAX_SUMMARY: usize = 6_000;
 const MAX_NAME: usize = 80;
 const MAX_PATH: usize = 400;
 
-const GUIDANCE: &str = "The table counts past commits: it suggests where to look, and does not tell you what to change. Before you change an \
-    interface, something that a test checks, configuration, or code that has a counterpart, look at the files that most of \
-    these commits changed. Change one of them only if the task, or what you found in the code, calls for it.";
+const GUIDANCE: &str = "The table counts past commits, and does not tell you what to change. Before you change an interface, \
+    configuration or what a test checks, look at its first files.";
 
 /// The part of a history that is printed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -79,18 +82,19 @@ pub fn format_history(history: &History, summaries: &Summaries, extent: Extent) 
     if history.commits.is_empty() {
         return String::new();
     }
-    let limit = |bound: usize| if extent == Extent::Whole { usize::MAX } else { bound };
+    let is_whole = extent == Extent::Whole;
     let renamed = history.path_at_head.as_deref().map_or_else(String::new, |old| {
         format!(" (renamed from {}, not committed yet)", show_path(old))
     });
     let mut text = format!("{{file-history}}\nFile: {}{renamed}\n", show_path(&history.path));
     let toplevel = history.toplevel.as_os_str().as_encoded_bytes();
     let _ = writeln!(text, "Repository: {}", show_path(toplevel));
-    add_people(&mut text, history, limit(MAX_PEOPLE));
-    let commits = &history.commits[..history.commits.len().min(limit(limits::HISTORY_STEPS))];
-    add_steps(&mut text, history, commits, summaries);
-    add_co_changed(&mut text, history, limit(MAX_ROWS));
-    if extent == Extent::Latest && !history.co_changed.is_empty() {
+    if is_whole {
+        add_people(&mut text, history);
+    }
+    add_steps(&mut text, history, summaries, extent);
+    add_co_changed(&mut text, history, is_whole);
+    if !is_whole && !history.co_changed.is_empty() {
         let _ = writeln!(text, "\n{GUIDANCE}");
     }
     text.push_str("{/file-history}");
@@ -105,11 +109,24 @@ pub fn format_news(
     known: &str,
     redact: &dyn Fn(String) -> String,
 ) -> String {
+    let known_steps: BTreeMap<&str, &str> =
+        known.lines().filter_map(|line| Some((parse_step_id(line)?, line))).collect();
+    let known_ids: HashSet<&str> = known_steps.keys().copied().collect();
+    let latest = &history.commits[..history.commits.len().min(limits::HISTORY_STEPS)];
+    // Those before the newest known one were left out for their length.
+    let is_known = |commit: &FileCommit| known_ids.contains(shorten_id(&commit.id));
+    let newest = latest.iter().position(is_known).unwrap_or(latest.len());
+    let latest = latest.iter().enumerate().filter(|(at, it)| *at < newest || is_known(it)).rev();
+    let steps = latest.map(|(_, commit)| redact(format_step(commit, summaries, Extent::Latest)));
+    // An older conversation has the names of authors, too.
     let known_lines: HashSet<&str> = known.lines().collect();
-    let known_ids: HashSet<&str> = known.lines().filter_map(parse_step_id).collect();
-    let latest = history.commits.iter().take(limits::HISTORY_STEPS).rev();
-    let steps = latest.map(|commit| redact(format_step(commit, summaries)));
-    let steps = steps.filter(|line| !known_lines.contains(line.trim_end_matches('\n')));
+    let is_told = |line: &str| {
+        let told = parse_step_id(line).and_then(|id| known_steps.get(id));
+        let what = line.trim_end().split_once(": ").map_or(line, |(_, what)| what);
+        let is_in = |told: &&str| told.contains(what.trim_end_matches('…'));
+        known_lines.contains(line.trim_end_matches('\n')) || told.is_some_and(is_in)
+    };
+    let steps = steps.filter(|line| !is_told(line));
     // A summary may arrive after the commit was named by its subject.
     let (late, mut more): (Vec<String>, Vec<String>) =
         steps.partition(|line| parse_step_id(line).is_some_and(|id| known_ids.contains(id)));
@@ -127,25 +144,38 @@ pub fn format_news(
     if text.is_empty() { text } else { format!("{{file-history}}\n{text}{{/file-history}}") }
 }
 
-fn add_people(text: &mut String, history: &History, limit: usize) {
+fn add_people(text: &mut String, history: &History) {
     // A shallow clone has only its oldest commit, whose author need not have written the file.
     if history.people.is_empty() {
         return;
     }
     text.push_str("\nIndividuals who edited this file:\n");
-    for person in history.people.iter().take(limit) {
+    for person in &history.people {
         let commits = if person.commits == 1 { "commit" } else { "commits" };
         let (name, email) = (show_line(&person.name, MAX_NAME), show_line(&person.email, MAX_NAME));
         let _ = writeln!(text, "- {name} <{email}>: {} {commits}", person.commits);
     }
-    if let Some(more) = history.people.len().checked_sub(limit).filter(|more| *more > 0) {
-        let _ = writeln!(text, "- and {more} more, with fewer commits");
-    }
 }
 
-fn add_steps(text: &mut String, history: &History, commits: &[FileCommit], summaries: &Summaries) {
+/// The first lines that fit into so many bytes, one at least.
+fn take_fitting(lines: impl Iterator<Item = String>, most: usize) -> Vec<String> {
+    let mut bytes = 0;
+    let fits = |line: &String| {
+        let is_first = bytes == 0;
+        bytes += line.len();
+        is_first || bytes <= most
+    };
+    lines.take_while(fits).collect()
+}
+
+fn add_steps(text: &mut String, history: &History, summaries: &Summaries, extent: Extent) {
+    let steps = history.commits.iter().map(|commit| format_step(commit, summaries, extent));
+    let steps: Vec<String> = match extent {
+        Extent::Whole => steps.collect(),
+        Extent::Latest => take_fitting(steps.take(limits::HISTORY_STEPS), STEPS),
+    };
     text.push_str("\nStep-by-step history, in the order of the branch (dates are the authors'):\n");
-    let earlier = history.commits.len() - commits.len();
+    let earlier = history.commits.len() - steps.len();
     if let Some(time) = history.read_back_to {
         let day = format_date(time, 0);
         let _ = writeln!(text, "- history read back to {day}: older commits took too long to read");
@@ -155,31 +185,30 @@ fn add_steps(text: &mut String, history: &History, commits: &[FileCommit], summa
     } else if history.is_shallow {
         text.push_str("- earlier commits are not in this clone, which is shallow\n");
     }
-    for commit in commits.iter().rev() {
-        text.push_str(&format_step(commit, summaries));
-    }
+    text.extend(steps.into_iter().rev());
 }
 
 /// The commit of a line, if it is one of [`format_step`].
 fn parse_step_id(line: &str) -> Option<&str> {
     let mut words = line.strip_prefix("- ")?.split(' ').skip(1);
-    words.next().filter(|id| id.bytes().all(|byte| byte.is_ascii_hexdigit()))
+    words
+        .next()
+        .map(|id| id.trim_end_matches(':'))
+        .filter(|id| id.bytes().all(|byte| byte.is_ascii_hexdigit()))
 }
 
-/// Formats the line of a commit.
-fn format_step(commit: &FileCommit, summaries: &Summaries) -> String {
+/// Formats the line of a commit. A model needs no names of people.
+fn format_step(commit: &FileCommit, summaries: &Summaries, extent: Extent) -> String {
     let what = summaries.get(&commit.id).unwrap_or(&commit.subject);
-    format!(
-        "- {} {}{} {}: {}\n",
-        format_date(commit.time, commit.offset),
-        shorten_id(&commit.id),
-        show_marks(commit),
-        show_line(&commit.name, MAX_NAME),
-        show_line(what, limits::HISTORY_STEP)
-    )
+    let (name, most) = match extent {
+        Extent::Latest => (String::new(), STEP),
+        Extent::Whole => (format!(" {}", show_line(&commit.name, MAX_NAME)), limits::HISTORY_STEP),
+    };
+    let (date, id) = (format_date(commit.time, commit.offset), shorten_id(&commit.id));
+    format!("- {date} {id}{}{name}: {}\n", show_marks(commit), show_line(what, most))
 }
 
-fn add_co_changed(text: &mut String, history: &History, limit: usize) {
+fn add_co_changed(text: &mut String, history: &History, is_whole: bool) {
     if history.co_changed.is_empty() {
         return;
     }
@@ -188,12 +217,15 @@ fn add_co_changed(text: &mut String, history: &History, limit: usize) {
         text,
         "\nFiles edited in the same commits, of its latest {counted} that were compared:\n| file | commits together |\n| --- | ---: |"
     );
-    for file in history.co_changed.iter().take(limit) {
-        let _ = writeln!(text, "| {} | {} |", escape_cell(&show_path(&file.path)), file.together);
+    let rows = history.co_changed.iter().map(|file| {
+        let path =
+            harmless::truncate(&show_path(&file.path), if is_whole { MAX_PATH } else { STEP });
+        format!("| {} | {} |\n", escape_cell(&path), file.together)
+    });
+    if is_whole {
+        return text.extend(rows);
     }
-    if let Some(more) = history.co_changed.len().checked_sub(limit).filter(|more| *more > 0) {
-        let _ = writeln!(text, "\n{more} more files, with fewer commits, are left out.");
-    }
+    text.extend(take_fitting(rows.take(MAX_ROWS), ROWS));
 }
 
 /// Formats a file's summary, or the reason why there is none.

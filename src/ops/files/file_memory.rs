@@ -23,10 +23,10 @@ use conversation::format::numbers;
 use conversation::memory::changes::{NO_FILE, is_hash_of};
 use conversation::model::Usage;
 use conversation::problem::Problem;
-use history::History;
 use history::git;
 use history::summaries::CommitToSummarize;
 use history::text::{self, Extent};
+use history::{CommitKind, History};
 use models::provider::Provider;
 use segments::content::{self, ContentKind};
 use segments::file_summary;
@@ -140,7 +140,8 @@ fn gather_sections(
     });
     let root = call.root();
     progress.spinner.start("history");
-    let (history, mut notes) = read_history(call, file);
+    let (mut history, mut notes) = read_history(call, file);
+    history.commits.retain(|commit| commit.kind != CommitKind::Merge);
     let (mut commits, missing) = commits::read_cached(
         &root.summaries_folder(),
         &history.commits,

@@ -13,7 +13,7 @@ use super::repository::Objects;
 use crate::{CoChangedFile, CommitKind, FileChange, FileCommit};
 
 /// Maximum number of commits that are counted, the latest: about those that the model gets.
-pub const MAX_COUNTED: usize = limits::HISTORY_STEPS;
+pub const MAX_COUNTED: usize = 50;
 
 /// Commits that change more files than this do not count.
 pub const LARGEST_COMMIT: usize = 100;

@@ -47,10 +47,9 @@ fn a_history_as_text() {
     let summaries = Summaries::from([("c".repeat(40), "Checks the\nlength too.".to_owned())]);
     let expect = format!(
         "{{file-history}}\nFile: src/a.rs\nRepository: /home/u/p\n\n\
-         Individuals who edited this file:\n- Ann <Ann@example.com>: 1 commit\n- Bo <Bo@example.com>: 2 commits\n\n\
          Step-by-step history, in the order of the branch (dates are the authors'):\n\
-         - 2026-05-01 bbbbbbb (merge, renamed from old|name.rs) Bo: Moves it\n\
-         - 2026-05-01 ccccccc Ann: Checks the length too.\n\n\
+         - 2026-05-01 bbbbbbb (merge, renamed from old|name.rs): Moves it\n\
+         - 2026-05-01 ccccccc: Checks the length too.\n\n\
          Files edited in the same commits, of its latest 3 that were compared:\n\
          | file | commits together |\n| --- | ---: |\n\
          | src/b\\|b.rs | 2 |\n| $'c\\nd' | 1 |\n\n{GUIDANCE}\n{{/file-history}}"
@@ -82,11 +81,10 @@ fn it_is_bounded_unless_all_is_asked_for() {
     };
     let summaries = Summaries::from([("d".repeat(40), long)]);
     let text = format_history(&big, &summaries, Extent::Latest);
-    assert!(text.len() < 60_000, "{}", text.len());
-    for left_out in ["- 950 earlier commits", "- and 980 more", "\n980 more files"] {
-        assert!(text.contains(left_out), "{left_out}");
-    }
+    assert!(text.len() <= 1_800, "{}", text.len());
+    assert!(text.contains("- 991 earlier commits") && !text.contains('@'), "{text}");
     let text = format_history(&big, &summaries, Extent::Whole);
+    assert_eq!(text.matches("@example.com").count(), 1_000);
     assert_eq!(text.matches("\n- 2026-05-01 ").count(), 1_000);
     assert_eq!(text.matches(" | 2 |\n").count(), 1_000);
     let many = format_summary(b"/f", Ok(&"word ".repeat(9_000)));
@@ -137,15 +135,22 @@ fn only_what_is_new_is_told_again() {
     later.co_changed[0].together = 9;
     check(&later, &summaries, &told, "");
     later.commits.insert(0, commit("d", "Ann", "Checks all"));
-    let step = "More commits:\n- 2026-05-01 ddddddd Ann: Checks all\n";
+    let step = "More commits:\n- 2026-05-01 ddddddd: Checks all\n";
     let news = format!("{{file-history}}\n{step}{{/file-history}}");
     check(&later, &summaries, &told, &news);
     let told = format!("{told}\n{news}");
     check(&later, &summaries, &told, "");
     // A summary of a commit that had none is news.
     let summaries = Summaries::from([("d".repeat(40), "Checks each.".to_owned())]);
-    let news = "{file-history}\nSummaries of commits above:\n- 2026-05-01 ddddddd Ann: Checks each.\n{/file-history}";
+    let news = "{file-history}\nSummaries of commits above:\n- 2026-05-01 ddddddd: Checks each.\n{/file-history}";
     check(&later, &summaries, &told, news);
+    // What an older version said has names.
+    let old = told.replace("ccccccc: ", "ccccccc Ann: ");
+    check(&all, &Summaries::new(), &old, "");
+    // What was left out for its length is no news.
+    let mut long = all.clone();
+    long.commits.push(FileCommit { id: "e".repeat(40), ..long.commits[0].clone() });
+    check(&long, &Summaries::new(), &told, "");
 }
 
 /// What a commit, an author, a path or a model might say.
@@ -205,7 +210,7 @@ proptest! {
             prop_assert!(!text.chars().any(|c| c != '\n' && c != '\t' && harmless::is_hidden(c)));
         }
         // Each of our own lines, and no other.
-        prop_assert_eq!(text.lines().count(), 18, "{}", text);
+        prop_assert_eq!(text.lines().count(), 15, "{}", text);
         let row = text.lines().find(|line| line.ends_with(" | 1 |")).unwrap();
         let bars = row.match_indices('|').filter(|(at, _)| !row[..*at].ends_with('\\')).count();
         prop_assert_eq!(bars, 3, "{}", row);
