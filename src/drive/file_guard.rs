@@ -220,8 +220,11 @@ impl FileGuard {
             return Ok(self.removed_since(block, &opened));
         }
         let old = text_to_edit(&opened, &edits)?;
+        let mut is_as_sent = true;
         for block in &mut edits {
+            let sent = block.replace.clone();
             remove_numbers(block, &old);
+            is_as_sent &= block.replace == sent;
         }
         let old_hash =
             if opened.exists() { fs::sha256(old.as_bytes()) } else { NO_FILE.to_owned() };
@@ -247,7 +250,8 @@ impl FileGuard {
         let (done, logged) = self.replace_content(block, opened, applied.text.as_bytes(), stop)?;
         let note = done.body.iter().map(|note| format!("\n{note}"));
         let note = note.chain(self.note_entities(blocks, &path));
-        let text = describe_edit(&old, &applied.text) + &note.collect::<String>();
+        let text =
+            describe_edit(&old, &applied.text, is_as_sent && !is_lax) + &note.collect::<String>();
         let replaced = all.then_some(applied.places);
         let done = done.with("blocks", edits.len()).with_some("replaced", replaced).body(text);
         // A partial view stays partial after an edit.
@@ -439,8 +443,8 @@ fn text_to_edit(opened: &Opened, edits: &[EditBlock]) -> Result<String, Failure>
     }
 }
 
-/// The current lines that an edit changed: `line 12: -1 +2`, then each as `12:text`.
-fn describe_edit(old: &str, new: &str) -> String {
+/// What an edit changed: `line 12: -1 +2`; then each current line as `12:text`, unless the model has sent them just so.
+fn describe_edit(old: &str, new: &str, is_as_sent: bool) -> String {
     let mut text = String::new();
     let mut number = 1;
     let mut at = 0;
@@ -449,11 +453,16 @@ fn describe_edit(old: &str, new: &str) -> String {
         at = range.new.start;
         let (gone, come) = (&old[range.old], &new[range.new]);
         let (removed, added) = (gone.lines().count(), come.lines().count());
-        text.push_str(&format!("line {number}: -{removed} +{added}\n"));
+        let separator = if is_as_sent && !text.is_empty() { "; " } else { "" };
+        text.push_str(&format!("{separator}line {number}: -{removed} +{added}"));
         let mut before = gone.lines();
+        let come = if is_as_sent { "" } else { come };
         for (index, line) in come.lines().enumerate() {
             let line = cut_around_change(before.next().unwrap_or_default(), line);
-            text.push_str(&format!("{}:{line}\n", number + index));
+            text.push_str(&format!("\n{}:{line}", number + index));
+        }
+        if !is_as_sent {
+            text.push('\n');
         }
         if let Some(cut) = harmless::cut_at_line(&text, limits::EDIT_SHOWN) {
             return format!("{cut}\n[… more changed lines are not shown]");

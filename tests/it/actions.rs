@@ -320,7 +320,7 @@ fn edit_all_replaces_every_place_and_without_it_none() {
     }
     let block = ok(&sandbox, &tag(" all=\"true\""), "nagent-edit-result");
     assert_eq!(std::fs::read_to_string(&path).unwrap(), "1\ntwo\n1\n");
-    assert_eq!(block.body.trim_end(), "line 1: -1 +1\n1:1\nline 3: -1 +1\n3:1");
+    assert_eq!(block.body.trim_end(), "line 1: -1 +1; line 3: -1 +1");
     assert_eq!(block.get("replaced"), "2");
     std::fs::write(&path, "one\n".repeat(300)).unwrap();
     let block = ok(&sandbox, &tag(" all=\"true\""), "nagent-edit-result");
@@ -418,9 +418,9 @@ fn grep_shows_lines_around_ignores_case_and_counts_further_matches_in_a_long_lin
         ok(&sandbox, &tag, "nagent-grep-result").body
     };
     let around = grep(" path=\"a.txt\" context=\"1\" ignore_case=\"true\"");
-    assert_eq!(around.trim_end(), "a.txt-2-2\na.txt:3:Needle\na.txt-4-4");
+    assert_eq!(around.trim_end(), "2-2\n3:Needle\n4-4");
     let plain = grep("");
-    assert!(plain.starts_with("b.txt:1:…") && !plain.contains("a.txt"), "{plain}");
+    assert!(plain.starts_with("b.txt\n1:…") && !plain.contains("a.txt"), "{plain}");
     assert!(plain.trim_end().ends_with("… (2 more in this line)"), "{plain}");
 }
 

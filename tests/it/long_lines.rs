@@ -48,5 +48,5 @@ fn a_grep_counts_matches_and_lines() {
     let sandbox = Sandbox::new().file("a.txt", "one one\none\n");
     let block = ok(&sandbox, "<nagent-grep pattern=\"one\"/>", "nagent-grep-result");
     assert_eq!((block.get("lines"), block.get("matches")), ("2", "3"));
-    assert_eq!(block.body.trim_end(), "a.txt:1:one one\na.txt:2:one");
+    assert_eq!(block.body.trim_end(), "a.txt\n1:one one\n2:one");
 }

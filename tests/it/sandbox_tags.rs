@@ -96,7 +96,7 @@ fn tags_read_only_what_commands_may_read() {
         let (_, status, text) =
             act(sandbox, &["--sandbox", "read-only"], &tag, "nagent-grep-result");
         assert!(status == "ok" && !text.contains(SECRET), "{path}: {text}");
-        assert_eq!(text.contains("notes:1:plain"), path != ".", "{path}: {text}");
+        assert_eq!(text.contains("notes\n1:plain"), path != ".", "{path}: {text}");
     }
 }
 

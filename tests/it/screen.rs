@@ -169,10 +169,8 @@ fn a_refused_action_is_shown_with_its_reason() {
     sandbox.llm.choose(move |request| {
         replies[usize::from(request.user().contains("-result"))].as_str().into()
     });
-    let reasons = [
-        "  error, block 1 (line 1): not in the file",
-        "  error, nothing was written: the file exists",
-    ];
+    let reasons =
+        ["  error, block 1: not in the file", "  error, nothing was written: the file exists"];
     let lines = screen(sandbox.cmd(&["-nw", "task"]));
     for reason in reasons {
         assert!(lines.iter().any(|line| line.starts_with(reason)), "{reason:?} in {lines:?}");

@@ -222,7 +222,7 @@ fn seed_000_20_to_27_what_its_tools_do() {
         "⏺ Write(new/b.txt)\n  ⎿ ",
         "⏺ Edit(a.txt)\n  ⎿ block 1",
         "⏺ Glob(*.txt)\n  ⎿ ",
-        "⏺ Grep(two)\n  ⎿ a.txt:2:two",
+        "⏺ Grep(two)\n  ⎿ a.txt … +1 lines",
         "⏺ Shell(echo from bash)\n  ⎿ from bash",
     ] {
         assert!(lines.contains(part), "{part:?} in {lines}");
@@ -385,7 +385,7 @@ fn seed_001_12_to_19_lists_reads_patches_and_writes_teach() {
             " is a folder",
             "→ Reading file: large.txt\n",
             "has 70000 bytes and 1 lines, too large to show in full",
-            "block 1 (line 1): not in the file",
+            "block 1: not in the file",
             "the search matches 2 places in the file, at lines 1, 3",
             "→ Writing file: deep/new.txt (4 bytes)\n",
         ],
@@ -447,7 +447,7 @@ fn seed_001_10_and_20_to_22_commands_and_searches_teach() {
         &user,
         &[
             "exit code 1 from grep or rg means no match",
-            "a.go:1:func a\nsub/b.go:1:func b\n",
+            "a.go\n1:func a\n\nsub/b.go\n1:func b\n",
             "(no match in ",
             "\na.go\nsub/b.go\n",
             "(no match among ",

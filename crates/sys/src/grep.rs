@@ -29,9 +29,9 @@ pub struct Pattern<'a> {
     pub context: usize,
 }
 
-/// Finds lines that match a regular expression in the files below `asked` or in that file, and shows them as grep does:
-/// `path:line:text`, `path-line-text` for the lines around them, and `--` between groups. In a line that is cut,
-/// further matches are counted.
+/// Finds lines that match a regular expression in the files below `asked` or in that file, and shows them as `rg --heading`
+/// does: the path on a line of its own, unless `asked` is a file, `line:text`, `line-text` for the lines around them, and
+/// `--` between groups. In a line that is cut, further matches are counted.
 ///
 /// `only` is a glob that the paths must match. Binary files and files over 64 MiB are left out. A line is shown
 /// with 300 characters around its match. At most 500 lines and 256 KiB are shown, all are counted.
@@ -59,7 +59,7 @@ pub fn search_lines(
     };
     if !kind.is_dir() {
         open_resolved(root)?;
-        search.search_file(root, asked);
+        search.search_file(root, None);
         return Ok(search.finish());
     }
     let matcher = only.map(|only| Matcher::new(root, only)).transpose()?;
@@ -73,7 +73,7 @@ pub fn search_lines(
         if entry.file_type().is_some_and(|kind| kind.is_file())
             && matcher.as_ref().is_none_or(is_meant)
         {
-            search.search_file(path, &entry_path(asked, root, path));
+            search.search_file(path, Some(&entry_path(asked, root, path)));
         }
     });
     search.found.stopped |= stopped;
@@ -139,10 +139,11 @@ impl LineSearch<'_> {
         found
     }
 
-    fn search_file(&mut self, path: &Path, name: &Path) {
+    /// Searches a file, which is shown by this name.
+    fn search_file(&mut self, path: &Path, name: Option<&Path>) {
         match read_into(path, &mut self.buffer) {
             Err(error) => return self.unreadable.add_name(|| error),
-            Ok(false) => return self.large.add_name(|| quote_name(name)),
+            Ok(false) => return self.large.add_name(|| quote_name(name.unwrap_or(path))),
             Ok(true) => {}
         }
         if self.buffer.contains(&0) {
@@ -187,22 +188,20 @@ impl LineSearch<'_> {
                 }
             }
         }
-        show_hits(&mut self.found, &hits, &self.buffer, &quote_name(name), self.context);
+        if let Some(name) = name.filter(|_| !hits.is_empty()) {
+            let gap = if self.found.body.is_empty() { "" } else { "\n" };
+            self.found.body.push_str(&format!("{gap}{}\n", quote_name(name)));
+        }
+        show_hits(&mut self.found, &hits, &self.buffer, self.context);
         self.files += u64::from(self.found.total > before);
     }
 }
 
 /// Adds the matching lines of a file with the lines around them.
-fn show_hits(
-    found: &mut SearchResult,
-    hits: &[(usize, String)],
-    bytes: &[u8],
-    name: &str,
-    context: usize,
-) {
+fn show_hits(found: &mut SearchResult, hits: &[(usize, String)], bytes: &[u8], context: usize) {
     if context == 0 {
         for (number, text) in hits {
-            found.push_line(&format!("{name}:{number}:{text}"));
+            found.push_line(&format!("{number}:{text}"));
         }
         return;
     }
@@ -214,14 +213,14 @@ fn show_hits(
         let around = |number: usize| {
             let line = lines[number - 1];
             let line = line.strip_suffix(b"\r").unwrap_or(line);
-            format!("{name}-{number}-{}\n", excerpt(line, 0, 0))
+            format!("{number}-{}\n", excerpt(line, 0, 0))
         };
         let from = number.saturating_sub(context).max(last + 1);
-        if !found.body.is_empty() && (last == 0 || from > last + 1) {
+        if last > 0 && from > last + 1 {
             found.body.push_str("--\n");
         }
         (from..*number).for_each(|line| found.body.push_str(&around(line)));
-        found.push_line(&format!("{name}:{number}:{text}"));
+        found.push_line(&format!("{number}:{text}"));
         let next = hits.get(index + 1).map_or(usize::MAX, |(next, _)| *next);
         last = number.saturating_add(context).min(next - 1).min(lines.len());
         (number + 1..=last).for_each(|line| found.body.push_str(&around(line)));
@@ -306,7 +305,7 @@ mod tests {
         let dir = tree(&[("a", "1\n2\nX\n4\n5\nx\n7\n8\n9\n10\nx"), ("b", "x\n")]);
         let pattern = Pattern { regex: "x", ignore_case: true, context: 1 };
         let found = search_lines(search(&dir, GO_ON), &pattern, Path::new("."), None).unwrap();
-        let expect = "a-2-2\na:3:X\na-4-4\na-5-5\na:6:x\na-7-7\n--\na-10-10\na:11:x\n--\nb:1:x\n";
+        let expect = "a\n2-2\n3:X\n4-4\n5-5\n6:x\n7-7\n--\n10-10\n11:x\n\nb\n1:x\n";
         assert_eq!((found.body.as_str(), found.shown), (expect, 4));
     }
 
@@ -315,7 +314,7 @@ mod tests {
         let long = format!("{0}word{0}word{0}word", "x".repeat(400));
         let dir = tree(&[("a", &long), ("b", "word word")]);
         let body = grepped(&dir, "word", ".", None).body;
-        assert!(body.contains("… (2 more in this line)\nb:1:word word\n"), "{body}");
+        assert!(body.contains("… (2 more in this line)\n\nb\n1:word word\n"), "{body}");
     }
 
     fn grepped(dir: &TempDir, pattern: &str, path: &str, only: Option<&str>) -> SearchResult {
@@ -333,12 +332,12 @@ mod tests {
             ("n.rs", "one"),
         ]);
         let found = grepped(&dir, "^one", ".", Some("*.txt"));
-        assert_eq!(found.body, "a/z.txt:3:one more\nb.txt:1:one\n");
+        assert_eq!(found.body, "a/z.txt\n3:one more\n\nb.txt\n1:one\n");
         assert_eq!(found.total, 2);
-        assert_eq!(grepped(&dir, "two$", ".", None).body, "b.txt:2:two\n");
-        assert_eq!(grepped(&dir, "one$", "b.txt", None).body, "b.txt:1:one\n");
-        assert_eq!(grepped(&dir, "(?i)ONE$", "n.rs", None).body, "n.rs:1:one\n");
-        assert_eq!(grepped(&dir, "^$", ".", None).body, "a/z.txt:2:\n");
+        assert_eq!(grepped(&dir, "two$", ".", None).body, "b.txt\n2:two\n");
+        assert_eq!(grepped(&dir, "one$", "b.txt", None).body, "1:one\n");
+        assert_eq!(grepped(&dir, "(?i)ONE$", "n.rs", None).body, "1:one\n");
+        assert_eq!(grepped(&dir, "^$", ".", None).body, "a/z.txt\n2:\n");
         assert_eq!(
             grepped(&dir, r"o\s*t", ".", None).to_text(),
             "(no match in 4 files; ignored files (.gitignore) were skipped)\n"
@@ -351,7 +350,7 @@ mod tests {
         fs::File::create(dir.path().join("huge")).unwrap().set_len(limits::GREP_FILE + 1).unwrap();
         symlink("text", dir.path().join("link")).unwrap();
         let found = grepped(&dir, "word", ".", None);
-        assert_eq!(found.body, "text:1:word\n");
+        assert_eq!(found.body, "text\n1:word\n");
         assert_eq!(found.notes.len(), 2);
         assert!(found.to_text().contains("1 binary files not searched"));
         assert!(found.to_text().contains("over 64 MiB; use `grep` in <nagent-shell>: huge"));
@@ -385,10 +384,10 @@ mod tests {
             ("many", &lines.concat()),
             ("long", &format!("{}\nend\n", "x".repeat(3 << 20))),
         ]);
-        assert_eq!(grepped(&dir, "^line 199999$", ".", None).body, "many:199999:line 199999\n");
-        assert_eq!(grepped(&dir, r"\Aline 150000\z", ".", None).body, "many:150000:line 150000\n");
-        assert_eq!(grepped(&dir, "(?-m)^line 1000$", ".", None).body, "many:1000:line 1000\n");
-        assert_eq!(grepped(&dir, "^end$", ".", None).body, "long:2:end\n");
+        assert_eq!(grepped(&dir, "^line 199999$", ".", None).body, "many\n199999:line 199999\n");
+        assert_eq!(grepped(&dir, r"\Aline 150000\z", ".", None).body, "many\n150000:line 150000\n");
+        assert_eq!(grepped(&dir, "(?-m)^line 1000$", ".", None).body, "many\n1000:line 1000\n");
+        assert_eq!(grepped(&dir, "^end$", ".", None).body, "long\n2:end\n");
         assert_eq!(grepped(&dir, "line", "many", None).total, 200_000);
         assert_eq!(grepped(&dir, "^$", ".", None).total, 0);
     }
@@ -419,7 +418,7 @@ mod tests {
     fn odd_names_are_shown_escaped() {
         let dir = tree(&[]);
         fs::write(dir.path().join(OsStr::from_bytes(b"\xff\x1b[2J")), "word").unwrap();
-        assert_eq!(grepped(&dir, "word", ".", None).body, "$'\\377\\033[2J':1:word\n");
+        assert_eq!(grepped(&dir, "word", ".", None).body, "$'\\377\\033[2J'\n1:word\n");
         assert_eq!(globbed(&dir, "*", "."), "$'\\377\\033[2J' ");
     }
 
@@ -434,7 +433,7 @@ mod tests {
         let found =
             search_lines(search(&dir, &stop), &plain("word"), Path::new("."), None).unwrap();
         assert!(
-            found.stopped && found.to_text().contains("a:1:word\n(interrupted"),
+            found.stopped && found.to_text().contains("a\n1:word\n(interrupted"),
             "{}",
             found.to_text()
         );
@@ -452,7 +451,7 @@ mod tests {
         ]);
         assert_eq!(globbed(&dir, "*.log", "."), "");
         assert_eq!(globbed(&dir, "*.txt", "."), "c.txt ");
-        assert_eq!(grepped(&dir, "word", ".", None).body, "c.txt:1:word\n");
-        assert_eq!(grepped(&dir, "word", "a.log", None).body, "a.log:1:word\n");
+        assert_eq!(grepped(&dir, "word", ".", None).body, "c.txt\n1:word\n");
+        assert_eq!(grepped(&dir, "word", "a.log", None).body, "1:word\n");
     }
 }

@@ -40,7 +40,7 @@ pub struct SearchScope<'a> {
 /// The result of a search.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct SearchResult {
-    /// A line each: entries, paths, or `path:line: text`. Ends with a line feed unless empty.
+    /// A line each: entries, paths, or lines of files below their path. Ends with a line feed unless empty.
     pub body: String,
     /// Lines in `body`.
     pub shown: u64,

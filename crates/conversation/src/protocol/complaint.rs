@@ -37,13 +37,9 @@ impl Malformed {
 
 impl fmt::Display for Malformed {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { offset, line, message, excerpt } = self;
-        write!(f, "{message} (byte {offset}, line {line}")?;
-        if excerpt.is_empty() {
-            write!(f, ": end of the reply)")
-        } else {
-            write!(f, ": {excerpt})")
-        }
+        let Self { line, message, excerpt, .. } = self;
+        write!(f, "{message} (line {line} of the reply")?;
+        if excerpt.is_empty() { write!(f, ", its end)") } else { write!(f, ": {excerpt})") }
     }
 }
 
@@ -176,8 +172,8 @@ mod tests {
     #[test]
     fn the_place_is_named() {
         let complaint = Malformed::new("a\nbé\ncd", 6, "wrong".into());
-        assert_eq!(complaint.to_string(), "wrong (byte 6, line 3: cd)");
+        assert_eq!(complaint.to_string(), "wrong (line 3 of the reply: cd)");
         let complaint = Malformed::new("a\n", 2, "wrong".into());
-        assert_eq!(complaint.to_string(), "wrong (byte 2, line 2: end of the reply)");
+        assert_eq!(complaint.to_string(), "wrong (line 2 of the reply, its end)");
     }
 }

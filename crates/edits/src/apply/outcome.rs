@@ -97,7 +97,7 @@ pub struct EditRefusal {
 
 impl fmt::Display for EditRefusal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "block {} (line {}): {}", self.block, self.line, self.message)?;
+        write!(f, "block {}: {}", self.block, self.message)?;
         let width = self.near.last().map_or(0, |quote| quote.line.to_string().len());
         self.near
             .iter()

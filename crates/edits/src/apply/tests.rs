@@ -73,11 +73,11 @@ fn several_blocks() {
     no(
         &[("a\nb\n", "x\n"), ("b\nc\n", "y\n")],
         Cause::Overlap,
-        "block 2 (line 2): it changes lines 2 to 3, but block 1 changes",
+        "block 2: it changes lines 2 to 3, but block 1 changes",
     );
     no(&[("a\n", "x\n"), ("a\n", "x\n")], Cause::Overlap, "merge the two blocks");
     no(&[("a\n", "x\n"), ("x\n", "y\n")], Cause::Missing, "(block 1 writes such lines");
-    no(&[("a\n", "x\n"), ("q\n", "y\n")], Cause::Missing, "block 2 (line 2)");
+    no(&[("a\n", "x\n"), ("q\n", "y\n")], Cause::Missing, "block 2: ");
     check("", &[("", "x\n"), ("", "y\n")], Err((Cause::Overlap, "merge the two blocks")));
     assert_eq!(apply("a\n", &blocks(&[("q\n", "x\n"), ("z\n", "x\n")])).unwrap_err().len(), 2);
 }
