@@ -18,7 +18,7 @@ use conversation::problem::Problem;
 pub trait Tool: Parser {
     /// The tool's name.
     const NAME: &'static str;
-    /// Explains to a model when and how to call the tool. The first sentence appears alone in the first context.
+    /// Explains to a model when and how to call the tool.
     const DESCRIPTION: &'static str;
     /// Whether `--lines` prints events, the last of them the report.
     const HAS_EVENTS: bool = true;

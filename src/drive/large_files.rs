@@ -126,7 +126,8 @@ pub(super) fn apply_patch(
 fn describe_segments(index: &Index, notes: &[String], may_change: bool) -> String {
     let mut text = String::from(if may_change {
         "To search or count, use <nagent-grep> or a command; to change the file, <nagent-edit>. Or read the segments that \
-         matter, edit them in place, and put them back with <nagent-file-patch> and the index.\n"
+         matter, edit them in place, and put them back with <nagent-file-patch index=\"P\"/>, \
+         where P is index_path.\n"
     } else {
         "To search or count, use <nagent-grep> or a command; or read the segments that matter. This conversation may not \
          change the file; the file's own conversation may: <nagent-conversation file=\"P\">.\n"

@@ -38,9 +38,12 @@ fn files_of_the_root_that_are_too_large_are_named_and_stay() {
 #[test]
 fn a_cache_that_is_too_large_is_made_anew() {
     let sandbox = Sandbox::new().reply(answer("done"));
+    let tool = sandbox.root().join("bin/mine");
+    std::fs::create_dir_all(tool.parent().unwrap()).unwrap();
+    std::os::unix::fs::symlink("/bin/true", tool).unwrap();
     let path = sandbox.root().join("tools.json");
     hollow(&path, (4 << 20) + 1);
-    sandbox.run(&["task"]).answers("done");
+    sandbox.run(&["task"]).assert_exit(0).stderr_has(&["bin/mine is not a tool"]);
     assert!(std::fs::metadata(&path).unwrap().len() < 100_000);
 }
 

@@ -1,6 +1,7 @@
 //! The commands of `nagent`: upkeep, lists, discovery, input, what a terminal sees.
 
 use conversation::protocol::TagSet;
+use conversation::protocol::tags::Tag;
 use serde_json::json;
 
 use crate::answers::Answer;
@@ -238,10 +239,12 @@ fn list_models_prints_one_a_line_sorted() {
 fn print_protocol_has_a_text_and_two_grammars_with_every_tag() {
     let sandbox = Sandbox::new();
     let text = sandbox.run(&["--print-protocol"]).assert_exit(0).stdout;
+    let is_told = |tag: &Tag| !["file-read", "file-patch", "next"].contains(&tag.short_name());
     assert_eq!(sandbox.run(&["--print-protocol", "text"]).assert_exit(0).stdout, text);
     for format in ["text", "gbnf", "lark"] {
         let printed = sandbox.run(&["--print-protocol", format]).assert_exit(0).stdout;
-        for tag in TagSet::ALL.iter() {
+        // The text names those that a model seldom wants where they apply.
+        for tag in TagSet::ALL.iter().filter(|tag| format != "text" || is_told(tag)) {
             assert!(printed.contains(tag.name), "{} in {format}", tag.name);
         }
     }
@@ -249,7 +252,9 @@ fn print_protocol_has_a_text_and_two_grammars_with_every_tag() {
     let answered = Sandbox::new().reply(answer("done"));
     answered.run(&["task"]).assert_exit(0);
     assert!(
-        TagSet::ALL.iter().all(|tag| answered.requests()[0].system().contains(tag.name)),
+        TagSet::ALL
+            .iter()
+            .all(|tag| !is_told(tag) || answered.requests()[0].system().contains(tag.name)),
         "the same table is in the context"
     );
 }

@@ -21,9 +21,6 @@ use crate::process_under_test::{Run, Running};
 /// A key that must not appear in any file, argument or message.
 pub(crate) const CANARY: &str = "sk-canary-0123456789abcdef";
 
-/// Where tests leave each other what the toolkit's executables answered to `--description`.
-const SHARED_TOOLS: &str = concat!(env!("CARGO_TARGET_TMPDIR"), "/tools.json");
-
 /// The path of `nagent`.
 pub(crate) const NAGENT: &str = env!("CARGO_BIN_EXE_nagent");
 /// The path of `nagent-llm-text`.
@@ -93,8 +90,6 @@ impl Sandbox {
         }
         std::fs::set_permissions(base.path().join("home/.nagent"), Permissions::from_mode(0o700))
             .unwrap();
-        // Or each test would start all of the toolkit's executables to ask what they are.
-        drop(std::fs::copy(SHARED_TOOLS, base.path().join("home/.nagent/tools.json")));
         let llm = FakeLlm::start();
         let mark = base.path().file_name().unwrap().to_string_lossy().into_owned();
         let sandbox = Self { base, llm, env: Vec::new(), mark };
@@ -377,25 +372,8 @@ impl Sandbox {
     }
 }
 
-impl Sandbox {
-    /// Leaves the next tests what this one knows of the toolkit's executables. One that had tools of its own leaves nothing.
-    fn share_tools(&self) {
-        let Ok(found) = std::fs::read_to_string(self.root().join("tools.json")) else { return };
-        let known = std::fs::read_to_string(SHARED_TOOLS).unwrap_or_default();
-        let count = found.matches("\"size\"").count();
-        if found == known || count != found.matches(NAGENT).count() {
-            return;
-        }
-        let new = format!("{SHARED_TOOLS}.{}", std::process::id());
-        if std::fs::write(&new, found).is_ok() {
-            drop(std::fs::rename(&new, SHARED_TOOLS));
-        }
-    }
-}
-
 impl Drop for Sandbox {
     fn drop(&mut self) {
-        self.share_tools();
         // Folders that a test made read-only would stay.
         for folder in [self.home(), self.root(), self.work()] {
             drop(std::fs::set_permissions(folder, Permissions::from_mode(0o700)));

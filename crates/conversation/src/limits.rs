@@ -216,9 +216,7 @@ limits! {
         bytes STDIN_PROMPT: usize = 64 << 20, "error; nothing is sent";
         /// Tools that are asked for their description
         count ASKED_TOOLS: usize = 200, "the rest is left out, with a note";
-        /// Characters of the summary of a tool of nagent's own
-        count TOOL_SUMMARY: usize = 160, "truncated";
-        /// Characters of the description of another tool
+        /// Characters of the description of a tool of the user's
         count TOOL_DESCRIPTION: usize = 600, "truncated";
         /// Time that a tool has for its description
         time TOOL_PATIENCE: Duration = Duration::from_secs(3), "left out this time, with a note";

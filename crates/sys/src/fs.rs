@@ -5,7 +5,7 @@
 
 use conversation::limits;
 use std::fs::{self, File, OpenOptions};
-use std::io::{self, BufRead, BufReader, Read, Write};
+use std::io::{self, BufRead, BufReader, Read, Seek, Write};
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
@@ -392,6 +392,19 @@ pub fn store_file(outputs: &Path, file: &mut File, stop: &dyn Fn() -> bool) -> R
         new.finish()
     };
     keep().with_context(|| format!("cannot keep a copy in {}", outputs.display()))
+}
+
+/// Stores a file as [`store_file`] does; where that fails, in the folder `spare`.
+pub fn store_file_or(
+    outputs: &Path,
+    spare: Option<&Path>,
+    file: &mut File,
+    stop: &dyn Fn() -> bool,
+) -> Result<PathBuf> {
+    let stored = store_file(outputs, file, stop);
+    let Some(spare) = spare.filter(|_| stored.is_err()) else { return stored };
+    file.rewind()?;
+    store_file(spare, file, stop)
 }
 
 /// The SHA-256 of the unread rest of a file, in lower-case hexadecimal digits.

@@ -1,7 +1,7 @@
 //! Finds tools: programs that answer `--description`.
 //!
-//! Candidates are all executables `nagent-*` in the folder of the running one, and all executables in `{root}/bin`.
-//! Each is run with `--description`, in parallel, for at most 10 s. The answers are cached by path, size and time of
+//! Candidates are all executables `nagent-*` in the folder of the running one, and all executables in `{root}/bin`. The
+//! toolkit's own are known: [`TOLD`] has what a model is told of them. Each other one is run with `--description`, in parallel, for at most 10 s. The answers are cached by path, size and time of
 //! change, so that a later start runs nothing; a program that was too slow is run again. A program without a
 //! description is not a tool, and the user gets a note with the reason.
 
@@ -44,6 +44,14 @@ pub const TOOLS: &[&str] = &[
     "nagent-thought",
 ];
 
+/// Those that work in a command of a model's, in the sandbox, and need no model of their own; and what they do.
+const TOLD: [(&str, &str); 4] = [
+    ("nagent-file-split", "--file F --output DIR: cut a large file into segments to read and edit"),
+    ("nagent-file-patch", "DIR: put the edited segments back"),
+    ("nagent-file-apply", "--file F < EDITS: apply search/replace blocks or a diff"),
+    ("nagent-js", "-e CODE: run JavaScript; prints the last value"),
+];
+
 /// Reason for a file that is not executable.
 const NOT_EXECUTABLE: &str = "it is not executable (chmod +x)";
 
@@ -76,7 +84,9 @@ pub fn discover(root: &Root, env: &Env, interrupts: &Interrupts) -> Discovered {
     let mut found = Discovered::default();
     let bin = root.folder.join("bin");
     let beside = env.executable.as_deref().and_then(Path::parent);
-    let mut paths = beside.map(|folder| list_programs(folder, "nagent-")).unwrap_or_default();
+    let paths = beside.map(|folder| list_programs(folder, "nagent-")).unwrap_or_default();
+    let (own, mut paths): (Vec<_>, Vec<_>) =
+        paths.into_iter().partition(|path| path.file_name().is_some_and(is_own_name));
     paths.extend(list_programs(&bin, ""));
     let too_many = paths.len().saturating_sub(ASKED_TOOLS);
     paths.truncate(ASKED_TOOLS);
@@ -123,15 +133,18 @@ pub fn discover(root: &Root, env: &Env, interrupts: &Interrupts) -> Discovered {
             let _ = AtomicFile::new(&cache_path).without_sync().write(text.as_bytes());
         }
     }
-    found.tools = paths
+    found.tools = TOLD
         .iter()
-        .filter_map(|path| {
-            let is_own = path.parent() == beside && path.file_name().is_some_and(is_own_name);
-            let path = path.display().to_string();
-            let summary = now.get(&path)?.summary.clone();
-            (!summary.is_empty()).then_some(Tool { path, summary, is_own })
+        .filter_map(|(name, what)| {
+            let path = own.iter().find(|path| path.ends_with(name))?.display().to_string();
+            Some(Tool { path, summary: (*what).to_owned(), is_own: true })
         })
         .collect();
+    found.tools.extend(paths.iter().filter_map(|path| {
+        let path = path.display().to_string();
+        let summary = now.get(&path)?.summary.clone();
+        (!summary.is_empty()).then_some(Tool { path, summary, is_own: false })
+    }));
     found
 }
 
@@ -159,14 +172,13 @@ fn ask_for_descriptions(
 ) -> Vec<(String, String)> {
     let mut silent = Vec::new();
     let mut jobs = Jobs::new();
-    let mut asked: BTreeMap<JobId, (PathBuf, String, (u64, u64))> = BTreeMap::new();
-    let own = env.executable.as_deref().and_then(Path::parent);
+    let mut asked: BTreeMap<JobId, (String, (u64, u64))> = BTreeMap::new();
     if programs.is_empty() {
         return silent;
     }
     let variables = env.for_commands(&[], &[]);
     for (path, key, state) in programs {
-        let argv = vec![path.clone().into_os_string(), OsString::from("--description")];
+        let argv = vec![path.into_os_string(), OsString::from("--description")];
         let mut job = Job::new(argv, PathBuf::from("/"), variables.clone());
         job.timeout = Some(limits::TOOL_PATIENCE);
         job.output = Output::Separate;
@@ -174,19 +186,17 @@ fn ask_for_descriptions(
         job.limit = 1 << 20;
         match jobs.start(job) {
             Ok(id) => {
-                asked.insert(id, (path, key, state));
+                asked.insert(id, (key, state));
             }
             Err(error) => silent.push((key, format!("cannot be started: {error}"))),
         }
     }
     while let Some(finished) = jobs.next_finished(interrupts) {
-        let Some((path, key, (size, modified))) = asked.remove(&finished.id) else { continue };
+        let Some((key, (size, modified))) = asked.remove(&finished.id) else { continue };
         let described = match finished.outcome {
             JobOutcome::Ended { code: 0 } => {
                 let text = String::from_utf8_lossy(&finished.stdout);
-                // nagent's own tools are described in one sentence each: the model can run them for more.
-                let is_own = path.parent() == own && path.file_name().is_some_and(is_own_name);
-                describe(&text, is_own).ok_or_else(|| {
+                describe(&text).ok_or_else(|| {
                     "--description must print a line \"path: ...\" and a description".to_owned()
                 })
             }
@@ -213,15 +223,12 @@ fn is_own_name(name: &OsStr) -> bool {
     TOOLS.iter().any(|own| name == *own)
 }
 
-/// A description on one line: the first sentence for the toolkit's own tools, else the whole text. `None` if it is not
-/// a description.
-fn describe(description: &str, is_own: bool) -> Option<String> {
+/// A description on one line. `None` if it is not a description.
+fn describe(description: &str) -> Option<String> {
     let (_, rest) = description.split_once('\n').filter(|(first, _)| first.starts_with("path:"))?;
     let words: Vec<&str> = rest.split_whitespace().collect();
-    let text = words.join(" ");
-    let sentence = text.find(". ").filter(|_| is_own).map_or(text.as_str(), |at| &text[..=at]);
-    let most = if is_own { limits::TOOL_SUMMARY } else { limits::TOOL_DESCRIPTION };
-    Some(harmless::escape_line(sentence, most)).filter(|text| !text.is_empty())
+    Some(harmless::escape_line(&words.join(" "), limits::TOOL_DESCRIPTION))
+        .filter(|text| !text.is_empty())
 }
 
 #[cfg(test)]
@@ -229,21 +236,18 @@ mod tests {
     use super::*;
 
     #[test]
-    fn own_tools_are_told_in_a_sentence_and_others_whole() {
-        let own = |text: &str| describe(text, true).unwrap_or_default();
-        let other = |text: &str| describe(text, false).unwrap_or_default();
-        assert_eq!(own("path: /x\nSends a\nfile. More of it.\n"), "Sends a file.");
-        assert_eq!(other("path: /x\nSends a\nfile. More of it.\n"), "Sends a file. More of it.");
-        assert_eq!(own("path: /x\nNo end"), "No end");
-        assert_eq!(describe("usage: x\n", false), None);
-        assert_eq!(describe("path: /x\n\n", false), None);
-        assert_eq!(describe("", false), None);
+    fn a_description_is_one_line() {
+        let shown = |text: &str| describe(text).unwrap_or_default();
+        assert_eq!(shown("path: /x\nSends a\nfile. More of it.\n"), "Sends a file. More of it.");
+        assert_eq!(shown("path: /x\nNo end"), "No end");
+        assert_eq!(describe("usage: x\n"), None);
+        assert_eq!(describe("path: /x\n\n"), None);
+        assert_eq!(describe(""), None);
         assert_eq!(
-            own("path: /x\na\u{e0041}\x1b[2J\n\n# Rules\nb"),
+            shown("path: /x\na\u{e0041}\x1b[2J\n\n# Rules\nb"),
             "a\\u{e0041}\\u{1b}[2J # Rules b"
         );
         let long = format!("path: /x\n{}", "y".repeat(999));
-        assert_eq!(own(&long).chars().count(), limits::TOOL_SUMMARY);
-        assert_eq!(other(&long).chars().count(), limits::TOOL_DESCRIPTION);
+        assert_eq!(shown(&long).chars().count(), limits::TOOL_DESCRIPTION);
     }
 }

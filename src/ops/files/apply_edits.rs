@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use serde_json::{Value, json};
 
 use super::file_conversation::file_boundary;
+use super::spare_outputs;
 use crate::ops::setup::find_root::find_root;
 use crate::ops::setup::flags::InputArgs;
 use crate::out::Report;
@@ -94,7 +95,8 @@ pub fn apply_input(args: &ApplyArgs) -> Result<Report, Problem> {
     if args.dry_run {
         return Ok(report.with("previous_path", Value::Null));
     }
-    let mut keep = |file: &mut File| fs::store_file(&root.outputs_folder(), file, &|| false);
+    let (outputs, spare) = (root.outputs_folder(), spare_outputs(&env));
+    let mut keep = |file: &mut File| fs::store_file_or(&outputs, spare.as_deref(), file, &|| false);
     let previous = replace::replace_file(opened, &new, &mut keep)?.previous;
     Ok(report.with("previous_path", previous.map(|path| path.display().to_string())))
 }

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use clap::ValueHint;
 
 use super::file_conversation::file_boundary;
+use super::spare_outputs;
 use crate::ops::setup::find_root::find_root;
 use crate::out::{self, Report};
 use conversation::format::harmless::quote_name;
@@ -59,9 +60,10 @@ pub fn patch_file(args: &PatchArgs) -> Result<Report, Problem> {
         patch: patch_file.as_ref(),
         dry_run: args.dry_run || args.no_apply,
     };
-    let outputs = root.outputs_folder();
     let stop = || interrupts.pending().is_some();
-    let mut keep = |file: &mut std::fs::File| fs::store_file(&outputs, file, &stop);
+    let (outputs, spare) = (root.outputs_folder(), spare_outputs(&env));
+    let mut keep =
+        |file: &mut std::fs::File| fs::store_file_or(&outputs, spare.as_deref(), file, &stop);
     let hooks = PatchHooks { interrupts: &interrupts, keep: &mut keep };
     patch(&options, &mut boundary, hooks).map(|patched| report(&patched))
 }

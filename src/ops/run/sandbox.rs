@@ -74,7 +74,7 @@ pub(crate) fn describe(sandbox: &Sandbox) -> String {
         "they can write only in $TMPDIR, which is removed when the command ends".to_owned()
     } else {
         let folders = folders.join(", ");
-        format!("they can write only in {folders}, not in git's config and hooks, and in caches")
+        format!("they can write only in {folders} and caches, not git's config and hooks")
     };
     let network = if request.no_network { "; they have no network" } else { "" };
     format!("{}: {write}{network}", request.mode.name())

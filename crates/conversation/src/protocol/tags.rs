@@ -161,7 +161,7 @@ pub const TAGS: &[Tag] = &[
         result: None,
         access: Access::None,
         target: &[],
-        meaning: "your answer to the user",
+        meaning: "your answer to the user; it ends the run. Beside actions it is a progress note. Tags inside it are text",
     },
     Tag {
         kind: TagKind::Read,
@@ -176,7 +176,7 @@ pub const TAGS: &[Tag] = &[
         result: Some("nagent-read-result"),
         access: Access::Read,
         target: &["path", "offset", "limit"],
-        meaning: "read a file, whole up to 64 KiB, or N lines (limit) from line N (offset, from 1); numbers adds line numbers, which are not in the file",
+        meaning: "read a file, or lines of it. offset: the first line (from 1); limit: how many; numbers: adds line numbers; leave them out of edits",
     },
     Tag {
         kind: TagKind::FileRead,
@@ -186,7 +186,7 @@ pub const TAGS: &[Tag] = &[
         result: Some("nagent-file-read-result"),
         access: Access::Read,
         target: &["path"],
-        meaning: "read a file too large for nagent-read: lists its segments (nagent-edit works without)",
+        meaning: "read a file too large for nagent-read: lists its segments",
     },
     Tag {
         kind: TagKind::FilePatch,
@@ -242,7 +242,7 @@ pub const TAGS: &[Tag] = &[
         result: Some("nagent-glob-result"),
         access: Access::Read,
         target: &["pattern", "path"],
-        meaning: "find files by path",
+        meaning: "find files by path; a G without / matches at any depth",
     },
     Tag {
         kind: TagKind::Grep,
@@ -271,7 +271,7 @@ pub const TAGS: &[Tag] = &[
                 value: ValueType::Name,
                 placeholder: "N",
                 excludes: &["timeout"],
-                meaning: "the same in the background as N until your run ends; using N again replaces it. Output goes to a file",
+                meaning: "start COMMANDS in the background under the name N, until you answer. `kill PID` (in the result) or the same name again ends them",
             },
             untold("sandbox", "off, to run outside of the sandbox, which the user is asked about"),
             untold("reason", "why it cannot run in the sandbox"),
@@ -297,12 +297,7 @@ pub const TAGS: &[Tag] = &[
         name: "nagent-conversation",
         attributes: &[
             optional("name", ValueType::Name, "N", "the child's name"),
-            optional(
-                "from",
-                ValueType::Name,
-                "SAVED",
-                "the saved conversation that it starts from",
-            ),
+            optional("from", ValueType::Name, "", "the saved conversation that it starts from"),
             TagAttribute {
                 name: "file",
                 required: false,
@@ -316,7 +311,7 @@ pub const TAGS: &[Tag] = &[
         result: Some("nagent-conversation-result"),
         access: Access::Start,
         target: &["file", "name"],
-        meaning: "start a child conversation that sees only PROMPT (and the saved one, if given); you get its answer. Adjacent ones run in parallel. Use a name again to continue that child",
+        meaning: "start a child conversation that sees only PROMPT; you get its answer. Adjacent ones run in parallel. Use a name again to continue that child",
     },
     Tag {
         kind: TagKind::Stdout,
@@ -541,7 +536,7 @@ mod tests {
                 r#"<nagent-shell [timeout="S"]>COMMANDS</nagent-shell>"#,
                 r#"<nagent-shell keep="N">COMMANDS</nagent-shell>"#,
                 r#"<nagent-next>PROMPT</nagent-next>"#,
-                r#"<nagent-conversation [name="N"] [from="SAVED"]>PROMPT</nagent-conversation>"#,
+                r#"<nagent-conversation [name="N"]>PROMPT</nagent-conversation>"#,
                 r#"<nagent-conversation file="P">PROMPT</nagent-conversation>"#,
                 r#"<nagent-stdout>TEXT</nagent-stdout>"#,
                 r#"<nagent-script>CODE</nagent-script>"#,

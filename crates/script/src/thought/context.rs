@@ -99,7 +99,7 @@ pub fn sections(facts: &ThoughtFacts) -> Vec<Section> {
         "- Do the task at once with <nagent-script>; do not ask questions, and write no program for the user to run.\n\
          - Only what you write with <nagent-stdout>, process.stdout.write or memory.js's last value reaches stdout, byte \
          for byte: the script's result and nothing else. <nagent-response> goes to stderr; end with a short one.\n\
-         - Every <nagent-script> starts fresh. The value of its last statement is its result. Code is synchronous; there \
+         - Every <nagent-script> starts fresh: no variables remain. The value of its last statement is its result. Code is synchronous; there \
          is no shell, no Node module and no timer.\n\
          - Before you end, write {folder}/memory.js: JavaScript with the same functions that does the task without you, \
          for other process.args and another stdin too. Its last value is written to stdout as it is. Try its code with \

@@ -57,10 +57,10 @@ pub const BLOCKS: &[&str] = &[
 ];
 
 /// A body needs a fence if it holds this: anything that looks like a tag of nagent's, or that opens a block
-/// ([`BLOCKS`]).
+/// ([`BLOCKS`], and `context`, which the first context has around the text of a file).
 static SUSPECT: LazyLock<Regex> = LazyLock::new(|| {
     Regex::new(
-        r"(?i)\A<\s*/?\s*(?:nagent|user-prompt|agent-response|system|initial.context|context.update|hook-per-)",
+        r"(?i)\A<\s*/?\s*(?:nagent|user-prompt|agent-response|system|initial.context|context\b|hook-per-)",
     )
     .expect("a constant pattern")
 });
