@@ -114,6 +114,20 @@ impl Runner<'_> {
         done.map_or_else(|failure| error(block, failure), ChangeResult::into_block)
     }
 
+    /// The bytes of a text that is shown at once in the model's window, at most `most`.
+    pub fn most_shown(&self, most: usize) -> usize {
+        limits::bytes_shown(most, self.asker.window)
+    }
+
+    fn most_read(&self) -> u64 {
+        self.most_shown(limits::READ_WHOLE) as u64
+    }
+
+    /// Fits what results show to the model's window, after that was learned or changed.
+    pub fn fit_results(&mut self) {
+        self.context.redactor.keep = self.most_shown(limits::RESULT_WHOLE) / 2;
+    }
+
     fn resolve_read(&self, path: &str) -> Result<PathBuf, Failure> {
         self.context.resolve_read(path, &self.splits_folder())
     }
@@ -156,7 +170,7 @@ impl Runner<'_> {
     ) -> Result<Block> {
         let range = (offset.is_some() || limit.is_some())
             .then(|| Range { offset: offset.unwrap_or(1), limit });
-        let read = read::read_text(path, range, limits::READ_WHOLE, &self.context.stop_check());
+        let read = read::read_text(path, range, self.most_read(), &self.context.stop_check());
         self.show_text(block, path, read)
     }
 
@@ -169,7 +183,7 @@ impl Runner<'_> {
         let resolved = self.resolve_read(path).ok().filter(|_| block.get("status") != Some("ok"));
         let Some(resolved) = resolved else { return Ok(block) };
         let stop = self.context.stop_check();
-        match read::read_text(&resolved, None, limits::READ_WHOLE, &stop) {
+        match read::read_text(&resolved, None, self.most_read(), &stop) {
             Err(error) if error.reason == Some(Reason::TooLarge) => {}
             _ => return Ok(block),
         }
@@ -184,7 +198,7 @@ impl Runner<'_> {
     /// The block with a stream that the user names. A long one is stored, unless `is_dry`; its head and tail are shown.
     pub fn show_stream(&self, name: &str, bytes: Vec<u8>, is_dry: bool) -> Result<Block> {
         let block = Block::new("nagent-read-result").with("path", name).with("status", "ok");
-        if bytes.len() > limits::PROMPT_WHOLE {
+        if bytes.len() > self.most_shown(limits::PROMPT_WHOLE) {
             return self.show_long(block, bytes, is_dry);
         }
         self.show_short(block, &self.context.redactor.mask_bytes(bytes), is_dry)
@@ -216,11 +230,11 @@ impl Runner<'_> {
         let block =
             if str::from_utf8(&bytes).is_ok() { block } else { block.with("utf8", "false") };
         let text = String::from_utf8_lossy(&bytes).replace('\0', "\u{fffd}");
-        Ok(truncate::with_head_and_tail(block, &text, &path))
+        Ok(truncate::with_head_and_tail(block, &text, &path, self.context.redactor.keep))
     }
 
     fn read_or_split(&mut self, block: Block, path: &Path) -> Result<Block> {
-        match read::read_text(path, None, limits::READ_WHOLE, &self.context.stop_check()) {
+        match read::read_text(path, None, self.most_read(), &self.context.stop_check()) {
             Err(error) if error.reason == Some(Reason::TooLarge) => {
                 let splits = self.splits_folder();
                 large_files::split_file(block, path, &splits, &self.context, &mut self.files)

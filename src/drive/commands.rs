@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use anyhow::{Result, anyhow, ensure};
 
+use super::check_output::LastOutput;
 use super::progress_event::OutputNow;
 use super::redaction::MaskedOutput;
 use super::result_block::{add_redacted, error};
@@ -55,6 +56,8 @@ pub struct Commands {
     /// The command that checks an answer.
     pub check: Option<String>,
     pub(super) kept: Vec<KeptCommand>,
+    /// The output of the last failed check.
+    pub(super) last_check: LastOutput,
     /// Bytes of outputs that were stored in files so far, without those of `kept`.
     stored: Cell<u64>,
 }
@@ -99,7 +102,8 @@ impl KeptCommand {
 impl Commands {
     /// Commands of which none is running yet.
     pub fn new(rules: ShellRules, after_write: Option<String>, check: Option<String>) -> Self {
-        Self { rules, after_write, check, kept: Vec::new(), stored: Cell::new(0) }
+        let (kept, last_check, stored) = Default::default();
+        Self { rules, after_write, check, kept, last_check, stored }
     }
 
     /// The bytes of outputs that may still be stored in files.

@@ -25,7 +25,7 @@ impl Runner<'_> {
                 first_line(&body_text)
             )));
             let block = Block::new("user-prompt").with("at", clock::now()).with(messages::ID, id);
-            blocks.push(if body_text.len() > limits::PROMPT_WHOLE {
+            blocks.push(if body_text.len() > self.most_shown(limits::PROMPT_WHOLE) {
                 self.show_long(block, body_text, is_dry)?
             } else {
                 self.show_short(block, &body_text, is_dry)?

@@ -6,6 +6,7 @@ mod actions;
 pub mod approval;
 pub mod asker;
 mod change_result;
+mod check_output;
 mod child_names;
 pub mod children;
 pub mod command_changes;

@@ -46,18 +46,23 @@ pub fn make_redactor(
     is_dry_run: bool,
 ) -> Result<ResultRedactor> {
     let key = shapes.then(|| read_or_create_key(root, is_dry_run)).transpose()?;
-    Ok(ResultRedactor(Redactor::new(env.secrets(pass_env), key.as_deref().map(str::as_bytes))))
+    let redactor = Redactor::new(env.secrets(pass_env), key.as_deref().map(str::as_bytes));
+    Ok(ResultRedactor { redactor, keep: truncate::KEEP })
 }
 
 /// Masks blocks, outputs and whole files.
 #[derive(Debug)]
-pub struct ResultRedactor(Redactor);
+pub struct ResultRedactor {
+    redactor: Redactor,
+    /// Length of the head and of the tail of a result that is too long for the model, in bytes.
+    pub keep: usize,
+}
 
 impl Deref for ResultRedactor {
     type Target = Redactor;
 
     fn deref(&self) -> &Redactor {
-        &self.0
+        &self.redactor
     }
 }
 
@@ -84,19 +89,19 @@ impl ResultRedactor {
 
     /// Captures a command's output; one that is too long for a result goes into `outputs`, at most `room` bytes.
     pub(super) fn capture_output(&self, outputs: &Path, room: u64) -> MaskedOutput<'_> {
-        let capture = Capture::new(truncate::KEEP, outputs.to_owned(), room);
-        MaskedOutput { redactor: &self.0, stream: Stream::default(), capture }
+        let capture = Capture::new(self.keep, outputs.to_owned(), room);
+        MaskedOutput { redactor: &self.redactor, stream: Stream::default(), capture }
     }
 
     /// Masks lines that a command prints while it runs on. `None`: nothing is masked.
     pub(super) fn filter_lines(&self) -> Option<LineFilter> {
-        let redactor = (!self.is_idle()).then(|| self.0.clone())?;
+        let redactor = (!self.is_idle()).then(|| self.redactor.clone())?;
         Some(Box::new(move |lines: &[u8]| redactor.mask_bytes(lines.to_vec())))
     }
 
     pub(super) fn with_text(&self, block: Block, text: String, outputs: &Path) -> Result<Block> {
         let (text, count) = self.redact_text(text);
-        truncate::with_text(add_redacted(block, count), text, outputs)
+        truncate::with_text(add_redacted(block, count), text, outputs, self.keep)
     }
 
     /// The block with a masked text whose lines were cut where `…` is, as its body, or with its head and tail.
@@ -107,7 +112,7 @@ impl ResultRedactor {
         outputs: &Path,
     ) -> Result<Block> {
         let (text, count) = self.redact_cut_lines(text);
-        truncate::with_text(add_redacted(block, count), text, outputs)
+        truncate::with_text(add_redacted(block, count), text, outputs, self.keep)
     }
 
     /// Removes what may be the first part of a secret from the end of a text that was cut there.

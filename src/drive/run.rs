@@ -11,6 +11,7 @@ use super::file_changes::RunChange;
 use super::progress_event::ProgressEvent;
 use super::result_block::format_block;
 use super::runner::Runner;
+use super::truncate::without_styles;
 use conversation::approve::Decision;
 use conversation::exit::{Exit, Signal};
 use conversation::format::file::Block;
@@ -145,6 +146,7 @@ impl Runner<'_> {
         let seconds = self.watch.elapsed().as_secs_f64();
         if self.compactor.tokens(&self.conversation) > LARGE {
             self.asker.learn_window(self.context.interrupts);
+            self.fit_results();
         }
         let is_full = self.compactor.is_due(&self.conversation, self.asker.window);
         Ok(Event::Appended { seconds, is_full })
@@ -219,6 +221,7 @@ impl Runner<'_> {
         };
         next.client.take_recorder(&mut self.asker.client);
         self.asker = next;
+        self.fit_results();
         let new = &self.asker.model_id;
         let note = format!("{old} failed ({error}); continuing with {new} (profile {profile})");
         (self.on_progress)(ProgressEvent::Note(&note));
@@ -418,15 +421,30 @@ impl Runner<'_> {
             return Ok(Event::Interrupted { signal, results: vec![block] });
         }
         let passed = block.get("status") == Some("ok");
-        let block = if passed {
-            Block { body: None, ..block }
-        } else {
-            let output = block.body.clone().unwrap_or_default();
-            block.body(format!(
-                "your answer is not accepted yet: the check failed. Its output:\n{output}"
-            ))
-        };
+        let block =
+            if passed { Block { body: None, ..block } } else { self.describe_failed_check(block)? };
         Ok(Event::Checked { passed, block })
+    }
+}
+
+impl Runner<'_> {
+    /// The block of a failed check with what the model needs of its output; all of a long one is in a file.
+    fn describe_failed_check(&mut self, mut block: Block) -> Result<Block> {
+        let body = block.body.take().unwrap_or_default();
+        let keep = self.context.redactor.keep.min(limits::CHECK_SHOWN);
+        if block.get("output").is_none() && body.len() > keep {
+            let path = fs::store_output(&self.context.root.outputs_folder(), body.as_bytes())?;
+            block = block.with("output", path.display());
+        }
+        let path = block.get("output").map(Path::new);
+        let whole = path.and_then(|path| fs::read_bytes(path, limits::STORED_BYTES).ok().flatten());
+        let whole = whole.map(|bytes| without_styles(String::from_utf8_lossy(&bytes).into_owned()));
+        let place = path.map_or_else(String::new, |path| format!(": read {}", path.display()));
+        let whole = whole.as_deref().unwrap_or(&body);
+        let text = self.commands.last_check.describe(&body, whole, keep, &place);
+        Ok(block.body(format!(
+            "your answer is not accepted yet: the check failed. Its output:\n{text}"
+        )))
     }
 }
 

@@ -24,8 +24,9 @@ impl Runner<'_> {
         }
         let block =
             block.with("status", status).with("seconds", (seconds * 1000.0).round() / 1000.0);
-        let text = self.context.redactor.redact_text(text).0;
-        truncate::with_text(block, text, &self.context.root.outputs_folder())
+        let redactor = &self.context.redactor;
+        let text = redactor.redact_text(text).0;
+        truncate::with_text(block, text, &self.context.root.outputs_folder(), redactor.keep)
     }
 
     pub(super) fn write_stdout(&mut self, block: Block, text: &str) -> Block {

@@ -1,6 +1,7 @@
 //! Truncates long results: the whole text goes to a file in `outputs/`.
 //!
-//! A body over 16 KiB keeps head and tail, and names the file that has all of it. What is not UTF-8 becomes U+FFFD.
+//! A body over 16 KiB, less in a small window, keeps head and tail, and names the file that has all of it. What is not UTF-8
+//! becomes U+FFFD.
 
 use std::path::Path;
 
@@ -14,19 +15,19 @@ use sys::process::capture::Captured;
 /// Length of the head and of the tail of a longer body, in bytes.
 pub const KEEP: usize = limits::RESULT_WHOLE / 2;
 
-/// Gives the block a text as its body, or its head and tail.
-pub fn with_text(block: Block, text: String, outputs: &Path) -> Result<Block> {
-    if text.len() <= limits::RESULT_WHOLE {
+/// Gives the block a text as its body; its head and tail if it has more than `2 * keep` bytes.
+pub fn with_text(block: Block, text: String, outputs: &Path, keep: usize) -> Result<Block> {
+    if text.len() <= 2 * keep {
         return Ok(block.body(text));
     }
     let path = fs::store_output(outputs, text.as_bytes())?;
-    Ok(with_head_and_tail(block, &text, &path))
+    Ok(with_head_and_tail(block, &text, &path, keep))
 }
 
 /// Gives the block the head and the tail of a text that is in a file.
-pub fn with_head_and_tail(block: Block, text: &str, path: &Path) -> Block {
-    let head = &text[..text.floor_char_boundary(KEEP)];
-    let tail = &text[text.ceil_char_boundary(text.len() - KEEP)..];
+pub fn with_head_and_tail(block: Block, text: &str, path: &Path, keep: usize) -> Block {
+    let head = &text[..text.floor_char_boundary(keep)];
+    let tail = &text[text.ceil_char_boundary(text.len().saturating_sub(keep))..];
     let left_out = (text.len() - head.len() - tail.len()) as u64;
     let lines = text.lines().count() as u64;
     let place = path.display().to_string();
@@ -58,7 +59,7 @@ pub fn with_output(block: Block, output: &Captured) -> Block {
 }
 
 /// Removes the sequences that set colours and styles, which say nothing to a model.
-fn without_styles(text: String) -> String {
+pub(super) fn without_styles(text: String) -> String {
     if !text.contains('\x1b') {
         return text;
     }

@@ -344,13 +344,18 @@ fn a_first_turn_that_fills_the_window_goes_on() {
     sandbox.llm.choose(|request| {
         let text = match request.last() {
             last if last.contains("nagent-read-result") => answer("read"),
-            _ => "<nagent-read path=\"big.txt\"/>".to_owned(),
+            _ => (0..4).fold(String::new(), |text, part| {
+                format!(
+                    "{text}<nagent-read path=\"big.txt\" offset=\"{}\" limit=\"650\"/>\n",
+                    part * 650 + 1
+                )
+            }),
         };
         counted(request, text)
     });
     let run = sandbox.run(&["-c", "c", "read it"]).assert_exit(0);
     assert_eq!(run.stdout, "read\n");
-    run.stderr_has(&["1 long result moved to files"]);
+    run.stderr_has(&["4 long results moved to files"]);
     assert!(sandbox.requests().iter().all(|request| request.body.len() * 27 / 100 < 16_000));
 }
 

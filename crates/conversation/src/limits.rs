@@ -52,6 +52,16 @@ fn seconds(value: u64) -> String {
     format!("{value} s")
 }
 
+/// The bytes that a result, a prompt or a file may fill at once: at most a quarter of the model's window, where it is
+/// known. A token has about four bytes.
+pub fn bytes_shown(most: usize, window: Option<u64>) -> usize {
+    let quarter = window.and_then(|tokens| usize::try_from(tokens).ok()).unwrap_or(usize::MAX);
+    most.min(quarter.max(LEAST_SHOWN))
+}
+
+/// What a result may fill in the smallest window.
+const LEAST_SHOWN: usize = 2 << 10;
+
 /// Defines the constants, and the table that lists them.
 macro_rules! limits {
     ($($section:literal { $(
@@ -173,9 +183,13 @@ limits! {
         /// Output of a kept command in its file
         bytes KEPT_OUTPUT: u64 = 64 << 20, "what comes after that is lost, and the command runs on";
         /// Result that is shown whole
-        bytes RESULT_WHOLE: usize = 16 * 1024, "head and tail are shown; `output` names the file with all of it";
+        bytes RESULT_WHOLE: usize = 16 * 1024, "head and tail are shown; `output` names the file with all of it. In a window under 16,384 tokens as many bytes as it has tokens";
+        /// End of the output of a failed check
+        bytes CHECK_SHOWN: usize = 8 * 1024, "up to 20 of the other lines are shown, those that look like failures; at the next try only what is new";
+        /// Lines before that end that are shown
+        count CHECK_FAILURES: usize = 20, "left out";
         /// File that is read whole
-        bytes READ_WHOLE: u64 = 64 * 1024, "error that names `offset` and `limit`";
+        bytes READ_WHOLE: usize = 64 * 1024, "error that names `offset` and `limit`. In a window under 65,536 tokens as many bytes as it has tokens";
         /// Part of a file that is searched for a line
         bytes READ_SEEK: u64 = 4 << 30, "error";
         /// Entries of a list or glob that are shown
@@ -211,7 +225,7 @@ limits! {
         /// File that is uploaded
         bytes UPLOADED_FILE: u64 = 50 * 1024 * 1024, "error";
         /// Prompt, or file of `--read`, that is shown whole
-        bytes PROMPT_WHOLE: usize = 64 << 10, "stored in `outputs`; head and tail are shown";
+        bytes PROMPT_WHOLE: usize = 64 << 10, "stored in `outputs`; head and tail are shown. In a small window as for a file that is read";
         /// Prompt on stdin
         bytes STDIN_PROMPT: usize = 64 << 20, "error; nothing is sent";
         /// Tools that are asked for their description

@@ -311,7 +311,7 @@ mod tests {
 
     fn read(path: &Path, range: Option<(u64, Option<u64>)>) -> Result<TextRead, FileError> {
         let range = range.map(|(offset, limit)| Range { offset, limit });
-        read_text(&resolve_existing(path, path)?, range, limits::READ_WHOLE, &|| false)
+        read_text(&resolve_existing(path, path)?, range, limits::READ_WHOLE as u64, &|| false)
     }
 
     #[track_caller]
@@ -373,7 +373,7 @@ mod tests {
         let mut next = 1;
         loop {
             let got = read(&path, Some((next, None))).unwrap();
-            assert!(got.text.len() as u64 <= limits::READ_WHOLE && !got.cut);
+            assert!(got.text.len() <= limits::READ_WHOLE && !got.cut);
             joined.push_str(&got.text);
             next = got.last_line + 1;
             if !got.more {
@@ -460,7 +460,7 @@ mod tests {
     #[test]
     fn a_stop_ends_it() {
         let (_dir, path) = file(b"text");
-        let error = read_text(&path, None, limits::READ_WHOLE, &|| true).unwrap_err();
+        let error = read_text(&path, None, limits::READ_WHOLE as u64, &|| true).unwrap_err();
         assert!(error.to_string().contains("was interrupted"), "{error}");
     }
 

@@ -208,6 +208,7 @@ fn run_loop(
         watch,
         on_progress: &mut on_progress,
     };
+    runner.fit_results();
     let ran = run_turns(call, &mut runner, &sections, task.prompt, &memory);
     let (schema, sandbox) = (runner.schema.take(), runner.context.sandbox.take());
     let seconds = runner.watch.elapsed().as_secs_f64();

@@ -290,7 +290,7 @@ fn prompt_block(
     let words = &call.args.prompt;
     let is_input = words.is_empty() || words.last().is_some_and(|last| last == "-");
     let is_dry = call.args.show_request;
-    let block = if is_input && bytes.len() > PROMPT_WHOLE {
+    let block = if is_input && bytes.len() > runner.most_shown(PROMPT_WHOLE) {
         let size = format_bytes(bytes.len() as u64);
         let note = format!(
             "the input has {size}: the model gets its beginning and its end, and the name of a file with all of it"
