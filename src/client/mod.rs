@@ -146,6 +146,23 @@ impl ModelClient {
         Ok(reply)
     }
 
+    /// Whether it is a server, which is sent only what is new of a conversation that it has cached.
+    pub fn is_server(&self) -> bool {
+        matches!(self.backend, Backend::Server(_))
+    }
+
+    /// Sends a request that is no turn of the conversation: it is not recorded.
+    pub fn request_aside(
+        &mut self,
+        ask: &ChatRequest<'_>,
+        interrupts: &Interrupts,
+    ) -> Result<Reply, RequestError> {
+        let (turn, recorder) = (self.turn, self.recorder.take());
+        let reply = self.request_reply(ask, &mut |_| (), interrupts);
+        (self.turn, self.recorder) = (turn, recorder);
+        reply
+    }
+
     /// The request as it would be sent.
     pub fn show_request(&self, ask: &ChatRequest<'_>) -> Vec<u8> {
         match &self.backend {

@@ -4,7 +4,9 @@ use super::progress_event::ProgressEvent;
 use super::run_context::RunContext;
 use crate::client::retry::random_fraction;
 use crate::client::{ModelClient, RequestError};
-use conversation::model::{ApiError, ErrorKind, Reply, StopReason, Usage};
+use conversation::compact::notice::{is_checkpoint, unwrap_checkpoint};
+use conversation::compact::plan::Plan;
+use conversation::model::{ApiError, ErrorKind, Reply, RequestMessage, Role, StopReason, Usage};
 use conversation::prompt;
 use conversation::protocol::TagSet;
 use conversation::protocol::stream::ResponseStream;
@@ -13,9 +15,13 @@ use models::error::check_window;
 use models::options::ChatOptions;
 use models::price::{self, Price};
 use models::{Arrival, ChatRequest};
+use segments::summary_plan::continued_checkpoint;
 use sys::clock;
 use sys::conversation_file::ConversationFile;
 use sys::interrupt::Interrupts;
+
+/// About as many tokens as the request for a checkpoint has beside the conversation, and room for a longer reply.
+const CHECKPOINT_REQUEST: u64 = 600;
 
 /// The model of a run.
 pub struct Asker {
@@ -112,6 +118,46 @@ impl Asker {
                 Event::Failed { error: self.with_advice(error), cost, jitter: random_fraction() }
             }
         }
+    }
+
+    /// Asks for a checkpoint of the conversation's older turns as its next message, so that what the server has cached is
+    /// not paid again. `None`: it does not fit, or the reply is none.
+    pub(super) fn write_checkpoint(
+        &mut self,
+        conversation: &ConversationFile,
+        plan: &Plan,
+        interrupts: &Interrupts,
+    ) -> (Option<String>, Usage) {
+        let needed = plan.before + 2 * plan.words + CHECKPOINT_REQUEST;
+        let fits =
+            self.window.is_some_and(|window| needed < window) && self.options.schema.is_none();
+        let Some((first, last)) = plan.condensed.turns.filter(|_| fits && self.client.is_server())
+        else {
+            return Default::default();
+        };
+        let text = continued_checkpoint(first, last, plan.words);
+        let (system, mut messages) = prompt::messages(conversation.text(), conversation.pieces());
+        match messages.last_mut() {
+            Some(last) if last.role == Role::User => last.parts.push(&text),
+            _ => messages.push(RequestMessage { role: Role::User, parts: vec![&text] }),
+        }
+        let ask = ChatRequest {
+            model: &self.model_id,
+            system,
+            messages,
+            file: None,
+            cache_key: Some(conversation.name()),
+            max_output: self.max_output,
+            window: self.window,
+            options: &self.options,
+        };
+        // After a failure the checkpoint is a request of its own, which is tried again and says what failed.
+        let Ok(reply) = self.client.request_aside(&ask, interrupts) else {
+            return Default::default();
+        };
+        let text = unwrap_checkpoint(&reply.text);
+        let is_one = reply.stop != StopReason::Length && is_checkpoint(text);
+        (is_one.then(|| text.to_owned()), reply.usage)
     }
 
     /// Looks for the window in the server's list of models, at most once, where nothing else says it. If the list is

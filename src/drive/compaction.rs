@@ -9,7 +9,7 @@ use anyhow::{Context, Result};
 
 use super::result_block::format_block;
 use conversation::compact::notice::{archive_block, notice_block};
-use conversation::compact::plan::{Plan, PlanPart, plan_compaction};
+use conversation::compact::plan::{Plan, PlanPart, plan_compaction, plan_last_resort};
 use conversation::compact::token_estimate::TokenEstimate;
 use conversation::format::file::{Block, Piece, PieceKind};
 use conversation::model::Usage;
@@ -19,9 +19,16 @@ use sys::conversation_file::ConversationFile;
 use sys::conversation_file::replace::archive_name;
 use sys::{clock, fs};
 
+/// The number of failed attempts after which a model is not asked for a checkpoint any more.
+const MOST_FAILURES: u32 = 2;
+
 /// Asks the model for a checkpoint: (name, text, words, tokens per byte) to the checkpoint and its usage.
 pub type WriteCheckpoint<'a> =
     Box<dyn Fn(&str, &str, u64, f64) -> (Result<String, Problem>, Usage) + 'a>;
+
+/// Asks the model of a run for a checkpoint within the conversation. `None`: it cannot be asked so, or gave none.
+pub type ContinueForCheckpoint<'a> =
+    &'a mut dyn FnMut(&ConversationFile, &Plan) -> (Option<String>, Usage);
 
 /// Compacts the conversation of a run.
 pub struct Compactor<'a> {
@@ -31,6 +38,8 @@ pub struct Compactor<'a> {
     pub estimate: TokenEstimate,
     /// No further attempt below this many tokens, after one that failed or gained nothing.
     not_below: u64,
+    /// The number of attempts that failed. After two, only results are moved to files.
+    failures: u32,
 }
 
 /// The model that writes a checkpoint, and the price of its tokens.
@@ -55,7 +64,7 @@ impl Payer<'_> {
     fn with_figures(&self, block: Block, usage: &Usage) -> Block {
         let block = block
             .with("at", clock::now())
-            .with("model", self.model)
+            .with_some("model", Some(self.model).filter(|model| !model.is_empty()))
             .with("tokens_in", usage.input)
             .with("tokens_out", usage.output)
             .with("tokens_cached", usage.cached);
@@ -77,7 +86,7 @@ pub struct Compacted {
 impl<'a> Compactor<'a> {
     /// A compactor that has not done anything yet.
     pub fn new(write: WriteCheckpoint<'a>) -> Self {
-        Self { write, estimate: TokenEstimate::default(), not_below: 0 }
+        Self { write, estimate: TokenEstimate::default(), not_below: 0, failures: 0 }
     }
 
     /// About how many tokens a conversation has.
@@ -101,12 +110,21 @@ impl<'a> Compactor<'a> {
         outputs: &Path,
         window: u64,
         payer: &Payer<'_>,
+        go_on: ContinueForCheckpoint<'_>,
     ) -> (Result<Option<Compacted>, Problem>, Usage) {
         let tokens = self.estimate.tokens(conversation.text().len());
         if tokens < self.not_below {
             return (Ok(None), Usage::default());
         }
-        let (result, usage) = compact(conversation, outputs, window, false, &self.write, payer);
+        let is_tried = self.failures >= MOST_FAILURES;
+        let (text, pieces) = (conversation.text(), conversation.pieces());
+        let plan = if is_tried {
+            Ok(plan_last_resort(text, pieces, &self.estimate, window))
+        } else {
+            plan_compaction(text, pieces, &self.estimate, window, false)
+        };
+        let (result, usage) = apply_plan(conversation, outputs, plan, &self.write, payer, go_on);
+        self.failures += u32::from(result.is_err());
         if !matches!(result, Ok(Some(_))) {
             self.not_below = tokens + window / 20;
         }
@@ -115,30 +133,50 @@ impl<'a> Compactor<'a> {
     }
 }
 
-/// Compacts a conversation for a window in tokens. `is_asked`: full or not. `None`: it cannot become shorter.
-pub fn compact(
+/// Compacts a conversation for a window in tokens, full or not. `None`: it cannot become shorter.
+pub fn compact_now(
     conversation: &mut ConversationFile,
     outputs: &Path,
     window: u64,
-    is_asked: bool,
     write: &WriteCheckpoint<'_>,
     payer: &Payer<'_>,
 ) -> (Result<Option<Compacted>, Problem>, Usage) {
     let estimate = TokenEstimate::from_pieces(conversation.pieces());
-    let plan = match plan_compaction(
-        conversation.text(),
-        conversation.pieces(),
-        &estimate,
-        window,
-        is_asked,
-    ) {
+    let (text, pieces) = (conversation.text(), conversation.pieces());
+    let plan = plan_compaction(text, pieces, &estimate, window, true);
+    apply_plan(conversation, outputs, plan, write, payer, &mut |_, _| Default::default())
+}
+
+fn apply_plan(
+    conversation: &mut ConversationFile,
+    outputs: &Path,
+    plan: Result<Option<Plan>, String>,
+    write: &WriteCheckpoint<'_>,
+    payer: &Payer<'_>,
+    go_on: ContinueForCheckpoint<'_>,
+) -> (Result<Option<Compacted>, Problem>, Usage) {
+    let estimate = TokenEstimate::from_pieces(conversation.pieces());
+    let plan = match plan {
         Err(why) => return (Err(Problem::failed(why)), Usage::default()),
         Ok(None) => return (Ok(None), Usage::default()),
         Ok(Some(plan)) => plan,
     };
     let mut usage = Usage::default();
-    let result =
-        write_compaction(conversation, outputs, &estimate, &plan, write, payer, &mut usage);
+    let ask = |conversation: &ConversationFile, text: &str| {
+        let (written, spent) = go_on(conversation, &plan);
+        usage.add(&spent);
+        if let Some(written) = written {
+            return Ok(written);
+        }
+        let ratio = estimate.tokens_per_byte();
+        let (written, spent) = write(conversation.name(), text, plan.words, ratio);
+        usage.add(&spent);
+        written
+    };
+    let checkpoint = ask_for_checkpoint(conversation, &plan, ask);
+    let result = checkpoint.and_then(|checkpoint| {
+        write_compaction(conversation, outputs, &estimate, &plan, &checkpoint, payer, &usage)
+    });
     let done = result.map(|archive| {
         let tokens = estimate.tokens(conversation.text().len());
         Some(Compacted { plan, archive, tokens })
@@ -146,25 +184,30 @@ pub fn compact(
     (done, usage)
 }
 
+/// The checkpoint of a plan; empty where it needs none.
+fn ask_for_checkpoint(
+    conversation: &ConversationFile,
+    plan: &Plan,
+    ask: impl FnOnce(&ConversationFile, &str) -> Result<String, Problem>,
+) -> Result<String, Problem> {
+    if plan.summarized.is_empty() {
+        return Ok(String::new());
+    }
+    let text = render(conversation, &plan.summarized, "", &mut |_| Ok(None))?;
+    Ok(cut_checkpoint(ask(conversation, &text)?, plan.words))
+}
+
 fn write_compaction(
     conversation: &mut ConversationFile,
     outputs: &Path,
     estimate: &TokenEstimate,
     plan: &Plan,
-    write: &WriteCheckpoint<'_>,
+    checkpoint: &str,
     payer: &Payer<'_>,
-    usage: &mut Usage,
+    usage: &Usage,
 ) -> Result<String, Problem> {
-    let mut checkpoint = String::new();
-    if !plan.summarized.is_empty() {
-        let text = render(conversation, &plan.summarized, "", &mut |_| Ok(None))?;
-        let (written, spent) =
-            write(conversation.name(), &text, plan.words, estimate.tokens_per_byte());
-        usage.add(&spent);
-        checkpoint = cut_checkpoint(written?, plan.words);
-    }
     let archive = archive_name(conversation.name());
-    let notice = notice_block(&plan.condensed, &archive, estimate.tokens_per_byte(), &checkpoint);
+    let notice = notice_block(&plan.condensed, &archive, estimate.tokens_per_byte(), checkpoint);
     let notice = if checkpoint.is_empty() { notice } else { payer.with_figures(notice, usage) };
     let mut stored = Vec::new();
     let mut store = |bytes: &[u8]| {
@@ -225,7 +268,7 @@ fn render_part(
             let block = with_file(piece, text, store)?;
             let bytes = block.get("bytes").unwrap_or_default();
             let place = if block.get("output").is_some() {
-                "in the file named by output"
+                "left out to fit the model's window: read what you need of the file in output, with offset and limit"
             } else {
                 "omitted here"
             };

@@ -13,6 +13,7 @@ use super::result_block::format_block;
 use super::runner::Runner;
 use super::truncate::without_styles;
 use conversation::approve::Decision;
+use conversation::compact::plan::Plan;
 use conversation::exit::{Exit, Signal};
 use conversation::format::file::Block;
 use conversation::format::harmless;
@@ -27,6 +28,7 @@ use conversation::turn::event::{Acted, Effect, Event, RunOutcome};
 use conversation::turn::run_limits::Limits;
 use conversation::turn::{Turn, unfinished};
 use models::schema::describe_errors;
+use sys::conversation_file::ConversationFile;
 use sys::fs;
 
 /// Above this many tokens, the server is asked for the window if it is unknown.
@@ -182,9 +184,17 @@ impl Runner<'_> {
         let now = self.compactor.tokens(&self.conversation);
         let known = self.asker.window.unwrap_or(u64::MAX);
         let window = if was_refused { known.min(now) } else { known };
-        let payer = Payer { model: &self.asker.model_id, price: self.asker.price.as_ref() };
+        let (model, price) = (self.asker.model_id.clone(), self.asker.price);
+        let payer = Payer { model: &model, price: price.as_ref() };
+        let Self { asker, context, .. } = self;
+        let mut go_on = |conversation: &ConversationFile, plan: &Plan| {
+            if was_refused {
+                return Default::default();
+            }
+            asker.write_checkpoint(conversation, plan, context.interrupts)
+        };
         let (result, usage) =
-            self.compactor.compact(&mut self.conversation, &outputs, window, &payer);
+            self.compactor.compact(&mut self.conversation, &outputs, window, &payer, &mut go_on);
         let cost = payer.cost(&usage);
         let name = self.conversation.name();
         let is_shorter = matches!(result, Ok(Some(_)));

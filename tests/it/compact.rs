@@ -20,7 +20,7 @@ pub(crate) fn checkpoint(words: &str) -> String {
 }
 
 fn asks_for_checkpoint(request: &Request) -> bool {
-    request.system().contains("Write a checkpoint")
+    request.system().contains("Write a checkpoint") || request.last().contains("Write a checkpoint")
 }
 
 /// About as many tokens as a provider would count.
@@ -175,9 +175,13 @@ fn a_failure_leaves_the_conversation_as_it_was() {
     let before = read(&sandbox);
     let files = || std::fs::read_dir(sandbox.root().join("conversations")).unwrap().count();
     let count = files();
+    // It is asked once more, for what is missing.
+    sandbox.llm.push("I cannot help with that.");
     sandbox.llm.push("I cannot help with that.");
     let run = sandbox.run(&["-c", "c", "--compact"]).assert_exit(3);
     run.stderr_has(&["was not compacted (unchanged)", "I cannot help"]);
+    let again = sandbox.requests().pop().unwrap();
+    assert!(again.last().contains("it lacks Intent, Constraints"), "{again:?}");
     sandbox.llm.push(Answer::raw(
         400,
         "application/json",
@@ -330,7 +334,8 @@ fn prompts_without_a_place_are_counted_and_the_price_is_kept() {
     let kept = after.matches("<user-prompt").count();
     assert!(after.contains("FIRST") && after.contains("prompt 399") && kept < 401, "{after}");
     assert!(
-        after.contains(&format!("It also has {} user prompts after the first", 401 - kept)),
+        after
+            .contains(&format!("The archive also has {} user prompts after the first", 401 - kept)),
         "{after}"
     );
     let usage = sandbox.program(CONVERSATIONS, &["--json", "usage", "--by", "conversation"]).run();

@@ -5,6 +5,7 @@
 
 use sha2::{Digest, Sha256};
 
+use conversation::compact::notice::{is_checkpoint, missing_sections};
 use conversation::exit::Exit;
 use conversation::problem::Problem;
 use edits::diff::lines::count_line_feeds;
@@ -125,9 +126,9 @@ pub(crate) fn system_prompt(kind: SummaryKind, is_joined: bool, limit: WordLimit
              done and with which files, what was found out and decided and why, what failed, and what is left to do.",
         ),
         SummaryKind::Checkpoint => (
-            "older half of a conversation between a user and an assistant that works with files and commands",
-            "The conversation goes on without it. Write a checkpoint for the assistant, which will read that in its place. A block \
-             with compacted=\"…\" is the checkpoint before: take over what still holds.",
+            "older part of a conversation between a user and an assistant that works with files and commands",
+            "The assistant will go on without it and read your checkpoint instead. Write a checkpoint. A block with \
+             compacted=\"…\" holds the previous checkpoint: keep what is still true.",
         ),
     };
     let given = if is_joined {
@@ -136,7 +137,10 @@ pub(crate) fn system_prompt(kind: SummaryKind, is_joined: bool, limit: WordLimit
              whole, with line numbers where they help; where a later part contradicts an earlier one, the later one counts."
         )
     } else {
-        format!("You are given one {what}, or a part of it.")
+        match kind {
+            SummaryKind::Checkpoint => format!("Below is the {what}, or a piece of that part."),
+            _ => format!("You are given one {what}, or a part of it."),
+        }
     };
     let form = match kind {
         SummaryKind::Checkpoint => CHECKPOINT,
@@ -152,21 +156,40 @@ pub(crate) fn system_prompt(kind: SummaryKind, is_joined: bool, limit: WordLimit
 
 /// The instructions for a checkpoint ([`conversation::compact::notice::SECTIONS`]).
 const CHECKPOINT: &str = "\
-Write these sections, each after a line with its name alone:
+Write these sections, each with its name alone on a line before it; no Markdown fence:
 Intent (what the user wants in the end, and which of the prompts are done),
 Constraints (what was agreed on, ruled out or learned on the way),
-Decisions (what was decided and found out, and why),
-Files (each that matters, by its path: which lines were read, what was done to it, what state it is in),
+Decisions (what was decided and found out, and why; and what the user has yet to be told),
+Files (each that matters, by its path: what was done to it, what state it is in; name functions rather than line numbers:
+those change),
 Open questions,
 Next step (what was under way at the end of this part; newer turns follow that you do not see).
 The user's prompts stay in the conversation word for word: do not repeat them. Keep names, paths, numbers, commands and error
 messages exactly. Write nothing about writing this checkpoint.";
+
+/// Returns the message that asks for a checkpoint within the conversation itself.
+pub fn continued_checkpoint(first: u64, last: u64, words: u64) -> String {
+    format!(
+        "[nagent] Do not go on with the task in this reply. Turns {first} to {last} are about to be left out of this conversation; \
+         you will read a checkpoint instead. Write a checkpoint of them, as plain text without tags. A block with \
+         compacted=\"…\" holds the previous checkpoint: keep what is still true. {CHECKPOINT} Use at most {words} words."
+    )
+}
 
 /// Returns the user's message. The lines around the content are made from its key, so the content cannot contain them.
 pub(crate) fn user_message(place: &str, key: &str, text: &str) -> String {
     let mark = format!("==== {} ====", &key[..key.len().min(16)]);
     let end = if text.ends_with('\n') { "" } else { "\n" };
     format!("{place}\n\n{mark}\n{text}{end}{mark}\n")
+}
+
+/// Returns the message that asks for a checkpoint once more; `None` if the text is one.
+pub(crate) fn missing_message(text: &str) -> Option<String> {
+    let missing = missing_sections(text).join(", ");
+    let what = "with each name alone on a line before its section, and nothing else";
+    (!is_checkpoint(text)).then(|| {
+        format!("That is no checkpoint: it lacks {missing}. Write the whole checkpoint, {what}.")
+    })
 }
 
 /// Returns the message that asks for a shorter summary.

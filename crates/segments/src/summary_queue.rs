@@ -10,7 +10,9 @@ use std::thread;
 
 use super::summary_cache::{self, Summary};
 use super::summary_plan::{self as plan, RequestSizes, SummaryKind, WordLimit};
+use conversation::compact::notice::unwrap_checkpoint;
 use conversation::exit::Exit;
+use conversation::format::harmless;
 use conversation::model::{Reply, RequestMessage, Role, StopReason, Usage};
 use conversation::problem::Problem;
 use sys::fs;
@@ -213,13 +215,14 @@ impl<'a> SummaryQueue<'a> {
         let what = if *kind == SummaryKind::File { "File" } else { "Conversation" };
         let subject = if place.is_empty() { name.to_owned() } else { format!("{name}, {place}") };
         let message = plan::user_message(&format!("{what}: {subject}"), &key, text);
-        let summary = self.request_summary(*limit, &system, &message).map_err(|problem| {
-            // A signal or a wrong setting does not concern just one part.
-            if matches!(problem.exit, Exit::Signal(_) | Exit::Usage) {
-                return problem;
-            }
-            Problem::new(problem.exit, format!("{subject}: {}", problem.message))
-        })?;
+        let summary =
+            self.request_summary((*kind, *limit), &system, &message).map_err(|problem| {
+                // A signal or a wrong setting does not concern just one part.
+                if matches!(problem.exit, Exit::Signal(_) | Exit::Usage) {
+                    return problem;
+                }
+                Problem::new(problem.exit, format!("{subject}: {}", problem.message))
+            })?;
         if let Err(error) = summary_cache::write_summary(folder, &key, &summary) {
             (self.rules.report)(&format!("cannot cache a summary: {error:#}"));
         }
@@ -228,7 +231,7 @@ impl<'a> SummaryQueue<'a> {
 
     fn request_summary(
         &self,
-        limit: WordLimit,
+        form: (SummaryKind, WordLimit),
         system: &str,
         message: &str,
     ) -> Result<Summary, Problem> {
@@ -236,26 +239,44 @@ impl<'a> SummaryQueue<'a> {
         fs::create_private_folder(&self.rules.folder)?;
         let idle = lock_mutex(&self.models).pop();
         let mut model = idle.map_or_else(|| (self.rules.connect)(), Ok)?;
-        let summary = self.ask_for_summary(&mut model, limit, system, message);
+        let summary = self.ask_for_summary(&mut model, form, system, message);
         lock_mutex(&self.models).push(model);
         summary
     }
 
-    /// Requests a summary, and once more a shorter one if it is over the user's limit.
+    /// Requests a summary, and once more if it is over the user's limit, or is no checkpoint where that is wanted.
     fn ask_for_summary(
         &self,
         model: &mut SummaryModel<'_>,
-        limit: WordLimit,
+        (kind, limit): (SummaryKind, WordLimit),
         system: &str,
         message: &str,
     ) -> Result<Summary, Problem> {
         let first = self.send_messages(model, system, &[message])?;
         let count = plan::count_words(&first.text);
-        if !limit.is_over(count) {
-            return Ok(first);
-        }
-        let again = plan::shorter_message(count, limit);
+        let is_checkpoint = kind == SummaryKind::Checkpoint;
+        let again = if is_checkpoint {
+            plan::missing_message(unwrap_checkpoint(&first.text))
+        } else {
+            limit.is_over(count).then(|| plan::shorter_message(count, limit))
+        };
+        let unwrapped =
+            |it: Summary| Summary { text: unwrap_checkpoint(&it.text).to_owned(), ..it };
+        let Some(again) = again else {
+            return Ok(if is_checkpoint { unwrapped(first) } else { first });
+        };
         let second = self.send_messages(model, system, &[message, &first.text, &again])?;
+        if is_checkpoint {
+            let second = unwrapped(second);
+            return match plan::missing_message(&second.text) {
+                Some(_) => {
+                    let begin = harmless::escape_line(&second.text, 120);
+                    let message = format!("the model's answer is not a checkpoint: {begin}");
+                    Err(Problem::new(Exit::Provider, message))
+                }
+                None => Ok(second),
+            };
+        }
         let count = plan::count_words(&second.text);
         if limit.is_over(count) {
             return Err(Problem::failed(format!(

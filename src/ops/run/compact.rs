@@ -1,7 +1,7 @@
 //! `nagent --compact`: makes a conversation shorter now, or says what that would do; and writes a run's checkpoints.
 
 use super::call::Call;
-use crate::drive::compaction::{Payer, WriteCheckpoint, compact};
+use crate::drive::compaction::{self, Payer, WriteCheckpoint};
 use crate::drive::describe_compaction;
 use crate::ops::files::summaries::{self, Writers};
 use crate::ops::screen::spinner::Spinner;
@@ -55,7 +55,7 @@ pub(crate) fn compact_now(call: &Call<'_>) -> Result<Report, Problem> {
     let outputs = call.root().outputs_folder();
     let price = call.settings.price(&model);
     let payer = Payer { model: &model, price: price.as_ref() };
-    let (result, usage) = compact(&mut journal, &outputs, size, true, &write, &payer);
+    let (result, usage) = compaction::compact_now(&mut journal, &outputs, size, &write, &payer);
     let report = match result {
         Err(problem) => Report::failed(problem.exit, refusal(call, &problem.message)),
         Ok(None) => report(call, describe_plan(None, tokens, size), None, tokens),

@@ -92,16 +92,17 @@ pub fn notice_block(
             .with("until", until)
             .with("tokens_per_byte", ratio)
             .body(format!(
-                "{} long results above were moved to files; each block names its file. Conversation {archive} has the full text",
+                "{} long results above were moved to files; each block names its file. The conversation that compacted names \
+                 has the full text",
                 condensed.pointers
             ));
     };
     let prompts = match condensed.left_out {
         0 => String::new(),
-        count => format!(" It also has {count} user prompts after the first."),
+        count => format!(" The archive also has {count} user prompts after the first."),
     };
     let body = format!(
-        "Turns {first} to {last} were archived in conversation {archive} (nagent-conversations show {archive} --turn N prints \
+        "Turns {first} to {last} are in the archive that compacted names (nagent-conversations show NAME --turn N prints \
          one).{prompts} Their checkpoint:\n\n{}\n\nWhere the turns below differ from the checkpoint, the turns are right; what \
          they show as done is done.",
         checkpoint.trim()
@@ -125,15 +126,70 @@ pub fn archive_block(name: &str) -> Block {
         .body(format!("this is conversation {name} before it was compacted; it continues there"))
 }
 
-/// Whether a text is a checkpoint and not a refusal: it has at least half of the sections, each at the start of a line.
+/// A checkpoint without what wraps all of it: a code fence, or the tag of an answer.
+pub fn unwrap_checkpoint(text: &str) -> &str {
+    let mut text = text.trim();
+    for (start, end) in [("<nagent-response>", "</nagent-response>"), ("```", "```")] {
+        let inner = text.strip_prefix(start).and_then(|rest| rest.strip_suffix(end));
+        // A fence may have a word after it.
+        let inner = inner.map(|inner| match inner.split_once('\n') {
+            Some((word, rest)) if start == end && !word.contains(' ') => rest,
+            _ => inner,
+        });
+        text = inner.unwrap_or(text).trim();
+    }
+    text
+}
+
+/// Whether a text is a checkpoint and not a refusal: it has at least two sections, in whatever language and with whatever
+/// marks around their names.
 pub fn is_checkpoint(text: &str) -> bool {
-    let starts = |section: &str| {
-        text.lines().any(|line| {
-            let line = line.trim_start_matches(['#', '*', ' ', '-']);
-            line.get(..section.len()).is_some_and(|head| head.eq_ignore_ascii_case(section))
-        })
+    let (mut sections, mut is_open, mut is_start) = (0, false, true);
+    for line in text.lines().map(str::trim) {
+        match read_heading(line, is_start) {
+            // The text follows on the line itself, or on the next ones.
+            Some(true) => (sections, is_open) = (sections + 1, false),
+            Some(false) => is_open = true,
+            None => sections += usize::from(!line.is_empty() && std::mem::take(&mut is_open)),
+        }
+        is_start = line.is_empty();
+    }
+    sections >= 2
+}
+
+/// The sections that a text lacks, by the names that were asked for.
+pub fn missing_sections(text: &str) -> Vec<&'static str> {
+    let is_missing = |name: &&str| !text.lines().any(|line| starts_with_name(bare(line), name));
+    SECTIONS.into_iter().filter(is_missing).collect()
+}
+
+/// Whether the line is the heading of a section, and has text of the section, too. `is_start`: it begins a paragraph.
+fn read_heading(line: &str, is_start: bool) -> Option<bool> {
+    let name = bare(line);
+    if let Some(known) = SECTIONS.iter().find(|section| starts_with_name(name, section)) {
+        return Some(!bare(&name[known.len()..]).is_empty());
+    }
+    let (head, rest) = name.split_once(':').unwrap_or((name, ""));
+    let is_short = |most: usize| (1..=most).contains(&head.split_whitespace().count());
+    let is_marked = line.starts_with(['#', '*', '_']) && !line.starts_with("* ")
+        || line.starts_with(|c: char| c.is_ascii_digit());
+    let is_heading = match () {
+        () if is_marked => is_short(6),
+        () if line.ends_with(':') => is_short(4),
+        () => is_start && rest.is_empty() && is_short(3) && !line.ends_with(['.', '!', '?', ',']),
     };
-    SECTIONS.iter().filter(|section| starts(section)).count() * 2 >= SECTIONS.len()
+    is_heading.then(|| !bare(rest).is_empty())
+}
+
+/// A line without marks and numbers before and after its text.
+fn bare(line: &str) -> &str {
+    let is_mark = |c: char| !c.is_alphanumeric();
+    let line = line.trim_start_matches(|c: char| is_mark(c) || c.is_ascii_digit());
+    line.trim_end_matches(['#', '*', '_', ' ', ':'])
+}
+
+fn starts_with_name(text: &str, name: &str) -> bool {
+    text.get(..name.len()).is_some_and(|head| head.eq_ignore_ascii_case(name))
 }
 
 fn hash_body(body: &str) -> String {

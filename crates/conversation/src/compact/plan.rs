@@ -13,7 +13,7 @@ pub(crate) const LONG_RESULT: usize = 4 << 10;
 /// The same limit within a newest turn that alone exceeds the room for the newest turns.
 const LONG_IN_NEWEST: usize = 1 << 10;
 /// The approximate size of a pointer's body, in bytes.
-const POINTER: usize = 120;
+const POINTER: usize = 130;
 /// Prompts over this many bytes are truncated.
 const PROMPT: usize = 4 << 10;
 /// Minimum length of a truncated prompt, in bytes. The first 100 characters identify the turns of copies
@@ -75,6 +75,16 @@ pub fn plan_compaction(
     is_asked: bool,
 ) -> Result<Option<Plan>, String> {
     Planner { text, pieces, estimate, window, is_asked }.make_plan()
+}
+
+/// Plans a compaction for a full window that needs no checkpoint: long results become pointers, even the newest.
+pub fn plan_last_resort(
+    text: &str,
+    pieces: &[Piece],
+    estimate: &TokenEstimate,
+    window: u64,
+) -> Option<Plan> {
+    Planner { text, pieces, estimate, window, is_asked: false }.plan_last_resort()
 }
 
 /// Whether the turns may be split before this piece: it is a prompt, a reply, or the status of a reply that was not

@@ -3,7 +3,9 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::compact::notice::{is_checkpoint, notice_block};
+use crate::compact::notice::{
+    SECTIONS, is_checkpoint, missing_sections, notice_block, unwrap_checkpoint,
+};
 use crate::format::file::{Block, parse};
 
 const CONTEXT: &str = "<initial_context fence=\"f\">\nrules\n</initial_context f>\n\n";
@@ -128,7 +130,39 @@ fn refusals_are_no_checkpoints() {
         is_checkpoint(SECTIONS_TEXT)
             && is_checkpoint("## Intent:\nx\n**Decisions**\n- Next step: y")
     );
-    assert!(!is_checkpoint("I cannot do that. The Intent is unclear.") && !is_checkpoint(""));
+    for text in [
+        "Absicht\nEs soll gehen.\n\nDateien\n- a.rs: gelesen",
+        "1. Intent\nmake it work\n2. Files\na.rs",
+        "**Ziel:** läuft\n\n**Nächster Schritt:** weiter",
+        "### 1) But\nça marche\n\n### 2) Fichiers\na.rs",
+        "Intent: it works\nFiles: a.rs",
+        "Ziel:\nes geht\nDateien:\na.rs",
+        "意图\n让它工作\n\n文件\na.rs",
+    ] {
+        assert!(is_checkpoint(text), "{text}");
+    }
+    for text in [
+        "I cannot do that. The Intent is unclear.",
+        "",
+        "ok",
+        "ok\n\nok",
+        "Sorry\n\nI can't help with that.",
+        "I'm unable to write a checkpoint:\nit is too long.\n\nPlease try again.",
+        "Intent\nmake it work",
+    ] {
+        assert!(!is_checkpoint(text), "{text}");
+    }
+    assert_eq!(
+        missing_sections("# 1. INTENT\nx\n**Next step:** y\nFiles\n")[..],
+        SECTIONS[1..3].iter().chain([&SECTIONS[4]]).copied().collect::<Vec<_>>()
+    );
+    for text in [
+        "```\nIntent\nx\n```",
+        "```text\nIntent\nx\n```\n",
+        "<nagent-response>\nIntent\nx</nagent-response>",
+    ] {
+        assert_eq!(unwrap_checkpoint(text), "Intent\nx");
+    }
 }
 
 proptest! {
