@@ -39,6 +39,9 @@ pub trait Tool: Parser {
     fn run(self) -> Result<Report, Problem>;
 }
 
+/// The arguments with words for a model, which no list of processes shall show.
+const PROMPTS: [&str; 3] = ["prompt", "text", "words"];
+
 /// Flags of other programs, and what does the same here.
 const FOREIGN: [(&str, &str); 16] = [
     ("-p", "nagent \"task\" prints the answer and ends"),
@@ -97,6 +100,8 @@ pub fn main<T: Tool>() -> ExitCode {
         let matches = command::<T>().try_get_matches_from(&words);
         let parsed = matches.and_then(|matches| {
             let folder = matches.get_one::<PathBuf>("run-in").cloned();
+            let prompts = PROMPTS.iter().filter_map(|id| matches.try_get_raw(id).ok().flatten());
+            sys::env::wipe_arguments(&prompts.flatten().collect::<Vec<_>>());
             T::from_arg_matches(&matches).map(|args| (args, folder))
         });
         match parsed {

@@ -81,6 +81,8 @@ pub(super) struct KeptCommand {
     /// Maximum size of `output`, in bytes.
     limit: u64,
     job: KeptJob,
+    /// Its process id, where other commands know it by that.
+    pid: Option<u32>,
     _sandboxed: Option<SandboxedRun>,
 }
 
@@ -133,8 +135,14 @@ impl Commands {
         printed.truncate(limits::EDIT_SHOWN);
         let printed = String::from_utf8_lossy(&printed).trim_end().to_owned();
         let most = kept.limit >> 20;
+        let pid = kept.pid;
+        let block = block.with_some("pid", pid);
+        let ends = pid.map_or_else(
+            || "its name with the command true ends it".to_owned(),
+            |pid| format!("kill {pid} ends it"),
+        );
         let runs = format!(
-            "running until your run ends; its output (up to {most} MiB) goes to the output file"
+            "running until your run ends; {ends}; its output (up to {most} MiB) goes to the output file"
         );
         let (status, note) = match ended {
             Some(ended) => ("error", ended),
@@ -173,8 +181,10 @@ impl Commands {
         let sandboxed = command.sandbox.map(|sandbox| sandbox.sandbox_job(&mut job)).transpose()?;
         let (output, file) = fs::create_output(&context.root.outputs_folder(), name)?;
         let limit = limits::KEPT_OUTPUT.min(self.room());
+        let has_own_ids = job.is_bwrap;
         let job = KeptJob::start(job, file, limit, context.redactor.filter_lines())?;
-        Ok(KeptCommand { name: name.to_owned(), output, limit, job, _sandboxed: sandboxed })
+        let pid = job.process_id().filter(|_| !has_own_ids);
+        Ok(KeptCommand { name: name.to_owned(), output, limit, job, pid, _sandboxed: sandboxed })
     }
 
     /// Describes kept commands that have ended.

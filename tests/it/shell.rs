@@ -204,9 +204,10 @@ fn a_kept_command_runs_until_the_run_ends_with_its_output_in_a_file() {
     let found = run_replies(&[server, look]);
     assert_eq!((found[0].get("status"), found[0].get("keep")), ("ok", "server"));
     assert!(found[0].body.starts_with("ready\n") && found[0].get("output").contains("/server-"));
-    assert!(found[0].body.ends_with(
-        "[running until your run ends; its output (up to 64 MiB) goes to the output file]"
-    ));
+    let ends = format!("kill {} ends it", found[0].get("pid"));
+    assert!(found[0].body.ends_with(&format!(
+        "[running until your run ends; {ends}; its output (up to 64 MiB) goes to the output file]"
+    )));
     let ticks: u32 = found[1].body.lines().next().unwrap().parse().unwrap();
     assert!(ticks > 3, "{:?}", found[1]);
 }

@@ -7,6 +7,7 @@
 use std::ffi::{CStr, OsStr, OsString};
 use std::io::Read;
 use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
@@ -376,6 +377,29 @@ pub fn keep_private() {
     CORE.get_or_init(|| core);
     let env = READ.get_or_init(Env::read);
     wipe_credentials(&env.secret_values(|_| false));
+}
+
+/// Overwrites these words in the memory where `/proc/PID/cmdline` shows this process's arguments: other users could read a
+/// prompt there, and a command `pkill -f` with a word of the prompt would end the run. Call it before [`keep_private`],
+/// while there is one thread; [`std::env::args_os`] has empty words in their place from then on. Without /proc they stay.
+pub fn wipe_arguments(words: &[&OsStr]) {
+    if words.is_empty() {
+        return;
+    }
+    let wipe = || {
+        let stat = std::fs::read_to_string("/proc/self/stat").ok()?;
+        let mut at = field(&stat, 48)?.parse::<u64>().ok()?;
+        let memory = std::fs::OpenOptions::new().write(true).open("/proc/self/mem").ok()?;
+        for word in std::env::args_os() {
+            if words.contains(&word.as_os_str()) {
+                memory.write_all_at(&vec![0; word.len()], at).ok()?;
+            }
+            at += word.len() as u64 + 1;
+        }
+        Some(())
+    };
+    // If it fails, there is nothing to do about it.
+    let _ = wipe();
 }
 
 /// The limit of core dumps that this process was started with, for commands; `None` when it never changed.

@@ -51,6 +51,11 @@ impl KeptJob {
         Ok(kept)
     }
 
+    /// The process id of the command, while it runs.
+    pub fn process_id(&self) -> Option<u32> {
+        self.running.as_ref().map(|running| running.leader).filter(|id| *id > 0)
+    }
+
     /// Whether no call has noticed its end yet.
     pub fn is_running(&self) -> bool {
         self.running.is_some()

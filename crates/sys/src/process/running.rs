@@ -35,6 +35,8 @@ pub(super) struct RunningJob {
     pub(super) id: JobId,
     /// The pidfd of the supervisor.
     pub(super) pidfd: OwnedFd,
+    /// The process id of the command; 0 if it is not known.
+    pub(super) leader: u32,
     /// The socket to the supervisor.
     orders: OwnedFd,
     started: Instant,
@@ -161,7 +163,7 @@ impl RunningJob {
             is_bwrap: job.is_bwrap,
             image: Image::new(&job.argv, &job.env).map_err(|error| other(&error))?,
         };
-        let supervisor = supervisor::spawn(orders.as_fd(), &supervisor_end, &config)
+        let (supervisor, leader) = supervisor::spawn(orders.as_fd(), &supervisor_end, &config)
             .map_err(|error| StartError::explain(&error, &job, &program))?;
         // Drop this process's copies of the command's ends and of the supervisor's, so that the pipes can reach their
         // end.
@@ -187,6 +189,7 @@ impl RunningJob {
         Ok(Self {
             id,
             pidfd,
+            leader,
             orders,
             started,
             deadline: job.timeout.and_then(|timeout| started.checked_add(timeout)),

@@ -4,8 +4,8 @@
 //! It is a fork of nagent without an exec. As a child subreaper it inherits every descendant of the command whose parent
 //! has ended, so everything below it belongs to this job and nothing else does. It talks to nagent through a socket pair:
 //! - to the supervisor: [`TERM`] or [`KILL`], one byte each; end of file means that nagent is dead: TERM, the grace, KILL
-//! - from the supervisor: four bytes when the command has been started, an error number or 0; and one [`ExitReport`], after
-//!   the command has ended and the rest was killed
+//! - from the supervisor: four bytes when the command has been started, an error number or the negative process id of the
+//!   command; and one [`ExitReport`], after the command has ended and the rest was killed
 //!
 //! It signals only its own unreaped children, whose process ids cannot have been reused. It finds them in
 //! `/proc/thread-self/children`; without /proc it only ends the command's process group. A command that kills its
@@ -187,8 +187,13 @@ impl ExitReport {
 /// can stop its supervisor before the report. After this time the command counts as started.
 const START_PATIENCE: Duration = Duration::from_secs(1);
 
-/// Starts a command under a supervisor, whose process id it returns. `orders` is nagent's end of their socket.
-pub(super) fn spawn(orders: BorrowedFd<'_>, socket: &OwnedFd, config: &Config) -> io::Result<Pid> {
+/// Starts a command under a supervisor. Returns the process ids of the supervisor and of the command, 0 if that is not
+/// known. `orders` is nagent's end of their socket.
+pub(super) fn spawn(
+    orders: BorrowedFd<'_>,
+    socket: &OwnedFd,
+    config: &Config,
+) -> io::Result<(Pid, u32)> {
     // SAFETY: the new process makes only system calls: no allocation, no lock.
     let supervisor = match unsafe { libc::fork() } {
         0 => {
@@ -207,7 +212,7 @@ pub(super) fn spawn(orders: BorrowedFd<'_>, socket: &OwnedFd, config: &Config) -
     }
     let _ = recv(orders, &mut number[..], RecvFlags::DONTWAIT);
     match i32::from_le_bytes(number) {
-        0 => Ok(supervisor),
+        number @ ..=0 => Ok((supervisor, number.unsigned_abs())),
         number => {
             let _ = waitid(WaitId::Pid(supervisor), WaitIdOptions::EXITED);
             Err(io::Error::from_raw_os_error(number))
@@ -320,7 +325,8 @@ fn supervise(socket: BorrowedFd<'_>, leader: Pid, config: &Config) -> ! {
     // The leader dies with this process.
     let Some(child_ends) = drop_inherited(socket) else { exit_at_once() };
     let socket = rustix::stdio::stdin();
-    let _ = send(socket, &[0; size_of::<i32>()], SendFlags::NOSIGNAL | SendFlags::DONTWAIT);
+    let number = (-leader.as_raw_nonzero().get()).to_le_bytes();
+    let _ = send(socket, &number, SendFlags::NOSIGNAL | SendFlags::DONTWAIT);
     let mut is_orphaned = false;
     let mut kill_at: Option<Instant> = None;
     loop {
