@@ -393,6 +393,8 @@ impl Children {
         let own = parts.join("\n").lines().count();
         let diff = answer.json.get("diff").and_then(Value::as_str);
         parts.extend(diff.map(cut_diff));
+        let is_unchanged = file.is_some() && diff.is_none_or(str::is_empty) && !failed;
+        parts.extend(is_unchanged.then(|| "(the file is unchanged)".to_owned()));
         let outputs = context.root.outputs_folder();
         let block = context.redactor.with_text(block, parts.join("\n"), &outputs)?;
         // In a long result the lines are others.

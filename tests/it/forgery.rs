@@ -278,7 +278,11 @@ fn a_file_has_a_child(name: &'static str) {
     let text = std::fs::read_to_string(sandbox.root().join("conversations/c")).unwrap();
     let all = crate::blocks::blocks(&text);
     let result = all.iter().find(|b| b.name == "nagent-conversation-result").unwrap();
-    assert_eq!((result.get("status"), result.body.as_str()), ("ok", "child"), "{result:?}");
+    assert_eq!(
+        (result.get("status"), result.body.as_str()),
+        ("ok", "child\n(the file is unchanged)"),
+        "{result:?}"
+    );
 }
 
 // What the model's own replies may pretend.

@@ -276,7 +276,8 @@ impl Boundary {
         let is_lost = stat.is_none() && !path.parent().is_some_and(Path::is_dir);
         let instead = match &self.target {
             None if is_lost => {
-                format!("there is no such folder; relative paths start in {}", quote_name(&self.cwd))
+                let folder = quote_name(&self.cwd);
+                format!("there is no such folder; relative paths start in {folder}; to create both: {way}")
             }
             None if stat.is_none() => {
                 format!("there is no such file; to create it: {way}")

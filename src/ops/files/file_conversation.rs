@@ -2,7 +2,7 @@
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 
 use crate::ops::run::call::Call;
 use conversation::format::harmless::quote_name;
@@ -103,6 +103,12 @@ pub(crate) fn resolve_target(call: &Call<'_>, path: &Path) -> Result<PathBuf, Pr
     let parent = path.parent().and_then(fs::real_path).filter(|parent| parent.is_dir());
     match (parent, path.file_name()) {
         (Some(parent), Some(name)) if !fs::exists(&parent.join(name)) => Ok(parent.join(name)),
+        // A user has probably mistyped the folder; for a model it is made with the file.
+        (None, Some(_)) if call.delegated && is_plain(&path) => {
+            let known = path.ancestors().find_map(|known| Some((known, fs::real_path(known)?)));
+            let (known, real) = known.unwrap_or((&path, path.clone()));
+            Ok(real.join(path.strip_prefix(known).unwrap_or(&path)))
+        }
         (Some(_), Some(_)) => Err(Problem::failed(format!(
             "{} is a symbolic link to a file that does not exist; name the file itself",
             quote_name(&path)
@@ -113,6 +119,12 @@ pub(crate) fn resolve_target(call: &Call<'_>, path: &Path) -> Result<PathBuf, Pr
             names::suggest_paths(&path)
         ))),
     }
+}
+
+/// Whether no part of a path leads up again, and its nearest folder that is there is one.
+fn is_plain(path: &Path) -> bool {
+    let has_no_up = !path.components().any(|part| part == Component::ParentDir);
+    has_no_up && path.ancestors().find(|it| fs::exists(it)).is_some_and(Path::is_dir)
 }
 
 fn new_name(path: &Path) -> String {
