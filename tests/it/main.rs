@@ -77,6 +77,7 @@ mod profiles; // profiles of the config
 mod programs; // programs as models: the examples of docs/programs.md, what a program may do wrong
 mod providers; // every row of the provider table
 mod prune; // what nagent-conversations prune removes, beside runs and kills
+mod reading; // what a model reads: the first context, short results, small windows, checks, checkpoints in a run
 mod real_files; // splitting the sources of nagent's dependencies
 mod redact; // masking credentials in results; refusing to write masks
 mod repl; // nagent-repl: looks, commands, prompts on stdin, keys in files
