@@ -4,13 +4,14 @@
 //! one attempt: the loop retries by rules of its own, every other caller through [`retry`]. Nothing here prints: what
 //! the user should know goes into [`ModelClient::notes`] or to the caller's `report`.
 
+pub mod files;
 mod key_command;
 mod program;
 mod recording;
 pub mod retry;
 mod server;
-pub mod upload;
 
+use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -24,10 +25,9 @@ use conversation::format::file::Piece;
 use conversation::limits::WINDOW_PATIENCE;
 use conversation::model::{ApiError, ErrorKind, Reply};
 use models::api::{Endpoint, ModelInfo};
-use models::attachment::FileFormat;
+use models::attachment::{FileFormat, Payload, RemoteFile};
 use models::command::Preset;
 use models::error::name_cause;
-use models::route::{FileRoute, route_without_server};
 use models::{Arrival, ChatRequest, command};
 pub use sys::http::RequestError;
 use sys::interrupt::Interrupts;
@@ -46,6 +46,10 @@ pub struct ModelClient {
     /// The state of the conversation before the next reply, for a recording.
     before: Before,
     turn: u64,
+    /// The files that were sent, by their hash, as the API takes them.
+    ready_files: HashMap<String, (FileFormat, Payload)>,
+    /// Those of them that are to be removed from the provider.
+    uploads: Vec<RemoteFile>,
 }
 
 enum Backend {
@@ -78,9 +82,17 @@ impl ModelClient {
     }
 
     fn new(backend: Backend) -> Self {
-        let (model_id, credential, recorder) = (None, None, None);
-        let (notes, before) = (Vec::new(), Before::default());
-        Self { backend, model_id, credential, notes, recorder, before, turn: 0 }
+        Self {
+            backend,
+            model_id: None,
+            credential: None,
+            notes: Vec::new(),
+            recorder: None,
+            before: Before::default(),
+            turn: 0,
+            ready_files: HashMap::new(),
+            uploads: Vec::new(),
+        }
     }
 
     /// Ends requests when this much time has passed from now.
@@ -169,14 +181,6 @@ impl ModelClient {
             Backend::Server(server) => server.endpoint.chat_request(ask).body,
             Backend::Program(program) => program.stdin(ask),
             Backend::Recording(_) => command::stdin(Preset::Command, ask, &[]),
-        }
-    }
-
-    /// Chooses how a file of `bytes` bytes is sent to this model; the error says why it is not, and what to do instead.
-    pub fn route(&self, format: FileFormat, bytes: u64) -> Result<FileRoute, String> {
-        match &self.backend {
-            Backend::Server(server) => server.endpoint.route(format, bytes),
-            _ => route_without_server(format),
         }
     }
 

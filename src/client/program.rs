@@ -13,6 +13,7 @@ use tempfile::TempDir;
 use conversation::limits;
 use conversation::model::{ApiError, ErrorKind, Reply};
 use conversation::redact::Redactor;
+use models::api::FileRules;
 use models::command::output::ProgramOutput;
 use models::command::{self, Preset};
 use models::{Arrival, ChatRequest};
@@ -90,6 +91,14 @@ impl Program {
 
     pub(super) fn limit_time(&mut self, limit: Duration) {
         self.limit = Some((limit, Stopwatch::start()));
+    }
+
+    /// The files that the program accepts: one of the user's gets their paths; agents have no tool that could read them.
+    pub(super) fn file_rules(&self) -> FileRules {
+        match self.preset {
+            Preset::Command => FileRules::ANY_PICTURE,
+            Preset::ClaudeCode | Preset::Cursor => FileRules::TEXT_ONLY,
+        }
     }
 
     pub(super) fn stdin(&self, ask: &ChatRequest<'_>) -> Vec<u8> {

@@ -23,9 +23,9 @@ limit";
 /// provider's files API, and removed there afterwards. Archives, programs, audio, video, unknown files and files over 50 MiB
 /// are refused before anything is sent.
 ///
-/// Code and text go as text, to every provider: any file that is UTF-8. Beside text, openai takes png, jpeg, webp, gif,
-/// pdf, docx, xlsx, pptx, odt, doc, xls and ppt; anthropic, and servers compatible with openai, take png, jpeg, webp, gif
-/// and pdf; google takes png, jpeg, webp, heic, heif and pdf; ollama takes png, jpeg and webp.
+/// Code and text go as text, to every provider: any file that is UTF-8. png, jpeg, webp and gif go to every provider that
+/// takes pictures, scaled down or converted where it needs that; heic and heif only to google; pdf to openai, anthropic,
+/// google and some servers compatible with openai; docx, xlsx, pptx, odt, doc, xls and ppt only to openai.
 #[derive(Debug, Clone, Parser)]
 #[command(after_help = AFTER_HELP)]
 pub struct Args {

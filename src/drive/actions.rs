@@ -18,9 +18,11 @@ use super::{large_files, truncate};
 use conversation::context::without_lines_of_other_tags;
 use conversation::exit::Signal;
 use conversation::format::file::Block;
+use conversation::format::harmless::quote_name;
 use conversation::limits;
 use conversation::protocol::{Access, Action, Change, TagKind, TagSet};
 use conversation::reason::{Failure, Reason};
+use models::attachment::FileFormat;
 use sys::file_error::FileError;
 use sys::list_dir::{self, SearchResult, SearchScope};
 use sys::read::{self, Range, TextRead};
@@ -170,8 +172,26 @@ impl Runner<'_> {
     ) -> Result<Block> {
         let range = (offset.is_some() || limit.is_some())
             .then(|| Range { offset: offset.unwrap_or(1), limit });
+        if range.is_none()
+            && let Some(block) = self.show_file(&block, path)?
+        {
+            return Ok(block);
+        }
         let read = read::read_text(path, range, self.most_read(), &self.context.stop_check());
-        self.show_text(block, path, read)
+        // What only its name calls a picture is nothing that a model could read.
+        let named = path.to_str().and_then(FileFormat::from_name);
+        match (&read, named) {
+            (Ok(TextRead { valid_utf8: false, .. }), Some(format)) => {
+                let (path, format) = (quote_name(path), format.media_type());
+                Ok(error(
+                    block,
+                    format!(
+                        "{path} is named like {format} but is something else; it may be damaged"
+                    ),
+                ))
+            }
+            _ => self.show_text(block, path, read),
+        }
     }
 
     /// The result of reading a file that the user names. A long one is stored, unless `is_dry`, and its head and tail are
@@ -195,9 +215,19 @@ impl Runner<'_> {
         Ok(self.files.record_read(block, &resolved, None, &self.conversation))
     }
 
-    /// The block with a stream that the user names. A long one is stored, unless `is_dry`; its head and tail are shown.
-    pub fn show_stream(&self, name: &str, bytes: Vec<u8>, is_dry: bool) -> Result<Block> {
-        let block = Block::new("nagent-read-result").with("path", name).with("status", "ok");
+    /// The block with a stream that the user names, whose bytes the file at `path` has. A long one is stored, unless `is_dry`; its head and tail are shown.
+    pub fn show_stream(
+        &self,
+        name: &str,
+        path: &Path,
+        bytes: Vec<u8>,
+        is_dry: bool,
+    ) -> Result<Block> {
+        let block = Block::new("nagent-read-result").with("path", name);
+        if let Some(block) = self.show_bytes(&block, path, &bytes)? {
+            return Ok(block);
+        }
+        let block = block.with("status", "ok");
         if bytes.len() > self.most_shown(limits::PROMPT_WHOLE) {
             return self.show_long(block, bytes, is_dry);
         }
@@ -234,6 +264,13 @@ impl Runner<'_> {
     }
 
     fn read_or_split(&mut self, block: Block, path: &Path) -> Result<Block> {
+        if self.show_file(&block, path)?.is_some() {
+            let advice = format!("use <nagent-read path=\"{}\"/>", quote_name(path));
+            return Ok(error(
+                block,
+                format!("it is a picture or document, without segments\n{advice}"),
+            ));
+        }
         match read::read_text(path, None, self.most_read(), &self.context.stop_check()) {
             Err(error) if error.reason == Some(Reason::TooLarge) => {
                 let splits = self.splits_folder();

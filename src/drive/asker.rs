@@ -1,11 +1,14 @@
 //! Asks the model of a run for its next reply.
 
+use std::path::Path;
+
 use super::progress_event::ProgressEvent;
 use super::run_context::RunContext;
 use crate::client::retry::random_fraction;
 use crate::client::{ModelClient, RequestError};
 use conversation::compact::notice::{is_checkpoint, unwrap_checkpoint};
 use conversation::compact::plan::Plan;
+use conversation::format::numbers::format_count;
 use conversation::model::{ApiError, ErrorKind, Reply, RequestMessage, Role, StopReason, Usage};
 use conversation::prompt;
 use conversation::protocol::TagSet;
@@ -55,18 +58,26 @@ impl Asker {
         on_progress: &mut dyn FnMut(ProgressEvent<'_>),
     ) -> Event {
         self.client.note_conversation(conversation.text(), conversation.pieces());
-        let (system, messages) = prompt::messages(conversation.text(), conversation.pieces());
+        let (system, messages, shown) =
+            prompt::messages(conversation.text(), conversation.pieces());
+        let outputs = context.root.outputs_folder();
+        let interrupts = Some(context.interrupts);
+        let files = match self.client.attach_files(&shown, &self.model_id, &outputs, interrupts) {
+            Ok(files) => files,
+            Err(error) => return self.report_failure(error, 0, context, on_progress),
+        };
         let ask = ChatRequest {
             model: &self.model_id,
             system,
             messages,
-            file: None,
+            files,
             cache_key: Some(conversation.name()),
             max_output: self.max_output,
             window: self.window,
             options: &self.options,
         };
-        if let Some(error) = check_window(ask.text_bytes(), &self.model_id, self.window) {
+        let bytes = ask.text_bytes() + 4 * usize::try_from(ask.file_tokens()).unwrap_or(0);
+        if let Some(error) = check_window(bytes, &self.model_id, self.window) {
             return Event::Failed { error: self.with_advice(error), cost: None, jitter: 0.0 };
         }
         let mut arrived = String::new();
@@ -88,19 +99,16 @@ impl Asker {
             context.interrupts,
         );
         on_progress(ProgressEvent::ReplyEnded);
-        for note in self.client.notes.drain(..) {
-            on_progress(ProgressEvent::Note(&note));
-        }
+        let files = ask.files.len();
         match result {
             Ok(reply) => {
+                report_notes(&mut self.client, on_progress);
                 let cost =
                     self.price.as_ref().map(|price| price::compute_cost(price, &reply.usage));
                 Event::Replied { reply, cost, at: clock::now() }
             }
-            Err(RequestError::Interrupted(signal)) if arrived.is_empty() => {
-                Event::Interrupted { signal, results: Vec::new() }
-            }
-            Err(RequestError::Interrupted(signal)) => {
+            Err(RequestError::Interrupted(signal)) if !arrived.is_empty() => {
+                report_notes(&mut self.client, on_progress);
                 let usage = Usage::estimate(&arrived);
                 let stop = StopReason::Length;
                 let mut reply = Reply { text: arrived, usage, stop, model: None };
@@ -109,15 +117,42 @@ impl Asker {
                     self.price.as_ref().map(|price| price::compute_cost(price, &reply.usage));
                 Event::CutOff { signal, reply, cost, at: clock::now() }
             }
-            Err(RequestError::Api(mut error)) => {
-                let message = self.client.explain(&error, &self.model_id);
-                error.message = context.redactor.redact_text(message).0;
-                let usage = error.usage.as_ref();
-                let cost = self.price.as_ref().zip(usage);
-                let cost = cost.map(|(price, usage)| price::compute_cost(price, usage));
-                Event::Failed { error: self.with_advice(error), cost, jitter: random_fraction() }
-            }
+            Err(error) => self.report_failure(error, files, context, on_progress),
         }
+    }
+
+    /// The event of a request with so many files that failed before anything had arrived.
+    fn report_failure(
+        &mut self,
+        error: RequestError,
+        files: usize,
+        context: &RunContext<'_>,
+        on_progress: &mut dyn FnMut(ProgressEvent<'_>),
+    ) -> Event {
+        report_notes(&mut self.client, on_progress);
+        let mut error = match error {
+            RequestError::Interrupted(signal) => {
+                return Event::Interrupted { signal, results: Vec::new() };
+            }
+            RequestError::Api(error) => error,
+        };
+        let message = self.client.explain(&error, &self.model_id);
+        error.message = context.redactor.redact_text(message).0;
+        if files > 0
+            && error.kind == ErrorKind::Other
+            && matches!(error.status, Some(400 | 404 | 415 | 422 | 500))
+        {
+            error.message = format!(
+                "{}. The request shows {}: if the model cannot see, choose another with --model, or take back the prompt \
+                 (nagent-conversations rewind)",
+                error.message.trim_end_matches('.'),
+                format_count(files as u64, "picture or document")
+            );
+        }
+        let usage = error.usage.as_ref();
+        let cost = self.price.as_ref().zip(usage);
+        let cost = cost.map(|(price, usage)| price::compute_cost(price, usage));
+        Event::Failed { error: self.with_advice(error), cost, jitter: random_fraction() }
     }
 
     /// Asks for a checkpoint of the conversation's older turns as its next message, so that what the server has cached is
@@ -126,6 +161,7 @@ impl Asker {
         &mut self,
         conversation: &ConversationFile,
         plan: &Plan,
+        outputs: &Path,
         interrupts: &Interrupts,
     ) -> (Option<String>, Usage) {
         let needed = plan.before + 2 * plan.words + CHECKPOINT_REQUEST;
@@ -136,7 +172,12 @@ impl Asker {
             return Default::default();
         };
         let text = continued_checkpoint(first, last, plan.words);
-        let (system, mut messages) = prompt::messages(conversation.text(), conversation.pieces());
+        let (system, mut messages, shown) =
+            prompt::messages(conversation.text(), conversation.pieces());
+        let Ok(files) = self.client.attach_files(&shown, &self.model_id, outputs, Some(interrupts))
+        else {
+            return Default::default();
+        };
         match messages.last_mut() {
             Some(last) if last.role == Role::User => last.parts.push(&text),
             _ => messages.push(RequestMessage { role: Role::User, parts: vec![&text] }),
@@ -145,7 +186,7 @@ impl Asker {
             model: &self.model_id,
             system,
             messages,
-            file: None,
+            files,
             cache_key: Some(conversation.name()),
             max_output: self.max_output,
             window: self.window,
@@ -175,5 +216,11 @@ impl Asker {
             error.message = format!("{}. {advice}", error.message.trim_end_matches('.'));
         }
         error
+    }
+}
+
+fn report_notes(client: &mut ModelClient, on_progress: &mut dyn FnMut(ProgressEvent<'_>)) {
+    for note in client.notes.drain(..) {
+        on_progress(ProgressEvent::Note(&note));
     }
 }

@@ -14,6 +14,7 @@ use conversation::compact::token_estimate::TokenEstimate;
 use conversation::format::file::{Block, Piece, PieceKind};
 use conversation::model::Usage;
 use conversation::problem::Problem;
+use conversation::shown_file::ShownFile;
 use models::price::{Price, compute_cost};
 use sys::conversation_file::ConversationFile;
 use sys::conversation_file::replace::archive_name;
@@ -92,7 +93,7 @@ impl<'a> Compactor<'a> {
     /// About how many tokens a conversation has.
     pub(super) fn tokens(&mut self, conversation: &ConversationFile) -> u64 {
         self.estimate.count_pieces(conversation.pieces());
-        self.estimate.tokens(conversation.text().len())
+        self.estimate.tokens_of_all(conversation.text().len())
     }
 
     /// Whether a conversation fills its window so far that it must be compacted now.
@@ -112,7 +113,7 @@ impl<'a> Compactor<'a> {
         payer: &Payer<'_>,
         go_on: ContinueForCheckpoint<'_>,
     ) -> (Result<Option<Compacted>, Problem>, Usage) {
-        let tokens = self.estimate.tokens(conversation.text().len());
+        let tokens = self.estimate.tokens_of_all(conversation.text().len());
         if tokens < self.not_below {
             return (Ok(None), Usage::default());
         }
@@ -173,12 +174,13 @@ fn apply_plan(
         usage.add(&spent);
         written
     };
-    let checkpoint = ask_for_checkpoint(conversation, &plan, ask);
+    let checkpoint = ask_for_checkpoint(conversation, &plan, outputs, ask);
     let result = checkpoint.and_then(|checkpoint| {
         write_compaction(conversation, outputs, &estimate, &plan, &checkpoint, payer, &usage)
     });
     let done = result.map(|archive| {
-        let tokens = estimate.tokens(conversation.text().len());
+        let estimate = TokenEstimate::from_pieces(conversation.pieces());
+        let tokens = estimate.tokens_of_all(conversation.text().len());
         Some(Compacted { plan, archive, tokens })
     });
     (done, usage)
@@ -188,12 +190,13 @@ fn apply_plan(
 fn ask_for_checkpoint(
     conversation: &ConversationFile,
     plan: &Plan,
+    outputs: &Path,
     ask: impl FnOnce(&ConversationFile, &str) -> Result<String, Problem>,
 ) -> Result<String, Problem> {
     if plan.summarized.is_empty() {
         return Ok(String::new());
     }
-    let text = render(conversation, &plan.summarized, "", &mut |_| Ok(None))?;
+    let text = render(conversation, &plan.summarized, "", outputs, &mut |_| Ok(None))?;
     Ok(cut_checkpoint(ask(conversation, &text)?, plan.words))
 }
 
@@ -216,7 +219,7 @@ fn write_compaction(
         stored.push(path.clone());
         Ok(Some(path))
     };
-    let text = render(conversation, &plan.parts, &format_block(&notice), &mut store)?;
+    let text = render(conversation, &plan.parts, &format_block(&notice), outputs, &mut store)?;
     fs::sync_outputs(outputs, &stored)?;
     let link = format_block(&archive_block(conversation.name()));
     conversation.replace(&text, &archive, &link)?;
@@ -241,11 +244,12 @@ fn render(
     conversation: &ConversationFile,
     parts: &[PlanPart],
     notice: &str,
+    outputs: &Path,
     store: &mut StoreOutput<'_>,
 ) -> Result<String> {
     let mut text = String::new();
     for part in parts {
-        let piece = render_part(conversation, part, notice, store)?;
+        let piece = render_part(conversation, part, notice, outputs, store)?;
         text.push_str(piece.trim_end_matches('\n'));
         text.push_str("\n\n");
     }
@@ -257,6 +261,7 @@ fn render_part(
     conversation: &ConversationFile,
     part: &PlanPart,
     notice: &str,
+    outputs: &Path,
     store: &mut StoreOutput<'_>,
 ) -> Result<String> {
     let text = conversation.text();
@@ -265,7 +270,7 @@ fn render_part(
         PlanPart::Notice => notice.to_owned(),
         PlanPart::Pointer(at) => {
             let piece = &conversation.pieces()[*at];
-            let block = with_file(piece, text, store)?;
+            let block = with_file(piece, text, outputs, store)?;
             let bytes = block.get("bytes").unwrap_or_default();
             let place = if block.get("output").is_some() {
                 "left out to fit the model's window: read what you need of the file in output, with offset and limit"
@@ -278,7 +283,7 @@ fn render_part(
         PlanPart::Head(at, bytes) => {
             let piece = &conversation.pieces()[*at];
             let body = piece.body_text(text);
-            let block = with_file(piece, text, store)?;
+            let block = with_file(piece, text, outputs, store)?;
             let head = &body[..body.floor_char_boundary(*bytes)];
             let place = block.get("output").unwrap_or("the archive");
             let body = format!("{head}\n[… cut here; full text: {place} …]");
@@ -289,13 +294,22 @@ fn render_part(
 
 /// The block of a piece, without its body, with the file that has it. A file that this piece showed is not in view any
 /// more, so it has to be read again before it is overwritten.
-fn with_file(piece: &Piece, text: &str, store: &mut StoreOutput<'_>) -> Result<Block> {
+fn with_file(
+    piece: &Piece,
+    text: &str,
+    outputs: &Path,
+    store: &mut StoreOutput<'_>,
+) -> Result<Block> {
     let mut block = Block::new(piece.name().unwrap_or("system"));
     if let PieceKind::Block { attributes, .. } = &piece.kind {
         block.attributes.clone_from(attributes);
         block.attributes.retain(|(name, _)| !["shown", "part"].contains(&name.as_str()));
     }
     let body = piece.body_text(text);
+    if let Some(file) = ShownFile::read(piece) {
+        block.attributes.retain(|(name, _)| !["sha256", "tokens"].contains(&name.as_str()));
+        return Ok(block.with("output", fs::output_path(outputs, file.sha256).display()));
+    }
     if block.get("output").is_some() {
         let has_size = block.get("bytes").is_some();
         return Ok(if has_size { block } else { block.with("bytes", body.len()) });

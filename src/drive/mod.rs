@@ -29,6 +29,7 @@ mod run_status;
 pub mod runner;
 pub mod script_host;
 mod scripts;
+mod shown_files;
 pub mod truncate;
 
 pub use child_names::was_started_by;

@@ -191,7 +191,7 @@ impl Runner<'_> {
             if was_refused {
                 return Default::default();
             }
-            asker.write_checkpoint(conversation, plan, context.interrupts)
+            asker.write_checkpoint(conversation, plan, &outputs, context.interrupts)
         };
         let (result, usage) =
             self.compactor.compact(&mut self.conversation, &outputs, window, &payer, &mut go_on);
@@ -230,6 +230,7 @@ impl Runner<'_> {
             return Event::Failed { error: error.clone(), cost: None, jitter: 0.0 };
         };
         next.client.take_recorder(&mut self.asker.client);
+        self.remove_uploads();
         self.asker = next;
         self.fit_results();
         let new = &self.asker.model_id;

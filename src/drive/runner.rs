@@ -60,8 +60,16 @@ pub struct Runner<'a> {
 
 impl Runner<'_> {
     /// Ends what the run has started, and returns the conversation's file, still locked.
-    pub fn end(self) -> ConversationFile {
+    pub fn end(mut self) -> ConversationFile {
+        self.remove_uploads();
         self.conversation
+    }
+
+    /// Removes what the model's client has uploaded.
+    pub(super) fn remove_uploads(&mut self) {
+        for note in self.asker.client.remove_uploads(self.context.interrupts) {
+            (self.on_progress)(ProgressEvent::Note(&note));
+        }
     }
 
     /// The folder of this conversation's splits.

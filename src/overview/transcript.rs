@@ -133,7 +133,9 @@ fn result_title(piece: &Piece, name: &str) -> String {
         (None, Some(status)) => parts.push(status.to_owned()),
         (None, None) => {}
     }
-    for (attribute, unit) in [("seconds", " s"), ("bytes", " bytes"), ("output", "")] {
+    for (attribute, unit) in
+        [("seconds", " s"), ("media", ""), ("bytes", " bytes"), ("output", ""), ("sha256", "")]
+    {
         parts.extend(piece.get(attribute).map(|value| format!("{value}{unit}")));
     }
     let name = name.trim_start_matches("nagent-");

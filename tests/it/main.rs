@@ -69,6 +69,7 @@ mod package; // what cargo and make install
 mod parsers; // every parser on the inputs that fuzzing collected, and on variations of them
 mod patch; // patching a source with edited segments: bad splits, merges, kills
 mod patch_properties; // what joining gives, what git and patch(1) make of a patch, what a crash leaves
+mod pictures; // pictures and documents in a conversation: every API, limits, bad input, what is named later
 mod places; // hostile repositories, settings and programs in the working folder
 mod prices; // windows and prices of models, what a run costs
 mod process; // stdin, refusals, signals, what is left behind, sizes

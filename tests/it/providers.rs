@@ -422,7 +422,9 @@ fn a_part_that_a_server_refuses_is_left_out_from_then_on() {
     sandbox.run(&["task"]).answers("done");
     let streams: Vec<_> = sandbox.requests().iter().map(|it| it.json()["stream"].clone()).collect();
     assert_eq!(streams, [true, false, false]);
-    assert!(sandbox.requests()[1].json().get("stream_options").is_none_or(serde_json::Value::is_null));
+    assert!(
+        sandbox.requests()[1].json().get("stream_options").is_none_or(serde_json::Value::is_null)
+    );
 
     let case = &CASES[1];
     let sandbox = case.sandbox();

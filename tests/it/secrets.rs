@@ -213,7 +213,7 @@ fn the_other_tools_leave_no_key_anywhere() {
     let mut world = World::new();
     let text: String = (0..4000).map(|n| format!("line {n:05} of a file to sum up\n")).collect();
     world.sandbox.write("f.txt", &text);
-    world.sandbox.write("a.png", b"\x89PNG\r\n\x1a\n");
+    world.sandbox.write("a.png", crate::pictures::PNG);
     world.sandbox.write("q.txt", "What is it?");
     world.sandbox.llm.choose(|_| answer("a word").into());
     for (provider, ..) in SERVERS {
@@ -241,7 +241,7 @@ fn the_other_tools_leave_no_key_anywhere() {
 fn a_server_that_echoes_the_key_gets_it_into_no_file_and_no_message() {
     let mut world = World::new();
     world.sandbox.write("q.txt", "What is it?");
-    world.sandbox.write("a.png", b"\x89PNG\r\n\x1a\n");
+    world.sandbox.write("a.png", crate::pictures::PNG);
     for (provider, header, _) in SERVERS.into_iter().take(3) {
         for status in [400, 401, 403, 404, 413, 429, 500, 302] {
             world.sandbox.llm.choose(move |request| {

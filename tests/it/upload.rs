@@ -3,14 +3,16 @@
 
 use std::sync::{Arc, Mutex};
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use rustix::process::Signal;
 use serde_json::{Value, json};
 
 use crate::answers::{Answer, Latch};
+use crate::pictures::PNG;
 use crate::sandbox::{CANARY, Sandbox, wait_until};
 use crate::wire::Reply;
 
-const PNG: &[u8] = b"\x89PNG\r\n\x1a\n";
 const PDF: &[u8] = b"%PDF-1.7\n%\xe2\xe3\xcf\xd3\n";
 
 /// A provider whose files API the scripted server plays.
@@ -27,12 +29,8 @@ impl Who {
     /// A world with a file that is too large to go within a request.
     fn sandbox(self) -> Sandbox {
         let sandbox = self.plain();
-        let (mark, size) = match self {
-            Self::OpenAi => (PDF, 38_000_000),
-            Self::Anthropic => (PNG, 5_300_000),
-            Self::Google => (PNG, 15_000_000),
-        };
-        let mut bytes = mark.to_vec();
+        let size = if self == Self::Anthropic { 24_000_000 } else { 38_000_000 };
+        let mut bytes = PDF.to_vec();
         bytes.resize(size, 0);
         sandbox.file("a \"b\".bin", bytes)
     }
@@ -96,7 +94,7 @@ fn an_image_goes_within_the_request() {
     with_json.push("--json".to_owned());
     let document = sandbox.llm_upload(&with_json).run().assert_exit(0).no_stderr().json();
     let expect = json!({
-        "exit_code": 0, "file": sandbox.work().join("a.png"), "mime": "image/png", "bytes": 8, "kind": "image",
+        "exit_code": 0, "file": sandbox.work().join("a.png"), "mime": "image/png", "bytes": PNG.len(), "kind": "image",
         "sent": "inline", "prompt": "What is it?", "provider": "openai", "model": "test-model", "model_served": "test-model-1",
         "response": "a cat", "input_tokens": 50, "output_tokens": 3, "reasoning_tokens": 0, "cache_read_tokens": 20,
         "cache_write_tokens": 0, "estimated": false, "stop_reason": "end", "truncated": false,
@@ -104,8 +102,10 @@ fn an_image_goes_within_the_request() {
     assert_eq!(document, expect);
     let body = sandbox.requests()[0].json();
     let content = &body["messages"][0]["content"];
-    assert_eq!(content[0]["image_url"]["url"], "data:image/png;base64,iVBORw0KGgo=");
-    assert_eq!(content[1], json!({"type": "text", "text": "What is it?"}));
+    assert_eq!(content[0], json!({"type": "text", "text": "<file name=\"a.png\"/>"}));
+    let url = format!("data:image/png;base64,{}", STANDARD.encode(PNG));
+    assert_eq!(content[1]["image_url"]["url"], url);
+    assert_eq!(content[2], json!({"type": "text", "text": "What is it?"}));
     sandbox.llm.push("a cat");
     sandbox.llm_upload(&args("a.png")).run().answers("a cat");
 }
@@ -121,12 +121,12 @@ fn every_provider_takes_what_fits_within_the_request() {
     }
     let compatible = Sandbox::new().file("a.pdf", PDF).reply("4");
     compatible.llm_upload(&args("a.pdf")).run().answers("4");
-    let part = compatible.requests()[0].json()["messages"][0]["content"][0].clone();
+    let part = compatible.requests()[0].json()["messages"][0]["content"][1].clone();
     assert_eq!((&part["type"], &part["file"]["filename"]), (&json!("file"), &json!("a.pdf")));
     let docx = b"PK\x03\x04 [Content_Types].xml word/document.xml";
     let sandbox = Who::OpenAi.plain().file("a.docx", docx).reply("4");
     sandbox.llm_upload(&args("a.docx")).run().answers("4");
-    assert_eq!(sandbox.requests()[0].json()["input"][0]["content"][0]["filename"], "a.docx");
+    assert_eq!(sandbox.requests()[0].json()["input"][0]["content"][1]["filename"], "a.docx");
     let ollama = || {
         let sandbox = Sandbox::new().config(json!({})).env("OPENAI_API_KEY", "");
         let base = sandbox.llm.origin();
@@ -135,8 +135,8 @@ fn every_provider_takes_what_fits_within_the_request() {
     let sandbox = ollama().file("a.png", PNG).reply("4");
     sandbox.llm_upload(&args("a.png")).run().answers("4");
     let message = sandbox.requests()[0].json()["messages"][0].clone();
-    assert_eq!(message["images"], json!(["iVBORw0KGgo="]));
-    assert_eq!(message["content"], "What is it?");
+    assert_eq!(message["images"], json!([STANDARD.encode(PNG)]));
+    assert_eq!(message["content"], "<file name=\"a.png\"/>\n\nWhat is it?");
     let sandbox = ollama().file("a.pdf", PDF);
     refused(&sandbox, "a.pdf", 1, &["Ollama does not accept PDF", "as images"]);
 }
@@ -375,12 +375,12 @@ fn what_is_not_sent_is_refused_before_anything_is() {
         .file("a.docx", b"PK\x03\x04[Content_Types].xml word/")
         .file("a.bmp", b"BM\x10\0\0\0\0\0\0\0\x1a\0")
         .file("not.pdf", b"PK\x03\x04....");
-    refused(&sandbox, "a.zip", 1, &["a.zip is an archive", "unpack it"]);
+    refused(&sandbox, "a.zip", 1, &["a.zip is an archive", "send an image, a PDF"]);
     refused(&sandbox, "not.pdf", 1, &["not.pdf is an archive"]);
     refused(&sandbox, "a.tar.gz", 1, &["is an archive"]);
-    refused(&sandbox, "a.out", 1, &["is a program"]);
-    refused(&sandbox, "a.mp4", 1, &["is video"]);
-    refused(&sandbox, "a.bin", 1, &["of an unknown format"]);
+    refused(&sandbox, "a.out", 1, &["and is not sent"]);
+    refused(&sandbox, "a.mp4", 1, &["and is not sent"]);
+    refused(&sandbox, "a.bin", 1, &["and is not sent"]);
     refused(&sandbox, "latin1.txt", 1, &["iconv"]);
     refused(&sandbox, "empty.png", 1, &["is empty"]);
     refused(
@@ -409,13 +409,13 @@ fn what_is_not_sent_is_refused_before_anything_is() {
 
 #[test]
 fn fifty_megabytes_are_the_limit() {
-    let sandbox = Sandbox::new().file("a.png", PNG);
-    let file = std::fs::File::options().write(true).open(sandbox.work().join("a.png")).unwrap();
+    let sandbox = Sandbox::new().file("a.pdf", PDF);
+    let file = std::fs::File::options().write(true).open(sandbox.work().join("a.pdf")).unwrap();
     file.set_len(50 * 1024 * 1024 + 1).unwrap();
-    refused(&sandbox, "a.png", 1, &["52428801 bytes", "the maximum is 52428800 (50 MiB)"]);
+    refused(&sandbox, "a.pdf", 1, &["52428801 bytes", "over the limit of 52428800"]);
     file.set_len(50 * 1024 * 1024).unwrap();
     sandbox.llm.push("4");
-    sandbox.llm_upload(&args("a.png")).run().answers("4");
+    sandbox.llm_upload(&args("a.pdf")).run().answers("4");
 }
 
 #[test]
@@ -427,7 +427,7 @@ fn content_wins_over_the_name_and_that_is_said() {
 }
 
 #[test]
-fn command_line_programs_get_text_only() {
+fn command_line_programs_get_text_and_paths() {
     let sandbox = Sandbox::new().file("a.txt", "one line").file("a.png", PNG);
     let program = sandbox.script("model.sh", "#!/bin/sh\ncat\n");
     let sandbox = sandbox.config(json!({"provider": "command", "command": [program]}));
@@ -437,7 +437,11 @@ fn command_line_programs_get_text_only() {
         "{}",
         run.stdout
     );
-    refused(&sandbox, "a.png", 1, &["accepts only text, not image/png; choose another"]);
+    let run = sandbox.llm_upload(&args("a.png")).run().assert_exit(0);
+    let path = sandbox.work().join("a.png").display().to_string();
+    assert!(run.stdout.contains(" file === ") && run.stdout.contains(&path), "{}", run.stdout);
+    let agent = sandbox.config(json!({"provider": "claude-code"}));
+    refused(&agent, "a.png", 1, &["this provider does not accept image/png; choose another"]);
 }
 
 #[test]

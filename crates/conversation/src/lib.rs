@@ -26,4 +26,5 @@ pub mod prompt;
 pub mod protocol;
 pub mod reason;
 pub mod redact;
+pub mod shown_file;
 pub mod turn;

@@ -222,8 +222,6 @@ limits! {
         count EDIT_BLOCKS: usize = 1_000, "error; nothing is changed";
         /// File of ignore rules (`.gitignore`, `.ignore`, `info/exclude`)
         bytes IGNORE_FILE: u64 = 1 << 20, "left out, and the result says so";
-        /// File that is uploaded
-        bytes UPLOADED_FILE: u64 = 50 * 1024 * 1024, "error";
         /// Prompt, or file of `--read`, that is shown whole
         bytes PROMPT_WHOLE: usize = 64 << 10, "stored in `outputs`; head and tail are shown. In a small window as for a file that is read";
         /// Prompt on stdin
@@ -234,6 +232,39 @@ limits! {
         count TOOL_DESCRIPTION: usize = 600, "truncated";
         /// Time that a tool has for its description
         time TOOL_PATIENCE: Duration = Duration::from_secs(3), "left out this time, with a note";
+    }
+
+    "Pictures and documents" {
+        /// Picture or document that a model is shown
+        bytes SHOWN_FILE: u64 = 50 << 20, "error";
+        /// Pixels of a picture
+        count PICTURE_PIXELS: u64 = 64_000_000, "error";
+        /// Memory to decode a picture
+        bytes PICTURE_MEMORY: u64 = 512 << 20, "error";
+        /// Contents of a PDF in which its pages are looked for
+        bytes PDF_OBJECTS: usize = 64 << 20, "the number of pages stays unknown";
+        /// Time of `pdftotext`
+        time PDF_TEXT_TIME: Duration = Duration::from_mins(1), "error";
+        /// Picture for Anthropic, in base64
+        bytes ANTHROPIC_PICTURE: u64 = 5 << 20, "scaled down; the original is kept";
+        /// Side of a picture for Anthropic, in pixels: a request with more than 20 takes no larger ones
+        count ANTHROPIC_SIDE: u32 = 2_000, "scaled down";
+        /// Request to Anthropic
+        bytes ANTHROPIC_REQUEST: u64 = 32_000_000, "a single file goes through the files API; of many the oldest are left out";
+        /// Pages of a PDF for an Anthropic model, and files in a request to it, if its window has less than a million tokens
+        count ANTHROPIC_PAGES: u64 = 100, "read as text; the oldest files are left out";
+        /// The same for a larger window
+        count ANTHROPIC_PAGES_LONG: u64 = 600, "the same";
+        /// Files in a request to OpenAI
+        bytes OPENAI_REQUEST: u64 = 50_000_000, "a single file goes through the files API; of many the oldest are left out";
+        /// Pictures in a request to OpenAI
+        count OPENAI_PICTURES: u64 = 500, "the oldest are left out";
+        /// Request to Google, without PDFs
+        bytes GOOGLE_REQUEST: u64 = 20_000_000, "scaled down";
+        /// PDF for Google, and all files in a request
+        bytes GOOGLE_PDF: u64 = 50_000_000, "a single file goes through the files API; of many the oldest are left out";
+        /// Pages of a PDF for Google, and files in a request
+        count GOOGLE_PAGES: u64 = 1_000, "read as text; the oldest files are left out";
     }
 
     "nagent's own files" {

@@ -7,13 +7,17 @@
 
 use crate::format::file::Piece;
 use crate::model::{RequestMessage, Role};
+use crate::shown_file::ShownFile;
 
 /// Precedes an assistant message at the start, since providers require the user to begin.
 const BEGINNING: &str = "(this conversation starts with a reply)";
 
-/// The system prompt, if the file has one, and the messages.
-pub fn messages<'a>(text: &'a str, pieces: &[Piece]) -> (Option<&'a str>, Vec<RequestMessage<'a>>) {
-    let mut system = None;
+/// The system prompt, if the file has one, the messages, and the files that belong to them.
+pub fn messages<'a>(
+    text: &'a str,
+    pieces: &'a [Piece],
+) -> (Option<&'a str>, Vec<RequestMessage<'a>>, Vec<ShownFile<'a>>) {
+    let (mut system, mut files) = (None, Vec::new());
     let mut messages: Vec<RequestMessage<'a>> = Vec::new();
     for piece in pieces {
         let name = piece.name();
@@ -35,8 +39,10 @@ pub fn messages<'a>(text: &'a str, pieces: &[Piece]) -> (Option<&'a str>, Vec<Re
             Some(last) if last.role == role => last.parts.push(part),
             _ => messages.push(RequestMessage { role, parts: vec![part] }),
         }
+        let place = (messages.len() - 1, messages.last().map_or(0, |last| last.parts.len() - 1));
+        files.extend(ShownFile::read(piece).map(|file| ShownFile { place, ..file }));
     }
-    (system, messages)
+    (system, messages, files)
 }
 
 #[cfg(test)]
@@ -48,7 +54,7 @@ mod tests {
     fn check(file: &str, expect: &str) {
         let parsed = parse(file);
         assert_eq!(parsed.trouble, None);
-        let (system, messages) = messages(file, &parsed.pieces);
+        let (system, messages, _) = messages(file, &parsed.pieces);
         let mut out: Vec<String> = system.map(|text| format!("s:{text}")).into_iter().collect();
         for message in messages {
             let role = if message.role == Role::User { "u" } else { "a" };

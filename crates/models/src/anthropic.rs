@@ -15,7 +15,7 @@
 use serde_json::{Value, json};
 
 use super::api::{Api, Endpoint, FileRules, FilesApi, UploadForm};
-use super::attachment::{Attachment, FileFormat, Payload};
+use super::attachment::{Attachment, FileFormat};
 use super::catalog::{Model, ReasoningWords};
 use super::json::{
     ChatMessage, ContentPart, MessageContent, merge, read_count, read_some_text, read_text,
@@ -24,8 +24,9 @@ use super::json::{
 use super::options::{ChatOptions, Reasoning};
 use super::partial_reply::PartialReply;
 use super::schema::is_closed;
-use super::{ChatRequest, catalog, error};
-use conversation::model::{ApiError, ErrorKind, RequestMessage, StopReason, Usage};
+use super::{ChatRequest, Content, catalog, error};
+use conversation::limits;
+use conversation::model::{ApiError, ErrorKind, Role, StopReason, Usage};
 
 /// The API requires `max_tokens`. If nobody chose a value: the model's maximum, but at most this, which is about 100 KB
 /// of text. Older models reserve the room for the reply in the window, and a runaway reply must end.
@@ -44,8 +45,8 @@ impl Api for Messages {
     /// Sets three cache marks: on the system prompt, which all turns share, and on the last two user messages.
     fn chat_body(&self, ask: &ChatRequest<'_>, server: &Endpoint) -> Vec<u8> {
         let marked = ask.marked_messages();
-        let messages = ask.messages_and_file().enumerate().map(|(index, (message, file))| {
-            write_message(message, file.map(write_file), marked.contains(&index))
+        let messages = ask.contents().enumerate().map(|(index, (role, contents))| {
+            write_message(role, &contents, write_file, marked.contains(&index))
         });
         let known = catalog::find_model(ask.model);
         let longest = known.as_ref().and_then(|model| model.max_output);
@@ -144,22 +145,31 @@ impl Api for Messages {
         "after_id"
     }
 
-    /// A request may have up to 32 MB, an image 5 MB (from an older page): a larger one is uploaded, and the files API
-    /// decides.
-    fn file_rules(&self, _: bool) -> FileRules {
+    /// The size of an image is from an older page. Its side is that of a request with more than 20 images: the next
+    /// turn may have more, and what it begins with must stay the same.
+    fn file_rules(&self, _: &Endpoint, model: &str) -> FileRules {
+        let window = catalog::find_model(model).and_then(|model| model.window);
+        let is_long = window.is_some_and(|window| window >= 1_000_000);
+        let pages = if is_long { limits::ANTHROPIC_PAGES_LONG } else { limits::ANTHROPIC_PAGES };
+        let request = FileRules::max_file_size(limits::ANTHROPIC_REQUEST);
         FileRules {
             server: "Anthropic",
             images: &[FileFormat::Png, FileFormat::Jpeg, FileFormat::Webp, FileFormat::Gif],
             documents: &[FileFormat::Pdf],
-            image_limit: 5 << 20,
-            document_limit: FileRules::max_file_size(32_000_000),
-            uploads_images: true,
+            image_limit: limits::ANTHROPIC_PICTURE / 4 * 3,
+            side: limits::ANTHROPIC_SIDE,
+            document_limit: request,
+            pages,
+            request: (request, pages),
+            // A page is 1,500 to 3,000 tokens of text, and an image.
+            page_tokens: 3_000,
             files_api: Some(FilesApi {
                 path: "/v1/files",
                 form: UploadForm::Fields(&[("expires_in_seconds", "3600")]),
                 headers: &[("anthropic-beta", "files-api-2025-04-14")],
                 lifetime: "it is removed automatically after an hour",
             }),
+            ..FileRules::TEXT_ONLY
         }
     }
 }
@@ -261,32 +271,44 @@ pub(super) fn write_text(text: &str, is_marked: bool) -> ContentPart<'_> {
     ContentPart::Text { r#type: Some("text"), text, cache_control }
 }
 
-/// A message of text blocks after its file.
+/// A message of text blocks and files.
 pub(super) fn write_message<'a>(
-    message: &RequestMessage<'a>,
-    file: Option<Value>,
+    role: Role,
+    contents: &[Content<'a>],
+    write_file: fn(&Attachment) -> Value,
     is_marked: bool,
 ) -> ChatMessage<'a> {
     // The API refuses blank blocks, and such a block would make every later request of the conversation fail.
-    let mut texts: Vec<&str> =
-        message.parts.iter().copied().filter(|part| !part.trim().is_empty()).collect();
-    if texts.is_empty() {
-        texts.push("(blank)");
+    let is_blank =
+        |content: &&Content<'_>| matches!(content, Content::Text(text) if text.trim().is_empty());
+    let mut contents: Vec<Content<'_>> =
+        contents.iter().filter(|content| !is_blank(content)).copied().collect();
+    if contents.is_empty() {
+        contents.push(Content::Text("(blank)"));
     }
-    let mut parts: Vec<ContentPart<'_>> = file.map(ContentPart::File).into_iter().collect();
-    let last = texts.len() - 1;
-    let marked = |(index, text)| write_text(text, is_marked && index == last);
-    parts.extend(texts.into_iter().enumerate().map(marked));
-    ChatMessage::new(message.role.as_str(), MessageContent::Parts(parts))
+    let last = contents.len() - 1;
+    let write = |(index, content): (usize, Content<'a>)| {
+        let is_marked = is_marked && index == last;
+        match content {
+            Content::Text(text) => write_text(text, is_marked),
+            Content::File(file) => {
+                let mut part = write_file(file);
+                if is_marked {
+                    part["cache_control"] = json!({"type": "ephemeral"});
+                }
+                ContentPart::File(part)
+            }
+        }
+    };
+    let parts = contents.into_iter().enumerate().map(write).collect();
+    ChatMessage::new(role.as_str(), MessageContent::Parts(parts))
 }
 
 /// Source: the guides on vision, PDF and files.
-fn write_file(file: &Attachment<'_>) -> Value {
-    let source = match file.payload {
-        Payload::Bytes(_) => {
-            json!({"type": "base64", "media_type": file.media_type(), "data": file.base64()})
-        }
-        Payload::Remote(remote) => json!({"type": "file", "file_id": remote.id}),
+fn write_file(file: &Attachment) -> Value {
+    let source = match file.remote() {
+        None => json!({"type": "base64", "media_type": file.media_type(), "data": file.base64()}),
+        Some(remote) => json!({"type": "file", "file_id": remote.id}),
     };
     if file.format.is_image() {
         json!({"type": "image", "source": source})

@@ -67,8 +67,8 @@ pub trait Api: Sync {
         "after"
     }
 
-    /// The files that it accepts.
-    fn file_rules(&self, official: bool) -> FileRules;
+    /// The files that a model accepts at a server.
+    fn file_rules(&self, server: &Endpoint, model: &str) -> FileRules;
 }
 
 /// A server with its API and credential. It does not implement `Debug`, since it holds the key.
@@ -140,23 +140,31 @@ pub struct ModelPage {
     pub next: Option<String>,
 }
 
-/// The files that an API accepts.
+/// The files that an API accepts for a model.
 #[derive(Debug, Clone, Copy)]
 pub struct FileRules {
-    /// The name of the API's owner, for messages.
+    /// The name of the API's owner or of what else reads the files, for messages.
     pub server: &'static str,
     /// Image formats that the API accepts.
     pub images: &'static [FileFormat],
     /// Other formats that are not text.
     pub documents: &'static [FileFormat],
-    /// Maximum size of an image within a request, in bytes; a larger one is uploaded.
+    /// Maximum size of an image, in bytes; a larger one is scaled down.
     pub image_limit: u64,
-    /// Maximum size of another file within a request.
+    /// Maximum length of a side of an image, in pixels.
+    pub side: u32,
+    /// Maximum size of another file within a request; a larger one is uploaded.
     pub document_limit: u64,
-    /// Whether larger images can be uploaded as well.
-    pub uploads_images: bool,
+    /// Maximum number of pages of a PDF.
+    pub pages: u64,
+    /// Maximum size of all files of a request, in bytes, and their number.
+    pub request: (u64, u64),
     /// Its files API, for files that are too large for a request.
     pub files_api: Option<FilesApi>,
+    /// The tokens of an image, by the model, its width and its height.
+    pub image_tokens: fn(&str, u64, u64) -> u64,
+    /// The tokens of a page of a PDF.
+    pub page_tokens: u64,
 }
 
 /// A provider's files API: a file is uploaded, referred to by its id in a request, and removed.

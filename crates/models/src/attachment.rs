@@ -1,5 +1,8 @@
 //! A file that is sent to a model with a prompt: the formats, their names, and the place of its bytes.
 
+use std::path::PathBuf;
+use std::sync::Arc;
+
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 
@@ -99,55 +102,76 @@ impl FileFormat {
         TABLE.iter().find(|row| row.0 == self)
     }
 
+    /// The format that a file name claims; `None` for texts and unknown extensions.
+    pub fn from_name(name: &str) -> Option<Self> {
+        Self::from_ending(&ending(name)?)
+    }
+
     /// The format for a file name extension, in lower case; `None` for extensions of texts and for unknown ones.
     pub(super) fn from_ending(ending: &str) -> Option<Self> {
         TABLE.iter().find(|row| row.3.contains(&ending)).map(|row| row.0)
     }
 }
 
-/// A file that is sent with the prompt of a request.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Attachment<'a> {
+/// A file that a request shows, directly behind the text that names it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Attachment {
+    /// The message, and the part of it behind which the file belongs; both from 0.
+    pub place: (usize, usize),
     /// Its name at the provider: [`safe_name`].
-    pub name: &'a str,
+    pub name: String,
     /// Its format, never text: text becomes part of the prompt.
     pub format: FileFormat,
+    /// The estimated number of its tokens.
+    pub tokens: u64,
     /// The place of its bytes.
-    pub payload: Payload<'a>,
+    pub payload: Payload,
 }
 
-impl Attachment<'_> {
+impl Attachment {
     /// Its media type.
     pub fn media_type(&self) -> &'static str {
         self.format.media_type()
     }
 
     pub(super) fn base64(&self) -> String {
-        match self.payload {
-            Payload::Bytes(bytes) => STANDARD.encode(bytes),
-            Payload::Remote(_) => String::new(),
+        match &self.payload {
+            Payload::Bytes(bytes) => STANDARD.encode(&**bytes),
+            _ => String::new(),
         }
     }
 
     pub(super) fn base64_len(&self) -> usize {
-        match self.payload {
+        match &self.payload {
             Payload::Bytes(bytes) => bytes.len().div_ceil(3) * 4,
-            Payload::Remote(_) => 0,
+            _ => 0,
         }
     }
 
     pub(super) fn data_url(&self) -> String {
         format!("data:{};base64,{}", self.media_type(), self.base64())
     }
+
+    /// The file at the provider, if it is there.
+    pub(super) fn remote(&self) -> Option<&RemoteFile> {
+        match &self.payload {
+            Payload::Remote(remote) => Some(remote),
+            _ => None,
+        }
+    }
 }
 
 /// The place of an attachment's bytes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Payload<'a> {
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Payload {
     /// In memory: they are sent within the request.
-    Bytes(&'a [u8]),
+    Bytes(Arc<Vec<u8>>),
     /// Already at the provider.
-    Remote(&'a RemoteFile),
+    Remote(RemoteFile),
+    /// In this file, which a program is told.
+    Path(PathBuf),
+    /// Nowhere: the model reads why.
+    Missing(String),
 }
 
 /// A file at a provider.

@@ -1,11 +1,11 @@
 //! The models that nagent knows: the table in `docs/models.md`, which is also documentation for people.
 //!
 //! ```text
-//! | `gpt-5.5` | openai | 1050000 | 128000 | 5 | 0.5 | 5 | 30 | 272000: 2, 1.5 | flex 0.5, priority 2.5 | none low medium high xhigh | – |
+//! | `gpt-5.5` | openai | 1050000 | 128000 | 5 | 0.5 | 5 | 30 | 272000: 2, 1.5 | flex 0.5, priority 2.5 | none low medium high xhigh | – | yes |
 //! ```
 //!
 //! Its columns: id, and the day from which the row counts; provider or server; window; longest reply; four prices;
-//! price of long inputs; classes of service with a price of their own; reasoning; shutdown day. For a model that is not
+//! price of long inputs; classes of service with a price of their own; reasoning; shutdown day; pictures. For a model that is not
 //! in the table, everything is unknown.
 
 use super::price::{LongInput, Price};
@@ -29,6 +29,8 @@ pub struct Model {
     pub reasoning: ReasoningWords,
     /// The day (`2026-12-01`) on which the provider shuts it down, if known.
     pub ends: Option<&'static str>,
+    /// Whether it takes pictures; `None`: unknown.
+    pub sees: Option<bool>,
     /// The first day on which the row applies; empty: always.
     from: &'static str,
     /// The classes of service with a price of their own: `flex 0.5 cached 1, priority 2`.
@@ -93,6 +95,7 @@ fn read_row(line: &'static str) -> Option<Model> {
         tiers,
         reasoning,
         ends,
+        sees,
         ..,
     ] = cells[..]
     else {
@@ -115,6 +118,7 @@ fn read_row(line: &'static str) -> Option<Model> {
         price,
         reasoning: read_reasoning(reasoning),
         ends: Some(ends).filter(|ends| ends.starts_with("20")),
+        sees: ["no", "yes"].iter().position(|word| *word == sees).map(|at| at == 1),
         from: from.trim().strip_prefix("from ").unwrap_or_default(),
         tiers,
     })
@@ -200,6 +204,10 @@ mod tests {
         let find = |id| find_model(id).unwrap();
         assert_eq!(find("gemini-2.5-pro").reasoning, ReasoningWords::Budget(128, 32_768));
         assert_eq!(find("gpt-5.1").ends, Some("2027-04-01"));
+        assert_eq!(
+            ["gpt-5.5", "codestral-latest"].map(|id| find(id).sees),
+            [Some(true), Some(false)]
+        );
         assert_eq!(find("gpt-5.5").price.unwrap().long.unwrap().above, 272_000);
     }
 

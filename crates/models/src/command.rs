@@ -12,7 +12,9 @@ use sha2::{Digest, Sha256};
 use conversation::format::hex::encode_hex;
 
 use self::output::read_json;
-use super::{ChatRequest, error};
+use super::attachment::Payload;
+use super::json::join_texts;
+use super::{ChatRequest, Content, error};
 use conversation::model::{ApiError, ErrorKind, Reply, StopReason, Usage};
 
 pub mod output;
@@ -84,23 +86,27 @@ fn system_by_flag(preset: Preset, system: Option<&str>, from_config: &[String]) 
     }
 }
 
-/// The input of the program: the messages, each after its role in special marks. A single message that belongs to no
-/// conversation is unchanged.
+/// The input of the program: the messages, each after its role in special marks, and the paths of files, which are marked
+/// like that, too. A single message that belongs to no conversation is unchanged.
 pub fn stdin(preset: Preset, ask: &ChatRequest<'_>, from_config: &[String]) -> Vec<u8> {
     let mut out = String::with_capacity(ask.text_bytes() + 64 * ask.messages.len() + 256);
     if let Some(system) = ask.system.filter(|_| !system_by_flag(preset, ask.system, from_config)) {
         out.push_str(system);
         out.push_str("\n\n");
     }
-    if let ([one], None) = (ask.messages.as_slice(), ask.cache_key) {
+    if let ([one], None, []) = (ask.messages.as_slice(), ask.cache_key, ask.files.as_slice()) {
         out.push_str(&one.parts.join("\n\n"));
         return out.into_bytes();
     }
     let marker = role_marker(ask);
     out.push_str("A conversation follows. Write the assistant's next message, and nothing else.\n");
-    for message in &ask.messages {
-        out.extend(["\n", &marker, " ", message.role.as_str(), " ", &marker, "\n"]);
-        out.push_str(&message.parts.join("\n\n"));
+    for (role, contents) in ask.contents() {
+        out.extend(["\n", &marker, " ", role.as_str(), " ", &marker, "\n"]);
+        let texts = contents.iter().map(|content| match content {
+            Content::Text(text) => (*text).to_owned(),
+            Content::File(file) => format!("{marker} file {marker}\n{}", path_of(&file.payload)),
+        });
+        out.push_str(&texts.collect::<Vec<_>>().join("\n\n"));
         out.push('\n');
     }
     out.into_bytes()
@@ -110,9 +116,20 @@ pub fn stdin(preset: Preset, ask: &ChatRequest<'_>, from_config: &[String]) -> V
 /// previous one except for its end.
 pub fn request_line(ask: &ChatRequest<'_>) -> Vec<u8> {
     let options = ask.options;
-    let messages = ask.messages.iter().map(
-        |message| json!({"role": message.role.as_str(), "content": message.parts.join("\n\n")}),
-    );
+    let messages = ask.contents().map(|(role, contents)| {
+        let mut message = json!({"role": role.as_str(), "content": join_texts(&contents)});
+        let files = contents.iter().filter_map(|content| match content {
+            Content::File(file) => {
+                Some(json!({"path": path_of(&file.payload), "media_type": file.media_type()}))
+            }
+            Content::Text(_) => None,
+        });
+        let files: Vec<Value> = files.collect();
+        if !files.is_empty() {
+            message["files"] = files.into();
+        }
+        message
+    });
     let mut request = json!({
         "conversation": ask.cache_key,
         "model": Some(ask.model).filter(|model| !model.is_empty()),
@@ -129,6 +146,13 @@ pub fn request_line(ask: &ChatRequest<'_>) -> Vec<u8> {
         members.retain(|_, value| !value.is_null());
     }
     format!("{request}\n").into_bytes()
+}
+
+fn path_of(payload: &Payload) -> String {
+    match payload {
+        Payload::Path(path) => path.display().to_string(),
+        _ => String::new(),
+    }
 }
 
 /// A word from the hash of the conversation's first words, so that each request begins with the previous one; another

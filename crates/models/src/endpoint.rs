@@ -6,7 +6,6 @@ use serde_json::Value;
 use url::Url;
 
 use super::api::{Endpoint, ModelInfo, ModelPage, percent_encode};
-use super::attachment::Payload;
 use super::decode::Decoder;
 use super::price::Price;
 use super::server::SchemaForm;
@@ -24,8 +23,8 @@ impl Endpoint {
         let mut headers = self.common_headers();
         headers.push(("content-type", "application/json".to_owned()));
         headers.push(("accept", accept.to_owned()));
-        if let (Some(Payload::Remote(_)), Some(files)) =
-            (ask.file.map(|file| file.payload), self.api.file_rules(self.official).files_api)
+        if ask.files.iter().any(|file| file.remote().is_some())
+            && let Some(files) = self.api.file_rules(self, ask.model).files_api
         {
             headers.extend(files.headers.iter().map(|(name, value)| (*name, (*value).to_owned())));
         }

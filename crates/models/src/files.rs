@@ -42,7 +42,7 @@ pub struct Files<'a> {
 impl Endpoint {
     /// The files API of this server, if it has one.
     pub fn files(&self) -> Result<Files<'_>, ApiError> {
-        let api = self.api.file_rules(self.official).files_api.ok_or_else(|| {
+        let api = self.api.file_rules(self, "").files_api.ok_or_else(|| {
             ApiError::new(ErrorKind::Other, "the provider has no files API; make the file smaller")
         })?;
         Ok(Files { endpoint: self, api })
@@ -51,12 +51,12 @@ impl Endpoint {
 
 impl Files<'_> {
     /// The request that uploads a file. `boundary` separates the parts of its body.
-    pub fn upload_request(&self, file: &Attachment<'_>, boundary: &str) -> HttpRequest {
-        let bytes = match file.payload {
-            Payload::Bytes(bytes) => bytes,
-            Payload::Remote(_) => &[],
+    pub fn upload_request(&self, file: &Attachment, boundary: &str) -> HttpRequest {
+        let bytes = match &file.payload {
+            Payload::Bytes(bytes) => bytes.as_slice(),
+            _ => &[],
         };
-        let (name, media_type) = (file.name, file.media_type());
+        let (name, media_type) = (&file.name, file.media_type());
         let about = json!({"file": {"displayName": name}}).to_string();
         let (kind, url, parts) = match self.api.form {
             UploadForm::Fields(fields) => {

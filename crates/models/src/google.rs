@@ -14,7 +14,7 @@
 use serde_json::{Value, json};
 
 use super::api::{Api, Endpoint, FileRules, FilesApi, UploadForm, percent_encode};
-use super::attachment::{Attachment, FileFormat, Payload};
+use super::attachment::{Attachment, FileFormat};
 use super::catalog::ReasoningWords;
 use super::json::{
     ChatMessage, MessageContent, read_count, read_some_text, read_text, write_body, write_parts,
@@ -22,6 +22,7 @@ use super::json::{
 use super::partial_reply::PartialReply;
 use super::schema::is_plain;
 use super::{ChatRequest, catalog, error};
+use conversation::limits;
 use conversation::model::{ApiError, ErrorKind, Role, StopReason, Usage};
 
 /// Implements [`Api`] for the Gemini API.
@@ -47,12 +48,12 @@ impl Api for Gemini {
             },
             "serviceTier": ask.options.service_tier,
         });
-        let messages = ask.messages_and_file().map(|(message, file)| {
-            let role = match message.role {
+        let messages = ask.contents().map(|(role, contents)| {
+            let role = match role {
                 Role::User => "user",
                 Role::Assistant => "model",
             };
-            let parts = write_parts(message, None, file.map(write_file));
+            let parts = write_parts(&contents, None, write_file);
             ChatMessage::new(role, MessageContent::GeminiParts(parts))
         });
         write_body(ask, server, head, "contents", messages)
@@ -123,23 +124,41 @@ impl Api for Gemini {
 
     /// A PDF within a request may have up to 50 MB, other data 20 MB; newer pages say 100, and the smaller limit is
     /// safe.
-    fn file_rules(&self, _: bool) -> FileRules {
+    ///
+    /// From version 3 on, an image has a fixed number of tokens unless a media resolution is set.
+    fn file_rules(&self, _: &Endpoint, model: &str) -> FileRules {
         use FileFormat::{Heic, Heif, Jpeg, Pdf, Png, Webp};
+        let page_tokens = if is_older(model) { 258 } else { 560 };
+        let pdf = FileRules::max_file_size(limits::GOOGLE_PDF);
         FileRules {
             server: "Google",
             images: &[Png, Jpeg, Webp, Heic, Heif],
             documents: &[Pdf],
-            image_limit: FileRules::max_file_size(20_000_000),
-            document_limit: FileRules::max_file_size(50_000_000),
-            uploads_images: true,
+            image_limit: FileRules::max_file_size(limits::GOOGLE_REQUEST),
+            document_limit: pdf,
+            pages: limits::GOOGLE_PAGES,
+            request: (pdf, limits::GOOGLE_PAGES),
+            image_tokens: |model, width, height| match width.max(height) {
+                _ if !is_older(model) => 1_120,
+                ..=384 => 258,
+                _ => width.div_ceil(768) * height.div_ceil(768) * 258,
+            },
+            page_tokens,
             files_api: Some(FilesApi {
                 path: "/v1beta/files",
                 form: UploadForm::Related,
                 headers: &[],
                 lifetime: "it is removed automatically after 48 hours",
             }),
+            ..FileRules::TEXT_ONLY
         }
     }
+}
+
+/// Whether a model is of version 1 or 2.
+fn is_older(model: &str) -> bool {
+    let id = model.rsplit('/').next().unwrap_or(model);
+    ["gemini-1", "gemini-2"].iter().any(|old| id.starts_with(old))
 }
 
 /// Writes how much to think: models of version 2.5 take a budget, later ones a level.
@@ -159,11 +178,11 @@ fn write_thinking(ask: &ChatRequest<'_>) -> Value {
     json!({"thinkingLevel": level, "thinkingBudget": budget, "includeThoughts": shows})
 }
 
-fn write_file(file: &Attachment<'_>) -> Value {
+fn write_file(file: &Attachment) -> Value {
     let media_type = file.media_type();
-    match file.payload {
-        Payload::Bytes(_) => json!({"inlineData": {"mimeType": media_type, "data": file.base64()}}),
-        Payload::Remote(remote) => {
+    match file.remote() {
+        None => json!({"inlineData": {"mimeType": media_type, "data": file.base64()}}),
+        Some(remote) => {
             let uri = remote.uri.as_deref().unwrap_or(&remote.id);
             json!({"fileData": {"mimeType": media_type, "fileUri": uri}})
         }

@@ -9,10 +9,9 @@ use serde::ser::SerializeMap;
 use serde::{Serialize, Serializer as _};
 use serde_json::{Map, Value};
 
-use super::ChatRequest;
 use super::api::Endpoint;
 use super::attachment::Attachment;
-use conversation::model::RequestMessage;
+use super::{ChatRequest, Content};
 
 /// Writes the body of a request, usually in one allocation: the members of `head` that are not null, merged with those
 /// that the user set, then the messages.
@@ -25,7 +24,7 @@ pub(super) fn write_body<'a>(
 ) -> Vec<u8> {
     let text = ask.text_bytes();
     let parts: usize = ask.messages.iter().map(|message| message.parts.len()).sum();
-    let file = ask.file.as_ref().map_or(0, Attachment::base64_len);
+    let file = ask.files.iter().map(Attachment::base64_len).sum::<usize>();
     // Escapes are about ten percent of source code, and unused capacity costs no memory; each part has its keys.
     let mut bytes = Vec::with_capacity(text + text / 5 + parts * 96 + file + 1024);
     let messages: Vec<_> = messages.into_iter().collect();
@@ -115,25 +114,35 @@ impl<'a> ChatMessage<'a> {
         Self::new(role, MessageContent::Text(text.into()))
     }
 
-    /// A message with a string as content: its parts with blank lines between them.
-    pub(super) fn from_joined_parts(message: &RequestMessage<'a>) -> Self {
-        let text = match message.parts[..] {
-            [part] => Cow::Borrowed(part),
-            _ => Cow::Owned(message.parts.join("\n\n")),
-        };
-        Self::from_text(message.role.as_str(), text)
+    /// A message with a string as content: its texts with blank lines between them.
+    pub(super) fn from_joined_texts(role: &'static str, contents: &[Content<'a>]) -> Self {
+        Self::from_text(role, join_texts(contents))
     }
 }
 
-/// The parts of a message, starting with its file: providers require it before the text.
+/// The texts of a message, with blank lines between them.
+pub(super) fn join_texts<'a>(contents: &[Content<'a>]) -> Cow<'a, str> {
+    let texts = contents.iter().filter_map(|content| match content {
+        Content::Text(text) => Some(*text),
+        Content::File(_) => None,
+    });
+    match texts.collect::<Vec<_>>()[..] {
+        [text] => Cow::Borrowed(text),
+        ref texts => Cow::Owned(texts.join("\n\n")),
+    }
+}
+
+/// The parts of a message.
 pub(super) fn write_parts<'a>(
-    message: &RequestMessage<'a>,
+    contents: &[Content<'a>],
     r#type: Option<&'static str>,
-    file: Option<Value>,
+    write_file: fn(&Attachment) -> Value,
 ) -> Vec<ContentPart<'a>> {
-    let texts = message.parts.iter();
-    let texts = texts.map(|text| ContentPart::Text { r#type, text, cache_control: None });
-    file.map(ContentPart::File).into_iter().chain(texts).collect()
+    let write = |content: &Content<'a>| match content {
+        Content::Text(text) => ContentPart::Text { r#type, text, cache_control: None },
+        Content::File(file) => ContentPart::File(write_file(file)),
+    };
+    contents.iter().map(write).collect()
 }
 
 /// Reads a text. For an array, the texts of its parts, without thinking and images; numbers, booleans and `null` are

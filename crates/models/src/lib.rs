@@ -31,6 +31,8 @@ pub mod openai_chat;
 pub mod openai_responses;
 pub mod options;
 pub(crate) mod partial_reply;
+pub mod pdf;
+pub mod picture;
 pub mod price;
 pub mod provider;
 mod reasoning;
@@ -45,7 +47,7 @@ pub mod sse;
 #[cfg(test)]
 mod tests;
 
-use self::attachment::Attachment;
+use self::attachment::{Attachment, Payload};
 use self::options::ChatOptions;
 use conversation::model::{RequestMessage, Role, estimate};
 
@@ -58,8 +60,8 @@ pub struct ChatRequest<'a> {
     pub system: Option<&'a str>,
     /// The conversation, beginning with a user message, roles alternating.
     pub messages: Vec<RequestMessage<'a>>,
-    /// A file that belongs to the first message.
-    pub file: Option<Attachment<'a>>,
+    /// The files that belong to the messages.
+    pub files: Vec<Attachment>,
     /// A stable key for the provider's prompt cache: the conversation's name.
     pub cache_key: Option<&'a str>,
     /// Maximum length of the reply, in tokens; `None`: the API's default.
@@ -70,7 +72,7 @@ pub struct ChatRequest<'a> {
     pub options: &'a ChatOptions,
 }
 
-impl<'a> ChatRequest<'a> {
+impl ChatRequest<'_> {
     /// The size of all texts in bytes, the system prompt included.
     pub fn text_bytes(&self) -> usize {
         self.texts().map(str::len).sum()
@@ -78,7 +80,12 @@ impl<'a> ChatRequest<'a> {
 
     /// An estimate of the input, in tokens (see [`estimate`]).
     pub fn estimate(&self) -> u64 {
-        self.texts().map(estimate).sum()
+        self.texts().map(estimate).sum::<u64>() + self.file_tokens()
+    }
+
+    /// The estimated tokens of all files.
+    pub fn file_tokens(&self) -> u64 {
+        self.files.iter().map(|file| file.tokens).sum()
     }
 
     /// Whether the provider should send the model's reasoning.
@@ -86,20 +93,29 @@ impl<'a> ChatRequest<'a> {
         self.options.shows_reasoning_of(self.model)
     }
 
-    fn messages_and_file(
-        &self,
-    ) -> impl Iterator<Item = (&RequestMessage<'a>, Option<&Attachment<'a>>)> {
-        let files = std::iter::once(self.file.as_ref()).chain(std::iter::repeat(None));
-        self.messages.iter().zip(files)
+    /// The messages, each with its texts and files in their order. A file that is not sent is a text.
+    fn contents(&self) -> impl Iterator<Item = (Role, Vec<Content<'_>>)> {
+        self.messages.iter().enumerate().map(move |(at, message)| {
+            let behind = move |part| self.files.iter().filter(move |file| file.place == (at, part));
+            let contents = message.parts.iter().enumerate().flat_map(|(part, text)| {
+                let files = behind(part).map(|file| match &file.payload {
+                    Payload::Missing(why) => Content::Text(why),
+                    _ => Content::File(file),
+                });
+                std::iter::once(Content::Text(text)).chain(files)
+            });
+            (message.role, contents.collect())
+        })
     }
 
     /// The messages that end with a mark for Anthropic's cache: the last two of the user. This turn reads the cache
     /// entry at the first, which the previous turn wrote; the next turn will read the one at the second. Writing an
-    /// entry costs money, and nothing would read the entry of a request with a file.
+    /// entry costs money, and nothing would read the entry of a single request about a file.
     fn marked_messages(&self) -> Vec<usize> {
         let is_user = |index: &usize| self.messages[*index].role == Role::User;
         let users = (0..self.messages.len()).rev().filter(is_user);
-        users.take(if self.file.is_some() { 0 } else { 2 }).collect()
+        let is_single = self.cache_key.is_none() && !self.files.is_empty();
+        users.take(if is_single { 0 } else { 2 }).collect()
     }
 
     fn texts(&self) -> impl Iterator<Item = &str> {
@@ -107,6 +123,13 @@ impl<'a> ChatRequest<'a> {
             .into_iter()
             .chain(self.messages.iter().flat_map(|message| message.parts.iter().copied()))
     }
+}
+
+/// A piece of a message.
+#[derive(Clone, Copy)]
+enum Content<'a> {
+    Text(&'a str),
+    File(&'a Attachment),
 }
 
 /// The latest news of a reply in progress.

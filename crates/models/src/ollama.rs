@@ -12,10 +12,10 @@
 use serde_json::{Value, json};
 
 use super::api::{Api, Endpoint, FileRules};
-use super::attachment::{Attachment, FileFormat};
+use super::attachment::FileFormat;
 use super::json::{ChatMessage, read_count, read_some_text, read_text, write_body};
 use super::partial_reply::PartialReply;
-use super::{ChatRequest, error};
+use super::{ChatRequest, Content, error};
 use conversation::model::{ApiError, ErrorKind, StopReason, Usage, estimate};
 
 /// Implements [`Api`] for Ollama's API.
@@ -38,10 +38,13 @@ impl Api for Ollama {
             word => word.into(),
         });
         let system = ask.system.map(|text| ChatMessage::from_text("system", text));
-        let messages = ask.messages_and_file().map(|(message, file)| {
-            let mut message = ChatMessage::from_joined_parts(message);
+        let messages = ask.contents().map(|(role, contents)| {
+            let mut message = ChatMessage::from_joined_texts(role.as_str(), &contents);
             // Source: ollama's API types: base64 without a prefix, in a field next to the text.
-            message.images.extend(file.map(Attachment::base64));
+            message.images.extend(contents.iter().filter_map(|content| match content {
+                Content::File(file) => Some(file.base64()),
+                Content::Text(_) => None,
+            }));
             message
         });
         let head = json!({"model": ask.model, "stream": true, "truncate": false, "shift": false, "think": think, "format": ask.options.schema, "options": options});
@@ -94,15 +97,11 @@ impl Api for Ollama {
     }
 
     /// The formats that it decodes for the model, from memory of its source.
-    fn file_rules(&self, _: bool) -> FileRules {
+    fn file_rules(&self, _: &Endpoint, _: &str) -> FileRules {
         FileRules {
             server: "Ollama",
             images: &[FileFormat::Png, FileFormat::Jpeg, FileFormat::Webp],
-            documents: &[],
-            image_limit: u64::MAX,
-            document_limit: u64::MAX,
-            uploads_images: false,
-            files_api: None,
+            ..FileRules::TEXT_ONLY
         }
     }
 }

@@ -6,18 +6,11 @@ use serde_json::Value;
 use sha2::{Digest, Sha256};
 
 use super::ChatRequest;
-use super::api::{Endpoint, FilesApi, UploadForm};
-use super::attachment::FileFormat;
+use super::api::{Endpoint, FileRules, FilesApi, UploadForm};
 use super::json::read_count;
 use conversation::format::hex::encode_hex;
+use conversation::limits;
 use conversation::model::Usage;
-
-/// OpenAI's limit for all files of one request: 50 MB (file inputs guide; the unit from memory).
-pub(super) const REQUEST_LIMIT: u64 = 50_000_000;
-
-/// OpenAI's image formats; GIF only without animation.
-pub(super) const IMAGES: &[FileFormat] =
-    &[FileFormat::Png, FileFormat::Jpeg, FileFormat::Webp, FileFormat::Gif];
 
 /// OpenAI removes an upload after an hour, its minimum, so uploads that a crash leaves do not stay.
 pub(super) const FILES_API: FilesApi = FilesApi {
@@ -30,6 +23,53 @@ pub(super) const FILES_API: FilesApi = FilesApi {
     headers: &[],
     lifetime: "it is removed automatically after an hour",
 };
+
+/// The files that OpenAI accepts; GIF only without animation. The unit of its limit is from memory, the number of
+/// pictures from an older page.
+pub(super) const FILE_RULES: FileRules = FileRules {
+    server: "OpenAI",
+    image_limit: FileRules::max_file_size(limits::OPENAI_REQUEST),
+    document_limit: FileRules::max_file_size(limits::OPENAI_REQUEST),
+    request: (FileRules::max_file_size(limits::OPENAI_REQUEST), limits::OPENAI_PICTURES),
+    files_api: Some(FILES_API),
+    image_tokens: count_image_tokens,
+    ..FileRules::ANY_PICTURE
+};
+
+/// The tokens of an image: newer and small models count patches of 32 pixels, up to a number to which the server scales
+/// the image down; others tiles of 512 pixels of an image that is scaled to a shorter side of 768.
+fn count_image_tokens(model: &str, width: u64, height: u64) -> u64 {
+    let id = model.rsplit('/').next().unwrap_or(model);
+    let patches = width.div_ceil(32) * height.div_ceil(32);
+    let (base, tile) = match id {
+        _ if id.starts_with("gpt-4o-mini") => (2_833, 5_667),
+        _ if id.contains("-nano") => return (patches.min(1_536) * 246).div_ceil(100),
+        _ if id.starts_with("o4-mini") => return (patches.min(1_536) * 172).div_ceil(100),
+        _ if id.contains("-mini") => return (patches.min(1_536) * 162).div_ceil(100),
+        _ if gpt_version(id).is_some_and(|version| version >= (5, 4)) => return patches.min(2_500),
+        _ if id.starts_with("gpt-5") => (70, 140),
+        _ if id.starts_with('o') => (75, 150),
+        _ => (85, 170),
+    };
+    let longest = width.max(height).max(1);
+    let (width, height) = match longest {
+        2049.. => (width * 2048 / longest, height * 2048 / longest),
+        _ => (width, height),
+    };
+    let shortest = width.min(height).max(1);
+    let (width, height) = match shortest {
+        769.. => (width * 768 / shortest, height * 768 / shortest),
+        _ => (width, height),
+    };
+    base + tile * width.div_ceil(512) * height.div_ceil(512)
+}
+
+/// The version in the id of a model of OpenAI's: 5.3 of `gpt-5.3-codex`.
+pub(super) fn gpt_version(id: &str) -> Option<(u32, u32)> {
+    let version = id.strip_prefix("gpt-")?.split('-').next()?;
+    let (major, minor) = version.split_once('.').unwrap_or((version, "0"));
+    major.parse().ok().zip(minor.parse().ok())
+}
 
 /// Maximum length of a cache key. OpenAI refuses longer ones, which its documentation does not mention.
 const MAX_CACHE_KEY: usize = 64;

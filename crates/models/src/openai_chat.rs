@@ -16,7 +16,7 @@ use serde_json::{Value, json};
 
 use super::anthropic::{write_message, write_text};
 use super::api::{Api, Endpoint, FileRules};
-use super::attachment::{Attachment, FileFormat, Payload};
+use super::attachment::Attachment;
 use super::json::{
     ChatMessage, MessageContent, merge, read_count, read_some_text, read_text, read_thinking,
     write_body, write_parts,
@@ -25,7 +25,7 @@ use super::options::Reasoning;
 use super::partial_reply::PartialReply;
 use super::schema::{is_closed, is_of_object};
 use super::server::{GrammarForm, ReasoningForm, SchemaForm};
-use super::{ChatRequest, error, openai};
+use super::{ChatRequest, Content, error, openai};
 use conversation::model::{ApiError, ErrorKind, Role, StopReason};
 
 /// Implements [`Api`] for Chat Completions.
@@ -55,16 +55,17 @@ impl Api for ChatCompletions {
                 ChatMessage::from_text(role, text)
             }
         });
-        let messages = ask.messages_and_file().enumerate().map(|(index, (message, file))| {
+        let messages = ask.contents().enumerate().map(|(index, (role, contents))| {
             if takes_marks {
-                return write_message(message, file.map(write_file), marked.contains(&index));
+                return write_message(role, &contents, write_file, marked.contains(&index));
             }
+            let has_file = contents.iter().any(|content| matches!(content, Content::File(_)));
             // Templates of open models often accept strings only.
-            if file.is_some() || official && message.role == Role::User {
-                let parts = write_parts(message, Some("text"), file.map(write_file));
-                ChatMessage::new(message.role.as_str(), MessageContent::Parts(parts))
+            if has_file || official && role == Role::User {
+                let parts = write_parts(&contents, Some("text"), write_file);
+                ChatMessage::new(role.as_str(), MessageContent::Parts(parts))
             } else {
-                ChatMessage::from_joined_parts(message)
+                ChatMessage::from_joined_texts(role.as_str(), &contents)
             }
         });
         let mut head = json!({
@@ -141,21 +142,15 @@ impl Api for ChatCompletions {
     }
 
     /// “Chat Completions accepts only PDF files as file content parts”. Compatible servers have limits of their own.
-    fn file_rules(&self, official: bool) -> FileRules {
-        let limit =
-            if official { FileRules::max_file_size(openai::REQUEST_LIMIT) } else { u64::MAX };
-        FileRules {
-            server: if official {
-                "OpenAI's Chat Completions"
-            } else {
-                "a Chat Completions server"
-            },
-            images: openai::IMAGES,
-            documents: &[FileFormat::Pdf],
-            image_limit: limit,
-            document_limit: limit,
-            uploads_images: false,
-            files_api: Some(openai::FILES_API),
+    /// Of the other servers that nagent knows, OpenRouter and Azure take documents.
+    fn file_rules(&self, server: &Endpoint, _: &str) -> FileRules {
+        let takes_documents =
+            server.server.is_none_or(|server| ["openrouter", "azure"].contains(&server.name));
+        let rules = FileRules { server: "a Chat Completions server", ..FileRules::ANY_PICTURE };
+        match server.official {
+            true => FileRules { server: "OpenAI's Chat Completions", ..openai::FILE_RULES },
+            false if takes_documents => rules,
+            false => FileRules { documents: &[], ..rules },
         }
     }
 }
@@ -217,15 +212,15 @@ fn write_reasoning(form: ReasoningForm, level: Reasoning, model: &str) -> Value 
 }
 
 /// Source: openai-python and the guide “file inputs”. Strict servers may not know `detail`, and its default is right.
-fn write_file(file: &Attachment<'_>) -> Value {
-    match file.payload {
-        Payload::Bytes(_) if file.format.is_image() => {
+fn write_file(file: &Attachment) -> Value {
+    match file.remote() {
+        Some(remote) => json!({"type": "file", "file": {"file_id": remote.id}}),
+        None if file.format.is_image() => {
             json!({"type": "image_url", "image_url": {"url": file.data_url()}})
         }
-        Payload::Bytes(_) => {
+        None => {
             json!({"type": "file", "file": {"filename": file.name, "file_data": file.data_url()}})
         }
-        Payload::Remote(remote) => json!({"type": "file", "file": {"file_id": remote.id}}),
     }
 }
 

@@ -14,15 +14,15 @@
 use serde_json::{Value, json};
 
 use super::api::{Api, Endpoint, FileRules};
-use super::attachment::{Attachment, FileFormat, Payload};
+use super::attachment::{Attachment, FileFormat};
 use super::json::{
     ChatMessage, MessageContent, merge, read_count, read_some_text, read_text, write_body,
     write_parts,
 };
 use super::partial_reply::{PartialReply, StreamPosition};
 use super::schema::{is_closed, is_of_object};
-use super::{ChatRequest, error, openai};
-use conversation::model::{ApiError, ErrorKind, RequestMessage, Role, StopReason};
+use super::{ChatRequest, Content, error, openai};
+use conversation::model::{ApiError, ErrorKind, Role, StopReason};
 
 /// The name of the tool that receives a reply with a grammar.
 const TOOL: &str = "reply";
@@ -60,9 +60,9 @@ impl Api for Responses {
         }
         // A conversation keeps only the answer of a reply: commentary is shown and dropped.
         let phase = (server.official && has_phases(ask.model)).then_some("final_answer");
-        let messages = ask.messages_and_file().map(|(message, file)| {
-            let mut written = write_message(message, file);
-            written.phase = phase.filter(|_| message.role == Role::Assistant);
+        let messages = ask.contents().map(|(role, contents)| {
+            let mut written = write_message(role, &contents);
+            written.phase = phase.filter(|_| role == Role::Assistant);
             written
         });
         write_body(ask, server, head, "input", messages)
@@ -129,32 +129,21 @@ impl Api for Responses {
     }
 
     /// The table “accepted file types” does not have ods and odp.
-    fn file_rules(&self, _: bool) -> FileRules {
+    fn file_rules(&self, _: &Endpoint, _: &str) -> FileRules {
         use FileFormat::{Doc, Docx, Odt, Pdf, Ppt, Pptx, Xls, Xlsx};
-        FileRules {
-            server: "OpenAI",
-            images: openai::IMAGES,
-            documents: &[Pdf, Docx, Xlsx, Pptx, Odt, Doc, Xls, Ppt],
-            image_limit: FileRules::max_file_size(openai::REQUEST_LIMIT),
-            document_limit: FileRules::max_file_size(openai::REQUEST_LIMIT),
-            uploads_images: true,
-            files_api: Some(openai::FILES_API),
-        }
+        FileRules { documents: &[Pdf, Docx, Xlsx, Pptx, Odt, Doc, Xls, Ppt], ..openai::FILE_RULES }
     }
 }
 
 /// The user's parts are sent separately; for the model's own messages, a plain string is the documented form. OpenAI
 /// accepts a message without its `type`, llama.cpp does not ("Cannot determine type of 'item'").
-fn write_message<'a>(
-    message: &RequestMessage<'a>,
-    file: Option<&Attachment<'_>>,
-) -> ChatMessage<'a> {
-    let mut written = match message.role {
+fn write_message<'a>(role: Role, contents: &[Content<'a>]) -> ChatMessage<'a> {
+    let mut written = match role {
         Role::User => {
-            let parts = write_parts(message, Some("input_text"), file.map(write_file));
+            let parts = write_parts(contents, Some("input_text"), write_file);
             ChatMessage::new("user", MessageContent::Parts(parts))
         }
-        Role::Assistant => ChatMessage::from_joined_parts(message),
+        Role::Assistant => ChatMessage::from_joined_texts(role.as_str(), contents),
     };
     written.r#type = Some("message");
     written
@@ -165,26 +154,21 @@ fn write_message<'a>(
 /// know the field.
 fn has_phases(model: &str) -> bool {
     let id = model.rsplit('/').next().unwrap_or(model);
-    let version = id.strip_prefix("gpt-").unwrap_or_default();
-    let version = version.split('-').next().unwrap_or_default();
-    let (major, minor) = version.split_once('.').unwrap_or((version, "0"));
-    let version: Option<(u32, u32)> = major.parse().ok().zip(minor.parse().ok());
-    version.is_some_and(|version| version >= (5, 3))
+    openai::gpt_version(id).is_some_and(|version| version >= (5, 3))
 }
 
-fn write_file(file: &Attachment<'_>) -> Value {
-    let is_image = file.format.is_image();
-    match file.payload {
-        Payload::Bytes(_) if is_image => {
+fn write_file(file: &Attachment) -> Value {
+    match file.remote() {
+        None if file.format.is_image() => {
             json!({"type": "input_image", "detail": "auto", "image_url": file.data_url()})
         }
-        Payload::Bytes(_) => {
+        None => {
             json!({"type": "input_file", "filename": file.name, "file_data": file.data_url()})
         }
-        Payload::Remote(remote) if is_image => {
+        Some(remote) if file.format.is_image() => {
             json!({"type": "input_image", "detail": "auto", "file_id": remote.id})
         }
-        Payload::Remote(remote) => json!({"type": "input_file", "file_id": remote.id}),
+        Some(remote) => json!({"type": "input_file", "file_id": remote.id}),
     }
 }
 

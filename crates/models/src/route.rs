@@ -3,10 +3,12 @@
 //!
 //! Sources of the rules in the APIs, as of November 2026; if only older pages or memory had a number, its line says so:
 //! OpenAI's guides “file inputs” and “images and vision”; Anthropic's guides on vision, PDF and files; Google's “file
-//! input methods” and document and image pages; ollama's API types. Limits of a request count its base64.
+//! input methods”, document, image and media resolution pages; ollama's API types. Limits of a request count its base64.
 
 use super::api::{Endpoint, FileRules};
 use super::attachment::{FileFormat, safe_name};
+use super::catalog::find_model;
+use super::picture::is_decoded;
 
 /// Room for the prompt and the keys of a request, in bytes.
 const PROMPT_ROOM: u64 = 500_000;
@@ -18,7 +20,7 @@ pub enum FileRoute {
     Text,
     /// As base64 within the request.
     Inline,
-    /// Uploaded first, referred to by its id in the request, removed afterwards.
+    /// Uploaded first, referred to by its id in the request, removed at the end.
     Upload,
 }
 
@@ -34,45 +36,74 @@ impl FileRoute {
 }
 
 impl FileRules {
+    /// The rules of what accepts only text.
+    pub const TEXT_ONLY: Self = Self {
+        server: "this provider",
+        images: &[],
+        documents: &[],
+        image_limit: u64::MAX,
+        side: u32::MAX,
+        document_limit: u64::MAX,
+        pages: u64::MAX,
+        request: (u64::MAX, u64::MAX),
+        files_api: None,
+        image_tokens: |_, width, height| (width * height / 750).clamp(1, 1_600),
+        page_tokens: 1_500,
+    };
+
+    /// The rules of a program that is told the path of a file.
+    pub const ANY_PICTURE: Self = Self {
+        server: "this program",
+        images: &[FileFormat::Png, FileFormat::Jpeg, FileFormat::Gif, FileFormat::Webp],
+        documents: &[FileFormat::Pdf],
+        ..Self::TEXT_ONLY
+    };
+
     /// The size of the largest file that fits into a request of this size, in bytes.
     pub(super) const fn max_file_size(request: u64) -> u64 {
         (request - PROMPT_ROOM) / 4 * 3
     }
-}
 
-/// The route to a command-line program or a recording, which accept only text.
-pub fn route_without_server(format: FileFormat) -> Result<FileRoute, String> {
-    if format.is_text() {
-        return Ok(FileRoute::Text);
-    }
-    let instead = if format.is_image() { "" } else { "save it as text and send that, or " };
-    let what = describe(format);
-    Err(format!(
-        "this provider accepts only text, not {what}; {instead}choose another with --provider"
-    ))
-}
-
-impl Endpoint {
-    /// The route of a file of `bytes` bytes to this server, or the reason why there is none, with advice.
+    /// The route of a file of `bytes` bytes, or the reason why there is none, with advice.
     pub fn route(&self, format: FileFormat, bytes: u64) -> Result<FileRoute, String> {
         if format.is_text() {
             return Ok(FileRoute::Text);
         }
-        let rules = self.api.file_rules(self.official);
         let is_image = format.is_image();
-        if !(if is_image { rules.images } else { rules.documents }).contains(&format) {
-            let what = describe(format);
-            let instead = suggest(format, rules.documents.contains(&FileFormat::Pdf));
-            return Err(format!("{} does not accept {what}; {instead}", rules.server));
+        // An image that is decoded here becomes a copy that fits.
+        if is_image && is_decoded(format) && !self.images.is_empty() {
+            return Ok(FileRoute::Inline);
         }
-        let limit = if is_image { rules.image_limit } else { rules.document_limit };
-        if bytes <= limit {
-            Ok(FileRoute::Inline)
-        } else if is_image && !rules.uploads_images {
-            let megabytes = limit / 1_000_000;
-            Err(format!("{} accepts images of up to {megabytes} MB; make it smaller", rules.server))
-        } else {
-            Ok(FileRoute::Upload)
+        if !(if is_image { self.images } else { self.documents }).contains(&format) {
+            let what = describe(format);
+            let instead = self.suggest(format);
+            return Err(format!("{} does not accept {what}; {instead}", self.server));
+        }
+        let limit = if is_image { self.image_limit } else { self.document_limit };
+        Ok(if bytes <= limit { FileRoute::Inline } else { FileRoute::Upload })
+    }
+
+    fn suggest(&self, format: FileFormat) -> &'static str {
+        match format.family() {
+            "image" if self.images.is_empty() => "choose another model or provider for pictures",
+            "image" => "save it as PNG or JPEG and send that",
+            "pdf" if self.images.is_empty() => "save its text and send that",
+            "pdf" => "save its text, or its pages as images, and send those",
+            _ if self.documents.contains(&FileFormat::Pdf) => {
+                "save it as PDF or text and send that"
+            }
+            _ => "save it as text and send that",
+        }
+    }
+}
+
+impl Endpoint {
+    /// The files that a model accepts at this server.
+    pub fn file_rules(&self, model: &str) -> FileRules {
+        let rules = self.api.file_rules(self, model);
+        match find_model(model).and_then(|model| model.sees) {
+            Some(false) => FileRules { server: "this model", images: &[], documents: &[], ..rules },
+            _ => rules,
         }
     }
 }
@@ -88,15 +119,6 @@ fn describe(format: FileFormat) -> String {
     }
 }
 
-fn suggest(format: FileFormat, accepts_pdf: bool) -> &'static str {
-    match format.family() {
-        "image" => "save it as PNG or JPEG and send that",
-        "pdf" => "save its text, or its pages as images, and send those",
-        _ if accepts_pdf => "save it as PDF or text and send that",
-        _ => "save it as text and send that",
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::super::anthropic::Messages;
@@ -105,6 +127,7 @@ mod tests {
     use super::super::ollama::Ollama;
     use super::super::openai_chat::ChatCompletions;
     use super::super::openai_responses::Responses;
+    use super::super::server::KnownServer;
     use super::*;
 
     type Expected = Result<FileRoute, &'static str>;
@@ -121,7 +144,7 @@ mod tests {
         expect: Expected,
     ) {
         let wire = api.chat_path("");
-        let got = endpoint(api, official).route(kind, megabytes * 1_000_000);
+        let got = endpoint(api, official).file_rules("m").route(kind, megabytes * 1_000_000);
         match (&got, expect) {
             (Ok(route), Ok(expect)) => assert_eq!(*route, expect, "{wire} {kind:?} {megabytes}"),
             (Err(error), Err(part)) => assert!(error.contains(part), "{wire} {kind:?}: {error}"),
@@ -137,7 +160,9 @@ mod tests {
             [&Responses, &ChatCompletions, &Messages, &Gemini, &Ollama];
         for wire in apis {
             check(wire, false, FileFormat::Text, 50, Ok(Text));
-            check(wire, false, Png, 1, Ok(Inline));
+            for format in [Png, Gif, Webp] {
+                check(wire, false, format, 50, Ok(Inline));
+            }
             check(wire, false, Bmp, 1, Err("image/bmp; save it as PNG or JPEG"));
         }
         check(&Responses, true, Pdf, 37, Ok(Inline));
@@ -145,10 +170,8 @@ mod tests {
         check(&Responses, true, Docx, 1, Ok(Inline));
         check(&Responses, true, Odp, 1, Err("office files (.odp); save it as PDF or text"));
         check(&ChatCompletions, true, Pdf, 38, Ok(Upload));
-        check(&ChatCompletions, true, Png, 38, Err("make it smaller"));
         check(&ChatCompletions, false, Pdf, 50, Ok(Inline));
         check(&ChatCompletions, false, Docx, 1, Err("save it as PDF or text"));
-        check(&Messages, true, Png, 6, Ok(Upload));
         check(&Messages, true, Pdf, 23, Ok(Inline));
         check(&Messages, true, Pdf, 24, Ok(Upload));
         check(
@@ -158,23 +181,50 @@ mod tests {
             1,
             Err("Anthropic does not accept office files (.docx); save it as PDF or text"),
         );
-        check(&Gemini, true, Gif, 1, Err("image/gif; save it as PNG"));
         check(&Gemini, true, Heic, 15, Ok(Upload));
         check(&Gemini, true, Heic, 14, Ok(Inline));
         check(&Gemini, true, Pdf, 37, Ok(Inline));
         check(&Gemini, true, Pdf, 38, Ok(Upload));
-        check(&Ollama, false, Webp, 50, Ok(Inline));
-        check(
-            &Ollama,
-            false,
-            Pdf,
-            1,
-            Err("Ollama does not accept PDF; save its text, or its pages as images"),
-        );
+        check(&Ollama, false, Pdf, 1, Err("Ollama does not accept PDF; save its text"));
         check(&Ollama, false, Docx, 1, Err("save it as text"));
-        assert_eq!(route_without_server(FileFormat::Text), Ok(Text));
-        let refusal = |format| route_without_server(format).unwrap_err();
-        assert!(refusal(Png).contains("accepts only text, not image/png; choose another"));
-        assert!(refusal(Docx).contains("not office files (.docx); save it as text"));
+        let refusal = |format| FileRules::TEXT_ONLY.route(format, 1).unwrap_err();
+        assert!(refusal(Png).contains("this provider does not accept image/png; choose another"));
+        assert!(refusal(Docx).contains("office files (.docx); save it as text"));
+    }
+
+    #[test]
+    fn rules_are_those_of_the_model_and_of_the_server() {
+        let mut server = endpoint(&ChatCompletions, false);
+        assert!(!server.file_rules("m").documents.is_empty());
+        server.server = KnownServer::find_server_at_host("api.groq.com");
+        assert!(server.file_rules("m").documents.is_empty());
+        let blind = server.file_rules("openai/gpt-oss-120b").route(FileFormat::Png, 1);
+        assert!(blind.unwrap_err().starts_with("this model does not accept image/png"));
+        let pages = |model| endpoint(&Messages, true).file_rules(model).pages;
+        assert_eq!((pages("claude-haiku-4-5"), pages("claude-sonnet-4-6")), (100, 600));
+    }
+
+    #[test]
+    fn tokens_are_counted_by_each_providers_rule() {
+        let check = |api: &'static dyn Api, model: &str, (width, height), expect| {
+            let rules = endpoint(api, true).file_rules(model);
+            assert_eq!(
+                (rules.image_tokens)(model, width, height),
+                expect,
+                "{model} {width}x{height}"
+            );
+        };
+        // The examples of the providers' pages.
+        check(&Responses, "gpt-4o", (1024, 1024), 765);
+        check(&Responses, "gpt-4o", (2048, 4096), 1105);
+        check(&Responses, "gpt-5.1", (1024, 1024), 630);
+        check(&Responses, "gpt-4.1-mini", (1024, 1024), 1659);
+        check(&Responses, "gpt-5.5", (1024, 1024), 1024);
+        check(&Messages, "claude-sonnet-4-6", (200, 200), 53);
+        check(&Messages, "claude-sonnet-4-6", (1092, 1092), 1589);
+        check(&Messages, "claude-sonnet-4-6", (4000, 4000), 1600);
+        check(&Gemini, "gemini-2.5-flash", (384, 384), 258);
+        check(&Gemini, "gemini-2.5-flash", (960, 540), 516);
+        check(&Gemini, "gemini-3.8-flash", (100, 100), 1120);
     }
 }

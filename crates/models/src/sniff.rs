@@ -1,29 +1,12 @@
 //! Detects the format of a file, by its first bytes, then by its name.
 //!
-//! The content takes precedence over the name, and a note says so. Archives, programs, audio, video, empty files and
-//! unknown formats are refused here, before anything is sent. Nothing is read from disk.
+//! The content takes precedence over the name, and a note says so. Binary files of other formats are refused here, before
+//! anything is sent. Nothing is read from disk.
 //!
 //! The marks are those of `file(1)`. Modern office files are zip archives: the names of their members tell which kind
 //! they are, and if these are not found, the file's name does. The crate `infer` neither detects text nor gives advice.
 
 use super::attachment::{FileFormat, ending};
-use conversation::format::hex::encode_hex;
-
-/// File name extensions of archives: a file with such a name is refused even if its bytes could be text.
-const ARCHIVES: &str =
-    "zip tar gz tgz bz2 tbz2 xz txz zst lz lz4 lzma 7z rar jar war apk cab iso dmg deb";
-
-/// Marks at the start of files that are refused, in hexadecimal digits. Marks that consist of letters (`MZ`, `BZh`,
-/// `Rar!`, `MSCF`, `!<arch>`, `ID3`, `fLaC`, `OggS`, `MThd`) do not count if the file is text.
-const REFUSED: [(&str, &str); 4] = [
-    ("a program", "7f454c46 4d5a feedface feedfacf cefaedfe cffaedfe cafebabe 0061736d"),
-    (
-        "an archive",
-        "1f8b 1f9d 425a68 fd377a585a00 377abcaf271c 526172211a07 28b52ffd 04224d18 4d534346 213c617263683e0a",
-    ),
-    ("audio", "494433 664c6143 4f676753 4d546864 fffb fff3 fff2 fff1"),
-    ("video", "1a45dfa3 000001ba"),
-];
 
 /// The mark of Microsoft's compound files: doc, xls and ppt, and much else.
 const OLE: &[u8] = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1";
@@ -43,57 +26,29 @@ pub fn detect_format(name: &str, bytes: &[u8]) -> Result<DetectedFormat, String>
         return Err(format!("{name} is empty, there is nothing to send"));
     }
     let ending = ending(name);
-    let named = ending.as_deref().and_then(FileFormat::from_ending);
-    let is_archive_by_name =
-        ending.as_deref().is_some_and(|ending| ARCHIVES.split(' ').any(|one| one == ending));
-    let archive = || {
-        format!(
-            "{name} is an archive, which no provider accepts; unpack it and send the file that matters"
-        )
-    };
-    let kind = if let Some(kind) = detect_by_mark(bytes) {
-        kind
-    } else if named == Some(FileFormat::Pdf)
-        && bytes[..bytes.len().min(1024)].windows(5).any(|five| five == b"%PDF-")
-    {
+    let named = FileFormat::from_name(name);
+    let is_old =
+        |kind: &FileFormat| matches!(kind, FileFormat::Doc | FileFormat::Xls | FileFormat::Ppt);
+    let has_pdf_mark = || bytes[..bytes.len().min(1024)].windows(5).any(|five| five == b"%PDF-");
+    let kind = match detect_by_mark(bytes) {
+        Some(kind) => Some(kind),
         // Readers look for the mark in the first kilobyte: some programs write their own lines before it.
-        FileFormat::Pdf
-    } else if bytes.starts_with(b"PK\x03\x04") || bytes.starts_with(b"PK\x05\x06") {
-        let named = named.filter(|kind| is_zip_format(*kind));
-        if is_archive_by_name {
-            return Err(archive());
+        None if named == Some(FileFormat::Pdf) && has_pdf_mark() => named,
+        None if bytes.starts_with(b"PK\x03\x04") => {
+            let of_name = named.filter(|kind| kind.family() == "office" && !is_old(kind));
+            detect_zip_format(bytes).filter(|_| ending.as_deref() != Some("zip")).or(of_name)
         }
-        detect_zip_format(bytes).or(named).ok_or_else(archive)?
-    } else if bytes.starts_with(OLE) {
-        match named {
-            Some(kind @ (FileFormat::Doc | FileFormat::Xls | FileFormat::Ppt)) => kind,
-            Some(kind) if kind.family() == "office" => {
-                return Err(format!(
-                    "{name} is locked with a password, or an older office file with a newer name; open it and save it \
-                     without a password"
-                ));
-            }
-            _ => return Err(explain_unknown(name)),
-        }
-    } else if let Some(what) = describe_refused(bytes) {
-        return Err(match what {
-            "an archive" => archive(),
-            "a program" => {
-                format!("{name} is a program in machine code and cannot be sent; send its source")
-            }
-            _ => format!(
-                "{name} is {what} and cannot be sent; send its text, a transcript for example"
-            ),
-        });
-    } else {
-        match std::str::from_utf8(bytes) {
-            Ok(_) if is_archive_by_name => {
-                return Err(format!("{name} is named like an archive but is not one; rename it"));
-            }
-            Ok(text) if !text.contains('\0') => FileFormat::Text,
-            _ => return Err(explain_binary(name, named, bytes)),
-        }
+        None if bytes.starts_with(OLE) => named.filter(is_old),
+        None => std::str::from_utf8(bytes)
+            .is_ok_and(|text| !text.contains('\0'))
+            .then_some(FileFormat::Text),
     };
+    let kind = kind.ok_or_else(|| {
+        format!(
+            "{name} is an archive, a program, audio, video or another binary file, and is not sent; send an image, a PDF, an \
+             office file without a password, or UTF-8 text (iconv -t UTF-8 converts other text)"
+        )
+    })?;
     // A text may have any name that does not belong to another format.
     let agrees = named == Some(kind) || (named.is_none() && (kind.is_text() || ending.is_none()));
     let note = ending.filter(|_| !agrees).map(|ending| {
@@ -125,11 +80,6 @@ pub fn detect_by_mark(bytes: &[u8]) -> Option<FileFormat> {
     })
 }
 
-fn is_zip_format(kind: FileFormat) -> bool {
-    kind.family() == "office"
-        && !matches!(kind, FileFormat::Doc | FileFormat::Xls | FileFormat::Ppt)
-}
-
 /// The office format of a zip archive, by its members: OpenDocument has its media type first, uncompressed; Office Open
 /// XML has `[Content_Types].xml` first in nearly all files, and a folder for each format.
 fn detect_zip_format(bytes: &[u8]) -> Option<FileFormat> {
@@ -149,55 +99,6 @@ fn detect_zip_format(bytes: &[u8]) -> Option<FileFormat> {
     let kinds =
         [(FileFormat::Docx, "word/"), (FileFormat::Xlsx, "xl/"), (FileFormat::Pptx, "ppt/")];
     kinds.into_iter().find(|(_, folder)| has(end, folder.as_bytes())).map(|(kind, _)| kind)
-}
-
-fn describe_refused(bytes: &[u8]) -> Option<&'static str> {
-    let at =
-        |from: usize, mark: &[u8]| bytes.get(from..).is_some_and(|rest| rest.starts_with(mark));
-    if at(257, b"ustar") {
-        return Some("an archive");
-    }
-    if at(0, b"RIFF") && (at(8, b"WAVE") || at(8, b"AVI ")) {
-        return Some(if at(8, b"WAVE") { "audio" } else { "video" });
-    }
-    // All other files of this family are video or audio, except for AVIF, which is an image.
-    if at(4, b"ftyp") && !at(8, b"avi") {
-        return Some(if at(8, b"M4A") { "audio" } else { "video" });
-    }
-    let start = encode_hex(&bytes[..bytes.len().min(8)]);
-    let is_marked = |marks: &str| marks.split(' ').any(|mark| start.starts_with(mark));
-    let what = REFUSED.iter().find(|(_, marks)| is_marked(marks)).map(|(what, _)| *what)?;
-    // A text may begin with any letters; a file without a NUL is a text.
-    let is_text = bytes[0].is_ascii_graphic()
-        && bytes[0] != b'!'
-        && std::str::from_utf8(bytes).is_ok_and(|text| !text.contains('\0'));
-    (!is_text).then_some(what)
-}
-
-fn explain_binary(name: &str, named: Option<FileFormat>, bytes: &[u8]) -> String {
-    if let Some(kind) = named {
-        return format!(
-            "{name} is named like {} but is something else; it may be damaged, so it is not sent",
-            kind.media_type()
-        );
-    }
-    if bytes.starts_with(b"\xff\xfe") || bytes.starts_with(b"\xfe\xff") {
-        return format!(
-            "{name} is UTF-16 text; convert it with iconv -f UTF-16 -t UTF-8 and send that"
-        );
-    }
-    if bytes.contains(&0) {
-        return explain_unknown(name);
-    }
-    format!(
-        "{name} is neither UTF-8 text nor a known format; if it is text, convert it with iconv -t UTF-8 and send that"
-    )
-}
-
-fn explain_unknown(name: &str) -> String {
-    format!(
-        "{name} is a binary file of an unknown format; send an image, a PDF, an office file or UTF-8 text"
-    )
 }
 
 #[cfg(test)]
@@ -268,26 +169,25 @@ mod tests {
     #[test]
     fn refused_with_what_to_do_instead() {
         fails("a.txt", b"", "is empty");
-        fails("a.zip", b"PK\x03\x04..", "unpack it");
-        fails("a.zip", DOCX, "unpack it");
-        fails("a.zip", b"only text", "named like an archive");
-        fails("a.pdf", b"PK\x03\x04..", "unpack it");
-        fails("empty.zip", b"PK\x05\x06\0\0", "unpack it");
-        fails("a.tar.gz", b"\x1f\x8b\x08\0", "unpack it");
-        fails("a.a", b"!<arch>\nx", "unpack it");
-        fails("a.tar", &[&[b'x'; 257][..], b"ustar\0"].concat(), "unpack it");
-        fails("a.out", b"\x7fELF\x02\x01", "send its source");
-        fails("a.exe", b"MZ\x90\0\x03", "send its source");
-        fails("a.mp3", b"ID3\x03\0\0", "is audio");
-        fails("a.mp4", b"\0\0\0\x18ftypisom", "is video");
-        fails("a.wav", b"RIFF\0\0\0\0WAVEfmt ", "is audio");
-        fails("a.avif", b"\0\0\0\x18ftypavif", "unknown format");
-        fails("a.bin", b"\x01\x02\0\x03", "unknown format");
-        fails("a.msi", b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1..", "unknown format");
-        fails("a.docx", b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1..", "password");
-        fails("a.txt", b"\xff\xfeh\0i\0", "UTF-16");
-        fails("a.txt", b"caf\xe9", "iconv");
-        fails("a.png", b"\x89PNX\0", "may be damaged");
+        for (name, bytes) in [
+            ("a.zip", &b"PK\x03\x04.."[..]),
+            ("a.zip", DOCX),
+            ("a.pdf", b"PK\x03\x04.."),
+            ("empty.zip", b"PK\x05\x06\0\0"),
+            ("a.tar.gz", b"\x1f\x8b\x08\0"),
+            ("a.out", b"\x7fELF\x02\x01\xff"),
+            ("a.exe", b"MZ\x90\0\x03"),
+            ("a.mp3", b"ID3\x03\0\0"),
+            ("a.mp4", b"\0\0\0\x18ftypisom"),
+            ("a.avif", b"\0\0\0\x18ftypavif"),
+            ("a.msi", b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1.."),
+            ("a.docx", b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1.."),
+            ("a.txt", b"\xff\xfeh\0i\0"),
+            ("a.txt", b"caf\xe9"),
+            ("a.png", b"\x89PNX\0"),
+        ] {
+            fails(name, bytes, "and is not sent; send an image");
+        }
     }
 
     proptest! {

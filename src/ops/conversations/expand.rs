@@ -35,7 +35,7 @@ pub fn expand_conversation(catalog: &Catalog, prefix: Option<&str>) -> Result<Re
     }
     let compacted = replace_conversation(root, &name, &new)?;
     let compacted = compacted.map(|path| path.display().to_string());
-    let tokens = TokenEstimate::from_pieces(&file::parse(&new).pieces).tokens(new.len());
+    let tokens = TokenEstimate::from_pieces(&file::parse(&new).pieces).tokens_of_all(new.len());
     let text = format!(
         "the removed text is restored: conversation {name} has about {tokens} tokens now; its compacted text is in {}\n",
         compacted.as_deref().unwrap_or_default()

@@ -46,11 +46,11 @@ pub(crate) fn compact_now(call: &Call<'_>) -> Result<Report, Problem> {
         let estimate = TokenEstimate::from_pieces(journal.pieces());
         let plan = plan_compaction(journal.text(), journal.pieces(), &estimate, size, true);
         let plan = plan.map_err(|why| Problem::failed(refusal(call, &why)))?;
-        let tokens = estimate.tokens(journal.text().len());
+        let tokens = estimate.tokens_of_all(journal.text().len());
         return Ok(report(call, describe_plan(plan.as_ref(), tokens, size), plan.as_ref(), tokens));
     }
     let mut journal = call.open_conversation()?;
-    let tokens = TokenEstimate::from_pieces(journal.pieces()).tokens(journal.text().len());
+    let tokens = TokenEstimate::from_pieces(journal.pieces()).tokens_of_all(journal.text().len());
     let write = checkpoint_writer(call, &model, call.shows_progress);
     let outputs = call.root().outputs_folder();
     let price = call.settings.price(&model);

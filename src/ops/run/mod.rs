@@ -432,19 +432,27 @@ fn finish_run(
 }
 
 /// Prints the request that the conversation with its opening blocks would make.
-fn show_request(runner: &Runner<'_>, opening: &[Block]) -> Result<Report, Problem> {
+fn show_request(runner: &mut Runner<'_>, opening: &[Block]) -> Result<Report, Problem> {
     let mut text = runner.conversation.text().to_owned();
     for block in opening {
         text.push_str(if text.is_empty() || text.ends_with('\n') { "\n" } else { "\n\n" });
         text.push_str(&drive::format_block(block));
     }
     let pieces = file::parse(&text).pieces;
-    let (system, messages) = prompt::messages(&text, &pieces);
+    let (system, messages, shown) = prompt::messages(&text, &pieces);
+    let (client, model) = (&mut runner.asker.client, &runner.asker.model_id);
+    let outputs = runner.context.root.outputs_folder();
+    let files = client
+        .attach_files(&shown, model, &outputs, None)
+        .map_err(|error| Problem::failed(error.to_string()))?;
+    for note in client.notes.drain(..) {
+        (runner.on_progress)(ProgressEvent::Note(&note));
+    }
     let ask = ChatRequest {
         model: &runner.asker.model_id,
         system,
         messages,
-        file: None,
+        files,
         cache_key: Some(runner.conversation.name()),
         max_output: runner.asker.max_output,
         window: runner.asker.window,

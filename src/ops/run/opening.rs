@@ -23,11 +23,9 @@ use conversation::protocol::TagKind;
 use conversation::reason::Reason;
 use conversation::turn::unfinished::unfinished_results;
 use history::git;
-use models::sniff::detect_by_mark;
 use sys::boundary::{Boundary, BoundaryFolders};
 use sys::conversation_file::ConversationFile;
 use sys::input::{InputFile, is_stream};
-use sys::names::shell_word;
 use sys::{clock, context_files, env, fs, tools};
 
 /// Maximum number of lint notes at the start of a run.
@@ -229,14 +227,6 @@ fn read_for_user(call: &Call<'_>, runner: &mut Runner<'_>, named: &Path) -> Resu
             "--read {path}: it is a folder; name a file in it, or ask about the folder: the model can list and read it"
         )));
     }
-    let head = fs::read_start(&file, 16).filter(|_| !is_stream(named));
-    if let Some(format) = head.as_deref().and_then(detect_by_mark) {
-        return Err(Problem::failed(format!(
-            "--read {path}: it is {}, and a conversation is text; nagent-llm-upload {} --prompt \"...\" shows it to a model",
-            format.media_type(),
-            shell_word(path.to_string())
-        )));
-    }
     let is_dry = call.args.show_request;
     let block = match named.to_str() {
         Some(name) if !is_stream(named) => runner.read_for_user(name, is_dry)?,
@@ -247,18 +237,17 @@ fn read_for_user(call: &Call<'_>, runner: &mut Runner<'_>, named: &Path) -> Resu
             let bytes = fs::read_bytes(input.path(), STDIN_PROMPT as u64)?;
             let bytes =
                 bytes.ok_or_else(|| Problem::failed(format!("--read {path}: no such file")))?;
-            runner.show_stream(&path.to_string(), bytes, is_dry)?
+            runner.show_stream(&path.to_string(), input.path(), bytes, is_dry)?
         }
     };
     report_bytes(runner, &block, &format!("--read {path}"));
     if block.get("status") == Some("ok") {
         return Ok(block);
     }
-    let is_denied = block.get("reason") == Some(Reason::Denied.name());
-    let text = block.body.unwrap_or_default();
+    let text = block.body.as_deref().unwrap_or_default();
     // The advice below it names tags.
     let why = text.lines().next().unwrap_or_default();
-    let has_text = !is_denied && fs::file_size(&file).is_some_and(|size| size > 0);
+    let has_text = block.get("reason") == Some(Reason::TooLarge.name());
     let advice = if has_text {
         "; name it in the prompt, and the model reads the parts that it needs"
     } else {

@@ -3,6 +3,7 @@
 
 mod args;
 mod commands;
+mod dropped;
 mod env_file;
 mod picker;
 mod prompt_run;
@@ -17,6 +18,7 @@ use std::rc::Rc;
 
 pub use self::args::SessionArgs;
 use self::commands::{COMMANDS, Input, parse_input};
+use self::dropped::find_dropped_files;
 pub use self::start::NAME;
 use self::start::Session;
 use crate::ops::setup::completion;
@@ -131,6 +133,19 @@ impl Session {
     }
 
     fn take_input(&mut self, text: &str) -> Result<(), Problem> {
+        let dropped = |text| find_dropped_files(text, self.env.home_folder().as_deref());
+        let (prompt, files) = match parse_input(text) {
+            Input::Prompt(prompt) => (prompt.clone(), dropped(&prompt)),
+            // A path begins like a command.
+            Input::Wrong(_) => (text.trim().to_owned(), dropped(text.trim())),
+            _ => Default::default(),
+        };
+        if !files.is_empty() {
+            for file in files {
+                self.add_read(file)?;
+            }
+            return self.run_prompt(&prompt);
+        }
         match parse_input(text) {
             Input::Empty => Ok(()),
             Input::Prompt(prompt) => self.run_prompt(&prompt),

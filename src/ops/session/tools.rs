@@ -50,7 +50,7 @@ impl Session {
                 self.call_tool("nagent", &["--edit-conversation", "--", argument])?;
             }
             ReplCommand::EditPrompt => self.edit_prompt()?,
-            ReplCommand::Read => self.add_read(argument)?,
+            ReplCommand::Read => self.add_read(PathBuf::from(argument))?,
             ReplCommand::File => self.edit_file(argument)?,
             ReplCommand::Undo if argument.is_empty() => self.call_tool("nagent", &["--undo"])?,
             ReplCommand::Undo => self.call_tool("nagent-file-edit", &["--undo", "--", argument])?,
@@ -277,8 +277,7 @@ impl Session {
         self.run_prompt(text.trim())
     }
 
-    fn add_read(&mut self, path: &str) -> Result<(), Problem> {
-        let path = PathBuf::from(path);
+    pub(super) fn add_read(&mut self, path: PathBuf) -> Result<(), Problem> {
         let (full, name) = (self.env.absolute_path(&path)?, quote_name(&path));
         if fs::file_size(&full).is_none() {
             let why = if full.is_dir() {

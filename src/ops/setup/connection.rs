@@ -275,7 +275,7 @@ impl Settings {
             model,
             system,
             messages,
-            file: None,
+            files: Vec::new(),
             cache_key: None,
             max_output: self.config.max_output_tokens,
             window: self.window(model),

@@ -1,21 +1,22 @@
 //! Sends a file and a prompt to a model: an image, a PDF, an office file, code or text.
 
 use std::ffi::OsStr;
-use std::io::Read;
 use std::path::Path;
 
 use super::one_shot::{OneShot, report_request};
-use crate::client::upload;
+use crate::client::files::NewFile;
 use crate::drive;
 use crate::ops::setup::flags::{InputArgs, ModelArgs};
 use crate::out::{self, Report};
 use conversation::format::harmless;
-use conversation::limits::UPLOADED_FILE;
+use conversation::limits::SHOWN_FILE;
 use conversation::model::{RequestMessage, Role};
 use conversation::problem::Problem;
-use models::attachment::{self, Attachment, Payload, RemoteFile};
+use models::attachment::{Attachment, safe_name};
+use models::picture::Picture;
 use models::route::FileRoute;
 use models::sniff;
+use sys::fs;
 use sys::input::InputFile;
 use sys::interrupt::Interrupts;
 use sys::read;
@@ -35,9 +36,6 @@ pub struct UploadArgs {
     model: ModelArgs,
 }
 
-/// The placeholder in a shown request for the id that an upload would return.
-const NO_ID: &str = "ID-OF-THE-UPLOADED-FILE";
-
 /// Sends the file in the request, or through the provider's files API, and reports the reply.
 pub fn send_file(tool: &'static str, args: &UploadArgs) -> Result<Report, Problem> {
     if args.prompt.trim().is_empty() {
@@ -49,29 +47,37 @@ pub fn send_file(tool: &'static str, args: &UploadArgs) -> Result<Report, Proble
     let input = InputFile::open(path, &Interrupts::install()?)?;
     let bytes = read_upload(input.path())?;
     let name = if input.is_copy() { OsStr::new("stdin") } else { path.as_os_str() };
-    let full_name = Path::new(name).file_name().unwrap_or(name).to_string_lossy();
-    let found = sniff::detect_format(&full_name, &bytes).map_err(Problem::failed)?;
-    let (kind, name) = (found.format, attachment::safe_name(&full_name, found.format));
+    let name = Path::new(name).file_name().unwrap_or(name).to_string_lossy();
+    let found = sniff::detect_format(&name, &bytes).map_err(Problem::failed)?;
+    let kind = found.format;
     let mut one_shot = OneShot::new(tool, &args.model, !args.show_request, None, false)?;
     if let Some(note) = &found.note {
         out::print_tool_line(tool, &format!("note: {note}"));
     }
     let OneShot { settings, source, model, interrupts, spinner, .. } = &mut one_shot;
-    let route = source.route(kind, bytes.len() as u64).map_err(Problem::failed)?;
-    let text = (route == FileRoute::Text).then(|| as_text(&full_name, &bytes));
-    let parts = text.iter().map(String::as_str).chain([args.prompt.as_str()]).collect();
-    let file = Attachment { name: &name, format: kind, payload: Payload::Bytes(&bytes) };
+    let route = source.file_rules(model).route(kind, bytes.len() as u64);
+    let route = route.map_err(Problem::failed)?;
+    if route == FileRoute::Inline {
+        Picture::decode(kind, &bytes).map_err(|why| Problem::failed(format!("{name}: {why}")))?;
+    }
+    let text = match route {
+        FileRoute::Text => as_text(&name, &bytes),
+        _ => format!("<file name=\"{}\"/>", plain_name(&name)),
+    };
+    let parts = vec![text.as_str(), args.prompt.as_str()];
     let mut ask =
         settings.build_request(model, None, vec![RequestMessage { role: Role::User, parts }]);
-    ask.file = (route == FileRoute::Inline).then_some(file);
+    let full = fs::real_path(input.path()).unwrap_or_else(|| input.path().to_owned());
+    let file = NewFile { name: &name, format: kind, path: &full, bytes: &bytes };
     if args.show_request {
-        let nobody = RemoteFile { id: NO_ID.to_owned(), uri: None };
-        if route == FileRoute::Upload {
-            let note = format!(
-                "note: the file is uploaded first, through the provider's files API; its id then replaces {NO_ID}"
-            );
-            out::print_tool_line(tool, &note);
-            ask.file = Some(Attachment { payload: Payload::Remote(&nobody), ..file });
+        if route != FileRoute::Text {
+            let prepared = source.prepare_file(&file, model, None);
+            let (format, payload) = prepared.map_err(|why| Problem::failed(why.to_string()))?;
+            let (name, place) = (safe_name(&name, format), (0, 0));
+            ask.files = vec![Attachment { place, name, format, tokens: 0, payload }];
+        }
+        for note in source.notes.drain(..) {
+            out::print_tool_line(tool, &format!("note: {note}"));
         }
         return report_request(source.show_request(&ask));
     }
@@ -79,10 +85,8 @@ pub fn send_file(tool: &'static str, args: &UploadArgs) -> Result<Report, Proble
     spinner.start("model");
     let mut tell = |text: &str| spinner.print_above(|| out::print_tool_line(tool, text));
     let reply = match route {
-        FileRoute::Upload => {
-            upload::ask_about(source, &ask, &file, patience, interrupts, &mut tell)
-        }
-        _ => source.ask_with_retries(&ask, patience, interrupts, &mut tell),
+        FileRoute::Text => source.ask_with_retries(&ask, patience, interrupts, &mut tell),
+        _ => source.ask_about(&mut ask, &file, patience, interrupts, &mut tell),
     };
     spinner.stop();
     Ok(one_shot
@@ -97,25 +101,22 @@ pub fn send_file(tool: &'static str, args: &UploadArgs) -> Result<Report, Proble
 /// The whole of a regular file.
 fn read_upload(path: &Path) -> Result<Vec<u8>, Problem> {
     let (file, metadata) = read::open_regular(path)?;
-    let mut bytes = Vec::new();
-    file.take(UPLOADED_FILE + 1)
-        .read_to_end(&mut bytes)
-        .map_err(|error| Problem::failed(format!("cannot read {}: {error}", path.display())))?;
-    if bytes.len() as u64 > UPLOADED_FILE {
-        return Err(Problem::failed(format!(
-            "{} has {} bytes; the maximum is {UPLOADED_FILE} (50 MiB): make it smaller, or split it with \
-             nagent-file-split if it is text",
-            path.display(),
-            metadata.len().max(UPLOADED_FILE + 1)
-        )));
-    }
-    Ok(bytes)
+    fs::read_within(file, metadata.len(), SHOWN_FILE).map_err(|error| {
+        Problem::failed(format!(
+            "{}: {error:#}; make it smaller, or split it with nagent-file-split if it is text",
+            path.display()
+        ))
+    })
+}
+
+fn plain_name(name: &str) -> String {
+    harmless::quote_name(name).replace(['"', '<', '>'], "'")
 }
 
 /// A text file as a part of the prompt, with its name around it, and a fence where the text could end it. The bytes were
 /// found to be UTF-8.
 fn as_text(name: &str, bytes: &[u8]) -> String {
-    let name = harmless::quote_name(name).replace(['"', '<', '>'], "'");
+    let name = plain_name(name);
     let text = String::from_utf8_lossy(bytes);
     let text = text.trim_end_matches('\n');
     let lower = text.to_lowercase();

@@ -32,11 +32,13 @@ pub(crate) fn run(data: &[u8]) {
         assert!(!safe.is_empty() && !safe.contains(['/', '"', '\r', '\n', '\\']));
         if !found.format.is_text() {
             let file = Attachment {
-                name: &safe,
+                place: (0, 0),
+                name: safe,
                 format: found.format,
-                payload: Payload::Bytes(input.rest),
+                tokens: 0,
+                payload: Payload::Bytes(input.rest.to_vec().into()),
             };
-            let body = endpoint.chat_request(&ChatRequest { file: Some(file), ..second }).body;
+            let body = endpoint.chat_request(&ChatRequest { files: vec![file], ..second }).body;
             serde_json::from_slice::<Value>(&body).expect("a body with a file is JSON");
         }
     }
@@ -61,7 +63,7 @@ fn ask(text: &str, parts: usize) -> ChatRequest<'_> {
         model: "m",
         system: None,
         messages,
-        file: None,
+        files: Vec::new(),
         cache_key: None,
         max_output: Some(1),
         window: None,

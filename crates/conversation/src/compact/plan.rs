@@ -7,6 +7,7 @@ use super::notice::{CompactionFacts, Notice};
 use super::token_estimate::TokenEstimate;
 use crate::context::MEMORY;
 use crate::format::file::Piece;
+use crate::shown_file::ShownFile;
 
 /// Results over this many bytes become pointers, except in the newest turns.
 pub(crate) const LONG_RESULT: usize = 4 << 10;
@@ -74,7 +75,7 @@ pub fn plan_compaction(
     window: u64,
     is_asked: bool,
 ) -> Result<Option<Plan>, String> {
-    Planner { text, pieces, estimate, window, is_asked }.make_plan()
+    Planner { is_asked, ..Planner::new(text, pieces, estimate, window) }.make_plan()
 }
 
 /// Plans a compaction for a full window that needs no checkpoint: long results become pointers, even the newest.
@@ -84,7 +85,7 @@ pub fn plan_last_resort(
     estimate: &TokenEstimate,
     window: u64,
 ) -> Option<Plan> {
-    Planner { text, pieces, estimate, window, is_asked: false }.plan_last_resort()
+    Planner::new(text, pieces, estimate, window).plan_last_resort()
 }
 
 /// Whether the turns may be split before this piece: it is a prompt, a reply, or the status of a reply that was not
@@ -104,6 +105,8 @@ struct Planner<'a> {
     estimate: &'a TokenEstimate,
     window: u64,
     is_asked: bool,
+    /// Pictures and documents: where their blocks begin, and the size of a text with as many tokens, in bytes.
+    files: Vec<(usize, usize)>,
 }
 
 /// The newest turns.
@@ -125,7 +128,14 @@ enum NoticeState {
     Edited,
 }
 
-impl Planner<'_> {
+impl<'a> Planner<'a> {
+    fn new(text: &'a str, pieces: &'a [Piece], estimate: &'a TokenEstimate, window: u64) -> Self {
+        let of_file = |piece| Some((piece, ShownFile::read(piece)?.tokens as f64));
+        let files = pieces.iter().filter_map(of_file);
+        let files = files.map(|(piece, tokens)| (piece.span.start, estimate.bytes(tokens)));
+        Self { text, pieces, estimate, window, is_asked: false, files: files.collect() }
+    }
+
     fn make_plan(&self) -> Result<Option<Plan>, String> {
         // The first context, with which the file begins.
         let first =
@@ -177,7 +187,7 @@ impl Planner<'_> {
         let groups: Vec<usize> =
             (first..self.pieces.len()).filter(|at| begins_turn(self.pieces, *at)).collect();
         let end = self.text.len();
-        let bytes_from = |at: usize| end - self.pieces[at].span.start;
+        let bytes_from = |at: usize| self.bytes_of_range(self.pieces[at].span.start..end);
         let fits = groups.iter().copied().find(|at| bytes_from(*at) <= most);
         if let Some(start) = fits {
             return Newest { start, is_cut: false };
@@ -194,11 +204,26 @@ impl Planner<'_> {
     /// The bytes saved if this piece becomes a pointer; `None` if it is not a result with more than `most` bytes.
     fn pointer_savings(&self, at: usize, most: usize) -> Option<usize> {
         let piece = &self.pieces[at];
+        let of_file = self.bytes_of_files(&piece.span);
+        if of_file > 0 {
+            return Some(of_file);
+        }
         let is_result = piece.name().is_some_and(|name| name.ends_with("-result"))
             || piece.name() == Some("system")
                 && ["check", "after_write"].iter().any(|name| piece.get(name).is_some());
         let bytes = piece.body_text(self.text).len();
         (is_result && bytes > most).then(|| bytes - POINTER)
+    }
+
+    /// The size of the pictures and documents in a part of the text, as that of text with as many tokens, in bytes.
+    fn bytes_of_files(&self, range: &Range<usize>) -> usize {
+        let files = self.files.iter().filter(|(start, _)| range.contains(start));
+        files.map(|(_, bytes)| bytes).sum()
+    }
+
+    /// The size of a part of the text with its pictures and documents.
+    fn bytes_of_range(&self, range: Range<usize>) -> usize {
+        range.len() + self.bytes_of_files(&range)
     }
 
     /// Plans the whole conversation with pointers for long results before the newest turns, if that is enough.
@@ -217,7 +242,8 @@ impl Planner<'_> {
             return None;
         }
         let saved = pointers.iter().filter_map(|at| self.pointer_savings(*at, most));
-        let (before, after) = (self.text.len(), self.text.len() - saved.sum::<usize>());
+        let before = self.bytes_of_range(0..self.text.len());
+        let after = before.saturating_sub(saved.sum::<usize>());
         let mut parts = Vec::new();
         self.push_span(&mut parts, 0..newest.start, &|at| pointers.contains(&at), most);
         parts.push(PlanPart::Notice);
@@ -276,7 +302,8 @@ impl Planner<'_> {
         }
         let checkpoint = (room / 4.0).min(CHECKPOINT);
         let rest: usize = parts.iter().map(|part| self.bytes_of(part)).sum();
-        let (before, after) = (self.text.len(), rest + self.estimate.bytes(checkpoint));
+        let before = self.bytes_of_range(0..self.text.len());
+        let after = rest + self.estimate.bytes(checkpoint);
         // It would save less than a tenth: not worth a request, and the next compaction would be due at once.
         if after > before / 10 * 9 {
             return None;
@@ -449,7 +476,7 @@ impl Planner<'_> {
     /// The approximate size of a part in the new text, in bytes.
     fn bytes_of(&self, part: &PlanPart) -> usize {
         match part {
-            PlanPart::Keep(range) => range.len() + 2,
+            PlanPart::Keep(range) => self.bytes_of_range(range.clone()) + 2,
             PlanPart::Pointer(at) => {
                 let piece = &self.pieces[*at];
                 piece.span.len() - piece.body_text(self.text).len() + POINTER + 2

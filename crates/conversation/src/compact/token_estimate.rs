@@ -2,6 +2,7 @@
 
 use super::notice::Notice;
 use crate::format::file::Piece;
+use crate::shown_file::ShownFile;
 
 /// The default number of tokens per byte, before a model has counted.
 const USUAL: f64 = 0.25;
@@ -21,11 +22,13 @@ pub struct TokenEstimate {
     stale: u64,
     /// The offset of the last reply, which is the length of its request.
     reply: Option<usize>,
+    /// The tokens of pictures and documents.
+    files: u64,
 }
 
 impl Default for TokenEstimate {
     fn default() -> Self {
-        Self { seen: 0, tokens_per_byte: USUAL, stale: 0, reply: None }
+        Self { seen: 0, tokens_per_byte: USUAL, stale: 0, reply: None, files: 0 }
     }
 }
 
@@ -43,6 +46,7 @@ impl TokenEstimate {
             *self = Self::default();
         }
         for piece in &pieces[self.seen..] {
+            self.files += ShownFile::read(piece).map_or(0, |file| file.tokens);
             match piece.name() {
                 Some("agent-response") => self.reply = Some(piece.span.start),
                 Some("nagent-turn-status") => self.read_status(piece),
@@ -69,7 +73,8 @@ impl TokenEstimate {
             counted.and_then(|count| count.parse::<u32>().ok()).filter(|count| *count > 0);
         #[expect(clippy::cast_precision_loss, reason = "a file has fewer than 2^52 bytes")]
         if let (Some(tokens), true) = (counted, request > 0) {
-            self.tokens_per_byte = (f64::from(tokens) / request as f64).clamp(RANGE.0, RANGE.1);
+            let of_text = (f64::from(tokens) - self.files as f64).max(0.0);
+            self.tokens_per_byte = (of_text / request as f64).clamp(RANGE.0, RANGE.1);
         }
     }
 
@@ -99,9 +104,14 @@ impl TokenEstimate {
         (tokens.max(0.0) / self.tokens_per_byte) as usize
     }
 
-    /// Whether this many bytes fill more than four fifths of a window.
+    /// The estimated tokens of the whole text of this many bytes, with its pictures and documents.
+    pub fn tokens_of_all(&self, bytes: usize) -> u64 {
+        self.tokens(bytes) + self.files
+    }
+
+    /// Whether the whole text of this many bytes fills more than four fifths of a window.
     #[expect(clippy::cast_precision_loss, reason = "it is an estimate")]
     pub fn is_full(&self, bytes: usize, window: u64) -> bool {
-        self.tokens(bytes) as f64 > window as f64 * FULL
+        self.tokens_of_all(bytes) as f64 > window as f64 * FULL
     }
 }

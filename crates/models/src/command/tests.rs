@@ -12,7 +12,7 @@ fn ask<'a>(system: Option<&'a str>, texts: &'a [&'a str]) -> ChatRequest<'a> {
         model: "m",
         system,
         messages,
-        file: None,
+        files: Vec::new(),
         cache_key: None,
         max_output: None,
         window: None,

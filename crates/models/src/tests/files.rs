@@ -12,26 +12,27 @@ use super::super::options::ChatOptions;
 use super::{APIS, AnyApi, Chat, Gemini, KEY, Messages, Ollama, Responses, endpoint};
 use conversation::model::{ErrorKind, HttpRequest, RequestMessage, Role};
 
-const PNG: Attachment<'_> = Attachment {
-    name: "a.png",
-    format: FileFormat::Png,
-    payload: Payload::Bytes(b"\x89PNG\r\n\x1a\n"),
-};
-const PDF: Attachment<'_> =
-    Attachment { name: "a.pdf", format: FileFormat::Pdf, payload: Payload::Bytes(b"%PDF-1.7\nx") };
-const DOCX: Attachment<'_> = Attachment {
-    name: "a.docx",
-    format: FileFormat::Docx,
-    payload: Payload::Bytes(b"PK\x03\x04 word"),
-};
+fn file(name: &str, format: FileFormat, bytes: &[u8]) -> Attachment {
+    let payload = Payload::Bytes(bytes.to_vec().into());
+    Attachment { place: (0, 0), name: name.to_owned(), format, tokens: 7, payload }
+}
+
+fn png() -> Attachment {
+    file("a.png", FileFormat::Png, b"\x89PNG\r\n\x1a\n")
+}
+
+fn pdf() -> Attachment {
+    file("a.pdf", FileFormat::Pdf, b"%PDF-1.7\nx")
+}
 
 fn ask(prompt: &str) -> ChatRequest<'_> {
-    let messages = vec![RequestMessage { role: Role::User, parts: vec![prompt] }];
+    let parts = vec!["<file/>", prompt];
+    let messages = vec![RequestMessage { role: Role::User, parts }];
     ChatRequest {
         model: "m",
         system: None,
         messages,
-        file: None,
+        files: Vec::new(),
         cache_key: None,
         max_output: None,
         window: None,
@@ -70,12 +71,12 @@ fn check_head(request: &HttpRequest, name: &str, with_key: bool) {
     assert!(!request.url.contains(KEY));
 }
 
-fn check(api: AnyApi, official: bool, file: &Attachment<'_>, name: &str) {
+fn check(api: AnyApi, official: bool, file: &Attachment, name: &str) {
     let request = endpoint(api, official)
-        .chat_request(&ChatRequest { file: Some(*file), ..ask("What is it?") });
+        .chat_request(&ChatRequest { files: vec![file.clone()], ..ask("What is it?") });
     let got: Value = serde_json::from_slice(&request.body).unwrap();
     let expect: Value = serde_json::from_slice(&read(name)).unwrap();
-    // As text: the order counts, since the file comes before the prompt and the messages come last.
+    // As text: the order counts, since the file comes behind the text that names it and the messages come last.
     assert_eq!(got.to_string(), expect.to_string(), "{name}");
 }
 
@@ -94,11 +95,16 @@ fn requests_with_a_file() {
         (&Gemini, true, "gemini"),
     ];
     for (wire, official, folder) in inline {
-        check(wire, official, &PNG, &format!("{folder}/inline-image.request.json"));
-        check(wire, official, &PDF, &format!("{folder}/inline-pdf.request.json"));
+        check(wire, official, &png(), &format!("{folder}/inline-image.request.json"));
+        check(wire, official, &pdf(), &format!("{folder}/inline-pdf.request.json"));
     }
-    check(&Ollama, false, &PNG, "ollama/inline-image.request.json");
-    check(&Responses, true, &DOCX, "openai-responses/inline-docx.request.json");
+    check(&Ollama, false, &png(), "ollama/inline-image.request.json");
+    check(
+        &Responses,
+        true,
+        &file("a.docx", FileFormat::Docx, b"PK\x03\x04 word"),
+        "openai-responses/inline-docx.request.json",
+    );
     let uploaded: [(AnyApi, &str, &str, bool); 4] = [
         (&Responses, "openai-responses", "file-abc123", true),
         (&Chat, "openai-chat", "file-abc123", false),
@@ -107,19 +113,19 @@ fn requests_with_a_file() {
     ];
     for (wire, folder, id, images) in uploaded {
         let remote = remote(id);
-        let there = |file| Attachment { payload: Payload::Remote(&remote), ..file };
-        check(wire, true, &there(PDF), &format!("{folder}/use-pdf.request.json"));
+        let there = |file| Attachment { payload: Payload::Remote(remote.clone()), ..file };
+        check(wire, true, &there(pdf()), &format!("{folder}/use-pdf.request.json"));
         if images {
-            check(wire, true, &there(PNG), &format!("{folder}/use-image.request.json"));
+            check(wire, true, &there(png()), &format!("{folder}/use-image.request.json"));
         }
     }
     let remote = remote("x");
-    let there = Attachment { payload: Payload::Remote(&remote), ..PDF };
+    let there = Attachment { payload: Payload::Remote(remote), ..pdf() };
     let request =
-        endpoint(&Messages, true).chat_request(&ChatRequest { file: Some(there), ..ask("?") });
+        endpoint(&Messages, true).chat_request(&ChatRequest { files: vec![there], ..ask("?") });
     check_head(&request, "anthropic/use-pdf.request.http", true);
     let request =
-        endpoint(&Messages, true).chat_request(&ChatRequest { file: Some(PDF), ..ask("?") });
+        endpoint(&Messages, true).chat_request(&ChatRequest { files: vec![pdf()], ..ask("?") });
     assert!(request.headers.iter().all(|(name, _)| *name != "anthropic-beta"));
 }
 
@@ -133,7 +139,7 @@ fn forms_go_up_and_files_are_removed() {
     for (wire, folder, id) in forms {
         let endpoint = endpoint(wire, true);
         let files = endpoint.files().unwrap();
-        let request = files.upload_request(&PDF, "BOUNDARY");
+        let request = files.upload_request(&pdf(), "BOUNDARY");
         check_head(&request, &format!("{folder}/upload.request.http"), true);
         let expect = read(&format!("{folder}/upload.request.txt"));
         assert_eq!(String::from_utf8(request.body), String::from_utf8(expect));
@@ -164,7 +170,7 @@ fn google_processes_the_file() {
     let refused = endpoint.failure(400, &[], &read("gemini/upload-refused.reply.json"));
     assert!(refused.message.contains("Unsupported MIME type"), "{refused}");
     let base = |base_url: &str| Endpoint { base_url: base_url.to_owned(), ..endpoint.clone() };
-    let url = |base_url: &str| base(base_url).files().unwrap().upload_request(&PDF, "").url;
+    let url = |base_url: &str| base(base_url).files().unwrap().upload_request(&pdf(), "").url;
     assert_eq!(url("https://h/v1beta/"), "https://h/upload/v1beta/files");
     assert_eq!(url("https://h/gemini?x=1"), "https://h/gemini/upload/v1beta/files?x=1");
 }
@@ -193,8 +199,8 @@ proptest! {
     #[test]
     fn bodies_are_json_whatever_the_file_holds(bytes in prop::collection::vec(any::<u8>(), 0..200), prompt in "\\PC{1,20}") {
         for wire in APIS {
-            let file = Attachment { payload: Payload::Bytes(&bytes), ..PNG };
-            let request = endpoint(wire, false).chat_request(&ChatRequest { file: Some(file), ..ask(&prompt) });
+            let files = vec![file("a.png", FileFormat::Png, &bytes)];
+            let request = endpoint(wire, false).chat_request(&ChatRequest { files, ..ask(&prompt) });
             prop_assert!(serde_json::from_slice::<Value>(&request.body).is_ok());
         }
     }

@@ -16,7 +16,7 @@ fn members(endpoint: &Endpoint, model: &str, options: &ChatOptions) -> Value {
         model,
         system: None,
         messages,
-        file: None,
+        files: Vec::new(),
         cache_key: None,
         max_output: None,
         window: None,

@@ -19,7 +19,7 @@ fn conversation<'a>(turns: &'a [Vec<&'a str>]) -> ChatRequest<'a> {
         model: "m",
         system: Some("S"),
         messages,
-        file: None,
+        files: Vec::new(),
         cache_key: Some("c1"),
         max_output: None,
         window: None,

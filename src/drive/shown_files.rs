@@ -1,0 +1,135 @@
+//! The result of a read of a picture or document: the bytes are kept with the outputs, and requests show them. What the
+//! model's API does not take is read as text where that is possible.
+
+use std::path::Path;
+
+use anyhow::Result;
+
+use super::commands::ShellCommand;
+use super::result_block::error;
+use super::runner::Runner;
+use conversation::format::file::Block;
+use conversation::format::harmless::quote_name;
+use conversation::format::numbers::format_count;
+use conversation::limits;
+use models::api::FileRules;
+use models::attachment::FileFormat;
+use models::pdf::inspect_pdf;
+use models::picture::Picture;
+use models::sniff::detect_by_mark;
+use sys::fs;
+use sys::names::shell_word;
+
+/// The tokens of a picture whose size is not known.
+const UNKNOWN_TOKENS: u64 = 1_600;
+
+impl Runner<'_> {
+    /// The result of a read of this file, if it is a picture or document.
+    pub(super) fn show_file(&self, block: &Block, path: &Path) -> Result<Option<Block>> {
+        let is_shown = fs::read_start(path, 16).is_some_and(|head| detect_by_mark(&head).is_some());
+        if !is_shown {
+            return Ok(None);
+        }
+        match fs::read_resolved(path, limits::SHOWN_FILE) {
+            Ok(bytes) => self.show_bytes(block, path, &bytes),
+            Err(why) => {
+                let why = format!("{} cannot be shown: {why:#}", quote_name(path));
+                Ok(Some(error(block.clone(), why)))
+            }
+        }
+    }
+
+    /// The result of a read of these bytes, which the file at `path` has, if they are a picture or document.
+    pub(super) fn show_bytes(
+        &self,
+        block: &Block,
+        path: &Path,
+        bytes: &[u8],
+    ) -> Result<Option<Block>> {
+        let Some(format) = detect_by_mark(bytes) else { return Ok(None) };
+        let model = &self.asker.model_id;
+        let rules = self.asker.client.file_rules(model);
+        let block = block.clone();
+        let block = match describe(block.clone(), format, bytes, &rules, model) {
+            Ok(block) => {
+                fs::store_output(&self.context.root.outputs_folder(), bytes)?;
+                let block = block.with("sha256", fs::sha256(bytes));
+                self.files.record_read(block, path, Some(bytes), &self.conversation)
+            }
+            Err(why) if format == FileFormat::Pdf => self.read_pdf_text(block, path, &why),
+            Err(why) => error(block, format!("{} is not shown: {why}", quote_name(path))),
+        };
+        Ok(Some(block))
+    }
+
+    /// The text of a PDF that is not shown itself, as `pdftotext` prints it.
+    fn read_pdf_text(&self, block: Block, path: &Path, why: &str) -> Block {
+        let name = quote_name(path);
+        let commands = format!("pdftotext -layout -- {} - 2>/dev/null", shell_word(path));
+        let command = ShellCommand {
+            commands: &commands,
+            timeout: Some(limits::PDF_TEXT_TIME.as_secs()),
+            parents: self.children.parents_of_commands(),
+            sandbox: self.context.sandbox.as_deref(),
+        };
+        let new = Block::new("nagent-read-result");
+        let (read, _) = self.commands.run(new, &command, &self.context, &mut |_| ());
+        let text = read.body.as_deref().unwrap_or_default();
+        let advice = match read.get("exit_code") {
+            Some("0") if !text.trim().is_empty() => {
+                let block = block.with("status", "ok").with("media", "application/pdf");
+                let names = ["bytes", "lines", "output"].map(|name| (name, read.get(name)));
+                let block = names
+                    .into_iter()
+                    .fold(block, |block, (name, value)| block.with_some(name, value));
+                return block.body(format!("[the text that pdftotext reads: {why}]\n{text}"));
+            }
+            Some("0") => "it has no text; pdftoppm -png makes pictures of its pages",
+            Some("127") => "install pdftotext (poppler-utils), and its text is read",
+            _ => "pdftotext cannot read it either",
+        };
+        error(block, format!("{name} is not shown: {why}; {advice}"))
+    }
+}
+
+/// The block with what is known of a file, or the reason why it is not shown.
+fn describe(
+    block: Block,
+    format: FileFormat,
+    bytes: &[u8],
+    rules: &FileRules,
+    model: &str,
+) -> Result<Block, String> {
+    rules.route(format, bytes.len() as u64)?;
+    let block =
+        block.with("status", "ok").with("media", format.media_type()).with("bytes", bytes.len());
+    if format == FileFormat::Pdf {
+        let facts = inspect_pdf(bytes)?;
+        if facts.is_encrypted {
+            return Err("it is encrypted (qpdf --decrypt makes a copy that is not)".to_owned());
+        }
+        if let Some(pages) = facts.pages.filter(|pages| *pages > rules.pages) {
+            let most = format_count(rules.pages, "page");
+            return Err(format!("it has {pages} pages, and {} takes {most}", rules.server));
+        }
+        // A page of a file that does not say how many it has is about this large.
+        let pages = facts.pages.unwrap_or(bytes.len() as u64 / 50_000 + 1);
+        let length = facts.pages.map_or("A document".to_owned(), |pages| {
+            format!("A document of {}", format_count(pages, "page"))
+        });
+        return Ok(block
+            .with_some("pages", facts.pages)
+            .with("tokens", pages * rules.page_tokens)
+            .body(format!("[{length}]")));
+    }
+    let Some(picture) = Picture::decode(format, bytes)? else {
+        return Ok(block.with("tokens", UNKNOWN_TOKENS).body("[A picture]"));
+    };
+    let (width, height) = picture.size();
+    let still = if picture.is_animated { "; only its first frame is shown" } else { "" };
+    Ok(block
+        .with("width", width)
+        .with("height", height)
+        .with("tokens", (rules.image_tokens)(model, width.into(), height.into()))
+        .body(format!("[A picture of {width}x{height} pixels{still}]")))
+}
