@@ -32,10 +32,7 @@ impl Runner<'_> {
         }
         match fs::read_resolved(path, limits::SHOWN_FILE) {
             Ok(bytes) => self.show_bytes(block, path, &bytes),
-            Err(why) => {
-                let why = format!("{} cannot be shown: {why:#}", quote_name(path));
-                Ok(Some(error(block.clone(), why)))
-            }
+            Err(why) => Ok(Some(refuse(block.clone(), &format!("{why:#}")))),
         }
     }
 
@@ -49,22 +46,20 @@ impl Runner<'_> {
         let Some(format) = detect_by_mark(bytes) else { return Ok(None) };
         let model = &self.asker.model_id;
         let rules = self.asker.client.file_rules(model);
-        let block = block.clone();
         let block = match describe(block.clone(), format, bytes, &rules, model) {
             Ok(block) => {
                 fs::store_output(&self.context.root.outputs_folder(), bytes)?;
                 let block = block.with("sha256", fs::sha256(bytes));
                 self.files.record_read(block, path, Some(bytes), &self.conversation)
             }
-            Err(why) if format == FileFormat::Pdf => self.read_pdf_text(block, path, &why),
-            Err(why) => error(block, format!("{} is not shown: {why}", quote_name(path))),
+            Err(why) if format == FileFormat::Pdf => self.read_pdf_text(block.clone(), path, &why),
+            Err(why) => refuse(block.clone(), &why),
         };
         Ok(Some(block))
     }
 
     /// The text of a PDF that is not shown itself, as `pdftotext` prints it.
     fn read_pdf_text(&self, block: Block, path: &Path, why: &str) -> Block {
-        let name = quote_name(path);
         let commands = format!("pdftotext -layout -- {} - 2>/dev/null", shell_word(path));
         let command = ShellCommand {
             commands: &commands,
@@ -88,8 +83,14 @@ impl Runner<'_> {
             Some("127") => "install pdftotext (poppler-utils), and its text is read",
             _ => "pdftotext cannot read it either",
         };
-        error(block, format!("{name} is not shown: {why}; {advice}"))
+        refuse(block, &format!("{why}; {advice}"))
     }
+}
+
+/// The result of a read of a file that is not shown.
+fn refuse(block: Block, why: &str) -> Block {
+    let name = quote_name(block.get("path").unwrap_or_default());
+    error(block, format!("{name} is not shown: {why}"))
 }
 
 /// The block with what is known of a file, or the reason why it is not shown.

@@ -27,6 +27,7 @@ use crate::view::look::expand;
 use crate::view::style::{PLAIN, Span};
 use conversation::approve::Approve;
 use conversation::exit::{Exit, Signal};
+use conversation::format::harmless::quote_name;
 use conversation::problem::Problem;
 use models::provider::Provider;
 use sandbox::SandboxMode;
@@ -142,7 +143,9 @@ impl Session {
         };
         if !files.is_empty() {
             for file in files {
-                self.add_read(file)?;
+                let name = file.file_name().map(quote_name).unwrap_or_default();
+                self.print_message(&format!("the model is shown {name}"));
+                self.reads.push(file);
             }
             return self.run_prompt(&prompt);
         }

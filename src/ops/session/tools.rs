@@ -50,7 +50,7 @@ impl Session {
                 self.call_tool("nagent", &["--edit-conversation", "--", argument])?;
             }
             ReplCommand::EditPrompt => self.edit_prompt()?,
-            ReplCommand::Read => self.add_read(PathBuf::from(argument))?,
+            ReplCommand::Read => self.add_read(argument)?,
             ReplCommand::File => self.edit_file(argument)?,
             ReplCommand::Undo if argument.is_empty() => self.call_tool("nagent", &["--undo"])?,
             ReplCommand::Undo => self.call_tool("nagent-file-edit", &["--undo", "--", argument])?,
@@ -277,7 +277,8 @@ impl Session {
         self.run_prompt(text.trim())
     }
 
-    pub(super) fn add_read(&mut self, path: PathBuf) -> Result<(), Problem> {
+    fn add_read(&mut self, path: &str) -> Result<(), Problem> {
+        let path = PathBuf::from(path);
         let (full, name) = (self.env.absolute_path(&path)?, quote_name(&path));
         if fs::file_size(&full).is_none() {
             let why = if full.is_dir() {
@@ -332,7 +333,7 @@ impl Session {
     }
 
     /// Tells a person what was done.
-    fn print_message(&self, what: &str) {
+    pub(super) fn print_message(&self, what: &str) {
         if self.is_interactive {
             out::print_line(what);
         }
