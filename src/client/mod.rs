@@ -109,12 +109,6 @@ impl ModelClient {
         self.recorder = Some(Recorder { path, lineage });
     }
 
-    /// Continues the recording of another client.
-    pub fn take_recorder(&mut self, other: &mut Self) {
-        self.recorder = other.recorder.take();
-        self.turn = other.turn;
-    }
-
     /// Limits the rate of requests to a server.
     pub fn limit_rate(&mut self, rate: RateLimit) {
         if let Backend::Server(server) = &mut self.backend {

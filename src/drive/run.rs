@@ -83,7 +83,6 @@ pub fn run(runner: &mut Runner<'_>, turn: &mut Turn, first: Effect) -> Result<Ru
             (Effect::Receive, Some(_)) => Event::Received(Vec::new()),
             (Effect::Compact { was_refused }, None) => runner.compact(was_refused),
             (Effect::Wait { time, error }, None) => runner.wait_to_retry(time, &error),
-            (Effect::Switch(error), _) => runner.switch_model(&error),
             (Effect::Say(text), None) => {
                 (runner.on_progress)(ProgressEvent::Response(&text));
                 runner.note_last_line(&text);
@@ -221,22 +220,6 @@ impl Runner<'_> {
             Some(signal) => interrupt_event(signal),
             None => Event::Waited,
         }
-    }
-
-    /// Switches to the next model, with its own window, price and options.
-    fn switch_model(&mut self, error: &ApiError) -> Event {
-        let old = self.asker.model_id.clone();
-        let Some((profile, mut next)) = self.fallbacks.pop_front() else {
-            return Event::Failed { error: error.clone(), cost: None, jitter: 0.0 };
-        };
-        next.client.take_recorder(&mut self.asker.client);
-        self.remove_uploads();
-        self.asker = next;
-        self.fit_results();
-        let new = &self.asker.model_id;
-        let note = format!("{old} failed ({error}); continuing with {new} (profile {profile})");
-        (self.on_progress)(ProgressEvent::Note(&note));
-        Event::Switched(self.context.redactor.redact_text(note).0)
     }
 
     fn decide(&mut self, action: &Action) -> Event {

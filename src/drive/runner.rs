@@ -1,6 +1,5 @@
 //! The parts of a run; each has a module of its own.
 
-use std::collections::VecDeque;
 use std::path::PathBuf;
 
 use super::approval::ApprovalRules;
@@ -26,8 +25,6 @@ pub struct Runner<'a> {
     pub conversation: ConversationFile,
     /// The model.
     pub asker: Asker,
-    /// The models that replace this one when it fails, by their profiles.
-    pub fallbacks: VecDeque<(String, Asker)>,
     /// Makes the conversation shorter when it fills the window.
     pub compactor: Compactor<'a>,
     /// Checks and performs writes, and records them for undo.

@@ -177,14 +177,6 @@ impl Env {
         self.variables.iter().filter(is_secret).flat_map(|(_, value)| parts(value)).collect()
     }
 
-    /// The environment without these variables.
-    #[must_use]
-    pub fn without_variables(&self, names: &[&str]) -> Self {
-        let mut env = self.clone();
-        env.variables.retain(|(name, _)| !names.iter().any(|other| name == other));
-        env
-    }
-
     /// Whether a variable is a credential by its name or its value, or contains one. A proxy's password counts, too.
     pub fn is_secret(&self, name: &str) -> bool {
         let (name, value) = (OsStr::new(name), self.get_os(name).unwrap_or_default());

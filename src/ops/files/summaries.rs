@@ -4,7 +4,6 @@
 //! nothing need no credential.
 
 use crate::ops::screen::spinner::Spinner;
-use crate::ops::setup::fallback::Fallbacks;
 use crate::ops::setup::settings::Settings;
 use crate::out::{self, Report};
 use conversation::model::RequestMessage;
@@ -33,15 +32,14 @@ impl<'a> Writers<'a> {
     pub fn connect(&'a self) -> Result<SummaryModel<'a>, Problem> {
         let settings = self.settings;
         let mut source = settings.connect_model(self.env, self.interrupts, true)?;
-        let (mut fallbacks, mut settings) = (Fallbacks::new(settings, self.env), settings.clone());
+        let model = source.model_id.clone().unwrap_or_default();
         Ok(Box::new(move |system: &str, messages: &[RequestMessage<'_>]| {
-            let (texts, mut report) =
-                ((Some(system), messages), |line: &str| self.print_line(line));
-            let (settings, source) = (&mut settings, &mut source);
+            let request = settings.build_request(&model, Some(system), messages.to_vec());
+            let (patience, mut report) =
+                (settings.retry_patience(), |line: &str| self.print_line(line));
             let reply =
-                fallbacks.request_reply(settings, source, texts, self.interrupts, &mut report)?;
-            let model = source.model_id.clone().unwrap_or_default();
-            Ok((reply, (settings.provider.name().to_owned(), model)))
+                source.ask_with_retries(&request, patience, self.interrupts, &mut report)?;
+            Ok((reply, (settings.provider.name().to_owned(), model.clone())))
         }))
     }
 

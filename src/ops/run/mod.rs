@@ -30,7 +30,7 @@ use crate::ops::files::file_memory::{FileMemory, gather_memory};
 use crate::ops::run::call::Call;
 use crate::ops::run::compact::checkpoint_writer;
 use crate::ops::run::prompt_input::Task;
-use crate::ops::run::run_models::{connect_fallbacks, make_main_asker, start_recording};
+use crate::ops::run::run_models::{make_asker, start_recording};
 use crate::ops::screen::change_report;
 use crate::ops::screen::progress::Progress;
 use crate::ops::setup::flags::RunArgs;
@@ -151,7 +151,7 @@ fn run_loop(
 ) -> Result<Report, Problem> {
     let watch = Stopwatch::start();
     let mut progress = Progress::new(call);
-    let asker = make_main_asker(call, client, progress.is_streaming)?;
+    let asker = make_asker(call, client, progress.is_streaming)?;
     let (model_id, window) = (asker.model_id.clone(), asker.window);
     let conversation = open_conversation(call)?;
     let (mut facts, mut boundary, sandbox) = match call.scripts {
@@ -175,7 +175,6 @@ fn run_loop(
     };
     let model = asker.client.model_id.as_deref();
     let children = child_flags::children(call, model, progress.shows_events());
-    let fallbacks = connect_fallbacks(call, &mut progress)?;
     let approval = approval::approval(call, progress.asked.clone())?;
     let log = undo::start_log(call, conversation.name());
     let run = log.started_by();
@@ -184,7 +183,6 @@ fn run_loop(
         children,
         conversation,
         asker,
-        fallbacks,
         compactor: Compactor::new(checkpoint_writer(call, &model_id, false)),
         files: FileGuard::new(boundary, call.root().outputs_folder(), log),
         commands: commands(call),
@@ -370,7 +368,6 @@ fn rules(call: &Call<'_>, runner: &Runner<'_>) -> RunRules {
             Some(format!("valid against {}", schema.display()))
         }),
         patience: settings.retry_patience(),
-        fallbacks: runner.fallbacks.len(),
         model: runner.asker.model_id.clone(),
         run: runner.files.log.run.clone(),
         first_turn: turns,

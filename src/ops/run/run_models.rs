@@ -1,72 +1,35 @@
-//! Connects a run to its models: the main one, its fallbacks, and the recording of their replies.
+//! Connects a run to its model, and records the replies.
 
-use std::collections::VecDeque;
 use std::path::Path;
 use std::time::Duration;
 
 use super::call::Call;
 use crate::client::ModelClient;
+use crate::drive::Runner;
 use crate::drive::asker::Asker;
-use crate::drive::{ProgressEvent, Runner};
-use crate::ops::screen::progress::Progress;
-use crate::ops::setup::fallback::{connect_profile, describe_unusable};
 use crate::ops::setup::settings::Settings;
 use conversation::problem::Problem;
 use conversation::protocol;
 use models::catalog::is_special_tier;
 use models::error::too_long_advice;
+use models::options::ChatOptions;
 use models::price::Price;
 use models::provider::Provider;
 use models::server::GrammarForm;
 use sys::{env, fs};
 
-/// The model that a run asks first.
+/// Makes the asker for the model of a run, within the limits of the call.
 ///
 /// # Errors
 /// A limit needs a price that is not known, or the server takes no grammar.
-pub(crate) fn make_main_asker(
+pub(crate) fn make_asker(
     call: &Call<'_>,
-    client: ModelClient,
-    is_streaming: bool,
-) -> Result<Asker, Problem> {
-    let mut asker = build_asker(call, &call.settings, client, is_streaming)?;
-    asker.options.grammar = grammar(call)?;
-    Ok(asker)
-}
-
-/// Connects to the fallback models. One that cannot be used is only noted: it may never be needed.
-pub(crate) fn connect_fallbacks(
-    call: &Call<'_>,
-    progress: &mut Progress<'_>,
-) -> Result<VecDeque<(String, Asker)>, Problem> {
-    let mut fallbacks = VecDeque::new();
-    for profile in &call.settings.config.fallback {
-        // A name that no profile has is an error, even if it is never needed.
-        Settings::of_fallback(call.args, profile, &call.env)?;
-        let connected = connect_profile(call.args, profile, &call.env, &call.interrupts);
-        let connected = connected.and_then(|(settings, client)| {
-            build_asker(call, &settings, client, progress.is_streaming)
-        });
-        match connected {
-            Ok(asker) => fallbacks.push_back((profile.clone(), asker)),
-            Err(problem) => {
-                let note = describe_unusable(profile, &problem);
-                progress.show_event(ProgressEvent::Note(&note));
-            }
-        }
-    }
-    Ok(fallbacks)
-}
-
-/// Makes the asker for the model of these settings, within the limits of the call.
-fn build_asker(
-    call: &Call<'_>,
-    settings: &Settings,
     mut client: ModelClient,
     is_streaming: bool,
 ) -> Result<Asker, Problem> {
+    let settings = &call.settings;
     let model_id = client.model_id.clone().unwrap_or_default();
-    let limits = &call.settings.config.limits;
+    let limits = &settings.config.limits;
     let mut price = settings.price(&model_id);
     if limits.max_cost.is_some() {
         if price.is_none() && !call.args.show_request {
@@ -77,11 +40,12 @@ fn build_asker(
     if let Some(seconds) = limits.max_seconds {
         client.limit_time(Duration::try_from_secs_f64(seconds).unwrap_or(Duration::MAX));
     }
+    let grammar = grammar(call)?;
     Ok(Asker {
         is_streaming,
         asks_for_window: settings.provider.is_server(),
         max_output: settings.config.max_output_tokens,
-        options: settings.options.clone(),
+        options: ChatOptions { grammar, ..settings.options.clone() },
         too_long_advice: too_long_advice(&call.name, call.which.file_edit.is_some()),
         tags: settings.tags,
         client,

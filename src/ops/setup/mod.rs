@@ -3,7 +3,6 @@
 pub mod choose_model;
 pub mod completion;
 pub mod connection;
-pub mod fallback;
 pub mod find_root;
 pub mod flags;
 pub mod look;

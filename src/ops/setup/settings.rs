@@ -52,8 +52,6 @@ pub struct Settings {
     pub context: Vec<PathBuf>,
     /// Options of requests to the model, in addition to their texts.
     pub options: ChatOptions,
-    /// The flags about the model, from which the settings of another profile are made.
-    pub(crate) model_args: ModelArgs,
     /// The look that was asked for.
     pub look: Option<Look>,
     /// Notes for the user.
@@ -138,7 +136,6 @@ impl Settings {
             look,
             write: run.write.iter().cloned().chain(folders).collect(),
             options: chat_options(&config, run),
-            model_args: args.clone(),
             notes: parsed.notes.into_iter().map(|note| format!("{path}: {note}")).collect(),
             root,
             config_path,
@@ -211,21 +208,6 @@ impl Settings {
         self.options.schema = schema;
         self.options.shows_reasoning = shows_reasoning;
         self
-    }
-
-    /// The settings of a fallback profile. Only the profile decides which server is asked.
-    pub fn of_fallback(run: &RunArgs, profile: &str, env: &Env) -> Result<Self, Problem> {
-        let mut run = run.clone();
-        run.model = ModelArgs {
-            provider: None,
-            model: None,
-            base_url: None,
-            profile: Some(profile.to_owned()),
-            // They may hold a credential of the server that has failed.
-            header: Vec::new(),
-            ..run.model
-        };
-        Self::resolve_run(&run, &env.without_variables(&["NAGENT_PROVIDER", "NAGENT_MODEL"]))
     }
 
     /// The known server that the settings name.

@@ -165,7 +165,7 @@ impl Decisions<'_> {
         Ok(())
     }
 
-    /// The hash of all that an item's answers depend on. A fallback model may have answered.
+    /// The hash of all that an item's answers depend on.
     fn cache_key(&self, at: usize) -> String {
         let OneShot { settings, model, .. } = &self.one_shot;
         let asked = json!([

@@ -4,8 +4,7 @@ use std::path::Path;
 
 use crate::client::ModelClient;
 use crate::ops::screen::spinner::Spinner;
-use crate::ops::setup::fallback::Fallbacks;
-use crate::ops::setup::flags::{ModelArgs, RunArgs};
+use crate::ops::setup::flags::ModelArgs;
 use crate::ops::setup::settings::Settings;
 use crate::out::{self, Report};
 use conversation::exit::Exit;
@@ -27,7 +26,6 @@ pub struct OneShot {
     /// Shown while the model is asked.
     pub(crate) spinner: Spinner,
     tool: &'static str,
-    fallbacks: Fallbacks,
 }
 
 impl OneShot {
@@ -47,25 +45,19 @@ impl OneShot {
         for note in &settings.notes {
             out::print_tool_line(tool, &format!("note: {note}"));
         }
-        // A name that no profile has is an error, even if it is never needed.
-        let run = RunArgs::for_model(args.clone());
-        for profile in &settings.config.fallback {
-            Settings::of_fallback(&run, profile, &env)?;
-        }
-        let (spinner, fallbacks) = (Spinner::new(true), Fallbacks::new(&settings, &env));
-        Ok(Self { interrupts, settings, source, model, spinner, tool, fallbacks })
+        Ok(Self { interrupts, settings, source, model, spinner: Spinner::new(true), tool })
     }
 
-    /// Asks the model, or those of `fallback` once it has failed permanently.
+    /// Asks the model, with retries while its provider is busy.
     pub fn request_reply(&mut self, messages: &[RequestMessage<'_>]) -> Result<Reply, Problem> {
-        let Self { interrupts, settings, source, spinner, tool, fallbacks, .. } = self;
+        let Self { interrupts, settings, source, spinner, tool, model } = self;
         let mut report = |line: &str| spinner.print_above(|| out::print_tool_line(tool, line));
+        let request = settings.build_request(model, None, messages.to_vec());
         spinner.start("model");
-        let reply =
-            fallbacks.request_reply(settings, source, (None, messages), interrupts, &mut report);
+        let patience = settings.retry_patience();
+        let reply = source.ask_with_retries(&request, patience, interrupts, &mut report);
         spinner.stop();
-        self.model = self.source.model_id.clone().unwrap_or_default();
-        reply
+        Ok(reply?)
     }
 
     /// Asks the model; where the reply must be valid against a schema, again with all that is wrong with it. The last reply is

@@ -118,11 +118,6 @@ impl ErrorKind {
         matches!(self, Self::Busy | Self::Broken | Self::Cut)
     }
 
-    /// Whether another model may continue: not after a refusal, and not if the conversation is too long.
-    pub fn may_switch(self) -> bool {
-        !matches!(self, Self::Refused | Self::TooLong)
-    }
-
     /// The exit code of a tool that ends with it.
     pub fn exit(self) -> Exit {
         if self == Self::NoCredential { Exit::Usage } else { Exit::Provider }

@@ -46,8 +46,6 @@ pub enum Event {
         /// A random number from 0 to 1.
         jitter: f64,
     },
-    /// Another model takes over. The text names it, for the conversation.
-    Switched(String),
     /// The wait is over.
     Waited,
     /// The text of the last [`Effect::SaveReply`] was saved to this file.
@@ -143,8 +141,6 @@ pub enum Effect {
         /// The error.
         error: ApiError,
     },
-    /// Continue with the next fallback model, since this one failed permanently.
-    Switch(ApiError),
     /// Save a malformed reply.
     SaveReply {
         /// The reply.
@@ -217,8 +213,6 @@ pub struct RunRules {
     pub check: Option<String>,
     /// The total time to wait for a busy provider.
     pub patience: Duration,
-    /// The number of remaining fallback models.
-    pub fallbacks: usize,
     /// The model's id, for the first status in the file.
     pub model: String,
     /// The run as the log of changes names it, for the same status.

@@ -74,8 +74,6 @@ enum TurnState {
     AfterWrite,
     /// The result of the check of this answer.
     Checking(Vec<String>),
-    /// That another model has taken over.
-    Switching,
     /// Messages that came before the end with this answer.
     Ending(Vec<String>),
     /// Nothing: the run is over.
@@ -178,7 +176,7 @@ impl Turn {
             (TurnState::Compacting(refused), Event::Compacted { is_shorter, usage, cost }) => {
                 self.add_spending(&usage, cost);
                 match refused.filter(|_| !is_shorter) {
-                    Some(error) => self.switch_or_end(&error),
+                    Some(error) => self.end_without_reply(&error),
                     None => self.ask_within_limits(),
                 }
             }
@@ -197,11 +195,6 @@ impl Turn {
                 self.after_failure(error, jitter)
             }
             (TurnState::Waiting, Event::Waited) => self.ask_model(),
-            (TurnState::Switching, Event::Switched(note)) => {
-                self.retry = Retry::new(self.rules.patience);
-                self.failures = None;
-                self.append(vec![Block::new("system").body(note)], NextStep::Ask)
-            }
             (TurnState::SavingReply(reply), Event::ReplySaved(path)) => {
                 self.after_saving(reply, path)
             }
@@ -336,18 +329,11 @@ impl Turn {
             self.state = TurnState::Compacting(Some(error));
             return Effect::Compact { was_refused: true };
         }
-        self.switch_or_end(&error)
+        self.end_without_reply(&error)
     }
 
-    /// Switches to the next model, or ends the run.
-    fn switch_or_end(&mut self, error: &ApiError) -> Effect {
-        let message = self.retry.final_message(error);
-        if self.rules.fallbacks > 0 && error.kind.may_switch() {
-            self.rules.fallbacks -= 1;
-            self.state = TurnState::Switching;
-            return Effect::Switch(ApiError { message, ..error.clone() });
-        }
-        let (exit, error) = (error.kind.exit(), message);
+    fn end_without_reply(&mut self, error: &ApiError) -> Effect {
+        let (exit, error) = (error.kind.exit(), self.retry.final_message(error));
         let message = format!("the model gave no reply: {error}");
         self.end_without_answer(exit, Vec::new(), message, error)
     }

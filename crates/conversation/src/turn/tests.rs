@@ -23,7 +23,6 @@ fn rules(limits: Limits, check: bool) -> RunRules {
         after_write: false,
         check: check.then(|| "make ok".to_owned()),
         patience: Duration::from_secs(30),
-        fallbacks: 0,
         first_turn: 0,
         model: String::new(),
         run: String::new(),
@@ -104,7 +103,6 @@ fn show(effect: &Effect) -> String {
         Effect::Ask => "ask".to_owned(),
         Effect::Compact { .. } => "compact".to_owned(),
         Effect::Wait { .. } => "wait".to_owned(),
-        Effect::Switch(error) => format!("switch {error}"),
         Effect::SaveReply { text, .. } => format!("keep {text}"),
         Effect::Say(text) => format!("say {text}"),
         Effect::Act(actions) => {

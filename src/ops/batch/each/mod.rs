@@ -64,7 +64,7 @@ pub fn run_each(call: &mut Call<'_>, args: &EachArgs) -> Result<Report, Problem>
     // Report an error that concerns every input only once.
     if items.iter().any(|item| record.answer(item).is_none()) {
         let client = call.settings.connect_model(&call.env, &call.interrupts, true)?;
-        run_models::make_main_asker(call, client, false)?;
+        run_models::make_asker(call, client, false)?;
     }
     let call = &*call;
     let mut work = EachBatch::new(call, args, prompt, items, record);

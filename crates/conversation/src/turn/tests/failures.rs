@@ -69,15 +69,3 @@ fn busy_for_ever_is_bounded() {
     }
     assert!(waits >= 2, "{waits}");
 }
-
-#[test]
-fn another_model_goes_on_where_that_may_help() {
-    let rules = || RunRules { fallbacks: 1, ..rules(UNLIMITED, false) };
-    let switched = || Event::Switched("b goes on".to_owned());
-    let expect = ["ask", "switch broke", "append system", "ask", "append system", "done 3 "];
-    let events =
-        vec![SAVED, failed(ErrorKind::Auth), switched(), SAVED, failed(ErrorKind::Auth), SAVED];
-    check(rules(), events, &expect);
-    let expect = ["ask", "append system", "done 3 "];
-    check(rules(), vec![SAVED, failed(ErrorKind::Refused), SAVED], &expect);
-}
