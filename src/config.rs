@@ -42,8 +42,6 @@ pub struct Config {
     pub headers: BTreeMap<String, String>,
     /// Members to merge into those of each request to the model; null removes one.
     pub body: Map<String, Value>,
-    /// Maximum number of requests to servers in a minute, over all processes of the root.
-    pub requests_per_minute: Option<u64>,
     /// The reasoning effort: a word or a number of tokens.
     pub reasoning: Option<Reasoning>,
     /// The sampling temperature.

@@ -31,7 +31,6 @@ use models::error::name_cause;
 use models::{Arrival, ChatRequest, command};
 pub use sys::http::RequestError;
 use sys::interrupt::Interrupts;
-use sys::rate::RateLimit;
 
 /// A model that can be asked.
 pub struct ModelClient {
@@ -107,13 +106,6 @@ impl ModelClient {
     /// Appends every reply from now on to a recording.
     pub fn record(&mut self, path: PathBuf, lineage: String) {
         self.recorder = Some(Recorder { path, lineage });
-    }
-
-    /// Limits the rate of requests to a server.
-    pub fn limit_rate(&mut self, rate: RateLimit) {
-        if let Backend::Server(server) = &mut self.backend {
-            server.rate = Some(rate);
-        }
     }
 
     /// Notes the state of the conversation before the next reply, if that is recorded or compared with a recording.

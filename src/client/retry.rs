@@ -54,10 +54,9 @@ impl ModelClient {
         with_retries(&mut Retry::new(patience), interrupts, report, |report| {
             // Lines of reasoning, where they are asked for.
             let mut thoughts = String::new();
-            let result = self.attempt(ask.model, report, |client, report| {
+            let result = self.attempt(ask.model, report, |client, _| {
                 let mut on_arrival = |piece: Arrival<'_>| match piece {
                     Arrival::Thought(text) => thoughts.push_str(text),
-                    Arrival::Waits(what) => report(what),
                     Arrival::Text(_) => {}
                 };
                 client.request_reply(ask, &mut on_arrival, interrupts)

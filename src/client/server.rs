@@ -11,27 +11,19 @@ use models::decode::Decoder;
 use models::{Arrival, ChatRequest};
 use sys::http::{HttpClient, RequestError, ResponseHead, ResponsePart};
 use sys::interrupt::Interrupts;
-use sys::lock::LockError;
-use sys::rate::RateLimit;
 
 pub(super) struct Server {
     pub(super) endpoint: Endpoint,
     client: Box<HttpClient>,
     pub(super) key_command: Option<KeyCommand>,
-    pub(super) rate: Option<RateLimit>,
     /// The parts of requests that the server refused: they are left out from then on.
     refused: Vec<RefusedPart>,
 }
 
 impl Server {
     pub(super) fn new(endpoint: Endpoint, connect: Duration, read: Duration) -> Self {
-        Self {
-            endpoint,
-            client: Box::new(HttpClient::new(connect, read)),
-            key_command: None,
-            rate: None,
-            refused: Vec::new(),
-        }
+        let (key_command, refused) = (None, Vec::new());
+        Self { endpoint, client: Box::new(HttpClient::new(connect, read)), key_command, refused }
     }
 
     pub(super) fn limit_time(&mut self, limit: Duration) {
@@ -99,13 +91,6 @@ impl Server {
         on_arrival: &mut dyn FnMut(Arrival<'_>),
         interrupts: &Interrupts,
     ) -> Result<Reply, RequestError> {
-        if let Some(rate) = &self.rate {
-            let mut report = |what: &str| on_arrival(Arrival::Waits(what));
-            rate.wait_for_turn(interrupts, &mut report).map_err(|error| match error {
-                LockError::Interrupted(signal) => RequestError::Interrupted(signal),
-                error => ApiError::new(ErrorKind::Other, &format!("{error:#}")).into(),
-            })?;
-        }
         let Self { endpoint, client, .. } = self;
         let mut decoder: Option<Decoder> = None;
         client.send(endpoint.chat_request(ask), interrupts, &mut |part| {

@@ -88,7 +88,6 @@ impl Asker {
                 let text = match piece {
                     Arrival::Text(text) => text,
                     Arrival::Thought(text) => return on_progress(ProgressEvent::Thought(text)),
-                    Arrival::Waits(what) => return on_progress(ProgressEvent::Note(what)),
                 };
                 arrived.push_str(text);
                 on_progress(ProgressEvent::ReplyBytes(arrived.len() as u64));

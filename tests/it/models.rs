@@ -358,22 +358,6 @@ fn a_temperature_that_would_be_refused_is_left_out_with_a_note() {
     assert!(run.stdout.contains("\"temperature\":0.5") && run.stderr.is_empty(), "{}", run.stderr);
 }
 
-// Rates.
-
-#[test]
-fn requests_keep_to_the_rate_of_the_user() {
-    let sandbox = Sandbox::new().config_also(json!({"requests_per_minute": 1}));
-    sandbox.llm.push(crate::sandbox::shell("true"));
-    let run = sandbox.cmd(&["task"]).spawn();
-    sandbox.llm.wait_for_requests(1);
-    std::thread::sleep(std::time::Duration::from_millis(500));
-    assert_eq!(sandbox.requests().len(), 1, "the second one waits");
-    run.signal(rustix::process::Signal::INT);
-    run.wait().assert_exit(130).stderr_has(&["waiting", "before the next request"]);
-    let zero = Sandbox::new().config_also(json!({"requests_per_minute": 0}));
-    zero.run(&["task"]).assert_exit(2).stderr_has(&["requests_per_minute", "1 or more"]);
-}
-
 /// The requests that were held against the SDKs' types are those of today: `make conformance` checks others.
 #[test]
 fn requests_are_those_that_were_checked_against_the_sdks() {

@@ -141,23 +141,6 @@ fn who_waits_for_a_conversation_keeps_nobody_from_saving_another() {
 }
 
 #[test]
-fn a_wait_for_the_times_of_requests_is_said_and_ends_in_time_or_at_a_signal() {
-    let sandbox = Sandbox::new().config_also(serde_json::json!({"requests_per_minute": 5}));
-    let lock = "conversations/.locks/rate.json";
-    let _held = held(&sandbox.root().join(lock));
-    let running = sandbox.cmd(&["--conversation", "c", "task"]).spawn();
-    crate::sandbox::wait_until("it says so", || running.stderr_so_far().contains(lock));
-    running.signal(rustix::process::Signal::TERM);
-    let run = running.wait_up_to(std::time::Duration::from_secs(5)).assert_exit(143);
-    // An orderly end: it says how to go on, and lets the conversation go.
-    run.stderr_has(&["which another process holds", "SIGTERM"]);
-    assert!(!sandbox.root().join("conversations/c.run").exists());
-    let run = sandbox.run(&["--lock-timeout", "1.2", "task"]).assert_exit(3);
-    run.stderr_has(&["another process has held it for 1.2 s"]);
-    assert!(sandbox.requests().is_empty());
-}
-
-#[test]
 fn what_others_could_read_is_made_private_when_it_is_used() {
     use std::os::unix::fs::PermissionsExt;
     let sandbox = Sandbox::new().reply(answer("one")).reply(answer("two"));

@@ -26,7 +26,8 @@ use conversation::format::file_index::{
 use conversation::legacy::file_index::convert_flat;
 use conversation::limits;
 use sys::atomic_file::AtomicFile;
-use sys::lock::{self, IndexWait, LockError};
+use sys::interrupt::Interrupts;
+use sys::lock::{self, LockError};
 use sys::root::{self, Root};
 use sys::{fs, legacy};
 
@@ -88,7 +89,7 @@ pub fn register(
     root: &Root,
     path: &Path,
     new_name: impl FnOnce() -> String,
-    wait: IndexWait<'_>,
+    interrupts: &Interrupts,
 ) -> Result<(FileIndexEntry, Vec<String>), LockError> {
     // Without the lock first: mostly there is nothing to write, and finding the first commit takes long.
     let loaded = load_index(root)?;
@@ -99,7 +100,7 @@ pub fn register(
     {
         return Ok((entry.clone(), loaded.notes));
     }
-    let _lock = lock::lock_index(root, LOCK, wait)?;
+    let _lock = lock::lock_index(root, LOCK, interrupts)?;
     let mut loaded = load_index(root)?;
     let known = file.entry(root, &loaded.index).cloned();
     let old = known.unwrap_or_else(|| FileIndexEntry {
@@ -125,7 +126,7 @@ pub fn register(
 pub fn update_identity(
     root: &Root,
     conversation: &str,
-    wait: IndexWait<'_>,
+    interrupts: &Interrupts,
 ) -> Result<(), LockError> {
     let is_outdated = |entry: &&FileIndexEntry| {
         entry.conversation == conversation
@@ -135,7 +136,7 @@ pub fn update_identity(
     if !load_index(root)?.index.by_file_id.values().any(|entry| is_outdated(&entry)) {
         return Ok(());
     }
-    let _lock = lock::lock_index(root, LOCK, wait)?;
+    let _lock = lock::lock_index(root, LOCK, interrupts)?;
     let mut loaded = load_index(root)?;
     let index = &mut loaded.index;
     let entries: Vec<FileIndexEntry> =
@@ -159,12 +160,12 @@ pub fn rename_conversation(
     root: &Root,
     from: &str,
     to: &str,
-    wait: IndexWait<'_>,
+    interrupts: &Interrupts,
 ) -> Result<(), LockError> {
     if !load_index(root)?.index.by_file_id.values().any(|entry| entry.conversation == from) {
         return Ok(());
     }
-    let _lock = lock::lock_index(root, LOCK, wait)?;
+    let _lock = lock::lock_index(root, LOCK, interrupts)?;
     let mut loaded = load_index(root)?;
     for entry in loaded.index.by_file_id.values_mut().filter(|entry| entry.conversation == from) {
         to.clone_into(&mut entry.conversation);
@@ -173,8 +174,8 @@ pub fn rename_conversation(
 }
 
 /// Removes the entries of a file that will not come back: a working copy. Its conversation stays.
-pub fn remove_entries(root: &Root, path: &Path, wait: IndexWait<'_>) -> Result<(), LockError> {
-    let _lock = lock::lock_index(root, LOCK, wait)?;
+pub fn remove_entries(root: &Root, path: &Path, interrupts: &Interrupts) -> Result<(), LockError> {
+    let _lock = lock::lock_index(root, LOCK, interrupts)?;
     let mut loaded = load_index(root)?;
     loaded.index.by_file_id.retain(|_, entry| entry.path != path);
     Ok(save_index(root, &loaded)?)

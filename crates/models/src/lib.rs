@@ -139,6 +139,4 @@ pub enum Arrival<'a> {
     Text(&'a str),
     /// Reasoning, which is shown and is never part of the answer.
     Thought(&'a str),
-    /// The reason why the request is not sent yet, because of `requests_per_minute`.
-    Waits(&'a str),
 }

@@ -19,9 +19,6 @@ use sys::interrupt::Interrupts;
 use sys::lock::{LockError, LockMode, LockWait, lock_briefly, lock_file};
 use sys::{clock, fs};
 
-/// Maximum wait for another process that chooses the name of a thought.
-const NAMES_PATIENCE: Duration = Duration::from_secs(30);
-
 /// The home of all thoughts.
 #[derive(Debug, Clone)]
 pub struct Home {
@@ -191,7 +188,7 @@ impl Home {
         interrupts: &Interrupts,
     ) -> Result<(String, Option<String>), Problem> {
         let lock = self.folder.join("locks/names.lock");
-        let _lock = lock_briefly(&lock, NAMES_PATIENCE, interrupts, &mut |_| ())?;
+        let _lock = lock_briefly(&lock, interrupts)?;
         let (name, note) = self.choose_thought(place, script)?;
         self.prepare_thought(&name, &clock::now())?;
         let old = self.read_origin(&name)?;

@@ -6,7 +6,8 @@ use serde::{Deserialize, Serialize};
 
 use super::atomic_file::AtomicFile;
 use super::fs;
-use super::lock::{IndexWait, lock_index};
+use super::interrupt::Interrupts;
+use super::lock::lock_index;
 use super::root::Root;
 use conversation::limits;
 
@@ -37,10 +38,10 @@ pub fn load_entries<T: DeserializeOwned>(root: &Root, name: &str) -> Result<Vec<
 pub fn update_entries<T: Serialize + DeserializeOwned>(
     root: &Root,
     name: &str,
-    wait: IndexWait<'_>,
+    interrupts: &Interrupts,
     change: impl FnOnce(&mut Vec<T>),
 ) -> Result<()> {
-    let _lock = lock_index(root, name, wait)?;
+    let _lock = lock_index(root, name, interrupts)?;
     let mut file = EntryFile { version: 1, entries: load_entries(root, name)? };
     change(&mut file.entries);
     let text = serde_json::to_string_pretty(&file).context("cannot format it")?;

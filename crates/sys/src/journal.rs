@@ -40,9 +40,7 @@ impl Journal {
     ) -> Result<(Self, String), LockError> {
         loop {
             let file = fs::open_journal(path)?;
-            let report = &mut || waiting();
-            let report = Some((Duration::ZERO, report as _));
-            let wait = LockWait { report, ..LockWait::new(patience, interrupts) };
+            let wait = LockWait { report: Some(waiting), ..LockWait::new(patience, interrupts) };
             if !wait_lock(&file, path, wait)? {
                 return Err(LockError::Busy(format!("{} is in use", path.display())));
             }

@@ -41,7 +41,6 @@ pub mod opening;
 pub mod output_file;
 pub mod pager;
 pub mod process;
-pub mod rate;
 pub mod read;
 pub mod ready;
 pub mod removal;

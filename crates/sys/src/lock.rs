@@ -98,8 +98,7 @@ pub fn lock_conversation(
 ) -> Result<Lock, LockError> {
     let run = root.run_note(name);
     let report = &mut || waiting(&describe_holder(&run));
-    let wait =
-        LockWait { report: Some((Duration::ZERO, report)), ..LockWait::new(timeout, interrupts) };
+    let wait = LockWait { report: Some(report), ..LockWait::new(timeout, interrupts) };
     if let Some(file) = lock_file(&root.locks().join(name), wait)? {
         return Ok(write_note(file, run)?);
     }
@@ -153,48 +152,22 @@ fn write_note(file: File, run: PathBuf) -> Result<Lock> {
 /// Maximum wait for the lock of an index, which is held for moments only, except by a stopped process.
 const INDEX_PATIENCE: Duration = Duration::from_secs(30);
 
-/// The part of that wait after which it is reported.
-const REPORT_AFTER: Duration = Duration::from_secs(1);
-
-/// The ways in which the wait for an index is ended and reported.
-#[derive(Clone, Copy)]
-pub struct IndexWait<'a> {
-    /// The signals that end the wait.
-    pub interrupts: &'a Interrupts,
-    /// Called once when the wait takes long.
-    pub tell: &'a dyn Fn(&str),
-}
-
 /// Takes the lock of an index, which is held for moments only.
-pub fn lock_index(root: &Root, name: &str, wait: IndexWait<'_>) -> Result<File, LockError> {
-    let tell = &mut |what: &str| (wait.tell)(what);
-    lock_briefly(&root.locks().join(name), INDEX_PATIENCE, wait.interrupts, tell)
+pub fn lock_index(root: &Root, name: &str, interrupts: &Interrupts) -> Result<File, LockError> {
+    lock_briefly(&root.locks().join(name), interrupts)
 }
 
-/// Takes a lock that is held for moments only, waiting up to `patience`; `tell` is called once when the wait takes long.
-pub fn lock_briefly(
-    path: &Path,
-    patience: Duration,
-    interrupts: &Interrupts,
-    tell: &mut dyn FnMut(&str),
-) -> Result<File, LockError> {
-    let seconds = patience.as_secs_f64();
-    let report = &mut || {
-        tell(&format!(
-            "waiting up to {seconds} s for {}, which another process holds (fuser names it)",
-            path.display()
-        ));
-    };
-    let wait =
-        LockWait { report: Some((REPORT_AFTER, report)), ..LockWait::new(patience, interrupts) };
+/// Takes a lock that is held for moments only.
+pub fn lock_briefly(path: &Path, interrupts: &Interrupts) -> Result<File, LockError> {
     let busy = || {
+        let seconds = INDEX_PATIENCE.as_secs();
         LockError::Busy(format!(
             "cannot lock {}: another process has held it for {seconds} s, though it is needed for moments only (fuser names it); end that \
          process, or continue it",
             path.display()
         ))
     };
-    lock_file(path, wait)?.ok_or_else(busy)
+    lock_file(path, LockWait::new(INDEX_PATIENCE, interrupts))?.ok_or_else(busy)
 }
 
 /// Takes the lock of an open folder, until it is closed; `wait` limits the wait, if it may wait.
@@ -243,8 +216,8 @@ pub struct LockWait<'a> {
     pub patience: Duration,
     /// The signals that end the wait.
     pub interrupts: &'a Interrupts,
-    /// A function to call once after this much time; it is not called if `patience` is zero.
-    pub report: Option<(Duration, &'a mut dyn FnMut())>,
+    /// A function to call once if the lock is not free at once; it is not called if `patience` is zero.
+    pub report: Option<&'a mut dyn FnMut()>,
 }
 
 impl<'a> LockWait<'a> {
@@ -275,7 +248,7 @@ pub(super) fn wait_lock(file: &File, path: &Path, wait: LockWait<'_>) -> Result<
         if waited >= patience {
             return Ok(false);
         }
-        if let Some((_, report)) = report.take_if(|(after, _)| waited >= *after) {
+        if let Some(report) = report.take() {
             report();
         }
         pause = pause.min(patience.saturating_sub(waited));

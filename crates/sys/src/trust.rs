@@ -6,7 +6,7 @@ use std::path::Path;
 use anyhow::Result;
 use serde::{Deserialize, Serialize};
 
-use super::lock::IndexWait;
+use super::interrupt::Interrupts;
 use super::root::Root;
 use super::{clock, entry_file};
 
@@ -39,9 +39,9 @@ pub fn load_trusted(root: &Root) -> Result<Vec<Trusted>> {
 pub fn record_trusted(
     root: &Root,
     texts: &[(&Path, Option<&str>)],
-    wait: IndexWait<'_>,
+    interrupts: &Interrupts,
 ) -> Result<()> {
-    entry_file::update_entries(root, FILE, wait, |entries: &mut Vec<Trusted>| {
+    entry_file::update_entries(root, FILE, interrupts, |entries: &mut Vec<Trusted>| {
         for (path, sha256) in texts {
             let path = path.display().to_string();
             entries.retain(|entry| entry.path != path);

@@ -3,12 +3,12 @@
 use serde_json::json;
 
 use super::Catalog;
-use crate::out::{self, Report};
+use crate::out::Report;
 use conversation::format::numbers::format_count;
 use conversation::problem::Problem;
 use history::file_index;
 use sys::interrupt::Interrupts;
-use sys::lock::{self, IndexWait, Lock};
+use sys::lock::{self, Lock};
 use sys::{change_log, fs, removal, root};
 
 /// Takes the lock of a conversation, without waiting.
@@ -32,10 +32,8 @@ pub fn rename_conversation(catalog: &Catalog, from: &str, to: &str) -> Result<Re
     }
     let _locks = (lock_unused(catalog, &from)?, lock_unused(catalog, to)?);
     let interrupts = Interrupts::install()?;
-    let tell = |what: &str| out::print_line(&format!("nagent-conversations: {what}"));
-    let wait = IndexWait { interrupts: &interrupts, tell: &tell };
     // The index first: where this is killed in between, the same command completes it.
-    file_index::rename_conversation(root, &from, to, wait)?;
+    file_index::rename_conversation(root, &from, to, &interrupts)?;
     fs::rename_file(&old, &new)?;
     change_log::record_rename(root, &from, to)?;
     for (beside, moved) in root.companion_folders(&from).into_iter().zip(root.companion_folders(to))

@@ -42,8 +42,7 @@ impl Drop for WorkingCopy<'_> {
         if !self.is_kept {
             // A copy that cannot be removed does not make the edit fail.
             let _ = fs::remove_file(&self.path);
-            let _ =
-                file_index::remove_entries(self.call.root(), &self.path, self.call.index_wait());
+            let _ = file_index::remove_entries(self.call.root(), &self.path, &self.call.interrupts);
         }
     }
 }

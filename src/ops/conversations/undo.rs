@@ -149,14 +149,14 @@ fn undo_last(
     let found = choose()?;
     call.root().prepare()?;
     let mut journals = open_conversations(call, &found)?;
-    let _lock = lock::lock_index(call.root(), change_log::LOCK, call.index_wait())?;
+    let _lock = lock::lock_index(call.root(), change_log::LOCK, &call.interrupts)?;
     // Read again under the lock: a run or another undo may have come first.
     take_back(call, args, &mut journals, choose()?)
 }
 
 /// Takes back what these runs wrote, which a rewind removes from the call's conversation. The caller records it there.
 pub(crate) fn undo_removed(call: &Call<'_>, runs: &[&str]) -> Result<Report, Problem> {
-    let _lock = lock::lock_index(call.root(), change_log::LOCK, call.index_wait())?;
+    let _lock = lock::lock_index(call.root(), change_log::LOCK, &call.interrupts)?;
     let mut changes = read_newest_first(call.root())?;
     changes.retain(|change| runs.contains(&change.run.as_str()));
     // A copy of a conversation has the runs of the original.

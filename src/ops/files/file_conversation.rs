@@ -28,7 +28,7 @@ pub(crate) fn claim(call: &mut Call<'_>) -> Result<Option<PathBuf>, Problem> {
     let boundary = file_boundary(&call.env, call.root(), &path)?;
     check_target(call, &boundary)?;
     let (entry, notes) =
-        file_index::register(call.root(), &path, || call.name.clone(), call.index_wait())?;
+        file_index::register(call.root(), &path, || call.name.clone(), &call.interrupts)?;
     for note in &notes {
         call.print_note(note);
     }
@@ -82,7 +82,7 @@ pub(crate) fn is_working_copy(call: &Call<'_>, path: &Path) -> bool {
 
 /// Records at the end of a run which file it is now: it may have been replaced, or created.
 pub(crate) fn update_index(call: &Call<'_>) {
-    if let Err(error) = file_index::update_identity(call.root(), &call.name, call.index_wait()) {
+    if let Err(error) = file_index::update_identity(call.root(), &call.name, &call.interrupts) {
         call.print_note(&Problem::from(error).message);
     }
 }

@@ -127,10 +127,10 @@ impl Approver for TerminalApprover<'_> {
         folder: &str,
         first_two: bool,
     ) -> approve::StandingApproval {
-        let (root, wait) = (self.call.root(), self.call.index_wait());
+        let (root, interrupts) = (self.call.root(), &self.call.interrupts);
         let approval = approve::StandingApproval::new(action, folder, clock::now(), first_two);
         let add = |all: &mut Vec<_>| all.push(approval.clone());
-        if let Err(error) = entry_file::update_entries(root, FILE, wait, add) {
+        if let Err(error) = entry_file::update_entries(root, FILE, interrupts, add) {
             self.call.print_note(&format!("the approval counts for this run only: {error:#}"));
         }
         approval

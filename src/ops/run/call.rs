@@ -12,7 +12,6 @@ use conversation::problem::Problem;
 use sys::conversation_file::ConversationFile;
 use sys::env::{self, Env};
 use sys::interrupt::{Interrupts, watch_stdout};
-use sys::lock::IndexWait;
 use sys::root::Root;
 
 /// The state that every operation of a call works with.
@@ -110,18 +109,6 @@ impl<'a> Call<'a> {
             out::print_json(&RunEvent::Note { text: text.to_owned() }.to_line(&[]));
         } else {
             out::print_tool_line(self.tool, line);
-        }
-    }
-
-    /// Returns how to wait for an index: until a signal comes, with a line on stderr when it takes long.
-    pub fn index_wait(&self) -> IndexWait<'_> {
-        IndexWait {
-            interrupts: &self.interrupts,
-            tell: if self.is_silent() {
-                &|_| ()
-            } else {
-                &|what| out::print_line(&format!("nagent: {what}"))
-            },
         }
     }
 

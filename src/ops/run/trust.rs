@@ -120,7 +120,7 @@ pub fn trust_repository(call: &Call<'_>, revokes: bool) -> Result<Report, Proble
     call.root().prepare()?;
     let records: Vec<(&Path, Option<&str>)> =
         hashes.iter().map(|(path, hash)| (path.as_path(), hash.as_deref())).collect();
-    trust::record_trusted(call.root(), &records, call.index_wait())?;
+    trust::record_trusted(call.root(), &records, &call.interrupts)?;
     let count = format_count(hashes.len() as u64, "file");
     text.push_str(&if revokes {
         format!("{count} of this repository: no longer trusted\n")

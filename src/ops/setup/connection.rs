@@ -17,7 +17,6 @@ use models::server::GrammarForm;
 use models::{ChatRequest, catalog};
 use sys::env::{self, Env};
 use sys::interrupt::Interrupts;
-use sys::rate::RateLimit;
 use sys::root::check_name;
 use sys::{clock, fs};
 
@@ -194,10 +193,6 @@ impl Settings {
         let connect = Duration::from_secs_f64(self.config.connect_timeout);
         let read = Duration::from_secs_f64(read(READ_TIMEOUT));
         let mut client = ModelClient::server(endpoint, connect, read);
-        if let Some(most) = self.config.requests_per_minute {
-            let patience = Duration::from_secs_f64(self.config.lock_timeout);
-            client.limit_rate(RateLimit::new(&self.root, most, patience));
-        }
         if let Some(words) = self.config.key_command.clone() {
             let folder = env.folder.clone().unwrap_or_else(|_| "/".into());
             client.fetch_key_with(KeyCommand::new(words, env, &folder));

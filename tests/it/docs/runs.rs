@@ -97,13 +97,8 @@ fn busy() -> (Sandbox, String) {
     sandbox.run(&["--trust"]).assert_exit(0);
     std::fs::create_dir(sandbox.root().join("looks")).unwrap();
     std::fs::write(sandbox.root().join("looks/own.json"), "{}").unwrap();
-    let mut config: serde_json::Value =
-        serde_json::from_slice(&std::fs::read(sandbox.root().join("config.json")).unwrap())
-            .unwrap();
-    config["requests_per_minute"] = 1000.into();
-    sandbox.write("rate-config.json", config.to_string());
     sandbox.llm.push("text");
-    sandbox.llm_text(&["--config", "rate-config.json", "a.txt"]).run().assert_exit(0);
+    sandbox.llm_text(&["a.txt"]).run().assert_exit(0);
     // A model that tells which files there are while a summary is asked for, in the summary.
     let list = format!("cd '{}' && find . -type f", sandbox.root().display());
     let program = serde_json::json!({"provider": "command", "command": ["sh", "-c", list]});
