@@ -64,8 +64,7 @@ pub(crate) fn member() -> Option<()> {
             for n in 0..count {
                 let path = root.folder.join(format!("file-{number}-{n}"));
                 std::fs::write(&path, "x").unwrap();
-                let wait = lock::IndexWait { interrupts: &interrupts, tell: &|_| () };
-                file_index::register(&root, &path, || format!("of-{number}-{n}"), wait).unwrap();
+                file_index::register(&root, &path, || format!("of-{number}-{n}"), &interrupts).unwrap();
             }
         }
         "hold" => {

@@ -2,8 +2,7 @@
 //!
 //! A file is found in this order:
 //! 1. by its identity: the same file under any path and name; a hard link is the same file;
-//! 2. by the path in the repository, if no file is at the entry's own path: a clone that was moved;
-//! 3. by the absolute path: an editor that saves by renaming, a file that was created again.
+//! 2. by the absolute path: an editor that saves by renaming, a file that was created again.
 //!
 //! No entry is dropped: one whose path another entry's file has taken is marked as gone, and the user gets a note.
 //!
@@ -19,10 +18,7 @@ use std::time::Duration;
 use anyhow::Result;
 use serde_json::Map;
 
-use super::git;
-use conversation::format::file_index::{
-    FileIndex, FileIndexEntry, RepositoryPath, is_backup, is_certain, is_made, path_id,
-};
+use conversation::format::file_index::{FileIndex, FileIndexEntry, is_backup, is_certain, path_id};
 use conversation::legacy::file_index::convert_flat;
 use conversation::limits;
 use sys::atomic_file::AtomicFile;
@@ -71,16 +67,7 @@ pub fn load_index(root: &Root) -> Result<Loaded> {
 /// Finds the entry of a file, by its true path. Changes nothing.
 pub fn find_entry(root: &Root, path: &Path) -> Result<Option<FileIndexEntry>> {
     let index = load_index(root)?.index;
-    // Finding the first commit takes long, and mostly no entry could match it.
-    let may_be_meant = |entry: &FileIndexEntry| {
-        entry.repository.as_ref().is_some_and(|spot| path.ends_with(&spot.path))
-    };
-    let file = if index.by_file_id.values().any(may_be_meant) {
-        IndexedFile::inspect(&index, path)
-    } else {
-        IndexedFile { path, id: fs::file_id(path), spot: None }
-    };
-    Ok(file.entry(root, &index).cloned())
+    Ok(IndexedFile::inspect(path).entry(root, &index).cloned())
 }
 
 /// Returns the entry of a file, by its true path, created or updated where necessary, and notes for the user.
@@ -91,9 +78,9 @@ pub fn register(
     new_name: impl FnOnce() -> String,
     interrupts: &Interrupts,
 ) -> Result<(FileIndexEntry, Vec<String>), LockError> {
-    // Without the lock first: mostly there is nothing to write, and finding the first commit takes long.
+    // Without the lock first: mostly there is nothing to write.
     let loaded = load_index(root)?;
-    let file = IndexedFile::inspect(&loaded.index, path);
+    let file = IndexedFile::inspect(path);
     if loaded.old.is_empty()
         && let Some(entry) = file.entry(root, &loaded.index)
         && file.updated_entry(entry) == *entry
@@ -107,7 +94,6 @@ pub fn register(
         file_id: path_id(path),
         path: path.to_owned(),
         conversation: new_name(),
-        repository: None,
         other: Map::new(),
     });
     loaded.index.by_file_id.remove(&old.file_id);
@@ -142,7 +128,7 @@ pub fn update_identity(
     let entries: Vec<FileIndexEntry> =
         index.by_file_id.values().filter(is_outdated).cloned().collect();
     for entry in entries {
-        let file = IndexedFile::inspect(index, &entry.path);
+        let file = IndexedFile::inspect(&entry.path);
         // Another program has put a file there that has its own conversation.
         if let Some(id) = &file.id
             && !index.by_file_id.contains_key(id)
@@ -191,21 +177,11 @@ struct IndexedFile<'a> {
     path: &'a Path,
     /// `None` if the file does not exist yet.
     id: Option<String>,
-    spot: Option<RepositoryPath>,
 }
 
 impl<'a> IndexedFile<'a> {
-    /// Reads the file's identity. The first commit of its repository is searched for only if no entry has it.
-    fn inspect(index: &FileIndex, path: &'a Path) -> Self {
-        let id = fs::file_id(path);
-        let same = id.as_ref().and_then(|id| index.by_file_id.get(id));
-        let known =
-            same.filter(|entry| entry.path == path).and_then(|entry| entry.repository.clone());
-        let spot = known.or_else(|| {
-            let (first_commit, path) = git::location::locate(path, &|top| index.first_commit(top))?;
-            Some(RepositoryPath { first_commit, path })
-        });
-        Self { path, id, spot }
+    fn inspect(path: &'a Path) -> Self {
+        Self { path, id: fs::file_id(path) }
     }
 
     fn entry<'i>(&self, root: &Root, index: &'i FileIndex) -> Option<&'i FileIndexEntry> {
@@ -218,35 +194,16 @@ impl<'a> IndexedFile<'a> {
         if let Some(entry) = by_id.filter(may_be_used) {
             return Some(entry);
         }
-        // A file that was never made cannot have been moved; one whose path has another file was saved there.
-        let same_place = |entry: &&FileIndexEntry| {
-            let is_moved = || {
-                is_made(&entry.file_id) && !entry.is_gone() && fs::file_id(&entry.path).is_none()
-            };
-            self.spot.is_some()
-                && entry.repository == self.spot
-                && (entry.path == self.path || is_moved())
-        };
-        let same_path = |entry: &&FileIndexEntry| entry.path == self.path;
-        let latest = |is_meant: &dyn Fn(&&FileIndexEntry) -> bool| {
-            let entries = index.by_file_id.values().filter(is_meant).filter(may_be_used);
-            let free = entries.filter(|entry| find_moved_file(entry).is_none());
-            let rank = |entry: &&FileIndexEntry| {
-                (entry.path == self.path, !entry.is_gone(), last_used(root, entry))
-            };
-            free.max_by_key(rank)
-        };
-        latest(&same_place).or_else(|| latest(&same_path))
+        let at_path = index.entries_at_path(self.path).filter(may_be_used);
+        let free = at_path.filter(|entry| find_moved_file(entry).is_none());
+        free.max_by_key(|entry| (!entry.is_gone(), last_used(root, entry)))
     }
 
     /// The entry updated to this file.
     fn updated_entry(&self, entry: &FileIndexEntry) -> FileIndexEntry {
-        let known = entry.repository.as_ref().filter(|_| entry.path == self.path);
         let mut entry = FileIndexEntry {
             file_id: self.id.clone().unwrap_or_else(|| path_id(self.path)),
             path: self.path.to_owned(),
-            // A repository that cannot be opened now is still the same one.
-            repository: self.spot.as_ref().or(known).cloned(),
             ..entry.clone()
         };
         entry.set_gone(false);
@@ -268,7 +225,6 @@ fn free_path(index: &mut FileIndex, path: &Path) -> Vec<String> {
         index.by_file_id.remove(&other.file_id);
         if let Some(now) = find_moved_file(&other) {
             other.path = now;
-            other.repository = None;
             index.insert_entry(other);
         } else if has_usable_name(&other) {
             let (file, name) = (path.display(), &other.conversation);
@@ -320,10 +276,9 @@ mod tests {
                 file_id: entry_id.to_owned(),
                 path: here.clone(),
                 conversation: "c".to_owned(),
-                repository: None,
                 other: Map::new(),
             });
-            let file = IndexedFile { path, id: Some(file_id.to_owned()), spot: None };
+            let file = IndexedFile { path, id: Some(file_id.to_owned()) };
             file.entry(&root, &index).is_some()
         };
         assert!(find("1:2:3", "1:2:3", &other), "renamed");

@@ -186,16 +186,12 @@ fn describe_entry(call: &Call<'_>, entry: &FileIndexEntry) -> Value {
     let conversation = root::check_name(&entry.conversation)
         .ok()
         .map(|()| call.root().conversation(&entry.conversation).display().to_string());
-    let repository = entry.repository.as_ref().map(
-        |spot| json!({"first_commit": spot.first_commit, "path": spot.path.to_string_lossy()}),
-    );
     let mut value = json!({
         "file_id": entry.file_id,
         "path": entry.path.to_string_lossy(),
         "conversation": entry.conversation,
         "conversation_path": conversation,
         "exists": !entry.is_gone() && fs::file_size(&entry.path).is_some(),
-        "repository": repository,
     });
     if let Some(bytes) = entry.path_bytes() {
         value["path_bytes"] = bytes.into();

@@ -34,7 +34,6 @@ pub(crate) fn run(data: &[u8]) {
                 entry.is_certain();
                 assert!(found.entries_at_path(&entry.path).any(|other| other == entry));
             }
-            found.first_commit(Path::new("/p"));
         }
         _ => {
             is_certain(&text);

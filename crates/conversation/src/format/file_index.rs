@@ -1,8 +1,7 @@
 //! `file-index.json`, which maps files to their conversations. Text ↔ value; does not access the file system.
 //!
 //! ```json
-//! {"by_file_id": {"2050:123:456": {"file_id": "2050:123:456", "path": "/p/x.py", "conversation": "x-0c2f",
-//!                                  "repository": {"first_commit": "83d1…", "path": "x.py"}}}}
+//! {"by_file_id": {"2050:123:456": {"file_id": "2050:123:456", "path": "/p/x.py", "conversation": "x-0c2f"}}}
 //! ```
 //! The id consists of device, inode and time of birth, since inodes are reused; the time is 0 if the file system does
 //! not record it. A file that does not exist yet has an entry under `path:PATH`. A path that is not UTF-8 is also
@@ -39,22 +38,9 @@ pub struct FileIndexEntry {
     pub path: PathBuf,
     /// The conversation's name. It is data: check it before building a path from it.
     pub conversation: String,
-    /// The path within its repository, if that is known.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub repository: Option<RepositoryPath>,
     /// The other members of the entry.
     #[serde(flatten)]
     pub other: Map<String, Value>,
-}
-
-/// A file's place in a repository, the same in every clone.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct RepositoryPath {
-    /// The id of the repository's first commit.
-    pub first_commit: String,
-    /// The path from the top of the working tree.
-    #[serde(flatten, with = "written_path")]
-    pub path: PathBuf,
 }
 
 /// A path in JSON.
@@ -142,14 +128,6 @@ impl FileIndex {
     pub fn entries_at_path(&self, path: &Path) -> impl Iterator<Item = &FileIndexEntry> {
         self.by_file_id.values().filter(move |entry| entry.path == path)
     }
-
-    /// The first commit of the repository at the top of a working tree, if an entry knows it.
-    pub fn first_commit(&self, toplevel: &Path) -> Option<String> {
-        self.by_file_id.values().find_map(|entry| {
-            let spot = entry.repository.as_ref()?;
-            (toplevel.join(&spot.path) == entry.path).then(|| spot.first_commit.clone())
-        })
-    }
 }
 
 impl FileIndexEntry {
@@ -231,7 +209,6 @@ mod tests {
             file_id: id.into(),
             path,
             conversation: conversation.into(),
-            repository: None,
             other: Map::new(),
         }
     }
@@ -250,9 +227,7 @@ mod tests {
     #[test]
     fn a_path_that_is_no_text_keeps_its_bytes() {
         let mut index = FileIndex::default();
-        let spot = RepositoryPath { first_commit: "ab".into(), path: path(b"x\xff") };
-        let entry =
-            FileIndexEntry { repository: Some(spot), ..entry("1:2:3", path(b"/p/x\xff"), "c") };
+        let entry = entry("1:2:3", path(b"/p/x\xff"), "c");
         index.insert_entry(entry.clone());
         let text = index.format();
         assert!(
@@ -309,14 +284,13 @@ mod tests {
         #[test]
         fn parse_undoes_format(
             entries in prop::collection::vec(
-                ("\\PC{0,6}", prop::collection::vec(any::<u8>(), 0..8), "\\PC{0,6}", prop::option::of(("[0-9a-f]{4}", prop::collection::vec(any::<u8>(), 0..5)))),
+                ("\\PC{0,6}", prop::collection::vec(any::<u8>(), 0..8), "\\PC{0,6}"),
                 0..4,
             )
         ) {
             let mut index = FileIndex::default();
-            for (id, bytes, conversation, spot) in &entries {
-                let spot = spot.as_ref().map(|(commit, bytes)| RepositoryPath { first_commit: commit.clone(), path: path(bytes) });
-                index.insert_entry(FileIndexEntry { repository: spot, ..entry(id, path(bytes), conversation) });
+            for (id, bytes, conversation) in &entries {
+                index.insert_entry(entry(id, path(bytes), conversation));
             }
             prop_assert_eq!(FileIndex::parse(&index.format()).unwrap(), index);
         }

@@ -39,7 +39,7 @@ fn take_flat(object: &mut Map<String, Value>) -> Vec<FileIndexEntry> {
         let path = PathBuf::from(path_of(&key));
         let conversation = conversation.as_str().unwrap_or_default().to_owned();
         let file_id = path_id(&path);
-        FileIndexEntry { file_id, path, conversation, repository: None, other: Map::new() }
+        FileIndexEntry { file_id, path, conversation, other: Map::new() }
     });
     entries.collect()
 }

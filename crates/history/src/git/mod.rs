@@ -8,7 +8,6 @@ mod co_changes;
 mod commit_text;
 mod facts;
 mod file_history;
-pub mod location;
 mod own_folders;
 mod renames;
 mod repository;
