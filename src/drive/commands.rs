@@ -22,7 +22,7 @@ use conversation::format::file::Block;
 use conversation::limits;
 use sandbox::enforce::{Sandbox, SandboxedRun};
 use sys::env::{PARENTS, RUN};
-use sys::process::job::{Finished, Job, JobOutcome, LeftRunning, StartError};
+use sys::process::job::{Finished, Job, JobOutcome, StartError};
 use sys::process::kept::KeptJob;
 use sys::{fs, process, root};
 
@@ -95,7 +95,7 @@ impl KeptCommand {
             JobOutcome::Killed { signal } => format!("signal {signal}"),
             _ => "killed".to_owned(),
         };
-        let left = describe_left(&ended.left).map(|left| format!("; {left}"));
+        let left = describe_left(ended.left).map(|left| format!("; {left}"));
         let (name, output) = (&self.name, self.output.display());
         Some(format!("{name} has exited: {how}; output: {output}{}", left.unwrap_or_default()))
     }
@@ -264,19 +264,10 @@ fn note_stored(stored: &Cell<u64>, output: Option<&Path>) {
     stored.set(stored.get().saturating_add(bytes));
 }
 
-/// Names the processes that were ended because their command had ended.
-fn describe_left(left: &LeftRunning) -> Option<String> {
-    let more = left.count - left.commands.len().min(left.count);
-    let more = (more > 0).then(|| format!("{more} more"));
-    let names: Vec<String> = left.commands.iter().cloned().chain(more).collect();
-    let processes = if left.count == 1 { "process" } else { "processes" };
-    let were = if left.count == 1 { "was" } else { "were" };
-    let text = format!(
-        "{} background {processes} {were} killed when the command ended: {}",
-        left.count,
-        names.join("; ")
-    );
-    (left.count > 0).then_some(text)
+/// Says how many processes were ended because their command had ended.
+fn describe_left(count: u16) -> Option<String> {
+    let were = if count == 1 { "process was" } else { "processes were" };
+    (count > 0).then(|| format!("{count} background {were} killed when the command ended"))
 }
 
 /// The block with notes after the output, each in brackets.
@@ -330,7 +321,7 @@ fn describe_result(
     let is_empty = block.body.as_deref().is_none_or(str::is_empty);
     let is_silent = is_empty && code == Some(1) && block.get("check").is_none();
     block = with_notes(block, is_silent.then(|| NO_OUTPUT.to_owned()));
-    let left = describe_left(&finished.left);
+    let left = describe_left(finished.left);
     let ended = matches!(finished.outcome, JobOutcome::Ended { .. } | JobOutcome::Killed { .. });
     block = with_notes(block, left.filter(|_| ended));
     let left =

@@ -128,21 +128,12 @@ pub struct Finished {
     pub took: Duration,
     /// Whether all its processes are gone. False if one could not be killed, or if the supervisor was.
     pub all_gone: bool,
-    /// The processes that were still running when the command ended on its own, and were then ended too.
-    pub left: LeftRunning,
+    /// The number of processes that were still running when the command ended on its own, and were then ended too.
+    pub left: u16,
     /// The beginning of its stdout; with [`Output::Merged`], also of stderr.
     pub stdout: Vec<u8>,
     /// The beginning of its stderr; empty with [`Output::Merged`].
     pub stderr: Vec<u8>,
-}
-
-/// Processes that were still running when their command had ended.
-#[derive(Debug, Clone, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
-pub struct LeftRunning {
-    /// Their number.
-    pub count: usize,
-    /// The beginnings of the first ones' command lines.
-    pub commands: Vec<String>,
 }
 
 /// The reason why a job did not start, as opposed to a program that ran and exited with 126 or 127.

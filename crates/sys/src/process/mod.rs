@@ -9,7 +9,6 @@
 pub mod capture;
 pub mod job;
 pub mod kept;
-mod left;
 pub mod restriction;
 mod running;
 mod supervisor;

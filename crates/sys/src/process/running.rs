@@ -338,7 +338,7 @@ impl RunningJob {
             outcome,
             took,
             all_gone: report.as_ref().is_some_and(|report| report.all_gone),
-            left: report.map(|report| report.left.describe()).unwrap_or_default(),
+            left: report.map_or(0, |report| report.left),
             stdout: self.stdout.kept,
             stderr: self.stderr.kept,
         }

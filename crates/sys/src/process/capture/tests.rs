@@ -1,6 +1,5 @@
 //! Tests of captures: what stays in memory, what goes to a file, cuts.
 
-use std::fs::File;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::Path;
 
@@ -53,18 +52,6 @@ fn what_does_not_fit_is_in_a_file_named_for_its_hash() {
     assert_eq!(again.spooled, Some(spooled.clone()));
     assert_eq!(names(&outputs).len(), 1);
     assert_eq!(std::fs::metadata(&spooled).unwrap().ino(), before);
-}
-
-#[test]
-fn what_a_killed_run_left_goes_with_the_next_output() {
-    let folder = tempfile::tempdir().unwrap();
-    let left = folder.path().join(".nagent-0123456789abcdef0123456789abcdef.tmp");
-    std::fs::write(&left, "half of it").unwrap();
-    let long_ago = std::time::SystemTime::now() - std::time::Duration::from_hours(2);
-    File::options().write(true).open(&left).unwrap().set_modified(long_ago).unwrap();
-    crate::temp_files::forget_done();
-    let spooled = capture(2, folder.path(), &[b"abcdef"]).spooled.unwrap();
-    assert_eq!(vec![folder.path().join(&names(folder.path())[0])], [spooled]);
 }
 
 #[test]
