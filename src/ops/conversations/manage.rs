@@ -14,7 +14,6 @@ use conversation::format::file::{self, Piece, Trouble};
 use conversation::format::harmless;
 use conversation::format::nearest::nearest;
 use conversation::problem::Problem;
-use conversation::turn::unfinished::unfinished_results;
 use sys::atomic_file::AtomicFile;
 use sys::conversation_file::ConversationFile;
 use sys::conversation_file::replace::replace_conversation;
@@ -122,20 +121,7 @@ fn read_source(call: &Call<'_>, name: &str, paths: bool) -> Result<(PathBuf, Str
             path.display()
         )));
     }
-    let is_waiting = call.parents.iter().any(|parent| parent == name);
-    let path = if stream.is_some() { PathBuf::from(name) } else { path };
-    Ok((path, if is_waiting { without_open_actions(text) } else { text }))
-}
-
-/// The text up to a last reply whose actions are still running: for a copy of a conversation that waits for this call.
-fn without_open_actions(mut text: String) -> String {
-    let pieces = file::parse(&text).pieces;
-    if !unfinished_results(&text, &pieces).is_empty()
-        && let Some(reply) = pieces.iter().rfind(|piece| piece.name() == Some("agent-response"))
-    {
-        text.truncate(reply.span.start);
-    }
-    text
+    Ok((if stream.is_some() { PathBuf::from(name) } else { path }, text))
 }
 
 /// Archives the conversation and starts a new one with the text of another.

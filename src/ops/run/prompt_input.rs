@@ -78,10 +78,9 @@ pub fn read_prompt(
         Some((last, words)) if last == "-" => (words, true),
         _ => (args.prompt.as_slice(), false),
     };
-    let files = args.read.iter().chain(&args.context);
-    if files.filter(|path| is_stdin(path)).count() + usize::from(dash) > 1 {
+    if args.read.iter().filter(|path| is_stdin(path)).count() + usize::from(dash) > 1 {
         return Err(Problem::usage(
-            "stdin can be read once: for --read, for --context, or with - at the end for the prompt",
+            "stdin can be read once: for --read, or with - at the end for the prompt",
         ));
     }
     let mut text = words.join(" ").into_bytes();
@@ -150,7 +149,7 @@ fn reads_stdin(call: &Call<'_>) -> bool {
     let load = call.which.load_conversation.as_deref().map(Path::new);
     let others = args.answer.schema.as_deref().into_iter().chain(load);
     args.prompt.last().is_some_and(|last| last == "-")
-        || args.read.iter().chain(&args.context).any(|path| is_stdin(path))
+        || args.read.iter().any(|path| is_stdin(path))
         || others.into_iter().any(is_stdin)
 }
 

@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 
 use serde_json::{Map, Value, json};
 
@@ -21,7 +20,7 @@ use models::provider::Provider;
 use models::server::KnownServer;
 use sandbox::SandboxMode;
 use sys::env::Env;
-use sys::input::{InputFile, is_stream};
+use sys::input::InputFile;
 use sys::interrupt::Interrupts;
 use sys::root::Root;
 
@@ -57,8 +56,6 @@ pub struct Settings {
     /// Notes for the user.
     pub notes: Vec<String>,
     sources: Sources,
-    /// Copies of streams that settings name.
-    _copies: Vec<Arc<InputFile>>,
 }
 
 /// Where the value of each key came from: `flag`, a variable's name, the config's path. A missing key has its default.
@@ -127,12 +124,9 @@ impl Settings {
         }
         let folders = config.write.iter().map(PathBuf::from);
         let tags = read_tags(&config, &sources)?;
-        let mut context = context_files(&config, &config_path, run);
-        let recording = config.model.as_mut().filter(|_| provider == Some(Provider::Replay));
-        let copies = copy_streams(&mut context, recording)?;
         let mut settings = Self {
             tags,
-            context,
+            context: context_files(&config, &config_path, run),
             look,
             write: run.write.iter().cloned().chain(folders).collect(),
             options: chat_options(&config, run),
@@ -143,7 +137,6 @@ impl Settings {
             provider: provider.unwrap_or(Provider::Ollama),
             is_guess: provider.is_none(),
             sources,
-            _copies: copies,
         };
         settings.check_url()?;
         settings.note_temperature();
@@ -249,27 +242,6 @@ impl Settings {
             }
         )))
     }
-}
-
-/// Copies the streams among these files, so that children can read them too, and puts the copies in their places.
-fn copy_streams(
-    context: &mut [PathBuf],
-    recording: Option<&mut String>,
-) -> Result<Vec<Arc<InputFile>>, Problem> {
-    let mut copies = Vec::new();
-    let mut copy = |path: &Path| -> Result<PathBuf, Problem> {
-        let copy = InputFile::open(path, &Interrupts::without_handlers()?)?;
-        let path = copy.path().to_owned();
-        copies.push(Arc::new(copy));
-        Ok(path)
-    };
-    for path in context.iter_mut().filter(|path| is_stream(path)) {
-        *path = copy(path)?;
-    }
-    if let Some(recording) = recording.filter(|path| is_stream(Path::new(path))) {
-        *recording = copy(Path::new(recording))?.display().to_string();
-    }
-    Ok(copies)
 }
 
 fn read_tags(config: &Config, sources: &Sources) -> Result<TagSet, Problem> {
