@@ -13,6 +13,7 @@ use crate::out::{self, Report};
 use code::language::{Language, NAMES};
 use conversation::exit::Exit;
 use conversation::format::harmless::quote_name;
+use conversation::format::numbers::format_bytes;
 use conversation::problem::Problem;
 use segments::file_summary::summarize_segments;
 use segments::split::{self, Split, SplitHooks, SplitRequest};
@@ -76,7 +77,9 @@ pub fn split_file(tool: &'static str, args: &SplitArgs) -> Result<Report, Proble
     spinner.start("split");
     let mut hooks = SplitHooks {
         stop: &|| interrupts.pending().is_some(),
-        progress: &mut |done, of| spinner.show_progress(done, Some(of), None),
+        progress: &mut |done, of| {
+            spinner.set_note(format!(", {} of {}", format_bytes(done), format_bytes(of)));
+        },
     };
     let result = match (&args.refresh, args.path.as_ref().or(args.file.as_ref())) {
         (Some(index), _) => split::refresh(&expand(index), &mut hooks),
@@ -151,7 +154,7 @@ fn summarize(
     writers.print_notes();
     let queue = SummaryQueue::new(writers.rules(usize::from(args.jobs)));
     spinner.start("model");
-    let progress = |done, all| spinner.show_progress(done, Some(all), Some("segments"));
+    let progress = |done, all| spinner.set_note(format!(", {done} of {all} segments"));
     let path = split.index_path.clone();
     let result = summarize_segments(&queue, Some(&path), &mut split.index, &progress);
     spinner.stop();

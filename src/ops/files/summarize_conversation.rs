@@ -17,7 +17,7 @@ pub fn summarize_conversation(call: &Call<'_>) -> Result<Report, Problem> {
     let writers = Writers { tool, settings, env, interrupts, spinner };
     let queue = SummaryQueue::new(writers.rules(summaries::JOBS));
     spinner.start("model");
-    let progress = |done, all| spinner.show_progress(done, Some(all), Some("parts"));
+    let progress = |done, all| spinner.set_note(format!(", {done} of {all} parts"));
     let result = conversation_summary::summarize_conversation(
         &queue,
         &call.name,

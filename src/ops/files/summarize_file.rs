@@ -59,7 +59,7 @@ pub fn summarize_file(tool: &'static str, args: &FileSummaryArgs) -> Result<Repo
         ..writers.rules(usize::from(args.jobs))
     });
     spinner.start("model");
-    let progress = |done, all| spinner.show_progress(done, Some(all), Some("segments"));
+    let progress = |done, all| spinner.set_note(format!(", {done} of {all} segments"));
     let result = file_summary::summarize_file(&queue, &path, output.as_deref(), &progress);
     spinner.stop();
     let report = match result {

@@ -18,6 +18,7 @@ use crate::view::render::{EventRows, earlier_row, render};
 use crate::view::style::{DIM, Span};
 use conversation::exit::Signal;
 use conversation::format::file::Block;
+use conversation::format::numbers::format_bytes;
 use conversation::format::terminal_text::TerminalText;
 use conversation::limits::{self, FAILED_CHECKS};
 use conversation::memory::changes::short_hash;
@@ -195,7 +196,9 @@ impl<'a> Progress<'a> {
                 self.emit_event(|| RunEvent::Compact);
             }
             ProgressEvent::Output(output) => self.show_output(output),
-            ProgressEvent::ReplyBytes(bytes) => self.spinner.show_progress(bytes, None, None),
+            ProgressEvent::ReplyBytes(bytes) => {
+                self.spinner.set_note(format!(", {}", format_bytes(bytes)));
+            }
             ProgressEvent::Streamed(streamed) => {
                 self.show_thoughts("\n");
                 self.stream(streamed);

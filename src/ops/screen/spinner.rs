@@ -16,7 +16,6 @@ use crate::out;
 use crate::view::render::earlier_row;
 use crate::view::style::{DIM, PLAIN, Span};
 use conversation::format::columns;
-use conversation::format::numbers::{format_bytes, format_duration};
 use sys::clock::Stopwatch;
 use sys::interrupt::ResumeWatch;
 use sys::terminal;
@@ -59,13 +58,7 @@ struct SpinnerWork {
     /// Its name; empty for a command, which is shown above.
     name: String,
     started: Stopwatch,
-    /// The amount that is done.
-    done: u64,
-    /// The total, if it is known.
-    of: Option<u64>,
-    /// The unit, as a plural noun; `None`: bytes.
-    unit: Option<&'static str>,
-    /// Additional text.
+    /// What is said after its seconds.
     note: String,
 }
 
@@ -111,8 +104,7 @@ impl Spinner {
         let (name, started) = (name.to_owned(), Stopwatch::start());
         let mut state = shared.lock_state();
         state.rows.clear();
-        state.work =
-            Some(SpinnerWork { name, started, done: 0, of: None, unit: None, note: String::new() });
+        state.work = Some(SpinnerWork { name, started, note: String::new() });
         drop(state);
         shared.changed.notify_one();
         self.thread.get_or_init(|| {
@@ -122,15 +114,7 @@ impl Spinner {
         });
     }
 
-    /// Shows the amount that is done, the total if it is known, and the unit as a plural noun; `None`: bytes.
-    pub fn show_progress(&self, done: u64, of: Option<u64>, unit: Option<&'static str>) {
-        let Some(shared) = &self.shared else { return };
-        if let Some(work) = &mut shared.lock_state().work {
-            (work.done, work.of, work.unit) = (done, of, unit);
-        }
-    }
-
-    /// Shows additional text after the progress.
+    /// Shows text after the seconds, in place of an earlier one.
     pub fn set_note(&self, note: String) {
         let Some(shared) = &self.shared else { return };
         shared.lock_state().work.iter_mut().for_each(|work| work.note.clone_from(&note));
@@ -277,47 +261,9 @@ impl Shared {
 }
 
 impl SpinnerWork {
-    /// `model 12 s`, `model 12 s, 4.1 KB`, `split 2 s, 12.3 MB of 100.0 MB, 15 s left`
+    /// `model 12 s`, `model 12 s, 4.1 KB`, `split 2 s, 12.3 MB of 100.0 MB`
     fn format_line(&self, elapsed: Duration) -> String {
-        let amount = |count| match self.unit {
-            None => format_bytes(count),
-            Some(_) => count.to_string(),
-        };
-        let mut text = format!("{} {} s", self.name, elapsed.as_secs()).trim_start().to_owned();
-        match self.of {
-            Some(of) => {
-                let unit = self.unit.map(|unit| format!(" {unit}")).unwrap_or_default();
-                text.push_str(&format!(", {} of {}{unit}", amount(self.done), amount(of)));
-            }
-            None if self.done > 0 => text.push_str(&format!(", {}", amount(self.done))),
-            None => {}
-        }
-        text.push_str(&self.note);
-        let Some(of) = self.of.filter(|of| self.done > 0 && self.done < *of) else { return text };
-        let left = elapsed.as_secs().saturating_mul(of - self.done).div_ceil(self.done);
-        text + &format!(", {} left", format_duration(left))
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn texts() {
-        let check = |done, of, unit, seconds, expect: &str| {
-            let (name, started) = ("x".to_owned(), Stopwatch::start());
-            let note = if unit == Some("inputs") { ", $0.12" } else { "" }.to_owned();
-            let work = SpinnerWork { name, started, done, of, unit, note };
-            assert_eq!(work.format_line(Duration::from_secs(seconds)), expect);
-        };
-        check(0, None, None, 12, "x 12 s");
-        check(4_100, None, None, 12, "x 12 s, 4.1 KB");
-        check(12_300_000, Some(100_000_000), None, 2, "x 2 s, 12.3 MB of 100.0 MB, 15 s left");
-        check(3, Some(40), Some("segments"), 30, "x 30 s, 3 of 40 segments, 6 min 10 s left");
-        check(0, Some(40), Some("segments"), 30, "x 30 s, 0 of 40 segments");
-        check(40, Some(40), Some("segments"), 30, "x 30 s, 40 of 40 segments");
-        check(3, Some(40), Some("inputs"), 30, "x 30 s, 3 of 40 inputs, $0.12, 6 min 10 s left");
-        check(1, Some(40_000), Some("parts"), 30, "x 30 s, 1 of 40000 parts, 333 h 19 min left");
+        let text = format!("{} {} s{}", self.name, elapsed.as_secs(), self.note);
+        text.trim_start().to_owned()
     }
 }

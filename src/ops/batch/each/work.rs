@@ -132,9 +132,8 @@ impl<'a> EachBatch<'a> {
     pub(super) fn show_progress(&self) {
         let all = self.items.len() as u64;
         let done = (self.next_printed + self.ready.len()) as u64;
-        self.spinner.show_progress(done, Some(all), Some("inputs"));
         let cost = self.record.spent;
-        self.spinner.set_note(format!(", ${cost:.4}"));
+        self.spinner.set_note(format!(", {done} of {all} inputs, ${cost:.4}"));
         if self.call.args.progress && !terminal::stderr_is_terminal() {
             let all = format_count(all, "input");
             out::print_line(&format!("{}: {done} of {all}, ${cost:.4}", self.call.tool));
