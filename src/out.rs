@@ -5,7 +5,6 @@
 
 use std::borrow::Cow;
 use std::io::{self, Write};
-use std::sync::atomic::{AtomicBool, Ordering};
 
 use serde_json::{Map, Value};
 
@@ -227,29 +226,8 @@ fn escape_json(document: &str) -> String {
     out
 }
 
-/// Whether stdout was closed when the process started. Rust's own start opens /dev/null in its place.
-static STDOUT_WAS_CLOSED: AtomicBool = AtomicBool::new(false);
-
-/// Runs before Rust's own start.
-#[used]
-#[expect(unsafe_code, reason = "only the system's start-up code comes before Rust's")]
-// SAFETY: a function that takes no arguments, sets a flag and makes a system call.
-#[unsafe(link_section = ".init_array")]
-static LOOK_AT_STDOUT: extern "C" fn() = {
-    extern "C" fn look() {
-        // SAFETY: the call takes no pointers, and fails if the descriptor is not open.
-        let is_closed = unsafe { libc::fcntl(libc::STDOUT_FILENO, libc::F_GETFD) } < 0;
-        STDOUT_WAS_CLOSED.store(is_closed, Ordering::Relaxed);
-    }
-    look
-};
-
 /// Writes text to stdout; false if that failed. A closed pipe ends quietly; any other failure is reported on stderr.
 fn print_text(tool: &str, text: &str) -> bool {
-    if STDOUT_WAS_CLOSED.load(Ordering::Relaxed) {
-        print_tool_line(tool, "cannot write to stdout: it is closed");
-        return false;
-    }
     let shown = make_safe(text, terminal::stdout_is_terminal());
     let mut out = io::stdout().lock();
     match out.write_all(shown.as_bytes()).and_then(|()| out.flush()) {
@@ -347,11 +325,6 @@ pub fn print_part(text: &str) -> bool {
     write_shown(&make_safe(text, terminal::stdout_is_terminal()))
 }
 
-/// Whether there is a stdout at all.
-pub fn stdout_is_open() -> bool {
-    !STDOUT_WAS_CLOSED.load(Ordering::Relaxed)
-}
-
 /// Writes a JSON document as a line to stdout at once. `false`: nobody reads it any more.
 pub fn print_json(document: &Value) -> bool {
     print_json_text(document.to_string()).is_ok()
@@ -362,9 +335,6 @@ pub fn print_json(document: &Value) -> bool {
 /// # Errors
 /// It was not written; a broken pipe: nobody reads it any more.
 pub fn print_json_text(mut text: String) -> io::Result<()> {
-    if !stdout_is_open() {
-        return Err(io::Error::other("it is closed"));
-    }
     if terminal::stdout_is_terminal() {
         text = escape_json(&text);
     }

@@ -8,30 +8,9 @@
 use std::env;
 use std::os::unix::process::CommandExt;
 use std::process::{Command, ExitCode};
-use std::sync::atomic::{AtomicBool, Ordering};
-
-/// Whether stdout was closed when the process started. Rust's own start opens /dev/null in its place, and nagent would write there.
-static STDOUT_WAS_CLOSED: AtomicBool = AtomicBool::new(false);
-
-/// Runs before Rust's own start.
-#[used]
-#[expect(unsafe_code, reason = "only the system's start-up code comes before Rust's")]
-// SAFETY: a function that takes no arguments, sets a flag and makes a system call.
-#[unsafe(link_section = ".init_array")]
-static LOOK_AT_STDOUT: extern "C" fn() = {
-    extern "C" fn look() {
-        // SAFETY: the call takes no pointers, and fails if the descriptor is not open.
-        let is_closed = unsafe { libc::fcntl(libc::STDOUT_FILENO, libc::F_GETFD) } < 0;
-        STDOUT_WAS_CLOSED.store(is_closed, Ordering::Relaxed);
-    }
-    look
-};
 
 /// Becomes the `nagent` in the same folder, with this executable's path as the name it is called by.
 pub(crate) fn become_nagent() -> ExitCode {
-    if STDOUT_WAS_CLOSED.load(Ordering::Relaxed) {
-        close_stdout();
-    }
     let error = match env::current_exe() {
         Ok(own) => {
             let mut nagent = Command::new(own.with_file_name("nagent"));
@@ -45,11 +24,4 @@ pub(crate) fn become_nagent() -> ExitCode {
         called.display()
     );
     ExitCode::from(1)
-}
-
-/// Closes stdout again, so that nagent notices.
-#[expect(unsafe_code, reason = "Rust does not close it")]
-fn close_stdout() {
-    // SAFETY: nothing has written to the /dev/null there, and nothing will.
-    unsafe { libc::close(libc::STDOUT_FILENO) };
 }

@@ -161,16 +161,6 @@ fn names_of_conversations_begin_with_a_letter_or_digit() {
     }
 }
 
-#[test]
-fn a_closed_stdout_is_an_error() {
-    let sandbox = Sandbox::new().reply(answer("lost")).reply(answer("kept"));
-    let script =
-        format!("{0} hi >&-; echo $?; {0} --status >/dev/null; echo $?", crate::sandbox::NAGENT);
-    let run = sandbox.program("bash", &["-c", &script]).run();
-    assert_eq!(run.stdout, "1\n0\n", "{run:?}");
-    assert!(run.stderr.contains("it is closed"), "{run:?}");
-}
-
 /// The program as provider gets marks that no text contains, however long a run of `=` a text has.
 #[test]
 fn a_line_of_equal_signs_does_not_lengthen_every_message() {

@@ -258,7 +258,7 @@ fn a_front_end_sees_the_answer_before_it_is_complete() {
 #[test]
 fn a_closed_stdout_ends_the_run_like_a_hangup() {
     let sandbox = Sandbox::new().reply(shell("touch ran")).reply(answer("never asked"));
-    let line = format!("{NAGENT} --lines --conversation c task >&-");
+    let line = format!("{NAGENT} --lines --conversation c task | :; exit ${{PIPESTATUS[0]}}");
     sandbox.program("bash", &["-c", &line]).run().assert_exit(129);
     assert!(!sandbox.work().join("ran").exists());
 }

@@ -13,7 +13,7 @@ use crate::ops::run::call::Call;
 use crate::ops::run::prompt_input::refuse_check;
 use crate::ops::run::run_models;
 use crate::ops::setup::flags::{LimitArgs, RunArgs};
-use crate::out::{self, Report};
+use crate::out::Report;
 use conversation::approve::Approve;
 use conversation::limits;
 use conversation::problem::Problem;
@@ -41,9 +41,6 @@ pub fn run_each(call: &mut Call<'_>, args: &EachArgs) -> Result<Report, Problem>
     }
     if args.own && args.files.is_empty() {
         return Err(Problem::usage("--own takes files, not lines"));
-    }
-    if !out::stdout_is_open() {
-        return Err(Problem::failed("cannot write to stdout: it is closed"));
     }
     call.args.answer.read_schema(&call.interrupts)?;
     load_named_files(&call.settings.context).map_err(Problem::usage)?;
