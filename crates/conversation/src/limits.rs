@@ -312,8 +312,6 @@ limits! {
         bytes CONTEXT_FILES_TOTAL: u64 = 4 << 20, "left out, with a note";
         /// Number of context files
         count CONTEXT_FILES: usize = 256, "left out, with a note";
-        /// Nesting of context files
-        count CONTEXT_DEPTH: usize = 16, "left out, with a note";
         /// File of certificates
         bytes CERTIFICATES: u64 = 16 << 20, "error";
         /// Age of a stored file that `nagent-conversations prune` leaves in any case: a run may be about to name it
@@ -353,8 +351,6 @@ limits! {
         count COMMIT_SUBJECT: usize = 1_000, "truncated";
         /// Diff that a summary of a commit is made from
         bytes COMMIT_DIFF: usize = 12 * 1024, "truncated, and the model reads that it is";
-        /// Mailmap
-        bytes MAILMAP: u64 = 4 << 20, "not read";
         /// Cached history of a file
         bytes CACHED_HISTORY: u64 = 32 << 20, "read again";
         /// Commit that is read
@@ -363,10 +359,6 @@ limits! {
         bytes REPOSITORY_CONFIG: u64 = 1 << 20, "the repository is not read, with a note";
         /// Packed refs, list of alternates and the like of a repository
         bytes REPOSITORY_FILE: u64 = 64 << 20, "the repository is not read, with a note";
-        /// Index of a repository, which says what is staged
-        bytes REPOSITORY_INDEX: u64 = 256 << 20, "a staged rename is not followed";
-        /// Contents of a commit that are compared to see which other files it renamed
-        bytes RENAME_READ: usize = 64 << 20, "renamed files count as new ones";
         /// Commits that are read for the history of a file
         count HISTORY_COMMITS: u64 = 200_000, "the history is cut, and says so";
     }

@@ -8,15 +8,11 @@ use super::fs::read_within;
 use super::names::expand_home;
 use super::read::open_regular;
 use conversation::format::harmless::quote_name;
-use conversation::limits::{
-    self, CONTEXT_DEPTH, CONTEXT_FILE, CONTEXT_FILES, CONTEXT_FILES_TOTAL, CONTEXT_LIST,
-};
+use conversation::limits::{self, CONTEXT_FILE, CONTEXT_FILES, CONTEXT_FILES_TOTAL, CONTEXT_LIST};
 use serde_yaml::Value;
 use std::collections::HashSet;
 use std::fs;
 use std::path::{Path, PathBuf};
-
-const WARNINGS: usize = 20;
 
 /// One file's text.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -34,10 +30,6 @@ pub fn load_context_files(root: &Path, home: Option<&Path>) -> (Vec<ContextFile>
     // A dangling link counts as a missing file: the user wants one there.
     if let Some(path) = paths.find(|path| fs::symlink_metadata(path).is_ok()) {
         loader.load_entry(&path);
-    }
-    let left_out = loader.warnings.split_off(loader.warnings.len().min(WARNINGS)).len();
-    if left_out > 0 {
-        loader.warnings.push(format!("{left_out} more warnings about context files left out"));
     }
     (loader.parts, loader.warnings)
 }
@@ -79,44 +71,33 @@ struct Loader<'a> {
     parts: Vec<ContextFile>,
     warnings: Vec<String>,
     seen: HashSet<PathBuf>,
-    /// Resolved paths of the lists that are being read.
-    open: Vec<PathBuf>,
     bytes: u64,
 }
 
 impl Loader<'_> {
     fn add_warning(&mut self, path: &Path, why: impl AsRef<str>) {
-        let list = self.open.last().map(|list| format!(", named in {}", quote_name(list)));
-        let (path, by) = (quote_name(path), list.unwrap_or_default());
+        let path = quote_name(path);
         let why = without_path(why.as_ref(), &path);
-        self.warnings.push(format!("context file {path}{by}: {why}; skipped"));
+        self.warnings.push(format!("context file {path}: {why}; skipped"));
     }
 
     fn load_entry(&mut self, path: &Path) {
         let is_list = path.file_name().is_some_and(|name| name == "context.yaml");
         // If it cannot be resolved, the attempt to read it gives the warning.
         let resolved = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
-        if self.open.contains(&resolved) {
-            return self.add_warning(path, "it names itself, directly or through others");
-        }
         if self.seen.contains(&resolved) {
             return;
         }
         if self.seen.len() >= limits::CONTEXT_FILES {
             return self.add_warning(path, format!("there are more than {CONTEXT_FILES} files"));
         }
-        if is_list && self.open.len() >= limits::CONTEXT_DEPTH {
-            return self.add_warning(path, format!("lists are nested deeper than {CONTEXT_DEPTH}"));
-        }
         let text = match self.read_file(path) {
             Ok(text) => text,
             Err(why) => return self.add_warning(path, why),
         };
-        self.seen.insert(resolved.clone());
+        self.seen.insert(resolved);
         if is_list {
-            self.open.push(resolved);
             self.load_list(path, &text);
-            self.open.pop();
         } else {
             self.parts.push(ContextFile { path: path.to_owned(), text });
         }
@@ -156,12 +137,6 @@ impl Loader<'_> {
         if let Value::Mapping(mut map) = value {
             value = map.remove("paths").unwrap_or_default();
             otherwise = if value.is_null() { "it has no `paths`" } else { "`paths` is not a list" };
-            for key in map.keys() {
-                let key =
-                    key.as_str().map_or_else(|| "a key that is not text".to_owned(), quote_name);
-                let why = format!("it has the key {key}, but only `paths` is known: the key");
-                self.add_warning(list, why);
-            }
         }
         let Value::Sequence(entries) = value else { return self.add_warning(list, otherwise) };
         for (index, entry) in entries.iter().enumerate() {
@@ -230,18 +205,13 @@ mod tests {
     }
 
     #[test]
-    fn cycles_and_missing_files_are_warnings_that_name_who_names_them() {
+    fn a_list_comes_once_and_a_missing_file_is_a_warning() {
         let files = [
             ("context.yaml", "[s/context.yaml, no.md]"),
             ("s/context.yaml", "[../context.yaml, b.md]"),
             ("s/b.md", "b"),
         ];
-        check(&files, "b", &["it names itself", "no such file"]);
-        let (_, warnings) = loaded(&tree(&files));
-        assert!(
-            warnings[0].contains("named in ") && warnings[0].contains("s/context.yaml: it names"),
-            "{warnings:?}"
-        );
+        check(&files, "b", &["no such file"]);
     }
 
     #[test]
@@ -256,7 +226,7 @@ mod tests {
             "a",
             &["entry 1 is", "entry 3 is"],
         );
-        check(&[("context.yaml", "paht: [a.md]")], "", &["key paht", "no `paths`"]);
+        check(&[("context.yaml", "paht: [a.md]")], "", &["no `paths`"]);
         check(&[("context.yaml", "")], "", &["neither a list"]);
         check(&[("context.yaml", "paths: a.md")], "", &["`paths` is not a list"]);
     }
@@ -299,23 +269,14 @@ mod tests {
     }
 
     #[test]
-    fn depth_number_and_size_are_bounded() {
-        let dir = tempfile::tempdir().unwrap();
-        let mut at = dir.path().to_owned();
-        for _ in 0..40 {
-            fs::create_dir_all(&at).unwrap();
-            fs::write(at.join("context.yaml"), "[n/context.yaml]").unwrap();
-            at.push("n");
-        }
-        assert!(loaded(&dir).1[0].contains("nested deeper than 16"));
-
+    fn number_and_size_are_bounded() {
         let names: Vec<String> = (0..300).map(|n| format!("{n}.md")).collect();
         let dir = tree(&[("context.yaml", &format!("[{}]", names.join(", ")))]);
         for name in &names {
             fs::write(dir.path().join(name), "x").unwrap();
         }
         let (parts, warnings) = load_context_files(dir.path(), None);
-        assert_eq!((parts.len(), warnings.len()), (255, WARNINGS + 1));
+        assert_eq!((parts.len(), warnings.len()), (255, 45));
         assert!(warnings[0].contains("more than 256 files"), "{}", warnings[0]);
 
         let megabyte = "x".repeat(1 << 20);
