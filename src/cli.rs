@@ -11,7 +11,6 @@ use clap_complete::CompleteEnv;
 
 use crate::out::{self, Form, Report};
 use conversation::exit::Exit;
-use conversation::format::nearest::nearest;
 use conversation::problem::Problem;
 
 /// A tool: its name, its description and its work. The flags are its fields.
@@ -177,14 +176,6 @@ pub fn leave_words_to_script(words: Vec<OsString>, command: &Command) -> Vec<OsS
     words
 }
 
-/// Whether the flag that clap suggests is close enough. `--version` for `--conversation` is not.
-fn is_near(error: &clap::Error) -> bool {
-    let get = |kind| error.get(kind).map(ToString::to_string).unwrap_or_default();
-    let (given, suggested) = (get(ContextKind::InvalidArg), get(ContextKind::SuggestedArg));
-    3 * given.len().abs_diff(suggested.len()) <= given.len().max(suggested.len())
-        && nearest(&given, [suggested.as_str()]).is_some()
-}
-
 /// Help and version go to stdout and exit 0; anything else is wrong usage.
 fn report_usage<T: Tool>(error: &clap::Error, words: &[OsString]) -> Report {
     let rendered = error.render().to_string();
@@ -204,12 +195,6 @@ fn report_usage<T: Tool>(error: &clap::Error, words: &[OsString]) -> Report {
             Exit::Usage,
             format!("there is no {flag}: {hint} (--help shows all)"),
         );
-    }
-    if let (ErrorKind::InvalidUtf8, Some(word)) =
-        (error.kind(), words.iter().find(|word| word.to_str().is_none()))
-    {
-        let message = format!("{} is not UTF-8 text", word.display());
-        return Report::failed(Exit::Usage, message);
     }
     // A word like -notes.txt, which reads as several short flags.
     let is_name = |word: &&OsString| {
@@ -247,10 +232,8 @@ fn report_usage<T: Tool>(error: &clap::Error, words: &[OsString]) -> Report {
     let message = message.split("\n\nFor more information").next().unwrap_or(message);
     let is_missing = error.kind() == ErrorKind::MissingRequiredArgument;
     let file = if is_missing { "FILE (or --file FILE)" } else { "FILE" };
-    let message = message.replace("<FILE>", file);
     let message = message
-        .replace("requires a subcommand but one was not provided", "needs a command")
-        .replace("[subcommands: ", "[")
+        .replace("<FILE>", file)
         .replace("the following required arguments were not provided:", "missing:")
         .replace("missing:\n  --undo [<N>]", "--list and --force go with --undo: --undo --list")
         .replace(
@@ -268,7 +251,6 @@ fn report_usage<T: Tool>(error: &clap::Error, words: &[OsString]) -> Report {
     // Joins its paragraphs into one line.
     let message: Vec<String> = message
         .split("\n\n")
-        .filter(|paragraph| !paragraph.trim_start().starts_with("did you mean") || is_near(error))
         .map(|paragraph| paragraph.split_whitespace().collect::<Vec<_>>().join(" "))
         .collect();
     Report::failed(Exit::Usage, format!("{} (--help shows all)", message.join("; ")))

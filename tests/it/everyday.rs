@@ -221,14 +221,3 @@ fn demos_share_no_files() {
         std::fs::remove_dir_all(folder).unwrap();
     }
 }
-
-#[test]
-fn a_root_that_looks_like_a_project_is_asked_about() {
-    let sandbox = Sandbox::new().file("project/main.rs", "").reply(answer("hi"));
-    let config = sandbox.root().join("config.json").display().to_string();
-    let run = sandbox.repl(&["--root", "project", "--config", &config]).stdin("x\n").run();
-    run.assert_exit(0).stderr_has(&["--cd DIR works in another folder"]);
-    sandbox.llm.push(answer("hi"));
-    let again = sandbox.repl(&["--root", "project", "--config", &config]).stdin("x\n").run();
-    assert!(!again.assert_exit(0).stderr.contains("--cd"));
-}

@@ -233,7 +233,7 @@ fn names_of_scripts() {
     for words in [["reset", ""], ["rm", ""]] {
         thought(&sandbox, &words).assert_exit(2).stderr_has(&["SCRIPT"]);
     }
-    thought(&sandbox, &["policy"]).assert_exit(2).stderr_has(&["policy' needs a command [list"]);
+    thought(&sandbox, &["policy"]).assert_exit(2).stderr_has(&["policy' requires a subcommand"]);
 }
 
 #[test]

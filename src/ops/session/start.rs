@@ -14,7 +14,6 @@ use crate::ops::run::call::Call;
 use crate::ops::setup::connection::no_provider;
 use crate::ops::setup::flags::{ConversationArgs, RunArgs};
 use crate::ops::setup::settings::Settings;
-use crate::out;
 use crate::view::figures::RunFigures;
 use crate::view::look::Look;
 use conversation::exit::Exit;
@@ -97,17 +96,6 @@ pub(super) fn start(session: &SessionArgs) -> Result<Session, Problem> {
     if settings.provider == Provider::Ollama {
         args.model.provider = Some(Provider::Ollama.name().to_owned());
         args.model.model.clone_from(&model);
-    }
-    let is_project = |root: &PathBuf| {
-        let has = |name: &str| fs::exists(&root.join(name));
-        let is_empty = fs::list_names(root).is_ok_and(|names| names.is_empty());
-        root.is_dir() && !is_empty && !has("config.json") && !has("conversations")
-    };
-    if args.model.root.as_ref().is_some_and(is_project) {
-        out::print_tool_line(
-            NAME,
-            "note: --root is the folder of nagent's own files; --cd DIR works in another folder",
-        );
     }
     settings.root.prepare().map_err(|error| explain_refusal(&error))?;
     let reads = std::mem::take(&mut args.read);
