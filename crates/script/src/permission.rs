@@ -22,6 +22,7 @@ use sys::env::Env;
 use sys::fs;
 use sys::interrupt::Interrupts;
 use sys::lock::lock_folder;
+use sys::names;
 use sys::tty::Tty;
 
 /// Decides about the requests of a script.
@@ -73,7 +74,7 @@ impl<'a> Permissions<'a> {
     /// Permissions by these policies, without a terminal for questions and without a file for answers.
     pub fn new(places: ScriptPlaces, mut layers: Layers, interrupts: &'a Interrupts) -> Self {
         for policy in [&mut layers.own, &mut layers.global] {
-            policy.resolve_paths(&fs::resolve_path);
+            policy.resolve_paths(&names::resolve_links);
         }
         Self {
             places,

@@ -249,14 +249,6 @@ pub fn real_path(path: &Path) -> Option<PathBuf> {
     fs::canonicalize(path).ok()
 }
 
-/// Resolves the links of a path that may be missing, with the folders that it would be in.
-pub fn resolve_path(path: &Path) -> PathBuf {
-    let from = |above: &Path| Some(real_path(above)?.join(path.strip_prefix(above).ok()?));
-    let found = path.ancestors().find_map(from).unwrap_or_else(|| path.to_owned());
-    // Removes the slash that an empty rest adds.
-    found.components().collect()
-}
-
 /// The size of all files below a folder in bytes, links not followed.
 pub fn bytes_below(folder: &Path) -> u64 {
     walk_below(folder, &|_| true)
@@ -277,7 +269,7 @@ pub(crate) struct OutputFile {
 impl OutputFile {
     /// Creates the file, and its folder where that is missing.
     pub(super) fn create(outputs: &Path) -> io::Result<Self> {
-        make_folders(outputs, 0o700, &mut Vec::new())?;
+        make_folders(outputs, 0o700)?;
         let file = TempFile::create(outputs)?;
         Ok(Self { file, folder: outputs.to_owned(), hash: Sha256::new() })
     }

@@ -34,7 +34,6 @@ pub struct StagedFolder {
     path: PathBuf,
     place: PathBuf,
     is_published: bool,
-    _new_parents: NewParents,
     /// The locks on the new folder and on the one at its place.
     _locks: (File, Option<File>),
 }
@@ -49,14 +48,13 @@ impl StagedFolder {
         is_disposable: IsDisposable<'_>,
     ) -> io::Result<Self> {
         let mode = if private { 0o700 } else { 0o777 };
-        let mut new_parents = NewParents(Vec::new());
         let is_there = fs::symlink_metadata(place).is_ok();
         let place = if is_there {
             fs::canonicalize(place)?
         } else {
             let name = place.file_name().ok_or(io::ErrorKind::InvalidInput)?;
             let parent = parent_folder(place);
-            make_folders(parent, mode, &mut new_parents.0)?;
+            make_folders(parent, mode)?;
             fs::canonicalize(parent)?.join(name)
         };
         if is_there && !fs::metadata(&place)?.is_dir() {
@@ -83,7 +81,7 @@ impl StagedFolder {
             fs::set_permissions(&path, fs::metadata(&place)?.permissions())?;
         }
         let locks = (lock, place_lock);
-        Ok(Self { path, place, is_published: false, _new_parents: new_parents, _locks: locks })
+        Ok(Self { path, place, is_published: false, _locks: locks })
     }
 
     /// The true path that the folder will have.
@@ -135,35 +133,28 @@ impl StagedFolder {
             self.is_published = true;
             return parent.sync_all();
         }
-        exchange(&self.path, &self.place)?;
+        self.exchange()?;
         // Until we know that the old folder is disposable, the drop must not remove it under this name.
         self.is_published = true;
         parent.sync_all()?;
         if !is_disposable(&self.path) {
-            exchange(&self.path, &self.place)?;
+            self.exchange()?;
             self.is_published = false;
             return Err(worth_keeping(&self.place));
         }
         fs::remove_dir_all(&self.path)?;
         parent.sync_all()
     }
+
+    /// Exchanges the folder with the one at its place, in one step. A file system that cannot do that is refused.
+    fn exchange(&self) -> io::Result<()> {
+        Ok(rustix::fs::renameat_with(CWD, &self.path, CWD, &self.place, RenameFlags::EXCHANGE)?)
+    }
 }
 
 fn worth_keeping(folder: &Path) -> io::Error {
     let folder = quote_name(folder);
     io::Error::other(format!("{folder} has edits, or files that no split made; move it away"))
-}
-
-/// Parents that were created for a place, the outermost first. Those that are still empty at the end are removed.
-#[derive(Debug)]
-struct NewParents(Vec<PathBuf>);
-
-impl Drop for NewParents {
-    fn drop(&mut self) {
-        for folder in self.0.iter().rev() {
-            let _ = fs::remove_dir(folder);
-        }
-    }
 }
 
 impl Drop for StagedFolder {
@@ -182,21 +173,6 @@ fn lock_folder(path: &Path) -> io::Result<File> {
         // A file system may have no locks.
         Ok(_) | Err(LockError::Failed(_)) => Ok(folder),
         Err(error) => Err(io::Error::other(error.to_string())),
-    }
-}
-
-fn exchange(path: &Path, place: &Path) -> io::Result<()> {
-    match rustix::fs::renameat_with(CWD, path, CWD, place, RenameFlags::EXCHANGE) {
-        // A file system without exchange. A kill between the renames leaves no folder at the place: the old one is in
-        // `.nagent-split-{name}.old`.
-        Err(Errno::INVAL | Errno::NOSYS | Errno::NOTSUP) => {
-            let mut old = path.as_os_str().to_owned();
-            old.push(".old");
-            fs::rename(place, &old)?;
-            fs::rename(path, place)?;
-            fs::rename(old, path)
-        }
-        result => Ok(result?),
     }
 }
 
@@ -232,7 +208,7 @@ mod tests {
         let error = StagedFolder::create(&place, false, &|_| true).unwrap_err().to_string();
         assert!(error.contains("another process is working on"), "{error}");
         drop(folder);
-        assert!(listing(dir.path()).is_empty());
+        assert!(listing(&dir.path().join("x")).is_empty());
         begin(&place).publish(&|_| true).unwrap();
         assert_eq!(listing(&place), ["a"]);
         assert_eq!(listing(&dir.path().join("x")), ["y"]);

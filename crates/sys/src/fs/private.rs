@@ -3,7 +3,7 @@
 use std::fs::{self, File};
 use std::io;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use anyhow::{Context, Result, bail};
 
@@ -11,18 +11,19 @@ use crate::durable::{parent_folder, sync_file};
 
 /// Creates a folder for its owner alone, and its parents, durably.
 pub fn create_private_folder(path: &Path) -> Result<()> {
-    make_folders(path, 0o700, &mut Vec::new())
+    make_folders(path, 0o700)
         .with_context(|| format!("cannot create the folder {}", path.display()))
 }
 
-/// Makes a folder and its missing parents, each with this mode. Those in `new` survive a power cut.
-pub(crate) fn make_folders(path: &Path, mode: u32, new: &mut Vec<PathBuf>) -> io::Result<()> {
+/// Makes a folder and its missing parents, each with this mode, durably.
+pub(crate) fn make_folders(path: &Path, mode: u32) -> io::Result<()> {
     let is_missing =
         |path: &&Path| !path.as_os_str().is_empty() && fs::symlink_metadata(path).is_err();
     let missing: Vec<&Path> = path.ancestors().take_while(is_missing).collect();
+    let mut new = Vec::new();
     for folder in missing.into_iter().rev() {
         match fs::DirBuilder::new().mode(mode).create(folder) {
-            Ok(()) => new.push(folder.to_owned()),
+            Ok(()) => new.push(folder),
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
             Err(error) => return Err(error),
         }

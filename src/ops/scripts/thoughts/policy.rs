@@ -10,7 +10,7 @@ use conversation::problem::Problem;
 use script::permission::{edit_policy, read_policy};
 use script::policy::{Approval, Policy, Subject, check_mode, check_path};
 use sys::env::Env;
-use sys::{clock, fs};
+use sys::{clock, names};
 
 /// The arguments that name an entry of a policy.
 #[derive(Debug, Clone, clap::Args)]
@@ -117,7 +117,7 @@ fn read_subject(env: &Env, edit: &PolicyEdit) -> Result<Subject, Problem> {
     let wrong = |why: &str| Problem::usage(format!("\"{}\" is not {why}", value.escape_debug()));
     match edit.kind.as_str() {
         "path" => {
-            let path = fs::resolve_path(&env.absolute_path(Path::new(value))?);
+            let path = names::resolve_links(&env.absolute_path(Path::new(value))?);
             let path = path.display().to_string();
             check_path(&path).map(|()| Subject::Path(path)).map_err(Problem::usage)
         }
