@@ -537,7 +537,7 @@ fn a_child_draws_on_what_is_left_of_its_parents_limits() {
 }
 
 #[test]
-fn a_child_from_its_own_parent_knows_what_came_before_and_no_unfinished_reply() {
+fn a_child_from_its_own_parent_knows_what_came_before() {
     let sandbox = Sandbox::new();
     sandbox.llm.allow_rewrites();
     sandbox.llm.choose(|request| {
@@ -554,7 +554,6 @@ fn a_child_from_its_own_parent_knows_what_came_before_and_no_unfinished_reply() 
     let requests = sandbox.requests();
     let child = requests.iter().find(|request| request.user().contains("look closer")).unwrap();
     assert!(child.user().contains("task"), "what came before");
-    assert!(!child.user().contains("unknown"), "{}", child.user());
 }
 
 #[test]

@@ -250,7 +250,9 @@ impl World {
                 name.starts_with(".nagent-") && name != ".nagent" || name.ends_with(".run");
             // What a power cut left stays until something is written beside it, or somebody goes on there.
             let is_older = after.fault == Fault::PowerCut && after.state.0.contains_key(path);
-            if is_left && !(is_older && name != "c.run") {
+            // A kill in the instant of a rename.
+            let is_unnamed = after.fault == Fault::Kill && name.ends_with(".tmp");
+            if is_left && !is_unnamed && !(is_older && name != "c.run") {
                 wrong.push(format!("{} was left behind", path.display()));
             }
         }

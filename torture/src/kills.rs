@@ -81,25 +81,11 @@ pub(crate) fn run(figures: &mut Figures) {
         if path.with_extension("run").exists() {
             figures.miss("a run's note stays".to_owned());
         }
-        let left = |name: String| name.starts_with(".nagent-");
-        if std::fs::read_dir(sandbox.root().join("conversations")).unwrap().flatten().any(|entry| {
-            left(entry.file_name().to_string_lossy().into_owned()) && is_old(&entry.path())
-        }) {
-            figures.miss("an old temporary file stays".to_owned());
-        }
     }
     figures.exactly("kills", done, kills);
     figures.at_least("turns that were acknowledged", turns, kills / 10);
     figures.at_least("commands that ran", actions, kills / 10);
     figures.exactly("lost or doubled", lost, 0);
-}
-
-fn is_old(path: &Path) -> bool {
-    let age = std::fs::metadata(path)
-        .and_then(|metadata| metadata.modified())
-        .ok()
-        .and_then(|time| time.elapsed().ok());
-    age.is_some_and(|age| age > Duration::from_hours(1))
 }
 
 /// What requests have shown to be durable.

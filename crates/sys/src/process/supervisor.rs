@@ -155,7 +155,7 @@ impl ExitReport {
         bytes
     }
 
-    fn from_bytes(bytes: &[u8; Self::SIZE]) -> Self {
+    fn from_bytes(bytes: [u8; Self::SIZE]) -> Self {
         let number = i32::from_le_bytes([bytes[2], bytes[3], bytes[4], bytes[5]]);
         let status = if bytes[1] == 0 { Ok(number) } else { Err(number) };
         let left = u16::from_le_bytes([bytes[6], bytes[7]]);
@@ -168,7 +168,7 @@ impl ExitReport {
         loop {
             match recv(socket, &mut bytes[..], RecvFlags::DONTWAIT).ok()? {
                 (_, 0) => return None,
-                (_, Self::SIZE) => return Some(Self::from_bytes(&bytes)),
+                (_, Self::SIZE) => return Some(Self::from_bytes(bytes)),
                 // The report that the command has started, which came after START_PATIENCE.
                 _ => {}
             }
@@ -521,7 +521,7 @@ mod tests {
         for status in [Ok(0), Ok(255), Err(9)] {
             for all_gone in [false, true] {
                 let report = ExitReport { status, all_gone, left: 300 };
-                assert_eq!(ExitReport::from_bytes(&report.to_bytes()), report);
+                assert_eq!(ExitReport::from_bytes(report.to_bytes()), report);
             }
         }
     }
