@@ -351,6 +351,8 @@ limits! {
         count COMMIT_SUBJECT: usize = 1_000, "truncated";
         /// Diff that a summary of a commit is made from
         bytes COMMIT_DIFF: usize = 12 * 1024, "truncated, and the model reads that it is";
+        /// Mailmap
+        bytes MAILMAP: u64 = 4 << 20, "not read";
         /// Cached history of a file
         bytes CACHED_HISTORY: u64 = 32 << 20, "read again";
         /// Commit that is read
@@ -359,6 +361,10 @@ limits! {
         bytes REPOSITORY_CONFIG: u64 = 1 << 20, "the repository is not read, with a note";
         /// Packed refs, list of alternates and the like of a repository
         bytes REPOSITORY_FILE: u64 = 64 << 20, "the repository is not read, with a note";
+        /// Index of a repository, which says what is staged
+        bytes REPOSITORY_INDEX: u64 = 256 << 20, "a staged rename is not followed";
+        /// Contents of a commit that are compared to see which other files it renamed
+        bytes RENAME_READ: usize = 64 << 20, "renamed files count as new ones";
         /// Commits that are read for the history of a file
         count HISTORY_COMMITS: u64 = 200_000, "the history is cut, and says so";
     }
