@@ -21,6 +21,9 @@ use sys::{clock, file_stamp, fs, lock};
 /// Maximum number of files in a reason.
 const NAMED: usize = 20;
 
+/// Maximum number of files that are named at the end of a run.
+const SHOWN: usize = 8;
+
 /// The files that the run's commands changed.
 #[derive(Debug, Default)]
 pub struct CommandChanges {
@@ -29,6 +32,8 @@ pub struct CommandChanges {
     begun: Option<(PathBuf, Result<Snapshot>)>,
     /// When commands began and ended.
     spans: Vec<(Duration, Option<Duration>)>,
+    /// The files that undo takes back, as the user would name them.
+    changed: Vec<String>,
 }
 
 impl CommandChanges {
@@ -99,8 +104,17 @@ impl CommandChanges {
             Ok(changes) => self.sort_changes(&outputs, changes, &logged, begun)?,
             Err(why) => (Vec::new(), self.name_changed(&top, &logged, &why)),
         };
-        events.into_iter().try_for_each(|(path, event)| log.append(&path, event))?;
+        for (path, event) in events {
+            self.changed.push(quote_name(path.strip_prefix(&context.folder).unwrap_or(&path)));
+            log.append(&path, event)?;
+        }
         log.append(&top, FileEvent::CommandsRan { why })
+    }
+
+    /// Names the files that commands changed, for the user at the end of the run.
+    pub fn describe(&self) -> Option<String> {
+        let names = (!self.changed.is_empty()).then(|| name_some(&self.changed, SHOWN, ", "))?;
+        Some(format!("commands changed {names}; --undo takes that back"))
     }
 
     /// The changes of commands, whose contents before are stored, and why these are not all. The first `begun` lines of the

@@ -91,6 +91,20 @@ fn what_commands_changed_is_taken_back_with_what_tags_wrote() {
 }
 
 #[test]
+fn a_run_on_a_terminal_ends_with_the_files_that_its_commands_changed() {
+    let sandbox = sandbox();
+    let said = "commands changed a.txt, new.txt; --undo takes that back";
+    let piped = run(&sandbox, "quiet", shell("echo x > new.txt; echo y > a.txt"));
+    assert!(!piped.stderr.contains("commands changed"), "{}", piped.stderr);
+    sandbox.llm.push(shell("echo z > new.txt; echo z > a.txt"));
+    sandbox.llm.push(answer("done"));
+    let mut pty = sandbox.cmd(&["go"]).on_pty(160);
+    assert!(pty.wait().success());
+    let shown = pty.screen().join("\n");
+    assert!(shown.contains(said), "{shown}");
+}
+
+#[test]
 fn what_cannot_be_taken_back_is_named() {
     let sandbox = sandbox().file("tool.sh", "t").file("replaced", "r\n");
     symlink("a.txt", sandbox.work().join("link")).unwrap();

@@ -56,6 +56,7 @@ use sys::conversation_file::ConversationFile;
 use sys::fs;
 use sys::names::shell_word;
 use sys::run_note::Activity;
+use sys::terminal;
 
 /// Manages the conversation as the flags say, then runs the prompt; returns one report. `needs_no_prompt`: the call does
 /// something else as well.
@@ -399,6 +400,10 @@ fn finish_run(
 ) -> Report {
     runner.note_waiting_messages();
     let change = if outcome.is_ok() { runner.finish() } else { Ok(None) };
+    let is_seen = call.args.lines || terminal::stderr_is_terminal();
+    if let Some(note) = runner.command_changes.describe().filter(|_| is_seen && !call.delegated) {
+        (runner.on_progress)(ProgressEvent::Note(&note));
+    }
     let (mut exit, responses, mut error) = match outcome {
         Ok(outcome) => (outcome.exit, outcome.responses, outcome.error),
         Err(error) => {
