@@ -160,7 +160,7 @@ fn processes_left_in_the_background_of_a_sandbox_are_counted_and_end() {
     let sandbox = Sandbox::outside_temp()
         .reply(shell("sleep 300 >/dev/null 2>&1 & sleep 0.2; echo on"))
         .reply(shell(
-            "true & kill -TERM $PPID; for fd in /proc/$PPID/fd/*; do echo x > $fd; done; (exit 7)",
+            "true & wait; kill -TERM $PPID; for fd in /proc/$PPID/fd/*; do echo x > $fd; done; (exit 7)",
         ))
         .reply(answer("done"));
     sandbox.run(&["--sandbox", "workspace", "task"]).assert_exit(0);
