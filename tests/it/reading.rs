@@ -42,6 +42,11 @@ fn the_first_context_is_small_and_its_tools_work() {
     assert_eq!(result.get("status"), "ok", "{result:?}");
     assert!(result.body.ends_with("42") && result.body.contains(": -1 +1 (exact)"), "{result:?}");
     assert!(!sandbox.root().join("tools.json").exists(), "no program was asked what it is");
+    // The conversation of a file edits it by tags.
+    sandbox.llm.push(answer("done"));
+    sandbox.write("small.txt", "x\n");
+    sandbox.run(&["--file-edit", "small.txt", "look"]).assert_exit(0);
+    assert!(!sandbox.requests().pop().unwrap().system().contains("nagent-file-split"));
 }
 
 #[test]

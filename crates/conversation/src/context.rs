@@ -302,11 +302,13 @@ pub fn without_lines_of_other_tags(text: &str, tags: TagSet) -> String {
     text.lines().filter(is_of_use).collect::<Vec<_>>().join("\n")
 }
 
-/// The folder is written once for all the programs in it: eight long paths would be a tenth of a first request.
+/// The folder is written once for all the programs in it: eight long paths would be a tenth of a first request. What splits
+/// and patches files is of no use in the conversation of one file, which is edited by tags.
 fn tools_text(facts: &Facts) -> String {
     let mut text = String::new();
     let (own, users): (Vec<&Tool>, Vec<&Tool>) = facts.tools.iter().partition(|tool| tool.is_own);
-    if let (Some(folder), false) = (&facts.own_tools, own.is_empty()) {
+    let is_of_file = matches!(facts.part, ConversationRole::File(_));
+    if let (Some(folder), false) = (&facts.own_tools, own.is_empty() || is_of_file) {
         let _ = write!(text, "For your commands, in {}/ (--help says more):", quote_name(folder));
         for tool in own {
             let name = tool.path.rsplit('/').next().unwrap_or_default();
