@@ -18,13 +18,16 @@ pub(super) fn group_actions(actions: &[Action]) -> ActionGroups {
     groups.map(<[Action]>::to_vec).collect()
 }
 
-/// Removes the action that a result answers, and all groups before its own, whose results the user has deleted.
-fn remove_answered(groups: &mut ActionGroups, result: &str) {
+/// Removes the action that a result answers, and all groups before its own, whose results the user has deleted. Returns
+/// whether its group has all results now.
+fn remove_answered(groups: &mut ActionGroups, result: &str) -> bool {
     let answers = |action: &Action| action.result_block() == result;
-    let Some(at) = groups.iter().position(|group| group.iter().any(answers)) else { return };
+    let Some(at) = groups.iter().position(|group| group.iter().any(answers)) else { return false };
     groups.drain(..at);
     groups[0].remove(0);
+    let is_whole = groups[0].is_empty();
     groups.retain(|group| !group.is_empty());
+    is_whole
 }
 
 /// The result of an action without one: `unknown` (it may have run) or `not-run`.
@@ -50,13 +53,16 @@ pub fn unfinished_results(text: &str, pieces: &[Piece]) -> Vec<Block> {
     if after.iter().any(is_settled) {
         return Vec::new();
     }
-    let after: Vec<&str> = after.iter().filter_map(Piece::name).collect();
+    let is_unknown = |piece: &Piece| piece.get("status") == Some("unknown");
+    let after: Vec<(&str, bool)> =
+        after.iter().filter_map(|piece| Some((piece.name()?, is_unknown(piece)))).collect();
     results_after(pieces[at].body_text(text), &after)
 }
 
-/// The results that a reply lacks, given the names of the blocks after it. The actions of the first group without all
-/// results may have run, those of later groups did not.
-fn results_after(reply: &str, results: &[&str]) -> Vec<Block> {
+/// The results that a reply lacks, given the names of the blocks after it, and whether they are results of this function. The
+/// actions of the first group without all results may have run, those of later groups did not, and none behind an unknown
+/// result, which a kill may have separated from the others.
+fn results_after(reply: &str, results: &[(&str, bool)]) -> Vec<Block> {
     let (ParsedReply::Whole(items) | ParsedReply::Forged { items, .. }) =
         protocol::parse_reply(reply)
     else {
@@ -67,12 +73,15 @@ fn results_after(reply: &str, results: &[&str]) -> Vec<Block> {
         ReplyItem::Response(_) => None,
     });
     let mut groups = group_actions(&actions.collect::<Vec<_>>());
-    for result in results {
-        remove_answered(&mut groups, result);
+    let mut first = "unknown";
+    for (result, is_unknown) in results {
+        if remove_answered(&mut groups, result) {
+            first = if *is_unknown { "not-run" } else { "unknown" };
+        }
     }
     let mut blocks = Vec::new();
     for (index, group) in groups.iter().enumerate() {
-        let status = if index == 0 { "unknown" } else { "not-run" };
+        let status = if index == 0 { first } else { "not-run" };
         blocks.extend(group.iter().map(|action| result_of_unrun(action, status)));
     }
     blocks
@@ -97,6 +106,7 @@ mod tests {
             // The first result was deleted by a hand, and stays so.
             (vec!["nagent-list-result"], "shell-result:unknown"),
         ] {
+            let after: Vec<_> = after.into_iter().map(|name| (name, false)).collect();
             let blocks = results_after(reply, &after);
             let shown: Vec<String> = blocks
                 .iter()
@@ -107,8 +117,11 @@ mod tests {
             assert_eq!(shown.join(" "), expect, "{after:?}");
         }
         let children = "<nagent-conversation>a</nagent-conversation><nagent-conversation>b</nagent-conversation>";
-        let blocks = results_after(children, &["nagent-conversation-result"]);
-        assert_eq!(blocks.len(), 1);
+        let blocks = results_after(children, &[("nagent-conversation-result", true)]);
+        assert_eq!((blocks.len(), blocks[0].get("status")), (1, Some("unknown")));
+        // A kill while these results were written: what had not begun has not run.
+        let blocks = results_after(reply, &[("nagent-shell-result", true)]);
+        assert!(blocks.len() == 2 && blocks.iter().all(|it| it.get("status") == Some("not-run")));
         assert!(results_after("no tags", &[]).is_empty());
     }
 }
