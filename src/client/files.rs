@@ -171,7 +171,7 @@ impl ModelClient {
         report: &mut dyn FnMut(&str),
     ) -> Result<Reply, RequestError> {
         let reply = with_retries(&mut Retry::new(patience), interrupts, report, |report| {
-            self.attempt(ask.model, report, |client, _| {
+            self.attempt(ask.model, report, |client| {
                 let (format, payload) = client.prepare_file(file, ask.model, Some(interrupts))?;
                 let (name, place) = (safe_name(file.name, format), (0, 0));
                 ask.files = vec![Attachment { place, name, format, tokens: 0, payload }];

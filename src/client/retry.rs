@@ -54,7 +54,7 @@ impl ModelClient {
         with_retries(&mut Retry::new(patience), interrupts, report, |report| {
             // Lines of reasoning, where they are asked for.
             let mut thoughts = String::new();
-            let result = self.attempt(ask.model, report, |client, _| {
+            let result = self.attempt(ask.model, report, |client| {
                 let mut on_arrival = |piece: Arrival<'_>| match piece {
                     Arrival::Thought(text) => thoughts.push_str(text),
                     Arrival::Text(_) => {}
@@ -75,9 +75,9 @@ impl ModelClient {
         &mut self,
         model: &str,
         report: &mut dyn FnMut(&str),
-        attempt: impl FnOnce(&mut Self, &mut dyn FnMut(&str)) -> Result<T, RequestError>,
+        attempt: impl FnOnce(&mut Self) -> Result<T, RequestError>,
     ) -> Result<T, RequestError> {
-        let result = attempt(self, report);
+        let result = attempt(self);
         for note in self.notes.drain(..) {
             report(&format!("note: {note}"));
         }
