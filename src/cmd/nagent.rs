@@ -9,6 +9,7 @@ use crate::ops::conversations::undo::UndoArgs;
 use crate::ops::conversations::{lists, manage, undo};
 use crate::ops::files::summarize_conversation::summarize_conversation;
 use crate::ops::run::call::Call;
+use crate::ops::run::skills::list_skills;
 use crate::ops::run::trust::trust_repository;
 use crate::ops::session::SessionArgs;
 use crate::ops::setup::flags::{ConversationArgs, RunArgs};
@@ -83,9 +84,9 @@ pub struct Args {
     #[command(flatten)]
     pub undo: UndoArgs,
 
-    /// Show AGENTS.md and .nagent/context.md of this repository, and begin conversations here with them from now on
+    /// Show AGENTS.md, .nagent/context.md and the skills of this repository, and begin conversations here with them from now on
     ///
-    /// They are treated as your instructions until they change; otherwise the model only learns that they exist.
+    /// They are treated as your instructions until they change; otherwise the model only learns that the first two exist.
     #[arg(long, conflicts_with_all = ["prompt", "read", "untrust"], help_heading = "Files")]
     pub trust: bool,
     /// Stop trusting them
@@ -94,6 +95,9 @@ pub struct Args {
     /// Show the conversation, the settings in force and where each came from
     #[arg(long, conflicts_with = "prompt", help_heading = "Information")]
     pub status: bool,
+    /// List the skills for this folder: which are used, and what is wrong with the others
+    #[arg(long, conflicts_with_all = ["prompt", "read"], help_heading = "Information")]
+    pub skills: bool,
     /// Check providers, tools, sandbox and config, and say what to do where something is missing
     #[arg(long, conflicts_with_all = ["prompt", "read", "status"], help_heading = "Information")]
     pub doctor: bool,
@@ -206,6 +210,9 @@ impl Args {
         if self.list_models {
             report = report.then_try(|| lists::list_models(&call));
         }
+        if self.skills {
+            report = report.then_try(|| list_skills(&call));
+        }
         if self.status {
             // An earlier failure still decides the exit code.
             report = report.then_try(|| Ok::<_, Problem>(status::report_status(&call)));
@@ -226,6 +233,7 @@ impl Args {
     /// Whether there is a question about settings and conversations.
     fn is_query(&self) -> bool {
         self.status
+            || self.skills
             || self.summarize
             || self.list_conversations
             || self.list_file_edits

@@ -98,6 +98,7 @@ mod session; // how nagent-repl is opened, what it continues, its list to choose
 mod sessions; // the sessions of README.md and docs/, run
 mod shell; // output, exit codes, timeouts, descendants, environment
 mod shown; // a write never replaces what the model has not seen
+mod skills; // skills: where they are, what a model is told, `$name`, what is trusted, broken ones
 mod soak; // a long run with a provider that fails every fifth time
 mod split; // splitting large files: all bytes kept, no edited segment lost
 mod steering; // nagent-message and nagent-status: what reaches a run, exactly once; what it tells of itself

@@ -14,6 +14,7 @@ use sha2::{Digest, Sha256};
 use crate::format::file::{Block, Piece};
 use crate::format::harmless::{self, quote_name};
 use crate::format::hex::{SHORT_ID, encode_hex};
+use crate::limits;
 use crate::protocol::tags::TAGS;
 use crate::protocol::{self, TagKind, TagSet};
 
@@ -40,6 +41,8 @@ pub struct Facts {
     pub after_write: Option<String>,
     /// The tools found.
     pub tools: Vec<Tool>,
+    /// The skills that the model may use, the nearest first; one more than are told if there are more.
+    pub skills: Vec<Skill>,
     /// System, host name and machine.
     pub host: String,
     /// The git toplevel of the working folder.
@@ -80,6 +83,17 @@ pub struct Tool {
     pub is_own: bool,
 }
 
+/// A folder with instructions for tasks of a kind, in its `SKILL.md`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Skill {
+    /// The folder above it.
+    pub place: String,
+    /// Its name, which is that of its folder.
+    pub name: String,
+    /// Its description, on one line.
+    pub description: String,
+}
+
 /// A section of the context. Only the text of context files may hold headings that look like a section's.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Section {
@@ -90,8 +104,8 @@ pub struct Section {
 }
 
 /// The titles of all sections, in their order.
-pub(crate) const TITLES: [&str; 7] =
-    ["Role", "Protocol", "Rules", "Tools", "Environment", "Context", MEMORY];
+pub(crate) const TITLES: [&str; 8] =
+    ["Role", "Protocol", "Rules", "Tools", "Skills", "Environment", "Context", MEMORY];
 
 /// The title of the section about a file's history.
 pub const MEMORY: &str = "File memory";
@@ -108,6 +122,7 @@ pub fn sections(facts: &Facts) -> Vec<Section> {
         protocol::protocol_text(facts.tags),
         without_lines_of_other_tags(&rules_text(facts), facts.tags),
         if facts.tags.contains(TagKind::Shell) { tools_text(facts) } else { String::new() },
+        if facts.tags.contains(TagKind::Read) { skills_text(facts) } else { String::new() },
         environment_text(facts),
         files_text(&facts.files),
         facts.memory.clone(),
@@ -334,6 +349,45 @@ fn tools_text(facts: &Facts) -> String {
     text
 }
 
+/// The folder is written once for all the skills in it. Descriptions are cut before a skill is left out.
+fn skills_text(facts: &Facts) -> String {
+    let write = |skills: &[Skill], most: usize| {
+        let mut text = "Instructions for tasks of a kind. Before such a task, read FOLDER/NAME/SKILL.md; paths in it are relative to FOLDER/NAME.".to_owned();
+        let mut last_place = None;
+        for Skill { place, name, description } in skills {
+            if last_place != Some(place) {
+                let _ = write!(text, "\nIn {}/:", quote_name(place));
+                last_place = Some(place);
+            }
+            let _ = write!(text, "\n- {name}: {}", harmless::truncate(description, most));
+        }
+        text
+    };
+    let told = &facts.skills[..facts.skills.len().min(limits::SKILLS_TOLD)];
+    // The line about the others has its own room.
+    let own = facts.own_tools.as_ref().map(|folder| format!("{}/", quote_name(folder)));
+    let more = format!("\nThere are more: {}nagent --skills lists them.", own.unwrap_or_default());
+    let room = limits::SKILLS_TEXT.saturating_sub(more.len());
+    let fits = |text: &String| text.len() <= room;
+    let whole =
+        [limits::SKILL_DESCRIPTION, 300, 150].map(|most| write(told, most)).into_iter().find(fits);
+    let counts = (1..=told.len()).rev();
+    let (count, mut text) = match whole {
+        Some(text) => (told.len(), text),
+        None => counts
+            .map(|count| (count, write(&told[..count], 80)))
+            .find(|(_, text)| fits(text))
+            .unwrap_or_default(),
+    };
+    if facts.skills.is_empty() {
+        return String::new();
+    }
+    if count < facts.skills.len() {
+        text.push_str(&more);
+    }
+    text
+}
+
 fn environment_text(facts: &Facts) -> String {
     let mut text = format!("host: {}", quote_name(&facts.host));
     if let Some(toplevel) = &facts.toplevel {
@@ -455,6 +509,11 @@ mod tests {
             part: ConversationRole::File(evil.clone()),
             writable: vec![evil.clone()],
             tools: vec![tool],
+            skills: vec![Skill {
+                place: evil.clone(),
+                name: "pdf".into(),
+                description: "Fills forms.".into(),
+            }],
             own_tools: Some(evil.clone()),
             shell: evil.clone(),
             check: Some(evil.clone()),
@@ -490,6 +549,30 @@ mod tests {
         let mut all = before.clone();
         all.extend(told);
         assert_eq!(changed_sections(&all, &now), []);
+    }
+
+    #[test]
+    fn skills_fit_into_their_room() {
+        let of = |count: usize, letters: usize| {
+            let skill = |n| Skill {
+                place: "/home/you/.agents/skills".into(),
+                name: format!("skill-{n}"),
+                description: "é".repeat(letters),
+            };
+            let skills = (0..count).map(skill).collect();
+            skills_text(&Facts { skills, ..facts() })
+        };
+        assert_eq!(of(0, 9), "");
+        for (count, letters, told, is_all) in
+            [(1, 1024, 1, true), (60, 9, 60, true), (61, 9, 60, false), (61, 1024, 22, false)]
+        {
+            let text = of(count, letters);
+            assert!(text.len() <= limits::SKILLS_TEXT, "{}", text.len());
+            assert_eq!(text.matches("\n- skill-").count(), told, "{text}");
+            assert_eq!(!text.contains("There are more"), is_all, "{text}");
+            assert_eq!(text.matches("/home/you").count(), 1, "{text}");
+        }
+        assert!(of(1, 1024).contains(&"é".repeat(1024)) && of(10, 1024).contains("é…"));
     }
 
     #[test]

@@ -232,6 +232,20 @@ limits! {
         count TOOL_DESCRIPTION: usize = 600, "truncated";
         /// Time that a tool has for its description
         time TOOL_PATIENCE: Duration = Duration::from_secs(3), "left out this time, with a note";
+        /// Folders of skills that are looked at
+        count SKILLS: usize = 2_000, "the rest is left out, and `--skills` says so";
+        /// Skills in the first context
+        count SKILLS_TOLD: usize = 60, "`nagent --skills` is named, which lists them";
+        /// Text about skills in the first context
+        bytes SKILLS_TEXT: usize = 4 << 10, "descriptions are truncated, then as for their number";
+        /// Front matter of a `SKILL.md`
+        bytes SKILL_FRONT: u64 = 64 << 10, "the skill is not used";
+        /// Characters of the description of a skill
+        count SKILL_DESCRIPTION: usize = 1_024, "the skill is not used";
+        /// Files and folders in a skill of a repository
+        count SKILL_FILES: usize = 256, "it is not trusted";
+        /// All files of a skill of a repository
+        bytes SKILL_BYTES: u64 = 8 << 20, "it is not trusted";
     }
 
     "Pictures and documents" {

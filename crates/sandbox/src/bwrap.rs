@@ -38,13 +38,13 @@ fn add_mounts(
 ) {
     // If two rules are about one path, the earlier one wins.
     let mut mounts: BTreeMap<&Path, &str> = BTreeMap::new();
-    let is_hidden = |path: &Path| policy.hidden.iter().any(|hidden| path.starts_with(&hidden.path));
     for hidden in &policy.hidden {
         let mount = if hidden.is_folder { "--tmpfs" } else { "--ro-bind-data" };
         mounts.entry(&hidden.path).or_insert(mount);
     }
     let writable = policy.writable.iter().map(|path| (path.as_path(), "--bind"));
-    let read_only = policy.read_only.iter().map(|path| (path.as_path(), "--ro-bind"));
+    let read_only = policy.read_only.iter().chain(&policy.shown);
+    let read_only = read_only.map(|path| (path.as_path(), "--ro-bind"));
     let fixed: Vec<(&Path, &str)> = writable.chain(read_only).collect();
     // A folder above a mount could be moved away and replaced by another one; a folder that is a mount itself cannot.
     let is_inside = |above: &&Path| {
@@ -54,7 +54,8 @@ fn add_mounts(
     let paths = fixed.iter().map(|(path, _)| *path).chain(mounts.keys().copied());
     let above = paths.flat_map(|path| path.ancestors().skip(1).take_while(is_inside));
     let pinned: Vec<(&Path, &str)> = above.map(|path| (path, "--bind")).collect();
-    for (path, mount) in fixed.into_iter().chain(pinned).filter(|(path, _)| !is_hidden(path)) {
+    for (path, mount) in fixed.into_iter().chain(pinned).filter(|(path, _)| !policy.is_hidden(path))
+    {
         mounts.entry(path).or_insert(mount);
     }
     let mut mounts: Vec<(&Path, &str)> = mounts.into_iter().collect();
@@ -73,7 +74,7 @@ fn add_mounts(
     for (path, _) in mounts.iter().filter(|(_, mount)| *mount == "--tmpfs") {
         words.extend(["--remount-ro".into(), path.into()]);
     }
-    for socket in sockets.iter().filter(|socket| !is_hidden(socket)) {
+    for socket in sockets.iter().filter(|socket| !policy.is_hidden(socket)) {
         words.extend(["--ro-bind".into(), "/dev/null".into(), socket.into()]);
     }
 }
@@ -127,6 +128,20 @@ mod tests {
     #[test]
     fn a_folder_that_the_user_named_is_writable_even_if_it_is_protected() {
         check(&["/w", "/w/.git"], &["/w/.git"], &[], "--bind /w /w --bind /w/.git /w/.git");
+    }
+
+    #[test]
+    fn a_shown_path_in_a_hidden_one_is_read_only() {
+        let policy = SandboxPolicy {
+            writable: vec!["/t".into()],
+            hidden: vec![HiddenPath { path: "/t/root".into(), is_folder: true }],
+            shown: vec!["/t/root/skills".into()],
+            ..SandboxPolicy::default()
+        };
+        let words = arguments(&policy, false, Path::new("/w"), &BTreeSet::new(), &[]);
+        let words: Vec<_> = words.iter().map(|word| word.to_string_lossy()).collect();
+        let expect = "--bind /t /t --tmpfs /t/root --ro-bind /t/root/skills /t/root/skills --remount-ro /t/root";
+        assert!(words.join(" ").contains(expect), "{words:?}");
     }
 
     #[test]

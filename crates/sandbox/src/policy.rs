@@ -27,12 +27,22 @@ pub struct SandboxPolicy {
     pub read_only: Vec<PathBuf>,
     /// Paths that cannot be read, wherever they are.
     pub hidden: Vec<HiddenPath>,
+    /// Paths in hidden ones that can be read all the same, and never written.
+    pub shown: Vec<PathBuf>,
 }
 
 impl SandboxPolicy {
     /// Returns whether a path is in a writable folder, even if it is read-only there.
     pub(crate) fn is_writable(&self, path: &Path) -> bool {
         self.writable.iter().any(|folder| path.starts_with(folder))
+    }
+
+    /// Returns whether a path cannot be read: of hidden and shown paths, the deepest decides.
+    pub(crate) fn is_hidden(&self, path: &Path) -> bool {
+        self.hidden.iter().filter(|hidden| path.starts_with(&hidden.path)).any(|hidden| {
+            let mut shown = self.shown.iter().filter(|shown| path.starts_with(shown));
+            !shown.any(|shown| shown.starts_with(&hidden.path))
+        })
     }
 
     /// Names the folders in which commands may write.
@@ -49,7 +59,7 @@ impl SandboxPolicy {
                 "{shown} is outside of what the sandbox ({mode}) lets commands write; --write DIR adds a folder"
             ));
         }
-        if self.read_only.iter().any(|kept| path.starts_with(kept)) {
+        if self.read_only.iter().chain(&self.shown).any(|kept| path.starts_with(kept)) {
             return Err(format!(
                 "{shown} is run or read by git or nagent itself, so the sandbox ({mode}) keeps it read-only; only the user can change it, or turn the sandbox off (--sandbox off)"
             ));
@@ -59,7 +69,7 @@ impl SandboxPolicy {
 
     /// Checks whether commands may read a path. The error says that it is hidden.
     pub fn check_read(&self, path: &Path) -> Result<(), String> {
-        if !self.hidden.iter().any(|hidden| path.starts_with(&hidden.path)) {
+        if !self.is_hidden(path) {
             return Ok(());
         }
         Err(format!(
@@ -80,7 +90,10 @@ mod tests {
             mode: SandboxMode::Workspace,
             writable: vec!["/w".into(), "/tmp".into()],
             read_only: vec!["/w/tools/hooks".into(), "/w/.git/config".into()],
-            hidden: vec![HiddenPath { path: "/w/key".into(), is_folder: false }],
+            hidden: ["/w/key", "/tmp/root", "/tmp/root/skills/key"]
+                .map(|path| HiddenPath { path: path.into(), is_folder: false })
+                .into(),
+            shown: vec!["/tmp/root/skills".into()],
             ..SandboxPolicy::default()
         };
         for (path, word) in [
@@ -89,6 +102,8 @@ mod tests {
             ("/tmp/.envrc", None),
             ("/w2/a", Some("--write DIR")),
             ("/w/key", Some("--write DIR")),
+            ("/tmp/root/x", Some("--write DIR")),
+            ("/tmp/root/skills/x", Some("--sandbox off")),
             ("/w/.git/config", Some("--sandbox off")),
             ("/w/tools/hooks/x", Some("--sandbox off")),
         ] {
@@ -97,6 +112,15 @@ mod tests {
                 None => assert_eq!(got, Ok(()), "{path}"),
                 Some(word) => assert!(got.unwrap_err().contains(word), "{path}"),
             }
+        }
+        for (path, is_hidden) in [
+            ("/w/key", true),
+            ("/tmp/root", true),
+            ("/tmp/root/skills2", true),
+            ("/tmp/root/skills/x", false),
+            ("/tmp/root/skills/key", true),
+        ] {
+            assert_eq!(policy.check_read(Path::new(path)).is_err(), is_hidden, "{path}");
         }
     }
 }

@@ -47,6 +47,7 @@ pub mod removal;
 pub mod replace;
 pub mod root;
 pub mod run_note;
+pub mod skills;
 pub mod staged_folder;
 pub mod stdin;
 pub mod temp_files;

@@ -1,5 +1,5 @@
-//! The instruction files that the user trusts: `trusted.json` in nagent's root, a path and the hash of the text that was
-//! shown.
+//! The instruction files and skills that the user trusts: `trusted.json` in nagent's root, a path and the hash of the text that
+//! was shown, or of all files in a skill's folder.
 
 use std::path::Path;
 
@@ -15,9 +15,9 @@ const FILE: &str = "trusted.json";
 /// A text that the user has confirmed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Trusted {
-    /// The file, by its true path.
+    /// The file or folder, by its true path.
     pub path: String,
-    /// The SHA-256 of its text.
+    /// The SHA-256 of its text or files.
     pub sha256: String,
     /// The time of the confirmation.
     pub at: String,

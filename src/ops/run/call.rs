@@ -30,6 +30,8 @@ pub struct Call<'a> {
     pub parents: Vec<String>,
     /// Files that the model is shown before the prompt.
     pub reads: Vec<PathBuf>,
+    /// The words of the prompt that were typed, without what stdin and flags add.
+    pub(crate) typed: String,
     /// Runs the model's scripts, in a run of a script in plain language.
     pub(crate) scripts: Option<&'a dyn ScriptSetup>,
     /// Whether progress may be shown: not with `--quiet`, and not where events inform a parent or a program.
@@ -71,6 +73,7 @@ impl<'a> Call<'a> {
             args,
             which,
             reads: args.read.clone(),
+            typed: args.prompt.join(" "),
             delegated: is_child || !parents.is_empty(),
             shows_progress: !(settings.config.quiet || is_child || args.lines),
             env,

@@ -10,6 +10,7 @@ pub mod question;
 pub mod run_models;
 pub mod sandbox;
 pub mod script_setup;
+pub(crate) mod skills;
 pub mod trust;
 
 use std::path::Path;

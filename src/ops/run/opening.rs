@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use super::call::Call;
 use super::sandbox;
+use super::skills::{Skills, named_by};
 use super::trust::{RepositoryText, repository_texts};
 use crate::drive::{self, ProgressEvent, Runner};
 use crate::ops::files::{file_conversation, file_memory};
@@ -86,7 +87,7 @@ pub(crate) fn gather_facts(
         boundary.restrict(Arc::clone(sandbox) as _);
     }
     let own_tools = call.env.executable.as_deref().and_then(Path::parent);
-    let (git, texts) = facts_about_file(call, folder, git, progress);
+    let (git, texts, skills) = facts_about_file(call, folder, git, progress);
     let (texts, instructions) = context_texts(call, files, &texts, folder)?;
     let facts = Facts {
         part,
@@ -99,6 +100,7 @@ pub(crate) fn gather_facts(
         after_write: call.settings.config.after_write.clone(),
         own_tools: own_tools.map(|path| path.display().to_string()),
         tools: found.tools,
+        skills: skills.told(),
         host: env::describe_host(),
         toplevel: git.toplevel.map(|path| path.display().to_string()),
         remotes: git.remotes,
@@ -138,13 +140,13 @@ fn context_texts(
     Ok((all.collect(), others.collect()))
 }
 
-/// Reads the facts and texts of the repository of the call's file, wherever the call comes from.
+/// Reads the facts, texts and skills of the repository of the call's file, wherever the call comes from.
 fn facts_about_file(
     call: &Call<'_>,
     folder: &Path,
     git: git::GitFacts,
     progress: &mut Progress<'_>,
-) -> (git::GitFacts, Vec<RepositoryText>) {
+) -> (git::GitFacts, Vec<RepositoryText>, Skills) {
     let file = call.which.file_edit.as_ref().map(|path| folder.join(path));
     let about = file.as_deref().and_then(Path::parent).unwrap_or(folder);
     let is_same = git.toplevel.as_ref().is_some_and(|top| about.starts_with(top));
@@ -153,19 +155,32 @@ fn facts_about_file(
     if let Some(note) = &note {
         progress.show_event(ProgressEvent::Note(note));
     }
-    let is_users = !call.delegated;
-    for text in texts.iter().filter(|text| is_users && text.has_changed) {
-        let path = quote_name(&text.path);
+    let skills = Skills::find(call.root(), &call.env, about, git.toplevel.as_deref());
+    if call.delegated {
+        return (git, texts, skills);
+    }
+    let changed = texts.iter().filter(|text| text.has_changed).map(|text| text.path.as_path());
+    let changed_skills = skills.untrusted().filter(|(_, has_changed)| *has_changed);
+    for path in changed.chain(changed_skills.map(|(path, _)| path)) {
+        let path = quote_name(path);
         let note = format!(
             "{path} changed since you trusted it and is not used; review it with nagent --trust"
         );
         progress.show_event(ProgressEvent::Note(&note));
     }
-    if is_users && texts.iter().any(|text| text.text.is_none() && !text.has_changed) {
-        let advice = "this repository's instructions are not used (untrusted); review them with nagent --trust";
-        progress.show_event(ProgressEvent::Advice(advice));
+    let what = [
+        ("instructions", texts.iter().any(|text| text.text.is_none() && !text.has_changed)),
+        ("skills", skills.untrusted().any(|(_, has_changed)| !has_changed)),
+    ];
+    let what: Vec<&str> = what.into_iter().filter(|(_, is)| *is).map(|(what, _)| what).collect();
+    if !what.is_empty() {
+        let what = what.join(" and ");
+        let advice = format!(
+            "this repository's {what} are not used (untrusted); review them with nagent --trust"
+        );
+        progress.show_event(ProgressEvent::Advice(&advice));
     }
-    (git, texts)
+    (git, texts, skills)
 }
 
 /// The boundary of a run whose tags write nothing.
@@ -197,6 +212,13 @@ pub(crate) fn make_blocks(
     blocks.extend(read_own_file(call, runner)?);
     for path in &call.reads {
         blocks.push(read_for_user(call, runner, path)?);
+    }
+    for path in named_by(call) {
+        (runner.on_progress)(ProgressEvent::Note(&format!(
+            "the model is shown {}",
+            quote_name(&path)
+        )));
+        blocks.push(read_for_user(call, runner, &path)?);
     }
     blocks.extend(call.scripts.iter().flat_map(|scripts| scripts.results()));
     if let Some(bytes) = text {

@@ -50,6 +50,7 @@ pub(crate) fn take_task(
         if args.lines && args.prompt.is_empty() && args.read.is_empty() && !needs_no_prompt {
             let line = read_prompt_line(&call.interrupts)?;
             call.reads.extend(line.read);
+            call.typed.clone_from(&line.prompt);
             Some(line.prompt.into_bytes())
         } else {
             read_prompt(args, needs_no_prompt, &call.interrupts)?

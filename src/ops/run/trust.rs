@@ -1,5 +1,6 @@
 //! The texts of a repository that may count as the user's words: `AGENTS.md` and `.nagent/context.md`, from its top down to a
 //! folder. `nagent --trust` shows them and records their hashes; until then, and when they have changed, they are only named.
+//! The repository's skills are confirmed with them, each by the hash of its folder.
 
 use std::path::{Path, PathBuf};
 
@@ -8,12 +9,13 @@ use serde_json::json;
 use super::call::Call;
 use crate::out::Report;
 use conversation::format::harmless::{escape_text, quote_name};
-use conversation::format::numbers::format_count;
+use conversation::format::numbers::{format_bytes, format_count};
 use conversation::limits::CONTEXT_FILE;
 use conversation::problem::Problem;
 use history::git;
 use sys::fs;
 use sys::root::Root;
+use sys::skills::{SKILL_FILE, SkillFolder, find_skills, hash_folder};
 use sys::trust::{self, Trusted};
 
 /// The files with a project's instructions for contributors; only the first one in a folder counts.
@@ -89,9 +91,12 @@ pub fn trust_repository(call: &Call<'_>, revokes: bool) -> Result<Report, Proble
     let folder = fs::real_path(&folder).unwrap_or(folder);
     let toplevel = git::find_toplevel(&folder).unwrap_or_else(|| folder.clone());
     let files = find_files(call.root(), &folder, Some(&toplevel));
-    if files.is_empty() {
+    let home = call.env.home_folder();
+    let (mut skills, _) = find_skills(call.root().path(), home.as_deref(), &folder, &toplevel);
+    skills.retain(|skill| skill.top.is_some());
+    if files.is_empty() && skills.is_empty() {
         return Err(Problem::failed(format!(
-            "nothing to trust: no {} or {OWN} in {} or its parents in the repository",
+            "nothing to trust: no {}, {OWN} or skill in {} or its parents in the repository",
             INSTRUCTIONS.join(", "),
             quote_name(&folder)
         )));
@@ -117,11 +122,28 @@ pub fn trust_repository(call: &Call<'_>, revokes: bool) -> Result<Report, Proble
         text.push_str(&format!("==> {name} <==\n{}\n\n", escape_text(body.trim_end())));
         hashes.push((path, Some(fs::sha256(body.as_bytes()))));
     }
+    let files = hashes.len();
+    for skill in &skills {
+        match show_skill(skill) {
+            Ok((path, _, _)) if revokes => hashes.push((path, None)),
+            Ok((path, shown, hash)) => {
+                text.push_str(&shown);
+                hashes.push((path, Some(hash)));
+            }
+            // One that is no longer usable may have been trusted.
+            Err(_) if revokes => hashes.extend(skill.real_path().map(|path| (path, None))),
+            Err(why) => text
+                .push_str(&format!("==> {} <==\nnot trusted: {why}\n\n", quote_name(&skill.path))),
+        }
+    }
     call.root().prepare()?;
     let records: Vec<(&Path, Option<&str>)> =
         hashes.iter().map(|(path, hash)| (path.as_path(), hash.as_deref())).collect();
     trust::record_trusted(call.root(), &records, &call.interrupts)?;
-    let count = format_count(hashes.len() as u64, "file");
+    let counts = [(files, "file"), (hashes.len() - files, "skill")];
+    let counts = counts.into_iter().filter(|(count, _)| *count > 0);
+    let counts: Vec<_> = counts.map(|(count, what)| format_count(count as u64, what)).collect();
+    let count = if counts.is_empty() { "nothing".to_owned() } else { counts.join(" and ") };
     text.push_str(&if revokes {
         format!("{count} of this repository: no longer trusted\n")
     } else {
@@ -134,4 +156,23 @@ pub fn trust_repository(call: &Call<'_>, revokes: bool) -> Result<Report, Proble
         .map(|(path, hash)| json!({ "path": path.display().to_string(), "sha256": hash }))
         .collect();
     Ok(Report::done(text).with("trusted", list))
+}
+
+/// A skill's true path, its text and the names of its other files, and its hash.
+fn show_skill(skill: &SkillFolder) -> Result<(PathBuf, String, String), String> {
+    let folder = skill.real_path()?;
+    let (hash, files) = hash_folder(&folder)?;
+    let path = folder.join(SKILL_FILE);
+    let bytes = fs::read_bytes(&path, CONTEXT_FILE).map_err(|error| format!("{error:#}"))?;
+    let body = String::from_utf8(bytes.ok_or_else(|| format!("it has no {SKILL_FILE}"))?);
+    let body = body.map_err(|_| format!("{SKILL_FILE} is not UTF-8 text"))?;
+    let mut text = format!("==> {} <==\n{}\n", quote_name(path), escape_text(body.trim_end()));
+    for (name, bytes) in files.iter().filter(|(name, _)| *name != Path::new(SKILL_FILE)) {
+        text.push_str(&format!("with it: {} ({})\n", quote_name(name), format_bytes(*bytes)));
+    }
+    // The text that was shown must be the one that counts.
+    if hash_folder(&folder)?.0 != hash {
+        return Err("it changed while it was shown".to_owned());
+    }
+    Ok((folder, text + "\n", hash))
 }

@@ -21,6 +21,7 @@ use self::commands::{COMMANDS, Input, parse_input};
 use self::dropped::find_dropped_files;
 pub use self::start::NAME;
 use self::start::Session;
+use crate::ops::run::skills::Skills;
 use crate::ops::setup::completion;
 use crate::out::{self, Report};
 use crate::view::look::expand;
@@ -266,8 +267,15 @@ impl Session {
     }
 }
 
-/// Completes the text before the cursor: the name of a command, its argument, or a path.
+/// Completes the text before the cursor: the name of a command, its argument, a skill, or a path.
 fn complete(before: &str, env: &Env, root: &Root, models: &[String]) -> (usize, Vec<String>) {
+    let word = before.rfind([' ', '\n', '"', '\'', '(']).map_or(0, |at| at + 1);
+    if let Some(begun) = before[word..].strip_prefix('$') {
+        let names = Skills::find_here(root, env).names(begun);
+        if !names.is_empty() {
+            return (word, names.into_iter().map(|name| format!("${name}")).collect());
+        }
+    }
     let (start, mut words) = match before.split_once(' ') {
         Some(("/load" | "/branch" | "/save" | "/resume", argument)) => {
             (before.len() - argument.len(), completion::conversation_names(root))

@@ -111,9 +111,10 @@ fn every_key_that_is_printed_is_told_and_every_key_that_is_told_is_printed() {
 
 fn keys_of_conversations(keys: &mut Keys) {
     let sandbox = Sandbox::new().file("AGENTS.md", "words\n");
+    sandbox.write(".agents/skills/pdf/SKILL.md", "---\nname: pdf\ndescription: x\n---\n");
     sandbox.llm.allow_rewrites();
     sandbox.llm.choose(|_| answer("done").into());
-    let calls: [(&[&str], &[&str]); 16] = [
+    let calls: [(&[&str], &[&str]); 17] = [
         (&["A run"], &["task"]),
         (&["A run"], &["--code", "task"]),
         (&["Doctor"], &["--doctor"]),
@@ -129,6 +130,7 @@ fn keys_of_conversations(keys: &mut Keys) {
         (&["Lists and texts"], &["--list-file-edits"]),
         (&["Lists and texts"], &["--print-protocol"]),
         (&["Lists and texts"], &["--trust"]),
+        (&["Lists and texts"], &["--skills"]),
         (&["Lists and texts"], &["--show-request", "task"]),
         (&["Lists and texts"], &["--description"]),
         (&["Lists and texts"], &["--help"]),

@@ -96,6 +96,8 @@ fn busy() -> (Sandbox, String) {
     sandbox.write("AGENTS.md", "words\n");
     sandbox.run(&["--trust"]).assert_exit(0);
     std::fs::create_dir(sandbox.root().join("looks")).unwrap();
+    std::fs::create_dir_all(sandbox.root().join("skills/own")).unwrap();
+    std::fs::write(sandbox.root().join("skills/own/SKILL.md"), "").unwrap();
     std::fs::write(sandbox.root().join("looks/own.json"), "{}").unwrap();
     sandbox.llm.push("text");
     sandbox.llm_text(&["a.txt"]).run().assert_exit(0);

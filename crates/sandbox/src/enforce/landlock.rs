@@ -69,6 +69,7 @@ fn list_rules(policy: &SandboxPolicy) -> Vec<(PathBuf, BitFlags<AccessFs>)> {
         read,
         &mut rules,
     );
+    rules.extend(policy.shown.iter().map(|path| (path.clone(), read)));
     // bwrap mounts its own /dev/shm. Semaphores are in it.
     let shared = (policy.mode == SandboxMode::Workspace).then(|| PathBuf::from("/dev/shm"));
     for folder in policy.writable.iter().chain(&shared) {
@@ -120,12 +121,14 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let top = dir.path().canonicalize().unwrap();
         let (tree, hidden) = (top.join("tree"), top.join("hidden"));
-        for folder in [&tree, &hidden] {
+        let shown = hidden.join("shown");
+        for folder in [&tree, &hidden, &shown] {
             std::fs::create_dir(folder).unwrap();
         }
         let policy = SandboxPolicy {
             writable: vec![tree.clone()],
             hidden: vec![HiddenPath { path: hidden.clone(), is_folder: true }],
+            shown: vec![shown.clone()],
             ..SandboxPolicy::default()
         };
         let rules = list_rules(&policy);
@@ -138,6 +141,6 @@ mod tests {
         assert_eq!(of(AccessFs::from_write(LANDLOCK)), expect);
         let read = of(AccessFs::from_read(LANDLOCK));
         assert!(read.iter().any(|path| tree.starts_with(path)));
-        assert!(!read.iter().any(|path| hidden.starts_with(path)));
+        assert!(!read.iter().any(|path| hidden.starts_with(path)) && read.contains(&shown));
     }
 }

@@ -129,7 +129,16 @@ impl PolicyPaths {
         let hidden = hidden_paths(&root, home.as_deref(), places.env, &shown);
         writable.extend(trees.iter().filter(|tree| !temp.contains(tree)).cloned());
         let (mode, no_network) = (request.mode, request.no_network);
-        let mut policy = SandboxPolicy { mode, no_network, writable, hidden, ..Default::default() };
+        // Commands run the scripts of skills, which the root may hold. A link there must not show what is hidden elsewhere.
+        let skills = root.join("skills");
+        let is_apart = |real: &PathBuf| {
+            let apart = |path: &Path| !path.starts_with(real) && !real.starts_with(path);
+            *real == skills || hidden.iter().all(|hidden| apart(&hidden.path))
+        };
+        let real = fs::canonicalize(&skills).ok().filter(|real| real.is_dir() && is_apart(real));
+        let shown = real.map(|_| skills).into_iter().collect();
+        let mut policy =
+            SandboxPolicy { mode, no_network, writable, hidden, shown, ..Default::default() };
 
         let config = places.config.map(|config| folder.join(config));
         let own = [config, places.env.executable.clone()];

@@ -1,0 +1,367 @@
+//! Agent Skills (agentskills.io): folders with a `SKILL.md`, whose front matter names and describes them.
+//!
+//! ```text
+//! SKILL.md = "---" LF front-matter "---" LF text          front-matter = YAML: name, description, and more
+//! ```
+//! Of the file nothing but the front matter is read here. A skill of a repository counts only as long as its folder has the hash
+//! that the user has confirmed; that is decided elsewhere.
+
+use std::collections::HashSet;
+use std::fs::canonicalize;
+use std::io::Read;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+
+use conversation::format::harmless::{escape_line, quote_name};
+use conversation::limits::{
+    self, READ_WHOLE, SKILL_BYTES, SKILL_DESCRIPTION, SKILL_FILES, SKILL_FRONT,
+};
+use serde_yaml::{Mapping, Value};
+
+use super::fs;
+use super::names::name_some;
+use super::read::open_resolved;
+use super::walk::walk_below;
+
+/// The names of the folders of a repository that hold skills.
+const IN_REPOSITORY: [&str; 2] = [".agents/skills", ".claude/skills"];
+/// The name of the file that makes a folder a skill.
+pub const SKILL_FILE: &str = "SKILL.md";
+/// Maximum number of aliases in YAML with anchors: each may repeat what others repeat.
+const ALIASES: usize = 8;
+
+/// A folder that should hold a skill.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SkillFolder {
+    /// Its name, which is the skill's.
+    pub name: String,
+    /// Its path, which may be a link.
+    pub path: PathBuf,
+    /// The top of the repository that it belongs to; `None` if it is the user's own.
+    pub top: Option<PathBuf>,
+}
+
+/// The front matter of a skill.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Skill {
+    /// Its description, on one line.
+    pub description: String,
+    /// The tools that it would like to use without a question: shown, never obeyed.
+    pub allowed_tools: String,
+    /// The reasons why it cannot be used.
+    pub errors: Vec<String>,
+    /// Other deviations from the specification.
+    pub warnings: Vec<String>,
+}
+
+/// Lists the folders of skills, the nearest first: those of the repository from `folder` up to its `top`, those of the
+/// root, those in the home folder. The second value says whether there are more than [`limits::SKILLS`].
+pub fn find_skills(
+    root: &Path,
+    home: Option<&Path>,
+    folder: &Path,
+    top: &Path,
+) -> (Vec<SkillFolder>, bool) {
+    let own: Vec<PathBuf> = [Some(root.join("skills")), home.map(|it| it.join(".agents/skills"))]
+        .into_iter()
+        .flatten()
+        .filter(|place| place.is_dir())
+        .collect();
+    // A home folder may be a repository; the user's own skills need no confirmation there.
+    let own_root = canonicalize(root).unwrap_or_default();
+    let is_own = |place: &Path| {
+        own.iter().any(|own| canonicalize(own).is_ok_and(|own| own == place))
+            || place.starts_with(&own_root)
+    };
+    let above = folder.ancestors().take_while(|above| above.starts_with(top));
+    let inside = above.flat_map(|above| IN_REPOSITORY.map(|name| above.join(name)));
+    let inside = inside.filter(|place| canonicalize(place).is_ok_and(|place| !is_own(&place)));
+    let places = inside.map(|place| (place, Some(top.to_owned())));
+    let places = places.chain(own.iter().map(|place| (place.clone(), None)));
+    let (mut found, mut seen) = (Vec::new(), HashSet::new());
+    for (place, top) in places {
+        // `.claude/skills` is often a link to `.agents/skills`.
+        if !canonicalize(&place).is_ok_and(|real| seen.insert(real)) {
+            continue;
+        }
+        for name in fs::list_names(&place).unwrap_or_default() {
+            let path = place.join(&name);
+            if !name.starts_with('.') && path.is_dir() {
+                found.push(SkillFolder { name, path, top: top.clone() });
+            }
+            if found.len() > limits::SKILLS {
+                found.pop();
+                return (found, true);
+            }
+        }
+    }
+    (found, false)
+}
+
+impl SkillFolder {
+    /// Reads the front matter, and checks it by the specification.
+    pub fn read(&self) -> Skill {
+        let mut skill = Skill::default();
+        match self.read_front_matter() {
+            Ok((text, bytes)) => {
+                skill.check(&text, &self.name);
+                if bytes > READ_WHOLE as u64 {
+                    skill.warnings.push(format!(
+                        "{SKILL_FILE} has {bytes} bytes: over {READ_WHOLE} a model reads it in parts"
+                    ));
+                }
+            }
+            Err(why) => skill.errors.push(why),
+        }
+        skill
+    }
+
+    /// The folder without links.
+    ///
+    /// # Errors
+    /// It is a repository's and leads out of it, or does not exist.
+    pub fn real_path(&self) -> Result<PathBuf, String> {
+        let real = canonicalize(&self.path).map_err(|error| error.to_string())?;
+        let top = self.top.as_ref().map(|top| canonicalize(top).unwrap_or_default());
+        if top.is_some_and(|top| !real.starts_with(top)) {
+            return Err(format!(
+                "it is a link that leads out of the repository, to {}",
+                quote_name(real)
+            ));
+        }
+        Ok(real)
+    }
+
+    /// The front matter, and the size of the file.
+    fn read_front_matter(&self) -> Result<(String, u64), String> {
+        let folder = self.real_path()?;
+        let path =
+            canonicalize(folder.join(SKILL_FILE)).map_err(|_| format!("it has no {SKILL_FILE}"))?;
+        if !path.starts_with(&folder) {
+            return Err(format!("{SKILL_FILE} is a link that leads out of its folder"));
+        }
+        let (file, metadata) = open_resolved(&path).map_err(|error| error.to_string())?;
+        let mut bytes = Vec::new();
+        file.take(SKILL_FRONT).read_to_end(&mut bytes).map_err(|error| error.to_string())?;
+        let bytes = bytes.strip_prefix("\u{feff}".as_bytes()).unwrap_or(&bytes);
+        let is_mark = |line: &&[u8]| line.trim_ascii_end() == b"---";
+        let mut lines = bytes.split_inclusive(|byte| *byte == b'\n');
+        lines.next().filter(is_mark).ok_or_else(|| {
+            format!("{SKILL_FILE} does not begin with a line of --- and its front matter")
+        })?;
+        let mut front = Vec::from(b"\n");
+        for line in lines {
+            if is_mark(&line) {
+                let text = String::from_utf8(front);
+                let text = text.map_err(|_| "its front matter is not UTF-8 text".to_owned())?;
+                return Ok((text, metadata.len()));
+            }
+            front.extend(line);
+        }
+        Err(format!("its front matter does not end with a line of --- within {SKILL_FRONT} bytes"))
+    }
+}
+
+impl Skill {
+    fn check(&mut self, front: &str, folder: &str) {
+        let count = |mark| {
+            let ends = |c: char| c.is_whitespace() || "[]{},:?".contains(c);
+            front.split(ends).filter(|word| word.starts_with(mark)).count()
+        };
+        if count('&') > 0 && count('*') > ALIASES {
+            return self.errors.push(format!("its YAML has more than {ALIASES} aliases"));
+        }
+        let map: Mapping = match serde_yaml::from_str(front) {
+            Ok(map) => map,
+            Err(error) => {
+                let error = escape_line(&error.to_string(), 200);
+                return self.errors.push(format!("its front matter is bad YAML: {error}"));
+            }
+        };
+        let text = |key: &str| map.get(key).and_then(Value::as_str).map_or("", str::trim);
+        self.description = escape_line(text("description"), SKILL_DESCRIPTION);
+        self.allowed_tools = escape_line(text("allowed-tools"), SKILL_DESCRIPTION);
+        let name = text("name");
+        if !is_name(name) {
+            let shown = escape_line(name, 80);
+            self.errors.push(format!("its name \"{shown}\" is not 1 to 64 lower-case letters and digits, with single hyphens between them"));
+        } else if name != folder {
+            let folder = escape_line(folder, 80);
+            self.errors.push(format!("its name is {name}, and its folder's {folder}"));
+        }
+        match text("description").chars().count() {
+            0 => self.errors.push("it has no description".to_owned()),
+            1..=SKILL_DESCRIPTION => {}
+            count => self.errors.push(format!(
+                "its description has {count} characters, and {SKILL_DESCRIPTION} are the most"
+            )),
+        }
+        let is_texts =
+            |map: &Mapping| map.iter().all(|(key, value)| key.is_string() && value.is_string());
+        let mut unknown = Vec::new();
+        for (key, value) in &map {
+            let is_right = match key.as_str().unwrap_or_default() {
+                "name" | "description" => true,
+                "license" | "allowed-tools" => value.is_string(),
+                "compatibility" => {
+                    value.as_str().is_some_and(|text| (1..=500).contains(&text.chars().count()))
+                }
+                "metadata" => value.as_mapping().is_some_and(is_texts),
+                other => {
+                    unknown.push(escape_line(other, 40));
+                    true
+                }
+            };
+            if !is_right {
+                let key = key.as_str().unwrap_or_default();
+                self.warnings.push(format!("{key} is not what the specification asks for"));
+            }
+        }
+        if !unknown.is_empty() {
+            self.warnings.push(format!("unknown: {}", name_some(&unknown, 5, ", ")));
+        }
+    }
+}
+
+fn is_name(text: &str) -> bool {
+    let is_part = |part: &str| {
+        !part.is_empty()
+            && part.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit())
+    };
+    text.len() <= 64 && text.split('-').all(is_part)
+}
+
+/// The names in a text that follow a `$`, as in `use $pdf-tools`: whole words that may name skills.
+pub fn named_in(text: &str) -> Vec<&str> {
+    let is_of_name = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
+    let mut names = Vec::new();
+    for (at, _) in text.match_indices('$') {
+        let before = text[..at].chars().next_back();
+        let rest = &text[at + 1..];
+        let name = rest.split(|c| !is_of_name(c)).next().unwrap_or_default();
+        let after = rest[name.len()..].chars().next();
+        let is_of_word = |c: char| c.is_alphanumeric() || "_$\\".contains(c);
+        let name = name.trim_end_matches('-');
+        if is_name(name)
+            && !before.is_some_and(is_of_word)
+            && !after.is_some_and(is_of_word)
+            && !names.contains(&name)
+        {
+            names.push(name);
+        }
+    }
+    names
+}
+
+/// The hash of all files in a folder of a skill, a path without links: their names, their bytes and whether they are executable. And
+/// the files, each with its size.
+///
+/// # Errors
+/// It holds more than [`limits`] allow, something that is neither file nor folder, or a link that leads out.
+pub fn hash_folder(folder: &Path) -> Result<(String, Vec<(PathBuf, u64)>), String> {
+    let mut files = Vec::new();
+    let mut paths: Vec<_> =
+        walk_below(folder, &|_| true).take(SKILL_FILES + 1).map(|entry| entry.path()).collect();
+    if paths.len() > SKILL_FILES {
+        return Err(format!("it has more than {SKILL_FILES} files and folders"));
+    }
+    paths.sort();
+    let (mut all, mut bytes) = (Vec::new(), 0);
+    for path in paths {
+        let below = path.strip_prefix(folder).unwrap_or(&path);
+        let name = quote_name(below);
+        let failed = |why: &dyn std::fmt::Display| format!("{name}: {why}");
+        let kind = std::fs::symlink_metadata(&path).map_err(|error| failed(&error))?.file_type();
+        let content = if kind.is_dir() {
+            "folder".to_owned()
+        } else if kind.is_symlink() {
+            let target = canonicalize(&path).map_err(|error| failed(&error))?;
+            let target = target.strip_prefix(folder);
+            let target = target.map_err(|_| failed(&"a link that leads out of its folder"))?;
+            format!("link {}", quote_name(target))
+        } else {
+            let content = fs::read_resolved(&path, SKILL_BYTES - bytes);
+            let content = content.map_err(|error| failed(&format!("{error:#}")))?;
+            bytes += content.len() as u64;
+            files.push((below.to_owned(), content.len() as u64));
+            format!("{} {}", fs::is_executable(&path), fs::sha256(&content))
+        };
+        all.extend([below.as_os_str().as_bytes(), b"\0", content.as_bytes(), b"\n"].concat());
+    }
+    Ok((fs::sha256(&all), files))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_follow_the_specification() {
+        for name in ["a", "pdf-tools", "1-2-3", &"x".repeat(64)] {
+            assert!(is_name(name), "{name}");
+        }
+        for name in ["", "-a", "a-", "a--b", "A", "a_b", "ä", "a b", &"x".repeat(65)] {
+            assert!(!is_name(name), "{name}");
+        }
+    }
+
+    #[test]
+    fn only_whole_words_name_skills() {
+        let check = |text: &str, expect: &[&str]| assert_eq!(named_in(text), expect, "{text}");
+        check("use $pdf-tools, ($a1) and $pdf-tools.", &["pdf-tools", "a1"]);
+        check("$a\n$b: \"$c\" '$d-' €$e", &["a", "b", "c", "d", "e"]);
+        check("$HOME ${a} $a_b $aB $$ $ \\$a x$a $$a $-a $a--b $5.00", &["5"]);
+    }
+
+    #[test]
+    fn front_matter_is_checked() {
+        let check = |front: &str, errors: &[&str], warnings: &[&str]| {
+            let mut skill = Skill::default();
+            skill.check(front, "pdf");
+            let is_like = |got: &[String], expect: &[&str]| {
+                got.len() == expect.len()
+                    && got.iter().zip(expect).all(|(got, it)| got.contains(it))
+            };
+            assert!(is_like(&skill.errors, errors), "{front}: {:?}", skill.errors);
+            assert!(is_like(&skill.warnings, warnings), "{front}: {:?}", skill.warnings);
+            skill
+        };
+        let skill = check(
+            "name: pdf\ndescription: |\n  a\x20\n  b\u{202e}\nlicense: MIT\ncompatibility: x\nallowed-tools: Bash Read\nmetadata: {a: b}",
+            &[],
+            &[],
+        );
+        assert_eq!(skill.description, "a b\\u{202e}");
+        assert_eq!(skill.allowed_tools, "Bash Read");
+        let good = "name: pdf\ndescription: d\n";
+        check(&format!("{good}hooks: [x]\n1: y\nversion: 3"), &[], &["unknown: hooks, , version"]);
+        check(
+            &format!(
+                "{good}license: 1\ncompatibility: ''\nmetadata: {{v: 1.0}}\nallowed-tools: [a]"
+            ),
+            &[],
+            &["license", "compatibility", "metadata", "allowed-tools"],
+        );
+        check("", &["its name \"\"", "no description"], &[]);
+        check("a: \u{1b}", &["control characters"], &[]);
+        check("- a", &["bad YAML"], &[]);
+        check("a: [", &["bad YAML"], &[]);
+        check(&format!("{good}name: pdf"), &["duplicate entry"], &[]);
+        check("x: y", &["its name \"\"", "no description"], &["unknown: x"]);
+        check("name: Pdf\ndescription: ' '", &["its name \"Pdf\"", "no description"], &[]);
+        check("name: doc\ndescription: d", &["its name is doc, and its folder's pdf"], &[]);
+        check(
+            &format!("name: pdf\ndescription: {}", "ä".repeat(1025)),
+            &["has 1025 characters"],
+            &[],
+        );
+        check(&format!("name: pdf\ndescription: {}", "ä".repeat(1024)), &[], &[]);
+        check("name: [pdf]\ndescription: 1", &["its name \"\"", "no description"], &[]);
+        let stars = format!("name: pdf\ndescription: R & D {}", "*a* ".repeat(99));
+        check(&stars.replace("& ", "and "), &[], &[]);
+        // Each of 8,000 aliases would repeat 16,000 values.
+        let bomb = format!("a: &a [{}]\nb: [{}]", "x,".repeat(16_000), "*a,".repeat(8_000));
+        check(&bomb, &["more than 8 aliases"], &[]);
+        check(&"[".repeat(60_000), &["bad YAML"], &[]);
+    }
+}
