@@ -17,6 +17,7 @@ pub mod change_log;
 pub mod clock;
 pub mod context_files;
 pub mod conversation_file;
+pub mod courier;
 pub mod durable;
 pub mod entry_file;
 pub mod env;
