@@ -4,8 +4,8 @@
 PREFIX ?= $(HOME)/.local
 CARGO ?= cargo
 TOOLS = $(basename $(notdir $(wildcard src/bin/*)))
-# Executables of their own: nagent-js alone has the JavaScript engine.
-OWN = nagent nagent-js
+# Executables of their own: nagent-js alone has the JavaScript engine, nagent-mcp the SDK of MCP.
+OWN = nagent nagent-js nagent-mcp
 # Where cargo puts what it builds, by CARGO_TARGET_DIR and its configuration. Asked once, by the first target that needs it.
 TARGET_DIR = $(eval TARGET_DIR := $$(shell $(CARGO) metadata --no-deps --offline --format-version 1 | \
 	sed 's/.*"target_directory":"\([^"]*\)".*/\1/'))$(TARGET_DIR)

@@ -14,6 +14,7 @@ use sha2::{Digest, Sha256};
 use crate::format::file::{Block, Piece};
 use crate::format::harmless::{self, quote_name};
 use crate::format::hex::{SHORT_ID, encode_hex};
+use crate::limits;
 use crate::protocol::tags::TAGS;
 use crate::protocol::{self, TagKind, TagSet};
 
@@ -40,6 +41,8 @@ pub struct Facts {
     pub after_write: Option<String>,
     /// The tools found.
     pub tools: Vec<Tool>,
+    /// The names of the MCP servers that commands can call.
+    pub mcp_servers: Vec<String>,
     /// System, host name and machine.
     pub host: String,
     /// The git toplevel of the working folder.
@@ -315,6 +318,23 @@ fn tools_text(facts: &Facts) -> String {
             let _ = write!(text, "\n- {} {}", quote_name(name), tool.summary);
         }
     }
+    if let (Some(folder), false) = (&facts.own_tools, facts.mcp_servers.is_empty()) {
+        let mut names: Vec<String> = facts
+            .mcp_servers
+            .iter()
+            .take(limits::MCP_NAMED)
+            .map(|name| quote_name(harmless::truncate(name, 60)))
+            .collect();
+        let more = facts.mcp_servers.len() - names.len();
+        names.extend((more > 0).then(|| format!("{more} more by list")));
+        text.push_str(if text.is_empty() { "" } else { "\n" });
+        let _ = write!(
+            text,
+            "MCP servers ({}): {}/nagent-mcp list SERVER, help SERVER TOOL, call SERVER TOOL NAME=VALUE...",
+            names.join(", "),
+            quote_name(folder)
+        );
+    }
     if users.is_empty() {
         return text;
     }
@@ -456,6 +476,7 @@ mod tests {
             writable: vec![evil.clone()],
             tools: vec![tool],
             own_tools: Some(evil.clone()),
+            mcp_servers: vec![evil.clone()],
             shell: evil.clone(),
             check: Some(evil.clone()),
             after_write: Some(evil.clone()),
