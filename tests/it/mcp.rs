@@ -213,7 +213,7 @@ fn a_server_is_reached_over_http_with_its_token() {
         mcp(&sandbox, &["call", name, "echo", "text=hi"]).assert_exit(0).stdout_is("hi\n");
     }
     fails(&sandbox, &["list", "none"], 1, &["wants an authorization", "key_command"]);
-    fails(&sandbox, &["list", "fails"], 2, &["\"key_command\" failed with exit code 1"]);
+    fails(&sandbox, &["list", "fails"], 2, &["\"key_command\"", "false failed with exit code 1"]);
     started.signal(Signal::KILL);
     started.wait();
 }

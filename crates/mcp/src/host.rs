@@ -13,6 +13,7 @@ use std::path::Path;
 use std::sync::OnceLock;
 use std::time::Duration;
 
+use conversation::limits::MCP_NOTES;
 use conversation::problem::Problem;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -172,9 +173,14 @@ pub fn ask(
 ) -> Result<Value, Problem> {
     let lost = || Problem::failed("the process that keeps MCP servers has ended");
     connection.send(&to_line(request)).map_err(|_| lost())?;
+    let mut notes = 0;
     while let Some(line) = connection.next_line(Some(interrupts), None) {
         match serde_json::from_str(&line).map_err(|_| lost())? {
-            Reply::Note(text) => on_note(&text),
+            Reply::Note(text) if notes < MCP_NOTES => {
+                on_note(&text);
+                notes += 1;
+            }
+            Reply::Note(_) => {}
             Reply::Done(value) => return Ok(value),
             Reply::Failed { message, is_usage: true } => return Err(Problem::usage(message)),
             Reply::Failed { message, .. } => return Err(Problem::failed(message)),

@@ -13,27 +13,28 @@ use std::error::Error;
 use std::ffi::OsString;
 use std::io;
 use std::os::fd::OwnedFd;
+use std::path::PathBuf;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
 use conversation::format::harmless::{escape_line, escape_text, quote_name};
-use conversation::limits::{
-    KEY_COMMAND_SECONDS, MCP_CONNECT, MCP_MESSAGE, MCP_NOTES, MCP_STDERR, MCP_TOOLS,
-};
+use conversation::limits::{MCP_CONNECT, MCP_MESSAGE, MCP_STDERR, MCP_TOOLS};
+use conversation::problem::Problem;
 use mcp::host::Reply;
 use mcp::servers::Definition;
+use nagent::client::KeyCommand;
 use rmcp::ClientHandler;
 use rmcp::model::{
     CallToolRequest, CallToolRequestParams, ClientCapabilities, ClientConfig, ClientRequest,
     ErrorData, Implementation, ListRootsRequestMethod, ListRootsResult,
     LoggingMessageNotificationParam, PaginatedRequestParams, ProgressNotificationParam,
-    ProgressToken, ProtocolVersion,
+    ProgressToken,
 };
 use rmcp::service::{
-    ClientInitializeError, ClientLifecycleMode, NotificationContext, PeerRequestOptions,
-    RequestContext, RoleClient, RunningService, ServiceError, serve_client_with_lifecycle,
+    ClientInitializeError, NotificationContext, PeerRequestOptions, RequestContext, RoleClient,
+    RunningService, ServiceError, serve_client,
 };
 use rmcp::transport::async_rw::AsyncRwTransport;
 use rmcp::transport::streamable_http_client::{
@@ -41,13 +42,13 @@ use rmcp::transport::streamable_http_client::{
 };
 use serde_json::{Map, Value, json};
 use sys::env::Env;
+use sys::http;
 use sys::interrupt::Interrupts;
 use sys::process::job::{Finished, Job, JobOutcome, Output, Stdin};
 use sys::process::kept::KeptJob;
-use sys::{http, process};
 use tokio::io::{AsyncRead, AsyncReadExt, ReadBuf};
 use tokio::net::unix::pipe::{Receiver, Sender};
-use tokio::sync::mpsc::UnboundedSender;
+use tokio::sync::mpsc;
 use tokio::time::timeout;
 
 /// Maximum length of a line of an error or a note, in characters.
@@ -73,26 +74,11 @@ impl Failure {
     }
 }
 
-/// Where the notes of a call go, as many as are shown.
-pub(crate) struct Notes {
-    sender: UnboundedSender<String>,
-    left: usize,
-}
+/// Where the notes of a call go. What does not fit is dropped: a server never waits for its reader.
+pub(crate) type Notes = mpsc::Sender<String>;
 
-impl Notes {
-    pub(crate) fn new(sender: UnboundedSender<String>) -> Self {
-        Self { sender, left: MCP_NOTES }
-    }
-
-    fn add(&mut self, text: &str) {
-        let text = escape_line(text, LINE);
-        match self.left {
-            0 => return,
-            1 => _ = self.sender.send("further progress and logs are not shown".to_owned()),
-            _ => _ = self.sender.send(text),
-        }
-        self.left -= 1;
-    }
+fn add_note(notes: &Notes, text: &str) {
+    let _ = notes.try_send(escape_line(text, LINE));
 }
 
 /// What the tasks of a connection share.
@@ -132,10 +118,10 @@ impl ClientHandler for Handler {
     }
 
     async fn on_progress(&self, it: ProgressNotificationParam, _: NotificationContext<RoleClient>) {
-        if let Some(notes) = self.lock().calls.get_mut(&it.progress_token) {
+        if let Some(notes) = self.lock().calls.get(&it.progress_token) {
             let total = it.total.map(|total| format!("/{total}")).unwrap_or_default();
             let message = it.message.unwrap_or_default();
-            notes.add(&format!("progress {}{total} {message}", it.progress));
+            add_note(notes, &format!("progress {}{total} {message}", it.progress));
         }
     }
 
@@ -146,7 +132,7 @@ impl ClientHandler for Handler {
     ) {
         let text = it.data.as_str().map_or_else(|| it.data.to_string(), str::to_owned);
         let line = format!("log {}: {text}", json!(it.level).as_str().unwrap_or_default());
-        self.lock().calls.values_mut().for_each(|notes| notes.add(&line));
+        self.lock().calls.values().for_each(|notes| add_note(notes, &line));
     }
 
     async fn on_tool_list_changed(&self, _: NotificationContext<RoleClient>) {
@@ -207,37 +193,20 @@ pub(crate) struct Server {
 }
 
 impl Server {
-    /// Starts or reaches a server. One that knows only the newest form of the protocol is asked again in that form.
+    /// Starts or reaches a server.
     pub(crate) async fn connect(name: &str, definition: &Definition) -> Result<Self, Failure> {
-        let newest = vec![ProtocolVersion::V_2026_07_28];
-        let newest = ClientLifecycleMode::Discover { preferred_versions: newest };
-        let mut refused = None;
-        for mode in [ClientLifecycleMode::Initialize, newest] {
-            let handler = Handler::default();
-            let mut job = None;
-            let opened = open(definition, mode, handler.clone(), &mut job);
-            let opened = timeout(MCP_CONNECT, opened).await;
-            let job = Mutex::new(job);
-            let failed = |why: &str| describe(name, why, &handler, &job);
-            let Ok(opened) = opened else {
-                let seconds = MCP_CONNECT.as_secs();
-                return Err(failed(&format!("it did not answer within {seconds} s")));
-            };
-            let opened = opened.map_err(|failure| Failure {
-                message: format!("{}: {}", quote_name(name), failure.message),
-                ..failure
-            })?;
-            match opened {
-                Ok(service) => return Ok(Self { name: name.to_owned(), service, handler, job }),
-                Err(ClientInitializeError::JsonRpcError(error)) => {
-                    refused = refused.or_else(|| Some(failed(&escape_line(&error.message, LINE))));
-                }
-                Err(error) => {
-                    return Err(failed(&explain_start(&error)));
-                }
-            }
-        }
-        Err(refused.unwrap_or_else(|| Failure::new(quote_name(name))))
+        let handler = Handler::default();
+        let mut job = None;
+        let opened = timeout(MCP_CONNECT, open(definition, handler.clone(), &mut job)).await;
+        let job = Mutex::new(job);
+        let failed = |why: &str| describe(name, why, &handler, &job);
+        let late = || failed(&format!("it did not answer within {} s", MCP_CONNECT.as_secs()));
+        let opened = opened.map_err(|_| late())?.map_err(|failure| Failure {
+            message: format!("{}: {}", quote_name(name), failure.message),
+            ..failure
+        })?;
+        let service = opened.map_err(|error| failed(&explain_start(&error)))?;
+        Ok(Self { name: name.to_owned(), service, handler, job })
     }
 
     pub(crate) fn is_closed(&self) -> bool {
@@ -315,13 +284,12 @@ type Opened = Result<RunningService<RoleClient, Handler>, ClientInitializeError>
 
 async fn open(
     definition: &Definition,
-    mode: ClientLifecycleMode,
     handler: Handler,
     job: &mut Option<KeptJob>,
 ) -> Result<Opened, Failure> {
     if let Some(url) = &definition.url {
         let transport = reach(url, definition).await?;
-        return Ok(serve_client_with_lifecycle(handler, transport, mode).await);
+        return Ok(serve_client(handler, transport).await);
     }
     let (process, [stdin, stdout, stderr]) = start(definition)?;
     *job = Some(process);
@@ -333,7 +301,7 @@ async fn open(
     let transport =
         AsyncRwTransport::new_client(lines, Sender::from_owned_fd(stdin).map_err(pipe)?);
     let transport = transport.with_max_line_length(MCP_MESSAGE + 1);
-    Ok(serve_client_with_lifecycle(handler, transport, mode).await)
+    Ok(serve_client(handler, transport).await)
 }
 
 /// A failure, with how the server ended and what it printed last.
@@ -361,6 +329,7 @@ fn explain_start(error: &ClientInitializeError) -> String {
         ClientInitializeError::TransportError { error: cause, .. } => {
             explain(&*cause.error, error.is_authorization_required())
         }
+        ClientInitializeError::JsonRpcError(error) => escape_line(&error.message, LINE),
         error => explain(error, false),
     }
 }
@@ -406,24 +375,24 @@ async fn keep_printed(mut stderr: Receiver, handler: Handler) {
 
 /// Starts a server's process.
 fn start(definition: &Definition) -> Result<(KeptJob, [OwnedFd; 3]), Failure> {
-    let program = definition.command.as_deref().unwrap_or_default();
-    let mut job = make_job(program, &definition.args, definition)?;
+    let (env, folder) = find_world(definition)?;
+    let program = env.find_program(definition.command.as_deref().unwrap_or_default());
+    let args = definition.args.iter().map(OsString::from);
+    let words = std::iter::once(program.into_os_string()).chain(args).collect();
+    let mut job = Job::new(words, folder, env.for_children(&[]));
     (job.stdin, job.output) = (Stdin::Open, Output::Separate);
     KeptJob::start_with_pipes(job)
         .map_err(|error| Failure::usage(format!("it cannot be started: {error}")))
 }
 
-/// A job with the environment of this process, which has no credentials, and the server's own variables.
-fn make_job(program: &str, args: &[String], definition: &Definition) -> Result<Job, Failure> {
+/// The environment of this process, which has no credentials, with the server's own variables; and its folder.
+fn find_world(definition: &Definition) -> Result<(Env, PathBuf), Failure> {
     let mut env = Env::read();
     let folder = env.current_folder().map_err(|problem| Failure::new(problem.to_string()))?;
     for (name, value) in &definition.env {
         env.set(name, value);
     }
-    let folder = folder.join(definition.cwd.as_deref().unwrap_or_default());
-    let program = env.find_program(program).into_os_string();
-    let words = std::iter::once(program).chain(args.iter().map(OsString::from)).collect();
-    Ok(Job::new(words, folder, env.for_children(&[])))
+    Ok((env, folder.join(definition.cwd.as_deref().unwrap_or_default())))
 }
 
 /// The transport to a server at an address, with its headers and its token.
@@ -452,26 +421,12 @@ async fn reach(
 
 /// Runs the command that prints a token.
 async fn fetch_key(words: &[String], definition: &Definition) -> Result<String, Failure> {
-    let failed = |why: String| Failure::usage(format!("\"key_command\" {why}"));
-    let (program, args) = words.split_first().ok_or_else(|| failed("is empty".to_owned()))?;
-    let mut job = make_job(program, args, definition)?;
-    job.output = Output::Separate;
-    job.timeout = Some(Duration::from_secs(KEY_COMMAND_SECONDS));
-    let run = move || -> Result<Finished, String> {
-        let interrupts = Interrupts::without_handlers().map_err(|error| error.to_string())?;
-        process::run(job, &interrupts).map_err(|error| error.to_string())
+    let (env, folder) = find_world(definition)?;
+    let command = KeyCommand::new(words.to_vec(), &env, &folder);
+    let run = move || -> Result<String, Problem> {
+        Ok(command.fetch_key(&Interrupts::without_handlers()?)?)
     };
-    let finished = tokio::task::spawn_blocking(run).await;
-    let finished = finished.map_err(|error| failed(error.to_string()))?.map_err(failed)?;
-    let key = String::from_utf8_lossy(&finished.stdout).trim().to_owned();
-    match finished.outcome {
-        JobOutcome::Ended { code: 0 } if !key.is_empty() => Ok(key),
-        JobOutcome::Ended { code: 0 } => Err(failed("printed nothing".to_owned())),
-        JobOutcome::Ended { code } => {
-            let stderr = String::from_utf8_lossy(&finished.stderr);
-            let last = stderr.lines().last().unwrap_or_default();
-            Err(failed(format!("failed with exit code {code}: {}", escape_line(last, LINE))))
-        }
-        _ => Err(failed("did not end in time".to_owned())),
-    }
+    let failed = |why: String| Failure::usage(why);
+    let key = tokio::task::spawn_blocking(run).await.map_err(|error| failed(error.to_string()))?;
+    key.map_err(|problem| failed(problem.to_string()))
 }

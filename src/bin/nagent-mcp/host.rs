@@ -82,9 +82,9 @@ async fn read_request(input: &mut BufReader<OwnedReadHalf>) -> Option<Request> {
 /// Answers one question after another. The end of the input gives a call up.
 async fn answer((mut input, mut output): Connection, entries: Entries) {
     while let Some(request) = read_request(&mut input).await {
-        let (sender, mut notes) = mpsc::unbounded_channel();
+        let (sender, mut notes) = mpsc::channel(64);
         let gone = async { _ = input.fill_buf().await };
-        let mut work = pin!(handle(request, &entries, Notes::new(sender), gone));
+        let mut work = pin!(handle(request, &entries, sender, gone));
         let reply = loop {
             let note = tokio::select! {
                 done = &mut work => break done.map_or_else(Failure::into_reply, Reply::Done),
