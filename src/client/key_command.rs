@@ -28,7 +28,7 @@ impl KeyCommand {
     }
 
     /// Runs it, and returns what it prints on stdout, without blanks around it.
-    pub(super) fn fetch_key(&self, interrupts: &Interrupts) -> Result<String, RequestError> {
+    pub fn fetch_key(&self, interrupts: &Interrupts) -> Result<String, RequestError> {
         let name = self.words.first().map_or("", String::as_str);
         let failed = |why: String| {
             ApiError::new(

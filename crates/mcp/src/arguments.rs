@@ -49,6 +49,12 @@ pub fn read_arguments(
             (None, value) => _ = arguments.insert(name.to_owned(), value),
         }
     }
+    // Some servers require what they have a default for.
+    for name in schema["required"].as_array().into_iter().flatten().filter_map(Value::as_str) {
+        if let Some(default) = schema["properties"][name].get("default") {
+            arguments.entry(name).or_insert_with(|| default.clone());
+        }
+    }
     Ok(arguments)
 }
 
@@ -255,9 +261,18 @@ mod tests {
             let error = read(words, None).unwrap_err();
             assert!(error.contains(why), "{words:?}: {error}");
         }
+        let defaults =
+            json!({"required": ["d"], "properties": {"d": {"type": "integer", "default": 3}}});
+        let with_default = read_arguments(&[], None, &defaults, &mut |_| Err(String::new()));
+        assert_eq!(with_default.map(Value::Object), Ok(json!({"d": 3})));
         let object = |value: Value| value.as_object().unwrap().clone();
-        assert_eq!(check_arguments(&object(json!({"s": "a"})), &schema), Ok(None));
-        assert!(check_arguments(&object(json!({})), &schema).unwrap_err()[0].contains("required"));
+        assert_eq!(check_arguments(&object(json!({"d": 1})), &defaults), Ok(None));
+        assert!(
+            check_arguments(&object(json!({})), &defaults).unwrap_err()[0].contains("required")
+        );
+        assert!(
+            check_arguments(&object(json!({})), &schema).unwrap().unwrap().contains("#/$defs/loop")
+        );
         assert!(check_arguments(&object(json!({})), &json!({"type": 3})).unwrap().is_some());
         let help = describe_tool(
             "a b",
