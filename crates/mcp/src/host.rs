@@ -7,8 +7,7 @@
 //! It runs outside of the sandbox of commands, as its user configured the servers, and they see no credentials but their own.
 //! A command reaches it by a descriptor that it inherits, whose number is in [`VARIABLE`]: `sys::courier` says why.
 
-use std::ffi::OsString;
-use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::fd::AsRawFd;
 use std::path::Path;
 use std::sync::OnceLock;
 use std::time::Duration;
@@ -141,25 +140,18 @@ impl RunServers {
         Self { servers, host: OnceLock::new() }
     }
 
-    /// What a process needs to reach the servers: a descriptor to inherit, and a variable.
-    pub fn pass_on(&self, env: &Env, folder: &Path) -> Option<(OwnedFd, (OsString, OsString))> {
-        let start = || {
-            let inherited = Host::inherited(env);
-            let has_servers = !self.servers.is_empty();
-            inherited
-                .or_else(|| has_servers.then(|| Host::start(env, folder, &self.servers).ok())?)
-        };
-        let copy = self.host.get_or_init(start).as_ref()?.courier.copy().ok()?;
-        let number = copy.as_raw_fd().to_string();
-        Some((copy, (VARIABLE.into(), number.into())))
-    }
-
     /// Lets a job reach the servers.
     pub fn pass_to(&self, job: &mut Job, env: &Env) {
         job.env.retain(|(name, _)| name != VARIABLE);
-        if let Some((descriptor, variable)) = self.pass_on(env, &job.cwd) {
+        let start = || {
+            let start = || Host::start(env, &job.cwd, &self.servers).ok();
+            let has_servers = !self.servers.is_empty();
+            Host::inherited(env).or_else(|| has_servers.then(start).flatten())
+        };
+        let host = self.host.get_or_init(start).as_ref();
+        if let Some(descriptor) = host.and_then(|host| host.courier.copy().ok()) {
+            job.env.push((VARIABLE.into(), descriptor.as_raw_fd().to_string().into()));
             job.inherit.push(descriptor);
-            job.env.push(variable);
         }
     }
 }

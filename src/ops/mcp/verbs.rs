@@ -21,10 +21,9 @@ use sys::atomic_file::AtomicFile;
 use sys::courier::{Door, serve_doors};
 use sys::env::Env;
 use sys::fs;
-use sys::input::{InputFile, is_stdin};
+use sys::input::InputFile;
 use sys::interrupt::Interrupts;
 use sys::root::Root;
-use sys::stdin;
 
 /// Maximum number of tools that are named where the one asked for does not exist.
 const NAMED: usize = 30;
@@ -170,14 +169,9 @@ impl World {
     }
 
     fn read_file(&self, path: &str) -> Result<String, String> {
-        let most = MCP_MESSAGE as u64;
-        if is_stdin(Path::new(path)) {
-            let text = stdin::read_text(&self.interrupts).map_err(|error| format!("{error:#}"))?;
-            return text.map_err(|signal| format!("interrupted by {}", signal.name()));
-        }
         let input = InputFile::open(Path::new(path), &self.interrupts);
-        let text = input.map_err(|problem| problem.to_string())?.read_text(most);
-        let text = text.map_err(|error| format!("{error:#}"))?;
+        let input = input.map_err(|problem| problem.to_string())?;
+        let text = input.read_text(MCP_MESSAGE as u64).map_err(|error| format!("{error:#}"))?;
         text.ok_or_else(|| format!("{}: no such file", escape_line(path, 200)))
     }
 
