@@ -32,6 +32,7 @@ mod ignore_rules;
 pub mod input;
 pub mod interrupt;
 pub mod journal;
+pub mod key_command;
 pub mod legacy;
 pub mod line;
 pub mod list_dir;

@@ -24,7 +24,6 @@ use conversation::limits::{MCP_CONNECT, MCP_MESSAGE, MCP_STDERR, MCP_TOOLS};
 use conversation::problem::Problem;
 use mcp::host::Reply;
 use mcp::servers::Definition;
-use nagent::client::KeyCommand;
 use rmcp::ClientHandler;
 use rmcp::model::{
     CallToolRequest, CallToolRequestParams, ClientCapabilities, ClientConfig, ClientRequest,
@@ -44,6 +43,7 @@ use serde_json::{Map, Value, json};
 use sys::env::Env;
 use sys::http;
 use sys::interrupt::Interrupts;
+use sys::key_command::KeyCommand;
 use sys::process::job::{Finished, Job, JobOutcome, Output, Stdin};
 use sys::process::kept::KeptJob;
 use tokio::io::{AsyncRead, AsyncReadExt, ReadBuf};
