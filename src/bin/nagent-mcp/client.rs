@@ -262,6 +262,8 @@ impl Server {
             () = tokio::time::sleep(limit) => Err(format!("it did not answer within {} s (--timeout)", limit.as_secs_f64())),
             () = gone => Err("interrupted".to_owned()),
         };
+        // Notes that came before the answer have tasks of their own, which are next.
+        tokio::task::yield_now().await;
         self.handler.lock().calls.remove(&token);
         match given_up {
             Ok(Ok(Ok(result))) => Ok(json!(result)),

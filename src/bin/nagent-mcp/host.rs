@@ -92,6 +92,9 @@ async fn answer((mut input, mut output): Connection, entries: Entries) {
             };
             let _ = output.write_all(to_bytes(&note).as_slice()).await;
         };
+        while let Ok(note) = notes.try_recv() {
+            let _ = output.write_all(to_bytes(&Reply::Note(note)).as_slice()).await;
+        }
         let _ = output.write_all(to_bytes(&reply).as_slice()).await;
     }
 }
