@@ -4,13 +4,13 @@
 PREFIX ?= $(HOME)/.local
 CARGO ?= cargo
 TOOLS = $(basename $(notdir $(wildcard src/bin/*)))
-# Executables of their own: nagent-js alone has the JavaScript engine.
-OWN = nagent nagent-js
+# Executables of their own: nagent-js alone has the JavaScript engine, nagent-mcp the SDK of MCP.
+OWN = nagent nagent-js nagent-mcp
 # Where cargo puts what it builds, by CARGO_TARGET_DIR and its configuration. Asked once, by the first target that needs it.
 TARGET_DIR = $(eval TARGET_DIR := $$(shell $(CARGO) metadata --no-deps --offline --format-version 1 | \
 	sed 's/.*"target_directory":"\([^"]*\)".*/\1/'))$(TARGET_DIR)
 
-.PHONY: build demo test check install uninstall dist live local scale conformance model bench peers quality edits torture fuzz mutants
+.PHONY: build demo test check install uninstall dist live local mcp scale conformance model bench peers quality edits torture fuzz mutants
 
 build:
 	$(CARGO) build --release --locked
@@ -92,6 +92,10 @@ live: build
 # Exchanges with a real model on this machine: llama.cpp's server and a small model, both from PyPI.
 local: build
 	@local/run $(TARGET_DIR)/release
+
+# nagent-mcp against servers from npm and PyPI, one of them with a browser.
+mcp: build
+	@mcp/run $(TARGET_DIR)/release
 
 # 200 inputs over four Slurm nodes on this machine, one of which is killed, and over GNU parallel and ssh, with a scripted
 # model. Needs root; installs slurm, munge, parallel and ssh where they are missing, and leaves nothing running.

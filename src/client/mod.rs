@@ -5,7 +5,6 @@
 //! the user should know goes into [`ModelClient::notes`] or to the caller's `report`.
 
 pub mod files;
-mod key_command;
 mod program;
 mod recording;
 pub mod retry;
@@ -17,7 +16,6 @@ use std::time::Duration;
 
 use anyhow::Result;
 
-pub use self::key_command::KeyCommand;
 pub use self::program::Program;
 use self::recording::{Before, Player, Recorder};
 use self::server::Server;
@@ -31,6 +29,7 @@ use models::error::name_cause;
 use models::{Arrival, ChatRequest, command};
 pub use sys::http::RequestError;
 use sys::interrupt::Interrupts;
+use sys::key_command::KeyCommand;
 
 /// A model that can be asked.
 pub struct ModelClient {

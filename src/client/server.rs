@@ -3,7 +3,6 @@
 use std::ops::ControlFlow;
 use std::time::Duration;
 
-use super::key_command::KeyCommand;
 use conversation::limits::{self, MODEL_PAGES};
 use conversation::model::{ApiError, ErrorKind, HttpRequest, RefusedPart, Reply};
 use models::api::{Endpoint, ModelInfo};
@@ -11,6 +10,7 @@ use models::decode::Decoder;
 use models::{Arrival, ChatRequest};
 use sys::http::{HttpClient, RequestError, ResponseHead, ResponsePart};
 use sys::interrupt::Interrupts;
+use sys::key_command::KeyCommand;
 
 pub(super) struct Server {
     pub(super) endpoint: Endpoint,

@@ -16,6 +16,7 @@ pub mod file_summarize;
 pub mod js;
 pub mod llm_text;
 pub mod llm_upload;
+pub mod mcp;
 pub mod message;
 pub mod nagent;
 pub mod repl;
@@ -62,6 +63,7 @@ tools! {
     message,
     status,
     js,
+    mcp,
     think,
     thought,
 }

@@ -251,7 +251,7 @@ fn command_elsewhere(words: &[&str]) -> Option<String> {
             return Some(format!("NAGENT_COMPLETE={shell} nagent"));
         }
         ["mcp", "add" | "list" | "remove" | "serve" | "get", ..] | ["mcp"] => {
-            "a program that the model can run as a command? nagent speaks no MCP"
+            "nagent-mcp, which has list, help, call, add and remove"
         }
         [command]
             if command.len() > 1

@@ -355,7 +355,9 @@ impl Children {
         ];
         let env = context.env.for_children(&set);
         let prompt = Some(prompt.clone().into_bytes());
-        child_job(argv, prompt, context.folder.clone(), env, self.report)
+        let mut job = child_job(argv, prompt, context.folder.clone(), env, self.report);
+        context.servers.pass_to(&mut job, context.env);
+        job
     }
 
     fn record_end(&mut self, mut finished: Finished, context: &RunContext<'_>) -> Result<()> {

@@ -254,6 +254,7 @@ impl Commands {
         let mut job = Job::new(argv, context.folder.clone(), env);
         job.timeout = timeout;
         job.keep = 0;
+        context.servers.pass_to(&mut job, context.env);
         job
     }
 }

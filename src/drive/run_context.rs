@@ -6,6 +6,7 @@ use std::sync::Arc;
 use super::redaction::ResultRedactor;
 use conversation::protocol::TagSet;
 use conversation::reason::Failure;
+use mcp::host::RunServers;
 use sandbox::enforce::Sandbox;
 use sys::env::Env;
 use sys::fs::real_path;
@@ -33,6 +34,8 @@ pub struct RunContext<'a> {
     pub sandbox: Option<Arc<Sandbox>>,
     /// The tags that the model has.
     pub tags: TagSet,
+    /// The MCP servers that commands can call.
+    pub servers: RunServers,
 }
 
 impl<'a> RunContext<'a> {

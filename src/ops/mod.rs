@@ -4,6 +4,7 @@
 pub mod batch;
 pub mod conversations;
 pub mod files;
+pub mod mcp;
 pub mod run;
 pub mod screen;
 pub mod scripts;

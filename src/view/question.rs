@@ -3,6 +3,7 @@
 use super::event::{Start, describe_target};
 use super::render::{bar_rows, diff_rows};
 use super::style::{BOLD, Span};
+use conversation::approve::describe_mcp_call;
 use conversation::format::harmless::escape_text;
 
 /// Number of rows of an action that are shown before the user asks for the rest, if the terminal has as many.
@@ -44,7 +45,10 @@ pub fn question_text(start: &Start) -> String {
         "nagent-shell" if start.attributes.contains_key("keep") => {
             "keep this command running?".into()
         }
-        "nagent-shell" => "run this command?".into(),
+        "nagent-shell" => match start.body.as_deref().and_then(describe_mcp_call) {
+            Some(call) => format!("call {call}?"),
+            None => "run this command?".into(),
+        },
         "nagent-write" => "write this file?".into(),
         "nagent-edit" => "make this edit?".into(),
         "nagent-file-patch" => "apply these segments?".into(),

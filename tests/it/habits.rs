@@ -44,7 +44,7 @@ fn words_and_flags_of_other_programs_get_the_right_hint() {
         &[
             (&["run", "fix the tests"], 2, "did you mean nagent \"fix the tests\"?"),
             (&["exec", "say hi"], 2, "nagent \"say hi\""),
-            (&["mcp", "add", "x"], 2, "speaks no MCP"),
+            (&["mcp", "add", "x"], 2, "nagent-mcp, which has list"),
             (&["/help"], 2, "nagent-repl"),
             (&["update"], 2, "make install"),
             (&["completion", "bash"], 2, "NAGENT_COMPLETE=bash nagent"),

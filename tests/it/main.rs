@@ -63,6 +63,7 @@ mod llm_text; // nagent-llm-text
 mod long_lines; // what results say of lines too long to be shown whole
 mod r#loop; // malformed and cut-off replies, limits, checks, children
 mod markdown; // answers as Markdown on a terminal, as whole screens
+mod mcp; // nagent-mcp: servers from files, arguments, results, bad servers, servers in a run
 mod model; // the six tasks of model/, with recorded replies
 mod models; // what is asked of a model besides texts, and what comes back besides an answer
 mod package; // what cargo and make install

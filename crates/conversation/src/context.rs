@@ -43,6 +43,8 @@ pub struct Facts {
     pub tools: Vec<Tool>,
     /// The skills that the model may use, the nearest first; one more than are told if there are more.
     pub skills: Vec<Skill>,
+    /// The names of the MCP servers that commands can call.
+    pub mcp_servers: Vec<String>,
     /// System, host name and machine.
     pub host: String,
     /// The git toplevel of the working folder.
@@ -330,6 +332,23 @@ fn tools_text(facts: &Facts) -> String {
             let _ = write!(text, "\n- {} {}", quote_name(name), tool.summary);
         }
     }
+    if let (Some(folder), false) = (&facts.own_tools, facts.mcp_servers.is_empty()) {
+        let mut names: Vec<String> = facts
+            .mcp_servers
+            .iter()
+            .take(limits::MCP_NAMED)
+            .map(|name| quote_name(harmless::truncate(name, 60)))
+            .collect();
+        let more = facts.mcp_servers.len() - names.len();
+        names.extend((more > 0).then(|| format!("{more} more by list")));
+        text.push_str(if text.is_empty() { "" } else { "\n" });
+        let _ = write!(
+            text,
+            "MCP servers ({}): {}/nagent-mcp list SERVER, help SERVER TOOL, call SERVER TOOL NAME=VALUE...",
+            names.join(", "),
+            quote_name(folder)
+        );
+    }
     if users.is_empty() {
         return text;
     }
@@ -515,6 +534,7 @@ mod tests {
                 description: "Fills forms.".into(),
             }],
             own_tools: Some(evil.clone()),
+            mcp_servers: vec![evil.clone()],
             shell: evil.clone(),
             check: Some(evil.clone()),
             after_write: Some(evil.clone()),

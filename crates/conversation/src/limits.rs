@@ -113,6 +113,24 @@ limits! {
         /// A policy's file
         bytes POLICY: u64 = 4 << 20, "counts as damaged: everything is asked";
     }
+    "MCP servers" {
+        /// A message of a server
+        bytes MCP_MESSAGE: usize = 32 << 20, "error; the server is ended";
+        /// Tools of a server
+        count MCP_TOOLS: usize = 10_000, "error";
+        /// Time to connect to a server, and to get a page of its tools
+        time MCP_CONNECT: Duration = Duration::from_secs(30), "error";
+        /// Seconds of a call, unless `--timeout` says otherwise
+        seconds MCP_CALL: u64 = 300, "error; the server is told to give up";
+        /// Lines of progress and logs that are shown of a call
+        count MCP_NOTES: usize = 200, "not shown";
+        /// The end of what a server prints on stderr, for the error when it fails
+        bytes MCP_STDERR: usize = 4 << 10, "not kept";
+        /// `mcp.json`, and `.mcp.json`
+        bytes MCP_FILE: u64 = 1 << 20, "error";
+        /// Servers that the first context names
+        count MCP_NAMED: usize = 20, "not named";
+    }
     "What models and servers send" {
         /// Text of a reply
         bytes REPLY_TEXT: usize = 64 << 20, "error; nothing in the reply runs";

@@ -40,6 +40,7 @@ pub const TOOLS: &[&str] = &[
     "nagent-message",
     "nagent-status",
     "nagent-js",
+    "nagent-mcp",
     "nagent-think",
     "nagent-thought",
 ];

@@ -49,6 +49,8 @@ use conversation::problem::Problem;
 use conversation::turn::Turn;
 use conversation::turn::event::{RunRules, Totals};
 use conversation::{model, prompt};
+use mcp::host::RunServers;
+use mcp::servers::Servers;
 use models::error::check_window;
 use models::schema::Schema;
 use models::{ChatRequest, price};
@@ -156,9 +158,9 @@ fn run_loop(
     let asker = make_asker(call, client, progress.is_streaming)?;
     let (model_id, window) = (asker.model_id.clone(), asker.window);
     let conversation = open_conversation(call)?;
-    let (mut facts, mut boundary, sandbox) = match call.scripts {
+    let (mut facts, mut boundary, sandbox, servers) = match call.scripts {
         None => gather_facts(call, &mut progress)?,
-        Some(_) => (Facts::default(), opening::make_boundary(call)?, None),
+        Some(_) => (Facts::default(), opening::make_boundary(call)?, None, Servers::new()),
     };
     let redactor = redactor(call)?;
     let redact = |text: String| redactor.redact_text(text).0;
@@ -202,6 +204,7 @@ fn run_loop(
             redactor,
             sandbox,
             tags: call.settings.tags,
+            servers: RunServers::new(servers),
         },
         inbox: Inbox::default(),
         activity: Activity::default(),

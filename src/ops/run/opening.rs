@@ -10,8 +10,10 @@ use super::skills::{Skills, named_by};
 use super::trust::{RepositoryText, repository_texts};
 use crate::drive::{self, ProgressEvent, Runner};
 use crate::ops::files::{file_conversation, file_memory};
+use crate::ops::mcp;
 use crate::ops::screen::progress::Progress;
 use crate::overview::lint::{Finding, find_misreadings};
+use ::mcp::servers::Servers;
 use ::sandbox::enforce::Sandbox;
 use conversation::context::{self, ConversationRole, Facts, Section};
 use conversation::format::file::Block;
@@ -32,11 +34,14 @@ use sys::{clock, context_files, env, fs, tools};
 /// Maximum number of lint notes at the start of a run.
 const MISREADINGS: usize = 3;
 
-/// Gathers the facts for the first block, the write boundary, and the sandbox for the run's commands.
+/// The facts for the first block, the write boundary, and the sandbox and the MCP servers for the run's commands.
+type Gathered = (Facts, Boundary, Option<Arc<Sandbox>>, Servers);
+
+/// Gathers what a run begins with.
 pub(crate) fn gather_facts(
     call: &Call<'_>,
     progress: &mut Progress<'_>,
-) -> Result<(Facts, Boundary, Option<Arc<Sandbox>>), Problem> {
+) -> Result<Gathered, Problem> {
     let (root, folder) = (call.root(), call.env.current_folder()?);
     let folder = folder.as_path();
     let home = call.env.home_folder();
@@ -86,6 +91,7 @@ pub(crate) fn gather_facts(
     if let Some(sandbox) = &sandbox {
         boundary.restrict(Arc::clone(sandbox) as _);
     }
+    let servers = find_servers(call, folder, git.toplevel.as_deref(), progress);
     let own_tools = call.env.executable.as_deref().and_then(Path::parent);
     let (git, texts, skills) = facts_about_file(call, folder, git, progress);
     let (texts, instructions) = context_texts(call, files, &texts, folder)?;
@@ -101,6 +107,7 @@ pub(crate) fn gather_facts(
         own_tools: own_tools.map(|path| path.display().to_string()),
         tools: found.tools,
         skills: skills.told(),
+        mcp_servers: servers.keys().cloned().collect(),
         host: env::describe_host(),
         toplevel: git.toplevel.map(|path| path.display().to_string()),
         remotes: git.remotes,
@@ -109,7 +116,23 @@ pub(crate) fn gather_facts(
         files: texts,
         memory: String::new(),
     };
-    Ok((facts, boundary, sandbox))
+    Ok((facts, boundary, sandbox, servers))
+}
+
+/// The MCP servers for the run's commands. A file that cannot be used is a note: the run goes on without it.
+fn find_servers(
+    call: &Call<'_>,
+    folder: &Path,
+    toplevel: Option<&Path>,
+    progress: &mut Progress<'_>,
+) -> Servers {
+    let found = mcp::find_servers(call.root(), &call.env, folder, toplevel);
+    let (servers, notes) =
+        found.unwrap_or_else(|problem| (Servers::new(), vec![problem.to_string()]));
+    for note in notes.iter().filter(|_| !call.delegated) {
+        progress.show_event(ProgressEvent::Note(note));
+    }
+    servers
 }
 
 /// Named texts for the first context.

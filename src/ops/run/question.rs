@@ -9,7 +9,7 @@ use crate::ops::screen::change_report::{FileVersion, VersionPair};
 use crate::out;
 use crate::view::event::Start;
 use crate::view::question::{action_rows, question_text};
-use conversation::approve::Answer;
+use conversation::approve::{Answer, describe_mcp_call};
 use conversation::format::harmless::{escape_line, quote_name};
 use conversation::format::numbers::format_bytes;
 use conversation::limits;
@@ -50,14 +50,16 @@ pub(crate) fn ask_about_action(
 ) -> DecisionReply {
     let reply = DecisionReply { decide: action.n, ..DecisionReply::default() };
     let mut shows_all = false;
+    let is_call = action.body.as_deref().and_then(describe_mcp_call).is_some();
     loop {
         let question = question(tty, action, shows_all);
         let edits = if action.body.is_some() { ", e edit" } else { "" };
-        let words = action.first_two.as_ref().map(|two| format!(", w always {two} ..."));
-        let words = words.unwrap_or_default();
-        let choices = format!(
-            "y yes, n no{edits}; with Enter: a always in this folder{words}, or why not [n]: "
-        );
+        let always = match &action.first_two {
+            Some(words) if is_call => format!("a always {words} ... in this folder"),
+            Some(words) => format!("a always in this folder, w always {words} ..."),
+            None => "a always in this folder".to_owned(),
+        };
+        let choices = format!("y yes, n no{edits}; with Enter: {always}, or why not [n]: ");
         // A sentence that begins with a or w, slowly typed, must not become a permanent approval.
         let Some(line) = tty.read_answer(&question, &choices, "yenv", interrupts, asker) else {
             tty.write("\n");
@@ -65,7 +67,11 @@ pub(crate) fn ask_about_action(
         };
         match Answer::parse(&line) {
             Answer::Yes => return DecisionReply { allow: true, ..reply },
-            Answer::Always => return DecisionReply { allow: true, always: Some(true), ..reply },
+            Answer::Always => {
+                // Of an MCP server's tool: whatever its arguments are.
+                let first_two = (is_call && action.first_two.is_some()).then_some(true);
+                return DecisionReply { allow: true, always: Some(true), first_two, ..reply };
+            }
             Answer::No(why) => return DecisionReply { reason: Some(why), ..reply },
             Answer::Word(word) if word == "w" && action.first_two.is_some() => {
                 let (always, first_two) = (Some(true), Some(true));

@@ -22,6 +22,8 @@ use sys::trust::{self, Trusted};
 const INSTRUCTIONS: [&str; 2] = ["AGENTS.md", "CLAUDE.md"];
 /// The file for nagent alone.
 const OWN: &str = ".nagent/context.md";
+/// The file with a project's MCP servers, at the top of the repository.
+const SERVERS: &str = ".mcp.json";
 /// Maximum number of files of a repository that are read or named.
 const MOST: usize = 8;
 
@@ -49,7 +51,8 @@ fn find_files(root: &Root, folder: &Path, toplevel: Option<&Path>) -> Vec<PathBu
         let own = Some(folder.join(OWN)).filter(is_there);
         instructions.into_iter().chain(own).filter_map(|path| fs::real_path(&path)).collect()
     };
-    let mut files: Vec<PathBuf> = folders.into_iter().flat_map(in_folder).collect();
+    let servers = fs::real_path(&top.join(SERVERS)).filter(|path| path.ends_with(SERVERS));
+    let mut files: Vec<PathBuf> = folders.into_iter().flat_map(in_folder).chain(servers).collect();
     files.retain(|path| !own_root.as_ref().is_some_and(|root| path.starts_with(root)));
     files.dedup();
     // The most specific are the ones that count.
@@ -58,6 +61,25 @@ fn find_files(root: &Root, folder: &Path, toplevel: Option<&Path>) -> Vec<PathBu
 
 /// The texts of a repository for a folder, the most specific last. A note says why nothing is trusted.
 pub(crate) fn repository_texts(
+    root: &Root,
+    folder: &Path,
+    toplevel: Option<&Path>,
+) -> (Vec<RepositoryText>, Option<String>) {
+    let (mut texts, note) = read_files(root, folder, toplevel);
+    texts.retain(|text| !text.path.ends_with(SERVERS));
+    (texts, note)
+}
+
+/// The file with a repository's MCP servers, if it has one.
+pub(crate) fn repository_servers(
+    root: &Root,
+    folder: &Path,
+    toplevel: Option<&Path>,
+) -> Option<RepositoryText> {
+    read_files(root, folder, toplevel).0.into_iter().find(|text| text.path.ends_with(SERVERS))
+}
+
+fn read_files(
     root: &Root,
     folder: &Path,
     toplevel: Option<&Path>,
@@ -96,7 +118,7 @@ pub fn trust_repository(call: &Call<'_>, revokes: bool) -> Result<Report, Proble
     skills.retain(|skill| skill.top.is_some());
     if files.is_empty() && skills.is_empty() {
         return Err(Problem::failed(format!(
-            "nothing to trust: no {}, {OWN} or skill in {} or its parents in the repository",
+            "nothing to trust: no {}, {OWN}, {SERVERS} or skill in {} or its parents in the repository",
             INSTRUCTIONS.join(", "),
             quote_name(&folder)
         )));
@@ -144,6 +166,11 @@ pub fn trust_repository(call: &Call<'_>, revokes: bool) -> Result<Report, Proble
     let counts = counts.into_iter().filter(|(count, _)| *count > 0);
     let counts: Vec<_> = counts.map(|(count, what)| format_count(count as u64, what)).collect();
     let count = if counts.is_empty() { "nothing".to_owned() } else { counts.join(" and ") };
+    if !revokes && hashes.iter().any(|(path, _)| path.ends_with(SERVERS)) {
+        text.push_str(
+            "The servers of .mcp.json run with your rights, outside of the sandbox of commands.\n\n",
+        );
+    }
     text.push_str(&if revokes {
         format!("{count} of this repository: no longer trusted\n")
     } else {

@@ -10,6 +10,7 @@ use super::args::SessionArgs;
 use super::env_file::{OTHER_NAME, parse_credentials};
 use super::typed_ahead::TypedAhead;
 use crate::ops::conversations::conversation_name::with_name;
+use crate::ops::mcp::find_servers;
 use crate::ops::run::call::Call;
 use crate::ops::setup::connection::no_provider;
 use crate::ops::setup::flags::{ConversationArgs, RunArgs};
@@ -19,12 +20,14 @@ use crate::view::look::Look;
 use conversation::exit::Exit;
 use conversation::limits;
 use conversation::problem::Problem;
+use history::git;
+use mcp::host::{Host, VARIABLE};
 use models::catalog::list_models;
 use models::provider::{Provider, ollama_address};
 use sys::env::Env;
 use sys::foreground::Foreground;
 use sys::interrupt::Interrupts;
-use sys::root::explain_refusal;
+use sys::root::{Root, explain_refusal};
 use sys::{fs, terminal};
 
 /// The name of the tool, for lines on stderr.
@@ -62,6 +65,8 @@ pub(super) struct Session {
     pub(super) count: u64,
     /// The documents of the runs, for `--json`.
     pub(super) documents: Vec<Value>,
+    /// The process that keeps the MCP servers of all runs.
+    pub(super) _host: Option<Host>,
 }
 
 /// Checks everything, and changes nothing but the working folder.
@@ -98,6 +103,7 @@ pub(super) fn start(session: &SessionArgs) -> Result<Session, Problem> {
         args.model.model.clone_from(&model);
     }
     settings.root.prepare().map_err(|error| explain_refusal(&error))?;
+    let host = start_host(&settings.root, &mut env)?;
     let reads = std::mem::take(&mut args.read);
     args.prompt.clear();
     let check = args.check.take();
@@ -123,7 +129,20 @@ pub(super) fn start(session: &SessionArgs) -> Result<Session, Problem> {
         figures: RunFigures::default(),
         count: 0,
         documents: Vec::new(),
+        _host: host,
     })
+}
+
+/// Starts the process that keeps MCP servers, if there are some: its runs find it by a variable. They report what is not used.
+fn start_host(root: &Root, env: &mut Env) -> Result<Option<Host>, Problem> {
+    let folder = env.current_folder()?;
+    let found = find_servers(root, env, &folder, git::find_toplevel(&folder).as_deref());
+    let Some((servers, _)) = found.ok().filter(|(servers, _)| !servers.is_empty()) else {
+        return Ok(None);
+    };
+    let host = Host::start(env, &folder, &servers)?;
+    env.set(VARIABLE, host.courier().share()?.to_string());
+    Ok(Some(host))
 }
 
 /// Checks that there is a credential, or that Ollama answers, and which model it has.

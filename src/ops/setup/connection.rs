@@ -4,7 +4,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use super::settings::{READ_TIMEOUT, Settings};
-use crate::client::{KeyCommand, ModelClient, Program, RequestError};
+use crate::client::{ModelClient, Program, RequestError};
 use crate::config;
 use crate::drive::ShellRules;
 use conversation::model::RequestMessage;
@@ -17,6 +17,7 @@ use models::server::GrammarForm;
 use models::{ChatRequest, catalog};
 use sys::env::{self, Env};
 use sys::interrupt::Interrupts;
+use sys::key_command::KeyCommand;
 use sys::root::check_name;
 use sys::{clock, fs};
 

@@ -16,6 +16,7 @@ use crate::each::EACH;
 use crate::file_edit::{edit, write};
 use crate::file_memory::{commit, willing};
 use crate::js::JS;
+use crate::mcp::MCP;
 use crate::sandbox::{Sandbox, answer, shell};
 use crate::steering::{MESSAGE, STATUS};
 use crate::summarize::SUMMARIZE;
@@ -152,6 +153,26 @@ fn keys_of_other_tools(keys: &mut Keys) {
     keys.note(&["nagent-repl", "A run"], "nagent-repl", &run.json());
     let run = sandbox.program(JS, &["--json", "-e", "1"]).run().assert_exit(0);
     keys.note(&["nagent-js"], "nagent-js", &run.json());
+    let servers = crate::mcp::world();
+    let calls: [&[&str]; 4] = [
+        &["list"],
+        &["help", "s", "echo"],
+        &["call", "s", "count"],
+        &["add", "x", "--url", "http://x"],
+    ];
+    for args in calls {
+        let run = servers.program(MCP, &[&["--json"], args].concat()).run().assert_exit(0);
+        let mut document = run.json();
+        // Tools are as their server describes them.
+        for (at, key) in [("/servers/0", "tools"), ("", "tool")] {
+            let object = document.pointer_mut(at).and_then(Value::as_object_mut);
+            let tools = object.and_then(|object| object.get_mut(key));
+            if let Some(tools) = tools {
+                *tools = Value::Null;
+            }
+        }
+        keys.note(&["nagent-mcp"], &args.join(" "), &document);
+    }
     let run = sandbox.program(THINK, &["--json", "q.txt"]).run().assert_exit(0);
     keys.note(&["nagent-think", "A run"], "nagent-think", &run.json());
     let schema = Sandbox::new().file("q.txt", "2+2?").file("s.json", "{}");

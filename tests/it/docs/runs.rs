@@ -50,9 +50,12 @@ fn busy() -> (Sandbox, String) {
     commit(&sandbox, "begin");
     sandbox.write("untracked.txt", "stored before a command\n");
     std::fs::create_dir(sandbox.root().join("bin")).unwrap();
-    for (name, text) in
-        [("bin/own", ""), ("context.md", "Be brief.\n"), ("context.yaml", "[context.md]\n")]
-    {
+    for (name, text) in [
+        ("bin/own", ""),
+        ("mcp.json", "{}"),
+        ("context.md", "Be brief.\n"),
+        ("context.yaml", "[context.md]\n"),
+    ] {
         std::fs::write(sandbox.root().join(name), text).unwrap();
     }
     sandbox.run(&["--conversation", "main", "--check", "true", "task"]).assert_exit(0);

@@ -9,7 +9,7 @@ mod shell;
 mod stops;
 
 pub use answer::Answer;
-pub use shell::{first_two, is_allowed};
+pub use shell::{describe_mcp_call, first_two, is_allowed};
 pub use stops::find_stop;
 
 use crate::reason::Failure;

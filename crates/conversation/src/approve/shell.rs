@@ -1,11 +1,14 @@
 //! Parses commands by bash's grammar and returns the words of each, wherever the command is.
 
-use crate::format::harmless::is_hidden;
+use crate::format::harmless::{is_hidden, truncate};
 use tree_sitter::{Node, Parser, Tree};
 
 /// Characters that make a command more than a program and its words.
 const SPECIAL: &[char] =
     &[';', '|', '&', '$', '`', '<', '>', '(', ')', '{', '}', '\n', '\r', '\\', '\0'];
+
+/// Maximum length of the arguments of a call in a question, in characters; the command is shown below it.
+const CALL: usize = 80;
 
 /// Whether one of the patterns covers the commands. A pattern is compared word by word; `*` as its last word matches
 /// the rest. Only a single plain command, a program and its words, can be covered.
@@ -23,8 +26,12 @@ pub fn is_allowed(patterns: &[String], commands: &str) -> bool {
     })
 }
 
-/// The program and the first word after it of a plain command that has more words, if both are harmless to show in a line.
+/// The program and the first word after it of a plain command that has more words, if both are harmless to show in a line;
+/// of a call of an MCP server's tool the words up to the tool.
 pub fn first_two(commands: &str) -> Option<String> {
+    if let Some(call) = mcp_call(commands) {
+        return Some(call[..4].join(" "));
+    }
     let words = plain_words(commands).filter(|words| words.len() > 2)?;
     let is_name = |word: &&String| {
         word.starts_with(|c: char| c.is_ascii_alphanumeric())
@@ -32,6 +39,24 @@ pub fn first_two(commands: &str) -> Option<String> {
     };
     let two = words.iter().take(2).filter(is_name).map(String::as_str).collect::<Vec<_>>();
     (two.len() == 2).then(|| two.join(" "))
+}
+
+/// The words of a plain command that is one call of an MCP server's tool.
+fn mcp_call(commands: &str) -> Option<Vec<String>> {
+    let words = plain_words(commands).filter(|words| words.len() > 3 && words[1] == "call")?;
+    let is_plain = |word: &String| {
+        !word.starts_with('-')
+            && word.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"._-:/@".contains(&byte))
+    };
+    let is_mcp = words[0].rsplit('/').next() == Some("nagent-mcp");
+    (is_mcp && words[..4].iter().all(is_plain)).then_some(words)
+}
+
+/// Says which tool of an MCP server a command calls, and with what, if it does nothing else.
+pub fn describe_mcp_call(commands: &str) -> Option<String> {
+    let words = mcp_call(commands)?;
+    let rest = truncate(&words[4..].join(" "), CALL);
+    Some(format!("{}: {} {rest}", words[2], words[3]).trim_end().to_owned())
 }
 
 /// The words of a single plain command.
@@ -98,6 +123,28 @@ fn unquote(word: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_call_of_a_tool_is_told_by_its_words() {
+        let call = "/opt/bin/nagent-mcp call github search_issues query='is:open x'";
+        let said = "github: search_issues query=is:open x";
+        assert_eq!(describe_mcp_call(call).as_deref(), Some(said));
+        let words = first_two(call).unwrap();
+        assert_eq!(words, "/opt/bin/nagent-mcp call github search_issues");
+        assert!(is_allowed(&[format!("{words} *")], call));
+        assert!(!is_allowed(&[format!("{words} *")], "nagent-mcp call github other"));
+        for other in [
+            "nagent-mcp call a",
+            "nagent-mcp call a b; rm x",
+            "nagent-mcp call a b | sh",
+            "X=1 nagent-mcp call a b",
+            "nagent-mcp list a b",
+            "my-nagent-mcp call a b",
+            "nagent-mcp call --output=x a b",
+        ] {
+            assert_eq!(describe_mcp_call(other), None, "{other}");
+        }
+    }
 
     #[test]
     fn patterns_cover_plain_commands_and_nothing_more() {

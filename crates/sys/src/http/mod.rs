@@ -201,6 +201,18 @@ impl HttpClient {
     }
 }
 
+/// The library's client for an address, with this module's certificates, proxies and limits: for the SDK of MCP, which sends
+/// its requests by itself.
+pub fn make_client(url: &str, connect_timeout: Duration) -> Result<reqwest::Client, String> {
+    let url = Url::parse(url).map_err(|error| format!("{url} is not an address: {error}"))?;
+    if !matches!(url.scheme(), "http" | "https") {
+        return Err(format!("{url}: only http:// and https:// are supported"));
+    }
+    let (request, host) = (Request::new(Method::POST, url.clone()), url.host_str());
+    let mut client = HttpClient::new(connect_timeout, connect_timeout);
+    client.client_for(&request, host.unwrap_or_default()).map_err(|error| error.message)
+}
+
 impl Drop for HttpClient {
     fn drop(&mut self) {
         // The ordinary drop would wait for a name lookup that hangs.

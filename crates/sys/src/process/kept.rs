@@ -6,6 +6,7 @@
 use std::fs::File;
 use std::io::{Read, Write};
 use std::ops::ControlFlow;
+use std::os::fd::OwnedFd;
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
@@ -49,6 +50,20 @@ impl KeptJob {
         let writer = thread::Builder::new().spawn(write);
         kept.writer = Some(writer.map_err(|error| StartError(error.to_string()))?);
         Ok(kept)
+    }
+
+    /// Starts a job with open stdin and separate output. The caller gets its pipes: stdin, stdout and stderr.
+    ///
+    /// # Errors
+    /// The job could not be started.
+    pub fn start_with_pipes(job: Job) -> Result<(Self, [OwnedFd; 3]), StartError> {
+        let mut running = RunningJob::start(job, JobId(0))?;
+        let stdin = running.stdin.take().map(|feed| feed.pipe);
+        let pipes = [stdin, running.stdout.pipe.take(), running.stderr.pipe.take()];
+        let [Some(stdin), Some(stdout), Some(stderr)] = pipes else {
+            return Err(StartError("its input and output are not pipes".to_owned()));
+        };
+        Ok((Self { running: Some(running), writer: None }, [stdin, stdout, stderr]))
     }
 
     /// The process id of the command, while it runs.

@@ -4,13 +4,13 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use super::env::{self, Env};
+use super::http::RequestError;
+use super::interrupt::Interrupts;
+use super::process;
+use super::process::job::{Job, JobOutcome, Output};
 use conversation::limits;
 use conversation::model::{ApiError, ErrorKind};
-use sys::env::{self, Env};
-use sys::http::RequestError;
-use sys::interrupt::Interrupts;
-use sys::process;
-use sys::process::job::{Job, JobOutcome, Output};
 
 /// The command that prints the credential.
 pub struct KeyCommand {
@@ -28,7 +28,7 @@ impl KeyCommand {
     }
 
     /// Runs it, and returns what it prints on stdout, without blanks around it.
-    pub(super) fn fetch_key(&self, interrupts: &Interrupts) -> Result<String, RequestError> {
+    pub fn fetch_key(&self, interrupts: &Interrupts) -> Result<String, RequestError> {
         let name = self.words.first().map_or("", String::as_str);
         let failed = |why: String| {
             ApiError::new(

@@ -1,0 +1,22 @@
+//! MCP servers as Unix tools: the file that names them, the arguments of a call, its result, and the process that keeps the
+//! servers of a run.
+//!
+//! It does not speak the protocol: the SDK does, in the executable `nagent-mcp` alone, whose process [`host`] starts and
+//! talks to in lines of JSON. It knows no tool of nagent's, and shows nothing.
+//!
+//! ```
+//! use serde_json::json;
+//!
+//! let schema = json!({"type": "object", "properties": {"tags": {"type": "array", "items": {"type": "string"}}, "n": {"type": "integer"}}});
+//! let words = ["tags=a", "tags=b", "n=3"].map(str::to_owned);
+//! let arguments = mcp::arguments::read_arguments(&words, None, &schema, &mut |_| Err("no file".to_owned()));
+//! assert_eq!(arguments.unwrap(), *json!({"tags": ["a", "b"], "n": 3}).as_object().unwrap());
+//! ```
+
+pub mod arguments;
+pub mod host;
+pub mod result;
+pub mod servers;
+
+/// What this executable is called with to be the process that keeps servers.
+pub const HOST_FLAG: &str = "--host";

@@ -1,0 +1,97 @@
+//! `nagent-mcp`: the tools of MCP servers, as commands.
+
+use std::path::PathBuf;
+
+use clap::{Parser, Subcommand};
+
+use crate::cli::Tool;
+use crate::ops::mcp::file::{NewServer, add_server, remove_server};
+use crate::ops::mcp::verbs::{CallArgs, World};
+use crate::ops::setup::find_root::find_root;
+use crate::out::Report;
+use conversation::problem::Problem;
+use sys::env::Env;
+use sys::interrupt::Interrupts;
+
+/// Examples and exit codes, shown below the flags.
+const AFTER_HELP: &str = "\
+Examples:
+  nagent-mcp add files -- npx -y @modelcontextprotocol/server-filesystem .
+  nagent-mcp list files
+  nagent-mcp help files read_text_file
+  nagent-mcp call files read_text_file path=notes.txt
+
+Exit codes: 0 done, 1 failed, or the server says that the call failed, 2 wrong
+usage or configuration, 130 interrupted";
+
+/// List and call the tools of MCP servers
+///
+/// Servers are in ~/.nagent/mcp.json, in the form that Claude Code, Cursor and VS Code share, and in a repository's .mcp.json
+/// once you trust it (nagent --trust). They run outside of the sandbox of commands, with your rights. By hand each call starts
+/// and ends its server, unless keep runs; a run of nagent starts one at the first call and keeps it. docs/mcp.md says more.
+#[derive(Debug, Clone, Parser)]
+#[command(after_help = AFTER_HELP, disable_help_subcommand = true)]
+pub struct Args {
+    #[command(subcommand)]
+    verb: Verb,
+    /// Use the mcp.json in this folder [env: NAGENT_ROOT] [default: ~/.nagent]
+    #[arg(long, value_name = "DIR", global = true)]
+    root: Option<PathBuf>,
+}
+
+/// The task.
+#[derive(Debug, Clone, Subcommand)]
+enum Verb {
+    /// List servers and their tools, a line each
+    List {
+        /// This server only
+        server: Option<String>,
+    },
+    /// Show what a tool does, and its arguments
+    Help {
+        /// The server
+        server: String,
+        /// Its tool
+        tool: String,
+    },
+    /// Call a tool and print its result: text, and the names of files with pictures and the like
+    Call(CallArgs),
+    /// Add a server to mcp.json, or replace it
+    Add(NewServer),
+    /// Remove a server from mcp.json
+    Remove {
+        /// Its name
+        name: String,
+    },
+    /// Keep servers running for calls by hand, until Ctrl-C
+    Keep {
+        /// The servers
+        #[arg(required = true, value_name = "SERVER")]
+        servers: Vec<String>,
+    },
+}
+
+impl Tool for Args {
+    const NAME: &'static str = "nagent-mcp";
+    const DESCRIPTION: &'static str = "Lists and calls the tools of MCP servers. Call it as nagent-mcp list [SERVER], \
+        nagent-mcp help SERVER TOOL, nagent-mcp call SERVER TOOL NAME=VALUE... [--arguments JSON] [--timeout S] [--output DIR], \
+        each with --json. Text goes to stdout, pictures to files. Exit codes: 0 done, 1 failed, 2 wrong usage.";
+
+    fn run(self) -> Result<Report, Problem> {
+        let env = Env::read();
+        let root = find_root(self.root.as_deref(), &env)?.0;
+        let verb = match self.verb {
+            Verb::Add(new) => return add_server(&root, &env, new),
+            Verb::Remove { name } => return remove_server(&root, &env, &name),
+            verb => verb,
+        };
+        let world = World { root, env, interrupts: Interrupts::install()? };
+        match verb {
+            Verb::List { server } => world.list(server),
+            Verb::Help { server, tool } => world.help(&server, &tool),
+            Verb::Call(call) => world.call(call),
+            Verb::Keep { servers } => world.keep(&servers),
+            Verb::Add(_) | Verb::Remove { .. } => Ok(Report::done("")),
+        }
+    }
+}
