@@ -11,7 +11,7 @@ use clap_complete::engine::{ArgValueCandidates, ArgValueCompleter};
 use crate::cli::Tool;
 use crate::ops::conversations::list::ListFilter;
 use crate::ops::conversations::usage::{self, UsageBy};
-use crate::ops::conversations::{Catalog, changes, expand, list, prune, reading, rewind};
+use crate::ops::conversations::{Catalog, changes, list, prune, reading, rewind};
 use crate::ops::setup::completion;
 use crate::ops::setup::find_root::find_root;
 use crate::ops::setup::flags::parse_count;
@@ -136,8 +136,6 @@ enum ConversationsCommand {
     },
     /// List the files that have conversations of their own
     Files,
-    /// Undo a compaction (compact, or one that a nearly full window caused)
-    Expand(Name),
     /// Go back to before a turn (the full conversation is archived)
     Rewind {
         #[command(flatten)]
@@ -250,7 +248,7 @@ fn parse_since(text: &str) -> Result<String, String> {
 impl Tool for Args {
     const NAME: &'static str = "nagent-conversations";
     const DESCRIPTION: &'static str = "Lists, shows, renames and removes conversations. Call it as nagent-conversations VERB: list [-n N] [--search TEXT] [--here] [--saved] [--all], show [NAME] \
-        [--turn N|--last N], path [NAME], rename NAME NEW, remove NAME, expand [NAME], rewind [NAME] --turn N [--files], export [NAME], lint [NAME], usage [--since D] \
+        [--turn N|--last N], path [NAME], rename NAME NEW, remove NAME, rewind [NAME] --turn N [--files], export [NAME], lint [NAME], usage [--since D] \
         [--by model|day|conversation], save NEW [NAME], load NAME [INTO], branch NAME [INTO], clear [NAME], compact [NAME] [--dry-run], \
         summarize [NAME], edit PROMPT, files, prune [--older D] [--dry-run]; each with --json. NAME may be the beginning of a \
         name. Exit codes: 0 done, 1 failed, 2 wrong usage.";
@@ -306,9 +304,6 @@ impl Tool for Args {
             }
             ConversationsCommand::Remove { names } => {
                 changes::remove_conversations(&catalog, &names)
-            }
-            ConversationsCommand::Expand(of) => {
-                expand::expand_conversation(&catalog, of.name.as_deref())
             }
             ConversationsCommand::Rewind { of, turn, files } => {
                 rewind::rewind_conversation(&catalog, of.name.as_deref(), turn, files)

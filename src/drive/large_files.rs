@@ -95,7 +95,7 @@ pub(super) fn apply_patch(
     conversation: &ConversationFile,
 ) -> Result<ChangeResult, Failure> {
     let index = context.resolve(index);
-    let options = PatchOptions { index: &index, patch: None, dry_run: false };
+    let options = PatchOptions { index: &index, dry_run: false };
     let (outputs, stop) = (context.root.outputs_folder(), context.stop_check());
     let mut keep = |file: &mut std::fs::File| fs::store_file(&outputs, file, &stop);
     let hooks = PatchHooks { interrupts: context.interrupts, keep: &mut keep };

@@ -200,7 +200,7 @@ impl Runner<'_> {
         match result {
             Ok(Some(done)) => {
                 self.files.forget_shown();
-                let note = describe_compaction(name, &done);
+                let note = describe_compaction(&done);
                 (self.on_progress)(ProgressEvent::Note(&note));
             }
             Ok(None) => {}
@@ -443,8 +443,8 @@ impl Runner<'_> {
 }
 
 /// Describes a compaction in one line.
-pub fn describe_compaction(name: &str, done: &Compacted) -> String {
-    let Compacted { plan, tokens, .. } = done;
+pub fn describe_compaction(done: &Compacted) -> String {
+    let Compacted { plan, tokens, archive } = done;
     let what = match plan.condensed.turns {
         Some((first, last)) => format!("turns {first} to {last} became a checkpoint"),
         None => {
@@ -453,7 +453,7 @@ pub fn describe_compaction(name: &str, done: &Compacted) -> String {
     };
     let before = plan.before;
     format!(
-        "compacted: {what}, {before} tokens became {tokens} (estimated); nagent-conversations expand {name} undoes this"
+        "compacted: {what}, {before} tokens became {tokens} (estimated); the full text is in {archive}"
     )
 }
 

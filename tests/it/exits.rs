@@ -43,7 +43,6 @@ fn exit_1_a_conversation_that_is_not_there() {
         &[CONVERSATIONS, "path", "nowhere"],
         &[CONVERSATIONS, "rename", "nowhere", "new"],
         &[CONVERSATIONS, "remove", "nowhere"],
-        &[CONVERSATIONS, "expand", "nowhere"],
         &[CONVERSATIONS, "rewind", "nowhere", "--turn", "1"],
         &[CONVERSATIONS, "export", "nowhere"],
         &[CONVERSATIONS, "lint", "nowhere"],

@@ -82,12 +82,11 @@ fn a_dry_run_and_no_apply_leave_all_but_the_patch() {
         let split = Split::new();
         split.edit(1, "one");
         let index = fs::read(split.index_path()).unwrap();
-        let elsewhere = split.sandbox.base().join("elsewhere.patch");
-        let run = split.run(&[flag, "--patch", elsewhere.to_str().unwrap()]);
-        run.assert_exit(0).stdout_is(&format!("{}\n", elsewhere.display()));
+        let patch = split.folder.join("big.patch");
+        split.run(&[flag]).assert_exit(0).stdout_is(&format!("{}\n", patch.display()));
         assert!(fs::read(split.index_path()).unwrap() == index && split.source() == numbered(40));
         assert_eq!(fs::read_to_string(split.segment(1)).unwrap(), "one");
-        let apply = split.sandbox.program("git", &["apply", elsewhere.to_str().unwrap()]).run();
+        let apply = split.sandbox.program("git", &["apply", patch.to_str().unwrap()]).run();
         apply.assert_exit(0);
         assert!(split.source().starts_with("one\nline 11\n"));
         fs::write(&split.source, numbered(40)).unwrap();
@@ -284,19 +283,7 @@ fn the_patch_overwrites_no_file_of_ours() {
     split.put_index(&index);
     split.source = beside;
     split.edit(1, "x\n");
-    split.refuses(&[], &["would overwrite", "--patch"]);
-    for name in ["index.json", "big-0002.txt"] {
-        split
-            .refuses(&["--patch", split.folder.join(name).to_str().unwrap()], &["would overwrite"]);
-    }
-    split.run(&["--patch", "other.patch"]).assert_exit(0);
-    split.agrees();
-    // A file that a flag names makes nothing else writable.
-    fs::create_dir_all(split.sandbox.work().join(".git/refs")).unwrap();
-    split.edit(2, "three\n");
-    let args = ["--no-apply", "--patch", ".git/x.patch"];
-    split.run(&args).assert_exit(1).stderr_has(&["a repository's own data"]);
-    assert!(!split.sandbox.work().join(".git/x.patch").exists());
+    split.refuses(&[], &["would overwrite", "move the folder of the split"]);
 }
 
 #[test]
@@ -507,9 +494,7 @@ fn only_a_patch_of_this_source_is_overwritten() {
     split.edit(1, "x\n");
     for text in ["my own notes", "--- a/other.txt\n+++ b/other.txt\n"] {
         fs::write(&notes, text).unwrap();
-        split.refuses(&[], &["big.patch", "not a patch of this source", "--patch"]);
-        let named = notes.to_str().unwrap();
-        split.refuses(&["--patch", named], &["not a patch of this source"]);
+        split.refuses(&[], &["big.patch", "not a patch of this source"]);
         assert_eq!(fs::read_to_string(&notes).unwrap(), text);
     }
     fs::write(&notes, "").unwrap();

@@ -91,7 +91,7 @@ impl World {
 
     fn run(&self, change: impl Fn(&mut PatchOptions<'_>)) -> Result<PatchReport, Problem> {
         let index = self.at("split/index.json");
-        let mut plan = PatchOptions { index: &index, patch: None, dry_run: false };
+        let mut plan = PatchOptions { index: &index, dry_run: false };
         change(&mut plan);
         let root = self.at("root");
         let places = BoundaryFolders {
@@ -320,7 +320,7 @@ fn an_index_cannot_lead_out_of_the_boundary() {
         tmpdir: None,
     };
     let index = world.at("split/index.json");
-    let plan = PatchOptions { index: &index, patch: None, dry_run: false };
+    let plan = PatchOptions { index: &index, dry_run: false };
     let interrupts = Interrupts::without_handlers().unwrap();
     let check = |target: &str, folders: &[&str]| {
         let mut boundary = Boundary::for_file(places, &world.at(target)).unwrap();

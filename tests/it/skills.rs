@@ -134,14 +134,10 @@ fn the_nearest_of_one_name_wins_and_an_untrusted_one_hides_none() {
     let section = told(&sandbox);
     assert!(section.contains(&of(&work)) && section.contains("- other: fine"), "{section}");
     assert_eq!(section.matches("- pdf").count(), 1, "{section}");
-    let list = list(&sandbox);
-    let by = work.join("pdf");
-    assert_eq!(
-        (&list[1]["state"], &list[1]["shadowed_by"]),
-        (&"shadowed".into(), &by.to_str().into())
-    );
+    let states = states(&sandbox);
+    assert_eq!(states, ["pdf used||", "pdf shadowed||", "other used||", "pdf shadowed||"]);
     let run = sandbox.run(&["--skills"]).assert_exit(0);
-    assert!(run.stdout.contains(&format!("pdf: shadowed by {}\n", by.display())), "{run:?}");
+    assert!(run.stdout.contains("pdf: shadowed by a nearer one\n"), "{run:?}");
     // The folder below has one of its own.
     let run = sandbox.cmd(&["--skills", "--json"]).folder(sandbox.work().join("sub")).run();
     let first = run.assert_exit(0).json()["skills"][0].clone();
@@ -289,15 +285,16 @@ fn broken_skills_are_listed_with_what_is_wrong_and_not_told() {
         "a-name wrong|its name is other, and its folder's a-name|",
         "b-bad wrong|its name \"b--bad\" is not 1 to 64 lower-case letters and digits, with single hyphens between them|",
         "c-none wrong|it has no SKILL.md|",
-        "d-plain wrong|SKILL.md does not begin with a line of --- and its front matter|",
+        "d-plain wrong|SKILL.md does not begin with a line of ---|",
         "e-open wrong|its front matter does not end with a line of --- within 65536 bytes|",
-        "f-bytes wrong|its front matter is not UTF-8 text|",
+        "f-bytes wrong|its name \"\u{fffd}\" is not 1 to 64 lower-case letters and digits, with single hyphens between them; \
+         its description has 0 characters, not 1 to 1024|",
         "g-bomb wrong|its YAML has more than 8 aliases|",
         "h-fifo wrong|… is a FIFO, not a regular file|",
         "i-dir wrong|… is a folder|",
         "j-link wrong|SKILL.md is a link that leads out of its folder|",
-        "k-keys used||license is not what the specification asks for; unknown: hooks",
-        "l-large used||SKILL.md has 1000044 bytes: over 65536 a model reads it in parts",
+        "k-keys used||\"hooks\" is not as the specification says; \"license\" is not as the specification says",
+        "l-large used||",
         "m-crlf used||",
     ];
     let states: Vec<String> = states(&sandbox);
@@ -310,11 +307,7 @@ fn broken_skills_are_listed_with_what_is_wrong_and_not_told() {
     let names: Vec<&str> = section.lines().filter(|line| line.starts_with("- ")).collect();
     assert_eq!(names, ["- k-keys: dk-keys", "- l-large: dl-large", "- m-crlf: dm-crlf"]);
     let run = sandbox.run(&["--skills"]).assert_exit(0);
-    run.stdout_has(&[
-        "c-none: wrong\n",
-        "  wrong: it has no SKILL.md\n",
-        "  warning: license is not",
-    ]);
+    run.stdout_has(&["c-none: wrong\n", "  it has no SKILL.md\n", "  warning: \"license\" is not"]);
 }
 
 #[test]

@@ -368,41 +368,30 @@ fn tools_text(facts: &Facts) -> String {
     text
 }
 
-/// The folder is written once for all the skills in it. Descriptions are cut before a skill is left out.
+/// The folder is written once for all the skills in it. The more skills, the shorter their descriptions.
 fn skills_text(facts: &Facts) -> String {
-    let write = |skills: &[Skill], most: usize| {
-        let mut text = "Instructions for tasks of a kind. Before such a task, read FOLDER/NAME/SKILL.md; paths in it are relative to FOLDER/NAME.".to_owned();
-        let mut last_place = None;
-        for Skill { place, name, description } in skills {
-            if last_place != Some(place) {
-                let _ = write!(text, "\nIn {}/:", quote_name(place));
-                last_place = Some(place);
-            }
-            let _ = write!(text, "\n- {name}: {}", harmless::truncate(description, most));
-        }
-        text
-    };
-    let told = &facts.skills[..facts.skills.len().min(limits::SKILLS_TOLD)];
-    // The line about the others has its own room.
     let own = facts.own_tools.as_ref().map(|folder| format!("{}/", quote_name(folder)));
     let more = format!("\nThere are more: {}nagent --skills lists them.", own.unwrap_or_default());
-    let room = limits::SKILLS_TEXT.saturating_sub(more.len());
-    let fits = |text: &String| text.len() <= room;
-    let whole =
-        [limits::SKILL_DESCRIPTION, 300, 150].map(|most| write(told, most)).into_iter().find(fits);
-    let counts = (1..=told.len()).rev();
-    let (count, mut text) = match whole {
-        Some(text) => (told.len(), text),
-        None => counts
-            .map(|count| (count, write(&told[..count], 80)))
-            .find(|(_, text)| fits(text))
-            .unwrap_or_default(),
-    };
-    if facts.skills.is_empty() {
+    // Some room is for the other lines, and for the names.
+    let Some(each) = (limits::SKILLS_TEXT - 400).checked_div(facts.skills.len()) else {
         return String::new();
-    }
-    if count < facts.skills.len() {
-        text.push_str(&more);
+    };
+    let mut text = "Instructions for tasks of a kind. Before such a task, read FOLDER/NAME/SKILL.md; paths in it are relative to FOLDER/NAME.".to_owned();
+    let mut last_place = None;
+    for (count, Skill { place, name, description }) in facts.skills.iter().enumerate() {
+        let mut lines = String::new();
+        if last_place.replace(place) != Some(place) {
+            let _ = write!(lines, "\nIn {}/:", quote_name(place));
+        }
+        let start =
+            &description[..description.floor_char_boundary(each.saturating_sub(30).max(80))];
+        let dots = if start == description { "" } else { "…" };
+        let _ = write!(lines, "\n- {name}: {start}{dots}");
+        let is_full = text.len() + lines.len() + more.len() > limits::SKILLS_TEXT;
+        if is_full || count == limits::SKILLS_TOLD {
+            return text + &more;
+        }
+        text.push_str(&lines);
     }
     text
 }
@@ -583,9 +572,13 @@ mod tests {
             skills_text(&Facts { skills, ..facts() })
         };
         assert_eq!(of(0, 9), "");
-        for (count, letters, told, is_all) in
-            [(1, 1024, 1, true), (60, 9, 60, true), (61, 9, 60, false), (61, 1024, 22, false)]
-        {
+        for (count, letters, told, is_all) in [
+            (1, 1024, 1, true),
+            (10, 1024, 10, true),
+            (60, 9, 60, true),
+            (61, 9, 60, false),
+            (61, 1024, 40, false),
+        ] {
             let text = of(count, letters);
             assert!(text.len() <= limits::SKILLS_TEXT, "{}", text.len());
             assert_eq!(text.matches("\n- skill-").count(), told, "{text}");

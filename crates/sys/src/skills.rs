@@ -6,20 +6,17 @@
 //! Of the file nothing but the front matter is read here. A skill of a repository counts only as long as its folder has the hash
 //! that the user has confirmed; that is decided elsewhere.
 
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashSet};
 use std::fs::canonicalize;
 use std::io::Read;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use conversation::format::harmless::{escape_line, quote_name};
-use conversation::limits::{
-    self, READ_WHOLE, SKILL_BYTES, SKILL_DESCRIPTION, SKILL_FILES, SKILL_FRONT,
-};
+use conversation::limits::{self, SKILL_BYTES, SKILL_DESCRIPTION, SKILL_FILES, SKILL_FRONT};
 use serde_yaml::{Mapping, Value};
 
 use super::fs;
-use super::names::name_some;
 use super::read::open_resolved;
 use super::walk::walk_below;
 
@@ -46,8 +43,6 @@ pub struct SkillFolder {
 pub struct Skill {
     /// Its description, on one line.
     pub description: String,
-    /// The tools that it would like to use without a question: shown, never obeyed.
-    pub allowed_tools: String,
     /// The reasons why it cannot be used.
     pub errors: Vec<String>,
     /// Other deviations from the specification.
@@ -62,22 +57,18 @@ pub fn find_skills(
     folder: &Path,
     top: &Path,
 ) -> (Vec<SkillFolder>, bool) {
-    let own: Vec<PathBuf> = [Some(root.join("skills")), home.map(|it| it.join(".agents/skills"))]
-        .into_iter()
-        .flatten()
-        .filter(|place| place.is_dir())
-        .collect();
+    let home = home.map(|home| home.join(".agents/skills"));
+    let own: Vec<PathBuf> = [root.join("skills")].into_iter().chain(home).collect();
     // A home folder may be a repository; the user's own skills need no confirmation there.
-    let own_root = canonicalize(root).unwrap_or_default();
-    let is_own = |place: &Path| {
-        own.iter().any(|own| canonicalize(own).is_ok_and(|own| own == place))
-            || place.starts_with(&own_root)
-    };
+    let real_own = own.iter().map(PathBuf::as_path).chain([root]).flat_map(canonicalize);
+    let real_own: Vec<PathBuf> = real_own.collect();
     let above = folder.ancestors().take_while(|above| above.starts_with(top));
     let inside = above.flat_map(|above| IN_REPOSITORY.map(|name| above.join(name)));
-    let inside = inside.filter(|place| canonicalize(place).is_ok_and(|place| !is_own(&place)));
-    let places = inside.map(|place| (place, Some(top.to_owned())));
-    let places = places.chain(own.iter().map(|place| (place.clone(), None)));
+    let inside = inside.filter(|place| {
+        canonicalize(place).is_ok_and(|place| !real_own.iter().any(|own| place.starts_with(own)))
+    });
+    let inside = inside.map(|place| (place, Some(top.to_owned())));
+    let places = inside.chain(own.into_iter().map(|place| (place, None)));
     let (mut found, mut seen) = (Vec::new(), HashSet::new());
     for (place, top) in places {
         // `.claude/skills` is often a link to `.agents/skills`.
@@ -103,14 +94,7 @@ impl SkillFolder {
     pub fn read(&self) -> Skill {
         let mut skill = Skill::default();
         match self.read_front_matter() {
-            Ok((text, bytes)) => {
-                skill.check(&text, &self.name);
-                if bytes > READ_WHOLE as u64 {
-                    skill.warnings.push(format!(
-                        "{SKILL_FILE} has {bytes} bytes: over {READ_WHOLE} a model reads it in parts"
-                    ));
-                }
-            }
+            Ok(front) => skill.check(&front, &self.name),
             Err(why) => skill.errors.push(why),
         }
         skill
@@ -124,39 +108,35 @@ impl SkillFolder {
         let real = canonicalize(&self.path).map_err(|error| error.to_string())?;
         let top = self.top.as_ref().map(|top| canonicalize(top).unwrap_or_default());
         if top.is_some_and(|top| !real.starts_with(top)) {
-            return Err(format!(
-                "it is a link that leads out of the repository, to {}",
-                quote_name(real)
-            ));
+            let real = quote_name(real);
+            return Err(format!("it is a link that leads out of the repository, to {real}"));
         }
         Ok(real)
     }
 
-    /// The front matter, and the size of the file.
-    fn read_front_matter(&self) -> Result<(String, u64), String> {
+    fn read_front_matter(&self) -> Result<String, String> {
         let folder = self.real_path()?;
         let path =
             canonicalize(folder.join(SKILL_FILE)).map_err(|_| format!("it has no {SKILL_FILE}"))?;
         if !path.starts_with(&folder) {
             return Err(format!("{SKILL_FILE} is a link that leads out of its folder"));
         }
-        let (file, metadata) = open_resolved(&path).map_err(|error| error.to_string())?;
+        let (file, _) = open_resolved(&path).map_err(|error| error.to_string())?;
         let mut bytes = Vec::new();
         file.take(SKILL_FRONT).read_to_end(&mut bytes).map_err(|error| error.to_string())?;
-        let bytes = bytes.strip_prefix("\u{feff}".as_bytes()).unwrap_or(&bytes);
-        let is_mark = |line: &&[u8]| line.trim_ascii_end() == b"---";
-        let mut lines = bytes.split_inclusive(|byte| *byte == b'\n');
-        lines.next().filter(is_mark).ok_or_else(|| {
-            format!("{SKILL_FILE} does not begin with a line of --- and its front matter")
-        })?;
-        let mut front = Vec::from(b"\n");
+        let text = String::from_utf8_lossy(&bytes);
+        let mut lines = text.trim_start_matches('\u{feff}').split_inclusive('\n');
+        let is_mark = |line: &&str| line.trim_end() == "---";
+        if !lines.next().is_some_and(|line| is_mark(&line)) {
+            return Err(format!("{SKILL_FILE} does not begin with a line of ---"));
+        }
+        // The errors of YAML count lines from the start of the file.
+        let mut front = "\n".to_owned();
         for line in lines {
             if is_mark(&line) {
-                let text = String::from_utf8(front);
-                let text = text.map_err(|_| "its front matter is not UTF-8 text".to_owned())?;
-                return Ok((text, metadata.len()));
+                return Ok(front);
             }
-            front.extend(line);
+            front.push_str(line);
         }
         Err(format!("its front matter does not end with a line of --- within {SKILL_FRONT} bytes"))
     }
@@ -180,45 +160,33 @@ impl Skill {
         };
         let text = |key: &str| map.get(key).and_then(Value::as_str).map_or("", str::trim);
         self.description = escape_line(text("description"), SKILL_DESCRIPTION);
-        self.allowed_tools = escape_line(text("allowed-tools"), SKILL_DESCRIPTION);
         let name = text("name");
         if !is_name(name) {
             let shown = escape_line(name, 80);
             self.errors.push(format!("its name \"{shown}\" is not 1 to 64 lower-case letters and digits, with single hyphens between them"));
         } else if name != folder {
-            let folder = escape_line(folder, 80);
-            self.errors.push(format!("its name is {name}, and its folder's {folder}"));
+            self.errors
+                .push(format!("its name is {name}, and its folder's {}", quote_name(folder)));
         }
-        match text("description").chars().count() {
-            0 => self.errors.push("it has no description".to_owned()),
-            1..=SKILL_DESCRIPTION => {}
-            count => self.errors.push(format!(
-                "its description has {count} characters, and {SKILL_DESCRIPTION} are the most"
-            )),
+        let count = text("description").chars().count();
+        if !(1..=SKILL_DESCRIPTION).contains(&count) {
+            self.errors.push(format!(
+                "its description has {count} characters, not 1 to {SKILL_DESCRIPTION}"
+            ));
         }
-        let is_texts =
-            |map: &Mapping| map.iter().all(|(key, value)| key.is_string() && value.is_string());
-        let mut unknown = Vec::new();
+        let is_right = |key: &str, value: &Value| match key {
+            "name" | "description" => true,
+            "license" | "allowed-tools" => value.is_string(),
+            "compatibility" => value.as_str().is_some_and(|text| text.chars().count() <= 500),
+            "metadata" => value.is_mapping(),
+            _ => false,
+        };
         for (key, value) in &map {
-            let is_right = match key.as_str().unwrap_or_default() {
-                "name" | "description" => true,
-                "license" | "allowed-tools" => value.is_string(),
-                "compatibility" => {
-                    value.as_str().is_some_and(|text| (1..=500).contains(&text.chars().count()))
-                }
-                "metadata" => value.as_mapping().is_some_and(is_texts),
-                other => {
-                    unknown.push(escape_line(other, 40));
-                    true
-                }
-            };
-            if !is_right {
-                let key = key.as_str().unwrap_or_default();
-                self.warnings.push(format!("{key} is not what the specification asks for"));
+            let key = key.as_str().unwrap_or_default();
+            if !is_right(key, value) {
+                let key = escape_line(key, 40);
+                self.warnings.push(format!("\"{key}\" is not as the specification says"));
             }
-        }
-        if !unknown.is_empty() {
-            self.warnings.push(format!("unknown: {}", name_some(&unknown, 5, ", ")));
         }
     }
 }
@@ -233,60 +201,42 @@ fn is_name(text: &str) -> bool {
 
 /// The names in a text that follow a `$`, as in `use $pdf-tools`: whole words that may name skills.
 pub fn named_in(text: &str) -> Vec<&str> {
-    let is_of_name = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
-    let mut names = Vec::new();
-    for (at, _) in text.match_indices('$') {
-        let before = text[..at].chars().next_back();
-        let rest = &text[at + 1..];
-        let name = rest.split(|c| !is_of_name(c)).next().unwrap_or_default();
-        let after = rest[name.len()..].chars().next();
-        let is_of_word = |c: char| c.is_alphanumeric() || "_$\\".contains(c);
-        let name = name.trim_end_matches('-');
-        if is_name(name)
-            && !before.is_some_and(is_of_word)
-            && !after.is_some_and(is_of_word)
-            && !names.contains(&name)
-        {
-            names.push(name);
-        }
-    }
-    names
+    let words = text.split(|c: char| !c.is_alphanumeric() && !"_$\\-".contains(c));
+    let names = words.filter_map(|word| Some(word.strip_prefix('$')?.trim_end_matches('-')));
+    names.filter(|name| is_name(name)).collect()
 }
 
 /// The hash of all files in a folder of a skill, a path without links: their names, their bytes and whether they are executable. And
-/// the files, each with its size.
+/// the files with their bytes.
 ///
 /// # Errors
 /// It holds more than [`limits`] allow, something that is neither file nor folder, or a link that leads out.
-pub fn hash_folder(folder: &Path) -> Result<(String, Vec<(PathBuf, u64)>), String> {
-    let mut files = Vec::new();
+pub fn hash_folder(folder: &Path) -> Result<(String, BTreeMap<PathBuf, Vec<u8>>), String> {
     let mut paths: Vec<_> =
         walk_below(folder, &|_| true).take(SKILL_FILES + 1).map(|entry| entry.path()).collect();
     if paths.len() > SKILL_FILES {
         return Err(format!("it has more than {SKILL_FILES} files and folders"));
     }
     paths.sort();
-    let (mut all, mut bytes) = (Vec::new(), 0);
+    let (mut files, mut all, mut bytes) = (BTreeMap::new(), Vec::new(), 0);
     for path in paths {
-        let below = path.strip_prefix(folder).unwrap_or(&path);
-        let name = quote_name(below);
-        let failed = |why: &dyn std::fmt::Display| format!("{name}: {why}");
+        let below = path.strip_prefix(folder).unwrap_or(&path).to_owned();
+        let failed = |why: &dyn std::fmt::Display| format!("{}: {why}", quote_name(&below));
+        all.extend([below.as_os_str().as_bytes(), b"\0"].concat());
         let kind = std::fs::symlink_metadata(&path).map_err(|error| failed(&error))?.file_type();
-        let content = if kind.is_dir() {
-            "folder".to_owned()
-        } else if kind.is_symlink() {
+        if kind.is_symlink() {
             let target = canonicalize(&path).map_err(|error| failed(&error))?;
             let target = target.strip_prefix(folder);
             let target = target.map_err(|_| failed(&"a link that leads out of its folder"))?;
-            format!("link {}", quote_name(target))
-        } else {
+            all.extend(format!("link {}", quote_name(target)).bytes());
+        } else if !kind.is_dir() {
             let content = fs::read_resolved(&path, SKILL_BYTES - bytes);
             let content = content.map_err(|error| failed(&format!("{error:#}")))?;
             bytes += content.len() as u64;
-            files.push((below.to_owned(), content.len() as u64));
-            format!("{} {}", fs::is_executable(&path), fs::sha256(&content))
-        };
-        all.extend([below.as_os_str().as_bytes(), b"\0", content.as_bytes(), b"\n"].concat());
+            all.extend(format!("{} {}", fs::is_executable(&path), fs::sha256(&content)).bytes());
+            files.insert(below, content);
+        }
+        all.push(b'\n');
     }
     Ok((fs::sha256(&all), files))
 }
@@ -308,7 +258,7 @@ mod tests {
     #[test]
     fn only_whole_words_name_skills() {
         let check = |text: &str, expect: &[&str]| assert_eq!(named_in(text), expect, "{text}");
-        check("use $pdf-tools, ($a1) and $pdf-tools.", &["pdf-tools", "a1"]);
+        check("use $pdf-tools, ($a1) and $pdf-tools.", &["pdf-tools", "a1", "pdf-tools"]);
         check("$a\n$b: \"$c\" '$d-' €$e", &["a", "b", "c", "d", "e"]);
         check("$HOME ${a} $a_b $aB $$ $ \\$a x$a $$a $-a $a--b $5.00", &["5"]);
     }
@@ -332,23 +282,20 @@ mod tests {
             &[],
         );
         assert_eq!(skill.description, "a b\\u{202e}");
-        assert_eq!(skill.allowed_tools, "Bash Read");
         let good = "name: pdf\ndescription: d\n";
-        check(&format!("{good}hooks: [x]\n1: y\nversion: 3"), &[], &["unknown: hooks, , version"]);
+        check(&format!("{good}hooks: [x]\n1: y"), &[], &["\"hooks\"", "\"\""]);
         check(
-            &format!(
-                "{good}license: 1\ncompatibility: ''\nmetadata: {{v: 1.0}}\nallowed-tools: [a]"
-            ),
+            &format!("{good}license: 1\ncompatibility: [x]\nmetadata: x\nallowed-tools: [a]"),
             &[],
             &["license", "compatibility", "metadata", "allowed-tools"],
         );
-        check("", &["its name \"\"", "no description"], &[]);
+        check("", &["its name \"\"", "has 0 characters"], &[]);
         check("a: \u{1b}", &["control characters"], &[]);
         check("- a", &["bad YAML"], &[]);
         check("a: [", &["bad YAML"], &[]);
         check(&format!("{good}name: pdf"), &["duplicate entry"], &[]);
-        check("x: y", &["its name \"\"", "no description"], &["unknown: x"]);
-        check("name: Pdf\ndescription: ' '", &["its name \"Pdf\"", "no description"], &[]);
+        check("x: y", &["its name \"\"", "has 0 characters"], &["\"x\""]);
+        check("name: Pdf\ndescription: ' '", &["its name \"Pdf\"", "has 0 characters"], &[]);
         check("name: doc\ndescription: d", &["its name is doc, and its folder's pdf"], &[]);
         check(
             &format!("name: pdf\ndescription: {}", "ä".repeat(1025)),
@@ -356,7 +303,7 @@ mod tests {
             &[],
         );
         check(&format!("name: pdf\ndescription: {}", "ä".repeat(1024)), &[], &[]);
-        check("name: [pdf]\ndescription: 1", &["its name \"\"", "no description"], &[]);
+        check("name: [pdf]\ndescription: 1", &["its name \"\"", "has 0 characters"], &[]);
         let stars = format!("name: pdf\ndescription: R & D {}", "*a* ".repeat(99));
         check(&stars.replace("& ", "and "), &[], &[]);
         // Each of 8,000 aliases would repeat 16,000 values.

@@ -5,7 +5,6 @@ pub mod changes;
 pub mod changes_diff;
 pub mod conversation_name;
 pub mod edit_conversation;
-pub mod expand;
 pub mod list;
 pub mod lists;
 pub mod manage;

@@ -169,7 +169,7 @@ pub(super) fn no_such_turn(name: &str, pieces: &[Piece], turn: u64) -> Problem {
     };
     match pieces.iter().rev().filter_map(Notice::read).find(holds) {
         Some(notice) => Problem::failed(format!(
-            "turn {turn} of conversation {name} is in {}, where a compaction put it; nagent-conversations expand {name} puts it back",
+            "turn {turn} of conversation {name} is in {}, where a compaction put it",
             notice.archive
         )),
         None => Problem::failed(format!(

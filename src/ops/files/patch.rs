@@ -28,9 +28,6 @@ pub struct PatchArgs {
     /// The file that the index names: needed where it is outside of the working folder
     #[arg(long, value_name = "FILE")]
     source: Option<PathBuf>,
-    /// Write the patch here instead of beside the index
-    #[arg(long, value_name = "FILE")]
-    patch: Option<PathBuf>,
     /// Write the patch and nothing else
     #[arg(long)]
     dry_run: bool,
@@ -52,14 +49,7 @@ pub fn patch_file(args: &PatchArgs) -> Result<Report, Problem> {
     let target = if args.dry_run || args.no_apply { &index } else { &source };
     let mut boundary = file_boundary(&env, &root, target)?;
     boundary.allow_splits(index.parent().unwrap_or(&index));
-    // Named by the user: this file, and nothing else in its folder.
-    let patch_path = args.patch.as_deref().map(|path| env.absolute_path(path)).transpose()?;
-    let patch_file = patch_path.map(|path| file_boundary(&env, &root, &path)).transpose()?;
-    let options = PatchOptions {
-        index: &index,
-        patch: patch_file.as_ref(),
-        dry_run: args.dry_run || args.no_apply,
-    };
+    let options = PatchOptions { index: &index, dry_run: args.dry_run || args.no_apply };
     let stop = || interrupts.pending().is_some();
     let (outputs, spare) = (root.outputs_folder(), spare_outputs(&env));
     let mut keep =

@@ -61,7 +61,7 @@ pub(crate) fn compact_now(call: &Call<'_>) -> Result<Report, Problem> {
         Ok(None) => report(call, describe_plan(None, tokens, size), None, tokens),
         Ok(Some(done)) => {
             let archive = call.root().conversation(&done.archive).display().to_string();
-            let text = describe_compaction(&call.name, &done);
+            let text = describe_compaction(&done);
             report(call, text, Some(&done.plan), done.tokens).with("archived_path", archive)
         }
     };

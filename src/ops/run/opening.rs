@@ -191,17 +191,11 @@ fn facts_about_file(
         );
         progress.show_event(ProgressEvent::Note(&note));
     }
-    let what = [
-        ("instructions", texts.iter().any(|text| text.text.is_none() && !text.has_changed)),
-        ("skills", skills.untrusted().any(|(_, has_changed)| !has_changed)),
-    ];
-    let what: Vec<&str> = what.into_iter().filter(|(_, is)| *is).map(|(what, _)| what).collect();
-    if !what.is_empty() {
-        let what = what.join(" and ");
-        let advice = format!(
-            "this repository's {what} are not used (untrusted); review them with nagent --trust"
-        );
-        progress.show_event(ProgressEvent::Advice(&advice));
+    if texts.iter().any(|text| text.text.is_none() && !text.has_changed)
+        || skills.untrusted().any(|(_, has_changed)| !has_changed)
+    {
+        let advice = "this repository's instructions or skills are not used (untrusted); review them with nagent --trust";
+        progress.show_event(ProgressEvent::Advice(advice));
     }
     (git, texts, skills)
 }
@@ -237,10 +231,8 @@ pub(crate) fn make_blocks(
         blocks.push(read_for_user(call, runner, path)?);
     }
     for path in named_by(call) {
-        (runner.on_progress)(ProgressEvent::Note(&format!(
-            "the model is shown {}",
-            quote_name(&path)
-        )));
+        let note = format!("the model is shown {}", quote_name(&path));
+        (runner.on_progress)(ProgressEvent::Note(&note));
         blocks.push(read_for_user(call, runner, &path)?);
     }
     blocks.extend(call.scripts.iter().flat_map(|scripts| scripts.results()));

@@ -146,14 +146,16 @@ pub fn trust_repository(call: &Call<'_>, revokes: bool) -> Result<Report, Proble
     }
     let files = hashes.len();
     for skill in &skills {
+        if revokes {
+            // One that is no longer usable may have been trusted.
+            hashes.extend(skill.real_path().map(|path| (path, None)));
+            continue;
+        }
         match show_skill(skill) {
-            Ok((path, _, _)) if revokes => hashes.push((path, None)),
             Ok((path, shown, hash)) => {
                 text.push_str(&shown);
                 hashes.push((path, Some(hash)));
             }
-            // One that is no longer usable may have been trusted.
-            Err(_) if revokes => hashes.extend(skill.real_path().map(|path| (path, None))),
             Err(why) => text
                 .push_str(&format!("==> {} <==\nnot trusted: {why}\n\n", quote_name(&skill.path))),
         }
@@ -188,18 +190,15 @@ pub fn trust_repository(call: &Call<'_>, revokes: bool) -> Result<Report, Proble
 /// A skill's true path, its text and the names of its other files, and its hash.
 fn show_skill(skill: &SkillFolder) -> Result<(PathBuf, String, String), String> {
     let folder = skill.real_path()?;
-    let (hash, files) = hash_folder(&folder)?;
-    let path = folder.join(SKILL_FILE);
-    let bytes = fs::read_bytes(&path, CONTEXT_FILE).map_err(|error| format!("{error:#}"))?;
-    let body = String::from_utf8(bytes.ok_or_else(|| format!("it has no {SKILL_FILE}"))?);
-    let body = body.map_err(|_| format!("{SKILL_FILE} is not UTF-8 text"))?;
+    let (hash, mut files) = hash_folder(&folder)?;
+    let path = fs::real_path(&folder.join(SKILL_FILE)).unwrap_or_default();
+    let body = path.strip_prefix(&folder).ok().and_then(|name| files.remove(name));
+    let body = body.ok_or_else(|| format!("it has no {SKILL_FILE}"))?;
+    let body = String::from_utf8(body).map_err(|_| format!("{SKILL_FILE} is not UTF-8 text"))?;
     let mut text = format!("==> {} <==\n{}\n", quote_name(path), escape_text(body.trim_end()));
-    for (name, bytes) in files.iter().filter(|(name, _)| *name != Path::new(SKILL_FILE)) {
-        text.push_str(&format!("with it: {} ({})\n", quote_name(name), format_bytes(*bytes)));
-    }
-    // The text that was shown must be the one that counts.
-    if hash_folder(&folder)?.0 != hash {
-        return Err("it changed while it was shown".to_owned());
+    for (name, bytes) in files {
+        let bytes = format_bytes(bytes.len() as u64);
+        text.push_str(&format!("with it: {} ({bytes})\n", quote_name(name)));
     }
     Ok((folder, text + "\n", hash))
 }

@@ -271,9 +271,11 @@ impl Session {
 fn complete(before: &str, env: &Env, root: &Root, models: &[String]) -> (usize, Vec<String>) {
     let word = before.rfind([' ', '\n', '"', '\'', '(']).map_or(0, |at| at + 1);
     if let Some(begun) = before[word..].strip_prefix('$') {
-        let names = Skills::find_here(root, env).names(begun);
+        let skills = Skills::find_here(root, env);
+        let skills = skills.usable(|name| name.starts_with(begun));
+        let names: Vec<String> = skills.map(|(skill, _)| format!("${}", skill.name)).collect();
         if !names.is_empty() {
-            return (word, names.into_iter().map(|name| format!("${name}")).collect());
+            return (word, names);
         }
     }
     let (start, mut words) = match before.split_once(' ') {

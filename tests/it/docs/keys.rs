@@ -359,9 +359,7 @@ fn keys_of_compaction(keys: &mut Keys) {
         let run = sandbox.run(&[&["-c", "c", "--json"], args].concat()).assert_exit(0);
         keys.note(&["Managing conversations"], "--compact", &run.json());
     }
-    let run = sandbox.program(CONVERSATIONS, &["--json", "expand", "c"]).run().assert_exit(0);
-    keys.note(&["nagent-conversations"], "expand", &run.json());
-    let args = ["--json", "rewind", "c", "--turn", "2"];
+    let args = ["--json", "rewind", "c", "--turn", "16"];
     let run = sandbox.program(CONVERSATIONS, &args).run().assert_exit(0);
     keys.note(&["nagent-conversations"], "rewind", &run.json());
 }

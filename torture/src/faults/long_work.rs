@@ -76,18 +76,6 @@ pub(super) fn operations() -> Vec<Operation> {
             least_sites: 20,
         },
         Operation {
-            name: "expand",
-            prepare: |sandbox| {
-                talk(sandbox);
-                sandbox.run(&["--conversation", "c", "--compact"]).assert_exit(0);
-            },
-            command: |_| tool(&["expand", "c"]),
-            stdin: "",
-            check: |world, after, wrong| is_replaced(world, after, " turn=\"1\"", wrong),
-            again,
-            least_sites: 10,
-        },
-        Operation {
             name: "rewind",
             prepare: talk,
             command: |_| tool(&["rewind", "c", "--turn", "3"]),

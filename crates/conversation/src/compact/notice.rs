@@ -1,11 +1,11 @@
 //! The `system` block that reports a compaction and holds its checkpoint.
 //!
 //! ```text
-//! <system compacted="NAME" turns="3-41" kept="5" until="9171" tokens_per_byte="0.2731" checkpoint="0123456789ab">
-//! <system compacted="NAME" results="7" kept="5" until="9171" tokens_per_byte="0.2731">
+//! <system compacted="NAME" turns="3-41" kept="5" tokens_per_byte="0.2731" checkpoint="0123456789ab">
+//! <system compacted="NAME" results="7" kept="5" tokens_per_byte="0.2731">
 //! ```
-//! `compacted` names the archive, which has the whole conversation. `kept` turns follow unchanged: the archive's text
-//! from the byte `until` on. `checkpoint` are the first digits of the SHA-256 of the body: if the hash differs, the
+//! `compacted` names the archive, which has the whole conversation. `kept` turns follow unchanged.
+//! `checkpoint` are the first digits of the SHA-256 of the body: if the hash differs, the
 //! user has edited the body, and it stays. `at`, `model`, `tokens_in`, `tokens_out`, `tokens_cached` and `cost` are
 //! those of the request for the checkpoint, as in the status of a turn.
 
@@ -29,8 +29,6 @@ pub struct CompactionFacts {
     pub pointers: u64,
     /// Prompts left out for lack of room.
     pub left_out: u64,
-    /// The byte of the old text at which the kept turns begin.
-    pub until: usize,
     /// In a file's conversation: the last content of the file that the conversation knew.
     pub known: Option<String>,
 }
@@ -46,8 +44,6 @@ pub struct Notice<'a> {
     pub kept: u64,
     /// Tokens per byte at the time of writing.
     pub tokens_per_byte: f64,
-    /// The byte of the archive at which the unchanged turns begin.
-    pub until: Option<usize>,
     checkpoint: Option<&'a str>,
 }
 
@@ -65,7 +61,6 @@ impl<'a> Notice<'a> {
                 .and_then(|text| text.parse().ok())
                 .filter(|ratio: &f64| ratio.is_finite())
                 .unwrap_or(0.25),
-            until: piece.get("until").and_then(|until| until.parse().ok()),
             checkpoint: piece.get("checkpoint"),
         })
     }
@@ -84,12 +79,11 @@ pub fn notice_block(
     checkpoint: &str,
 ) -> Block {
     let block = Block::new("system").with("compacted", archive);
-    let (ratio, until) = (format!("{tokens_per_byte:.4}"), condensed.until);
+    let ratio = format!("{tokens_per_byte:.4}");
     let Some((first, last)) = condensed.turns.filter(|_| !checkpoint.is_empty()) else {
         return block
             .with("results", condensed.pointers)
             .with("kept", condensed.kept)
-            .with("until", until)
             .with("tokens_per_byte", ratio)
             .body(format!(
                 "{} long results above were moved to files; each block names its file. The conversation that compacted names \
@@ -110,7 +104,6 @@ pub fn notice_block(
     let mut block = block
         .with("turns", format!("{first}-{last}"))
         .with("kept", condensed.kept)
-        .with("until", until)
         .with("tokens_per_byte", ratio)
         .with("checkpoint", hash_body(&body));
     if let Some(known) = &condensed.known {

@@ -254,7 +254,6 @@ impl<'a> Planner<'a> {
             condensed: CompactionFacts {
                 kept: self.count_turns(newest.start..self.pieces.len()),
                 pointers: pointers.len() as u64,
-                until: self.start_of(newest),
                 ..CompactionFacts::default()
             },
             words: 0,
@@ -262,11 +261,6 @@ impl<'a> Planner<'a> {
             after: self.estimate.tokens(after),
             summarized_bytes: 0,
         })
-    }
-
-    /// The offset in the text at which the newest turns begin.
-    fn start_of(&self, newest: &Newest) -> usize {
-        self.pieces.get(newest.start).map_or(self.text.len(), |piece| piece.span.start)
     }
 
     #[expect(clippy::cast_precision_loss, reason = "a window has fewer than 2^52 tokens")]
@@ -326,7 +320,6 @@ impl<'a> Planner<'a> {
                 kept: self.count_turns(newest.start..self.pieces.len()),
                 pointers: pointers as u64,
                 left_out,
-                until: self.start_of(newest),
                 known: self.known_content(middle),
             },
             words,

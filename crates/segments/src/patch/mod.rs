@@ -82,7 +82,7 @@ fn patch_locked(
         notes: edits.notes.clone(),
     };
     if let Some(text) = &patch {
-        report.patch_path = Some(write_patch_file(options, boundary, &split, &source.path, text)?);
+        report.patch_path = Some(write_patch_file(boundary, &split, &source.path, text)?);
     }
     if edits.source == SourceState::HasEdits && !report.edited.is_empty() {
         let note = "the source has these edits already, as after an interrupted run";

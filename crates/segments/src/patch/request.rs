@@ -3,7 +3,6 @@
 use std::path::{Path, PathBuf};
 
 use conversation::problem::Problem;
-use sys::boundary::Boundary;
 use sys::interrupt::Interrupts;
 use sys::replace::KeepPrevious;
 
@@ -12,8 +11,6 @@ use sys::replace::KeepPrevious;
 pub struct PatchOptions<'a> {
     /// The index, absolute or relative to the folder of the run.
     pub index: &'a Path,
-    /// The boundary of the file that the patch is written to, instead of the one next to the index.
-    pub patch: Option<&'a Boundary>,
     /// Write only the patch file.
     pub dry_run: bool,
 }

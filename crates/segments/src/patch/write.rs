@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use super::edits::Edits;
 use super::open::{OpenSource, OpenSplit};
-use super::request::{PatchHooks, PatchOptions, PatchReport};
+use super::request::{PatchHooks, PatchReport};
 use conversation::format::harmless::quote_name;
 use conversation::format::index::{self, Index};
 use conversation::problem::Problem;
@@ -17,7 +17,6 @@ use sys::replace;
 
 /// Writes the patch file; it may only replace an older patch of the same source.
 pub(super) fn write_patch_file(
-    options: &PatchOptions<'_>,
     boundary: &Boundary,
     split: &OpenSplit,
     source: &Path,
@@ -27,16 +26,14 @@ pub(super) fn write_patch_file(
     let mut name = stem.to_owned();
     name.push(".patch");
     let beside = split.file_path(name);
-    let named = options.patch.and_then(|named| Some((named, named.target()?)));
-    let (boundary, path) = named.unwrap_or((boundary, &beside));
-    let opened = boundary.open_for_write(path)?;
+    let opened = boundary.open_for_write(&beside)?;
     let path = opened.path().to_owned();
     // A patch begins with the name of its source.
     let head = first_lines(text, 1);
     let old = replace::read_bytes(&opened, head.len() as u64)?.unwrap_or_default();
     if path == source || opened.is_linked() || !(old.is_empty() || old == head) {
         return Err(Problem::failed(format!(
-            "the patch would overwrite {}, which is not a patch of this source; name another file with nagent-file-patch --patch",
+            "the patch would overwrite {}, which is not a patch of this source; move the folder of the split, or that file",
             quote_name(&path)
         )));
     }
