@@ -264,7 +264,9 @@ fn command_elsewhere(words: &[&str]) -> Option<String> {
             "help" => "nagent --help",
             "version" => "nagent --version",
             "status" => "nagent --status",
-            "list" => "nagent-conversations list",
+            "list" | "history" => "nagent-conversations list",
+            "usage" | "cost" => "nagent-conversations usage",
+            "skills" => "nagent --skills",
             "undo" => "nagent --undo",
             "resume" | "continue" => "nagent --continue",
             "models" => "nagent --list-models",
@@ -273,7 +275,7 @@ fn command_elsewhere(words: &[&str]) -> Option<String> {
             "doctor" => "nagent --doctor",
             "run" | "exec" | "ask" => "nagent \"task\"",
             "update" | "upgrade" => {
-                "git pull and make install in the clone that nagent was built from"
+                "what README says of Install: a newer release, or git pull and make install in the clone"
             }
             "init" | "setup" | "config" => {
                 "export OPENAI_API_KEY=... (a key is all there is to set up; nagent --doctor checks it)"

@@ -206,6 +206,7 @@ fn a_lone_word_that_is_a_command_elsewhere_is_not_sent() {
         ("status", "nagent --status"),
         ("init", "export OPENAI_API_KEY"),
         ("login", "--list-providers"),
+        ("cost", "nagent-conversations usage"),
     ] {
         let run = sandbox.run(&[word]).assert_exit(2).no_stdout().stderr_has(&[word, meant]);
         assert_eq!(run.stderr.lines().count(), 1, "{}", run.stderr);

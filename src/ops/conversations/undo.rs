@@ -120,22 +120,24 @@ fn undo_last(
         }
         Ok((changes, runs))
     };
+    let other = match call.which.file_edit {
+        Some(_) => "",
+        None => {
+            "; for another conversation add -c NAME, or --continue for the last one in this folder"
+        }
+    };
+    let nothing = format!("nothing to undo in {of}{other}");
     if args.list {
         let (changes, runs) = read()?;
         let log = change_log::read_log(call.root())?;
-        return Ok(report_list(&changes, &runs, &list_unknown(&log)));
+        return Ok(report_list(&changes, &runs, &list_unknown(&log), &nothing));
     }
     let choose = || -> Result<Vec<RunFileChange>, Problem> {
         let (mut changes, runs) = read()?;
         let count = usize::try_from(args.undo.unwrap_or(1)).unwrap_or(usize::MAX);
         if runs.is_empty() {
-            let other = "; for another conversation add -c NAME, or --continue for the last one in this folder";
-            let other = if call.which.file_edit.is_some() { "" } else { other };
             let left = describe_unknown(call, &[])?.pop().map(|left| format!("; {left}"));
-            return Err(Problem::failed(format!(
-                "nothing to undo in {of}{other}{}",
-                left.unwrap_or_default()
-            )));
+            return Err(Problem::failed(nothing.clone() + &left.unwrap_or_default()));
         }
         let Some(chosen) = runs.get(..count) else {
             return Err(Problem::failed(format!(

@@ -118,11 +118,12 @@ pub(crate) fn report_refusals(call: &Call<'_>, refusals: &[UndoRefusal]) -> Repo
     Report::failed(Exit::Failed, message).with("files", files)
 }
 
-/// Lists what can be undone, the newest run first.
+/// Lists what can be undone, the newest run first, or says `nothing`.
 pub(crate) fn report_list(
     changes: &[RunFileChange],
     runs: &[String],
     unknown: &[(&ChangeLogEntry, &str)],
+    nothing: &str,
 ) -> Report {
     let (mut text, mut list) = (String::new(), Vec::new());
     for (at, run) in runs.iter().enumerate() {
@@ -156,7 +157,7 @@ pub(crate) fn report_list(
         }));
     }
     if text.is_empty() {
-        text.push_str("nothing to undo\n");
+        text.push_str(&format!("{nothing}\n"));
     }
     Report::done(text).with("undoable", list)
 }
