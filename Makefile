@@ -10,7 +10,7 @@ OWN = nagent nagent-js nagent-mcp
 TARGET_DIR = $(eval TARGET_DIR := $$(shell $(CARGO) metadata --no-deps --offline --format-version 1 | \
 	sed 's/.*"target_directory":"\([^"]*\)".*/\1/'))$(TARGET_DIR)
 
-.PHONY: build demo test check install uninstall dist live local mcp scale conformance model bench peers quality edits torture fuzz mutants
+.PHONY: build demo test check install uninstall dist dist-test live local mcp scale conformance model bench peers quality edits torture fuzz mutants
 
 build:
 	$(CARGO) build --release --locked
@@ -49,17 +49,18 @@ DOC = $(DESTDIR)$(PREFIX)/share/doc/nagent
 BASH_COMPLETIONS = $(DESTDIR)$(PREFIX)/share/bash-completion/completions
 ZSH_COMPLETIONS = $(DESTDIR)$(PREFIX)/share/zsh/site-functions
 FISH_COMPLETIONS = $(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d
-install: build
+# Of an earlier build in RELEASE where that is given; RUN has executables that run here, which print the completions.
+install: $(if $(RELEASE),,build)
 	install -d "$(BIN)" "$(MAN)" "$(DOC)/docs" "$(BASH_COMPLETIONS)" "$(ZSH_COMPLETIONS)" "$(FISH_COMPLETIONS)"
-	install -m 755 $(addprefix $(TARGET_DIR)/release/,$(OWN)) "$(BIN)"
+	install -m 755 $(addprefix $(or $(RELEASE),$(TARGET_DIR)/release)/,$(OWN)) "$(BIN)"
 	for tool in $(filter-out $(OWN),$(TOOLS)); do ln -sfn nagent "$(BIN)/$$tool" || exit; done
 	install -m 644 man/*.1 "$(MAN)"
 	install -m 644 README.md CHANGELOG.md SECURITY.md ARCHITECTURE.md CONTRIBUTING.md LICENSE config.example.json "$(DOC)"
 	install -m 644 docs/*.md "$(DOC)/docs"
 	for tool in $(TOOLS); do \
-		NAGENT_COMPLETE=bash "$(BIN)/$$tool" > "$(BASH_COMPLETIONS)/$$tool" && \
-		NAGENT_COMPLETE=zsh "$(BIN)/$$tool" > "$(ZSH_COMPLETIONS)/_$$tool" && \
-		NAGENT_COMPLETE=fish "$(BIN)/$$tool" > "$(FISH_COMPLETIONS)/$$tool.fish" || exit; \
+		NAGENT_COMPLETE=bash "$(or $(RUN),$(BIN))/$$tool" > "$(BASH_COMPLETIONS)/$$tool" && \
+		NAGENT_COMPLETE=zsh "$(or $(RUN),$(BIN))/$$tool" > "$(ZSH_COMPLETIONS)/_$$tool" && \
+		NAGENT_COMPLETE=fish "$(or $(RUN),$(BIN))/$$tool" > "$(FISH_COMPLETIONS)/$$tool.fish" || exit; \
 	done
 	@case ":$$PATH:" in *":$(PREFIX)/bin:"*) ;; *) echo "add $(PREFIX)/bin to your PATH";; esac
 	@for name in think thought; do \
@@ -76,14 +77,15 @@ uninstall:
 		$(patsubst %,"$(BASH_COMPLETIONS)/%",$(TOOLS)) $(patsubst %,"$(ZSH_COMPLETIONS)/_%",$(TOOLS)) \
 		$(patsubst %,"$(FISH_COMPLETIONS)/%.fish",$(TOOLS))
 
-# A tarball that runs from where it is unpacked: what install installs.
-DIST = $(TARGET_DIR)/dist
-DIST_NAME = nagent-$(shell sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml | head -1)-$(shell uname -m)-linux
-dist: build
-	rm -rf "$(DIST)/$(DIST_NAME)"
-	@$(MAKE) --no-print-directory install DESTDIR="$(DIST)/$(DIST_NAME)" PREFIX= >/dev/null
-	tar -C "$(DIST)" --owner=0 --group=0 -czf "$(DIST)/$(DIST_NAME).tar.gz" $(DIST_NAME)
-	@echo "$(DIST)/$(DIST_NAME).tar.gz"
+# What a release consists of: static executables for x86_64 and aarch64, as tarballs, Debian packages and wheels, in
+# target/dist. ARCH="x86_64" builds for one.
+dist:
+	@TARGET_DIR=$(TARGET_DIR) CARGO=$(CARGO) dist/build $(ARCH)
+
+# Runs what dist built in an empty root, in Debian's oldest and newest release, from a wheel and a Debian package, and under
+# qemu. Needs root; installs debootstrap and qemu-user-static where they are missing.
+dist-test: dist
+	@TARGET_DIR=$(TARGET_DIR) dist/test
 
 # One real exchange with every provider whose key is set.
 live: build
