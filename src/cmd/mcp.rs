@@ -11,7 +11,6 @@ use crate::ops::setup::find_root::find_root;
 use crate::out::Report;
 use conversation::problem::Problem;
 use sys::env::Env;
-use sys::interrupt::Interrupts;
 
 /// Examples and exit codes, shown below the flags.
 const AFTER_HELP: &str = "\
@@ -80,18 +79,13 @@ impl Tool for Args {
     fn run(self) -> Result<Report, Problem> {
         let env = Env::read();
         let root = find_root(self.root.as_deref(), &env)?.0;
-        let verb = match self.verb {
-            Verb::Add(new) => return add_server(&root, &env, new),
-            Verb::Remove { name } => return remove_server(&root, &env, &name),
-            verb => verb,
-        };
-        let world = World { root, env, interrupts: Interrupts::install()? };
-        match verb {
-            Verb::List { server } => world.list(server),
-            Verb::Help { server, tool } => world.help(&server, &tool),
-            Verb::Call(call) => world.call(call),
-            Verb::Keep { servers } => world.keep(&servers),
-            Verb::Add(_) | Verb::Remove { .. } => Ok(Report::done("")),
+        match self.verb {
+            Verb::Add(new) => add_server(&root, &env, new),
+            Verb::Remove { name } => remove_server(&root, &env, &name),
+            Verb::List { server } => World::new(root, env)?.list(server),
+            Verb::Help { server, tool } => World::new(root, env)?.help(&server, &tool),
+            Verb::Call(call) => World::new(root, env)?.call(call),
+            Verb::Keep { servers } => World::new(root, env)?.keep(&servers),
         }
     }
 }

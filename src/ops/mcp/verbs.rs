@@ -28,14 +28,11 @@ use sys::root::Root;
 /// Maximum number of tools that are named where the one asked for does not exist.
 const NAMED: usize = 30;
 
-/// The world of a verb.
+/// What the verbs that reach servers work with.
 pub(crate) struct World {
-    /// nagent's own folder.
-    pub(crate) root: Root,
-    /// The environment.
-    pub(crate) env: Env,
-    /// Signals.
-    pub(crate) interrupts: Interrupts,
+    root: Root,
+    env: Env,
+    interrupts: Interrupts,
 }
 
 /// A call.
@@ -60,6 +57,10 @@ pub struct CallArgs {
 }
 
 impl World {
+    pub(crate) fn new(root: Root, env: Env) -> Result<Self, Problem> {
+        Ok(Self { root, env, interrupts: Interrupts::install()? })
+    }
+
     fn reach(&self, server: Option<&str>) -> Result<Reached, Problem> {
         let (reached, notes) = reach(&self.root, &self.env, server)?;
         for note in notes {

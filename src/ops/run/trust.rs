@@ -130,18 +130,12 @@ pub fn trust_repository(call: &Call<'_>, revokes: bool) -> Result<Report, Proble
             hashes.push((path, None));
             continue;
         }
-        let name = quote_name(&path);
-        if !path.starts_with(&toplevel) {
-            return Err(Problem::failed(format!(
-                "{name} is outside of the repository, which has a link to it; nothing was trusted"
-            )));
-        }
-        let bytes = fs::read_bytes(&path, CONTEXT_FILE)?
-            .ok_or_else(|| Problem::failed(format!("{name} is gone; nothing was trusted")))?;
-        let body = String::from_utf8(bytes).map_err(|_| {
-            Problem::failed(format!("{name} is not UTF-8 text; nothing was trusted"))
-        })?;
-        text.push_str(&format!("==> {name} <==\n{}\n\n", escape_text(body.trim_end())));
+        let body = read_text(&path, &toplevel)?;
+        text.push_str(&format!(
+            "==> {} <==\n{}\n\n",
+            quote_name(&path),
+            escape_text(body.trim_end())
+        ));
         hashes.push((path, Some(fs::sha256(body.as_bytes()))));
     }
     let files = hashes.len();
@@ -185,6 +179,17 @@ pub fn trust_repository(call: &Call<'_>, revokes: bool) -> Result<Report, Proble
         .map(|(path, hash)| json!({ "path": path.display().to_string(), "sha256": hash }))
         .collect();
     Ok(Report::done(text).with("trusted", list))
+}
+
+/// A text of a repository that is to be shown and trusted.
+fn read_text(path: &Path, toplevel: &Path) -> Result<String, Problem> {
+    let failed =
+        |why: &str| Problem::failed(format!("{} {why}; nothing was trusted", quote_name(path)));
+    if !path.starts_with(toplevel) {
+        return Err(failed("is outside of the repository, which has a link to it"));
+    }
+    let bytes = fs::read_bytes(path, CONTEXT_FILE)?.ok_or_else(|| failed("is gone"))?;
+    String::from_utf8(bytes).map_err(|_| failed("is not UTF-8 text"))
 }
 
 /// A skill's true path, its text and the names of its other files, and its hash.
