@@ -434,7 +434,7 @@ mod tests {
     }
 
     proptest! {
-        #![proptest_config(ProptestConfig::with_cases(500))]
+        #![proptest_config(ProptestConfig::with_cases(100))]
 
         #[test]
         fn nothing_harmful_reaches_a_terminal_and_a_pipe_gets_every_byte(

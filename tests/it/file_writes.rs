@@ -12,7 +12,7 @@ use crate::file_edit::{edit, write};
 #[test]
 fn a_reader_sees_the_old_text_or_the_new_and_nothing_else() {
     let sandbox = world();
-    let long = |n: usize| format!("{n}\n").repeat(20_000);
+    let long = |n: usize| format!("{n}\n").repeat(5_000);
     sandbox.write("in/a.txt", long(0));
     let path = sandbox.work().join("in/a.txt");
     fs::set_permissions(&path, fs::Permissions::from_mode(0o640)).unwrap();
@@ -23,17 +23,17 @@ fn a_reader_sees_the_old_text_or_the_new_and_nothing_else() {
         while !stopped.load(Ordering::Relaxed) {
             let text = fs::read_to_string(&watched).unwrap();
             let first = text.lines().next().unwrap_or_default();
-            assert_eq!(text, format!("{first}\n").repeat(20_000));
+            assert_eq!(text, format!("{first}\n").repeat(5_000));
             reads += 1;
         }
         reads
     });
     let read = nothing("<nagent-read path=\"in/a.txt\"/>".to_owned());
-    let writes = (1..20).map(|n| nothing(write("in/a.txt", &long(n))));
+    let writes = (1..10).map(|n| nothing(write("in/a.txt", &long(n))));
     run(&sandbox, "in/a.txt", std::iter::once(read).chain(writes).collect());
     stop.store(true, Ordering::Relaxed);
-    assert!(reader.join().unwrap() > 5);
-    assert_eq!(statuses(&sandbox), ["ok"; 19]);
+    assert!(reader.join().unwrap() > 2);
+    assert_eq!(statuses(&sandbox), ["ok"; 9]);
     assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o7777, 0o640);
     let names: Vec<_> = fs::read_dir(path.parent().unwrap()).unwrap().collect();
     assert_eq!(names.len(), 1, "nothing is left beside it: {names:?}");

@@ -411,8 +411,7 @@ impl World {
     /// Where a key is that should not be.
     fn keys(&self) -> Vec<String> {
         let mut troubles = Vec::new();
-        let holds =
-            |bytes: &[u8]| bytes.windows(CANARY.len()).any(|part| part == CANARY.as_bytes());
+        let holds = |bytes: &[u8]| memchr::memmem::find(bytes, CANARY.as_bytes()).is_some();
         if self
             .sandbox
             .llm

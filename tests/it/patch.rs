@@ -450,9 +450,9 @@ fn a_kill_at_any_time_loses_nothing() {
     let mut expect = split.source();
     let mut was = "first\n".to_owned();
     let mut killed = 0;
-    // Ten times, and on where too few kills came before the end: a busy machine is late.
+    // Five times, and on where too few kills came before the end: a busy machine is late.
     for n in 0..80u32 {
-        if n >= 10 && killed >= 4 {
+        if n >= 5 && killed >= 2 {
             break;
         }
         let now = format!("edit {n}\n").repeat(100 - n as usize);
@@ -460,7 +460,7 @@ fn a_kill_at_any_time_loses_nothing() {
         expect = expect.replacen(&was, &now, 1);
         was = now;
         let running = split.cmd(&[]).spawn();
-        let part = f64::from(n % 10) / 9.0;
+        let part = f64::from(n % 5) / 4.0;
         std::thread::sleep(std::time::Duration::from_secs_f64(whole * part));
         running.signal(Signal::KILL);
         killed += u32::from(running.wait().code == -9);
@@ -468,7 +468,7 @@ fn a_kill_at_any_time_loses_nothing() {
         assert!(split.source() == expect, "kill {n}, {document}");
         split.agrees();
     }
-    assert!(killed >= 4, "{killed} were killed");
+    assert!(killed >= 2, "{killed} were killed");
 }
 
 #[test]

@@ -368,9 +368,9 @@ fn a_kill_at_any_time_leaves_the_old_split_or_the_new_one() {
     let sandbox = Sandbox::new().file("a.txt", lines(20_000));
     let args = ["--file", "a.txt", "--output", "out", "--target-bytes", "256"];
     let whole = split(&sandbox, &args).assert_exit(0).seconds;
-    for n in 0..12_u32 {
+    for n in 0..6_u32 {
         let running = sandbox.program(SPLIT, &args).spawn();
-        std::thread::sleep(std::time::Duration::from_secs_f64(whole * 1.2 * f64::from(n) / 11.0));
+        std::thread::sleep(std::time::Duration::from_secs_f64(whole * 1.2 * f64::from(n) / 5.0));
         running.signal(Signal::KILL);
         running.wait();
         let index = std::fs::read_to_string(sandbox.work().join("out/index.json")).unwrap();

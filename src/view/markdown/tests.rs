@@ -247,7 +247,7 @@ fn text_of_marks() -> impl Strategy<Value = String> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(400))]
+    #![proptest_config(ProptestConfig::with_cases(100))]
 
     #[test]
     fn any_cut_of_the_stream_is_shown_alike_with_every_word(

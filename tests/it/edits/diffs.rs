@@ -168,6 +168,6 @@ fn traps_hold_for_diffs() {
     }
     report.rows = names.into_iter().map(str::to_owned).zip(classes).collect();
     let by_number = &report.rows[2].1;
-    let holds = report.sum().wrong == 0 && by_number.refused == 0 && report.sum().refused > 500;
+    let holds = report.sum().wrong == 0 && by_number.refused == 0 && report.sum().refused > 250;
     report.finish("diffs that must be refused", holds);
 }

@@ -129,8 +129,8 @@ fn cut_in_two_at_every_byte() {
     for case in cases() {
         let body = read(case.name);
         let (status, headers) = head(case.name);
-        // Every byte of short bodies; of long ones, whose parts repeat, every byte of their two ends and each thirty-first between.
-        let cuts = (0..=body.len()).filter(|at| *at < 500 || at + 500 > body.len() || at % 31 == 0);
+        // Every byte of short bodies; of long ones, whose parts repeat, every byte of their two ends and each ninety-seventh between.
+        let cuts = (0..=body.len()).filter(|at| *at < 200 || at + 200 > body.len() || at % 97 == 0);
         for at in cuts {
             let (a, b) = body.split_at(at);
             compare(&case, "in two", decode_with(case.api, status, &headers, [a, b]));
@@ -182,8 +182,8 @@ fn nothing_short_of_the_end_mark_is_an_answer() {
         let text = String::from_utf8(body.clone()).unwrap();
         let mark = text.find(marks(case.api)).unwrap_or(body.len());
         let (status, headers) = head(case.name);
-        // At every seventh byte of long bodies, and so in every frame too.
-        for at in (0..body.len()).step_by(if body.len() > 2000 { 7 } else { 1 }) {
+        // At every nineteenth byte of long bodies, and so in every frame too.
+        for at in (0..body.len()).step_by(if body.len() > 2000 { 19 } else { 3 }) {
             match decode_with(case.api, status, &headers, [&body[..at]]).0 {
                 Err(error) => no_canary(case.name, &error.message),
                 Ok(reply) => {
