@@ -95,8 +95,6 @@ pub struct Config {
     pub no_network: bool,
     /// Whether no progress is shown.
     pub quiet: bool,
-    /// Whether well-known shapes of credentials are masked in results.
-    pub redact: bool,
     /// Whether a file's own conversation may ask for summaries of the file and its commits.
     pub file_summaries: bool,
     /// Whether a terminal shows answers as Markdown.

@@ -68,7 +68,7 @@ impl Program {
                 .map_or(Ok(()), fs::create_private_folder)
                 .and_then(|()| fs::append_text(&path, text));
         }
-        let redactor = Redactor::new(env.secrets(&[]), None);
+        let redactor = Redactor::new(env.secrets(&[]));
         let (mut env, folder) = (env.for_children(&[]), folder.to_owned());
         // By default it tries ten times, silently: a wrong key would take three minutes. nagent retries itself.
         if preset == Preset::ClaudeCode && env.iter().all(|(name, _)| name != CLAUDE_RETRIES) {

@@ -311,9 +311,6 @@ impl Runner<'_> {
         let is_whole = !is_part && !read.cut && read.valid_utf8;
         let whole = is_whole.then_some(read.text.as_bytes());
         block = self.files.record_read(block, path, whole, &self.conversation);
-        if is_part {
-            context.redactor.learn_from(path);
-        }
         let text = if read.cut { context.redactor.trim_cut_end(read.text) } else { read.text };
         let mut text = truncate::without_last_line_feed(text);
         if read.cut {

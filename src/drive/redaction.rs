@@ -1,5 +1,5 @@
-//! Masks credentials in results before they are stored or sent: always the values that this process knows, with `--redact`
-//! well-known shapes too. [`conversation::redact`] defines what a secret and a mask look like.
+//! Masks credentials that this process knows in results before they are stored or sent. [`conversation::redact`] defines
+//! what a secret and a mask look like.
 //!
 //! Masked are results, whole outputs in `outputs/`, and the driver's own texts. Not masked are prompts, the model's replies,
 //! and contents of files that are kept for undo.
@@ -7,21 +7,17 @@
 use std::ops::Deref;
 use std::path::Path;
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 
 use super::progress_event::OutputNow;
 use super::result_block::add_redacted;
 use super::truncate;
 use conversation::format::file::Block;
 use conversation::format::terminal_text::TerminalText;
-use conversation::limits;
 use conversation::redact::{Redactor, Stream};
-use sys::atomic_file::AtomicFile;
 use sys::env::Env;
-use sys::fs;
 use sys::process::capture::{Capture, Captured};
 use sys::process::kept::LineFilter;
-use sys::root::Root;
 
 /// Attributes that name files of the toolkit's own.
 const OWN_ATTRIBUTES: [&str; 8] =
@@ -36,19 +32,6 @@ const NOT_MASKED: [&str; 6] = [
     "nagent-next-input",
     "nagent-turn-status",
 ];
-
-/// A redactor for credentials that commands do not get by `pass_env`; with `shapes` also for well-known shapes.
-pub fn make_redactor(
-    env: &Env,
-    pass_env: &[String],
-    root: &Root,
-    shapes: bool,
-    is_dry_run: bool,
-) -> Result<ResultRedactor> {
-    let key = shapes.then(|| read_or_create_key(root, is_dry_run)).transpose()?;
-    let redactor = Redactor::new(env.secrets(pass_env), key.as_deref().map(str::as_bytes));
-    Ok(ResultRedactor { redactor, keep: truncate::KEEP })
-}
 
 /// Masks blocks, outputs and whole files.
 #[derive(Debug)]
@@ -67,6 +50,11 @@ impl Deref for ResultRedactor {
 }
 
 impl ResultRedactor {
+    /// Masks the credentials that commands do not get by `pass_env`.
+    pub fn new(env: &Env, pass_env: &[String]) -> Self {
+        Self { redactor: Redactor::new(env.secrets(pass_env)), keep: truncate::KEEP }
+    }
+
     /// Masks a block's attributes and body; the number of masks goes into its attribute `redacted`.
     pub fn redact_block(&self, mut block: Block) -> Block {
         if self.is_idle() || NOT_MASKED.contains(&block.name) {
@@ -121,15 +109,6 @@ impl ResultRedactor {
             text.truncate(self.clean_end(&text));
         }
         text
-    }
-
-    /// Scans the whole file, since the shown range may be inside a private key.
-    pub(super) fn learn_from(&self, path: &Path) {
-        if self.finds_shapes()
-            && let Ok(Some(bytes)) = fs::read_bytes(path, limits::SEARCHED_FOR_KEYS)
-        {
-            self.redact_bytes(&bytes);
-        }
     }
 
     pub(super) fn refuse_mask(&self, text: &str) -> Option<String> {
@@ -188,24 +167,4 @@ impl MaskedOutput<'_> {
         self.capture.append(&rest);
         (self.capture.finish(), self.stream.count)
     }
-}
-
-fn read_or_create_key(root: &Root, is_dry_run: bool) -> Result<String> {
-    let path = root.folder.join("redact.key");
-    let read = || fs::read_text(&path, limits::MASK_KEY);
-    if let Some(key) = read()?.filter(|key| key.len() >= 32) {
-        return Ok(key);
-    }
-    let new = format!("{}{}\n", uuid::Uuid::new_v4().simple(), uuid::Uuid::new_v4().simple());
-    if is_dry_run {
-        return Ok(new);
-    }
-    root.prepare()?;
-    // Another run may have created one at the same time: whichever is there counts.
-    if let Err(error) = AtomicFile::new(&path).create(new.as_bytes())
-        && read()?.is_none()
-    {
-        return Err(error);
-    }
-    read()?.with_context(|| format!("{} was written but no longer exists", path.display()))
 }

@@ -29,7 +29,7 @@ pub const BUILT_IN: [(&str, &str); 4] = [
 ];
 
 /// The settings that a look may bring, besides the limits of a run. None of them names a program, an address or a credential.
-const SETTINGS: [&str; 12] = [
+const SETTINGS: [&str; 11] = [
     "provider",
     "model",
     "write",
@@ -37,7 +37,6 @@ const SETTINGS: [&str; 12] = [
     "approve",
     "sandbox",
     "no_network",
-    "redact",
     "shell_timeout",
     "max_output_tokens",
     "quiet",

@@ -99,14 +99,6 @@ fn read_puts_numbers_before_lines_when_asked() {
     sandbox.llm.push(answer("done"));
     sandbox.run(&["--new", "task"]).assert_exit(0);
     assert_eq!(std::fs::read_to_string(path).unwrap(), "1\n");
-    // A key of several lines is masked as a whole.
-    let (begin, end) = ("-----BEGIN PRIVATE", "-----END PRIVATE");
-    let lines = format!("{}\n", "MIIEowIBAAKCAQEAvJ7Hn2Qyb2FyZCBvZiBrZXlzIGFuZCBtb3JlIG9mIGl0IQ==")
-        .repeat(12);
-    let key = format!("{begin} KEY-----\n{lines}{end} KEY-----\n");
-    let sandbox = Sandbox::new().file("key", key).config_also(serde_json::json!({"redact": true}));
-    let block = ok(&sandbox, "<nagent-read path=\"key\" numbers=\"true\"/>", "nagent-read-result");
-    assert!(!block.body.contains("MIIEow"), "{block:?}");
 }
 
 #[test]

@@ -32,7 +32,6 @@ fn files_of_the_root_that_are_too_large_are_named_and_stay() {
     check("config.json", (1 << 20) + 1, &["task"], 2);
     check("conversations/c", (1 << 30) + 1, &["--conversation", "c", "task"], 1);
     check("conversations/file-index.json", (64 << 20) + 1, &["--list-file-edits"], 1);
-    check("redact.key", 4097, &["--redact", "task"], 1);
 }
 
 #[test]

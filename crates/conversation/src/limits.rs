@@ -234,8 +234,6 @@ limits! {
         count STATUS_FILES: usize = 20_000, "only the branch is named";
         /// File that is not UTF-8 and is stored whole in addition to the part that is shown
         bytes STORED_BYTES: u64 = 64 << 20, "not stored";
-        /// File that is searched for private keys when a part of it is shown, with `--redact`
-        bytes SEARCHED_FOR_KEYS: u64 = 16 << 20, "only the part is searched";
         /// Edit blocks in a tag or a text
         count EDIT_BLOCKS: usize = 1_000, "error; nothing is changed";
         /// File of ignore rules (`.gitignore`, `.ignore`, `info/exclude`)
@@ -321,7 +319,7 @@ limits! {
         /// File that segments are put back into, before and after
         bytes PATCHED_FILE: u64 = 256 << 20, "exit 1";
         /// Segment that is searched for masks
-        bytes MASKED_SEGMENT: u64 = 64 << 20, "refused while masks are on";
+        bytes MASKED_SEGMENT: u64 = 64 << 20, "not searched";
         /// File of a conversation whose content is stored at the start of a run
         bytes TRACKED_FILE: u64 = 64 << 20, "its changes are not recorded";
         /// Log of changes (`changes.jsonl`)
@@ -348,8 +346,6 @@ limits! {
         bytes CERTIFICATES: u64 = 16 << 20, "error";
         /// Age of a stored file that `nagent-conversations prune` leaves in any case: a run may be about to name it
         time MIN_UNUSED: Duration = Duration::from_hours(1), "removed if no conversation names it";
-        /// Key for masks (`redact.key`)
-        bytes MASK_KEY: u64 = 4096, "exit 1";
     }
 
     "What a terminal shows" {

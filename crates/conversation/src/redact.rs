@@ -1,95 +1,42 @@
-//! Masks credentials in text for a model: values that this process knows and, if requested, well-known shapes.
+//! Masks the credentials that this process knows in text for a model: `[key NAME]` replaces the value of a variable.
 //!
-//! A mask is `[key NAME]` for the value of a variable, `[masked KIND WORD]` for a shape. The word is a hash of the
-//! secret and of a key that stays on this machine: the same secret always has the same mask, and nobody can test
-//! guesses against the word. If the lines of a known private key appear separately later, each is masked.
-//!
-//! Secrets that were encoded, encrypted, split or reversed are not found.
+//! Other secrets are not found, nor values that were encoded, encrypted, split or reversed.
 
-mod private_key;
-pub mod shapes;
-
-use std::cell::RefCell;
-use std::collections::HashMap;
-use std::ops::Range;
 use std::sync::LazyLock;
 
 use regex::bytes::{Regex, RegexBuilder};
-use sha2::{Digest, Sha256};
-
-use self::shapes::{SHAPES, is_likely};
-use crate::format::hex::encode_hex;
 
 /// Minimum length of a value that is masked, in bytes: shorter ones occur in other words by chance.
 pub(crate) const SHORTEST: usize = 8;
 
 /// A stream is masked in pieces of about this size, in bytes.
 const WINDOW: usize = if cfg!(test) { 64 << 10 } else { 1 << 20 };
-/// Number of bytes at the end of a piece that wait for the next one: no detectable secret is longer.
-const HELD: usize = private_key::LONGEST + (32 << 10);
-/// Maximum length of a word next to a cut that is removed because it may be part of a secret, in bytes.
-const RAGGED: usize = 512;
-
-static PATTERNS: LazyLock<Vec<Regex>> =
-    LazyLock::new(|| SHAPES.iter().map(|shape| compile(shape.pattern)).collect());
+/// Number of bytes at the end of a piece that wait for the next one, so that a value may come in two.
+const HELD: usize = 96 << 10;
 
 static ADDRESS: LazyLock<Regex> = LazyLock::new(|| {
-    let shape = SHAPES.iter().find(|shape| shape.name == "url-password");
-    compile(shape.map_or("", |shape| shape.pattern))
+    compile(r#"\b[A-Za-z][A-Za-z0-9+.-]{1,30}://[^\s/:@"'<>\[\]{}]*:([^\s/@"'<>\[\]{}$]{3,})@"#)
 });
-
 static PARAMETER: LazyLock<Regex> =
     LazyLock::new(|| compile(r#"(?i)[?&;]\s*(?:password|pwd)=([^&;\s"'$]{3,})"#));
+static MASK: LazyLock<regex::Regex> =
+    LazyLock::new(|| regex::Regex::new(r"\[key ([A-Za-z0-9_]+)\]").expect("a constant pattern"));
 
 fn compile(pattern: &str) -> Regex {
-    let built = RegexBuilder::new(pattern).unicode(false).build();
-    built.expect("the patterns of the table are constants, and a test compiles each")
+    RegexBuilder::new(pattern).unicode(false).build().expect("a constant pattern")
 }
 
-static MASK: LazyLock<regex::Regex> = LazyLock::new(|| {
-    let mut kinds: Vec<&str> = SHAPES.iter().map(|shape| shape.name).collect();
-    kinds.push(PRIVATE_KEY);
-    let pattern =
-        format!(r"\[masked (?:{}) [0-9a-f]{{8}}\]|\[key ([A-Za-z0-9_]+)\]", kinds.join("|"));
-    regex::Regex::new(&pattern).expect("names of shapes are words")
-});
-
-const PRIVATE_KEY: &str = "private-key";
-
-/// The values and shapes to mask.
+/// The values to mask.
 #[derive(Debug, Clone, Default)]
 pub struct Redactor {
     /// The values, the longest first, and the names of their variables.
     known: Vec<(Vec<u8>, String)>,
     any_known: Option<Regex>,
-    /// The key for the hashes in masks; `None`: shapes are not masked.
-    salt: Option<Vec<u8>>,
-    /// Lines of private keys found so far, with the mask of the key.
-    learned: RefCell<HashMap<Vec<u8>, String>>,
-}
-
-#[derive(Debug, Clone)]
-struct Span {
-    /// The match: the secret, with the text that identifies it.
-    whole: Range<usize>,
-    secret: Range<usize>,
-    /// A lower rank takes precedence.
-    rank: usize,
-    label: Label,
-}
-
-#[derive(Debug, Clone)]
-enum Label {
-    Mask(String),
-    Shape(&'static str),
 }
 
 impl Redactor {
-    /// Masks the values of variables, given with their names, and shapes where there is a `salt`. Short values are skipped.
-    pub fn new<'a>(
-        variables: impl IntoIterator<Item = (&'a str, &'a str)>,
-        salt: Option<&[u8]>,
-    ) -> Self {
+    /// Masks the values of variables, given with their names. Short values are skipped.
+    pub fn new<'a>(variables: impl IntoIterator<Item = (&'a str, &'a str)>) -> Self {
         let mut known: Vec<(Vec<u8>, String)> = Vec::new();
         let mut add = |value: &str, name: &str| {
             let is_new = known.iter().all(|(other, _)| other != value.as_bytes());
@@ -117,23 +64,28 @@ impl Redactor {
         let any_known = (!escaped.is_empty())
             .then(|| RegexBuilder::new(&escaped.join("|")).size_limit(64 << 20).build().ok())
             .flatten();
-        Self { known, any_known, salt: salt.map(<[u8]>::to_vec), learned: RefCell::default() }
+        Self { known, any_known }
     }
 
     /// Whether there is nothing that it could mask.
     pub fn is_idle(&self) -> bool {
-        self.any_known.is_none() && self.salt.is_none()
-    }
-
-    /// Whether it masks shapes.
-    pub fn finds_shapes(&self) -> bool {
-        self.salt.is_some()
+        self.any_known.is_none()
     }
 
     /// Returns the bytes with masks, and the number of masks; `None` if there is nothing to mask.
     pub fn redact_bytes(&self, bytes: &[u8]) -> Option<(Vec<u8>, u64)> {
-        let spans = self.spans(bytes);
-        (!spans.is_empty()).then(|| self.replace_spans(bytes, &spans))
+        let (mut out, mut at, mut count) = (Vec::new(), 0, 0);
+        for found in self.any_known.as_ref()?.find_iter(bytes) {
+            let name = self.known.iter().find(|(value, _)| value == found.as_bytes());
+            out.extend_from_slice(&bytes[at..found.start()]);
+            out.extend_from_slice(
+                format!("[key {}]", name.map_or("", |(_, name)| name)).as_bytes(),
+            );
+            at = found.end();
+            count += 1;
+        }
+        out.extend_from_slice(&bytes[at..]);
+        (count > 0).then_some((out, count))
     }
 
     /// Returns the bytes, with masks for any secrets.
@@ -185,15 +137,7 @@ impl Redactor {
         let longest = |(value, _): &(Vec<u8>, String)| {
             (6..=value.len().min(bytes.len())).rev().find(|len| is_part(value, *len))
         };
-        let mut ragged = self.known.iter().filter_map(longest).max().unwrap_or(0);
-        if self.salt.is_some() {
-            let run = if at_end {
-                bytes.iter().rev().take_while(|byte| is_key_byte(**byte)).count()
-            } else {
-                bytes.iter().take_while(|byte| is_key_byte(**byte)).count()
-            };
-            ragged = ragged.max(Some(run).filter(|run| (6..=RAGGED).contains(run)).unwrap_or(0));
-        }
+        let ragged = self.known.iter().filter_map(longest).max().unwrap_or(0);
         // The cut is never within a character.
         if at_end {
             text.len() - text.floor_char_boundary(text.len() - ragged)
@@ -205,90 +149,8 @@ impl Redactor {
     /// The first mask in a text, if there is one.
     pub fn find_mask<'a>(&self, text: &'a str) -> Option<&'a str> {
         let is_ours = |name: &str| self.known.iter().any(|(_, known)| known == name);
-        let mut masks = MASK.captures_iter(text);
-        let found = masks.find(|mask| mask.get(1).is_none_or(|name| is_ours(name.as_str())))?;
+        let found = MASK.captures_iter(text).find(|mask| is_ours(&mask[1]))?;
         Some(found.get(0)?.as_str())
-    }
-
-    fn spans(&self, text: &[u8]) -> Vec<Span> {
-        let mut spans = Vec::new();
-        if let Some(any) = &self.any_known {
-            for found in any.find_iter(text) {
-                let name = self.known.iter().find(|(value, _)| value == found.as_bytes());
-                let name = name.map_or("", |(_, name)| name);
-                let label = Label::Mask(format!("[key {name}]"));
-                spans.push(Span { whole: found.range(), secret: found.range(), rank: 0, label });
-            }
-        }
-        if self.salt.is_some() {
-            self.find_shapes(text, &mut spans);
-        }
-        merge_spans(text, spans)
-    }
-
-    fn find_shapes(&self, text: &[u8], spans: &mut Vec<Span>) {
-        let learned = self.learned.borrow();
-        if !learned.is_empty() {
-            for run in private_key::RUN.find_iter(text) {
-                if let Some(mask) = learned.get(run.as_bytes()) {
-                    let label = Label::Mask(mask.clone());
-                    spans.push(Span { whole: run.range(), secret: run.range(), rank: 2, label });
-                }
-            }
-        }
-        for range in private_key::spans(text) {
-            let label = Label::Shape(PRIVATE_KEY);
-            spans.push(Span { whole: range.clone(), secret: range, rank: 1, label });
-        }
-        for (at, (shape, pattern)) in SHAPES.iter().zip(PATTERNS.iter()).enumerate() {
-            let has_group = pattern.captures_len() > 1;
-            // Finding is much faster than capturing, and most texts have nothing.
-            for found in pattern.find_iter(text) {
-                let secret = if has_group {
-                    let captures = pattern.captures_at(text, found.start());
-                    let group = captures.and_then(|captures| captures.get(1));
-                    group.map_or(found.range(), |group| group.range())
-                } else {
-                    found.range()
-                };
-                if is_likely(shape.likely, &text[secret.clone()]) {
-                    let label = Label::Shape(shape.name);
-                    spans.push(Span { whole: found.range(), secret, rank: 3 + at, label });
-                }
-            }
-        }
-    }
-
-    fn replace_spans(&self, text: &[u8], spans: &[Span]) -> (Vec<u8>, u64) {
-        let mut out = Vec::with_capacity(text.len());
-        let mut at = 0;
-        for span in spans {
-            out.extend_from_slice(&text[at..span.secret.start]);
-            let secret = &text[span.secret.clone()];
-            let mask = match &span.label {
-                Label::Mask(mask) => mask.clone(),
-                Label::Shape(kind) => self.shape_mask(kind, secret),
-            };
-            out.extend_from_slice(mask.as_bytes());
-            at = span.secret.end;
-            if matches!(span.label, Label::Shape(PRIVATE_KEY)) {
-                let lines = private_key::RUN.find_iter(secret).map(|line| line.as_bytes().to_vec());
-                self.learned.borrow_mut().extend(lines.map(|line| (line, mask.clone())));
-                // The line feed after a key is not part of it.
-                at -= usize::from(secret.ends_with(b"\n"));
-            }
-        }
-        out.extend_from_slice(&text[at..]);
-        (out, spans.len() as u64)
-    }
-
-    fn shape_mask(&self, kind: &str, secret: &[u8]) -> String {
-        let mut hash = Sha256::new();
-        hash.update(self.salt.as_deref().unwrap_or_default());
-        hash.update(kind.as_bytes());
-        hash.update([0]);
-        hash.update(secret.trim_ascii_end());
-        format!("[masked {kind} {}]", &encode_hex(&hash.finalize())[..8])
     }
 }
 
@@ -317,22 +179,14 @@ impl Stream {
         if self.held.len() < WINDOW + HELD {
             return Vec::new();
         }
-        let spans = redactor.spans(&self.held);
         let mut cut = self.held.len() - HELD;
-        // A cut between lines is best: the text before a secret identifies it.
-        if let Some(feed) = memchr::memrchr(b'\n', &self.held[cut - (32 << 10)..cut]) {
-            cut = cut - (32 << 10) + feed + 1;
+        let mut across = redactor.any_known.iter().flat_map(|any| any.find_iter(&self.held));
+        if let Some(value) = across.find(|value| value.end() > cut) {
+            cut = cut.min(value.start());
         }
-        for span in spans.iter().rev() {
-            if span.whole.start < cut && cut < span.whole.end {
-                cut = span.whole.start;
-            }
-        }
-        let settled: Vec<Span> = spans.into_iter().filter(|span| span.whole.end <= cut).collect();
-        let (out, count) = redactor.replace_spans(&self.held[..cut], &settled);
-        self.count += count;
-        self.held.drain(..cut);
-        out
+        let rest = self.held.split_off(cut);
+        let settled = std::mem::replace(&mut self.held, rest);
+        self.mask(redactor, settled)
     }
 
     /// Returns the end of what has come but is not final, masked, without what may be the first part of a secret at its end,
@@ -349,45 +203,14 @@ impl Stream {
     /// Returns the rest.
     pub fn finish(&mut self, redactor: &Redactor) -> Vec<u8> {
         let rest = std::mem::take(&mut self.held);
-        let Some((masked, count)) = redactor.redact_bytes(&rest) else { return rest };
+        self.mask(redactor, rest)
+    }
+
+    fn mask(&mut self, redactor: &Redactor, bytes: Vec<u8>) -> Vec<u8> {
+        let Some((masked, count)) = redactor.redact_bytes(&bytes) else { return bytes };
         self.count += count;
         masked
     }
-}
-
-/// Sorts spans, and merges those that overlap; a merged span gets the label of the lower rank.
-fn merge_spans(text: &[u8], mut spans: Vec<Span>) -> Vec<Span> {
-    let is_inside = |at: usize| text.get(at).is_some_and(|byte| byte & 0xC0 == 0x80);
-    for span in &mut spans {
-        while span.secret.start > 0 && is_inside(span.secret.start) {
-            span.secret.start -= 1;
-        }
-        while is_inside(span.secret.end) {
-            span.secret.end += 1;
-        }
-        span.whole.start = span.whole.start.min(span.secret.start);
-        span.whole.end = span.whole.end.max(span.secret.end);
-    }
-    spans.sort_by_key(|span| (span.secret.start, span.rank));
-    let mut merged: Vec<Span> = Vec::with_capacity(spans.len());
-    for span in spans {
-        match merged.last_mut() {
-            Some(last) if span.secret.start < last.secret.end => {
-                last.secret.end = last.secret.end.max(span.secret.end);
-                last.whole.start = last.whole.start.min(span.whole.start);
-                last.whole.end = last.whole.end.max(span.whole.end);
-                if span.rank < last.rank {
-                    (last.rank, last.label) = (span.rank, span.label);
-                }
-            }
-            _ => merged.push(span),
-        }
-    }
-    merged
-}
-
-fn is_key_byte(byte: u8) -> bool {
-    byte.is_ascii_alphanumeric() || b"-_+/=.~".contains(&byte)
 }
 
 #[cfg(test)]

@@ -27,7 +27,6 @@ fn child_args(call: &Call<'_>, model: Option<&str>) -> RunArgs {
         dangerous: args.dangerous,
         stop_list: args.stop_list,
         tags: (settings.tags != TagSet::ALL).then(|| vec![settings.tags.names()]),
-        redact: config.redact,
         look: args.look.clone(),
         no_summaries: args.no_summaries,
         model: ModelArgs {

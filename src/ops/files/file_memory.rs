@@ -233,10 +233,10 @@ fn read_history(call: &Call<'_>, file: &Path) -> (History, Vec<String>) {
 
 /// Whether the model may be asked for summaries. A conversation that another one started has a full prompt, and reads
 /// what it needs of the file: summaries would cost more than they save. A recording has answers to the run's own
-/// requests only; with `--redact` a request would show the file unmasked.
+/// requests only.
 fn may_ask(call: &Call<'_>) -> bool {
     let (config, provider) = (&call.settings.config, call.settings.provider);
-    let is_allowed = config.file_summaries && !config.redact && !call.args.show_request;
+    let is_allowed = config.file_summaries && !call.args.show_request;
     is_allowed && !call.delegated && provider != Provider::Replay
 }
 

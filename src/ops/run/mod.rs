@@ -21,7 +21,7 @@ use crate::drive::commands::Commands;
 use crate::drive::compaction::Compactor;
 use crate::drive::file_guard::FileGuard;
 use crate::drive::inbox::Inbox;
-use crate::drive::redaction::{ResultRedactor, make_redactor};
+use crate::drive::redaction::ResultRedactor;
 use crate::drive::run_context::RunContext;
 use crate::drive::{self, ProgressEvent, Runner, was_started_by};
 use crate::ops::batch::child_flags;
@@ -162,7 +162,7 @@ fn run_loop(
         None => gather_facts(call, &mut progress)?,
         Some(_) => (Facts::default(), opening::make_boundary(call)?, None, Servers::new()),
     };
-    let redactor = redactor(call)?;
+    let redactor = ResultRedactor::new(&call.env, &call.settings.config.pass_env);
     let redact = |text: String| redactor.redact_text(text).0;
     let memory = gather_memory(call, Some((&conversation, &model_id)), &redact, &mut progress);
     facts.memory.clone_from(&memory.text);
@@ -306,11 +306,6 @@ fn run_turns(
 fn commands(call: &Call<'_>) -> Commands {
     let (settings, check) = (&call.settings, call.args.check.clone());
     Commands::new(settings.shell(), settings.config.after_write.clone(), check)
-}
-
-fn redactor(call: &Call<'_>) -> Result<ResultRedactor, Problem> {
-    let (config, is_dry) = (&call.settings.config, call.args.show_request);
-    Ok(make_redactor(&call.env, &config.pass_env, call.root(), config.redact, is_dry)?)
 }
 
 fn open_conversation(call: &Call<'_>) -> Result<ConversationFile, Problem> {

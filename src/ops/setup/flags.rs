@@ -176,9 +176,6 @@ pub struct RunArgs {
     /// Let the model use these tags only, as in read,edit,shell [default: all]
     #[arg(long, value_name = "LIST", value_delimiter = ',', help_heading = "Permissions")]
     pub tags: Option<Vec<String>>,
-    /// Mask text that looks like a credential in results, before they are stored or sent
-    #[arg(long, help_heading = "Permissions")]
-    pub redact: bool,
     /// Use this look, with the settings that it brings: plain, nano, pair, run, or one of looks/ in the root [default: plain]
     #[arg(long, value_name = "NAME", hide = true)]
     pub look: Option<String>,

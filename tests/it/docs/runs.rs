@@ -66,7 +66,7 @@ fn busy() -> (Sandbox, String) {
     let meanwhile = std::fs::read_to_string(output).unwrap();
     sandbox.run(&["--conversation", "main", "--save-conversation", "kept"]).assert_exit(0);
     std::fs::write(sandbox.root().join("conversations/file-index-123.json"), "{}").unwrap();
-    sandbox.run(&["--file-edit", "a.txt", "--no-summaries", "--redact", "edit it"]).assert_exit(0);
+    sandbox.run(&["--file-edit", "a.txt", "--no-summaries", "edit it"]).assert_exit(0);
     sandbox.run(&["--conversation", "main", "--edit-conversation", "spoil it"]).assert_exit(1);
     let conversations = sandbox.root().join("conversations");
     std::fs::copy(conversations.join("main"), conversations.join("gone")).unwrap();

@@ -5,11 +5,12 @@
 //! (`DB_PASS`); before the end the name may be that of a setting (`PASS_MAX_DAYS`, `AUTH_MODE`), so a path, a plain
 //! number, a plain address, yes and no are then let through.
 
+use std::collections::HashSet;
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::sync::LazyLock;
 
-use conversation::redact::{self, shapes};
+use conversation::redact;
 
 /// A list of words. Split once: every variable is compared with them, several times in a run.
 type Words = LazyLock<Vec<&'static str>>;
@@ -118,10 +119,17 @@ pub(super) fn values_to_mask<'a>(
         Credential::Likely => !is_word,
         Credential::Proxy | Credential::Sure => true,
     };
-    let is_drawn =
-        |password: &&OsStr| shapes::is_likely(shapes::Likely::Mixed, password.as_bytes());
-    let password = url_password(OsStr::new(value)).filter(is_drawn).and_then(OsStr::to_str);
+    let password = url_password(OsStr::new(value)).and_then(OsStr::to_str);
+    let password = password.filter(|password| looks_random(password.as_bytes()));
     is_masked.then_some(value).into_iter().chain(password.filter(|_| is_masked))
+}
+
+/// Whether a password is a mixture of letters and digits, unlike a word that occurs in other texts as well.
+fn looks_random(password: &[u8]) -> bool {
+    let digits = password.iter().filter(|byte| byte.is_ascii_digit()).count();
+    let letters = password.iter().filter(|byte| byte.is_ascii_alphabetic()).count();
+    let different: HashSet<&u8> = password.iter().collect();
+    digits >= 1 && letters >= 4 && different.len() >= 8
 }
 
 /// Classifies the words of a name in capitals.
