@@ -3,8 +3,9 @@
     python3 tests/conformance/check.py TARGET/debug/nagent-llm-text [--record]
 
 openai, anthropic and groq have TypedDicts, google-genai, mistralai and ollama pydantic models; unknown keys are errors at every depth. Nothing is sent: the
-requests are those of --show-request. With --record the bodies are written beside this file, and a test of the project compares
+requests are those of --show-request, texts by nagent-llm-text, pictures and documents by nagent beside it. With --record the bodies are written beside this file, and a test of the project compares
 them in any case (tests/it/models.rs). Run by hand: the tests need no package from a registry."""
+import base64
 import json
 import os
 import pathlib
@@ -38,6 +39,15 @@ MODELS = {
     "mistral": ["mistral-small-latest"],
     "groq": ["openai/gpt-oss-120b"],
 }
+# Models that see, and a picture of one pixel.
+SEEING = {
+    "openai": ["gpt-5.5"],
+    "anthropic": ["claude-sonnet-5-5"],
+    "google": ["gemini-3.8-flash"],
+    "ollama": ["gemma3:4b"],
+    "mistral": ["mistral-small-latest"],
+}
+PNG = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
 
 
 def bodies(program):
@@ -53,6 +63,25 @@ def bodies(program):
                     words = [program, *flags, "--show-request", "q.txt"]
                     done = subprocess.run(words, cwd=folder, env=env, capture_output=True, text=True, check=True)
                     yield provider, f"{provider} {model} {name}", flags, json.loads(done.stdout)
+
+
+def pictures(program):
+    """Requests with a picture and, where the API takes one, a document. They hold paths of this machine, so they are not recorded."""
+    nagent = os.path.join(os.path.dirname(program), "nagent")
+    with tempfile.TemporaryDirectory() as folder:
+        work = pathlib.Path(folder)
+        (work / "a.png").write_bytes(base64.b64decode(PNG))
+        (work / "a.pdf").write_bytes(b"%PDF-1.4\n1 0 obj\n<</Type /Page>>\nendobj\n%%EOF\n")
+        env = {"PATH": os.environ["PATH"], "HOME": folder, **KEYS}
+        for provider, models in SEEING.items():
+            for model in models:
+                files = ["-f", "a.png"] if provider in ("ollama", "mistral") else ["-f", "a.png", "-f", "a.pdf"]
+                words = [nagent, "--provider", provider, "-m", model, *files, "--show-request", "-n", "What?"]
+                done = subprocess.run(words, cwd=folder, env=env, capture_output=True, text=True, check=True, stdin=subprocess.DEVNULL)
+                body = json.loads(done.stdout)
+                if PNG[:40] not in done.stdout:
+                    sys.exit(f"{provider} {model}: the picture is not in the request")
+                yield provider, f"{provider} {model} pictures", body
 
 
 def fits(value, kind, path=""):
@@ -165,6 +194,11 @@ def main():
             wrong += 1
             print(f"{name}: {error}")
         counts[provider] = counts.get(provider, 0) + 1
+    for provider, name, body in pictures(program):
+        for error in known.get(provider, lambda _: [])(body):
+            wrong += 1
+            print(f"{name}: {error}")
+        counts[provider] += 1
     recorded = HERE / "requests.json"
     if record:
         rows = ",\n".join(f"{json.dumps(name)}: {json.dumps(row)}" for name, row in now.items())
