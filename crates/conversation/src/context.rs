@@ -31,7 +31,8 @@ pub struct Facts {
     pub sandbox: String,
     /// Seconds that a command may run, unless its tag says otherwise.
     pub shell_timeout: u64,
-    /// The folder of nagent's own tools.
+    /// What stands before the names of nagent's own tools in a command: nothing where the PATH leads to them, else their
+    /// folder with a slash.
     pub own_tools: Option<String>,
     /// The shell that commands run in.
     pub shell: String,
@@ -292,11 +293,14 @@ fn rules_text(facts: &Facts) -> String {
         facts.shell_timeout
     );
     if !facts.sandbox.is_empty() {
-        let _ = write!(
-            text,
-            "\n- Commands run in sandbox mode {}. For one that needs more, ask the user by <nagent-shell sandbox=\"off\" reason=\"WHY\">.",
-            facts.sandbox
-        );
+        // A conversation that another one started has nobody to ask.
+        let more = match facts.part {
+            ConversationRole::User => {
+                "For one that needs more, ask the user by <nagent-shell sandbox=\"off\" reason=\"WHY\">"
+            }
+            _ => "If one needs more, say which in your answer",
+        };
+        let _ = write!(text, "\n- Commands run in sandbox mode {}. {more}.", facts.sandbox);
     }
     text
 }
@@ -319,14 +323,18 @@ pub fn without_lines_of_other_tags(text: &str, tags: TagSet) -> String {
     text.lines().filter(is_of_use).collect::<Vec<_>>().join("\n")
 }
 
-/// The folder is written once for all the programs in it: eight long paths would be a tenth of a first request. What splits
+/// The folder is written once for all the programs in it: long paths would be a tenth of a first request. What splits
 /// and patches files is of no use in the conversation of one file, which is edited by tags.
 fn tools_text(facts: &Facts) -> String {
     let mut text = String::new();
     let (own, users): (Vec<&Tool>, Vec<&Tool>) = facts.tools.iter().partition(|tool| tool.is_own);
     let is_of_file = matches!(facts.part, ConversationRole::File(_));
     if let (Some(folder), false) = (&facts.own_tools, own.is_empty() || is_of_file) {
-        let _ = write!(text, "For your commands, in {}/ (--help says more):", quote_name(folder));
+        let place = match folder.as_str() {
+            "" => String::new(),
+            folder => format!(", as {}NAME", quote_name(folder)),
+        };
+        let _ = write!(text, "For your commands{place} (--help says more):");
         for tool in own {
             let name = tool.path.rsplit('/').next().unwrap_or_default();
             let _ = write!(text, "\n- {} {}", quote_name(name), tool.summary);
@@ -344,7 +352,7 @@ fn tools_text(facts: &Facts) -> String {
         text.push_str(if text.is_empty() { "" } else { "\n" });
         let _ = write!(
             text,
-            "MCP servers ({}): {}/nagent-mcp list SERVER, help SERVER TOOL, call SERVER TOOL NAME=VALUE...",
+            "MCP servers ({}): {}nagent-mcp list SERVER, help SERVER TOOL, call SERVER TOOL NAME=VALUE...",
             names.join(", "),
             quote_name(folder)
         );
@@ -370,7 +378,7 @@ fn tools_text(facts: &Facts) -> String {
 
 /// The folder is written once for all the skills in it. The more skills, the shorter their descriptions.
 fn skills_text(facts: &Facts) -> String {
-    let own = facts.own_tools.as_ref().map(|folder| format!("{}/", quote_name(folder)));
+    let own = facts.own_tools.as_deref().map(quote_name);
     let more = format!("\nThere are more: {}nagent --skills lists them.", own.unwrap_or_default());
     // Some room is for the other lines, and for the names.
     let Some(each) = (limits::SKILLS_TEXT - 400).checked_div(facts.skills.len()) else {

@@ -92,7 +92,6 @@ pub(crate) fn gather_facts(
         boundary.restrict(Arc::clone(sandbox) as _);
     }
     let servers = find_servers(call, folder, git.toplevel.as_deref(), progress);
-    let own_tools = call.env.executable.as_deref().and_then(Path::parent);
     let (git, texts, skills) = facts_about_file(call, folder, git, progress);
     let (texts, instructions) = context_texts(call, files, &texts, folder)?;
     let facts = Facts {
@@ -104,7 +103,7 @@ pub(crate) fn gather_facts(
         shell: call.settings.shell().program,
         check: call.args.check.clone(),
         after_write: call.settings.config.after_write.clone(),
-        own_tools: own_tools.map(|path| path.display().to_string()),
+        own_tools: place_of_tools(&call.env),
         tools: found.tools,
         skills: skills.told(),
         mcp_servers: servers.keys().cloned().collect(),
@@ -117,6 +116,15 @@ pub(crate) fn gather_facts(
         memory: String::new(),
     };
     Ok((facts, boundary, sandbox, servers))
+}
+
+/// What a command writes before the name of one of nagent's own tools.
+fn place_of_tools(env: &env::Env) -> Option<String> {
+    const TOOL: &str = "nagent-file-apply";
+    let folder = env.executable.as_deref()?.parent()?;
+    let found = fs::real_path(&env.find_program(TOOL));
+    let is_on_path = found.is_some() && found == fs::real_path(&folder.join(TOOL));
+    Some(if is_on_path { String::new() } else { format!("{}/", folder.display()) })
 }
 
 /// The MCP servers for the run's commands. A file that cannot be used is a note: the run goes on without it.

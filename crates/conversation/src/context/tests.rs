@@ -153,3 +153,24 @@ fn a_file_cannot_close_its_block() {
         assert_eq!(rest, format!("{evil}\n</context {fence}>\n"));
     }
 }
+
+#[test]
+fn own_tools_have_the_path_that_a_command_needs_and_only_a_users_conversation_asks_to_leave_the_sandbox()
+ {
+    let check = |own: &str, part: ConversationRole, sandbox: &str, expect: &str| {
+        let tool = Tool { path: "/opt/n/nagent-js".into(), summary: "runs".into(), is_own: true };
+        let facts = Facts {
+            own_tools: Some(own.into()),
+            tools: vec![tool],
+            part,
+            sandbox: sandbox.into(),
+            ..facts()
+        };
+        let text = format(&sections(&facts));
+        assert!(text.contains(expect), "{expect}: {text}");
+    };
+    check("", ConversationRole::User, "", "For your commands (--help says more):\n- nagent-js");
+    check("/opt/n/", ConversationRole::User, "", "For your commands, as /opt/n/NAME (--help");
+    check("", ConversationRole::User, "x", "sandbox mode x. For one that needs more, ask the user");
+    check("", ConversationRole::Delegated, "x", "mode x. If one needs more, say which in your");
+}
