@@ -434,7 +434,7 @@ fn new_conversations_do_not_wait_for_each_other() {
 
 #[test]
 fn continue_takes_a_name_or_what_was_last_used_here() {
-    let sandbox = three().replies([answer("1"), answer("2"), answer("3")]);
+    let sandbox = three().replies([answer("1"), answer("2"), answer("3"), answer("4")]);
     let last = |text: &str| {
         let all = ["log", "weather", "kept"];
         let holds =
@@ -458,6 +458,13 @@ fn continue_takes_a_name_or_what_was_last_used_here() {
         .stderr_has(&["\"nosuch\"", "--continue -- nosuch"]);
     sandbox.run(&["--continue", "--", "word"]).answers("3");
     assert_eq!(last("\nword\n"), "weather");
+    // From then on it is the conversation of this shell, until it is gone.
+    sandbox.run(&["without the flag"]).answers("4");
+    assert_eq!(last("without the flag"), "weather");
+    sandbox.run(&["--show-request", "x"]).assert_exit(0).stdout_has(&["without the flag"]);
+    std::fs::remove_file(path(&sandbox, "weather")).unwrap();
+    let shown = sandbox.run(&["--show-request", "x"]).assert_exit(0).stdout;
+    assert!(!shown.contains("without the flag"), "{shown}");
 }
 
 #[test]

@@ -342,6 +342,8 @@ limits! {
         bytes CONTEXT_FILES_TOTAL: u64 = 4 << 20, "left out, with a note";
         /// Number of context files
         count CONTEXT_FILES: usize = 256, "left out, with a note";
+        /// Name of the conversation that a shell has taken up
+        bytes NAME_FILE: u64 = 255, "the shell's own conversation";
         /// File of certificates
         bytes CERTIFICATES: u64 = 16 << 20, "error";
         /// Age of a stored file that `nagent-conversations prune` leaves in any case: a run may be about to name it

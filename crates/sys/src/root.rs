@@ -1,11 +1,13 @@
-//! The paths below the root, and the rules for names of conversations. Reads and writes nothing but folders.
+//! The paths below the root, and the rules for names of conversations. The conversation of a shell.
 
 use std::path::{Path, PathBuf};
 
 use anyhow::Result;
 
 use super::atomic_file::AtomicFile;
+use super::env::Env;
 use super::fs;
+use conversation::limits;
 use conversation::problem::Problem;
 
 /// The root folder, `~/.nagent` by default.
@@ -84,6 +86,31 @@ impl Root {
     /// `conversations/.locks/`
     pub fn locks(&self) -> PathBuf {
         self.conversations().join(".locks")
+    }
+
+    fn taken_up(&self, own: &str) -> PathBuf {
+        self.conversations().join(".shells").join(own)
+    }
+
+    /// The conversation that a shell goes on with: the one that it took up with `--continue`, else its own.
+    pub fn shell_conversation(&self, env: &Env, id: Option<&str>) -> String {
+        let own = env.shell_conversation(id);
+        let taken = check_name(&own).ok().and_then(|()| {
+            let name = fs::read_text(&self.taken_up(&own), limits::NAME_FILE).ok()??;
+            check_name(&name).ok().filter(|()| fs::exists(&self.conversation(&name))).map(|()| name)
+        });
+        taken.unwrap_or(own)
+    }
+
+    /// Records that this shell has taken up a conversation.
+    pub fn take_up(&self, env: &Env, name: &str) -> Result<()> {
+        let own = env.shell_conversation(None);
+        if check_name(&own).is_err() || self.shell_conversation(env, None) == name {
+            return Ok(());
+        }
+        let path = self.taken_up(&own);
+        path.parent().map_or(Ok(()), fs::create_private_folder)?;
+        AtomicFile::new(&path).without_sync().write(name.as_bytes())
     }
 
     /// `conversations/file-index.json`: the conversations of files.

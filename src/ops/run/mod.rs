@@ -312,6 +312,9 @@ fn open_conversation(call: &Call<'_>) -> Result<ConversationFile, Problem> {
     if call.args.show_request {
         return Ok(ConversationFile::read_only(call.root(), &call.name)?);
     }
+    if call.which.continue_.is_some() {
+        call.root().take_up(&call.env, &call.name)?;
+    }
     call.open_conversation()
 }
 

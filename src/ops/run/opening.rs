@@ -120,7 +120,7 @@ pub(crate) fn gather_facts(
 
 /// What a command writes before the name of one of nagent's own tools.
 fn place_of_tools(env: &env::Env) -> Option<String> {
-    const TOOL: &str = "nagent-file-apply";
+    const TOOL: &str = "nagent-js";
     let folder = env.executable.as_deref()?.parent()?;
     let found = fs::real_path(&env.find_program(TOOL));
     let is_on_path = found.is_some() && found == fs::real_path(&folder.join(TOOL));
