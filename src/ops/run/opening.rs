@@ -127,9 +127,9 @@ fn find_servers(
     progress: &mut Progress<'_>,
 ) -> Servers {
     let found = mcp::find_servers(call.root(), &call.env, folder, toplevel);
-    let (servers, notes) =
-        found.unwrap_or_else(|problem| (Servers::new(), vec![problem.to_string()]));
-    for note in notes.iter().filter(|_| !call.delegated) {
+    let (servers, note) =
+        found.unwrap_or_else(|problem| (Servers::new(), Some(problem.to_string())));
+    for note in note.iter().filter(|_| !call.delegated) {
         progress.show_event(ProgressEvent::Note(note));
     }
     servers
