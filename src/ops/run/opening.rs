@@ -182,19 +182,16 @@ fn facts_about_file(
     if call.delegated {
         return (git, texts, skills);
     }
-    let changed = texts.iter().filter(|text| text.has_changed).map(|text| text.path.as_path());
-    let changed_skills = skills.untrusted().filter(|(_, has_changed)| *has_changed);
-    for path in changed.chain(changed_skills.map(|(path, _)| path)) {
+    let changed = texts.iter().filter(|text| text.has_changed).map(|text| &text.path);
+    for path in changed.chain(&skills.changed) {
         let path = quote_name(path);
         let note = format!(
             "{path} changed since you trusted it and is not used; review it with nagent --trust"
         );
         progress.show_event(ProgressEvent::Note(&note));
     }
-    if texts.iter().any(|text| text.text.is_none() && !text.has_changed)
-        || skills.untrusted().any(|(_, has_changed)| !has_changed)
-    {
-        let advice = "this repository's instructions or skills are not used (untrusted); review them with nagent --trust";
+    if texts.iter().any(|text| text.text.is_none() && !text.has_changed) || skills.has_untrusted() {
+        let advice = "instructions or skills of this repository are not used (untrusted); review them with nagent --trust";
         progress.show_event(ProgressEvent::Advice(advice));
     }
     (git, texts, skills)
