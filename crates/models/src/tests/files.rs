@@ -106,7 +106,7 @@ fn requests_with_a_file() {
         "openai-responses/inline-docx.request.json",
     );
     let uploaded: [(AnyApi, &str, &str, bool); 4] = [
-        (&Responses, "openai-responses", "file-abc123", true),
+        (&Responses, "openai-responses", "file-abc123", false),
         (&Chat, "openai-chat", "file-abc123", false),
         (&Messages, "anthropic", "file_011CNha8iCJcU1wXNR6q4V8w", true),
         (&Gemini, "gemini", "abc-123", false),
