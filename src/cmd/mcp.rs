@@ -5,8 +5,8 @@ use std::path::PathBuf;
 use clap::{Parser, Subcommand};
 
 use crate::cli::Tool;
-use crate::ops::mcp::file::{NewServer, add_server};
 use crate::ops::mcp::verbs::{CallArgs, World};
+use crate::ops::mcp::{NewServer, add_server};
 use crate::ops::setup::find_root::find_root;
 use crate::out::Report;
 use conversation::problem::Problem;

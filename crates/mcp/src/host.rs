@@ -11,7 +11,6 @@ use std::os::fd::AsRawFd;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
-use conversation::limits::MCP_NOTES;
 use conversation::problem::Problem;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -147,13 +146,9 @@ pub fn ask(
     on_note: &mut dyn FnMut(&str),
 ) -> Result<Value, Problem> {
     connection.send(&to_line(request))?;
-    let mut notes = 0;
     while let Some(line) = connection.next_line(interrupts) {
         match serde_json::from_str(&line) {
-            Ok(Reply::Note(text)) if notes < MCP_NOTES => {
-                on_note(&text);
-                notes += 1;
-            }
+            Ok(Reply::Note(text)) => on_note(&text),
             Ok(Reply::Answer(Ok(value))) => return Ok(value),
             Ok(Reply::Answer(Err(Failure { message, is_usage }))) => {
                 return Err(if is_usage {
@@ -162,7 +157,7 @@ pub fn ask(
                     Problem::failed(message)
                 });
             }
-            _ => {}
+            Err(_) => {}
         }
     }
     let ended = || Problem::failed("the process that keeps MCP servers has ended");

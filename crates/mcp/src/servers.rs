@@ -1,16 +1,20 @@
 //! `mcp.json`: the servers that a user or a repository names, in the form that Claude Code, Cursor and VS Code share.
 //!
 //! ```text
-//! {"mcpServers": {NAME: {"command": WORD, "args": [WORD], "env": {NAME: VALUE}, "cwd": DIR}
+//! {"mcpServers": {NAME: {"command": WORD, "args": [WORD], "env": {NAME: VALUE}}
 //!                     | {"url": URL, "headers": {NAME: VALUE}, "key_command": [WORD]}}}
 //! ```
 //! `${VAR}` and `${VAR:-default}` are replaced in all values. Members that other programs have are ignored.
 
 use std::collections::BTreeMap;
+use std::sync::LazyLock;
 
-use conversation::format::harmless::quote_name;
+use regex::{Captures, Regex};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
+
+static VARIABLE: LazyLock<Regex> =
+    LazyLock::new(|| Regex::new(r"\$\{(\w+)(?::-([^}]*))?\}").expect("a constant pattern"));
 
 /// How a server is started or reached.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -22,8 +26,6 @@ pub struct Definition {
     pub args: Vec<String>,
     /// Variables of its environment, in addition to those of commands.
     pub env: BTreeMap<String, String>,
-    /// Its working folder, that of the run otherwise.
-    pub cwd: Option<String>,
     /// Its address.
     pub url: Option<String>,
     /// Headers for each request.
@@ -41,13 +43,12 @@ pub fn parse_servers(
     lookup: &dyn Fn(&str) -> Option<String>,
 ) -> Result<Servers, String> {
     let mut file = parse_file(text)?;
-    let read = |mut value: Value| {
-        expand(&mut value, lookup)?;
+    let read = |value: Value| {
         if value["type"] == "sse" {
             return Err("the transport sse is not supported, only \"http\"".to_owned());
         }
         let server: Definition =
-            serde_json::from_value(value).map_err(|error| error.to_string())?;
+            serde_json::from_str(&expand(&value, lookup)?).map_err(|error| error.to_string())?;
         if server.command.is_some() == server.url.is_some() {
             return Err("it needs either \"command\" or \"url\"".to_owned());
         }
@@ -74,35 +75,22 @@ fn named_servers(file: &mut Map<String, Value>) -> Result<&mut Map<String, Value
     servers.as_object_mut().ok_or_else(|| "\"mcpServers\" is not an object".to_owned())
 }
 
-/// Replaces variables in all texts of a value.
-fn expand(value: &mut Value, lookup: &dyn Fn(&str) -> Option<String>) -> Result<(), String> {
-    match value {
-        Value::String(text) => *text = expand_text(text, lookup)?,
-        Value::Array(items) => items.iter_mut().try_for_each(|item| expand(item, lookup))?,
-        Value::Object(members) => {
-            members.values_mut().try_for_each(|member| expand(member, lookup))?;
-        }
-        _ => {}
-    }
-    Ok(())
-}
-
-fn expand_text(text: &str, lookup: &dyn Fn(&str) -> Option<String>) -> Result<String, String> {
-    let mut out = String::new();
-    let mut rest = text;
-    while let Some((before, (inner, after))) =
-        rest.split_once("${").and_then(|(before, after)| Some((before, after.split_once('}')?)))
-    {
-        let (name, default) =
-            inner.split_once(":-").map_or((inner, None), |(name, text)| (name, Some(text)));
-        let value = lookup(name).or_else(|| default.map(str::to_owned));
-        out.push_str(before);
-        out.push_str(
-            &value.ok_or_else(|| format!("the variable {} is not set", quote_name(name)))?,
-        );
-        rest = after;
-    }
-    Ok(out + rest)
+/// The JSON of a value with its variables replaced.
+fn expand(value: &Value, lookup: &dyn Fn(&str) -> Option<String>) -> Result<String, String> {
+    let mut missing = None;
+    let text = value.to_string();
+    let text = VARIABLE.replace_all(&text, |found: &Captures<'_>| {
+        // The default is a part of the JSON already.
+        let default = found.get(2).map(|text| text.as_str().to_owned());
+        let value = lookup(&found[1]).map(|value| json!(value).to_string());
+        let quoted =
+            value.and_then(|json| Some(json.strip_prefix('"')?.strip_suffix('"')?.to_owned()));
+        quoted.or(default).unwrap_or_else(|| {
+            missing = Some(format!("the variable {} is not set", &found[1]));
+            String::new()
+        })
+    });
+    missing.map_or_else(|| Ok(text.into_owned()), Err)
 }
 
 #[cfg(test)]
@@ -111,13 +99,13 @@ mod tests {
 
     #[test]
     fn the_shared_form_is_read() {
-        let lookup = |name: &str| (name == "KEY").then(|| "k}".to_owned());
+        let lookup = |name: &str| (name == "KEY").then(|| "k}\"".to_owned());
         let read = |text: &str| parse_servers(text, &lookup);
         let text = r#"{"mcpServers": {"a": {"command": "x", "args": ["${KEY}", "${NO:-d}${KEY}", "${"], "env": {"A": "$KEY"}, "autoApprove": []},
             "b": {"url": "http://h", "type": "http", "headers": {"H": "Bearer ${NO}"}}}}"#;
         let servers = read(text).unwrap();
         let a = servers["a"].clone().unwrap();
-        assert_eq!(a.args, ["k}", "dk}", "${"]);
+        assert_eq!(a.args, ["k}\"", "dk}\"", "${"]);
         assert_eq!(a.env["A"], "$KEY");
         assert_eq!(servers["b"], Err("the variable NO is not set".to_owned()));
         assert_eq!(servers.len(), 2);

@@ -101,22 +101,13 @@ impl Connection {
 
     /// The next line. `None` at the end, and when a signal is pending.
     pub fn next_line(&mut self, interrupts: &Interrupts) -> Option<String> {
-        let mut line = Vec::new();
-        while !line.ends_with(b"\n") {
-            if self.0.buffer().is_empty() {
-                let stream = PollFd::new(self.0.get_ref(), PollFlags::IN);
-                ready::wait(&mut [stream, PollFd::new(interrupts, PollFlags::IN)], None);
-                if interrupts.pending().is_some() {
-                    return None;
-                }
-            }
-            let chunk = self.0.fill_buf().ok().filter(|chunk| !chunk.is_empty())?;
-            let end = chunk.iter().position(|byte| *byte == b'\n');
-            let count = end.map_or(chunk.len(), |end| end + 1);
-            line.extend_from_slice(&chunk[..count]);
-            self.0.consume(count);
+        if self.0.buffer().is_empty() {
+            let stream = PollFd::new(self.0.get_ref(), PollFlags::IN);
+            ready::wait(&mut [stream, PollFd::new(interrupts, PollFlags::IN)], None);
         }
-        String::from_utf8(line).ok()
+        let mut line = String::new();
+        let is_over = interrupts.pending().is_some() || self.0.read_line(&mut line).ok()? == 0;
+        (!is_over).then_some(line)
     }
 }
 

@@ -9,11 +9,8 @@ use std::collections::HashMap;
 use std::error::Error;
 use std::ffi::OsString;
 use std::fmt::Display;
-use std::io;
 use std::path::PathBuf;
-use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::task::{Context, Poll};
 use std::time::Duration;
 
 use conversation::format::harmless::{escape_line, escape_text, quote_name};
@@ -31,6 +28,7 @@ use rmcp::service::{
     ClientInitializeError, NotificationContext, PeerRequestOptions, RoleClient, RunningService,
     ServiceError, serve_client,
 };
+use rmcp::transport::DynamicTransportError;
 use rmcp::transport::async_rw::AsyncRwTransport;
 use rmcp::transport::streamable_http_client::{
     StreamableHttpClientTransport, StreamableHttpClientTransportConfig, StreamableHttpError,
@@ -42,7 +40,7 @@ use sys::interrupt::Interrupts;
 use sys::key_command::KeyCommand;
 use sys::process::job::{Job, JobOutcome, Output, Stdin};
 use sys::process::kept::KeptJob;
-use tokio::io::{AsyncRead, AsyncReadExt, ReadBuf};
+use tokio::io::AsyncReadExt;
 use tokio::net::unix::pipe::{Receiver, Sender};
 use tokio::sync::mpsc;
 use tokio::task::spawn_blocking;
@@ -145,33 +143,6 @@ impl ClientHandler for Handler {
     }
 }
 
-/// The output of a server, whose lines are bounded.
-struct Lines {
-    output: Receiver,
-    handler: Handler,
-    length: usize,
-}
-
-impl AsyncRead for Lines {
-    fn poll_read(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-        buffer: &mut ReadBuf<'_>,
-    ) -> Poll<io::Result<()>> {
-        let from = buffer.filled().len();
-        let polled = Pin::new(&mut self.output).poll_read(context, buffer);
-        let new = &buffer.filled()[from..];
-        let line = new.iter().rposition(|byte| *byte == b'\n');
-        self.length = line.map_or(self.length + new.len(), |at| new.len() - at - 1);
-        if self.length > MCP_MESSAGE {
-            let why = format!("a message of more than {} MiB", MCP_MESSAGE >> 20);
-            self.handler.keep(why.as_bytes());
-            return Poll::Ready(Err(io::Error::other(why)));
-        }
-        polled
-    }
-}
-
 /// A server that is connected.
 pub(crate) struct Server {
     service: RunningService<RoleClient, Handler>,
@@ -264,27 +235,26 @@ async fn open(
 fn explain_start(error: &ClientInitializeError) -> String {
     match error {
         ClientInitializeError::TransportError { error: cause, .. } => {
-            explain(&*cause.error, error.is_authorization_required())
+            explain(cause, error.is_authorization_required())
         }
-        error => explain(error, false),
+        error => escape_line(&error.to_string(), LINE),
     }
 }
 
 fn explain_call(error: &ServiceError) -> String {
     match error {
         ServiceError::McpError(error) => escape_line(&error.message, LINE * 4),
-        ServiceError::TransportSend(cause) => {
-            explain(&*cause.error, error.is_authorization_required())
-        }
-        error => explain(error, false),
+        ServiceError::TransportSend(cause) => explain(cause, error.is_authorization_required()),
+        error => escape_line(&error.to_string(), LINE),
     }
 }
 
-fn explain(error: &(dyn Error + 'static), needs_authorization: bool) -> String {
+fn explain(transport: &DynamicTransportError, needs_authorization: bool) -> String {
     if needs_authorization {
         return "it wants an authorization; nagent signs in nowhere by itself: give a token by \"headers\": {\"Authorization\": \
                 \"Bearer ${TOKEN}\"}, or a command that prints one by \"key_command\"".to_owned();
     }
+    let error: &(dyn Error + 'static) = &*transport.error;
     let mut text = error.to_string();
     let mut last = error;
     loop {
@@ -312,7 +282,7 @@ async fn keep_printed(mut stderr: Receiver, handler: Handler) {
 fn start(
     definition: &Definition,
     handler: &Handler,
-) -> Result<AsyncRwTransport<RoleClient, Lines, Sender>, Problem> {
+) -> Result<AsyncRwTransport<RoleClient, Receiver, Sender>, Problem> {
     let (env, folder) = find_world(definition)?;
     let program = env.find_program(definition.command.as_deref().unwrap_or_default());
     let args = definition.args.iter().map(OsString::from);
@@ -324,10 +294,8 @@ fn start(
         started.map_err(|error| Problem::failed(error.to_string()))?;
     handler.lock().job = Some(job);
     tokio::spawn(keep_printed(Receiver::from_owned_fd(stderr)?, handler.clone()));
-    let output = Receiver::from_owned_fd(stdout)?;
-    let lines = Lines { output, handler: handler.clone(), length: 0 };
-    let transport = AsyncRwTransport::new_client(lines, Sender::from_owned_fd(stdin)?);
-    Ok(transport.with_max_line_length(MCP_MESSAGE + 1))
+    let (output, input) = (Receiver::from_owned_fd(stdout)?, Sender::from_owned_fd(stdin)?);
+    Ok(AsyncRwTransport::new_client(output, input).with_max_line_length(MCP_MESSAGE))
 }
 
 /// The environment of this process, which has no credentials, with the server's own variables; and its folder.
@@ -337,7 +305,7 @@ fn find_world(definition: &Definition) -> Result<(Env, PathBuf), Problem> {
     for (name, value) in &definition.env {
         env.set(name, value);
     }
-    Ok((env, folder.join(definition.cwd.as_deref().unwrap_or_default())))
+    Ok((env, folder))
 }
 
 /// The transport to a server at an address, with its headers and its token.

@@ -1,17 +1,23 @@
-//! MCP servers for `nagent-mcp`, for a run and for a session: which there are, and the way to them.
+//! MCP servers for `nagent-mcp`, for a run and for a session: which there are, and `nagent-mcp add`, which edits the user's
+//! `mcp.json` and leaves what it does not know.
 
-pub mod file;
 pub mod verbs;
 
 use std::path::Path;
 
+use serde_json::json;
+
 use crate::ops::run::trust::repository_servers;
+use crate::out::Report;
 use conversation::format::harmless::quote_name;
 use conversation::limits::MCP_FILE;
 use conversation::problem::Problem;
-use mcp::servers::{Servers, parse_servers};
-use sys::env::Env;
+use mcp::servers::{self, Servers, parse_servers};
+use sys::atomic_file::AtomicFile;
+use sys::env::{Env, PARENTS};
 use sys::fs;
+use sys::interrupt::Interrupts;
+use sys::lock::lock_index;
 use sys::root::Root;
 
 /// The file of the user's servers, in nagent's root.
@@ -41,4 +47,42 @@ pub(crate) fn find_servers(
         }
         Err(why) => Ok((servers, Some(format!("{}: {why}", quote_name(&file.path))))),
     }
+}
+
+/// The server of `nagent-mcp add`
+#[derive(Debug, Clone, clap::Args)]
+pub struct NewServer {
+    /// Its name
+    name: String,
+    /// Reach it at this address, by streamable HTTP
+    #[arg(long, value_name = "URL", conflicts_with = "command")]
+    url: Option<String>,
+    /// The program, and its arguments; ${VAR} in them is replaced when it starts
+    #[arg(last = true, value_name = "COMMAND", required_unless_present = "url")]
+    command: Vec<String>,
+}
+
+/// Adds a server, or replaces the one of this name.
+pub(crate) fn add_server(root: &Root, env: &Env, new: &NewServer) -> Result<Report, Problem> {
+    if env.get(PARENTS).is_some() {
+        return Err(Problem::usage(
+            "add is for the user: a command of a conversation cannot change the servers",
+        ));
+    }
+    let definition = match (&new.url, new.command.split_first()) {
+        (None, Some((program, args))) => json!({ "command": program, "args": args }),
+        (url, _) => json!({ "type": "http", "url": url }),
+    };
+    root.prepare()?;
+    let _lock = lock_index(root, FILE, &Interrupts::install()?)
+        .map_err(|error| Problem::failed(error.to_string()))?;
+    let path = root.path().join(FILE);
+    let (shown, name) = (quote_name(&path), quote_name(&new.name));
+    let text = fs::read_text(&path, MCP_FILE)?.unwrap_or_default();
+    let changed = servers::add_server(&text, &new.name, definition)
+        .map_err(|why| Problem::usage(format!("{shown}: {why}")))?;
+    AtomicFile::new(&path).write(changed.as_bytes())?;
+    let said =
+        format!("{name} is in {shown}; nagent-mcp list {name} starts it and shows its tools");
+    Ok(Report::done(said).with("path", shown))
 }
