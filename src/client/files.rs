@@ -97,11 +97,11 @@ impl ModelClient {
                     let new = NewFile { name, format, path, bytes };
                     return self.prepare_file(&new, model, interrupts);
                 }
-                _ => "its bytes are of another type".to_owned(),
+                _ => "its bytes are of another type",
             },
-            Err(_) => "its bytes are not kept any more (pruned?); read it again".to_owned(),
+            Err(_) => "its bytes are not kept any more (pruned?); read it again",
         };
-        Ok(self.leave_out(file.sha256.to_owned(), file.path, FileFormat::Text, &why))
+        Ok(self.leave_out(file.sha256.to_owned(), file.path, why))
     }
 
     /// Makes a file fit for the API, or uploads it. Without `interrupts` nothing is uploaded.
@@ -118,7 +118,7 @@ impl ModelClient {
         let (bytes, rules) = (file.bytes.len() as u64, self.file_rules(model));
         let as_it_is = || (file.format, Payload::Bytes(Arc::new(file.bytes.to_vec())));
         let ready = match rules.route(file.format, bytes) {
-            Err(why) => return Ok(self.leave_out(sha256, file.name, file.format, &why)),
+            Err(why) => return Ok(self.leave_out(sha256, file.name, &why)),
             Ok(_) if matches!(self.backend, Backend::Program(_)) => {
                 (file.format, Payload::Path(file.path.to_owned()))
             }
@@ -129,7 +129,7 @@ impl ModelClient {
                     picture.fit(bytes, &rules).map_err(|error| error.to_string())
                 });
                 match fit {
-                    Err(why) => return Ok(self.leave_out(sha256, file.name, file.format, &why)),
+                    Err(why) => return Ok(self.leave_out(sha256, file.name, &why)),
                     Ok(None) => as_it_is(),
                     Ok(Some((format, copy))) => (format, Payload::Bytes(Arc::new(copy))),
                 }
@@ -141,15 +141,9 @@ impl ModelClient {
     }
 
     /// Tells the user and the model once why a file is not shown.
-    fn leave_out(
-        &mut self,
-        sha256: String,
-        name: &str,
-        format: FileFormat,
-        why: &str,
-    ) -> (FileFormat, Payload) {
+    fn leave_out(&mut self, sha256: String, name: &str, why: &str) -> (FileFormat, Payload) {
         let why = format!("{} is not shown to the model: {why}", quote_name(name));
-        let missing = (format, Payload::Missing(format!("[{why}]")));
+        let missing = (FileFormat::Text, Payload::Missing(format!("[{why}]")));
         self.notes.push(why);
         self.ready_files.insert(sha256, missing.clone());
         missing
@@ -201,20 +195,13 @@ impl ModelClient {
             ));
             return Ok(Payload::Remote(RemoteFile { id: NO_ID.to_owned(), uri: None }));
         };
-        let file = Attachment {
-            place: (0, 0),
-            name: safe_name(file.name, file.format),
-            format: file.format,
-            tokens: 0,
-            payload: Payload::Bytes(Arc::new(file.bytes.to_vec())),
-        };
         let boundary = uuid::Uuid::new_v4().simple().to_string();
-        let sent = self.as_server()?.with_key(interrupts, |server| {
-            let request = server.endpoint.files()?.upload_request(&file, &boundary);
+        let (remote, state) = self.as_server()?.with_key(interrupts, |server| {
+            let files = server.endpoint.files()?;
+            let request = files.upload_request(file.name, file.format, file.bytes, &boundary);
             let (_, body) = server.fetch(request, interrupts)?;
             Ok(server.endpoint.files()?.read_file(&body)?)
-        });
-        let (remote, state) = sent?;
+        })?;
         self.uploads.push(remote.clone());
         self.wait_until_ready(&remote, state, interrupts)?;
         Ok(Payload::Remote(remote))

@@ -17,7 +17,7 @@ use conversation::limits;
 use serde_json::json;
 
 use super::api::{Endpoint, FilesApi, UploadForm};
-use super::attachment::{Attachment, Payload, RemoteFile};
+use super::attachment::{FileFormat, RemoteFile, safe_name};
 use super::error;
 use conversation::model::{ApiError, ErrorKind, HttpRequest};
 
@@ -51,12 +51,14 @@ impl Endpoint {
 
 impl Files<'_> {
     /// The request that uploads a file. `boundary` separates the parts of its body.
-    pub fn upload_request(&self, file: &Attachment, boundary: &str) -> HttpRequest {
-        let bytes = match &file.payload {
-            Payload::Bytes(bytes) => bytes.as_slice(),
-            _ => &[],
-        };
-        let (name, media_type) = (&file.name, file.media_type());
+    pub fn upload_request(
+        &self,
+        name: &str,
+        format: FileFormat,
+        bytes: &[u8],
+        boundary: &str,
+    ) -> HttpRequest {
+        let (name, media_type) = (safe_name(name, format), format.media_type());
         let about = json!({"file": {"displayName": name}}).to_string();
         let (kind, url, parts) = match self.api.form {
             UploadForm::Fields(fields) => {

@@ -41,7 +41,7 @@ mod tests {
     #[test]
     fn words_as_terminals_paste_them() {
         let check = |line: &str, expect: &[&str]| {
-            assert_eq!(split_words(line).collect::<Vec<_>>(), expect, "{line}")
+            assert_eq!(split_words(line).collect::<Vec<_>>(), expect, "{line}");
         };
         check("'/a b/c.png' what's it?", &["/a b/c.png", "what's", "it?"]);
         check("see /a\\ b/c.png", &["see", "/a b/c.png"]);
