@@ -130,7 +130,7 @@ mod tests {
             read_arguments(&words, &schema).map(|(read, note)| (Value::Object(read), note))
         };
         let check = |words: &[&str], expect: Value| {
-            assert_eq!(read(words), Ok((expect, None)), "{words:?}")
+            assert_eq!(read(words), Ok((expect, None)), "{words:?}");
         };
         check(&["s=5", "n=1.5", "i=-2", "b=true"], json!({"s": "5", "n": 1.5, "i": -2, "b": true}));
         check(&["s=", "e=x"], json!({"s": "", "e": "x"}));

@@ -117,7 +117,9 @@ async fn handle(
             let help = format!("nagent-mcp help {} {}", quote_name(&server), quote_name(&tool));
             let (arguments, note) = read_arguments(&words, &found["inputSchema"])
                 .map_err(|why| usage(format!("{why} ({help})")))?;
-            note.iter().for_each(|note| add_note(&notes, note));
+            if let Some(note) = note {
+                add_note(&notes, &note);
+            }
             let limit = Duration::from_secs_f64(timeout.clamp(0.001, 1e6));
             find_server(&server, entries).await?.call(tool, arguments, limit, notes, gone).await
         }
