@@ -259,10 +259,7 @@ fn file_name(path: &str) -> &str {
 /// Leaves out the oldest files of a request that has too many bytes or files: so many that the next ones fit again, since
 /// the messages of each request should begin with those of the previous one.
 fn leave_out_oldest(files: &mut [Attachment], (most_bytes, most): (u64, u64)) {
-    let size = |file: &Attachment| match &file.payload {
-        Payload::Bytes(bytes) => bytes.len() as u64,
-        _ => 0,
-    };
+    let size = |file: &Attachment| file.bytes().len() as u64;
     let (mut start, mut bytes) = (0, 0);
     for at in 0..files.len() {
         bytes += size(&files[at]);

@@ -114,18 +114,20 @@ impl Attachment {
         self.format.media_type()
     }
 
-    pub(super) fn base64(&self) -> String {
+    /// Its bytes, if they are sent within the request.
+    pub fn bytes(&self) -> &[u8] {
         match &self.payload {
-            Payload::Bytes(bytes) => STANDARD.encode(&**bytes),
-            _ => String::new(),
+            Payload::Bytes(bytes) => bytes,
+            _ => &[],
         }
     }
 
+    pub(super) fn base64(&self) -> String {
+        STANDARD.encode(self.bytes())
+    }
+
     pub(super) fn base64_len(&self) -> usize {
-        match &self.payload {
-            Payload::Bytes(bytes) => bytes.len().div_ceil(3) * 4,
-            _ => 0,
-        }
+        self.bytes().len().div_ceil(3) * 4
     }
 
     pub(super) fn data_url(&self) -> String {

@@ -105,11 +105,6 @@ impl Handler {
         }
         Failure { message, is_usage: false }
     }
-
-    /// A failure that the user's definition is the reason of.
-    fn refuse(&self, why: Problem) -> Failure {
-        Failure { is_usage: true, ..self.fail(why) }
-    }
 }
 
 impl ClientHandler for Handler {
@@ -221,7 +216,8 @@ async fn open(
     definition: &Definition,
     handler: &Handler,
 ) -> Result<RunningService<RoleClient, Handler>, Failure> {
-    let refuse = |why| handler.refuse(why);
+    // The reason is in the user's definition.
+    let refuse = |why: Problem| Failure { is_usage: true, ..handler.fail(why) };
     let opened = if let Some(url) = &definition.url {
         let transport = reach(url, definition).await.map_err(refuse)?;
         serve_client(handler.clone(), transport).await

@@ -7,7 +7,7 @@ use std::path::Path;
 
 use serde_json::json;
 
-use crate::ops::run::trust::repository_servers;
+use crate::ops::run::trust::{self, repository_files};
 use crate::out::Report;
 use conversation::format::harmless::quote_name;
 use conversation::limits::MCP_FILE;
@@ -37,7 +37,10 @@ pub(crate) fn find_servers(
     let mut servers = own
         .and_then(|text| parse_servers(text.as_deref().unwrap_or("{}"), &lookup))
         .map_err(|why| Problem::usage(format!("{}: {why}", quote_name(&path))))?;
-    let Some(file) = repository_servers(root, folder, toplevel) else { return Ok((servers, None)) };
+    let mut files = repository_files(root, folder, toplevel).0.into_iter();
+    let Some(file) = files.find(|file| file.path.ends_with(trust::SERVERS)) else {
+        return Ok((servers, None));
+    };
     let untrusted = "not used: it is new or has changed; review it with nagent --trust";
     let text = file.text.as_deref().ok_or_else(|| untrusted.to_owned());
     match text.and_then(|text| parse_servers(text, &lookup)) {

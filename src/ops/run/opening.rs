@@ -7,7 +7,7 @@ use std::sync::Arc;
 use super::call::Call;
 use super::sandbox;
 use super::skills::{Skills, named_by};
-use super::trust::{RepositoryText, repository_texts};
+use super::trust::{RepositoryText, SERVERS, repository_files};
 use crate::drive::{self, ProgressEvent, Runner};
 use crate::ops::files::{file_conversation, file_memory};
 use crate::ops::mcp;
@@ -174,7 +174,8 @@ fn facts_about_file(
     let about = file.as_deref().and_then(Path::parent).unwrap_or(folder);
     let is_same = git.toplevel.as_ref().is_some_and(|top| about.starts_with(top));
     let git = if is_same { git } else { git::read_facts(about) };
-    let (texts, note) = repository_texts(call.root(), about, git.toplevel.as_deref());
+    let (mut texts, note) = repository_files(call.root(), about, git.toplevel.as_deref());
+    texts.retain(|text| !text.path.ends_with(SERVERS));
     if let Some(note) = &note {
         progress.show_event(ProgressEvent::Note(note));
     }

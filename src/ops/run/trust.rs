@@ -23,7 +23,7 @@ const INSTRUCTIONS: [&str; 2] = ["AGENTS.md", "CLAUDE.md"];
 /// The file for nagent alone.
 const OWN: &str = ".nagent/context.md";
 /// The file with a project's MCP servers, at the top of the repository.
-const SERVERS: &str = ".mcp.json";
+pub(crate) const SERVERS: &str = ".mcp.json";
 /// Maximum number of files of a repository that are read or named.
 const MOST: usize = 8;
 
@@ -59,27 +59,9 @@ fn find_files(root: &Root, folder: &Path, toplevel: Option<&Path>) -> Vec<PathBu
     files.split_off(files.len().saturating_sub(MOST))
 }
 
-/// The texts of a repository for a folder, the most specific last. A note says why nothing is trusted.
-pub(crate) fn repository_texts(
-    root: &Root,
-    folder: &Path,
-    toplevel: Option<&Path>,
-) -> (Vec<RepositoryText>, Option<String>) {
-    let (mut texts, note) = read_files(root, folder, toplevel);
-    texts.retain(|text| !text.path.ends_with(SERVERS));
-    (texts, note)
-}
-
-/// The file with a repository's MCP servers, if it has one.
-pub(crate) fn repository_servers(
-    root: &Root,
-    folder: &Path,
-    toplevel: Option<&Path>,
-) -> Option<RepositoryText> {
-    read_files(root, folder, toplevel).0.into_iter().find(|text| text.path.ends_with(SERVERS))
-}
-
-fn read_files(
+/// The texts of a repository for a folder, the most specific last, and the file with its MCP servers. A note says why nothing is
+/// trusted.
+pub(crate) fn repository_files(
     root: &Root,
     folder: &Path,
     toplevel: Option<&Path>,

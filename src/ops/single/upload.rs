@@ -18,7 +18,6 @@ use models::sniff;
 use sys::fs;
 use sys::input::InputFile;
 use sys::interrupt::Interrupts;
-use sys::read;
 
 /// The file that is sent, and its prompt
 #[derive(Debug, Clone, clap::Args)]
@@ -44,9 +43,11 @@ pub fn send_file(tool: &'static str, args: &UploadArgs) -> Result<Report, Proble
     }
     let path = args.input.path();
     let input = InputFile::open(path, &Interrupts::install()?)?;
-    let bytes = read_upload(input.path())?;
     let name = if input.is_copy() { OsStr::new("stdin") } else { path.as_os_str() };
     let name = Path::new(name).file_name().unwrap_or(name).to_string_lossy();
+    let full = fs::real_path(input.path()).unwrap_or_else(|| input.path().to_owned());
+    let bytes = fs::read_resolved(&full, SHOWN_FILE)
+        .map_err(|error| Problem::failed(format!("{name}: {error:#}")))?;
     let format = sniff::detect_format(&name, &bytes).map_err(Problem::failed)?;
     let mut one_shot = OneShot::new(tool, &args.model, !args.show_request, None, false)?;
     let OneShot { settings, source, model, interrupts, spinner, .. } = &mut one_shot;
@@ -63,7 +64,6 @@ pub fn send_file(tool: &'static str, args: &UploadArgs) -> Result<Report, Proble
     let parts = vec![text.trim_end(), args.prompt.as_str()];
     let mut ask =
         settings.build_request(model, None, vec![RequestMessage { role: Role::User, parts }]);
-    let full = fs::real_path(input.path()).unwrap_or_else(|| input.path().to_owned());
     let file = NewFile { name: &name, format, path: &full, bytes: &bytes };
     if args.show_request {
         if route != FileRoute::Text {
@@ -90,15 +90,4 @@ pub fn send_file(tool: &'static str, args: &UploadArgs) -> Result<Report, Proble
         .with("kind", format.family())
         .with("sent", route.name())
         .with("prompt", args.prompt.as_str()))
-}
-
-/// The whole of a regular file.
-fn read_upload(path: &Path) -> Result<Vec<u8>, Problem> {
-    let (file, metadata) = read::open_regular(path)?;
-    fs::read_within(file, metadata.len(), SHOWN_FILE).map_err(|error| {
-        Problem::failed(format!(
-            "{}: {error:#}; make it smaller, or split it with nagent-file-split if it is text",
-            path.display()
-        ))
-    })
 }
