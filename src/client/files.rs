@@ -8,11 +8,10 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::retry::with_retries;
 use super::server::Server;
 use super::{Backend, ModelClient, RequestError};
 use conversation::format::harmless::quote_name;
-use conversation::model::{ApiError, ErrorKind, Reply, Retry};
+use conversation::model::{ApiError, ErrorKind};
 use conversation::shown_file::ShownFile;
 use models::ChatRequest;
 use models::api::FileRules;
@@ -160,27 +159,6 @@ impl ModelClient {
         let (name, place) = (safe_name(file.name, format), (0, 0));
         ask.files = vec![Attachment { place, name, format, tokens: 0, payload }];
         Ok(())
-    }
-
-    /// Asks about a single file, with retries, and removes it from the provider.
-    pub fn ask_about(
-        &mut self,
-        ask: &mut ChatRequest<'_>,
-        file: &NewFile<'_>,
-        patience: Duration,
-        interrupts: &Interrupts,
-        report: &mut dyn FnMut(&str),
-    ) -> Result<Reply, RequestError> {
-        let reply = with_retries(&mut Retry::new(patience), interrupts, report, |report| {
-            self.attempt(ask.model, report, |client| {
-                client.attach_file(ask, file, Some(interrupts))?;
-                client.request_reply(ask, &mut |_| (), interrupts)
-            })
-        });
-        for note in self.remove_uploads(interrupts) {
-            report(&format!("note: {note}"));
-        }
-        reply
     }
 
     fn upload(

@@ -294,7 +294,7 @@ fn broken_skills_are_listed_with_what_is_wrong_and_not_told() {
         "h-fifo wrong|… is a FIFO, not a regular file|",
         "i-dir wrong|… is a folder|",
         "j-link wrong|SKILL.md is a link that leads out of its folder|",
-        "k-keys used||unknown field `hooks`…",
+        "k-keys used||not as the specification says: unknown field `hooks`…",
         "l-large used||",
         "m-crlf used||",
     ];
@@ -314,7 +314,7 @@ fn broken_skills_are_listed_with_what_is_wrong_and_not_told() {
     run.stdout_has(&[
         "c-none: wrong\n",
         "  it has no SKILL.md\n",
-        "  warning: unknown field `hooks`",
+        "  not as the specification says: unknown field `hooks`",
     ]);
 }
 

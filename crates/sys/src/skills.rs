@@ -171,7 +171,9 @@ impl Skill {
                 return self.errors.push(format!("its front matter is bad YAML: {error}"));
             }
         };
-        self.warning = serde_yaml::from_str::<StrictFront>(text).err().map(explain);
+        let strict: Result<StrictFront, _> = serde_yaml::from_str(text);
+        let warn = |error| format!("not as the specification says: {}", explain(error));
+        self.warning = strict.err().map(warn);
         let (name, description) = (front.name.trim(), front.description.trim());
         self.description = escape_line(description, SKILL_DESCRIPTION);
         if !is_name(name) {

@@ -105,9 +105,8 @@ pub(crate) fn list_skills(call: &Call<'_>) -> Result<Report, Problem> {
             true => ("shadowed", " by a nearer one"),
         };
         let _ = writeln!(text, "{}: {state}{why}\n  {}", quote_name(name), quote_name(path));
-        let warned = warning.iter().map(|why| format!("warning: {why}"));
-        let rows = [description.clone()].into_iter().filter(|text| !text.is_empty());
-        for row in rows.chain(errors.iter().cloned()).chain(warned) {
+        let rows = Some(&description).filter(|text| !text.is_empty()).into_iter();
+        for row in rows.chain(&errors).chain(&warning) {
             let _ = writeln!(text, "  {row}");
         }
         let path = path.display().to_string();

@@ -65,9 +65,10 @@ pub fn send_file(tool: &'static str, args: &UploadArgs) -> Result<Report, Proble
     let mut ask =
         settings.build_request(model, None, vec![RequestMessage { role: Role::User, parts }]);
     let file = NewFile { name: &name, format, path: &full, bytes: &bytes };
+    let file = Some(&file).filter(|_| route != FileRoute::Text);
     if args.show_request {
-        if route != FileRoute::Text {
-            let attached = source.attach_file(&mut ask, &file, None);
+        if let Some(file) = file {
+            let attached = source.attach_file(&mut ask, file, None);
             attached.map_err(|why| Problem::failed(why.to_string()))?;
         }
         for note in source.notes.drain(..) {
@@ -78,10 +79,7 @@ pub fn send_file(tool: &'static str, args: &UploadArgs) -> Result<Report, Proble
     let patience = settings.retry_patience();
     spinner.start("model");
     let mut tell = |text: &str| spinner.print_above(|| out::print_tool_line(tool, text));
-    let reply = match route {
-        FileRoute::Text => source.ask_with_retries(&ask, patience, interrupts, &mut tell),
-        _ => source.ask_about(&mut ask, &file, patience, interrupts, &mut tell),
-    };
+    let reply = source.ask_with_retries(&mut ask, file, patience, interrupts, &mut tell);
     spinner.stop();
     Ok(one_shot
         .report_reply(reply?, path)?
