@@ -8,11 +8,10 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::retry::with_retries;
 use super::server::Server;
 use super::{Backend, ModelClient, RequestError};
 use conversation::format::harmless::quote_name;
-use conversation::model::{ApiError, ErrorKind, Reply, Retry};
+use conversation::model::{ApiError, ErrorKind};
 use conversation::shown_file::ShownFile;
 use models::ChatRequest;
 use models::api::FileRules;
@@ -25,14 +24,10 @@ use sys::fs;
 use sys::http::HttpClient;
 use sys::interrupt::Interrupts;
 
-/// Maximum time for a provider to process a file, without the time of its answers.
-const PROCESSING: Duration = Duration::from_mins(2);
-/// The first wait for it; each wait is twice the one before, up to the longest.
-const FIRST_WAIT: Duration = Duration::from_millis(200);
-const LONGEST_WAIT: Duration = Duration::from_secs(5);
-/// Maximum time for retrying the removal of a file.
+/// How often a provider is asked whether it has processed a file, and the time between.
+const PROCESSING: (u32, Duration) = (120, Duration::from_secs(1));
+/// Maximum time for each step of the removal of a file, and once a signal has come.
 const REMOVAL: Duration = Duration::from_secs(5);
-/// Maximum time for each step of the removal once a signal has come.
 const LAST_REMOVAL: Duration = Duration::from_millis(800);
 
 /// The placeholder in a shown request for the id that an upload would return.
@@ -101,15 +96,15 @@ impl ModelClient {
                     let new = NewFile { name, format, path, bytes };
                     return self.prepare_file(&new, model, interrupts);
                 }
-                _ => "its bytes are of another type".to_owned(),
+                _ => "its bytes are of another type",
             },
-            Err(_) => "its bytes are not kept any more (pruned?); read it again".to_owned(),
+            Err(_) => "its bytes are not kept any more (pruned?); read it again",
         };
-        Ok(self.leave_out(file.sha256.to_owned(), file.path, FileFormat::Text, &why))
+        Ok(self.leave_out(file.sha256.to_owned(), file.path, why))
     }
 
     /// Makes a file fit for the API, or uploads it. Without `interrupts` nothing is uploaded.
-    pub fn prepare_file(
+    fn prepare_file(
         &mut self,
         file: &NewFile<'_>,
         model: &str,
@@ -120,68 +115,50 @@ impl ModelClient {
             return Ok(ready.clone());
         }
         let (bytes, rules) = (file.bytes.len() as u64, self.file_rules(model));
+        let as_it_is = || (file.format, Payload::Bytes(Arc::new(file.bytes.to_vec())));
         let ready = match rules.route(file.format, bytes) {
-            Err(why) => return Ok(self.leave_out(sha256, file.name, file.format, &why)),
+            Err(why) => return Ok(self.leave_out(sha256, file.name, &why)),
             Ok(_) if matches!(self.backend, Backend::Program(_)) => {
                 (file.format, Payload::Path(file.path.to_owned()))
             }
             Ok(FileRoute::Upload) => (file.format, self.upload(file, interrupts)?),
-            Ok(_) => {
+            Ok(_) if file.format.is_image() => {
                 let picture = Picture::decode(file.format, file.bytes);
-                let fit = picture.and_then(|picture| match picture {
-                    Some(picture) => picture.fit(bytes, &rules).map_err(|error| error.to_string()),
-                    None => Ok(None),
+                let fit = picture.and_then(|picture| {
+                    picture.fit(bytes, &rules).map_err(|error| error.to_string())
                 });
                 match fit {
-                    Err(why) => return Ok(self.leave_out(sha256, file.name, file.format, &why)),
-                    Ok(copy) => {
-                        let (format, bytes) =
-                            copy.unwrap_or_else(|| (file.format, file.bytes.to_vec()));
-                        (format, Payload::Bytes(Arc::new(bytes)))
-                    }
+                    Err(why) => return Ok(self.leave_out(sha256, file.name, &why)),
+                    Ok(None) => as_it_is(),
+                    Ok(Some((format, copy))) => (format, Payload::Bytes(Arc::new(copy))),
                 }
             }
+            Ok(_) => as_it_is(),
         };
         self.ready_files.insert(sha256, ready.clone());
         Ok(ready)
     }
 
     /// Tells the user and the model once why a file is not shown.
-    fn leave_out(
-        &mut self,
-        sha256: String,
-        name: &str,
-        format: FileFormat,
-        why: &str,
-    ) -> (FileFormat, Payload) {
+    fn leave_out(&mut self, sha256: String, name: &str, why: &str) -> (FileFormat, Payload) {
         let why = format!("{} is not shown to the model: {why}", quote_name(name));
-        let missing = (format, Payload::Missing(format!("[{why}]")));
+        let missing = (FileFormat::Text, Payload::Missing(format!("[{why}]")));
         self.notes.push(why);
         self.ready_files.insert(sha256, missing.clone());
         missing
     }
 
-    /// Asks about a single file, with retries, and removes it from the provider.
-    pub fn ask_about(
+    /// Makes this file the only one of a request. Without `interrupts` nothing is uploaded.
+    pub fn attach_file(
         &mut self,
         ask: &mut ChatRequest<'_>,
         file: &NewFile<'_>,
-        patience: Duration,
-        interrupts: &Interrupts,
-        report: &mut dyn FnMut(&str),
-    ) -> Result<Reply, RequestError> {
-        let reply = with_retries(&mut Retry::new(patience), interrupts, report, |report| {
-            self.attempt(ask.model, report, |client| {
-                let (format, payload) = client.prepare_file(file, ask.model, Some(interrupts))?;
-                let (name, place) = (safe_name(file.name, format), (0, 0));
-                ask.files = vec![Attachment { place, name, format, tokens: 0, payload }];
-                client.request_reply(ask, &mut |_| (), interrupts)
-            })
-        });
-        for note in self.remove_uploads(interrupts) {
-            report(&format!("note: {note}"));
-        }
-        reply
+        interrupts: Option<&Interrupts>,
+    ) -> Result<(), RequestError> {
+        let (format, payload) = self.prepare_file(file, ask.model, interrupts)?;
+        let (name, place) = (safe_name(file.name, format), (0, 0));
+        ask.files = vec![Attachment { place, name, format, tokens: 0, payload }];
+        Ok(())
     }
 
     fn upload(
@@ -196,27 +173,13 @@ impl ModelClient {
             ));
             return Ok(Payload::Remote(RemoteFile { id: NO_ID.to_owned(), uri: None }));
         };
-        let file = Attachment {
-            place: (0, 0),
-            name: safe_name(file.name, file.format),
-            format: file.format,
-            tokens: 0,
-            payload: Payload::Bytes(Arc::new(file.bytes.to_vec())),
-        };
         let boundary = uuid::Uuid::new_v4().simple().to_string();
-        let sent = self.as_server()?.with_key(interrupts, |server| {
-            let request = server.endpoint.files()?.upload_request(&file, &boundary);
+        let (remote, state) = self.as_server()?.with_key(interrupts, |server| {
+            let files = server.endpoint.files()?;
+            let request = files.upload_request(file.name, file.format, file.bytes, &boundary);
             let (_, body) = server.fetch(request, interrupts)?;
             Ok(server.endpoint.files()?.read_file(&body)?)
-        });
-        if let Err(RequestError::Interrupted(_)) = sent {
-            let (name, lifetime) = (file.name, self.lifetime());
-            self.notes.push(format!(
-                "the upload was interrupted; if the provider received {name} anyway, {lifetime}"
-            ));
-            return sent.map(|(remote, _)| Payload::Remote(remote));
-        }
-        let (remote, state) = sent?;
+        })?;
         self.uploads.push(remote.clone());
         self.wait_until_ready(&remote, state, interrupts)?;
         Ok(Payload::Remote(remote))
@@ -228,34 +191,22 @@ impl ModelClient {
         state: UploadState,
         interrupts: &Interrupts,
     ) -> Result<(), RequestError> {
-        let (mut state, mut wait, mut waited) = (state, FIRST_WAIT, Duration::ZERO);
-        while state == UploadState::Processing && waited < PROCESSING {
-            if let Some(signal) = interrupts.wait_for_signal(Some(wait)) {
+        let (mut state, (mut left, time)) = (state, PROCESSING);
+        while state == UploadState::Processing && left > 0 {
+            if let Some(signal) = interrupts.wait_for_signal(Some(time)) {
                 return Err(RequestError::Interrupted(signal));
             }
-            waited = waited.saturating_add(wait);
-            wait = wait.saturating_mul(2).min(LONGEST_WAIT);
-            let server = self.as_server()?;
-            let asked = server.with_key(interrupts, |server| {
+            left -= 1;
+            state = self.as_server()?.with_key(interrupts, |server| {
                 let request = server.endpoint.files()?.state_request(remote);
                 let (_, body) = server.fetch(request, interrupts)?;
                 Ok(server.endpoint.files()?.read_file(&body)?.1)
-            });
-            state = match asked {
-                // A busy server is asked again.
-                Err(RequestError::Api(ApiError {
-                    kind: ErrorKind::Busy | ErrorKind::Broken,
-                    ..
-                })) => UploadState::Processing,
-                other => other?,
-            };
+            })?;
         }
         let why = match state {
             UploadState::Ready => return Ok(()),
             UploadState::Failed(reason) => reason,
-            UploadState::Processing => {
-                format!("it was still busy with it after {} s; try again later", waited.as_secs())
-            }
+            UploadState::Processing => "it is still busy with it; try again later".to_owned(),
         };
         let failure = format!("the provider could not read the file {}: {why}", remote.id);
         Err(ApiError::new(ErrorKind::Other, &failure).into())
@@ -267,30 +218,15 @@ impl ModelClient {
         let mut notes = Vec::new();
         for remote in std::mem::take(&mut self.uploads) {
             let Ok(server) = self.as_server() else { break };
-            let mut result = Ok(());
-            if interrupts.pending().is_none() {
-                result = with_retries(&mut Retry::new(REMOVAL), interrupts, &mut |_| (), |_| {
-                    let request = server.endpoint.files()?.removal_request(&remote);
-                    accept_missing(server.fetch(request, interrupts).map(drop))
-                });
-            }
-            // The signal may have come before the removal, or interrupted it.
-            if interrupts.pending().is_some() {
-                result = remove_at_once(server, &remote);
-            }
-            if let Err(error) = result {
-                let (id, lifetime) = (&remote.id, self.lifetime());
+            let limit = interrupts.pending().map_or(REMOVAL, |_| LAST_REMOVAL);
+            if let Err(error) = remove(server, &remote, limit) {
                 notes.push(format!(
-                    "the uploaded file {id} could not be removed from the provider: {error}; {lifetime}"
+                    "the uploaded file {} could not be removed from the provider, where it expires within two days: {error}",
+                    remote.id
                 ));
             }
         }
         notes
-    }
-
-    fn lifetime(&mut self) -> &'static str {
-        let server = self.as_server();
-        server.and_then(|server| Ok(server.endpoint.files()?.lifetime())).unwrap_or_default()
     }
 }
 
@@ -301,10 +237,7 @@ fn file_name(path: &str) -> &str {
 /// Leaves out the oldest files of a request that has too many bytes or files: so many that the next ones fit again, since
 /// the messages of each request should begin with those of the previous one.
 fn leave_out_oldest(files: &mut [Attachment], (most_bytes, most): (u64, u64)) {
-    let size = |file: &Attachment| match &file.payload {
-        Payload::Bytes(bytes) => bytes.len() as u64,
-        _ => 0,
-    };
+    let size = |file: &Attachment| file.bytes().len() as u64;
     let (mut start, mut bytes) = (0, 0);
     for at in 0..files.len() {
         bytes += size(&files[at]);
@@ -322,22 +255,16 @@ fn leave_out_oldest(files: &mut [Attachment], (most_bytes, most): (u64, u64)) {
     }
 }
 
-/// Removes a file with a client of its own, which has short limits and which the signal that has come does not stop.
-fn remove_at_once(server: &Server, remote: &RemoteFile) -> Result<(), RequestError> {
+/// Removes a file with a client of its own, which has short limits and which no signal stops.
+fn remove(server: &Server, remote: &RemoteFile, limit: Duration) -> Result<(), RequestError> {
     let deaf = Interrupts::without_handlers()
         .map_err(|error| ApiError::new(ErrorKind::Other, &format!("no descriptors: {error}")))?;
     let request = server.endpoint.files()?.removal_request(remote);
-    let head = HttpClient::new(LAST_REMOVAL, LAST_REMOVAL)
-        .send(request, &deaf, &mut |_| Ok(ControlFlow::Break(())))?;
-    if (200..300).contains(&head.status) {
+    let head =
+        HttpClient::new(limit, limit).send(request, &deaf, &mut |_| Ok(ControlFlow::Break(())))?;
+    // Who does not know the file any more has removed it.
+    if (200..300).contains(&head.status) || head.status == 404 {
         return Ok(());
     }
-    accept_missing(Err(server.endpoint.failure(head.status, &head.headers, b"").into()))
-}
-
-fn accept_missing(result: Result<(), RequestError>) -> Result<(), RequestError> {
-    match result {
-        Err(RequestError::Api(error)) if error.status == Some(404) => Ok(()),
-        other => other,
-    }
+    Err(server.endpoint.failure(head.status, &head.headers, b"").into())
 }

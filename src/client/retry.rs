@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use super::files::NewFile;
 use super::{ModelClient, RequestError};
 use conversation::model::{Reply, Retry};
 use models::error::check_window;
@@ -40,10 +41,12 @@ pub fn random_fraction() -> f64 {
 }
 
 impl ModelClient {
-    /// Asks the model, with retries for `patience` in total. A prompt beyond the model's window is refused before that.
+    /// Asks the model, about a file if there is one, with retries for `patience` in total. A prompt beyond the model's window is
+    /// refused before that.
     pub fn ask_with_retries(
         &mut self,
-        ask: &ChatRequest<'_>,
+        ask: &mut ChatRequest<'_>,
+        file: Option<&NewFile<'_>>,
         patience: Duration,
         interrupts: &Interrupts,
         report: &mut dyn FnMut(&str),
@@ -51,7 +54,7 @@ impl ModelClient {
         if let Some(error) = check_window(ask.text_bytes(), ask.model, ask.window) {
             return Err(error.into());
         }
-        with_retries(&mut Retry::new(patience), interrupts, report, |report| {
+        let reply = with_retries(&mut Retry::new(patience), interrupts, report, |report| {
             // Lines of reasoning, where they are asked for.
             let mut thoughts = String::new();
             let result = self.attempt(ask.model, report, |client| {
@@ -59,6 +62,9 @@ impl ModelClient {
                     Arrival::Thought(text) => thoughts.push_str(text),
                     Arrival::Text(_) => {}
                 };
+                if let Some(file) = file {
+                    client.attach_file(ask, file, Some(interrupts))?;
+                }
                 client.request_reply(ask, &mut on_arrival, interrupts)
             });
             if ask.options.shows_reasoning {
@@ -67,7 +73,11 @@ impl ModelClient {
                 }
             }
             result
-        })
+        });
+        for note in self.remove_uploads(interrupts) {
+            report(&format!("note: {note}"));
+        }
+        reply
     }
 
     /// Makes one attempt: reports its notes, and explains its error.

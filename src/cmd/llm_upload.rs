@@ -19,13 +19,12 @@ limit";
 
 /// Send an image, a PDF, an office, code or text file with a prompt to a model, and print its text
 ///
-/// The type comes from the content, else from the name. The file is sent inline if the provider allows it, else through the
-/// provider's files API, and removed there afterwards. Archives, programs, audio, video, unknown files and files over 50 MiB
-/// are refused before anything is sent.
+/// The file is sent inline if the provider allows it, else through the provider's files API, and removed there afterwards.
+/// Archives, programs, audio, video, unknown files and files over 50 MiB are refused before anything is sent.
 ///
 /// Code and text go as text, to every provider: any file that is UTF-8. png, jpeg, webp and gif go to every provider that
-/// takes pictures, scaled down or converted where it needs that; heic and heif only to google; pdf to openai, anthropic,
-/// google and some servers compatible with openai; docx, xlsx, pptx, odt, doc, xls and ppt only to openai.
+/// takes pictures, scaled down or converted where it needs that; pdf to openai, anthropic, google and some servers compatible
+/// with openai; docx, xlsx, pptx, odt, doc, xls and ppt only to openai.
 #[derive(Debug, Clone, Parser)]
 #[command(after_help = AFTER_HELP)]
 pub struct Args {

@@ -5,8 +5,8 @@ use std::path::PathBuf;
 use clap::{Parser, Subcommand};
 
 use crate::cli::Tool;
-use crate::ops::mcp::file::{NewServer, add_server, remove_server};
 use crate::ops::mcp::verbs::{CallArgs, World};
+use crate::ops::mcp::{NewServer, add_server};
 use crate::ops::setup::find_root::find_root;
 use crate::out::Report;
 use conversation::problem::Problem;
@@ -57,11 +57,6 @@ enum Verb {
     Call(CallArgs),
     /// Add a server to mcp.json, or replace it
     Add(NewServer),
-    /// Remove a server from mcp.json
-    Remove {
-        /// Its name
-        name: String,
-    },
     /// Keep servers running for calls by hand, until Ctrl-C
     Keep {
         /// The servers
@@ -73,17 +68,16 @@ enum Verb {
 impl Tool for Args {
     const NAME: &'static str = "nagent-mcp";
     const DESCRIPTION: &'static str = "Lists and calls the tools of MCP servers. Call it as nagent-mcp list [SERVER], \
-        nagent-mcp help SERVER TOOL, nagent-mcp call SERVER TOOL NAME=VALUE... [--arguments JSON] [--timeout S] [--output DIR], \
+        nagent-mcp help SERVER TOOL, nagent-mcp call SERVER TOOL NAME=VALUE... [--timeout S], \
         each with --json. Text goes to stdout, pictures to files. Exit codes: 0 done, 1 failed, 2 wrong usage.";
 
     fn run(self) -> Result<Report, Problem> {
         let env = Env::read();
         let root = find_root(self.root.as_deref(), &env)?.0;
         match self.verb {
-            Verb::Add(new) => add_server(&root, &env, new),
-            Verb::Remove { name } => remove_server(&root, &env, &name),
+            Verb::Add(new) => add_server(&root, &env, &new),
             Verb::List { server } => World::new(root, env)?.list(server),
-            Verb::Help { server, tool } => World::new(root, env)?.help(&server, &tool),
+            Verb::Help { server, tool } => World::new(root, env)?.help(server, tool),
             Verb::Call(call) => World::new(root, env)?.call(call),
             Verb::Keep { servers } => World::new(root, env)?.keep(&servers),
         }

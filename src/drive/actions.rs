@@ -18,11 +18,9 @@ use super::{large_files, truncate};
 use conversation::context::without_lines_of_other_tags;
 use conversation::exit::Signal;
 use conversation::format::file::Block;
-use conversation::format::harmless::quote_name;
 use conversation::limits;
 use conversation::protocol::{Access, Action, Change, TagKind, TagSet};
 use conversation::reason::{Failure, Reason};
-use models::attachment::FileFormat;
 use sys::file_error::FileError;
 use sys::list_dir::{self, SearchResult, SearchScope};
 use sys::read::{self, Range, TextRead};
@@ -178,20 +176,7 @@ impl Runner<'_> {
             return Ok(block);
         }
         let read = read::read_text(path, range, self.most_read(), &self.context.stop_check());
-        // What only its name calls a picture is nothing that a model could read.
-        let named = path.to_str().and_then(FileFormat::from_name);
-        match (&read, named) {
-            (Ok(TextRead { valid_utf8: false, .. }), Some(format)) => {
-                let (path, format) = (quote_name(path), format.media_type());
-                Ok(error(
-                    block,
-                    format!(
-                        "{path} is named like {format} but is something else; it may be damaged"
-                    ),
-                ))
-            }
-            _ => self.show_text(block, path, read),
-        }
+        self.show_text(block, path, read)
     }
 
     /// The result of reading a file that the user names. A long one is stored, unless `is_dry`, and its head and tail are
@@ -264,12 +249,8 @@ impl Runner<'_> {
     }
 
     fn read_or_split(&mut self, block: Block, path: &Path) -> Result<Block> {
-        if self.show_file(&block, path)?.is_some() {
-            let advice = format!("use <nagent-read path=\"{}\"/>", quote_name(path));
-            return Ok(error(
-                block,
-                format!("it is a picture or document, without segments\n{advice}"),
-            ));
+        if let Some(block) = self.show_file(&block, path)? {
+            return Ok(block);
         }
         match read::read_text(path, None, self.most_read(), &self.context.stop_check()) {
             Err(error) if error.reason == Some(Reason::TooLarge) => {

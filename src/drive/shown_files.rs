@@ -20,15 +20,15 @@ use models::sniff::detect_by_mark;
 use sys::fs;
 use sys::names::shell_word;
 
-/// The tokens of a picture whose size is not known.
-const UNKNOWN_TOKENS: u64 = 1_600;
-
 impl Runner<'_> {
     /// The result of a read of this file, if it is a picture or document.
     pub(super) fn show_file(&self, block: &Block, path: &Path) -> Result<Option<Block>> {
-        let is_shown = fs::read_start(path, 16).is_some_and(|head| detect_by_mark(&head).is_some());
-        if !is_shown {
-            return Ok(None);
+        let name = path.to_str().and_then(FileFormat::from_name);
+        let head = fs::read_start(path, 16).unwrap_or_default();
+        if detect_by_mark(&head).is_none() {
+            // What only its name calls a picture is nothing that a model could read.
+            let is_odd = name.is_some_and(FileFormat::is_image) && str::from_utf8(&head).is_err();
+            return Ok(is_odd.then(|| refuse(block.clone(), "it is damaged, or no picture")));
         }
         match fs::read_resolved(path, limits::SHOWN_FILE) {
             Ok(bytes) => self.show_bytes(block, path, &bytes),
@@ -123,11 +123,8 @@ fn describe(
             .with("tokens", pages * rules.page_tokens)
             .body(format!("[{length}]")));
     }
-    let Some(picture) = Picture::decode(format, bytes)? else {
-        return Ok(block.with("tokens", UNKNOWN_TOKENS).body("[A picture]"));
-    };
-    let (width, height) = picture.size();
-    let still = if picture.is_animated { "; only its first frame is shown" } else { "" };
+    let (width, height) = Picture::decode(format, bytes)?.size();
+    let still = if format == FileFormat::Gif { "; only its first frame is shown" } else { "" };
     Ok(block
         .with("width", width)
         .with("height", height)

@@ -80,37 +80,40 @@ fn tools_are_listed_explained_and_called() {
     );
     let tree = r#"tree={"name": "a", "below": [{"name": "b"}]}"#;
     mcp(&sandbox, &["call", "s", "tree", tree]).assert_exit(0).stdout_has(&["\"below\""]);
-    let run = sandbox.program(MCP, &["call", "s", "echo", "text=@-"]).stdin("from stdin").run();
-    run.assert_exit(0).stdout_is("from stdin\n");
-    let run = mcp(&sandbox, &["call", "s", "echo", "n=3", "--arguments", r#"{"text": "a"}"#]);
-    run.assert_exit(0).stdout_is("aaa\n");
     fails(
         &sandbox,
         &["call", "s", "echo"],
         2,
         &["\"text\" is a required property", "nagent-mcp help s echo"],
     );
-    fails(&sandbox, &["call", "s", "echo", "text=a", "n=x"], 2, &["n must be integer"]);
+    fails(
+        &sandbox,
+        &["call", "s", "echo", "text=a", "n=x"],
+        2,
+        &["/n: \"x\" is not of type \"integer\"", "nagent-mcp help s echo"],
+    );
     fails(
         &sandbox,
         &["call", "s", "tree", r#"tree={"below": [{"name": 1}]}"#],
         2,
         &["/tree/below/0/name"],
     );
-    fails(&sandbox, &["call", "s", "no"], 2, &["s has no tool no", "echo"]);
+    fails(&sandbox, &["call", "s", "no"], 2, &["s has no tool no; nagent-mcp list s names them"]);
     fails(&sandbox, &["list", "no"], 2, &["there is no server no; there are: s"]);
     fails(&sandbox, &["call", "s", "fail"], 1, &["nagent-mcp: s: no such issue"]);
     // A schema that refers to itself without end is the server's affair.
-    mcp(&sandbox, &["call", "s", "endless", "x=1"]).assert_exit(0).stderr_has(&["cannot be used"]);
+    mcp(&sandbox, &["call", "s", "endless", "x=1"])
+        .assert_exit(0)
+        .stderr_has(&["only the server checks"]);
     wait_until("the server has ended", || !servers_running(&sandbox));
 }
 
 #[test]
 fn all_kinds_of_content_are_shown() {
     let sandbox = world();
-    let run = mcp(&sandbox, &["call", "s", "parts", "--output", "."]).assert_exit(0);
+    let run = sandbox.program(MCP, &["call", "s", "parts"]).env("TMPDIR", ".").run().assert_exit(0);
     run.stdout_has(&[
-        "red \u{1b}[31m\n[image, image/png, ",
+        "red \u{1b}[31m\n[image/png, ",
         "[link file:///x x]",
         "[resource u:1]\nembedded",
         ".pdf]",
@@ -127,10 +130,8 @@ fn all_kinds_of_content_are_shown() {
         "{shown:?}"
     );
     let run = mcp(&sandbox, &["call", "s", "notes"]).assert_exit(0).stdout_is("noted\n");
-    assert!(run.stderr.contains("progress 3/500 at\\u{1b}[2J work"), "{run:?}");
-    assert!(run.stderr.lines().count() <= 201, "{}", run.stderr.lines().count());
-    let refused =
-        "elicitation/create: decline\nroots/list: refused\nsampling/createMessage: refused\n";
+    assert!(run.stderr.contains("progress 0/500 at\\u{1b}[2J work"), "{run:?}");
+    let refused = "elicitation/create: decline\nsampling/createMessage: refused\n";
     mcp(&sandbox, &["call", "s", "ask"]).assert_exit(0).stdout_is(refused);
 }
 
@@ -140,20 +141,17 @@ fn a_bad_server_is_an_error_that_says_why() {
         "unset": {"command": "x", "env": {"A": "${NOT_SET}"}}, "old": {"type": "sse", "url": "http://x"}});
     let sandbox = with_servers(Sandbox::new(), &servers);
     fails(&sandbox, &["list", "dies"], 1, &["exit code 7", "no key given\\u{1b}[2J"]);
-    fails(&sandbox, &["list", "gone"], 2, &["gone: it cannot be started"]);
+    fails(&sandbox, &["list", "gone"], 2, &["gone: cannot start /no/such"]);
     fails(&sandbox, &["list", "unset"], 2, &["the variable NOT_SET is not set"]);
     fails(&sandbox, &["list", "old"], 2, &["sse is not supported"]);
     let run = mcp(&sandbox, &["list", "many", "--json"]).assert_exit(0);
     assert_eq!(run.json()["servers"][0]["tools"].as_array().unwrap().len(), 3000);
     let run = mcp(&sandbox, &["list"]).assert_exit(1);
     run.stdout_has(&["gone: cannot be used", "s: 18 tools"]).stderr_has(&["exit code 7"]);
-    fails(
-        &sandbox,
-        &["call", "s", "die"],
-        1,
-        &["ended before it answered", "exit code 3", "out of luck"],
-    );
-    fails(&sandbox, &["call", "s", "big"], 1, &["a message of more than 32 MiB"]);
+    fails(&sandbox, &["call", "s", "die"], 1, &["exit code 3", "out of luck"]);
+    // It is dropped, and nothing else comes.
+    let big = ["call", "s", "big", "--timeout", "3"];
+    fails(&sandbox, &big, 1, &["did not answer within 3 s"]);
     mcp(&sandbox, &["call", "s", "garbage"]).assert_exit(0).stdout_is("after garbage\n");
     mcp(&sandbox, &["call", "s", "flood"])
         .assert_exit(0)
@@ -177,7 +175,7 @@ fn the_file_is_edited_and_variables_are_replaced() {
     let sandbox = Sandbox::new().env("SECRET", "x-value-of-secret");
     mcp(&sandbox, &["list"]).assert_exit(0).stdout_has(&["nagent-mcp add NAME -- COMMAND"]);
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/fixtures/mcp/server.py");
-    let words = ["add", "s", "--env", "MINE=${SECRET}", "--", "python3", "-B", path];
+    let words = ["add", "s", "--", "env", "MINE=${SECRET}", "python3", "-B", path];
     mcp(&sandbox, &words).assert_exit(0).stdout_has(&["mcp.json"]);
     let file = std::fs::read_to_string(sandbox.root().join("mcp.json")).unwrap();
     assert!(file.contains("${SECRET}") && !file.contains("x-value"), "{file}");
@@ -185,18 +183,16 @@ fn the_file_is_edited_and_variables_are_replaced() {
     let run = mcp(&sandbox, &["call", "s", "env"]).assert_exit(0);
     let run = run.stdout_has(&["MINE=x-value-of-secret", "PATH="]);
     assert!(!run.stdout.contains(CANARY) && !run.stdout.contains("\nNAGENT_"), "{run:?}");
-    mcp(&sandbox, &["add", "h", "--url", "http://127.0.0.1:9/", "--header", "A=b"]).assert_exit(0);
+    mcp(&sandbox, &["add", "h", "--url", "http://127.0.0.1:9/"]).assert_exit(0);
     fails(&sandbox, &["list", "h"], 1, &["Connection refused"]);
-    fails(&sandbox, &["add", "x"], 2, &["a command after --"]);
-    fails(&sandbox, &["remove", "x"], 2, &["no server x"]);
-    mcp(&sandbox, &["remove", "h"]).assert_exit(0);
+    fails(&sandbox, &["add", "x"], 2, &["COMMAND"]);
     let file: Value =
         serde_json::from_slice(&std::fs::read(sandbox.root().join("mcp.json")).unwrap()).unwrap();
-    assert_eq!(file["mcpServers"].as_object().unwrap().len(), 1);
+    assert_eq!(file["mcpServers"].as_object().unwrap().len(), 2);
     sandbox.llm.push(shell(&format!("{MCP} add evil -- sh")));
     sandbox.llm.push(answer("done"));
     sandbox.run(&["task"]).assert_exit(0);
-    assert!(results(&sandbox)[0].contains("are for the user"), "{:?}", results(&sandbox));
+    assert!(results(&sandbox)[0].contains("is for the user"), "{:?}", results(&sandbox));
 }
 
 #[test]
@@ -236,7 +232,7 @@ fn a_kept_server_is_found_and_told_that_a_call_is_given_up() {
     }
     mcp(&sandbox, &["call", "s", "grow"]).assert_exit(0);
     mcp(&sandbox, &["call", "s", "grown"]).assert_exit(0).stdout_is("I am new\n");
-    fails(&sandbox, &["keep", "s"], 1, &["is it kept already?"]);
+    fails(&sandbox, &["keep", "s"], 1, &["s: it is kept already"]);
     interrupted(&sandbox, sandbox.program(MCP, &["call", "s", "slow"]).spawn());
     wait_until("the server was told", || sandbox.work().join("cancelled").exists());
     fails(&sandbox, &["call", "s", "die"], 1, &["exit code 3"]);
@@ -331,7 +327,9 @@ fn a_repositorys_servers_count_once_they_were_shown() {
     let theirs = json!({"mcpServers": {"theirs": server(""), "both": {"command": "/no/such"}}});
     let sandbox = sandbox.file(".mcp.json", theirs.to_string());
     let run = mcp(&sandbox, &["list"]).assert_exit(0);
-    let run = run.stderr_has(&[".mcp.json is not used (untrusted); review it with nagent --trust"]);
+    let run = run.stderr_has(&[
+        ".mcp.json: not used: it is new or has changed; review it with nagent --trust",
+    ]);
     assert!(!run.stdout.contains("theirs"), "{run:?}");
     let run = sandbox.run(&["--trust"]).assert_exit(0);
     assert!(
@@ -345,7 +343,7 @@ fn a_repositorys_servers_count_once_they_were_shown() {
     let told = sandbox.requests()[0].system();
     assert!(told.contains("MCP servers (both, theirs)") && !told.contains("/no/such"), "{told}");
     sandbox.write(".mcp.json", theirs.to_string() + "\n");
-    mcp(&sandbox, &["list"]).assert_exit(0).stderr_has(&["changed since you trusted it"]);
+    mcp(&sandbox, &["list"]).assert_exit(0).stderr_has(&["new or has changed"]);
 }
 
 #[test]

@@ -151,23 +151,19 @@ fn a_picture_is_directly_behind_its_block_in_every_turn() {
 
 #[test]
 fn formats_that_an_api_does_not_take_become_copies() {
-    for (api, gif, webp) in
-        [("anthropic", "image/gif", "image/webp"), ("google", "image/png", "image/webp")]
-    {
-        let still = picture(4, 3, ImageFormat::Gif);
+    for api in ["anthropic", "google"] {
         let sandbox = world(api)
-            .file("a.gif", &still)
+            .file("a.gif", picture(4, 3, ImageFormat::Gif))
             .file("b.gif", animation())
             .file("c.webp", picture(4, 3, ImageFormat::WebP))
             .reply(answer("ok"));
         sandbox.run(&["-f", "a.gif", "-f", "b.gif", "-f", "c.webp", "x"]).answers("ok");
         let found = sent(&sandbox);
         let kinds: Vec<&str> = found.iter().map(|file| file.1.as_str()).collect();
-        assert_eq!(kinds, [gif, "image/png", webp]);
+        assert_eq!(kinds, ["image/png"; 3]);
         assert!(found[1].0.contains("only its first frame is shown"), "{}", found[1].0);
         let first = image::load_from_memory(&found[1].2).unwrap().to_rgb8();
         assert_eq!(first.get_pixel(0, 0).0, [255, 0, 0]);
-        assert!(api == "google" || found[0].2 == still);
     }
 }
 
@@ -201,7 +197,7 @@ fn documents_go_as_such_or_as_text() {
     let locked = [&PDF[..PDF.len() - 6], b"trailer<</Encrypt 5 0 R>>\n%%EOF\n"].concat();
     let pages = [b"%PDF-1.4\n".as_slice(), &b"<</Type/Page>>\n".repeat(2000), b"%%EOF\n"].concat();
     for (api, pdf, why) in [
-        ("ollama", PDF, "Ollama does not accept PDF"),
+        ("ollama", PDF, "Ollama does not accept application/pdf"),
         ("anthropic", &locked, "it is encrypted"),
         ("anthropic", &pages, "it has 2000 pages, and Anthropic takes 100 pages"),
         ("anthropic", &PDF[..PDF.len() - 9], "it was truncated"),
@@ -256,15 +252,13 @@ fn bad_pictures_are_refused_before_anything_is_sent() {
         .file("cut.png", &whole[..whole.len() / 2])
         .file("head.png", &PNG[..8])
         .file("bomb.png", bomb)
-        .file("a.tiff", b"II*\0\x08\0\0\0")
         .file("lie.jpg", PNG)
         .file("text.png", "words\n");
     for (file, why) in [
-        ("one.png", "is named like image/png but is something else"),
+        ("one.png", "it is damaged, or no picture"),
         ("large.png", "it has 20000x20000 pixels, and 64000000 pixels are shown at most"),
         ("cut.png", "it cannot be decoded"),
         ("head.png", "it cannot be decoded"),
-        ("a.tiff", "does not accept image/tiff; save it as PNG or JPEG"),
     ] {
         sandbox.run(&["-n", "-f", file, "x"]).assert_exit(1).stderr_has(&[file, why]);
         sandbox.llm.push(format!("<nagent-read path=\"{file}\"/>"));
@@ -336,7 +330,7 @@ fn a_model_that_cannot_see_is_told_from_the_table_or_by_its_server() {
         .config_also(json!({"model": "openai/gpt-oss-120b"}))
         .file("a.png", PNG)
         .replies(["<nagent-read path=\"a.png\"/>".to_owned(), answer("ok")]);
-    let why = "this model does not accept image/png; choose another model";
+    let why = "this model does not accept image/png; send its text, or choose another model";
     sandbox.run(&["-f", "a.png", "x"]).assert_exit(1).stderr_has(&[why]);
     sandbox.run(&["x"]).answers("ok");
     assert!(sandbox.requests()[1].last().contains(why));

@@ -341,19 +341,13 @@ fn tools_text(facts: &Facts) -> String {
         }
     }
     if let (Some(folder), false) = (&facts.own_tools, facts.mcp_servers.is_empty()) {
-        let mut names: Vec<String> = facts
-            .mcp_servers
-            .iter()
-            .take(limits::MCP_NAMED)
-            .map(|name| quote_name(harmless::truncate(name, 60)))
-            .collect();
-        let more = facts.mcp_servers.len() - names.len();
-        names.extend((more > 0).then(|| format!("{more} more by list")));
+        let names = facts.mcp_servers.iter().take(limits::MCP_NAMED);
+        let names = names.map(|name| quote_name(harmless::truncate(name, 60)));
         text.push_str(if text.is_empty() { "" } else { "\n" });
         let _ = write!(
             text,
             "MCP servers ({}): {}nagent-mcp list SERVER, help SERVER TOOL, call SERVER TOOL NAME=VALUE...",
-            names.join(", "),
+            names.collect::<Vec<_>>().join(", "),
             quote_name(folder)
         );
     }

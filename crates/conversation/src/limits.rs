@@ -115,15 +115,11 @@ limits! {
     }
     "MCP servers" {
         /// A message of a server
-        bytes MCP_MESSAGE: usize = 32 << 20, "error; the server is ended";
-        /// Tools of a server
-        count MCP_TOOLS: usize = 10_000, "error";
-        /// Time to connect to a server, and to get a page of its tools
+        bytes MCP_MESSAGE: usize = 32 << 20, "dropped; over HTTP an error";
+        /// Time to connect to a server, and to get its tools
         time MCP_CONNECT: Duration = Duration::from_secs(30), "error";
         /// Seconds of a call, unless `--timeout` says otherwise
         seconds MCP_CALL: u64 = 300, "error; the server is told to give up";
-        /// Lines of progress and logs that are shown of a call
-        count MCP_NOTES: usize = 200, "not shown";
         /// The end of what a server prints on stderr, for the error when it fails
         bytes MCP_STDERR: usize = 4 << 10, "not kept";
         /// `mcp.json`, and `.mcp.json`

@@ -1,21 +1,19 @@
-//! The process that keeps the servers of a run, and what is said to it: a line of JSON each way.
+//! The process that keeps the servers of a run, and what is said to it: a line of JSON each way over each connection.
 //!
 //! ```text
-//! to it    {"ask": "servers"|"list"|"tools"|"call", ...}      the first connection says which servers there are
-//! from it  {"note": TEXT}* ({"done": VALUE} | {"failed": TEXT, "is_usage": BOOL})
+//! to it    {"servers": {...}} | {"list": SERVER} | {"call": [SERVER, ...]} ...   the first connection says which servers there are
+//! from it  {"note": TEXT}* {"answer": {"Ok": VALUE} | {"Err": {"message": TEXT, "is_usage": BOOL}}}
 //! ```
 //! It runs outside of the sandbox of commands, as its user configured the servers, and they see no credentials but their own.
 //! A command reaches it by a descriptor that it inherits, whose number is in [`VARIABLE`]: `sys::courier` says why.
 
 use std::os::fd::AsRawFd;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
-use std::time::Duration;
 
-use conversation::limits::MCP_NOTES;
 use conversation::problem::Problem;
 use serde::{Deserialize, Serialize};
-use serde_json::{Map, Value};
+use serde_json::Value;
 use sys::courier::{Connection, Courier};
 use sys::env::Env;
 use sys::interrupt::Interrupts;
@@ -28,53 +26,39 @@ use crate::servers::Servers;
 /// The variable with the number of the descriptor.
 pub const VARIABLE: &str = "NAGENT_MCP";
 
-/// The time that the process has to pass on that a call was given up.
-const LAST_WORDS: Duration = Duration::from_secs(1);
-
 /// What the process is asked.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-#[serde(tag = "ask", rename_all = "snake_case")]
+#[serde(rename_all = "snake_case")]
 pub enum Request {
     /// The servers that there are. The first connection brings them.
-    Servers {
-        /// The servers.
-        servers: Servers,
-    },
-    /// The names of the servers, each with the reason why it cannot be used.
-    List,
-    /// A server's tools.
-    Tools {
-        /// The server.
-        server: String,
-    },
-    /// A call.
-    Call {
-        /// The server.
-        server: String,
-        /// The tool.
-        tool: String,
-        /// Its arguments.
-        arguments: Map<String, Value>,
-        /// Seconds that it may take.
-        timeout: f64,
-    },
+    Servers(Servers),
+    /// The tools of a server, or of all: of each its name, and its tools or the reason why it cannot be used.
+    List(Option<String>),
+    /// A server's tool, as it describes it.
+    Tool(String, String),
+    /// A call: the server, the tool, its arguments as words, and the seconds that it may take.
+    Call(String, String, Vec<String>, f64),
+    /// A server that others are to reach by a socket at this path.
+    Keep(String, PathBuf),
 }
 
-/// What the process answers.
+/// The reason why there is no answer.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Failure {
+    /// The reason.
+    pub message: String,
+    /// Whether the configuration or the request is wrong.
+    pub is_usage: bool,
+}
+
+/// What the process says.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Reply {
     /// A line of progress or of a log, for stderr.
     Note(String),
     /// The answer, the last line.
-    Done(Value),
-    /// The reason why there is no answer, the last line.
-    Failed {
-        /// The reason.
-        message: String,
-        /// Whether the configuration is wrong.
-        is_usage: bool,
-    },
+    Answer(Result<Value, Failure>),
 }
 
 /// A way to the process: that of this run, or of the run that this one is a part of.
@@ -94,9 +78,6 @@ impl Host {
 
     /// Starts the process for these servers.
     pub fn start(env: &Env, folder: &Path, servers: &Servers) -> Result<Self, Problem> {
-        let failed = |why: String| {
-            Problem::failed(format!("cannot start the process that keeps MCP servers: {why}"))
-        };
         let (courier, end) = Courier::make_pair()?;
         let program = env.tool_path("nagent-mcp").into_os_string();
         let words = [program, HOST_FLAG.into(), end.as_raw_fd().to_string().into()];
@@ -105,19 +86,20 @@ impl Host {
         job.env.retain(|(name, _)| !name.as_encoded_bytes().starts_with(b"NAGENT_"));
         (job.stdin, job.output) = (Stdin::Open, Output::Separate);
         job.inherit.push(end);
-        let (process, _) =
-            KeptJob::start_with_pipes(job).map_err(|error| failed(error.to_string()))?;
-        let host = Self { courier, _process: Some(process) };
-        let servers = Request::Servers { servers: servers.clone() };
-        host.connect()?.send(&to_line(&servers)).map_err(|error| failed(error.to_string()))?;
-        Ok(host)
+        let (process, _) = KeptJob::start_with_pipes(job)
+            .map_err(|error| Problem::failed(format!("no MCP servers: {error}")))?;
+        courier.connect()?.send(&to_line(&Request::Servers(servers.clone())))?;
+        Ok(Self { courier, _process: Some(process) })
     }
 
-    /// Connects to the process.
-    pub fn connect(&self) -> Result<Connection, Problem> {
-        self.courier.connect().map_err(|error| {
-            Problem::failed(format!("the process that keeps MCP servers has ended: {error}"))
-        })
+    /// Asks the process, and waits for the answer. At a signal the connection is closed, which gives a call up.
+    pub fn ask(
+        &self,
+        request: &Request,
+        interrupts: &Interrupts,
+        on_note: &mut dyn FnMut(&str),
+    ) -> Result<Value, Problem> {
+        ask(self.courier.connect()?, request, interrupts, on_note)
     }
 
     /// The courier to it.
@@ -156,32 +138,30 @@ impl RunServers {
     }
 }
 
-/// Asks the process, and waits for the answer; a signal gives the question up, which the server is told.
+/// Asks the process at the other end of a connection.
 pub fn ask(
-    connection: &mut Connection,
+    mut connection: Connection,
     request: &Request,
     interrupts: &Interrupts,
     on_note: &mut dyn FnMut(&str),
 ) -> Result<Value, Problem> {
-    let lost = || Problem::failed("the process that keeps MCP servers has ended");
-    connection.send(&to_line(request)).map_err(|_| lost())?;
-    let mut notes = 0;
-    while let Some(line) = connection.next_line(Some(interrupts), None) {
-        match serde_json::from_str(&line).map_err(|_| lost())? {
-            Reply::Note(text) if notes < MCP_NOTES => {
-                on_note(&text);
-                notes += 1;
+    connection.send(&to_line(request))?;
+    while let Some(line) = connection.next_line(interrupts) {
+        match serde_json::from_str(&line) {
+            Ok(Reply::Note(text)) => on_note(&text),
+            Ok(Reply::Answer(Ok(value))) => return Ok(value),
+            Ok(Reply::Answer(Err(Failure { message, is_usage }))) => {
+                return Err(if is_usage {
+                    Problem::usage(message)
+                } else {
+                    Problem::failed(message)
+                });
             }
-            Reply::Note(_) => {}
-            Reply::Done(value) => return Ok(value),
-            Reply::Failed { message, is_usage: true } => return Err(Problem::usage(message)),
-            Reply::Failed { message, .. } => return Err(Problem::failed(message)),
+            Err(_) => {}
         }
     }
-    let signal = interrupts.pending().ok_or_else(lost)?;
-    connection.finish();
-    while connection.next_line(None, Some(LAST_WORDS)).is_some() {}
-    Err(Problem::interrupted(signal))
+    let ended = || Problem::failed("the process that keeps MCP servers has ended");
+    Err(interrupts.pending().map_or_else(ended, Problem::interrupted))
 }
 
 /// A message as a line.

@@ -1,41 +1,37 @@
 //! `mcp.json`: the servers that a user or a repository names, in the form that Claude Code, Cursor and VS Code share.
 //!
 //! ```text
-//! {"mcpServers": {NAME: {"command": WORD, "args": [WORD], "env": {NAME: VALUE}, "cwd": DIR}
+//! {"mcpServers": {NAME: {"command": WORD, "args": [WORD], "env": {NAME: VALUE}}
 //!                     | {"url": URL, "headers": {NAME: VALUE}, "key_command": [WORD]}}}
 //! ```
-//! VS Code's key is `servers`. `${VAR}`, `${VAR:-default}`, `${env:VAR}` and `${workspaceFolder}` are replaced in all values.
-//! Members that other programs have are ignored.
+//! `${VAR}` and `${VAR:-default}` are replaced in all values. Members that other programs have are ignored.
 
 use std::collections::BTreeMap;
+use std::sync::LazyLock;
 
-use conversation::format::harmless::quote_name;
+use regex::{Captures, Regex};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
+
+static VARIABLE: LazyLock<Regex> =
+    LazyLock::new(|| Regex::new(r"\$\{(\w+)(?::-([^}]*))?\}").expect("a constant pattern"));
 
 /// How a server is started or reached.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Definition {
-    /// `stdio` or `http`, where it is not plain.
-    #[serde(rename = "type")]
-    pub kind: Option<String>,
     /// The program.
     pub command: Option<String>,
     /// Its arguments.
     pub args: Vec<String>,
     /// Variables of its environment, in addition to those of commands.
     pub env: BTreeMap<String, String>,
-    /// Its working folder, that of the run otherwise.
-    pub cwd: Option<String>,
     /// Its address.
     pub url: Option<String>,
     /// Headers for each request.
     pub headers: BTreeMap<String, String>,
     /// A command that prints a bearer token.
     pub key_command: Option<Vec<String>>,
-    /// Whether it is turned off.
-    pub disabled: bool,
 }
 
 /// The servers by name; or why one cannot be used.
@@ -46,43 +42,27 @@ pub fn parse_servers(
     text: &str,
     lookup: &dyn Fn(&str) -> Option<String>,
 ) -> Result<Servers, String> {
-    let file = parse_file(text)?;
-    let Some(named) = named_servers(&file) else { return Ok(Servers::new()) };
-    let named = named.as_object().ok_or("its servers are not an object")?;
-    let read = |value: &Value| {
-        let mut value = value.clone();
-        expand(&mut value, lookup)?;
-        let definition: Definition =
-            serde_json::from_value(value).map_err(|error| error.to_string())?;
-        definition.check().map(|()| definition)
+    let mut file = parse_file(text)?;
+    let read = |value: Value| {
+        if value["type"] == "sse" {
+            return Err("the transport sse is not supported, only \"http\"".to_owned());
+        }
+        let server: Definition =
+            serde_json::from_str(&expand(&value, lookup)?).map_err(|error| error.to_string())?;
+        if server.command.is_some() == server.url.is_some() {
+            return Err("it needs either \"command\" or \"url\"".to_owned());
+        }
+        Ok(server)
     };
-    let is_on = |(_, value): &(&String, &Value)| value["disabled"] != json!(true);
-    Ok(named.iter().filter(is_on).map(|(name, value)| (name.clone(), read(value))).collect())
+    let servers = std::mem::take(named_servers(&mut file)?);
+    Ok(servers.into_iter().map(|(name, value)| (name, read(value))).collect())
 }
 
-/// The file with a server added, replaced, or removed; `None` if there is none of this name to remove.
-pub fn change_server(
-    text: &str,
-    name: &str,
-    definition: Option<Value>,
-) -> Result<Option<String>, String> {
+/// The file with a server added or replaced.
+pub fn add_server(text: &str, name: &str, definition: Value) -> Result<String, String> {
     let mut file = parse_file(if text.trim().is_empty() { "{}" } else { text })?;
-    let key = if file.contains_key("mcpServers") || !file.contains_key("servers") {
-        "mcpServers"
-    } else {
-        "servers"
-    };
-    let named = file.entry(key).or_insert_with(|| json!({}));
-    let named = named.as_object_mut().ok_or("its servers are not an object")?;
-    let had = named.contains_key(name);
-    match definition {
-        Some(definition) => _ = named.insert(name.to_owned(), definition),
-        None if had => _ = named.shift_remove(name),
-        None => return Ok(None),
-    }
-    serde_json::to_string_pretty(&file)
-        .map(|text| Some(text + "\n"))
-        .map_err(|error| error.to_string())
+    named_servers(&mut file)?.insert(name.to_owned(), definition);
+    Ok(format!("{:#}\n", Value::Object(file)))
 }
 
 fn parse_file(text: &str) -> Result<Map<String, Value>, String> {
@@ -90,64 +70,27 @@ fn parse_file(text: &str) -> Result<Map<String, Value>, String> {
         .map_err(|error| format!("not a JSON object: {error}"))
 }
 
-fn named_servers(file: &Map<String, Value>) -> Option<&Value> {
-    file.get("mcpServers").or_else(|| file.get("servers"))
+fn named_servers(file: &mut Map<String, Value>) -> Result<&mut Map<String, Value>, String> {
+    let servers = file.entry("mcpServers").or_insert_with(|| json!({}));
+    servers.as_object_mut().ok_or_else(|| "\"mcpServers\" is not an object".to_owned())
 }
 
-impl Definition {
-    fn check(&self) -> Result<(), String> {
-        let kind = self.kind.as_deref().unwrap_or_default();
-        match (&self.command, &self.url, kind) {
-            (.., "sse") => {
-                Err("the transport sse is not supported; most servers also have \"http\""
-                    .to_owned())
-            }
-            (Some(_), Some(_), _) => Err("it has both \"command\" and \"url\"".to_owned()),
-            (None, None, _) => Err("it has neither \"command\" nor \"url\"".to_owned()),
-            (Some(_), None, "" | "stdio") if self.key_command.is_some() => {
-                Err("\"key_command\" goes with \"url\"; give the key in \"env\"".to_owned())
-            }
-            (Some(_), None, "" | "stdio")
-            | (None, Some(_), "" | "http" | "streamable-http" | "streamableHttp") => Ok(()),
-            _ => Err(format!(
-                "its type is {}, but stdio goes with \"command\" and http with \"url\"",
-                quote_name(kind)
-            )),
-        }
-    }
-}
-
-/// Replaces variables in all texts of a value.
-fn expand(value: &mut Value, lookup: &dyn Fn(&str) -> Option<String>) -> Result<(), String> {
-    match value {
-        Value::String(text) => *text = expand_text(text, lookup)?,
-        Value::Array(items) => items.iter_mut().try_for_each(|item| expand(item, lookup))?,
-        Value::Object(members) => {
-            members.values_mut().try_for_each(|member| expand(member, lookup))?;
-        }
-        _ => {}
-    }
-    Ok(())
-}
-
-fn expand_text(text: &str, lookup: &dyn Fn(&str) -> Option<String>) -> Result<String, String> {
-    let mut out = String::new();
-    let mut rest = text;
-    while let Some((before, after)) = rest.split_once("${") {
-        let Some((inner, after)) = after.split_once('}') else { break };
-        let (name, default) = match inner.split_once(":-") {
-            Some((name, default)) => (name, Some(default.to_owned())),
-            None => (inner, None),
-        };
-        let name = name.strip_prefix("env:").unwrap_or(name);
-        let value = lookup(name).or(default);
-        out.push_str(before);
-        out.push_str(
-            &value.ok_or_else(|| format!("the variable {} is not set", quote_name(name)))?,
-        );
-        rest = after;
-    }
-    Ok(out + rest)
+/// The JSON of a value with its variables replaced.
+fn expand(value: &Value, lookup: &dyn Fn(&str) -> Option<String>) -> Result<String, String> {
+    let mut missing = None;
+    let text = value.to_string();
+    let text = VARIABLE.replace_all(&text, |found: &Captures<'_>| {
+        // The default is a part of the JSON already.
+        let default = found.get(2).map(|text| text.as_str().to_owned());
+        let value = lookup(&found[1]).map(|value| json!(value).to_string());
+        let quoted =
+            value.and_then(|json| Some(json.strip_prefix('"')?.strip_suffix('"')?.to_owned()));
+        quoted.or(default).unwrap_or_else(|| {
+            missing = Some(format!("the variable {} is not set", &found[1]));
+            String::new()
+        })
+    });
+    missing.map_or_else(|| Ok(text.into_owned()), Err)
 }
 
 #[cfg(test)]
@@ -156,32 +99,26 @@ mod tests {
 
     #[test]
     fn the_shared_form_is_read() {
-        let lookup = |name: &str| (name == "KEY").then(|| "k}".to_owned());
+        let lookup = |name: &str| (name == "KEY").then(|| "k}\"".to_owned());
         let read = |text: &str| parse_servers(text, &lookup);
-        let text = r#"{"mcpServers": {"a": {"command": "x", "args": ["${KEY}", "${NO:-d}${env:KEY}", "${"], "env": {"A": "$KEY"}, "autoApprove": []},
-            "b": {"url": "http://h", "type": "http", "headers": {"H": "Bearer ${NO}"}}, "off": {"disabled": true}}}"#;
+        let text = r#"{"mcpServers": {"a": {"command": "x", "args": ["${KEY}", "${NO:-d}${KEY}", "${"], "env": {"A": "$KEY"}, "autoApprove": []},
+            "b": {"url": "http://h", "type": "http", "headers": {"H": "Bearer ${NO}"}}}}"#;
         let servers = read(text).unwrap();
         let a = servers["a"].clone().unwrap();
-        assert_eq!(a.args, ["k}", "dk}", "${"]);
+        assert_eq!(a.args, ["k}\"", "dk}\"", "${"]);
         assert_eq!(a.env["A"], "$KEY");
         assert_eq!(servers["b"], Err("the variable NO is not set".to_owned()));
         assert_eq!(servers.len(), 2);
-        assert_eq!(
-            read(r#"{"servers": {"v": {"type": "stdio", "command": "x"}}}"#).unwrap().len(),
-            1
-        );
         assert!(
             read("{}").unwrap().is_empty()
                 && read("[]").is_err()
-                && read(r#"{"servers": 1}"#).is_err()
+                && read(r#"{"mcpServers": 1}"#).is_err()
         );
         for (wrong, why) in [
-            (r#"{}"#, "neither"),
-            (r#"{"command": "a", "url": "b"}"#, "both"),
+            (r#"{}"#, "either"),
+            (r#"{"command": "a", "url": "b"}"#, "either"),
             (r#"{"url": "b", "type": "sse"}"#, "sse"),
-            (r#"{"command": "b", "type": "http"}"#, "stdio goes with"),
             (r#"{"command": 1}"#, "invalid type"),
-            (r#"{"command": "a", "key_command": ["b"]}"#, "goes with \"url\""),
         ] {
             let servers = read(&format!("{{\"mcpServers\": {{\"x\": {wrong}}}}}")).unwrap();
             let error = servers["x"].clone().unwrap_err();
@@ -190,16 +127,13 @@ mod tests {
     }
 
     #[test]
-    fn a_change_leaves_the_rest() {
-        let text = r#"{"x": 1, "servers": {"b": {}, "a": {"command": "c", "y": 2}}}"#;
-        let added = change_server(text, "n", Some(json!({"command": "d"}))).unwrap().unwrap();
-        let removed = change_server(&added, "b", None).unwrap().unwrap();
-        let value: Value = serde_json::from_str(&removed).unwrap();
-        assert_eq!(
-            value,
-            json!({"x": 1, "servers": {"a": {"command": "c", "y": 2}, "n": {"command": "d"}}})
-        );
-        assert_eq!(change_server(text, "no", None), Ok(None));
-        assert!(change_server("", "n", Some(json!({}))).unwrap().unwrap().contains("mcpServers"));
+    fn an_addition_leaves_the_rest() {
+        let text = r#"{"x": 1, "mcpServers": {"b": {}, "a": {"command": "c", "y": 2}}}"#;
+        let added = add_server(text, "n", json!({"command": "d"})).unwrap();
+        let value: Value = serde_json::from_str(&added).unwrap();
+        let expect = json!({"b": {}, "a": {"command": "c", "y": 2}, "n": {"command": "d"}});
+        assert_eq!(value, json!({"x": 1, "mcpServers": expect}));
+        assert!(add_server("", "n", json!({})).unwrap().contains("mcpServers"));
+        assert!(add_server("[]", "n", json!({})).is_err());
     }
 }

@@ -154,7 +154,7 @@ impl Api for Messages {
         let request = FileRules::max_file_size(limits::ANTHROPIC_REQUEST);
         FileRules {
             server: "Anthropic",
-            images: &[FileFormat::Png, FileFormat::Jpeg, FileFormat::Webp, FileFormat::Gif],
+            pictures: true,
             documents: &[FileFormat::Pdf],
             image_limit: limits::ANTHROPIC_PICTURE / 4 * 3,
             side: limits::ANTHROPIC_SIDE,
@@ -167,7 +167,6 @@ impl Api for Messages {
                 path: "/v1/files",
                 form: UploadForm::Fields(&[("expires_in_seconds", "3600")]),
                 headers: &[("anthropic-beta", "files-api-2025-04-14")],
-                lifetime: "it is removed automatically after an hour",
             }),
             ..FileRules::TEXT_ONLY
         }

@@ -145,8 +145,8 @@ pub struct ModelPage {
 pub struct FileRules {
     /// The name of the API's owner or of what else reads the files, for messages.
     pub server: &'static str,
-    /// Image formats that the API accepts.
-    pub images: &'static [FileFormat],
+    /// Whether it takes pictures: PNG and JPEG, which others become.
+    pub pictures: bool,
     /// Other formats that are not text.
     pub documents: &'static [FileFormat],
     /// Maximum size of an image, in bytes; a larger one is scaled down.
@@ -176,8 +176,6 @@ pub struct FilesApi {
     pub form: UploadForm,
     /// Headers of its requests, and of requests that name an uploaded file.
     pub headers: &'static [(&'static str, &'static str)],
-    /// The time after which a file that nobody removes expires, for messages.
-    pub lifetime: &'static str,
 }
 
 /// The body of an upload.

@@ -17,68 +17,56 @@ pub enum FileFormat {
     Jpeg,
     Gif,
     Webp,
-    Heic,
-    Heif,
-    Bmp,
-    Tiff,
     Pdf,
     Docx,
     Xlsx,
     Pptx,
     Odt,
-    Ods,
-    Odp,
     Doc,
     Xls,
     Ppt,
     Text,
 }
 
-/// Every format that is not text: its family, its media type (IANA), and its file name extensions, the usual one first.
-const TABLE: &[(FileFormat, &str, &str, &[&str])] = &[
-    (FileFormat::Png, "image", "image/png", &["png", "apng"]),
-    (FileFormat::Jpeg, "image", "image/jpeg", &["jpg", "jpeg", "jpe", "jfif"]),
-    (FileFormat::Gif, "image", "image/gif", &["gif"]),
-    (FileFormat::Webp, "image", "image/webp", &["webp"]),
-    (FileFormat::Heic, "image", "image/heic", &["heic", "heics"]),
-    (FileFormat::Heif, "image", "image/heif", &["heif", "heifs", "hif"]),
-    (FileFormat::Bmp, "image", "image/bmp", &["bmp", "dib"]),
-    (FileFormat::Tiff, "image", "image/tiff", &["tiff", "tif"]),
-    (FileFormat::Pdf, "pdf", "application/pdf", &["pdf"]),
+/// Every format that is not text: its family, its media type (IANA), and its file name extension.
+const TABLE: &[(FileFormat, &str, &str, &str)] = &[
+    (FileFormat::Png, "image", "image/png", "png"),
+    (FileFormat::Jpeg, "image", "image/jpeg", "jpg"),
+    (FileFormat::Gif, "image", "image/gif", "gif"),
+    (FileFormat::Webp, "image", "image/webp", "webp"),
+    (FileFormat::Pdf, "pdf", "application/pdf", "pdf"),
     (
         FileFormat::Docx,
         "office",
         "application/vnd.openxmlformats-officedocument.wordprocessingml.document",
-        &["docx", "docm", "dotx"],
+        "docx",
     ),
     (
         FileFormat::Xlsx,
         "office",
         "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet",
-        &["xlsx", "xlsm", "xltx"],
+        "xlsx",
     ),
     (
         FileFormat::Pptx,
         "office",
         "application/vnd.openxmlformats-officedocument.presentationml.presentation",
-        &["pptx", "pptm", "ppsx", "potx"],
+        "pptx",
     ),
-    (FileFormat::Odt, "office", "application/vnd.oasis.opendocument.text", &["odt"]),
-    (FileFormat::Ods, "office", "application/vnd.oasis.opendocument.spreadsheet", &["ods"]),
-    (FileFormat::Odp, "office", "application/vnd.oasis.opendocument.presentation", &["odp"]),
-    (FileFormat::Doc, "office", "application/msword", &["doc", "dot"]),
-    (FileFormat::Xls, "office", "application/vnd.ms-excel", &["xls", "xlt"]),
-    (FileFormat::Ppt, "office", "application/vnd.ms-powerpoint", &["ppt", "pps", "pot"]),
+    (FileFormat::Odt, "office", "application/vnd.oasis.opendocument.text", "odt"),
+    (FileFormat::Doc, "office", "application/msword", "doc"),
+    (FileFormat::Xls, "office", "application/vnd.ms-excel", "xls"),
+    (FileFormat::Ppt, "office", "application/vnd.ms-powerpoint", "ppt"),
 ];
 
 impl FileFormat {
     /// `image`, `pdf`, `office` or `text`.
     pub fn family(self) -> &'static str {
-        self.table_row().map_or("text", |row| row.1)
+        self.table_row().1
     }
 
     /// Whether it is an image.
-    pub(crate) fn is_image(self) -> bool {
+    pub fn is_image(self) -> bool {
         self.family() == "image"
     }
 
@@ -89,27 +77,19 @@ impl FileFormat {
 
     /// The media type.
     pub fn media_type(self) -> &'static str {
-        self.table_row().map_or("text/plain", |row| row.2)
+        self.table_row().2
     }
 
-    fn usual_ending(self) -> Option<&'static str> {
-        self.table_row().map(|row| row.3[0])
-    }
-
-    fn table_row(
-        self,
-    ) -> Option<&'static (Self, &'static str, &'static str, &'static [&'static str])> {
-        TABLE.iter().find(|row| row.0 == self)
+    fn table_row(self) -> (Self, &'static str, &'static str, &'static str) {
+        let text = (Self::Text, "text", "text/plain", "txt");
+        TABLE.iter().find(|row| row.0 == self).copied().unwrap_or(text)
     }
 
     /// The format that a file name claims; `None` for texts and unknown extensions.
     pub fn from_name(name: &str) -> Option<Self> {
-        Self::from_ending(&ending(name)?)
-    }
-
-    /// The format for a file name extension, in lower case; `None` for extensions of texts and for unknown ones.
-    pub(super) fn from_ending(ending: &str) -> Option<Self> {
-        TABLE.iter().find(|row| row.3.contains(&ending)).map(|row| row.0)
+        let ending = name.rsplit_once('.')?.1.to_lowercase();
+        let ending = if ending == "jpeg" { "jpg" } else { &ending };
+        TABLE.iter().find(|row| row.3 == ending).map(|row| row.0)
     }
 }
 
@@ -134,18 +114,20 @@ impl Attachment {
         self.format.media_type()
     }
 
-    pub(super) fn base64(&self) -> String {
+    /// Its bytes, if they are sent within the request.
+    pub fn bytes(&self) -> &[u8] {
         match &self.payload {
-            Payload::Bytes(bytes) => STANDARD.encode(&**bytes),
-            _ => String::new(),
+            Payload::Bytes(bytes) => bytes,
+            _ => &[],
         }
     }
 
+    pub(super) fn base64(&self) -> String {
+        STANDARD.encode(self.bytes())
+    }
+
     pub(super) fn base64_len(&self) -> usize {
-        match &self.payload {
-            Payload::Bytes(bytes) => bytes.len().div_ceil(3) * 4,
-            _ => 0,
-        }
+        self.bytes().len().div_ceil(3) * 4
     }
 
     pub(super) fn data_url(&self) -> String {
@@ -183,34 +165,15 @@ pub struct RemoteFile {
     pub uri: Option<String>,
 }
 
-/// The name of a file at a provider: without folders and without characters that a provider refuses, at most 200
-/// characters long, and with an extension that matches the format, since some providers look only at the extension.
+/// The name of a file at a provider: without folders and without characters that a provider refuses, of bounded length, and
+/// with an extension that matches the format, since some providers look only at the extension.
 pub fn safe_name(name: &str, format: FileFormat) -> String {
-    let plain = name
-        .chars()
-        .map(|c| if c.is_control() || "<>:\"|?*\\/".contains(c) { '_' } else { c })
-        .collect::<String>();
-    let (stem, old) = match plain.rsplit_once('.') {
-        Some((stem, ending)) if !stem.is_empty() => (stem, Some(ending.to_lowercase())),
-        _ => (plain.as_str(), None),
-    };
-    let agrees =
-        format.is_text() || old.as_deref().and_then(FileFormat::from_ending) == Some(format);
-    let (stem, ending) = if agrees {
-        (stem, old)
-    } else {
-        (plain.as_str(), format.usual_ending().map(str::to_owned))
-    };
-    let ending = ending.map_or_else(String::new, |ending| {
-        format!(".{}", ending.chars().take(20).collect::<String>())
-    });
-    let stem: String = stem.trim().chars().take(180).collect();
-    format!("{}{ending}", if stem.is_empty() { "file" } else { &stem })
-}
-
-pub(super) fn ending(name: &str) -> Option<String> {
-    let (stem, ending) = name.rsplit_once('.')?;
-    (!stem.is_empty() && !ending.is_empty()).then(|| ending.to_lowercase())
+    let plain = |c: char| if c.is_control() || "<>:\"|?*\\/".contains(c) { '_' } else { c };
+    let plain: String = name.chars().map(plain).collect();
+    let agrees = FileFormat::from_name(&plain) == Some(format);
+    let stem = plain.rsplit_once('.').filter(|_| agrees).map_or(&*plain, |(stem, _)| stem).trim();
+    let stem = if stem.is_empty() { "file" } else { stem };
+    format!("{stem:.180}.{}", format.table_row().3)
 }
 
 #[cfg(test)]
@@ -227,8 +190,7 @@ mod tests {
         check("report.txt", FileFormat::Pdf, "report.txt.pdf");
         check("a\"b\r\n/c.pdf", FileFormat::Pdf, "a_b___c.pdf");
         check("scan", FileFormat::Png, "scan.png");
-        check(".pdf", FileFormat::Pdf, ".pdf.pdf");
-        check("main.rs", FileFormat::Text, "main.rs");
+        check(".pdf", FileFormat::Pdf, "file.pdf");
         check(&"ä".repeat(900), FileFormat::Pdf, &format!("{}.pdf", "ä".repeat(180)));
     }
 
@@ -236,8 +198,7 @@ mod tests {
         #[test]
         fn no_name_is_dangerous_at_a_provider(name in "(\\PC|[\r\n\t\"]){0,12}(\\.[a-z]{1,4})?") {
             let safe = safe_name(&name, FileFormat::Pdf);
-            let ending = ending(&safe);
-            prop_assert_eq!(ending.as_deref(), Some("pdf"));
+            prop_assert!(safe.strip_suffix(".pdf").is_some_and(|stem| !stem.is_empty()));
             prop_assert!(!safe.contains(['/', '"', '\r', '\n']));
         }
     }

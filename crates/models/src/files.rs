@@ -17,7 +17,7 @@ use conversation::limits;
 use serde_json::json;
 
 use super::api::{Endpoint, FilesApi, UploadForm};
-use super::attachment::{Attachment, Payload, RemoteFile};
+use super::attachment::{FileFormat, RemoteFile, safe_name};
 use super::error;
 use conversation::model::{ApiError, ErrorKind, HttpRequest};
 
@@ -51,20 +51,20 @@ impl Endpoint {
 
 impl Files<'_> {
     /// The request that uploads a file. `boundary` separates the parts of its body.
-    pub fn upload_request(&self, file: &Attachment, boundary: &str) -> HttpRequest {
-        let bytes = match &file.payload {
-            Payload::Bytes(bytes) => bytes.as_slice(),
-            _ => &[],
-        };
-        let (name, media_type) = (&file.name, file.media_type());
+    pub fn upload_request(
+        &self,
+        name: &str,
+        format: FileFormat,
+        bytes: &[u8],
+        boundary: &str,
+    ) -> HttpRequest {
+        let (name, media_type) = (safe_name(name, format), format.media_type());
         let about = json!({"file": {"displayName": name}}).to_string();
         let (kind, url, parts) = match self.api.form {
             UploadForm::Fields(fields) => {
                 let head =
                     |field: &str| format!("Content-Disposition: form-data; name=\"{field}\"");
                 let parts = fields.iter().map(|(field, value)| (head(field), value.as_bytes()));
-                // Escaped as in browsers.
-                let name = name.replace('"', "%22").replace('\r', "%0D").replace('\n', "%0A");
                 let of_file = format!("; filename=\"{name}\"\r\nContent-Type: {media_type}");
                 let parts = parts.chain([(head("file") + &of_file, bytes)]);
                 ("form-data", self.endpoint.build_url(self.api.path), parts.collect())
@@ -77,15 +77,11 @@ impl Files<'_> {
             }
         };
         let body = write_multipart(boundary, parts);
-        let mut headers = self.endpoint.common_headers();
-        headers.push(("accept", "application/json".to_owned()));
-        headers.push(("content-type", format!("multipart/{kind}; boundary={boundary}")));
+        let mut headers = vec![("content-type", format!("multipart/{kind}; boundary={boundary}"))];
         if self.is_google() {
             headers.push(("x-goog-upload-protocol", "multipart".to_owned()));
         }
-        headers.extend(self.own_headers());
-        let own_headers = self.endpoint.headers.clone();
-        HttpRequest { method: "POST", url, headers, own_headers, body }
+        self.request("POST", url, headers, body)
     }
 
     fn is_google(&self) -> bool {
@@ -128,29 +124,26 @@ impl Files<'_> {
 
     /// The request for a file's state.
     pub fn state_request(&self, file: &RemoteFile) -> HttpRequest {
-        self.file_request("GET", file)
+        self.request("GET", self.file_url(&file.id), Vec::new(), Vec::new())
     }
 
     /// The request that removes a file. Any 2xx is success, and 404: the file does not exist.
     pub fn removal_request(&self, file: &RemoteFile) -> HttpRequest {
-        self.file_request("DELETE", file)
+        self.request("DELETE", self.file_url(&file.id), Vec::new(), Vec::new())
     }
 
-    /// The time after which a file that nobody removes expires at the provider.
-    pub fn lifetime(&self) -> &'static str {
-        self.api.lifetime
-    }
-
-    fn file_request(&self, method: &'static str, file: &RemoteFile) -> HttpRequest {
+    fn request(
+        &self,
+        method: &'static str,
+        url: String,
+        more: Vec<(&'static str, String)>,
+        body: Vec<u8>,
+    ) -> HttpRequest {
         let mut headers = self.endpoint.common_headers();
         headers.push(("accept", "application/json".to_owned()));
-        headers.extend(self.own_headers());
-        let (url, own_headers) = (self.file_url(&file.id), self.endpoint.headers.clone());
-        HttpRequest { method, url, headers, own_headers, body: Vec::new() }
-    }
-
-    fn own_headers(&self) -> impl Iterator<Item = (&'static str, String)> {
-        self.api.headers.iter().map(|(name, value)| (*name, (*value).to_owned()))
+        headers.extend(more);
+        headers.extend(self.api.headers.iter().map(|(name, value)| (*name, (*value).to_owned())));
+        HttpRequest { method, url, headers, own_headers: self.endpoint.headers.clone(), body }
     }
 
     fn file_url(&self, id: &str) -> String {

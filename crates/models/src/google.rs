@@ -127,13 +127,12 @@ impl Api for Gemini {
     ///
     /// From version 3 on, an image has a fixed number of tokens unless a media resolution is set.
     fn file_rules(&self, _: &Endpoint, model: &str) -> FileRules {
-        use FileFormat::{Heic, Heif, Jpeg, Pdf, Png, Webp};
         let page_tokens = if is_older(model) { 258 } else { 560 };
         let pdf = FileRules::max_file_size(limits::GOOGLE_PDF);
         FileRules {
             server: "Google",
-            images: &[Png, Jpeg, Webp, Heic, Heif],
-            documents: &[Pdf],
+            pictures: true,
+            documents: &[FileFormat::Pdf],
             image_limit: FileRules::max_file_size(limits::GOOGLE_REQUEST),
             document_limit: pdf,
             pages: limits::GOOGLE_PAGES,
@@ -148,7 +147,6 @@ impl Api for Gemini {
                 path: "/v1beta/files",
                 form: UploadForm::Related,
                 headers: &[],
-                lifetime: "it is removed automatically after 48 hours",
             }),
             ..FileRules::TEXT_ONLY
         }

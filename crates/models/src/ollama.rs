@@ -12,7 +12,6 @@
 use serde_json::{Value, json};
 
 use super::api::{Api, Endpoint, FileRules};
-use super::attachment::FileFormat;
 use super::json::{ChatMessage, read_count, read_some_text, read_text, write_body};
 use super::partial_reply::PartialReply;
 use super::{ChatRequest, Content, error};
@@ -96,12 +95,7 @@ impl Api for Ollama {
         "/api/tags"
     }
 
-    /// The formats that it decodes for the model, from memory of its source.
     fn file_rules(&self, _: &Endpoint, _: &str) -> FileRules {
-        FileRules {
-            server: "Ollama",
-            images: &[FileFormat::Png, FileFormat::Jpeg, FileFormat::Webp],
-            ..FileRules::TEXT_ONLY
-        }
+        FileRules { server: "Ollama", pictures: true, ..FileRules::TEXT_ONLY }
     }
 }

@@ -21,7 +21,6 @@ pub(super) const FILES_API: FilesApi = FilesApi {
         ("expires_after[seconds]", "3600"),
     ]),
     headers: &[],
-    lifetime: "it is removed automatically after an hour",
 };
 
 /// The files that OpenAI accepts; GIF only without animation. The unit of its limit is from memory, the number of

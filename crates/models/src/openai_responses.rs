@@ -165,9 +165,6 @@ fn write_file(file: &Attachment) -> Value {
         None => {
             json!({"type": "input_file", "filename": file.name, "file_data": file.data_url()})
         }
-        Some(remote) if file.format.is_image() => {
-            json!({"type": "input_image", "detail": "auto", "file_id": remote.id})
-        }
         Some(remote) => json!({"type": "input_file", "file_id": remote.id}),
     }
 }

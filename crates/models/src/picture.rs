@@ -7,13 +7,11 @@
 
 use std::io::Cursor;
 
-use image::codecs::gif::GifDecoder;
 use image::codecs::jpeg::JpegEncoder;
-use image::codecs::webp::WebPDecoder;
 use image::imageops::FilterType;
 use image::metadata::Orientation;
 use image::{
-    AnimationDecoder, DynamicImage, ImageDecoder, ImageFormat, ImageReader, ImageResult, Limits,
+    DynamicImage, ImageDecoder, ImageError, ImageFormat, ImageReader, ImageResult, Limits,
 };
 
 use super::api::FileRules;
@@ -30,21 +28,20 @@ const SMALLEST: u32 = 64;
 pub struct Picture {
     /// Its pixels.
     pixels: DynamicImage,
-    /// Whether it has more than one frame.
-    pub is_animated: bool,
     is_turned: bool,
     format: FileFormat,
 }
 
 impl Picture {
-    /// Decodes a picture; `None` for a format that is not decoded here.
+    /// Decodes a picture.
     ///
     /// # Errors
     /// It is too large, or damaged.
-    pub fn decode(format: FileFormat, bytes: &[u8]) -> Result<Option<Self>, String> {
-        let Some(known) = image_format(format) else { return Ok(None) };
-        let describe = |error| format!("it cannot be decoded ({error}); it may be damaged");
-        let mut reader = ImageReader::with_format(Cursor::new(bytes), known);
+    pub fn decode(format: FileFormat, bytes: &[u8]) -> Result<Self, String> {
+        let describe =
+            |error: ImageError| format!("it cannot be decoded ({error}); it may be damaged");
+        let reader = ImageReader::new(Cursor::new(bytes)).with_guessed_format();
+        let mut reader = reader.map_err(|error| describe(error.into()))?;
         let mut limits = Limits::default();
         limits.max_alloc = Some(PICTURE_MEMORY);
         reader.limits(limits);
@@ -59,12 +56,8 @@ impl Picture {
         let orientation = decoder.orientation().unwrap_or(Orientation::NoTransforms);
         let mut pixels = DynamicImage::from_decoder(decoder).map_err(describe)?;
         pixels.apply_orientation(orientation);
-        Ok(Some(Self {
-            pixels,
-            is_animated: is_animated(known, bytes).unwrap_or(false),
-            is_turned: orientation != Orientation::NoTransforms,
-            format,
-        }))
+        let is_turned = orientation != Orientation::NoTransforms;
+        Ok(Self { pixels, is_turned, format })
     }
 
     /// Its width and height in pixels.
@@ -75,10 +68,11 @@ impl Picture {
     /// A copy for an API that does not take the picture of so many bytes as it is; `None`: it does.
     pub fn fit(self, bytes: u64, rules: &FileRules) -> ImageResult<Option<(FileFormat, Vec<u8>)>> {
         let mut longest = self.pixels.width().max(self.pixels.height());
-        let is_fit = rules.images.contains(&self.format)
+        // The others may be animated, and not every server reads them.
+        let is_fit = matches!(self.format, FileFormat::Png | FileFormat::Jpeg)
             && bytes <= rules.image_limit
             && longest <= rules.side;
-        if is_fit && !self.is_turned && !self.is_animated {
+        if is_fit && !self.is_turned {
             return Ok(None);
         }
         let has_alpha = self.pixels.color().has_alpha();
@@ -108,30 +102,6 @@ impl Picture {
     }
 }
 
-fn image_format(format: FileFormat) -> Option<ImageFormat> {
-    Some(match format {
-        FileFormat::Png => ImageFormat::Png,
-        FileFormat::Jpeg => ImageFormat::Jpeg,
-        FileFormat::Gif => ImageFormat::Gif,
-        FileFormat::Webp => ImageFormat::WebP,
-        _ => return None,
-    })
-}
-
-/// Whether pictures of a format are decoded here, so that an API that does not take them gets a copy.
-pub(super) fn is_decoded(format: FileFormat) -> bool {
-    image_format(format).is_some()
-}
-
-fn is_animated(format: ImageFormat, bytes: &[u8]) -> ImageResult<bool> {
-    let bytes = Cursor::new(bytes);
-    Ok(match format {
-        ImageFormat::Gif => GifDecoder::new(bytes)?.into_frames().nth(1).is_some(),
-        ImageFormat::WebP => WebPDecoder::new(bytes)?.has_animation(),
-        _ => false,
-    })
-}
-
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
@@ -154,12 +124,12 @@ mod tests {
         let rules = FileRules { image_limit: 20_000, side: 300, ..FileRules::ANY_PICTURE };
         let bytes = png(400, 100);
         let fit = |bytes: &[u8]| {
-            let picture = Picture::decode(FileFormat::Png, bytes).unwrap().unwrap();
+            let picture = Picture::decode(FileFormat::Png, bytes).unwrap();
             picture.fit(bytes.len() as u64, &rules).unwrap()
         };
         let (format, copy) = fit(&bytes).unwrap();
         assert!(format == FileFormat::Png && copy.len() <= 20_000, "{}", copy.len());
-        let small = Picture::decode(format, &copy).unwrap().unwrap();
+        let small = Picture::decode(format, &copy).unwrap();
         assert!(
             small.size().0 <= 300 && small.size().0 >= 3 * small.size().1,
             "{:?}",

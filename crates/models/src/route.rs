@@ -6,9 +6,8 @@
 //! input methods”, document, image and media resolution pages; ollama's API types. Limits of a request count its base64.
 
 use super::api::{Endpoint, FileRules};
-use super::attachment::{FileFormat, safe_name};
+use super::attachment::FileFormat;
 use super::catalog::find_model;
-use super::picture::is_decoded;
 
 /// Room for the prompt and the keys of a request, in bytes.
 const PROMPT_ROOM: u64 = 500_000;
@@ -39,7 +38,7 @@ impl FileRules {
     /// The rules of what accepts only text.
     pub const TEXT_ONLY: Self = Self {
         server: "this provider",
-        images: &[],
+        pictures: false,
         documents: &[],
         image_limit: u64::MAX,
         side: u32::MAX,
@@ -54,7 +53,7 @@ impl FileRules {
     /// The rules of a program that is told the path of a file.
     pub const ANY_PICTURE: Self = Self {
         server: "this program",
-        images: &[FileFormat::Png, FileFormat::Jpeg, FileFormat::Gif, FileFormat::Webp],
+        pictures: true,
         documents: &[FileFormat::Pdf],
         ..Self::TEXT_ONLY
     };
@@ -70,30 +69,18 @@ impl FileRules {
             return Ok(FileRoute::Text);
         }
         let is_image = format.is_image();
-        // An image that is decoded here becomes a copy that fits.
-        if is_image && is_decoded(format) && !self.images.is_empty() {
+        // A picture becomes a copy that fits.
+        if is_image && self.pictures {
             return Ok(FileRoute::Inline);
         }
-        if !(if is_image { self.images } else { self.documents }).contains(&format) {
-            let what = describe(format);
-            let instead = self.suggest(format);
-            return Err(format!("{} does not accept {what}; {instead}", self.server));
+        if is_image || !self.documents.contains(&format) {
+            let (server, format) = (self.server, format.media_type());
+            let also = if self.pictures { " or PNG pictures of it" } else { "" };
+            return Err(format!(
+                "{server} does not accept {format}; send its text{also}, or choose another model or provider"
+            ));
         }
-        let limit = if is_image { self.image_limit } else { self.document_limit };
-        Ok(if bytes <= limit { FileRoute::Inline } else { FileRoute::Upload })
-    }
-
-    fn suggest(&self, format: FileFormat) -> &'static str {
-        match format.family() {
-            "image" if self.images.is_empty() => "choose another model or provider for pictures",
-            "image" => "save it as PNG or JPEG and send that",
-            "pdf" if self.images.is_empty() => "save its text and send that",
-            "pdf" => "save its text, or its pages as images, and send those",
-            _ if self.documents.contains(&FileFormat::Pdf) => {
-                "save it as PDF or text and send that"
-            }
-            _ => "save it as text and send that",
-        }
+        Ok(if bytes <= self.document_limit { FileRoute::Inline } else { FileRoute::Upload })
     }
 }
 
@@ -102,20 +89,11 @@ impl Endpoint {
     pub fn file_rules(&self, model: &str) -> FileRules {
         let rules = self.api.file_rules(self, model);
         match find_model(model).and_then(|model| model.sees) {
-            Some(false) => FileRules { server: "this model", images: &[], documents: &[], ..rules },
+            Some(false) => {
+                FileRules { server: "this model", pictures: false, documents: &[], ..rules }
+            }
             _ => rules,
         }
-    }
-}
-
-fn describe(format: FileFormat) -> String {
-    match format {
-        FileFormat::Pdf => "PDF".to_owned(),
-        _ if format.family() == "office" => {
-            let ending = safe_name("x", format);
-            format!("office files ({})", ending.trim_start_matches('x'))
-        }
-        _ => format.media_type().to_owned(),
     }
 }
 
@@ -154,7 +132,7 @@ mod tests {
 
     #[test]
     fn the_table() {
-        use FileFormat::{Bmp, Docx, Gif, Heic, Odp, Pdf, Png, Webp};
+        use FileFormat::{Docx, Gif, Odt, Pdf, Png, Webp};
         use FileRoute::{Inline, Text, Upload};
         let apis: [&'static dyn Api; 5] =
             [&Responses, &ChatCompletions, &Messages, &Gemini, &Ollama];
@@ -163,33 +141,34 @@ mod tests {
             for format in [Png, Gif, Webp] {
                 check(wire, false, format, 50, Ok(Inline));
             }
-            check(wire, false, Bmp, 1, Err("image/bmp; save it as PNG or JPEG"));
         }
         check(&Responses, true, Pdf, 37, Ok(Inline));
         check(&Responses, true, Pdf, 38, Ok(Upload));
         check(&Responses, true, Docx, 1, Ok(Inline));
-        check(&Responses, true, Odp, 1, Err("office files (.odp); save it as PDF or text"));
+        check(&Responses, true, Odt, 1, Ok(Inline));
         check(&ChatCompletions, true, Pdf, 38, Ok(Upload));
         check(&ChatCompletions, false, Pdf, 50, Ok(Inline));
-        check(&ChatCompletions, false, Docx, 1, Err("save it as PDF or text"));
-        check(&Messages, true, Pdf, 23, Ok(Inline));
-        check(&Messages, true, Pdf, 24, Ok(Upload));
         check(
-            &Messages,
-            true,
+            &ChatCompletions,
+            false,
             Docx,
             1,
-            Err("Anthropic does not accept office files (.docx); save it as PDF or text"),
+            Err("send its text or PNG pictures of it, or choose another"),
         );
-        check(&Gemini, true, Heic, 15, Ok(Upload));
-        check(&Gemini, true, Heic, 14, Ok(Inline));
+        check(&Messages, true, Pdf, 23, Ok(Inline));
+        check(&Messages, true, Pdf, 24, Ok(Upload));
+        check(&Messages, true, Docx, 1, Err("Anthropic does not accept application/vnd.openxml"));
         check(&Gemini, true, Pdf, 37, Ok(Inline));
         check(&Gemini, true, Pdf, 38, Ok(Upload));
-        check(&Ollama, false, Pdf, 1, Err("Ollama does not accept PDF; save its text"));
-        check(&Ollama, false, Docx, 1, Err("save it as text"));
-        let refusal = |format| FileRules::TEXT_ONLY.route(format, 1).unwrap_err();
-        assert!(refusal(Png).contains("this provider does not accept image/png; choose another"));
-        assert!(refusal(Docx).contains("office files (.docx); save it as text"));
+        check(
+            &Ollama,
+            false,
+            Pdf,
+            1,
+            Err("Ollama does not accept application/pdf; send its text or PNG"),
+        );
+        let refusal = FileRules::TEXT_ONLY.route(Png, 1).unwrap_err();
+        assert!(refusal.contains("this provider does not accept image/png; send its text, or"));
     }
 
     #[test]

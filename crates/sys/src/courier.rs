@@ -5,11 +5,9 @@
 
 use std::io::{self, BufRead, BufReader, IoSlice, IoSliceMut, Write};
 use std::mem::MaybeUninit;
-use std::net::Shutdown;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
-use std::os::unix::net::{UnixListener, UnixStream};
-use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
+use std::os::unix::net::UnixStream;
+use std::path::Path;
 
 use rustix::event::{PollFd, PollFlags};
 use rustix::io::{FdFlags, fcntl_dupfd_cloexec, fcntl_setfd};
@@ -22,7 +20,7 @@ use rustix::net::{
 use super::interrupt::Interrupts;
 use super::ready;
 
-/// The end of the pair through which connections are handed over.
+/// An end of the pair through which connections are handed over.
 #[derive(Debug)]
 pub struct Courier(OwnedFd);
 
@@ -34,9 +32,14 @@ impl Courier {
         Ok((Self(own), other))
     }
 
-    /// The courier whose number a variable names, if this process has inherited it.
+    /// A copy of the end whose number is given, if this process has inherited it.
+    #[expect(unsafe_code, reason = "an inherited descriptor has no owner in Rust")]
     pub fn inherited(number: &str) -> Option<Self> {
-        inherited(number).map(Self)
+        let number: i32 = number.parse().ok().filter(|number| *number > 2)?;
+        // SAFETY: it is borrowed to make a copy, which has an owner; a number that is not open is an error.
+        let copy = fcntl_dupfd_cloexec(unsafe { BorrowedFd::borrow_raw(number) }, 3).ok()?;
+        let is_end = sockopt::socket_type(&copy).is_ok_and(|kind| kind == SocketType::SEQPACKET);
+        is_end.then_some(Self(copy))
     }
 
     /// A copy for a job, which inherits it under the same number.
@@ -53,48 +56,32 @@ impl Courier {
     /// Connects to the process at the other end.
     pub fn connect(&self) -> io::Result<Connection> {
         let (own, other) = UnixStream::pair()?;
-        self.hand_over(&other)?;
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+        let mut control = SendAncillaryBuffer::new(&mut space);
+        let connections = [other.as_fd()];
+        control.push(SendAncillaryMessage::ScmRights(&connections));
+        sendmsg(&self.0, &[IoSlice::new(b"c")], &mut control, SendFlags::NOSIGNAL)?;
         Ok(Connection(BufReader::new(own)))
     }
 
-    /// Hands a connection over.
-    pub fn hand_over(&self, connection: impl AsFd) -> io::Result<()> {
-        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
-        let mut control = SendAncillaryBuffer::new(&mut space);
-        let connections = [connection.as_fd()];
-        control.push(SendAncillaryMessage::ScmRights(&connections));
-        sendmsg(&self.0, &[IoSlice::new(b"c")], &mut control, SendFlags::NOSIGNAL)?;
-        Ok(())
-    }
-}
-
-/// Waits for the next connection; `None` when all copies of the courier are closed.
-pub fn receive(end: &OwnedFd) -> io::Result<Option<OwnedFd>> {
-    loop {
-        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
-        let mut control = RecvAncillaryBuffer::new(&mut space);
-        let mut byte = [0];
-        let mut parts = [IoSliceMut::new(&mut byte)];
-        let got = recvmsg(end, &mut parts, &mut control, RecvFlags::CMSG_CLOEXEC)?;
-        let connection = control.drain().find_map(|message| match message {
-            RecvAncillaryMessage::ScmRights(mut connections) => connections.next(),
-            _ => None,
-        });
-        // A message without a connection is skipped: any command may send one.
-        if got.bytes == 0 || connection.is_some() {
-            return Ok(connection);
+    /// Waits for the next connection; `None` when all copies of the other end are closed.
+    pub fn receive(&self) -> io::Result<Option<UnixStream>> {
+        loop {
+            let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+            let mut control = RecvAncillaryBuffer::new(&mut space);
+            let mut byte = [0];
+            let mut parts = [IoSliceMut::new(&mut byte)];
+            let got = recvmsg(&self.0, &mut parts, &mut control, RecvFlags::CMSG_CLOEXEC)?;
+            let connection = control.drain().find_map(|message| match message {
+                RecvAncillaryMessage::ScmRights(mut connections) => connections.next(),
+                _ => None,
+            });
+            // A message without a connection is skipped: any command may send one.
+            if got.bytes == 0 || connection.is_some() {
+                return Ok(connection.map(UnixStream::from));
+            }
         }
     }
-}
-
-/// A copy of the end of a pair that this process has inherited under this number.
-#[expect(unsafe_code, reason = "an inherited descriptor has no owner in Rust")]
-pub fn inherited(number: &str) -> Option<OwnedFd> {
-    let number: i32 = number.parse().ok().filter(|number| *number > 2)?;
-    // SAFETY: it is borrowed to make a copy, which has an owner; a number that is not open is an error.
-    let copy = fcntl_dupfd_cloexec(unsafe { BorrowedFd::borrow_raw(number) }, 3).ok()?;
-    let is_end = sockopt::socket_type(&copy).is_ok_and(|kind| kind == SocketType::SEQPACKET);
-    is_end.then_some(copy)
 }
 
 /// A connection over which lines are exchanged.
@@ -112,81 +99,16 @@ impl Connection {
         self.0.get_mut().write_all(format!("{line}\n").as_bytes())
     }
 
-    /// Says that no more lines will come.
-    pub fn finish(&self) {
-        let _ = self.0.get_ref().shutdown(Shutdown::Write);
-    }
-
-    /// The next line. `None` at the end, after this time, and when a signal is pending.
-    pub fn next_line(
-        &mut self,
-        interrupts: Option<&Interrupts>,
-        within: Option<Duration>,
-    ) -> Option<String> {
-        let until = within.and_then(|within| Instant::now().checked_add(within));
-        let mut line = Vec::new();
-        loop {
-            if self.0.buffer().is_empty() {
-                let mut fds = vec![PollFd::new(self.0.get_ref(), PollFlags::IN)];
-                fds.extend(interrupts.map(|interrupts| PollFd::new(interrupts, PollFlags::IN)));
-                ready::wait(&mut fds, until);
-                let is_over = until.is_some_and(|until| until <= Instant::now());
-                if is_over || interrupts.is_some_and(|interrupts| interrupts.pending().is_some()) {
-                    return None;
-                }
-                if fds[0].revents().is_empty() {
-                    continue;
-                }
-            }
-            let chunk = self.0.fill_buf().ok().filter(|chunk| !chunk.is_empty())?;
-            let end = chunk.iter().position(|byte| *byte == b'\n');
-            let count = end.map_or(chunk.len(), |end| end + 1);
-            line.extend_from_slice(&chunk[..count]);
-            self.0.consume(count);
-            if end.is_some() {
-                return String::from_utf8(line).ok();
-            }
+    /// The next line. `None` at the end, and when a signal is pending.
+    pub fn next_line(&mut self, interrupts: &Interrupts) -> Option<String> {
+        if self.0.buffer().is_empty() {
+            let stream = PollFd::new(self.0.get_ref(), PollFlags::IN);
+            ready::wait(&mut [stream, PollFd::new(interrupts, PollFlags::IN)], None);
         }
+        let mut line = String::new();
+        let is_over = interrupts.pending().is_some() || self.0.read_line(&mut line).ok()? == 0;
+        (!is_over).then_some(line)
     }
-}
-
-/// A socket in a folder of this user's alone, whose connections go to a courier's process.
-#[derive(Debug)]
-pub struct Door(UnixListener, PathBuf);
-
-impl Door {
-    /// Listens at a path. A socket at which nobody listens any more is replaced.
-    pub fn open(path: &Path) -> io::Result<Self> {
-        if UnixStream::connect(path).is_ok() {
-            return Err(io::ErrorKind::AddrInUse.into());
-        }
-        let _ = std::fs::remove_file(path);
-        let listener = UnixListener::bind(path)?;
-        listener.set_nonblocking(true)?;
-        Ok(Self(listener, path.to_owned()))
-    }
-}
-
-impl Drop for Door {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_file(&self.1);
-    }
-}
-
-/// Hands connections to a courier's process until a signal comes.
-pub fn serve_doors(doors: &[Door], courier: &Courier, interrupts: &Interrupts) -> io::Result<()> {
-    while interrupts.pending().is_none() {
-        let mut fds: Vec<PollFd<'_>> =
-            doors.iter().map(|door| PollFd::new(&door.0, PollFlags::IN)).collect();
-        fds.push(PollFd::new(interrupts, PollFlags::IN));
-        ready::wait(&mut fds, None);
-        for door in doors {
-            if let Ok((stream, _)) = door.0.accept() {
-                courier.hand_over(&stream)?;
-            }
-        }
-    }
-    Ok(())
 }
 
 #[cfg(test)]
@@ -196,20 +118,20 @@ mod tests {
     #[test]
     fn connections_arrive_and_the_end_is_seen() {
         let (courier, end) = Courier::make_pair().unwrap();
+        let (end, interrupts) = (Courier(end), Interrupts::without_handlers().unwrap());
         let mut connection = courier.connect().unwrap();
         connection.send("hello").unwrap();
-        let arrived = receive(&end).unwrap().map(UnixStream::from).unwrap();
-        let mut arrived = Connection(BufReader::new(arrived));
-        assert_eq!(arrived.next_line(None, None).as_deref(), Some("hello\n"));
-        connection.finish();
-        assert_eq!(arrived.next_line(None, None), None);
+        let mut arrived = Connection(BufReader::new(end.receive().unwrap().unwrap()));
+        assert_eq!(arrived.next_line(&interrupts).as_deref(), Some("hello\n"));
+        drop(connection);
+        assert_eq!(arrived.next_line(&interrupts), None);
         let number = courier.share().unwrap().to_string();
         let copy = Courier::inherited(&number).unwrap();
         assert!(Courier::inherited("0").is_none() && Courier::inherited("no").is_none());
         drop(courier);
         drop(copy.connect().unwrap());
-        assert!(receive(&end).unwrap().is_some());
+        assert!(end.receive().unwrap().is_some());
         drop(copy);
-        assert!(receive(&end).unwrap().is_none());
+        assert!(end.receive().unwrap().is_none());
     }
 }

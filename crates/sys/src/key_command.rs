@@ -4,7 +4,7 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use super::env::{self, Env};
+use super::env::Env;
 use super::http::RequestError;
 use super::interrupt::Interrupts;
 use super::process;
@@ -15,16 +15,14 @@ use conversation::model::{ApiError, ErrorKind};
 /// The command that prints the credential.
 pub struct KeyCommand {
     words: Vec<String>,
-    env: Vec<(OsString, OsString)>,
-    path: Option<OsString>,
+    env: Env,
     folder: PathBuf,
 }
 
 impl KeyCommand {
     /// A command that runs in `folder`, with the whole environment, which it may need to sign in.
     pub fn new(words: Vec<String>, env: &Env, folder: &Path) -> Self {
-        let path = env.get_os("PATH").map(ToOwned::to_owned);
-        Self { words, env: env.for_children(&[]), path, folder: folder.to_owned() }
+        Self { words, env: env.clone(), folder: folder.to_owned() }
     }
 
     /// Runs it, and returns what it prints on stdout, without blanks around it.
@@ -38,9 +36,9 @@ impl KeyCommand {
         };
         let mut argv: Vec<OsString> = self.words.iter().map(OsString::from).collect();
         if let Some(program) = argv.first_mut() {
-            *program = env::program(self.path.as_deref(), name).into_os_string();
+            *program = self.env.find_program(name).into_os_string();
         }
-        let mut job = Job::new(argv, self.folder.clone(), self.env.clone());
+        let mut job = Job::new(argv, self.folder.clone(), self.env.for_children(&[]));
         job.output = Output::Separate;
         job.timeout = Some(Duration::from_secs(limits::KEY_COMMAND_SECONDS));
         let finished = process::run(job, interrupts)

@@ -14,7 +14,8 @@ use std::path::{Path, PathBuf};
 
 use conversation::format::harmless::{escape_line, quote_name};
 use conversation::limits::{self, SKILL_BYTES, SKILL_DESCRIPTION, SKILL_FILES, SKILL_FRONT};
-use serde_yaml::{Mapping, Value};
+use serde::Deserialize;
+use serde::de::IgnoredAny;
 
 use super::fs;
 use super::read::open_resolved;
@@ -24,8 +25,6 @@ use super::walk::walk_below;
 const IN_REPOSITORY: [&str; 2] = [".agents/skills", ".claude/skills"];
 /// The name of the file that makes a folder a skill.
 pub const SKILL_FILE: &str = "SKILL.md";
-/// Maximum number of aliases in YAML with anchors: each may repeat what others repeat.
-const ALIASES: usize = 8;
 
 /// A folder that should hold a skill.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -45,8 +44,28 @@ pub struct Skill {
     pub description: String,
     /// The reasons why it cannot be used.
     pub errors: Vec<String>,
-    /// Other deviations from the specification.
-    pub warnings: Vec<String>,
+    /// Another deviation from the specification.
+    pub warning: Option<String>,
+}
+
+/// What is used of the front matter. What is not, is skipped with its aliases, which could repeat each other.
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Front {
+    name: String,
+    description: String,
+}
+
+/// The front matter as the specification has it.
+#[derive(Default, Deserialize)]
+#[serde(default, rename_all = "kebab-case", deny_unknown_fields)]
+struct StrictFront {
+    name: String,
+    description: String,
+    license: String,
+    compatibility: String,
+    metadata: IgnoredAny,
+    allowed_tools: String,
 }
 
 /// Lists the folders of skills, the nearest first: those of the repository from `folder` up to its `top`, those of the
@@ -143,24 +162,20 @@ impl SkillFolder {
 }
 
 impl Skill {
-    fn check(&mut self, front: &str, folder: &str) {
-        let count = |mark| {
-            let ends = |c: char| c.is_whitespace() || "[]{},:?".contains(c);
-            front.split(ends).filter(|word| word.starts_with(mark)).count()
-        };
-        if count('&') > 0 && count('*') > ALIASES {
-            return self.errors.push(format!("its YAML has more than {ALIASES} aliases"));
-        }
-        let map: Mapping = match serde_yaml::from_str(front) {
-            Ok(map) => map,
+    fn check(&mut self, text: &str, folder: &str) {
+        let explain = |error: serde_yaml::Error| escape_line(&error.to_string(), 200);
+        let front: Front = match serde_yaml::from_str(text) {
+            Ok(front) => front,
             Err(error) => {
-                let error = escape_line(&error.to_string(), 200);
+                let error = explain(error);
                 return self.errors.push(format!("its front matter is bad YAML: {error}"));
             }
         };
-        let text = |key: &str| map.get(key).and_then(Value::as_str).map_or("", str::trim);
-        self.description = escape_line(text("description"), SKILL_DESCRIPTION);
-        let name = text("name");
+        let strict: Result<StrictFront, _> = serde_yaml::from_str(text);
+        let warn = |error| format!("not as the specification says: {}", explain(error));
+        self.warning = strict.err().map(warn);
+        let (name, description) = (front.name.trim(), front.description.trim());
+        self.description = escape_line(description, SKILL_DESCRIPTION);
         if !is_name(name) {
             let shown = escape_line(name, 80);
             self.errors.push(format!("its name \"{shown}\" is not 1 to 64 lower-case letters and digits, with single hyphens between them"));
@@ -168,25 +183,11 @@ impl Skill {
             self.errors
                 .push(format!("its name is {name}, and its folder's {}", quote_name(folder)));
         }
-        let count = text("description").chars().count();
+        let count = description.chars().count();
         if !(1..=SKILL_DESCRIPTION).contains(&count) {
             self.errors.push(format!(
                 "its description has {count} characters, not 1 to {SKILL_DESCRIPTION}"
             ));
-        }
-        let is_right = |key: &str, value: &Value| match key {
-            "name" | "description" => true,
-            "license" | "allowed-tools" => value.is_string(),
-            "compatibility" => value.as_str().is_some_and(|text| text.chars().count() <= 500),
-            "metadata" => value.is_mapping(),
-            _ => false,
-        };
-        for (key, value) in &map {
-            let key = key.as_str().unwrap_or_default();
-            if !is_right(key, value) {
-                let key = escape_line(key, 40);
-                self.warnings.push(format!("\"{key}\" is not as the specification says"));
-            }
         }
     }
 }
@@ -265,50 +266,48 @@ mod tests {
 
     #[test]
     fn front_matter_is_checked() {
-        let check = |front: &str, errors: &[&str], warnings: &[&str]| {
+        let check = |front: &str, errors: &[&str], warning: Option<&str>| {
             let mut skill = Skill::default();
             skill.check(front, "pdf");
-            let is_like = |got: &[String], expect: &[&str]| {
-                got.len() == expect.len()
-                    && got.iter().zip(expect).all(|(got, it)| got.contains(it))
-            };
-            assert!(is_like(&skill.errors, errors), "{front}: {:?}", skill.errors);
-            assert!(is_like(&skill.warnings, warnings), "{front}: {:?}", skill.warnings);
+            let got = &skill.errors;
+            let is_like = got.len() == errors.len()
+                && got.iter().zip(errors).all(|(got, it)| got.contains(it));
+            assert!(is_like, "{front}: {got:?}");
+            let warned = skill.warning.as_deref();
+            assert_eq!(warned.is_some(), warning.is_some(), "{front}: {warned:?}");
+            assert!(warned.unwrap_or_default().contains(warning.unwrap_or_default()), "{warned:?}");
             skill
         };
         let skill = check(
             "name: pdf\ndescription: |\n  a\x20\n  b\u{202e}\nlicense: MIT\ncompatibility: x\nallowed-tools: Bash Read\nmetadata: {a: b}",
             &[],
-            &[],
+            None,
         );
         assert_eq!(skill.description, "a b\\u{202e}");
         let good = "name: pdf\ndescription: d\n";
-        check(&format!("{good}hooks: [x]\n1: y"), &[], &["\"hooks\"", "\"\""]);
-        check(
-            &format!("{good}license: 1\ncompatibility: [x]\nmetadata: x\nallowed-tools: [a]"),
-            &[],
-            &["license", "compatibility", "metadata", "allowed-tools"],
-        );
-        check("", &["its name \"\"", "has 0 characters"], &[]);
-        check("a: \u{1b}", &["control characters"], &[]);
-        check("- a", &["bad YAML"], &[]);
-        check("a: [", &["bad YAML"], &[]);
-        check(&format!("{good}name: pdf"), &["duplicate entry"], &[]);
-        check("x: y", &["its name \"\"", "has 0 characters"], &["\"x\""]);
-        check("name: Pdf\ndescription: ' '", &["its name \"Pdf\"", "has 0 characters"], &[]);
-        check("name: doc\ndescription: d", &["its name is doc, and its folder's pdf"], &[]);
-        check(
-            &format!("name: pdf\ndescription: {}", "ä".repeat(1025)),
-            &["has 1025 characters"],
-            &[],
-        );
-        check(&format!("name: pdf\ndescription: {}", "ä".repeat(1024)), &[], &[]);
-        check("name: [pdf]\ndescription: 1", &["its name \"\"", "has 0 characters"], &[]);
-        let stars = format!("name: pdf\ndescription: R & D {}", "*a* ".repeat(99));
-        check(&stars.replace("& ", "and "), &[], &[]);
+        check(&format!("{good}hooks: [x]"), &[], Some("unknown field `hooks`"));
+        check(&format!("{good}license: [x]"), &[], Some("license"));
+        check(&format!("{good}allowed-tools: [a]"), &[], Some("allowed-tools"));
+        check("", &["its name \"\"", "has 0 characters"], None);
+        check("a: \u{1b}", &["control characters"], None);
+        check("- a", &["bad YAML"], None);
+        check("a: [", &["bad YAML"], None);
+        check(&format!("{good}name: pdf"), &["duplicate"], None);
+        check("x: y", &["its name \"\"", "has 0 characters"], Some("`x`"));
+        check("name: Pdf\ndescription: ' '", &["its name \"Pdf\"", "has 0 characters"], None);
+        check("name: doc\ndescription: d", &["its name is doc, and its folder's pdf"], None);
+        let long = |count| format!("name: pdf\ndescription: {}", "ä".repeat(count));
+        check(&long(1025), &["has 1025 characters"], None);
+        check(&long(1024), &[], None);
+        check("name: [pdf]\ndescription: x", &["bad YAML: name"], None);
         // Each of 8,000 aliases would repeat 16,000 values.
-        let bomb = format!("a: &a [{}]\nb: [{}]", "x,".repeat(16_000), "*a,".repeat(8_000));
-        check(&bomb, &["more than 8 aliases"], &[]);
-        check(&"[".repeat(60_000), &["bad YAML"], &[]);
+        let bomb = format!("{good}a: &a [{}]\nb: [{}]", "x,".repeat(16_000), "*a,".repeat(8_000));
+        check(&bomb, &[], Some("`a`"));
+        check(
+            &format!("{good}{}", bomb.replace("a: &a", "metadata: &a").replace(good, "")),
+            &[],
+            Some("`b`"),
+        );
+        check(&"[".repeat(60_000), &["bad YAML"], None);
     }
 }

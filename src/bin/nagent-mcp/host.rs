@@ -1,27 +1,27 @@
 //! The process that keeps servers: it answers each connection, and ends with the last one who could connect.
 
 use std::collections::BTreeMap;
-use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream as StdStream;
-use std::pin::pin;
+use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
-use std::thread;
 use std::time::Duration;
 
 use conversation::format::harmless::quote_name;
 use conversation::limits::MCP_MESSAGE;
-use mcp::host::{Reply, Request, to_line};
+use mcp::arguments::read_arguments;
+use mcp::host::{Failure, Reply, Request, to_line};
 use mcp::servers::Definition;
 use serde_json::{Value, json};
-use sys::courier;
+use sys::courier::Courier;
+use sys::fs;
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
-use tokio::net::UnixStream;
-use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
+use tokio::net::{UnixListener, UnixStream};
 use tokio::runtime::Builder;
 use tokio::sync::{Mutex, mpsc};
+use tokio::task::spawn_blocking;
 
-use crate::client::{Failure, Notes, Server};
+use crate::client::{Notes, Server, add_note};
 
 /// A server, and its connection once it was needed.
 struct Entry {
@@ -33,76 +33,63 @@ type Entries = Arc<BTreeMap<String, Entry>>;
 
 /// Answers connections until nobody can connect any more.
 pub(crate) fn run_host(number: &str) -> ExitCode {
-    let Some(end) = courier::inherited(number) else { return ExitCode::from(2) };
+    let Some(end) = Courier::inherited(number) else { return ExitCode::from(2) };
     let Ok(runtime) = Builder::new_current_thread().enable_all().build() else {
         return ExitCode::FAILURE;
     };
-    let (sender, receiver) = mpsc::channel(16);
-    let receive = move || {
-        while let Ok(Some(connection)) = courier::receive(&end) {
-            if sender.blocking_send(connection).is_err() {
-                return;
-            }
-        }
-    };
-    thread::spawn(receive);
-    runtime.block_on(answer_all(receiver));
+    runtime.block_on(answer_all(Arc::new(end)));
     ExitCode::SUCCESS
 }
 
-type Connection = (BufReader<OwnedReadHalf>, OwnedWriteHalf);
-
-fn open(connection: OwnedFd) -> Option<Connection> {
-    let stream = StdStream::from(connection);
+async fn next_connection(end: &Arc<Courier>) -> Option<UnixStream> {
+    let end = Arc::clone(end);
+    let stream: StdStream = spawn_blocking(move || end.receive()).await.ok()?.ok()??;
     stream.set_nonblocking(true).ok()?;
-    let (input, output) = UnixStream::from_std(stream).ok()?.into_split();
-    Some((BufReader::new(input), output))
+    UnixStream::from_std(stream).ok()
 }
 
-async fn answer_all(mut connections: mpsc::Receiver<OwnedFd>) -> Option<()> {
-    let (mut first, _) = open(connections.recv().await?)?;
-    let Some(Request::Servers { servers }) = read_request(&mut first).await else { return None };
+async fn answer_all(end: Arc<Courier>) -> Option<()> {
+    let mut first = BufReader::new(next_connection(&end).await?);
+    let Some(Request::Servers(servers)) = read_request(&mut first).await else { return None };
     let entry = |definition| Entry { definition, running: Mutex::default() };
     let entries = servers.into_iter().map(|(name, definition)| (name, entry(definition)));
     let entries: Entries = Arc::new(entries.collect());
-    while let Some(connection) = connections.recv().await {
-        if let Some(connection) = open(connection) {
-            tokio::spawn(answer(connection, Arc::clone(&entries)));
-        }
+    loop {
+        spawn_answer(next_connection(&end).await?, &entries);
     }
-    Some(())
 }
 
-async fn read_request(input: &mut BufReader<OwnedReadHalf>) -> Option<Request> {
+fn spawn_answer(connection: UnixStream, entries: &Entries) {
+    tokio::spawn(answer(connection, Arc::clone(entries)));
+}
+
+async fn read_request(input: &mut (impl AsyncBufReadExt + Unpin)) -> Option<Request> {
     let mut line = Vec::new();
     input.take(MCP_MESSAGE as u64).read_until(b'\n', &mut line).await.ok()?;
     serde_json::from_slice(&line).ok()
 }
 
-/// Answers one question after another. The end of the input gives a call up.
-async fn answer((mut input, mut output): Connection, entries: Entries) {
-    while let Some(request) = read_request(&mut input).await {
-        let (sender, mut notes) = mpsc::channel(64);
-        let gone = async { _ = input.fill_buf().await };
-        let mut work = pin!(handle(request, &entries, sender, gone));
-        let reply = loop {
-            let note = tokio::select! {
-                done = &mut work => break done.map_or_else(Failure::into_reply, Reply::Done),
-                Some(note) = notes.recv() => Reply::Note(note),
-            };
-            let _ = output.write_all(to_bytes(&note).as_slice()).await;
-        };
-        while let Ok(note) = notes.try_recv() {
+/// Answers a connection. The end of its input gives a call up.
+async fn answer(connection: UnixStream, entries: Entries) -> Option<()> {
+    let (input, mut output) = connection.into_split();
+    let mut input = BufReader::new(input);
+    let request = read_request(&mut input).await?;
+    let (sender, mut notes) = mpsc::channel(64);
+    let gone = async move { _ = input.fill_buf().await };
+    let pass_on = async {
+        while let Some(note) = notes.recv().await {
             let _ = output.write_all(to_bytes(&Reply::Note(note)).as_slice()).await;
         }
-        let _ = output.write_all(to_bytes(&reply).as_slice()).await;
-    }
+    };
+    let (answer, ()) = tokio::join!(handle(request, &entries, sender, gone), pass_on);
+    output.write_all(to_bytes(&Reply::Answer(answer)).as_slice()).await.ok()
 }
 
 fn to_bytes(reply: &Reply) -> Vec<u8> {
     (to_line(reply) + "\n").into_bytes()
 }
 
+/// Does what is asked. All notes are sent when it ends.
 async fn handle(
     request: Request,
     entries: &Entries,
@@ -110,31 +97,79 @@ async fn handle(
     gone: impl Future<Output = ()>,
 ) -> Result<Value, Failure> {
     match request {
-        Request::Servers { .. } => Err(Failure::usage("the servers are known already")),
-        Request::List => {
-            let why = |entry: &Entry| entry.definition.as_ref().err().cloned();
-            Ok(entries.iter().map(|(name, entry)| (name.clone(), json!(why(entry)))).collect())
+        Request::Servers(_) => Err(usage("the servers are known already")),
+        Request::List(server) => {
+            let is_one = server.is_some();
+            let names = server.map_or_else(|| entries.keys().cloned().collect(), |one| vec![one]);
+            let mut list = Vec::new();
+            for name in names {
+                list.push(match list_tools(&name, entries).await {
+                    Err(failure) if is_one => return Err(failure),
+                    Err(failure) => json!({ "name": name, "error": failure.message }),
+                    Ok(tools) => json!({ "name": name, "tools": tools }),
+                });
+            }
+            Ok(json!(list))
         }
-        Request::Tools { server } => find_server(&server, entries).await?.list_tools().await,
-        Request::Call { server, tool, arguments, timeout } => {
+        Request::Tool(server, tool) => find_tool(&server, &tool, entries).await,
+        Request::Call(server, tool, words, timeout) => {
+            let found = find_tool(&server, &tool, entries).await?;
+            let help = format!("nagent-mcp help {} {}", quote_name(&server), quote_name(&tool));
+            let (arguments, note) = read_arguments(&words, &found["inputSchema"])
+                .map_err(|why| usage(format!("{why} ({help})")))?;
+            if let Some(note) = note {
+                add_note(&notes, &note);
+            }
             let limit = Duration::from_secs_f64(timeout.clamp(0.001, 1e6));
-            let server = find_server(&server, entries).await?;
-            server.call(tool, arguments, limit, notes, gone).await
+            find_server(&server, entries).await?.call(tool, arguments, limit, notes, gone).await
         }
+        Request::Keep(server, socket) => keep(&server, &socket, entries).await,
     }
+}
+
+fn usage(message: impl Into<String>) -> Failure {
+    Failure { message: message.into(), is_usage: true }
+}
+
+/// Starts a server, and answers those who come by a socket, too.
+async fn keep(name: &str, socket: &Path, entries: &Entries) -> Result<Value, Failure> {
+    find_server(name, entries).await?;
+    let failed =
+        |why: String| Failure { message: format!("{}: {why}", quote_name(name)), is_usage: false };
+    if UnixStream::connect(socket).await.is_ok() {
+        return Err(failed("it is kept already".to_owned()));
+    }
+    let _ = fs::remove_file(socket);
+    let listener = UnixListener::bind(socket).map_err(|error| failed(error.to_string()))?;
+    let entries = Arc::clone(entries);
+    tokio::spawn(async move {
+        while let Ok((connection, _)) = listener.accept().await {
+            spawn_answer(connection, &entries);
+        }
+    });
+    Ok(Value::Null)
+}
+
+async fn list_tools(server: &str, entries: &Entries) -> Result<Vec<Value>, Failure> {
+    find_server(server, entries).await?.list_tools().await
+}
+
+async fn find_tool(server: &str, name: &str, entries: &Entries) -> Result<Value, Failure> {
+    let tools = list_tools(server, entries).await?;
+    tools.into_iter().find(|tool| tool["name"] == name).ok_or_else(|| {
+        let (server, name) = (quote_name(server), quote_name(name));
+        usage(format!("{server} has no tool {name}; nagent-mcp list {server} names them"))
+    })
 }
 
 /// The connection to a server, which is made when it is needed first, and when the last one has ended.
 async fn find_server(name: &str, entries: &Entries) -> Result<Arc<Server>, Failure> {
+    let shown = quote_name(name);
     let entry = entries.get(name).ok_or_else(|| {
         let known: Vec<String> = entries.keys().map(quote_name).collect();
-        let known =
-            if known.is_empty() { "none is configured".to_owned() } else { known.join(", ") };
-        Failure::usage(format!("there is no server {}; there are: {known}", quote_name(name)))
+        usage(format!("there is no server {shown}; there are: {}", known.join(", ")))
     })?;
-    let definition = entry.definition.as_ref();
-    let definition =
-        definition.map_err(|why| Failure::usage(format!("{}: {why}", quote_name(name))))?;
+    let definition = entry.definition.as_ref().map_err(|why| usage(format!("{shown}: {why}")))?;
     let mut running = entry.running.lock().await;
     if let Some(server) = running.as_ref().filter(|server| !server.is_closed()) {
         return Ok(Arc::clone(server));

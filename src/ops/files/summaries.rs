@@ -34,11 +34,16 @@ impl<'a> Writers<'a> {
         let mut source = settings.connect_model(self.env, self.interrupts, true)?;
         let model = source.model_id.clone().unwrap_or_default();
         Ok(Box::new(move |system: &str, messages: &[RequestMessage<'_>]| {
-            let request = settings.build_request(&model, Some(system), messages.to_vec());
+            let mut request = settings.build_request(&model, Some(system), messages.to_vec());
             let (patience, mut report) =
                 (settings.retry_patience(), |line: &str| self.print_line(line));
-            let reply =
-                source.ask_with_retries(&request, patience, self.interrupts, &mut report)?;
+            let reply = source.ask_with_retries(
+                &mut request,
+                None,
+                patience,
+                self.interrupts,
+                &mut report,
+            )?;
             Ok((reply, (settings.provider.name().to_owned(), model.clone())))
         }))
     }

@@ -1,20 +1,23 @@
-//! MCP servers for `nagent-mcp`, for a run and for a session: which there are, and the way to them.
+//! MCP servers for `nagent-mcp`, for a run and for a session: which there are, and `nagent-mcp add`, which edits the user's
+//! `mcp.json` and leaves what it does not know.
 
-pub mod file;
 pub mod verbs;
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
-use crate::ops::run::trust::repository_servers;
+use serde_json::json;
+
+use crate::ops::run::trust::{self, repository_files};
+use crate::out::Report;
 use conversation::format::harmless::quote_name;
 use conversation::limits::MCP_FILE;
 use conversation::problem::Problem;
-use history::git;
-use mcp::host::{Host, VARIABLE};
-use mcp::servers::{Servers, parse_servers};
-use sys::courier::Connection;
-use sys::env::Env;
+use mcp::servers::{self, Servers, parse_servers};
+use sys::atomic_file::AtomicFile;
+use sys::env::{Env, PARENTS};
 use sys::fs;
+use sys::interrupt::Interrupts;
+use sys::lock::lock_index;
 use sys::root::Root;
 
 /// The file of the user's servers, in nagent's root.
@@ -27,73 +30,62 @@ pub(crate) fn find_servers(
     env: &Env,
     folder: &Path,
     toplevel: Option<&Path>,
-) -> Result<(Servers, Vec<String>), Problem> {
-    let lookup = |name: &str| match name {
-        "workspaceFolder" => Some(toplevel.unwrap_or(folder).display().to_string()),
-        name => env.get(name).map(str::to_owned),
-    };
+) -> Result<(Servers, Option<String>), Problem> {
+    let lookup = |name: &str| env.get(name).map(str::to_owned);
     let path = root.path().join(FILE);
-    let wrong = |path: &Path, why: String| Problem::usage(format!("{}: {why}", quote_name(path)));
-    let own = fs::read_text(&path, MCP_FILE).map_err(|error| wrong(&path, format!("{error:#}")))?;
-    let own = own.map(|text| parse_servers(&text, &lookup)).transpose();
-    let mut servers = own.map_err(|why| wrong(&path, why))?.unwrap_or_default();
-    let mut notes = Vec::new();
-    if let Some(file) = repository_servers(root, folder, toplevel) {
-        let name = quote_name(&file.path);
-        match file.text.as_deref().map(|text| parse_servers(text, &lookup)) {
-            Some(Ok(theirs)) => {
-                for (name, definition) in theirs {
-                    servers.entry(name).or_insert(definition);
-                }
-            }
-            Some(Err(why)) => notes.push(format!("{name}: {why}")),
-            None if file.has_changed => notes.push(format!(
-                "{name} changed since you trusted it and is not used; review it with nagent --trust"
-            )),
-            None => {
-                let why = "is not used (untrusted); review it with nagent --trust";
-                notes.push(format!("{name} {why}"));
-            }
+    let own = fs::read_text(&path, MCP_FILE).map_err(|error| format!("{error:#}"));
+    let mut servers = own
+        .and_then(|text| parse_servers(text.as_deref().unwrap_or("{}"), &lookup))
+        .map_err(|why| Problem::usage(format!("{}: {why}", quote_name(&path))))?;
+    let mut files = repository_files(root, folder, toplevel).0.into_iter();
+    let Some(file) = files.find(|file| file.path.ends_with(trust::SERVERS)) else {
+        return Ok((servers, None));
+    };
+    let untrusted = "not used: it is new or has changed; review it with nagent --trust";
+    let text = file.text.as_deref().ok_or_else(|| untrusted.to_owned());
+    match text.and_then(|text| parse_servers(text, &lookup)) {
+        Ok(mut theirs) => {
+            theirs.append(&mut servers);
+            Ok((theirs, None))
         }
+        Err(why) => Ok((servers, Some(format!("{}: {why}", quote_name(&file.path))))),
     }
-    Ok((servers, notes))
 }
 
-/// The socket of a server that `nagent-mcp keep` keeps running.
-fn socket_path(root: &Root, server: &str) -> PathBuf {
-    let hash = fs::sha256(server.as_bytes());
-    root.path().join("mcp").join(format!("{}.socket", &hash[..12]))
+/// The server of `nagent-mcp add`
+#[derive(Debug, Clone, clap::Args)]
+pub struct NewServer {
+    /// Its name
+    name: String,
+    /// Reach it at this address, by streamable HTTP
+    #[arg(long, value_name = "URL", conflicts_with = "command")]
+    url: Option<String>,
+    /// The program, and its arguments; ${VAR} in them is replaced when it starts
+    #[arg(last = true, value_name = "COMMAND", required_unless_present = "url")]
+    command: Vec<String>,
 }
 
-/// A connection to the process that keeps servers.
-struct Reached {
-    connection: Connection,
-    /// That process, where it is for this call alone.
-    _host: Option<Host>,
-    /// Whether it is that of a run.
-    is_of_run: bool,
-}
-
-/// Connects to the process of the run that this command is a part of, or to the one that keeps this server, or to one of its
-/// own.
-fn reach(root: &Root, env: &Env, server: Option<&str>) -> Result<(Reached, Vec<String>), Problem> {
-    if env.get(VARIABLE).is_some() {
-        let host = Host::inherited(env).ok_or_else(|| {
-            Problem::failed(format!(
-                "the descriptor of {VARIABLE} is closed here: call nagent-mcp from the shell, or from Python with close_fds=False"
-            ))
-        })?;
-        let connection = host.connect()?;
-        return Ok((Reached { connection, _host: Some(host), is_of_run: true }, Vec::new()));
+/// Adds a server, or replaces the one of this name.
+pub(crate) fn add_server(root: &Root, env: &Env, new: &NewServer) -> Result<Report, Problem> {
+    if env.get(PARENTS).is_some() {
+        return Err(Problem::usage(
+            "add is for the user: a command of a conversation cannot change the servers",
+        ));
     }
-    let kept = server.and_then(|server| Connection::open(&socket_path(root, server)));
-    if let Some(connection) = kept {
-        return Ok((Reached { connection, _host: None, is_of_run: false }, Vec::new()));
-    }
-    let folder = env.current_folder()?;
-    let toplevel = git::find_toplevel(&folder);
-    let (servers, notes) = find_servers(root, env, &folder, toplevel.as_deref())?;
-    let host = Host::start(env, &folder, &servers)?;
-    let connection = host.connect()?;
-    Ok((Reached { connection, _host: Some(host), is_of_run: false }, notes))
+    let definition = match (&new.url, new.command.split_first()) {
+        (None, Some((program, args))) => json!({ "command": program, "args": args }),
+        (url, _) => json!({ "type": "http", "url": url }),
+    };
+    root.prepare()?;
+    let _lock = lock_index(root, FILE, &Interrupts::install()?)
+        .map_err(|error| Problem::failed(error.to_string()))?;
+    let path = root.path().join(FILE);
+    let (shown, name) = (quote_name(&path), quote_name(&new.name));
+    let text = fs::read_text(&path, MCP_FILE)?.unwrap_or_default();
+    let changed = servers::add_server(&text, &new.name, definition)
+        .map_err(|why| Problem::usage(format!("{shown}: {why}")))?;
+    AtomicFile::new(&path).write(changed.as_bytes())?;
+    let said =
+        format!("{name} is in {shown}; nagent-mcp list {name} starts it and shows its tools");
+    Ok(Report::done(said).with("path", shown))
 }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use super::call::Call;
 use super::sandbox;
 use super::skills::{Skills, named_by};
-use super::trust::{RepositoryText, repository_texts};
+use super::trust::{RepositoryText, SERVERS, repository_files};
 use crate::drive::{self, ProgressEvent, Runner};
 use crate::ops::files::{file_conversation, file_memory};
 use crate::ops::mcp;
@@ -135,9 +135,9 @@ fn find_servers(
     progress: &mut Progress<'_>,
 ) -> Servers {
     let found = mcp::find_servers(call.root(), &call.env, folder, toplevel);
-    let (servers, notes) =
-        found.unwrap_or_else(|problem| (Servers::new(), vec![problem.to_string()]));
-    for note in notes.iter().filter(|_| !call.delegated) {
+    let (servers, note) =
+        found.unwrap_or_else(|problem| (Servers::new(), Some(problem.to_string())));
+    for note in note.iter().filter(|_| !call.delegated) {
         progress.show_event(ProgressEvent::Note(note));
     }
     servers
@@ -182,7 +182,8 @@ fn facts_about_file(
     let about = file.as_deref().and_then(Path::parent).unwrap_or(folder);
     let is_same = git.toplevel.as_ref().is_some_and(|top| about.starts_with(top));
     let git = if is_same { git } else { git::read_facts(about) };
-    let (texts, note) = repository_texts(call.root(), about, git.toplevel.as_deref());
+    let (mut texts, note) = repository_files(call.root(), about, git.toplevel.as_deref());
+    texts.retain(|text| !text.path.ends_with(SERVERS));
     if let Some(note) = &note {
         progress.show_event(ProgressEvent::Note(note));
     }
@@ -190,19 +191,16 @@ fn facts_about_file(
     if call.delegated {
         return (git, texts, skills);
     }
-    let changed = texts.iter().filter(|text| text.has_changed).map(|text| text.path.as_path());
-    let changed_skills = skills.untrusted().filter(|(_, has_changed)| *has_changed);
-    for path in changed.chain(changed_skills.map(|(path, _)| path)) {
+    let changed = texts.iter().filter(|text| text.has_changed).map(|text| &text.path);
+    for path in changed.chain(&skills.changed) {
         let path = quote_name(path);
         let note = format!(
             "{path} changed since you trusted it and is not used; review it with nagent --trust"
         );
         progress.show_event(ProgressEvent::Note(&note));
     }
-    if texts.iter().any(|text| text.text.is_none() && !text.has_changed)
-        || skills.untrusted().any(|(_, has_changed)| !has_changed)
-    {
-        let advice = "this repository's instructions or skills are not used (untrusted); review them with nagent --trust";
+    if texts.iter().any(|text| text.text.is_none() && !text.has_changed) || skills.has_untrusted() {
+        let advice = "instructions or skills of this repository are not used (untrusted); review them with nagent --trust";
         progress.show_event(ProgressEvent::Advice(advice));
     }
     (git, texts, skills)

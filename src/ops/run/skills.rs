@@ -19,19 +19,12 @@ use sys::root::Root;
 use sys::skills::{SKILL_FILE, Skill, SkillFolder, find_skills, hash_folder, named_in};
 use sys::trust;
 
-/// Whether the user has confirmed a skill.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Trust {
-    /// It is the user's own, or as it was confirmed.
-    Full,
-    /// It has changed since.
-    Changed,
-    None,
-}
-
-/// The folders of skills, the nearest first. What they hold is read when it is asked for.
+/// The folders of skills, the nearest first, and whether each is the user's own or as it was confirmed. What they hold is read
+/// when it is asked for.
 pub(crate) struct Skills {
-    found: Vec<(Trust, SkillFolder)>,
+    found: Vec<(bool, SkillFolder)>,
+    /// Those that have changed since the user confirmed them.
+    pub(crate) changed: Vec<PathBuf>,
     is_cut: bool,
 }
 
@@ -43,19 +36,21 @@ impl Skills {
         let (found, is_cut) = find_skills(root.path(), home.as_deref(), folder, top);
         // A damaged list is reported with the texts of the repository.
         let known = trust::load_trusted(root).unwrap_or_default();
-        let trust_of = |skill: &SkillFolder| {
+        let mut changed = Vec::new();
+        let mut is_trusted = |skill: &SkillFolder| {
             if skill.top.is_none() {
-                return Trust::Full;
+                return true;
             }
-            let Ok(path) = skill.real_path() else { return Trust::None };
+            let Ok(path) = skill.real_path() else { return false };
             let Some(entry) = known.iter().find(|entry| Path::new(&entry.path) == path) else {
-                return Trust::None;
+                return false;
             };
             let is_it = hash_folder(&path).is_ok_and(|(hash, _)| hash == entry.sha256);
-            if is_it { Trust::Full } else { Trust::Changed }
+            changed.extend((!is_it).then(|| skill.path.clone()));
+            is_it
         };
-        let found = found.into_iter().map(|skill| (trust_of(&skill), skill));
-        Self { found: found.collect(), is_cut }
+        let found = found.into_iter().map(|skill| (is_trusted(&skill), skill)).collect();
+        Self { found, changed, is_cut }
     }
 
     /// Finds the skills for the working folder.
@@ -70,7 +65,7 @@ impl Skills {
         is_wanted: impl Fn(&str) -> bool,
     ) -> impl Iterator<Item = (&SkillFolder, Skill)> {
         let mut seen = HashSet::new();
-        let confirmed = self.found.iter().filter(|(trust, _)| *trust == Trust::Full);
+        let confirmed = self.found.iter().filter(|(is_trusted, _)| *is_trusted);
         confirmed.filter_map(move |(_, folder)| {
             let is_new = is_wanted(&folder.name) && !seen.contains(&folder.name);
             let skill = is_new.then(|| folder.read()).filter(|skill| skill.errors.is_empty())?;
@@ -89,10 +84,9 @@ impl Skills {
         told.take(SKILLS_TOLD + 1).collect()
     }
 
-    /// The skills of the repository that are not used, and whether each was trusted before.
-    pub(crate) fn untrusted(&self) -> impl Iterator<Item = (&Path, bool)> {
-        let others = self.found.iter().filter(|(trust, _)| *trust != Trust::Full);
-        others.map(|(trust, folder)| (folder.path.as_path(), *trust == Trust::Changed))
+    /// Whether the repository has skills that are not used.
+    pub(crate) fn has_untrusted(&self) -> bool {
+        self.found.iter().any(|(is_trusted, _)| !is_trusted)
     }
 }
 
@@ -101,23 +95,22 @@ pub(crate) fn list_skills(call: &Call<'_>) -> Result<Report, Problem> {
     call.env.current_folder()?;
     let skills = Skills::find_here(call.root(), &call.env);
     let (mut used, mut text, mut list) = (HashSet::new(), String::new(), Vec::new());
-    for (trust, folder) in &skills.found {
+    for (is_trusted, folder) in &skills.found {
         let SkillFolder { name, path, .. } = folder;
-        let Skill { description, errors, warnings } = folder.read();
-        let (state, why) = match trust {
+        let Skill { description, errors, warning } = folder.read();
+        let (state, why) = match is_trusted {
             _ if !errors.is_empty() => ("wrong", ""),
-            Trust::Changed => ("changed", " since you trusted it (nagent --trust)"),
-            Trust::None => ("untrusted", " (nagent --trust)"),
-            Trust::Full if used.insert(name) => ("used", ""),
-            Trust::Full => ("shadowed", " by a nearer one"),
+            false => ("untrusted", ", or changed since you trusted it (nagent --trust)"),
+            true if used.insert(name) => ("used", ""),
+            true => ("shadowed", " by a nearer one"),
         };
         let _ = writeln!(text, "{}: {state}{why}\n  {}", quote_name(name), quote_name(path));
-        let rows = [&description].into_iter().filter(|text| !text.is_empty()).chain(&errors);
-        for row in rows.cloned().chain(warnings.iter().map(|why| format!("warning: {why}"))) {
+        let rows = Some(&description).filter(|text| !text.is_empty()).into_iter();
+        for row in rows.chain(&errors).chain(&warning) {
             let _ = writeln!(text, "  {row}");
         }
         let path = path.display().to_string();
-        list.push(json!({ "name": name, "path": path, "state": state, "description": description, "errors": errors, "warnings": warnings }));
+        list.push(json!({ "name": name, "path": path, "state": state, "description": description, "errors": errors, "warning": warning }));
     }
     if skills.is_cut {
         text.push_str(&format!("and more: only {} are looked at\n", limits::SKILLS));

@@ -4,7 +4,7 @@
 
 use std::path::{Path, PathBuf};
 
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::call::Call;
 use crate::out::Report;
@@ -23,7 +23,7 @@ const INSTRUCTIONS: [&str; 2] = ["AGENTS.md", "CLAUDE.md"];
 /// The file for nagent alone.
 const OWN: &str = ".nagent/context.md";
 /// The file with a project's MCP servers, at the top of the repository.
-const SERVERS: &str = ".mcp.json";
+pub(crate) const SERVERS: &str = ".mcp.json";
 /// Maximum number of files of a repository that are read or named.
 const MOST: usize = 8;
 
@@ -59,27 +59,9 @@ fn find_files(root: &Root, folder: &Path, toplevel: Option<&Path>) -> Vec<PathBu
     files.split_off(files.len().saturating_sub(MOST))
 }
 
-/// The texts of a repository for a folder, the most specific last. A note says why nothing is trusted.
-pub(crate) fn repository_texts(
-    root: &Root,
-    folder: &Path,
-    toplevel: Option<&Path>,
-) -> (Vec<RepositoryText>, Option<String>) {
-    let (mut texts, note) = read_files(root, folder, toplevel);
-    texts.retain(|text| !text.path.ends_with(SERVERS));
-    (texts, note)
-}
-
-/// The file with a repository's MCP servers, if it has one.
-pub(crate) fn repository_servers(
-    root: &Root,
-    folder: &Path,
-    toplevel: Option<&Path>,
-) -> Option<RepositoryText> {
-    read_files(root, folder, toplevel).0.into_iter().find(|text| text.path.ends_with(SERVERS))
-}
-
-fn read_files(
+/// The texts of a repository for a folder, the most specific last, and the file with its MCP servers. A note says why nothing is
+/// trusted.
+pub(crate) fn repository_files(
     root: &Root,
     folder: &Path,
     toplevel: Option<&Path>,
@@ -112,6 +94,14 @@ pub fn trust_repository(call: &Call<'_>, revokes: bool) -> Result<Report, Proble
     let folder = call.env.current_folder()?;
     let folder = fs::real_path(&folder).unwrap_or(folder);
     let toplevel = git::find_toplevel(&folder).unwrap_or_else(|| folder.clone());
+    if revokes {
+        let known = trust::load_trusted(call.root())?;
+        let known = known.into_iter().map(|entry| PathBuf::from(entry.path));
+        let hashes = known.filter(|path| path.starts_with(&toplevel)).map(|path| (path, None));
+        let (count, list) = record(call, &hashes.collect::<Vec<_>>())?;
+        let text = format!("{count} of this repository: no longer trusted\n");
+        return Ok(Report::done(text).with("trusted", list));
+    }
     let files = find_files(call.root(), &folder, Some(&toplevel));
     let home = call.env.home_folder();
     let (mut skills, _) = find_skills(call.root().path(), home.as_deref(), &folder, &toplevel);
@@ -123,28 +113,14 @@ pub fn trust_repository(call: &Call<'_>, revokes: bool) -> Result<Report, Proble
             quote_name(&folder)
         )));
     }
-    let mut text = String::new();
-    let mut hashes: Vec<(PathBuf, Option<String>)> = Vec::new();
+    let (mut text, mut hashes) = (String::new(), Vec::new());
     for path in files {
-        if revokes {
-            hashes.push((path, None));
-            continue;
-        }
         let body = read_text(&path, &toplevel)?;
-        text.push_str(&format!(
-            "==> {} <==\n{}\n\n",
-            quote_name(&path),
-            escape_text(body.trim_end())
-        ));
+        let shown = escape_text(body.trim_end());
+        text.push_str(&format!("==> {} <==\n{shown}\n\n", quote_name(&path)));
         hashes.push((path, Some(fs::sha256(body.as_bytes()))));
     }
-    let files = hashes.len();
     for skill in &skills {
-        if revokes {
-            // One that is no longer usable may have been trusted.
-            hashes.extend(skill.real_path().map(|path| (path, None)));
-            continue;
-        }
         match show_skill(skill) {
             Ok((path, shown, hash)) => {
                 text.push_str(&shown);
@@ -154,31 +130,34 @@ pub fn trust_repository(call: &Call<'_>, revokes: bool) -> Result<Report, Proble
                 .push_str(&format!("==> {} <==\nnot trusted: {why}\n\n", quote_name(&skill.path))),
         }
     }
-    call.root().prepare()?;
-    let records: Vec<(&Path, Option<&str>)> =
-        hashes.iter().map(|(path, hash)| (path.as_path(), hash.as_deref())).collect();
-    trust::record_trusted(call.root(), &records, &call.interrupts)?;
-    let counts = [(files, "file"), (hashes.len() - files, "skill")];
-    let counts = counts.into_iter().filter(|(count, _)| *count > 0);
-    let counts: Vec<_> = counts.map(|(count, what)| format_count(count as u64, what)).collect();
-    let count = if counts.is_empty() { "nothing".to_owned() } else { counts.join(" and ") };
-    if !revokes && hashes.iter().any(|(path, _)| path.ends_with(SERVERS)) {
+    let (count, list) = record(call, &hashes)?;
+    if hashes.iter().any(|(path, _)| path.ends_with(SERVERS)) {
         text.push_str(
             "The servers of .mcp.json run with your rights, outside of the sandbox of commands.\n\n",
         );
     }
-    text.push_str(&if revokes {
-        format!("{count} of this repository: no longer trusted\n")
-    } else {
-        format!(
-            "{count} trusted: conversations here start with them as your words until they change; nagent --untrust revokes it\n"
-        )
-    });
-    let list: Vec<_> = hashes
-        .iter()
-        .map(|(path, hash)| json!({ "path": path.display().to_string(), "sha256": hash }))
-        .collect();
+    text.push_str(&format!(
+        "{count} trusted: conversations here start with them as your words until they change; nagent --untrust revokes it\n"
+    ));
     Ok(Report::done(text).with("trusted", list))
+}
+
+/// Records hashes, and returns how many files and skills they are of, and their list.
+fn record(
+    call: &Call<'_>,
+    hashes: &[(PathBuf, Option<String>)],
+) -> Result<(String, Vec<Value>), Problem> {
+    call.root().prepare()?;
+    let records: Vec<_> =
+        hashes.iter().map(|(path, hash)| (path.as_path(), hash.as_deref())).collect();
+    trust::record_trusted(call.root(), &records, &call.interrupts)?;
+    let (skills, files): (Vec<_>, Vec<_>) = hashes.iter().partition(|(path, _)| path.is_dir());
+    let counts = [(files.len(), "file"), (skills.len(), "skill")];
+    let counts = counts.into_iter().filter(|(count, _)| *count > 0);
+    let counts: Vec<_> = counts.map(|(count, what)| format_count(count as u64, what)).collect();
+    let count = if counts.is_empty() { "nothing".to_owned() } else { counts.join(" and ") };
+    let entry = |(path, hash): &(PathBuf, Option<String>)| json!({ "path": path.display().to_string(), "sha256": hash });
+    Ok((count, hashes.iter().map(entry).collect()))
 }
 
 /// A text of a repository that is to be shown and trusted.

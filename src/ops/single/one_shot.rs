@@ -52,10 +52,10 @@ impl OneShot {
     pub fn request_reply(&mut self, messages: &[RequestMessage<'_>]) -> Result<Reply, Problem> {
         let Self { interrupts, settings, source, spinner, tool, model } = self;
         let mut report = |line: &str| spinner.print_above(|| out::print_tool_line(tool, line));
-        let request = settings.build_request(model, None, messages.to_vec());
+        let mut request = settings.build_request(model, None, messages.to_vec());
         spinner.start("model");
         let patience = settings.retry_patience();
-        let reply = source.ask_with_retries(&request, patience, interrupts, &mut report);
+        let reply = source.ask_with_retries(&mut request, None, patience, interrupts, &mut report);
         spinner.stop();
         Ok(reply?)
     }

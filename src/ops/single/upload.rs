@@ -8,18 +8,16 @@ use crate::client::files::NewFile;
 use crate::drive;
 use crate::ops::setup::flags::{InputArgs, ModelArgs};
 use crate::out::{self, Report};
-use conversation::format::harmless;
+use conversation::format::file::Block;
 use conversation::limits::SHOWN_FILE;
 use conversation::model::{RequestMessage, Role};
 use conversation::problem::Problem;
-use models::attachment::{Attachment, safe_name};
 use models::picture::Picture;
 use models::route::FileRoute;
 use models::sniff;
 use sys::fs;
 use sys::input::InputFile;
 use sys::interrupt::Interrupts;
-use sys::read;
 
 /// The file that is sent, and its prompt
 #[derive(Debug, Clone, clap::Args)]
@@ -45,36 +43,33 @@ pub fn send_file(tool: &'static str, args: &UploadArgs) -> Result<Report, Proble
     }
     let path = args.input.path();
     let input = InputFile::open(path, &Interrupts::install()?)?;
-    let bytes = read_upload(input.path())?;
     let name = if input.is_copy() { OsStr::new("stdin") } else { path.as_os_str() };
     let name = Path::new(name).file_name().unwrap_or(name).to_string_lossy();
-    let found = sniff::detect_format(&name, &bytes).map_err(Problem::failed)?;
-    let kind = found.format;
+    let full = fs::real_path(input.path()).unwrap_or_else(|| input.path().to_owned());
+    let bytes = fs::read_resolved(&full, SHOWN_FILE)
+        .map_err(|error| Problem::failed(format!("{name}: {error:#}")))?;
+    let format = sniff::detect_format(&name, &bytes).map_err(Problem::failed)?;
     let mut one_shot = OneShot::new(tool, &args.model, !args.show_request, None, false)?;
-    if let Some(note) = &found.note {
-        out::print_tool_line(tool, &format!("note: {note}"));
-    }
     let OneShot { settings, source, model, interrupts, spinner, .. } = &mut one_shot;
-    let route = source.file_rules(model).route(kind, bytes.len() as u64);
+    let route = source.file_rules(model).route(format, bytes.len() as u64);
     let route = route.map_err(Problem::failed)?;
-    if route == FileRoute::Inline {
-        Picture::decode(kind, &bytes).map_err(|why| Problem::failed(format!("{name}: {why}")))?;
+    if format.is_image() {
+        Picture::decode(format, &bytes).map_err(|why| Problem::failed(format!("{name}: {why}")))?;
     }
-    let text = match route {
-        FileRoute::Text => as_text(&name, &bytes),
-        _ => format!("<file name=\"{}\"/>", plain_name(&name)),
-    };
-    let parts = vec![text.as_str(), args.prompt.as_str()];
+    let mut block = Block::new("context").with("file", &name);
+    if route == FileRoute::Text {
+        block = block.body(String::from_utf8_lossy(&bytes).trim_end_matches('\n'));
+    }
+    let text = block.format(&[], &mut drive::fence_word);
+    let parts = vec![text.trim_end(), args.prompt.as_str()];
     let mut ask =
         settings.build_request(model, None, vec![RequestMessage { role: Role::User, parts }]);
-    let full = fs::real_path(input.path()).unwrap_or_else(|| input.path().to_owned());
-    let file = NewFile { name: &name, format: kind, path: &full, bytes: &bytes };
+    let file = NewFile { name: &name, format, path: &full, bytes: &bytes };
+    let file = Some(&file).filter(|_| route != FileRoute::Text);
     if args.show_request {
-        if route != FileRoute::Text {
-            let prepared = source.prepare_file(&file, model, None);
-            let (format, payload) = prepared.map_err(|why| Problem::failed(why.to_string()))?;
-            let (name, place) = (safe_name(&name, format), (0, 0));
-            ask.files = vec![Attachment { place, name, format, tokens: 0, payload }];
+        if let Some(file) = file {
+            let attached = source.attach_file(&mut ask, file, None);
+            attached.map_err(|why| Problem::failed(why.to_string()))?;
         }
         for note in source.notes.drain(..) {
             out::print_tool_line(tool, &format!("note: {note}"));
@@ -84,48 +79,13 @@ pub fn send_file(tool: &'static str, args: &UploadArgs) -> Result<Report, Proble
     let patience = settings.retry_patience();
     spinner.start("model");
     let mut tell = |text: &str| spinner.print_above(|| out::print_tool_line(tool, text));
-    let reply = match route {
-        FileRoute::Text => source.ask_with_retries(&ask, patience, interrupts, &mut tell),
-        _ => source.ask_about(&mut ask, &file, patience, interrupts, &mut tell),
-    };
+    let reply = source.ask_with_retries(&mut ask, file, patience, interrupts, &mut tell);
     spinner.stop();
     Ok(one_shot
         .report_reply(reply?, path)?
-        .with("mime", kind.media_type())
+        .with("mime", format.media_type())
         .with("bytes", bytes.len())
-        .with("kind", kind.family())
+        .with("kind", format.family())
         .with("sent", route.name())
         .with("prompt", args.prompt.as_str()))
-}
-
-/// The whole of a regular file.
-fn read_upload(path: &Path) -> Result<Vec<u8>, Problem> {
-    let (file, metadata) = read::open_regular(path)?;
-    fs::read_within(file, metadata.len(), SHOWN_FILE).map_err(|error| {
-        Problem::failed(format!(
-            "{}: {error:#}; make it smaller, or split it with nagent-file-split if it is text",
-            path.display()
-        ))
-    })
-}
-
-fn plain_name(name: &str) -> String {
-    harmless::quote_name(name).replace(['"', '<', '>'], "'")
-}
-
-/// A text file as a part of the prompt, with its name around it, and a fence where the text could end it. The bytes were
-/// found to be UTF-8.
-fn as_text(name: &str, bytes: &[u8]) -> String {
-    let name = plain_name(name);
-    let text = String::from_utf8_lossy(bytes);
-    let text = text.trim_end_matches('\n');
-    let lower = text.to_lowercase();
-    if !(lower.contains('<') && lower.contains("file")) {
-        return format!("<file name=\"{name}\">\n{text}\n</file>");
-    }
-    let mut fence = drive::fence_word();
-    while text.contains(&fence) {
-        fence = drive::fence_word();
-    }
-    format!("<file name=\"{name}\" fence=\"{fence}\">\n{text}\n</file {fence}>")
 }

@@ -28,13 +28,13 @@ pub(crate) fn run(data: &[u8]) {
 
     let name: String = text.chars().take(40).collect();
     if let Ok(found) = sniff::detect_format(&name, input.rest) {
-        let safe = safe_name(&name, found.format);
+        let safe = safe_name(&name, found);
         assert!(!safe.is_empty() && !safe.contains(['/', '"', '\r', '\n', '\\']));
-        if !found.format.is_text() {
+        if !found.is_text() {
             let file = Attachment {
                 place: (0, 0),
                 name: safe,
-                format: found.format,
+                format: found,
                 tokens: 0,
                 payload: Payload::Bytes(input.rest.to_vec().into()),
             };

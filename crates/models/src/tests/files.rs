@@ -7,7 +7,7 @@ use serde_json::Value;
 use super::super::ChatRequest;
 use super::super::api::Endpoint;
 use super::super::attachment::{Attachment, FileFormat, Payload, RemoteFile};
-use super::super::files::UploadState;
+use super::super::files::{Files, UploadState};
 use super::super::options::ChatOptions;
 use super::{APIS, AnyApi, Chat, Gemini, KEY, Messages, Ollama, Responses, endpoint};
 use conversation::model::{ErrorKind, HttpRequest, RequestMessage, Role};
@@ -19,6 +19,10 @@ fn file(name: &str, format: FileFormat, bytes: &[u8]) -> Attachment {
 
 fn png() -> Attachment {
     file("a.png", FileFormat::Png, b"\x89PNG\r\n\x1a\n")
+}
+
+fn upload(files: &Files<'_>, boundary: &str) -> HttpRequest {
+    files.upload_request("a.pdf", FileFormat::Pdf, b"%PDF-1.7\nx", boundary)
 }
 
 fn pdf() -> Attachment {
@@ -106,7 +110,7 @@ fn requests_with_a_file() {
         "openai-responses/inline-docx.request.json",
     );
     let uploaded: [(AnyApi, &str, &str, bool); 4] = [
-        (&Responses, "openai-responses", "file-abc123", true),
+        (&Responses, "openai-responses", "file-abc123", false),
         (&Chat, "openai-chat", "file-abc123", false),
         (&Messages, "anthropic", "file_011CNha8iCJcU1wXNR6q4V8w", true),
         (&Gemini, "gemini", "abc-123", false),
@@ -139,7 +143,7 @@ fn forms_go_up_and_files_are_removed() {
     for (wire, folder, id) in forms {
         let endpoint = endpoint(wire, true);
         let files = endpoint.files().unwrap();
-        let request = files.upload_request(&pdf(), "BOUNDARY");
+        let request = upload(&files, "BOUNDARY");
         check_head(&request, &format!("{folder}/upload.request.http"), true);
         let expect = read(&format!("{folder}/upload.request.txt"));
         assert_eq!(String::from_utf8(request.body), String::from_utf8(expect));
@@ -170,7 +174,7 @@ fn google_processes_the_file() {
     let refused = endpoint.failure(400, &[], &read("gemini/upload-refused.reply.json"));
     assert!(refused.message.contains("Unsupported MIME type"), "{refused}");
     let base = |base_url: &str| Endpoint { base_url: base_url.to_owned(), ..endpoint.clone() };
-    let url = |base_url: &str| base(base_url).files().unwrap().upload_request(&pdf(), "").url;
+    let url = |base_url: &str| upload(&base(base_url).files().unwrap(), "").url;
     assert_eq!(url("https://h/v1beta/"), "https://h/upload/v1beta/files");
     assert_eq!(url("https://h/gemini?x=1"), "https://h/gemini/upload/v1beta/files?x=1");
 }
