@@ -6,6 +6,7 @@ use rustix::process::Signal;
 use serde_json::{Value, json};
 
 use crate::answers::Answer;
+use crate::blocks::blocks;
 use crate::process_under_test::{Run, Running};
 use crate::sandbox::{CANARY, Sandbox, answer, has_bwrap, shell, wait_until};
 
@@ -378,4 +379,32 @@ fn a_session_has_one_server_for_all_its_runs() {
     sandbox.repl(&[""; 0]).stdin("first\nsecond\n").run().assert_exit(0).stdout_is("one\n\ntwo\n");
     assert_eq!(results(&sandbox), ["1", "2"]);
     wait_until("the server has ended", || !servers_running(&sandbox));
+}
+
+#[test]
+fn two_runs_at_once_have_a_server_each_and_calls_share_one_that_is_kept() {
+    let sandbox = world();
+    sandbox.llm.allow_rewrites();
+    sandbox.llm.choose(|request| match request.user().matches("</nagent-shell-result").count() {
+        0 | 1 => call("s count").into(),
+        _ => answer("done").into(),
+    });
+    let runs = ["one", "two"].map(|name| sandbox.cmd(&["-c", name, "task"]).spawn());
+    for run in runs {
+        run.wait().assert_exit(0);
+    }
+    for name in ["one", "two"] {
+        let text = sandbox.root().join("conversations").join(name);
+        let blocks = blocks(&std::fs::read_to_string(text).unwrap());
+        let results = blocks.iter().filter(|block| block.name == "nagent-shell-result");
+        assert_eq!(results.map(|block| &block.body).collect::<Vec<_>>(), ["1", "2"]);
+    }
+    wait_until("the servers have ended", || !servers_running(&sandbox));
+
+    let keep = sandbox.program(MCP, &["keep", "s"]).spawn();
+    wait_until("it is kept", || keep.stderr_so_far().contains("kept running"));
+    let calls = [(); 4].map(|()| sandbox.program(MCP, &["call", "s", "count"]).spawn());
+    let mut counts = calls.map(|call| call.wait().assert_exit(0).stdout);
+    counts.sort();
+    assert_eq!(counts, ["1\n", "2\n", "3\n", "4\n"]);
 }
