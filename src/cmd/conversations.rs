@@ -1,4 +1,4 @@
-//! `nagent-conversations`: lists, shows, copies, renames, removes and checks conversations, and cleans up. Some of its verbs
+//! `nagent-conversations`: lists, shows, copies, renames and removes conversations, and cleans up. Some of its verbs
 //! are flags of `nagent`, which it calls.
 
 use std::ffi::OsString;
@@ -34,7 +34,7 @@ conversation of this shell is meant. Without a command, they are listed.
 
 Exit codes: 0 done, 1 failed, 2 wrong usage";
 
-/// List, show, copy, shorten, rename, remove and check conversations, and clean up after them
+/// List, show, copy, shorten, rename and remove conversations, and clean up after them
 ///
 /// Only compact, summarize and edit ask a model. All else needs no network and no key, and works while runs are active.
 #[derive(Debug, Clone, Parser)]
@@ -151,8 +151,6 @@ enum ConversationsCommand {
     ///
     /// An answer stays what it is: its headings, HTML and pictures are shown as such.
     Export(Name),
-    /// Check the text of a conversation for damage and misspelled tags
-    Lint(Name),
     /// Sum up turns, tokens and cost
     Usage {
         /// Count turns since then: a day (2026-11-01) or a time span (7d, 12h)
@@ -248,7 +246,7 @@ fn parse_since(text: &str) -> Result<String, String> {
 impl Tool for Args {
     const NAME: &'static str = "nagent-conversations";
     const DESCRIPTION: &'static str = "Lists, shows, renames and removes conversations. Call it as nagent-conversations VERB: list [-n N] [--search TEXT] [--here] [--saved] [--all], show [NAME] \
-        [--turn N|--last N], path [NAME], rename NAME NEW, remove NAME, rewind [NAME] --turn N [--files], export [NAME], lint [NAME], usage [--since D] \
+        [--turn N|--last N], path [NAME], rename NAME NEW, remove NAME, rewind [NAME] --turn N [--files], export [NAME], usage [--since D] \
         [--by model|day|conversation], save NEW [NAME], load NAME [INTO], branch NAME [INTO], clear [NAME], compact [NAME] [--dry-run], \
         summarize [NAME], edit PROMPT, files, prune [--older D] [--dry-run]; each with --json. NAME may be the beginning of a \
         name. Exit codes: 0 done, 1 failed, 2 wrong usage.";
@@ -310,9 +308,6 @@ impl Tool for Args {
             }
             ConversationsCommand::Export(of) => {
                 reading::export_conversation(&catalog, of.name.as_deref())
-            }
-            ConversationsCommand::Lint(of) => {
-                reading::lint_conversation(&catalog, of.name.as_deref())
             }
             ConversationsCommand::Usage { since, by } => {
                 usage::report_usage(&catalog, since.as_deref(), by)

@@ -4,9 +4,10 @@ use clap::{FromArgMatches, Parser};
 
 use crate::cli::{self, Tool};
 use crate::ops::conversations::conversation_name::{move_old_conversation, with_name};
+use crate::ops::conversations::list::{ListFilter, list_conversations};
 use crate::ops::conversations::lists::ProtocolForm;
 use crate::ops::conversations::undo::UndoArgs;
-use crate::ops::conversations::{lists, manage, undo};
+use crate::ops::conversations::{Catalog, lists, manage, undo};
 use crate::ops::files::summarize_conversation::summarize_conversation;
 use crate::ops::run::call::Call;
 use crate::ops::run::skills::list_skills;
@@ -202,7 +203,9 @@ impl Args {
             report = report.then_try(|| summarize_conversation(&call));
         }
         if self.list_conversations {
-            report = report.then_try(|| lists::list_conversations(&call));
+            let catalog = Catalog::read_indexes(call.root().clone(), call.env.clone());
+            let filter = ListFilter { saved: true, ..ListFilter::default() };
+            report = report.then_try(|| list_conversations(&catalog, &filter));
         }
         if self.list_file_edits {
             report = report.then_try(|| lists::list_file_edits(&call));

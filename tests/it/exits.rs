@@ -45,7 +45,6 @@ fn exit_1_a_conversation_that_is_not_there() {
         &[CONVERSATIONS, "remove", "nowhere"],
         &[CONVERSATIONS, "rewind", "nowhere", "--turn", "1"],
         &[CONVERSATIONS, "export", "nowhere"],
-        &[CONVERSATIONS, "lint", "nowhere"],
     ] {
         check(words, "nowhere");
     }

@@ -1,16 +1,13 @@
-//! Lists the providers, the provider's models, the saved conversations, and the files that have conversations, and prints the
-//! protocol.
+//! Lists the providers, the provider's models, and the files that have conversations, and prints the protocol.
 
 use clap::ValueEnum;
 use serde_json::{Value, json};
 
-use super::{Catalog, manage};
 use crate::client::RequestError;
 use crate::ops::run::call::Call;
 use crate::ops::screen::spinner::Spinner;
 use crate::ops::setup::connection::no_provider;
 use crate::out::Report;
-use crate::overview::ConversationKind;
 use crate::view::table::format_table;
 use conversation::exit::Exit;
 use conversation::format::file_index::FileIndexEntry;
@@ -140,25 +137,6 @@ fn describe_reasoning(reasoning: &ReasoningWords) -> Option<String> {
         ReasoningWords::Words(words) => Some(words.join("|")),
         ReasoningWords::Budget(least, most) => Some(format!("{least}-{most}")),
     }
-}
-
-/// The conversations that were given a name.
-pub fn list_conversations(call: &Call<'_>) -> Result<Report, Problem> {
-    let catalog = Catalog::read_indexes(call.root().clone(), call.env.clone());
-    let mut list = catalog.read_all(&|one| {
-        let summary = || manage::first_prompt(&one.text, &one.parsed.pieces);
-        let path = || one.path.display().to_string();
-        (one.kind == ConversationKind::Named).then(|| (one.name.clone(), path(), summary()))
-    })?;
-    list.sort();
-    let line =
-        |(name, path, summary): &(String, String, String)| format!("{name}\t{path}\t{summary}\n");
-    let text: String = list.iter().map(line).collect();
-    let list = list.into_iter();
-    let values: Vec<Value> = list
-        .map(|(name, path, summary)| json!({"name": name, "path": path, "summary": summary}))
-        .collect();
-    Ok(Report::done(text).with("conversations", values))
 }
 
 /// The files that have conversations.

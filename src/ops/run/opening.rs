@@ -31,7 +31,7 @@ use sys::conversation_file::ConversationFile;
 use sys::input::{InputFile, is_stream};
 use sys::{clock, context_files, env, fs, tools};
 
-/// Maximum number of lint notes at the start of a run.
+/// Maximum number of notes on probable mistakes at the start of a run.
 const MISREADINGS: usize = 3;
 
 /// The facts for the first block, the write boundary, and the sandbox and the MCP servers for the run's commands.
@@ -339,7 +339,7 @@ fn report_misreading(runner: &mut Runner<'_>) {
         (runner.on_progress)(ProgressEvent::Note(&format!("{name}, line {line}: {message}")));
     }
     if count > MISREADINGS {
-        let more = format!("nagent-conversations lint {name} shows {} more", count - MISREADINGS);
+        let more = format!("{name}: {} more lines like these", count - MISREADINGS);
         (runner.on_progress)(ProgressEvent::Note(&more));
     }
 }

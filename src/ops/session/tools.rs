@@ -252,19 +252,13 @@ impl Session {
         Ok(())
     }
 
-    /// Opens the conversation's file in the editor, and shows what cannot be read afterwards.
+    /// Opens the conversation's file in the editor. The next run says what it cannot read.
     fn edit_conversation(&mut self) -> Result<(), Problem> {
         let path = self.settings.root.conversation(&self.name);
         if fs::file_size(&path).is_none() {
             return Err(Problem::failed("the conversation is empty"));
         }
         tty::edit_file(&path)?;
-        let (_, document) = self.read_document("nagent-conversations", &["lint", &self.name])?;
-        let findings = document.get("findings").and_then(Value::as_array).into_iter().flatten();
-        for finding in findings {
-            let message = finding["message"].as_str().unwrap_or_default();
-            out::print_line(&format!("line {}: {message}", finding["line"]));
-        }
         Ok(())
     }
 

@@ -115,7 +115,7 @@ fn keys_of_conversations(keys: &mut Keys) {
     sandbox.write(".agents/skills/pdf/SKILL.md", "---\nname: pdf\ndescription: x\n---\n");
     sandbox.llm.allow_rewrites();
     sandbox.llm.choose(|_| answer("done").into());
-    let calls: [(&[&str], &[&str]); 17] = [
+    let calls: [(&[&str], &[&str]); 18] = [
         (&["A run"], &["task"]),
         (&["A run"], &["--code", "task"]),
         (&["Doctor"], &["--doctor"]),
@@ -124,10 +124,8 @@ fn keys_of_conversations(keys: &mut Keys) {
         (&["A run", "Managing conversations"], &["--clear", "task"]),
         (&["Managing conversations"], &["--summarize"]),
         (&["Status"], &["--status"]),
-        (
-            &["Lists and texts", "Managing conversations"],
-            &["--list-conversations", "--list-models", "--list-providers"],
-        ),
+        (&["nagent-conversations"], &["--list-conversations"]),
+        (&["Lists and texts"], &["--list-models", "--list-providers"]),
         (&["Lists and texts"], &["--list-file-edits"]),
         (&["Lists and texts"], &["--print-protocol"]),
         (&["Lists and texts"], &["--trust"]),
@@ -321,7 +319,6 @@ fn keys_of_catalogs(keys: &mut Keys) {
         &["show", "one"],
         &["path", "one"],
         &["export", "one"],
-        &["lint", "odd"],
         &["usage", "--by", "day"],
         &["usage", "--by", "model"],
         &["usage", "--by", "conversation"],

@@ -27,15 +27,14 @@ use script::js::wire::End;
 use script::js_worker::ScriptOutcome;
 use script::thought::context::Resume;
 use script::thought::script::Script;
-use script::thoughts::{Home, HomeConfig, Origin, is_digest_of};
+use script::thoughts::{Home, Origin, is_digest_of};
 use std::time::Duration;
 use sys::env::Env;
 use sys::interrupt::Interrupts;
 use sys::lock::LockMode;
 use sys::{fs, root, stdin};
 
-pub use self::agent::choose_agent;
-pub use self::request::{LOCK_TIMEOUT, ThinkRequest};
+pub use self::request::ThinkRequest;
 pub use self::source::read_place;
 
 /// Runs a script.
@@ -54,9 +53,6 @@ pub fn run_thought(tool: &'static str, request: &ThinkRequest) -> Result<Report,
     let input = stdin::read_text(&interrupts)?.map_err(Problem::interrupted)?;
     let thought = open_thought(tool, request, &env, home, (source, input), is_kept, &interrupts)?;
     let patience = Duration::try_from_secs_f64(request.lock_timeout).unwrap_or(Duration::MAX);
-    if request.dry_run {
-        return thought.show_plan(tool, request, &config, &script, env, interrupts);
-    }
     let mut runs_memory = !request.fresh && is_kept;
     let mut resume = (Resume::Unused, thought.read_memory().ok().flatten());
     if runs_memory {
@@ -205,7 +201,6 @@ impl Thought {
             // Stdout is the script's: the answer is in the report.
             json: true,
             quiet: request.quiet,
-            show_request: request.dry_run,
             model: settings.model_args(&request.model),
             limits,
             lock_timeout: Some(request.lock_timeout),
@@ -224,51 +219,11 @@ impl Thought {
         self.screen.begin_agent(&self.name);
         let mut report = run_call(&mut call, false, "")
             .map_err(|problem| settings.explain(problem, &self.home))?;
-        if !request.dry_run {
-            let answer = std::mem::take(&mut report.text);
-            if !request.quiet && !answer.trim().is_empty() {
-                out::print_line(answer.trim_end());
-            }
+        let answer = std::mem::take(&mut report.text);
+        if !request.quiet && !answer.trim().is_empty() {
+            out::print_line(answer.trim_end());
         }
         Ok(report)
-    }
-
-    /// The report of `--dry-run`.
-    fn show_plan(
-        &self,
-        tool: &'static str,
-        request: &ThinkRequest,
-        config: &HomeConfig,
-        script: &Script,
-        env: Env,
-        interrupts: Interrupts,
-    ) -> Result<Report, Problem> {
-        let memory = self.read_memory().ok().flatten();
-        let is_changed = self.has_changed(request)?;
-        let why = match &memory {
-            None => Resume::First,
-            Some(_) if is_changed => Resume::Changed,
-            Some(_) => Resume::Unused,
-        };
-        let runs = if memory.is_some() && !is_changed && !request.fresh {
-            "memory.js"
-        } else {
-            "the agent"
-        };
-        let mut text = format!(
-            "thought: {}\nfolder: {}\nwould run: {runs}\n",
-            self.name,
-            self.folder.display()
-        );
-        for (whose, policy) in [("own", &self.layers.own), ("global", &self.layers.global)] {
-            text.push_str(&format!("{whose} policy:\n{}", policy.format()));
-        }
-        let settings = AgentSettings::resolve(&self.home, config, script, request, &env)?;
-        let prompt = self.prompt(script, &why);
-        let said = self.said(&(why, memory));
-        let plan = self.run_agent(tool, request, settings, env, interrupts, (prompt, said))?;
-        text.push_str(&format!("first request to a model:\n{}", plan.text));
-        Ok(Report { text, ..plan }.with("thought", self.name.clone()).with("would_run", runs))
     }
 
     /// The report of a run, with the keys of a script.
