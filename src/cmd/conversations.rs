@@ -160,7 +160,7 @@ enum ConversationsCommand {
         #[arg(long, value_enum, default_value_t)]
         by: UsageBy,
     },
-    /// Remove old trash, --new conversations, orphaned children and unused stored files
+    /// Remove old trash, --new conversations, children and unused stored files
     Prune {
         /// Remove only what is older than this: 30d, 12h, 2w; a number means days
         #[arg(long, value_name = "D", default_value = "30d", value_parser = parse_span)]
