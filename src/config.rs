@@ -29,8 +29,7 @@ pub struct Config {
     pub model: Option<String>,
     /// Another address for the provider's API; that of a file counts only for the file's provider.
     pub base_url: Option<String>,
-    /// `responses` or `chat`: which API an `openai` server with a `base_url` speaks; default `chat`. `text` or `lines`: how the
-    /// program of `command` is called; default `text`.
+    /// `responses` or `chat`: which API an `openai` server with a `base_url` speaks; default `chat`.
     pub api: Option<String>,
     /// The known server, set by its built-in profile; it selects the particulars of this server.
     pub server: Option<String>,

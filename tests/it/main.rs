@@ -76,7 +76,7 @@ mod prices; // windows and prices of models, what a run costs
 mod process; // stdin, refusals, signals, what is left behind, sizes
 mod process_ends; // what ends with a run that is killed; what commands inherit
 mod profiles; // profiles of the config
-mod programs; // programs as models: the examples of docs/programs.md, what a program may do wrong
+mod programs; // programs as models: the example of docs/programs.md, what a program prints
 mod providers; // every row of the provider table
 mod prune; // what nagent-conversations prune removes, beside runs and kills
 mod reading; // what a model reads: the first context, short results, small windows, checks, checkpoints in a run
