@@ -237,11 +237,13 @@ fn lacking(figures: &mut Figures, seen: &mut Seen, variant: Variant, case: &Case
             }
         }
     }
-    let got = execute(&world, &before, &[&sandbox, "--status"]);
+    let nagent = world.path("bin/nagent").display().to_string();
+    let got =
+        execute(&world, &before, &[&nagent, "--sandbox", "workspace", "--status", "-v"]);
     let text = String::from_utf8_lossy(&[got.stdout, got.stderr].concat()).into_owned();
     let line = match expected {
-        Bwrap => "bwrap: /",
-        Landlock => "bwrap: none",
+        Bwrap => "by:bwrap",
+        Landlock => "by:landlock",
         Refused => "install bubblewrap",
     };
     if !text.contains(line) || !text.contains(says) {
@@ -250,7 +252,6 @@ fn lacking(figures: &mut Figures, seen: &mut Seen, variant: Variant, case: &Case
     drop(fs::remove_file(&log));
 
     // The run itself: refused before the model is asked, which cannot be here.
-    let nagent = world.path("bin/nagent").display().to_string();
     let config = r#"{"provider": "openai", "model": "m", "base_url": "http://127.0.0.1:9/v1"}"#;
     fs::write(world.path("home/.nagent/config.json"), config).unwrap();
     let task =
