@@ -228,7 +228,7 @@ fn history_is_told_without_a_model() {
     let run = run.env("OPENAI_API_KEY", "").run().assert_exit(0);
     assert!(run.stdout.contains("Ada"), "{}", run.stdout);
     let json = sandbox.file_edit(&["b.txt", "--history", "--json"]).run().assert_exit(0).json();
-    assert_eq!(json["commits"].as_array().unwrap().len(), 1, "{json}");
+    assert!(json["history"].as_str().unwrap().contains("Begin"), "{json}");
     assert_eq!(sandbox.requests().len(), 0);
 }
 

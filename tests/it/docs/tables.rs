@@ -139,10 +139,9 @@ fn the_figures_of_memory_on_files_are_those_of_the_code() {
         format!("blank, up to {} of text", kib(file_memory::MAX_SHORT)),
         format!("over {} of text", kib(file_memory::MIN_LONG)),
         format!("Diffs are cut at {}", kib(conversation::limits::COMMIT_DIFF as u64)),
+        format!("change together {} at most", git::MAX_LISTED),
     ];
     for told in told {
         assert!(page.contains(&told), "docs/file-memory.md does not say: {told}");
     }
-    let most = format!("most common commits first, {} at most", git::MAX_LISTED);
-    assert!(text("docs/json.md").contains(&most), "{most}");
 }
