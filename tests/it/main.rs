@@ -15,7 +15,6 @@ mod wire; // the providers' streams, and what a request says
 
 // What users and scripts rely on, by subject. A new test goes to the file whose sentence it fits.
 mod actions; // every row of the tag table: its result, and its error
-mod apply; // blocks and diffs applied to a file: what is written, refused, left alone
 mod approve; // what is asked about before it is done, and who can answer; --tags, --context
 mod bad_input; // broken input: replies, files, configs, servers, folders
 mod bounds; // input that is too large, and the page of limits

@@ -9,7 +9,6 @@ use serde_json::{Value, json};
 use super::runs::{LARGE, PATCH, SPLIT};
 use super::{quoted, text};
 use crate::answers::Answer;
-use crate::apply::APPLY;
 use crate::compact;
 use crate::conversations::CONVERSATIONS;
 use crate::each::EACH;
@@ -189,14 +188,6 @@ fn keys_of_other_tools(keys: &mut Keys) {
         let run = sandbox.llm_upload(&[&["--json", "--file", "q.txt"], args].concat()).run();
         let headings = ["nagent-llm-upload", "nagent-llm-text"];
         keys.note(&headings, "nagent-llm-upload", &run.assert_exit(0).json());
-    }
-    let block = "<<<<<<< SEARCH\n2+2?\n=======\n2+3?\n>>>>>>> REPLACE\n";
-    let calls: [(&[&str], i32); 4] =
-        [(&["--dry-run"], 0), (&[], 0), (&[], 1), (&["--no-such-flag"], 2)];
-    for (args, exit) in calls {
-        let run = sandbox.program(APPLY, &[&["--json", "--file", "q.txt"], args].concat());
-        let run = run.stdin(block).run().assert_exit(exit);
-        keys.note(&["nagent-file-apply"], "nagent-file-apply", &run.json());
     }
 }
 

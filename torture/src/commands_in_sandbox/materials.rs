@@ -238,8 +238,7 @@ fn lacking(figures: &mut Figures, seen: &mut Seen, variant: Variant, case: &Case
         }
     }
     let nagent = world.path("bin/nagent").display().to_string();
-    let got =
-        execute(&world, &before, &[&nagent, "--sandbox", "workspace", "--status", "-v"]);
+    let got = execute(&world, &before, &[&nagent, "--sandbox", "workspace", "--status", "-v"]);
     let text = String::from_utf8_lossy(&[got.stdout, got.stderr].concat()).into_owned();
     let line = match expected {
         Bwrap => "by:bwrap",
@@ -280,7 +279,8 @@ fn lacking(figures: &mut Figures, seen: &mut Seen, variant: Variant, case: &Case
             fs::write(world.path("home/.nagent/config.json"), config.to_string()).unwrap();
             let got = execute(&world, &before, &[&nagent, "-n", "task"]);
             let text = String::from_utf8_lossy(&got.stderr).into_owned();
-            let is_right = code == 0 || text.contains("commands cannot run") && text.contains("--sandbox off");
+            let is_right =
+                code == 0 || text.contains("commands cannot run") && text.contains("--sandbox off");
             if got.status.code() != Some(code) || !is_right {
                 figures.miss(format!("{what}: {reply}: exit {:?}: {text}", got.status.code()));
             }
