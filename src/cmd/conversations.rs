@@ -1,4 +1,4 @@
-//! `nagent-conversations`: lists, shows, copies, renames and removes conversations, and cleans up. Some of its verbs
+//! `nagent-conversations`: lists, shows, copies and removes conversations, and cleans up. Some of its verbs
 //! are flags of `nagent`, which it calls.
 
 use std::ffi::OsString;
@@ -34,7 +34,7 @@ conversation of this shell is meant. Without a command, they are listed.
 
 Exit codes: 0 done, 1 failed, 2 wrong usage";
 
-/// List, show, copy, shorten, rename and remove conversations, and clean up after them
+/// List, show, copy, shorten and remove conversations, and clean up after them
 ///
 /// Only compact, summarize and edit ask a model. All else needs no network and no key, and works while runs are active.
 #[derive(Debug, Clone, Parser)]
@@ -65,14 +65,6 @@ enum ConversationsCommand {
     },
     /// Print the path of the file
     Path(Name),
-    /// Give a conversation another name
-    Rename {
-        /// The conversation
-        #[arg(add = ArgValueCompleter::new(completion::conversations))]
-        name: String,
-        /// Its new name
-        new: String,
-    },
     /// Move conversations into the trash, with those that they started
     ///
     /// The trash is the folder trash beside conversations, in ~/.nagent; mv brings one back. What is older than 30 days is
@@ -245,8 +237,8 @@ fn parse_since(text: &str) -> Result<String, String> {
 
 impl Tool for Args {
     const NAME: &'static str = "nagent-conversations";
-    const DESCRIPTION: &'static str = "Lists, shows, renames and removes conversations. Call it as nagent-conversations VERB: list [-n N] [--search TEXT] [--here] [--saved] [--all], show [NAME] \
-        [--turn N|--last N], path [NAME], rename NAME NEW, remove NAME, rewind [NAME] --turn N [--files], export [NAME], usage [--since D] \
+    const DESCRIPTION: &'static str = "Lists, shows and removes conversations. Call it as nagent-conversations VERB: list [-n N] [--search TEXT] [--here] [--saved] [--all], show [NAME] \
+        [--turn N|--last N], path [NAME], remove NAME, rewind [NAME] --turn N [--files], export [NAME], usage [--since D] \
         [--by model|day|conversation], save NEW [NAME], load NAME [INTO], branch NAME [INTO], clear [NAME], compact [NAME] [--dry-run], \
         summarize [NAME], edit PROMPT, files, prune [--older D] [--dry-run]; each with --json. NAME may be the beginning of a \
         name. Exit codes: 0 done, 1 failed, 2 wrong usage.";
@@ -296,9 +288,6 @@ impl Tool for Args {
                 let path = root.conversation(&catalog.resolve_name(of.name.as_deref())?);
                 let path = path.display().to_string();
                 Ok(Report::done(path.clone()).with("path", path))
-            }
-            ConversationsCommand::Rename { name, new } => {
-                changes::rename_conversation(&catalog, &name, &new)
             }
             ConversationsCommand::Remove { names } => {
                 changes::remove_conversations(&catalog, &names)

@@ -245,7 +245,7 @@ fn shells_complete_flags_conversations_and_models() {
     for words in [&["a-fi"] as &[&str], &["--file", "a-fi"], &["-f", "a-fi"]] {
         assert_eq!(complete(&sandbox, crate::file_edit::FILE_EDIT, words), ["a-file.txt"]);
     }
-    assert_eq!(complete(&sandbox, CONVERSATIONS, &["ren"]), ["rename"]);
+    assert_eq!(complete(&sandbox, CONVERSATIONS, &["rem"]), ["remove"]);
     assert_eq!(complete(&sandbox, CONVERSATIONS, &["show", "ab"]), ["about-logs"]);
     for shell in ["bash", "zsh", "fish"] {
         let script = sandbox.program(NAGENT, &[] as &[&str]).env("NAGENT_COMPLETE", shell).run();

@@ -1,4 +1,4 @@
-//! `nagent-conversations`: what it lists, shows, exports, renames, removes and says of a file; `--new` and `--continue`.
+//! `nagent-conversations`: what it lists, shows, exports, removes and says of a file; `--new` and `--continue`.
 
 use std::path::PathBuf;
 
@@ -217,27 +217,6 @@ fn a_name_is_a_unique_prefix() {
 }
 
 #[test]
-fn rename_keeps_the_indexes_right() {
-    let sandbox = three().file("a.txt", "x\n").reply(answer("ok")).reply(answer("again"));
-    run(&sandbox, &["rename", "kept", "monday"]).assert_exit(0);
-    assert!(!path(&sandbox, "kept").exists() && path(&sandbox, "monday").exists());
-    let list = sandbox.run(&["--list-conversations", "--json"]).assert_exit(0).json();
-    assert_eq!(names(&list), ["monday", "weather", "log"]);
-    sandbox.run(&["--file-edit", "a.txt", "--no-summaries", "look"]).assert_exit(0);
-    let files = sandbox.run(&["--list-file-edits", "--json"]).assert_exit(0).json();
-    let name = files["files"][0]["conversation"].as_str().unwrap();
-    run(&sandbox, &["rename", name, "about-a"]).assert_exit(0);
-    sandbox.run(&["--file-edit", "a.txt", "--no-summaries", "look again"]).assert_exit(0);
-    let text = std::fs::read_to_string(path(&sandbox, "about-a")).unwrap();
-    assert!(text.contains("look again"), "the file keeps its conversation");
-    run(&sandbox, &["rename", "log", "weather"])
-        .assert_exit(1)
-        .stderr_has(&["weather exists already"]);
-    run(&sandbox, &["rename", "log", "a/b"]).assert_exit(2).stderr_has(&["\"a/b\""]);
-    assert!(path(&sandbox, "log").exists());
-}
-
-#[test]
 fn remove_moves_into_the_trash() {
     let sandbox = three();
     let text = std::fs::read(path(&sandbox, "log")).unwrap();
@@ -266,20 +245,17 @@ fn nothing_is_lost_where_the_trash_cannot_take_it() {
 }
 
 #[test]
-fn a_conversation_in_use_is_neither_renamed_nor_removed() {
+fn a_conversation_in_use_is_not_removed() {
     let sandbox = Sandbox::new()
         .reply(shell("touch started; while [ ! -e go ]; do sleep 0.01; done"))
         .reply(answer("done"));
     let running = sandbox.cmd(&["-c", "busy", "wait"]).spawn();
     wait_until("the command runs", || sandbox.work().join("started").exists());
     run(&sandbox, &["remove", "busy"]).assert_exit(1).stderr_has(&["busy is in use by process"]);
-    run(&sandbox, &["rename", "busy", "calm"])
-        .assert_exit(1)
-        .stderr_has(&["busy is in use by process"]);
     assert!(path(&sandbox, "busy").exists());
     sandbox.write("go", "");
     running.wait().assert_exit(0);
-    run(&sandbox, &["rename", "busy", "calm"]).assert_exit(0);
+    run(&sandbox, &["remove", "busy"]).assert_exit(0);
 }
 
 #[test]

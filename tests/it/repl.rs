@@ -108,7 +108,7 @@ fn wrong_calls_are_refused_with_what_to_do() {
     };
     check(&["--look", "nono"], 2, &["no look \"nono\"", "plain, nano, pair, run"]);
     check(&["--look", "../../x"], 2, &["no look"]);
-    check(&["--cd", "nowhere"], 1, &["--cd nowhere", "No such file"]);
+    check(&["-C", "nowhere"], 2, &["-C nowhere", "No such file"]);
     check(&["--code"], 2, &["nagent-repl has no --code"]);
     check(&["--conversation", "a/b"], 2, &["a/b"]);
     check(&["--provider", "nobody"], 2, &["no provider is named"]);
@@ -338,7 +338,7 @@ fn what_cannot_be_used_is_reported_and_left_alone() {
     std::fs::create_dir(&path).unwrap();
     check(&start(&sandbox, &[], "» "), "is not a file");
     // A folder has a history of its own.
-    let mut pty = start(&sandbox, &["--cd", "..", "--no-history"], "» ");
+    let mut pty = start(&sandbox, &["-C", "..", "--no-history"], "» ");
     pty.type_keys("\x04");
     assert!(pty.wait().success());
     assert_eq!(std::fs::read_dir(sandbox.root().join("repl")).unwrap().count(), 1);

@@ -158,20 +158,6 @@ fn a_file_that_was_moved_is_refused_and_named() {
 }
 
 #[test]
-fn a_conversation_that_was_renamed_is_still_undone() {
-    let sandbox = sandbox();
-    sandbox.llm.push(edit("a.txt", "one", "1"));
-    sandbox.llm.push(answer("done"));
-    sandbox.run(&["--write", ".", "-c", "old", "x"]).assert_exit(0);
-    crate::conversations::run(&sandbox, &["rename", "old", "new"]).assert_exit(0);
-    take_back(&sandbox, &["-c", "old"]).assert_exit(1).stderr_has(&["nothing to undo"]);
-    take_back(&sandbox, &["-c", "new"]).assert_exit(0);
-    assert_eq!(sandbox.read("a.txt"), "one\ntwo\n");
-    let end = sandbox.blocks().pop().unwrap();
-    assert_eq!(end.get("change"), "undo", "the model learns of it");
-}
-
-#[test]
 fn a_killed_run_and_a_fork_can_be_undone() {
     let sandbox = sandbox();
     sandbox.llm.push(edit("a.txt", "one", "1"));

@@ -1,4 +1,4 @@
-//! `nagent-conversations`: lists, shows, renames and removes conversations, and sums up their costs. Needs no
+//! `nagent-conversations`: lists, shows and removes conversations, and sums up their costs. Needs no
 //! model, no network and no config.
 
 pub mod changes;

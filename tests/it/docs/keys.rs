@@ -313,8 +313,7 @@ fn keys_of_catalogs(keys: &mut Keys) {
         &["usage", "--by", "day"],
         &["usage", "--by", "model"],
         &["usage", "--by", "conversation"],
-        &["rename", "one", "two"],
-        &["remove", "two"],
+        &["remove", "one"],
         &["prune"],
     ] {
         let run =
