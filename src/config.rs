@@ -310,7 +310,6 @@ fn check_value(key: &str, value: &Value) -> Option<String> {
         return Some(format!("{}; it is {value}", describe_expected(key, &error)));
     }
     let (number, text) = (value.as_f64(), value.as_str().unwrap_or_default());
-    let is_negative = |price: &Value| price.as_f64().is_some_and(|dollars| dollars < 0.0);
     if key == "headers" {
         let mut headers = value.as_object().into_iter().flatten();
         return headers.find_map(|(name, value)| {
@@ -319,11 +318,6 @@ fn check_value(key: &str, value: &Value) -> Option<String> {
         });
     }
     let wrong = match key {
-        "prices" => {
-            let mut all = value.as_object().into_iter().flat_map(Map::values);
-            all.any(|price| price.as_object().is_some_and(|price| price.values().any(is_negative)))
-                .then_some("has a price below 0")
-        }
         "temperature" => number
             .is_some_and(|number| !(0.0..=2.0).contains(&number))
             .then_some("is not between 0 and 2"),

@@ -143,14 +143,6 @@ fn a_stream_can_take_the_place_of_a_file_that_is_read() {
     latin.assert_exit(0).stderr_has(&["--read - is not valid UTF-8"]);
     let twice = sandbox.cmd(&["-f", "-", "x", "-"]).stdin("x").run().assert_exit(2);
     twice.stderr_has(&["stdin can be read once"]);
-    // What is split is saved: it can be patched later.
-    let line = format!("cat in | {SPLIT} - --output parts && {SPLIT} <(cat in)");
-    let run = sandbox.program("bash", &["-c", &line]).run().assert_exit(0);
-    run.stderr_has(&["the input is in", "parts.input"]);
-    assert_eq!(sandbox.read("parts.input"), sandbox.read("in"));
-    sandbox.program(SPLIT, &["--refresh", "parts"]).run().assert_exit(0);
-    let taken = sandbox.program(SPLIT, &["-", "--output", "parts"]).stdin("x").run();
-    taken.assert_exit(1).stderr_has(&["parts.input", "exists"]);
     sandbox.program(LLM_TEXT, &["-"]).run().assert_exit(1).stderr_has(&["empty"]);
     sandbox
         .program(LLM_TEXT, &["/dev/zero"])

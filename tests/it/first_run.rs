@@ -107,7 +107,6 @@ fn mistakes_in_flags_and_config_say_what_a_value_must_be() {
             json!({"sandbox": "loose"}),
             &["expected one of `off`, `workspace`, `read-only`; it is \"loose\""],
         ),
-        (json!({"prices": {"m": {"input": -1, "output": 2}}}), &["has a price below 0"]),
         (json!({"write": "x"}), &["must be a list"]),
         (json!({"write": [1]}), &["must be a list of texts", "it is [1]"]),
         (json!({"profiles": 1}), &["must be an object"]),

@@ -92,9 +92,9 @@ pub fn run_call(
     let managed = manage::manage(call)?;
     let Some(client) = client else {
         return Ok(match &target {
-            Some(target) => {
-                change_report::with_file(call, target, managed).with("cleared", call.args.clear)
-            }
+            Some(target) => managed
+                .with("source_path", target.display().to_string())
+                .with("cleared", call.args.clear),
             None => managed,
         });
     };

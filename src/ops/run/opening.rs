@@ -223,7 +223,6 @@ pub(crate) fn make_blocks(
     }
     report_misreading(runner);
     let updates = first_context(&runner.conversation, now);
-    report_put_back(runner, &updates);
     blocks.extend(updates);
     blocks.extend(runner.receive(call.args.show_request)?);
     blocks.extend(read_own_file(call, runner)?);
@@ -342,34 +341,6 @@ fn report_misreading(runner: &mut Runner<'_>) {
         let more = format!("{name}: {} more lines like these", count - MISREADINGS);
         (runner.on_progress)(ProgressEvent::Note(&more));
     }
-}
-
-/// Reports which sections of a first context that was edited by hand are sent again. Its fence is its own hash; that of
-/// an older tool has none.
-fn report_put_back(runner: &mut Runner<'_>, updates: &[Block]) {
-    let (text, pieces) = (runner.conversation.text(), runner.conversation.pieces());
-    let Some(context) = pieces.first().filter(|it| it.name() == Some("initial_context")) else {
-        return;
-    };
-    let hash = fs::sha256(context.body_text(text).replace("\r\n", "\n").as_bytes());
-    let ends = [">".to_owned(), format!(" {}>", &hash[..12])];
-    if ends.iter().any(|end| text[..context.span.end].ends_with(&format!("</initial_context{end}")))
-    {
-        return;
-    }
-    let was_said = |section: &str| pieces.iter().any(|it| it.get("section") == Some(section));
-    let titles = updates.iter().filter_map(|block| block.get("section"));
-    let titles: Vec<&str> =
-        titles.filter(|title| *title != context::MEMORY && !was_said(title)).collect();
-    if titles.is_empty() {
-        return;
-    }
-    let note = format!(
-        "the first context of {} was edited; put back: {} (words of your own belong in context.md, or --context FILE)",
-        runner.conversation.name(),
-        titles.join(", ")
-    );
-    (runner.on_progress)(ProgressEvent::Note(&note));
 }
 
 /// Reports input that is not text.
