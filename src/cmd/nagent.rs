@@ -5,7 +5,6 @@ use clap::{FromArgMatches, Parser};
 use crate::cli::{self, Tool};
 use crate::ops::conversations::conversation_name::{move_old_conversation, with_name};
 use crate::ops::conversations::list::{ListFilter, list_conversations};
-use crate::ops::conversations::lists::ProtocolForm;
 use crate::ops::conversations::undo::UndoArgs;
 use crate::ops::conversations::{Catalog, lists, manage, undo};
 use crate::ops::files::summarize_conversation::summarize_conversation;
@@ -117,9 +116,9 @@ pub struct Args {
     /// List the providers
     #[arg(long, conflicts_with = "prompt", help_heading = "Information")]
     pub list_providers: bool,
-    /// Print the protocol: as text, or as a grammar for constrained decoding
-    #[arg(long, value_name = "FORM", num_args = 0..=1, default_missing_value = "text", help_heading = "Information")]
-    pub print_protocol: Option<ProtocolForm>,
+    /// Print the protocol as a model reads it
+    #[arg(long, help_heading = "Information")]
+    pub print_protocol: bool,
 }
 
 impl Tool for Args {
@@ -174,8 +173,8 @@ impl Args {
         }
         // These two need no settings, and work with broken ones.
         let mut report = Report::done("");
-        if let Some(form) = self.print_protocol {
-            report = report.then(lists::print_protocol(form, self.run.tags.as_deref())?);
+        if self.print_protocol {
+            report = report.then(lists::print_protocol(self.run.tags.as_deref())?);
         }
         if self.list_providers {
             report = report.then(lists::list_providers());

@@ -145,7 +145,6 @@ fn a_script_that_changed_goes_back_to_the_model() {
     think(&sandbox, &["hello.md"]).assert_exit(0);
     think(&sandbox, &["hello.md"]).assert_exit(0).stdout_is("one");
     sandbox.write("hello.md", "Print hello twice.");
-    think(&sandbox, &["--keep-memory", "hello.md"]).assert_exit(0).stdout_is("one");
     sandbox.llm.push(script(&format!("fs.writeFile({memory:?}, \"'two'\")")));
     sandbox.llm.push(answer("done"));
     think(&sandbox, &["hello.md"]).assert_exit(0).no_stdout();

@@ -85,7 +85,6 @@ pub fn run_call(
     let target = file_conversation::claim(call)?;
     if let (true, Some(prompt)) = (call.which.edit_conversation, &task.prompt) {
         let report = edit_conversation::edit_conversation(call, prompt);
-        prompt_input::report_unread(call);
         return report;
     }
     check_parent(call)?;
@@ -267,7 +266,6 @@ fn finish_report(
             format!("{problem}; nagent-conversations show {name} --last 1 prints the answer");
         Problem::new(problem.exit, text)
     })?;
-    prompt_input::report_unread(call);
     match prompt_input::refuse_unasked(call) {
         Err(problem) if report.exit == Exit::Done => {
             Ok(Report { exit: problem.exit, error: Some(problem.to_string()), ..report })

@@ -202,7 +202,7 @@ fn keys_of_decisions(keys: &mut Keys) {
         (answer["why"], answer["confidence"]) = ("so".into(), 0.5.into());
     }
     sandbox.llm.push(json!({"decisions": [{"item": "1", "answers": answers}]}).to_string());
-    for args in [&["--input", "r.json"] as &[&str], &["--dry-run", "--input", "r.json"]] {
+    for args in [&["--input", "r.json"] as &[&str]] {
         let run = sandbox.program(decide, &[&["--json"], args].concat()).run().assert_exit(0);
         let mut document = run.json();
         // Questions and options have the names that the user gave them.

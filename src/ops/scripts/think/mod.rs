@@ -58,7 +58,7 @@ pub fn run_thought(tool: &'static str, request: &ThinkRequest) -> Result<Report,
     if runs_memory {
         let _lock =
             thought.home.lock_thought(&thought.name, LockMode::Shared, patience, &interrupts)?;
-        match thought.run_memory(request, &env, &interrupts)? {
+        match thought.run_memory(&env, &interrupts)? {
             None => return Ok(thought.report(Report::done(""), "memory", None)),
             Some(needed) => resume = needed,
         }
@@ -68,7 +68,7 @@ pub fn run_thought(tool: &'static str, request: &ThinkRequest) -> Result<Report,
         thought.home.lock_thought(&thought.name, LockMode::Exclusive, patience, &interrupts)?;
     // Another run may have written memory.js while this one waited for the lock.
     if runs_memory && fs::exists(&thought.memory_path()) {
-        match thought.run_memory(request, &env, &interrupts)? {
+        match thought.run_memory(&env, &interrupts)? {
             None => return Ok(thought.report(Report::done(""), "memory", None)),
             Some(needed) => resume = needed,
         }
@@ -89,7 +89,6 @@ impl Thought {
     /// Runs memory.js. `None` if it did the task, else the reason why the model is needed, and the code of memory.js.
     fn run_memory(
         &self,
-        request: &ThinkRequest,
         env: &Env,
         interrupts: &Interrupts,
     ) -> Result<Option<(Resume, Option<String>)>, Problem> {
@@ -102,7 +101,7 @@ impl Thought {
             Ok(None) => return needed(Resume::First, None),
             Err(error) => return needed(Resume::Failed(format!("{error:#}")), None),
         };
-        if self.has_changed(request)? {
+        if self.has_changed()? {
             return needed(Resume::Changed, Some(code));
         }
         self.screen.begin_memory(&self.name);
@@ -142,10 +141,9 @@ impl Thought {
     }
 
     /// Whether memory.js was made for another text of the script, and that matters.
-    fn has_changed(&self, request: &ThinkRequest) -> Result<bool, Problem> {
+    fn has_changed(&self) -> Result<bool, Problem> {
         let made_for = self.home.read_origin(&self.name)?.and_then(|origin| origin.sha256);
-        Ok(made_for.is_some_and(|sha256| !is_digest_of(&sha256, &self.source.bytes))
-            && !request.keep_memory)
+        Ok(made_for.is_some_and(|sha256| !is_digest_of(&sha256, &self.source.bytes)))
     }
 
     /// A memory.js without a recorded script was made for this one: it has just done its task.

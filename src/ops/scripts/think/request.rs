@@ -17,9 +17,6 @@ pub struct ThinkRequest {
     /// Do not run memory.js; let the model do the task
     #[arg(long)]
     pub fresh: bool,
-    /// Run memory.js although the script has changed since
-    #[arg(long)]
-    pub keep_memory: bool,
     /// End each script after S seconds; questions do not count [default: 30 without a terminal, none with one]
     #[arg(long, value_name = "S", value_parser = parse_seconds)]
     pub timeout: Option<f64>,

@@ -11,7 +11,6 @@ use super::think::read_place;
 use crate::out::{self, Report};
 use conversation::limits;
 use conversation::problem::Problem;
-use script::permission::read_policy;
 use script::thought::script::{Script, thought_name, without_shebang};
 use script::thoughts::Origin;
 use sys::atomic_file::AtomicFile;
@@ -47,31 +46,25 @@ pub fn describe(desk: &Desk, script: &str) -> Result<Report, Problem> {
     let bytes = place.as_ref().and_then(|place| fs::file_size(Path::new(place)));
     let memory = fs::file_size(&folder.join("memory.js"));
     let (workspace, memories) = (count("workspace")?, count("memories")?);
-    let policy = read_policy(&desk.home.policy_path(Some(&target.name)));
-    let policy = policy.map_err(|error| Problem::failed(format!("{error:#}")))?;
-    let allowed =
-        policy.count().map(|(kind, allow, deny)| format!("{kind} {allow} allowed, {deny} denied"));
     let size = |bytes: Option<u64>| {
         bytes.map_or_else(|| "none".to_owned(), |bytes| format!("{bytes} bytes"))
     };
     let text = format!(
         "Name: {}\nScript: {} ({})\nData: {}\nmemory.js: {}\nWorkspace: {workspace} entries, {} bytes\n\
-         Memories: {memories}\nPolicy: {}\n",
+         Memories: {memories}\n",
         target.name,
         place.as_deref().unwrap_or("unknown"),
         size(bytes),
         folder.display(),
         size(memory),
-        fs::bytes_below(&folder.join("workspace")),
-        allowed.join("; ")
+        fs::bytes_below(&folder.join("workspace"))
     );
     Ok(Report::done(text)
         .with("name", target.name)
         .with("script", place)
         .with("folder", folder.display().to_string())
         .with("memory_bytes", memory)
-        .with("memories", memories)
-        .with("policy", allowed.to_vec()))
+        .with("memories", memories))
 }
 
 /// Copies a script to the home's bin folder, and marks it executable.
@@ -110,10 +103,6 @@ pub fn install(desk: &Desk, script: &str) -> Result<Report, Problem> {
             bin.display(),
             path.display()
         ));
-    }
-    let other = desk.env.find_program(&name);
-    if fs::exists(&other) && !other.starts_with(&bin) {
-        out::print_line(&format!("note: there is another {name}: {}", other.display()));
     }
     Ok(text_report("installed", path.display().to_string()))
 }
