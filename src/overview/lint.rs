@@ -4,24 +4,15 @@ use conversation::format::file::{BLOCKS, Piece};
 use conversation::format::nearest::nearest;
 use conversation::protocol::tags::find_tag;
 
-/// A line that is probably a mistake.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Finding {
-    /// The line, from 1.
-    pub line: usize,
-    /// The problem, and what to do about it.
-    pub message: String,
-}
-
-/// Finds a first block that is missing, and lines that count as the user's words and look like a tag of a block.
-pub fn find_misreadings(text: &str, pieces: &[Piece]) -> Vec<Finding> {
+/// Finds by line a first block that is missing, and lines that count as the user's words and look like a tag of a block.
+pub fn find_misreadings(text: &str, pieces: &[Piece]) -> Vec<(usize, String)> {
     let is_context =
         |piece: &Piece| matches!(piece.name(), Some("initial_context" | "context-update"));
     let mut findings = Vec::new();
     if !pieces.is_empty() && !pieces.iter().any(is_context) {
         let message = "there is no <initial_context>: the next run sends the rules again, as a user message, and no \
             provider's cache helps; put the block back at the top";
-        findings.push(Finding { line: 1, message: message.to_owned() });
+        findings.push((1, message.to_owned()));
     }
     let notes = pieces.iter().filter(|piece| piece.name().is_none());
     let find = |note: &Piece| {
@@ -33,7 +24,7 @@ pub fn find_misreadings(text: &str, pieces: &[Piece]) -> Vec<Finding> {
 }
 
 /// Lines of a note that look like a tag of a block: indented, or misspelled.
-fn find_stray_tags(note: &str, first_line: usize) -> Vec<Finding> {
+fn find_stray_tags(note: &str, first_line: usize) -> Vec<(usize, String)> {
     let look = |(at, line): (usize, &str)| {
         let name = tag_name(line.trim_start())?;
         if find_tag(name).is_some() {
@@ -48,7 +39,7 @@ fn find_stray_tags(note: &str, first_line: usize) -> Vec<Finding> {
         let message = format!(
             "<{name}> {why}, so this line counts as your words; write <{near}> at the start of a line if it is meant as the tag"
         );
-        Some(Finding { line: first_line + at, message })
+        Some((first_line + at, message))
     };
     note.lines().enumerate().filter_map(look).collect()
 }
@@ -69,8 +60,8 @@ mod tests {
     fn check(text: &str, findings: &[(usize, &str)]) {
         let wrong = find_misreadings(text, &parse(text).pieces);
         assert_eq!(wrong.len(), findings.len(), "{wrong:?}");
-        for (finding, (line, part)) in wrong.iter().zip(findings) {
-            assert!(finding.line == *line && finding.message.contains(part), "{finding:?}");
+        for ((at, message), (line, part)) in wrong.iter().zip(findings) {
+            assert!(at == line && message.contains(part), "{at}: {message}");
         }
     }
 

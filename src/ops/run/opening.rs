@@ -12,7 +12,7 @@ use crate::drive::{self, ProgressEvent, Runner};
 use crate::ops::files::{file_conversation, file_memory};
 use crate::ops::mcp;
 use crate::ops::screen::progress::Progress;
-use crate::overview::lint::{Finding, find_misreadings};
+use crate::overview::lint::find_misreadings;
 use ::mcp::servers::Servers;
 use ::sandbox::enforce::Sandbox;
 use conversation::context::{self, ConversationRole, Facts, Section};
@@ -334,7 +334,7 @@ fn report_misreading(runner: &mut Runner<'_>) {
     let (text, pieces) = (runner.conversation.text(), runner.conversation.pieces());
     let findings = find_misreadings(text, pieces);
     let (name, count) = (runner.conversation.name().to_owned(), findings.len());
-    for Finding { line, message, .. } in findings.into_iter().take(MISREADINGS) {
+    for (line, message) in findings.into_iter().take(MISREADINGS) {
         (runner.on_progress)(ProgressEvent::Note(&format!("{name}, line {line}: {message}")));
     }
     if count > MISREADINGS {

@@ -6,7 +6,6 @@ use crate::ops::setup::flags::{LimitArgs, ModelArgs, parse_amount, parse_seconds
 
 /// The flags of a script's run
 #[derive(Debug, Clone, Default, Args)]
-#[expect(clippy::struct_excessive_bools, reason = "flags are what they are")]
 pub struct ThinkRequest {
     /// The script's path.
     #[arg(skip)]
