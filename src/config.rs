@@ -29,8 +29,7 @@ pub struct Config {
     pub model: Option<String>,
     /// Another address for the provider's API; that of a file counts only for the file's provider.
     pub base_url: Option<String>,
-    /// `responses` or `chat`: which API an `openai` server with a `base_url` speaks; default `chat`. `text` or `lines`: how the
-    /// program of `command` is called; default `text`.
+    /// `responses` or `chat`: which API an `openai` server with a `base_url` speaks; default `chat`.
     pub api: Option<String>,
     /// The known server, set by its built-in profile; it selects the particulars of this server.
     pub server: Option<String>,
@@ -309,7 +308,6 @@ fn check_value(key: &str, value: &Value) -> Option<String> {
         return Some(format!("{}; it is {value}", describe_expected(key, &error)));
     }
     let (number, text) = (value.as_f64(), value.as_str().unwrap_or_default());
-    let is_negative = |price: &Value| price.as_f64().is_some_and(|dollars| dollars < 0.0);
     if key == "headers" {
         let mut headers = value.as_object().into_iter().flatten();
         return headers.find_map(|(name, value)| {
@@ -318,11 +316,6 @@ fn check_value(key: &str, value: &Value) -> Option<String> {
         });
     }
     let wrong = match key {
-        "prices" => {
-            let mut all = value.as_object().into_iter().flat_map(Map::values);
-            all.any(|price| price.as_object().is_some_and(|price| price.values().any(is_negative)))
-                .then_some("has a price below 0")
-        }
         "temperature" => number
             .is_some_and(|number| !(0.0..=2.0).contains(&number))
             .then_some("is not between 0 and 2"),

@@ -20,7 +20,6 @@ fn main() {
         "nagent-file-edit",
         "nagent-file-split",
         "nagent-file-patch",
-        "nagent-file-apply",
         "nagent-file-summarize",
         "nagent-sandbox",
         "nagent-conversations",

@@ -1,7 +1,4 @@
 //! A command-line program as backend: the conversation on its stdin, the reply on its stdout.
-//!
-//! It is started for each request, or kept running: then each request and what it prints are JSON lines
-//! ([`models::command`]), and at the end of the run its stdin is closed.
 
 use std::ffi::OsString;
 use std::ops::ControlFlow;
@@ -14,7 +11,6 @@ use conversation::limits;
 use conversation::model::{ApiError, ErrorKind, Reply};
 use conversation::redact::Redactor;
 use models::api::FileRules;
-use models::command::output::ProgramOutput;
 use models::command::{self, Preset};
 use models::{Arrival, ChatRequest};
 use sys::clock::Stopwatch;
@@ -22,11 +18,8 @@ use sys::env::{self, Env};
 use sys::fs;
 use sys::http::RequestError;
 use sys::interrupt::Interrupts;
+use sys::process;
 use sys::process::job::{Finished, Job, JobOutcome, Output, Stdin};
-use sys::process::{self, Jobs};
-
-/// Maximum time for a program that was kept running to end after its stdin is closed.
-const END_TIME: Duration = Duration::from_millis(500);
 
 const CLAUDE_RETRIES: &str = "CLAUDE_CODE_MAX_RETRIES";
 
@@ -41,9 +34,6 @@ pub struct Program {
     limit: Option<(Duration, Stopwatch)>,
     /// Masks the credentials that the program may quote in its error messages.
     redactor: Redactor,
-    /// Whether it is kept running, and reads and writes JSON lines.
-    pub keeps_running: bool,
-    kept: Option<KeptProgram>,
     /// Where an agent runs: an empty folder, so that it finds no file of the user's to read into its prompt.
     empty_folder: Option<TempDir>,
 }
@@ -74,19 +64,7 @@ impl Program {
         if preset == Preset::ClaudeCode && env.iter().all(|(name, _)| name != CLAUDE_RETRIES) {
             env.push((CLAUDE_RETRIES.into(), "1".into()));
         }
-        let (limit, keeps_running, kept) = (None, false, None);
-        Self {
-            preset,
-            words,
-            env,
-            folder,
-            timeout,
-            limit,
-            redactor,
-            keeps_running,
-            kept,
-            empty_folder,
-        }
+        Self { preset, words, env, folder, timeout, limit: None, redactor, empty_folder }
     }
 
     pub(super) fn limit_time(&mut self, limit: Duration) {
@@ -102,24 +80,16 @@ impl Program {
     }
 
     pub(super) fn stdin(&self, ask: &ChatRequest<'_>) -> Vec<u8> {
-        if self.keeps_running {
-            return command::request_line(ask);
-        }
         command::stdin(self.preset, ask, &self.words)
     }
 
     pub(super) fn request_reply(
-        &mut self,
+        &self,
         ask: &ChatRequest<'_>,
         on_arrival: &mut dyn FnMut(Arrival<'_>),
         interrupts: &Interrupts,
     ) -> Result<Reply, RequestError> {
-        let result = if self.keeps_running {
-            self.request_from_kept_program(ask, on_arrival, interrupts)
-        } else {
-            self.run_program(ask, on_arrival, interrupts)
-        };
-        result.map_err(|error| match error {
+        self.run_program(ask, on_arrival, interrupts).map_err(|error| match error {
             RequestError::Api(mut error) => {
                 error.message = self.redactor.redact_text(error.message).0;
                 RequestError::Api(error)
@@ -142,38 +112,6 @@ impl Program {
         .map_err(|error| program_error(&self.explain_start(&error.to_string())))?;
         let exit = self.exit_code(&finished)?;
         Ok(command::parse(self.preset, exit, &finished.stdout, &finished.stderr)?)
-    }
-
-    /// Asks the program that is kept running, and starts it where there is none. After anything but a reply or an error of its
-    /// own it is ended, and the next request starts it again.
-    fn request_from_kept_program(
-        &mut self,
-        ask: &ChatRequest<'_>,
-        on_arrival: &mut dyn FnMut(Arrival<'_>),
-        interrupts: &Interrupts,
-    ) -> Result<Reply, RequestError> {
-        let mut kept = match self.kept.take() {
-            Some(kept) => kept,
-            None => KeptProgram::start(self.build_job(ask))
-                .map_err(|error| program_error(&self.explain_start(&error)))?,
-        };
-        let output = kept.converse(self.stdin(ask), self.reply_timeout(), on_arrival, interrupts);
-        match output {
-            Ok(reply) => {
-                self.kept = Some(kept);
-                Ok(reply?)
-            }
-            Err(Broken::Protocol(error)) => Err(error.into()),
-            Err(Broken::Ended(finished)) => {
-                let exit = self.exit_code(&finished)?;
-                if exit == Some(0) {
-                    let message = "the program ended before the last line of its reply";
-                    return Err(ApiError::new(ErrorKind::Cut, message).into());
-                }
-                let stderr = String::from_utf8_lossy(&finished.stderr);
-                Err(command::failure(self.preset, exit, "", &stderr).into())
-            }
-        }
     }
 
     /// The exit code of a program that ended, `None` after a signal; an error where nagent ended it.
@@ -242,10 +180,10 @@ impl Program {
         }
         let folder = self.empty_folder.as_ref().map_or(self.folder.as_path(), TempDir::path);
         let mut job = Job::new(argv, folder.to_owned(), self.env.clone());
-        job.stdin = if self.keeps_running { Stdin::Open } else { Stdin::Bytes(self.stdin(ask)) };
+        job.stdin = Stdin::Bytes(self.stdin(ask));
         job.output = Output::Separate;
         job.keep = limits::PROGRAM_OUTPUT;
-        job.limit = if self.keeps_running { u64::MAX } else { limits::PROGRAM_OUTPUT as u64 };
+        job.limit = limits::PROGRAM_OUTPUT as u64;
         job.timeout = Some(self.reply_timeout());
         job
     }
@@ -253,85 +191,6 @@ impl Program {
 
 fn program_error(message: &str) -> ApiError {
     ApiError::new(ErrorKind::Other, message)
-}
-
-/// A program that is kept running.
-struct KeptProgram {
-    jobs: Jobs,
-}
-
-/// The reason why a request failed and the program cannot be used any more.
-enum Broken {
-    Ended(Finished),
-    Protocol(ApiError),
-}
-
-impl KeptProgram {
-    fn start(mut job: Job) -> Result<Self, String> {
-        // The end of stderr says what went wrong; stdout is read while it arrives.
-        job.keep = limits::ERROR_BODY;
-        let mut jobs = Jobs::new();
-        jobs.start(job).map_err(|error| error.to_string())?;
-        Ok(Self { jobs })
-    }
-
-    /// Sends a request, and reads lines up to the last of its reply. The inner error is one that the program reports.
-    fn converse(
-        &mut self,
-        request: Vec<u8>,
-        time: Duration,
-        on_arrival: &mut dyn FnMut(Arrival<'_>),
-        interrupts: &Interrupts,
-    ) -> Result<Result<Reply, ApiError>, Broken> {
-        self.jobs.send(Some(request), time);
-        let mut output = ProgramOutput::default();
-        let mut line = Vec::new();
-        let mut ended: Option<Result<bool, ApiError>> = None;
-        let finished = self.jobs.next_streaming(interrupts, &mut |_, bytes| {
-            let mut from = line.len();
-            line.extend_from_slice(bytes);
-            while let Some(end) = memchr::memchr(b'\n', &line[from..]) {
-                let end = std::mem::take(&mut from) + end;
-                let text = String::from_utf8_lossy(&line[..end]).into_owned();
-                line.drain(..=end);
-                if text.trim().is_empty() {
-                    continue;
-                }
-                match (&ended, output.push_line(&text, on_arrival)) {
-                    (Some(Ok(_)), _) => {
-                        ended =
-                            Some(Err(program_error("the program printed more after its result")));
-                    }
-                    (Some(Err(_)), _) | (None, Ok(false)) => {}
-                    (None, other) => ended = Some(other),
-                }
-            }
-            if line.len() > limits::PROGRAM_OUTPUT {
-                let limit = limits::PROGRAM_OUTPUT >> 20;
-                let message = format!("the program printed a line of more than {limit} MiB");
-                ended = Some(Err(program_error(&message)));
-            }
-            if ended.is_some() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
-        });
-        match (ended, finished) {
-            (Some(Ok(_)), _) => Ok(output.finish()),
-            // Errors that nagent itself finds have the kind `Other`.
-            (Some(Err(error)), None) if error.kind != ErrorKind::Other => Ok(Err(error)),
-            (Some(Err(error)), _) => Err(Broken::Protocol(error)),
-            (None, Some(finished)) => Err(Broken::Ended(finished)),
-            (None, None) => Err(Broken::Protocol(program_error("the program has ended"))),
-        }
-    }
-}
-
-impl Drop for KeptProgram {
-    /// Closes the program's stdin, which asks it to end, and kills it if it does not.
-    fn drop(&mut self) {
-        self.jobs.send(None, END_TIME);
-        if let Ok(nobody) = Interrupts::without_handlers() {
-            while self.jobs.next_finished(&nobody).is_some() {}
-        }
-    }
 }
 
 /// The output of a program as text while it arrives. Output that begins like JSON is not the text of a reply.

@@ -1,4 +1,4 @@
-//! `nagent-conversations`: lists, shows, copies, renames, removes and checks conversations, and cleans up. Some of its verbs
+//! `nagent-conversations`: lists, shows, copies and removes conversations, and cleans up. Some of its verbs
 //! are flags of `nagent`, which it calls.
 
 use std::ffi::OsString;
@@ -34,7 +34,7 @@ conversation of this shell is meant. Without a command, they are listed.
 
 Exit codes: 0 done, 1 failed, 2 wrong usage";
 
-/// List, show, copy, shorten, rename, remove and check conversations, and clean up after them
+/// List, show, copy, shorten and remove conversations, and clean up after them
 ///
 /// Only compact, summarize and edit ask a model. All else needs no network and no key, and works while runs are active.
 #[derive(Debug, Clone, Parser)]
@@ -65,14 +65,6 @@ enum ConversationsCommand {
     },
     /// Print the path of the file
     Path(Name),
-    /// Give a conversation another name
-    Rename {
-        /// The conversation
-        #[arg(add = ArgValueCompleter::new(completion::conversations))]
-        name: String,
-        /// Its new name
-        new: String,
-    },
     /// Move conversations into the trash, with those that they started
     ///
     /// The trash is the folder trash beside conversations, in ~/.nagent; mv brings one back. What is older than 30 days is
@@ -151,8 +143,6 @@ enum ConversationsCommand {
     ///
     /// An answer stays what it is: its headings, HTML and pictures are shown as such.
     Export(Name),
-    /// Check the text of a conversation for damage and misspelled tags
-    Lint(Name),
     /// Sum up turns, tokens and cost
     Usage {
         /// Count turns since then: a day (2026-11-01) or a time span (7d, 12h)
@@ -162,7 +152,7 @@ enum ConversationsCommand {
         #[arg(long, value_enum, default_value_t)]
         by: UsageBy,
     },
-    /// Remove old trash, --new conversations, orphaned children and unused stored files
+    /// Remove old trash, --new conversations, children and unused stored files
     Prune {
         /// Remove only what is older than this: 30d, 12h, 2w; a number means days
         #[arg(long, value_name = "D", default_value = "30d", value_parser = parse_span)]
@@ -247,8 +237,8 @@ fn parse_since(text: &str) -> Result<String, String> {
 
 impl Tool for Args {
     const NAME: &'static str = "nagent-conversations";
-    const DESCRIPTION: &'static str = "Lists, shows, renames and removes conversations. Call it as nagent-conversations VERB: list [-n N] [--search TEXT] [--here] [--saved] [--all], show [NAME] \
-        [--turn N|--last N], path [NAME], rename NAME NEW, remove NAME, rewind [NAME] --turn N [--files], export [NAME], lint [NAME], usage [--since D] \
+    const DESCRIPTION: &'static str = "Lists, shows and removes conversations. Call it as nagent-conversations VERB: list [-n N] [--search TEXT] [--here] [--saved] [--all], show [NAME] \
+        [--turn N|--last N], path [NAME], remove NAME, rewind [NAME] --turn N [--files], export [NAME], usage [--since D] \
         [--by model|day|conversation], save NEW [NAME], load NAME [INTO], branch NAME [INTO], clear [NAME], compact [NAME] [--dry-run], \
         summarize [NAME], edit PROMPT, files, prune [--older D] [--dry-run]; each with --json. NAME may be the beginning of a \
         name. Exit codes: 0 done, 1 failed, 2 wrong usage.";
@@ -299,9 +289,6 @@ impl Tool for Args {
                 let path = path.display().to_string();
                 Ok(Report::done(path.clone()).with("path", path))
             }
-            ConversationsCommand::Rename { name, new } => {
-                changes::rename_conversation(&catalog, &name, &new)
-            }
             ConversationsCommand::Remove { names } => {
                 changes::remove_conversations(&catalog, &names)
             }
@@ -310,9 +297,6 @@ impl Tool for Args {
             }
             ConversationsCommand::Export(of) => {
                 reading::export_conversation(&catalog, of.name.as_deref())
-            }
-            ConversationsCommand::Lint(of) => {
-                reading::lint_conversation(&catalog, of.name.as_deref())
             }
             ConversationsCommand::Usage { since, by } => {
                 usage::report_usage(&catalog, since.as_deref(), by)

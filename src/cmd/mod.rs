@@ -8,7 +8,6 @@ use sys::env;
 pub mod conversations;
 pub mod decide;
 pub mod each;
-pub mod file_apply;
 pub mod file_edit;
 pub mod file_patch;
 pub mod file_split;
@@ -54,7 +53,6 @@ tools! {
     file_edit,
     file_split,
     file_patch,
-    file_apply,
     file_summarize,
     repl,
     sandbox,

@@ -4,9 +4,9 @@ use clap::{FromArgMatches, Parser};
 
 use crate::cli::{self, Tool};
 use crate::ops::conversations::conversation_name::{move_old_conversation, with_name};
-use crate::ops::conversations::lists::ProtocolForm;
+use crate::ops::conversations::list::{ListFilter, list_conversations};
 use crate::ops::conversations::undo::UndoArgs;
-use crate::ops::conversations::{lists, manage, undo};
+use crate::ops::conversations::{Catalog, lists, manage, undo};
 use crate::ops::files::summarize_conversation::summarize_conversation;
 use crate::ops::run::call::Call;
 use crate::ops::run::skills::list_skills;
@@ -116,9 +116,9 @@ pub struct Args {
     /// List the providers
     #[arg(long, conflicts_with = "prompt", help_heading = "Information")]
     pub list_providers: bool,
-    /// Print the protocol: as text, or as a grammar for constrained decoding
-    #[arg(long, value_name = "FORM", num_args = 0..=1, default_missing_value = "text", help_heading = "Information")]
-    pub print_protocol: Option<ProtocolForm>,
+    /// Print the protocol as a model reads it
+    #[arg(long, help_heading = "Information")]
+    pub print_protocol: bool,
 }
 
 impl Tool for Args {
@@ -173,8 +173,8 @@ impl Args {
         }
         // These two need no settings, and work with broken ones.
         let mut report = Report::done("");
-        if let Some(form) = self.print_protocol {
-            report = report.then(lists::print_protocol(form, self.run.tags.as_deref())?);
+        if self.print_protocol {
+            report = report.then(lists::print_protocol(self.run.tags.as_deref())?);
         }
         if self.list_providers {
             report = report.then(lists::list_providers());
@@ -202,7 +202,9 @@ impl Args {
             report = report.then_try(|| summarize_conversation(&call));
         }
         if self.list_conversations {
-            report = report.then_try(|| lists::list_conversations(&call));
+            let catalog = Catalog::read_indexes(call.root().clone(), call.env.clone());
+            let filter = ListFilter { saved: true, ..ListFilter::default() };
+            report = report.then_try(|| list_conversations(&catalog, &filter));
         }
         if self.list_file_edits {
             report = report.then_try(|| lists::list_file_edits(&call));

@@ -12,7 +12,7 @@ use conversation::problem::Problem;
 const AFTER_HELP: &str = "\
 Examples:
   nagent-repl
-  nagent-repl --look nano --cd ~/project
+  nagent-repl --look nano -C ~/project
   nagent-repl --approve ask \"What is in this folder?\"
   printf 'What is in this folder?\\n/summarize\\n' | nagent-repl
 

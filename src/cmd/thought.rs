@@ -1,7 +1,6 @@
 //! `nagent-thought`: looks after scripts in plain language: installs them, shows and clears what they remember, edits what
 //! they may do.
 
-use std::ffi::OsString;
 use std::path::PathBuf;
 
 use clap::builder::NonEmptyStringValueParser;
@@ -9,7 +8,6 @@ use clap::{Parser, Subcommand};
 
 use crate::cli::Tool;
 use crate::ops::scripts::thoughts::{self, Desk, PolicyEdit};
-use crate::ops::setup::flags::ModelArgs;
 use crate::out::Report;
 use conversation::problem::Problem;
 use script::policy::Approval;
@@ -17,11 +15,11 @@ use script::policy::Approval;
 /// Examples and exit codes, shown below the flags.
 const AFTER_HELP: &str = "\
 Examples:
-  nagent-thought install weather.md && nagent-thought run weather Berlin
+  nagent-thought install weather.md
   nagent-thought policy add host weather api.example.com
   nagent-thought reset weather
 
-Exit codes: 0 done, 1 failed, 2 wrong usage; run: those of the script";
+Exit codes: 0 done, 1 failed, 2 wrong usage";
 
 /// Look after scripts in plain language: install, show, reset them, and edit what they may do
 ///
@@ -40,17 +38,6 @@ enum ThoughtCommand {
     Ls,
     /// Show details of a script
     Info(ScriptArg),
-    /// Run a script
-    Run {
-        #[command(flatten)]
-        of: ScriptArg,
-        /// Print one JSON document, with the script's output in it
-        #[arg(long)]
-        json: bool,
-        /// What the script finds in process.args
-        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
-        args: Vec<String>,
-    },
     /// Install a script under its name
     Install {
         /// The script
@@ -67,14 +54,6 @@ enum ThoughtCommand {
         #[arg(long, short)]
         force: bool,
     },
-    /// Print where a script is
-    Bin(ScriptArg),
-    /// Print the path of its data
-    #[command(visible_alias = "dir")]
-    Path(ScriptArg),
-    /// Print its SHA-256
-    #[command(visible_aliases = ["fingerprint", "hash"])]
-    Digest(ScriptArg),
     /// Remove its memory.js and workspace
     Reset {
         #[command(flatten)]
@@ -93,11 +72,6 @@ enum ThoughtCommand {
         /// The output file
         #[arg(long, short, value_name = "OUT")]
         output: PathBuf,
-    },
-    /// Check that a model answers, and say what to set
-    Setup {
-        #[command(flatten)]
-        model: Box<ModelArgs>,
     },
     /// Manage permissions
     #[command(arg_required_else_help = false)]
@@ -144,38 +118,18 @@ enum PolicyVerb {
 
 impl Tool for Args {
     const NAME: &'static str = "nagent-thought";
-    const DESCRIPTION: &'static str = "Looks after scripts in plain language: nagent-thought ls, info, install, run, reset, \
-        policy. Call it as nagent-thought policy add host NAME HOST to allow a script a host.";
-
-    /// Leaves the words after the script of `run` to the script.
-    fn prepare(mut words: Vec<OsString>) -> Vec<OsString> {
-        let verb = words.iter().skip(1).position(|word| !word.to_string_lossy().starts_with('-'));
-        if let Some(at) = verb.map(|at| at + 1)
-            && words[at] == "run"
-            && words.len() > at + 2
-        {
-            words.insert(at + 2, "--".into());
-        }
-        words
-    }
+    const DESCRIPTION: &'static str = "Looks after scripts in plain language: nagent-thought ls, info, install, reset, policy. Call it as nagent-thought policy add host NAME HOST to allow a script a host.";
 
     fn run(self) -> Result<Report, Problem> {
         let desk = Desk::new()?;
         match self.verb {
             ThoughtCommand::Ls => thoughts::list_scripts(&desk),
             ThoughtCommand::Info(of) => thoughts::describe(&desk, &of.script),
-            ThoughtCommand::Run { of, json, args } => {
-                thoughts::run_installed_script(&desk, &of.script, args, json)
-            }
             ThoughtCommand::Install { script } => thoughts::install(&desk, &script),
             ThoughtCommand::Rm { script, force } => thoughts::remove(&desk, &script, force),
-            ThoughtCommand::Bin(of) => thoughts::print_place(&desk, &of.script),
-            ThoughtCommand::Path(of) => thoughts::print_folder(&desk, &of.script),
-            ThoughtCommand::Digest(of) => thoughts::print_digest(&desk, &of.script),
             ThoughtCommand::Reset { of, all } => thoughts::reset(&desk, &of.script, all),
             ThoughtCommand::Cache(of) => thoughts::print_cache(&desk, &of.script),
             ThoughtCommand::Build { input, output } => thoughts::build(&desk, &input, &output),
-            ThoughtCommand::Setup { model } => thoughts::setup(&desk, &model),
             ThoughtCommand::Policy { verb } => match verb {
                 PolicyVerb::List { script } => thoughts::list_policy(&desk, script.as_deref()),
                 PolicyVerb::Add { entry, mode, approval } => {

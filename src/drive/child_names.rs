@@ -4,10 +4,9 @@
 use anyhow::Result;
 
 use conversation::format::file::Piece;
-use conversation::memory::changes::former_names;
 use sys::conversation_file::ConversationFile;
+use sys::fs;
 use sys::root::{self, Root};
-use sys::{change_log, fs};
 
 /// The conversation of the child that its parent calls `name`. `pieces` is the parent's text.
 pub(super) fn choose_conversation(
@@ -52,8 +51,7 @@ fn known_child<'a>(pieces: &'a [Piece], parent: &str, name: &str) -> Option<&'a 
     })
 }
 
-/// Whether a conversation has a prompt from another one, under its current name or a former one. True also for a
-/// conversation that does not exist yet.
+/// Whether a conversation has a prompt from another one. True also for a conversation that does not exist yet.
 ///
 /// # Errors
 /// It cannot be read.
@@ -66,11 +64,7 @@ pub fn was_started_by(root: &Root, child: &str, parent: &str) -> Result<bool> {
     let prompts = pieces.iter().filter(|piece| piece.name() == Some("user-prompt"));
     let mut from = prompts.filter_map(|prompt| prompt.get("from"));
     let is_it = |from: &str| from == parent || Some(from) == fork_origin(parent);
-    if pieces.is_empty() || from.clone().any(is_it) {
-        return Ok(true);
-    }
-    let former = former_names(&change_log::read_log(root)?, parent);
-    Ok(from.any(|from| former.contains(from)))
+    Ok(pieces.is_empty() || from.any(is_it))
 }
 
 /// The name of a child's conversation. A name that would be too long is replaced by its hash.

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! look   = a JSON object of the keys of [`Look`]
-//! text   = any text with {style} and {name} and {name:N}      {{ is a brace
+//! text   = any text with {style} and {name} and {name:N}
 //! style  = bold dim red green yellow cyan, and off, which ends them
 //! name   = what the event is about, cut to N columns
 //! ```
@@ -16,7 +16,6 @@ use serde_json::{Map, Value};
 use super::style::{NAMED, Span};
 use conversation::format::columns;
 use conversation::format::harmless::escape_text;
-use conversation::protocol::tags::TAGS;
 use conversation::turn::run_limits::Limits;
 use models::provider::check_word;
 
@@ -41,15 +40,6 @@ const SETTINGS: [&str; 11] = [
     "max_output_tokens",
     "quiet",
     "markdown",
-];
-
-/// The names of a session, which texts may have.
-const OF_SESSION: [&str; 7] =
-    ["conversation", "cwd", "model", "provider", "server", "version", "who"];
-/// The names of an action that starts or ends.
-const OF_ACTION: [&str; 14] = [
-    "change", "command", "exit", "failure", "glob", "here", "line", "more", "name", "path",
-    "pattern", "place", "size", "target",
 ];
 
 /// Maximum length of a value, in bytes.
@@ -98,7 +88,7 @@ impl Look {
     /// Reads a look.
     ///
     /// # Errors
-    /// It is not a look; the error says where.
+    /// It is not a look, or brings a setting that it may not.
     pub fn parse(text: &str) -> Result<Self, String> {
         let look: Self = serde_json::from_str(text).map_err(|error| error.to_string())?;
         let limits = Limits::default().by_name();
@@ -107,41 +97,18 @@ impl Look {
             check_word("setting", key, known.clone())
                 .map_err(|error| format!("{error}; a look brings no others"))?;
         }
-        let tags = TAGS.iter().filter_map(|tag| tag.name.strip_prefix("nagent-")).chain(["*"]);
-        for key in look.start.keys() {
-            check_word("tag", key, tags.clone())?;
-        }
-        let of_session = [&look.banner, &look.prompt, &look.say, &look.cleared, &look.bye];
-        let of_action = look.start.values().chain(&look.finish).chain(&look.failed);
-        let names = OF_SESSION.into_iter().chain(OF_ACTION);
-        for text in of_session.into_iter().chain(of_action) {
-            fill_in(text, &|name| check_word("name", name, names.clone()).map(|()| ""))?;
-        }
         Ok(look)
     }
 }
 
-/// Replaces the names in a text with their values, and returns pieces with styles. No value can hold a style or leave its line.
+/// Replaces the names in a text with their values, unknown ones with nothing, and returns pieces with styles. No value can hold
+/// a style or leave its line.
 pub fn expand(text: &str, values: &BTreeMap<&str, String>) -> Vec<Span> {
-    let value_of = |name: &str| Ok(values.get(name).map_or("", String::as_str));
-    fill_in(text, &value_of).unwrap_or_default()
-}
-
-fn fill_in<'v>(
-    text: &str,
-    value_of: &dyn Fn(&str) -> Result<&'v str, String>,
-) -> Result<Vec<Span>, String> {
     let (mut spans, mut span, mut rest) = (Vec::new(), Span::default(), text);
-    while let Some((before, after)) = rest.split_once('{') {
+    while let Some((before, after)) = rest.split_once('{')
+        && let Some((word, after)) = after.split_once('}')
+    {
         span.text.push_str(before);
-        if let Some(after) = after.strip_prefix('{') {
-            span.text.push('{');
-            rest = after;
-            continue;
-        }
-        let (word, after) = after
-            .split_once('}')
-            .ok_or_else(|| format!("\"{text}\" has a {{ without a }}; {{{{ is a brace"))?;
         rest = after;
         if let Some((name, style)) = NAMED.iter().find(|(name, _)| *name == word) {
             let codes = if *name == "off" { &[] } else { span.codes.as_slice() };
@@ -149,18 +116,17 @@ fn fill_in<'v>(
             spans.push(std::mem::replace(&mut span, next));
             continue;
         }
-        let (name, most) = word.split_once(':').unwrap_or((word, "10000"));
-        let most = most.parse().map_err(|_| format!("{{{word}}}: {most} is not a width"))?;
+        let (name, most) = word.split_once(':').unwrap_or((word, ""));
+        let value = values.get(name).map_or("", String::as_str);
         // Escaping one endless line would take long.
-        let value = value_of(name)?;
         let value = value[..value.floor_char_boundary(LONGEST)].trim_end();
         let line = escape_text(&value.replace(['\n', '\t'], " "));
-        span.text.push_str(&columns::truncate(&line, most));
+        span.text.push_str(&columns::truncate(&line, most.parse().unwrap_or(LONGEST)));
     }
     span.text.push_str(rest);
     spans.push(span);
     spans.retain(|span| !span.text.is_empty());
-    Ok(spans)
+    spans
 }
 
 #[cfg(test)]
@@ -185,7 +151,8 @@ mod tests {
         };
         check("{green}⏺{off} {dim}{path}", "a", &[(&[32], "⏺"), (&[], " "), (&[2], "a")]);
         check("{bold}{cyan}x", "", &[(&[1, 36], "x")]);
-        check("{path:6}{{", "{red}\x1b[7m", &[(&[], "{red}…{")]);
+        check("{path:6}{", "{red}\x1b[7m", &[(&[], "{red}…{")]);
+        check("a{pth}b", "x", &[(&[], "ab")]);
         check("{path:7}", "1234567", &[(&[], "1234567")]);
         check("{path:7}", "12345678", &[(&[], "123456…")]);
         check("{path}", "a\nb", &[(&[], "a b")]);
@@ -200,9 +167,6 @@ mod tests {
         check("1", "struct Look");
         check(r#"{"promt": ">"}"#, "unknown field `promt`");
         check(r#"{"prompt": 1}"#, "invalid type: integer `1`, expected a string at line 1");
-        check(r#"{"prompt": "{modl}"}"#, "did you mean \"model\"?");
-        check(r#"{"prompt": "{model"}"#, "without a }");
-        check(r#"{"finish": "{line:x}"}"#, "not a width");
         check(r#"{"settings": {"base_url": "x"}}"#, "a look brings no others");
         check(r#"{"settings": {"pass_env": ["X"]}}"#, "a look brings no others");
     }

@@ -5,7 +5,6 @@ use std::os::unix::ffi::OsStrExt;
 
 use serde_json::json;
 
-use crate::apply::APPLY;
 use crate::conversations::{CONVERSATIONS, path};
 use crate::sandbox::{LLM_TEXT, LLM_UPLOAD, NAGENT, Sandbox, answer};
 use crate::split_by_hand::PATCH;
@@ -71,14 +70,11 @@ fn tools_take_their_file_without_a_flag() {
     sandbox.write("parts/a-0001.txt", "words\n");
     run(PATCH, &["--index", "parts"]).assert_exit(0);
     run(PATCH, &["parts/index.json"]).assert_exit(0);
-    let edit = "<<<<<<< SEARCH\nwords\n=======\nother\n>>>>>>> REPLACE\n";
-    sandbox.program(APPLY, &["a.txt"]).stdin(edit).run().assert_exit(0);
-    assert_eq!(sandbox.read("a.txt"), "other\n");
     sandbox.file_edit(&["b.txt", "--no-summaries", "look at it"]).run().assert_exit(0);
     assert_eq!(sandbox.block("user-prompt").body, "look at it");
     sandbox.file_edit(&["b.txt", "--history"]).run().assert_exit(1).stderr_has(&["no history"]);
     // The flag and the word are two files: one too many.
-    for program in [LLM_TEXT, SUMMARIZE, APPLY, SPLIT] {
+    for program in [LLM_TEXT, SUMMARIZE, SPLIT] {
         run(program, &["a.txt", "--file", "b.txt"]).assert_exit(2);
         run(program, &[]).assert_exit(2).stderr_has(&["FILE"]);
     }
@@ -137,8 +133,6 @@ fn a_stream_can_take_the_place_of_a_file_that_is_read() {
         sandbox.program("bash", &["-c", &line]).run().assert_exit(0);
         assert!(seen().contains("remember-this"), "{words}");
     }
-    let line = format!("{APPLY} <(cat in) < in");
-    sandbox.program("bash", &["-c", &line]).run().assert_exit(2).stderr_has(&["is a stream"]);
     // A long one is stored whole, what is not UTF-8 is reported, and stdin is read once.
     let long = sandbox.cmd(&["-f", "-", "x"]).stdin("line\n".repeat(20_000)).run();
     long.assert_exit(0).no_stderr();
@@ -149,14 +143,6 @@ fn a_stream_can_take_the_place_of_a_file_that_is_read() {
     latin.assert_exit(0).stderr_has(&["--read - is not valid UTF-8"]);
     let twice = sandbox.cmd(&["-f", "-", "x", "-"]).stdin("x").run().assert_exit(2);
     twice.stderr_has(&["stdin can be read once"]);
-    // What is split is saved: it can be patched later.
-    let line = format!("cat in | {SPLIT} - --output parts && {SPLIT} <(cat in)");
-    let run = sandbox.program("bash", &["-c", &line]).run().assert_exit(0);
-    run.stderr_has(&["the input is in", "parts.input"]);
-    assert_eq!(sandbox.read("parts.input"), sandbox.read("in"));
-    sandbox.program(SPLIT, &["--refresh", "parts"]).run().assert_exit(0);
-    let taken = sandbox.program(SPLIT, &["-", "--output", "parts"]).stdin("x").run();
-    taken.assert_exit(1).stderr_has(&["parts.input", "exists"]);
     sandbox.program(LLM_TEXT, &["-"]).run().assert_exit(1).stderr_has(&["empty"]);
     sandbox
         .program(LLM_TEXT, &["/dev/zero"])
@@ -251,7 +237,7 @@ fn shells_complete_flags_conversations_and_models() {
     for words in [&["a-fi"] as &[&str], &["--file", "a-fi"], &["-f", "a-fi"]] {
         assert_eq!(complete(&sandbox, crate::file_edit::FILE_EDIT, words), ["a-file.txt"]);
     }
-    assert_eq!(complete(&sandbox, CONVERSATIONS, &["ren"]), ["rename"]);
+    assert_eq!(complete(&sandbox, CONVERSATIONS, &["rem"]), ["remove"]);
     assert_eq!(complete(&sandbox, CONVERSATIONS, &["show", "ab"]), ["about-logs"]);
     for shell in ["bash", "zsh", "fish"] {
         let script = sandbox.program(NAGENT, &[] as &[&str]).env("NAGENT_COMPLETE", shell).run();

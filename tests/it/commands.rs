@@ -236,19 +236,13 @@ fn list_models_prints_one_a_line_sorted() {
 }
 
 #[test]
-fn print_protocol_has_a_text_and_two_grammars_with_every_tag() {
+fn print_protocol_has_every_tag() {
     let sandbox = Sandbox::new();
     let text = sandbox.run(&["--print-protocol"]).assert_exit(0).stdout;
     let is_told = |tag: &Tag| !["file-read", "file-patch", "next"].contains(&tag.short_name());
-    assert_eq!(sandbox.run(&["--print-protocol", "text"]).assert_exit(0).stdout, text);
-    for format in ["text", "gbnf", "lark"] {
-        let printed = sandbox.run(&["--print-protocol", format]).assert_exit(0).stdout;
-        // The text names those that a model seldom wants where they apply.
-        for tag in TagSet::ALL.iter().filter(|tag| format != "text" || is_told(tag)) {
-            assert!(printed.contains(tag.name), "{} in {format}", tag.name);
-        }
+    for tag in TagSet::ALL.iter().filter(|tag| is_told(tag)) {
+        assert!(text.contains(tag.name), "{}", tag.name);
     }
-    sandbox.run(&["--print-protocol", "xml"]).assert_exit(2);
     let answered = Sandbox::new().reply(answer("done"));
     answered.run(&["task"]).assert_exit(0);
     assert!(

@@ -1,4 +1,4 @@
-//! `nagent-conversations`: what it lists, shows, exports, renames, removes and says of a file; `--new` and `--continue`.
+//! `nagent-conversations`: what it lists, shows, exports, removes and says of a file; `--new` and `--continue`.
 
 use std::path::PathBuf;
 
@@ -114,15 +114,11 @@ fn list_fits_a_terminal() {
     let sandbox = three();
     let shown = sandbox.program(CONVERSATIONS, &["list"]).on_terminal(100).run().stdout;
     let lines: Vec<&str> = shown.lines().map(str::trim_end).collect();
-    assert!(lines[0].starts_with("NAME     KIND   AGE") && lines[0].ends_with("WORDS"), "{shown}");
-    assert!(lines[3].starts_with("kept     named") && lines[3].ends_with("is slow?"), "{shown}");
-    assert!(lines.iter().all(|line| line.chars().count() <= 100), "{shown}");
-    // A narrow one has the first words below each row.
-    let shown = sandbox.program(CONVERSATIONS, &["list"]).on_terminal(60).run().stdout;
-    let lines: Vec<&str> = shown.lines().map(str::trim_end).collect();
-    assert!(lines.iter().all(|line| line.chars().count() <= 60), "{shown}");
-    let at = lines.iter().position(|line| line.starts_with("log      named")).unwrap();
-    assert!(lines[at + 1].starts_with("    Which host is s"), "{shown}");
+    assert!(lines[0].starts_with("NAME     AGE") && lines[0].ends_with("WORDS"), "{shown}");
+    assert!(lines[3].starts_with("kept ") && lines[3].ends_with("is slow?"), "{shown}");
+    let shown = sandbox.program(CONVERSATIONS, &["list"]).on_terminal(40).run().stdout;
+    assert!(shown.lines().all(|line| line.trim_end().chars().count() <= 40), "{shown}");
+    assert!(shown.contains("Which hos…"), "{shown}");
 }
 
 #[test]
@@ -221,27 +217,6 @@ fn a_name_is_a_unique_prefix() {
 }
 
 #[test]
-fn rename_keeps_the_indexes_right() {
-    let sandbox = three().file("a.txt", "x\n").reply(answer("ok")).reply(answer("again"));
-    run(&sandbox, &["rename", "kept", "monday"]).assert_exit(0);
-    assert!(!path(&sandbox, "kept").exists() && path(&sandbox, "monday").exists());
-    let list = sandbox.run(&["--list-conversations", "--json"]).assert_exit(0).json();
-    assert_eq!(names(&list), ["log", "monday", "weather"]);
-    sandbox.run(&["--file-edit", "a.txt", "--no-summaries", "look"]).assert_exit(0);
-    let files = sandbox.run(&["--list-file-edits", "--json"]).assert_exit(0).json();
-    let name = files["files"][0]["conversation"].as_str().unwrap();
-    run(&sandbox, &["rename", name, "about-a"]).assert_exit(0);
-    sandbox.run(&["--file-edit", "a.txt", "--no-summaries", "look again"]).assert_exit(0);
-    let text = std::fs::read_to_string(path(&sandbox, "about-a")).unwrap();
-    assert!(text.contains("look again"), "the file keeps its conversation");
-    run(&sandbox, &["rename", "log", "weather"])
-        .assert_exit(1)
-        .stderr_has(&["weather exists already"]);
-    run(&sandbox, &["rename", "log", "a/b"]).assert_exit(2).stderr_has(&["\"a/b\""]);
-    assert!(path(&sandbox, "log").exists());
-}
-
-#[test]
 fn remove_moves_into_the_trash() {
     let sandbox = three();
     let text = std::fs::read(path(&sandbox, "log")).unwrap();
@@ -270,20 +245,17 @@ fn nothing_is_lost_where_the_trash_cannot_take_it() {
 }
 
 #[test]
-fn a_conversation_in_use_is_neither_renamed_nor_removed() {
+fn a_conversation_in_use_is_not_removed() {
     let sandbox = Sandbox::new()
         .reply(shell("touch started; while [ ! -e go ]; do sleep 0.01; done"))
         .reply(answer("done"));
     let running = sandbox.cmd(&["-c", "busy", "wait"]).spawn();
     wait_until("the command runs", || sandbox.work().join("started").exists());
     run(&sandbox, &["remove", "busy"]).assert_exit(1).stderr_has(&["busy is in use by process"]);
-    run(&sandbox, &["rename", "busy", "calm"])
-        .assert_exit(1)
-        .stderr_has(&["busy is in use by process"]);
     assert!(path(&sandbox, "busy").exists());
     sandbox.write("go", "");
     running.wait().assert_exit(0);
-    run(&sandbox, &["rename", "busy", "calm"]).assert_exit(0);
+    run(&sandbox, &["remove", "busy"]).assert_exit(0);
 }
 
 #[test]
@@ -329,31 +301,19 @@ fn removing_needs_no_room_on_the_disk_and_loses_nothing_where_the_trash_is_elsew
 }
 
 #[test]
-fn lint_says_where_the_damage_is() {
+fn a_run_says_where_the_damage_is() {
     let sandbox = three();
-    let clean = run(&sandbox, &["lint", "log", "--json"]).assert_exit(0).json();
-    assert_eq!(clean["findings"], json!([]));
     let text = std::fs::read_to_string(path(&sandbox, "log")).unwrap();
     let line = 1 + text[..=text.find("\n</user-prompt>").unwrap()].matches('\n').count();
     let opened = 1 + text[..=text.find("\n<user-prompt ").unwrap()].matches('\n').count();
     let wrong =
         text.replace("</user-prompt>", "</user-promt>") + "\n<user-prompt>\nmore\n</user-prompt>\n";
     std::fs::write(path(&sandbox, "log"), &wrong).unwrap();
-    let found = run(&sandbox, &["lint", "log"]).assert_exit(1);
-    found.stderr_has(&["cannot read"]);
-    let found = run(&sandbox, &["lint", "log"]).stdout;
-    assert!(
-        found.contains(&format!("/log:{opened}: error:"))
-            && found.contains(&format!("line {line} has </user-promt>")),
-        "{found}"
-    );
-    // The run says the same.
     sandbox
         .run(&["-c", "log", "go on"])
         .assert_exit(1)
         .stderr_has(&[&format!("line {opened}"), &format!("line {line} has")]);
     std::fs::write(path(&sandbox, "log"), text.replace("slow", "sl\0w")).unwrap();
-    assert!(run(&sandbox, &["lint", "log"]).assert_exit(1).stdout.contains("NUL byte"));
     sandbox.run(&["-c", "log", "go on"]).assert_exit(1).stderr_has(&["NUL byte"]);
     // The user's own words at the end, from an editor that does not write UTF-8: they are not moved away.
     let line = text.matches('\n').count() + 3;
@@ -362,8 +322,6 @@ fn lint_says_where_the_damage_is() {
         std::fs::write(path(&sandbox, "log"), &whole).unwrap();
         let error = format!("damaged at line {line}: it has a ");
         sandbox.run(&["-c", "log", "go on"]).assert_exit(1).stderr_has(&[&error]);
-        let found = run(&sandbox, &["lint", "log"]).assert_exit(1).stdout;
-        assert!(found.contains(&format!("/log:{line}: error: a ")), "{found}");
         assert_eq!(std::fs::read(path(&sandbox, "log")).unwrap(), whole);
     }
 }

@@ -18,7 +18,6 @@ use clap_mangen::roff::{Roff, bold, roman};
 use code::language::NAMES;
 use conversation::exit::Exit;
 use conversation::protocol;
-use edits::apply::{Cause, How};
 use history::git;
 use models::server::SERVERS;
 use nagent::cmd;

@@ -9,8 +9,6 @@ use rustix::process::Signal;
 
 use crate::sandbox::{Sandbox, answer, has_bwrap};
 
-const APPLY: &str = env!("CARGO_BIN_EXE_nagent-file-apply");
-
 fn fifo(path: &std::path::Path) {
     rustix::fs::mkfifoat(rustix::fs::CWD, path, rustix::fs::Mode::RWXU).unwrap();
 }
@@ -87,10 +85,14 @@ fn a_file_too_large_to_keep_is_not_written_over() {
 
 #[test]
 fn too_many_edit_blocks_are_refused() {
-    let sandbox = Sandbox::new().file("f", "x\n");
     let block = "<<<<<<< SEARCH\nx\n=======\ny\n>>>>>>> REPLACE\n";
-    let run = sandbox.program(APPLY, &["--file", "f"]).stdin(block.repeat(1_001)).run();
-    assert!(run.code != 0 && run.stderr.contains("more than 1000 blocks"), "{run:?}");
+    let sandbox = Sandbox::outside_temp()
+        .file("f", "x\n")
+        .reply(format!("<nagent-edit path=\"f\">\n{}</nagent-edit>", block.repeat(1_001)))
+        .reply(answer("done"));
+    sandbox.run(&["-w", "task"]).assert_exit(0);
+    let result = sandbox.block("nagent-edit-result").body;
+    assert!(result.contains("more than 1000 blocks"), "{result}");
     assert_eq!(sandbox.read("f"), "x\n");
 }
 
@@ -99,10 +101,13 @@ fn too_many_edit_blocks_are_refused() {
 fn a_signal_ends_what_takes_long() {
     let letters: Vec<String> =
         (0..400_000_u32).map(|n| format!("{}\n", n.wrapping_mul(2_654_435_761) >> 29)).collect();
-    let sandbox = Sandbox::new().file("f", letters.concat());
     let shuffled: String = letters.iter().rev().map(String::as_str).collect();
     let patch = format!("<<<<<<< SEARCH\n{}=======\n{shuffled}>>>>>>> REPLACE\n", letters.concat());
-    let running = sandbox.program(APPLY, &["--file", "f"]).stdin(patch).spawn();
+    let sandbox = Sandbox::outside_temp()
+        .file("f", letters.concat())
+        .reply(format!("<nagent-edit path=\"f\">\n{patch}</nagent-edit>"));
+    let running = sandbox.cmd(&["-w", "task"]).spawn();
+    sandbox.llm.wait_for_requests(1);
     std::thread::sleep(Duration::from_millis(1500));
     running.signal(Signal::TERM);
     let asked = Instant::now();

@@ -41,11 +41,9 @@ fn exit_1_a_conversation_that_is_not_there() {
         &[MESSAGE, "-c", "nowhere", "x"],
         &[CONVERSATIONS, "show", "nowhere"],
         &[CONVERSATIONS, "path", "nowhere"],
-        &[CONVERSATIONS, "rename", "nowhere", "new"],
         &[CONVERSATIONS, "remove", "nowhere"],
         &[CONVERSATIONS, "rewind", "nowhere", "--turn", "1"],
         &[CONVERSATIONS, "export", "nowhere"],
-        &[CONVERSATIONS, "lint", "nowhere"],
     ] {
         check(words, "nowhere");
     }

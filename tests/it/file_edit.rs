@@ -64,9 +64,6 @@ fn the_answer_goes_to_stdout_and_the_whole_story_into_json() {
     assert_eq!(text(&json["source_path"]), path.to_str().unwrap());
     let conversation = sandbox.conversation_path();
     assert_eq!(text(&json["conversation_path"]), conversation.to_str().unwrap());
-    assert!(conversation.ends_with(text(&json["conversation_name"])));
-    let index = std::fs::read_to_string(text(&json["file_index_path"])).unwrap();
-    assert!(index.contains(text(&json["file_id"])), "{index}");
     assert!(sandbox.requests()[2].user().contains("make it 2"), "one conversation a file");
 
     sandbox.llm.push(answer("nothing to do"));
@@ -131,7 +128,7 @@ fn clear_and_a_prompt_make_one_document() {
 
     let json = sandbox.file_edit(&["--file", "a.txt", "--clear", "--json"]).run().json();
     assert_eq!((&json["cleared"], &json["exit_code"]), (&true.into(), &0.into()));
-    assert!(json["source_path"].is_string() && json["file_id"].is_string(), "{json}");
+    assert!(json["source_path"].is_string(), "{json}");
     // The change is the file's, whatever its conversation has.
     undo(&sandbox, &[]).assert_exit(0);
     assert_eq!(sandbox.read("a.txt"), "one\n");
@@ -228,7 +225,7 @@ fn history_is_told_without_a_model() {
     let run = run.env("OPENAI_API_KEY", "").run().assert_exit(0);
     assert!(run.stdout.contains("Ada"), "{}", run.stdout);
     let json = sandbox.file_edit(&["b.txt", "--history", "--json"]).run().assert_exit(0).json();
-    assert_eq!(json["commits"].as_array().unwrap().len(), 1, "{json}");
+    assert!(json["history"].as_str().unwrap().contains("Begin"), "{json}");
     assert_eq!(sandbox.requests().len(), 0);
 }
 

@@ -107,7 +107,6 @@ fn mistakes_in_flags_and_config_say_what_a_value_must_be() {
             json!({"sandbox": "loose"}),
             &["expected one of `off`, `workspace`, `read-only`; it is \"loose\""],
         ),
-        (json!({"prices": {"m": {"input": -1, "output": 2}}}), &["has a price below 0"]),
         (json!({"write": "x"}), &["must be a list"]),
         (json!({"write": [1]}), &["must be a list of texts", "it is [1]"]),
         (json!({"profiles": 1}), &["must be an object"]),
@@ -127,7 +126,7 @@ fn checks(run: &Value) -> Vec<(String, String, String)> {
 }
 
 #[test]
-fn doctor_checks_providers_tools_sandbox_root_and_config() {
+fn doctor_checks_providers_tools_sandbox_and_config() {
     let sandbox = Sandbox::new();
     let bin = sandbox.root().join("bin");
     std::fs::create_dir(&bin).unwrap();
@@ -140,10 +139,7 @@ fn doctor_checks_providers_tools_sandbox_root_and_config() {
         assert!(found.iter().any(is), "{finding} {check} {words} in {found:#?}");
     };
     has("ok", "provider", "openai: 2 models");
-    has("-", "provider", "anthropic: ANTHROPIC_API_KEY is not set");
     has("ok", "config", "config.json");
-    has("ok", "root", ".nagent");
-    has("ok", "tools", "nagent-file-split");
     has("warning", "tools", "not-a-program is not a tool: it is not executable");
     assert!(found.iter().any(|(_, check, _)| check == "sandbox"));
     let asked: Vec<String> = sandbox.llm.all_requests().into_iter().map(|one| one.path).collect();
@@ -152,7 +148,7 @@ fn doctor_checks_providers_tools_sandbox_root_and_config() {
     assert!(text.contains("wrong    provider  no API key found"), "{text}");
     let broken = Sandbox::new().config_text("{");
     let text = broken.run(&["--doctor"]).assert_exit(1).stdout;
-    assert!(text.contains("wrong    config") && text.contains("ok       tools"), "{text}");
+    assert!(text.contains("wrong    config") && text.contains("sandbox   "), "{text}");
 }
 
 #[test]

@@ -65,7 +65,7 @@ fn a_conversation_that_hardly_counts_as_it_was_meant_is_reported() {
     sandbox.run(&["-c", "a", "x"]).assert_exit(0).no_stderr();
     let whole = sandbox.conversation();
     sandbox.edit_conversation(|text| text.lines().map(|line| format!("  {line}\n")).collect());
-    let notes = ["note: a, line ", "not at the start of its line", "conversations lint a"];
+    let notes = ["note: a, line ", "not at the start of its line", "more lines like these"];
     let run = sandbox.run(&["-c", "a", "y"]).assert_exit(0).stderr_has(&notes);
     assert_eq!(run.stderr.lines().count(), 4, "{}", run.stderr);
     let cut = whole[whole.find("<user-prompt").unwrap()..].to_owned();

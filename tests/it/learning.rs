@@ -85,9 +85,7 @@ fn an_installed_or_moved_script_keeps_what_it_learnt() {
     sandbox.llm.push(learn(&sandbox, "joke", "'ha\\n'"));
     sandbox.llm.push(answer("done"));
     think(&sandbox, &["joke.md"]).assert_exit(0);
-    let digest = |name: &str| thought(&sandbox, &["digest", name]).assert_exit(0).stdout;
     thought(&sandbox, &["install", "joke.md"]).assert_exit(0);
-    assert_eq!(digest("joke"), digest("./joke.md"));
     let installed = home(&sandbox).join("bin/joke").display().to_string();
     for place in [installed.as_str(), "joke.md"] {
         think(&sandbox, &[place]).assert_exit(0).stdout_is("ha\n").no_stderr();
@@ -209,7 +207,7 @@ fn advice_fits_scripts() {
     assert!(!run.stderr.contains("--grammar") && run.stderr.contains("larger model"));
     let bare = Sandbox::new().no_config().env("OPENAI_API_KEY", "").file("a.md", "Do it.");
     let bare = bare.env("OLLAMA_HOST", "127.0.0.1:9");
-    let words = ["THINKINGSCRIPT__ANTHROPIC__API_KEY", "nagent-thought setup"];
+    let words = ["THINKINGSCRIPT__ANTHROPIC__API_KEY", "is for scripts alone"];
     think(&bare, &["a.md"]).assert_exit(2).no_stdout().stderr_has(&words);
     // A refused key is called by the name that the user gave it.
     let origin = bare.llm.origin();

@@ -3,7 +3,6 @@
 use serde_json::json;
 
 use crate::answers::Answer;
-use crate::conversations::CONVERSATIONS;
 use crate::fake_llm::Request;
 use crate::sandbox::{Sandbox, answer, shell};
 use crate::wire::Reply;
@@ -357,12 +356,6 @@ fn a_named_child_belongs_to_its_parent() {
     sandbox.run(&["-c", "e", "--branch-conversation", "b"]).assert_exit(0);
     sandbox.run(&["-c", "e", "task"]).assert_exit(0);
     assert_eq!([count("b.helper"), count("e.helper")], [1, 1]);
-    // A name of its own takes its children along.
-    sandbox.program(CONVERSATIONS, &["rename", "b", "f"]).run().assert_exit(0);
-    for parent in ["b", "f"] {
-        sandbox.run(&["-c", parent, "task"]).assert_exit(0);
-    }
-    assert_eq!([count("b.helper"), count("b.helper-2")], [2, 1]);
     // A run that goes on in a fork goes on with its children.
     sandbox.run(&["-c", "g", "task"]).assert_exit(0);
     let run = sandbox.run(&["-c", "g", "--json", "fork it"]).assert_exit(0);

@@ -15,7 +15,6 @@ mod wire; // the providers' streams, and what a request says
 
 // What users and scripts rely on, by subject. A new test goes to the file whose sentence it fits.
 mod actions; // every row of the tag table: its result, and its error
-mod apply; // blocks and diffs applied to a file: what is written, refused, left alone
 mod approve; // what is asked about before it is done, and who can answer; --tags, --context
 mod bad_input; // broken input: replies, files, configs, servers, folders
 mod bounds; // input that is too large, and the page of limits
@@ -76,7 +75,7 @@ mod prices; // windows and prices of models, what a run costs
 mod process; // stdin, refusals, signals, what is left behind, sizes
 mod process_ends; // what ends with a run that is killed; what commands inherit
 mod profiles; // profiles of the config
-mod programs; // programs as models: the examples of docs/programs.md, what a program may do wrong
+mod programs; // programs as models: the example of docs/programs.md, what a program prints
 mod providers; // every row of the provider table
 mod prune; // what nagent-conversations prune removes, beside runs and kills
 mod reading; // what a model reads: the first context, short results, small windows, checks, checkpoints in a run

@@ -400,14 +400,6 @@ fn programs_are_told_the_path() {
     let expect =
         format!("</nagent-read-result>\n\n=== {word} file === {word}\n{path}\n\n<user-prompt");
     assert!(seen.contains(&expect), "{seen}");
-    let script = "#!/bin/sh\nread -r line\nprintf %s \"$line\" > seen\necho '{\"type\":\"result\",\"result\":\"<nagent-response>ok</nagent-response>\"}'\n";
-    let program = sandbox.script("model.sh", script);
-    let config = json!({"provider": "command", "api": "lines", "command": [program]});
-    let sandbox = sandbox.config(config);
-    sandbox.run(&["-n", "-f", "a.png", "x"]).answers("ok");
-    let seen: Value = serde_json::from_str(&sandbox.read("seen")).unwrap();
-    let expect = json!([{"path": path, "media_type": "image/png"}]);
-    assert_eq!(seen["messages"][0]["files"], expect);
 }
 
 #[test]

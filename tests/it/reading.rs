@@ -14,7 +14,6 @@ fn the_first_context_is_small_and_its_tools_work() {
         .file("big.txt", "a line\n".repeat(9_000));
     sandbox.llm.push(shell(
         "nagent-file-split --file big.txt --output parts && echo more >> parts/big-0001.txt && nagent-file-patch parts && \
-         printf '<<<<<<< SEARCH\\nmore\\n=======\\nless\\n>>>>>>> REPLACE\\n' | nagent-file-apply --file big.txt && \
          nagent-js -e '6*7'",
     ));
     sandbox.llm.push(answer("done"));
@@ -34,13 +33,13 @@ fn the_first_context_is_small_and_its_tools_work() {
     }
     assert!(usual.len() <= 4_400, "{} bytes: {usual}", usual.len());
     let tools = system.split("# Tools\n").nth(1).unwrap().split("\n\n# ").next().unwrap();
-    assert!(tools.len() <= 700 && tools.matches("\n- nagent-").count() == 4, "{tools}");
+    assert!(tools.len() <= 700 && tools.matches("\n- nagent-").count() == 3, "{tools}");
     for never in ["nagent-file-read", "<nagent-file-patch", "nagent-next", "from="] {
         assert!(!system.contains(never), "{never}: {system}");
     }
     let result = sandbox.block("nagent-shell-result");
     assert_eq!(result.get("status"), "ok", "{result:?}");
-    assert!(result.body.ends_with("42") && result.body.contains(": -1 +1 (exact)"), "{result:?}");
+    assert!(result.body.ends_with("42"), "{result:?}");
     assert!(!sandbox.root().join("tools.json").exists(), "no program was asked what it is");
     // The conversation of a file edits it by tags.
     sandbox.llm.push(answer("done"));

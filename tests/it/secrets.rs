@@ -119,7 +119,6 @@ const FILE_EDIT: &str = env!("CARGO_BIN_EXE_nagent-file-edit");
 const SPLIT: &str = env!("CARGO_BIN_EXE_nagent-file-split");
 const PATCH: &str = env!("CARGO_BIN_EXE_nagent-file-patch");
 const SUMMARIZE: &str = env!("CARGO_BIN_EXE_nagent-file-summarize");
-const APPLY: &str = env!("CARGO_BIN_EXE_nagent-file-apply");
 
 /// What a command sees of itself and of all processes, written past everything that masks.
 const LOOK: &str = "env >\"$HOME/seen-env\"; cat /proc/[0-9]*/cmdline 2>/dev/null >>\"$HOME/seen-cmdlines\"; \
@@ -231,9 +230,6 @@ fn the_other_tools_leave_no_key_anywhere() {
     world.run(SUMMARIZE, 0, &[&model[..], &["--file", "f.txt", "--json"]].concat());
     world.run(SPLIT, 0, &["--file", "f.txt", "--output", "split"]);
     world.run(PATCH, 0, &["--index", "split/index.json"]);
-    world.sandbox.write("edit", "<<<<<<< SEARCH\nWhat is it?\n=======\nWhat?\n>>>>>>> REPLACE\n");
-    let run = world.sandbox.program(APPLY, &["--file", "q.txt", "--edits", "edit"]).run();
-    world.told(&run);
     world.check();
 }
 

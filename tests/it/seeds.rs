@@ -312,7 +312,7 @@ fn seed_002_6_to_11_model_root_stop_list_and_commands() {
     sandbox.llm.push(shell("rm -rf /"));
     sandbox.llm.push(shell("pwd"));
     sandbox.llm.push(answer("done"));
-    let args = ["--look", "run", "-m", "tiny", "--cd", folder.to_str().unwrap()];
+    let args = ["--look", "run", "-m", "tiny", "-C", folder.to_str().unwrap()];
     let mut pty = start(&sandbox, &args, "> ");
     pty.type_keys("go\r");
     pty.expect("why not [n]: ");

@@ -202,7 +202,7 @@ fn a_message_reaches_a_child() {
         (&json!("c"), &json!("nagent-conversation: kid"))
     );
     let text = status(&sandbox, &[]).assert_exit(0).stdout;
-    assert!(text.contains("\n  c.kid  turn 1, "), "{text}");
+    assert!(text.contains("\nc.kid  of c  turn 1, "), "{text}");
     // The only run that a person has started is the parent.
     let to = send(&sandbox, &["--json", "for the parent"]).assert_exit(0).json();
     assert_eq!(to["conversation"], "c");

@@ -141,7 +141,6 @@ fn errors() {
         FILE_EDIT,
         env!("CARGO_BIN_EXE_nagent-file-split"),
         env!("CARGO_BIN_EXE_nagent-file-summarize"),
-        env!("CARGO_BIN_EXE_nagent-file-apply"),
         LLM_TEXT,
     ] {
         is_fit(&on_terminal(&sandbox, tool, &["--file", EVIL]), &[]);

@@ -6,7 +6,7 @@ use std::os::unix::fs::PermissionsExt;
 use serde_json::json;
 
 use crate::process_under_test::Run;
-use crate::sandbox::{Sandbox, answer};
+use crate::sandbox::Sandbox;
 use crate::think::{home, think};
 
 pub(crate) const THOUGHT: &str = env!("CARGO_BIN_EXE_nagent-thought");
@@ -136,25 +136,13 @@ fn an_installed_script_keeps_what_it_has_learned() {
     assert!(fs::read_to_string(&path).unwrap().starts_with("#!/usr/bin/env nagent-think\n---\n"));
     assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o755);
     thought(&sandbox, &["ls"]).assert_exit(0).stdout_is("weather\n");
-    let run = thought(&sandbox, &["run", "weather", "--json", "x y"]).assert_exit(0);
-    assert_eq!((run.stdout.as_str(), run.stderr.as_str()), ("sunny --json,x y\n", ""));
-    let json = thought(&sandbox, &["run", "--json", "weather", "x"]).assert_exit(0).json();
-    assert_eq!((&json["stdout"], &json["exit_code"]), (&json!("sunny x\n"), &json!(0)));
-    thought(&sandbox, &["bin", "weather"])
+    think(&sandbox, &[&path.display().to_string(), "--json", "x y"])
         .assert_exit(0)
-        .stdout_is(&format!("{}\n", path.display()));
+        .stdout_is("sunny --json,x y\n")
+        .no_stderr();
     let folder = home(&sandbox).join("thoughts/weather").display().to_string();
-    thought(&sandbox, &["path", "weather"]).assert_exit(0).stdout_is(&format!("{folder}\n"));
-    let digest = thought(&sandbox, &["digest", "./weather.md"]).assert_exit(0).stdout;
-    assert_eq!(digest.trim_end().len(), 64);
     let info = thought(&sandbox, &["info", "weather"]).assert_exit(0).stdout;
-    for part in [
-        "Name: weather",
-        "memory.js: 30 bytes",
-        "Workspace: 1 entries",
-        "Memories: 1",
-        "path 2 allowed, 1 denied",
-    ] {
+    for part in ["Name: weather", "memory.js: 30 bytes", "Workspace: 1 entries", "Memories: 1"] {
         assert!(info.contains(part), "{part}: {info}");
     }
     sandbox.write("other/weather.md", "Tell another weather.");
@@ -217,16 +205,14 @@ fn names_of_scripts() {
     let sandbox = world().file("tool", "Do it.");
     thought(&sandbox, &["install", "tool"]).assert_exit(0);
     // A bare name is what was installed, also where there is a file of that name.
-    let installed = thought(&sandbox, &["bin", "tool"]).assert_exit(0).stdout;
-    assert!(installed.ends_with("bin/tool\n"), "{installed}");
-    let here = thought(&sandbox, &["bin", "./tool"]).assert_exit(0).stdout;
-    assert_eq!(
-        here,
-        format!("{}\n", sandbox.work().canonicalize().unwrap().join("tool").display())
-    );
-    thought(&sandbox, &["digest", "./none"]).assert_exit(1).stderr_has(&["no such script"]);
-    thought(&sandbox, &["path", "wether"]).assert_exit(1).stderr_has(&["did you mean weather?"]);
-    thought(&sandbox, &["run", "weather"])
+    let script = |name: &str| {
+        thought(&sandbox, &["info", "--json", name]).assert_exit(0).json()["script"].clone()
+    };
+    assert_eq!(script("tool"), json!(home(&sandbox).join("bin/tool")));
+    assert_eq!(script("./tool"), json!(sandbox.work().canonicalize().unwrap().join("tool")));
+    thought(&sandbox, &["info", "./none"]).assert_exit(1).stderr_has(&["no such script"]);
+    thought(&sandbox, &["info", "wether"]).assert_exit(1).stderr_has(&["did you mean weather?"]);
+    thought(&sandbox, &["cache", "weather"])
         .assert_exit(1)
         .stderr_has(&["only the data of this script remain; install it"]);
     thought(&sandbox, &["nonsense"]).assert_exit(2).no_stdout();
@@ -250,7 +236,6 @@ fn reset_build_and_cache() {
     assert!(folders.len() == 2 && folders[0] == folders[1], "{}", run.stdout);
     let moved = run.stdout.lines().next().unwrap().trim_start_matches("moved to ").to_owned();
     assert!(fs::read_to_string(moved).unwrap().contains("sunny"));
-    think(&sandbox, &["--dry-run", "weather.md"]).assert_exit(0);
     let run = thought(&sandbox, &["reset", "weather.md", "--all"]).assert_exit(0);
     assert_eq!(there(), [false; 4]);
     assert!(!folder.exists());
@@ -264,15 +249,4 @@ fn reset_build_and_cache() {
     let cache = thought(&sandbox, &["cache", "weather.md"]).assert_exit(0).stdout;
     assert!(fs::exists(format!("{}/fingerprint", cache.trim_end())).unwrap(), "{cache}");
     thought(&sandbox, &["cache"]).assert_exit(2);
-}
-
-#[test]
-fn setup_asks_a_model() {
-    let sandbox = Sandbox::new();
-    sandbox.llm.push(answer("ok"));
-    thought(&sandbox, &["setup"])
-        .assert_exit(0)
-        .stdout_is("openai answers, with model test-model\n");
-    let empty = Sandbox::new().no_config().env("OPENAI_API_KEY", "");
-    thought(&empty, &["setup"]).assert_exit(2).stderr_has(&["THINKINGSCRIPT__ANTHROPIC__API_KEY"]);
 }

@@ -391,7 +391,7 @@ fn an_old_snapshot_is_pruned_and_the_undo_still_works() {
     assert!(folder.exists(), "used within the last hour");
     let age = "find \"$0\" -exec touch -h -d '3 days ago' {} +";
     sandbox.program("sh", &["-c", age, &folder.display().to_string()]).run().assert_exit(0);
-    prune().stdout_has(&["snapshots "]);
+    prune();
     assert!(!folder.exists());
     take_back(&sandbox, &[]).assert_exit(0);
     assert_eq!(sandbox.read("a.txt"), "one\ntwo\n");

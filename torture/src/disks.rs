@@ -14,7 +14,6 @@ use crate::sandbox::{NAGENT, Sandbox, answer, shell};
 
 const PATCH: &str = env!("CARGO_BIN_EXE_nagent-file-patch");
 const SPLIT: &str = env!("CARGO_BIN_EXE_nagent-file-split");
-const APPLY: &str = env!("CARGO_BIN_EXE_nagent-file-apply");
 const EDIT: &str = env!("CARGO_BIN_EXE_nagent-file-edit");
 
 pub(crate) fn run(figures: &mut Figures) {
@@ -175,21 +174,21 @@ fn source(sandbox: &Sandbox) -> String {
 }
 
 /// The words of a tool that writes in the work folder, after what it needs is there.
-fn tool(sandbox: &Sandbox, what: &str) -> (&'static str, Vec<String>, String) {
+fn tool(sandbox: &Sandbox, what: &str) -> (String, Vec<String>, String) {
     let path = |name: &str| sandbox.work().join(name).to_str().unwrap().to_owned();
     let split = ["--file", &path("big.txt"), "--output", &path("split"), "--target-bytes", "4000"];
     let split = split.map(str::to_owned).to_vec();
     let long = "x".repeat(9000);
     match what {
         "apply" => {
-            let blocks = format!("<<<<<<< SEARCH\nline 7\n=======\n{long}\n>>>>>>> REPLACE\n");
-            (APPLY, vec!["--file".to_owned(), path("big.txt")], blocks)
+            let (program, words) = crate::put::words(&sandbox.work().join("big.txt"));
+            (program, words, source(sandbox).replace("line 7\n", &format!("{long}\n")))
         }
-        "split" => (SPLIT, split, String::new()),
+        "split" => (SPLIT.to_owned(), split, String::new()),
         _ => {
             sandbox.program(SPLIT, &split).run().assert_exit(0);
             sandbox.write("split/big-0002.txt", format!("{long}\n"));
-            (PATCH, vec!["--index".to_owned(), path("split/index.json")], String::new())
+            (PATCH.to_owned(), vec!["--index".to_owned(), path("split/index.json")], String::new())
         }
     }
 }
@@ -212,11 +211,11 @@ fn full_work(sandbox: &Sandbox, what: &str) -> Result<(), String> {
     let (program, args, stdin) = tool(sandbox, what);
     fill(&sandbox.work(), 8000);
     let before = State::of(&sandbox.work());
-    let run = sandbox.program(program, &args).stdin(stdin.clone()).run();
+    let run = sandbox.program(&program, &args).stdin(stdin.clone()).run();
     refused(&run, &["/nagent-test-", "No space left"])?;
     unchanged(sandbox, &before)?;
     system(&["mount", "-o", "remount,size=10m", sandbox.work().to_str().unwrap()])?;
-    let run = sandbox.program(program, &args).stdin(stdin).run();
+    let run = sandbox.program(&program, &args).stdin(stdin).run();
     expect(&format!("once there is room: {}", run.stderr), run.code == 0)
 }
 
@@ -254,7 +253,7 @@ fn limited(sandbox: &Sandbox, what: &str) -> Result<(), String> {
     let before = State::of(&sandbox.work());
     // Segments are smaller than the source.
     let blocks = if what == "split" { 1 } else { 4 };
-    let run = with_limit(sandbox, blocks, program, &args, &stdin);
+    let run = with_limit(sandbox, blocks, &program, &args, &stdin);
     refused(&run, &["large"])?;
     unchanged(sandbox, &before)
 }

@@ -46,6 +46,7 @@ mod long; // a long run with a provider that fails
 mod power; // power cuts
 mod probes; // ways out of the sandbox
 mod processes; // what ends with a run
+mod put; // a program that replaces a file
 mod races; // names that change places during writes
 mod repositories; // repositories that are too much
 mod scripts; // fuzz targets and mutants
@@ -101,6 +102,11 @@ fn main() -> ExitCode {
         && word == engine::FLAG
     {
         return engine::inside(words);
+    }
+    if let Some((word, words)) = words.split_first()
+        && word == put::FLAG
+    {
+        return put::inside(words);
     }
     if crowd::member().is_some() {
         return ExitCode::SUCCESS;

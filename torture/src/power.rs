@@ -18,7 +18,6 @@ use crate::sandbox::{Sandbox, answer, shell};
 
 const PATCH: &str = env!("CARGO_BIN_EXE_nagent-file-patch");
 const SPLIT: &str = env!("CARGO_BIN_EXE_nagent-file-split");
-const APPLY: &str = env!("CARGO_BIN_EXE_nagent-file-apply");
 const EDIT: &str = env!("CARGO_BIN_EXE_nagent-file-edit");
 
 /// `EXT4_IOC_SHUTDOWN` with `EXT4_GOING_FLAGS_NOLOGFLUSH`.
@@ -222,9 +221,10 @@ fn replaced(sandbox: &Sandbox, disk: &Disk, _: &mut Numbers) -> Result<(), Strin
 }
 
 fn apply(sandbox: &Sandbox, path: &Path, from: &str, to: &str) -> crate::process_under_test::Run {
-    let from = if from.is_empty() { String::new() } else { format!("{from}\n") };
-    let blocks = format!("<<<<<<< SEARCH\n{from}=======\n{to}\n>>>>>>> REPLACE\n");
-    sandbox.program(APPLY, &["--file", path.to_str().unwrap()]).stdin(blocks).run()
+    let old = std::fs::read_to_string(path).unwrap_or_default();
+    let new = if from.is_empty() { format!("{to}\n") } else { old.replace(from, to) };
+    let (program, words) = crate::put::words(path);
+    sandbox.program(&program, &words).stdin(new).run()
 }
 
 fn saved(sandbox: &Sandbox, disk: &Disk, _: &mut Numbers) -> Result<(), String> {

@@ -1,4 +1,4 @@
-//! Applies edit blocks or diff hunks to a text; returns the new text, or refusals. Pure.
+//! Applies edit blocks to a text; returns the new text, or refusals. Pure.
 //!
 //! A block is applied only if it is certain which lines it refers to. All blocks are searched for in the original text,
 //! so their order does not matter; either all apply or none. The search is tolerant ([`find`](self)), the writing is
@@ -19,23 +19,11 @@ mod write;
 #[cfg(test)]
 mod tests;
 
-use crate::diff::parse::DiffHunk;
 use conversation::format::edit::EditBlock;
 use lines::File;
-use outcome::LastEnd;
 pub use outcome::{Applied, Cause, Change, EditRefusal, How, Quote};
 pub use refuse::ADVICE_ON_ALL;
 use std::ops::Range;
-
-/// Information of a diff hunk in addition to its lines.
-#[derive(Debug, Clone, Copy, Default)]
-struct Hint {
-    /// Whether it applies at every place, not only at a single one.
-    everywhere: bool,
-    /// The line of the file where it begins, from 1. It is used only to choose among equal places.
-    at: Option<usize>,
-    last_end: LastEnd,
-}
 
 /// The change of a block to the lines of the file.
 struct Edit {
@@ -48,51 +36,25 @@ struct Edit {
 
 /// Applies all blocks to a text, or none; then it returns a refusal for each block that cannot be applied.
 pub fn apply(text: &str, blocks: &[EditBlock]) -> Result<Applied, Vec<EditRefusal>> {
-    apply_all(text, blocks, &[])
+    apply_all(text, blocks, false)
 }
 
 /// Applies all blocks to a text, each at every place where its search is found, or none.
 pub fn apply_everywhere(text: &str, blocks: &[EditBlock]) -> Result<Applied, Vec<EditRefusal>> {
-    apply_all(text, blocks, &vec![Hint { everywhere: true, ..Hint::default() }; blocks.len()])
-}
-
-/// Applies all hunks of a diff to a text, or none; if several places match, the one that begins at the hunk's line
-/// counts.
-pub fn apply_hunks(text: &str, hunks: &[DiffHunk]) -> Result<Applied, Vec<EditRefusal>> {
-    let whole = |body: &str| {
-        if body.is_empty() || body.ends_with('\n') { body.to_owned() } else { format!("{body}\n") }
-    };
-    let block = |hunk: &DiffHunk| EditBlock {
-        search: whole(&hunk.old),
-        replace: whole(&hunk.new),
-        line: hunk.line,
-    };
-    let hint = |hunk: &DiffHunk| {
-        let has_end = |body: &str| body.is_empty() || body.ends_with('\n');
-        let last_end = match (has_end(&hunk.old), has_end(&hunk.new)) {
-            (false, true) => LastEnd::Comes,
-            (true, false) => LastEnd::Goes,
-            _ => LastEnd::Stays,
-        };
-        Hint { at: hunk.at, last_end, everywhere: false }
-    };
-    let blocks: Vec<EditBlock> = hunks.iter().map(block).collect();
-    let hints: Vec<Hint> = hunks.iter().map(hint).collect();
-    apply_all(text, &blocks, &hints)
+    apply_all(text, blocks, true)
 }
 
 fn apply_all(
     text: &str,
     blocks: &[EditBlock],
-    hints: &[Hint],
+    everywhere: bool,
 ) -> Result<Applied, Vec<EditRefusal>> {
     let (mark, body) = lines::split_mark(text);
     let file = File::new(lines::split(body));
     let mut edits = Vec::with_capacity(blocks.len());
     let mut refusals = Vec::new();
     for (index, block) in blocks.iter().enumerate() {
-        let hint = hints.get(index).copied().unwrap_or_default();
-        match plan_edits(body, &file, !mark.is_empty(), block, hint) {
+        match plan_edits(body, &file, !mark.is_empty(), block, everywhere) {
             Ok(planned) => edits.extend(planned.into_iter().map(|edit| (index, edit))),
             Err(refusal) => {
                 refusals.push(EditRefusal { block: index + 1, line: block.line, ..refusal });
@@ -158,16 +120,16 @@ fn plan_edits(
     file: &File,
     marked: bool,
     block: &EditBlock,
-    hint: Hint,
+    everywhere: bool,
 ) -> Result<Vec<Edit>, EditRefusal> {
     let (search, replace) = (lines::split(&block.search), lines::split(&block.replace));
     let has_text = search.iter().any(|line| !lines::is_blank(line.text));
-    let places = if hint.everywhere && has_text {
+    let places = if everywhere && has_text {
         find::find_places(&search, file, usize::MAX)
     } else {
         Vec::new()
     };
-    if hint.everywhere
+    if everywhere
         && places.is_empty()
         && let Some(replaced) = partial::replace_inside(block, &search, file)
     {
@@ -180,18 +142,18 @@ fn plan_edits(
         return Ok(replaced.into_iter().map(edit).collect());
     }
     if places.len() < 2 {
-        return plan_edit(text, file, marked, block, hint).map(|edit| vec![edit]);
+        return plan_edit(text, file, marked, block).map(|edit| vec![edit]);
     }
     let is_new =
         |place: &&find::MatchPlace| find::already_applied(place, &search, &replace, file).is_none();
     let write = |place: &find::MatchPlace| {
-        write::write(place, &search, &replace, file, hint.last_end)
+        write::write(place, &search, &replace, file)
             .map(|written| Edit { lines: place.lines.clone(), written, how: place.how, places: 1 })
             .map_err(|unclear| refuse::refuse_unclear(place, unclear, file))
     };
     let edits: Vec<Edit> = places.iter().filter(is_new).map(write).collect::<Result<_, _>>()?;
     if edits.is_empty() {
-        plan_edit(text, file, marked, block, hint).map(|edit| vec![edit])
+        plan_edit(text, file, marked, block).map(|edit| vec![edit])
     } else {
         Ok(edits)
     }
@@ -203,7 +165,6 @@ fn plan_edit(
     file: &File,
     marked: bool,
     block: &EditBlock,
-    hint: Hint,
 ) -> Result<Edit, EditRefusal> {
     let (search_mark, search) = lines::split_mark(&block.search);
     let (_, replace) = lines::split_mark(&block.replace);
@@ -216,14 +177,7 @@ fn plan_edit(
         }
         return Ok(Edit {
             lines: 0..0,
-            written: write::NewText {
-                text: match hint.last_end {
-                    LastEnd::Goes => lines::without_last_end(replace).to_owned(),
-                    _ => replace.to_owned(),
-                },
-                removed: 0,
-                added,
-            },
+            written: write::NewText { text: replace.to_owned(), removed: 0, added },
             how: How::Exact,
             places: 1,
         });
@@ -234,29 +188,21 @@ fn plan_edit(
     }
     let same =
         search.len() == replace.len() && search.iter().zip(&replace).all(|(s, r)| s.text == r.text);
-    if same && hint.last_end == LastEnd::Stays {
+    if same {
         return Err(refuse::refuse_unchanged());
     }
     let mut places = find::find_places(&search, file, find::MOST_PLACES);
     if places.first().is_none_or(|place| place.how >= How::Quotes)
         && let Some(typed) = lines::typed_blanks(block)
     {
-        return plan_edit(text, file, marked, &typed, hint)
+        return plan_edit(text, file, marked, &typed)
             .map(|edit| Edit { how: edit.how.max(How::Quotes), ..edit });
-    }
-    if let Some(at) = hint.at.filter(|_| places.len() > 1)
-        && let Some(there) = places
-            .iter()
-            .position(|place| place.lines.start + 1 == at && place.how <= How::Trailing)
-    {
-        places.swap(0, there);
-        places.truncate(1);
     }
     let place = match places.len() {
         0 => {
             let whole = partial::complete_block(block, &search, &replace, file);
             let whole = whole.ok_or_else(|| refuse::refuse_missing(&search, &replace, file))?;
-            return plan_edit(text, file, marked, &whole, hint)
+            return plan_edit(text, file, marked, &whole)
                 .map(|edit| Edit { how: How::PartOfLine, ..edit });
         }
         1 => places.remove(0),
@@ -266,7 +212,7 @@ fn plan_edit(
         let advice = "; to insert it once more, add more of the lines around it";
         return Err(refuse::already_applied(&lines, file, advice));
     }
-    let written = write::write(&place, &search, &replace, file, hint.last_end)
+    let written = write::write(&place, &search, &replace, file)
         .map_err(|unclear| refuse::refuse_unclear(&place, unclear, file))?;
     let (from, to) = lines::bytes(file, &place.lines);
     if text[from..to] == written.text {

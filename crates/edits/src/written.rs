@@ -13,15 +13,14 @@ pub fn parse_edits(text: &str) -> Result<Vec<EditBlock>, Complaint> {
         return edit::parse(text);
     }
     let mut files = parse_diff(text)?;
-    files.retain(|file| !file.hunks.is_empty());
+    files.retain(|hunks| !hunks.is_empty());
     if files.len() != 1 {
         let message = format!("a diff of {} files: an edit is of one file", files.len());
         return Err(Complaint { line: 1, message });
     }
     let whole =
         |text: String| if text.is_empty() || text.ends_with('\n') { text } else { text + "\n" };
-    let hunks = files.into_iter().flat_map(|file| file.hunks);
-    let block = hunks.map(|hunk| EditBlock {
+    let block = files.into_iter().flatten().map(|hunk| EditBlock {
         search: whole(hunk.old),
         replace: whole(hunk.new),
         line: hunk.line,

@@ -141,24 +141,6 @@ pub fn update_identity(
     Ok(save_index(root, &loaded)?)
 }
 
-/// Renames the conversation of a file.
-pub fn rename_conversation(
-    root: &Root,
-    from: &str,
-    to: &str,
-    interrupts: &Interrupts,
-) -> Result<(), LockError> {
-    if !load_index(root)?.index.by_file_id.values().any(|entry| entry.conversation == from) {
-        return Ok(());
-    }
-    let _lock = lock::lock_index(root, LOCK, interrupts)?;
-    let mut loaded = load_index(root)?;
-    for entry in loaded.index.by_file_id.values_mut().filter(|entry| entry.conversation == from) {
-        to.clone_into(&mut entry.conversation);
-    }
-    Ok(save_index(root, &loaded)?)
-}
-
 /// Removes the entries of a file that will not come back: a working copy. Its conversation stays.
 pub fn remove_entries(root: &Root, path: &Path, interrupts: &Interrupts) -> Result<(), LockError> {
     let _lock = lock::lock_index(root, LOCK, interrupts)?;

@@ -1,23 +1,20 @@
 //! Programs as providers: the conversation on stdin, the reply on stdout. This module starts no program.
 //!
 //! A program may print plain text, one JSON object with `result` (Claude Code, Cursor), or JSON lines that end in such
-//! an object ([`output`]). Flags turn an agent's own tools off, since nagent performs the actions. A program of the
-//! user's may also be kept running: it gets a line for each request ([`request_line`]), and answers in JSON lines. It
-//! is documented in docs/programs.md. Sources: `claude --help` and claude-agent-sdk-python; Cursor's documentation of
+//! an object ([`output`]). Flags turn an agent's own tools off, since nagent performs the actions. What a program of the
+//! user's gets is documented in docs/programs.md. Sources: `claude --help` and claude-agent-sdk-python; Cursor's documentation of
 //! its CLI. The caller must close the program's stdin after writing, set a time limit, and run it in an empty folder.
 
-use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
 use conversation::format::hex::encode_hex;
 
 use self::output::read_json;
 use super::attachment::Payload;
-use super::json::join_texts;
 use super::{ChatRequest, Content, error};
 use conversation::model::{ApiError, ErrorKind, Reply, StopReason, Usage};
 
-pub mod output;
+mod output;
 
 /// A program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -112,42 +109,6 @@ pub fn stdin(preset: Preset, ask: &ChatRequest<'_>, from_config: &[String]) -> V
     out.into_bytes()
 }
 
-/// The line for a request to a program that is kept running. The messages come last, so that each line begins with the
-/// previous one except for its end.
-pub fn request_line(ask: &ChatRequest<'_>) -> Vec<u8> {
-    let options = ask.options;
-    let messages = ask.contents().map(|(role, contents)| {
-        let mut message = json!({"role": role.as_str(), "content": join_texts(&contents)});
-        let files = contents.iter().filter_map(|content| match content {
-            Content::File(file) => {
-                Some(json!({"path": path_of(&file.payload), "media_type": file.media_type()}))
-            }
-            Content::Text(_) => None,
-        });
-        let files: Vec<Value> = files.collect();
-        if !files.is_empty() {
-            message["files"] = files.into();
-        }
-        message
-    });
-    let mut request = json!({
-        "conversation": ask.cache_key,
-        "model": Some(ask.model).filter(|model| !model.is_empty()),
-        "max_output_tokens": ask.max_output,
-        "reasoning": options.reasoning,
-        "temperature": options.temperature,
-        "seed": options.seed,
-        "service_tier": options.service_tier,
-        "schema": options.schema,
-        "system": ask.system,
-        "messages": messages.collect::<Vec<_>>(),
-    });
-    if let Value::Object(members) = &mut request {
-        members.retain(|_, value| !value.is_null());
-    }
-    format!("{request}\n").into_bytes()
-}
-
 fn path_of(payload: &Payload) -> String {
     match payload {
         Payload::Path(path) => path.display().to_string(),
@@ -215,7 +176,7 @@ fn last_line(stderr: &str) -> String {
 }
 
 /// The error for a program that ended without a reply. `exit` is `None` if a signal ended it.
-pub fn failure(preset: Preset, exit: Option<i32>, stdout: &str, stderr: &str) -> ApiError {
+fn failure(preset: Preset, exit: Option<i32>, stdout: &str, stderr: &str) -> ApiError {
     let how = exit
         .map_or("was ended by a signal".to_owned(), |code| format!("failed with exit code {code}"));
     let why = match last_line(stderr) {

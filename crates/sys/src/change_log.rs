@@ -5,8 +5,8 @@ use std::path::Path;
 use anyhow::{Context, Result};
 use serde::{Deserialize, Serialize};
 
+use super::fs;
 use super::root::Root;
-use super::{clock, fs};
 use conversation::limits;
 use conversation::memory::changes::{self, ChangeLogEntry, FileEvent};
 
@@ -89,33 +89,11 @@ pub fn append(root: &Root, entry: &ChangeLogEntry) -> Result<()> {
     fs::append_durably(&root.change_log_path(), &format!("\n{line}\n"))
 }
 
-/// Records that a conversation was renamed, so that its changes are found under the new name.
-///
-/// # Errors
-/// It could not be written.
-pub fn record_rename(root: &Root, from: &str, to: &str) -> Result<()> {
-    append(
-        root,
-        &ChangeLogEntry {
-            run: String::new(),
-            at: clock::now(),
-            conversation: from.to_owned(),
-            of: Vec::new(),
-            prompt: String::new(),
-            task: String::new(),
-            path: String::new(),
-            event: FileEvent::Rename { to: to.to_owned() },
-        },
-    )
-}
-
-/// Reads the log, with the present names of the conversations; empty where there is none.
+/// Reads the log; empty where there is none.
 ///
 /// # Errors
 /// It cannot be read.
 pub fn read_log(root: &Root) -> Result<Vec<ChangeLogEntry>> {
     let text = fs::read_text(&root.change_log_path(), limits::CHANGE_LOG)?;
-    let mut entries = changes::parse(&text.unwrap_or_default());
-    changes::rename_all(&mut entries);
-    Ok(entries)
+    Ok(changes::parse(&text.unwrap_or_default()))
 }

@@ -31,7 +31,6 @@ pub const TOOLS: &[&str] = &[
     "nagent-file-edit",
     "nagent-file-split",
     "nagent-file-patch",
-    "nagent-file-apply",
     "nagent-file-summarize",
     "nagent-repl",
     "nagent-sandbox",
@@ -46,10 +45,9 @@ pub const TOOLS: &[&str] = &[
 ];
 
 /// Those that work in a command of a model's, in the sandbox, and need no model of their own; and what they do.
-const TOLD: [(&str, &str); 4] = [
+const TOLD: [(&str, &str); 3] = [
     ("nagent-file-split", "--file F --output DIR: cut a large file into segments to read and edit"),
     ("nagent-file-patch", "DIR: put the edited segments back"),
-    ("nagent-file-apply", "--file F < EDITS: apply search/replace blocks or a diff"),
     ("nagent-js", "-e CODE: run JavaScript; prints the last value"),
 ];
 

@@ -1,4 +1,4 @@
-//! Renames conversations, and removes them into the trash.
+//! Removes conversations into the trash.
 
 use serde_json::json;
 
@@ -6,47 +6,12 @@ use super::Catalog;
 use crate::out::Report;
 use conversation::format::numbers::format_count;
 use conversation::problem::Problem;
-use history::file_index;
-use sys::interrupt::Interrupts;
 use sys::lock::{self, Lock};
-use sys::{change_log, fs, removal, root};
+use sys::removal;
 
 /// Takes the lock of a conversation, without waiting.
 pub(super) fn lock_unused(catalog: &Catalog, name: &str) -> Result<Lock, Problem> {
     Ok(lock::try_lock_conversation(&catalog.root, name)?)
-}
-
-/// Gives a conversation another name, in the indexes too.
-pub fn rename_conversation(catalog: &Catalog, from: &str, to: &str) -> Result<Report, Problem> {
-    let from = catalog.resolve_name(Some(from))?;
-    root::check_name(to).map_err(Problem::usage)?;
-    let root = &catalog.root;
-    let (old, new) = (root.conversation(&from), root.conversation(to));
-    let taken = || {
-        Problem::failed(format!(
-            "conversation {to} exists already; choose another name, or remove it first"
-        ))
-    };
-    if fs::is_there(&new)? {
-        return Err(taken());
-    }
-    let _locks = (lock_unused(catalog, &from)?, lock_unused(catalog, to)?);
-    let interrupts = Interrupts::install()?;
-    // The index first: where this is killed in between, the same command completes it.
-    file_index::rename_conversation(root, &from, to, &interrupts)?;
-    fs::rename_file(&old, &new)?;
-    change_log::record_rename(root, &from, to)?;
-    for (beside, moved) in root.companion_folders(&from).into_iter().zip(root.companion_folders(to))
-    {
-        if fs::exists(&beside) {
-            fs::rename_file(&beside, &moved)?;
-        }
-    }
-    let path = new.display().to_string();
-    Ok(Report::done(format!("{from} is now {to}\n"))
-        .with("name", to)
-        .with("previous_name", from)
-        .with("path", path))
 }
 
 /// Moves conversations into the trash, and those that their models started with them. All names are looked up before anything is moved.

@@ -8,18 +8,13 @@ use serde_json::{Value, json};
 use super::{Catalog, Conversation};
 use crate::ops::setup::flags::parse_count;
 use crate::out::{PagedFrom, Report};
-use crate::overview::{ConversationKind, TurnsUsage};
+use crate::overview::ConversationKind;
 use crate::view::table::format_table;
-use conversation::format::columns::{truncate, truncate_left, width};
+use conversation::format::columns::truncate;
 use conversation::format::harmless;
 use conversation::format::numbers::format_age;
 use conversation::problem::Problem;
 use sys::{clock, terminal};
-
-/// Minimum width for the first words, next to the other columns.
-const WORDS_ROOM: usize = 20;
-/// Maximum width of a folder.
-const FOLDER_ROOM: usize = 20;
 
 /// The conversations that are listed
 #[derive(Debug, Clone, Default, clap::Args)]
@@ -41,15 +36,14 @@ pub struct ListFilter {
     pub search: Option<String>,
 }
 
-/// The values in the row of a conversation.
+/// The row of a conversation.
 struct ListRow {
     modified: Duration,
     name: String,
-    kind: &'static str,
-    folder: String,
-    prompts: u64,
-    usage: TurnsUsage,
-    words: String,
+    /// The cells after the name and the age.
+    cells: [String; 3],
+    /// The row with tabs between its fields, for scripts.
+    line: String,
     value: Value,
 }
 
@@ -74,9 +68,9 @@ pub fn list_conversations(catalog: &Catalog, filter: &ListFilter) -> Result<Repo
     let text = if is_paged {
         // The newest is beside the prompt that follows.
         rows.reverse();
-        format_list(&rows, catalog.env.home_folder().as_deref(), terminal::width())
+        format_list(&rows, terminal::width())
     } else {
-        rows.iter().map(format_line).collect()
+        rows.iter().map(|row| row.line.as_str()).collect()
     };
     let values: Vec<Value> = rows.into_iter().map(|row| row.value).collect();
     let report = Report::done(text).with("conversations", values);
@@ -115,80 +109,30 @@ fn make_row(one: Conversation) -> ListRow {
         None => one.overview.first_words.clone(),
     };
     // A file's own conversation is about the file, wherever it is continued.
-    let place = one.file.map(|file| file.display().to_string());
-    ListRow {
-        modified: one.modified,
-        kind: one.kind.as_str(),
-        folder: harmless::escape_line(&place.or(one.overview.folder).unwrap_or_default(), 4096),
-        prompts: one.overview.prompts,
-        name: one.name,
-        usage,
-        words,
-        value,
-    }
+    let place = one.file.map(|file| file.display().to_string()).or(one.overview.folder);
+    let folder = harmless::escape_line(&place.unwrap_or_default(), 4096);
+    let (name, kind, prompts) = (one.name, one.kind.as_str(), one.overview.prompts);
+    let (modified, tokens) = (clock::format_time(one.modified), usage.tokens());
+    let cost = usage.known_cost();
+    let exact = cost.map(|cost| format!("{cost:.4}")).unwrap_or_default();
+    let line =
+        format!("{name}\t{kind}\t{modified}\t{folder}\t{prompts}\t{tokens}\t{exact}\t{words}\n");
+    let cost = cost.map_or_else(|| "?".to_owned(), |cost| format!("${cost:.2}"));
+    let cells = [prompts.to_string(), cost, words];
+    ListRow { modified: one.modified, name, cells, line, value }
 }
 
-/// A row with tabs between its fields, for scripts. The age is a time here.
-fn format_line(row: &ListRow) -> String {
-    let cost = row.usage.known_cost().map(|cost| format!("{cost:.4}")).unwrap_or_default();
-    let modified = clock::format_time(row.modified);
-    let tokens = row.usage.tokens();
-    let ListRow { name, kind, folder, prompts, words, .. } = row;
-    format!("{name}\t{kind}\t{modified}\t{folder}\t{prompts}\t{tokens}\t{cost}\t{words}\n")
-}
-
-/// A table with a heading, no line wider than the terminal. Where it has no room for the first words, they are below each row.
-fn format_list(rows: &[ListRow], home: Option<&Path>, columns: usize) -> String {
+/// A table with a heading, cut at the width of the terminal.
+fn format_list(rows: &[ListRow], columns: usize) -> String {
     if rows.is_empty() {
         return "no conversations\n".to_owned();
     }
     let now = clock::since_epoch();
-    let heading = ["NAME", "KIND", "AGE", "PROMPTS", "TOKENS", "COST", "FOLDER"];
-    let mut cells = vec![heading.map(str::to_owned)];
-    cells.extend(rows.iter().map(|row| {
-        [
-            row.name.clone(),
-            row.kind.to_owned(),
-            format_age(now.saturating_sub(row.modified)),
-            row.prompts.to_string(),
-            row.usage.tokens().to_string(),
-            row.usage.known_cost().map_or_else(|| "?".to_owned(), |cost| format!("${cost:.2}")),
-            truncate_left(&shorten_folder(&row.folder, home), FOLDER_ROOM),
-        ]
+    let mut table = vec![["NAME", "AGE", "PROMPTS", "COST", "FIRST WORDS"].map(str::to_owned)];
+    table.extend(rows.iter().map(|row| {
+        let [prompts, cost, words] = row.cells.clone();
+        [row.name.clone(), format_age(now.saturating_sub(row.modified)), prompts, cost, words]
     }));
-    let table = format_table(&cells, &[2, 3, 4, 5]);
-    let widest = table.lines().map(width).max().unwrap_or(0);
-    let gap = " ".repeat(4);
-    let words = ["FIRST WORDS"].into_iter().chain(rows.iter().map(|row| row.words.as_str()));
-    let lines = table.lines().zip(words).flat_map(|(line, words)| {
-        if widest + WORDS_ROOM <= columns {
-            let blanks = " ".repeat(widest - width(line) + 2);
-            return vec![format!("{line}{blanks}{words}")];
-        }
-        vec![line.to_owned(), format!("{gap}{words}")]
-    });
-    lines.map(|line| truncate(line.trim_end(), columns) + "\n").collect()
-}
-
-/// `~/work` for a folder below the home folder.
-fn shorten_folder(folder: &str, home: Option<&Path>) -> String {
-    match home.and_then(|home| Path::new(folder).strip_prefix(home).ok()) {
-        Some(rest) if rest.as_os_str().is_empty() => "~".to_owned(),
-        Some(rest) => format!("~/{}", rest.display()),
-        None => folder.to_owned(),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn columns_and_folders() {
-        assert_eq!(
-            (truncate_left("/a/世界", 4), truncate_left("/a/bc", 4)),
-            ("…界".into(), "…/bc".into())
-        );
-        assert_eq!(shorten_folder("/home/me/x", Some(Path::new("/home/me"))), "~/x");
-    }
+    let table = format_table(&table, &[1, 2, 3]);
+    table.lines().map(|line| truncate(line, columns) + "\n").collect()
 }

@@ -1,16 +1,12 @@
-//! Lists the providers, the provider's models, the saved conversations, and the files that have conversations, and prints the
-//! protocol.
+//! Lists the providers, the provider's models, and the files that have conversations, and prints the protocol.
 
-use clap::ValueEnum;
 use serde_json::{Value, json};
 
-use super::{Catalog, manage};
 use crate::client::RequestError;
 use crate::ops::run::call::Call;
 use crate::ops::screen::spinner::Spinner;
 use crate::ops::setup::connection::no_provider;
 use crate::out::Report;
-use crate::overview::ConversationKind;
 use crate::view::table::format_table;
 use conversation::exit::Exit;
 use conversation::format::file_index::FileIndexEntry;
@@ -23,28 +19,13 @@ use models::provider::Provider;
 use models::server::SERVERS;
 use sys::{fs, root};
 
-/// A form of the protocol.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum ProtocolForm {
-    /// As a model reads it
-    Text,
-    /// A grammar for llama.cpp
-    Gbnf,
-    /// A grammar for Lark and llguidance
-    Lark,
-}
-
 /// The protocol of all tags, or of those that `--tags` names.
-pub fn print_protocol(form: ProtocolForm, names: Option<&[String]>) -> Result<Report, Problem> {
+pub fn print_protocol(names: Option<&[String]>) -> Result<Report, Problem> {
     let tags = match names {
         Some(names) => TagSet::parse(names.iter().map(String::as_str)).map_err(Problem::usage)?,
         None => TagSet::ALL,
     };
-    let text = match form {
-        ProtocolForm::Text => protocol::protocol_text(tags),
-        ProtocolForm::Gbnf => protocol::write_gbnf(tags),
-        ProtocolForm::Lark => protocol::write_lark(tags),
-    };
+    let text = protocol::protocol_text(tags);
     Ok(Report::done(text.clone()).with("protocol", text))
 }
 
@@ -58,12 +39,7 @@ pub fn list_providers() -> Report {
         let shown =
             if credentials.is_empty() { "(none)".to_owned() } else { credentials.join(" or ") };
         let aliases = provider.aliases();
-        let alias = if aliases.is_empty() {
-            String::new()
-        } else {
-            format!("  (alias: {})", aliases.join(", "))
-        };
-        text.push_str(&format!("{:<12}  {model:<18}  {shown}{alias}\n", provider.name()));
+        text.push_str(&format!("{:<12}  {model:<18}  {shown}\n", provider.name()));
         list.push(json!({
             "provider": provider.name(),
             "default_model": provider.default_model(),
@@ -74,14 +50,11 @@ pub fn list_providers() -> Report {
     let mut servers = Vec::new();
     text.push_str("\nServers that speak OpenAI's API, also as --profile:\n");
     for server in SERVERS {
-        let key = if server.needs_key {
-            server.key_variable.to_owned()
-        } else {
-            format!("{} if it wants one", server.key_variable)
-        };
+        let optional = if server.needs_key { "" } else { " if it wants one" };
         let address =
             if server.base_url.is_empty() { server.address_variable } else { server.base_url };
-        text.push_str(&format!("{:<12}  {address:<32}  {key}\n", server.name));
+        let (name, key) = (server.name, server.key_variable);
+        text.push_str(&format!("{name:<12}  {address:<32}  {key}{optional}\n"));
         servers.push(json!({"provider": server.name, "address": address, "credentials": [server.key_variable]}));
     }
     Report::done(text).with("providers", list).with("servers", servers)
@@ -140,25 +113,6 @@ fn describe_reasoning(reasoning: &ReasoningWords) -> Option<String> {
         ReasoningWords::Words(words) => Some(words.join("|")),
         ReasoningWords::Budget(least, most) => Some(format!("{least}-{most}")),
     }
-}
-
-/// The conversations that were given a name.
-pub fn list_conversations(call: &Call<'_>) -> Result<Report, Problem> {
-    let catalog = Catalog::read_indexes(call.root().clone(), call.env.clone());
-    let mut list = catalog.read_all(&|one| {
-        let summary = || manage::first_prompt(&one.text, &one.parsed.pieces);
-        let path = || one.path.display().to_string();
-        (one.kind == ConversationKind::Named).then(|| (one.name.clone(), path(), summary()))
-    })?;
-    list.sort();
-    let line =
-        |(name, path, summary): &(String, String, String)| format!("{name}\t{path}\t{summary}\n");
-    let text: String = list.iter().map(line).collect();
-    let list = list.into_iter();
-    let values: Vec<Value> = list
-        .map(|(name, path, summary)| json!({"name": name, "path": path, "summary": summary}))
-        .collect();
-    Ok(Report::done(text).with("conversations", values))
 }
 
 /// The files that have conversations.

@@ -1,4 +1,4 @@
-//! `nagent-conversations`: lists, shows, checks, renames and removes conversations, and sums up their costs. Needs no
+//! `nagent-conversations`: lists, shows and removes conversations, and sums up their costs. Needs no
 //! model, no network and no config.
 
 pub mod changes;
@@ -27,7 +27,7 @@ use conversation::format::nearest::nearest;
 use conversation::limits;
 use conversation::problem::Problem;
 use history::file_index;
-use sys::conversation_file::{BadByte, find_bad_byte};
+use sys::conversation_file::find_bad_byte;
 use sys::env::Env;
 use sys::fs;
 use sys::names::name_some;
@@ -65,8 +65,6 @@ pub(crate) struct Conversation {
     pub(crate) modified: Duration,
     /// The reason why it cannot be read.
     pub(crate) trouble: Option<String>,
-    /// A byte that keeps a run from reading it.
-    pub(crate) bad_byte: Option<BadByte>,
 }
 
 impl Conversation {
@@ -179,7 +177,6 @@ impl Catalog {
             bytes: size,
             modified,
             trouble,
-            bad_byte,
         })
     }
 

@@ -1,16 +1,13 @@
-//! Shows, exports and checks one conversation.
+//! Shows and exports one conversation.
 
 use serde_json::{Value, json};
 
 use super::rewind::no_such_turn;
 use super::{Catalog, Conversation};
 use crate::out::{self, PagedFrom, Report};
-use crate::overview::lint::{self, Finding};
 use crate::overview::transcript::{self, EntryKind, TranscriptEntry};
-use conversation::exit::Exit;
 use conversation::format::harmless;
 use conversation::problem::Problem;
-use sys::conversation_file::BadByte;
 
 /// Lines of a result that are shown unless a single turn is asked for.
 const RESULT_LINES: usize = 10;
@@ -100,36 +97,4 @@ pub fn export_conversation(catalog: &Catalog, name: Option<&str>) -> Result<Repo
     let entries = transcript::entries(&one.text, &one.parsed.pieces);
     let text = transcript::to_markdown(&one.name, &entries);
     Ok(Report::exactly(text.clone()).with("name", one.name).with("document", text))
-}
-
-/// Lists by line what cannot be read, and what is probably a mistake.
-pub fn lint_conversation(catalog: &Catalog, name: Option<&str>) -> Result<Report, Problem> {
-    let name = catalog.resolve_name(name)?;
-    let path = catalog.root.conversation(&name);
-    let one = catalog
-        .read_conversation(&name)
-        .ok_or_else(|| Problem::failed(format!("{} is not a file", path.display())))?;
-    let mut findings = lint::lint_text(&one.text, &one.parsed);
-    if let Some(trouble) = one.trouble.as_ref().filter(|_| one.text.is_empty()) {
-        findings.push(Finding { line: 1, message: trouble.clone(), is_error: true });
-    }
-    if let Some(BadByte { line, what, .. }) = one.bad_byte {
-        findings.push(Finding { line, message: what.to_owned(), is_error: true });
-    }
-    let errors = findings.iter().filter(|finding| finding.is_error).count();
-    let mut text = String::new();
-    for Finding { line, message, is_error } in &findings {
-        let word = if *is_error { "error" } else { "warning" };
-        text.push_str(&format!("{}:{line}: {word}: {message}\n", path.display()));
-    }
-    let list: Vec<Value> = findings
-        .iter()
-        .map(|Finding { line, message, is_error }| json!({ "line": line, "message": message, "is_error": is_error }))
-        .collect();
-    let mut report = Report::done(text).with("name", name).with("findings", list);
-    if errors > 0 {
-        report.exit = Exit::Failed;
-        report.error = Some(format!("runs cannot read {} until this is fixed", path.display()));
-    }
-    Ok(report)
 }

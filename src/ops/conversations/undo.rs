@@ -260,10 +260,9 @@ fn plan_file(
 ) -> Result<Result<UndoPlan, UndoRefusal>, Problem> {
     let root = call.root();
     let name = quote_name(&path);
-    let refuse =
-        |message: String, since| Ok(Err(UndoRefusal { path: path.clone(), message, since }));
+    let refuse = |message: String| Ok(Err(UndoRefusal { path: path.clone(), message }));
     if fs::real_path(&path).is_some_and(|real| real != path) {
-        return refuse(format!("{name} is now reached by a symbolic link"), None);
+        return refuse(format!("{name} is now reached by a symbolic link"));
     }
     let boundary = file_conversation::file_boundary(&call.env, root, &path)?;
     let mut opened = boundary.open_for_write(&path)?;
@@ -277,8 +276,6 @@ fn plan_file(
     }
     let is_done = now.sha256 == oldest.before;
     if !is_done && !args.force {
-        let left = FileVersion::read_stored(root, newest.after.as_deref());
-        let since = VersionPair { path: &path, before: &left, after: &now };
         let is_gap = |pair: &[RunFileChange]| pair[0].before != pair[1].after;
         let what = match (&now.sha256, &newest.after) {
             (now, after) if now == after && changes.windows(2).any(is_gap) => {
@@ -290,7 +287,7 @@ fn plan_file(
             _ => "was changed by something else since",
         };
         if !what.is_empty() {
-            return refuse(format!("{name} {what}"), since.text_diff());
+            return refuse(format!("{name} {what}"));
         }
     }
     let goal = read_goal(root, oldest).map_err(|error| {

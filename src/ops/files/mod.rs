@@ -1,6 +1,5 @@
-//! Files: their own conversations and memory, split, patched, edited and summarized.
+//! Files: their own conversations and memory, split, patched and summarized.
 
-pub mod apply_edits;
 pub mod file_conversation;
 pub mod file_memory;
 pub mod patch;

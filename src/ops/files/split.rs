@@ -12,14 +12,12 @@ use crate::ops::setup::settings::Settings;
 use crate::out::{self, Report};
 use code::language::{Language, NAMES};
 use conversation::exit::Exit;
-use conversation::format::harmless::quote_name;
 use conversation::format::numbers::format_bytes;
 use conversation::problem::Problem;
 use segments::file_summary::summarize_segments;
 use segments::split::{self, Split, SplitHooks, SplitRequest};
 use segments::summary_queue::SummaryQueue;
 use sys::env::Env;
-use sys::input::{InputFile, is_stream};
 use sys::interrupt::Interrupts;
 use sys::names::expand_home;
 
@@ -84,15 +82,12 @@ pub fn split_file(tool: &'static str, args: &SplitArgs) -> Result<Report, Proble
     let result = match (&args.refresh, args.path.as_ref().or(args.file.as_ref())) {
         (Some(index), _) => split::refresh(&expand(index), &mut hooks),
         (None, file) => {
-            let mut source = file.map(expand).unwrap_or_default();
+            let source = file.map(expand).unwrap_or_default();
             let temp = || {
                 let temp = env.get_os("TMPDIR").unwrap_or("/tmp".as_ref());
                 Path::new(temp).join(split::default_folder_name(&source))
             };
             let output = args.output.as_ref().map_or_else(temp, expand);
-            if is_stream(&source) {
-                source = save_stream(tool, &source, &output, &interrupts)?;
-            }
             let request = SplitRequest {
                 private: args.output.is_none(),
                 language: args.split,
@@ -115,20 +110,6 @@ pub fn split_file(tool: &'static str, args: &SplitArgs) -> Result<Report, Proble
         return Ok(summarize(tool, args, &env, &interrupts, &spinner, &mut split));
     }
     Ok(report(&split))
-}
-
-/// Saves a stream next to the folder of the segments, as the file that nagent-file-patch writes later.
-fn save_stream(
-    tool: &str,
-    stream: &Path,
-    folder: &Path,
-    interrupts: &Interrupts,
-) -> Result<PathBuf, Problem> {
-    let name = folder.file_name().unwrap_or("stdin".as_ref()).to_string_lossy();
-    let file = folder.with_file_name(format!("{name}.input"));
-    InputFile::open(stream, interrupts)?.save_copy(&file)?;
-    out::print_tool_line(tool, &format!("note: the input is in {}", quote_name(&file)));
-    Ok(file)
 }
 
 /// Writes the summaries that succeed into the index. The split is kept also when some fail.

@@ -85,16 +85,15 @@ pub fn run_call(
     let target = file_conversation::claim(call)?;
     if let (true, Some(prompt)) = (call.which.edit_conversation, &task.prompt) {
         let report = edit_conversation::edit_conversation(call, prompt);
-        prompt_input::report_unread(call);
         return report;
     }
     check_parent(call)?;
     let managed = manage::manage(call)?;
     let Some(client) = client else {
         return Ok(match &target {
-            Some(target) => {
-                change_report::with_file(call, target, managed).with("cleared", call.args.clear)
-            }
+            Some(target) => managed
+                .with("source_path", target.display().to_string())
+                .with("cleared", call.args.clear),
             None => managed,
         });
     };
@@ -267,7 +266,6 @@ fn finish_report(
             format!("{problem}; nagent-conversations show {name} --last 1 prints the answer");
         Problem::new(problem.exit, text)
     })?;
-    prompt_input::report_unread(call);
     match prompt_input::refuse_unasked(call) {
         Err(problem) if report.exit == Exit::Done => {
             Ok(Report { exit: problem.exit, error: Some(problem.to_string()), ..report })

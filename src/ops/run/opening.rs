@@ -12,7 +12,7 @@ use crate::drive::{self, ProgressEvent, Runner};
 use crate::ops::files::{file_conversation, file_memory};
 use crate::ops::mcp;
 use crate::ops::screen::progress::Progress;
-use crate::overview::lint::{Finding, find_misreadings};
+use crate::overview::lint::find_misreadings;
 use ::mcp::servers::Servers;
 use ::sandbox::enforce::Sandbox;
 use conversation::context::{self, ConversationRole, Facts, Section};
@@ -31,7 +31,7 @@ use sys::conversation_file::ConversationFile;
 use sys::input::{InputFile, is_stream};
 use sys::{clock, context_files, env, fs, tools};
 
-/// Maximum number of lint notes at the start of a run.
+/// Maximum number of notes on probable mistakes at the start of a run.
 const MISREADINGS: usize = 3;
 
 /// The facts for the first block, the write boundary, and the sandbox and the MCP servers for the run's commands.
@@ -229,7 +229,6 @@ pub(crate) fn make_blocks(
     }
     report_misreading(runner);
     let updates = first_context(&runner.conversation, now);
-    report_put_back(runner, &updates);
     blocks.extend(updates);
     blocks.extend(runner.receive(call.args.show_request)?);
     blocks.extend(read_own_file(call, runner)?);
@@ -341,41 +340,13 @@ fn report_misreading(runner: &mut Runner<'_>) {
     let (text, pieces) = (runner.conversation.text(), runner.conversation.pieces());
     let findings = find_misreadings(text, pieces);
     let (name, count) = (runner.conversation.name().to_owned(), findings.len());
-    for Finding { line, message, .. } in findings.into_iter().take(MISREADINGS) {
+    for (line, message) in findings.into_iter().take(MISREADINGS) {
         (runner.on_progress)(ProgressEvent::Note(&format!("{name}, line {line}: {message}")));
     }
     if count > MISREADINGS {
-        let more = format!("nagent-conversations lint {name} shows {} more", count - MISREADINGS);
+        let more = format!("{name}: {} more lines like these", count - MISREADINGS);
         (runner.on_progress)(ProgressEvent::Note(&more));
     }
-}
-
-/// Reports which sections of a first context that was edited by hand are sent again. Its fence is its own hash; that of
-/// an older tool has none.
-fn report_put_back(runner: &mut Runner<'_>, updates: &[Block]) {
-    let (text, pieces) = (runner.conversation.text(), runner.conversation.pieces());
-    let Some(context) = pieces.first().filter(|it| it.name() == Some("initial_context")) else {
-        return;
-    };
-    let hash = fs::sha256(context.body_text(text).replace("\r\n", "\n").as_bytes());
-    let ends = [">".to_owned(), format!(" {}>", &hash[..12])];
-    if ends.iter().any(|end| text[..context.span.end].ends_with(&format!("</initial_context{end}")))
-    {
-        return;
-    }
-    let was_said = |section: &str| pieces.iter().any(|it| it.get("section") == Some(section));
-    let titles = updates.iter().filter_map(|block| block.get("section"));
-    let titles: Vec<&str> =
-        titles.filter(|title| *title != context::MEMORY && !was_said(title)).collect();
-    if titles.is_empty() {
-        return;
-    }
-    let note = format!(
-        "the first context of {} was edited; put back: {} (words of your own belong in context.md, or --context FILE)",
-        runner.conversation.name(),
-        titles.join(", ")
-    );
-    (runner.on_progress)(ProgressEvent::Note(&note));
 }
 
 /// Reports input that is not text.

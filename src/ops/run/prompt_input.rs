@@ -164,16 +164,6 @@ fn has_unread_input(call: &Call<'_>) -> Result<bool, Problem> {
     given.map_err(Problem::interrupted)
 }
 
-/// Reports input that came later. Called at the end of a run.
-pub fn report_unread(call: &Call<'_>) {
-    let args = call.args;
-    let was_read =
-        reads_stdin(call) || args.lines || (args.prompt.is_empty() && args.read.is_empty());
-    if !was_read && terminal::stdin_has_input() {
-        call.print_note("stdin was ignored: end the command with - to append it to the prompt");
-    }
-}
-
 /// Refuses a check that cannot pass: an empty one, or one that begins with a name that the shell does not know. A path may
 /// be written by the run.
 pub(crate) fn refuse_check(call: &Call<'_>) -> Result<(), Problem> {

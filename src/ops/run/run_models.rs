@@ -1,6 +1,5 @@
 //! Connects a run to its model, and records the replies.
 
-use std::path::Path;
 use std::time::Duration;
 
 use super::call::Call;
@@ -96,20 +95,8 @@ pub(crate) fn start_recording(call: &Call<'_>, runner: &mut Runner<'_>) -> Resul
         return Ok(());
     };
     let path = runner.context.folder.join(path);
-    check_recording(&path, &call.env)?;
     fs::append_text(&path, "")?;
     let lineage = call.env.get(env::LINEAGE).unwrap_or("0").to_owned();
     runner.asker.client.record(path, lineage);
     Ok(())
-}
-
-/// Refuses to mix two runs in one recording; a child appends to that of its parent.
-pub(crate) fn check_recording(path: &Path, env: &env::Env) -> Result<(), Problem> {
-    if env.get(env::LINEAGE).is_some() || fs::file_size(path).is_none_or(|size| size == 0) {
-        return Ok(());
-    }
-    let path = path.display();
-    Err(Problem::usage(format!(
-        "--record {path}: it already holds a recording, and one file holds one run"
-    )))
 }

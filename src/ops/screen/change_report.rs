@@ -1,6 +1,5 @@
 //! Reports the changes that a run or an undo made to a file: as a diff on a terminal, as keys in `--json`.
 
-use std::collections::BTreeMap;
 use std::path::Path;
 
 use serde_json::Value;
@@ -11,7 +10,7 @@ use crate::view::render::diff_rows;
 use conversation::format::harmless::quote_name;
 use conversation::memory::changes::NO_FILE;
 use edits::diff::file_diff::{DiffText, diff_contents, diff_name};
-use history::{file_index, git};
+use history::git;
 use sys::root::Root;
 use sys::{fs, terminal};
 
@@ -122,7 +121,8 @@ pub(crate) fn with_changes(
     };
     let (before, after) = (version("before_sha256"), version("after_sha256"));
     let change = VersionPair { path, before: &before, after: &after };
-    let report = with_file(call, path, report).with("cleared", call.args.clear);
+    let report =
+        report.with("source_path", path.display().to_string()).with("cleared", call.args.clear);
     with_diff(call, report, &change, change.text_diff(), printed)
 }
 
@@ -131,20 +131,4 @@ pub(crate) fn print_diff(path: &Path, previous: Option<&Path>, diff: &DiffText, 
     let previous = previous.map(quote_name);
     let path = quote_name(path);
     out::print_rows(&diff_rows(&diff.text, diff.is_cut, previous.as_deref(), &path, all));
-}
-
-/// Adds to a report which file and which conversation it is about.
-pub(crate) fn with_file(call: &Call<'_>, path: &Path, report: Report) -> Report {
-    let root = call.root();
-    let conversation = report.json.get("conversation_path").and_then(Value::as_str);
-    let name = conversation.and_then(|path| path.rsplit('/').next()).unwrap_or(&call.name);
-    let name = name.to_owned();
-    let entries = file_index::load_index(root).ok().map(|loaded| loaded.index.by_file_id);
-    let mut entries = entries.into_iter().flat_map(BTreeMap::into_values);
-    let entry = entries.find(|entry| entry.conversation == call.name);
-    report
-        .with("source_path", path.display().to_string())
-        .with("file_id", entry.map(|entry| entry.file_id))
-        .with("conversation_name", name)
-        .with("file_index_path", root.file_index().display().to_string())
 }

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use serde_json::{Value, json};
 
-use super::change_report::{self, FileVersion, VersionPair};
+use super::change_report::{FileVersion, VersionPair};
 use crate::ops::run::call::Call;
 use crate::out::Report;
 use conversation::exit::Exit;
@@ -28,11 +28,10 @@ pub(crate) struct UndoPlan {
     pub(crate) previous: Option<PathBuf>,
 }
 
-/// A file that is not undone, why, and its changes since.
+/// A file that is not undone, and why.
 pub(crate) struct UndoRefusal {
     pub(crate) path: PathBuf,
     pub(crate) message: String,
-    pub(crate) since: Option<DiffText>,
 }
 
 /// `2026-11-22T01:02:03Z  Accept CRLF too`
@@ -96,18 +95,10 @@ pub(crate) fn report_done(call: &Call<'_>, plans: Vec<UndoPlan>, left: &[String]
     Report { exit: if left.is_empty() { Exit::Done } else { Exit::Failed }, ..report }
 }
 
-/// The refusal of files that are not as the last change left them, with what changed since.
+/// The refusal of files that are not as the last change left them.
 pub(crate) fn report_refusals(call: &Call<'_>, refusals: &[UndoRefusal]) -> Report {
-    let mut files = Vec::new();
-    for UndoRefusal { path, since, .. } in refusals {
-        if let Some(diff) = since.as_ref().filter(|_| !call.args.lines) {
-            change_report::print_diff(path, None, diff, call.args.verbose);
-        }
-        files.push(json!({
-            "source_path": path.display().to_string(),
-            "diff_since": since.as_ref().map(|diff| &diff.text),
-        }));
-    }
+    let file = |it: &UndoRefusal| json!({"source_path": it.path.display().to_string()});
+    let files: Vec<Value> = refusals.iter().map(file).collect();
     let reasons: Vec<&str> = refusals.iter().map(|refusal| refusal.message.as_str()).collect();
     let message = format!(
         "nothing was undone: {}. If a later run did it, nagent-file-edit FILE --undo takes that back first; --undo \

@@ -26,9 +26,6 @@ pub struct SessionArgs {
     #[arg(long = "continue", value_name = "NAME", num_args = 0..=1, conflicts_with = "conversation",
         help_heading = "Conversation", add = ArgValueCompleter::new(completion::conversations))]
     pub continue_: Option<Option<String>>,
-    /// Work in this folder
-    #[arg(long, value_name = "DIR", help_heading = "Files", value_hint = ValueHint::DirPath)]
-    pub cd: Option<PathBuf>,
     /// Read credentials from the NAME=VALUE lines of this file (can be repeated)
     #[arg(long, value_name = "FILE", help_heading = "Files", value_hint = ValueHint::FilePath)]
     pub env_file: Vec<PathBuf>,

@@ -14,9 +14,7 @@ pub(super) enum ReplCommand {
     Flag(&'static str),
     List,
     EditConversation,
-    EditPrompt,
     Read,
-    File,
     Undo,
     Check,
     Approve,
@@ -33,7 +31,7 @@ pub(super) enum ReplCommand {
 pub(super) type Command = (ReplCommand, &'static [&'static str], &'static str, &'static str);
 
 /// All commands.
-pub(super) const COMMANDS: [Command; 24] = [
+pub(super) const COMMANDS: [Command; 22] = [
     (Do::Help, &["help"], "", "list the commands"),
     (Do::Quit, &["quit", "q", "exit"], "", "leave; so do exit, quit and Ctrl-D"),
     (Do::Clear, &["clear", "c", "reset", "new"], "", "archive the conversation, start another"),
@@ -49,9 +47,7 @@ pub(super) const COMMANDS: [Command; 24] = [
     (Do::Diff, &["diff"], "", "show what the conversation has changed"),
     (Do::Flag("--summarize"), &["summarize"], "", "print a summary of the conversation"),
     (Do::EditConversation, &["edit"], "[WORDS]", "edit the conversation, or let a model (WORDS)"),
-    (Do::EditPrompt, &["e"], "", "write the next prompt in $EDITOR"),
     (Do::Read, &["read"], "FILE", "show the model a file with the next prompt"),
-    (Do::File, &["file"], "FILE WORDS", "edit a file in its own conversation"),
     (Do::Undo, &["undo"], "[FILE]", "take back the last run; FILE: its last edit"),
     (Do::Check, &["check"], "CMD|off", "accept an answer only when CMD exits 0"),
     (Do::Approve, &["approve"], "none|shell|ask", "choose the actions that need approval"),

@@ -244,17 +244,8 @@ impl Session {
         }
         let text = self.look.banner.strip_suffix('\n').unwrap_or(&self.look.banner);
         self.show_text(text);
-        let brings = |key: &str, none: &str| {
-            self.look.settings.get(key).is_some_and(|value| value.as_str() != Some(none))
-        };
         if self.args.dangerous {
             out::print_line("note: --dangerous: commands like rm -rf / are not stopped");
-        }
-        if brings("approve", "none") && self.settings.config.approve == Approve::None {
-            out::print_line("note: actions run without asking (approve none)");
-        }
-        if brings("sandbox", "off") && self.settings.config.sandbox == Some(SandboxMode::Off) {
-            out::print_line("note: commands are not restricted (sandbox off)");
         }
     }
 

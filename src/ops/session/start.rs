@@ -69,14 +69,9 @@ pub(super) struct Session {
     pub(super) _host: Option<Host>,
 }
 
-/// Checks everything, and changes nothing but the working folder.
+/// Checks everything, and changes nothing.
 pub(super) fn start(session: &SessionArgs) -> Result<Session, Problem> {
-    let user_env = match &session.cd {
-        Some(folder) => Env::enter(folder).map_err(|error| {
-            Problem::failed(format!("--cd {}: {error}; name a folder", folder.display()))
-        })?,
-        None => Env::read(),
-    };
+    let user_env = Env::read();
     user_env.current_folder()?;
     let mut env = user_env.clone();
     let mut args = session.run.clone();

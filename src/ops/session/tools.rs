@@ -13,7 +13,7 @@ use super::start::Session;
 use crate::ops::conversations::Catalog;
 use crate::ops::conversations::changes_diff::diff_changes;
 use crate::ops::screen::change_report::print_diff;
-use crate::ops::setup::flags::{RunArgs, parse_count};
+use crate::ops::setup::flags::RunArgs;
 use crate::out;
 use conversation::approve::Approve;
 use conversation::exit::Exit;
@@ -49,9 +49,7 @@ impl Session {
             ReplCommand::EditConversation => {
                 self.call_tool("nagent", &["--edit-conversation", "--", argument])?;
             }
-            ReplCommand::EditPrompt => self.edit_prompt()?,
             ReplCommand::Read => self.add_read(argument)?,
-            ReplCommand::File => self.edit_file(argument)?,
             ReplCommand::Undo if argument.is_empty() => self.call_tool("nagent", &["--undo"])?,
             ReplCommand::Undo => self.call_tool("nagent-file-edit", &["--undo", "--", argument])?,
             ReplCommand::Check
@@ -59,11 +57,6 @@ impl Session {
             | ReplCommand::Sandbox
             | ReplCommand::Write => {
                 self.change_setting(verb, argument)?;
-            }
-            ReplCommand::Show if !argument.is_empty() && parse_count(argument).is_err() => {
-                return Err(Problem::failed(format!(
-                    "/show takes a number of entries, as in /show 5, not {argument}"
-                )));
             }
             ReplCommand::Show => {
                 let (name, last) = (self.name.clone(), format!("--last={argument}"));
@@ -153,18 +146,14 @@ impl Session {
         Ok((output.status, serde_json::from_slice(&output.stdout).unwrap_or_default()))
     }
 
-    fn run_model(&mut self, argument: &str) -> Result<(), Problem> {
-        let (keeps, name) = match argument.strip_prefix("--keep") {
-            Some(name) if name.is_empty() || name.starts_with(' ') => (true, name.trim()),
-            _ => (false, argument),
-        };
+    fn run_model(&mut self, name: &str) -> Result<(), Problem> {
         if name.is_empty() {
             return self.list_models();
         }
         self.check_model(name)?;
         self.args.model.model = Some(name.to_owned());
         self.model = Some(name.to_owned());
-        if self.look.model_clears && !keeps {
+        if self.look.model_clears {
             return self.run_command(ReplCommand::Clear, "");
         }
         self.print_message(&format!("model: {name}"));
@@ -252,29 +241,13 @@ impl Session {
         Ok(())
     }
 
-    /// Opens the conversation's file in the editor, and shows what cannot be read afterwards.
+    /// Opens the conversation's file in the editor. The next run says what it cannot read.
     fn edit_conversation(&mut self) -> Result<(), Problem> {
         let path = self.settings.root.conversation(&self.name);
         if fs::file_size(&path).is_none() {
             return Err(Problem::failed("the conversation is empty"));
         }
-        tty::edit_file(&path)?;
-        let (_, document) = self.read_document("nagent-conversations", &["lint", &self.name])?;
-        let findings = document.get("findings").and_then(Value::as_array).into_iter().flatten();
-        for finding in findings {
-            let message = finding["message"].as_str().unwrap_or_default();
-            out::print_line(&format!("line {}: {message}", finding["line"]));
-        }
-        Ok(())
-    }
-
-    fn edit_prompt(&mut self) -> Result<(), Problem> {
-        let text = tty::edit_text("")?;
-        if text.trim().is_empty() {
-            return Err(Problem::failed("nothing was written"));
-        }
-        out::print_line(text.trim());
-        self.run_prompt(text.trim())
+        Ok(tty::edit_file(&path)?)
     }
 
     fn add_read(&mut self, path: &str) -> Result<(), Problem> {
@@ -291,13 +264,6 @@ impl Session {
         self.print_message(&format!("the model is shown {name} with the next prompt"));
         self.reads.push(path);
         Ok(())
-    }
-
-    fn edit_file(&mut self, argument: &str) -> Result<(), Problem> {
-        let Some((path, words)) = argument.split_once(char::is_whitespace) else {
-            return Err(Problem::failed("/file needs a file and what to change in it: FILE WORDS"));
-        };
-        self.call_tool("nagent-file-edit", &["--", path, words.trim()])
     }
 
     /// Changes a setting of the runs that follow.

@@ -159,9 +159,7 @@ impl Settings {
             // A program may give all of its reply at its end.
             let timeout = Duration::from_secs_f64(read(1800.0));
             let folder = env.folder.clone().unwrap_or_else(|_| "/".into());
-            let mut program = Program::new(preset, words, env, &folder, timeout);
-            program.keeps_running = self.keeps_running(provider)?;
-            return Ok(ModelClient::program(program));
+            return Ok(ModelClient::program(Program::new(preset, words, env, &folder, timeout)));
         }
         if provider == Provider::Replay {
             let path = self.config.model.as_ref().ok_or_else(|| {
@@ -181,7 +179,12 @@ impl Settings {
             endpoint.api = match api.as_str() {
                 "responses" => &Responses,
                 "chat" => &ChatCompletions,
-                other => return Err(self.wrong_api(other, "\"responses\" or \"chat\"")),
+                other => {
+                    return Err(Problem::usage(format!(
+                        "\"api\": \"{other}\" in {}: it must be \"responses\" or \"chat\"",
+                        self.config_path.display()
+                    )));
+                }
             };
         }
         endpoint.server = self.server();
@@ -199,20 +202,6 @@ impl Settings {
             client.fetch_key_with(KeyCommand::new(words, env, &folder));
         }
         Ok(client)
-    }
-
-    /// Whether the program is kept running, and speaks JSON lines.
-    fn keeps_running(&self, provider: Provider) -> Result<bool, Problem> {
-        match self.config.api.as_deref().filter(|_| provider == Provider::Command) {
-            None | Some("text") => Ok(false),
-            Some("lines") => Ok(true),
-            Some(other) => Err(self.wrong_api(other, "\"text\" or \"lines\" for a program")),
-        }
-    }
-
-    fn wrong_api(&self, api: &str, known: &str) -> Problem {
-        let path = self.config_path.display();
-        Problem::usage(format!("\"api\": \"{api}\" in {path}: it must be {known}"))
     }
 
     /// The form in which the server takes a grammar; for OpenAI's Responses a custom tool.

@@ -38,9 +38,6 @@ pub struct DecideArgs {
     /// Read the request from this file; - is stdin, which is the default
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     input: Option<PathBuf>,
-    /// Check the request, print the prompt, and send nothing
-    #[arg(long)]
-    dry_run: bool,
     /// Ask at most N times about an item
     #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u64).range(1..=20))]
     attempts: u64,
@@ -68,11 +65,6 @@ struct Decisions<'a> {
 /// Decides, and reports the document of the decisions, or the word.
 pub fn answer_request(tool: &'static str, args: &DecideArgs) -> Result<Report, Problem> {
     let request = read_request(tool, args)?;
-    if args.dry_run {
-        let items: Vec<&Item> = request.items.iter().collect();
-        let prompt = format!("{}\n\n{}", request.prompt, write_items(&items, &[]));
-        return Ok(Report::done(prompt.clone()).with("prompt", prompt));
-    }
     let one_shot = OneShot::new(tool, &args.model, true, Some(request.schema.clone()), false)?;
     let root = &one_shot.settings.root;
     fs::create_private_folder(root.path())?;

@@ -19,7 +19,6 @@ use sys::{fs, process};
 
 /// The command, and its restrictions
 #[derive(Debug, Clone, clap::Args)]
-#[expect(clippy::struct_excessive_bools, reason = "flags are what they are")]
 pub struct CommandArgs {
     /// Where the command can write: workspace (the working tree and temp folders), or read-only (a scratch folder, its
     /// $TMPDIR)
@@ -46,28 +45,15 @@ pub struct CommandArgs {
     #[arg(long)]
     only_landlock: bool,
 
-    /// Print what the sandbox is built with here, and what it leaves open
-    #[arg(long)]
-    status: bool,
-
-    /// With --status: print one JSON document
-    #[arg(long)]
-    json: bool,
-
     /// The command and its arguments
     #[arg(trailing_var_arg = true, value_name = "COMMAND")]
     pub command: Vec<OsString>,
 }
 
-/// Builds the sandbox and runs the command in it, or reports the sandbox.
+/// Builds the sandbox and runs the command in it.
 pub fn run_sandboxed(args: &CommandArgs) -> Result<Report, Problem> {
-    if args.command.is_empty() && !args.status {
+    if args.command.is_empty() {
         return Err(Problem::usage("no command given: nagent-sandbox [OPTIONS] COMMAND [ARG…]"));
-    }
-    if args.json && !args.status {
-        return Err(Problem::usage(
-            "--json needs --status: the output of a command passes through",
-        ));
     }
     let request = SandboxRequest {
         mode: args.sandbox,
@@ -75,9 +61,6 @@ pub fn run_sandboxed(args: &CommandArgs) -> Result<Report, Problem> {
         write: args.write.clone(),
         only_landlock: args.only_landlock,
     };
-    if request.mode == SandboxMode::Off && (!args.status || request.no_network) {
-        return Err(Problem::usage("--sandbox off restricts nothing; run the command directly"));
-    }
     let env = Env::read();
     let folder = env.current_folder()?;
     let root = find_root(args.root.as_deref(), &env)?.0.folder;
@@ -92,10 +75,10 @@ pub fn run_sandboxed(args: &CommandArgs) -> Result<Report, Problem> {
     };
     let sandbox = Sandbox::prepare(&request, places)
         .map_err(|error| Problem::failed(format!("{error:#}")))?;
-    match sandbox {
-        Some(sandbox) if !args.status => run_command(args, &env, &sandbox, &folder),
-        sandbox => report_status(sandbox.as_ref()),
-    }
+    let Some(sandbox) = sandbox else {
+        return Err(Problem::usage("--sandbox off restricts nothing; run the command directly"));
+    };
+    run_command(args, &env, &sandbox, &folder)
 }
 
 fn run_command(
@@ -136,41 +119,6 @@ fn run_command(
         return Ok(Report { exit, ..Report::done("") });
     }
     Err(Problem::failed(
-        "the sandbox could not be built (the output says why), and the command did not run; nagent-sandbox --status prints what the sandbox is built with here".to_owned(),
+        "the sandbox could not be built (the output says why), and the command did not run; nagent --status -v prints what the sandbox is built with here",
     ))
-}
-
-fn report_status(sandbox: Option<&Sandbox>) -> Result<Report, Problem> {
-    let Some(sandbox) = sandbox else {
-        let report = Report::done("off: no sandbox");
-        return Ok(report.with("sandbox", "off").with("no_network", false));
-    };
-    let (mechanism, request) = (sandbox.mechanism()?, &sandbox.request);
-    let bwrap = mechanism.bwrap.as_ref().map(|path| path.display().to_string());
-    let mut lines = vec![format!("sandbox: {}", request.mode.name())];
-    lines.push(format!("network: {}", if request.no_network { "off" } else { "on" }));
-    lines.push(match &bwrap {
-        Some(path) => format!("bwrap: {path}"),
-        None => format!("bwrap: none ({})", mechanism.no_bwrap),
-    });
-    lines.push(match mechanism.landlock {
-        0 => "landlock: none".to_owned(),
-        version => format!("landlock: version {version}"),
-    });
-    lines.push("seccomp: on".to_owned());
-    let writable = sandbox.policy().name_writable();
-    lines.extend(writable.iter().map(|folder| format!("writable: {folder}")));
-    let gaps = mechanism.describe_gaps(request);
-    lines.extend(gaps.iter().map(|gap| format!("gap: {gap}")));
-    let report = Report::done(lines.join("\n"))
-        .with("sandbox", request.mode.name())
-        .with("no_network", request.no_network)
-        .with("kind", mechanism.name())
-        .with("bwrap", bwrap)
-        .with("landlock", mechanism.landlock)
-        .with("unix_sockets", mechanism.unix_sockets)
-        .with("seccomp", true)
-        .with("writable", writable)
-        .with("gaps", gaps);
-    Ok(report)
 }

@@ -1,19 +1,15 @@
 //! `--doctor`: checks what a run needs, and says what to do where something is missing. Each configured provider is asked for
 //! its models once; nothing is sent to a model.
 
-use std::path::Path;
-
 use serde_json::{Value, json};
 
 use crate::client::RequestError;
 use crate::ops::screen::spinner::Spinner;
 use crate::ops::setup::connection::no_provider;
-use crate::ops::setup::find_root::find_root;
 use crate::ops::setup::flags::ModelArgs;
 use crate::ops::setup::settings::Settings;
 use crate::out::Report;
 use conversation::exit::Exit;
-use conversation::format::numbers;
 use conversation::problem::Problem;
 use history::git;
 use models::provider::Provider;
@@ -48,7 +44,6 @@ impl Checks {
 pub fn examine(args: &ModelArgs) -> Result<Report, Problem> {
     let (env, interrupts) = (Env::read(), Interrupts::install()?);
     let (mut checks, mut args) = (Checks(Vec::new()), args.clone());
-    check_root(&mut checks, &args, &env)?;
     let settings = match Settings::resolve(&args, &env) {
         Ok(settings) => {
             let path = settings.config_path.display();
@@ -94,20 +89,6 @@ fn report(checks: &Checks) -> Report {
     report
 }
 
-fn check_root(checks: &mut Checks, args: &ModelArgs, env: &Env) -> Result<(), Problem> {
-    let root = find_root(args.root.as_deref(), env)?.0;
-    let path = root.path().display();
-    if !fs::exists(root.path()) {
-        checks.add(MISSING, "root", format!("{path}: the first run creates it"));
-    } else if let Err(error) = fs::check_folder_owner(root.path()) {
-        checks.add(WRONG, "root", format!("{error:#}"));
-    } else {
-        let size = numbers::format_bytes(fs::bytes_below(root.path()));
-        checks.add(OK, "root", format!("{path}: {size}"));
-    }
-    Ok(())
-}
-
 fn check_providers(
     checks: &mut Checks,
     args: &ModelArgs,
@@ -119,18 +100,11 @@ fn check_providers(
         let (name, keys) = (provider.name(), provider.credential_variables());
         let is_chosen = !settings.is_guess && settings.provider == provider;
         let is_set = keys.iter().any(|name| env.get(name).is_some());
-        if provider.preset().is_some() || provider == Provider::Replay {
-            if is_chosen {
-                check_program(checks, settings, env, provider);
-            }
-        } else if is_chosen || is_set || provider == Provider::Ollama {
+        if provider.is_server() && (is_chosen || is_set || provider == Provider::Ollama) {
             // The address is that of the provider that was chosen.
             let base_url = args.base_url.clone().filter(|_| is_chosen);
             let args = ModelArgs { provider: Some(name.to_owned()), base_url, ..args.clone() };
             check_server(checks, &args, env, interrupts, provider, is_chosen);
-        } else {
-            let keys: Vec<_> = keys.iter().copied().filter(|it| !Provider::is_token(it)).collect();
-            checks.add(MISSING, "provider", format!("{name}: {} is not set", keys.join(" or ")));
         }
     }
     if settings.is_guess && !checks.has(OK, "provider") {
@@ -184,31 +158,8 @@ fn check_server(
     }
 }
 
-/// Looks for the program of a provider that is one.
-fn check_program(checks: &mut Checks, settings: &Settings, env: &Env, provider: Provider) {
-    let own = match provider {
-        Provider::ClaudeCode => "claude",
-        Provider::Cursor => "cursor-agent",
-        _ => "",
-    };
-    let words = settings.config.command.as_deref().unwrap_or_default();
-    let program = words.first().map_or(own, String::as_str);
-    let (name, path) = (provider.name(), env.find_program(program));
-    if program.is_empty() {
-        checks.add(MISSING, "provider", format!("{name}: nothing to check"));
-    } else if fs::is_executable(&path) {
-        checks.add(OK, "provider", format!("{name}: {}", path.display()));
-    } else {
-        checks.add(WRONG, "provider", format!("{name}: {program} is not on the PATH"));
-    }
-}
-
 fn check_tools(checks: &mut Checks, settings: &Settings, env: &Env, interrupts: &Interrupts) {
-    let found = tools::discover(&settings.root, env, interrupts);
-    let names: Vec<&str> =
-        found.tools.iter().filter_map(|tool| Path::new(&tool.path).file_name()?.to_str()).collect();
-    checks.add(OK, "tools", format!("{}: {}", names.len(), names.join(", ")));
-    for (path, why) in &found.rejected {
+    for (path, why) in tools::discover(&settings.root, env, interrupts).rejected {
         checks.add(WARNING, "tools", format!("{path} is not a tool: {why}"));
     }
 }
@@ -239,7 +190,7 @@ fn check_sandbox(checks: &mut Checks, settings: &Settings, env: &Env) {
         Sandbox::prepare(&request, places).and_then(|sandbox| sandbox.map_or(Ok("nothing"), name));
     match kind {
         Ok(kind) => {
-            let gaps = "nagent-sandbox --status lists its gaps";
+            let gaps = "nagent --status -v lists its gaps";
             checks.add(OK, "sandbox", format!("{what} works, with {kind} ({gaps})"));
         }
         Err(error) => {

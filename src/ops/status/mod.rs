@@ -56,6 +56,9 @@ pub fn report_status(call: &Call<'_>) -> Report {
         match sandbox.mechanism() {
             Ok(mechanism) => {
                 text.push_str(&format!(" by:{}", mechanism.name()));
+                if mechanism.bwrap.is_none() {
+                    text.push_str(&format!(" (no bwrap: {})", mechanism.no_bwrap));
+                }
                 gaps = mechanism.describe_gaps(&sandbox.request);
                 kind = Some(mechanism.name());
             }

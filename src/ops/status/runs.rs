@@ -51,16 +51,17 @@ pub fn list_runs(root: &Root) -> Result<Vec<Run>, Problem> {
     let names = fs::list_names(&root.conversations())?;
     let names = names.iter().filter_map(|name| name.strip_suffix(".run"));
     let names = names.filter(|name| root::check_name(name).is_ok());
-    Ok(names.filter_map(|name| Run::read(root, name)).collect())
+    let mut runs: Vec<Run> = names.filter_map(|name| Run::read(root, name)).collect();
+    runs.sort_by(|a, b| a.name.cmp(&b.name));
+    Ok(runs)
 }
 
-/// Reports the active runs and those that were killed, children below their parents.
+/// Reports the active runs and those that were killed, by name.
 pub fn report_runs(root: &Root) -> Result<Report, Problem> {
     let runs = list_runs(root)?;
-    let ordered = order(&runs);
-    let text: String = ordered.iter().map(|(depth, run)| format_run(*depth, run)).collect();
+    let text: String = runs.iter().map(format_run).collect();
     let text = if text.is_empty() { "no run is active\n".to_owned() } else { text };
-    let values: Vec<Value> = ordered.iter().map(|(_, run)| describe(root, run)).collect();
+    let values: Vec<Value> = runs.iter().map(|run| describe(root, run)).collect();
     Ok(Report::done(text).with("runs", values))
 }
 
@@ -152,27 +153,8 @@ pub fn find_conversation(root: &Root, env: &Env, name: &str) -> Result<String, P
     Catalog::read_indexes(root.clone(), env.clone()).resolve_name(Some(name))
 }
 
-/// The runs in the order in which they are shown, with their depths: each child below its parent.
-fn order(runs: &[Run]) -> Vec<(usize, &Run)> {
-    let with_parents = |run: &'_ Run| {
-        let mut path = vec![run.name.clone()];
-        let mut parent = run.note.activity.parent.clone();
-        while let Some(above) = runs.iter().find(|above| parent.as_ref() == Some(&above.name))
-            && !path.contains(&above.name)
-        {
-            path.insert(0, above.name.clone());
-            parent.clone_from(&above.note.activity.parent);
-        }
-        path
-    };
-    let mut ordered: Vec<_> = runs.iter().map(|run| (with_parents(run), run)).collect();
-    ordered.sort_by(|a, b| a.0.cmp(&b.0));
-    ordered.into_iter().map(|(path, run)| (path.len() - 1, run)).collect()
-}
-
 /// Formats a run for `nagent-status`.
-fn format_run(depth: usize, run: &Run) -> String {
-    let indent = "  ".repeat(depth);
+fn format_run(run: &Run) -> String {
     let Run { name, note, life } = run;
     let activity = &note.activity;
     let process = &note.process;
@@ -181,15 +163,16 @@ fn format_run(depth: usize, run: &Run) -> String {
         Liveness::Elsewhere => format!("  process {} on {}", process.pid, process.host),
         Liveness::Dead => {
             return format!(
-                "{indent}{name}  was killed (process {}, turn {}); nagent -c {name} \"go on\" continues it\n",
+                "{name}  was killed (process {}, turn {}); nagent -c {name} \"go on\" continues it\n",
                 process.pid, activity.turn
             );
         }
     };
+    let of = activity.parent.as_ref().map(|parent| format!("  of {parent}")).unwrap_or_default();
     let cost = activity.cost.filter(|cost| *cost > 0.0);
     let cost = cost.map(|cost| format!(", ${cost:.4}")).unwrap_or_default();
     let mut text = format!(
-        "{indent}{name}{place}  turn {}, {}, {} tokens in, {} out{cost}\n",
+        "{name}{of}{place}  turn {}, {}, {} tokens in, {} out{cost}\n",
         activity.turn,
         format_duration(seconds_since(&note.started)),
         format_tokens(activity.tokens_in),
@@ -198,10 +181,10 @@ fn format_run(depth: usize, run: &Run) -> String {
     if !activity.action.is_empty() {
         let since = format_duration(seconds_since(&activity.since));
         let action = activity.action.trim_start_matches("nagent-");
-        text.push_str(&format!("{indent}  {action}, {since}\n"));
+        text.push_str(&format!("  {action}, {since}\n"));
     }
     if !activity.last_line.is_empty() {
-        text.push_str(&format!("{indent}  | {}\n", activity.last_line));
+        text.push_str(&format!("  | {}\n", activity.last_line));
     }
     text
 }

@@ -9,7 +9,6 @@ use serde_json::{Value, json};
 use super::runs::{LARGE, PATCH, SPLIT};
 use super::{quoted, text};
 use crate::answers::Answer;
-use crate::apply::APPLY;
 use crate::compact;
 use crate::conversations::CONVERSATIONS;
 use crate::each::EACH;
@@ -115,7 +114,7 @@ fn keys_of_conversations(keys: &mut Keys) {
     sandbox.write(".agents/skills/pdf/SKILL.md", "---\nname: pdf\ndescription: x\n---\n");
     sandbox.llm.allow_rewrites();
     sandbox.llm.choose(|_| answer("done").into());
-    let calls: [(&[&str], &[&str]); 17] = [
+    let calls: [(&[&str], &[&str]); 18] = [
         (&["A run"], &["task"]),
         (&["A run"], &["--code", "task"]),
         (&["Doctor"], &["--doctor"]),
@@ -124,10 +123,8 @@ fn keys_of_conversations(keys: &mut Keys) {
         (&["A run", "Managing conversations"], &["--clear", "task"]),
         (&["Managing conversations"], &["--summarize"]),
         (&["Status"], &["--status"]),
-        (
-            &["Lists and texts", "Managing conversations"],
-            &["--list-conversations", "--list-models", "--list-providers"],
-        ),
+        (&["nagent-conversations"], &["--list-conversations"]),
+        (&["Lists and texts"], &["--list-models", "--list-providers"]),
         (&["Lists and texts"], &["--list-file-edits"]),
         (&["Lists and texts"], &["--print-protocol"]),
         (&["Lists and texts"], &["--trust"]),
@@ -192,14 +189,6 @@ fn keys_of_other_tools(keys: &mut Keys) {
         let headings = ["nagent-llm-upload", "nagent-llm-text"];
         keys.note(&headings, "nagent-llm-upload", &run.assert_exit(0).json());
     }
-    let block = "<<<<<<< SEARCH\n2+2?\n=======\n2+3?\n>>>>>>> REPLACE\n";
-    let calls: [(&[&str], i32); 4] =
-        [(&["--dry-run"], 0), (&[], 0), (&[], 1), (&["--no-such-flag"], 2)];
-    for (args, exit) in calls {
-        let run = sandbox.program(APPLY, &[&["--json", "--file", "q.txt"], args].concat());
-        let run = run.stdin(block).run().assert_exit(exit);
-        keys.note(&["nagent-file-apply"], "nagent-file-apply", &run.json());
-    }
 }
 
 fn keys_of_decisions(keys: &mut Keys) {
@@ -213,7 +202,7 @@ fn keys_of_decisions(keys: &mut Keys) {
         (answer["why"], answer["confidence"]) = ("so".into(), 0.5.into());
     }
     sandbox.llm.push(json!({"decisions": [{"item": "1", "answers": answers}]}).to_string());
-    for args in [&["--input", "r.json"] as &[&str], &["--dry-run", "--input", "r.json"]] {
+    for args in [&["--input", "r.json"] as &[&str]] {
         let run = sandbox.program(decide, &[&["--json"], args].concat()).run().assert_exit(0);
         let mut document = run.json();
         // Questions and options have the names that the user gave them.
@@ -321,12 +310,10 @@ fn keys_of_catalogs(keys: &mut Keys) {
         &["show", "one"],
         &["path", "one"],
         &["export", "one"],
-        &["lint", "odd"],
         &["usage", "--by", "day"],
         &["usage", "--by", "model"],
         &["usage", "--by", "conversation"],
-        &["rename", "one", "two"],
-        &["remove", "two"],
+        &["remove", "one"],
         &["prune"],
     ] {
         let run =

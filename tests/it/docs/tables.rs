@@ -97,38 +97,6 @@ fn every_type_is_in_the_page_about_large_files() {
 }
 
 #[test]
-fn the_page_about_edits_has_every_reading_and_every_cause() {
-    let readings = [
-        How::Exact,
-        How::LineEnds,
-        How::Trailing,
-        How::Indent,
-        How::Quotes,
-        How::BlankLines,
-        How::PartOfLine,
-    ];
-    assert_eq!(names(&table("docs/edits.md", "`how`")), readings.map(How::as_str));
-    let causes = [
-        Cause::Missing,
-        Cause::Twice,
-        Cause::PartOfLine,
-        Cause::Indentation,
-        Cause::AlreadyApplied,
-        Cause::Empty,
-        Cause::NoChange,
-        Cause::Overlap,
-        Cause::Unclear,
-    ];
-    let causes = causes.map(|cause| serde_json::json!(cause).as_str().unwrap().to_owned());
-    assert_eq!(names(&table("docs/edits.md", "`cause`")), causes);
-    let told = quoted(&text("docs/json.md"));
-    let names = readings.map(How::as_str).into_iter().chain(causes.iter().map(String::as_str));
-    for name in names {
-        assert!(told.iter().any(|word| word == name), "docs/json.md does not tell {name}");
-    }
-}
-
-#[test]
 fn the_figures_of_memory_on_files_are_those_of_the_code() {
     let page = text("docs/file-memory.md");
     let kib = |bytes: u64| format!("{} KiB", bytes / 1024);
@@ -139,10 +107,9 @@ fn the_figures_of_memory_on_files_are_those_of_the_code() {
         format!("blank, up to {} of text", kib(file_memory::MAX_SHORT)),
         format!("over {} of text", kib(file_memory::MIN_LONG)),
         format!("Diffs are cut at {}", kib(conversation::limits::COMMIT_DIFF as u64)),
+        format!("change together {} at most", git::MAX_LISTED),
     ];
     for told in told {
         assert!(page.contains(&told), "docs/file-memory.md does not say: {told}");
     }
-    let most = format!("most common commits first, {} at most", git::MAX_LISTED);
-    assert!(text("docs/json.md").contains(&most), "{most}");
 }

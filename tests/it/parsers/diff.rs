@@ -2,8 +2,9 @@
 //! and applied gives the new text.
 
 use super::input::Input;
-use edits::apply::apply_hunks;
-use edits::diff::parse::{is_diff, parse_diff};
+use conversation::format::edit::EditBlock;
+use edits::apply::apply;
+use edits::diff::parse::{DiffHunk, is_diff, parse_diff};
 use edits::diff::unified::{DiffChange, UnifiedDiff};
 
 pub(crate) fn run(data: &[u8]) {
@@ -13,14 +14,23 @@ pub(crate) fn run(data: &[u8]) {
     let text = input.text();
     is_diff(&text);
     if let Ok(files) = parse_diff(&text) {
-        for file in &files {
-            match apply_hunks(&old, &file.hunks) {
-                Ok(applied) => assert_eq!(applied.changes.len(), file.hunks.len()),
+        for hunks in &files {
+            match apply(&old, &blocks(hunks)) {
+                Ok(applied) => assert_eq!(applied.changes.len(), hunks.len()),
                 Err(refusals) => assert!(!refusals.is_empty()),
             }
         }
     }
     round_trip(&old, &text, lines);
+}
+
+fn blocks(hunks: &[DiffHunk]) -> Vec<EditBlock> {
+    let block = |hunk: &DiffHunk| EditBlock {
+        search: hunk.old.clone(),
+        replace: hunk.new.clone(),
+        line: hunk.line,
+    };
+    hunks.iter().map(block).collect()
 }
 
 /// Some lines of a text are replaced by another text.
@@ -55,20 +65,23 @@ fn round_trip(old: &str, came: &str, lines: usize) {
     let text = String::from_utf8_lossy(&bytes);
     let files = parse_diff(&text).unwrap_or_else(|complaint| panic!("{complaint}\n{text}"));
     let [file] = files.as_slice() else { panic!("{} files\n{text}", files.len()) };
-    let [hunk] = file.hunks.as_slice() else { panic!("{} hunks\n{text}", file.hunks.len()) };
+    let [hunk] = file.as_slice() else { panic!("{} hunks\n{text}", file.len()) };
     let context = |text: &[u8]| String::from_utf8_lossy(text).into_owned();
     let before = context(edits::diff::unified::last_lines(&old.as_bytes()[..start], 3));
     let after = context(edits::diff::unified::first_lines(&old.as_bytes()[end..], 3));
     assert_eq!(hunk.old, format!("{before}{gone}{after}"), "{text}");
     assert_eq!(hunk.new, format!("{before}{came}{after}"), "{text}");
     // Where it applies at all (it may stand twice, or change nothing that counts), it gives the new text.
-    if let Ok(applied) = apply_hunks(old, &file.hunks) {
+    if let Ok(applied) = apply(old, &blocks(file)) {
         let expect = format!("{}{came}{}", &old[..start], &old[end..]);
         let twice = old.match_indices(&hunk.old).count() != 1;
         // What comes takes the file's line ends, and a byte order mark stays.
         let is_plain = ![old, &came].iter().any(|text| text.contains(['\r', '\u{feff}']));
         assert!(
-            twice || !is_plain || applied.text == expect,
+            // The last line end of the file stays as it is.
+            twice
+                || !is_plain
+                || applied.text.trim_end_matches('\n') == expect.trim_end_matches('\n'),
             "{:?} is not {expect:?}",
             applied.text
         );

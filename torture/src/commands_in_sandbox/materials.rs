@@ -237,11 +237,12 @@ fn lacking(figures: &mut Figures, seen: &mut Seen, variant: Variant, case: &Case
             }
         }
     }
-    let got = execute(&world, &before, &[&sandbox, "--status"]);
+    let nagent = world.path("bin/nagent").display().to_string();
+    let got = execute(&world, &before, &[&nagent, "--sandbox", "workspace", "--status", "-v"]);
     let text = String::from_utf8_lossy(&[got.stdout, got.stderr].concat()).into_owned();
     let line = match expected {
-        Bwrap => "bwrap: /",
-        Landlock => "bwrap: none",
+        Bwrap => "by:bwrap",
+        Landlock => "by:landlock",
         Refused => "install bubblewrap",
     };
     if !text.contains(line) || !text.contains(says) {
@@ -250,7 +251,6 @@ fn lacking(figures: &mut Figures, seen: &mut Seen, variant: Variant, case: &Case
     drop(fs::remove_file(&log));
 
     // The run itself: refused before the model is asked, which cannot be here.
-    let nagent = world.path("bin/nagent").display().to_string();
     let config = r#"{"provider": "openai", "model": "m", "base_url": "http://127.0.0.1:9/v1"}"#;
     fs::write(world.path("home/.nagent/config.json"), config).unwrap();
     let task =
@@ -279,7 +279,8 @@ fn lacking(figures: &mut Figures, seen: &mut Seen, variant: Variant, case: &Case
             fs::write(world.path("home/.nagent/config.json"), config.to_string()).unwrap();
             let got = execute(&world, &before, &[&nagent, "-n", "task"]);
             let text = String::from_utf8_lossy(&got.stderr).into_owned();
-            let is_right = code == 0 || text.contains("commands cannot run") && text.contains("--sandbox off");
+            let is_right =
+                code == 0 || text.contains("commands cannot run") && text.contains("--sandbox off");
             if got.status.code() != Some(code) || !is_right {
                 figures.miss(format!("{what}: {reply}: exit {:?}: {text}", got.status.code()));
             }

@@ -5,7 +5,6 @@ use crate::sandbox::{NAGENT, Sandbox, answer, shell};
 
 pub(crate) const PATCH: &str = env!("CARGO_BIN_EXE_nagent-file-patch");
 pub(crate) const SPLIT: &str = env!("CARGO_BIN_EXE_nagent-file-split");
-pub(crate) const APPLY: &str = env!("CARGO_BIN_EXE_nagent-file-apply");
 pub(crate) const EDIT: &str = env!("CARGO_BIN_EXE_nagent-file-edit");
 
 /// Where a conversation is in its world.
@@ -31,7 +30,6 @@ pub(crate) struct Operation {
 pub(crate) const OLD: &str = "one\ntwo\nthree\n";
 pub(crate) const NEW: &str = "one\nzwei\nthree\n";
 pub(crate) const BLOCKS: &str = "<<<<<<< SEARCH\ntwo\n=======\nzwei\n>>>>>>> REPLACE\n";
-pub(crate) const CREATES: &str = "<<<<<<< SEARCH\n=======\nmade\n>>>>>>> REPLACE\n";
 
 pub(crate) fn words(words: &[&str]) -> Vec<String> {
     words.iter().map(|word| (*word).to_owned()).collect()

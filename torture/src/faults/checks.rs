@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use super::base::{APPLY, CONVERSATIONS, NEW, OLD, SPLIT, bystanders, expect, model};
+use super::base::{CONVERSATIONS, NEW, OLD, SPLIT, bystanders, expect, model};
 use super::{After, Fault, World};
 use crate::blocks::{Block, blocks};
 use crate::sandbox::Sandbox;
@@ -161,8 +161,9 @@ pub(crate) fn apply_in(
     to: &str,
     wrong: &mut Vec<String>,
 ) {
-    let blocks = format!("<<<<<<< SEARCH\n{from}\n=======\n{to}\n>>>>>>> REPLACE\n");
-    let run = sandbox.program(APPLY, &["--file", path.to_str().unwrap()]).stdin(blocks).run();
+    let text = std::fs::read_to_string(path).unwrap_or_default().replace(from, to);
+    let (program, words) = crate::put::words(path);
+    let run = sandbox.program(&program, &words).stdin(text).run();
     if run.code != 0 {
         wrong.push(format!("writing afterwards: {}", run.stderr));
     }

@@ -1,14 +1,15 @@
 //! The operations that are run with faults, from which state, and what must hold after one.
 
 use super::base::{
-    APPLY, BLOCKS, CONVERSATIONS, CREATES, EDIT, NEW, OLD, Operation, PATCH, SPLIT, bystanders,
-    expect, model, nagent, words,
+    BLOCKS, CONVERSATIONS, EDIT, NEW, OLD, Operation, PATCH, SPLIT, bystanders, expect, model,
+    nagent, words,
 };
 use super::checks::{
     agrees, append_again, apply, apply_in, blocks_of, check_append, exchanged, exchanged_again,
     file_index, numbered, old_or_new, patched, same, saved, split, texts,
 };
 use super::{After, World};
+use crate::put;
 use crate::sandbox::{NAGENT, Sandbox, answer, shell};
 
 pub(crate) fn operations() -> Vec<Operation> {
@@ -113,11 +114,8 @@ pub(crate) fn operations() -> Vec<Operation> {
                 sandbox.write("target.txt", OLD);
                 bystanders(sandbox);
             },
-            command: |sandbox| {
-                let path = sandbox.work().join("target.txt");
-                (APPLY.to_owned(), words(&["--file", path.to_str().unwrap()]))
-            },
-            stdin: BLOCKS,
+            command: |sandbox| put::words(&sandbox.work().join("target.txt")),
+            stdin: NEW,
             check: |_, after, wrong| {
                 old_or_new(after, "work/target.txt", wrong);
                 if after.run.code == 0 && after.state.text("work/target.txt") != NEW {
@@ -135,11 +133,8 @@ pub(crate) fn operations() -> Vec<Operation> {
         Operation {
             name: "create",
             prepare: bystanders,
-            command: |sandbox| {
-                let path = sandbox.work().join("sub/target.txt");
-                (APPLY.to_owned(), words(&["--file", path.to_str().unwrap()]))
-            },
-            stdin: CREATES,
+            command: |sandbox| put::words(&sandbox.work().join("sub/target.txt")),
+            stdin: "made\n",
             check: |_, after, wrong| match after.state.file("work/sub/target.txt") {
                 None if after.run.code == 0 => wrong.push("exit 0 and no file".to_owned()),
                 Some(bytes) if bytes != b"made\n" => {
@@ -150,8 +145,8 @@ pub(crate) fn operations() -> Vec<Operation> {
             again: |world, _, wrong| {
                 let path = world.sandbox.work().join("sub/target.txt");
                 if !path.exists() {
-                    let run = world.sandbox.program(APPLY, &["--file", path.to_str().unwrap()]);
-                    let run = run.stdin(CREATES).run();
+                    let (program, words) = put::words(&path);
+                    let run = world.sandbox.program(&program, &words).stdin("made\n").run();
                     if run.code != 0 {
                         wrong.push(format!("afterwards: {}", run.stderr));
                     }

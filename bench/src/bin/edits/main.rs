@@ -10,8 +10,7 @@ mod stats;
 use std::hint::black_box;
 use std::time::Instant;
 
-use edits::apply::{apply, apply_hunks};
-use edits::diff::parse::DiffHunk;
+use edits::apply::apply;
 use conversation::format::edit::EditBlock;
 
 /// 10,000 lines of functions that are much like each other.
@@ -71,13 +70,12 @@ fn main() {
             },
         ),
     ];
-    let hunk = DiffHunk { line: 1, at: Some(1), old: search.to_owned(), new: replace.clone() };
     let path = std::env::temp_dir().join(format!("nagent-bench-edits-{}", std::process::id()));
     std::fs::write(&path, &file).expect("the temp folder can be written");
     let mut times: Vec<(String, Vec<f64>)> = Vec::new();
     let names = ["`str::find`, one copy", "reading the file"].into_iter().map(str::to_owned);
     let names = names.chain(cases.iter().map(|(name, _)| (*name).to_owned()));
-    times.extend(names.chain(["a hunk of a diff".to_owned()]).map(|name| (name, Vec::new())));
+    times.extend(names.map(|name| (name, Vec::new())));
     for _ in 0..rounds {
         let mut took = Vec::with_capacity(times.len());
         let mut time = |run: &mut dyn FnMut()| {
@@ -95,7 +93,6 @@ fn main() {
         for (_, block) in &cases {
             time(&mut || drop(black_box(apply(black_box(&file), std::slice::from_ref(block)))));
         }
-        time(&mut || drop(black_box(apply_hunks(black_box(&file), std::slice::from_ref(&hunk)))));
         for ((_, times), took) in times.iter_mut().zip(took) {
             times.push(took);
         }

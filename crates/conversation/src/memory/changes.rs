@@ -8,7 +8,6 @@
 //!                                          recorded of F before; B: it could be executed before
 //!  "what":"commands_ran","why":W}          why not all that the run's commands changed below F is recorded, or ""
 //!  "what":"undo","undone":[ID…],"before":H,"after":H}    the user undid these changes
-//!  "what":"rename","to":C}                 conversation C has another name from here on; nothing happened to a file
 //! ```
 //! `of` has the names by which a run is found: the conversation of its shell, the conversations that started it, and
 //! its own. If another run started this one, `task` is the prompt of the first of these runs. Contents are stored in
@@ -68,7 +67,6 @@ pub enum FileEvent {
     Commands { before: String, after: String, executable: bool },
     CommandsRan { why: String },
     Undo { undone: Vec<String>, before: String, after: String },
-    Rename { to: String },
 }
 
 /// A change of a file by a run, from one content to another. A run has several if something else changed the file in
@@ -197,39 +195,6 @@ pub fn list_unknown(entries: &[ChangeLogEntry]) -> Vec<(&ChangeLogEntry, &str)> 
     all
 }
 
-/// Gives each entry the current names of its conversations.
-pub fn rename_all(entries: &mut [ChangeLogEntry]) {
-    let mut now: HashMap<String, String> = HashMap::new();
-    for entry in entries.iter_mut().rev() {
-        if let FileEvent::Rename { to } = &entry.event {
-            let to = now.get(to).unwrap_or(to).clone();
-            now.insert(entry.conversation.clone(), to);
-            continue;
-        }
-        if now.is_empty() {
-            continue;
-        }
-        for name in entry.of.iter_mut().chain([&mut entry.conversation]) {
-            if let Some(to) = now.get(name) {
-                name.clone_from(to);
-            }
-        }
-    }
-}
-
-/// Returns the names that a conversation had earlier.
-pub fn former_names(entries: &[ChangeLogEntry], name: &str) -> HashSet<String> {
-    let mut names = HashSet::new();
-    for entry in entries.iter().rev() {
-        if let FileEvent::Rename { to } = &entry.event
-            && (to == name || names.contains(to))
-        {
-            names.insert(entry.conversation.clone());
-        }
-    }
-    names
-}
-
 fn undone_ids(entries: &[ChangeLogEntry]) -> impl Iterator<Item = &String> {
     entries.iter().flat_map(|entry| match &entry.event {
         FileEvent::Undo { undone, .. } => undone.as_slice(),
@@ -252,7 +217,6 @@ mod tests {
                     let (before, after) = (word(3), word(4));
                     FileEvent::Commands { before, after, executable: false }
                 }
-                "rename" => FileEvent::Rename { to: word(3) },
                 _ => {
                     FileEvent::Undo { undone: words[3..].to_vec(), before: word(3), after: word(3) }
                 }
@@ -309,16 +273,5 @@ mod tests {
         let lines = ["1 a write x y", "2 a write y z", "2 b write x y"];
         check(&[&lines[..], &["3 a undo 2:0:a"]].concat(), &["1:0:a x y", "2:0:b x y"]);
         check(&[&lines[..], &["3 a undo 2:0:a 1:0:a 2:0:b"]].concat(), &[]);
-    }
-
-    #[test]
-    fn a_renamed_conversation_keeps_its_changes() {
-        let lines = ["1 a write x y", "2 - rename d", "3 a write y z"];
-        let mut entries = entries(&lines);
-        rename_all(&mut entries);
-        let found = list_changes(&entries);
-        let names: Vec<&str> = found.iter().map(|it| it.conversation.as_str()).collect();
-        // A conversation that has the old name later is another one.
-        assert_eq!(names, ["d", "c"]);
     }
 }

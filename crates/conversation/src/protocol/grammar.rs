@@ -27,13 +27,13 @@ positive ::= "\"" [1-9] [0-9]{0,18} "\"" | "'" [1-9] [0-9]{0,18} "'"
 
 /// The grammar for llama.cpp: `--grammar-file`, or `grammar` in a request to its server.
 pub fn write_gbnf(tags: TagSet) -> String {
-    let head = "# A reply of nagent, as its table of tags has it: nagent --print-protocol gbnf";
+    let head = "# A reply of nagent, as its table of tags has it";
     format!("{head}\nroot ::= space (tag space)+\n{}", rules(tags))
 }
 
 /// The grammar for llguidance and for OpenAI's custom tools (`"syntax": "lark"`).
 pub fn write_lark(tags: TagSet) -> String {
-    let head = "// A reply of nagent, as its table of tags has it: nagent --print-protocol lark";
+    let head = "// A reply of nagent, as its table of tags has it";
     // Matches a string, characters with their repetition, or the name of a rule.
     let token = r#""(?:\\.|[^"\\])*"|\[[^\]]*\](?:[*+]|\{[0-9,]+\})?|[a-z][a-z-]*"#;
     let token = Regex::new(token).expect("a constant pattern");

@@ -59,11 +59,6 @@ pub(super) fn bytes(lines: &[Line], range: &Range<usize>) -> (usize, usize) {
     (at(range.start), at(range.end))
 }
 
-pub(super) fn without_last_end(text: &str) -> &str {
-    let text = text.strip_suffix('\n').unwrap_or(text);
-    text.strip_suffix('\r').unwrap_or(text)
-}
-
 /// Splits a text into its byte order mark and the rest.
 pub(super) fn split_mark(text: &str) -> (&str, &str) {
     text.strip_prefix('\u{feff}')

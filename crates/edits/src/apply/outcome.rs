@@ -1,6 +1,5 @@
 //! The results of applying blocks: a new text with its changes, or refusals.
 
-use serde::Serialize;
 use std::fmt;
 
 /// A text with all blocks applied.
@@ -48,8 +47,7 @@ pub enum How {
 }
 
 /// The reason why a block was refused.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "snake_case")]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Cause {
     /// Its lines are not in the file.
     Missing,
@@ -106,27 +104,3 @@ impl fmt::Display for EditRefusal {
 }
 
 impl std::error::Error for EditRefusal {}
-
-impl How {
-    /// Its name for programs.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Exact => "exact",
-            Self::LineEnds => "line_ends",
-            Self::Trailing => "trailing",
-            Self::Indent => "indent",
-            Self::Quotes => "quotes",
-            Self::BlankLines => "blank_lines",
-            Self::PartOfLine => "part_of_line",
-        }
-    }
-}
-
-/// The change to the line end at the end of the file.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(super) enum LastEnd {
-    #[default]
-    Stays,
-    Comes,
-    Goes,
-}

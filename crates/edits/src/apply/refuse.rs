@@ -107,12 +107,6 @@ pub(super) fn refuse_unclear(place: &MatchPlace, unclear: Unclear, file: &[Line]
             ),
             place.lines.clone(),
         ),
-        Unclear::NotTheEnd => (
-            format!(
-                "found at {at}, which is not the end of the file, as the diff says it is: read the end of the file again"
-            ),
-            file.len().saturating_sub(4)..file.len(),
-        ),
         Unclear::BlankLine(line) => (
             format!(
                 "found at {at}, but the search leaves out line {}, a blank line, exactly where new lines would go: \

@@ -8,7 +8,7 @@ use super::find::MatchPlace;
 use super::indent::Reindent;
 use super::indent::Shift;
 use super::lines::{Line, indent, is_blank, plain_char, trim_end, without_blanks};
-use super::outcome::{How, LastEnd};
+use super::outcome::How;
 use similar::{Algorithm, DiffOp, capture_diff_slices};
 use std::ops::Range;
 
@@ -27,8 +27,6 @@ pub(super) enum Unclear {
     Margin,
     /// It is not certain whether the replacement uses the search's indentation or the file's.
     Indentation,
-    /// The last line end of the file should be removed, but the place is not at the end.
-    NotTheEnd,
     /// New lines belong next to a blank line of the file (its index) that the block does not show.
     BlankLine(usize),
 }
@@ -65,11 +63,7 @@ pub(super) fn write<'a>(
     search: &'a [Line<'a>],
     replace: &'a [Line<'a>],
     file: &'a [Line<'a>],
-    last_end: LastEnd,
 ) -> Result<NewText, Unclear> {
-    if last_end == LastEnd::Goes && place.lines.end < file.len() {
-        return Err(Unclear::NotTheEnd);
-    }
     let pairs: Vec<_> = search
         .iter()
         .zip(&place.map)
@@ -114,7 +108,7 @@ pub(super) fn write<'a>(
         at,
     };
     writer.write_steps(&steps)?;
-    Ok(writer.finish(last_end))
+    Ok(writer.finish())
 }
 
 impl Writer<'_> {
@@ -313,15 +307,11 @@ impl Writer<'_> {
         plain_char(c) != c && self.typographic.contains(&plain_char(c))
     }
 
-    fn finish(self, last_end: LastEnd) -> NewText {
+    fn finish(self) -> NewText {
         let lines = &self.place.lines;
         let kept = self.pieces.iter().filter(|piece| matches!(piece, Piece::Keep(_))).count();
         let at_end = lines.end == self.file.len()
-            && match last_end {
-                LastEnd::Stays => self.file.last().is_some_and(|line| line.end.is_empty()),
-                LastEnd::Comes => false,
-                LastEnd::Goes => true,
-            };
+            && self.file.last().is_some_and(|line| line.end.is_empty());
         let mut text = String::new();
         let count = self.pieces.len();
         for (index, piece) in self.pieces.iter().enumerate() {

@@ -1,8 +1,7 @@
 //! The JSON output of programs: one object with `result`, or lines of which the last is such an object.
 //!
 //! ```text
-//! {"type":"text","text":"piece"}                                       any number; "thought" likewise
-//! {"type":"result","result":"text","stop_reason":"…","usage":{…}}      the end; without "result" the pieces are the text
+//! {"type":"result","result":"text","stop_reason":"…","usage":{…}}      the end
 //! {"type":"error","error":{"message":"…","code":429,"retry_after":2}}  the end: no reply
 //! ```
 //!
@@ -13,8 +12,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use super::super::{Arrival, error};
-use conversation::limits;
+use super::super::error;
 use conversation::model::{ApiError, ErrorKind, Reply, StopReason, Usage};
 
 /// Reads the reply from JSON or JSON lines; `None`: the output is neither or has no known form, and so is plain text.
@@ -37,10 +35,8 @@ pub(super) fn read_json(text: &str) -> Option<Result<Reply, ApiError>> {
 
 /// The content of a program's events so far.
 #[derive(Debug, Default)]
-pub struct ProgramOutput {
+struct ProgramOutput {
     text: Option<String>,
-    /// The text of pieces that were streamed before the result.
-    streamed: String,
     usage: Option<Usage>,
     model: Option<String>,
     is_known: bool,
@@ -51,53 +47,13 @@ pub struct ProgramOutput {
 }
 
 impl ProgramOutput {
-    /// Reads a line of a program that is kept running. Returns true for the last line of the reply.
-    ///
-    /// # Errors
-    /// The line is not an event, or reports a failure.
-    pub fn push_line(
-        &mut self,
-        line: &str,
-        on_arrival: &mut dyn FnMut(Arrival<'_>),
-    ) -> Result<bool, ApiError> {
-        let wrong = || {
-            let start: String = line.chars().take(200).collect();
-            let message =
-                format!("the program printed a line that is not one of its JSON lines: {start}");
-            ApiError::new(ErrorKind::Other, &message)
-        };
-        let event: Value = serde_json::from_str(line).map_err(|_| wrong())?;
-        let piece = event["text"].as_str().unwrap_or_default();
-        match event["type"].as_str() {
-            Some("text") => on_arrival(Arrival::Text(piece)),
-            Some("thought") => on_arrival(Arrival::Thought(piece)),
-            _ => {}
-        }
-        if !event.is_object()
-            || !self.read_event(&event).map_err(|error| error.with_clean_message(None))?
-        {
-            return Err(wrong());
-        }
-        Ok(self.stop.is_some())
-    }
-
     /// Reads an event; returns false if the object is not one, so that the output is plain text.
     fn read_event(&mut self, event: &Value) -> Result<bool, ApiError> {
         let get = |path: &str| event.pointer(path).and_then(Value::as_str);
         let kind = get("/type").unwrap_or("result");
         self.is_agent |= matches!(kind, "system" | "assistant");
-        self.is_known |= self.is_agent
-            || event.get("type").is_some() && matches!(kind, "text" | "thought" | "result");
+        self.is_known |= self.is_agent || event.get("type").is_some() && kind == "result";
         match kind {
-            "text" => {
-                let piece = event["text"].as_str().unwrap_or_default();
-                if self.streamed.len() + piece.len() > limits::REPLY_TEXT {
-                    let message =
-                        format!("the reply is longer than {} MiB", limits::REPLY_TEXT >> 20);
-                    return Err(ApiError::new(ErrorKind::Other, &message));
-                }
-                self.streamed.push_str(piece);
-            }
             "result" => return self.read_result(event),
             "assistant" => {
                 self.model = get("/message/model").map(str::to_owned);
@@ -129,7 +85,7 @@ impl ProgramOutput {
             return Ok(true);
         }
         let is_bare = ["is_error", "result", "subtype"].iter().all(|key| event.get(key).is_none());
-        if is_bare && self.streamed.is_empty() {
+        if is_bare {
             return Ok(false);
         }
         if event["is_error"] == true || subtype.is_some_and(|it| it.starts_with("error")) {
@@ -145,9 +101,7 @@ impl ProgramOutput {
             }
             _ => {}
         }
-        let streamed = Some(std::mem::take(&mut self.streamed)).filter(|text| !text.is_empty());
-        let text = event["result"].as_str().map(str::to_owned);
-        self.text = text.or(self.text.take()).or(streamed);
+        self.text = event["result"].as_str().map(str::to_owned).or(self.text.take());
         self.model = event["model"].as_str().map(str::to_owned).or(self.model.take());
         self.usage = read_usage(&event["usage"]);
         (self.is_known, self.stop) = (true, Some(stop));
@@ -158,7 +112,7 @@ impl ProgramOutput {
     ///
     /// # Errors
     /// There was no last line, or no text.
-    pub fn finish(self) -> Result<Reply, ApiError> {
+    fn finish(self) -> Result<Reply, ApiError> {
         let Some((text, stop)) = self.text.zip(self.stop) else {
             return Err(ApiError::new(ErrorKind::Cut, "the program ended before its last event"));
         };

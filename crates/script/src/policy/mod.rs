@@ -252,15 +252,6 @@ impl Policy {
     pub fn remove(&mut self, subject: &Subject) -> usize {
         self.entries_mut(subject).extract_if(.., |entry| entry.subject == *subject).count()
     }
-
-    /// Counts the entries of each kind that allow and those that deny.
-    pub fn count(&self) -> [(&'static str, usize, usize); 3] {
-        self.sections().map(|(kind, section)| {
-            let entries = || section.entries.iter().flatten();
-            let count = |wanted| entries().filter(|entry| entry.approval == wanted).count();
-            (kind, count(Approval::Allow), count(Approval::Deny))
-        })
-    }
 }
 
 impl Entry {

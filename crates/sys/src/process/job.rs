@@ -22,7 +22,7 @@ pub enum Stdin {
     Null,
     /// These bytes, then the end of file. It is not an error if the job does not read them.
     Bytes(Vec<u8>),
-    /// Input that [`super::Jobs::send`] provides while the job runs.
+    /// A pipe that the caller writes to.
     Open,
     /// The stdin of this process.
     Inherited,
@@ -63,8 +63,7 @@ pub struct Job {
     pub timeout: Option<Duration>,
     /// The time between SIGTERM and SIGKILL. A job that has jobs of its own to end needs more than they do.
     pub grace: Duration,
-    /// Number of bytes of each stream in [`Finished`]: the first ones, with [`Stdin::Open`] the last. All of stdout can
-    /// be read while it arrives.
+    /// Number of bytes of each stream in [`Finished`], the first ones. All of stdout can be read while it arrives.
     pub keep: usize,
     /// The limit of its output in bytes, both streams together; a job that writes more is ended.
     pub limit: u64,

@@ -67,13 +67,6 @@ impl Jobs {
         Ok(JobId(self.started - 1))
     }
 
-    /// Writes to the stdin of the jobs that keep it open, and gives them this much time from now on. `None` closes it.
-    pub fn send(&mut self, input: Option<Vec<u8>>, time: Duration) {
-        for running in &mut self.running {
-            running.send(input.clone(), time);
-        }
-    }
-
     /// Waits for the next job to end. `None` when none runs. Once a signal is pending, all jobs are ended and returned
     /// one by one.
     pub fn next_finished(&mut self, interrupts: &Interrupts) -> Option<Finished> {
@@ -81,8 +74,7 @@ impl Jobs {
     }
 
     /// Waits for the next job to end, like [`Jobs::next_finished`], and passes each piece of stdout to `on_stdout` as
-    /// soon as it is read. `Break` ends that job; for a job whose stdin is open it only ends the wait, and `None` is
-    /// returned.
+    /// soon as it is read. `Break` ends that job.
     pub fn next_streaming(
         &mut self,
         interrupts: &Interrupts,
@@ -113,9 +105,6 @@ impl Jobs {
                             let at = self.pause.and_then(|pause| now.checked_add(pause));
                             self.look = self.look.or(at.map(|at| (at, running.id)));
                             let flow = on_stdout(running.id, &self.chunk[..bytes]);
-                            if flow.is_break() && running.is_open {
-                                return None;
-                            }
                             running.check_output(flow);
                         }
                     }
@@ -144,7 +133,7 @@ impl Jobs {
             fds.push(PollFd::new(interrupts, PollFlags::IN));
         }
         for (at, running) in self.running.iter().enumerate() {
-            if let Some(feed) = running.stdin.as_ref().filter(|feed| feed.is_due()) {
+            if let Some(feed) = &running.stdin {
                 sources.push(PollSource::Stdin(at));
                 fds.push(PollFd::new(&feed.pipe, PollFlags::OUT));
             }

@@ -44,8 +44,6 @@ pub(super) struct RunningJob {
     grace: Duration,
     limit: u64,
     pub(super) stdin: Option<StdinFeed>,
-    /// Whether its stdin was left open for more.
-    pub(super) is_open: bool,
     pub(super) stdout: Stream,
     pub(super) stderr: Stream,
     /// Set once the job has been ordered to end.
@@ -77,23 +75,13 @@ pub(super) struct StdinFeed {
     pub(super) pipe: OwnedFd,
     bytes: Vec<u8>,
     written: usize,
-    /// Whether more input may come after these bytes.
-    stays_open: bool,
-}
-
-impl StdinFeed {
-    /// Whether there are bytes to write, or the pipe is to be closed.
-    pub(super) fn is_due(&self) -> bool {
-        !self.stays_open || self.written < self.bytes.len()
-    }
 }
 
 #[derive(Debug)]
 pub(super) struct Stream {
     pub(super) pipe: Option<OwnedFd>,
-    /// Number of bytes kept: the first ones, or the last.
+    /// Number of bytes kept: the first ones.
     keep: usize,
-    keeps_end: bool,
     kept: Vec<u8>,
     /// Number of bytes so far.
     bytes: u64,
@@ -174,18 +162,12 @@ impl RunningJob {
             let _ = waitid(WaitId::Pid(supervisor), WaitIdOptions::EXITED);
             other(&error)
         })?;
-        let is_open = job.stdin == Stdin::Open;
-        let stdin = match (pipes.stdin, job.stdin) {
-            (Some(pipe), Stdin::Bytes(bytes)) => {
-                Some(StdinFeed { pipe, bytes, written: 0, stays_open: false })
-            }
-            (Some(pipe), _) => {
-                Some(StdinFeed { pipe, bytes: Vec::new(), written: 0, stays_open: true })
-            }
-            _ => None,
+        let bytes = match job.stdin {
+            Stdin::Bytes(bytes) => bytes,
+            _ => Vec::new(),
         };
-        let stream =
-            |pipe| Stream { pipe, keep: job.keep, keeps_end: is_open, kept: Vec::new(), bytes: 0 };
+        let stdin = pipes.stdin.map(|pipe| StdinFeed { pipe, bytes, written: 0 });
+        let stream = |pipe| Stream { pipe, keep: job.keep, kept: Vec::new(), bytes: 0 };
         Ok(Self {
             id,
             pidfd,
@@ -196,7 +178,6 @@ impl RunningJob {
             grace: job.grace,
             limit: job.limit,
             stdin,
-            is_open,
             stdout: stream(pipes.stdout),
             stderr: stream(pipes.stderr),
             ending: None,
@@ -277,26 +258,13 @@ impl RunningJob {
         }
     }
 
-    /// Adds input, and gives the job this much time from now on; `None` closes its stdin.
-    pub(super) fn send(&mut self, input: Option<Vec<u8>>, time: Duration) {
-        self.deadline = Instant::now().checked_add(time);
-        match (input, &mut self.stdin) {
-            (Some(bytes), Some(feed)) => {
-                feed.bytes.drain(..feed.written);
-                feed.written = 0;
-                feed.bytes.extend(bytes);
-            }
-            _ => self.stdin = None,
-        }
-    }
-
     /// Writes as many bytes to stdin as the pipe takes.
     pub(super) fn feed_stdin(&mut self) {
         let Some(feed) = &mut self.stdin else { return };
         match rustix::io::write(&feed.pipe, feed.bytes.get(feed.written..).unwrap_or_default()) {
             Ok(count) => {
                 feed.written += count;
-                if feed.written < feed.bytes.len() || feed.stays_open {
+                if feed.written < feed.bytes.len() {
                     return;
                 }
             }
@@ -366,10 +334,6 @@ impl Stream {
                 }
                 Ok(bytes) => {
                     self.bytes += bytes as u64;
-                    if self.keeps_end {
-                        let over = (self.kept.len() + bytes).saturating_sub(self.keep);
-                        self.kept.drain(..over.min(self.kept.len()));
-                    }
                     let room = self.keep.saturating_sub(self.kept.len()).min(bytes);
                     self.kept.extend_from_slice(&chunk[..room]);
                     return Some(bytes);

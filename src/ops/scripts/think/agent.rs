@@ -109,8 +109,7 @@ impl AgentSettings {
             return problem;
         }
         let Some(agent) = &self.agent else {
-            let hint =
-                format!("{} is for scripts alone; nagent-thought setup checks it", KEYS[0].0);
+            let hint = format!("{} is for scripts alone", KEYS[0].0);
             return Problem { hint, ..problem };
         };
         let is_own = |(_, of): &&(&str, Provider)| Some(of.name()) == self.provider.as_deref();
@@ -139,16 +138,4 @@ impl AgentSettings {
         args.base_url = args.base_url.or_else(|| self.base_url.clone());
         args
     }
-}
-
-/// The agent that runs would have, as arguments for the model; its credential is set in `env`.
-///
-/// # Errors
-/// Settings are damaged, or name something that is missing.
-pub fn choose_agent(home: &Home, given: &ModelArgs, env: &mut Env) -> Result<ModelArgs, Problem> {
-    let request = ThinkRequest { model: given.clone(), ..ThinkRequest::default() };
-    let settings =
-        AgentSettings::resolve(home, &home.read_config()?, &Script::default(), &request, env)?;
-    settings.set_key(env);
-    Ok(settings.model_args(given))
 }

@@ -27,15 +27,14 @@ use script::js::wire::End;
 use script::js_worker::ScriptOutcome;
 use script::thought::context::Resume;
 use script::thought::script::Script;
-use script::thoughts::{Home, HomeConfig, Origin, is_digest_of};
+use script::thoughts::{Home, Origin, is_digest_of};
 use std::time::Duration;
 use sys::env::Env;
 use sys::interrupt::Interrupts;
 use sys::lock::LockMode;
 use sys::{fs, root, stdin};
 
-pub use self::agent::choose_agent;
-pub use self::request::{LOCK_TIMEOUT, ThinkRequest};
+pub use self::request::ThinkRequest;
 pub use self::source::read_place;
 
 /// Runs a script.
@@ -54,15 +53,12 @@ pub fn run_thought(tool: &'static str, request: &ThinkRequest) -> Result<Report,
     let input = stdin::read_text(&interrupts)?.map_err(Problem::interrupted)?;
     let thought = open_thought(tool, request, &env, home, (source, input), is_kept, &interrupts)?;
     let patience = Duration::try_from_secs_f64(request.lock_timeout).unwrap_or(Duration::MAX);
-    if request.dry_run {
-        return thought.show_plan(tool, request, &config, &script, env, interrupts);
-    }
     let mut runs_memory = !request.fresh && is_kept;
     let mut resume = (Resume::Unused, thought.read_memory().ok().flatten());
     if runs_memory {
         let _lock =
             thought.home.lock_thought(&thought.name, LockMode::Shared, patience, &interrupts)?;
-        match thought.run_memory(request, &env, &interrupts)? {
+        match thought.run_memory(&env, &interrupts)? {
             None => return Ok(thought.report(Report::done(""), "memory", None)),
             Some(needed) => resume = needed,
         }
@@ -72,7 +68,7 @@ pub fn run_thought(tool: &'static str, request: &ThinkRequest) -> Result<Report,
         thought.home.lock_thought(&thought.name, LockMode::Exclusive, patience, &interrupts)?;
     // Another run may have written memory.js while this one waited for the lock.
     if runs_memory && fs::exists(&thought.memory_path()) {
-        match thought.run_memory(request, &env, &interrupts)? {
+        match thought.run_memory(&env, &interrupts)? {
             None => return Ok(thought.report(Report::done(""), "memory", None)),
             Some(needed) => resume = needed,
         }
@@ -93,7 +89,6 @@ impl Thought {
     /// Runs memory.js. `None` if it did the task, else the reason why the model is needed, and the code of memory.js.
     fn run_memory(
         &self,
-        request: &ThinkRequest,
         env: &Env,
         interrupts: &Interrupts,
     ) -> Result<Option<(Resume, Option<String>)>, Problem> {
@@ -106,7 +101,7 @@ impl Thought {
             Ok(None) => return needed(Resume::First, None),
             Err(error) => return needed(Resume::Failed(format!("{error:#}")), None),
         };
-        if self.has_changed(request)? {
+        if self.has_changed()? {
             return needed(Resume::Changed, Some(code));
         }
         self.screen.begin_memory(&self.name);
@@ -146,10 +141,9 @@ impl Thought {
     }
 
     /// Whether memory.js was made for another text of the script, and that matters.
-    fn has_changed(&self, request: &ThinkRequest) -> Result<bool, Problem> {
+    fn has_changed(&self) -> Result<bool, Problem> {
         let made_for = self.home.read_origin(&self.name)?.and_then(|origin| origin.sha256);
-        Ok(made_for.is_some_and(|sha256| !is_digest_of(&sha256, &self.source.bytes))
-            && !request.keep_memory)
+        Ok(made_for.is_some_and(|sha256| !is_digest_of(&sha256, &self.source.bytes)))
     }
 
     /// A memory.js without a recorded script was made for this one: it has just done its task.
@@ -205,7 +199,6 @@ impl Thought {
             // Stdout is the script's: the answer is in the report.
             json: true,
             quiet: request.quiet,
-            show_request: request.dry_run,
             model: settings.model_args(&request.model),
             limits,
             lock_timeout: Some(request.lock_timeout),
@@ -224,51 +217,11 @@ impl Thought {
         self.screen.begin_agent(&self.name);
         let mut report = run_call(&mut call, false, "")
             .map_err(|problem| settings.explain(problem, &self.home))?;
-        if !request.dry_run {
-            let answer = std::mem::take(&mut report.text);
-            if !request.quiet && !answer.trim().is_empty() {
-                out::print_line(answer.trim_end());
-            }
+        let answer = std::mem::take(&mut report.text);
+        if !request.quiet && !answer.trim().is_empty() {
+            out::print_line(answer.trim_end());
         }
         Ok(report)
-    }
-
-    /// The report of `--dry-run`.
-    fn show_plan(
-        &self,
-        tool: &'static str,
-        request: &ThinkRequest,
-        config: &HomeConfig,
-        script: &Script,
-        env: Env,
-        interrupts: Interrupts,
-    ) -> Result<Report, Problem> {
-        let memory = self.read_memory().ok().flatten();
-        let is_changed = self.has_changed(request)?;
-        let why = match &memory {
-            None => Resume::First,
-            Some(_) if is_changed => Resume::Changed,
-            Some(_) => Resume::Unused,
-        };
-        let runs = if memory.is_some() && !is_changed && !request.fresh {
-            "memory.js"
-        } else {
-            "the agent"
-        };
-        let mut text = format!(
-            "thought: {}\nfolder: {}\nwould run: {runs}\n",
-            self.name,
-            self.folder.display()
-        );
-        for (whose, policy) in [("own", &self.layers.own), ("global", &self.layers.global)] {
-            text.push_str(&format!("{whose} policy:\n{}", policy.format()));
-        }
-        let settings = AgentSettings::resolve(&self.home, config, script, request, &env)?;
-        let prompt = self.prompt(script, &why);
-        let said = self.said(&(why, memory));
-        let plan = self.run_agent(tool, request, settings, env, interrupts, (prompt, said))?;
-        text.push_str(&format!("first request to a model:\n{}", plan.text));
-        Ok(Report { text, ..plan }.with("thought", self.name.clone()).with("would_run", runs))
     }
 
     /// The report of a run, with the keys of a script.

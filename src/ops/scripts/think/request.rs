@@ -4,12 +4,8 @@ use clap::Args;
 
 use crate::ops::setup::flags::{LimitArgs, ModelArgs, parse_amount, parse_seconds};
 
-/// The default of `--lock-timeout`, in seconds.
-pub const LOCK_TIMEOUT: f64 = 30.0;
-
 /// The flags of a script's run
 #[derive(Debug, Clone, Default, Args)]
-#[expect(clippy::struct_excessive_bools, reason = "flags are what they are")]
 pub struct ThinkRequest {
     /// The script's path.
     #[arg(skip)]
@@ -20,17 +16,11 @@ pub struct ThinkRequest {
     /// Do not run memory.js; let the model do the task
     #[arg(long)]
     pub fresh: bool,
-    /// Run memory.js although the script has changed since
-    #[arg(long)]
-    pub keep_memory: bool,
-    /// Show what would run, the policy in force and the first request; run nothing
-    #[arg(long)]
-    pub dry_run: bool,
     /// End each script after S seconds; questions do not count [default: 30 without a terminal, none with one]
     #[arg(long, value_name = "S", value_parser = parse_seconds)]
     pub timeout: Option<f64>,
     /// Wait up to S seconds for another run of this script
-    #[arg(long, value_name = "S", default_value_t = LOCK_TIMEOUT, value_parser = parse_amount)]
+    #[arg(long, value_name = "S", default_value_t = 30.0, value_parser = parse_amount)]
     pub lock_timeout: f64,
     /// Print one JSON document instead of the script's output
     #[arg(long)]

@@ -1,18 +1,16 @@
-//! Manages scripts in plain language. Only `setup` asks a model.
+//! Manages scripts in plain language. Asks no model.
 
 mod desk;
 mod policy;
-mod setup;
 
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 
-use super::think::{LOCK_TIMEOUT, ThinkRequest, read_place, run_thought};
+use super::think::read_place;
 use crate::out::{self, Report};
 use conversation::limits;
 use conversation::problem::Problem;
-use script::permission::read_policy;
 use script::thought::script::{Script, thought_name, without_shebang};
 use script::thoughts::Origin;
 use sys::atomic_file::AtomicFile;
@@ -20,7 +18,6 @@ use sys::fs;
 
 pub use self::desk::Desk;
 pub use self::policy::{PolicyEdit, add_entry, list_policy, remove_entry};
-pub use self::setup::setup;
 
 /// Lists the installed scripts, and thoughts that are not installed.
 pub fn list_scripts(desk: &Desk) -> Result<Report, Problem> {
@@ -49,48 +46,25 @@ pub fn describe(desk: &Desk, script: &str) -> Result<Report, Problem> {
     let bytes = place.as_ref().and_then(|place| fs::file_size(Path::new(place)));
     let memory = fs::file_size(&folder.join("memory.js"));
     let (workspace, memories) = (count("workspace")?, count("memories")?);
-    let policy = read_policy(&desk.home.policy_path(Some(&target.name)));
-    let policy = policy.map_err(|error| Problem::failed(format!("{error:#}")))?;
-    let allowed =
-        policy.count().map(|(kind, allow, deny)| format!("{kind} {allow} allowed, {deny} denied"));
     let size = |bytes: Option<u64>| {
         bytes.map_or_else(|| "none".to_owned(), |bytes| format!("{bytes} bytes"))
     };
     let text = format!(
         "Name: {}\nScript: {} ({})\nData: {}\nmemory.js: {}\nWorkspace: {workspace} entries, {} bytes\n\
-         Memories: {memories}\nPolicy: {}\n",
+         Memories: {memories}\n",
         target.name,
         place.as_deref().unwrap_or("unknown"),
         size(bytes),
         folder.display(),
         size(memory),
-        fs::bytes_below(&folder.join("workspace")),
-        allowed.join("; ")
+        fs::bytes_below(&folder.join("workspace"))
     );
     Ok(Report::done(text)
         .with("name", target.name)
         .with("script", place)
         .with("folder", folder.display().to_string())
         .with("memory_bytes", memory)
-        .with("memories", memories)
-        .with("policy", allowed.to_vec()))
-}
-
-/// Runs a script, as nagent-think does. `is_json`: one document has all its output.
-pub fn run_installed_script(
-    desk: &Desk,
-    script: &str,
-    args: Vec<String>,
-    is_json: bool,
-) -> Result<Report, Problem> {
-    let request = ThinkRequest {
-        script: desk.find_place(script)?,
-        args,
-        json: is_json,
-        lock_timeout: LOCK_TIMEOUT,
-        ..ThinkRequest::default()
-    };
-    run_thought("nagent-think", &request)
+        .with("memories", memories))
 }
 
 /// Copies a script to the home's bin folder, and marks it executable.
@@ -125,13 +99,10 @@ pub fn install(desk: &Desk, script: &str) -> Result<Report, Problem> {
         .is_some_and(|path| std::env::split_paths(path).any(|folder| folder == bin));
     if !is_in_path {
         out::print_line(&format!(
-            "add {} to your PATH, or use nagent-thought run {name}",
-            bin.display()
+            "add {} to your PATH, or run nagent-think {}",
+            bin.display(),
+            path.display()
         ));
-    }
-    let other = desk.env.find_program(&name);
-    if fs::exists(&other) && !other.starts_with(&bin) {
-        out::print_line(&format!("note: there is another {name}: {}", other.display()));
     }
     Ok(text_report("installed", path.display().to_string()))
 }
@@ -162,24 +133,6 @@ fn move_to_trash(desk: &Desk, paths: &[PathBuf]) -> Result<Report, Problem> {
     let moved: Vec<String> = moved.iter().map(|path| path.display().to_string()).collect();
     let text: String = moved.iter().map(|path| format!("moved to {path}\n")).collect();
     Ok(Report::done(text).with("moved", moved))
-}
-
-/// Prints where a script is.
-pub fn print_place(desk: &Desk, script: &str) -> Result<Report, Problem> {
-    let place = desk.find_place(script)?;
-    Ok(text_report("script", place))
-}
-
-/// Prints where a script's data are.
-pub fn print_folder(desk: &Desk, script: &str) -> Result<Report, Problem> {
-    let folder = desk.home.thought_folder(&desk.find_script(script)?.name).display().to_string();
-    Ok(text_report("folder", folder))
-}
-
-/// Prints the SHA-256 of a script.
-pub fn print_digest(desk: &Desk, script: &str) -> Result<Report, Problem> {
-    let place = desk.find_place(script)?;
-    Ok(text_report("sha256", read_place(&place, &desk.env)?.digest))
 }
 
 /// Removes memory.js and the workspace of a script, or all its data.

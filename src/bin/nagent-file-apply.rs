@@ -1,8 +1,0 @@
-//! Becomes `nagent`, which acts as nagent-file-apply.
-
-#[path = "../stub.rs"]
-mod stub;
-
-fn main() -> std::process::ExitCode {
-    stub::become_nagent()
-}
