@@ -5,7 +5,6 @@ use std::path::{Path, PathBuf};
 use anyhow::Result;
 
 use super::atomic_file::AtomicFile;
-use super::env::Env;
 use super::fs;
 use conversation::limits;
 use conversation::problem::Problem;
@@ -92,9 +91,8 @@ impl Root {
         self.conversations().join(".shells").join(own)
     }
 
-    /// The conversation that a shell goes on with: the one that it took up with `--continue`, else its own.
-    pub fn shell_conversation(&self, env: &Env, id: Option<&str>) -> String {
-        let own = env.shell_conversation(id);
+    /// The conversation that a shell goes on with: the one that it took up with `--continue`, else `own`.
+    pub fn shell_conversation(&self, own: String) -> String {
         let taken = check_name(&own).ok().and_then(|()| {
             let name = fs::read_text(&self.taken_up(&own), limits::NAME_FILE).ok()??;
             check_name(&name).ok().filter(|()| fs::exists(&self.conversation(&name))).map(|()| name)
@@ -102,13 +100,12 @@ impl Root {
         taken.unwrap_or(own)
     }
 
-    /// Records that this shell has taken up a conversation.
-    pub fn take_up(&self, env: &Env, name: &str) -> Result<()> {
-        let own = env.shell_conversation(None);
-        if check_name(&own).is_err() || self.shell_conversation(env, None) == name {
+    /// Records that the shell with this conversation of its own has taken up another one.
+    pub fn take_up(&self, own: &str, name: &str) -> Result<()> {
+        if check_name(own).is_err() || self.shell_conversation(own.to_owned()) == name {
             return Ok(());
         }
-        let path = self.taken_up(&own);
+        let path = self.taken_up(own);
         path.parent().map_or(Ok(()), fs::create_private_folder)?;
         AtomicFile::new(&path).without_sync().write(name.as_bytes())
     }

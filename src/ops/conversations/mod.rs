@@ -112,7 +112,7 @@ impl Catalog {
         if let Some(prefix) = prefix {
             return find_by_prefix(names, prefix);
         }
-        let own = self.root.shell_conversation(&self.env, None);
+        let own = self.root.shell_conversation(self.env.shell_conversation(None));
         if names.contains(&own) {
             return Ok(own);
         }

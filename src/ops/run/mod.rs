@@ -39,6 +39,7 @@ use crate::ops::single::one_shot::report_request;
 use crate::out::{self, Report};
 use crate::overview;
 use crate::view::event::{Begin, RunEvent};
+use ::sandbox::enforce::Sandbox;
 use conversation::context::{self, Facts, Section};
 use conversation::exit::Exit;
 use conversation::format::code_block::find_code_block;
@@ -172,10 +173,8 @@ fn run_loop(
     if !call.args.show_request {
         progress.emit_event(|| begin_event(call, &conversation, &model_id, window));
     }
-    let sections = match call.scripts {
-        None => context::sections(&facts),
-        Some(scripts) => scripts.sections(),
-    };
+    let of_facts = || context::sections(&facts);
+    let sections = call.scripts.map_or_else(of_facts, |scripts| scripts.sections());
     let model = asker.client.model_id.as_deref();
     let children = child_flags::children(call, model, progress.shows_events());
     let approval = approval::approval(call, progress.asked.clone())?;
@@ -215,11 +214,7 @@ fn run_loop(
     let (schema, sandbox) = (runner.schema.take(), runner.context.sandbox.take());
     let seconds = runner.watch.elapsed().as_secs_f64();
     let conversation = runner.end();
-    // The parent of a child checks for the child, too.
-    let changed = sandbox.filter(|_| !call.delegated).map(|sandbox| sandbox.find_changed());
-    if let Some(note) = changed.as_ref().and_then(sandbox::describe_changed) {
-        call.print_note(&note);
-    }
+    note_changed(call, sandbox.as_deref());
     let done = ran.and_then(|(report, totals)| {
         if call.args.show_request {
             return Ok(report);
@@ -301,6 +296,14 @@ fn run_turns(
     Ok((report, turn.totals().clone()))
 }
 
+/// Says which files that tools run by themselves the commands of the run have changed. A parent says it for its children.
+fn note_changed(call: &Call<'_>, sandbox: Option<&Sandbox>) {
+    let changed = sandbox.filter(|_| !call.delegated).map(Sandbox::find_changed);
+    if let Some(note) = changed.as_ref().and_then(sandbox::describe_changed) {
+        call.print_note(&note);
+    }
+}
+
 fn commands(call: &Call<'_>) -> Commands {
     let (settings, check) = (&call.settings, call.args.check.clone());
     Commands::new(settings.shell(), settings.config.after_write.clone(), check)
@@ -311,7 +314,7 @@ fn open_conversation(call: &Call<'_>) -> Result<ConversationFile, Problem> {
         return Ok(ConversationFile::read_only(call.root(), &call.name)?);
     }
     if call.which.continue_.is_some() {
-        call.root().take_up(&call.env, &call.name)?;
+        call.root().take_up(&call.env.shell_conversation(None), &call.name)?;
     }
     call.open_conversation()
 }

@@ -173,17 +173,7 @@ impl<'a> Progress<'a> {
                 }
             }
             ProgressEvent::Waiting(time, error) => {
-                let (seconds, error) = (time.as_secs_f64(), error.to_string());
-                let is_again = self.waited.as_ref().is_some_and(|(last, _)| *last == error);
-                let tries =
-                    self.waited.take().filter(|_| is_again).map_or(1, |(_, tries)| tries + 1);
-                // The same line five times says no more than once.
-                if is_again && self.spinner.is_shown() {
-                    self.spinner.start(&format!("model, try {}", tries + 1));
-                } else {
-                    self.emit_always(&RunEvent::Wait { seconds, error: error.clone() });
-                }
-                self.waited = Some((error, tries));
+                self.show_wait(time.as_secs_f64(), error.to_string());
             }
             ProgressEvent::Asking(turn) => {
                 self.streamed.clear();
@@ -246,6 +236,19 @@ impl<'a> Progress<'a> {
                 self.emit_event(|| RunEvent::Note { text: text.to_owned() });
             }
         }
+    }
+
+    /// A wait before the next try.
+    fn show_wait(&mut self, seconds: f64, error: String) {
+        let is_again = self.waited.as_ref().is_some_and(|(last, _)| *last == error);
+        let tries = self.waited.take().filter(|_| is_again).map_or(1, |(_, tries)| tries + 1);
+        // The same line five times says no more than once.
+        if is_again && self.spinner.is_shown() {
+            self.spinner.start(&format!("model, try {}", tries + 1));
+        } else {
+            self.emit_always(&RunEvent::Wait { seconds, error: error.clone() });
+        }
+        self.waited = Some((error, tries));
     }
 
     /// A command of the user's that starts.

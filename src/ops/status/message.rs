@@ -55,7 +55,7 @@ pub fn send_message(
 
 /// The conversation that this shell continues, where a run is at work on it or there is no other; else that of the only run.
 fn choose_conversation(root: &Root, env: &Env) -> Result<String, Problem> {
-    let own = root.shell_conversation(env, None);
+    let own = root.shell_conversation(env.shell_conversation(None));
     root::check_name(&own).map_err(Problem::usage)?;
     let all = list_runs(root)?;
     let active: Vec<&Run> = all.iter().filter(|run| run.is_active()).collect();

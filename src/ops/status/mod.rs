@@ -72,18 +72,7 @@ pub fn report_status(call: &Call<'_>) -> Report {
         text.push_str(&format!("\nsandbox gap: {gap}"));
     }
     text.push('\n');
-    let mut list = Map::new();
-    for (from, key, value) in settings.list_values() {
-        if from != "default" || call.args.verbose {
-            text.push_str(&format!("{key} = {} ({from})\n", show_value(&key, &value)));
-        }
-        list.insert(key, json!({ "value": value, "from": from }));
-    }
-    if !call.args.verbose {
-        text.push_str(
-            "nagent --status -v shows the other settings, and what the sandbox does not stop\n",
-        );
-    }
+    let list = list_settings(call, &mut text);
     if let Some(conversation) = conversation.filter(|_| prompts > 0) {
         let window = window.map(|window| format!(" of {}", format_tokens(window)));
         let (count, window) = (format_count(prompts, "prompt"), window.unwrap_or_default());
@@ -108,6 +97,23 @@ pub fn report_status(call: &Call<'_>) -> Report {
         .with("sandbox_gaps", gaps)
         .with("sandbox_error", error)
         .with("settings", Value::Object(list))
+}
+
+/// Adds the settings that are not the default to the text, with `-v` all of them; returns all.
+fn list_settings(call: &Call<'_>, text: &mut String) -> Map<String, Value> {
+    let mut list = Map::new();
+    for (from, key, value) in call.settings.list_values() {
+        if from != "default" || call.args.verbose {
+            text.push_str(&format!("{key} = {} ({from})\n", show_value(&key, &value)));
+        }
+        list.insert(key, json!({ "value": value, "from": from }));
+    }
+    if !call.args.verbose {
+        text.push_str(
+            "nagent --status -v shows the other settings, and what the sandbox does not stop\n",
+        );
+    }
+    list
 }
 
 /// The tokens and the cost of a conversation, on a line.
