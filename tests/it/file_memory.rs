@@ -403,25 +403,3 @@ fn five_cycles_of_edit_and_commit_add_little() {
     let sizes: Vec<usize> = updates.iter().map(|update| update.body.len()).collect();
     assert!(sizes.len() == 5 && sizes.iter().all(|size| *size < 300), "{sizes:?}");
 }
-
-#[test]
-fn a_rename_that_is_not_committed_yet_keeps_the_history() {
-    let (sandbox, [_, second]) = repository();
-    edit(&sandbox, &["task"]);
-    git_as(&sandbox, "Ann", &["mv", "a.txt", "moved.txt"]);
-    let report = history(&sandbox, "moved.txt").unwrap();
-    let head = "File: moved.txt (renamed from a.txt, not committed yet)\n";
-    assert!(report.text.starts_with(head) && report.text.contains(&second[..7]), "{}", report.text);
-    // Nothing of it is new to the conversation, and nothing is asked again.
-    let from = sandbox.requests().len();
-    sandbox.run(&["--file-edit", "moved.txt", "task"]).assert_exit(0);
-    assert_eq!(kinds(&sandbox, from), ["turn"]);
-    let updates = sandbox.blocks_of("context-update");
-    assert!(updates.iter().all(|update| update.get("section") != "File memory"), "{updates:?}");
-    // With changes that are not staged, and then committed.
-    sandbox.write("moved.txt", long("two") + "more\n");
-    assert!(history(&sandbox, "moved.txt").is_ok());
-    commit(&sandbox, "Move");
-    let report = history(&sandbox, "moved.txt").unwrap();
-    assert!(report.text.contains("(renamed from a.txt) Ann: Move"), "{}", report.text);
-}

@@ -387,10 +387,6 @@ limits! {
         bytes REPOSITORY_CONFIG: u64 = 1 << 20, "the repository is not read, with a note";
         /// Packed refs, list of alternates and the like of a repository
         bytes REPOSITORY_FILE: u64 = 64 << 20, "the repository is not read, with a note";
-        /// Index of a repository, which says what is staged
-        bytes REPOSITORY_INDEX: u64 = 256 << 20, "a staged rename is not followed";
-        /// Contents of a commit that are compared to see which other files it renamed
-        bytes RENAME_READ: usize = 64 << 20, "renamed files count as new ones";
         /// Commits that are read for the history of a file
         count HISTORY_COMMITS: u64 = 200_000, "the history is cut, and says so";
     }

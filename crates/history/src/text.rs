@@ -83,10 +83,7 @@ pub fn format_history(history: &History, summaries: &Summaries, extent: Extent) 
         return String::new();
     }
     let is_whole = extent == Extent::Whole;
-    let renamed = history.path_at_head.as_deref().map_or_else(String::new, |old| {
-        format!(" (renamed from {}, not committed yet)", show_path(old))
-    });
-    let mut text = format!("{{file-history}}\nFile: {}{renamed}\n", show_path(&history.path));
+    let mut text = format!("{{file-history}}\nFile: {}\n", show_path(&history.path));
     let toplevel = history.toplevel.as_os_str().as_encoded_bytes();
     let _ = writeln!(text, "Repository: {}", show_path(toplevel));
     if is_whole {
