@@ -52,10 +52,7 @@ fn a_schema_that_cannot_be_used_is_found_before_anything_is_sent() {
     };
     check("{", "not valid JSON");
     check(r#"{"type": 7}"#, "not a valid JSON Schema");
-    check("false", "no answer");
-    let none = r#"{"type": "object", "required": ["n"], "properties": {"n": {"type": "integer", "minimum": 2, "maximum": 1}}}"#;
-    check(none, "no answer at all: \"minimum\" is above \"maximum\" in integers at /properties/n");
-    check(r##"{"allOf": [{"$ref": "#"}]}"##, "without end");
+    check("false", "it must be an object");
     with_schema()
         .run(&["--schema", "none.json", "task"])
         .assert_exit(2)
