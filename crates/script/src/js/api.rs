@@ -42,7 +42,6 @@ console.error(...values) | the same |
 process.sleep(ms) | wait |
 process.stdin.read() → string | all of stdin as text, the same at each call; empty if there is none |
 process.stdout.write(text) | write to stdout, byte for byte |
-input.prompt(question[, {default}]) → string | ask the person at the terminal |
 require(path) → exports | CommonJS, by ./, ../ or an absolute path; .js and .json | read";
 
 /// The functions of the engine itself, without a call to the parent.
