@@ -233,7 +233,7 @@ limits! {
         /// Edit blocks in a tag or a text
         count EDIT_BLOCKS: usize = 1_000, "error; nothing is changed";
         /// File of ignore rules (`.gitignore`, `.ignore`, `info/exclude`)
-        bytes IGNORE_FILE: u64 = 1 << 20, "left out, and the result says so";
+        bytes IGNORE_FILE: u64 = 1 << 20, "left out with its folder, and the result says so";
         /// Prompt, or file of `--read`, that is shown whole
         bytes PROMPT_WHOLE: usize = 64 << 10, "stored in `outputs`; head and tail are shown. In a small window as for a file that is read";
         /// Prompt on stdin
