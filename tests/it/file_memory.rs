@@ -8,7 +8,6 @@ use std::time::Duration;
 use rustix::process::Signal;
 use serde_json::{Value, json};
 
-use self::history::history;
 use crate::answers::{Answer, Latch};
 use crate::fake_llm::Request;
 use crate::sandbox::{Sandbox, answer};

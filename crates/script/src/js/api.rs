@@ -36,7 +36,6 @@ sys.totalmem() → number | memory in bytes |
 sys.freemem() → number | free memory in bytes |
 sys.uptime() → number | seconds since the start |
 sys.loadavg() → [number] | load of 1, 5 and 15 minutes |
-sys.terminal() → {columns, rows, isTTY, color} | the terminal; isTTY is stdout's |
 console.log(...values) | a line on stderr; you see it, stdout does not |
 console.error(...values) | the same |
 process.sleep(ms) | wait |
