@@ -226,8 +226,6 @@ limits! {
         bytes EDIT_SHOWN: usize = 2 << 10, "truncated, and the result says so";
         /// Diff in the result of a file's conversation
         bytes CHILD_DIFF: usize = 4 << 10, "truncated, and the result says so";
-        /// Files of a repository that is searched for changes, for the first context
-        count STATUS_FILES: usize = 20_000, "only the branch is named";
         /// File that is not UTF-8 and is stored whole in addition to the part that is shown
         bytes STORED_BYTES: u64 = 64 << 20, "not stored";
         /// Edit blocks in a tag or a text
