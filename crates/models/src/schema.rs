@@ -6,7 +6,6 @@ use serde_json::Value;
 
 use conversation::format::code_block::find_code_block;
 use conversation::format::harmless::truncate;
-use conversation::format::json_members::find_repeated_members;
 
 /// Maximum number of errors of an answer that are named; usually one of these causes the rest.
 const MAX_ERRORS: usize = 20;
@@ -51,16 +50,13 @@ impl Schema {
         let value: Value = serde_json::from_str(text).map_err(|error| {
             vec![format!("it is not valid JSON, or has other text around it: {error}")]
         })?;
-        // Readers do not agree on which of the two duplicates counts.
-        let repeated = find_repeated_members(text).into_iter();
-        let repeated = repeated.map(|place| truncate(&format!("{place} appears twice"), MAX_ERROR));
         let describe = |error: jsonschema::ValidationError<'_>| {
             let path = error.instance_path().to_string();
             let place = if path.is_empty() { "the whole".to_owned() } else { path };
             truncate(&format!("{place}: {error}"), MAX_ERROR)
         };
-        let invalid = self.validator.iter_errors(&value).map(describe);
-        let errors: Vec<String> = repeated.chain(invalid).take(MAX_ERRORS).collect();
+        let errors: Vec<String> =
+            self.validator.iter_errors(&value).map(describe).take(MAX_ERRORS).collect();
         if errors.is_empty() { Ok((text.to_owned(), value)) } else { Err(errors) }
     }
 }
@@ -168,8 +164,6 @@ mod tests {
         let errors = schema.check(r#"{"size": 0, "children": [{"name": 7}]}"#).unwrap_err();
         assert_eq!(errors.len(), 3, "{errors:?}");
         assert!(errors.iter().any(|error| error.starts_with("/children/0/name: ")), "{errors:?}");
-        let errors = schema.check(r#"{"name": "a", "name": "b"}"#).unwrap_err();
-        assert_eq!(errors, ["/name appears twice"]);
         assert!(schema.check("Here it is: {}").unwrap_err()[0].starts_with("it is not valid JSON"));
         assert!(schema.check(&"[".repeat(100_000)).is_err());
     }
