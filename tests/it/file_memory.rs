@@ -251,7 +251,7 @@ fn what_is_short_binary_or_huge_is_not_asked_about() {
     check(Vec::new(), None);
     check(b" \n\n".to_vec(), None);
     check(b"x\n".repeat(2_048), None);
-    check(b"\x89PNG\r\n\x1a\n\0\0".to_vec(), Some("\n\nBinary, 10 bytes: PNG image.\n{/file"));
+    check(b"\x89PNG\r\n\x1a\n\0\0".to_vec(), Some("\n\nBinary, 10 bytes.\n{/file"));
     check(b"0123456\n".repeat(40_000), Some("\n\nUnavailable: the file has 320.0 KB"));
 }
 
