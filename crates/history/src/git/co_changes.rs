@@ -35,7 +35,9 @@ pub(super) fn count_co_changes(
         match list_others(objects, commit) {
             Ok(Some(paths)) => {
                 counted += 1;
-                paths.into_iter().for_each(|path| *counts.entry(path).or_default() += 1);
+                for path in paths {
+                    *counts.entry(path).or_default() += 1;
+                }
             }
             Ok(None) => {}
             Err(note) => notes.push(note),
