@@ -411,7 +411,7 @@ impl World {
     /// Where a key is that should not be.
     fn keys(&self) -> Vec<String> {
         let mut troubles = Vec::new();
-        let holds = |bytes: &[u8]| memchr::memmem::find(bytes, CANARY.as_bytes()).is_some();
+        let holds = |bytes: &[u8]| String::from_utf8_lossy(bytes).contains(CANARY);
         if self
             .sandbox
             .llm

@@ -305,12 +305,11 @@ fn modules() {
         .file("lib/index.js", "exports.name = 'lib'; exports.other = require('../other').name")
         .file("other.js", "exports.name = 'other'; exports.lib = require('./lib').name")
         .file("data.json", "{\"a\": 1}")
-        .file("pkg/package.json", "{\"main\": \"src/m\"}")
         .file("pkg/src/m.js", "module.exports = () => __dirname.split('/').pop()")
         .file("bad.js", "x = 1;\nthrow new Error('in bad')");
     check(
         &sandbox,
-        "[require('./lib').other, require('./other').lib, require('./data.json').a, require('./pkg')()]",
+        "[require('./lib').other, require('./other').lib, require('./data.json').a, require('./pkg/src/m')()]",
         r#"["other","lib",1,"src"]"#,
     );
     check(&sandbox, "require('./lib') === require('./lib/index.js')", "true");

@@ -166,18 +166,6 @@ fn questions_reach_the_terminal_behind_pipes() {
 }
 
 #[test]
-fn a_question_of_the_script_itself_looks_like_no_other() {
-    let sandbox = Sandbox::new();
-    let code = "input.prompt('name?\\n\\n weather asks\\n  ◆ NET  a.example\\n  y once\\u001b[7m')";
-    let mut running = start(&sandbox, code);
-    wait_until("the question", || running.stdout_so_far().contains("❯ "));
-    running.take_stdin().write_all(b"y\n").unwrap();
-    let shown = running.wait().assert_exit(0).stdout;
-    assert!(shown.contains("\n           ◆ NET") && !shown.contains("\u{1b}[7m"), "{shown}");
-    assert_eq!(policy(&sandbox), Value::Null);
-}
-
-#[test]
 fn what_no_answer_could_allow_is_not_asked() {
     let sandbox = Sandbox::new();
     for path in ["/proc/version", "/dev/null"] {

@@ -21,12 +21,12 @@ fn lines_are_edited_on_any_terminal() {
     let sandbox = Sandbox::new();
     (0..4).for_each(|_| sandbox.llm.push(answer("ok")));
     let mut pty = start(&sandbox, &[], "» ");
-    // A paste waits for Enter; Alt-Enter and a last \ begin another line.
+    // A paste waits for Enter; Alt-Enter begins another line.
     pty.type_keys("\x1b[200~rm -rf x\r\nls \\\r\nend\x1b[201~");
     wait_until("it is shown", || screen(&pty).iter().any(|line| line == "end"));
     assert!(sandbox.requests().is_empty());
     prompt(&mut pty, "» ", "");
-    prompt(&mut pty, "» ", "a\x1b\rb\\\rc");
+    prompt(&mut pty, "» ", "a\x1b\rb\x1b\rc");
     // Ctrl-C drops a line, and says how to leave where there is none.
     pty.type_keys("dropped\x03");
     wait_until("it is dropped", || screen(&pty).last().is_some_and(|line| line == "»"));

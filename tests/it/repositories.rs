@@ -43,7 +43,7 @@ fn the_first_context_names_the_branch_what_is_changed_the_check_and_instructions
     sandbox.write("new 1", "");
     sandbox.write("new 2", "");
     let context = first_context(&sandbox, &sub, &["--check", "test -e a.txt"]);
-    has_line(&context, "branch at start: main, 1 changed, 2 untracked");
+    has_line(&context, "branch at start: main");
     let path = sandbox.work().join("AGENTS.md").display().to_string();
     has_line(&context, &format!("repository instructions that the user has not confirmed: {path}"));
     has_line(&context, "check: your answer is accepted only if this exits 0: test -e a.txt");
@@ -82,7 +82,7 @@ fn instructions_on_the_way_to_a_file_are_named() {
 fn a_repository_without_commits() {
     let sandbox = Sandbox::new().git().file("a.txt", "1\n");
     let context = first_context(&sandbox, &sandbox.work(), &["--file-edit", "a.txt"]);
-    has_line(&context, "branch at start: main, no commit yet, 1 untracked");
+    has_line(&context, "branch at start: main, no commit yet");
     assert!(!context.contains("{file-history}"), "{context}");
     let commit =
         ["-c", "user.name=A", "-c", "user.email=a@x", "commit", "--allow-empty", "-qm", "x"];

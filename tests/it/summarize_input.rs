@@ -18,9 +18,9 @@ fn what_is_no_text_needs_no_model() {
     };
     check(b"", "Empty: 0 bytes.");
     check(b"\n \n", "Blank: nothing but white space.");
-    check(b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR", "Binary, 16 bytes: PNG image.");
+    check(b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR", "Binary, 16 bytes.");
     let large = [b"\x7fELF\x02\x01\x01\0".to_vec(), vec![7; 3_000_000]].concat();
-    check(&large, "Binary, 3000008 bytes: ELF program or library.");
+    check(&large, "Binary, 3000008 bytes.");
     assert!(!sandbox.root().join("summaries").exists());
     sandbox.write("f.txt", "text");
     summarize(&sandbox, &[]).run().assert_exit(2).stderr_has(&["no API key found"]);

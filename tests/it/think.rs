@@ -186,7 +186,6 @@ fn stdin_arguments_and_front_matter() {
     assert!(prompt(&sandbox).contains("Stdin: 100000 bytes; process.stdin.read() returns them."));
     for (text, word) in [
         ("", "no prompt"),
-        ("---\nmodle: x\n---\nhi", "did you mean model?"),
         ("---\nmodel: [\n---\nhi", "not YAML (line"),
         ("---\nagent: anthropc\n---\nhi", "did you mean anthropic?"),
         ("---\nagent: anthropic\n---\nhi", "or THINKINGSCRIPT__ANTHROPIC__API_KEY"),

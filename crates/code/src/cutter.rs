@@ -8,7 +8,7 @@ use super::character::Unit;
 use super::language::Language;
 use super::pack::{CutRules, Packer, Sink, level};
 use super::view::View;
-use super::{csv, grammar, markdown, text};
+use super::{grammar, markdown, text};
 
 /// Maximum size of Markdown that is parsed at once, in bytes.
 const MARKDOWN_WINDOW: u64 = 4 << 20;
@@ -16,7 +16,6 @@ const MARKDOWN_WINDOW: u64 = 4 << 20;
 #[derive(Debug)]
 enum Scanner {
     Lines(text::LineScanner),
-    Records(csv::RecordScanner),
     Bytes,
     Markdown(markdown::ParseContext),
     Grammar(Language, grammar::ParseContext),
@@ -42,8 +41,7 @@ impl Cutter {
         let scanner = match language {
             _ if !is_text || unit != Unit::Byte => Scanner::Bytes,
             Language::Text => lines(text::LineStructure::Paragraphs),
-            Language::JsonLines => lines(text::LineStructure::Elements),
-            Language::Csv => Scanner::Records(csv::RecordScanner::new(rules.target)),
+            Language::JsonLines | Language::Csv => lines(text::LineStructure::Elements),
             Language::Markdown => Scanner::Markdown(markdown::ParseContext::default()),
             language if grammar::has_grammar(language) => {
                 Scanner::Grammar(language, grammar::ParseContext::default())
@@ -116,7 +114,6 @@ impl Cutter {
             };
             match &mut self.scanner {
                 Scanner::Lines(scanner) => scanner.scan_to(&mut sink, end),
-                Scanner::Records(scanner) => scanner.scan_to(&mut sink, end),
                 _ => sink.advance_to(end),
             }
             self.at = end;

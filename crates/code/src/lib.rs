@@ -13,7 +13,6 @@
 //! ```
 
 pub mod character;
-pub mod csv;
 pub mod cutter;
 pub mod grammar;
 pub mod highlight;

@@ -226,14 +226,12 @@ limits! {
         bytes EDIT_SHOWN: usize = 2 << 10, "truncated, and the result says so";
         /// Diff in the result of a file's conversation
         bytes CHILD_DIFF: usize = 4 << 10, "truncated, and the result says so";
-        /// Files of a repository that is searched for changes, for the first context
-        count STATUS_FILES: usize = 20_000, "only the branch is named";
         /// File that is not UTF-8 and is stored whole in addition to the part that is shown
         bytes STORED_BYTES: u64 = 64 << 20, "not stored";
         /// Edit blocks in a tag or a text
         count EDIT_BLOCKS: usize = 1_000, "error; nothing is changed";
         /// File of ignore rules (`.gitignore`, `.ignore`, `info/exclude`)
-        bytes IGNORE_FILE: u64 = 1 << 20, "left out, and the result says so";
+        bytes IGNORE_FILE: u64 = 1 << 20, "left out with its folder, and the result says so";
         /// Prompt, or file of `--read`, that is shown whole
         bytes PROMPT_WHOLE: usize = 64 << 10, "stored in `outputs`; head and tail are shown. In a small window as for a file that is read";
         /// Prompt on stdin
@@ -387,10 +385,6 @@ limits! {
         bytes REPOSITORY_CONFIG: u64 = 1 << 20, "the repository is not read, with a note";
         /// Packed refs, list of alternates and the like of a repository
         bytes REPOSITORY_FILE: u64 = 64 << 20, "the repository is not read, with a note";
-        /// Index of a repository, which says what is staged
-        bytes REPOSITORY_INDEX: u64 = 256 << 20, "a staged rename is not followed";
-        /// Contents of a commit that are compared to see which other files it renamed
-        bytes RENAME_READ: usize = 64 << 20, "renamed files count as new ones";
         /// Commits that are read for the history of a file
         count HISTORY_COMMITS: u64 = 200_000, "the history is cut, and says so";
     }

@@ -33,8 +33,6 @@ pub struct History {
     pub toplevel: PathBuf,
     /// The file's path relative to the top, as bytes.
     pub path: Vec<u8>,
-    /// Its path at `HEAD`, if a rename since then is not committed yet.
-    pub path_at_head: Option<Vec<u8>>,
     /// The commit id of `HEAD`.
     pub head: String,
     /// The commits that touched the file, newest first, through renames.

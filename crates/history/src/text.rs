@@ -83,10 +83,7 @@ pub fn format_history(history: &History, summaries: &Summaries, extent: Extent) 
         return String::new();
     }
     let is_whole = extent == Extent::Whole;
-    let renamed = history.path_at_head.as_deref().map_or_else(String::new, |old| {
-        format!(" (renamed from {}, not committed yet)", show_path(old))
-    });
-    let mut text = format!("{{file-history}}\nFile: {}{renamed}\n", show_path(&history.path));
+    let mut text = format!("{{file-history}}\nFile: {}\n", show_path(&history.path));
     let toplevel = history.toplevel.as_os_str().as_encoded_bytes();
     let _ = writeln!(text, "Repository: {}", show_path(toplevel));
     if is_whole {
@@ -109,24 +106,15 @@ pub fn format_news(
     known: &str,
     redact: &dyn Fn(String) -> String,
 ) -> String {
-    let known_steps: BTreeMap<&str, &str> =
-        known.lines().filter_map(|line| Some((parse_step_id(line)?, line))).collect();
-    let known_ids: HashSet<&str> = known_steps.keys().copied().collect();
+    let known_ids: HashSet<&str> = known.lines().filter_map(parse_step_id).collect();
     let latest = &history.commits[..history.commits.len().min(limits::HISTORY_STEPS)];
     // Those before the newest known one were left out for their length.
     let is_known = |commit: &FileCommit| known_ids.contains(shorten_id(&commit.id));
     let newest = latest.iter().position(is_known).unwrap_or(latest.len());
     let latest = latest.iter().enumerate().filter(|(at, it)| *at < newest || is_known(it)).rev();
     let steps = latest.map(|(_, commit)| redact(format_step(commit, summaries, Extent::Latest)));
-    // An older conversation has the names of authors, too.
     let known_lines: HashSet<&str> = known.lines().collect();
-    let is_told = |line: &str| {
-        let told = parse_step_id(line).and_then(|id| known_steps.get(id));
-        let what = line.trim_end().split_once(": ").map_or(line, |(_, what)| what);
-        let is_in = |told: &&str| told.contains(what.trim_end_matches('…'));
-        known_lines.contains(line.trim_end_matches('\n')) || told.is_some_and(is_in)
-    };
-    let steps = steps.filter(|line| !is_told(line));
+    let steps = steps.filter(|line| !known_lines.contains(line.trim_end_matches('\n')));
     // A summary may arrive after the commit was named by its subject.
     let (late, mut more): (Vec<String>, Vec<String>) =
         steps.partition(|line| parse_step_id(line).is_some_and(|id| known_ids.contains(id)));

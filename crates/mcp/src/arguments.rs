@@ -160,10 +160,8 @@ mod tests {
             json!({"required": ["d"], "properties": {"d": {"type": "integer", "default": 3}}});
         let with_default = read_arguments(&[], &defaults).map(|(read, _)| Value::Object(read));
         assert_eq!(with_default, Ok(json!({"d": 3})));
-        for odd in [json!({"type": 3}), json!({"properties": {"x": {"$ref": "#/properties/x"}}})] {
-            let (read, note) = read_arguments(&["x=1".to_owned()], &odd).unwrap();
-            assert!(read["x"] == 1 && note.is_some(), "{odd}");
-        }
+        let (read, note) = read_arguments(&["x=1".to_owned()], &json!({"type": 3})).unwrap();
+        assert!(read["x"] == 1 && note.is_some());
         let tool = json!({"name": "t\u{1b}", "description": "Does it.", "inputSchema": schema});
         let help = describe_tool("a b", &tool);
         assert!(

@@ -198,19 +198,13 @@ fn read_stop(reason: &str, message: &str) -> Result<StopReason, ApiError> {
         word if FILTERS.split(' ').any(|filter| filter == word) || word.starts_with("IMAGE_") => {
             Err(failure(ErrorKind::Refused, "the reply was filtered", reason, message))
         }
-        "PUP_LIMITED_DISABLED" | "MISSING_THOUGHT_SIGNATURE" | "MALFORMED_RESPONSE" => {
+        // A retry would end in the same way.
+        "PUP_LIMITED_DISABLED"
+        | "MISSING_THOUGHT_SIGNATURE"
+        | "MALFORMED_RESPONSE"
+        | "NO_IMAGE"
+        | "TOO_MANY_TOOL_CALLS" => {
             Err(failure(ErrorKind::Other, "Google ended the reply", reason, message))
-        }
-        "NO_IMAGE" => {
-            let what = "the model tried to generate an image and failed";
-            Err(failure(ErrorKind::Other, what, reason, message))
-        }
-        "TOO_MANY_TOOL_CALLS" => {
-            Err(failure(ErrorKind::Other, "the model called tools without end", reason, message))
-        }
-        "UNEXPECTED_TOOL_CALL" | "MALFORMED_FUNCTION_CALL" => {
-            let what = "the model called a tool, but there is none";
-            Err(failure(ErrorKind::Cut, what, reason, message))
         }
         // OTHER and future reasons: the reply failed, but the next one may not.
         _ => Err(failure(ErrorKind::Cut, "the model did not end its reply", reason, message)),

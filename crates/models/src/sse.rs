@@ -1,6 +1,6 @@
 //! Splits bytes that arrive in any pieces, even parts of a character, into lines and server-sent events.
 //!
-//! The event format is that of the WHATWG HTML standard, section "Server-sent events": lines end with LF, CR or CRLF;
+//! The event format is that of the WHATWG HTML standard, section "Server-sent events": lines end with LF or CRLF (CR alone is not used);
 //! `:` opens a comment; the `data:` lines of one event are joined by LF; a blank line ends it. Two additions are
 //! necessary for real servers: an event at the end of the stream counts without its blank line, and lines that are not
 //! fields (a bare JSON error after the events, plain text) are kept as [`EventReader::stray_lines`].
@@ -15,24 +15,18 @@ pub struct TooLong(pub usize);
 #[derive(Debug)]
 pub struct LineReader {
     line: Vec<u8>,
-    /// Whether the last line ended with CR: a following LF belongs to it.
-    after_cr: bool,
     max: usize,
 }
 
 impl LineReader {
     /// Creates a reader that allows lines of at most `max` bytes.
     pub fn new(max: usize) -> Self {
-        Self { line: Vec::new(), after_cr: false, max }
+        Self { line: Vec::new(), max }
     }
 
     /// The next whole line, without its end; `None` if `input` is used up.
     pub fn next_line(&mut self, input: &mut &[u8]) -> Result<Option<Vec<u8>>, TooLong> {
-        if self.after_cr && !input.is_empty() {
-            self.after_cr = false;
-            *input = input.strip_prefix(b"\n").unwrap_or(input);
-        }
-        let end = memchr::memchr2(b'\n', b'\r', input);
+        let end = memchr::memchr(b'\n', input);
         let piece = &input[..end.unwrap_or(input.len())];
         if self.line.len() + piece.len() > self.max {
             return Err(TooLong(self.max));
@@ -42,14 +36,15 @@ impl LineReader {
             *input = &[];
             return Ok(None);
         };
-        self.after_cr = input[end] == b'\r';
         *input = &input[end + 1..];
         Ok(Some(self.finish()))
     }
 
     /// The rest at the end of the stream: a line without its end, possibly empty.
     pub fn finish(&mut self) -> Vec<u8> {
-        std::mem::take(&mut self.line)
+        let mut line = std::mem::take(&mut self.line);
+        line.pop_if(|byte| *byte == b'\r');
+        line
     }
 }
 
@@ -185,7 +180,7 @@ mod tests {
 
     #[test]
     fn the_rules_of_the_standard() {
-        check("data: a\n\ndata:b\r\n\r\ndata:  c\r\r", &["a", "b", " c"]);
+        check("data: a\n\ndata:b\r\n\r\ndata:  c\r\n\r\n", &["a", "b", " c"]);
         check("data: a\ndata: b\n\n", &["a\nb"]);
         check(": note\nid: 1\nretry: 5\nevent: x\ndata: a\n\n\n\n", &["a"]);
         check("event: error\ndata: a\n\ndata: b\n\n", &["!a", "b"]);

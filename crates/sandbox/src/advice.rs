@@ -4,42 +4,28 @@
 use super::{SandboxMode, SandboxRequest};
 
 /// Messages of the system and of common tools if a file cannot be written or read, or a call is refused.
-const DENIED: &str = "Read-only file system|Permission denied|permission denied|Operation not permitted|Device or resource busy|EROFS|EACCES|EPERM|No permission|PermissionError|no new privileges|Failed to connect to bus|not been booted with systemd|Cannot connect to the Docker daemon|failed to connect to the docker API";
+const DENIED: &str = "Read-only file system|Permission denied|permission denied|Operation not permitted|Device or resource busy|EROFS|EACCES|EPERM|No permission|PermissionError|no new privileges|could not read Username|Host key verification failed|terminal prompts disabled|Authentication failed|Failed to connect to bus|not been booted with systemd|Cannot connect to the Docker daemon|failed to connect to the docker API";
 
 /// Their messages if there is no network.
 const CUT_OFF: &str = "Network is unreachable|ould not resolve|Temporary failure in name resolution|Name or service not known|Failed to resolve|failed to lookup address|Connection refused|EAI_AGAIN|ENOTFOUND|ENETUNREACH|ECONNREFUSED";
-
-/// Messages of git and ssh whose keys and logins are hidden.
-const LOGIN: &str = "Permission denied (publickey|could not read Username|Host key verification failed|terminal prompts disabled|Authentication failed";
-
-/// Parts of lines about the read-only files in git's own folder.
-const GIT: &str = ".git/config|.git/hooks|.git/info|could not lock config|could not write config";
 
 /// Returns a sentence about the network, about files, or about both, if something in the output looks like a denial.
 /// `sockets`: whether commands may use Unix sockets.
 pub fn advise(request: &SandboxRequest, sockets: bool, output: &str) -> Option<String> {
     let has = |text: &str, words: &str| words.split('|').any(|word| text.contains(word));
     let is_cut = request.no_network && has(output, CUT_OFF);
-    let denials: Vec<&str> = output.lines().filter(|line| has(line, DENIED)).collect();
-    let has_login = has(output, LOGIN);
-    let is_git = denials.iter().any(|line| has(line, GIT));
     let files = match request.mode {
         SandboxMode::ReadOnly => {
             "the sandbox is read-only: the user can let commands write in a folder by --write DIR, or in the working tree by --sandbox workspace"
         }
-        SandboxMode::Workspace if is_git => {
-            "the sandbox keeps git's config and hooks read-only: only the user changes them, or turns the sandbox off (--sandbox off)"
-        }
         _ => {
-            "the sandbox lets commands write only in the working tree, temp folders and caches (--write DIR adds a folder), and reach no service of this machine"
+            "the sandbox lets commands write only in the working tree, temp folders and caches (--write DIR adds a folder), keeps git's config and hooks read-only, hides keys and logins, and reaches no service of this machine"
         }
     };
-    let is_denied = !denials.is_empty();
     let advice = [
         is_cut.then_some("the sandbox has no network; --no-network=false gives it back"),
-        (is_denied && !has_login).then_some(files),
-        has_login.then_some("the sandbox hides keys and logins"),
-        (is_denied && !sockets && has(output, "socket"))
+        has(output, DENIED).then_some(files),
+        (!sockets && has(output, DENIED) && has(output, "socket"))
             .then_some("there are no Unix sockets in this sandbox"),
     ];
     let advice: Vec<&str> = advice.into_iter().flatten().collect();
@@ -66,7 +52,7 @@ mod tests {
         check(Workspace, false, file, &["--write DIR"]);
         check(ReadOnly, false, file, &["--sandbox workspace"]);
         let git = "error: could not write config file .git/config: Device or resource busy";
-        check(Workspace, false, git, &["git's config", "--sandbox off"]);
+        check(Workspace, false, git, &["git's config", "read-only"]);
         check(Workspace, true, "curl: (6) Could not resolve host: a.example", &["--no-network"]);
         let both = "touch: /etc/x: Read-only file system\nconnect: Network is unreachable";
         check(Workspace, true, both, &["--no-network", "--write DIR"]);

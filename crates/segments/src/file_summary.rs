@@ -79,7 +79,7 @@ fn find_encoding(head: &[u8], bytes: u64) -> Result<Encoding, Summary> {
         ContentKind::Text(encoding) => return Ok(encoding),
         ContentKind::Empty => "Empty: 0 bytes.".to_owned(),
         ContentKind::Blank => "Blank: nothing but white space.".to_owned(),
-        ContentKind::Binary(what) => format!("Binary, {bytes} bytes: {what}."),
+        ContentKind::Binary => format!("Binary, {bytes} bytes."),
     };
     Err(Summary { text, by: None })
 }

@@ -4,8 +4,9 @@
 //! grep: no match spans lines. This module does not know the tags.
 
 use super::file_error::FileError;
-use super::ignore_rules::describe_left_out;
-use super::list_dir::{self, Matcher, SearchResult, Skipped, check_type, entry_path, last_line};
+use super::list_dir::{
+    self, Matcher, SearchResult, Skipped, check_type, describe_left_out, entry_path, last_line,
+};
 use super::read::{count_lines, open_resolved};
 use conversation::format::harmless::quote_name;
 use conversation::limits;

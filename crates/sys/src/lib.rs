@@ -28,7 +28,6 @@ pub mod foreground;
 pub mod fs;
 pub mod grep;
 pub mod http;
-mod ignore_rules;
 pub mod input;
 pub mod interrupt;
 pub mod journal;

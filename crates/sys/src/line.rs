@@ -5,8 +5,6 @@
 //! [`super::foreground`].
 
 use std::borrow::Cow;
-use std::cell::RefCell;
-use std::collections::BTreeSet;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -18,7 +16,7 @@ use rustyline::error::ReadlineError;
 use rustyline::highlight::{CmdKind, Highlighter};
 use rustyline::hint::Hinter;
 use rustyline::history::FileHistory;
-use rustyline::validate::{ValidationContext, ValidationResult, Validator};
+use rustyline::validate::Validator;
 use rustyline::{
     Cmd, ColorMode, ConditionalEventHandler, Config, Context, Editor, Event, EventContext,
     EventHandler, Helper, KeyCode, KeyEvent, Modifiers, Movement, RepeatCount,
@@ -71,7 +69,7 @@ impl LineEditor {
             .color_mode(ColorMode::Enabled)
             .build();
         let mut editor = Editor::with_config(config).context("cannot use the terminal")?;
-        editor.set_helper(Some(Assistant { complete, joined: RefCell::default() }));
+        editor.set_helper(Some(Assistant { complete }));
         editor.bind_sequence(KeyEvent(KeyCode::Enter, Modifiers::ALT), Cmd::Newline);
         editor.bind_sequence(KeyEvent::ctrl('C'), EventHandler::Conditional(Box::new(DropLine)));
         // A Ctrl-D that was typed during a run arrives as a zero byte.
@@ -118,9 +116,8 @@ impl LineEditor {
         let result =
             catch_unwind(AssertUnwindSafe(|| editor.readline_with_initial(&prompt, (before, ""))));
         let Ok(result) = result else { return Ok(Typed::TooLong) };
-        let joined = self.editor.helper().map(|helper| helper.joined.take()).unwrap_or_default();
         match result {
-            Ok(text) => Ok(Typed::Text(without_continuations(text, &joined))),
+            Ok(text) => Ok(Typed::Text(text)),
             Err(ReadlineError::Eof) => Ok(Typed::End),
             Err(ReadlineError::Interrupted) => {
                 let text = self.to_edit.lock().unwrap_or_else(PoisonError::into_inner).take();
@@ -171,14 +168,13 @@ impl ConditionalEventHandler for EditOutside {
     }
 }
 
-/// Completes words, continues after a final backslash, and shows hidden characters.
+/// Completes words, and shows hidden characters.
 struct Assistant {
     complete: Complete,
-    /// The texts that ended in a backslash when Enter was pressed.
-    joined: RefCell<BTreeSet<String>>,
 }
 
 impl Helper for Assistant {}
+impl Validator for Assistant {}
 impl Hinter for Assistant {
     type Hint = String;
 }
@@ -194,17 +190,6 @@ impl Completer for Assistant {
     ) -> rustyline::Result<(usize, Vec<String>)> {
         let (start, words) = (self.complete)(&line[..pos]);
         Ok((start, words.into_iter().filter(|word| !word.chars().any(is_hidden)).collect()))
-    }
-}
-
-impl Validator for Assistant {
-    fn validate(&self, context: &mut ValidationContext<'_>) -> rustyline::Result<ValidationResult> {
-        let input = context.input();
-        if !is_continued(input) {
-            return Ok(ValidationResult::Valid(None));
-        }
-        self.joined.borrow_mut().insert(input.to_owned());
-        Ok(ValidationResult::Incomplete)
     }
 }
 
@@ -230,17 +215,6 @@ fn is_hidden_char(c: char) -> bool {
 fn is_continued(text: &str) -> bool {
     let backslashes = text.len() - text.trim_end_matches('\\').len();
     backslashes % 2 == 1
-}
-
-/// Removes the backslashes after which Enter was pressed. Those of pasted text stay.
-fn without_continuations(mut text: String, joined: &BTreeSet<String>) -> String {
-    // The longest first, as it contains the others.
-    for part in joined.iter().rev() {
-        if text.starts_with(part.as_str()) {
-            text.remove(part.len() - 1);
-        }
-    }
-    text
 }
 
 /// Reads lines of stdin where there is no terminal, or one without an editor.
@@ -280,18 +254,9 @@ impl PlainLines {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
-
     #[test]
-    fn only_backslashes_before_enter_are_left_out() {
-        let check = |text: &str, joined: &[&str], expect: &str| {
-            let joined = joined.iter().map(|part| (*part).to_owned()).collect();
-            assert_eq!(without_continuations(text.to_owned(), &joined), expect);
-        };
-        check("a\\\nb\\\nc", &["a\\", "a\\\nb\\"], "a\nb\nc");
-        check("a\\\nb", &[], "a\\\nb");
-        check("x", &["a\\"], "x");
-        check("a\\\nb", &["a\\", "a\\"], "a\nb");
+    fn a_backslash_that_is_escaped_continues_nothing() {
+        use super::is_continued;
         assert!(is_continued("a\\") && !is_continued("a\\\\") && !is_continued("a"));
     }
 }

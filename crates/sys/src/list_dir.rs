@@ -4,13 +4,14 @@
 //! Files that `.gitignore` (and `.ignore`) excludes are left out, as in ripgrep; entries with a leading dot are shown,
 //! `.git` is not. Inside a repository the rules of that repository apply, up to its top. Outside of one, the
 //! `.gitignore` files of the searched folder and below it apply, but not those above it: a `*` in the home folder's, as
-//! keepers of dot files have it, would hide everything.
+//! keepers of dot files have it, would hide everything. The library opens these files whatever they are, so those that
+//! could block it, or fill the memory, are looked for before.
 //!
 //! Symbolic links are shown but not followed. Paths are sorted. The result says what was left out.
 
 use super::file_error::FileError;
-use super::ignore_rules::{IgnoreRules, LeftOut, describe_left_out};
 use super::lock::lock_mutex;
+use super::names::name_some;
 use conversation::format::harmless::quote_name;
 use conversation::limits;
 use ignore::overrides::{Override, OverrideBuilder};
@@ -20,9 +21,11 @@ use std::fs::{self, FileType, Metadata};
 use std::io;
 use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 
 const FOLDER_LIMIT: usize = 200_000;
+/// The files of rules in a folder.
+const RULES: [&str; 3] = [".ignore", ".gitignore", ".git/info/exclude"];
 /// The kernel's folders, which are not searched.
 const KERNEL: [&str; 3] = ["/proc", "/sys", "/dev"];
 
@@ -299,8 +302,32 @@ pub(super) fn check_type(asked: &Path, root: &Path) -> Result<FileType, FileErro
     Ok(kind)
 }
 
+/// The files of rules that were not read, with or without their folders.
+pub(super) type LeftOut = Arc<Mutex<Vec<PathBuf>>>;
+
+/// Describes the files of rules that were not read; `None` if there are none.
+pub(super) fn describe_left_out(left_out: &LeftOut) -> Option<String> {
+    let names: Vec<String> = lock_mutex(left_out).iter().map(quote_name).collect();
+    (!names.is_empty()).then(|| {
+        format!(
+            "ignore rules not read, and folders below that have them left out, since they are not in a regular file of at most 1 MiB: {}",
+            name_some(&names, 3, ", ")
+        )
+    })
+}
+
+/// Finds a file of rules that cannot be read in bounded time and memory.
+fn find_endless_rules(folder: &Path) -> Option<PathBuf> {
+    let is_endless = |path: &PathBuf| {
+        fs::metadata(path).is_ok_and(|there| {
+            !there.is_file() && !there.is_dir() || there.len() > limits::IGNORE_FILE
+        })
+    };
+    RULES.iter().map(|name| folder.join(name)).find(is_endless)
+}
+
 /// A walk through a folder, without the paths in `hidden`, and without the kernel's folders if it starts at `/`. The
-/// second value has the ignore files that were skipped.
+/// second value has the files of rules that were not read.
 fn build_walk(root: &Path, hidden: &[PathBuf], depth: Option<usize>) -> (Walk, LeftOut) {
     let real = fs::canonicalize(root).unwrap_or_else(|_| root.to_owned());
     let below = hidden.iter().filter_map(|path| path.strip_prefix(&real).ok());
@@ -308,22 +335,37 @@ fn build_walk(root: &Path, hidden: &[PathBuf], depth: Option<usize>) -> (Walk, L
     if root == Path::new("/") {
         hidden.extend(KERNEL.map(PathBuf::from));
     }
-    let left_out = LeftOut::default();
-    let rules = Mutex::new(IgnoreRules::new(&real, left_out.clone()));
-    let top = root.to_owned();
+    let repository = real.ancestors().find(|above| above.join(".git").exists());
+    let above = real.ancestors().take(if repository.is_some() { usize::MAX } else { 1 });
+    let endless: Vec<PathBuf> = above.filter_map(find_endless_rules).collect();
+    let has_rules = endless.is_empty();
+    let left_out: LeftOut = Arc::new(Mutex::new(endless));
+    let endless = Arc::clone(&left_out);
     let mut builder = WalkBuilder::new(root);
     builder
         .standard_filters(false)
+        .parents(has_rules && repository.is_some())
+        .ignore(has_rules)
+        .git_ignore(has_rules)
+        .git_exclude(has_rules)
+        .git_global(has_rules)
+        // Only in a repository do the rules end at its top.
+        .require_git(repository.is_some())
+        .current_dir(repository.unwrap_or(&real))
         .max_depth(depth)
-        .require_git(false)
         .follow_links(false)
         .sort_by_file_name(Ord::cmp)
         .filter_entry(move |entry| {
-            let below = entry.path().strip_prefix(&top).unwrap_or(entry.path());
+            if entry.file_name() == ".git" || hidden.iter().any(|path| path == entry.path()) {
+                return false;
+            }
+            let is_entered = has_rules && entry.depth() > 0;
             let is_folder = entry.file_type().is_some_and(|kind| kind.is_dir());
-            let is_left_out =
-                entry.file_name() == ".git" || hidden.iter().any(|path| path == entry.path());
-            !is_left_out && !lock_mutex(&rules).ignores(&real.join(below), is_folder)
+            let found =
+                if is_entered && is_folder { find_endless_rules(entry.path()) } else { None };
+            let is_fine = found.is_none();
+            lock_mutex(&endless).extend(found);
+            is_fine
         });
     (builder.build(), left_out)
 }

@@ -273,7 +273,7 @@ fn choose_block(file: &Path, previous: &PreviousMemory) -> ContentBlock {
     };
     match content::detect_content(&head) {
         ContentKind::Empty | ContentKind::Blank => return ContentBlock::None,
-        ContentKind::Binary(_) => return ContentBlock::Summary,
+        ContentKind::Binary => return ContentBlock::Summary,
         ContentKind::Text(_) if size <= MAX_SHORT => return ContentBlock::None,
         ContentKind::Text(_) => {}
     }

@@ -120,7 +120,7 @@ pub(super) fn help_text() -> String {
     let others = [
         ("!CMD", "run CMD in your shell, unseen by the model"),
         ("//TEXT", "send a prompt that begins with /"),
-        ("Alt-Enter, or \\ and Enter", "begin another line"),
+        ("Alt-Enter", "begin another line"),
         ("Ctrl-R, Up", "search the prompts of this folder"),
         ("Ctrl-X Ctrl-E", "edit the line in $VISUAL or $EDITOR"),
     ];

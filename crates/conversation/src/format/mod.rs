@@ -9,7 +9,6 @@ pub mod file_index;
 pub mod harmless;
 pub mod hex;
 pub mod index;
-pub mod json_members;
 pub mod nearest;
 pub mod numbers;
 pub mod terminal_text;

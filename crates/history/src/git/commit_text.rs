@@ -1,10 +1,9 @@
 //! Reads the messages of commits, and their changes to one file, for the request that summarizes them.
 
-use std::borrow::Cow;
 use std::path::Path;
 use std::time::Duration;
 
-use git2::{Commit, DiffFindOptions, Oid, Patch};
+use git2::{DiffFindOptions, Oid, Patch};
 
 use super::renames::diff_trees;
 use super::repository::{Objects, open_repository};
@@ -45,7 +44,7 @@ pub fn read_commit_texts(
 fn read_text(objects: &Objects<'_>, file: &FileCommit) -> Result<CommitText, String> {
     let failure = |error: git2::Error| error.message().to_owned();
     let commit = objects.read_commit(Oid::from_str(&file.id).map_err(failure)?)?;
-    let message = decode(&commit, commit.message_bytes()).into_owned();
+    let message = String::from_utf8_lossy(commit.message_bytes()).into_owned();
     let parent = commit.parent_id(0).ok().map(|id| objects.read_commit(id)).transpose()?;
     let mut paths = vec![file.path.as_slice()];
     if let FileChange::Renamed { from } = &file.change {
@@ -86,17 +85,4 @@ fn cut_header(patch: &str) -> &str {
 fn hash_content(objects: &Objects<'_>, id: Oid) -> Option<String> {
     objects.read_size(id).ok().filter(|size| *size as u64 <= limits::TRACKED_FILE)?;
     Some(fs::sha256(objects.repository.find_blob(id).ok()?.content()))
-}
-
-/// Decodes a text of a commit: UTF-8 or Latin-1; invalid bytes become U+FFFD.
-pub(super) fn decode<'a>(commit: &Commit<'_>, bytes: &'a [u8]) -> Cow<'a, str> {
-    let encoding = commit.message_encoding().ok().flatten().unwrap_or_default();
-    let is_latin = ["iso-8859-1", "iso8859-1", "latin1", "latin-1"]
-        .iter()
-        .any(|name| encoding.eq_ignore_ascii_case(name));
-    if is_latin {
-        Cow::Owned(bytes.iter().map(|byte| char::from(*byte)).collect())
-    } else {
-        String::from_utf8_lossy(bytes)
-    }
 }

@@ -4,14 +4,11 @@
 //! written a repository: its claims about its own location are ignored, secrets are cut out of addresses, and damage in
 //! it is not an error here.
 
-use super::repository::{Objects, ask_repository, describe_open_error};
-use super::worker::run_in_worker;
+use super::repository::{ask_repository, describe_open_error};
 use conversation::format::harmless::quote_name;
-use conversation::limits;
-use git2::{ErrorCode, Repository, StatusOptions};
+use git2::{ErrorCode, Repository};
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 const REMOTES: usize = 20;
 
@@ -22,7 +19,7 @@ pub struct GitFacts {
     pub toplevel: Option<PathBuf>,
     /// Names and addresses of the remotes, sorted by name; credentials are cut out of the addresses.
     pub remotes: Vec<(String, String)>,
-    /// The branch, and the numbers of changed and untracked files: `main, 3 changed, 1 untracked`.
+    /// The branch: `main`, or `main, no commit yet`.
     pub branch: Option<String>,
     /// Notes on facts that could not be determined, with the reasons.
     pub notes: Vec<String>,
@@ -84,7 +81,7 @@ pub fn read_facts(cwd: &Path) -> GitFacts {
     let mut facts = GitFacts { toplevel: find_toplevel(cwd), ..GitFacts::default() };
     let Some(place) = facts.toplevel.clone().or_else(|| find_bare(cwd)) else { return facts };
     let asked = ask_repository(&place, |repository| {
-        Ok((remotes(&repository)?, describe_branch(repository)))
+        Ok((remotes(&repository)?, describe_branch(&repository)))
     });
     match (asked, &facts.toplevel) {
         (Ok(((remotes, more), branch)), _) => {
@@ -99,12 +96,9 @@ pub fn read_facts(cwd: &Path) -> GitFacts {
     facts
 }
 
-/// Maximum time to look for changes in the working tree.
-const STATUS_TIME: Duration = Duration::from_secs(1);
-
-/// The branch and the numbers of changes; in a repository that is slow or has very many files, only the branch.
-fn describe_branch(repository: Repository) -> Option<String> {
-    let branch = match repository.head() {
+/// The branch, or the commit where there is none.
+fn describe_branch(repository: &Repository) -> Option<String> {
+    Some(match repository.head() {
         Ok(head) if head.is_branch() => quote_name(head.shorthand().unwrap_or("HEAD")),
         Ok(head) => {
             let commit = head.target().map(|id| id.to_string()).unwrap_or_default();
@@ -116,32 +110,7 @@ fn describe_branch(repository: Repository) -> Option<String> {
             quote_name(branch.strip_prefix("refs/heads/").unwrap_or(branch)) + ", no commit yet"
         }
         Err(_) => return None,
-    };
-    let counted = run_in_worker(STATUS_TIME, &mut || true, move || {
-        let is_small = repository.index().ok()?.len() <= limits::STATUS_FILES;
-        if !is_small || repository.is_bare() || has_too_large_head(&repository) {
-            return None;
-        }
-        let mut options = StatusOptions::new();
-        options.include_untracked(true).exclude_submodules(true).update_index(false);
-        let statuses = repository.statuses(Some(&mut options)).ok()?;
-        let new = statuses.iter().filter(|entry| entry.status().is_wt_new()).count();
-        let all = statuses.iter().filter(|entry| !entry.status().is_ignored()).count();
-        let counts = [(all - new, "changed"), (new, "untracked")].into_iter();
-        let counts = counts.filter(|(count, _)| *count > 0);
-        Some(counts.map(|(count, what)| format!(", {count} {what}")).collect::<String>())
-    });
-    Some(branch + &counted.flatten().unwrap_or_default())
-}
-
-/// Whether the commit at `HEAD` is larger than the limit for a history: libgit2 would unpack all of it to find its
-/// tree.
-fn has_too_large_head(repository: &Repository) -> bool {
-    let size = Objects::new(repository).ok().and_then(|objects| {
-        let id = objects.head_id().ok()?;
-        objects.read_size(id).ok()
-    });
-    size.is_some_and(|size| size > limits::COMMIT)
+    })
 }
 
 /// The first remotes by name, and the number of the others: each look-up reads the whole configuration.

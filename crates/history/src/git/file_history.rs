@@ -10,7 +10,6 @@ use git2::{ErrorCode, Mailmap, Oid, Signature, Time};
 use super::cache::{Cache, CachedHistory};
 use super::co_changes::count_co_changes;
 use super::facts::find_toplevel;
-use super::renames::find_staged_source;
 use super::repository::{Objects, describe_open_error, is_shallow, open_repository};
 use super::walk::Walk;
 use super::worker::run_in_worker;
@@ -102,23 +101,21 @@ fn read_in_worker(
         }
         Err(error) => return Err(describe_open_error(&top, &error)),
     };
-    let path_at_head = find_source(&objects, head, path);
-    let old_path = path_at_head.as_deref().unwrap_or(path);
-    let cache = Cache::new(cache, repository.commondir(), old_path, &head.to_string());
+    let cache = Cache::new(cache, repository.commondir(), path, &head.to_string());
     // The start of a conversation accepts a history that an earlier start cut; a report waits longer, and may get more
     // of it.
     let is_enough = |cached: &CachedHistory| cached.read_back_to.is_none() || time <= START_TIME;
     let is_over = |eighths: u32| started.elapsed() >= time * eighths / 8;
     let cached = cache.read().filter(is_enough).map(|found| (found, 0, Vec::new()));
     let (mut found, commits_read, mut notes) =
-        cached.unwrap_or_else(|| read_anew(&objects, &cache, (head, old_path), &is_over));
+        cached.unwrap_or_else(|| read_anew(&objects, &cache, (head, path), &is_over));
     let mut lookup = HistoryLookup { commits_read, ..HistoryLookup::default() };
     if found.commits.is_empty() {
         lookup.is_trouble = !notes.is_empty() || found.read_back_to.is_some();
         let since = found.read_back_to.map_or_else(String::new, |time| {
             format!(" since {}; older ones took too long to read", format_date(time, 0))
         });
-        let file = quote_name(OsStr::from_bytes(old_path));
+        let file = quote_name(OsStr::from_bytes(path));
         lookup.notes.push(format!("no commit of {} touched {file}{since}", quote_name(&top)));
         lookup.notes.append(&mut notes);
         return Ok(lookup);
@@ -127,7 +124,6 @@ fn read_in_worker(
     lookup.history = Some(History {
         toplevel: top,
         path: path.to_owned(),
-        path_at_head,
         head: head.to_string(),
         people: list_people(&found.commits),
         co_changed: found.co_changed,
@@ -166,15 +162,6 @@ fn read_anew(
         notes.push(format!("cannot cache the history: {error:#}"));
     }
     (found, commits_read, notes)
-}
-
-/// The path at `HEAD` of a file that is not there under this path, if a rename since then is staged.
-fn find_source(objects: &Objects<'_>, head: Oid, path: &[u8]) -> Option<Vec<u8>> {
-    let tree = objects.read_commit(head).ok()?.tree_id();
-    if objects.find_file(tree, path).ok()?.is_some() {
-        return None;
-    }
-    find_staged_source(objects, tree, path)
 }
 
 /// Reads the mailmap in the working tree.

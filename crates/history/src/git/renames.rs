@@ -3,7 +3,6 @@
 //! libgit2 compares contents for renames. A commit may move any number of files of any size, so only the file in
 //! question is compared, with a bounded number of candidates.
 
-use conversation::limits;
 use git2::{Delta, Diff, DiffFindOptions, DiffOptions, Oid};
 
 use super::repository::Objects;
@@ -23,13 +22,6 @@ pub(super) fn diff_trees<'repository>(
 ) -> Result<Diff<'repository>, String> {
     let old = old.map(|id| objects.read_tree(id)).transpose()?;
     let new = objects.read_tree(new)?;
-    objects
-        .repository
-        .diff_tree_to_tree(old.as_ref(), Some(&new), Some(&mut diff_options(paths)))
-        .map_err(|error| format!("cannot compare two commits: {}", error.message()))
-}
-
-fn diff_options(paths: &[&[u8]]) -> DiffOptions {
     let mut options = DiffOptions::new();
     options.include_typechange(true).disable_pathspec_match(true).max_size(8 << 20);
     // One line is enough for a model that reads the change: the hunk's header names the function.
@@ -37,41 +29,20 @@ fn diff_options(paths: &[&[u8]]) -> DiffOptions {
     for path in paths {
         options.pathspec(*path);
     }
-    options
+    objects
+        .repository
+        .diff_tree_to_tree(old.as_ref(), Some(&new), Some(&mut options))
+        .map_err(|error| format!("cannot compare two commits: {}", error.message()))
 }
 
-/// Finds the path in the old tree of a file that the new tree added.
+/// Finds the path in the old tree of a file that the new tree added: the same content, else the most similar one. The
+/// file at the old path may have been overwritten.
 pub(super) fn find_old_path(
     objects: &Objects<'_>,
     (old, new): (Oid, Oid),
     path: &[u8],
 ) -> Option<Vec<u8>> {
-    find_source(objects, path, &|paths| diff_trees(objects, Some(old), new, paths).ok())
-}
-
-/// Finds the path at `HEAD` of a file that was renamed in git's index and is not committed yet (`git mv`). `None` if
-/// the index has no such rename, or cannot be read.
-pub(super) fn find_staged_source(objects: &Objects<'_>, head: Oid, path: &[u8]) -> Option<Vec<u8>> {
-    let repository = objects.repository;
-    let file = std::fs::metadata(repository.path().join("index")).ok()?;
-    if !file.is_file() || file.len() > limits::REPOSITORY_INDEX {
-        return None;
-    }
-    let index = repository.index().ok()?;
-    let tree = objects.read_tree(head).ok()?;
-    find_source(objects, path, &|paths| {
-        let mut options = diff_options(paths);
-        repository.diff_tree_to_index(Some(&tree), Some(&index), Some(&mut options)).ok()
-    })
-}
-
-/// Finds the old path of an added file: the same content, else the most similar one. The file at the old path may have
-/// been overwritten. `compare` compares two trees at some paths.
-fn find_source<'repository>(
-    objects: &Objects<'_>,
-    path: &[u8],
-    compare: &dyn Fn(&[&[u8]]) -> Option<Diff<'repository>>,
-) -> Option<Vec<u8>> {
+    let compare = |paths: &[&[u8]]| diff_trees(objects, Some(old), new, paths).ok();
     let whole = compare(&[])?;
     let is_own = |delta: &git2::DiffDelta<'_>| delta.new_file().path_bytes() == Some(path);
     let own = whole.deltas().find(|delta| delta.status() == Delta::Added && is_own(delta))?;

@@ -15,7 +15,6 @@ use std::rc::Rc;
 
 use git2::{Commit, Oid};
 
-use super::commit_text::decode;
 use super::renames::{diff_trees, find_old_path};
 use super::repository::{FileEntry, Objects};
 use crate::{CommitKind, FileChange, FileCommit};
@@ -170,7 +169,7 @@ impl<'a, 'repository> Walk<'a, 'repository> {
 fn describe(version: &FileVersion<'_>, change: FileChange, kind: CommitKind) -> FileCommit {
     let commit = &version.commit;
     let author = commit.author();
-    let text = |bytes: &[u8]| truncate(decode(commit, bytes).trim(), limits::COMMIT_SUBJECT);
+    let text = |bytes| truncate(String::from_utf8_lossy(bytes).trim(), limits::COMMIT_SUBJECT);
     FileCommit {
         id: commit.id().to_string(),
         time: author.when().seconds(),

@@ -144,9 +144,6 @@ fn only_what_is_new_is_told_again() {
     let summaries = Summaries::from([("d".repeat(40), "Checks each.".to_owned())]);
     let news = "{file-history}\nSummaries of commits above:\n- 2026-05-01 ddddddd: Checks each.\n{/file-history}";
     check(&later, &summaries, &told, news);
-    // What an older version said has names.
-    let old = told.replace("ccccccc: ", "ccccccc Ann: ");
-    check(&all, &Summaries::new(), &old, "");
     // What was left out for its length is no news.
     let mut long = all.clone();
     long.commits.push(FileCommit { id: "e".repeat(40), ..long.commits[0].clone() });

@@ -147,14 +147,12 @@ fn a_byte_at_a_time() {
 }
 
 #[test]
-fn with_crlf_and_with_cr() {
+fn with_crlf() {
     for case in cases().filter(is_stream) {
         let body = String::from_utf8(read(case.name)).unwrap().replace("\r\n", "\n");
-        for end in ["\r\n", "\r"] {
-            let body = body.replace('\n', end);
-            compare(&case, "other line ends", decode(&case, [body.as_bytes()]));
-            compare(&case, "other line ends, bytewise", decode(&case, body.as_bytes().chunks(1)));
-        }
+        let body = body.replace('\n', "\r\n");
+        compare(&case, "other line ends", decode(&case, [body.as_bytes()]));
+        compare(&case, "other line ends, bytewise", decode(&case, body.as_bytes().chunks(1)));
     }
 }
 

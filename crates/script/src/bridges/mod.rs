@@ -105,7 +105,6 @@ impl Bridges<'_> {
             "process.stdin.read" => self.read_stdin(),
             "process.stdout.write" => done(self.write_stdout(args.text_argument(0)?)),
             "console.log" | "console.error" => done(self.write_console(args.text_argument(0)?)),
-            "input.prompt" => self.ask_person(args.text_argument(0)?, args.values.get(1)),
             "require" => self.find_module(args.text_argument(0)?, args.text_argument(1)?),
             name if name.starts_with("sys.") => {
                 system::describe(&name[4..]).ok_or_else(|| format!("there is no {name}"))
@@ -225,27 +224,5 @@ impl Bridges<'_> {
         let is_secret = self.env.is_secret(name);
         self.permissions.permit(AccessRequest::Variable(name, is_secret))?;
         Ok(json!(self.env.get(name).unwrap_or_default()))
-    }
-
-    /// Reads a line from the user at the terminal.
-    fn ask_person(&mut self, question: &str, options: Option<&Value>) -> Result<Value, String> {
-        let default = options.and_then(|options| options.get("default")).and_then(Value::as_str);
-        let Some(tty) = &mut self.permissions.asker else {
-            return Err("input.prompt: there is no terminal to ask at".to_owned());
-        };
-        (self.permissions.on_question)();
-        let watch = Instant::now();
-        let hint =
-            default.map(|default| format!(" [{}]", escape_text(default))).unwrap_or_default();
-        // Indented, so that its lines cannot look like a question about a right.
-        let question = escape_text(question).replace('\n', "\n         ");
-        let question = format!("\n  ◆ ASK  {question}{hint}\n");
-        let line = tty.read_answer(&question, "  ❯ ", "", self.permissions.interrupts, None);
-        self.permissions.asked += watch.elapsed();
-        match line {
-            Some(line) if line.is_empty() => Ok(json!(default.unwrap_or_default())),
-            Some(line) => Ok(json!(line)),
-            None => Err("input.prompt: interrupted".to_owned()),
-        }
     }
 }

@@ -1,4 +1,4 @@
-//! Finds the file of a `require`, as in CommonJS: by its path, with an extension, in a package's folder.
+//! Finds the file of a `require`, as in CommonJS: by its path, with an extension, as a folder's `index.js`.
 
 use std::path::{Component, Path, PathBuf};
 
@@ -36,20 +36,12 @@ impl Bridges<'_> {
         if self.permissions.asker.is_none() {
             self.permissions.permit(AccessRequest::Path(Mode::Read, &path))?;
         }
-        let main =
-            |bridges: &mut Self| {
-                let text = bridges.read_source(&path.join("package.json"))?;
-                let package = text.and_then(|(text, _)| serde_json::from_str::<Value>(&text).ok());
-                Ok::<_, String>(package.and_then(|package| {
-                    Some(normalize(&path.join(package.get("main")?.as_str()?)))
-                }))
-            };
-        let mut candidates =
-            vec![path.clone(), with_ending(&path, ".js"), with_ending(&path, ".json")];
-        if let Some(main) = main(self)? {
-            candidates.extend([main.clone(), with_ending(&main, ".js"), main.join("index.js")]);
-        }
-        candidates.push(path.join("index.js"));
+        let candidates = [
+            path.clone(),
+            with_ending(&path, ".js"),
+            with_ending(&path, ".json"),
+            path.join("index.js"),
+        ];
         for candidate in candidates {
             if let Some((source, path)) = self.read_source(&candidate)? {
                 let folder = path.parent().unwrap_or(Path::new("/"));

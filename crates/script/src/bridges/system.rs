@@ -1,11 +1,7 @@
 //! Facts about the machine that a script may read without permission.
 
-use std::io;
-
 use rustix::system::sysinfo;
 use serde_json::{Value, json};
-
-use sys::terminal;
 
 /// The value of a function of `sys`.
 pub(super) fn describe(name: &str) -> Option<Value> {
@@ -23,16 +19,6 @@ pub(super) fn describe(name: &str) -> Option<Value> {
         "freemem" => json!(info.freeram.saturating_mul(unit)),
         "uptime" => json!(info.uptime),
         "loadavg" => json!(info.loads.map(|load| load as f64 / 65536.0)),
-        "terminal" => {
-            let size = rustix::termios::tcgetwinsize(io::stderr()).ok();
-            let size = size.filter(|size| size.ws_col > 0 && size.ws_row > 0);
-            json!({
-                "columns": size.map_or(80, |size| size.ws_col),
-                "rows": size.map_or(24, |size| size.ws_row),
-                "isTTY": terminal::stdout_is_terminal(),
-                "color": terminal::stdout_is_terminal() && terminal::has_colours(),
-            })
-        }
         _ => return None,
     })
 }

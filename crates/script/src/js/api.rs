@@ -36,13 +36,11 @@ sys.totalmem() → number | memory in bytes |
 sys.freemem() → number | free memory in bytes |
 sys.uptime() → number | seconds since the start |
 sys.loadavg() → [number] | load of 1, 5 and 15 minutes |
-sys.terminal() → {columns, rows, isTTY, color} | the terminal; isTTY is stdout's |
 console.log(...values) | a line on stderr; you see it, stdout does not |
 console.error(...values) | the same |
 process.sleep(ms) | wait |
 process.stdin.read() → string | all of stdin as text, the same at each call; empty if there is none |
 process.stdout.write(text) | write to stdout, byte for byte |
-input.prompt(question[, {default}]) → string | ask the person at the terminal |
 require(path) → exports | CommonJS, by ./, ../ or an absolute path; .js and .json | read";
 
 /// The functions of the engine itself, without a call to the parent.

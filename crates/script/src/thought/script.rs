@@ -11,8 +11,6 @@ use std::path::Path;
 
 use serde_yaml::Value;
 
-use conversation::format::nearest::nearest;
-
 /// The content of a script's file.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Script {
@@ -25,9 +23,6 @@ pub struct Script {
     /// The task.
     pub prompt: String,
 }
-
-/// The keys of the front matter.
-const KEYS: [&str; 3] = ["agent", "model", "max_tokens"];
 
 impl Script {
     /// Parses a script.
@@ -81,13 +76,6 @@ impl Script {
             Value::Mapping(mapping) => mapping,
             _ => return Err("its front matter is not a list of keys and values".to_owned()),
         };
-        // Other keys are for other programs; one like ours is a mistake that could cost money.
-        let mut others = mapping.keys().filter_map(Value::as_str).filter(|key| !KEYS.contains(key));
-        let mistake = others.find_map(|key| Some((key, nearest(key, KEYS)?)));
-        if let Some((key, near)) = mistake {
-            let key = key.escape_debug();
-            return Err(format!("its front matter has the key \"{key}\"; did you mean {near}?"));
-        }
         let word = |key: &str| {
             let value = mapping.get(key);
             let word = value.map(|value| value.as_str().filter(|word| !word.is_empty()));
@@ -154,7 +142,6 @@ mod tests {
             ("#!/usr/bin/env think", "no prompt"),
             ("---\nmodel: m\n---\n", "no prompt"),
             ("#!x\n---\nmodel: [\n---\nx", "not YAML (line"),
-            ("---\nmodle: m\n---\nx", "did you mean model?"),
             ("---\nmodel: 3\n---\nx", "is not a word"),
             ("---\nmax_tokens: 0\n---\nx", "whole number"),
             ("---\n- a\n---\nx", "not a list of keys"),

@@ -41,17 +41,7 @@ pub(super) fn explain(
     let mentions = |part: &str| texts.iter().any(|text| text.contains(part));
     let tls = causes.iter().find_map(|cause| cause.downcast_ref::<rustls::Error>());
     let (kind, message) = if let Some(tls) = tls {
-        use rustls::CertificateError::{Expired, ExpiredContext, NotValidYet, NotValidYetContext};
-        let advice = match tls {
-            rustls::Error::InvalidCertificate(
-                Expired | ExpiredContext { .. } | NotValidYet | NotValidYetContext { .. },
-            ) => {
-                "if this machine's clock is right, whoever runs the server must renew its certificate"
-            }
-            _ => {
-                "if a proxy or a private authority issued the certificate, name its certificate in SSL_CERT_FILE"
-            }
-        };
+        let advice = "if a proxy or a private authority issued the certificate, name its certificate in SSL_CERT_FILE";
         (ErrorKind::Other, format!("no secure connection to {host}: {tls}; {advice}"))
     } else if error.is_connect() {
         let through = proxy.map(|name| format!("the proxy in {name}"));
@@ -68,10 +58,6 @@ pub(super) fn explain(
             format!(
                 "cannot find the address of {host}{}: {cause}; check its spelling and the network",
                 through.map(|proxy| format!(", or of {proxy}")).unwrap_or_default()
-            )
-        } else if mentions("tls handshake eof") {
-            format!(
-                "{host} closed the connection during the TLS handshake; does it speak https there, or only http?"
             )
         } else if io == Some(io::ErrorKind::ConnectionRefused) {
             match through {

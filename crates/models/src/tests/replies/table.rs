@@ -209,18 +209,14 @@ pub(super) const TABLE: &[(&str, AnyApi, Expect)] = &[
     (
         "gemini/86-unexpected-tool-call.sse",
         &Gemini,
-        Error(Cut, "called a tool, but there is none (UNEXPECTED_TOOL_CALL)", None),
+        Error(Cut, "did not end its reply (UNEXPECTED_TOOL_CALL)", None),
     ),
     (
         "gemini/87-too-many-tool-calls.sse",
         &Gemini,
-        Error(Other, "tools without end (TOO_MANY_TOOL_CALLS)", None),
+        Error(Other, "Google ended the reply (TOO_MANY_TOOL_CALLS)", None),
     ),
-    (
-        "gemini/88-no-image.sse",
-        &Gemini,
-        Error(Other, "generate an image and failed (NO_IMAGE)", None),
-    ),
+    ("gemini/88-no-image.sse", &Gemini, Error(Other, "Google ended the reply (NO_IMAGE)", None)),
     ("gemini/89-other.sse", &Gemini, Error(Cut, "did not end its reply (OTHER)", None)),
     ("gemini/66-continuation.sse", &Gemini, Good("cut off he", 9, 0, 0, 4, Length)),
     ("gemini/67-escalation.sse", &Gemini, Error(Refused, "ESCALATION", None)),

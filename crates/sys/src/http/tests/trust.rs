@@ -57,7 +57,6 @@ fn only_known_authorities_are_believed() {
     let expired = format!("https://127.0.0.1:{}/", tls_server("expired.pem"));
     let result = exchange_with(&mut with_authority(), &expired);
     fails(&result, ErrorKind::Other, "expired");
-    fails(&result, ErrorKind::Other, "must renew its certificate");
 
     // Plain HTTP where TLS is expected: one that answers all the same, and one that hangs up.
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
@@ -69,7 +68,7 @@ fn only_known_authorities_are_believed() {
     });
     fails(&exchange_with(&mut client(), &url), ErrorKind::Other, "no secure connection");
     let url = format!("https://{}/", Server::start(vec![Do::Close]).address);
-    fails(&exchange_with(&mut client(), &url), ErrorKind::Broken, "does it speak https");
+    fails(&exchange_with(&mut client(), &url), ErrorKind::Broken, "tls handshake eof");
 }
 
 /// Not a test by itself: what the test below runs as a process of its own, with proxies in its environment.
