@@ -174,7 +174,7 @@ fn run_loop(
         progress.emit_event(|| begin_event(call, &conversation, &model_id, window));
     }
     let of_facts = || context::sections(&facts);
-    let sections = call.scripts.map_or_else(of_facts, |scripts| scripts.sections());
+    let sections = call.scripts.map_or_else(of_facts, script_setup::ScriptSetup::sections);
     let model = asker.client.model_id.as_deref();
     let children = child_flags::children(call, model, progress.shows_events());
     let approval = approval::approval(call, progress.asked.clone())?;
