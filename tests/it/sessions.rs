@@ -190,6 +190,7 @@ fn steady(text: &str) -> String {
         (r"\d+\.\d+ s\b", "0.0 s"),
         (r#"seconds="[0-9.]+""#, r#"seconds="0.000""#),
         (r"(about )?[0-9.]+k? tokens in( \(\d+ % cached\))?, [0-9.]+k? out", "N tokens in, N out"),
+        (r"about [0-9.]+k? of ", "about N of "),
         (r#"tokens_in="\d+" tokens_out="\d+" cached="\d+""#, r#"tokens_in="N""#),
         (r"\d{4}-\d\d-\d\dT[0-9:.]+Z", "2026-11-21T09:30:00Z"),
         (r"size:\d+", "size:N"),
