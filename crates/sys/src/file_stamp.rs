@@ -4,7 +4,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use rustix::fs::{AtFlags, CWD, Stat};
+use rustix::fs::{AtFlags, CWD, Stat, StatxFlags, statx};
 
 /// The identity of a file and of its content. A change within one tick of the clock that keeps the size is not noticed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -78,10 +78,18 @@ pub fn changed_at(path: &Path) -> Option<Duration> {
     Some(Duration::new(there.ctime().try_into().unwrap_or(0), nanos))
 }
 
+/// The time of birth of a file, in nanoseconds since 1970. The standard library has none with musl.
+pub(crate) fn time_of_birth(path: &Path, flags: AtFlags) -> Option<u128> {
+    let there = statx(CWD, path, flags, StatxFlags::BTIME).ok()?;
+    let is_known = there.stx_mask & StatxFlags::BTIME.bits() != 0;
+    let seconds = u128::try_from(there.stx_btime.tv_sec).ok().filter(|_| is_known)?;
+    Some(seconds * 1_000_000_000 + u128::from(there.stx_btime.tv_nsec))
+}
+
 /// Whether a file was made at that time or later; false where the file system does not know.
 pub fn is_born_since(path: &Path, since: Duration) -> bool {
-    let born = std::fs::symlink_metadata(path).and_then(|there| there.created());
-    born.is_ok_and(|born| born >= UNIX_EPOCH + since)
+    let born = time_of_birth(path, AtFlags::SYMLINK_NOFOLLOW);
+    born.is_some_and(|born| born >= since.as_nanos())
 }
 
 #[cfg(test)]

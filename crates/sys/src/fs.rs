@@ -12,6 +12,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
 use anyhow::{Context, Result, bail, ensure};
+use rustix::fs::AtFlags;
 use sha2::{Digest, Sha256};
 use tempfile::TempDir;
 
@@ -19,7 +20,7 @@ pub use conversation::format::hex::encode_hex;
 
 use super::atomic_file::AtomicFile;
 use super::durable::{self, parent_folder, rename_to_free_name};
-use super::file_stamp::FileStamp;
+use super::file_stamp::{FileStamp, time_of_birth};
 use super::read;
 use super::read::{open_regular, open_resolved};
 use super::temp_files::TempFile;
@@ -229,11 +230,7 @@ pub fn modified(path: &Path) -> Duration {
 /// Identifies a file independently of its name: device, inode and time of birth, since inodes are reused.
 pub fn file_id(path: &Path) -> Option<String> {
     let metadata = fs::metadata(path).ok()?;
-    let born = metadata
-        .created()
-        .ok()
-        .and_then(|time| time.duration_since(std::time::UNIX_EPOCH).ok())
-        .map_or(0, |time| time.as_nanos());
+    let born = time_of_birth(path, AtFlags::empty()).unwrap_or(0);
     Some(format!("{}:{}:{born}", metadata.dev(), metadata.ino()))
 }
 
