@@ -4,7 +4,6 @@
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
-use std::time::UNIX_EPOCH;
 
 use serde_json::{Value, json};
 
@@ -50,7 +49,11 @@ pub(crate) fn entries(sandbox: &Sandbox) -> Vec<Value> {
 /// Device, inode and time of birth, as the index has them.
 pub(crate) fn identity(path: &Path) -> String {
     let metadata = std::fs::metadata(path).unwrap();
-    let born = metadata.created().unwrap().duration_since(UNIX_EPOCH).unwrap().as_nanos();
+    // The standard library has no time of birth with musl.
+    let (cwd, flags) = (rustix::fs::CWD, rustix::fs::AtFlags::empty());
+    let birth =
+        rustix::fs::statx(cwd, path, flags, rustix::fs::StatxFlags::BTIME).unwrap().stx_btime;
+    let born = i128::from(birth.tv_sec) * 1_000_000_000 + i128::from(birth.tv_nsec);
     format!("{}:{}:{born}", metadata.dev(), metadata.ino())
 }
 
