@@ -7,7 +7,6 @@ pub mod client;
 pub mod cmd;
 pub mod config;
 pub mod drive;
+pub mod mcp;
 pub mod ops;
 pub mod out;
-pub mod overview;
-pub mod view;

@@ -8,14 +8,14 @@ use std::io::{self, Write};
 
 use serde_json::{Map, Value};
 
-use crate::view::markdown::Markdown;
-pub use crate::view::style::style_spans;
-use crate::view::style::{PLAIN, Rows, Span};
 use conversation::exit::Exit;
 use conversation::format::{columns, harmless};
 use conversation::model::Usage;
 use conversation::problem::Problem;
 use sys::{pager, terminal};
+use view::markdown::Markdown;
+pub use view::style::style_spans;
+use view::style::{PLAIN, Rows, Span};
 
 /// The report of a command at its end.
 #[derive(Debug, Clone, PartialEq)]

@@ -10,7 +10,7 @@ use crate::cli::Tool;
 use crate::ops::scripts::thoughts::{self, Desk, PolicyEdit};
 use crate::out::Report;
 use conversation::problem::Problem;
-use script::policy::Approval;
+use sandbox::script::policy::Approval;
 
 /// Examples and exit codes, shown below the flags.
 const AFTER_HELP: &str = "\

@@ -4,9 +4,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::redaction::ResultRedactor;
+use crate::mcp::host::RunServers;
 use conversation::protocol::TagSet;
 use conversation::reason::Failure;
-use mcp::host::RunServers;
 use sandbox::enforce::Sandbox;
 use sys::env::Env;
 use sys::fs::real_path;

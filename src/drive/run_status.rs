@@ -4,12 +4,12 @@ use super::commands::Commands;
 use super::progress_event::{OutputNow, ProgressEvent};
 use super::run_context::RunContext;
 use super::runner::Runner;
-use crate::view::event::describe_target;
 use conversation::format::harmless;
 use conversation::protocol::{Access, Action};
 use conversation::turn::event::{Effect, Event, Totals};
 use sys::clock;
 use sys::run_note::Activity;
+use view::event::describe_target;
 
 /// Maximum length of a line in the note, in characters.
 const LINE: usize = 200;

@@ -219,7 +219,7 @@ fn js_page() -> String {
     let old = text("docs/js.md");
     let (head, rest) = old.split_once("<!-- generated: functions -->").unwrap();
     let (_, tail) = rest.split_once("<!-- end -->").unwrap();
-    let table = script::js::api::markdown();
+    let table = sandbox::script::js::api::markdown();
     format!("{head}<!-- generated: functions -->\n\n{table}\n<!-- end -->{tail}")
 }
 

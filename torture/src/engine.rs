@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use std::{fs, net, thread};
 
 use rustix::process::Signal;
-use script::js_worker::rights::give_up_rights;
+use sandbox::script::js_worker::rights::give_up_rights;
 
 use crate::figures::Figures;
 use crate::ground::{Numbers, number};

@@ -1,6 +1,7 @@
-//! The sandbox for commands: the user's request, the policy, and its enforcement by `bwrap`, Landlock and seccomp.
+//! What commands and scripts may do: the user's request, the policy, and its enforcement by `bwrap`, Landlock and seccomp.
 //!
-//! [`enforce`] looks up the folders and builds it; the writes of tags are bounded by `sys::boundary`, not here.
+//! [`enforce`] looks up the folders and builds the sandbox of a command. [`script`] has scripts in JavaScript, which can do
+//! nothing unasked. The writes of tags are bounded by `sys::boundary`, not here.
 //!
 //! ```
 //! use sandbox::{SandboxMode, SandboxRequest};
@@ -19,6 +20,7 @@ pub mod executed;
 pub mod filter;
 pub mod gaps;
 pub mod policy;
+pub mod script;
 pub mod special;
 
 use std::path::PathBuf;

@@ -15,9 +15,9 @@ use rquickjs::promise::PromiseState;
 use rquickjs::{
     Array, Coerced, Context, Ctx, Error, FromJs, Function, Object, Promise, Runtime, Value,
 };
-use script::js::api;
-use script::js::wire::{End, Start, WorkerMessage, replace_lone_surrogates};
-use script::js_worker::{leave_at_once, rights};
+use sandbox::script::js::api;
+use sandbox::script::js::wire::{End, Start, WorkerMessage, replace_lone_surrogates};
+use sandbox::script::js_worker::{leave_at_once, rights};
 
 /// The file name of our own glue code in stack traces: these frames are not the script's.
 const GLUE: &str = "<api>";

@@ -11,7 +11,7 @@ use std::process::ExitCode;
 
 fn main() -> ExitCode {
     let mut words = std::env::args_os().skip(1);
-    if words.next().is_some_and(|word| word == script::js_worker::WORKER_FLAG) {
+    if words.next().is_some_and(|word| word == sandbox::script::js_worker::WORKER_FLAG) {
         return engine::run_worker(words.next());
     }
     stub::become_nagent()

@@ -16,8 +16,8 @@ use std::time::Duration;
 use conversation::format::harmless::{escape_line, escape_text, quote_name};
 use conversation::limits::{MCP_CONNECT, MCP_MESSAGE, MCP_STDERR};
 use conversation::problem::Problem;
-use mcp::host::Failure;
-use mcp::servers::Definition;
+use nagent::mcp::host::Failure;
+use nagent::mcp::servers::Definition;
 use rmcp::ClientHandler;
 use rmcp::model::{
     CallToolRequest, CallToolRequestParams, ClientCapabilities, ClientConfig, ClientRequest,

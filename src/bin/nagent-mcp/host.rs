@@ -9,9 +9,9 @@ use std::time::Duration;
 
 use conversation::format::harmless::quote_name;
 use conversation::limits::MCP_MESSAGE;
-use mcp::arguments::read_arguments;
-use mcp::host::{Failure, Reply, Request, to_line};
-use mcp::servers::Definition;
+use nagent::mcp::arguments::read_arguments;
+use nagent::mcp::host::{Failure, Reply, Request, to_line};
+use nagent::mcp::servers::Definition;
 use serde_json::{Value, json};
 use sys::courier::Courier;
 use sys::fs;

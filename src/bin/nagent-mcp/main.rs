@@ -12,7 +12,7 @@ use std::process::ExitCode;
 
 fn main() -> ExitCode {
     let mut words = std::env::args().skip(1);
-    if words.next().is_some_and(|word| word == mcp::HOST_FLAG) {
+    if words.next().is_some_and(|word| word == nagent::mcp::HOST_FLAG) {
         return host::run_host(&words.next().unwrap_or_default());
     }
     stub::become_nagent()

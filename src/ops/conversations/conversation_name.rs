@@ -3,9 +3,9 @@
 use crate::ops::conversations::find_continued;
 use crate::ops::files::file_conversation;
 use crate::ops::run::call::Call;
-use crate::overview::NEW_DIGITS;
 use conversation::problem::Problem;
 use sys::{legacy, root};
+use view::overview::NEW_DIGITS;
 
 /// The call with the name of its conversation.
 pub fn with_name(mut call: Call<'_>) -> Result<Call<'_>, Problem> {

@@ -8,13 +8,13 @@ use serde_json::{Value, json};
 use super::{Catalog, Conversation};
 use crate::ops::setup::flags::parse_count;
 use crate::out::{PagedFrom, Report};
-use crate::overview::ConversationKind;
-use crate::view::table::format_table;
 use conversation::format::columns::truncate;
 use conversation::format::harmless;
 use conversation::format::numbers::format_age;
 use conversation::problem::Problem;
 use sys::{clock, terminal};
+use view::overview::ConversationKind;
+use view::table::format_table;
 
 /// The conversations that are listed
 #[derive(Debug, Clone, Default, clap::Args)]

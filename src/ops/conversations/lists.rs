@@ -7,7 +7,6 @@ use crate::ops::run::call::Call;
 use crate::ops::screen::spinner::Spinner;
 use crate::ops::setup::connection::no_provider;
 use crate::out::Report;
-use crate::view::table::format_table;
 use conversation::exit::Exit;
 use conversation::format::file_index::FileIndexEntry;
 use conversation::format::harmless::quote_name;
@@ -18,6 +17,7 @@ use models::catalog::{ReasoningWords, find_model};
 use models::provider::Provider;
 use models::server::SERVERS;
 use sys::{fs, root};
+use view::table::format_table;
 
 /// The protocol of all tags, or of those that `--tags` names.
 pub fn print_protocol(names: Option<&[String]>) -> Result<Report, Problem> {

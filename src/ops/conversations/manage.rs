@@ -9,7 +9,6 @@ use crate::ops::run::compact;
 use crate::ops::run::opening::fresh_context;
 use crate::ops::setup::flags::{ConversationArgs, RunArgs};
 use crate::out::Report;
-use crate::overview::Overview;
 use conversation::format::file::{self, Piece, Trouble};
 use conversation::format::harmless;
 use conversation::format::nearest::nearest;
@@ -21,6 +20,7 @@ use sys::input::{InputFile, is_stream};
 use sys::lock::Lock;
 use sys::root;
 use sys::{fs, legacy};
+use view::overview::Overview;
 
 /// Maximum length of the summary of a saved conversation, in characters.
 const SUMMARY: usize = 120;

@@ -21,7 +21,6 @@ use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::Duration;
 
-use crate::overview::{ConversationKind, Overview};
 use conversation::format::file::{self, Parsed, Trouble};
 use conversation::format::nearest::nearest;
 use conversation::limits;
@@ -32,6 +31,7 @@ use sys::env::Env;
 use sys::fs;
 use sys::names::name_some;
 use sys::root::{self, Root};
+use view::overview::{ConversationKind, Overview};
 
 /// Number of conversations that are read at a time, the newest first.
 pub(crate) const READ_AT_ONCE: usize = 32;

@@ -12,7 +12,6 @@ use serde_json::{Value, json};
 use super::changes::lock_unused;
 use super::{Catalog, Conversation};
 use crate::out::Report;
-use crate::overview::{ConversationKind, find_ids, is_id};
 use conversation::exit::Exit;
 use conversation::format::hex::SHORT_ID;
 use conversation::format::numbers;
@@ -20,6 +19,7 @@ use conversation::limits::{self, MIN_UNUSED};
 use conversation::problem::Problem;
 use sys::removal::{self, Stored};
 use sys::{clock, fs, root};
+use view::overview::{ConversationKind, find_ids, is_id};
 
 /// The categories of things that are removed.
 const PARTS: [(&str, &str); 6] = [

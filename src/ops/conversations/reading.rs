@@ -5,9 +5,9 @@ use serde_json::{Value, json};
 use super::rewind::no_such_turn;
 use super::{Catalog, Conversation};
 use crate::out::{self, PagedFrom, Report};
-use crate::overview::transcript::{self, EntryKind, TranscriptEntry};
 use conversation::format::harmless;
 use conversation::problem::Problem;
+use view::overview::transcript::{self, EntryKind, TranscriptEntry};
 
 /// Lines of a result that are shown unless a single turn is asked for.
 const RESULT_LINES: usize = 10;

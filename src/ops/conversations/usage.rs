@@ -8,9 +8,9 @@ use serde_json::{Value, json};
 
 use super::{Catalog, Conversation};
 use crate::out::Report;
-use crate::overview::{ConversationKind, TurnUsage, TurnsUsage, turns};
-use crate::view::table::format_table;
 use conversation::problem::Problem;
+use view::overview::{ConversationKind, TurnUsage, TurnsUsage, turns};
+use view::table::format_table;
 
 /// The subject of a row of the table.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, clap::ValueEnum)]

@@ -7,12 +7,12 @@ use std::path::Path;
 
 use serde_json::json;
 
+use crate::mcp::servers::{self, Servers, parse_servers};
 use crate::ops::run::trust::{self, repository_files};
 use crate::out::Report;
 use conversation::format::harmless::quote_name;
 use conversation::limits::MCP_FILE;
 use conversation::problem::Problem;
-use mcp::servers::{self, Servers, parse_servers};
 use sys::atomic_file::AtomicFile;
 use sys::env::{Env, PARENTS};
 use sys::fs;

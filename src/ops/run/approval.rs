@@ -8,7 +8,6 @@ use super::question::{DecisionReply, ask_about_action};
 use crate::drive::approval::{ApprovalRules, Approver};
 use crate::drive::run_context::RunContext;
 use crate::ops::setup::flags::Invocation;
-use crate::view::event::Start;
 use conversation::approve::{self, Approve, Decision};
 use conversation::exit::Signal;
 use conversation::problem::Problem;
@@ -18,6 +17,7 @@ use sandbox::SandboxMode;
 use sys::interrupt::Interrupts;
 use sys::tty::Tty;
 use sys::{clock, entry_file, stdin};
+use view::event::Start;
 
 /// The reason for the model when there is nobody to ask.
 const NOBODY: &str = "this needs the user's approval, and there is no terminal to ask on";

@@ -7,12 +7,12 @@ use super::script_setup::ScriptSetup;
 use crate::ops::setup::flags::{ConversationArgs, Invocation, RunArgs};
 use crate::ops::setup::settings::Settings;
 use crate::out;
-use crate::view::event::RunEvent;
 use conversation::problem::Problem;
 use sys::conversation_file::ConversationFile;
 use sys::env::{self, Env};
 use sys::interrupt::{Interrupts, watch_stdout};
 use sys::root::Root;
+use view::event::RunEvent;
 
 /// The state that every operation of a call works with.
 pub struct Call<'a> {

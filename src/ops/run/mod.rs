@@ -24,6 +24,8 @@ use crate::drive::inbox::Inbox;
 use crate::drive::redaction::ResultRedactor;
 use crate::drive::run_context::RunContext;
 use crate::drive::{self, ProgressEvent, Runner, was_started_by};
+use crate::mcp::host::RunServers;
+use crate::mcp::servers::Servers;
 use crate::ops::batch::child_flags;
 use crate::ops::conversations::{edit_conversation, manage, undo};
 use crate::ops::files::file_conversation;
@@ -37,8 +39,6 @@ use crate::ops::screen::progress::Progress;
 use crate::ops::setup::flags::RunArgs;
 use crate::ops::single::one_shot::report_request;
 use crate::out::{self, Report};
-use crate::overview;
-use crate::view::event::{Begin, RunEvent};
 use ::sandbox::enforce::Sandbox;
 use conversation::context::{self, Facts, Section};
 use conversation::exit::Exit;
@@ -50,8 +50,6 @@ use conversation::problem::Problem;
 use conversation::turn::Turn;
 use conversation::turn::event::{RunRules, Totals};
 use conversation::{model, prompt};
-use mcp::host::RunServers;
-use mcp::servers::Servers;
 use models::error::check_window;
 use models::schema::Schema;
 use models::{ChatRequest, price};
@@ -61,6 +59,8 @@ use sys::fs;
 use sys::names::shell_word;
 use sys::run_note::Activity;
 use sys::terminal;
+use view::event::{Begin, RunEvent};
+use view::overview;
 
 /// Manages the conversation as the flags say, then runs the prompt; returns one report. `needs_no_prompt`: the call does
 /// something else as well.

@@ -9,11 +9,10 @@ use super::sandbox;
 use super::skills::{Skills, named_by};
 use super::trust::{RepositoryText, SERVERS, repository_files};
 use crate::drive::{self, ProgressEvent, Runner};
+use crate::mcp::servers::Servers;
 use crate::ops::files::{file_conversation, file_memory};
 use crate::ops::mcp;
 use crate::ops::screen::progress::Progress;
-use crate::overview::lint::find_misreadings;
-use ::mcp::servers::Servers;
 use ::sandbox::enforce::Sandbox;
 use conversation::context::{self, ConversationRole, Facts, Section};
 use conversation::format::file::Block;
@@ -30,6 +29,7 @@ use sys::boundary::{Boundary, BoundaryFolders};
 use sys::conversation_file::ConversationFile;
 use sys::input::{InputFile, is_stream};
 use sys::{clock, context_files, env, fs, tools};
+use view::overview::lint::find_misreadings;
 
 /// Maximum number of notes on probable mistakes at the start of a run.
 const MISREADINGS: usize = 3;

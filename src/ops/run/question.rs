@@ -7,8 +7,6 @@ use serde::{Deserialize, Serialize};
 
 use crate::ops::screen::change_report::{FileVersion, VersionPair};
 use crate::out;
-use crate::view::event::Start;
-use crate::view::question::{action_rows, question_text};
 use conversation::approve::{Answer, describe_mcp_call};
 use conversation::format::harmless::{escape_line, quote_name};
 use conversation::format::numbers::format_bytes;
@@ -20,6 +18,8 @@ use sys::interrupt::Interrupts;
 use sys::names::resolve_links;
 use sys::terminal;
 use sys::tty::{self, Tty};
+use view::event::Start;
+use view::question::{action_rows, question_text};
 
 /// The answer to the question about an action: a line on the input of `--lines`.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]

@@ -6,13 +6,13 @@ use serde_json::Value;
 
 use crate::ops::run::call::Call;
 use crate::out::{self, Report};
-use crate::view::render::diff_rows;
 use conversation::format::harmless::quote_name;
 use conversation::memory::changes::NO_FILE;
 use edits::diff::file_diff::{DiffText, diff_contents, diff_name};
 use history::git;
 use sys::root::Root;
 use sys::{fs, terminal};
+use view::render::diff_rows;
 
 /// The content of a file at one time.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

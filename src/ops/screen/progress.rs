@@ -1,5 +1,5 @@
 //! The observer of a run: streams the answer to a terminal on stdout, shows on stderr what the run does, or prints every
-//! event as a line of JSON. Notes are always shown, except with `-q`. What is shown of an event is decided in [`crate::view`].
+//! event as a line of JSON. Notes are always shown, except with `-q`. What is shown of an event is decided in [`view`].
 
 use std::cell::Cell;
 use std::collections::VecDeque;
@@ -12,10 +12,6 @@ use crate::drive::{OutputNow, ProgressEvent};
 use crate::ops::run::call::Call;
 use crate::ops::setup::flags::Invocation;
 use crate::out;
-use crate::view::event::{AFTER_WRITE, LAST_LINES, RunEvent};
-use crate::view::figures::{RunFigures, figures_line};
-use crate::view::render::{EventRows, earlier_row, render};
-use crate::view::style::{DIM, Span};
 use conversation::exit::Signal;
 use conversation::format::file::Block;
 use conversation::format::numbers::format_bytes;
@@ -31,6 +27,10 @@ use sys::atomic_file::AtomicFile;
 use sys::clock::Stopwatch;
 use sys::interrupt::Interrupts;
 use sys::{fs, terminal};
+use view::event::{AFTER_WRITE, LAST_LINES, RunEvent};
+use view::figures::{RunFigures, figures_line};
+use view::render::{EventRows, earlier_row, render};
+use view::style::{DIM, Span};
 
 /// Where events go.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -13,12 +13,12 @@ use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use crate::out;
-use crate::view::render::earlier_row;
-use crate::view::style::{DIM, PLAIN, Span};
 use conversation::format::columns;
 use sys::clock::Stopwatch;
 use sys::interrupt::ResumeWatch;
 use sys::terminal;
+use view::render::earlier_row;
+use view::style::{DIM, PLAIN, Span};
 
 /// Work that takes less than this shows nothing.
 const QUIET: Duration = Duration::from_millis(500);

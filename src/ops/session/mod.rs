@@ -24,8 +24,6 @@ use self::start::Session;
 use crate::ops::run::skills::Skills;
 use crate::ops::setup::completion;
 use crate::out::{self, Report};
-use crate::view::look::expand;
-use crate::view::style::{PLAIN, Span};
 use conversation::approve::Approve;
 use conversation::exit::{Exit, Signal};
 use conversation::format::harmless::quote_name;
@@ -36,6 +34,8 @@ use sys::env::Env;
 use sys::line::{LineEditor, PlainLines, Typed};
 use sys::root::Root;
 use sys::{fs, terminal, tty};
+use view::look::expand;
+use view::style::{PLAIN, Span};
 
 /// Runs a session to its end.
 pub fn run_session(args: SessionArgs) -> Result<Report, Problem> {

@@ -6,14 +6,14 @@ use std::time::Duration;
 
 use crate::ops::conversations::{Catalog, Conversation, READ_AT_ONCE, read_each};
 use crate::ops::screen::spinner::DrawnRows;
-use crate::overview::{ConversationKind, Overview};
-use crate::view::style::{BOLD, DIM, PLAIN, Span};
 use conversation::format::columns::truncate_left;
 use conversation::format::numbers::format_age;
 use conversation::problem::Problem;
 use sys::interrupt::{Interrupts, ResumeWatch};
 use sys::tty::{Key, Keys};
 use sys::{clock, terminal};
+use view::overview::{ConversationKind, Overview};
+use view::style::{BOLD, DIM, PLAIN, Span};
 
 /// Maximum number of conversations that are shown.
 const SHOWN: usize = 12;

@@ -12,14 +12,14 @@ use super::tools::error_of;
 use crate::ops::run::question::ask_about_action;
 use crate::ops::screen::spinner::Spinner;
 use crate::out::{self, Answer};
-use crate::view::event::{RunEvent, Start};
-use crate::view::figures::RunFigures;
-use crate::view::session::{SessionView, Shown};
 use conversation::exit::{Exit, Signal};
 use conversation::problem::Problem;
 use sys::foreground::Conversing;
 use sys::terminal;
 use sys::tty::{Keys, Tty};
+use view::event::{RunEvent, Start};
+use view::figures::RunFigures;
+use view::session::{SessionView, Shown};
 
 /// The exit status of a run, and its last line, which may be missing.
 type ChildEnd = (ExitStatus, Map<String, Value>);

@@ -3,9 +3,9 @@
 use super::start::Session;
 use crate::ops::conversations::{Catalog, Conversation};
 use crate::out;
-use crate::overview::transcript::{self, EntryKind};
-use crate::view::figures::figures_words;
 use conversation::format::harmless::truncate;
+use view::figures::figures_words;
+use view::overview::transcript::{self, EntryKind};
 
 /// Maximum number of lines of the last exchange.
 const EXCHANGE_LINES: usize = 16;

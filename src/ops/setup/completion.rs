@@ -9,7 +9,6 @@ use clap_complete::engine::CompletionCandidate;
 
 use super::find_root::find_root;
 use crate::ops::conversations::Catalog;
-use crate::overview::ConversationKind;
 use conversation::approve::Approve;
 use models::catalog::list_models;
 use models::provider::Provider;
@@ -17,6 +16,7 @@ use models::server::SERVERS;
 use sandbox::SandboxMode;
 use sys::env::Env;
 use sys::root::Root;
+use view::overview::ConversationKind;
 
 /// Completes `--provider`.
 pub fn providers() -> Vec<CompletionCandidate> {

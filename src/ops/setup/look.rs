@@ -3,11 +3,11 @@
 use serde_json::{Map, Value};
 
 use crate::config;
-use crate::view::look::{BUILT_IN, Look};
 use conversation::limits;
 use conversation::problem::Problem;
 use sys::fs;
 use sys::root::{Root, check_name};
+use view::look::{BUILT_IN, Look};
 
 /// Loads a look by name: from a file in the root, else a built-in one.
 pub(crate) fn load_look(root: &Root, name: &str) -> Result<Look, Problem> {

@@ -9,7 +9,6 @@ use super::find_root::find_root;
 use super::flags::{ModelArgs, RunArgs};
 use super::look;
 use crate::config::{self, Config};
-use crate::view::look::Look;
 use conversation::approve::Approve;
 use conversation::limits;
 use conversation::problem::Problem;
@@ -23,6 +22,7 @@ use sys::env::Env;
 use sys::input::InputFile;
 use sys::interrupt::Interrupts;
 use sys::root::Root;
+use view::look::Look;
 
 /// Seconds to wait for the next piece of a server's reply.
 pub(crate) const READ_TIMEOUT: f64 = 300.0;

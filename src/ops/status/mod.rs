@@ -12,13 +12,13 @@ use super::run::count_prompts;
 use crate::ops::run::call::Call;
 use crate::ops::run::sandbox as run_sandbox;
 use crate::out::Report;
-use crate::overview::Overview;
-use crate::view::figures::figures_words;
 use conversation::format::numbers::{format_count, format_tokens};
 use conversation::model;
 use sandbox::SandboxMode;
 use sys::conversation_file::ConversationFile;
 use sys::fs;
+use view::figures::figures_words;
+use view::overview::Overview;
 
 /// Reports the conversation, the settings in force and where each came from.
 pub fn report_status(call: &Call<'_>) -> Report {

@@ -1,6 +1,6 @@
 //! What a process with a script engine sends: untrusted lines.
 
-use script::js::wire::WorkerMessage;
+use sandbox::script::js::wire::WorkerMessage;
 
 pub(crate) fn run(data: &[u8]) {
     if let Ok(message) = WorkerMessage::parse(data) {

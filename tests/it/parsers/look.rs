@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::input::Input;
 use conversation::format::harmless::is_hidden;
-use nagent::view::look::{Look, expand};
+use view::look::{Look, expand};
 
 pub(crate) fn run(data: &[u8]) {
     let mut input = Input::new(data);

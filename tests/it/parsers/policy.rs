@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use super::input::Input;
-use script::policy::{AccessRequest, Approval, Layers, Mode, Policy, Subject};
+use sandbox::script::policy::{AccessRequest, Approval, Layers, Mode, Policy, Subject};
 
 pub(crate) fn run(data: &[u8]) {
     let mut input = Input::new(data);

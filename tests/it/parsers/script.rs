@@ -1,6 +1,6 @@
 //! The file of a script in plain language.
 
-use script::thought::script::{Script, thought_name};
+use sandbox::script::thought::script::{Script, thought_name};
 
 pub(crate) fn run(data: &[u8]) {
     match Script::parse(data) {

@@ -10,13 +10,13 @@ use serde_json::{Map, Value};
 use super::args::EachArgs;
 use super::inputs::{EachInput, Shard};
 use crate::ops::run::call::Call;
-use crate::overview::{NEW_DIGITS, is_id, is_new_name};
 use conversation::exit::Exit;
 use conversation::limits;
 use conversation::problem::Problem;
 use sys::journal::Journal;
 use sys::lock::LockError;
 use sys::{clock, fs};
+use view::overview::{NEW_DIGITS, is_id, is_new_name};
 
 /// Time to wait for processes of a killed call: they keep the lock until they have ended.
 const END_PATIENCE: Duration = Duration::from_secs(3);

@@ -6,8 +6,8 @@ use super::request::ThinkRequest;
 use crate::ops::setup::flags::ModelArgs;
 use conversation::problem::{Problem, ProblemKind};
 use models::provider::Provider;
-use script::thought::script::Script;
-use script::thoughts::{Agent, Home, HomeConfig};
+use sandbox::script::thought::script::Script;
+use sandbox::script::thoughts::{Agent, Home, HomeConfig};
 use sys::env::Env;
 
 /// The settings of a run's agent; nagent's own settings decide those that are `None`.

@@ -2,10 +2,10 @@
 
 use crate::ops::screen::spinner::Spinner;
 use crate::out;
-use crate::view::style::{AGENT, ASKED, DIM, FAILED, MEMORY, PLAIN, Span, Style};
 use conversation::format::harmless::escape_text;
-use script::thought::context::Resume;
+use sandbox::script::thought::context::Resume;
 use sys::terminal;
+use view::style::{AGENT, ASKED, DIM, FAILED, MEMORY, PLAIN, Span, Style};
 
 /// The lines of a run on stderr.
 pub(super) struct Screen {

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use conversation::limits;
 use conversation::problem::Problem;
-use script::thoughts::digest;
+use sandbox::script::thoughts::digest;
 use sys::env::Env;
 use sys::fs;
 

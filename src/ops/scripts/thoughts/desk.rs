@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use crate::ops::scripts::think::read_place;
 use conversation::format::nearest::nearest;
 use conversation::problem::Problem;
-use script::thoughts::Home;
+use sandbox::script::thoughts::Home;
 use sys::env::Env;
 use sys::fs;
 use sys::interrupt::Interrupts;

@@ -11,8 +11,8 @@ use super::think::read_place;
 use crate::out::{self, Report};
 use conversation::limits;
 use conversation::problem::Problem;
-use script::thought::script::{Script, thought_name, without_shebang};
-use script::thoughts::Origin;
+use sandbox::script::thought::script::{Script, thought_name, without_shebang};
+use sandbox::script::thoughts::Origin;
 use sys::atomic_file::AtomicFile;
 use sys::fs;
 

@@ -7,8 +7,8 @@ use reqwest::Url;
 use super::desk::Desk;
 use crate::out::Report;
 use conversation::problem::Problem;
-use script::permission::{edit_policy, read_policy};
-use script::policy::{Approval, Policy, Subject, check_mode, check_path};
+use sandbox::script::permission::{edit_policy, read_policy};
+use sandbox::script::policy::{Approval, Policy, Subject, check_mode, check_path};
 use sys::env::Env;
 use sys::{clock, names};
 

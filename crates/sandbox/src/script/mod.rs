@@ -4,15 +4,13 @@
 //! The engine itself is in the executable `nagent-js`; scripts in plain language are run by `ops::scripts`.
 //!
 //! ```
-//! use script::policy::{AccessRequest, Approval, Layers, Policy};
+//! use sandbox::script::policy::{AccessRequest, Approval, Layers, Policy};
 //!
 //! let own = Policy::parse(r#"{"net": {"hosts": {"entries": [{"host": "a.example", "approval": "allow"}]}}}"#).unwrap();
 //! let layers = Layers { own, global: Policy::parse("{}").unwrap() };
 //! let decide = |host| layers.decide(AccessRequest::Host(host, 443), false);
 //! assert_eq!((decide("a.example"), decide("b.example")), (Approval::Allow, Approval::Prompt));
 //! ```
-
-#![expect(clippy::disallowed_methods, reason = "what a script is allowed to do has effects")]
 
 pub mod bridges;
 mod fetch;

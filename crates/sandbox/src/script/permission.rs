@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 
-use crate::policy::places::ScriptPlaces;
-use crate::policy::{AccessRequest, Approval, Layers, Policy, Subject, is_plainly_private};
+use crate::script::policy::places::ScriptPlaces;
+use crate::script::policy::{AccessRequest, Approval, Layers, Policy, Subject, is_plainly_private};
 use conversation::approve::Answer;
 use conversation::exit::Signal;
 use conversation::format::columns::wrap_line;
@@ -58,7 +58,7 @@ pub fn find_places(
     env: &Env,
 ) -> ScriptPlaces {
     let real = |path: &Path| fs::real_path(path).unwrap_or_else(|| path.to_owned());
-    let hidden = sandbox::enforce::hidden_paths(root, env.home_folder().as_deref(), env, &[]);
+    let hidden = crate::enforce::hidden_paths(root, env.home_folder().as_deref(), env, &[]);
     ScriptPlaces {
         cwd: real(cwd),
         user_home: env.home_folder().as_deref().map(real),

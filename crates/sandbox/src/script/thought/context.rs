@@ -1,6 +1,6 @@
 //! The first context of a script in plain language, which the model reads at the start of a run.
 
-use crate::js::api;
+use crate::script::js::api;
 use conversation::context::Section;
 use conversation::format::harmless::quote_name;
 use conversation::protocol::{TagSet, protocol_text};

@@ -20,8 +20,8 @@ use sys::interrupt::Interrupts;
 use sys::process::job::{Job, Output, Stdin};
 use sys::process::kept::KeptJob;
 
-use crate::HOST_FLAG;
-use crate::servers::Servers;
+use crate::mcp::HOST_FLAG;
+use crate::mcp::servers::Servers;
 
 /// The variable with the number of the descriptor.
 pub const VARIABLE: &str = "NAGENT_MCP";

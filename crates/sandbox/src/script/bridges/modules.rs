@@ -5,8 +5,8 @@ use std::path::{Component, Path, PathBuf};
 use serde_json::{Value, json};
 
 use super::Bridges;
-use crate::guarded::OpenedPath;
-use crate::policy::{AccessRequest, Mode};
+use crate::script::guarded::OpenedPath;
+use crate::script::policy::{AccessRequest, Mode};
 use conversation::limits;
 
 impl Bridges<'_> {

@@ -16,7 +16,7 @@ use rustix::event::{PollFd, PollFlags};
 use rustix::pipe::fcntl_setpipe_size;
 
 use super::bridges::Bridges;
-use crate::js::wire::{End, Start, WorkerMessage, answer_line};
+use crate::script::js::wire::{End, Start, WorkerMessage, answer_line};
 use conversation::exit::Signal;
 use conversation::limits;
 use sys::env::Env;

@@ -1,4 +1,4 @@
-//! Implements the functions of a script's API ([`crate::js::api`]), within the limits of the policy and the user.
+//! Implements the functions of a script's API ([`crate::script::js::api`]), within the limits of the policy and the user.
 
 mod files;
 mod modules;

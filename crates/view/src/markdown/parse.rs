@@ -2,8 +2,8 @@
 
 use pulldown_cmark::{Alignment, CodeBlockKind, Event, Options, Parser, Tag, TagEnd};
 
-use crate::view::style::{BOLD, CYAN, DIM, ITALIC, PLAIN, Span, Style, UNDERLINED};
-use crate::view::table::format_table;
+use crate::style::{BOLD, CYAN, DIM, ITALIC, PLAIN, Span, Style, UNDERLINED};
+use crate::table::format_table;
 use conversation::format::columns::width;
 use conversation::format::harmless::escape_text;
 

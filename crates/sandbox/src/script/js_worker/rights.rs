@@ -14,7 +14,7 @@ use rustix::process::{
 };
 use rustix::thread::set_no_new_privs;
 
-use crate::js::worker_filter;
+use crate::script::js::worker_filter;
 use sys::process::restriction::drop_capabilities;
 
 /// The Landlock version whose rights are given up; an older kernel has fewer.
@@ -93,7 +93,12 @@ mod tests {
 
     fn try_call(number: i64) -> std::process::ExitStatus {
         Command::new(std::env::current_exe().unwrap())
-            .args(["--exact", "js_worker::rights::tests::entry", "--nocapture", "--test-threads=1"])
+            .args([
+                "--exact",
+                "script::js_worker::rights::tests::entry",
+                "--nocapture",
+                "--test-threads=1",
+            ])
             .env("NAGENT_TEST_SYSTEM_CALL", number.to_string())
             .stdout(std::process::Stdio::null())
             .status()

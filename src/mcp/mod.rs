@@ -9,7 +9,7 @@
 //!
 //! let schema = json!({"type": "object", "properties": {"tags": {"type": "array", "items": {"type": "string"}}, "n": {"type": "integer"}}});
 //! let words = ["tags=a", "n=3"].map(str::to_owned);
-//! let (arguments, _) = mcp::arguments::read_arguments(&words, &schema).unwrap();
+//! let (arguments, _) = nagent::mcp::arguments::read_arguments(&words, &schema).unwrap();
 //! assert_eq!(arguments, *json!({"tags": ["a"], "n": 3}).as_object().unwrap());
 //! ```
 

@@ -9,8 +9,8 @@ use std::time::Duration;
 use anyhow::Result;
 use serde::{Deserialize, Serialize};
 
-use crate::policy::{Approval, Policy, Subject};
-use crate::thought::script::{thought_name, without_shebang};
+use crate::script::policy::{Approval, Policy, Subject};
+use crate::script::thought::script::{thought_name, without_shebang};
 use conversation::limits;
 use conversation::problem::Problem;
 use sys::atomic_file::AtomicFile;

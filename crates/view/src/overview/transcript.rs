@@ -1,7 +1,7 @@
 //! A conversation as people read it: prompts, answers, actions and results, without the first context; as text or
 //! Markdown.
 
-use crate::view::event::describe_target;
+use crate::event::describe_target;
 use conversation::format::file::{Piece, PieceKind};
 use conversation::format::harmless;
 use conversation::protocol::{Action, ParsedReply, ReplyItem, parse_reply};

@@ -6,7 +6,7 @@
 use std::collections::HashSet;
 use std::ops::AddAssign;
 
-use crate::view::figures::RunFigures;
+use crate::figures::RunFigures;
 use conversation::format::file::Piece;
 use conversation::format::harmless;
 use conversation::format::hex::SHORT_ID;

@@ -10,8 +10,8 @@ use rustix::io::Errno;
 use serde_json::{Value, json};
 
 use super::Bridges;
-use crate::guarded::{OpenedPath, WriteTarget, explain, list_names, open_below};
-use crate::policy::{AccessRequest, Mode};
+use crate::script::guarded::{OpenedPath, WriteTarget, explain, list_names, open_below};
+use crate::script::policy::{AccessRequest, Mode};
 use conversation::format::harmless::quote_name;
 use conversation::limits;
 use sys::atomic_file::AtomicFile;

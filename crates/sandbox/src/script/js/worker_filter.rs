@@ -11,7 +11,7 @@ use seccompiler::{
     SeccompRule,
 };
 
-use sandbox::filter::NATIVE_ARCH;
+use crate::filter::NATIVE_ARCH;
 
 /// Calls that are allowed with any arguments.
 const ALLOWED: &[i64] = &[

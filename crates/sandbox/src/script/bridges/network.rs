@@ -7,8 +7,8 @@ use reqwest::Url;
 use serde_json::{Map, Value, json};
 
 use super::Bridges;
-use crate::fetch::{FetchRequest, Fetched, fetch};
-use crate::policy::AccessRequest;
+use crate::script::fetch::{FetchRequest, Fetched, fetch};
+use crate::script::policy::AccessRequest;
 use conversation::limits;
 
 /// Maximum time of a request, including redirects.
