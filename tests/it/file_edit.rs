@@ -72,6 +72,21 @@ fn the_answer_goes_to_stdout_and_the_whole_story_into_json() {
 }
 
 #[test]
+fn an_answer_behind_the_writes_ends_the_run_unless_one_fails() {
+    let sandbox = Sandbox::outside_temp().file("a.txt", "one\ntwo\n");
+    sandbox.llm.push(edit("a.txt", "two", "2") + &answer("done"));
+    let run = sandbox.file_edit(&["--file", "a.txt", "make it 2"]).run().assert_exit(0);
+    run.stdout_is("done\n").no_stderr();
+    assert_eq!((sandbox.read("a.txt").as_str(), sandbox.requests().len()), ("one\n2\n", 1));
+
+    sandbox.llm.push(edit("a.txt", "three", "3") + &answer("done"));
+    sandbox.llm.push(answer("there is no three"));
+    let run = sandbox.file_edit(&["--file", "a.txt", "make it 3"]).run().assert_exit(0);
+    run.stdout_is("there is no three\n");
+    assert_eq!(sandbox.requests().len(), 3);
+}
+
+#[test]
 fn the_prompt_comes_from_words_from_stdin_or_from_both() {
     let sandbox = Sandbox::outside_temp().file("a.txt", "x\n");
     let file = ["--file", "a.txt"];

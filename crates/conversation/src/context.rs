@@ -250,7 +250,8 @@ fn role_text(part: &ConversationRole) -> String {
         ConversationRole::File(path) => format!(
             "You are the model in nagent, a loop over a text file. This conversation belongs to one file:\n\
              {}\nYou may write that file. Do only what is asked, keep the file's style, and say at the end in a sentence or \
-             two why, and what other files need. A prompt with from= comes from another conversation, which gets your answer and the diff.",
+             two why, and what other files need; said in the reply with the last writes, and with nothing else, it ends the run \
+             unless one fails. A prompt with from= comes from another conversation, which gets your answer and the diff.",
             quote_name(path)
         ),
     }

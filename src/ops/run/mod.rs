@@ -367,6 +367,7 @@ fn rules(call: &Call<'_>, runner: &Runner<'_>) -> RunRules {
         approve: runner.approval.approve,
         has_stop_list: runner.approval.has_stop_list,
         after_write: settings.config.after_write.is_some(),
+        ends_with_writes: call.which.file_edit.is_some(),
         check: call.args.check.clone().or_else(|| {
             let schema = call.args.answer.schema.as_ref()?;
             Some(format!("valid against {}", schema.display()))

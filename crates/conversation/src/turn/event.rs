@@ -209,6 +209,8 @@ pub struct RunRules {
     pub has_stop_list: bool,
     /// Whether a command runs after the writes of a reply.
     pub after_write: bool,
+    /// Whether an answer at the end of a reply that only writes ends the run, if all its writes succeed.
+    pub ends_with_writes: bool,
     /// The command of `--check`, for messages.
     pub check: Option<String>,
     /// The total time to wait for a busy provider.

@@ -40,6 +40,8 @@ pub struct Turn {
     failed_checks: u32,
     /// Whether an action of the last reply has written a file.
     has_written: bool,
+    /// The answer that counts if all actions of its reply succeed.
+    answer: Option<Vec<String>>,
     /// The duration of the run at the last append, in seconds.
     seconds: f64,
     /// Whether the conversation should be compacted before the next request.
@@ -118,6 +120,7 @@ impl Turn {
             questioned: None,
             failed_checks: 0,
             has_written: false,
+            answer: None,
             seconds: 0.0,
             is_full: false,
             was_refused: false,
@@ -344,7 +347,10 @@ impl Turn {
                 self.state = TurnState::AfterWrite;
                 return Effect::AfterWrite;
             }
-            return self.ask_within_limits();
+            return match self.answer.take() {
+                Some(answer) => self.accept_answer(answer),
+                None => self.ask_within_limits(),
+            };
         };
         if group.iter().any(|action| self.needs_decision(action)) {
             // Children that need approval are started one by one.
@@ -374,6 +380,7 @@ impl Turn {
             Decision::Allow | Decision::Always { .. } => self.run_group(vec![action], rest),
             Decision::Replace(other) => self.run_group(vec![other], rest),
             Decision::Refuse(why) => {
+                self.answer = None;
                 let block = why.of_unrun().add_to(Block::new(action.result_block()));
                 self.append(vec![block], NextStep::Results { running: VecDeque::new(), rest })
             }
@@ -393,8 +400,10 @@ impl Turn {
         acted: Acted,
     ) -> Effect {
         let action = running.pop_front();
-        self.has_written |= acted.block.get("status") == Some("ok")
-            && action.is_some_and(|action| action.access() == Access::Write);
+        let is_done = acted.block.get("status") == Some("ok");
+        self.answer = self.answer.take().filter(|_| is_done);
+        self.has_written |=
+            is_done && action.is_some_and(|action| action.access() == Access::Write);
         self.add_spending(&acted.usage, acted.cost);
         self.totals.all_turns = self.totals.all_turns.saturating_add(acted.turns);
         self.append(vec![acted.block], NextStep::Results { running, rest })

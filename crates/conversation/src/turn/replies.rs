@@ -9,7 +9,7 @@ use crate::exit::{Exit, Signal};
 use crate::format::file::Block;
 use crate::limits::{self, MALFORMED_REPLIES};
 use crate::model::{Reply, StopReason};
-use crate::protocol::{self, Malformed, ParsedReply, ReplyItem};
+use crate::protocol::{self, Access, Action, Malformed, ParsedReply, ReplyItem};
 
 impl Turn {
     pub(super) fn after_reply(&mut self, reply: Reply, cost: Option<f64>, at: String) -> Effect {
@@ -107,7 +107,7 @@ impl Turn {
 
     /// Counts a reply and its cost; returns the block that reports them.
     fn count_reply(&mut self, reply: &Reply, cost: Option<f64>, at: &str) -> Block {
-        self.was_refused = false;
+        (self.was_refused, self.answer) = (false, None);
         self.totals.turns += 1;
         self.totals.all_turns += 1;
         self.totals.own.add(&reply.usage);
@@ -221,6 +221,10 @@ impl Turn {
         let then = match (actions.is_empty(), forged) {
             (true, false) => NextStep::Answer(responses),
             (true, true) => NextStep::Ask,
+            (false, false) if self.rules.ends_with_writes && ends_in_answer(&blocks, &actions) => {
+                self.answer = Some(responses);
+                NextStep::Results { running: VecDeque::new(), rest: group_actions(&actions) }
+            }
             (false, _) if responses.is_empty() => {
                 NextStep::Results { running: VecDeque::new(), rest: group_actions(&actions) }
             }
@@ -253,6 +257,13 @@ impl Turn {
         }
         block
     }
+}
+
+/// Whether a reply only writes, and ends in an answer: words behind a write are a note.
+fn ends_in_answer(blocks: &[Block], actions: &[Action]) -> bool {
+    let reply = blocks.first().and_then(|reply| reply.body.as_deref()).unwrap_or_default();
+    reply.trim_end().ends_with("</nagent-response>")
+        && actions.iter().all(|action| action.access() == Access::Write)
 }
 
 /// Whether a reply is words alone: no tag was begun, and no call in JSON.

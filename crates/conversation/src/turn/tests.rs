@@ -21,6 +21,7 @@ fn rules(limits: Limits, check: bool) -> RunRules {
         approve: Approve::None,
         has_stop_list: false,
         after_write: false,
+        ends_with_writes: false,
         check: check.then(|| "make ok".to_owned()),
         patience: Duration::from_secs(30),
         first_turn: 0,
@@ -262,6 +263,46 @@ fn an_answer_ends_the_run() {
         &["ask", "append agent-response,turn-status", "done 0 hi"],
     );
     assert_eq!((turn.totals().turns, turn.totals().all.input, turn.totals().cost), (1, 10, 0.5));
+}
+
+#[test]
+fn where_the_rules_say_so_an_answer_behind_writes_that_succeed_ends_the_run() {
+    let ends = || RunRules { ends_with_writes: true, ..rules(UNLIMITED, false) };
+    let write = "<nagent-write path=\"a\">x</nagent-write>";
+    let answer = "<nagent-response>done</nagent-response>";
+    let written = || done("nagent-write-result");
+    let appended = "append agent-response,turn-status";
+    let both = format!("{write}{write}{answer}");
+    let acts = ["ask", appended, "act write", "append write-result", "act write"];
+    let events = || vec![SAVED, reply(&both), SAVED, written(), SAVED];
+    let check_end = |rules, last: Event, end: &[&str]| {
+        let events = [events(), vec![last, SAVED]].concat();
+        check(rules, events, &[&acts[..], end].concat());
+    };
+    check_end(ends(), written(), &["append write-result", "done 0 done"]);
+    let failed = Acted::without_model(Block::new("nagent-write-result").with("status", "error"));
+    check_end(ends(), Event::Acted(failed), &["append write-result:error", "ask"]);
+    let checked = RunRules { check: Some("make".to_owned()), ..ends() };
+    check_end(checked, written(), &["append write-result", "check"]);
+    // A refused write, and what a command after the writes has to say, go to the model.
+    let asking = RunRules { approve: Approve::Ask, ..ends() };
+    let refused = Event::Decided(Decision::Refuse("no".into()));
+    let decided = ["ask", appended, "decide write", "append write-result:error", "ask"];
+    check(asking, vec![SAVED, reply(&format!("{write}{answer}")), SAVED, refused, SAVED], &decided);
+    let after = RunRules { after_write: true, ..ends() };
+    let told = Event::AfterWriteEnded(Block::new("system"));
+    let list = reply("<nagent-list path=\".\"/>");
+    let rest = [written(), SAVED, told, SAVED, list, SAVED, done("nagent-list-result"), SAVED];
+    let end = ["append write-result", "after write", "append system", "ask", appended, "act list"];
+    let end = [&acts[..], &end, &["append list-result", "ask"]].concat();
+    check(after, [events(), rest.to_vec()].concat(), &end);
+    // An answer before a write, beside another action, or as words is a note.
+    let list = "<nagent-list path=\".\"/>";
+    for text in [format!("{answer}{write}"), format!("{list}{write}{answer}")] {
+        check(ends(), vec![SAVED, reply(&text), SAVED], &["ask", appended, "say done"]);
+    }
+    let words = format!("{write}\n\nThat is done.");
+    check(ends(), vec![SAVED, reply(&words), SAVED], &["ask", appended, "say That is done."]);
 }
 
 #[test]
