@@ -4,7 +4,7 @@
 //! `{root}/snapshots/{hash of the top}.git`. Nothing is written in the user's, not even the time of an object, which
 //! libgit2 renews where it writes one again. Files that `.gitignore` excludes, and repositories inside, are not looked at.
 
-use std::collections::{BTreeSet, HashMap, HashSet};
+use std::collections::HashSet;
 use std::ffi::OsStr;
 use std::fs::{self, File, Metadata};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
@@ -32,8 +32,9 @@ const LINK: u32 = 0o120_000;
 /// The mode of a file in the tree, and the id of its content. A file that cannot be read has zeros.
 pub type Entry = (u32, Oid);
 
-/// A working tree: its files by their paths below the top.
-pub type Snapshot = HashMap<PathBuf, Entry>;
+/// A working tree: its files with their paths below the top, in the order of paths as bytes, which is the index's. In a tree
+/// of 100,000 files a map of paths takes longer than git does.
+pub type Snapshot = Vec<(Vec<u8>, Entry)>;
 
 /// A file in a snapshot: its content, if that is stored, and whether its owner may execute it.
 pub type Version = (Option<Vec<u8>>, bool);
@@ -60,21 +61,39 @@ pub fn take(root: &Root, top: &Path) -> Result<Snapshot> {
 pub fn compare(root: &Root, top: &Path, old: Snapshot) -> Result<Vec<TreeChange>> {
     with_store(root, top, move |store| {
         let new = store.read_tree()?;
-        let mut changed: BTreeSet<&PathBuf> = old.keys().chain(new.keys()).collect();
-        changed.retain(|path| old.get(*path) != new.get(*path));
+        let changed = list_changed(&old, &new);
         ensure!(changed.len() <= SNAPSHOT_FILES, "over {SNAPSHOT_FILES} files changed");
-        let gone = changed.iter().filter(|path| !new.contains_key(**path));
-        let gone: HashSet<Oid> = gone.filter_map(|path| old.get(*path)).map(|it| it.1).collect();
+        let gone = changed.iter().filter(|(_, _, after)| after.is_none());
+        let gone: HashSet<Oid> = gone.filter_map(|(_, before, _)| Some((*before)?.1)).collect();
         let mut left = 2 * SNAPSHOT_BYTES;
-        let mut read = |file: Option<&Entry>| file.map(|it| store.read(*it, &mut left)).transpose();
-        let change = |path: &PathBuf| {
-            let (before, after) = (old.get(path), new.get(path));
+        let mut read = |file: Option<Entry>| file.map(|it| store.read(it, &mut left)).transpose();
+        let change = |(path, before, after): (&[u8], Option<Entry>, Option<Entry>)| {
             let is_moved = after.is_some_and(|file| gone.contains(&file.1));
             let (before, after) = (read(before)?, read(after)?);
-            Ok(TreeChange { path: store.top.join(path), before, after, is_moved })
+            let path = store.top.join(OsStr::from_bytes(path));
+            Ok(TreeChange { path, before, after, is_moved })
         };
         changed.into_iter().map(change).collect()
     })
+}
+
+/// The files that two snapshots do not have alike, before and after.
+fn list_changed<'a>(
+    old: &'a Snapshot,
+    new: &'a Snapshot,
+) -> Vec<(&'a [u8], Option<Entry>, Option<Entry>)> {
+    let (mut old, mut new) = (old.iter().peekable(), new.iter().peekable());
+    let mut changed = Vec::new();
+    while let Some(path) =
+        old.peek().map(|it| &it.0).into_iter().chain(new.peek().map(|it| &it.0)).min()
+    {
+        let before = old.next_if(|it| it.0 == *path).map(|it| it.1);
+        let after = new.next_if(|it| it.0 == *path).map(|it| it.1);
+        if before != after {
+            changed.push((path.as_slice(), before, after));
+        }
+    }
+    changed
 }
 
 /// The repositories of a working tree: the user's, and nagent's own.
@@ -133,7 +152,7 @@ impl Store {
             };
             match self.store_file(&file, &there, &mut bytes)? {
                 Some((mode, id)) => index.add(&index_entry(path, mode, id, &there))?,
-                None => unread.push((path.to_owned(), (0, Oid::ZERO_SHA1))),
+                None => unread.push((path.as_os_str().as_bytes().to_vec(), (0, Oid::ZERO_SHA1))),
             }
             Ok(())
         };
@@ -143,9 +162,10 @@ impl Store {
             index.write()?;
         }
         updated?;
-        let path = |path: &[u8]| PathBuf::from(OsStr::from_bytes(path));
-        let known = index.iter().map(|entry| (path(&entry.path), (entry.mode, entry.id)));
-        Ok(known.chain(unread).collect())
+        let known = index.iter().map(|entry| (entry.path, (entry.mode, entry.id)));
+        let mut all: Snapshot = known.chain(unread).collect();
+        all.sort_unstable_by(|one, other| one.0.cmp(&other.0));
+        Ok(all)
     }
 
     fn open_index(&self) -> Result<Index> {
