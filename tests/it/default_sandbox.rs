@@ -32,6 +32,28 @@ fn answer_on_terminal(sandbox: &Sandbox, answers: &[&str]) -> (Pty, String) {
 }
 
 #[test]
+fn how_bwrap_works_here_is_kept_and_a_file_that_says_else_changes_nothing() {
+    let sandbox = default();
+    let known = sandbox.root().join("sandbox.txt");
+    let run = || {
+        sandbox.llm.push(shell("echo x > ~/elsewhere.txt; echo in > here.txt"));
+        sandbox.llm.push(answer("ok"));
+        sandbox.run(&["--new", "task"]).assert_exit(0);
+        assert!(
+            sandbox.read("here.txt") == "in\n" && !sandbox.home().join("elsewhere.txt").exists()
+        );
+        std::fs::read_to_string(&known).unwrap()
+    };
+    let first = run();
+    // Written once: a run that tried bwrap again would write it again.
+    let written = std::fs::metadata(&known).unwrap().modified().unwrap();
+    assert_eq!(run(), first);
+    assert_eq!(std::fs::metadata(&known).unwrap().modified().unwrap(), written);
+    std::fs::write(&known, first.replace(' ', "  ")).unwrap();
+    assert_eq!(run(), first);
+}
+
+#[test]
 fn commands_write_in_the_working_tree_and_read_no_credential() {
     let sandbox = default().reply(shell(
         "echo in > here.txt; cat ~/.ssh/id; echo out > ~/elsewhere.txt; echo out > ../other.txt",

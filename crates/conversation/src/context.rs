@@ -288,10 +288,11 @@ fn rules_text(facts: &Facts) -> String {
         text,
         "- Each command runs with the user's permissions in the folder of the last prompt, in a new {} with empty stdin, for at \
          most {} seconds without timeout. What it leaves in the background ends with it, except with keep. Build output and \
-         temporary files are fine; do not use commands to change other files outside of these folders. \
+         temporary files are fine; do not use commands to change other files{}. \
          Delete nothing that you did not create, unless asked to.",
         quote_name(&facts.shell),
-        facts.shell_timeout
+        facts.shell_timeout,
+        if writable.is_empty() { "" } else { " outside of these folders" }
     );
     if !facts.sandbox.is_empty() {
         // A conversation that another one started has nobody to ask.

@@ -75,6 +75,7 @@ fn busy() -> (Sandbox, String) {
     sandbox.program(CONVERSATIONS, &["remove", "gone"]).run().assert_exit(0);
     sandbox.llm.push(answer("again"));
     sandbox.run(&["--continue", "go on"]).assert_exit(0);
+    sandbox.run(&["--status", "--sandbox", "workspace"]).assert_exit(0);
     sandbox.llm.push("<nagent-conversation file=\"new.txt\">look</nagent-conversation>");
     sandbox.llm.push(answer("of the child"));
     sandbox.llm.push(answer("done"));

@@ -43,6 +43,9 @@ use sys::process::restriction::Restriction;
 /// The possible paths of `bwrap`. `PATH` is not searched: it may lead into the working tree.
 const BWRAP: [&str; 3] = ["/usr/bin/bwrap", "/bin/bwrap", "/usr/local/bin/bwrap"];
 
+/// The name of the file in nagent's root, which commands cannot write.
+const KNOWN: &str = "sandbox.txt";
+
 /// A sandbox: what it permits, and, once it was needed, what it is built with on this machine.
 #[derive(Debug)]
 pub struct Sandbox {
@@ -52,6 +55,8 @@ pub struct Sandbox {
     parts: OnceLock<Result<Parts, String>>,
     /// Sockets in the usual places of agents.
     agents: Vec<PathBuf>,
+    /// The file that says how `bwrap` worked here last, which takes longer to try than a command does.
+    known: PathBuf,
     built: SystemTime,
     is_used: AtomicBool,
 }
@@ -150,6 +155,7 @@ impl Sandbox {
             paths: PolicyPaths::resolve(request, places)?,
             parts: OnceLock::new(),
             agents: sockets::find_in_places(places.env),
+            known: places.root.join(KNOWN),
             built: SystemTime::now(),
             is_used: AtomicBool::new(false),
         }))
@@ -176,13 +182,13 @@ impl Sandbox {
         }
         let path = BWRAP.iter().map(PathBuf::from).find(|path| path.is_file());
         let path = path.ok_or("it is not installed")?;
-        let is_safe = |there: fs::Metadata| there.uid() == 0 && there.mode() & 0o022 == 0;
-        if !fs::metadata(&path).is_ok_and(is_safe) {
+        let is_safe = |there: &fs::Metadata| there.uid() == 0 && there.mode() & 0o022 == 0;
+        let Some(there) = fs::metadata(&path).ok().filter(is_safe) else {
             return Err(format!(
                 "{} could be changed by others than the superuser",
                 path.display()
             ));
-        }
+        };
         let landlock = landlock::version();
         // Sockets without a path are in the namespace of the network, or are stopped by Landlock 6.
         let unix_sockets = self.request.no_network || landlock >= 6;
@@ -190,16 +196,36 @@ impl Sandbox {
         let mechanism = Mechanism { bwrap, landlock, unix_sockets, ..Mechanism::default() };
         let mut parts = Parts { mechanism, tables: sockets::find_tables() };
         let mut why = String::new();
+        let known = fs::read_to_string(&self.known).unwrap_or_default();
+        let here = self.describe_here(&there).unwrap_or_default();
         // Only root can go without a user namespace.
         let is_root = rustix::process::geteuid().is_root();
         for user_namespace in [false, true].into_iter().skip(usize::from(!is_root)) {
             parts.mechanism.user_namespace = user_namespace;
+            let works = format!("{here} {user_namespace}\n");
+            if !here.is_empty() && known == works {
+                return Ok(parts);
+            }
             match self.probe(&parts) {
-                Ok(()) => return Ok(parts),
+                Ok(()) => {
+                    // If it cannot be written, it is tried again next time.
+                    _ = fs::write(&self.known, works);
+                    return Ok(parts);
+                }
                 Err(failed) => why = format!("{failed:#}"),
             }
         }
         Err(format!("{} does not work here ({why})", path.display()))
+    }
+
+    /// Says on one line where `bwrap` was tried: which one, since which start of the system, in which namespaces, by whom.
+    fn describe_here(&self, bwrap: &fs::Metadata) -> Option<String> {
+        let boot = fs::read_to_string("/proc/sys/kernel/random/boot_id").ok()?;
+        let space = |name: &str| fs::read_link(Path::new("/proc/self/ns").join(name)).ok();
+        let spaces = [space("mnt")?, space("user")?, space("net")?];
+        let user = rustix::process::geteuid().as_raw();
+        let bwrap = (bwrap.dev(), bwrap.ino(), bwrap.ctime());
+        Some(format!("{} {spaces:?} {user} {bwrap:?} {}", boot.trim(), self.request.no_network))
     }
 
     /// Tries Landlock and seccomp alone. Landlock 3 is the first version that prevents truncation of files.
