@@ -15,6 +15,7 @@ use std::time::Duration;
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
+use memchr::memmem;
 use regex::Regex;
 
 use crate::blocks::{Block, blocks};
@@ -411,7 +412,7 @@ impl World {
     /// Where a key is that should not be.
     fn keys(&self) -> Vec<String> {
         let mut troubles = Vec::new();
-        let holds = |bytes: &[u8]| String::from_utf8_lossy(bytes).contains(CANARY);
+        let holds = |bytes: &[u8]| memmem::find(bytes, CANARY.as_bytes()).is_some();
         if self
             .sandbox
             .llm

@@ -59,6 +59,15 @@ pub(crate) fn has_bwrap() -> bool {
     is_there
 }
 
+/// Where programs are searched for. The shims of version managers come last: they are scripts that need ten times as long to
+/// find Python as it needs to start.
+fn path() -> OsString {
+    let path = std::env::var_os("PATH").unwrap_or_else(|| "/usr/local/bin:/usr/bin:/bin".into());
+    let mut folders: Vec<PathBuf> = std::env::split_paths(&path).collect();
+    folders.sort_by_key(|folder| folder.ends_with("shims"));
+    std::env::join_paths(folders).unwrap()
+}
+
 impl Sandbox {
     pub(crate) fn new() -> Self {
         Self::in_folder(&std::env::temp_dir())
@@ -213,10 +222,7 @@ impl Sandbox {
     fn set_environment(&self, command: &mut Command, more: &[(String, String)]) {
         command
             .env_clear()
-            .env(
-                "PATH",
-                std::env::var_os("PATH").unwrap_or_else(|| "/usr/local/bin:/usr/bin:/bin".into()),
-            )
+            .env("PATH", path())
             .env("HOME", self.home())
             .env("TMPDIR", self.tmp())
             .env("TZ", "UTC")
