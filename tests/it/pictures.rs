@@ -233,7 +233,7 @@ fn bad_pictures_are_refused_before_anything_is_sent() {
     large[29..33].copy_from_slice(&crc.sum().to_be_bytes());
     // Many zeros in its pixels, which are one.
     let mut bomb = PNG[..33].to_vec();
-    let mut packed = flate2::write::ZlibEncoder::new(Vec::new(), flate2::Compression::best());
+    let mut packed = flate2::write::ZlibEncoder::new(Vec::new(), flate2::Compression::fast());
     for _ in 0..64 {
         packed.write_all(&vec![0; 1 << 20]).unwrap();
     }
