@@ -514,6 +514,8 @@ pub(crate) fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
     let start = Instant::now();
     while !is_so() {
         assert!(start.elapsed() < Duration::from_secs(30), "waited 30 s in vain until {what}");
-        std::thread::sleep(Duration::from_millis(3));
+        // Looked at more seldom the longer it takes, as some looks are at a whole screen.
+        let pause = start.elapsed() / 32;
+        std::thread::sleep(pause.clamp(Duration::from_millis(2), Duration::from_millis(20)));
     }
 }

@@ -548,7 +548,7 @@ pub(crate) fn run_all() -> (usize, Vec<String>) {
 
 fn check(at: usize) {
     let (count, wrong) = run_rows(&FORMATS[at..=at]);
-    assert!(count >= 40, "{count}");
+    assert!(count >= if at == 0 { 40 } else { 24 }, "{count}");
     assert!(wrong.is_empty(), "{} of {count}:\n{}", wrong.len(), wrong.join("\n"));
 }
 
@@ -583,7 +583,7 @@ fn ollama() {
 fn interim_answers_without_end_are_given_up_on() {
     let hint = format!("HTTP/1.1 103 Early Hints\r\nx: {}\r\n\r\n", "y".repeat(1000));
     let sandbox =
-        Sandbox::new().file("q.txt", "What is it?").config_also(json!({"read_timeout": 1}));
+        Sandbox::new().file("q.txt", "What is it?").config_also(json!({"read_timeout": 0.3}));
     sandbox.llm.push(Answer::Endless(Vec::new(), hint.into_bytes()));
     sandbox.llm.choose(|_| "the answer".into());
     let run = sandbox.llm_text(&["--file", "q.txt", "--patience", "0.02"]).run();

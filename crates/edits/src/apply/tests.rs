@@ -400,6 +400,8 @@ fn body() -> impl Strategy<Value = String> {
 }
 
 proptest! {
+    #![proptest_config(ProptestConfig::with_cases(100))]
+
     #[test]
     fn a_slice_that_stands_once_is_replaced(file in text(), crlf in any::<bool>(), from in 0..20usize, many in 1..6usize, new in "[xyz]{1,3}(\n[xyz]{0,3}){0,4}\n") {
         let file = if crlf { file.replace("\r\n", "\n").replace('\n', "\r\n") } else { file.replace("\r\n", "\n") };
