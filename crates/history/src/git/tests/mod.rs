@@ -139,10 +139,8 @@ impl World {
     }
 
     pub(super) fn import(&self, stream: &[u8]) {
-        // git needs longest to compress commits of megabytes.
-        let words =
-            ["-c", "core.compression=0", "fast-import", "--quiet", "--export-marks=../marks"];
-        let mut command = self.command(&self.top, words);
+        let mut command =
+            self.command(&self.top, ["fast-import", "--quiet", "--export-marks=../marks"]);
         let mut child = command.stdin(Stdio::piped()).spawn().unwrap();
         child.stdin.take().unwrap().write_all(stream).unwrap();
         assert!(child.wait().unwrap().success());
