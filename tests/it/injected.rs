@@ -15,7 +15,6 @@ use std::time::Duration;
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use memchr::memmem;
 use regex::Regex;
 
 use crate::blocks::{Block, blocks};
@@ -412,7 +411,9 @@ impl World {
     /// Where a key is that should not be.
     fn keys(&self) -> Vec<String> {
         let mut troubles = Vec::new();
-        let holds = |bytes: &[u8]| memmem::find(bytes, CANARY.as_bytes()).is_some();
+        // All requests are searched each time: a pattern is optimized in debug builds, too.
+        let key = regex::bytes::Regex::new(CANARY).unwrap();
+        let holds = |bytes: &[u8]| key.is_match(bytes);
         if self
             .sandbox
             .llm
