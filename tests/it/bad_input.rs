@@ -18,10 +18,10 @@ use crate::wire::Reply;
 // Replies.
 
 #[test]
-fn a_reply_of_20_mb_is_taken_or_refused_and_the_run_goes_on() {
+fn a_reply_of_8_mb_is_taken_or_refused_and_the_run_goes_on() {
     let sandbox = Sandbox::new();
     let path = sandbox.tmp().join("big.txt");
-    let text = "0123456789abcde\n".repeat(20 << 16);
+    let text = "0123456789abcde\n".repeat(8 << 16);
     let reply = format!("<nagent-write path=\"{}\">{text}</nagent-write>", path.display());
     sandbox.llm.push(Reply::new(reply).pieces(2000));
     sandbox.llm.push(answer("done"));
@@ -47,12 +47,12 @@ fn a_reply_that_does_not_end_is_given_up_on_at_its_limit() {
 }
 
 #[test]
-fn a_malformed_reply_of_20_mb_is_kept_aside_and_not_sent_again() {
+fn a_malformed_reply_of_6_mb_is_kept_aside_and_not_sent_again() {
     let sandbox = Sandbox::new()
-        .reply(Reply::new("<nagent-".repeat(20 << 17)).pieces(2000))
+        .reply(Reply::new("<nagent-".repeat(6 << 17)).pieces(2000))
         .reply(answer("done"));
     sandbox.run(&["task"]).assert_exit(0).stdout_is("done\n");
-    assert_eq!(sandbox.invalid()[0].len(), 20 << 20);
+    assert_eq!(sandbox.invalid()[0].len(), 6 << 20);
     assert!(sandbox.requests()[1].body.len() < 10_000);
 }
 

@@ -187,7 +187,7 @@ fn a_failure_leaves_the_conversation_as_it_was() {
 
 /// The case of the issue: 2,000 turns in a window of 16,000 tokens.
 #[test]
-fn four_hundred_turns_keep_their_thread() {
+fn a_hundred_turns_keep_their_thread() {
     let sandbox = window(16_000);
     let (mut turn, mut checkpoints) = (0, 0);
     sandbox.llm.choose(move |request| {
@@ -197,8 +197,8 @@ fn four_hundred_turns_keep_their_thread() {
         }
         turn += 1;
         let text = match turn {
-            400.. => answer("all done"),
-            _ => format!("<nagent-list path=\"d{turn}\"/>"),
+            100.. => answer("all done"),
+            _ => format!("<nagent-list path=\"d{turn}\"/>\n{}", answer(&"a note ".repeat(120))),
         };
         counted(request, text)
     });
@@ -207,7 +207,7 @@ fn four_hundred_turns_keep_their_thread() {
     run.stderr_has(&["turns 1 to ", " became a checkpoint"]);
     let text = read(&sandbox);
     assert!(text.contains("FIRST INSTRUCTION") && text.contains("use tabs"), "{text}");
-    assert!(text.contains("path=\"d399\"") && text.contains("turn=\"400\""), "{text}");
+    assert!(text.contains("path=\"d99\"") && text.contains("turn=\"100\""), "{text}");
     // No request was over the window.
     let requests = sandbox.requests();
     let largest = requests.iter().map(|request| request.body.len() * 27 / 100).max().unwrap();
@@ -228,7 +228,7 @@ fn four_hundred_turns_keep_their_thread() {
         let form = regex::Regex::new(form).unwrap();
         let found: BTreeSet<usize> =
             form.captures_iter(&all).map(|turn| turn[1].parse().unwrap()).collect();
-        assert_eq!((1..400).find(|turn| !found.contains(turn)), None, "the first lost turn");
+        assert_eq!((1..100).find(|turn| !found.contains(turn)), None, "the first lost turn");
     }
 }
 

@@ -11,6 +11,7 @@ mod tables;
 
 use std::collections::BTreeSet;
 use std::path::Path;
+use std::sync::LazyLock;
 
 use clap::error::ErrorKind;
 use clap_mangen::Man;
@@ -63,9 +64,10 @@ fn table(name: &str, head: &str) -> Vec<Vec<String>> {
 
 /// What stands in backquotes, fenced blocks left out.
 fn quoted(text: &str) -> Vec<String> {
-    let prose = Regex::new(r"(?ms)^```.*?^```$").unwrap().replace_all(text, "");
-    let quotes = Regex::new("`([^`\n]+)`").unwrap();
-    quotes.captures_iter(&prose).map(|found| found[1].to_owned()).collect()
+    static FENCED: LazyLock<Regex> = LazyLock::new(|| Regex::new(r"(?ms)^```.*?^```$").unwrap());
+    static QUOTES: LazyLock<Regex> = LazyLock::new(|| Regex::new("`([^`\n]+)`").unwrap());
+    let prose = FENCED.replace_all(text, "");
+    QUOTES.captures_iter(&prose).map(|found| found[1].to_owned()).collect()
 }
 
 /// The first column, without backquotes.

@@ -13,7 +13,7 @@ use crate::blocks::{Block, blocks};
 use crate::process_under_test::{Run, Running};
 use crate::sandbox::{CANARY, NAGENT, Sandbox, answer, shell};
 
-const KILLS: u64 = 60;
+const KILLS: u64 = 36;
 
 /// Numbers that look random and are the same in each run.
 struct Numbers(u64);

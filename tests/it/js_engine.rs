@@ -8,7 +8,8 @@ use crate::sandbox::{NAGENT, Sandbox, answer};
 
 /// A run of a script with a memory.js, whose engine is this shell script.
 fn run(engine: &str) -> (Sandbox, Run) {
-    let sandbox = Sandbox::new().file("hello.md", "Print hello.");
+    // Where the executables are: a link to one is made sooner than a copy.
+    let sandbox = Sandbox::outside_temp().file("hello.md", "Print hello.");
     let bin = sandbox.base().join("bin");
     fs::create_dir(&bin).unwrap();
     let think = bin.join("nagent-think");

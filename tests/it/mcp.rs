@@ -15,7 +15,7 @@ pub(crate) const MCP: &str = env!("CARGO_BIN_EXE_nagent-mcp");
 /// The scripted server, in this way.
 fn server(how: &str) -> Value {
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/fixtures/mcp/server.py");
-    json!({"command": "python3", "args": ["-B", path, how]})
+    json!({"command": "python3", "args": ["-BIS", path, how]})
 }
 
 /// A world with these servers.
@@ -174,7 +174,7 @@ fn the_file_is_edited_and_variables_are_replaced() {
     let sandbox = Sandbox::new().env("SECRET", "x-value-of-secret");
     mcp(&sandbox, &["list"]).assert_exit(0).stdout_has(&["nagent-mcp add NAME -- COMMAND"]);
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/fixtures/mcp/server.py");
-    let words = ["add", "s", "--", "env", "MINE=${SECRET}", "python3", "-B", path];
+    let words = ["add", "s", "--", "env", "MINE=${SECRET}", "python3", "-BIS", path];
     mcp(&sandbox, &words).assert_exit(0).stdout_has(&["mcp.json"]);
     let file = std::fs::read_to_string(sandbox.root().join("mcp.json")).unwrap();
     assert!(file.contains("${SECRET}") && !file.contains("x-value"), "{file}");
@@ -198,7 +198,7 @@ fn the_file_is_edited_and_variables_are_replaced() {
 fn a_server_is_reached_over_http_with_its_token() {
     let sandbox = world();
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/fixtures/mcp/server.py");
-    let started = sandbox.program("python3", &["-B", path, "http"]).spawn();
+    let started = sandbox.program("python3", &["-BIS", path, "http"]).spawn();
     wait_until("the server listens", || started.stdout_so_far().contains('\n'));
     let url = format!("http://127.0.0.1:{}/mcp", started.stdout_so_far().trim());
     let servers = json!({"none": {"url": url}, "header": {"url": url, "headers": {"Authorization": "Bearer ${T:-t0ken}"}},

@@ -441,8 +441,8 @@ fn two_at_once_lose_nothing() {
 /// the next run, and no edit is lost.
 #[test]
 fn a_kill_at_any_time_loses_nothing() {
-    let text = numbered(300_000);
-    let split = Split::of("big.txt", text.as_bytes(), &by_lines(&text, 50_000));
+    let text = numbered(90_000);
+    let split = Split::of("big.txt", text.as_bytes(), &by_lines(&text, 15_000));
     split.edit(1, "first\n");
     split.run(&[]).assert_exit(0);
     split.edit(2, "second\n");

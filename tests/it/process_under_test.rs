@@ -120,7 +120,10 @@ impl Running {
                 self.end_group();
                 panic!("{} did not end within {cap:?}\n{}", self.what, self.said());
             }
-            std::thread::sleep(Duration::from_millis(1));
+            // Looked at more seldom the longer it takes: each look costs the machine time.
+            std::thread::sleep(
+                (took / 64).clamp(Duration::from_millis(1), Duration::from_millis(10)),
+            );
         };
         let (seconds, after) = (self.started.elapsed().as_secs_f64(), from.elapsed().as_secs_f64());
         let open = |pipe: &Collector| pipe.ended.recv_timeout(Duration::from_secs(10)).is_err();

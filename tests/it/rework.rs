@@ -395,7 +395,7 @@ fn a_kill_at_any_instant_leaves_the_old_text_or_the_new_one() {
     let mut changed = 0;
     let mut numbers = 12345_u64;
     for n in 0..200 {
-        if n >= 30 && changed >= 3 {
+        if n >= 15 && changed >= 3 {
             break;
         }
         std::fs::write(&path, &before).unwrap();

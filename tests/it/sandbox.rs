@@ -59,6 +59,15 @@ pub(crate) fn has_bwrap() -> bool {
     is_there
 }
 
+/// Where programs are searched for. The shims of version managers come last: they are scripts that need ten times as long to
+/// find Python as it needs to start.
+fn path() -> OsString {
+    let path = std::env::var_os("PATH").unwrap_or_else(|| "/usr/local/bin:/usr/bin:/bin".into());
+    let mut folders: Vec<PathBuf> = std::env::split_paths(&path).collect();
+    folders.sort_by_key(|folder| folder.ends_with("shims"));
+    std::env::join_paths(folders).unwrap()
+}
+
 impl Sandbox {
     pub(crate) fn new() -> Self {
         Self::in_folder(&std::env::temp_dir())
@@ -213,10 +222,7 @@ impl Sandbox {
     fn set_environment(&self, command: &mut Command, more: &[(String, String)]) {
         command
             .env_clear()
-            .env(
-                "PATH",
-                std::env::var_os("PATH").unwrap_or_else(|| "/usr/local/bin:/usr/bin:/bin".into()),
-            )
+            .env("PATH", path())
             .env("HOME", self.home())
             .env("TMPDIR", self.tmp())
             .env("TZ", "UTC")
@@ -508,6 +514,8 @@ pub(crate) fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
     let start = Instant::now();
     while !is_so() {
         assert!(start.elapsed() < Duration::from_secs(30), "waited 30 s in vain until {what}");
-        std::thread::sleep(Duration::from_millis(3));
+        // Looked at more seldom the longer it takes, as some looks are at a whole screen.
+        let pause = start.elapsed() / 32;
+        std::thread::sleep(pause.clamp(Duration::from_millis(2), Duration::from_millis(20)));
     }
 }

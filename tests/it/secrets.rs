@@ -266,8 +266,11 @@ fn a_server_that_echoes_the_key_gets_it_into_no_file_and_no_message() {
             });
             let model = ["--provider", provider, "--model", "test-model", "--patience", "0"];
             world.run(NAGENT, 3, &[&model[..], &["--json", "task"]].concat());
-            world.run(LLM_TEXT, 3, &[&model[..], &["--file", "q.txt"]].concat());
-            world.run(UPLOAD, 3, &[&model[..], &["--file", "a.png", "--prompt", "p"]].concat());
+            // The tools for one request take the same way: a status for each kind of body is enough.
+            if [400, 401, 429].contains(&status) {
+                world.run(LLM_TEXT, 3, &[&model[..], &["--file", "q.txt"]].concat());
+                world.run(UPLOAD, 3, &[&model[..], &["--file", "a.png", "--prompt", "p"]].concat());
+            }
         }
     }
     world.check();

@@ -9,6 +9,7 @@
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::sync::LazyLock;
 
 use regex::Regex;
 use snapbox::Assert;
@@ -185,18 +186,25 @@ impl World {
 
 /// The text without what differs from run to run.
 fn steady(text: &str) -> String {
+    static CHANGES: LazyLock<[(Regex, &str); 8]> = LazyLock::new(|| {
+        [
+            (r"\d+\.\d+ s\b", "0.0 s"),
+            (r#"seconds="[0-9.]+""#, r#"seconds="0.000""#),
+            (
+                r"(about )?[0-9.]+k? tokens in( \(\d+ % cached\))?, [0-9.]+k? out",
+                "N tokens in, N out",
+            ),
+            (r"about [0-9.]+k? of ", "about N of "),
+            (r#"tokens_in="\d+" tokens_out="\d+" cached="\d+""#, r#"tokens_in="N""#),
+            (r"\d{4}-\d\d-\d\dT[0-9:.]+Z", "2026-11-21T09:30:00Z"),
+            (r"size:\d+", "size:N"),
+            (r"root_size_bytes:\d+", "root_size_bytes:N"),
+        ]
+        .map(|(pattern, with)| (Regex::new(pattern).unwrap(), with))
+    });
     let mut text = text.to_owned();
-    for (pattern, with) in [
-        (r"\d+\.\d+ s\b", "0.0 s"),
-        (r#"seconds="[0-9.]+""#, r#"seconds="0.000""#),
-        (r"(about )?[0-9.]+k? tokens in( \(\d+ % cached\))?, [0-9.]+k? out", "N tokens in, N out"),
-        (r"about [0-9.]+k? of ", "about N of "),
-        (r#"tokens_in="\d+" tokens_out="\d+" cached="\d+""#, r#"tokens_in="N""#),
-        (r"\d{4}-\d\d-\d\dT[0-9:.]+Z", "2026-11-21T09:30:00Z"),
-        (r"size:\d+", "size:N"),
-        (r"root_size_bytes:\d+", "root_size_bytes:N"),
-    ] {
-        text = Regex::new(pattern).unwrap().replace_all(&text, with).into_owned();
+    for (pattern, with) in &*CHANGES {
+        text = pattern.replace_all(&text, *with).into_owned();
     }
     text
 }

@@ -19,7 +19,7 @@ pub(crate) struct Split {
 }
 
 pub(crate) fn line_feeds(text: &[u8]) -> u64 {
-    text.split(|byte| *byte == b'\n').count() as u64 - 1
+    memchr::memchr_iter(b'\n', text).count() as u64
 }
 
 /// Lines with a number, `lines` of them.
@@ -125,7 +125,10 @@ impl Split {
 
     pub(crate) fn joined(&self) -> Vec<u8> {
         let count = self.index().segments.len();
-        (1..=count).flat_map(|number| fs::read(self.segment(number)).unwrap()).collect()
+        (1..=count)
+            .map(|number| fs::read(self.segment(number)).unwrap())
+            .collect::<Vec<_>>()
+            .concat()
     }
 
     /// Source, index and segments agree.

@@ -30,9 +30,9 @@ impl Who {
     fn sandbox(self) -> Sandbox {
         let sandbox = self.plain();
         let size = if self == Self::Anthropic { 24_000_000 } else { 38_000_000 };
-        let mut bytes = PDF.to_vec();
-        bytes.resize(size, 0);
-        sandbox.file("a \"b\".bin", bytes)
+        let path = sandbox.write("a \"b\".bin", PDF);
+        std::fs::File::options().write(true).open(path).unwrap().set_len(size).unwrap();
+        sandbox
     }
 
     fn plain(self) -> Sandbox {
@@ -397,9 +397,11 @@ fn fifty_megabytes_are_the_limit() {
     let file = std::fs::File::options().write(true).open(sandbox.work().join("a.pdf")).unwrap();
     file.set_len(50 * 1024 * 1024 + 1).unwrap();
     refused(&sandbox, "a.pdf", 1, &["52428801 bytes", "over the limit of 52428800"]);
+    // A program gets its path, which is sooner than a request with all of it.
     file.set_len(50 * 1024 * 1024).unwrap();
-    sandbox.llm.push("4");
-    sandbox.llm_upload(&args("a.pdf")).run().answers("4");
+    let program = sandbox.script("model.sh", "#!/bin/sh\ncat\n");
+    let sandbox = sandbox.config(json!({"provider": "command", "command": [program]}));
+    sandbox.llm_upload(&args("a.pdf")).run().assert_exit(0).stdout_has(&["a.pdf"]);
 }
 
 #[test]

@@ -60,13 +60,12 @@ pub fn list_models() -> impl Iterator<Item = Model> {
 /// Finds the model with this id: exactly as in the table, or with a date, `-latest` or `-preview` after it, or with its
 /// maker's name before it (`openai/gpt-5`, `models/gemini-2.5-pro`).
 pub fn find_model(id: &str) -> Option<Model> {
-    list_models().find(|model| is_version_of(id, model.id))
+    rows_of(id).next()
 }
 
 /// The price of a model at a provider or server on a day (`2026-11-23`), in a class of service.
 pub fn find_price(provider: &str, id: &str, day: &str, tier: Option<&str>) -> Option<Price> {
-    let rows = list_models().filter(|row| row.provider == provider && is_version_of(id, row.id));
-    let row = rows.filter(|row| row.from <= day).last()?;
+    let row = rows_of(id).filter(|row| row.provider == provider && row.from <= day).last()?;
     let Some(tier) = tier.filter(|tier| is_special_tier(tier)) else { return row.price };
     let mut tiers = row.tiers.split(',').map(|tier| tier.split_whitespace().collect::<Vec<_>>());
     let words = tiers.find(|words| words.first() == Some(&tier))?;
@@ -78,6 +77,15 @@ pub fn find_price(provider: &str, id: &str, day: &str, tier: Option<&str>) -> Op
 /// Whether a class of service has, or may have, a price of its own.
 pub fn is_special_tier(tier: &str) -> bool {
     !USUAL_TIERS.contains(&tier)
+}
+
+/// The rows about the model with this id. The others are not read: it is asked for several times in each run.
+fn rows_of(id: &str) -> impl Iterator<Item = Model> {
+    let is_it = |line: &&str| {
+        let name = line.strip_prefix("| `").and_then(|row| row.split('`').next());
+        name.is_some_and(|name| is_version_of(id, name))
+    };
+    PAGE.lines().filter(is_it).filter_map(read_row)
 }
 
 fn read_row(line: &'static str) -> Option<Model> {

@@ -140,6 +140,8 @@ mod tests {
     }
 
     proptest! {
+        #![proptest_config(ProptestConfig::with_cases(100))]
+
         #[test]
         fn damaged_pictures_are_refused_and_never_panic(at in 0usize..2000, byte: u8, cut in 0usize..2000) {
             let mut bytes = png(20, 20);

@@ -61,12 +61,12 @@ impl Keys {
     fn note(&mut self, headings: &[&str], what: &str, document: &Value) {
         let mut keys = BTreeSet::new();
         keys_of(document, &mut keys);
+        let all = headings.iter().chain(&["Every document"]).copied();
+        let all: Vec<(&str, Vec<String>)> =
+            all.map(|heading| (heading, quoted(self.section(heading)))).collect();
         for key in keys {
-            let all = headings.iter().chain(&["Every document"]);
-            let told: Vec<&str> = all
-                .copied()
-                .filter(|heading| quoted(self.section(heading)).contains(&key))
-                .collect();
+            let told = all.iter().filter(|(_, quoted)| quoted.contains(&key));
+            let told: Vec<&str> = told.map(|(heading, _)| *heading).collect();
             assert!(
                 !told.is_empty(),
                 "docs/json.md does not tell the key {key} of {what} under {headings:?}"

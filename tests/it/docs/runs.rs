@@ -46,7 +46,7 @@ fn busy() -> (Sandbox, String) {
         answer("edited"),
     ];
     let sandbox =
-        sandbox.file("a.txt", "x\ny\n").file("big.py", LARGE.repeat(14_000)).replies(replies);
+        sandbox.file("a.txt", "x\ny\n").file("big.py", LARGE.repeat(7_000)).replies(replies);
     commit(&sandbox, "begin");
     sandbox.write("untracked.txt", "stored before a command\n");
     std::fs::create_dir(sandbox.root().join("bin")).unwrap();
@@ -170,7 +170,7 @@ fn every_file_on_disk_is_in_the_table() {
 
 #[test]
 fn every_file_of_a_split_is_in_the_table() {
-    let sandbox = Sandbox::new().file("big.py", LARGE.repeat(14_000));
+    let sandbox = Sandbox::new().file("big.py", LARGE.repeat(7_000));
     let split = |args: &[&str]| {
         sandbox
             .program(SPLIT, &[&["--file", "big.py", "--output", "parts"], args].concat())

@@ -1,4 +1,4 @@
-//! The files that edits are tried on: those of `tests/edits/`, written for it, and one of 10,000 lines made here.
+//! The files that edits are tried on: those of `tests/edits/`, written for it, and one of 3,000 lines made here.
 
 use super::trial::Dice;
 
@@ -44,14 +44,14 @@ fn of(name: &'static str, text: &str, step: &'static str) -> Fixture {
     Fixture { name, lines, end, mark, last_end, step, large: false }
 }
 
-/// 10,000 lines of functions that are much like each other.
+/// 3,000 lines of functions that are much like each other.
 pub(crate) fn generated() -> Fixture {
     let mut dice = Dice::for_part("generated");
     let words = ["alpha", "beta", "gamma", "delta", "omega", "kappa", "sigma"];
     let mut text = String::from("// Made by a machine.\n\n");
     let mut lines = 2;
     let mut number = 0;
-    while lines < 9_990 {
+    while lines < 2_990 {
         number += 1;
         let (a, b) = (dice.pick(&words), dice.pick(&words));
         let body = [
@@ -72,9 +72,9 @@ pub(crate) fn generated() -> Fixture {
         lines += body.len();
         text.extend(body.iter().flat_map(|line| [line.as_str(), "\n"]));
     }
-    while lines < 10_000 {
+    while lines < 3_000 {
         lines += 1;
         text.push_str(&format!("// end {lines}\n"));
     }
-    Fixture { large: true, ..of("10,000 lines", &text, "    ") }
+    Fixture { large: true, ..of("3,000 lines", &text, "    ") }
 }

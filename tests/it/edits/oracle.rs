@@ -16,6 +16,8 @@ pub(crate) enum Level {
 
 use std::borrow::Cow;
 
+use memchr::memmem;
+
 use Level::{
     All, BlankLines, BlankLinesAndIndent, Exact, Indent, Quotes, QuotesAndIndent, Trailing,
 };
@@ -27,12 +29,20 @@ const LEVELS: [Level; 8] =
 pub(crate) fn places(search: &[String], file: &[String]) -> Option<(Level, Vec<usize>)> {
     // Whatever the level, the first line (with text) is alike as it is typed and without blanks: only there is it worth a
     // closer look.
-    let key = |line: &String| typed(line).trim_matches(BLANKS).to_owned();
     let firsts = [search.first(), search.iter().find(|line| !line.trim().is_empty())];
-    let firsts = firsts.map(|line| line.map(key));
-    let keys = file.iter().map(|line| Some(key(line)));
-    let candidates: Vec<usize> =
-        keys.enumerate().filter(|(_, key)| firsts.contains(key)).map(|(at, _)| at).collect();
+    let firsts: Vec<String> = firsts
+        .into_iter()
+        .flatten()
+        .map(|line| typed(line).trim_matches(BLANKS).to_owned())
+        .collect();
+    let is_candidate = |line: &str| {
+        let line = typed(line);
+        firsts.iter().any(|first| {
+            memmem::find(line.as_bytes(), first.as_bytes()).is_some()
+                && line.trim_matches(BLANKS) == first
+        })
+    };
+    let candidates: Vec<usize> = (0..file.len()).filter(|at| is_candidate(&file[*at])).collect();
     LEVELS.into_iter().find_map(|level| {
         let found: Vec<usize> =
             candidates.iter().copied().filter(|at| stands(search, &file[*at..], level)).collect();

@@ -168,6 +168,8 @@ fn hostile() -> impl Strategy<Value = String> {
 }
 
 proptest! {
+    #![proptest_config(ProptestConfig::with_cases(100))]
+
     #[test]
     fn nothing_ends_the_block_or_opens_another(
         texts in proptest::collection::vec(hostile(), 8),

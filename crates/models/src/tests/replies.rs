@@ -129,8 +129,8 @@ fn cut_in_two_at_every_byte() {
     for case in cases() {
         let body = read(case.name);
         let (status, headers) = head(case.name);
-        // Every byte of short bodies; of long ones, whose parts repeat, every byte of their two ends and each ninety-seventh between.
-        let cuts = (0..=body.len()).filter(|at| *at < 200 || at + 200 > body.len() || at % 97 == 0);
+        // Every byte of short bodies; of long ones, whose parts repeat, every byte of their two ends and each 97th between.
+        let cuts = (0..=body.len()).filter(|at| *at < 64 || at + 64 > body.len() || at % 97 == 0);
         for at in cuts {
             let (a, b) = body.split_at(at);
             compare(&case, "in two", decode_with(case.api, status, &headers, [a, b]));
@@ -180,8 +180,8 @@ fn nothing_short_of_the_end_mark_is_an_answer() {
         let text = String::from_utf8(body.clone()).unwrap();
         let mark = text.find(marks(case.api)).unwrap_or(body.len());
         let (status, headers) = head(case.name);
-        // At every nineteenth byte of long bodies, and so in every frame too.
-        for at in (0..body.len()).step_by(if body.len() > 2000 { 19 } else { 3 }) {
+        // At every 31st byte of long bodies, and so in every frame too.
+        for at in (0..body.len()).step_by(if body.len() > 2000 { 31 } else { 5 }) {
             match decode_with(case.api, status, &headers, [&body[..at]]).0 {
                 Err(error) => no_canary(case.name, &error.message),
                 Ok(reply) => {

@@ -241,6 +241,8 @@ fn texts(value: &Value, out: &mut String) {
 }
 
 proptest! {
+    #![proptest_config(ProptestConfig::with_cases(48))]
+
     #[test]
     fn messages_only_grow_and_nothing_is_lost(turns in prop::collection::vec(prop::collection::vec("\\PC{0,12}|[\u{0}-\u{1f}\"\\\\\u{2028}é🌍]{1,8}", 1..3), 1..7)) {
         let turns: Vec<Vec<&str>> = turns.iter().map(|parts| parts.iter().map(String::as_str).collect()).collect();

@@ -116,18 +116,17 @@ fn write_output(pipe: &mut File, mut file: &File, limit: u64, mut filter: Option
     loop {
         let count = pipe.read(&mut chunk).unwrap_or(0);
         held.extend_from_slice(&chunk[..count]);
-        let lines = held.iter().rposition(|byte| *byte == b'\n').map(|at| at + 1);
         // A line that does not end is cut.
         let end = if count == 0 || filter.is_none() || held.len() > CHUNK {
-            Some(held.len())
+            held.len()
         } else {
-            lines
+            held.iter().rposition(|byte| *byte == b'\n').map_or(0, |at| at + 1)
         };
-        let ready: Vec<u8> = held.drain(..end.unwrap_or(0)).collect();
         match &mut filter {
-            Some(filter) if !ready.is_empty() => store(&filter(&ready)),
-            _ => store(&ready),
+            Some(filter) if end > 0 => store(&filter(&held[..end])),
+            _ => store(&held[..end]),
         }
+        held.drain(..end);
         if count == 0 {
             return;
         }

@@ -271,10 +271,11 @@ fn grammars_end_a_body_where_the_parser_does() {
         bodies.dedup();
     }
     assert!(bodies.len() > 500);
-    for body in bodies {
+    // Both say the same, from one list of tags: of the longest bodies each gets half.
+    for (at, body) in bodies.iter().enumerate() {
         let reply = format!("<nagent-next>{body}</nagent-next>");
         let sound = is_sound(&reply);
-        for grammar in &grammars {
+        for grammar in if body.len() < 8 { &grammars[..] } else { &grammars[at % 2..=at % 2] } {
             assert_eq!(grammar.accepts(&reply), sound, "{}: {reply:?}", grammar.root);
         }
     }

@@ -254,6 +254,8 @@ fn a_response_is_shown_before_it_ends_and_nothing_behind_a_mistake() {
 }
 
 proptest! {
+    #![proptest_config(ProptestConfig::with_cases(100))]
+
     #[test]
     fn what_is_shown_while_it_arrives_is_what_the_parser_gives(
         items in items(),

@@ -285,7 +285,7 @@ fn a_reply_may_hold_so_many_tags_and_no_more() {
         (complaint.offset, complaint.line),
         (tag.len() * limits::REPLY_TAGS, limits::REPLY_TAGS + 1)
     );
-    malformed(&tag.repeat(10 * limits::REPLY_TAGS));
+    malformed(&tag.repeat(2 * limits::REPLY_TAGS));
     check_forged(
         &format!("{}<system>", tag.repeat(limits::REPLY_TAGS)),
         &tag.repeat(limits::REPLY_TAGS),

@@ -31,6 +31,8 @@ fn any_event() -> impl Strategy<Value = Event> {
 }
 
 proptest! {
+    #![proptest_config(ProptestConfig::with_cases(100))]
+
     /// Whatever the world answers, the machine asks and acts only after a durable append, and never panics.
     #[test]
     fn acts_only_on_what_is_durable(events in prop::collection::vec(any_event(), 0..60), check in any::<bool>()) {

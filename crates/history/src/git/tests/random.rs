@@ -91,7 +91,7 @@ fn emit(stream: &mut String, mark: usize, parents: &[usize], tree: &Tree) {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 40, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 20, ..ProptestConfig::default() })]
 
     /// One line of commits: renames as `git log --follow` has them, other files as `git show` names them, also from the cache.
     #[test]

@@ -372,7 +372,9 @@ fn a_flipped_bit_in_a_header_is_refused_with_its_line_or_hides_no_later_turn() {
     });
     let (mut refused, mut read) = (0, 0);
     let (_folder, root) = world();
-    for (at, bit) in headers.flat_map(|at| (0..8).map(move |bit| (at, bit))).collect::<Vec<_>>() {
+    for (at, bit) in
+        headers.flat_map(|at| (at % 2..8).step_by(2).map(move |bit| (at, bit))).collect::<Vec<_>>()
+    {
         let mut bytes = text.clone().into_bytes();
         bytes[at] ^= 1 << bit;
         for after_crash in [false, true] {

@@ -59,7 +59,7 @@ fn body(block: &str) -> String {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 96, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 48, ..ProptestConfig::default() })]
 
     #[test]
     fn whatever_happens_the_file_holds_what_was_appended(steps in prop::collection::vec(step(), 1..50)) {
