@@ -65,7 +65,7 @@ fn at_home_commands_only_look_and_it_is_said_once() {
         sandbox.llm.push(shell("echo x > file.txt"));
         sandbox.llm.push(answer("ok"));
     }
-    let run = || sandbox.cmd(&["-n", "--progress", "task"]).folder(sandbox.home()).run();
+    let run = || sandbox.cmd(&["--progress", "task"]).folder(sandbox.home()).run();
     let words = "is the home folder, so commands write only where --write DIR lets them";
     run().assert_exit(0).stderr_has(&[words]);
     assert!(!run().assert_exit(0).stderr.contains(words));

@@ -125,11 +125,6 @@ impl Root {
         self.folder.join("outputs")
     }
 
-    /// `advised/`: marks of the projects in which advice was shown.
-    pub fn advised_folder(&self) -> PathBuf {
-        self.folder.join("advised")
-    }
-
     /// `each/`: the journals of `nagent-each`.
     pub fn journals_folder(&self) -> PathBuf {
         self.folder.join("each")

@@ -1,5 +1,4 @@
-//! The overview of a conversation: its kind, prompts, tokens, cost and first words, for lists; its turns, for reading
-//! and export; problems of its text.
+//! The overview of a conversation: its kind, prompts, tokens, cost and first words, for lists; its turns, for reading.
 //!
 //! Everything is computed from the blocks of the file, which is read once. Pure: text in, values out.
 
@@ -11,7 +10,6 @@ use conversation::format::file::Piece;
 use conversation::format::harmless;
 use conversation::format::hex::SHORT_ID;
 
-pub mod lint;
 pub mod transcript;
 
 /// Maximum length of the first words, in characters.

@@ -1,4 +1,4 @@
-//! Shows and exports one conversation.
+//! Shows one conversation.
 
 use serde_json::{Value, json};
 
@@ -88,13 +88,4 @@ fn describe(entries: &[TranscriptEntry]) -> Vec<Value> {
         json!({ "kind": kind.as_str(), "turn": turn, "line": line, "title": title, "text": text })
     };
     entries.iter().map(describe).collect()
-}
-
-/// Prints a conversation as Markdown.
-pub fn export_conversation(catalog: &Catalog, name: Option<&str>) -> Result<Report, Problem> {
-    let one = read(catalog, name)?;
-    report_damage(&one);
-    let entries = transcript::entries(&one.text, &one.parsed.pieces);
-    let text = transcript::to_markdown(&one.name, &entries);
-    Ok(Report::exactly(text.clone()).with("name", one.name).with("document", text))
 }

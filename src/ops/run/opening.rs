@@ -29,10 +29,6 @@ use sys::boundary::{Boundary, BoundaryFolders};
 use sys::conversation_file::ConversationFile;
 use sys::input::{InputFile, is_stream};
 use sys::{clock, context_files, env, fs, tools};
-use view::overview::lint::find_misreadings;
-
-/// Maximum number of notes on probable mistakes at the start of a run.
-const MISREADINGS: usize = 3;
 
 /// The facts for the first block, the write boundary, and the sandbox and the MCP servers for the run's commands.
 type Gathered = (Facts, Boundary, Option<Arc<Sandbox>>, Servers);
@@ -227,7 +223,6 @@ pub(crate) fn make_blocks(
         (runner.on_progress)(ProgressEvent::Note(&note));
         blocks.push(block);
     }
-    report_misreading(runner);
     let updates = first_context(&runner.conversation, now);
     blocks.extend(updates);
     blocks.extend(runner.receive(call.args.show_request)?);
@@ -333,20 +328,6 @@ fn prompt_block(
     };
     report_bytes(runner, &block, "the prompt");
     Ok(block)
-}
-
-/// Reports probable mistakes in an edit of the conversation by hand.
-fn report_misreading(runner: &mut Runner<'_>) {
-    let (text, pieces) = (runner.conversation.text(), runner.conversation.pieces());
-    let findings = find_misreadings(text, pieces);
-    let (name, count) = (runner.conversation.name().to_owned(), findings.len());
-    for (line, message) in findings.into_iter().take(MISREADINGS) {
-        (runner.on_progress)(ProgressEvent::Note(&format!("{name}, line {line}: {message}")));
-    }
-    if count > MISREADINGS {
-        let more = format!("{name}: {} more lines like these", count - MISREADINGS);
-        (runner.on_progress)(ProgressEvent::Note(&more));
-    }
 }
 
 /// Reports input that is not text.

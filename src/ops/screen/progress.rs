@@ -3,7 +3,7 @@
 
 use std::cell::Cell;
 use std::collections::VecDeque;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::rc::Rc;
 
 use super::change_report::{FileVersion, VersionPair};
@@ -17,13 +17,10 @@ use conversation::format::file::Block;
 use conversation::format::numbers::format_bytes;
 use conversation::format::terminal_text::TerminalText;
 use conversation::limits::{self, FAILED_CHECKS};
-use conversation::memory::changes::short_hash;
 use conversation::protocol::stream::Streamed;
 use conversation::protocol::{Access, Action};
 use conversation::reason::Failure;
 use conversation::turn::event::Totals;
-use history::git;
-use sys::atomic_file::AtomicFile;
 use sys::clock::Stopwatch;
 use sys::interrupt::Interrupts;
 use sys::{fs, terminal};
@@ -103,8 +100,8 @@ pub(crate) struct Progress<'a> {
     gap: Option<bool>,
     /// The notes of children that were shown: several children note the same of the same folder.
     noted: Vec<String>,
-    /// The file that marks that advice was shown in this project. `None`: no advice is shown.
-    advised: Option<PathBuf>,
+    /// Whether advice is shown: in a new conversation.
+    pub(crate) has_advice: bool,
     /// The error after which the model is asked again, and how often it came.
     waited: Option<(String, u32)>,
     /// The last diff that was shown.
@@ -149,7 +146,7 @@ impl<'a> Progress<'a> {
             live: LiveOutput::new(),
             gap: (output == ProgressOutput::Rows && is_terminal && is_text).then_some(false),
             noted: Vec::new(),
-            advised: if call.shows_progress || args.lines { advised_mark(call) } else { None },
+            has_advice: false,
             waited: None,
             shown_diff: None,
         }
@@ -163,14 +160,11 @@ impl<'a> Progress<'a> {
     /// Updates the display for an event.
     pub(crate) fn show_event(&mut self, seen: ProgressEvent<'_>) {
         match seen {
-            ProgressEvent::Note(text) => {
+            ProgressEvent::Advice(text)
+                if !self.has_advice || self.noted.iter().any(|noted| noted == text) => {}
+            ProgressEvent::Note(text) | ProgressEvent::Advice(text) => {
                 self.noted.push(text.to_owned());
                 self.emit_always(&RunEvent::Note { text: text.to_owned() });
-            }
-            ProgressEvent::Advice(text) => {
-                if self.advised.as_deref().is_some_and(|mark| mark_advised(mark, text)) {
-                    self.emit_always(&RunEvent::Note { text: text.to_owned() });
-                }
             }
             ProgressEvent::Waiting(time, error) => {
                 self.show_wait(time.as_secs_f64(), error.to_string());
@@ -554,20 +548,4 @@ fn print_output(path: &Path, depth: usize) {
         let text = format!("{indent}{line}");
         out::print_rows(&[Span::new(text, DIM)]);
     });
-}
-
-/// The file that marks that advice was shown in the project of the working folder.
-fn advised_mark(call: &Call<'_>) -> Option<PathBuf> {
-    let folder = call.env.current_folder().ok()?;
-    let project = git::find_toplevel(&folder).unwrap_or(folder);
-    let name = fs::sha256(project.as_os_str().as_encoded_bytes());
-    Some(call.root().advised_folder().join(short_hash(&name)))
-}
-
-/// Marks that this advice was shown; false if it was shown before, or cannot be marked.
-fn mark_advised(mark: &Path, text: &str) -> bool {
-    let folder = mark.parent().unwrap_or(mark);
-    let name = fs::sha256(format!("{} {text}", mark.display()).as_bytes());
-    let mark = mark.with_file_name(short_hash(&name));
-    fs::create_private_folder(folder).is_ok() && AtomicFile::new(&mark).create(b"").is_ok()
 }
