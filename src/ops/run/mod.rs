@@ -257,18 +257,12 @@ fn finish_report(
         report = change_report::with_changes(call, path, report, progress.shown_diff.as_deref());
     }
     let written = call.args.answer.write_output(report, &call.env.current_folder()?);
-    let report = written.map_err(|problem| {
+    written.map_err(|problem| {
         let name = &call.name;
         let text =
             format!("{problem}; nagent-conversations show {name} --last 1 prints the answer");
         Problem::new(problem.exit, text)
-    })?;
-    match prompt_input::refuse_unasked(call) {
-        Err(problem) if report.exit == Exit::Done => {
-            Ok(Report { exit: problem.exit, error: Some(problem.to_string()), ..report })
-        }
-        _ => Ok(report),
-    }
+    })
 }
 
 /// Runs the loop of a runner that is complete.

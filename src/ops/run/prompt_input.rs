@@ -1,4 +1,4 @@
-//! Reads the prompt: from words, stdin, or both. Stdin is read only when asked for; ignored input is reported.
+//! Reads the prompt: from words, stdin, or both. Stdin is read only when asked for.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -55,7 +55,6 @@ pub(crate) fn take_task(
         } else {
             read_prompt(args, needs_no_prompt, &call.interrupts)?
         };
-    refuse_unasked(call)?;
     let schema = args.answer.read_schema(&call.interrupts)?;
     if let Some(text) = &mut prompt {
         let form = schema.as_ref().map(|schema| format!("\n\n{}", describe_form(&schema.value)));
@@ -132,16 +131,6 @@ struct PromptLine {
     /// Files that the model is shown before the prompt.
     #[serde(default)]
     read: Vec<PathBuf>,
-}
-
-/// Refuses decisions on the input of `--lines` that nobody asked for. Called before a run and at its end.
-pub(crate) fn refuse_unasked(call: &Call<'_>) -> Result<(), Problem> {
-    if call.args.lines && !reads_stdin(call) && stdin::holds_words() {
-        return Err(Problem::usage(
-            "--lines: unexpected input on stdin: a decision answers a decide event, and a prompt is either words or the first line",
-        ));
-    }
-    Ok(())
 }
 
 /// Whether a flag or the end of the prompt names stdin.

@@ -532,7 +532,7 @@ impl<'a> Progress<'a> {
             cached: totals.all.cached,
             tokens_out: totals.all.output,
             cost: totals.cost,
-            is_unpriced: totals.unpriced && (is_billed || totals.cost > 0.0),
+            unpriced: u64::from(totals.unpriced && (is_billed || totals.cost > 0.0)),
             is_estimated: totals.all.estimated,
             seconds,
         };

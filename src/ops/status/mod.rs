@@ -119,7 +119,7 @@ fn list_settings(call: &Call<'_>, text: &mut String) -> Map<String, Value> {
 /// The tokens and the cost of a conversation, on a line.
 fn describe_usage(conversation: &ConversationFile, is_billed: bool) -> String {
     let overview = Overview::read(conversation.text(), conversation.pieces());
-    format!("it took {}\n", figures_words(&overview.usage.figures(is_billed)))
+    format!("it took {}\n", figures_words(&overview.usage.billed(is_billed)))
 }
 
 /// A setting's value, for a person.
