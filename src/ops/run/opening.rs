@@ -63,14 +63,9 @@ pub(crate) fn gather_facts(
         file_conversation::check_target(call, &boundary)?;
         (ConversationRole::File(folder.join(path).display().to_string()), boundary)
     } else {
-        let (boundary, notes) = Boundary::for_main(places);
-        for note in &notes {
-            progress.show_event(ProgressEvent::Note(note));
-        }
-        (
-            if call.delegated { ConversationRole::Delegated } else { ConversationRole::User },
-            boundary,
-        )
+        let role =
+            if call.delegated { ConversationRole::Delegated } else { ConversationRole::User };
+        (role, Boundary::for_main(places))
     };
     for extra in &call.settings.write {
         boundary
@@ -209,7 +204,7 @@ pub(crate) fn make_boundary(call: &Call<'_>) -> Result<Boundary, Problem> {
     let root = call.root().path();
     let places =
         BoundaryFolders { cwd: &folder, toplevel: None, home: home.as_deref(), root, tmpdir: None };
-    Ok(Boundary::for_main(places).0)
+    Ok(Boundary::for_main(places))
 }
 
 pub(crate) fn make_blocks(

@@ -304,9 +304,7 @@ impl<'a> Progress<'a> {
 
     /// Shows a response in a reply that also has actions, except for the part that was streamed to the terminal.
     fn show_response(&mut self, text: &str) {
-        let is_shown = self.is_streaming && self.output != ProgressOutput::Lines;
-        let streamed = if is_shown { self.streamed.as_str() } else { "" };
-        let rest = text.strip_prefix(streamed).unwrap_or(text).trim_start_matches('\n');
+        let rest = self.unstreamed(text).trim_start_matches('\n');
         if !rest.is_empty() {
             self.emit_event(|| RunEvent::Say { text: rest.to_owned() });
         }
@@ -346,13 +344,12 @@ impl<'a> Progress<'a> {
     pub(crate) fn unstreamed<'t>(&self, answer: &'t str) -> &'t str {
         let is_streamed = self.is_streaming && self.output != ProgressOutput::Lines;
         let streamed = if is_streamed { self.streamed.as_str() } else { "" };
-        let rest = answer
-            .strip_prefix(streamed)
-            .filter(|rest| streamed.is_empty() || rest.is_empty() || rest.starts_with('\n'));
-        rest.map_or(
-            answer,
-            |rest| if streamed.is_empty() { rest } else { rest.trim_start_matches('\n') },
-        )
+        match answer.strip_prefix(streamed) {
+            Some(rest) if rest.is_empty() || rest.starts_with('\n') => {
+                rest.trim_start_matches('\n')
+            }
+            _ => answer,
+        }
     }
 
     fn stream(&mut self, streamed: Streamed<'_>) {

@@ -1,11 +1,14 @@
 //! A conversation as people read it: prompts, answers, actions and results, without the first context.
 
+use serde::Serialize;
+
 use crate::event::describe_target;
 use conversation::format::file::{Piece, PieceKind};
 use conversation::protocol::{Action, ParsedReply, ReplyItem, parse_reply};
 
 /// The kind of an entry.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
 pub enum EntryKind {
     /// A prompt of the user's.
     Prompt,
@@ -23,23 +26,8 @@ pub enum EntryKind {
     Note,
 }
 
-impl EntryKind {
-    /// The word for it.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Prompt => "prompt",
-            Self::Answer => "answer",
-            Self::Action => "action",
-            Self::Result => "result",
-            Self::Reply => "reply",
-            Self::System => "system",
-            Self::Note => "note",
-        }
-    }
-}
-
 /// Something that happened in a conversation.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct TranscriptEntry {
     /// Its kind.
     pub kind: EntryKind,
