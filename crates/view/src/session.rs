@@ -33,8 +33,8 @@ pub struct SessionView<'a> {
     shows_all: bool,
     /// Whether there is an empty line before the next answer.
     pub needs_gap: bool,
-    /// Whether results since the last answer were shown as nagent shows them.
-    has_results: bool,
+    /// Number of results since the last answer that were shown as nagent shows them.
+    results: u64,
     /// The answer of the last reply, as far as it was shown.
     streamed: String,
     /// Whether the last line of an answer has not ended.
@@ -46,8 +46,8 @@ impl<'a> SessionView<'a> {
     /// A view of this many columns. `shows_all`: outputs and diffs are complete.
     pub fn new(look: &'a Look, mark: Vec<Span>, columns: usize, shows_all: bool) -> Self {
         let (streamed, rows) = (String::new(), EventRows::default());
-        let (needs_gap, has_results, is_open) = (false, false, false);
-        Self { look, mark, columns, shows_all, needs_gap, has_results, streamed, is_open, rows }
+        let (needs_gap, results, is_open) = (false, 0, false);
+        Self { look, mark, columns, shows_all, needs_gap, results, streamed, is_open, rows }
     }
 
     /// Returns what to show of an event of the run, or of a child.
@@ -67,7 +67,7 @@ impl<'a> SessionView<'a> {
             RunEvent::Finish(finish) => {
                 let failed = look.failed.as_ref().filter(|_| finish.status != "ok");
                 let text = failed.or(look.finish.as_ref());
-                self.has_results |= text.is_none();
+                self.results += u64::from(text.is_none());
                 text.map(|text| expand(text, &finish_values(finish)))
             }
             _ => None,
@@ -112,7 +112,7 @@ impl<'a> SessionView<'a> {
             shown.extend(self.close());
             let gap = std::mem::take(&mut self.needs_gap);
             shown.extend(gap.then(|| Shown::Answer("\n".to_owned())));
-            shown.extend(std::mem::take(&mut self.has_results).then(|| Shown::Line(Vec::new())));
+            shown.extend((std::mem::take(&mut self.results) > 0).then(|| Shown::Line(Vec::new())));
             shown.extend((!self.mark.is_empty()).then(|| Shown::Mark(self.mark.clone())));
         }
         self.streamed.push_str(text);

@@ -189,7 +189,11 @@ fn run_loop(
         asker,
         compactor: Compactor::new(checkpoint_writer(call, &model_id, false)),
         files: FileGuard::new(boundary, call.root().outputs_folder(), log),
-        commands: commands(call),
+        commands: Commands::new(
+            call.settings.shell(),
+            call.settings.config.after_write.clone(),
+            call.args.check.clone(),
+        ),
         command_changes: crate::drive::command_changes::CommandChanges::default(),
         approval,
         replaced: None,
@@ -294,11 +298,6 @@ fn note_changed(call: &Call<'_>, sandbox: Option<&Sandbox>) {
     if let Some(note) = changed.as_ref().and_then(sandbox::describe_changed) {
         call.print_note(&note);
     }
-}
-
-fn commands(call: &Call<'_>) -> Commands {
-    let (settings, check) = (&call.settings, call.args.check.clone());
-    Commands::new(settings.shell(), settings.config.after_write.clone(), check)
 }
 
 fn open_conversation(call: &Call<'_>) -> Result<ConversationFile, Problem> {

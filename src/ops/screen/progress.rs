@@ -72,6 +72,7 @@ impl LiveOutput {
 }
 
 /// The observer of a run.
+#[expect(clippy::struct_excessive_bools, reason = "they depend on different flags")]
 pub(crate) struct Progress<'a> {
     tool: &'static str,
     interrupts: &'a Interrupts,
@@ -102,8 +103,8 @@ pub(crate) struct Progress<'a> {
     noted: Vec<String>,
     /// Whether advice is shown: in a new conversation.
     pub(crate) has_advice: bool,
-    /// The error after which the model is asked again, and how often it came.
-    waited: Option<(String, u32)>,
+    /// The last error after which the model was asked again.
+    waited: Option<String>,
     /// The last diff that was shown.
     pub(crate) shown_diff: Option<String>,
 }
@@ -234,15 +235,13 @@ impl<'a> Progress<'a> {
 
     /// A wait before the next try.
     fn show_wait(&mut self, seconds: f64, error: String) {
-        let is_again = self.waited.as_ref().is_some_and(|(last, _)| *last == error);
-        let tries = self.waited.take().filter(|_| is_again).map_or(1, |(_, tries)| tries + 1);
         // The same line five times says no more than once.
-        if is_again && self.spinner.is_shown() {
-            self.spinner.start(&format!("model, try {}", tries + 1));
+        if self.waited.as_ref() == Some(&error) && self.spinner.is_shown() {
+            self.spinner.start("model, once more");
         } else {
             self.emit_always(&RunEvent::Wait { seconds, error: error.clone() });
         }
-        self.waited = Some((error, tries));
+        self.waited = Some(error);
     }
 
     /// A command of the user's that starts.

@@ -224,7 +224,6 @@ pub struct LimitArgs {
 
 /// The conversation, and what happens to it besides a prompt
 #[derive(Debug, Clone, Default, Args)]
-#[expect(clippy::struct_excessive_bools, reason = "flags are what they are")]
 #[command(next_help_heading = "Conversation")]
 pub struct ConversationArgs {
     /// Use the conversation of this name instead of this shell's own [env: NAGENT_CONVERSATION]
