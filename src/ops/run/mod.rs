@@ -158,8 +158,9 @@ fn run_loop(
     let asker = make_asker(call, client, progress.is_streaming)?;
     let (model_id, window) = (asker.model_id.clone(), asker.window);
     let conversation = open_conversation(call)?;
-    progress.has_advice =
-        (call.shows_progress || call.args.lines) && conversation.pieces().is_empty();
+    let last = conversation.pieces().iter().rev().find_map(|piece| piece.get("cwd"));
+    progress.has_advice = (call.shows_progress || call.args.lines)
+        && last.map(Path::new) != Some(&call.env.current_folder()?);
     let (mut facts, mut boundary, sandbox, servers) = match call.scripts {
         None => gather_facts(call, &mut progress)?,
         Some(_) => (Facts::default(), opening::make_boundary(call)?, None, Servers::new()),

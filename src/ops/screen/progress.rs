@@ -101,7 +101,7 @@ pub(crate) struct Progress<'a> {
     gap: Option<bool>,
     /// The notes of children that were shown: several children note the same of the same folder.
     noted: Vec<String>,
-    /// Whether advice is shown: in a new conversation.
+    /// Whether advice is shown: at the first prompt of a conversation in a folder.
     pub(crate) has_advice: bool,
     /// The last error after which the model was asked again.
     waited: Option<String>,
