@@ -26,12 +26,8 @@ pub enum UsageBy {
 }
 
 impl UsageBy {
-    fn as_str(self) -> &'static str {
-        match self {
-            Self::Model => "model",
-            Self::Day => "day",
-            Self::Conversation => "conversation",
-        }
+    fn name(self) -> String {
+        format!("{self:?}").to_lowercase()
     }
 
     fn row_key(self, name: &str, turn: &TurnUsage<'_>) -> String {
@@ -87,7 +83,7 @@ pub fn report_usage(
             total += usage;
         }
     }
-    let heading = [by.as_str(), "turns", "tokens in", "cached", "out", "cost"];
+    let heading = [&by.name(), "turns", "tokens in", "cached", "out", "cost"];
     let mut table = vec![heading.map(str::to_owned)];
     let named = rows.iter().map(|(key, usage)| (key.as_str(), usage));
     table.extend(named.chain([("total", &total)]).map(|(key, usage)| {
@@ -107,14 +103,11 @@ pub fn report_usage(
         .iter()
         .map(|(key, usage)| {
             let mut row = describe(usage);
-            row[by.as_str()] = key.as_str().into();
+            row[by.name()] = key.as_str().into();
             row
         })
         .collect();
-    Ok(Report::done(text)
-        .with("by", by.as_str())
-        .with("rows", list)
-        .with("total", describe(&total)))
+    Ok(Report::done(text).with("by", by.name()).with("rows", list).with("total", describe(&total)))
 }
 
 /// `$1.25`, `$1.25+` where some turns have no price, `?` where none has.

@@ -157,10 +157,7 @@ fn run_loop(
     let mut progress = Progress::new(call);
     let asker = make_asker(call, client, progress.is_streaming)?;
     let (model_id, window) = (asker.model_id.clone(), asker.window);
-    let conversation = open_conversation(call)?;
-    let last = conversation.pieces().iter().rev().find_map(|piece| piece.get("cwd"));
-    progress.has_advice = (call.shows_progress || call.args.lines)
-        && last.map(Path::new) != Some(&call.env.current_folder()?);
+    let conversation = open_conversation(call, &mut progress)?;
     let (mut facts, mut boundary, sandbox, servers) = match call.scripts {
         None => gather_facts(call, &mut progress)?,
         Some(_) => (Facts::default(), opening::make_boundary(call)?, None, Servers::new()),
@@ -190,11 +187,7 @@ fn run_loop(
         asker,
         compactor: Compactor::new(checkpoint_writer(call, &model_id, false)),
         files: FileGuard::new(boundary, call.root().outputs_folder(), log),
-        commands: Commands::new(
-            call.settings.shell(),
-            call.settings.config.after_write.clone(),
-            call.args.check.clone(),
-        ),
+        commands: commands(call),
         command_changes: crate::drive::command_changes::CommandChanges::default(),
         approval,
         replaced: None,
@@ -301,14 +294,26 @@ fn note_changed(call: &Call<'_>, sandbox: Option<&Sandbox>) {
     }
 }
 
-fn open_conversation(call: &Call<'_>) -> Result<ConversationFile, Problem> {
+fn commands(call: &Call<'_>) -> Commands {
+    let (settings, check) = (&call.settings, call.args.check.clone());
+    Commands::new(settings.shell(), settings.config.after_write.clone(), check)
+}
+
+fn open_conversation(
+    call: &Call<'_>,
+    progress: &mut Progress<'_>,
+) -> Result<ConversationFile, Problem> {
     if call.args.show_request {
         return Ok(ConversationFile::read_only(call.root(), &call.name)?);
     }
     if call.which.continue_.is_some() {
         call.root().take_up(&call.env.shell_conversation(None), &call.name)?;
     }
-    call.open_conversation()
+    let conversation = call.open_conversation()?;
+    let last = conversation.pieces().iter().rev().find_map(|piece| piece.get("cwd"));
+    progress.has_advice = (call.shows_progress || call.args.lines)
+        && last.map(Path::new) != call.env.folder.as_deref().ok();
+    Ok(conversation)
 }
 
 /// The event that begins a run, with the state of the conversation before it.
