@@ -196,32 +196,15 @@ fn report_usage<T: Tool>(error: &clap::Error, words: &[OsString]) -> Report {
             format!("there is no {flag}: {hint} (--help shows all)"),
         );
     }
-    // A word like -notes.txt, which reads as several short flags.
-    let is_name = |word: &&OsString| {
-        let text = word.to_string_lossy();
-        let rest = text.strip_prefix('-').unwrap_or_default();
-        let is_number = rest.starts_with(|c: char| c.is_ascii_digit());
-        !text.starts_with("--") && (text.len() > 2 || is_number) && text.starts_with(&invalid)
-    };
-    if let (ErrorKind::UnknownArgument, false, Some(word)) = (
-        error.kind(),
-        invalid.starts_with("--") || !invalid.starts_with('-'),
-        words.iter().find(is_name),
-    ) {
-        let at = words.iter().position(|other| other == word).unwrap_or(0);
-        let before = words.get(at.saturating_sub(1)).and_then(|flag| flag.to_str());
-        let (word, text) = (word.display(), word.to_string_lossy());
-        let message = match before {
-            _ if text.contains(' ') => {
-                format!("words that begin with - come after --: {} -- \"{word}\"", T::NAME)
-            }
-            Some(flag) if flag.starts_with("--") && text.parse::<f64>().is_ok() => {
-                format!("{flag} takes no negative number, as {word} is (--help shows all)")
-            }
-            _ => format!(
-                "there is no {invalid}; if {word} is a file, write ./{word}, and if it is the value of a flag, --FLAG={word} (--help shows all)"
-            ),
-        };
+    // A word like -notes.txt reads as several short flags.
+    let is_short = invalid.starts_with('-') && !invalid.starts_with("--");
+    let word = words.iter().map(|word| word.to_string_lossy());
+    let word = word.into_iter().find(|word| word.starts_with(&invalid) && !word.starts_with("--"));
+    if let (ErrorKind::UnknownArgument, true, Some(word)) = (error.kind(), is_short, word) {
+        let message = format!(
+            "there is no {invalid}; words that begin with - come after -- ({} -- \"{word}\"); if {word} is a file, write ./{word}, and if it is the value of a flag, --FLAG={word} (--help shows all)",
+            T::NAME
+        );
         return Report::failed(Exit::Usage, message);
     }
     if error.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand {

@@ -238,14 +238,6 @@ fn expand_server(mut values: Map<String, Value>) -> Map<String, Value> {
 fn check(object: &mut Map<String, Value>) -> Result<Vec<String>, String> {
     let notes = legacy::remove_old_settings(object);
     object.retain(|key, value| key == "$schema" || !value.is_null());
-    // A shorter name for it.
-    if let Some(window) = object.remove("window")
-        && object.insert("context_window_tokens".to_owned(), window).is_some()
-    {
-        return Err(
-            "\"window\" and \"context_window_tokens\" are the same key: give one".to_owned()
-        );
-    }
     let known = known_keys();
     for (key, value) in object {
         let is_credential = key.ends_with("_API_KEY") || key.ends_with("api_key");
@@ -364,14 +356,6 @@ mod tests {
         }
         assert!(parse(r#"{"shell": ""}"#, None).unwrap_err().contains("shell"));
         assert!(parse("\u{feff}{}", None).is_ok());
-        let window = |text: &str| parse(text, Some("a")).map(|parsed| parsed.values);
-        let values = window(r#"{"profiles": {"a": {"window": 4096}}}"#).unwrap();
-        assert_eq!(values["context_window_tokens"], 4096);
-        assert!(
-            window(r#"{"window": 1, "context_window_tokens": 2}"#)
-                .unwrap_err()
-                .contains("same key")
-        );
         for header in
             [r#""Content-Length": "3""#, r#""Host": "x""#, r#""x": "a\r\nb: c""#, r#""a b": "x""#]
         {

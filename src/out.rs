@@ -349,12 +349,6 @@ pub fn print_prompt(text: &str) {
     let _ = err.write_all(text.as_bytes()).and_then(|()| err.flush());
 }
 
-/// Writes over the current line of a terminal on stderr; an empty text clears it.
-pub fn overwrite(text: &str) {
-    let mut err = io::stderr().lock();
-    let _ = write!(err, "\r\x1b[K{}", make_safe(text, true)).and_then(|()| err.flush());
-}
-
 /// The text for a stream: a terminal gets nothing that could steer it or deceive its reader, anything else gets every byte.
 fn make_safe(text: &str, is_terminal: bool) -> Cow<'_, str> {
     // Long answers have nothing to escape, mostly.

@@ -1,8 +1,3 @@
 //! Becomes `nagent`, which acts as nagent-llm-text.
 
-#[path = "../stub.rs"]
-mod stub;
-
-fn main() -> std::process::ExitCode {
-    stub::become_nagent()
-}
+include!("../stub.rs");

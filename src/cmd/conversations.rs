@@ -26,7 +26,6 @@ const AFTER_HELP: &str = "\
 Examples:
   nagent-conversations list --search timeout
   nagent-conversations show
-  nagent-conversations export log > log.md
   nagent-conversations prune --dry-run
 
 NAME is the name of a conversation or the beginning of one; without it, the
@@ -105,9 +104,6 @@ enum ConversationsCommand {
     Compact {
         #[command(flatten)]
         of: Name,
-        /// Say what it would do, and do nothing
-        #[arg(long)]
-        dry_run: bool,
         #[command(flatten)]
         model: ModelChoice,
     },
@@ -139,10 +135,6 @@ enum ConversationsCommand {
         #[arg(long)]
         files: bool,
     },
-    /// Print a conversation as Markdown
-    ///
-    /// An answer stays what it is: its headings, HTML and pictures are shown as such.
-    Export(Name),
     /// Sum up turns, tokens and cost
     Usage {
         /// Count turns since then: a day (2026-11-01) or a time span (7d, 12h)
@@ -238,8 +230,8 @@ fn parse_since(text: &str) -> Result<String, String> {
 impl Tool for Args {
     const NAME: &'static str = "nagent-conversations";
     const DESCRIPTION: &'static str = "Lists, shows and removes conversations. Call it as nagent-conversations VERB: list [-n N] [--search TEXT] [--here] [--saved] [--all], show [NAME] \
-        [--turn N|--last N], path [NAME], remove NAME, rewind [NAME] --turn N [--files], export [NAME], usage [--since D] \
-        [--by model|day|conversation], save NEW [NAME], load NAME [INTO], branch NAME [INTO], clear [NAME], compact [NAME] [--dry-run], \
+        [--turn N|--last N], path [NAME], remove NAME, rewind [NAME] --turn N [--files], usage [--since D] \
+        [--by model|day|conversation], save NEW [NAME], load NAME [INTO], branch NAME [INTO], clear [NAME], compact [NAME], \
         summarize [NAME], edit PROMPT, files, prune [--older D] [--dry-run]; each with --json. NAME may be the beginning of a \
         name. Exit codes: 0 done, 1 failed, 2 wrong usage.";
 
@@ -267,10 +259,8 @@ impl Tool for Args {
             ConversationsCommand::Clear(of) => {
                 run_nagent(&root, resolve(of.name)?, &["--clear"], None)
             }
-            ConversationsCommand::Compact { of, dry_run, model } => {
-                let words = ["--compact", "--dry-run"];
-                let words = &words[..=usize::from(dry_run)];
-                run_nagent(&root, resolve(of.name)?, words, Some(model))
+            ConversationsCommand::Compact { of, model } => {
+                run_nagent(&root, resolve(of.name)?, &["--compact"], Some(model))
             }
             ConversationsCommand::Summarize { of, model } => {
                 run_nagent(&root, resolve(of.name)?, &["--summarize"], Some(model))
@@ -294,9 +284,6 @@ impl Tool for Args {
             }
             ConversationsCommand::Rewind { of, turn, files } => {
                 rewind::rewind_conversation(&catalog, of.name.as_deref(), turn, files)
-            }
-            ConversationsCommand::Export(of) => {
-                reading::export_conversation(&catalog, of.name.as_deref())
             }
             ConversationsCommand::Usage { since, by } => {
                 usage::report_usage(&catalog, since.as_deref(), by)

@@ -6,6 +6,7 @@ use clap::Parser;
 use clap_complete::engine::ArgValueCompleter;
 
 use crate::cli::Tool;
+use crate::ops::run::prompt_input::read_words;
 use crate::ops::setup::completion;
 use crate::ops::setup::find_root::find_root;
 use crate::ops::status::message;
@@ -13,7 +14,6 @@ use crate::out::Report;
 use conversation::problem::Problem;
 use sys::env::Env;
 use sys::interrupt::Interrupts;
-use sys::{stdin, terminal};
 
 /// Examples and exit codes, shown below the flags.
 const AFTER_HELP: &str = "\
@@ -54,23 +54,11 @@ impl Tool for Args {
     fn run(self) -> Result<Report, Problem> {
         let (env, interrupts) = (Env::read(), Interrupts::install()?);
         let root = find_root(self.root.as_deref(), &env)?.0;
-        let (words, reads_stdin) = match self.text.split_last() {
-            Some((last, words)) if last == "-" => (words, true),
-            _ => (self.text.as_slice(), self.text.is_empty() && !terminal::stdin_is_terminal()),
-        };
-        let mut text = words.join(" ").into_bytes();
-        if reads_stdin {
-            let input = stdin::read_to_end(&interrupts)?.map_err(Problem::interrupted)?;
-            if !text.is_empty() {
-                text.push(b'\n');
-            }
-            text.extend(input);
-        }
-        if text.trim_ascii().is_empty() {
-            return Err(Problem::usage(
+        let text = read_words(&self.text, true, &interrupts)?.ok_or_else(|| {
+            Problem::usage(
                 "no message given: nagent-message \"TEXT\", or the text on stdin (--help shows all)",
-            ));
-        }
+            )
+        })?;
         message::send_message(&root, &env, self.conversation.as_deref(), &text)
     }
 }

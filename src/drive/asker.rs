@@ -51,6 +51,11 @@ pub struct Asker {
 }
 
 impl Asker {
+    /// The cost of these tokens in US dollars; `None` where the price is not known.
+    pub fn cost(&self, usage: &Usage) -> Option<f64> {
+        self.price.as_ref().map(|price| price::compute_cost(price, usage))
+    }
+
     pub(super) fn request_reply(
         &mut self,
         conversation: &ConversationFile,
@@ -102,8 +107,7 @@ impl Asker {
         match result {
             Ok(reply) => {
                 report_notes(&mut self.client, on_progress);
-                let cost =
-                    self.price.as_ref().map(|price| price::compute_cost(price, &reply.usage));
+                let cost = self.cost(&reply.usage);
                 Event::Replied { reply, cost, at: clock::now() }
             }
             Err(RequestError::Interrupted(signal)) if !arrived.is_empty() => {
@@ -112,8 +116,7 @@ impl Asker {
                 let stop = StopReason::Length;
                 let mut reply = Reply { text: arrived, usage, stop, model: None };
                 reply.assume_input(|| ask.estimate());
-                let cost =
-                    self.price.as_ref().map(|price| price::compute_cost(price, &reply.usage));
+                let cost = self.cost(&reply.usage);
                 Event::CutOff { signal, reply, cost, at: clock::now() }
             }
             Err(error) => self.report_failure(error, files, context, on_progress),
@@ -148,9 +151,7 @@ impl Asker {
                 format_count(files as u64, "picture or document")
             );
         }
-        let usage = error.usage.as_ref();
-        let cost = self.price.as_ref().zip(usage);
-        let cost = cost.map(|(price, usage)| price::compute_cost(price, usage));
+        let cost = error.usage.as_ref().and_then(|usage| self.cost(usage));
         Event::Failed { error: self.with_advice(error), cost, jitter: random_fraction() }
     }
 

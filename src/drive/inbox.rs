@@ -1,5 +1,6 @@
 //! The messages to a run: those read but not yet appended, and the problems with others.
 
+use conversation::format::numbers::format_count;
 use sys::conversation_file::ConversationFile;
 use sys::messages::{self, UserMessage};
 use sys::root::Root;
@@ -66,10 +67,7 @@ impl Inbox {
 
 /// Describes the messages that the run of a conversation has not read.
 pub(super) fn describe_waiting(root: &Root, name: &str) -> Option<String> {
-    let note = match messages::list_ids(root, name).map_or(0, |ids| ids.len()) {
-        0 => return None,
-        1 => "a message arrived too late for this run; it is".to_owned(),
-        count => format!("{count} messages arrived too late for this run; they are"),
-    };
-    Some(format!("{note} kept for the next prompt in conversation {name}"))
+    let count = messages::list_ids(root, name).map_or(0, |ids| ids.len() as u64);
+    let text = "arrived too late for this run, kept for the next prompt in conversation";
+    (count > 0).then(|| format!("{} {text} {name}", format_count(count, "message")))
 }

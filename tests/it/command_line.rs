@@ -124,15 +124,6 @@ fn a_stream_can_take_the_place_of_a_file_that_is_read() {
     sandbox.write("in", "RULE-7\n");
     let line = format!("{NAGENT} -n --context <(cat in) x");
     sandbox.program("bash", &["-c", &line]).run().assert_exit(2).stderr_has(&["FIFO"]);
-    // A conversation.
-    sandbox.run(&["-c", "old", "remember-this"]).assert_exit(0);
-    // One conversation goes on twice.
-    sandbox.llm.allow_rewrites();
-    for words in ["<(cat ~/.nagent/conversations/old)", "- < ~/.nagent/conversations/old"] {
-        let line = format!("{NAGENT} -c new -q x --load-conversation {words}");
-        sandbox.program("bash", &["-c", &line]).run().assert_exit(0);
-        assert!(seen().contains("remember-this"), "{words}");
-    }
     // A long one is stored whole, what is not UTF-8 is reported, and stdin is read once.
     let long = sandbox.cmd(&["-f", "-", "x"]).stdin("line\n".repeat(20_000)).run();
     long.assert_exit(0).no_stderr();
@@ -168,7 +159,7 @@ fn names_of_any_bytes_can_be_read_and_wrong_words_are_named() {
         (CONVERSATIONS, &["list", "bad"][..], "unexpected argument bad"),
         (CONVERSATIONS, &["prune", "--older", "-1d"], "if it is the value of a flag, --FLAG=-1d"),
         (CONVERSATIONS, &["show", "--turn", "x"], "give a whole number"),
-        (NAGENT, &["--max-turns", "-1", "x"], "takes no negative number"),
+        (NAGENT, &["--max-turns", "-1", "x"], "--FLAG=-1"),
         (NAGENT, &["x", "-o"], "'--output FILE' but"),
         (LLM_TEXT, &[], "FILE (or --file FILE)"),
     ];

@@ -203,7 +203,7 @@ fn a_failing_provider_leaves_subjects_and_notes_and_the_run_goes_on() {
     });
     let from = sandbox.requests().len();
     let run = sandbox.run(&["--file-edit", "a.txt", "task"]).assert_exit(0);
-    run.stderr_has(&["no summary of 1 of 2 commits"]);
+    run.stderr_has(&["1 of 2 commits got no summary"]);
     assert_eq!(kinds(&sandbox, from), ["commits", "file", "turn"]);
     let update = sandbox.block("context-update").body;
     assert!(!update.contains(": Begins\n") && update.contains(": Only this.\n"), "{update}");

@@ -130,7 +130,7 @@ fn doctor_checks_providers_tools_sandbox_and_config() {
     let sandbox = Sandbox::new();
     let bin = sandbox.root().join("bin");
     std::fs::create_dir(&bin).unwrap();
-    std::fs::write(bin.join("not-a-program"), "#!/bin/sh\n").unwrap();
+    sandbox.script(&bin.join("not-a-program").display().to_string(), "#!/bin/sh\n");
     let run = sandbox.run(&["--doctor", "--json"]).assert_exit(0).json();
     let found = checks(&run);
     let has = |finding: &str, check: &str, words: &str| {
@@ -140,7 +140,7 @@ fn doctor_checks_providers_tools_sandbox_and_config() {
     };
     has("ok", "provider", "openai: 2 models");
     has("ok", "config", "config.json");
-    has("warning", "tools", "not-a-program is not a tool: it is not executable");
+    has("warning", "tools", "not-a-program is not a tool: --description must print");
     assert!(found.iter().any(|(_, check, _)| check == "sandbox"));
     let asked: Vec<String> = sandbox.llm.all_requests().into_iter().map(|one| one.path).collect();
     assert_eq!(asked, ["/v1/models"], "one request, and none to a model");

@@ -57,24 +57,6 @@ fn input_that_is_not_text_is_reported() {
     run.stderr_has(&["--read latin.txt is not valid UTF-8"]);
 }
 
-/// A conversation that its user's editor has indented, or cut at the top, is not taken without a word.
-#[test]
-fn a_conversation_that_hardly_counts_as_it_was_meant_is_reported() {
-    let sandbox = Sandbox::new();
-    sandbox.llm.choose(|_| answer("one").into());
-    sandbox.run(&["-c", "a", "x"]).assert_exit(0).no_stderr();
-    let whole = sandbox.conversation();
-    sandbox.edit_conversation(|text| text.lines().map(|line| format!("  {line}\n")).collect());
-    let notes = ["note: a, line ", "not at the start of its line", "more lines like these"];
-    let run = sandbox.run(&["-c", "a", "y"]).assert_exit(0).stderr_has(&notes);
-    assert_eq!(run.stderr.lines().count(), 4, "{}", run.stderr);
-    let cut = whole[whole.find("<user-prompt").unwrap()..].to_owned();
-    sandbox.edit_conversation(|_| cut);
-    let run = sandbox.run(&["-c", "a", "y"]).assert_exit(0);
-    run.stderr_has(&["a, line 1: there is no <initial_context>"]);
-    sandbox.run(&["-c", "a", "y"]).assert_exit(0).no_stderr();
-}
-
 #[test]
 fn a_conversation_that_outgrew_its_window_is_not_a_trap() {
     let sandbox = Sandbox::new();

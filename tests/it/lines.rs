@@ -162,24 +162,6 @@ fn the_end_comes_after_every_end() {
     ] {
         check(sandbox.cmd(&["--lines"]).stdin(input).run(), 2, words);
     }
-    // Before the run where it is there by then, else at its end.
-    let unasked = Sandbox::new();
-    unasked.llm.choose(|_| answer("x").into());
-    for input in ["{\"decide\": 1, \"allow\": true}\n", "word"] {
-        let run = |words: &str| unasked.program("bash", &["-c", words]).run();
-        unasked.write("in", input);
-        let before = unasked.requests().len();
-        check(run(&format!("{NAGENT} --lines -n x < in")), 2, "unexpected input");
-        assert_eq!(unasked.requests().len(), before);
-        // What a flag reads is no decision, and neither is an empty line.
-        let blank = run(&format!("(sleep 0.3; echo) | {NAGENT} --lines -n --check 'sleep 0.6' x"));
-        assert_eq!(blank.code, 0, "{}", blank.stdout);
-        let read = run(&format!("{NAGENT} --lines -n -f - x < in"));
-        assert_eq!(read.code, 0, "{}", read.stdout);
-        let late = format!("(sleep 0.4; cat in) | {NAGENT} --lines -n --check 'sleep 1' x");
-        check(run(&late), 2, "unexpected input");
-        assert_eq!(unasked.requests().len(), before + 3);
-    }
     sandbox.llm.push(Answer::error(400, "invalid_request_error"));
     check(sandbox.run(&["--lines", "x"]), 3, "the test server says no");
     for _ in 0..3 {

@@ -329,12 +329,9 @@ fn what_cannot_be_used_is_reported_and_left_alone() {
         assert!(words.contains(part), "{part:?} in {words:?}");
     };
     std::fs::write(&path, b"#V2\n\xff\xfe\n").unwrap();
-    check(&start(&sandbox, &[], "» "), "note: cannot read the history: it could not be read (");
-    let damaged = path.with_extension("history.damaged");
-    assert_eq!(std::fs::read(&damaged).unwrap(), b"#V2\n\xff\xfe\n");
-    std::fs::remove_file(damaged).unwrap();
-    // It is told once.
-    assert!(!start(&sandbox, &[], "» ").printed().contains("history"));
+    check(&start(&sandbox, &[], "» "), "note: cannot read the history: cannot read");
+    assert_eq!(std::fs::read(&path).unwrap(), b"#V2\n\xff\xfe\n");
+    std::fs::remove_file(&path).unwrap();
     std::fs::create_dir(&path).unwrap();
     check(&start(&sandbox, &[], "» "), "is not a file");
     // A folder has a history of its own.

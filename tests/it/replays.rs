@@ -147,13 +147,13 @@ fn a_conversation_with_a_gap_or_after_a_compaction_is_played() {
 }
 
 #[test]
-fn a_turn_that_a_compaction_took_out_is_named_with_its_archive() {
+fn a_turn_that_a_compaction_took_out_is_refused() {
     let sandbox = window(16_000);
     fill(&sandbox, 8, 3_000);
     sandbox.llm.push(checkpoint("x"));
     sandbox.run(&["-c", "c", "--compact"]).assert_exit(0);
     let show =
         |turn| sandbox.program(CONVERSATIONS, &["show", "c", "--turn", turn]).run().assert_exit(1);
-    show("1").stderr_has(&["turn 1 of conversation c is in c-"]);
+    show("1").stderr_has(&["has no turn 1;", "an archive may have others"]);
     show("99").stderr_has(&["has no turn 99; it has the turns"]);
 }

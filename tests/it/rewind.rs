@@ -117,13 +117,13 @@ fn children_go_back_too() {
 }
 
 #[test]
-fn a_turn_that_was_compacted_is_in_its_archive() {
+fn a_turn_that_was_compacted_is_refused() {
     let sandbox = window(16_000);
     fill(&sandbox, 8, 3_000);
     sandbox.llm.push(checkpoint("x"));
     sandbox.run(&["-c", "c", "--compact"]).assert_exit(0);
     let run = sandbox.program(CONVERSATIONS, &["rewind", "c", "--turn", "1"]).run().assert_exit(1);
-    run.stderr_has(&["is in c-", "where a compaction put it"]);
+    run.stderr_has(&["has no turn 1;", "an archive may have others"]);
 }
 
 /// A child that is asked twice in one run: first it writes k1, then k2.

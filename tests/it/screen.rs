@@ -200,7 +200,7 @@ fn what_a_child_does_is_shown_under_its_name() {
     });
     // A tool that is not one is noted by parent and child.
     std::fs::create_dir(sandbox.root().join("bin")).unwrap();
-    std::fs::write(sandbox.root().join("bin/bad"), "").unwrap();
+    sandbox.script(&sandbox.root().join("bin/bad").display().to_string(), "#!/bin/sh\n");
     let lines = screen(sandbox.cmd(&["--conversation", "c", "task"]));
     is_in_order(
         &lines,

@@ -132,7 +132,7 @@ fn a_message_to_nobody_waits_and_goes_before_the_next_prompt() {
     limited.llm.wait_for_requests(1);
     send(&limited, &["-c", "c", "late"]).assert_exit(0);
     latch.release();
-    running.wait().assert_exit(0).stderr_has(&["a message arrived too late", "conversation c"]);
+    running.wait().assert_exit(0).stderr_has(&["1 message arrived too late", "conversation c"]);
 }
 
 #[test]
@@ -232,7 +232,7 @@ fn a_child_that_ends_without_reading_a_message_is_told_of() {
     let killed = std::process::Command::new("kill").args(["-9", &pid.to_string()]).status();
     assert!(killed.unwrap().success());
     let run = running.wait().assert_exit(0);
-    run.stderr_has(&["a message arrived too late", "conversation c.kid"]);
+    run.stderr_has(&["1 message arrived too late", "conversation c.kid"]);
 }
 
 #[test]

@@ -62,6 +62,8 @@ fn none(what: &str, found: &[String]) {
 #[test]
 fn every_file_opens_with_what_it_is_for() {
     let names = sources().into_iter().chain(rust_files("tests/it")).chain(rust_files("bench/src"));
+    // What is included in other files cannot.
+    let names = names.filter(|name| name != "src/stub.rs");
     let found: Vec<_> = names.filter(|name| !text(name).starts_with("//! ")).collect();
     none("these files do not open with //!", &found);
 }

@@ -13,10 +13,6 @@ pub struct Person {
     pub email: String,
     /// Number of commits.
     pub commits: u64,
-    /// Time of the first commit: seconds since 1970.
-    pub first: i64,
-    /// Time of the last commit.
-    pub last: i64,
 }
 
 /// Lists the authors of these commits, which are given newest first: most commits first, then by name and address.
@@ -30,12 +26,8 @@ pub(crate) fn list_people(commits: &[FileCommit]) -> Vec<Person> {
             name: commit.name.clone(),
             email: commit.email.clone(),
             commits: 0,
-            first: commit.time,
-            last: commit.time,
         });
         person.commits += 1;
-        person.first = person.first.min(commit.time);
-        person.last = person.last.max(commit.time);
     }
     let mut people: Vec<Person> = people.into_values().collect();
     people.sort_by(|a, b| {
@@ -66,9 +58,8 @@ mod tests {
             commit("Ann", "ann@example.org", 3),
         ];
         let people = list_people(&commits);
-        let rows: Vec<_> = people.iter().map(|p| (p.email.as_str(), p.commits, p.first)).collect();
-        let expect =
-            [("nate@home.example", 2, 2), ("nate@work.example", 2, 8), ("ann@example.org", 1, 3)];
+        let rows: Vec<_> = people.iter().map(|p| (p.email.as_str(), p.commits)).collect();
+        let expect = [("nate@home.example", 2), ("nate@work.example", 2), ("ann@example.org", 1)];
         assert_eq!(rows, expect);
     }
 

@@ -36,7 +36,7 @@ pub fn too_long_advice(conversation: &str, is_of_file: bool) -> String {
     let new = if is_of_file { "" } else { "nagent --new, or " };
     format!(
         "Start a new conversation ({new}nagent-conversations clear {conversation}, which archives this one), shorten this one \
-         (nagent-conversations compact {conversation} --dry-run says what that would do; nagent-conversations path {conversation} prints its path, for an editor), or use a model with a larger window"
+         (nagent-conversations compact {conversation}; nagent-conversations path {conversation} prints its path, for an editor), or use a model with a larger window"
     )
 }
 

@@ -93,21 +93,16 @@ impl Boundary {
         self.target.as_ref().map(|target| target.path.as_path())
     }
 
-    /// The boundary of a main conversation: the temp folders. The notes name folders that may not be written, and why.
-    pub fn for_main(places: BoundaryFolders<'_>) -> (Self, Vec<String>) {
+    /// The boundary of a main conversation: the temp folders.
+    pub fn for_main(places: BoundaryFolders<'_>) -> Self {
         let mut boundary = Self::without_folders(places);
         for folder in ["/tmp", "/var/tmp"] {
             boundary.add_root(resolve_links(Path::new(folder)));
         }
-        let mut notes = Vec::new();
-        match boundary.tmpdir(places) {
-            Ok(folder) => folder.into_iter().for_each(|folder| boundary.add_root(folder)),
-            Err(why) => {
-                let tmpdir = quote_name(places.tmpdir.unwrap_or_default());
-                notes.push(format!("TMPDIR ({tmpdir}) is not writable: {why}"));
-            }
+        if let Some(folder) = boundary.tmpdir(places) {
+            boundary.add_root(folder);
         }
-        (boundary, notes)
+        boundary
     }
 
     /// The boundary of a file's own conversation: that file, and while it is the same file also where it was moved to.
@@ -207,28 +202,14 @@ impl Boundary {
     }
 
     /// The folder that `TMPDIR` names, unless it would make more writable than temporary files.
-    fn tmpdir(&self, places: BoundaryFolders<'_>) -> Result<Option<PathBuf>, &'static str> {
-        let Some(tmpdir) = places.tmpdir.filter(|tmpdir| !tmpdir.is_empty()) else {
-            return Ok(None);
-        };
-        let real = fs::canonicalize(tmpdir).ok().filter(|real| real.is_dir());
-        let tmpdir = real.filter(|_| Path::new(tmpdir).is_absolute());
-        let tmpdir = tmpdir.ok_or("it is not the absolute path of a folder")?;
-        if self.roots.iter().any(|root| tmpdir.starts_with(root)) {
-            return Ok(None);
-        }
-        let holds = |folder: Option<&Path>| {
-            folder.is_some_and(|folder| resolve_links(folder).starts_with(&tmpdir))
-        };
-        if holds(places.home) {
-            Err("it contains the home folder")
-        } else if holds(Some(places.cwd)) || holds(places.toplevel) {
-            Err("it contains the working tree")
-        } else if self.forbidden.starts_with(&tmpdir) {
-            Err("it contains nagent's own folder")
-        } else {
-            Ok(Some(tmpdir))
-        }
+    fn tmpdir(&self, places: BoundaryFolders<'_>) -> Option<PathBuf> {
+        let tmpdir = Path::new(places.tmpdir?);
+        let real = fs::canonicalize(tmpdir).ok();
+        let tmpdir = real.filter(|real| real.is_dir() && tmpdir.is_absolute())?;
+        let own = [places.home, Some(places.cwd), places.toplevel, Some(&self.forbidden)];
+        let holds = |folder: &Path| resolve_links(folder).starts_with(&tmpdir);
+        let is_known = self.roots.iter().any(|root| tmpdir.starts_with(root));
+        (!is_known && !own.into_iter().flatten().any(holds)).then_some(tmpdir)
     }
 
     /// Whether a file is the one that this conversation was opened on.

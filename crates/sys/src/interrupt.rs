@@ -33,25 +33,37 @@ pub struct Interrupts {
 }
 
 impl Interrupts {
-    /// Begins to catch the three signals. A SIGHUP that was ignored at start (`nohup`) stays ignored; SIGINT is always caught.
+    /// Begins to catch the three signals. A SIGHUP that was ignored at start (`nohup`) stays ignored.
     pub fn install() -> io::Result<Self> {
+        // A write beyond the limit of a file's size is then an error, and does not kill the process. Commands
+        // get the default back: a handler does not outlive an exec.
+        flag::register(signal_hook::consts::SIGXFSZ, Arc::new(AtomicBool::new(false)))?;
+        Self::register(&CAUGHT, true)
+    }
+
+    /// Begins to catch these signals, for a session, which continues after them: nothing here ends the process.
+    pub fn catch(signals: &[Signal]) -> io::Result<Self> {
+        Self::register(signals, false)
+    }
+
+    fn register(signals: &[Signal], is_ending: bool) -> io::Result<Self> {
         let interrupts = Self::without_handlers()?;
-        for (signal, seen) in CAUGHT.iter().zip(&interrupts.flags) {
+        let caught = CAUGHT.iter().zip(&interrupts.flags);
+        for (signal, seen) in caught.filter(|(signal, _)| signals.contains(signal)) {
             if *signal == Signal::Hup && is_ignored(*signal) {
                 continue;
             }
             let number = i32::from(signal.number());
-            if *signal == Signal::Int {
+            if is_ending && *signal == Signal::Int {
                 // Registered before the handler that sets the flag, so the flag is true for the second signal only.
                 flag::register_conditional_shutdown(number, 130, Arc::clone(seen))?;
             }
             flag::register(number, Arc::clone(seen))?;
             low_level::pipe::register(number, interrupts.writable.try_clone()?)?;
-            watch(number, &interrupts.first)?;
+            if is_ending {
+                watch(number, &interrupts.first)?;
+            }
         }
-        // A write beyond the limit of a file's size is then an error, and does not kill the process. Commands
-        // get the default back: a handler does not outlive an exec.
-        flag::register(signal_hook::consts::SIGXFSZ, Arc::new(AtomicBool::new(false)))?;
         Ok(interrupts)
     }
 
@@ -59,22 +71,6 @@ impl Interrupts {
     pub fn without_handlers() -> io::Result<Self> {
         let (readable, writable) = pipe_with(PipeFlags::CLOEXEC | PipeFlags::NONBLOCK)?;
         Ok(Self { readable, flags: Default::default(), first: Arc::default(), writable })
-    }
-
-    /// Begins to catch these signals, for a session, which continues after them: nothing here ends the process. Signals
-    /// that were ignored at the start stay ignored.
-    pub fn catch(signals: &[Signal]) -> io::Result<Self> {
-        let interrupts = Self::without_handlers()?;
-        let caught = CAUGHT.iter().zip(&interrupts.flags);
-        for (signal, seen) in caught.filter(|(signal, _)| signals.contains(signal)) {
-            if *signal != Signal::Int && is_ignored(*signal) {
-                continue;
-            }
-            let number = i32::from(signal.number());
-            flag::register(number, Arc::clone(seen))?;
-            low_level::pipe::register(number, interrupts.writable.try_clone()?)?;
-        }
-        Ok(interrupts)
     }
 
     /// Forgets the signals that have arrived.

@@ -9,7 +9,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use anyhow::{Context as _, Result, bail, ensure};
+use anyhow::{Context as _, Result, ensure};
 use rustyline::completion::Completer;
 use rustyline::config::{Behavior, CompletionType};
 use rustyline::error::ReadlineError;
@@ -84,7 +84,7 @@ impl LineEditor {
     /// Takes the history from this file, and adds to it from now on.
     ///
     /// # Errors
-    /// The file cannot be used. A damaged one is renamed and replaced by a new one; any other is not changed.
+    /// The file cannot be used. It is not changed.
     pub fn use_history(&mut self, path: PathBuf) -> Result<()> {
         if let Some(folder) = path.parent() {
             fs::create_private_folder(folder)?;
@@ -92,14 +92,8 @@ impl LineEditor {
         let (bytes, shown, most) = (fs::file_size(&path), path.display(), limits::PROMPT_HISTORY);
         ensure!(bytes.is_some() || !fs::is_there(&path)?, "{shown} is not a file");
         ensure!(bytes.is_none_or(|bytes| bytes <= most), "{shown} has over {most} bytes");
-        if bytes.is_some()
-            && let Err(error) = self.editor.load_history(&path)
-        {
-            let damaged = path.with_extension("history.damaged");
-            std::fs::rename(&path, &damaged)
-                .with_context(|| format!("cannot read {shown}: {error}"))?;
-            self.history = Some(path);
-            bail!("it could not be read ({error}), so it was renamed to {}", damaged.display());
+        if bytes.is_some() {
+            self.editor.load_history(&path).with_context(|| format!("cannot read {shown}"))?;
         }
         self.history = Some(path);
         Ok(())

@@ -206,18 +206,9 @@ fn open_file(
     // Nothing is read-only to root, but a file without any write bit is meant to stay unchanged.
     let has_bit = mode.intersects(Mode::WUSR | Mode::WGRP | Mode::WOTH);
     if writable.is_err() || !has_bit {
-        let mode = format!("(mode {:04o})", mode.bits());
-        let is_own = stat.st_uid == rustix::process::geteuid().as_raw() || !has_bit;
-        return Err(if is_own {
-            let advice = "if it is meant to be changed, run `chmod u+w` on it first";
-            FileError::new(format!("{} is read-only {mode}", quote_name(asked)), advice)
-        } else {
-            let problem = format!(
-                "{} belongs to another user, who lets you read it only {mode}",
-                quote_name(asked)
-            );
-            FileError::new(problem, "")
-        });
+        let problem = format!("{} is read-only (mode {:04o})", quote_name(asked), mode.bits());
+        let advice = "if it is meant to be changed, and yours, run `chmod u+w` on it first";
+        return Err(FileError::new(problem, advice));
     }
     Ok(Some((File::from(file), stat)))
 }

@@ -84,20 +84,6 @@ pub fn pipe_stdin() -> io::Result<()> {
     Ok(())
 }
 
-/// Whether stdin holds more than white space now. Consumes that input.
-pub fn holds_words() -> bool {
-    // At least as long as the buffer of stdin, so that nothing remains there.
-    let mut chunk = vec![0; 64 << 10];
-    while terminal::stdin_has_input() {
-        match io::stdin().read(&mut chunk) {
-            Ok(count @ 1..) if chunk[..count].trim_ascii().is_empty() => {}
-            Ok(count) => return count > 0,
-            Err(_) => return false,
-        }
-    }
-    false
-}
-
 fn read_until(
     mut stream: impl Read + AsFd,
     name: &str,

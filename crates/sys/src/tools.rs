@@ -51,9 +51,6 @@ const TOLD: [(&str, &str); 3] = [
     ("nagent-js", "-e CODE: run JavaScript; prints the last value"),
 ];
 
-/// Reason for a file that is not executable.
-const NOT_EXECUTABLE: &str = "it is not executable (chmod +x)";
-
 const DESCRIPTION: usize = 4096;
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -102,18 +99,11 @@ pub fn discover(root: &Root, env: &Env, interrupts: &Interrupts) -> Discovered {
         let key = path.display().to_string();
         let state = (fs::file_size(path).unwrap_or(0), fs::modified(path).as_secs());
         match old.get(&key).filter(|known| (known.size, known.modified) == state) {
-            // chmod does not change the time of a file.
-            Some(known) if known.rejected != NOT_EXECUTABLE => {
+            Some(known) => {
                 now.insert(key, known.clone());
             }
-            _ => unknown.push((path.clone(), key, state)),
+            None => unknown.push((path.clone(), key, state)),
         }
-    }
-    for path in list_not_executable(&bin) {
-        let (size, modified) = (fs::file_size(&path).unwrap_or(0), fs::modified(&path).as_secs());
-        let rejected = NOT_EXECUTABLE.to_owned();
-        let known = Known { size, modified, summary: String::new(), rejected };
-        now.insert(path.display().to_string(), known);
     }
     let slow = ask_for_descriptions(unknown, env, interrupts, &mut now);
     for (path, known) in now.iter().filter(|(_, known)| !known.rejected.is_empty()) {
@@ -152,13 +142,6 @@ fn list_programs(folder: &Path, start: &str) -> Vec<PathBuf> {
     let names = fs::list_names(folder).unwrap_or_default().into_iter();
     let names = names.filter(|name| name.starts_with(start) && !name.starts_with('.'));
     names.map(|name| folder.join(name)).filter(|path| fs::is_executable(path)).collect()
-}
-
-/// The files in the user's folder of tools that are not executable.
-fn list_not_executable(bin: &Path) -> Vec<PathBuf> {
-    let names = fs::list_names(bin).unwrap_or_default().into_iter();
-    let paths = names.filter(|name| !name.starts_with('.')).map(|name| bin.join(name));
-    paths.filter(|path| fs::file_size(path).is_some() && !fs::is_executable(path)).collect()
 }
 
 /// Runs programs in parallel for their descriptions. Returns those that gave no answer, and the reasons; they are run

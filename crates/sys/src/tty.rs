@@ -9,14 +9,11 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
 use rustix::event::{PollFd, PollFlags};
-use rustix::pipe::{PipeFlags, pipe_with};
 use rustix::process::{Signal, kill_current_process_group};
 use rustix::termios::{
     LocalModes, OptionalActions, QueueSelector, SpecialCodeIndex, Termios, tcflush, tcgetattr,
     tcgetwinsize, tcsetattr,
 };
-use signal_hook::consts::SIGCONT;
-use signal_hook::low_level;
 
 use super::env::Env;
 use super::interrupt::{Interrupts, ResumeWatch};
@@ -111,23 +108,18 @@ impl Tty {
     ) -> Option<String> {
         // Until it is dropped, only this process asks on this terminal.
         let _lock = self.lock_terminal(interrupts);
-        let (resumed, writer) = pipe_with(PipeFlags::CLOEXEC | PipeFlags::NONBLOCK).ok()?;
-        let handler = low_level::pipe::register(SIGCONT, writer);
+        let resumed = ResumeWatch::start();
         let (mut typed, mut buffer) = (Vec::new(), [0; 4096]);
         let (mut is_due, mut raw) = (true, None);
-        let modes = LocalModes::ICANON | LocalModes::ECHO;
         loop {
             if is_due {
                 self.write(question);
                 // Until it is dropped, which discards typed keys, nothing counts as a line. Ctrl-C and Ctrl-Z are
                 // signals.
                 drop(raw.take());
-                raw = self.enter_raw_mode(modes);
+                raw = self.enter_raw_mode(LocalModes::ICANON | LocalModes::ECHO);
                 if raw.is_none() || !self.wait_for_quiet(interrupts) {
-                    break;
-                }
-                if keys.is_empty() {
-                    raw = None;
+                    return None;
                 }
                 self.write(choices);
                 typed.clear();
@@ -135,40 +127,30 @@ impl Tty {
             let mut fds = vec![
                 PollFd::new(&self.file, PollFlags::IN),
                 PollFd::new(interrupts, PollFlags::IN),
-                PollFd::new(&resumed, PollFlags::IN),
             ];
             fds.extend(asker.map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::empty())));
-            let is_key = raw.is_some() && typed.len() == 1 && keys.as_bytes().contains(&typed[0]);
-            ready::wait(&mut fds, is_key.then(|| Instant::now() + QUIET));
-            if is_key
-                && fds.iter().all(|fd| fd.revents().is_empty())
-                && interrupts.pending().is_none()
-            {
-                self.write("\n");
-                break;
-            }
-            let is_gone = fds.get(3).is_some_and(|fd| !fd.revents().is_empty());
+            let until = Instant::now() + QUIET;
+            ready::wait(&mut fds, Some(until));
+            let is_gone = fds.get(2).is_some_and(|asker| !asker.revents().is_empty());
+            let is_typed = !fds[0].revents().is_empty();
             if is_gone || interrupts.pending().is_some() {
-                typed.clear();
-                break;
+                return None;
             }
-            is_due = rustix::io::read(&resumed, &mut buffer).is_ok();
-            if !is_due && !fds[0].revents().is_empty() {
-                let count = self.file.read(&mut buffer).unwrap_or(0);
-                if raw.is_some() {
-                    self.take_keys(&buffer[..count], &mut typed);
-                } else {
-                    typed.extend_from_slice(&buffer[..count]);
-                }
-                if count == 0
-                    || typed.ends_with(b"\n")
-                    || typed.is_empty() && buffer[..count] == [4]
-                {
+            is_due = resumed.take();
+            if is_due || !is_typed {
+                let is_key = typed.len() == 1 && keys.as_bytes().contains(&typed[0]);
+                if !is_due && is_key && until <= Instant::now() {
+                    self.write("\n");
                     break;
                 }
+                continue;
+            }
+            let count = self.file.read(&mut buffer).unwrap_or(0);
+            self.take_keys(&buffer[..count], &mut typed);
+            if count == 0 || typed.ends_with(b"\n") || typed.is_empty() && buffer[..count] == [4] {
+                break;
             }
         }
-        handler.map(low_level::unregister).ok();
         (!typed.is_empty()).then(|| String::from_utf8_lossy(&typed).trim().to_owned())
     }
 

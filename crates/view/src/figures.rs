@@ -5,7 +5,7 @@ use std::ops::AddAssign;
 use conversation::format::numbers::{format_count, format_tokens};
 use serde_json::{Map, Value};
 
-/// The figures of a run.
+/// The figures of a run, or of a conversation.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct RunFigures {
     /// Replies of the model.
@@ -16,10 +16,10 @@ pub struct RunFigures {
     pub cached: u64,
     /// Output tokens.
     pub tokens_out: u64,
-    /// US dollars; 0 without a price.
+    /// US dollars, as far as prices were known.
     pub cost: f64,
-    /// Whether it costs something, and the price of some of it is not known.
-    pub is_unpriced: bool,
+    /// Replies whose price is not known.
+    pub unpriced: u64,
     /// Whether some counts of tokens are estimates.
     pub is_estimated: bool,
     /// Its duration.
@@ -37,21 +37,38 @@ impl RunFigures {
             cached: count("recursive_cache_read_tokens"),
             tokens_out: count("tokens_out"),
             cost: amount("cost"),
-            is_unpriced: false,
+            unpriced: 0,
             is_estimated: document.get("estimated") == Some(&Value::Bool(true)),
             seconds: amount("seconds"),
         };
         (figures.turns > 0 || figures.tokens_in > 0).then_some(figures)
+    }
+
+    /// Input and output together.
+    pub fn tokens(&self) -> u64 {
+        self.tokens_in.saturating_add(self.tokens_out)
+    }
+
+    /// The cost; `None` where the price of some reply is not known.
+    pub fn known_cost(&self) -> Option<f64> {
+        (self.unpriced == 0).then_some(self.cost)
+    }
+
+    /// The same where a reply without a price costs something, or else costs nothing.
+    #[must_use]
+    pub fn billed(self, is_billed: bool) -> Self {
+        Self { unpriced: if is_billed { self.unpriced } else { 0 }, ..self }
     }
 }
 
 impl AddAssign for RunFigures {
     fn add_assign(&mut self, more: Self) {
         self.turns += more.turns;
-        self.tokens_in += more.tokens_in;
-        self.cached += more.cached;
-        self.tokens_out += more.tokens_out;
+        self.tokens_in = self.tokens_in.saturating_add(more.tokens_in);
+        self.cached = self.cached.saturating_add(more.cached);
+        self.tokens_out = self.tokens_out.saturating_add(more.tokens_out);
         self.cost += more.cost;
+        self.unpriced += more.unpriced;
         self.is_estimated |= more.is_estimated;
     }
 }
@@ -72,7 +89,7 @@ pub fn figures_words(figures: &RunFigures) -> String {
     let RunFigures { turns, tokens_in, cached, tokens_out, cost, .. } = *figures;
     let about = if figures.is_estimated { "about " } else { "" };
     let cached = cached_share(cached, tokens_in);
-    let cost = match (cost > 0.0, figures.is_unpriced) {
+    let cost = match (cost > 0.0, figures.unpriced > 0) {
         (true, false) => format!(", ${cost:.4}"),
         (true, true) => format!(", ${cost:.4} and more of unknown price"),
         (false, true) => ", no price known".to_owned(),
@@ -105,7 +122,7 @@ mod tests {
             figures_line(&figures),
             "[3 turns, 12.3k tokens in (48 % cached), 512 out, $0.0123, 4.2 s]"
         );
-        let unpriced = RunFigures { cached: 0, cost: 0.0, is_unpriced: true, ..figures };
+        let unpriced = RunFigures { cached: 0, cost: 0.0, unpriced: 1, ..figures };
         assert_eq!(
             figures_line(&unpriced),
             "[3 turns, 12.3k tokens in, 512 out, no price known, 4.2 s]"

@@ -1,17 +1,14 @@
-//! The overview of a conversation: its kind, prompts, tokens, cost and first words, for lists; its turns, for reading
-//! and export; problems of its text.
+//! The overview of a conversation: its kind, prompts, tokens, cost and first words, for lists; its turns, for reading.
 //!
 //! Everything is computed from the blocks of the file, which is read once. Pure: text in, values out.
 
 use std::collections::HashSet;
-use std::ops::AddAssign;
 
 use crate::figures::RunFigures;
 use conversation::format::file::Piece;
 use conversation::format::harmless;
 use conversation::format::hex::SHORT_ID;
 
-pub mod lint;
 pub mod transcript;
 
 /// Maximum length of the first words, in characters.
@@ -23,7 +20,7 @@ pub struct Overview {
     /// Prompts that were given.
     pub prompts: u64,
     /// The usage of its turns.
-    pub usage: TurnsUsage,
+    pub usage: RunFigures,
     /// The folder of the last prompt.
     pub folder: Option<String>,
     /// The conversation that started this one.
@@ -56,71 +53,19 @@ impl Overview {
             overview.is_empty = false;
         }
         for turn in turns(pieces) {
-            overview.usage += TurnsUsage::from(&turn);
+            overview.usage += RunFigures::from(&turn);
         }
         overview
     }
 }
 
-/// Sums over turns.
-#[derive(Debug, Clone, Copy, Default, PartialEq)]
-pub struct TurnsUsage {
-    /// Replies of a model.
-    pub turns: u64,
-    /// Input tokens, cached ones included.
-    pub input: u64,
-    /// Input tokens that came from the provider's cache.
-    pub cached: u64,
-    /// Output tokens.
-    pub output: u64,
-    /// US dollars, as far as prices were known.
-    pub cost: f64,
-    /// Turns whose price was not known.
-    pub unpriced: u64,
-}
-
-impl TurnsUsage {
-    /// Input and output together.
-    pub fn tokens(&self) -> u64 {
-        self.input.saturating_add(self.output)
-    }
-
-    /// Its figures. `is_billed`: a turn without a price costs something.
-    pub fn figures(&self, is_billed: bool) -> RunFigures {
-        RunFigures {
-            turns: self.turns,
-            tokens_in: self.input,
-            cached: self.cached,
-            tokens_out: self.output,
-            cost: self.cost,
-            is_unpriced: self.unpriced > 0 && is_billed,
-            ..RunFigures::default()
-        }
-    }
-
-    /// The cost; `None` where the price of some turn is not known.
-    pub fn known_cost(&self) -> Option<f64> {
-        (self.unpriced == 0).then_some(self.cost)
-    }
-}
-
-impl From<&TurnUsage<'_>> for TurnsUsage {
+impl From<&TurnUsage<'_>> for RunFigures {
     fn from(turn: &TurnUsage<'_>) -> Self {
         let TurnUsage { input, cached, output, cost, .. } = *turn;
         let unpriced = u64::from(cost.is_none());
         let turns = u64::from(!turn.turn.is_empty());
-        Self { turns, input, cached, output, cost: cost.unwrap_or(0.0), unpriced }
-    }
-}
-
-impl AddAssign for TurnsUsage {
-    fn add_assign(&mut self, more: Self) {
-        self.turns += more.turns;
-        self.input = self.input.saturating_add(more.input);
-        self.cached = self.cached.saturating_add(more.cached);
-        self.output = self.output.saturating_add(more.output);
-        self.cost += more.cost;
-        self.unpriced += more.unpriced;
+        let (tokens_in, tokens_out, cost) = (input, output, cost.unwrap_or(0.0));
+        Self { turns, tokens_in, cached, tokens_out, cost, unpriced, ..Self::default() }
     }
 }
 

@@ -27,8 +27,8 @@ pub enum Shown {
 #[derive(Debug)]
 pub struct SessionView<'a> {
     look: &'a Look,
-    /// The values of the session's names.
-    names: BTreeMap<&'a str, String>,
+    /// The text before an answer.
+    mark: Vec<Span>,
     columns: usize,
     shows_all: bool,
     /// Whether there is an empty line before the next answer.
@@ -44,76 +44,76 @@ pub struct SessionView<'a> {
 
 impl<'a> SessionView<'a> {
     /// A view of this many columns. `shows_all`: outputs and diffs are complete.
-    pub fn new(
-        look: &'a Look,
-        names: BTreeMap<&'a str, String>,
-        columns: usize,
-        shows_all: bool,
-    ) -> Self {
+    pub fn new(look: &'a Look, mark: Vec<Span>, columns: usize, shows_all: bool) -> Self {
         let (streamed, rows) = (String::new(), EventRows::default());
         let (needs_gap, results, is_open) = (false, 0, false);
-        Self { look, names, columns, shows_all, needs_gap, results, streamed, is_open, rows }
+        Self { look, mark, columns, shows_all, needs_gap, results, streamed, is_open, rows }
     }
 
     /// Returns what to show of an event of the run, or of a child.
     pub fn show_event(&mut self, children: &[String], event: &RunEvent) -> Vec<Shown> {
-        match event {
+        let look = self.look;
+        let own = match event {
             RunEvent::Ask { .. } if children.is_empty() => {
                 self.streamed.clear();
-                Vec::new()
+                None
             }
-            RunEvent::Text { text } => self.answer(text),
-            RunEvent::Say { text } if children.is_empty() => self.whole_answer(text),
+            RunEvent::Text { text } => return self.answer(text),
+            RunEvent::Say { text } if children.is_empty() => return self.whole_answer(text),
             RunEvent::Start(start) => {
-                let (kind, own) = (start.tag.trim_start_matches("nagent-"), &self.look.start);
-                match own.get(kind).or_else(|| own.get("*")) {
-                    Some(text) => self.expand_line(children, text, &start_values(start)),
-                    None => self.own_lines(children, event),
-                }
+                let text = look.start.get(start.tag.trim_start_matches("nagent-"));
+                text.or(look.start.get("*")).map(|text| expand(text, &start_values(start)))
             }
             RunEvent::Finish(finish) => {
-                let look = self.look;
                 let failed = look.failed.as_ref().filter(|_| finish.status != "ok");
-                if let Some(text) = failed.or(look.finish.as_ref()) {
-                    return self.expand_line(children, text, &finish_values(finish));
-                }
-                self.results += 1;
-                self.own_lines(children, event)
+                let text = failed.or(look.finish.as_ref());
+                self.results += u64::from(text.is_none());
+                text.map(|text| expand(text, &finish_values(finish)))
             }
-            _ => self.own_lines(children, event),
+            _ => None,
+        };
+        let Some(mut spans) = own else {
+            let rows = self.rows.add_event(children, event, self.columns, self.shows_all);
+            return rows.into_iter().flat_map(|row| self.make_line(vec![row])).collect();
+        };
+        if spans.iter().all(|span| span.text.trim().is_empty()) {
+            return Vec::new();
         }
+        spans.insert(0, Span::new("  ".repeat(children.len()), PLAIN));
+        self.make_line(spans)
     }
 
     /// Returns what to show of the last document of a run: the rest of its answer, and its figures.
     pub fn show_document(&mut self, document: &Map<String, Value>) -> Vec<Shown> {
         let texts = document.get("responses").and_then(Value::as_array).into_iter().flatten();
-        let texts: Vec<&str> =
-            texts.filter_map(Value::as_str).map(|text| text.trim_end_matches('\n')).collect();
-        let mut shown = self.whole_answer(&texts.join("\n"));
+        let texts = texts.filter_map(Value::as_str).map(|text| text.trim_end_matches('\n'));
+        let mut shown = self.whole_answer(&texts.collect::<Vec<_>>().join("\n"));
         if let Some(figures) = RunFigures::of_document(document).filter(|_| self.look.figures) {
             shown.extend(self.make_line(vec![Span::new(figures_line(&figures), DIM)]));
         }
         shown
     }
 
+    fn make_line(&mut self, spans: Vec<Span>) -> Vec<Shown> {
+        self.close().into_iter().chain([Shown::Line(spans)]).collect()
+    }
+
     /// Ends an open line of an answer.
-    pub fn close(&mut self) -> Option<Shown> {
+    fn close(&mut self) -> Option<Shown> {
         std::mem::take(&mut self.is_open).then(|| Shown::Answer("\n".to_owned()))
     }
 
     fn answer(&mut self, text: &str) -> Vec<Shown> {
-        if text.is_empty() {
-            return Vec::new();
-        }
         let mut shown = Vec::new();
+        if text.is_empty() {
+            return shown;
+        }
         if self.streamed.is_empty() {
             shown.extend(self.close());
             let gap = std::mem::take(&mut self.needs_gap);
             shown.extend(gap.then(|| Shown::Answer("\n".to_owned())));
-            let results = std::mem::take(&mut self.results);
-            shown.extend((results > 0).then(|| Shown::Line(Vec::new())));
-            let mark = expand(&self.look.say, &self.names);
-            shown.extend((!mark.is_empty()).then_some(Shown::Mark(mark)));
+            shown.extend((std::mem::take(&mut self.results) > 0).then(|| Shown::Line(Vec::new())));
+            shown.extend((!self.mark.is_empty()).then(|| Shown::Mark(self.mark.clone())));
         }
         self.streamed.push_str(text);
         self.is_open = !text.ends_with('\n');
@@ -124,42 +124,13 @@ impl<'a> SessionView<'a> {
     /// Shows a text whose beginning may have been shown while it arrived.
     fn whole_answer(&mut self, text: &str) -> Vec<Shown> {
         let text = text.trim_end_matches('\n');
-        let mut shown = match text.strip_prefix(self.streamed.as_str()) {
-            _ if text == self.streamed.trim_end_matches('\n') => Vec::new(),
-            Some(rest) => self.answer(rest),
-            None => {
-                self.streamed.clear();
-                self.answer(text)
-            }
-        };
+        let rest = text.strip_prefix(self.streamed.trim_end_matches('\n'));
+        if rest.is_none() {
+            self.streamed.clear();
+        }
+        let mut shown = self.answer(rest.unwrap_or(text));
         shown.extend(self.close());
         shown
-    }
-
-    fn expand_line(
-        &mut self,
-        children: &[String],
-        text: &str,
-        values: &BTreeMap<&str, String>,
-    ) -> Vec<Shown> {
-        let mut spans = expand(text, values);
-        if spans.iter().all(|span| span.text.trim().is_empty()) {
-            return Vec::new();
-        }
-        if !children.is_empty() {
-            spans.insert(0, Span::new("  ".repeat(children.len()), PLAIN));
-        }
-        self.make_line(spans)
-    }
-
-    /// The rows that nagent shows of an event.
-    fn own_lines(&mut self, children: &[String], event: &RunEvent) -> Vec<Shown> {
-        let rows = self.rows.add_event(children, event, self.columns, self.shows_all);
-        rows.into_iter().flat_map(|row| self.make_line(vec![row])).collect()
-    }
-
-    fn make_line(&mut self, spans: Vec<Span>) -> Vec<Shown> {
-        self.close().into_iter().chain([Shown::Line(spans)]).collect()
     }
 }
 
@@ -168,67 +139,51 @@ fn start_values(start: &Start) -> BTreeMap<&'static str, String> {
     let get = |name: &str| start.attributes.get(name).map(String::as_str);
     let body = start.body.as_deref().unwrap_or(&start.first_line);
     let path = get("path").or(get("index")).unwrap_or(".");
+    let here = "current directory";
     let is_here = path == "." || path == "./";
     let change = start.bytes_in.unwrap_or(start.bytes).cast_signed()
         - start.bytes_out.unwrap_or(0).cast_signed();
     let target = describe_target(&start.tag, &start.attributes);
+    let bytes = start.bytes;
     BTreeMap::from([
         ("name", capitalize(start.tag.trim_start_matches("nagent-"))),
         ("path", path.to_owned()),
-        ("here", if is_here { " (current directory)".to_owned() } else { String::new() }),
-        ("place", if is_here { "current directory" } else { path }.to_owned()),
+        ("here", if is_here { format!(" ({here})") } else { String::new() }),
+        ("place", if is_here { here } else { path }.to_owned()),
         ("pattern", get("pattern").unwrap_or_default().to_owned()),
         ("glob", get("glob").map(|glob| format!(" ({glob})")).unwrap_or_default()),
         ("command", body.to_owned()),
         ("target", if target.is_empty() { body.to_owned() } else { target }),
-        ("size", format_size(start.bytes)),
+        ("size", if bytes < 1_000 { format_count(bytes, "byte") } else { format_bytes(bytes) }),
         ("change", format!("{change:+}")),
     ])
 }
 
 /// The values of the placeholders for a result.
 fn finish_values(finish: &Finish) -> BTreeMap<&'static str, String> {
-    let code = finish.figures.get("exit_code").and_then(Value::as_i64).unwrap_or(0);
+    let code = finish.figures.get("exit_code").and_then(Value::as_i64);
     let reason = refusal(finish);
-    let line = if reason.is_empty() { &finish.status } else { &reason };
-    let exit = match (code, finish.status.as_str()) {
-        (0, "ok") => String::new(),
-        (0, "error") => line.clone(),
-        (0, status) => status.to_owned(),
-        (code, _) => format!("exit {code}"),
-    };
+    let line = if reason.is_empty() { finish.status.clone() } else { reason };
     let meaning = match code {
-        126 => " (not executable, or no permission)",
-        127 => " (no such command)",
+        Some(126) => " (not executable, or no permission)",
+        Some(127) => " (no such command)",
         _ => "",
     };
-    let said = match finish.first_line.as_str() {
-        said if code != 0 && !said.is_empty() => format!(": {said}"),
-        _ => String::new(),
+    let failure = match code.filter(|code| *code != 0) {
+        Some(code) => format!("exit {code}{meaning}: {}", finish.first_line),
+        None if finish.status == "error" => line.clone(),
+        None => finish.status.clone(),
     };
-    let failure = format!("{exit}{meaning}{said}");
     // The further lines of a failure are advice for the model.
-    let is_output = finish.status == "ok" || finish.figures.contains_key("exit_code");
-    let more =
-        (finish.more_lines > 0 && is_output).then(|| format!(" … +{} lines", finish.more_lines));
-    BTreeMap::from([
-        ("name", capitalize(finish.tag.trim_start_matches("nagent-"))),
-        ("path", finish.path.clone().unwrap_or_default()),
-        ("line", line.clone()),
-        ("more", more.unwrap_or_default()),
-        ("exit", exit),
-        ("failure", failure),
-    ])
+    let has_more = finish.more_lines > 0 && (finish.status == "ok" || code.is_some());
+    let more = if has_more { format!(" … +{} lines", finish.more_lines) } else { String::new() };
+    let failure = failure.trim_end_matches(": ").to_owned();
+    BTreeMap::from([("line", line), ("more", more), ("failure", failure)])
 }
 
 fn capitalize(word: &str) -> String {
     let mut chars = word.chars();
     chars.next().map(|first| first.to_uppercase().chain(chars).collect()).unwrap_or_default()
-}
-
-/// `51 bytes`, `42.5 KB`, `1.2 MB`
-fn format_size(bytes: u64) -> String {
-    if bytes < 1_000 { format_count(bytes, "byte") } else { format_bytes(bytes) }
 }
 
 #[cfg(test)]
@@ -249,9 +204,9 @@ mod tests {
 
     #[test]
     fn an_answer_is_shown_once() {
-        let look = Look { say: "> ".into(), ..Look::default() };
+        let look = Look::default();
         let check = |pieces: &[&str], answers: &[&str], expect: &[&str]| {
-            let mut view = SessionView::new(&look, BTreeMap::new(), 80, false);
+            let mut view = SessionView::new(&look, vec![Span::new("> ", PLAIN)], 80, false);
             let mut all = view.show_event(&[], &RunEvent::Ask { turn: 1 });
             for piece in pieces {
                 all.extend(view.show_event(&[], &RunEvent::Text { text: (*piece).to_owned() }));

@@ -14,5 +14,5 @@ fn main() -> ExitCode {
     if words.next().is_some_and(|word| word == sandbox::script::js_worker::WORKER_FLAG) {
         return engine::run_worker(words.next());
     }
-    stub::become_nagent()
+    stub::main()
 }

@@ -15,5 +15,5 @@ fn main() -> ExitCode {
     if words.next().is_some_and(|word| word == nagent::mcp::HOST_FLAG) {
         return host::run_host(&words.next().unwrap_or_default());
     }
-    stub::become_nagent()
+    stub::main()
 }

@@ -29,24 +29,6 @@ use sys::{fs, lock, process, removal};
 /// Blocks that nagent writes and updates. The model that edits cannot change them.
 const CONTEXT_BLOCKS: [&str; 2] = ["initial_context", "context-update"];
 
-/// A working copy. It is removed, and its entry in the index of files with it, unless it is kept.
-struct WorkingCopy<'a> {
-    call: &'a Call<'a>,
-    path: PathBuf,
-    text: String,
-    is_kept: bool,
-}
-
-impl Drop for WorkingCopy<'_> {
-    fn drop(&mut self) {
-        if !self.is_kept {
-            // A copy that cannot be removed does not make the edit fail.
-            let _ = fs::remove_file(&self.path);
-            let _ = file_index::remove_entries(self.call.root(), &self.path, &self.call.interrupts);
-        }
-    }
-}
-
 /// Edits the conversation as the prompt says.
 pub fn edit_conversation(call: &Call<'_>, prompt: &[u8]) -> Result<Report, Problem> {
     let root = call.root();
@@ -63,24 +45,36 @@ pub fn edit_conversation(call: &Call<'_>, prompt: &[u8]) -> Result<Report, Probl
     // Before anything is paid for.
     let context = opening::fresh_context(call)?;
     let copy = file_conversation::working_copy_path(call);
+    let job = build_job(call, &copy, prompt)?;
     AtomicFile::new(&copy).create(text.as_bytes())?;
-    let mut copy = WorkingCopy { call, path: copy, text, is_kept: false };
     let spinner = Spinner::new(call.shows_progress);
     spinner.start("edit");
-    let finished = process::run(build_job(call, &copy.path, prompt)?, &call.interrupts);
+    let finished = process::run(job, &call.interrupts);
     spinner.stop();
-    let finished = finished.map_err(|error| Problem::failed(error.to_string()))?;
-    let answer = ChildAnswer::parse_output(&finished);
+    let finished = finished.map_err(|error| {
+        let _ = fs::remove_file(&copy);
+        Problem::failed(error.to_string())
+    })?;
+    let mut answer = ChildAnswer::parse_output(&finished);
     let failure = call.interrupts.pending().map(Problem::interrupted).or_else(|| {
         let problem = answer.problem()?;
         Some(Problem { message: format!("the edit failed: {}", problem.message), ..problem })
     });
-    let result = failure.map_or_else(|| read_edited(&copy), Err).and_then(|text| {
+    let result = failure.map_or_else(|| read_edited(&copy, &text), Err).and_then(|text| {
         if ConversationFile::read_only(root, &call.name)?.text() != journal.text() {
             return Err(Problem::failed("another program has changed it meanwhile"));
         }
         Ok(replace_conversation(root, &call.name, &format!("{context}\n{text}"))?)
     });
+    // A copy in which there is work is kept after a failure.
+    let now = fs::read_text(&copy, conversation::limits::CONVERSATION);
+    let is_kept = result.is_err() && !matches!(&now, Ok(None)) && now.ok() != Some(Some(text));
+    if !is_kept {
+        // A copy that cannot be removed does not make the edit fail.
+        let _ = fs::remove_file(&copy);
+        let _ = file_index::remove_entries(root, &copy, &call.interrupts);
+        discard_conversation(call, &mut answer);
+    }
     let report = match result {
         Ok(archived) => {
             if call.shows_progress && !call.args.json {
@@ -88,14 +82,8 @@ pub fn edit_conversation(call: &Call<'_>, prompt: &[u8]) -> Result<Report, Probl
             }
             report_paths(archived.as_deref(), None, &path)
         }
-        Err(problem) => report_failure(&mut copy, &path, &problem),
+        Err(problem) => report_failure(&problem, &path, is_kept.then_some(&copy)),
     };
-    let is_kept = copy.is_kept;
-    drop(copy);
-    let mut answer = answer;
-    if !is_kept {
-        discard_conversation(call, &mut answer);
-    }
     Ok(with_answer(report, answer))
 }
 
@@ -113,23 +101,18 @@ fn discard_conversation(call: &Call<'_>, answer: &mut ChildAnswer) {
     }
 }
 
-/// Reports a failure: the conversation is unchanged, and a copy in which there is work is kept.
-fn report_failure(copy: &mut WorkingCopy<'_>, path: &Path, problem: &Problem) -> Report {
-    let now = fs::read_text(&copy.path, conversation::limits::CONVERSATION);
-    copy.is_kept = !matches!(&now, Ok(None)) && !matches!(&now, Ok(Some(now)) if *now == copy.text);
+/// Reports a failure: the conversation is unchanged, and a copy may be kept.
+fn report_failure(problem: &Problem, path: &Path, kept: Option<&PathBuf>) -> Report {
     let mut message = format!("{problem}; the conversation is unchanged");
-    if copy.is_kept {
+    let kept = kept.map(|copy| copy.display().to_string());
+    if let Some(copy) = &kept {
         message.push_str(&format!(
-            ", the edited copy is kept as {} (nagent-conversations load continues from it)",
-            copy.path.display()
+            ", the edited copy is kept as {copy} (nagent-conversations load continues from it)"
         ));
     }
     let report =
         Report::failed(problem.exit, message).with("conversation_path", path.display().to_string());
-    if copy.is_kept {
-        return report.with("copy_path", copy.path.display().to_string());
-    }
-    report
+    kept.into_iter().fold(report, |report, copy| report.with("copy_path", copy))
 }
 
 fn build_job(call: &Call<'_>, copy: &Path, prompt: &[u8]) -> Result<Job, Problem> {
@@ -158,9 +141,9 @@ fn preface(copy: &Path) -> String {
 }
 
 /// Reads the edited text, and checks that it is still a conversation.
-fn read_edited(copy: &WorkingCopy<'_>) -> Result<String, Problem> {
-    let text = fs::read_text(&copy.path, conversation::limits::CONVERSATION)?.unwrap_or_default();
-    if text == copy.text {
+fn read_edited(copy: &Path, before: &str) -> Result<String, Problem> {
+    let text = fs::read_text(copy, conversation::limits::CONVERSATION)?.unwrap_or_default();
+    if text == before {
         return Err(Problem::failed("the model changed nothing"));
     }
     let parsed = file::parse(&text);

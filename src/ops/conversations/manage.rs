@@ -9,21 +9,16 @@ use crate::ops::run::compact;
 use crate::ops::run::opening::fresh_context;
 use crate::ops::setup::flags::{ConversationArgs, RunArgs};
 use crate::out::Report;
-use conversation::format::file::{self, Piece, Trouble};
-use conversation::format::harmless;
+use conversation::format::file::{self, Trouble};
 use conversation::format::nearest::nearest;
 use conversation::problem::Problem;
 use sys::atomic_file::AtomicFile;
 use sys::conversation_file::ConversationFile;
 use sys::conversation_file::replace::replace_conversation;
-use sys::input::{InputFile, is_stream};
 use sys::lock::Lock;
 use sys::root;
 use sys::{fs, legacy};
 use view::overview::Overview;
-
-/// Maximum length of the summary of a saved conversation, in characters.
-const SUMMARY: usize = 120;
 
 /// Whether a conversation is to be archived, copied or replaced.
 pub fn is_asked(args: &RunArgs, which: &ConversationArgs) -> bool {
@@ -94,12 +89,7 @@ fn clear_conversation(call: &Call<'_>) -> Result<Report, Problem> {
 /// Reads the conversation to continue from: by name, or by path where `paths` allows it.
 fn read_source(call: &Call<'_>, name: &str, paths: bool) -> Result<(PathBuf, String), Problem> {
     let root = call.root();
-    let stream = (paths && is_stream(Path::new(name)))
-        .then(|| InputFile::open(Path::new(name), &call.interrupts))
-        .transpose()?;
-    let path = if let Some(stream) = &stream {
-        stream.path().to_owned()
-    } else if paths && (name.contains('/') || name.starts_with('~')) {
+    let path = if paths && (name.contains('/') || name.starts_with('~')) {
         call.env.absolute_path(Path::new(name))?
     } else {
         root::check_name(name).map_err(Problem::usage)?;
@@ -121,7 +111,7 @@ fn read_source(call: &Call<'_>, name: &str, paths: bool) -> Result<(PathBuf, Str
             path.display()
         )));
     }
-    Ok((if stream.is_some() { PathBuf::from(name) } else { path }, text))
+    Ok((path, text))
 }
 
 /// Archives the conversation and starts a new one with the text of another.
@@ -186,11 +176,5 @@ fn save_copy(call: &Call<'_>, name: &str) -> Result<Report, Problem> {
     Ok(Report::done(text)
         .with("conversation_path", conversation)
         .with("saved_path", saved)
-        .with("summary", first_prompt(journal.text(), journal.pieces())))
-}
-
-/// The first prompt, on one line, cut.
-pub(crate) fn first_prompt(text: &str, pieces: &[Piece]) -> String {
-    let prompt = pieces.iter().find(|piece| piece.name() == Some("user-prompt"));
-    harmless::escape_line(prompt.map_or("", |piece| piece.body_text(text)), SUMMARY)
+        .with("summary", Overview::read(journal.text(), journal.pieces()).first_words))
 }

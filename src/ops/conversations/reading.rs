@@ -1,6 +1,6 @@
-//! Shows and exports one conversation.
+//! Shows one conversation.
 
-use serde_json::{Value, json};
+use serde_json::json;
 
 use super::rewind::no_such_turn;
 use super::{Catalog, Conversation};
@@ -64,7 +64,7 @@ pub fn show_conversation(
     };
     // It is for reading, also behind a pager or `tail`: what a command printed must not steer the terminal.
     let text = harmless::escape_text(&text);
-    let report = Report::done(text).with("name", one.name).with("entries", describe(&entries));
+    let report = Report::done(text).with("name", one.name).with("entries", json!(entries));
     Ok(Report { paged: Some(PagedFrom::Start), ..report })
 }
 
@@ -80,21 +80,4 @@ fn select_turn(entries: Vec<TranscriptEntry>, turn: u64) -> Vec<TranscriptEntry>
     let selected = entries.into_iter().enumerate();
     let selected = selected.filter(|(at, entry)| is_of_turn(entry) || Some(*at) == prompt);
     selected.map(|(_, entry)| entry).collect()
-}
-
-fn describe(entries: &[TranscriptEntry]) -> Vec<Value> {
-    let describe = |entry: &TranscriptEntry| {
-        let TranscriptEntry { kind, line, turn, title, text } = entry;
-        json!({ "kind": kind.as_str(), "turn": turn, "line": line, "title": title, "text": text })
-    };
-    entries.iter().map(describe).collect()
-}
-
-/// Prints a conversation as Markdown.
-pub fn export_conversation(catalog: &Catalog, name: Option<&str>) -> Result<Report, Problem> {
-    let one = read(catalog, name)?;
-    report_damage(&one);
-    let entries = transcript::entries(&one.text, &one.parsed.pieces);
-    let text = transcript::to_markdown(&one.name, &entries);
-    Ok(Report::exactly(text.clone()).with("name", one.name).with("document", text))
 }

@@ -11,7 +11,6 @@ use crate::ops::conversations::undo;
 use crate::ops::run::call::Call;
 use crate::ops::setup::flags::{ConversationArgs, ModelArgs, RunArgs};
 use crate::out::Report;
-use conversation::compact::notice::Notice;
 use conversation::compact::plan::begins_turn;
 use conversation::format::file::{Block, Piece};
 use conversation::format::harmless::quote_name;
@@ -155,7 +154,7 @@ fn reply_before_reads(text: &str, pieces: &[Piece], at: usize) -> bool {
     items.iter().any(|item| matches!(item, ReplyItem::Action(Action::Read { .. })))
 }
 
-/// The error for a turn that a conversation does not have: it names those that it has, or where the turn is.
+/// The error for a turn that a conversation does not have.
 pub(super) fn no_such_turn(name: &str, pieces: &[Piece], turn: u64) -> Problem {
     let turns = pieces.iter().filter(|piece| piece.name() == Some("nagent-turn-status"));
     let mut turns = turns.filter_map(|piece| piece.number("turn"));
@@ -163,17 +162,7 @@ pub(super) fn no_such_turn(name: &str, pieces: &[Piece], turn: u64) -> Problem {
         return Problem::failed(format!("conversation {name} has no turns"));
     };
     let last = turns.next_back().unwrap_or(first);
-    let holds = |notice: &Notice<'_>| {
-        let (start, end) = notice.turns.unwrap_or((1, first.saturating_sub(1)));
-        (start..=end).contains(&turn)
-    };
-    match pieces.iter().rev().filter_map(Notice::read).find(holds) {
-        Some(notice) => Problem::failed(format!(
-            "turn {turn} of conversation {name} is in {}, where a compaction put it",
-            notice.archive
-        )),
-        None => Problem::failed(format!(
-            "conversation {name} has no turn {turn}; it has the turns {first} to {last}"
-        )),
-    }
+    Problem::failed(format!(
+        "conversation {name} has no turn {turn}; it has the turns {first} to {last}, and an archive may have others"
+    ))
 }

@@ -277,14 +277,13 @@ fn plan_file(
     let is_done = now.sha256 == oldest.before;
     if !is_done && !args.force {
         let is_gap = |pair: &[RunFileChange]| pair[0].before != pair[1].after;
-        let what = match (&now.sha256, &newest.after) {
-            (now, after) if now == after && changes.windows(2).any(is_gap) => {
+        let what = match &now.sha256 {
+            None if newest.after.is_some() => "was removed or moved by something else since",
+            now if *now != newest.after => "was changed by something else since",
+            _ if changes.windows(2).any(is_gap) => {
                 "was changed by something else between these changes; --undo with a smaller number may do"
             }
-            (now, after) if now == after => "",
-            (None, _) => "was removed or moved by something else since",
-            (_, None) => "was created again by something else since",
-            _ => "was changed by something else since",
+            _ => "",
         };
         if !what.is_empty() {
             return refuse(format!("{name} {what}"));

@@ -9,7 +9,8 @@ use serde_json::{Value, json};
 use super::{Catalog, Conversation};
 use crate::out::Report;
 use conversation::problem::Problem;
-use view::overview::{ConversationKind, TurnUsage, TurnsUsage, turns};
+use view::figures::RunFigures;
+use view::overview::{ConversationKind, TurnUsage, turns};
 use view::table::format_table;
 
 /// The subject of a row of the table.
@@ -25,12 +26,8 @@ pub enum UsageBy {
 }
 
 impl UsageBy {
-    fn as_str(self) -> &'static str {
-        match self {
-            Self::Model => "model",
-            Self::Day => "day",
-            Self::Conversation => "conversation",
-        }
+    fn name(self) -> String {
+        format!("{self:?}").to_lowercase()
     }
 
     fn row_key(self, name: &str, turn: &TurnUsage<'_>) -> String {
@@ -58,7 +55,7 @@ pub fn report_usage(
     by: UsageBy,
 ) -> Result<Report, Problem> {
     let read = |one: Conversation| {
-        let mut found: Vec<(u64, String, TurnsUsage)> = Vec::new();
+        let mut found: Vec<(u64, String, RunFigures)> = Vec::new();
         let prompt = one.parsed.pieces.iter().find(|piece| piece.name() == Some("user-prompt"));
         // A compaction cuts a long one.
         let prompt: String =
@@ -67,7 +64,7 @@ pub fn report_usage(
             turns(&one.parsed.pieces).filter(|turn| since.is_none_or(|since| turn.at >= since))
         {
             let key = hash_turn(&one.text, &prompt, &turn);
-            found.push((key, by.row_key(&one.name, &turn), TurnsUsage::from(&turn)));
+            found.push((key, by.row_key(&one.name, &turn), RunFigures::from(&turn)));
         }
         let is_copy = one.kind == ConversationKind::Archive;
         // A copy has at most the turns of its original, and is not older.
@@ -78,20 +75,20 @@ pub fn report_usage(
     // Copies count after their originals.
     all.sort_by(|a, b| a.0.cmp(&b.0));
     let mut seen = HashSet::new();
-    let mut rows: BTreeMap<String, TurnsUsage> = BTreeMap::new();
-    let mut total = TurnsUsage::default();
+    let mut rows: BTreeMap<String, RunFigures> = BTreeMap::new();
+    let mut total = RunFigures::default();
     for (key, row, usage) in all.into_iter().flat_map(|(_, found)| found) {
         if seen.insert(key) {
             *rows.entry(row).or_default() += usage;
             total += usage;
         }
     }
-    let heading = [by.as_str(), "turns", "tokens in", "cached", "out", "cost"];
+    let heading = [&by.name(), "turns", "tokens in", "cached", "out", "cost"];
     let mut table = vec![heading.map(str::to_owned)];
     let named = rows.iter().map(|(key, usage)| (key.as_str(), usage));
     table.extend(named.chain([("total", &total)]).map(|(key, usage)| {
-        let counts =
-            [usage.turns, usage.input, usage.cached, usage.output].map(|count| count.to_string());
+        let counts = [usage.turns, usage.tokens_in, usage.cached, usage.tokens_out]
+            .map(|count| count.to_string());
         let [turns, input, cached, output] = counts;
         [key.to_owned(), turns, input, cached, output, format_cost(usage)]
     }));
@@ -106,18 +103,15 @@ pub fn report_usage(
         .iter()
         .map(|(key, usage)| {
             let mut row = describe(usage);
-            row[by.as_str()] = key.as_str().into();
+            row[by.name()] = key.as_str().into();
             row
         })
         .collect();
-    Ok(Report::done(text)
-        .with("by", by.as_str())
-        .with("rows", list)
-        .with("total", describe(&total)))
+    Ok(Report::done(text).with("by", by.name()).with("rows", list).with("total", describe(&total)))
 }
 
 /// `$1.25`, `$1.25+` where some turns have no price, `?` where none has.
-fn format_cost(usage: &TurnsUsage) -> String {
+fn format_cost(usage: &RunFigures) -> String {
     let mark = if usage.unpriced > 0 { "+" } else { "" };
     if usage.unpriced > 0 && usage.cost <= 0.0 {
         "?".to_owned()
@@ -126,12 +120,12 @@ fn format_cost(usage: &TurnsUsage) -> String {
     }
 }
 
-fn describe(usage: &TurnsUsage) -> Value {
+fn describe(usage: &RunFigures) -> Value {
     json!({
         "turns": usage.turns,
-        "tokens_in": usage.input,
+        "tokens_in": usage.tokens_in,
         "tokens_cached": usage.cached,
-        "tokens_out": usage.output,
+        "tokens_out": usage.tokens_out,
         "cost": usage.cost,
         "unpriced_turns": usage.unpriced,
     })

@@ -50,9 +50,9 @@ use conversation::problem::Problem;
 use conversation::turn::Turn;
 use conversation::turn::event::{RunRules, Totals};
 use conversation::{model, prompt};
+use models::ChatRequest;
 use models::error::check_window;
 use models::schema::Schema;
-use models::{ChatRequest, price};
 use sys::clock::Stopwatch;
 use sys::conversation_file::ConversationFile;
 use sys::fs;
@@ -60,7 +60,7 @@ use sys::names::shell_word;
 use sys::run_note::Activity;
 use sys::terminal;
 use view::event::{Begin, RunEvent};
-use view::overview;
+use view::overview::{self, Overview};
 
 /// Manages the conversation as the flags say, then runs the prompt; returns one report. `needs_no_prompt`: the call does
 /// something else as well.
@@ -255,18 +255,12 @@ fn finish_report(
         report = change_report::with_changes(call, path, report, progress.shown_diff.as_deref());
     }
     let written = call.args.answer.write_output(report, &call.env.current_folder()?);
-    let report = written.map_err(|problem| {
+    written.map_err(|problem| {
         let name = &call.name;
         let text =
             format!("{problem}; nagent-conversations show {name} --last 1 prints the answer");
         Problem::new(problem.exit, text)
-    })?;
-    match prompt_input::refuse_unasked(call) {
-        Err(problem) if report.exit == Exit::Done => {
-            Ok(Report { exit: problem.exit, error: Some(problem.to_string()), ..report })
-        }
-        _ => Ok(report),
-    }
+    })
 }
 
 /// Runs the loop of a runner that is complete.
@@ -285,11 +279,7 @@ fn run_turns(
     check_room(runner, &opening)?;
     let (mut turn, first) = Turn::start(rules(call, runner), opening);
     if memory.requests > 0 {
-        let price = runner.asker.price.as_ref();
-        turn.add_spending(
-            &memory.usage,
-            price.map(|price| price::compute_cost(price, &memory.usage)),
-        );
+        turn.add_spending(&memory.usage, runner.asker.cost(&memory.usage));
     }
     let outcome = drive::run(runner, &mut turn, first);
     let report = finish_run(call, runner, outcome, turn.totals());
@@ -319,12 +309,6 @@ fn open_conversation(call: &Call<'_>) -> Result<ConversationFile, Problem> {
     call.open_conversation()
 }
 
-/// Counts the prompts of a conversation.
-pub(crate) fn count_prompts(conversation: &ConversationFile) -> u64 {
-    let is_prompt = |piece: &&file::Piece| piece.name() == Some("user-prompt");
-    conversation.pieces().iter().filter(is_prompt).count() as u64
-}
-
 /// The event that begins a run, with the state of the conversation before it.
 fn begin_event(
     call: &Call<'_>,
@@ -339,7 +323,7 @@ fn begin_event(
         provider: Some(call.settings.provider_name(call.settings.provider).to_owned()),
         model: Some(model_id.to_owned()).filter(|model| !model.is_empty()),
         cwd: folder.map(|folder| folder.display().to_string()).unwrap_or_default(),
-        prompts: count_prompts(conversation),
+        prompts: Overview::read(conversation.text(), conversation.pieces()).prompts,
         tokens: model::estimate(conversation.text()),
         window,
     })

@@ -29,10 +29,6 @@ use sys::boundary::{Boundary, BoundaryFolders};
 use sys::conversation_file::ConversationFile;
 use sys::input::{InputFile, is_stream};
 use sys::{clock, context_files, env, fs, tools};
-use view::overview::lint::find_misreadings;
-
-/// Maximum number of notes on probable mistakes at the start of a run.
-const MISREADINGS: usize = 3;
 
 /// The facts for the first block, the write boundary, and the sandbox and the MCP servers for the run's commands.
 type Gathered = (Facts, Boundary, Option<Arc<Sandbox>>, Servers);
@@ -67,14 +63,9 @@ pub(crate) fn gather_facts(
         file_conversation::check_target(call, &boundary)?;
         (ConversationRole::File(folder.join(path).display().to_string()), boundary)
     } else {
-        let (boundary, notes) = Boundary::for_main(places);
-        for note in &notes {
-            progress.show_event(ProgressEvent::Note(note));
-        }
-        (
-            if call.delegated { ConversationRole::Delegated } else { ConversationRole::User },
-            boundary,
-        )
+        let role =
+            if call.delegated { ConversationRole::Delegated } else { ConversationRole::User };
+        (role, Boundary::for_main(places))
     };
     for extra in &call.settings.write {
         boundary
@@ -213,7 +204,7 @@ pub(crate) fn make_boundary(call: &Call<'_>) -> Result<Boundary, Problem> {
     let root = call.root().path();
     let places =
         BoundaryFolders { cwd: &folder, toplevel: None, home: home.as_deref(), root, tmpdir: None };
-    Ok(Boundary::for_main(places).0)
+    Ok(Boundary::for_main(places))
 }
 
 pub(crate) fn make_blocks(
@@ -227,7 +218,6 @@ pub(crate) fn make_blocks(
         (runner.on_progress)(ProgressEvent::Note(&note));
         blocks.push(block);
     }
-    report_misreading(runner);
     let updates = first_context(&runner.conversation, now);
     blocks.extend(updates);
     blocks.extend(runner.receive(call.args.show_request)?);
@@ -333,20 +323,6 @@ fn prompt_block(
     };
     report_bytes(runner, &block, "the prompt");
     Ok(block)
-}
-
-/// Reports probable mistakes in an edit of the conversation by hand.
-fn report_misreading(runner: &mut Runner<'_>) {
-    let (text, pieces) = (runner.conversation.text(), runner.conversation.pieces());
-    let findings = find_misreadings(text, pieces);
-    let (name, count) = (runner.conversation.name().to_owned(), findings.len());
-    for (line, message) in findings.into_iter().take(MISREADINGS) {
-        (runner.on_progress)(ProgressEvent::Note(&format!("{name}, line {line}: {message}")));
-    }
-    if count > MISREADINGS {
-        let more = format!("{name}: {} more lines like these", count - MISREADINGS);
-        (runner.on_progress)(ProgressEvent::Note(&more));
-    }
 }
 
 /// Reports input that is not text.

@@ -1,7 +1,7 @@
-//! Reads the prompt: from words, stdin, or both. Stdin is read only when asked for; ignored input is reported.
+//! Reads the prompt: from words, stdin, or both. Stdin is read only when asked for.
 
 use std::ffi::OsString;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Duration;
 
 use super::call::Call;
@@ -55,7 +55,6 @@ pub(crate) fn take_task(
         } else {
             read_prompt(args, needs_no_prompt, &call.interrupts)?
         };
-    refuse_unasked(call)?;
     let schema = args.answer.read_schema(&call.interrupts)?;
     if let Some(text) = &mut prompt {
         let form = schema.as_ref().map(|schema| format!("\n\n{}", describe_form(&schema.value)));
@@ -75,21 +74,28 @@ pub fn read_prompt(
     needs_no_prompt: bool,
     interrupts: &Interrupts,
 ) -> Result<Option<Vec<u8>>, Problem> {
-    let (words, dash) = match args.prompt.split_last() {
-        Some((last, words)) if last == "-" => (words, true),
-        _ => (args.prompt.as_slice(), false),
-    };
+    let dash = args.prompt.last().is_some_and(|last| last == "-");
     if args.read.iter().filter(|path| is_stdin(path)).count() + usize::from(dash) > 1 {
         return Err(Problem::usage(
             "stdin can be read once: for --read, or with - at the end for the prompt",
         ));
     }
+    read_words(&args.prompt, args.read.is_empty() && !needs_no_prompt, interrupts)
+}
+
+/// Joins words, and adds stdin after a `-` at their end; without words it is all of the text, if that `may_read` it. `None`
+/// where there is nothing but blanks.
+pub(crate) fn read_words(
+    words: &[String],
+    may_read: bool,
+    interrupts: &Interrupts,
+) -> Result<Option<Vec<u8>>, Problem> {
+    let (words, reads) = match words.split_last() {
+        Some((last, words)) if last == "-" => (words, true),
+        _ => (words, may_read && words.is_empty() && !terminal::stdin_is_terminal()),
+    };
     let mut text = words.join(" ").into_bytes();
-    let may_read = words.is_empty()
-        && args.read.is_empty()
-        && !needs_no_prompt
-        && !terminal::stdin_is_terminal();
-    if dash || may_read {
+    if reads {
         let input = stdin::read_to_end(interrupts)?.map_err(|signal| {
             let message = format!("interrupted by {} while reading stdin", signal.name());
             Problem::new(Exit::Signal(signal), message)
@@ -134,24 +140,12 @@ struct PromptLine {
     read: Vec<PathBuf>,
 }
 
-/// Refuses decisions on the input of `--lines` that nobody asked for. Called before a run and at its end.
-pub(crate) fn refuse_unasked(call: &Call<'_>) -> Result<(), Problem> {
-    if call.args.lines && !reads_stdin(call) && stdin::holds_words() {
-        return Err(Problem::usage(
-            "--lines: unexpected input on stdin: a decision answers a decide event, and a prompt is either words or the first line",
-        ));
-    }
-    Ok(())
-}
-
 /// Whether a flag or the end of the prompt names stdin.
 fn reads_stdin(call: &Call<'_>) -> bool {
     let args = call.args;
-    let load = call.which.load_conversation.as_deref().map(Path::new);
-    let others = args.answer.schema.as_deref().into_iter().chain(load);
     args.prompt.last().is_some_and(|last| last == "-")
         || args.read.iter().any(|path| is_stdin(path))
-        || others.into_iter().any(is_stdin)
+        || args.answer.schema.as_deref().is_some_and(is_stdin)
 }
 
 /// Whether stdin has data that no flag asks for. Waits a moment for the first byte of a pipe, whose writer may have been

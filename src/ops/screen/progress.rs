@@ -105,8 +105,8 @@ pub(crate) struct Progress<'a> {
     noted: Vec<String>,
     /// The file that marks that advice was shown in this project. `None`: no advice is shown.
     advised: Option<PathBuf>,
-    /// The error after which the model is asked again, and how often it came.
-    waited: Option<(String, u32)>,
+    /// The last error after which the model was asked again.
+    waited: Option<String>,
     /// The last diff that was shown.
     pub(crate) shown_diff: Option<String>,
 }
@@ -163,14 +163,11 @@ impl<'a> Progress<'a> {
     /// Updates the display for an event.
     pub(crate) fn show_event(&mut self, seen: ProgressEvent<'_>) {
         match seen {
-            ProgressEvent::Note(text) => {
+            ProgressEvent::Advice(text)
+                if !self.advised.as_deref().is_some_and(|mark| mark_advised(mark, text)) => {}
+            ProgressEvent::Note(text) | ProgressEvent::Advice(text) => {
                 self.noted.push(text.to_owned());
                 self.emit_always(&RunEvent::Note { text: text.to_owned() });
-            }
-            ProgressEvent::Advice(text) => {
-                if self.advised.as_deref().is_some_and(|mark| mark_advised(mark, text)) {
-                    self.emit_always(&RunEvent::Note { text: text.to_owned() });
-                }
             }
             ProgressEvent::Waiting(time, error) => {
                 self.show_wait(time.as_secs_f64(), error.to_string());
@@ -240,15 +237,13 @@ impl<'a> Progress<'a> {
 
     /// A wait before the next try.
     fn show_wait(&mut self, seconds: f64, error: String) {
-        let is_again = self.waited.as_ref().is_some_and(|(last, _)| *last == error);
-        let tries = self.waited.take().filter(|_| is_again).map_or(1, |(_, tries)| tries + 1);
         // The same line five times says no more than once.
-        if is_again && self.spinner.is_shown() {
-            self.spinner.start(&format!("model, try {}", tries + 1));
+        if self.waited.as_ref() == Some(&error) && self.spinner.is_shown() {
+            self.spinner.start("model, once more");
         } else {
             self.emit_always(&RunEvent::Wait { seconds, error: error.clone() });
         }
-        self.waited = Some((error, tries));
+        self.waited = Some(error);
     }
 
     /// A command of the user's that starts.
@@ -310,9 +305,7 @@ impl<'a> Progress<'a> {
 
     /// Shows a response in a reply that also has actions, except for the part that was streamed to the terminal.
     fn show_response(&mut self, text: &str) {
-        let is_shown = self.is_streaming && self.output != ProgressOutput::Lines;
-        let streamed = if is_shown { self.streamed.as_str() } else { "" };
-        let rest = text.strip_prefix(streamed).unwrap_or(text).trim_start_matches('\n');
+        let rest = self.unstreamed(text).trim_start_matches('\n');
         if !rest.is_empty() {
             self.emit_event(|| RunEvent::Say { text: rest.to_owned() });
         }
@@ -352,13 +345,12 @@ impl<'a> Progress<'a> {
     pub(crate) fn unstreamed<'t>(&self, answer: &'t str) -> &'t str {
         let is_streamed = self.is_streaming && self.output != ProgressOutput::Lines;
         let streamed = if is_streamed { self.streamed.as_str() } else { "" };
-        let rest = answer
-            .strip_prefix(streamed)
-            .filter(|rest| streamed.is_empty() || rest.is_empty() || rest.starts_with('\n'));
-        rest.map_or(
-            answer,
-            |rest| if streamed.is_empty() { rest } else { rest.trim_start_matches('\n') },
-        )
+        match answer.strip_prefix(streamed) {
+            Some(rest) if rest.is_empty() || rest.starts_with('\n') => {
+                rest.trim_start_matches('\n')
+            }
+            _ => answer,
+        }
     }
 
     fn stream(&mut self, streamed: Streamed<'_>) {
@@ -538,7 +530,7 @@ impl<'a> Progress<'a> {
             cached: totals.all.cached,
             tokens_out: totals.all.output,
             cost: totals.cost,
-            is_unpriced: totals.unpriced && (is_billed || totals.cost > 0.0),
+            unpriced: u64::from(totals.unpriced && (is_billed || totals.cost > 0.0)),
             is_estimated: totals.all.estimated,
             seconds,
         };

@@ -168,8 +168,10 @@ impl SpinnerState {
         }
         let Some(work) = &self.work else { return };
         self.picture = (self.picture + 1) % PICTURES.len();
-        let line =
-            format!("{} {}", PICTURES[self.picture], work.format_line(work.started.elapsed()));
+        let seconds = work.started.elapsed().as_secs();
+        // `model 12 s`, `model 12 s, 4.1 KB`, `split 2 s, 12.3 MB of 100.0 MB`
+        let line = format!("{} {seconds} s{}", work.name, work.note);
+        let line = format!("{} {}", PICTURES[self.picture], line.trim_start());
         let most = (LIVE_LINES + 1).min(terminal::height().saturating_sub(3));
         let rows: Vec<&Span> = self.rows.values().flatten().collect();
         let rows = rows[rows.len().saturating_sub(most)..].iter().map(|row| (*row).clone());
@@ -257,13 +259,5 @@ impl Shared {
                 waited.unwrap_or_else(PoisonError::into_inner).0
             };
         }
-    }
-}
-
-impl SpinnerWork {
-    /// `model 12 s`, `model 12 s, 4.1 KB`, `split 2 s, 12.3 MB of 100.0 MB`
-    fn format_line(&self, elapsed: Duration) -> String {
-        let text = format!("{} {} s{}", self.name, elapsed.as_secs(), self.note);
-        text.trim_start().to_owned()
     }
 }

@@ -24,12 +24,10 @@ use self::start::Session;
 use crate::ops::run::skills::Skills;
 use crate::ops::setup::completion;
 use crate::out::{self, Report};
-use conversation::approve::Approve;
 use conversation::exit::{Exit, Signal};
 use conversation::format::harmless::quote_name;
 use conversation::problem::Problem;
 use models::provider::Provider;
-use sandbox::SandboxMode;
 use sys::env::Env;
 use sys::line::{LineEditor, PlainLines, Typed};
 use sys::root::Root;
@@ -274,13 +272,11 @@ fn complete(before: &str, env: &Env, root: &Root, models: &[String]) -> (usize, 
             (before.len() - argument.len(), completion::conversation_names(root))
         }
         Some(("/model", _)) => (before.rfind(' ').map_or(0, |at| at + 1), models.to_vec()),
-        Some(("/approve", _)) => {
-            ("/approve ".len(), Approve::ALL.map(|it| it.name().into()).into())
+        Some((name @ ("/approve" | "/sandbox" | "/write"), _)) => {
+            let of_name = COMMANDS.iter().find(|(_, names, ..)| names.contains(&&name[1..]));
+            let words = of_name.map_or("", |(_, _, words, _)| words).trim_matches(['[', ']']);
+            (name.len() + 1, words.split('|').map(str::to_owned).collect())
         }
-        Some(("/sandbox", _)) => {
-            ("/sandbox ".len(), SandboxMode::ALL.map(|it| it.name().into()).into())
-        }
-        Some(("/write", _)) => ("/write ".len(), ["on", "off"].map(str::to_owned).into()),
         None if before.starts_with('/') => {
             let names = COMMANDS.iter().flat_map(|(_, names, ..)| names.iter());
             (0, names.map(|name| format!("/{name}")).collect())

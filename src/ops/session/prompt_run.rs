@@ -19,6 +19,7 @@ use sys::terminal;
 use sys::tty::{Keys, Tty};
 use view::event::{RunEvent, Start};
 use view::figures::RunFigures;
+use view::look::expand;
 use view::session::{SessionView, Shown};
 
 /// The exit status of a run, and its last line, which may be missing.
@@ -39,8 +40,8 @@ impl Session {
     /// Starts a run, and shows it to its end.
     fn follow(&self, words: &[OsString], prompt: &Value) -> Result<ChildEnd, Problem> {
         let columns = if terminal::stderr_is_terminal() { terminal::width() } else { usize::MAX };
-        let names = self.names();
-        let mut view = SessionView::new(&self.look, names, columns, self.args.verbose);
+        let mark = expand(&self.look.say, &self.names());
+        let mut view = SessionView::new(&self.look, mark, columns, self.args.verbose);
         view.needs_gap = self.count > 0 && !self.is_interactive;
         let spinner = Spinner::new(self.shows_lines());
         // Keys are read where they can be shown.

@@ -42,7 +42,7 @@ impl Session {
     /// Prints what the session and its conversation cost.
     pub(super) fn print_cost(&self) {
         let usage = self.read_conversation().map(|one| one.overview.usage).unwrap_or_default();
-        let of_conversation = usage.figures(self.settings.is_billed());
+        let of_conversation = usage.billed(self.settings.is_billed());
         self.print_text(&format!(
             "this session: {}\nthis conversation, without its children: {}\n",
             figures_words(&self.figures),

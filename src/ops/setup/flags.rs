@@ -224,7 +224,6 @@ pub struct LimitArgs {
 
 /// The conversation, and what happens to it besides a prompt
 #[derive(Debug, Clone, Default, Args)]
-#[expect(clippy::struct_excessive_bools, reason = "flags are what they are")]
 #[command(next_help_heading = "Conversation")]
 pub struct ConversationArgs {
     /// Use the conversation of this name instead of this shell's own [env: NAGENT_CONVERSATION]
@@ -254,9 +253,6 @@ pub struct ConversationArgs {
     /// Make the conversation shorter: a checkpoint takes the place of its older turns, which are archived (docs/long-work.md)
     #[arg(long, hide = true, conflicts_with_all = ["show_request", "clear", "new", "edit_conversation"])]
     pub compact: bool,
-    /// Say what --compact would do, and do nothing
-    #[arg(long, hide = true, requires = "compact", conflicts_with_all = ["prompt", "read"])]
-    pub dry_run: bool,
     /// Let the model edit a copy of the conversation as the prompt says, then continue from that copy
     #[arg(
         long, hide = true,

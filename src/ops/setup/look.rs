@@ -11,8 +11,7 @@ use view::look::{BUILT_IN, Look};
 
 /// Loads a look by name: from a file in the root, else a built-in one.
 pub(crate) fn load_look(root: &Root, name: &str) -> Result<Look, Problem> {
-    let folder = root.path().join("looks");
-    let path = folder.join(format!("{name}.json"));
+    let path = root.path().join("looks").join(format!("{name}.json"));
     let own = match check_name(name) {
         Ok(()) => fs::read_text(&path, limits::LOOK)
             .map_err(|error| Problem::usage(format!("--look {name}: {error:#}")))?,
@@ -20,22 +19,16 @@ pub(crate) fn load_look(root: &Root, name: &str) -> Result<Look, Problem> {
     };
     let built_in = BUILT_IN.iter().find(|(known, _)| *known == name).map(|(_, text)| *text);
     let Some(text) = own.as_deref().or(built_in) else {
-        let own = fs::list_names(&folder).unwrap_or_default();
-        let own = own.iter().filter_map(|name| name.strip_suffix(".json"));
-        let known: Vec<&str> = BUILT_IN.iter().map(|(name, _)| *name).chain(own).collect();
         return Err(Problem::usage(format!(
-            "there is no look \"{}\"; there are {}",
+            "there is no look \"{}\"; there are {}, and those in looks/ of the root",
             name.escape_debug(),
-            known.join(", ")
+            BUILT_IN.map(|(name, _)| name).join(", ")
         )));
     };
     let look = Look::parse(text).and_then(|look| {
         config::parse(&Value::Object(look.settings.clone()).to_string(), None).map(|_| look)
     });
-    look.map_err(|error| {
-        let path = if own.is_some() { path.display().to_string() } else { name.to_owned() };
-        Problem::usage(format!("look {path}: {error}"))
-    })
+    look.map_err(|error| Problem::usage(format!("look {}: {error}", path.display())))
 }
 
 /// Adds the settings of a look that neither the config nor a profile has, and returns their keys. Its provider and model are for

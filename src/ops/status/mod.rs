@@ -8,7 +8,6 @@ use std::path::Path;
 
 use serde_json::{Map, Value, json};
 
-use super::run::count_prompts;
 use crate::ops::run::call::Call;
 use crate::ops::run::sandbox as run_sandbox;
 use crate::out::Report;
@@ -30,7 +29,8 @@ pub fn report_status(call: &Call<'_>) -> Report {
     let model = settings.config.model.as_deref();
     // The prompts of a damaged one cannot be counted; a run reports the damage.
     let conversation = ConversationFile::read_only(root, &call.name).ok();
-    let prompts = conversation.as_ref().map_or(0, count_prompts);
+    let overview = conversation.as_ref().map(|it| Overview::read(it.text(), it.pieces()));
+    let Overview { prompts, usage, .. } = overview.unwrap_or_default();
     let tokens = conversation.as_ref().map_or(0, |it| model::estimate(it.text()));
     let window = settings.window(model.unwrap_or_default());
     let mut text = format!(
@@ -73,12 +73,13 @@ pub fn report_status(call: &Call<'_>) -> Report {
     }
     text.push('\n');
     let list = list_settings(call, &mut text);
-    if let Some(conversation) = conversation.filter(|_| prompts > 0) {
+    if prompts > 0 {
         let window = window.map(|window| format!(" of {}", format_tokens(window)));
         let (count, window) = (format_count(prompts, "prompt"), window.unwrap_or_default());
         let tokens = format_tokens(tokens);
         text.push_str(&format!("the conversation: {count}, about {tokens}{window} tokens\n"));
-        text.push_str(&describe_usage(&conversation, settings.is_billed()));
+        let took = figures_words(&usage.billed(settings.is_billed()));
+        text.push_str(&format!("it took {took}\n"));
     }
     Report::done(text)
         .with("conversation_path", path)
@@ -114,12 +115,6 @@ fn list_settings(call: &Call<'_>, text: &mut String) -> Map<String, Value> {
         );
     }
     list
-}
-
-/// The tokens and the cost of a conversation, on a line.
-fn describe_usage(conversation: &ConversationFile, is_billed: bool) -> String {
-    let overview = Overview::read(conversation.text(), conversation.pieces());
-    format!("it took {}\n", figures_words(&overview.usage.figures(is_billed)))
 }
 
 /// A setting's value, for a person.

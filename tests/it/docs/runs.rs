@@ -50,14 +50,12 @@ fn busy() -> (Sandbox, String) {
     commit(&sandbox, "begin");
     sandbox.write("untracked.txt", "stored before a command\n");
     std::fs::create_dir(sandbox.root().join("bin")).unwrap();
-    for (name, text) in [
-        ("bin/own", ""),
-        ("mcp.json", "{}"),
-        ("context.md", "Be brief.\n"),
-        ("context.yaml", "[context.md]\n"),
-    ] {
+    for (name, text) in
+        [("mcp.json", "{}"), ("context.md", "Be brief.\n"), ("context.yaml", "[context.md]\n")]
+    {
         std::fs::write(sandbox.root().join(name), text).unwrap();
     }
+    sandbox.script(&sandbox.root().join("bin/own").display().to_string(), "#!/bin/sh\n");
     sandbox.run(&["--conversation", "main", "--check", "true", "task"]).assert_exit(0);
     let shown = sandbox.root().join("conversations/main");
     let shown = std::fs::read_to_string(shown).unwrap();

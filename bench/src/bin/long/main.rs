@@ -55,11 +55,8 @@ fn main() {
     }
     let text = conversation(10 << 20);
     let status = time(&folder, &text, || run(&bin, &folder, "checkpoint.jsonl", &["--status"]));
-    let plan = ["--compact", "--dry-run"];
-    let plan = time(&folder, &text, || run(&bin, &folder, "checkpoint.jsonl", &plan));
     let whole = time(&folder, &text, || run(&bin, &folder, "checkpoint.jsonl", &["--compact"]));
     println!("| `nagent --status` in 10 MB | {:.1} | |", ms(status));
-    println!("| `nagent --compact --dry-run` of 10 MB | {:.1} | |", ms(plan));
     println!("| `nagent --compact` of 10 MB, from start to exit | {:.1} | 300 |", ms(whole));
     std::fs::remove_dir_all(&folder).expect("the folder is ours");
 }

@@ -55,8 +55,6 @@ pub struct Plan {
     pub condensed: CompactionFacts,
     /// The length of the checkpoint, in words.
     pub words: u64,
-    /// The estimated size of that input, in bytes.
-    pub summarized_bytes: u64,
     /// The approximate number of tokens of the old text.
     pub before: u64,
     /// The approximate number of tokens of the new text, if the checkpoint has its maximum length.
@@ -259,7 +257,6 @@ impl<'a> Planner<'a> {
             words: 0,
             before: self.estimate.tokens(before),
             after: self.estimate.tokens(after),
-            summarized_bytes: 0,
         })
     }
 
@@ -310,8 +307,6 @@ impl<'a> Planner<'a> {
         let words = (checkpoint * WORDS) as u64;
         let pointers =
             summarized.iter().filter(|part| matches!(part, PlanPart::Pointer(_))).count();
-        let summarized_bytes =
-            summarized.iter().map(|part| self.bytes_of(part)).sum::<usize>() as u64;
         Some(Plan {
             parts,
             summarized,
@@ -325,7 +320,6 @@ impl<'a> Planner<'a> {
             words,
             before: self.estimate.tokens(before),
             after: self.estimate.tokens(after),
-            summarized_bytes,
         })
     }
 

@@ -27,7 +27,6 @@ fn example() -> History {
         name: name.into(),
         email: format!("{name}@example.com"),
         commits,
-        ..Person::default()
     };
     let file = |path: &str, together| CoChangedFile { path: path.into(), together };
     History {

@@ -32,10 +32,6 @@ impl OpenedPath {
         let fd = match openat2(CWD, path, flags, Mode::empty(), ResolveFlags::NO_MAGICLINKS) {
             Ok(fd) => fd,
             Err(Errno::NOENT | Errno::NOTDIR) => return Ok(None),
-            // A sandbox without that system call.
-            Err(Errno::NOSYS) => {
-                rustix::fs::open(path, flags, Mode::empty()).map_err(explain(path))?
-            }
             Err(error) => return Err(explain(path)(error)),
         };
         let stat = rustix::fs::fstat(&fd).map_err(explain(path))?;

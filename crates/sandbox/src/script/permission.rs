@@ -265,7 +265,7 @@ fn ask_permission(
     let question = format!("\n{head}  {}\n", rows.join("\n  "));
     loop {
         let choices = "  y once, a always, n no [n]: ";
-        let Some(line) = tty.read_answer(&question, choices, "", interrupts, None) else {
+        let Some(line) = tty.read_answer(&question, choices, "y", interrupts, None) else {
             tty.write("\n");
             return None;
         };

@@ -65,7 +65,7 @@ pub fn run_each(call: &mut Call<'_>, args: &EachArgs) -> Result<Report, Problem>
     }
     let call = &*call;
     let mut work = EachBatch::new(call, args, prompt, items, record);
-    work.print_known();
+    work.note_known();
     work.spinner.start("inputs");
     work.show_progress();
     let jobs = call.settings.config.jobs;

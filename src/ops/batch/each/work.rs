@@ -83,18 +83,13 @@ impl<'a> EachBatch<'a> {
         }
     }
 
-    /// Prints the answers that the journal has from the first input on.
-    pub(super) fn print_known(&mut self) {
-        for at in 0..self.items.len() {
-            if let Some(answer) = self.record.answer(&self.items[at]) {
-                self.ready.insert(at, answer.clone());
-            }
-        }
-        if !self.ready.is_empty() {
+    /// Notes how many inputs have an answer in the journal.
+    pub(super) fn note_known(&self) {
+        let known = self.items.iter().filter(|item| self.record.answer(item).is_some()).count();
+        if known > 0 {
             let all = format_count(self.items.len() as u64, "input");
-            self.call.print_note(&format!("{} of {all} already done", self.ready.len()));
+            self.call.print_note(&format!("{known} of {all} already done"));
         }
-        self.print_ready(false);
     }
 
     /// Prints the results that do not wait for an earlier input; at the end, all of them.
@@ -285,12 +280,9 @@ impl Batch for EachBatch<'_> {
             let at = self.next;
             if let Some(answer) = self.record.answer(&self.items[at]) {
                 self.next += 1;
-                // The same input may have come before.
-                if at >= self.next_printed && !self.ready.contains_key(&at) {
-                    self.ready.insert(at, answer.clone());
-                    self.print_ready(false);
-                    self.show_progress();
-                }
+                self.ready.insert(at, answer.clone());
+                self.print_ready(false);
+                self.show_progress();
                 continue;
             }
             self.limit = self.find_limit();

@@ -102,17 +102,11 @@ impl CommitSummaries {
                 "the model's answer could not be read; the next start asks again",
             ));
         }
-        let unanswered = request.commits.len() - self.summaries.len();
-        if unanswered > 0 {
+        let all = request.commits.len() + request.left_out;
+        let missing = all - self.summaries.len();
+        if missing > 0 {
             self.notes.push(format!(
-                "the model gave no summary of {unanswered} of {} commits; the next start asks for them",
-                request.commits.len()
-            ));
-        }
-        if request.left_out > 0 {
-            self.notes.push(format!(
-                "{} commits did not fit into the request for summaries; the next start asks for them",
-                request.left_out
+                "{missing} of {all} commits got no summary; the next start asks for them"
             ));
         }
         Ok(())
