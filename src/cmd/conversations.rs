@@ -26,6 +26,7 @@ const AFTER_HELP: &str = "\
 Examples:
   nagent-conversations list --search timeout
   nagent-conversations show
+  nagent-conversations export log > log.md
   nagent-conversations prune --dry-run
 
 NAME is the name of a conversation or the beginning of one; without it, the
@@ -135,6 +136,10 @@ enum ConversationsCommand {
         #[arg(long)]
         files: bool,
     },
+    /// Print a conversation as Markdown
+    ///
+    /// An answer stays what it is: its headings, HTML and pictures are shown as such.
+    Export(Name),
     /// Sum up turns, tokens and cost
     Usage {
         /// Count turns since then: a day (2026-11-01) or a time span (7d, 12h)
@@ -230,7 +235,7 @@ fn parse_since(text: &str) -> Result<String, String> {
 impl Tool for Args {
     const NAME: &'static str = "nagent-conversations";
     const DESCRIPTION: &'static str = "Lists, shows and removes conversations. Call it as nagent-conversations VERB: list [-n N] [--search TEXT] [--here] [--saved] [--all], show [NAME] \
-        [--turn N|--last N], path [NAME], remove NAME, rewind [NAME] --turn N [--files], usage [--since D] \
+        [--turn N|--last N], path [NAME], remove NAME, rewind [NAME] --turn N [--files], export [NAME], usage [--since D] \
         [--by model|day|conversation], save NEW [NAME], load NAME [INTO], branch NAME [INTO], clear [NAME], compact [NAME], \
         summarize [NAME], edit PROMPT, files, prune [--older D] [--dry-run]; each with --json. NAME may be the beginning of a \
         name. Exit codes: 0 done, 1 failed, 2 wrong usage.";
@@ -284,6 +289,9 @@ impl Tool for Args {
             }
             ConversationsCommand::Rewind { of, turn, files } => {
                 rewind::rewind_conversation(&catalog, of.name.as_deref(), turn, files)
+            }
+            ConversationsCommand::Export(of) => {
+                reading::export_conversation(&catalog, of.name.as_deref())
             }
             ConversationsCommand::Usage { since, by } => {
                 usage::report_usage(&catalog, since.as_deref(), by)

@@ -1,4 +1,4 @@
-//! `nagent-conversations`: what it lists, shows, removes and says of a file; `--new` and `--continue`.
+//! `nagent-conversations`: what it lists, shows, exports, removes and says of a file; `--new` and `--continue`.
 
 use std::path::PathBuf;
 
@@ -256,6 +256,16 @@ fn a_conversation_in_use_is_not_removed() {
     sandbox.write("go", "");
     running.wait().assert_exit(0);
     run(&sandbox, &["remove", "busy"]).assert_exit(0);
+}
+
+#[test]
+fn export_writes_markdown() {
+    let evil = "<script>alert(1)</script>\n```\n# no heading";
+    let sandbox =
+        Sandbox::new().reply(format!("<nagent-response fence=\"f\">{evil}</nagent-response f>"));
+    sandbox.run(&["-c", "x", "say it"]).assert_exit(0);
+    let markdown = run(&sandbox, &["export", "x"]).assert_exit(0).stdout;
+    assert!(markdown.starts_with("# x\n") && markdown.contains("## Answer"), "{markdown}");
 }
 
 #[test]

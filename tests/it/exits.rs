@@ -43,6 +43,7 @@ fn exit_1_a_conversation_that_is_not_there() {
         &[CONVERSATIONS, "path", "nowhere"],
         &[CONVERSATIONS, "remove", "nowhere"],
         &[CONVERSATIONS, "rewind", "nowhere", "--turn", "1"],
+        &[CONVERSATIONS, "export", "nowhere"],
     ] {
         check(words, "nowhere");
     }

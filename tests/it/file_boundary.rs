@@ -419,7 +419,7 @@ fn an_index_that_names_segments_of_another_split_writes_none_of_them() {
 
 /// Who does not know of `-w` pays five times the requests.
 #[test]
-fn the_flag_that_lets_a_conversation_write_is_named_once_in_a_conversation() {
+fn the_flag_that_lets_a_conversation_write_is_named_once_in_a_project() {
     const NOTE: &str = "-w lets this conversation write files here; without it each file gets its own conversation";
     let write = "<nagent-write path=\"a.txt\">x</nagent-write>";
     let child = "<nagent-conversation file=\"a.txt\">do</nagent-conversation>";
@@ -435,8 +435,8 @@ fn the_flag_that_lets_a_conversation_write_is_named_once_in_a_conversation() {
             }
         });
         let count = |args: &[&str]| sandbox.run(args).assert_exit(0).stderr.matches(NOTE).count();
-        assert_eq!((count(&["task"]), count(&["task"])), (1, 0), "{first}");
-        assert_eq!((count(&["-q", "-n", "task"]), count(&["-n", "task"])), (0, 1), "{first}");
+        assert_eq!((count(&["-q", "task"]), count(&["task"])), (0, 1), "{first}");
+        assert_eq!((count(&["-n", "task"]), count(&["--new", "task"])), (0, 0), "{first}");
     }
     let sandbox = Sandbox::outside_temp().reply(write).reply(answer("done"));
     assert!(!sandbox.run(&["-w", "task"]).assert_exit(0).stderr.contains(NOTE));

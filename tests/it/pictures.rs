@@ -370,15 +370,15 @@ fn tokens_are_estimated_and_compared_and_full_windows_lose_old_pictures_first() 
 }
 
 #[test]
-fn the_bytes_are_named_by_show_and_kept_by_prune_and_replays_need_none() {
+fn the_bytes_are_named_by_export_and_show_and_kept_by_prune_and_replays_need_none() {
     let sandbox = Sandbox::new().file("a.png", PNG).reply(answer("red"));
     sandbox.run(&["-c", "c", "-f", "a.png", "x"]).answers("red");
     let tool =
         |args: &[&str]| sandbox.program(env!("CARGO_BIN_EXE_nagent-conversations"), args).run();
     let stored = sandbox.stored(&sha256(PNG)[..12]);
-    let shown = tool(&["show", "c"]).assert_exit(0).stdout;
-    assert!(shown.contains("image/png") && shown.contains(&sha256(PNG)), "{shown}");
-    assert!(shown.contains("[A picture of 1x1 pixels]"));
+    let export = tool(&["export", "c"]).assert_exit(0).stdout;
+    assert!(export.contains("image/png") && export.contains(&sha256(PNG)), "{export}");
+    assert!(tool(&["show", "c"]).stdout.contains("[A picture of 1x1 pixels]"));
     let old = std::time::SystemTime::UNIX_EPOCH;
     std::fs::File::open(&stored).unwrap().set_modified(old).unwrap();
     tool(&["prune", "--older", "0d"]).assert_exit(0);

@@ -1,4 +1,4 @@
-//! Shows one conversation.
+//! Shows and exports one conversation.
 
 use serde_json::json;
 
@@ -80,4 +80,13 @@ fn select_turn(entries: Vec<TranscriptEntry>, turn: u64) -> Vec<TranscriptEntry>
     let selected = entries.into_iter().enumerate();
     let selected = selected.filter(|(at, entry)| is_of_turn(entry) || Some(*at) == prompt);
     selected.map(|(_, entry)| entry).collect()
+}
+
+/// Prints a conversation as Markdown.
+pub fn export_conversation(catalog: &Catalog, name: Option<&str>) -> Result<Report, Problem> {
+    let one = read(catalog, name)?;
+    report_damage(&one);
+    let entries = transcript::entries(&one.text, &one.parsed.pieces);
+    let text = transcript::to_markdown(&one.name, &entries);
+    Ok(Report::exactly(text.clone()).with("name", one.name).with("document", text))
 }

@@ -309,6 +309,7 @@ fn keys_of_catalogs(keys: &mut Keys) {
         &["list"] as &[&str],
         &["show", "one"],
         &["path", "one"],
+        &["export", "one"],
         &["usage", "--by", "day"],
         &["usage", "--by", "model"],
         &["usage", "--by", "conversation"],

@@ -1,9 +1,11 @@
-//! A conversation as people read it: prompts, answers, actions and results, without the first context.
+//! A conversation as people read it: prompts, answers, actions and results, without the first context; as text or
+//! Markdown.
 
 use serde::Serialize;
 
 use crate::event::describe_target;
 use conversation::format::file::{Piece, PieceKind};
+use conversation::format::harmless;
 use conversation::protocol::{Action, ParsedReply, ReplyItem, parse_reply};
 
 /// The kind of an entry.
@@ -169,6 +171,36 @@ fn push_lines(out: &mut String, lead: &str, text: &str) {
     }
 }
 
+/// Entries as a Markdown document.
+pub fn to_markdown(name: &str, entries: &[TranscriptEntry]) -> String {
+    let mut out = format!("# {name}\n");
+    for entry in entries {
+        let (heading, fenced) = match entry.kind {
+            EntryKind::Prompt => (format!("## Prompt\n\n{}", entry.title), false),
+            EntryKind::Answer => ("## Answer".to_owned(), false),
+            EntryKind::Note => ("## Note".to_owned(), false),
+            EntryKind::Action => (format!("**{}**", entry.title.replace('*', "\\*")), true),
+            EntryKind::Result => (entry.title.clone(), true),
+            EntryKind::Reply => ("Reply that could not be read".to_owned(), true),
+            EntryKind::System => ("nagent".to_owned(), true),
+        };
+        out.push_str(&format!("\n{heading}\n"));
+        if entry.text.is_empty() {
+            continue;
+        }
+        let text = harmless::escape_text(&entry.text);
+        if fenced {
+            // Longer than any run of backticks in the text, so that nothing in it ends the block.
+            let runs = text.split(|c| c != '`').map(str::len).max().unwrap_or(0);
+            let fence = "`".repeat(runs.max(2) + 1);
+            out.push_str(&format!("\n{fence}\n{text}\n{fence}\n"));
+        } else {
+            out.push_str(&format!("\n{text}\n"));
+        }
+    }
+    out
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -187,5 +219,13 @@ mod tests {
         assert_eq!(to_text(&all, 2), expect);
         let lines: Vec<usize> = all.iter().map(|entry| entry.line).collect();
         assert_eq!(lines, [5, 9, 16, 23, 25, 29]);
+    }
+
+    #[test]
+    fn as_markdown() {
+        let all = entries(TEXT, &parse(TEXT).pieces);
+        let page = to_markdown("a", &all);
+        assert!(page.contains("\n````\n1\n2\n```\n3\n````\n"), "{page}");
+        assert!(!page.contains("rules"));
     }
 }
