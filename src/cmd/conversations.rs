@@ -185,7 +185,7 @@ struct ModelChoice {
     profile: Option<String>,
 }
 
-/// What `nagent` does with its own flags: `words` on the conversation of this name, or on this shell's.
+/// Runs `nagent` with its own flags: `words` on the conversation of this name, or on this shell's.
 fn run_nagent(
     root: &Root,
     name: Option<String>,

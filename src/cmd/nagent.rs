@@ -243,7 +243,7 @@ impl Args {
     }
 }
 
-/// What a user meant whose whole prompt is a command of other programs. A prompt in one word with blanks is quoted.
+/// The advice for a user whose whole prompt is a command of other programs. A prompt in one word with blanks is quoted.
 fn command_elsewhere(words: &[&str]) -> Option<String> {
     let meant = match words {
         ["run" | "exec" | "ask" | "chat", prompt] if prompt.contains(' ') => {

@@ -443,7 +443,7 @@ fn text_to_edit(opened: &Opened, edits: &[EditBlock]) -> Result<String, Failure>
     }
 }
 
-/// What an edit changed: `line 12: -1 +2`; then each current line as `12:text`, unless the model has sent them just so.
+/// Describes what an edit changed: `line 12: -1 +2`; then each current line as `12:text`, unless the model has sent them just so.
 fn describe_edit(old: &str, new: &str, is_as_sent: bool) -> String {
     let mut text = String::new();
     let mut number = 1;

@@ -110,7 +110,7 @@ pub fn list_line(tool: &Value) -> String {
     format!("{name}{hint}  {}", escape_line(about, 160)).trim_end().to_owned()
 }
 
-/// What the server says of the tool. It is shown, and nothing is decided by it.
+/// Whether the server says that the tool only reads. It is shown, and nothing is decided by it.
 fn is_read_only(tool: &Value) -> bool {
     tool["annotations"]["readOnlyHint"] == json!(true)
 }

@@ -26,7 +26,7 @@ use crate::mcp::servers::Servers;
 /// The variable with the number of the descriptor.
 pub const VARIABLE: &str = "NAGENT_MCP";
 
-/// What the process is asked.
+/// A request to the process.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Request {
@@ -51,7 +51,7 @@ pub struct Failure {
     pub is_usage: bool,
 }
 
-/// What the process says.
+/// A line from the process.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Reply {

@@ -18,5 +18,5 @@ pub mod host;
 pub mod result;
 pub mod servers;
 
-/// What this executable is called with to be the process that keeps servers.
+/// The flag with which this executable is the process that keeps servers.
 pub const HOST_FLAG: &str = "--host";

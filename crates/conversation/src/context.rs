@@ -31,7 +31,7 @@ pub struct Facts {
     pub sandbox: String,
     /// Seconds that a command may run, unless its tag says otherwise.
     pub shell_timeout: u64,
-    /// What stands before the names of nagent's own tools in a command: nothing where the PATH leads to them, else their
+    /// The text before the names of nagent's own tools in a command: nothing where the PATH leads to them, else their
     /// folder with a slash.
     pub own_tools: Option<String>,
     /// The shell that commands run in.

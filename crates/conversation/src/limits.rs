@@ -59,7 +59,7 @@ pub fn bytes_shown(most: usize, window: Option<u64>) -> usize {
     most.min(quarter.max(LEAST_SHOWN))
 }
 
-/// What a result may fill in the smallest window.
+/// The space for a result in the smallest window, in bytes.
 const LEAST_SHOWN: usize = 2 << 10;
 
 /// Defines the constants, and the table that lists them.

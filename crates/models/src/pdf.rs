@@ -1,4 +1,4 @@
-//! What is known of a PDF without reading it as one: whether it is whole, whether it is encrypted, and its pages.
+//! Facts of a PDF that need no reader of PDFs: whether it is whole, whether it is encrypted, and its pages.
 //!
 //! Page objects are counted, also in compressed object streams (since PDF 1.5). That is what `pdfinfo` reports for
 //! nearly every file; a file that was changed by appending may count too many.

@@ -1,4 +1,4 @@
-//! What commands and scripts may do: the user's request, the policy, and its enforcement by `bwrap`, Landlock and seccomp.
+//! Limits for commands and scripts: the user's request, the policy, and its enforcement by `bwrap`, Landlock and seccomp.
 //!
 //! [`enforce`] looks up the folders and builds the sandbox of a command. [`script`] has scripts in JavaScript, which can do
 //! nothing unasked. The writes of tags are bounded by `sys::boundary`, not here.

@@ -48,7 +48,7 @@ pub struct Skill {
     pub warning: Option<String>,
 }
 
-/// What is used of the front matter. What is not, is skipped with its aliases, which could repeat each other.
+/// The fields of the front matter that are used. Others are skipped with their aliases, which could repeat each other.
 #[derive(Default, Deserialize)]
 #[serde(default)]
 struct Front {

@@ -141,7 +141,7 @@ impl Markdown {
         self.table.clear();
     }
 
-    /// What a complete line shows, and what it means for the next.
+    /// Formats a complete line, and notes what it means for the next.
     fn show_line(&mut self, line: &str) -> Vec<Span> {
         if let Some(fence) = self.fence.take() {
             return self.show_code(fence, line);

@@ -66,7 +66,7 @@ impl Span {
 /// that it can be copied. All of it is harmless already.
 #[derive(Default)]
 pub struct Rows {
-    /// What is to be printed, with line feeds between the rows.
+    /// The text to print, with line feeds between the rows.
     pub(super) spans: Vec<Span>,
     /// The number of rows below the first, and the column behind them.
     pub(super) count: usize,
@@ -75,7 +75,7 @@ pub struct Rows {
     /// Whether the terminal breaks all rows: code; and whether terminals differ in where they do.
     pub(super) is_exact: bool,
     pub(super) is_unsure: bool,
-    /// What is before the rows below the first.
+    /// The text before the rows below the first.
     hang: String,
     /// The blanks, and the word after them, that may belong on the next row.
     gap: Vec<Span>,

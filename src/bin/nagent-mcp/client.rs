@@ -56,7 +56,7 @@ pub(crate) fn add_note(notes: &Notes, text: &str) {
     let _ = notes.try_send(escape_line(text, LINE));
 }
 
-/// What the tasks of a connection share.
+/// The state that the tasks of a connection share.
 #[derive(Default)]
 struct Shared {
     name: String,

@@ -23,7 +23,7 @@ use sys::fs;
 use sys::interrupt::Interrupts;
 use sys::root::Root;
 
-/// What the verbs that reach servers work with.
+/// The surroundings of the verbs that reach servers.
 pub(crate) struct World {
     root: Root,
     env: Env,

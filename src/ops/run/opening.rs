@@ -109,7 +109,7 @@ pub(crate) fn gather_facts(
     Ok((facts, boundary, sandbox, servers))
 }
 
-/// What a command writes before the name of one of nagent's own tools.
+/// The text that a command writes before the name of one of nagent's own tools.
 fn place_of_tools(env: &env::Env) -> Option<String> {
     const TOOL: &str = "nagent-js";
     let folder = env.executable.as_deref()?.parent()?;

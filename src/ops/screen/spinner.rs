@@ -58,7 +58,7 @@ struct SpinnerWork {
     /// Its name; empty for a command, which is shown above.
     name: String,
     started: Stopwatch,
-    /// What is said after its seconds.
+    /// The text after its seconds.
     note: String,
 }
 

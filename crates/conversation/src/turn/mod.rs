@@ -157,7 +157,7 @@ impl Turn {
         self.rules.limits.subtract(self.spent())
     }
 
-    /// What counts against the limits so far.
+    /// The turns, seconds, tokens and dollars that count against the limits so far.
     fn spent(&self) -> Spent {
         let Totals { all, all_turns, cost, .. } = self.totals;
         let tokens = all.input.saturating_add(all.output);

@@ -23,7 +23,7 @@ impl Default for Limits {
     }
 }
 
-/// What counts against the limits.
+/// The amounts that count against the limits.
 #[derive(Debug, Clone, Copy)]
 pub struct Spent {
     /// Replies.

@@ -61,7 +61,7 @@ pub struct Sandbox {
     is_used: AtomicBool,
 }
 
-/// What a sandbox is built with.
+/// The parts that a sandbox is built with.
 #[derive(Debug)]
 struct Parts {
     mechanism: Mechanism,

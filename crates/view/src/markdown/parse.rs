@@ -11,7 +11,7 @@ use conversation::format::harmless::escape_text;
 #[derive(Default)]
 pub(super) struct Block {
     pub(super) spans: Vec<Span>,
-    /// What is before its rows below the first.
+    /// The text before its rows below the first.
     pub(super) hang: String,
     pub(super) is_item: bool,
     /// The marks that open and close a fence, and the words after them.
