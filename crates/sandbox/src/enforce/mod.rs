@@ -198,18 +198,21 @@ impl Sandbox {
         let mut why = String::new();
         let known = fs::read_to_string(&self.known).unwrap_or_default();
         let here = self.describe_here(&there).unwrap_or_default();
+        let works = |user_namespace| format!("{here} {user_namespace}\n");
+        if !here.is_empty()
+            && let Some(user_namespace) = [false, true].into_iter().find(|it| known == works(*it))
+        {
+            parts.mechanism.user_namespace = user_namespace;
+            return Ok(parts);
+        }
         // Only root can go without a user namespace.
         let is_root = rustix::process::geteuid().is_root();
         for user_namespace in [false, true].into_iter().skip(usize::from(!is_root)) {
             parts.mechanism.user_namespace = user_namespace;
-            let works = format!("{here} {user_namespace}\n");
-            if !here.is_empty() && known == works {
-                return Ok(parts);
-            }
             match self.probe(&parts) {
                 Ok(()) => {
                     // If it cannot be written, it is tried again next time.
-                    _ = fs::write(&self.known, works);
+                    _ = fs::write(&self.known, works(user_namespace));
                     return Ok(parts);
                 }
                 Err(failed) => why = format!("{failed:#}"),
