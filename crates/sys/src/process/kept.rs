@@ -98,7 +98,7 @@ impl Drop for KeptJob {
                 running.kill_supervisor(JobOutcome::Stopped);
             }
         }
-        running.reap_supervisor();
+        running.release();
     }
 }
 

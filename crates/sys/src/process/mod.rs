@@ -9,6 +9,8 @@
 pub mod capture;
 pub mod job;
 pub mod kept;
+mod leader;
+mod request;
 pub mod restriction;
 mod running;
 mod supervisor;
@@ -97,7 +99,9 @@ impl Jobs {
             for source in self.poll_sources(interrupts, pending.is_none()) {
                 match source {
                     PollSource::Interrupt => {}
-                    PollSource::Supervisor(at) => ended = ended.or(Some(at)),
+                    PollSource::Supervisor(at) => {
+                        ended = ended.or_else(|| self.running[at].has_ended().then_some(at));
+                    }
                     PollSource::Stdin(at) => self.running[at].feed_stdin(),
                     PollSource::Stdout(at) => {
                         let running = &mut self.running[at];
@@ -146,7 +150,7 @@ impl Jobs {
                 fds.push(PollFd::new(pipe, PollFlags::IN));
             }
             sources.push(PollSource::Supervisor(at));
-            fds.push(PollFd::new(&running.pidfd, PollFlags::IN));
+            fds.push(PollFd::new(running.supervisor.socket(), PollFlags::IN));
             next_limit = [next_limit, running.next_limit()].into_iter().flatten().min();
         }
         ready::wait(&mut fds, next_limit);
@@ -160,11 +164,11 @@ impl Drop for Jobs {
         for running in &mut self.running {
             running.kill_job(JobOutcome::Stopped, Instant::now());
         }
-        for running in &mut self.running {
+        for mut running in self.running.drain(..) {
             if !running.has_ended_within(END_LIMIT) {
                 running.kill_supervisor(JobOutcome::Stopped);
             }
-            running.reap_supervisor();
+            running.release();
         }
     }
 }

@@ -4,14 +4,14 @@
 #![expect(unsafe_code, reason = "Landlock's own crate allocates memory to apply a ruleset")]
 
 use std::io;
-use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::fd::{OwnedFd, RawFd};
 
 use rustix::process::{Resource, Rlimit, setrlimit};
 use rustix::thread::{
     CapabilitySet, CapabilitySets, capabilities, clear_ambient_capability_set,
     remove_capability_from_bounding_set, set_capabilities, set_no_new_privs,
 };
-use seccompiler::BpfProgram;
+use seccompiler::{BpfProgram, sock_filter};
 
 /// The rights that a process gives up, in addition to core dumps.
 #[derive(Debug, Default)]
@@ -27,8 +27,21 @@ pub struct Restriction {
 }
 
 impl Restriction {
-    /// Restricts the calling process.
-    pub(super) fn apply(&self) -> io::Result<()> {
+    pub(super) fn rights(&self) -> Rights {
+        Rights { capabilities: self.capabilities, new_privileges: self.new_privileges }
+    }
+}
+
+/// The first two rights of a [`Restriction`].
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Rights {
+    capabilities: bool,
+    new_privileges: bool,
+}
+
+impl Rights {
+    /// Restricts the calling process, also by a ruleset and a filter.
+    pub(super) fn apply(self, ruleset: Option<RawFd>, filter: &[sock_filter]) -> io::Result<()> {
         setrlimit(Resource::Core, Rlimit { current: Some(0), maximum: Some(0) })?;
         if self.capabilities {
             drop_capabilities()?;
@@ -36,15 +49,14 @@ impl Restriction {
         if self.new_privileges {
             set_no_new_privs(true)?;
         }
-        if let Some(ruleset) = &self.ruleset {
+        if let Some(ruleset) = ruleset {
             // SAFETY: two numbers and no memory.
-            let done =
-                unsafe { libc::syscall(libc::SYS_landlock_restrict_self, ruleset.as_raw_fd(), 0) };
+            let done = unsafe { libc::syscall(libc::SYS_landlock_restrict_self, ruleset, 0) };
             if done != 0 {
                 return Err(io::Error::last_os_error());
             }
         }
-        if !self.filter.is_empty() && seccompiler::apply_filter(&self.filter).is_err() {
+        if !filter.is_empty() && seccompiler::apply_filter(filter).is_err() {
             return Err(io::Error::last_os_error());
         }
         Ok(())

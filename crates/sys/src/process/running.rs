@@ -4,23 +4,20 @@ use std::ffi::CString;
 use std::fmt::Display;
 use std::io;
 use std::ops::ControlFlow;
-use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags};
 use rustix::fs::{Mode, OFlags, fcntl_getfl, fcntl_setfl, open};
 use rustix::io::Errno;
-use rustix::net::{AddressFamily, SendFlags, SocketFlags, SocketType, send, socketpair};
 use rustix::pipe::{PipeFlags, pipe_with};
-use rustix::process::{
-    PidfdFlags, Signal as Kill, WaitId, WaitIdOptions, kill_process, pidfd_open, pidfd_send_signal,
-    waitid,
-};
+use rustix::process::Signal as Kill;
 
 use super::super::ready;
 use super::job::{Finished, Job, JobId, JobOutcome, Output, StartError, Stdin};
-use super::supervisor::{self, Config, ExitReport, Image};
+use super::request::Config;
+use super::supervisor::{self, ExitReport, Supervisor};
 use crate::env;
 use conversation::exit::Signal;
 
@@ -33,12 +30,11 @@ pub(super) const END_LIMIT: Duration = supervisor::PATIENCE.saturating_mul(2);
 #[derive(Debug)]
 pub(super) struct RunningJob {
     pub(super) id: JobId,
-    /// The pidfd of the supervisor.
-    pub(super) pidfd: OwnedFd,
+    pub(super) supervisor: Supervisor,
+    /// The end of the job once it is known; inside, that of a supervisor which was not killed.
+    end: Option<Option<ExitReport>>,
     /// The process id of the command; 0 if it is not known.
     pub(super) leader: u32,
-    /// The socket to the supervisor.
-    orders: OwnedFd,
     started: Instant,
     deadline: Option<Instant>,
     grace: Duration,
@@ -127,7 +123,7 @@ impl Pipes {
 }
 
 impl RunningJob {
-    pub(super) fn start(mut job: Job, id: JobId) -> Result<Self, StartError> {
+    pub(super) fn start(job: Job, id: JobId) -> Result<Self, StartError> {
         let program =
             job.argv.first().map_or_else(String::new, |name| name.to_string_lossy().into_owned());
         let other = |error: &dyn Display| StartError(format!("{program}: {error}"));
@@ -135,33 +131,28 @@ impl RunningJob {
             return Err(other(&"there is no program to run"));
         }
         let pipes = Pipes::create(&job).map_err(|error| other(&error))?;
-        // SEQPACKET keeps message boundaries: an order, a report.
-        let (orders, supervisor_end) =
-            socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)
-                .map_err(|error| other(&error))?;
         let started = Instant::now();
         let folder = CString::new(job.cwd.as_os_str().as_bytes());
+        let [stdin, stdout, stderr] = &pipes.command;
         let config = Config {
             grace: job.grace,
             core: env::core_limit(),
             folder: folder.map_err(|error| other(&error))?,
-            streams: pipes.command,
-            inherit: job.inherit.iter().map(AsRawFd::as_raw_fd).collect(),
-            restriction: job.restriction.take(),
+            streams: [
+                stdin.as_ref().map_or(rustix::stdio::stdin(), AsFd::as_fd),
+                stdout.as_ref().map_or(rustix::stdio::stdout(), AsFd::as_fd),
+                stderr.as_ref().map_or(rustix::stdio::stderr(), AsFd::as_fd),
+            ],
+            inherit: &job.inherit,
+            restriction: job.restriction.as_ref(),
             is_bwrap: job.is_bwrap,
-            image: Image::new(&job.argv, &job.env).map_err(|error| other(&error))?,
+            argv: &job.argv,
+            environment: &job.env,
         };
-        let (supervisor, leader) = supervisor::spawn(orders.as_fd(), &supervisor_end, &config)
+        let (supervisor, leader) = Supervisor::start(&config)
             .map_err(|error| StartError::explain(&error, &job, &program))?;
-        // Drop this process's copies of the command's ends and of the supervisor's, so that the pipes can reach their
-        // end.
-        drop((config, supervisor_end));
-        let pidfd = pidfd_open(supervisor, PidfdFlags::empty()).map_err(|error| {
-            // Out of descriptors: nothing can be watched. The command dies with its supervisor.
-            let _ = kill_process(supervisor, Kill::KILL);
-            let _ = waitid(WaitId::Pid(supervisor), WaitIdOptions::EXITED);
-            other(&error)
-        })?;
+        // Drop this process's copies of the command's ends, so that the pipes can reach their end.
+        drop(pipes.command);
         let bytes = match job.stdin {
             Stdin::Bytes(bytes) => bytes,
             _ => Vec::new(),
@@ -170,9 +161,9 @@ impl RunningJob {
         let stream = |pipe| Stream { pipe, keep: job.keep, kept: Vec::new(), bytes: 0 };
         Ok(Self {
             id,
-            pidfd,
+            supervisor,
+            end: None,
             leader,
-            orders,
             started,
             deadline: job.timeout.and_then(|timeout| started.checked_add(timeout)),
             grace: job.grace,
@@ -211,37 +202,34 @@ impl RunningJob {
     pub(super) fn terminate(&mut self, outcome: JobOutcome, now: Instant) {
         let next = Some(now + self.grace);
         self.ending = Some(Ending { outcome, step: EndingStep::Terminated, next });
-        self.send_order(supervisor::TERM);
+        self.supervisor.order(supervisor::TERM);
     }
 
     pub(super) fn kill_job(&mut self, outcome: JobOutcome, now: Instant) {
         let next = Some(now + END_LIMIT);
         self.ending = Some(Ending { outcome, step: EndingStep::Killed, next });
-        self.send_order(supervisor::KILL);
+        self.supervisor.order(supervisor::KILL);
     }
 
     /// Kills a supervisor that does not end: something keeps it stopped, or a process cannot be killed.
     pub(super) fn kill_supervisor(&mut self, outcome: JobOutcome) {
         self.ending = Some(Ending { outcome, step: EndingStep::GivenUp, next: None });
-        let _ = pidfd_send_signal(&self.pidfd, Kill::KILL);
+        self.supervisor.kill();
     }
 
-    fn send_order(&self, order: u8) {
-        // Fails when the supervisor has ended, which its pidfd shows.
-        let _ = send(&self.orders, &[order], SendFlags::NOSIGNAL | SendFlags::DONTWAIT);
-        // The job may have stopped it.
-        let _ = pidfd_send_signal(&self.pidfd, Kill::CONT);
+    /// Returns whether the job has ended.
+    pub(super) fn has_ended(&mut self) -> bool {
+        self.end = self.end.take().or_else(|| self.supervisor.end());
+        self.end.is_some()
     }
 
-    /// Waits up to `time` for the supervisor to end.
-    pub(super) fn has_ended_within(&self, time: Duration) -> bool {
+    /// Waits up to `time` for the end of the job.
+    pub(super) fn has_ended_within(&mut self, time: Duration) -> bool {
         let until = Instant::now() + time;
-        let mut fds = [PollFd::new(&self.pidfd, PollFlags::IN)];
         loop {
-            ready::wait(&mut fds, Some(until));
-            let has_ended = !fds[0].revents().is_empty();
-            if has_ended || until <= Instant::now() {
-                return has_ended;
+            ready::wait(&mut [PollFd::new(self.supervisor.socket(), PollFlags::IN)], Some(until));
+            if self.has_ended() || until <= Instant::now() {
+                return self.end.is_some();
             }
         }
     }
@@ -282,8 +270,6 @@ impl RunningJob {
         on_stdout: &mut dyn FnMut(JobId, &[u8]) -> ControlFlow<()>,
     ) -> Finished {
         let took = self.started.elapsed();
-        let report = self.reap_supervisor();
-
         // All writers are gone: the pipes end, or are empty.
         let end = self.stdout.bytes.saturating_add(LEFTOVER);
         let mut wants_more = true;
@@ -295,28 +281,29 @@ impl RunningJob {
         let end = self.stderr.bytes.saturating_add(LEFTOVER);
         while self.stderr.bytes < end && self.stderr.read_chunk(chunk).is_some() {}
 
-        let status = report.as_ref().map_or(Err(Kill::KILL.as_raw()), |report| report.status);
+        let report = self.end.flatten();
+        let status = report.map_or(Err(Kill::KILL.as_raw()), |report| report.status);
         let outcome = match (self.ending, status) {
             (Some(ending), _) => ending.outcome,
             (None, Ok(code)) => JobOutcome::Ended { code },
             (None, Err(signal)) => JobOutcome::Killed { signal },
         };
+        let all_gone = report.is_some_and(|report| report.all_gone);
+        self.supervisor.release(all_gone);
         Finished {
             id: self.id,
             outcome,
             took,
-            all_gone: report.as_ref().is_some_and(|report| report.all_gone),
+            all_gone,
             left: report.map_or(0, |report| report.left),
             stdout: self.stdout.kept,
             stderr: self.stderr.kept,
         }
     }
 
-    /// Reaps the supervisor, and returns its report unless it was killed.
-    pub(super) fn reap_supervisor(&mut self) -> Option<ExitReport> {
-        let wait = || waitid(WaitId::PidFd(self.pidfd.as_fd()), WaitIdOptions::EXITED);
-        while matches!(wait(), Err(Errno::INTR)) {}
-        ExitReport::receive(self.orders.as_fd())
+    /// Lets go of a job that has ended, or whose supervisor was killed.
+    pub(super) fn release(self) {
+        self.supervisor.release(self.end.flatten().is_some_and(|report| report.all_gone));
     }
 }
 

@@ -2,8 +2,11 @@
 //! ends first: the command, nagent (SIGKILL included), or a time limit.
 //!
 //! It is a fork of nagent without an exec. As a child subreaper it inherits every descendant of the command whose parent
-//! has ended, so everything below it belongs to this job and nothing else does. It talks to nagent through a socket pair:
-//! - to the supervisor: [`TERM`] or [`KILL`], one byte each; end of file means that nagent is dead: TERM, the grace, KILL
+//! has ended, so everything below it belongs to this job and nothing else does. When a job has ended well, the supervisor
+//! waits for the next one: a fork for each command, and the pages that nagent writes to after it, were a third of a turn.
+//! It talks to nagent through memory that both see (`request`) and a socket pair:
+//! - to the supervisor: [`START`] with descriptors, when a request is in the memory; [`TERM`] or [`KILL`], one byte each;
+//!   end of file means that nagent is dead: TERM, the grace, KILL
 //! - from the supervisor: four bytes when the command has been started, an error number or the negative process id of the
 //!   command; and one [`ExitReport`], after the command has ended and the rest was killed
 //!
@@ -11,33 +14,39 @@
 //! `/proc/thread-self/children`; without /proc it only ends the command's process group. A command that kills its
 //! supervisor is killed with it (`PDEATHSIG`), but processes that it started may survive.
 //!
-//! All of this runs between fork and exec: nothing here may take a lock or allocate memory. The command is started as
-//! vfork(2) does it, in the supervisor's memory until it execs: a second copy of nagent's memory for each command would be
-//! a tenth of a turn's processor time.
+//! All of this runs in a fork: nothing here may take a lock or allocate memory.
 #![expect(
     unsafe_code,
     reason = "fork, signal masks and signalfd have no safe form that allocates no memory"
 )]
 
-use std::collections::BTreeMap;
-use std::ffi::{CStr, CString, OsStr, OsString, c_char, c_int, c_void};
-use std::io::{self, Write as _};
-use std::os::fd::{AsFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
-use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::ffi::CStr;
+use std::io::{self, IoSlice, IoSliceMut, Write as _};
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, BorrowedFd, FromRawFd, IntoRawFd, OwnedFd};
+use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
 use super::super::interrupt::set_signal_mask;
 use super::super::ready;
-use super::restriction::Restriction;
+use super::leader::{exit_at_once, start_leader};
+use super::request::{Config, Request, Shared};
 use rustix::event::{PollFd, PollFlags};
 use rustix::fs::{CWD, Mode, OFlags, openat};
 use rustix::io::Errno;
-use rustix::net::{RecvFlags, SendFlags, recv, send};
-use rustix::process::{
-    Pid, Resource, Rlimit, Signal, WaitId, WaitIdOptions, WaitIdStatus, chdir, getpid, getppid,
-    kill_process, kill_process_group, set_child_subreaper, set_parent_process_death_signal,
-    setpgid, setrlimit, setsid, waitid,
+use rustix::net::{
+    AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
+    SendAncillaryMessage, SendFlags, SocketFlags, SocketType, recv, recvmsg, send, sendmsg,
+    socketpair,
 };
+use rustix::process::{
+    Pid, PidfdFlags, Signal, WaitId, WaitIdOptions, WaitIdStatus, chdir, getpid, kill_process,
+    kill_process_group, pidfd_open, pidfd_send_signal, set_child_subreaper,
+    set_parent_process_death_signal, setpgid, waitid,
+};
+
+/// Announces a request, or more of its descriptors.
+const START: u8 = b'S';
 
 /// Orders the supervisor to ask the command's process group to end.
 pub(super) const TERM: u8 = b'T';
@@ -48,88 +57,8 @@ pub(super) const KILL: u8 = b'K';
 /// Maximum time for processes to vanish after SIGKILL. One that sleeps in the kernel can take forever.
 pub(super) const PATIENCE: Duration = Duration::from_secs(1);
 
-/// The configuration of a supervisor.
-#[derive(Debug)]
-pub(super) struct Config {
-    /// The time between SIGTERM and SIGKILL once nagent is dead.
-    pub(super) grace: Duration,
-    /// The limit of core dumps for the command; nagent sets its own to zero.
-    pub(super) core: Option<Rlimit>,
-    /// The folder that the command is started in.
-    pub(super) folder: CString,
-    /// Its standard streams; where one is missing, nagent's is used.
-    pub(super) streams: [Option<OwnedFd>; 3],
-    /// Descriptors that it inherits in addition.
-    pub(super) inherit: Vec<RawFd>,
-    /// The rights that the command gives up.
-    pub(super) restriction: Option<Restriction>,
-    /// Whether the command is below `bwrap`.
-    pub(super) is_bwrap: bool,
-    /// The program that the command execs.
-    pub(super) image: Image,
-}
-
-/// A program with its arguments and its environment, as execvp(3) takes them.
-#[derive(Debug)]
-pub(super) struct Image {
-    /// The addresses of the texts, with a zero at the end.
-    argv: Vec<usize>,
-    environment: Vec<usize>,
-    /// The texts to which the addresses point: arguments, then variables.
-    _texts: Vec<CString>,
-    /// The stack of the new process until it execs, and the address of its end.
-    _stack: Vec<u8>,
-    stack_end: usize,
-}
-
-impl Image {
-    /// Size of the stack in bytes, in addition to eight for each argument: execvp copies those of a script without a
-    /// first line `#!`.
-    const STACK: usize = 64 << 10;
-
-    /// Encodes arguments and variables; a later value of a variable replaces an earlier one. Fails if a text has a NUL
-    /// byte.
-    pub(super) fn new(argv: &[OsString], environment: &[(OsString, OsString)]) -> io::Result<Self> {
-        let arguments = argv.iter().map(|argument| argument.as_bytes().to_vec());
-        let variables: BTreeMap<&OsStr, &OsStr> =
-            environment.iter().map(|(name, value)| (&**name, &**value)).collect();
-        let variables = variables.into_iter().map(|(name, value)| {
-            let mut variable = name.to_owned();
-            variable.push("=");
-            variable.push(value);
-            variable.into_vec()
-        });
-        let texts = arguments.chain(variables).map(CString::new).collect::<Result<Vec<_>, _>>()?;
-        let (argv, environment) = texts.split_at(argv.len());
-        let addresses = |texts: &[CString]| {
-            texts.iter().map(|text| text.as_ptr().expose_provenance()).chain([0]).collect()
-        };
-        let mut stack: Vec<u8> = Vec::with_capacity(Self::STACK + argv.len() * size_of::<usize>());
-        Ok(Self {
-            argv: addresses(argv),
-            environment: addresses(environment),
-            // The processor requires alignment to 16 bytes.
-            stack_end: (stack.as_mut_ptr().expose_provenance() + stack.capacity()) & !15,
-            _stack: stack,
-            _texts: texts,
-        })
-    }
-
-    /// Execs. Returns the error if that failed.
-    fn exec(&self) -> io::Error {
-        unsafe extern "C" {
-            static mut environ: *const *const c_char;
-        }
-        let argv = self.argv.as_ptr().cast::<*const c_char>();
-        // SAFETY: both are arrays of addresses of texts that live as long as this value, each with a null at its end. No
-        // other thread of this process reads the environment: it is a fork, which has one.
-        unsafe {
-            environ = self.environment.as_ptr().cast();
-            libc::execvp(*argv, argv);
-        }
-        io::Error::last_os_error()
-    }
-}
+/// Descriptors in one message: the kernel takes up to 253.
+const DESCRIPTORS: usize = 250;
 
 /// The way in which a command ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -161,105 +90,199 @@ impl ExitReport {
         let left = u16::from_le_bytes([bytes[6], bytes[7]]);
         Self { status, all_gone: bytes[0] != 0, left }
     }
+}
 
-    /// Receives the report of a supervisor that has ended; `None` if it was killed.
-    pub(super) fn receive(socket: BorrowedFd<'_>) -> Option<Self> {
-        let mut bytes = [0; Self::SIZE];
+/// Maximum wait for the report that the command has started. That takes about a millisecond, but a command can stop its
+/// supervisor before the report. After this time the command counts as started.
+const START_PATIENCE: Duration = Duration::from_secs(1);
+
+/// The supervisors that wait for a job.
+static IDLE: Mutex<Vec<Supervisor>> = Mutex::new(Vec::new());
+
+/// Nagent's side of a supervisor that has a job.
+#[derive(Debug)]
+pub(super) struct Supervisor {
+    pidfd: OwnedFd,
+    socket: OwnedFd,
+    shared: Shared,
+    /// Whether an order was sent, which the next job must not get.
+    has_orders: bool,
+}
+
+impl Supervisor {
+    /// Starts a command under a supervisor, and returns the process id of the command, 0 if that is not known.
+    pub(super) fn start(config: &Config) -> io::Result<(Self, u32)> {
         loop {
-            match recv(socket, &mut bytes[..], RecvFlags::DONTWAIT).ok()? {
-                (_, 0) => return None,
-                (_, Self::SIZE) => return Some(Self::from_bytes(bytes)),
-                // The report that the command has started, which came after START_PATIENCE.
-                _ => {}
+            let idle = IDLE.lock().ok().and_then(|mut idle| idle.pop());
+            let is_new = idle.is_none();
+            let mut supervisor = idle.map_or_else(Self::fork, Ok)?;
+            match supervisor.shared.write(config).map(|()| supervisor.send_start(config)) {
+                Ok(Ok(())) => return supervisor.wait_for_start(),
+                // It cannot be written, and says so again with any other supervisor.
+                Err(error) => {
+                    supervisor.release(true);
+                    return Err(error);
+                }
+                Ok(Err(error)) => {
+                    supervisor.end_process();
+                    if is_new {
+                        return Err(error);
+                    }
+                    // Somebody has killed it.
+                }
             }
         }
     }
-}
 
-/// Maximum wait of [`spawn`] for the report that the command has started. That takes about a millisecond, but a command
-/// can stop its supervisor before the report. After this time the command counts as started.
-const START_PATIENCE: Duration = Duration::from_secs(1);
+    fn fork() -> io::Result<Self> {
+        // SEQPACKET keeps message boundaries: an order, a report.
+        let (kind, flags) = (SocketType::SEQPACKET, SocketFlags::CLOEXEC);
+        let (socket, other) = socketpair(AddressFamily::UNIX, kind, flags, None)?;
+        let shared = Shared::new()?;
+        // SAFETY: the new process makes only system calls: no allocation, no lock.
+        let process = match unsafe { libc::fork() } {
+            0 => serve(other.as_fd(), &shared),
+            process => Pid::from_raw(process.max(0)).ok_or_else(io::Error::last_os_error)?,
+        };
+        let pidfd = pidfd_open(process, PidfdFlags::empty()).inspect_err(|_| {
+            // Out of descriptors.
+            let _ = kill_process(process, Signal::KILL);
+            let _ = waitid(WaitId::Pid(process), WaitIdOptions::EXITED);
+        })?;
+        Ok(Self { pidfd, socket, shared, has_orders: false })
+    }
 
-/// Starts a command under a supervisor. Returns the process ids of the supervisor and of the command, 0 if that is not
-/// known. `orders` is nagent's end of their socket.
-pub(super) fn spawn(
-    orders: BorrowedFd<'_>,
-    socket: &OwnedFd,
-    config: &Config,
-) -> io::Result<(Pid, u32)> {
-    // SAFETY: the new process makes only system calls: no allocation, no lock.
-    let supervisor = match unsafe { libc::fork() } {
-        0 => {
-            let error = run_supervisor(socket.as_fd(), config);
-            let number = error.raw_os_error().unwrap_or(libc::EINVAL);
-            let _ = send(socket, &number.to_le_bytes(), SendFlags::NOSIGNAL);
-            exit_at_once()
+    fn send_start(&self, config: &Config) -> io::Result<()> {
+        let descriptors = config.descriptors();
+        for some in descriptors.chunks(DESCRIPTORS) {
+            let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(DESCRIPTORS))];
+            let mut control = SendAncillaryBuffer::new(&mut space);
+            control.push(SendAncillaryMessage::ScmRights(some));
+            sendmsg(&self.socket, &[IoSlice::new(&[START])], &mut control, SendFlags::NOSIGNAL)?;
         }
-        process => Pid::from_raw(process.max(0)).ok_or_else(io::Error::last_os_error)?,
-    };
-    let give_up = Instant::now() + START_PATIENCE;
-    let mut number = [0; size_of::<i32>()];
-    let mut fds = [PollFd::new(&orders, PollFlags::IN)];
-    while fds[0].revents().is_empty() && Instant::now() < give_up {
-        ready::wait(&mut fds, Some(give_up));
+        Ok(())
     }
-    let _ = recv(orders, &mut number[..], RecvFlags::DONTWAIT);
-    match i32::from_le_bytes(number) {
-        number @ ..=0 => Ok((supervisor, number.unsigned_abs())),
-        number => {
-            let _ = waitid(WaitId::Pid(supervisor), WaitIdOptions::EXITED);
-            Err(io::Error::from_raw_os_error(number))
+
+    fn wait_for_start(self) -> io::Result<(Self, u32)> {
+        let give_up = Instant::now() + START_PATIENCE;
+        let mut number = [0; size_of::<i32>()];
+        let mut fds = [PollFd::new(&self.socket, PollFlags::IN)];
+        while fds[0].revents().is_empty() && Instant::now() < give_up {
+            ready::wait(&mut fds, Some(give_up));
+        }
+        let _ = recv(&self.socket, &mut number[..], RecvFlags::DONTWAIT);
+        match i32::from_le_bytes(number) {
+            number @ ..=0 => Ok((self, number.unsigned_abs())),
+            number => {
+                self.release(true);
+                Err(io::Error::from_raw_os_error(number))
+            }
         }
     }
-}
 
-/// Turns this process, a new fork of nagent, into the supervisor: it starts the command, and returns only if that
-/// fails.
-fn run_supervisor(socket: BorrowedFd<'_>, config: &Config) -> io::Error {
-    match start_leader(config) {
-        Ok(leader) => supervise(socket, leader, config),
-        Err(error) => error,
+    /// Sends [`TERM`] or [`KILL`].
+    pub(super) fn order(&mut self, order: u8) {
+        self.has_orders = true;
+        // Fails when the supervisor has ended, which its socket shows.
+        let _ = send(&self.socket, &[order], SendFlags::NOSIGNAL | SendFlags::DONTWAIT);
+        // The job may have stopped it.
+        let _ = pidfd_send_signal(&self.pidfd, Signal::CONT);
+    }
+
+    /// Kills the supervisor itself.
+    pub(super) fn kill(&self) {
+        let _ = pidfd_send_signal(&self.pidfd, Signal::KILL);
+    }
+
+    /// What is readable when the job may have ended.
+    pub(super) fn socket(&self) -> &OwnedFd {
+        &self.socket
+    }
+
+    /// Returns whether the job has ended, and how; that is not known of a supervisor that was killed.
+    pub(super) fn end(&self) -> Option<Option<ExitReport>> {
+        let mut bytes = [0; ExitReport::SIZE];
+        loop {
+            match recv(&self.socket, &mut bytes[..], RecvFlags::DONTWAIT) {
+                Err(Errno::AGAIN | Errno::INTR) => return None,
+                Ok((_, 0)) | Err(_) => return Some(None),
+                Ok((_, ExitReport::SIZE)) => return Some(Some(ExitReport::from_bytes(bytes))),
+                // The report that the command has started, which came after START_PATIENCE.
+                Ok(_) => {}
+            }
+        }
+    }
+
+    /// Keeps a supervisor for the next job if this one has ended without leaving anything; else ends it.
+    pub(super) fn release(self, all_gone: bool) {
+        if all_gone && !self.has_orders {
+            let _ = IDLE.lock().map(|mut idle| idle.push(self));
+        } else {
+            self.end_process();
+        }
+    }
+
+    fn end_process(self) {
+        self.kill();
+        let wait = || waitid(WaitId::PidFd(self.pidfd.as_fd()), WaitIdOptions::EXITED);
+        while matches!(wait(), Err(Errno::INTR)) {}
     }
 }
 
-/// Starts the command, in its own session, without a terminal. It is killed when the supervisor dies.
-fn start_leader(config: &Config) -> io::Result<Pid> {
+/// The whole life of a supervisor, a new fork of nagent.
+fn serve(socket: BorrowedFd<'_>, shared: &Shared) -> ! {
     reset_signals();
     // In its own process group, so that no Ctrl-C reaches it. If its command has stopped it, the death of nagent
     // continues it, and it sees the end of the socket.
-    setpgid(None, None)?;
-    set_parent_process_death_signal(Some(Signal::CONT))?;
-    let supervisor = getpid();
-    set_child_subreaper(Some(supervisor))?;
-    let [stdin, stdout, stderr] = &config.streams;
-    stdin.as_ref().map_or(Ok(()), rustix::stdio::dup2_stdin)?;
-    stdout.as_ref().map_or(Ok(()), rustix::stdio::dup2_stdout)?;
-    stderr.as_ref().map_or(Ok(()), rustix::stdio::dup2_stderr)?;
-    chdir(&*config.folder)?;
-    let mut start = LeaderStart { supervisor, config, error: None };
-    let stack_end = std::ptr::with_exposed_provenance_mut(config.image.stack_end);
-    let flags = libc::CLONE_VM | libc::CLONE_VFORK | libc::SIGCHLD;
-    // SAFETY: this process has one thread, and it waits until the new one, which has a stack of its own, execs or exits.
-    // Until then that one makes only system calls.
-    let leader =
-        unsafe { libc::clone(run_leader, stack_end, flags, (&raw mut start).cast::<c_void>()) };
-    let leader = Pid::from_raw(leader.max(0)).ok_or_else(io::Error::last_os_error)?;
-    start.error.take().map_or(Ok(leader), Err)
-}
-
-/// The input of the new process, and the reason why it could not exec.
-struct LeaderStart<'a> {
-    supervisor: Pid,
-    config: &'a Config,
-    error: Option<io::Error>,
-}
-
-extern "C" fn run_leader(start: *mut c_void) -> c_int {
-    // SAFETY: `start_leader` passes a pointer to this type, and touches the value only when this process is gone.
-    let start = unsafe { &mut *start.cast::<LeaderStart<'_>>() };
-    let prepared = prepare_leader(start.supervisor, start.config);
-    start.error = Some(prepared.err().unwrap_or_else(|| start.config.image.exec()));
+    let is_alone = setpgid(None, None).is_ok()
+        && set_parent_process_death_signal(Some(Signal::CONT)).is_ok()
+        && set_child_subreaper(Some(getpid())).is_ok();
+    let Some(child_ends) = drop_inherited(socket).filter(|_| is_alone) else { exit_at_once() };
+    let socket = rustix::stdio::stdin();
+    while let Some(request) = receive_request(socket, shared) {
+        let started = start_leader(request);
+        // The leader has its own.
+        let _ = close_range(2);
+        let number = match &started {
+            Ok(leader) => -leader.as_raw_nonzero().get(),
+            Err(error) => error.raw_os_error().unwrap_or(libc::EINVAL),
+        };
+        let _ = send(socket, &number.to_le_bytes(), SendFlags::NOSIGNAL | SendFlags::DONTWAIT);
+        if let Ok(leader) = started {
+            supervise(socket, &child_ends, leader, request);
+        }
+    }
     exit_at_once()
+}
+
+/// Waits for a request and its descriptors; `None` when nagent is dead.
+fn receive_request<'a>(socket: BorrowedFd<'_>, shared: &'a Shared) -> Option<&'a Request> {
+    let mut received = 0;
+    loop {
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(DESCRIPTORS))];
+        let mut control = RecvAncillaryBuffer::new(&mut space);
+        let mut byte = [0];
+        let mut parts = [IoSliceMut::new(&mut byte)];
+        if recvmsg(socket, &mut parts, &mut control, RecvFlags::CMSG_CLOEXEC).ok()?.bytes == 0 {
+            return None;
+        }
+        // An order for the job that has just ended.
+        if byte[0] != START {
+            continue;
+        }
+        // SAFETY: nagent has written it, and changes nothing before this job has ended.
+        let request = unsafe { shared.request() };
+        for message in control.drain() {
+            let RecvAncillaryMessage::ScmRights(descriptors) = message else { continue };
+            for descriptor in descriptors {
+                request.descriptors().get(received)?.set(descriptor.into_raw_fd());
+                received += 1;
+            }
+        }
+        if received == request.descriptors().len() {
+            return Some(request);
+        }
+    }
 }
 
 /// Blocks every signal and resets all to their default effect, also those that were ignored when nagent was started.
@@ -277,53 +300,21 @@ fn reset_signals() {
     }
 }
 
-fn prepare_leader(supervisor: Pid, config: &Config) -> io::Result<()> {
-    setsid()?;
-    set_parent_process_death_signal(Some(Signal::KILL))?;
-    // The supervisor may have died before the line above: then that signal never comes.
-    if getppid() != Some(supervisor) {
-        return Err(Errno::CHILD.into());
-    }
-    if let Some(core) = config.core {
-        setrlimit(Resource::Core, core)?;
-    }
-    // Descriptors that nagent was started with (`3<file`) must not reach the command. Rust opens its own CLOEXEC.
-    close_range(3, libc::CLOSE_RANGE_CLOEXEC)?;
-    for number in &config.inherit {
-        // SAFETY: a number and no memory.
-        if unsafe { libc::fcntl(*number, libc::F_SETFD, 0) } < 0 {
-            return Err(io::Error::last_os_error());
-        }
-    }
-    set_signal_mask(false);
-    config.restriction.as_ref().map_or(Ok(()), Restriction::apply)
-}
-
-/// close_range(2) from `first` on. It needs Linux 5.11.
-fn close_range(first: libc::c_uint, flags: libc::c_uint) -> io::Result<()> {
-    // SAFETY: whatever owns these descriptors in this process is never used or dropped: it execs, exits, or never returns.
-    match unsafe { libc::syscall(libc::SYS_close_range, first, libc::c_uint::MAX, flags) } {
+/// Closes all descriptors from `first` on. It needs Linux 5.11.
+fn close_range(first: libc::c_uint) -> io::Result<()> {
+    // SAFETY: whatever owns these descriptors in this process, a fork that never returns, is never used or dropped.
+    match unsafe { libc::syscall(libc::SYS_close_range, first, libc::c_uint::MAX, 0) } {
         0 => Ok(()),
         _ => Err(io::Error::last_os_error()),
     }
 }
 
-fn exit_at_once() -> ! {
-    // SAFETY: it runs nothing of this program: no handlers, no buffers.
-    unsafe { libc::_exit(0) }
-}
-
-/// The whole work of a supervisor.
-fn supervise(socket: BorrowedFd<'_>, leader: Pid, config: &Config) -> ! {
-    // The leader dies with this process.
-    let Some(child_ends) = drop_inherited(socket) else { exit_at_once() };
-    let socket = rustix::stdio::stdin();
-    let number = (-leader.as_raw_nonzero().get()).to_le_bytes();
-    let _ = send(socket, &number, SendFlags::NOSIGNAL | SendFlags::DONTWAIT);
+/// Watches over a job until all of it has ended, and reports that.
+fn supervise(socket: BorrowedFd<'_>, child_ends: &OwnedFd, leader: Pid, request: &Request) {
     let mut is_orphaned = false;
     let mut kill_at: Option<Instant> = None;
     loop {
-        drain(&child_ends);
+        drain(child_ends);
         if has_ended(leader) {
             break;
         }
@@ -332,8 +323,7 @@ fn supervise(socket: BorrowedFd<'_>, leader: Pid, config: &Config) -> ! {
             kill_at = None;
             let _ = kill_process_group(leader, Signal::KILL);
         }
-        let mut fds =
-            [PollFd::new(&child_ends, PollFlags::IN), PollFd::new(&socket, PollFlags::IN)];
+        let mut fds = [PollFd::new(child_ends, PollFlags::IN), PollFd::new(&socket, PollFlags::IN)];
         // A socket whose other end is closed stays readable.
         let watched = if is_orphaned { 1 } else { 2 };
         ready::wait(&mut fds[..watched], kill_at);
@@ -346,28 +336,27 @@ fn supervise(socket: BorrowedFd<'_>, leader: Pid, config: &Config) -> ! {
             _ => {
                 is_orphaned = true;
                 terminate_group(leader);
-                kill_at = now.checked_add(config.grace);
+                kill_at = now.checked_add(request.grace);
             }
         }
     }
-    let left = count_left(config.is_bwrap);
+    let left = count_left(request.is_bwrap);
     // Until the leader is reaped, nobody else can get its process id or its group's.
     let _ = kill_process_group(leader, Signal::KILL);
     let status = waitid(WaitId::Pid(leader), WaitIdOptions::EXITED).ok().flatten();
     let signal = status.as_ref().and_then(WaitIdStatus::terminating_signal);
     let code = status.as_ref().and_then(WaitIdStatus::exit_status);
     let status = signal.map_or(Ok(code.unwrap_or(-1)), Err);
-    let all_gone = kill_all_children(&child_ends);
+    let all_gone = kill_all_children(child_ends);
     let report = ExitReport { status, all_gone, left };
     let _ = send(socket, &report.to_bytes(), SendFlags::NOSIGNAL | SendFlags::DONTWAIT);
-    exit_at_once()
 }
 
 /// Closes all descriptors of nagent except the socket, which becomes descriptor 0, and opens a descriptor that is
 /// readable when a child ends.
 fn drop_inherited(socket: BorrowedFd<'_>) -> Option<OwnedFd> {
     rustix::stdio::dup2_stdin(socket).ok()?;
-    close_range(1, 0).ok()?;
+    close_range(1).ok()?;
     // Leave the folder of the command, which may be removed or unmounted.
     let _ = chdir(c"/");
     let _ = rustix::thread::set_name(c"nagent-super");
@@ -510,6 +499,12 @@ fn for_each_listed(list: &CStr, act: &mut dyn FnMut(Pid)) {
             }
         }
     }
+}
+
+/// Ends the supervisors that wait for a job.
+#[cfg(test)]
+pub(super) fn end_idle() {
+    IDLE.lock().unwrap().drain(..).for_each(Supervisor::end_process);
 }
 
 #[cfg(test)]

@@ -1,5 +1,7 @@
 //! Nothing outlives its job, wherever it hid; and no job harms another.
 
+use std::os::fd::AsRawFd;
+
 use rustix::io::Errno;
 use rustix::process::{WaitId, WaitIdOptions, waitid};
 
@@ -7,6 +9,7 @@ use super::*;
 
 /// Returns whether this process has any child, alive or not reaped.
 pub(super) fn has_children() -> bool {
+    crate::process::supervisor::end_idle();
     let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
     !matches!(waitid(WaitId::All, options), Err(Errno::CHILD))
 }
@@ -219,4 +222,36 @@ fn a_chain_that_runs_on_is_caught_up_with() {
     assert_eq!(finish(job(&start)).outcome, JobOutcome::Ended { code: 0 });
     assert!(watch.elapsed() < Duration::from_secs(20), "{:?}", watch.elapsed());
     assert_eq!(alive(&word), 0);
+}
+
+#[test]
+fn a_supervisor_that_has_done_nothing_unusual_gets_the_next_job() {
+    let supervisor = |job| text(&finish(job).stdout);
+    let first = supervisor(job("echo $PPID"));
+    assert_eq!(supervisor(job("echo $PPID; sleep 9 &")), first);
+    // One that ended early, one that could not be started, and one whose supervisor was stopped.
+    let limit = Some(Duration::from_millis(50));
+    finish(Job { timeout: limit, ..job("sleep 9") });
+    let second = supervisor(job("echo $PPID"));
+    assert_ne!(second, first);
+    let missing = Job::new(vec!["/nonexistent/program".into()], "/".into(), Vec::new());
+    crate::process::run(missing, &Interrupts::none()).unwrap_err();
+    assert_eq!(supervisor(job("echo $PPID")), second);
+    let process = rustix::process::Pid::from_raw(second.trim().parse().unwrap()).unwrap();
+    rustix::process::kill_process(process, rustix::process::Signal::KILL).unwrap();
+    std::thread::sleep(Duration::from_millis(20));
+    assert_ne!(supervisor(job("echo $PPID")), second);
+    assert!(!has_children());
+}
+
+#[test]
+fn more_descriptors_than_a_message_takes_are_inherited_under_their_numbers() {
+    let files: Vec<std::os::fd::OwnedFd> =
+        (0..300).map(|_| fs::File::open("/dev/null").unwrap().into()).collect();
+    let (first, last) = (files[0].as_raw_fd(), files[299].as_raw_fd());
+    let script = format!(
+        "n=0; i={first}; while [ $i -le {last} ]; do [ -e /proc/self/fd/$i ] && n=$((n+1)); i=$((i+1)); done; echo $n"
+    );
+    let inherits = Job { inherit: files, ..job(&script) };
+    assert_eq!(text(&finish(inherits).stdout), "300\n");
 }
