@@ -108,7 +108,7 @@ impl CommandChanges {
             self.changed.push(quote_name(path.strip_prefix(&context.folder).unwrap_or(&path)));
             log.append(&path, event)?;
         }
-        log.append(&top, FileEvent::CommandsRan { why })
+        log.append_end(&top, why)
     }
 
     /// Names the files that commands changed, for the user at the end of the run.

@@ -60,33 +60,38 @@ impl ChangeLog {
 
     /// Appends a change of a file, durably. Segments and other files of nagent's own are not recorded.
     pub fn append(&self, path: &Path, event: FileEvent) -> Result<()> {
+        self.append_by(fs::append_durably, path, event)
+    }
+
+    /// Appends the end of the run's commands in a folder, without waiting for the disk: where a crash loses it, undo takes the
+    /// run for one that did not end, and names its changes.
+    pub fn append_end(&self, top: &Path, why: String) -> Result<()> {
+        self.append_by(fs::append_text, top, FileEvent::CommandsRan { why })
+    }
+
+    fn append_by(
+        &self,
+        append: fn(&Path, &str) -> Result<()>,
+        path: &Path,
+        event: FileEvent,
+    ) -> Result<()> {
         if fs::real_path(self.root.path()).is_some_and(|root| path.starts_with(root)) {
             return Ok(());
         }
-        append(
-            &self.root,
-            &ChangeLogEntry {
-                run: self.run.clone(),
-                at: self.at.clone(),
-                conversation: self.conversation.clone(),
-                of: self.of.clone(),
-                prompt: self.prompt.clone(),
-                task: self.task.clone(),
-                path: path.display().to_string(),
-                event,
-            },
-        )
+        let entry = ChangeLogEntry {
+            run: self.run.clone(),
+            at: self.at.clone(),
+            conversation: self.conversation.clone(),
+            of: self.of.clone(),
+            prompt: self.prompt.clone(),
+            task: self.task.clone(),
+            path: path.display().to_string(),
+            event,
+        };
+        let line = serde_json::to_string(&entry).context("cannot write an entry")?;
+        // If a crash cut off the last line, the first line feed ends it.
+        append(&self.root.change_log_path(), &format!("\n{line}\n"))
     }
-}
-
-/// Appends a line, durably.
-///
-/// # Errors
-/// It could not be written.
-pub fn append(root: &Root, entry: &ChangeLogEntry) -> Result<()> {
-    let line = serde_json::to_string(entry).context("cannot write an entry")?;
-    // If a crash cut off the last line, the first line feed ends it.
-    fs::append_durably(&root.change_log_path(), &format!("\n{line}\n"))
 }
 
 /// Reads the log; empty where there is none.
