@@ -4,7 +4,7 @@
 
 use std::sync::LazyLock;
 
-use regex_lite::Regex;
+use regex::Regex;
 
 /// Maximum number of characters of a line that are shown.
 const SHOWN: usize = 60;

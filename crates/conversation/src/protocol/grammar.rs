@@ -12,7 +12,7 @@
 //! Lark's rules are generated from those in GBNF. In Lark every tag is one terminal: many short ones make its lexer
 //! slow.
 
-use regex_lite::{Captures, Regex};
+use regex::{Captures, Regex};
 
 use super::tags::{Body, Tag, TagAttribute, TagSet, ValueType};
 

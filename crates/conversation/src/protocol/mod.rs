@@ -24,6 +24,7 @@
 mod complaint;
 mod grammar;
 mod parse;
+mod scan;
 pub mod stream;
 pub mod tags;
 mod text;

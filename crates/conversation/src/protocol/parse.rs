@@ -6,41 +6,15 @@
 //! linearly with the reply's length. It never guesses: the complaint describes the correct form, and the model writes
 //! the reply again. The grammar is in the documentation of the parent module.
 
-use crate::limits::{self, ATTRIBUTE_VALUE, REPLY_TAGS};
-use std::sync::LazyLock;
-
-use regex_lite::{Captures, Regex};
-
 use super::complaint::{self, Malformed};
+use super::scan::{self, BLANK, RawAttribute, find_tags, is_positive};
 use super::tags::{self, Body, FENCE, Tag, TagAttribute, TagKind, TagSet, Trim, ValueType};
 use super::{Action, Change, ParsedReply, ReplyItem};
 use crate::format::attributes;
+use crate::limits::{self, ATTRIBUTE_VALUE, REPLY_TAGS};
 
 /// White space between tags; the last two are marks that nobody sees.
 pub(super) const SPACE: [char; 6] = [' ', '\t', '\r', '\n', '\u{feff}', '\u{200b}'];
-/// White space in a body, which may be empty but for it, and between the parts of a tag.
-pub(super) const BLANK: [char; 4] = [' ', '\t', '\r', '\n'];
-
-fn regex(pattern: &str) -> Regex {
-    Regex::new(pattern).expect("a constant pattern, compiled in every test run")
-}
-
-/// The opening or closing tag of a block that only nagent writes, in any spelling, up to the end of its name.
-static DRIVER: LazyLock<Regex> =
-    LazyLock::new(|| regex(r"\A<\s*(?:/\s*)?([A-Za-z][A-Za-z0-9_-]{0,63})"));
-/// The start of a tag: a slash if it is a closing tag, and the name.
-static TAG: LazyLock<Regex> = LazyLock::new(|| regex(r"\A<(/?)([A-Za-z_][A-Za-z0-9_.:-]*)"));
-static ATTRIBUTE: LazyLock<Regex> = LazyLock::new(|| {
-    regex(
-        r#"\A[ \t\r\n]+([A-Za-z_][A-Za-z0-9_.:-]*)[ \t\r\n]*=[ \t\r\n]*(?:"([^"]*)"|'([^']*)'|([A-Za-z0-9_.:-](?:[A-Za-z0-9_.:/*-]*[A-Za-z0-9_.:*-])?))"#,
-    )
-});
-static END: LazyLock<Regex> = LazyLock::new(|| regex(r"\A[ \t\r\n]*(/?)>"));
-/// A tag of this protocol anywhere in a text.
-static ANYWHERE: LazyLock<Regex> = LazyLock::new(|| regex(r"(?i)<(/?)(nagent[-_][a-z_-]+)"));
-/// The valid words of a fence.
-static WORD: LazyLock<Regex> = LazyLock::new(|| regex(r"\A[A-Za-z0-9._-]{1,64}\z"));
-static POSITIVE: LazyLock<Regex> = LazyLock::new(|| regex(r"\A[1-9][0-9]{0,19}\z"));
 
 /// Parses a reply in which every tag is allowed. Never fails and never panics, whatever the text is.
 pub fn parse_reply(reply: &str) -> ParsedReply<'_> {
@@ -204,10 +178,8 @@ impl<'a> Parser<'a> {
     /// middle of a text is only mentioned, and so is one that is indented as a code block.
     fn prose_before(&self) -> Option<&'a str> {
         let rest = self.remaining();
-        let tag = ANYWHERE
-            .captures(rest)
-            .filter(|tag| find_spelled(self.tags, &tag[2]).is_some() && tag[1].is_empty())?;
-        let tag = tag.get(0).filter(|tag| tag.start() > 0)?.start();
+        let tag = find_tags(rest).next().filter(|tag| tag.at > 0 && !tag.closes)?;
+        let tag = find_spelled(self.tags, tag.name).map(|_| tag.at)?;
         let words = &rest[..tag];
         if !is_prose(words) {
             return None;
@@ -223,7 +195,7 @@ impl<'a> Parser<'a> {
         }
         // Two mentions, or a mention and a tag, would become one tag that spans all the text between them.
         let whole = &rest[tag + 1..after.at - self.at];
-        if ANYWHERE.captures_iter(whole).any(|inner| inner[1].is_empty()) {
+        if find_tags(whole).any(|inner| !inner.closes) {
             return None;
         }
         let next = after.remaining().trim_start_matches(SPACE);
@@ -244,7 +216,7 @@ impl<'a> Parser<'a> {
 
     /// The block that begins or ends here, if it is one that only nagent writes.
     fn driver_block(&self) -> Option<String> {
-        tags::driver_block(&DRIVER.captures(self.remaining())?[1])
+        tags::driver_block(scan::read_loose_name(self.remaining())?)
     }
 
     fn parse_tag(&mut self) -> Result<ReplyItem, Malformed> {
@@ -285,7 +257,7 @@ impl<'a> Parser<'a> {
     /// The tag that begins here, and its name as it is spelled.
     fn parse_name(&mut self) -> Result<(&'static Tag, &'a str), Malformed> {
         let rest = self.remaining();
-        let Some(found) = TAG.captures(rest) else {
+        let Some(found) = scan::read_tag(rest) else {
             let spaced = rest.strip_prefix('<').map(|rest| rest.trim_start_matches(BLANK));
             let message = match spaced {
                 Some(name) if name.starts_with("nagent-") => {
@@ -295,50 +267,47 @@ impl<'a> Parser<'a> {
             };
             return Err(self.stray_tag(message));
         };
-        let (whole, name) = (&found[0], &found[2]);
-        if !found[1].is_empty() {
+        let name = found.name;
+        if found.closes {
             return Err(self.stray_tag(complaint::stray_closer(name)));
         }
         let Some(tag) = find_spelled(self.tags, name) else {
-            if whole.len() == rest.len() {
+            if found.len() == rest.len() {
                 return Err(self.malformed_at(self.at, "the reply ends inside a tag".to_owned()));
             }
             return Err(self.stray_tag(complaint::unknown_tag(name, self.tags)));
         };
-        let name = rest.get(whole.len() - name.len()..whole.len()).unwrap_or_default();
-        self.at += whole.len();
+        self.at += found.len();
         Ok((tag, name))
     }
 
     /// Explains why words are not a message: the first tag after them is unknown.
     fn unknown_tag_behind(&self, words: &str) -> Option<String> {
-        let tag = ANYWHERE.captures(words)?;
-        let is_unknown = tag[1].is_empty() && find_spelled(self.tags, &tag[2]).is_none();
-        is_unknown.then(|| complaint::unknown_tag(&tag[2], self.tags))
+        let tag = find_tags(words).next()?;
+        let is_unknown = !tag.closes && find_spelled(self.tags, tag.name).is_none();
+        is_unknown.then(|| complaint::unknown_tag(tag.name, self.tags))
     }
 
     /// Reports an unknown tag. If the next tag closes one that was already parsed, the body of that one probably ended
     /// too early.
     fn stray_tag(&self, message: String) -> Malformed {
-        let next = if self.bodies.is_empty() { None } else { ANYWHERE.captures(self.remaining()) };
-        let early = next.filter(|next| !next[1].is_empty());
-        let early = early.and_then(|next| self.bodies.iter().find(|tag| tag.name == &next[2]));
+        let early = find_tags(self.remaining()).next().filter(|next| next.closes);
+        let early = early.and_then(|next| self.bodies.iter().find(|tag| tag.name == next.name));
         let hint = early.map(|tag| complaint::fence_hint(tag)).unwrap_or_default();
         self.malformed_at(self.at, message + &hint)
     }
 
     fn parse_attributes(&mut self, tag: &'static Tag) -> Result<Values, Malformed> {
         let mut values = Values { tag, given: Vec::new(), closed: false, wrong: None };
-        while let Some(found) = ATTRIBUTE.captures(self.remaining()) {
-            let key = found.get(1).map_or(self.at, |key| self.at + key.start());
-            self.parse_attribute(&mut values, &found, key)?;
-            self.at += found[0].len();
+        while let Some(found) = scan::read_attribute(self.remaining()) {
+            self.parse_attribute(&mut values, found)?;
+            self.at += found.end;
         }
-        let Some(end) = END.captures(self.remaining()) else {
+        let Some((closed, length)) = scan::read_end(self.remaining()) else {
             return Err(self.broken_tag(tag));
         };
-        values.closed = !end[1].is_empty();
-        self.at += end[0].len();
+        values.closed = closed;
+        self.at += length;
         for attribute in tag.attributes {
             let is_given = values.find_value(attribute.name).is_some();
             if attribute.required && !is_given {
@@ -355,22 +324,19 @@ impl<'a> Parser<'a> {
         Ok(values)
     }
 
-    /// Checks one attribute, whose name begins at `at`, and stores its value.
+    /// Checks one attribute, and stores its value.
     fn parse_attribute(
         &self,
         values: &mut Values,
-        found: &Captures<'_>,
-        at: usize,
+        found: RawAttribute<'_>,
     ) -> Result<(), Malformed> {
         let tag = values.tag;
-        let key = &found[1];
-        let raw = [2, 3, 4].into_iter().find_map(|group| found.get(group));
-        let raw = raw.map_or("", |raw| raw.as_str());
-        let mut value = attributes::decode(raw);
+        let key = found.name;
+        let mut value = attributes::decode(found.value);
         let (name, wrong) = if key == FENCE && tag.body != Body::None {
-            if !WORD.is_match(&value) {
+            if !scan::is_fence_word(&value) {
                 let message = "a fence is one word of at most 64 letters, digits, dots, - and _";
-                return Err(self.malformed_at(at, message.to_owned()));
+                return Err(self.malformed_at(self.at + found.at, message.to_owned()));
             }
             (FENCE, None)
         } else {
@@ -382,7 +348,7 @@ impl<'a> Parser<'a> {
             let (name, meaning) = (attribute.name, attribute.meaning);
             let Some(plain) = plain_value(attribute, value) else { return Ok(()) };
             value = plain;
-            let is_number = || POSITIVE.is_match(&value) && value.parse::<u64>().is_ok();
+            let is_number = || is_positive(&value) && value.parse::<u64>().is_ok();
             let bytes = value.len();
             let wrong = if bytes > ATTRIBUTE_VALUE {
                 let most = format!("the maximum is {ATTRIBUTE_VALUE}");
@@ -471,7 +437,7 @@ fn plain_value(attribute: &TagAttribute, value: String) -> Option<String> {
             let number = plain.strip_suffix('s').filter(|_| attribute.name == "timeout");
             let number = number.unwrap_or(&plain).trim_end().trim_start_matches('+');
             let digits = number.trim_start_matches('0');
-            Some(if POSITIVE.is_match(digits) { digits.to_owned() } else { value })
+            Some(if is_positive(digits) { digits.to_owned() } else { value })
         }
         _ => Some(value),
     }
@@ -491,10 +457,8 @@ const CODE_INDENT: usize = 4;
 /// like a tag or a block of nagent's, and no turn that the model writes in someone else's name.
 fn is_prose(words: &str) -> bool {
     let looks_like_tag = |at: usize| {
-        let found = DRIVER.captures(&words[at..]);
-        found.is_some_and(|found| {
-            found[1].to_ascii_lowercase().starts_with("nagent")
-                || tags::driver_block(&found[1]).is_some()
+        scan::read_loose_name(&words[at..]).is_some_and(|name| {
+            name.to_ascii_lowercase().starts_with("nagent") || tags::driver_block(name).is_some()
         })
     };
     let has_open_fence = |fence: &str| words.matches(fence).count() % 2 == 1;

@@ -5,7 +5,8 @@
 //! the whole reply, which a property test checks; words outside of tags, and the responses after them, are left out,
 //! since they count only if there is also an action. Time and memory grow with the pieces, not with the reply.
 
-use super::parse::{BLANK, SPACE, parse_opening};
+use super::parse::{SPACE, parse_opening};
+use super::scan::BLANK;
 use super::tags::{Body, TagKind, TagSet};
 use crate::limits::REPLY_TAGS;
 

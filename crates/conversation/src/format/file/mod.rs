@@ -21,9 +21,6 @@
 mod parse;
 
 use std::ops::Range;
-use std::sync::LazyLock;
-
-use regex_lite::Regex;
 
 pub use self::parse::{holds_reply, parse};
 use crate::format::attributes::{self, Attribute};
@@ -56,14 +53,27 @@ pub const BLOCKS: &[&str] = &[
     "hook-per-turn",
 ];
 
-/// A body needs a fence if it holds this: anything that looks like a tag of nagent's, or that opens a block
-/// ([`BLOCKS`], and `context`, which the first context has around the text of a file).
-static SUSPECT: LazyLock<Regex> = LazyLock::new(|| {
-    Regex::new(
-        r"(?i)\A<\s*/?\s*(?:nagent|user-prompt|agent-response|system|initial.context|context\b|hook-per-)",
-    )
-    .expect("a constant pattern")
-});
+/// Whether a text begins with something because of which a body needs a fence: anything that looks like a tag of nagent's, or
+/// that opens a block ([`BLOCKS`], and `context`, which the first context has around the text of a file).
+fn is_suspect(text: &str) -> bool {
+    let is_space = |char: char| matches!(char, '\t'..='\r' | ' ');
+    let Some(inner) = text.strip_prefix('<') else { return false };
+    let inner = inner.trim_start_matches(is_space);
+    let inner = inner.strip_prefix('/').unwrap_or(inner).trim_start_matches(is_space);
+    let begins = |text: &str, word: &str| {
+        text.get(..word.len()).is_some_and(|start| start.eq_ignore_ascii_case(word))
+    };
+    let is_word = |char: char| char.is_ascii_alphanumeric() || char == '_';
+    ["nagent", "user-prompt", "agent-response", "system", "hook-per-"]
+        .into_iter()
+        .any(|word| begins(inner, word))
+        || begins(inner, "context") && !inner[7..].starts_with(is_word)
+        // With any character in between.
+        || begins(inner, "initial") && {
+            let mut behind = inner[7..].chars();
+            behind.next().is_some_and(|char| char != '\n') && begins(behind.as_str(), "context")
+        }
+}
 
 /// A block to be written.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -134,7 +144,7 @@ pub(crate) fn needs_fence(name: &str, body: &str, own: &[&str]) -> bool {
     }
     body.match_indices('<')
         .map(|(at, _)| &body[at..])
-        .any(|rest| SUSPECT.is_match(rest) && (name != "agent-response" || !is_own_tag(rest, own)))
+        .any(|rest| is_suspect(rest) && (name != "agent-response" || !is_own_tag(rest, own)))
 }
 
 /// Whether the text begins with an opening or closing tag of `own`, spelled exactly.

@@ -2,18 +2,18 @@
 
 use std::collections::HashMap;
 use std::ops::Range;
-use std::sync::LazyLock;
-
-use regex_lite::Regex;
 
 use super::{BLOCKS, Parsed, Piece, PieceKind, Trouble};
 use crate::format::attributes::{self, Attribute};
 use crate::format::nearest::nearest;
 
-/// The start of an opening or closing tag of a block, at the start of the text.
-static TAG_START: LazyLock<Regex> = LazyLock::new(|| {
-    Regex::new(&format!(r"\A<(/?)({})(?:[\s/>]|\z)", BLOCKS.join("|"))).expect("a constant pattern")
-});
+/// Reads the start of an opening or closing tag of a block. Returns whether it is a closing one, and the name.
+fn read_tag_start(text: &str) -> Option<(bool, &str)> {
+    let inner = text.strip_prefix('<')?;
+    let (closes, inner) = inner.strip_prefix('/').map_or((false, inner), |inner| (true, inner));
+    let name = inner.split(|char| matches!(char, '\t'..='\r' | ' ' | '/' | '>')).next()?;
+    BLOCKS.contains(&name).then_some((closes, name))
+}
 
 /// Parses a conversation file.
 pub fn parse(text: &str) -> Parsed {
@@ -125,14 +125,13 @@ impl Parser<'_> {
     /// Checks text that begins with `<` and is not a whole opening tag: it is a note or a defect.
     fn check_tag(&self, rest: &str) -> Result<Option<(Piece, usize)>, Trouble> {
         let start = self.at;
-        let Some(tag) = TAG_START.captures(rest) else {
+        let Some((closes, name)) = read_tag_start(rest) else {
             // `<agent-resp` and nothing more: the name itself was cut off.
             let is_cut_name = !rest.contains(['\n', '>', ' '])
                 && BLOCKS.iter().any(|name| name.starts_with(&rest[1..]));
             return if is_cut_name { Err(self.torn_tail_trouble(start)) } else { Ok(None) };
         };
-        let name = &tag[2];
-        Err(if !tag[1].is_empty() {
+        Err(if closes {
             let advice = "put its opening tag back, or remove this line";
             self.damage_trouble(start, format!("</{name}> closes no block; {advice}"), None)
         } else if rest.contains('>') {
