@@ -59,6 +59,7 @@ impl Runner<'_> {
     /// Ends what the run has started, and returns the conversation's file, still locked.
     pub fn end(mut self) -> ConversationFile {
         self.remove_uploads();
+        self.asker.client.leave();
         self.conversation
     }
 
