@@ -1,7 +1,7 @@
 //! The base of all tools: parsing, `--description`, `--json`, panics, and the [`Report`] of `run` with its exit code.
 
 use std::ffi::OsString;
-use std::panic::{self, AssertUnwindSafe};
+use std::panic;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -90,6 +90,11 @@ pub fn main<T: Tool>() -> ExitCode {
     // A shell that completes a command line sets the variable; the rest is then between it and clap.
     CompleteEnv::with_factory(command::<T>).var("NAGENT_COMPLETE").completer(T::NAME).complete();
     let words = T::prepare(std::env::args_os().collect());
+    let form = match () {
+        () if T::HAS_EVENTS && is_asked(&words, "--lines") => Form::Lines,
+        () if is_asked(&words, "--json") => Form::Json,
+        () => Form::Text,
+    };
     let report = if is_asked(&words, "--description") {
         let text = describe::<T>(&words);
         Report::done(text.clone()).with("description", text)
@@ -104,19 +109,28 @@ pub fn main<T: Tool>() -> ExitCode {
             T::from_arg_matches(&matches).map(|args| (args, folder))
         });
         match parsed {
-            Ok((args, folder)) => run_tool(args, folder.as_deref()),
+            Ok((args, folder)) => {
+                report_panics::<T>(form);
+                run_tool(args, folder.as_deref())
+            }
             Err(error) => report_usage::<T>(&error, &words),
         }
-    };
-    let form = match () {
-        () if T::HAS_EVENTS && is_asked(&words, "--lines") => Form::Lines,
-        () if is_asked(&words, "--json") => Form::Json,
-        () => Form::Text,
     };
     ExitCode::from(out::print_report(T::NAME, form, report).code())
 }
 
-/// Runs a tool. A panic is a bug of nagent: it must not print a backtrace on the user's terminal, and it must not exit 0.
+/// Ends the process at a panic, which is a bug of nagent: with an error like any other instead of a backtrace.
+fn report_panics<T: Tool>(form: Form) {
+    panic::set_hook(Box::new(move |panic| {
+        let cause = panic.payload_as_str().unwrap_or("unknown");
+        let problem = format!(
+            "bug in nagent: {cause}; what was appended to the conversation is safe. Please report it"
+        );
+        let report = Report::failed(Exit::Failed, problem);
+        std::process::exit(out::print_report(T::NAME, form, report).code().into());
+    }));
+}
+
 fn run_tool<T: Tool>(args: T, folder: Option<&Path>) -> Report {
     if let Some(folder) = folder
         && let Err(error) = sys::env::enter_folder(folder)
@@ -125,19 +139,7 @@ fn run_tool<T: Tool>(args: T, folder: Option<&Path>) -> Report {
         return Report::failed(Exit::Usage, format!("-C {folder}: {error}; name a folder"));
     }
     sys::env::keep_private();
-    panic::set_hook(Box::new(|_| ()));
-    let result = panic::catch_unwind(AssertUnwindSafe(|| args.run().unwrap_or_else(Report::from)));
-    result.unwrap_or_else(|cause| {
-        let cause = cause
-            .downcast_ref::<String>()
-            .map(String::as_str)
-            .or_else(|| cause.downcast_ref::<&str>().copied())
-            .unwrap_or("unknown");
-        Report::failed(
-            Exit::Failed,
-            format!("bug in nagent: {cause}; what was appended to the conversation is safe. Please report it"),
-        )
-    })
+    args.run().unwrap_or_else(Report::from)
 }
 
 fn is_asked(words: &[OsString], flag: &str) -> bool {

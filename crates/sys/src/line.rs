@@ -5,7 +5,6 @@
 //! [`super::foreground`].
 
 use std::borrow::Cow;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -36,8 +35,6 @@ pub enum Typed {
     Interrupt,
     /// Ctrl-X Ctrl-E: this text is to be edited in the user's editor.
     ToEdit(String),
-    /// More text than the editor can show; it was dropped.
-    TooLong,
     /// Ctrl-D on an empty line, or the end of the input.
     End,
 }
@@ -104,13 +101,7 @@ impl LineEditor {
     /// # Errors
     /// The terminal failed.
     pub fn read(&mut self, prompt: &str, styled: &str, before: &str) -> Result<Typed> {
-        let editor = &mut self.editor;
-        let prompt = (prompt, styled);
-        // rustyline counts rows in 16 bits and panics on a paste of megabytes.
-        let result =
-            catch_unwind(AssertUnwindSafe(|| editor.readline_with_initial(&prompt, (before, ""))));
-        let Ok(result) = result else { return Ok(Typed::TooLong) };
-        match result {
+        match self.editor.readline_with_initial(&(prompt, styled), (before, "")) {
             Ok(text) => Ok(Typed::Text(text)),
             Err(ReadlineError::Eof) => Ok(Typed::End),
             Err(ReadlineError::Interrupted) => {

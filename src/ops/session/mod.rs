@@ -79,12 +79,6 @@ impl Session {
                 }
                 Typed::Text(text) => text,
                 Typed::End => break,
-                Typed::TooLong => {
-                    out::print_line(
-                        "this is too long to be typed: put it into a file, and show it to the model with /read FILE",
-                    );
-                    continue;
-                }
                 Typed::Interrupt if !self.is_interactive => {
                     end = Report::failed(Exit::Signal(Signal::Int), "interrupted by SIGINT");
                     break;
