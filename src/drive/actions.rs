@@ -179,6 +179,17 @@ impl Runner<'_> {
         self.show_text(block, path, read)
     }
 
+    /// The result of reading a part of a file, as if the model had asked for it.
+    pub fn read_part(
+        &mut self,
+        path: &str,
+        offset: Option<u64>,
+        limit: Option<u64>,
+    ) -> Result<Block> {
+        let action = Action::Read { path: path.to_owned(), offset, limit, numbers: false };
+        Ok(self.run_action(&action)?.0)
+    }
+
     /// The result of reading a file that the user names. A long one is stored, unless `is_dry`, and its head and tail are
     /// shown.
     pub fn read_for_user(&mut self, path: &str, is_dry: bool) -> Result<Block> {

@@ -229,6 +229,32 @@ fn a_child_that_left_its_file_alone_says_so() {
 }
 
 #[test]
+fn a_child_sees_the_lines_of_a_large_file_that_its_parent_has_read() {
+    let lines: String = (1..=2000).map(|number| format!("line {number}\n")).collect();
+    let sandbox = Sandbox::outside_temp().file("a.txt", &lines);
+    let edit = "<nagent-edit path=\"a.txt\">\n<<<<<<< SEARCH\nline 1500\n=======\nline new\n>>>>>>> REPLACE\n</nagent-edit>";
+    sandbox.llm.choose(move |request| match request.last() {
+        last if last.contains("<nagent-conversation-result") => answer("done").into(),
+        last if last.contains("make it new") => {
+            // As they are now, both ranges in the order in which they were read, and nothing else.
+            let (early, late) =
+                (last.find("line 10\n").unwrap(), last.find("line 1500\n").unwrap());
+            assert!(early < late && !last.contains("line 12\n") && !last.contains("line 1400\n"));
+            format!("{edit}{}", answer("made")).into()
+        }
+        last if last.contains("<nagent-read-result") => {
+            "<nagent-conversation file=\"a.txt\">make it new</nagent-conversation>".into()
+        }
+        _ => "<nagent-read path=\"a.txt\" offset=\"8\" limit=\"4\"/>\
+              <nagent-read path=\"a.txt\" offset=\"1495\" limit=\"10\"/>"
+            .into(),
+    });
+    sandbox.run(&["task"]).assert_exit(0).stdout_is("done\n");
+    assert_eq!(sandbox.read("a.txt"), lines.replace("line 1500\n", "line new\n"));
+    assert_eq!(sandbox.requests().len(), 4);
+}
+
+#[test]
 fn no_list_of_processes_shows_the_prompt_and_kill_ends_what_was_kept() {
     let sandbox = Sandbox::new();
     sandbox.llm.choose(|request| {

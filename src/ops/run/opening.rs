@@ -237,17 +237,44 @@ pub(crate) fn make_blocks(
     Ok(blocks)
 }
 
-/// Shows a child its file in advance, if it is small: it would read it anyway.
-fn read_own_file(call: &Call<'_>, runner: &mut Runner<'_>) -> Result<Option<Block>, Problem> {
+/// Shows a child its file in advance, since it would read it anyway: a small one whole, of another one the parts that its
+/// parent has read, the latest first, as they are now.
+fn read_own_file(call: &Call<'_>, runner: &mut Runner<'_>) -> Result<Vec<Block>, Problem> {
     let is_new = runner.conversation.pieces().is_empty();
     let file = call.which.file_edit.as_ref().filter(|_| call.delegated && is_new);
-    let Some(file) = file.and_then(|file| file.to_str()) else { return Ok(None) };
-    let size = fs::file_size(&runner.context.folder.join(file)).unwrap_or(0);
-    if size == 0 || size > limits::FILE_SHOWN {
-        return Ok(None);
+    let Some(file) = file.and_then(|file| file.to_str()) else { return Ok(Vec::new()) };
+    let path = runner.context.folder.join(file);
+    let size = fs::file_size(&path).unwrap_or(0);
+    let is_ok = |block: &Block| block.get("status") == Some("ok");
+    if size <= limits::FILE_SHOWN {
+        let block = (size > 0).then(|| runner.read_for_user(file, call.args.show_request));
+        return Ok(block.transpose()?.into_iter().filter(is_ok).collect());
     }
-    let block = runner.read_for_user(file, call.args.show_request)?;
-    Ok(Some(block).filter(|block| block.get("status") == Some("ok")))
+    let parent = call.parents.last().map(|name| ConversationFile::read_only(call.root(), name));
+    let Some(Ok(parent)) = parent else { return Ok(Vec::new()) };
+    let mut blocks: Vec<Block> = Vec::new();
+    let mut room = limits::FILE_SHOWN;
+    for piece in parent.pieces().iter().rev() {
+        let is_this = |name| fs::real_path(&runner.context.resolve(Path::new(name)));
+        let read = piece.get("path").filter(|_| piece.name() == Some("nagent-read-result"));
+        let (first, lines) = (piece.number("first_line"), piece.number("lines"));
+        let is_this = read.and_then(is_this).is_some_and(|read| Some(read) == fs::real_path(&path));
+        if !is_this
+            || first.is_none()
+            || blocks.iter().any(|it| it.get("offset") == piece.get("first_line"))
+        {
+            continue;
+        }
+        let block = runner.read_part(file, first, lines)?;
+        let bytes = block.body.as_ref().map_or(0, |body| body.len() as u64);
+        if !is_ok(&block) || bytes > room {
+            break;
+        }
+        room -= bytes;
+        blocks.push(block);
+    }
+    blocks.reverse();
+    Ok(blocks)
 }
 
 /// The file of `--read`, as the model's own reading would show it.
