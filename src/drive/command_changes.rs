@@ -30,6 +30,8 @@ pub struct CommandChanges {
     /// The top of the working tree (or the folder, where that is in no repository), and the tree before the first command,
     /// or why it is not known.
     begun: Option<(PathBuf, Result<Snapshot>)>,
+    /// The length of git's log of `HEAD` then.
+    head_log: u64,
     /// When commands began and ended.
     spans: Vec<(Duration, Option<Duration>)>,
     /// The files that undo takes back, as the user would name them.
@@ -63,6 +65,7 @@ impl CommandChanges {
             if let (Err(why), true) = (&before, repository.is_some() && log.task.is_empty()) {
                 note = Some(format!("undo will not take back what commands change here: {why:#}"));
             }
+            self.head_log = git::read_head_log(&top, u64::MAX).0;
             self.begun = Some((top, before));
         }
         self.spans.push((clock::of_files(), None));
@@ -100,13 +103,21 @@ impl CommandChanges {
         logged.retain(|it| it.run == log.run);
         let begun = logged.iter().position(is_begin).unwrap_or(0);
         let outputs = context.root.outputs_folder();
-        let (events, why) = match changes {
+        let (events, mut why) = match changes {
             Ok(changes) => self.sort_changes(&outputs, changes, &logged, begun)?,
             Err(why) => (Vec::new(), self.name_changed(&top, &logged, &why)),
         };
         for (path, event) in events {
             self.changed.push(quote_name(path.strip_prefix(&context.folder).unwrap_or(&path)));
             log.append(&path, event)?;
+        }
+        let (_, moves) = git::read_head_log(&top, self.head_log);
+        if !moves.is_empty() {
+            let before = if why.is_empty() { "" } else { "; " };
+            why.push_str(&format!(
+                "{before}commits, branches and git's index stay ({})",
+                moves.join("; ")
+            ));
         }
         log.append_end(&top, why)
     }

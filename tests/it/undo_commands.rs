@@ -398,3 +398,34 @@ fn an_old_snapshot_is_pruned_and_the_undo_still_works() {
     run(&sandbox, "y", shell("echo y >> a.txt"));
     take_back(&sandbox, &[]).assert_exit(0);
 }
+
+#[test]
+fn undo_is_about_this_folder_and_a_conversation_about_itself() {
+    let sandbox = Sandbox::outside_temp().env("STY", "1.here");
+    for folder in ["one", "two"] {
+        sandbox.program("git", &["init", "-q", folder]).run().assert_exit(0);
+    }
+    sandbox.llm.push(write("a.txt", "new"));
+    sandbox.llm.push(answer("done"));
+    sandbox.run(&["-C", "one", "-n", "--write", ".", "task"]).assert_exit(0);
+    let here =
+        |folder: &str, more: &[&str]| sandbox.run(&[&["-C", folder, "--undo"], more].concat());
+    here("two", &[]).assert_exit(1).stderr_has(&["nothing to undo in ", "two by this shell"]);
+    here("two", &["--list"]).assert_exit(0).stdout_has(&["nothing to undo"]);
+    // The run had a conversation of its own.
+    here("one", &["-c", "other"]).assert_exit(1);
+    assert_eq!(sandbox.read("one/a.txt"), "new");
+    here("one", &[]).assert_exit(0);
+    assert!(!sandbox.work().join("one/a.txt").exists());
+}
+
+#[test]
+fn commits_of_a_run_stay_and_undo_says_so() {
+    let sandbox = sandbox();
+    let commands =
+        "echo x > b.txt; git add b.txt; git -c user.name=a -c user.email=a@x commit -qm 'Add b'";
+    run(&sandbox, "task", shell(commands));
+    let undone = take_back(&sandbox, &[]).assert_exit(1);
+    assert!(!sandbox.work().join("b.txt").exists());
+    undone.stdout_has(&["commits, branches and git's index stay (commit: Add b)"]);
+}

@@ -36,6 +36,8 @@ pub struct ChangeLog {
     pub conversation: String,
     /// Names under which undo finds the run.
     pub of: Vec<String>,
+    /// The folder that it was started in.
+    pub folder: String,
     /// The first line of its prompt.
     pub prompt: String,
     /// The task of the run that started it; empty if none did.
@@ -44,9 +46,15 @@ pub struct ChangeLog {
 
 impl ChangeLog {
     /// The log of a run that has no prompt yet.
-    pub fn new(root: Root, run: String, conversation: String, of: Vec<String>) -> Self {
+    pub fn new(
+        root: Root,
+        run: String,
+        conversation: String,
+        of: Vec<String>,
+        folder: String,
+    ) -> Self {
         let (at, prompt, task) = Default::default();
-        Self { root, run, at, conversation, of, prompt, task }
+        Self { root, run, at, conversation, of, folder, prompt, task }
     }
 
     /// The value of `NAGENT_RUN` for runs that this one starts now.
@@ -83,6 +91,7 @@ impl ChangeLog {
             at: self.at.clone(),
             conversation: self.conversation.clone(),
             of: self.of.clone(),
+            folder: self.folder.clone(),
             prompt: self.prompt.clone(),
             task: self.task.clone(),
             path: path.display().to_string(),

@@ -23,7 +23,7 @@ use conversation::format::harmless::quote_name;
 use conversation::memory::changes::{FileEvent, RunFileChange, list_changes, list_unknown};
 use conversation::problem::Problem;
 use conversation::turn::unfinished::unfinished_results;
-use history::file_index;
+use history::{file_index, git};
 use sys::change_log::{self, ChangeLog, StartedBy};
 use sys::conversation_file::ConversationFile;
 use sys::opening::Opened;
@@ -70,15 +70,54 @@ pub(crate) fn start_log(call: &Call<'_>, conversation: &str) -> ChangeLog {
     of.extend(call.parents.iter().cloned());
     of.push(conversation.to_owned());
     of.dedup();
-    let mut log = ChangeLog::new(call.root().clone(), run, conversation.to_owned(), of);
+    let folder =
+        call.env.current_folder().map_or_else(|_| String::new(), |it| it.display().to_string());
+    let mut log = ChangeLog::new(call.root().clone(), run, conversation.to_owned(), of, folder);
     log.task = task;
     log
 }
 
-/// Undoes the writes of the last runs of the call's conversation, or of others that were started from its shell.
+/// Undoes the writes of the last runs of the conversation that is named, or, without a name, of the last ones that were
+/// started from this shell in this folder or its repository.
 pub fn undo_runs(call: &Call<'_>, args: &UndoArgs) -> Result<Report, Problem> {
-    let is_meant = |change: &RunFileChange| change.of.contains(&call.name);
-    undo_last(call, args, &is_meant, &format!("conversation {}", call.name))
+    let scope = UndoScope::of(call)?;
+    let is_meant =
+        |it: &RunFileChange| scope.includes(&it.conversation, &it.of, &it.folder, &it.path);
+    undo_last(call, args, &is_meant, &scope.describe())
+}
+
+/// The runs that an undo without a file is about.
+struct UndoScope<'a> {
+    name: &'a str,
+    /// The folder or repository in which they were started; `None`: a conversation is named, and its own runs count.
+    here: Option<PathBuf>,
+}
+
+impl<'a> UndoScope<'a> {
+    fn of(call: &'a Call<'_>) -> Result<Self, Problem> {
+        let is_named = call.which.conversation.is_some() || call.which.continue_.is_some();
+        let folder = call.env.current_folder()?;
+        let here = (!is_named).then(|| git::find_toplevel(&folder).unwrap_or(folder));
+        Ok(Self { name: &call.name, here })
+    }
+
+    fn includes(&self, conversation: &str, of: &[String], folder: &str, path: &str) -> bool {
+        match &self.here {
+            // The first name is that of the shell.
+            None => conversation == self.name || of.iter().skip(1).any(|it| it == self.name),
+            Some(here) => {
+                let place = if folder.is_empty() { path } else { folder };
+                of.iter().any(|it| it == self.name) && Path::new(place).starts_with(here)
+            }
+        }
+    }
+
+    fn describe(&self) -> String {
+        match &self.here {
+            None => format!("conversation {}", self.name),
+            Some(here) => format!("{} by this shell", quote_name(here)),
+        }
+    }
 }
 
 /// Takes back what the last runs that changed a file did to it.
@@ -123,7 +162,7 @@ fn undo_last(
     let other = match call.which.file_edit {
         Some(_) => "",
         None => {
-            "; for another conversation add -c NAME, or --continue for the last one in this folder"
+            "; for a conversation of its own add -c NAME, or --continue for the last one in this folder"
         }
     };
     let nothing = format!("nothing to undo in {of}{other}");
@@ -183,10 +222,12 @@ fn read_newest_first(root: &Root) -> Result<Vec<RunFileChange>, Problem> {
 fn describe_unknown(call: &Call<'_>, undone: &[UndoPlan]) -> Result<Vec<String>, Problem> {
     let log = change_log::read_log(call.root())?;
     let oldest = undone.iter().flat_map(|plan| &plan.changes).map(|change| &change.at).min();
+    let scope = UndoScope::of(call)?;
     let mut unknown = list_unknown(&log);
-    unknown.retain(|(of, _)| {
-        let is_later = oldest.is_none_or(|oldest| of.at >= *oldest);
-        is_later && of.of.contains(&call.name) && call.which.file_edit.is_none()
+    unknown.retain(|(it, _)| {
+        let is_later = oldest.is_none_or(|oldest| it.at >= *oldest);
+        let is_meant = || scope.includes(&it.conversation, &it.of, &it.folder, &it.path);
+        is_later && call.which.file_edit.is_none() && is_meant()
     });
     let describe = |(_, why)| format!("what commands changed is not taken back: {why}");
     Ok(unknown.into_iter().map(describe).collect())

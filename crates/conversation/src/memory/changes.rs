@@ -2,7 +2,7 @@
 //!
 //! One JSON object a line, appended before a file is written, so that a run that is killed at any instant can be undone:
 //! ```text
-//! {"run":R,"at":T,"conversation":C,"of":[…],"prompt":P,"task":P,"path":F, then one of
+//! {"run":R,"at":T,"conversation":C,"of":[…],"folder":D,"prompt":P,"task":P,"path":F, then one of
 //!  "what":"write","before":H,"after":H}    a tag or a command writes F; H is a SHA-256, or "none" without a file
 //!  "what":"commands","before":H,"after":H,"executable":B}    commands changed F; this takes the place of what the run
 //!                                          recorded of F before; B: it could be executed before
@@ -10,7 +10,7 @@
 //!  "what":"undo","undone":[ID…],"before":H,"after":H}    the user undid these changes
 //! ```
 //! `of` has the names by which a run is found: the conversation of its shell, the conversations that started it, and
-//! its own. If another run started this one, `task` is the prompt of the first of these runs. Contents are stored in
+//! its own. `folder` is where it was started. If another run started this one, `task` is the prompt of the first of these runs. Contents are stored in
 //! `outputs/` under their hash. Unreadable lines (after a power cut, or of an older version) are skipped.
 
 use std::collections::{HashMap, HashSet};
@@ -46,6 +46,9 @@ pub struct ChangeLogEntry {
     pub conversation: String,
     /// The names by which it is found.
     pub of: Vec<String>,
+    /// The folder that it was started in; empty in lines of an older version.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub folder: String,
     /// The first line of its prompt.
     pub prompt: String,
     /// The first line of the prompt of the first run that led to it, if another run started it.
@@ -87,6 +90,8 @@ pub struct RunFileChange {
     pub conversation: String,
     /// The names by which it is found.
     pub of: Vec<String>,
+    /// The folder that it was started in; empty if that is not known.
+    pub folder: String,
     /// The path of the file at that time.
     pub path: String,
     /// The SHA-256 of the content before; `None` if the file did not exist.
@@ -155,7 +160,8 @@ fn collect(entries: &[ChangeLogEntry]) -> Vec<FileOfRun<'_>> {
 impl FileOfRun<'_> {
     fn change(&self, number: usize, before: &str, after: &str) -> RunFileChange {
         let content = |hash: &str| (hash != NO_FILE).then(|| hash.to_owned());
-        let ChangeLogEntry { run, at, conversation, of, prompt, task, path, .. } = self.first;
+        let ChangeLogEntry { run, at, conversation, of, folder, prompt, task, path, .. } =
+            self.first;
         RunFileChange {
             id: format!("{run}:{number}:{path}"),
             run: run.clone(),
@@ -164,6 +170,7 @@ impl FileOfRun<'_> {
             at: at.clone(),
             conversation: conversation.clone(),
             of: of.clone(),
+            folder: folder.clone(),
             path: path.clone(),
             before: content(before),
             after: content(after),
@@ -223,8 +230,8 @@ mod tests {
             };
             let (run, path) = (word(0), word(1));
             let (at, conversation, prompt) = ("t".into(), "c".into(), "p".into());
-            let (of, task) = Default::default();
-            ChangeLogEntry { run, at, conversation, of, prompt, task, path, event }
+            let (of, folder, task) = Default::default();
+            ChangeLogEntry { run, at, conversation, of, folder, prompt, task, path, event }
         };
         lines.iter().map(read).collect()
     }

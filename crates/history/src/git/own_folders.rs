@@ -5,7 +5,7 @@ use std::fs;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-use conversation::format::harmless::quote_name;
+use conversation::format::harmless::{escape_line, quote_name};
 use conversation::limits;
 
 /// Files that libgit2 reads into memory when it opens a repository, and their largest sizes.
@@ -33,6 +33,30 @@ pub fn git_folders(git: &Path) -> Vec<PathBuf> {
     let Some(folder) = folder else { return Vec::new() };
     let common = read_named_folder(&folder.join("commondir"), "", &folder);
     [Some(folder), common].into_iter().flatten().collect()
+}
+
+/// Maximum number of moves that are described.
+const MOVES: usize = 5;
+
+/// Maximum number of characters of one.
+const MOVE: usize = 80;
+
+/// The length of the log that git keeps of `HEAD`, and what it says of its moves behind `offset`: `commit: Fix it`,
+/// `checkout: moving from main to x`. Nothing where there is no log.
+pub fn read_head_log(top: &Path, offset: u64) -> (u64, Vec<String>) {
+    let Some(folder) = git_folders(&top.join(".git")).into_iter().next() else {
+        return (0, Vec::new());
+    };
+    let log = folder.join("logs/HEAD");
+    let length = fs::metadata(&log).map_or(0, |metadata| metadata.len());
+    if length <= offset || length - offset > limits::REPOSITORY_CONFIG {
+        return (length, Vec::new());
+    }
+    let bytes = sys::fs::read_bytes(&log, u64::MAX).ok().flatten().unwrap_or_default();
+    let new = bytes.get(usize::try_from(offset).unwrap_or(usize::MAX)..).unwrap_or_default();
+    let new = String::from_utf8_lossy(new);
+    let moves = new.lines().filter_map(|line| Some(line.split_once('\t')?.1));
+    (length, moves.take(MOVES).map(|line| escape_line(line, MOVE)).collect())
 }
 
 /// Refuses a repository one of whose files is not regular or too large.
