@@ -247,6 +247,8 @@ impl Commands {
             (PARENTS, command.parents.clone()),
             (RUN, context.run.clone()),
             ("NAGENT_ROOT", context.root.path().display().to_string()),
+            // An editor would wait for keys that nobody can press.
+            ("GIT_EDITOR", "true".to_owned()),
         ];
         let program = context.env.find_program(&self.rules.program).into_os_string();
         let argv = vec![program, OsString::from("-c"), OsString::from(command.commands)];

@@ -147,8 +147,10 @@ fn without_a_terminal_no_command_leaves_the_sandbox() {
 fn caches_of_tools_are_writable_but_not_the_programs_in_them() {
     let sandbox = default();
     std::fs::create_dir_all(sandbox.home().join(".cache/pre-commit")).unwrap();
-    std::fs::create_dir_all(sandbox.home().join(".cargo/registry")).unwrap();
-    let tries = ".cache/x .cargo/registry/x .cache/pre-commit/x .cargo/config.toml";
+    for name in [".cargo/registry", ".npm/_npx", ".npm/_cacache"] {
+        std::fs::create_dir_all(sandbox.home().join(name)).unwrap();
+    }
+    let tries = ".cache/x .cargo/registry/x .cache/pre-commit/x .cargo/config.toml .npm/_cacache/x .npm/_npx/x";
     sandbox
         .llm
         .push(shell(&format!("for f in {tries}; do echo x 2>/dev/null > ~/$f && echo $f; done")));
@@ -156,12 +158,30 @@ fn caches_of_tools_are_writable_but_not_the_programs_in_them() {
     sandbox.run(&["-c", "c", "task"]).assert_exit(0);
     let body = sandbox.block("nagent-shell-result").body;
     let made: Vec<&str> = body.lines().filter(|line| line.starts_with('.')).collect();
-    assert_eq!(made, [".cache/x", ".cargo/registry/x"], "{body}");
+    // Of what `npx` runs later, a command has a folder of its own.
+    let expect = [".cache/x", ".cargo/registry/x", ".npm/_cacache/x", ".npm/_npx/x"];
+    assert_eq!(made, expect, "{body}");
+    let is_left = |name: &str| sandbox.home().join(".npm").join(name).exists();
+    assert!(is_left("_cacache/x") && !is_left("_npx/x"));
     // Those of programs that are not installed are not made.
     let is_installed = ["/usr/bin/mix", "/bin/mix", "/usr/local/bin/mix"]
         .iter()
         .any(|it| std::path::Path::new(it).exists());
     assert_eq!(sandbox.home().join(".hex").exists(), is_installed);
+}
+
+#[test]
+fn a_repository_is_not_removed_and_git_waits_for_no_editor() {
+    let sandbox = default().env("EDITOR", "sleep 60 #");
+    sandbox.program("git", &["init", "-q"]).run().assert_exit(0);
+    sandbox.llm.push(shell("cd . && rm -r ./.git/"));
+    sandbox.llm.push(shell("git -c user.name=a -c user.email=a@x commit --allow-empty"));
+    sandbox.llm.push(answer("ok"));
+    sandbox.run(&["-c", "c", "task"]).assert_exit(0);
+    let results = sandbox.blocks_of("nagent-shell-result");
+    assert!(results[0].body.contains("it removes the git repository"), "{results:?}");
+    assert!(sandbox.work().join(".git/HEAD").exists());
+    assert!(results[1].body.contains("empty commit message"), "{results:?}");
 }
 
 #[test]
@@ -184,7 +204,7 @@ fn a_question_names_the_whole_path_of_a_file_elsewhere() {
     for words in [
         format!("write this file (6 B, replaces 4 B) in {}?", folder.display()),
         format!("write this file (6 B, new) outside of {}: {elsewhere}?", folder.display()),
-        format!("+++ b/{elsewhere}"),
+        format!("+++ {elsewhere}"),
     ] {
         assert!(printed.contains(&words), "{words}: {printed}");
     }

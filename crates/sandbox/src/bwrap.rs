@@ -22,7 +22,7 @@ pub fn arguments(
     let mut words: Vec<OsString> = Vec::new();
     let mut add = |more: &[&str]| words.extend(more.iter().map(OsString::from));
     add(&["--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc", "--cap-drop", "ALL"]);
-    add(&["--unshare-pid", "--unshare-ipc", "--unshare-uts", "--unshare-cgroup-try"]);
+    add(&["--unshare-pid", "--unshare-ipc", "--unshare-uts"]);
     add(if user_namespace { &["--unshare-user"] } else { &[] });
     add(if policy.no_network { &["--unshare-net"] } else { &[] });
     add_mounts(policy, sockets, empty, &mut words);
@@ -41,6 +41,9 @@ fn add_mounts(
     for hidden in &policy.hidden {
         let mount = if hidden.is_folder { "--tmpfs" } else { "--ro-bind-data" };
         mounts.entry(&hidden.path).or_insert(mount);
+    }
+    for private in &policy.private {
+        mounts.entry(private).or_insert("--tmpfs");
     }
     let writable = policy.writable.iter().map(|path| (path.as_path(), "--bind"));
     let read_only = policy.read_only.iter().chain(&policy.shown);
@@ -71,7 +74,9 @@ fn add_mounts(
         }
         words.push(path.into());
     }
-    for (path, _) in mounts.iter().filter(|(_, mount)| *mount == "--tmpfs") {
+    let is_private = |path: &&Path| policy.private.iter().any(|private| private == *path);
+    for (path, _) in mounts.iter().filter(|(path, mount)| *mount == "--tmpfs" && !is_private(path))
+    {
         words.extend(["--remount-ro".into(), path.into()]);
     }
     for socket in sockets.iter().filter(|socket| !policy.is_hidden(socket)) {
@@ -98,7 +103,7 @@ mod tests {
             arguments(&policy, false, Path::new("/w"), &["/g/socket".into()].into(), &[7, 8]);
         let words: Vec<_> = words.iter().map(|word| word.to_string_lossy()).collect();
         let words = words.join(" ");
-        let from = words.split_once("--unshare-cgroup-try ").unwrap().1;
+        let from = words.split_once("--unshare-uts ").unwrap().1;
         assert_eq!(
             from.split_once(" --ro-bind /dev/null /g/socket --remount-ro /proc").unwrap().0,
             expect

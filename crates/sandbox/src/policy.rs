@@ -27,6 +27,8 @@ pub struct SandboxPolicy {
     pub read_only: Vec<PathBuf>,
     /// Paths that cannot be read, wherever they are.
     pub hidden: Vec<HiddenPath>,
+    /// Folders of which a command gets an empty one of its own, that is gone with it.
+    pub private: Vec<PathBuf>,
     /// Paths in hidden ones that can be read all the same, and never written.
     pub shown: Vec<PathBuf>,
 }

@@ -31,6 +31,8 @@ pub enum Group {
     Cache,
     /// Programs in such a cache that later commands run: read-only.
     Installed,
+    /// Programs and state in such a folder that run later: a command gets an empty folder of its own. Columns as for `Cache`.
+    Private,
     /// Large folders that tools make, which are not searched.
     Heavy,
 }
@@ -85,9 +87,13 @@ mod tests {
 
     #[test]
     fn each_name_is_listed_once_in_a_group_that_is_known() {
-        use Group::{Automatic, Cache, Credential, Heavy, Installed, Plain, Starter, Variable};
+        use Group::{
+            Automatic, Cache, Credential, Heavy, Installed, Plain, Private, Starter, Variable,
+        };
         let mut count = 0;
-        for group in [Automatic, Starter, Credential, Variable, Plain, Heavy, Cache, Installed] {
+        for group in
+            [Automatic, Starter, Credential, Variable, Plain, Heavy, Cache, Installed, Private]
+        {
             let mut seen = HashSet::new();
             for name in names_in(group) {
                 let is_plain = name.split('/').all(|part| !["", ".", ".."].contains(&part));

@@ -302,6 +302,7 @@ impl Sandbox {
             );
         }
         policy.writable.extend(self.paths.make_caches());
+        policy.private.extend(self.paths.make_private());
         // A command may have added a submodule or a working tree.
         policy.read_only.extend(executed_paths(&self.paths.repositories));
         let missing = |folder: &Path| {

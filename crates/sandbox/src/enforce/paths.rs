@@ -92,6 +92,8 @@ pub(super) struct PolicyPaths {
     pub(super) home: Option<PathBuf>,
     /// Caches of everyday tools. Each exists, or is made before the first command.
     caches: Vec<PathBuf>,
+    /// Folders of such tools from which something runs later, made like caches.
+    private: Vec<PathBuf>,
     /// The working tree, nagent's root and the home folder, which no cache may hold.
     outer: Vec<PathBuf>,
     /// The folder in which a scratch folder can be made.
@@ -156,10 +158,11 @@ impl PolicyPaths {
         let read_only = own.chain(by_git).chain(in_git);
         policy.read_only = read_only.filter(|path| policy.is_writable(path)).collect();
 
-        let caches = match request.mode {
-            SandboxMode::Workspace => list_caches(home.as_deref(), places.env),
+        let list = |group| match request.mode {
+            SandboxMode::Workspace => list_of_tools(group, home.as_deref(), places.env),
             _ => Vec::new(),
         };
+        let (caches, private) = (list(Group::Cache), list(Group::Private));
         let installed =
             names_in(Group::Installed).filter_map(|name| Some(home.as_ref()?.join(name)));
         policy.read_only.extend(installed.filter(|path| path.exists() && !caches.is_empty()));
@@ -169,7 +172,17 @@ impl PolicyPaths {
         let tmpdir = fs::canonicalize(folder.join(tmpdir.unwrap_or_else(|| "/tmp".as_ref())));
         let (temp, is_tmpdir_writable) =
             (temp.into_iter().next(), tmpdir.is_ok_and(|tmpdir| policy.is_writable(&tmpdir)));
-        Ok(Self { policy, trees, repositories, home, caches, outer, temp, is_tmpdir_writable })
+        Ok(Self {
+            policy,
+            trees,
+            repositories,
+            home,
+            caches,
+            private,
+            outer,
+            temp,
+            is_tmpdir_writable,
+        })
     }
 }
 
@@ -177,13 +190,22 @@ impl PolicyPaths {
     /// The caches, made where they are missing. One that cannot be made, or whose link leads to more than a cache, is
     /// left out.
     pub(super) fn make_caches(&self) -> Vec<PathBuf> {
+        self.make_folders(&self.caches)
+    }
+
+    /// The private folders, which are mounted over existing ones.
+    pub(super) fn make_private(&self) -> Vec<PathBuf> {
+        self.make_folders(&self.private)
+    }
+
+    fn make_folders(&self, paths: &[PathBuf]) -> Vec<PathBuf> {
         let make = |path: &PathBuf| {
             sys::fs::create_private_folder(path).ok()?;
             let real = fs::canonicalize(path).ok()?;
             let holds_more = self.outer.iter().any(|outer| outer.starts_with(&real));
             (!holds_more && real.is_dir()).then_some(real)
         };
-        self.caches.iter().filter_map(make).collect()
+        paths.iter().filter_map(make).collect()
     }
 }
 
@@ -257,8 +279,9 @@ fn too_large(tree: &Path, root: &Path, home: Option<&Path>) -> Option<&'static s
     }
 }
 
-/// Lists the caches of the table: those that exist, and those of programs that are installed. A variable may move one.
-fn list_caches(home: Option<&Path>, env: &Env) -> Vec<PathBuf> {
+/// Lists the caches or private folders of the table: those that exist, and those of programs that are installed. A variable
+/// may move one.
+fn list_of_tools(group: Group, home: Option<&Path>, env: &Env) -> Vec<PathBuf> {
     let cache = |line: &'static str| {
         let mut words = line.split(' ');
         let (name, program, variable) = (words.next()?, words.next()?, words.next());
@@ -270,7 +293,7 @@ fn list_caches(home: Option<&Path>, env: &Env) -> Vec<PathBuf> {
         let is_made = || program == "-" || env.find_program(program).exists();
         (path.is_dir() || is_made()).then_some(path)
     };
-    names_in(Group::Cache).filter_map(cache).collect()
+    names_in(group).filter_map(cache).collect()
 }
 
 /// Resolves the folder of a `--write`.
