@@ -25,7 +25,6 @@ fn child_args(call: &Call<'_>, model: Option<&str>) -> RunArgs {
         no_network: Some(config.no_network),
         approve: Some(config.approve),
         dangerous: args.dangerous,
-        stop_list: args.stop_list,
         tags: (settings.tags != TagSet::ALL).then(|| vec![settings.tags.names()]),
         look: args.look.clone(),
         no_summaries: args.no_summaries,

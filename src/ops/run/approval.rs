@@ -47,7 +47,7 @@ pub(crate) fn approval<'a>(
     let approvals = if asks { entry_file::load_entries(call.root(), FILE)? } else { Vec::new() };
     Ok(ApprovalRules {
         approve,
-        has_stop_list: (approve != Approve::None || call.args.stop_list) && !call.args.dangerous,
+        has_stop_list: !call.args.dangerous,
         patterns: config.approve_allow.clone(),
         approvals,
         approver: Box::new(TerminalApprover { call, who, asked }),

@@ -28,7 +28,7 @@ type ChildEnd = (ExitStatus, Map<String, Value>);
 impl Session {
     /// Runs a prompt, and shows the run.
     pub(super) fn run_prompt(&mut self, prompt: &str) -> Result<(), Problem> {
-        let mut words = self.tool_words("nagent", &["--lines", "--stop-list"])?;
+        let mut words = self.tool_words("nagent", &["--lines"])?;
         words.extend(self.check.iter().map(|check| format!("--check={check}").into()));
         let line = json!({ "prompt": prompt, "read": std::mem::take(&mut self.reads) });
         let end = self.follow(&words, &line)?;

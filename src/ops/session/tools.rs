@@ -96,8 +96,8 @@ impl Session {
         if tool == "nagent-conversations" {
             words.extend(["--root".into(), self.settings.root.path().into()]);
         } else {
-            // The session itself is quiet; a run gets --stop-list anyway.
-            let args = RunArgs { quiet: false, stop_list: false, ..self.args.clone() };
+            // The session itself is quiet.
+            let args = RunArgs { quiet: false, ..self.args.clone() };
             words.extend(args.words());
         }
         if tool == "nagent" {

@@ -167,12 +167,9 @@ pub struct RunArgs {
     #[arg(long, value_name = "WHAT", value_parser = Approve::parse, help_heading = "Permissions",
         add = ArgValueCandidates::new(completion::approvals))]
     pub approve: Option<Approve>,
-    /// With --approve, do not block commands such as rm -rf /, mkfs, shutdown
+    /// Do not refuse commands such as rm -rf /, rm -rf .git, mkfs, shutdown
     #[arg(long, help_heading = "Permissions")]
     pub dangerous: bool,
-    /// Block them even without --approve
-    #[arg(long, hide = true)]
-    pub stop_list: bool,
     /// Let the model use these tags only, as in read,edit,shell [default: all]
     #[arg(long, value_name = "LIST", value_delimiter = ',', help_heading = "Permissions")]
     pub tags: Option<Vec<String>>,

@@ -13,8 +13,15 @@ const WRAPPERS: [&str; 13] = [
     "exec", "setsid", "busybox",
 ];
 
+/// Words of which every command that is stopped has one. Most commands have none, and are not parsed.
+const WORDS: [&str; 9] =
+    ["rm", "dd", "mkfs", "shutdown", "reboot", "halt", "poweroff", "diskutil", "(){"];
+
 /// Finds the first command that is stopped, and returns the reason.
 pub fn find_stop(commands: &str) -> Option<String> {
+    if !WORDS.iter().any(|word| commands.contains(word)) && !commands.contains(":|:") {
+        return None;
+    }
     let is_bomb = commands.split_whitespace().collect::<String>().contains(":(){:|:&};:");
     if is_bomb { Some("it is a fork bomb".to_owned()) } else { find_within(commands, DEPTH) }
 }
@@ -47,9 +54,7 @@ fn check_command(words: &[String], depth: usize) -> Option<String> {
         return arguments.iter().filter(is_script).find_map(|word| find_within(word, depth - 1));
     }
     match name {
-        "rm" if removes_everything(arguments) => {
-            Some("it removes everything below / or the home folder".to_owned())
-        }
+        "rm" => find_removal(arguments).map(str::to_owned),
         "dd" => arguments.iter().filter_map(|word| word.strip_prefix("of=")).find_map(writes_over),
         "shutdown" | "reboot" | "halt" | "poweroff" => {
             Some(format!("{name} shuts down the machine"))
@@ -62,8 +67,9 @@ fn check_command(words: &[String], depth: usize) -> Option<String> {
     }
 }
 
-/// Whether `rm` with these words is recursive, forced, and at the root or the home folder.
-fn removes_everything(arguments: &[String]) -> bool {
+/// What `rm` with these words removes that is never meant: the root or the home folder (forced), or the repository of the
+/// working folder.
+fn find_removal(arguments: &[String]) -> Option<&'static str> {
     let short = |letters: &[char]| {
         arguments
             .iter()
@@ -72,7 +78,20 @@ fn removes_everything(arguments: &[String]) -> bool {
     let long = |name: &str| arguments.iter().any(|word| word == name);
     let is_recursive = short(&['r', 'R']) || long("--recursive");
     let is_forced = short(&['f']) || long("--force");
-    is_recursive && is_forced && arguments.iter().any(|word| is_everything(word))
+    let removes =
+        |is_such: fn(&str) -> bool| is_recursive && arguments.iter().any(|word| is_such(word));
+    if is_forced && removes(is_everything) {
+        Some("it removes everything below / or the home folder")
+    } else if removes(is_repository) {
+        Some("it removes the git repository with its history")
+    } else {
+        None
+    }
+}
+
+/// Whether a word means the repository of the working folder, or everything in it.
+fn is_repository(word: &str) -> bool {
+    word.trim_start_matches("./").trim_end_matches(['*', '/']) == ".git"
 }
 
 /// Whether a word means the root or the home folder, or everything in it.
