@@ -70,11 +70,7 @@ fn long_results_become_pointers_and_no_request_is_made() {
     fill(&sandbox, 6, 12_000);
     let before = read(&sandbox);
     let requests = sandbox.requests().len();
-    let plan = sandbox.run(&["-c", "c", "--compact"]).assert_exit(0);
-    // The newest turns are within a quarter of a window of this size.
-    assert!(plan.stdout.contains("nothing to compact"), "{plan:?}");
-    let sandbox = sandbox.config_also(json!({"context_window_tokens": 24_000}));
-    assert_eq!(read(&sandbox), before);
+    // However large the window is: as if the conversation filled it.
     let done = sandbox.run(&["-c", "c", "--compact", "--json"]).assert_exit(0).json();
     assert_eq!(sandbox.requests().len(), requests);
     assert_eq!((&done["compacted"], &done["checkpoint_turns"]), (&json!(true), &json!(null)));

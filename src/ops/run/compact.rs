@@ -34,12 +34,17 @@ pub(crate) fn checkpoint_writer<'a>(
     })
 }
 
+/// A conversation of fewer tokens is not worth a request.
+const SMALL: u64 = 8000;
+
 /// Compacts the conversation of a call.
 pub(crate) fn compact_now(call: &Call<'_>) -> Result<Report, Problem> {
     let model = call.settings.config.model.clone().unwrap_or_default();
-    let size = find_window(call, &model).unwrap_or(UNKNOWN_WINDOW);
+    let window = find_window(call, &model).unwrap_or(UNKNOWN_WINDOW);
     let mut journal = call.open_conversation()?;
     let tokens = TokenEstimate::from_pieces(journal.pieces()).tokens_of_all(journal.text().len());
+    // As if the window were full: who asks for it does not wait for that.
+    let size = window.min(tokens.max(SMALL));
     let write = checkpoint_writer(call, &model, call.shows_progress);
     let outputs = call.root().outputs_folder();
     let price = call.settings.price(&model);
@@ -52,7 +57,7 @@ pub(crate) fn compact_now(call: &Call<'_>) -> Result<Report, Problem> {
         }
         Ok(None) => {
             let text = format!(
-                "nothing to compact: about {tokens} tokens, and older turns would not get shorter (window: {size})"
+                "nothing to compact: about {tokens} tokens, and older turns would not get shorter"
             );
             report(call, text, None, tokens)
         }
