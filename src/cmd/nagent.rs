@@ -253,7 +253,7 @@ fn command_elsewhere(words: &[&str]) -> Option<String> {
             return Some(format!("NAGENT_COMPLETE={shell} nagent"));
         }
         ["mcp", "add" | "list" | "remove" | "serve" | "get", ..] | ["mcp"] => {
-            "nagent-mcp, which has list, help, call, add and remove"
+            "nagent-mcp, which has list, help, call and add"
         }
         [command]
             if command.len() > 1

@@ -159,7 +159,7 @@ fn names_of_any_bytes_can_be_read_and_wrong_words_are_named() {
         (CONVERSATIONS, &["list", "bad"][..], "unexpected argument bad"),
         (CONVERSATIONS, &["prune", "--older", "-1d"], "if it is the value of a flag, --FLAG=-1d"),
         (CONVERSATIONS, &["show", "--turn", "x"], "give a whole number"),
-        (NAGENT, &["--max-turns", "-1", "x"], "--FLAG=-1"),
+        (NAGENT, &["--max-turns", "-1", "x"], "--max-turns takes no number below zero: -1"),
         (NAGENT, &["x", "-o"], "'--output FILE' but"),
         (LLM_TEXT, &[], "FILE (or --file FILE)"),
     ];

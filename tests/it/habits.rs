@@ -55,7 +55,7 @@ fn words_and_flags_of_other_programs_get_the_right_hint() {
             (&["--yolo", "x"], 2, "--sandbox off"),
             (&["-p", "x"], 2, "prints the answer and ends"),
             (&["- fix the list"], 2, "nagent -- \"- fix the list\""),
-            (&["--max-turns", "-1", "x"], 2, "--FLAG=-1"),
+            (&["--max-turns", "-1", "x"], 2, "no number below zero: -1"),
             (&["-c", "and now?"], 2, "nagent --continue goes on"),
             (&["--status", "--doctor"], 2, "cannot be used with"),
         ],

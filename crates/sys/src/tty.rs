@@ -19,6 +19,7 @@ use super::env::Env;
 use super::interrupt::{Interrupts, ResumeWatch};
 use super::lock::{LockWait, lock_file};
 use super::{env, fs, ready, terminal};
+use conversation::format::columns::wrap_line;
 use conversation::format::harmless::is_hidden;
 
 /// Nothing may be typed for this long before an answer counts.
@@ -121,7 +122,8 @@ impl Tty {
                 if raw.is_none() || !self.wait_for_quiet(interrupts) {
                     return None;
                 }
-                self.write(choices);
+                let (columns, _) = self.read_dimensions();
+                self.write(&wrap_line(choices, columns).join("\n"));
                 typed.clear();
             }
             let mut fds = vec![
@@ -188,10 +190,12 @@ impl Tty {
     /// The first line of a question, which no other text can imitate: in reverse video, where colours are shown.
     pub fn format_head(&self, text: &str) -> String {
         let (columns, has_colours) = self.read_dimensions();
+        let rows = wrap_line(text, columns.saturating_sub(2).max(1)).into_iter().map(str::trim_end);
         if has_colours {
-            format!("\x1b[7m {text} \x1b[0m\n")
+            rows.map(|row| format!("\x1b[7m {row} \x1b[0m\n")).collect()
         } else {
-            format!("{}\n{text}\n", "-".repeat(columns.min(72)))
+            let rows: String = rows.map(|row| row.to_owned() + "\n").collect();
+            format!("{}\n{rows}", "-".repeat(columns.min(72)))
         }
     }
 

@@ -122,6 +122,9 @@ fn make_row(one: Conversation) -> ListRow {
     ListRow { modified: one.modified, name, cells, line, value }
 }
 
+/// Columns for a name. A longer one moves the rest of its own row to the right, and not of all rows.
+const NAME: usize = 24;
+
 /// A table with a heading, cut at the width of the terminal.
 fn format_list(rows: &[ListRow], columns: usize) -> String {
     if rows.is_empty() {
@@ -131,8 +134,18 @@ fn format_list(rows: &[ListRow], columns: usize) -> String {
     let mut table = vec![["NAME", "AGE", "PROMPTS", "COST", "FIRST WORDS"].map(str::to_owned)];
     table.extend(rows.iter().map(|row| {
         let [prompts, cost, words] = row.cells.clone();
-        [row.name.clone(), format_age(now.saturating_sub(row.modified)), prompts, cost, words]
+        let name: String = row.name.chars().take(NAME).collect();
+        [name, format_age(now.saturating_sub(row.modified)), prompts, cost, words]
     }));
     let table = format_table(&table, &[1, 2, 3]);
-    table.lines().map(|line| truncate(line, columns) + "\n").collect()
+    let rests = rows
+        .iter()
+        .map(|row| row.name.char_indices().nth(NAME).map_or("", |(at, _)| &row.name[at..]));
+    let lines = table.lines().zip([""].into_iter().chain(rests));
+    let with_rest = |(line, rest): (&str, &str)| {
+        let at =
+            if rest.is_empty() { 0 } else { line.char_indices().nth(NAME).map_or(0, |(at, _)| at) };
+        truncate(&[&line[..at], rest, &line[at..]].concat(), columns) + "\n"
+    };
+    lines.map(with_rest).collect()
 }

@@ -374,6 +374,8 @@ impl<'a> Progress<'a> {
         self.is_open = streamed != Streamed::End;
         if !self.is_open {
             self.answer.end();
+            // More of the reply may follow: a long write, say.
+            self.spinner.start("model");
         }
         self.streamed.push_str(text);
     }

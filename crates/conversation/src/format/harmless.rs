@@ -82,14 +82,21 @@ pub fn escape_line(text: &str, most: usize) -> String {
     truncate(&escape_text(&words.join(" ")), most)
 }
 
-/// Shows hidden characters, and keeps line feeds and tabs. CR LF is a line end; any other CR would overwrite its line.
+/// Shows hidden characters, and keeps line feeds and tabs, and joiners between characters that are not ASCII: emoji, Persian and
+/// Hindi are written with them. CR LF is a line end; any other CR would overwrite its line.
 pub fn escape_text(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     let mut chars = text.chars().peekable();
+    let is_joined = |c: Option<&char>| c.is_some_and(|c| !c.is_ascii() && !is_hidden(*c));
     while let Some(c) = chars.next() {
         match c {
             '\n' | '\t' => out.push(c),
             '\r' if chars.peek() == Some(&'\n') => {}
+            '\u{200c}' | '\u{200d}'
+                if is_joined(out.chars().next_back().as_ref()) && is_joined(chars.peek()) =>
+            {
+                out.push(c);
+            }
             c if is_hidden(c) => {
                 _ = write!(out, "{}", c.escape_unicode());
             }
@@ -206,7 +213,8 @@ mod tests {
 
         #[test]
         fn nothing_hidden_is_left(text in any::<String>(), bytes: Vec<u8>) {
-            prop_assert!(!escape_line(&text, 50).chars().any(is_hidden));
+            let is_odd = |c: char| is_hidden(c) && !"\u{200c}\u{200d}".contains(c);
+            prop_assert!(!escape_line(&text, 50).chars().any(is_odd));
             prop_assert!(escape_line(&text, 50).chars().count() <= 50);
             prop_assert!(!quote_name(OsStr::from_bytes(&bytes)).chars().any(is_hidden));
         }

@@ -85,7 +85,11 @@ impl Turn {
                 let Malformed { line, excerpt, .. } = malformed;
                 // The user sees only the first line of it.
                 let start = excerpt.split("\\n").next().unwrap_or_default();
-                let why = format!("it does not follow nagent's protocol (line {line}: {start})");
+                let why = if reply.text.trim().is_empty() {
+                    "it is empty".to_owned()
+                } else {
+                    format!("it does not follow nagent's protocol (line {line}: {start})")
+                };
                 self.save_reply(reply.text, status, None, message, &why)
             }
         }

@@ -173,6 +173,8 @@ pub(super) const ESCAPES: [&[u8; 9]; 2] = [b"\x07\x08\t\n\x0b\x0c\r\"\\", b"abtn
 /// Formats a name with its prefix, quoted as git does with `core.quotePath` off. A tab ends a name that contains a
 /// space.
 pub(super) fn format_name(side: &str, name: &[u8]) -> Vec<u8> {
+    // A whole path has no side: it would read `b//tmp/x`.
+    let side = if name.starts_with(b"/") { "" } else { side };
     let mut text = side.as_bytes().to_vec();
     for byte in name {
         match ESCAPES[0].iter().position(|escaped| escaped == byte) {
