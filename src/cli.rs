@@ -1,7 +1,6 @@
 //! The base of all tools: parsing, `--description`, `--json`, panics, and the [`Report`] of `run` with its exit code.
 
 use std::ffi::OsString;
-use std::panic;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -119,16 +118,15 @@ pub fn main<T: Tool>() -> ExitCode {
     ExitCode::from(out::print_report(T::NAME, form, report).code())
 }
 
-/// Ends the process at a panic, which is a bug of nagent: with an error like any other instead of a backtrace.
+/// Reports a panic, which is a bug of nagent, like any other error instead of by a backtrace.
 fn report_panics<T: Tool>(form: Form) {
-    panic::set_hook(Box::new(move |panic| {
-        let cause = panic.payload_as_str().unwrap_or("unknown");
+    sys::env::exit_at_panic(move |cause| {
         let problem = format!(
             "bug in nagent: {cause}; what was appended to the conversation is safe. Please report it"
         );
         let report = Report::failed(Exit::Failed, problem);
-        std::process::exit(out::print_report(T::NAME, form, report).code().into());
-    }));
+        out::print_report(T::NAME, form, report).code()
+    });
 }
 
 fn run_tool<T: Tool>(args: T, folder: Option<&Path>) -> Report {
@@ -202,6 +200,13 @@ fn report_usage<T: Tool>(error: &clap::Error, words: &[OsString]) -> Report {
     let is_short = invalid.starts_with('-') && !invalid.starts_with("--");
     let word = words.iter().map(|word| word.to_string_lossy());
     let word = word.into_iter().find(|word| word.starts_with(&invalid) && !word.starts_with("--"));
+    let before = words.windows(2).find(|pair| word.as_deref() == pair[1].to_str());
+    if let (Some(flag), Some(word)) = (before.and_then(|pair| pair[0].to_str()), &word)
+        && flag.starts_with("--")
+        && word.parse::<f64>().is_ok()
+    {
+        return Report::failed(Exit::Usage, format!("{flag} takes no number below zero: {word}"));
+    }
     if let (ErrorKind::UnknownArgument, true, Some(word)) = (error.kind(), is_short, word) {
         let message = format!(
             "there is no {invalid}; words that begin with - come after -- ({} -- \"{word}\"); if {word} is a file, write ./{word}, and if it is the value of a flag, --FLAG={word} (--help shows all)",

@@ -64,7 +64,7 @@ fn tab_completes_commands_names_and_paths() {
 }
 
 #[test]
-fn a_line_may_be_long_and_one_that_is_too_long_is_refused() {
+fn a_line_may_be_long() {
     let sandbox = Sandbox::new().reply(answer("ok")).reply(answer("ok"));
     let mut pty = start(&sandbox, &[], "» ");
     let long = "word ".repeat(20_000);
@@ -74,11 +74,9 @@ fn a_line_may_be_long_and_one_that_is_too_long_is_refused() {
     let mut outputs = outputs.map(|entry| std::fs::read(entry.unwrap().path()).unwrap());
     assert!(outputs.any(|bytes| bytes == long.trim_end().as_bytes()));
     // A paste with more rows than the editor can count. One of 10 MB takes an unoptimised editor seconds to read.
-    pty.type_keys(&format!("\x1b[200~{}\x1b[201~", "\r".repeat(70_000)));
-    pty.expect("put it into a file, and show it to the model with /read FILE");
-    pty.expect_times("\x1b[?2004h", 3);
-    prompt(&mut pty, "» ", "go");
-    assert_eq!(prompts(&sandbox)[1], "go");
+    let rows = format!("\x1b[200~first{}last\x1b[201~", "\r".repeat(70_000));
+    prompt(&mut pty, "» ", &rows);
+    assert!(prompts(&sandbox)[1].starts_with("first") && prompts(&sandbox)[1].ends_with("last"));
 }
 
 #[test]

@@ -255,6 +255,15 @@ fn set_variables(
     variables
 }
 
+/// Ends the process at a panic, from whatever thread, with the exit code of `report`, which gets the message. A release cannot
+/// return from a panic.
+pub fn exit_at_panic(report: impl Fn(&str) -> u8 + Send + Sync + 'static) {
+    std::panic::set_hook(Box::new(move |panic| {
+        let code = report(panic.payload_as_str().unwrap_or("unknown"));
+        std::process::exit(code.into());
+    }));
+}
+
 /// The name that this executable was called by: the tool that it acts as.
 pub fn invoked_name() -> Option<String> {
     let words = std::env::args_os().next()?;

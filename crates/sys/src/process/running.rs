@@ -17,7 +17,7 @@ use rustix::process::Signal as Kill;
 use super::super::ready;
 use super::job::{Finished, Job, JobId, JobOutcome, Output, StartError, Stdin};
 use super::request::Config;
-use super::supervisor::{self, ExitReport, Supervisor};
+use super::supervisor::{self, ExitReport, JobEnd, Supervisor};
 use crate::env;
 use conversation::exit::Signal;
 
@@ -31,8 +31,7 @@ pub(super) const END_LIMIT: Duration = supervisor::PATIENCE.saturating_mul(2);
 pub(super) struct RunningJob {
     pub(super) id: JobId,
     pub(super) supervisor: Supervisor,
-    /// The end of the job once it is known; inside, that of a supervisor which was not killed.
-    end: Option<Option<ExitReport>>,
+    end: Option<JobEnd>,
     /// The process id of the command; 0 if it is not known.
     pub(super) leader: u32,
     started: Instant,
@@ -281,7 +280,7 @@ impl RunningJob {
         let end = self.stderr.bytes.saturating_add(LEFTOVER);
         while self.stderr.bytes < end && self.stderr.read_chunk(chunk).is_some() {}
 
-        let report = self.end.flatten();
+        let report = self.report();
         let status = report.map_or(Err(Kill::KILL.as_raw()), |report| report.status);
         let outcome = match (self.ending, status) {
             (Some(ending), _) => ending.outcome,
@@ -303,7 +302,15 @@ impl RunningJob {
 
     /// Lets go of a job that has ended, or whose supervisor was killed.
     pub(super) fn release(self) {
-        self.supervisor.release(self.end.flatten().is_some_and(|report| report.all_gone));
+        let all_gone = self.report().is_some_and(|report| report.all_gone);
+        self.supervisor.release(all_gone);
+    }
+
+    fn report(&self) -> Option<ExitReport> {
+        match self.end? {
+            JobEnd::Reported(report) => Some(report),
+            JobEnd::Unknown => None,
+        }
     }
 }
 

@@ -71,6 +71,15 @@ pub(super) struct ExitReport {
     pub(super) left: u16,
 }
 
+/// The end of a job as nagent knows it.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum JobEnd {
+    /// The supervisor reported it.
+    Reported(ExitReport),
+    /// The supervisor was killed.
+    Unknown,
+}
+
 impl ExitReport {
     const SIZE: usize = 8;
 
@@ -199,14 +208,16 @@ impl Supervisor {
         &self.socket
     }
 
-    /// Returns whether the job has ended, and how; that is not known of a supervisor that was killed.
-    pub(super) fn end(&self) -> Option<Option<ExitReport>> {
+    /// The end of the job, once it has ended.
+    pub(super) fn end(&self) -> Option<JobEnd> {
         let mut bytes = [0; ExitReport::SIZE];
         loop {
             match recv(&self.socket, &mut bytes[..], RecvFlags::DONTWAIT) {
                 Err(Errno::AGAIN | Errno::INTR) => return None,
-                Ok((_, 0)) | Err(_) => return Some(None),
-                Ok((_, ExitReport::SIZE)) => return Some(Some(ExitReport::from_bytes(bytes))),
+                Ok((_, 0)) | Err(_) => return Some(JobEnd::Unknown),
+                Ok((_, ExitReport::SIZE)) => {
+                    return Some(JobEnd::Reported(ExitReport::from_bytes(bytes)));
+                }
                 // The report that the command has started, which came after START_PATIENCE.
                 Ok(_) => {}
             }
