@@ -7,6 +7,7 @@ use crate::answers::Answer;
 use crate::file_edit::{edit, write};
 use crate::process_under_test::Run;
 use crate::sandbox::{Invocation, NAGENT, Sandbox, answer, shell, wait_until};
+use crate::wire::Reply;
 
 /// The lines that stay on the terminal, without colours.
 fn lines_of(run: &Run) -> Vec<String> {
@@ -382,4 +383,17 @@ fn an_output_of_any_length_takes_no_memory() {
         assert_eq!(bytes, 40_000_000);
         assert!(much < little + 15_000, "{much} KB after {commands}, {little} KB without");
     }
+}
+
+#[test]
+fn the_wait_goes_on_visibly_behind_a_note_of_the_model() {
+    let long = "a line of a long file\n".repeat(40);
+    let reply =
+        format!("<nagent-response>now the file</nagent-response>\n<nagent-write path=\"a\">{long}");
+    let sandbox = Sandbox::new().answer(Answer::StallBody(Reply::new(reply)));
+    let mut pty = sandbox.cmd(&["task"]).on_pty(80);
+    pty.expect("now the file");
+    pty.expect(" model 0 s");
+    pty.type_keys("\x03");
+    assert!(!pty.wait().success());
 }
