@@ -467,7 +467,10 @@ fn quiet_is_quiet_on_a_terminal_too() {
     sandbox.llm.push(Answer::busy(503));
     sandbox.llm.choose(|_| answer("the answer").into());
     sandbox.run(&["task"]).assert_exit(0).no_stderr();
-    sandbox.run(&["--progress", "task"]).assert_exit(0).stderr_has(&["continues latest"]);
+    sandbox
+        .run(&["--progress", "task"])
+        .assert_exit(0)
+        .stderr_has(&["continues this shell's conversation: "]);
 }
 
 #[test]

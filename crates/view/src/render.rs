@@ -118,9 +118,13 @@ fn begin_rows(begin: &Begin, columns: usize) -> Vec<Span> {
         return Vec::new();
     }
     let window = begin.window.map(|window| format!(" of {}", format_tokens(window)));
+    // Its name has numbers of this shell that say nothing to a person.
+    let name = match begin.conversation.as_str() {
+        name if name.starts_with("latest-") => "this shell's conversation",
+        name => name,
+    };
     let text = format!(
-        "continues {}: {}, about {}{} tokens",
-        begin.conversation,
+        "continues {name}: {}, about {}{} tokens",
         format_count(begin.prompts, "prompt"),
         format_tokens(begin.tokens),
         window.unwrap_or_default()

@@ -58,6 +58,10 @@ impl Session {
             | ReplCommand::Write => {
                 self.change_setting(verb, argument)?;
             }
+            ReplCommand::Show if !argument.is_empty() && argument.parse::<u64>().is_err() => {
+                let text = format!("/show takes a number of entries, and not {argument}");
+                return Err(Problem::usage(text));
+            }
             ReplCommand::Show => {
                 let (name, last) = (self.name.clone(), format!("--last={argument}"));
                 let count = if argument.is_empty() { 2 } else { 3 };
