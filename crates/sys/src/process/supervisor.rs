@@ -218,8 +218,13 @@ impl Supervisor {
                 Ok((_, ExitReport::SIZE)) => {
                     return Some(JobEnd::Reported(ExitReport::from_bytes(bytes)));
                 }
-                // The report that the command has started, which came after START_PATIENCE.
-                Ok(_) => {}
+                // The report on the start, which came after START_PATIENCE: the command could not be started, or runs.
+                Ok(_) => {
+                    let [a, b, c, d, ..] = bytes;
+                    if i32::from_le_bytes([a, b, c, d]) > 0 {
+                        return Some(JobEnd::Unknown);
+                    }
+                }
             }
         }
     }
