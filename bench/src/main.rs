@@ -95,8 +95,11 @@ fn report(bench: &Bench, options: &Options) {
         "median (least–most). One append of 300 bytes with fdatasync in the folder of the conversations takes"
     );
     println!(
-        "{} ms; nagent and the bare loop sync as often (two a turn).",
+        "{} ms; nagent and the bare loop sync as often (two a turn). The CPU time of commands counts for the bare loop",
         spread(&bench.sync_cost())
+    );
+    println!(
+        "alone: nagent's belong to a supervisor that outlives it. Private memory counts what no other process maps."
     );
     println!(
         "Shell of nagent and of the bare loop: {}.\n",

@@ -148,7 +148,8 @@ fn memory_of(client: &AtomicU32) -> (Option<u64>, Option<u64>) {
         let text = std::fs::read_to_string(path).ok()?;
         let values = text.lines().filter_map(|line| line.split_once(':'));
         let values = values.filter(|(key, _)| keys.contains(key));
-        let sum: Option<u64> = values.map(|(_, value)| value.trim().trim_end_matches(" kB").parse::<u64>().ok()).sum();
+        let sum: Option<u64> =
+            values.map(|(_, value)| value.trim().trim_end_matches(" kB").parse::<u64>().ok()).sum();
         sum.filter(|kib| *kib > 0)
     };
     (read("status", &["VmHWM"]), read("smaps_rollup", &["Private_Clean", "Private_Dirty"]))
