@@ -194,7 +194,7 @@ fn a_question_names_the_whole_path_of_a_file_elsewhere() {
     );
     sandbox.llm.push(answer("ok"));
     let args = ["-c", "c", "-w", "--approve", "ask", "task"];
-    let mut pty = sandbox.cmd(&args).on_pty(200);
+    let mut pty = sandbox.cmd(&args).on_pty(600);
     for count in 1..=2 {
         pty.expect_times(QUESTION, count);
         pty.type_keys("y\r");
