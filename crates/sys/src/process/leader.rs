@@ -9,6 +9,7 @@ use std::os::fd::{BorrowedFd, IntoRawFd, RawFd};
 
 use super::super::interrupt::set_signal_mask;
 use super::request::Request;
+use super::restriction::give_up;
 use rustix::io::{Errno, fcntl_dupfd_cloexec};
 use rustix::process::{
     Pid, Resource, Signal, WaitId, WaitIdOptions, chdir, getpid, getppid,
@@ -76,7 +77,7 @@ fn prepare_leader(supervisor: Pid, request: &Request) -> io::Result<()> {
     let ruleset = take_descriptors(request)?;
     chdir(request.folder())?;
     set_signal_mask(false);
-    request.rights.map_or(Ok(()), |rights| rights.apply(ruleset, request.filter()))
+    request.rights.map_or(Ok(()), |rights| give_up(rights, ruleset, request.filter()))
 }
 
 /// Gives the descriptors that were sent the numbers that the command expects; all others are closed by the exec. Returns

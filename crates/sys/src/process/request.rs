@@ -16,7 +16,7 @@ use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous, munmap};
 use rustix::process::Rlimit;
 use seccompiler::sock_filter;
 
-use super::restriction::{Restriction, Rights};
+use super::restriction::Restriction;
 
 /// Size of the memory in bytes; only what is written to takes any. Linux limits arguments and environment to 6 MiB.
 const SIZE: usize = 8 << 20;
@@ -57,13 +57,33 @@ impl Config<'_> {
     }
 }
 
+/// The way in which a command ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct ExitReport {
+    /// The exit code, or the number of the signal.
+    pub(super) status: Result<i32, i32>,
+    /// Whether every process below the supervisor has ended and was reaped.
+    pub(super) all_gone: bool,
+    /// The number of processes that were still running when the command had ended.
+    pub(super) left: u16,
+}
+
+impl ExitReport {
+    /// That of a supervisor which was killed, and its command with it.
+    pub(super) const UNKNOWN: Self = Self { status: Err(libc::SIGKILL), all_gone: false, left: 0 };
+}
+
 /// A [`Config`] as the supervisor reads it: without any owner of memory or of a descriptor.
 #[derive(Debug)]
 pub(super) struct Request {
     pub(super) grace: Duration,
     pub(super) core: Option<Rlimit>,
     pub(super) is_bwrap: bool,
-    pub(super) rights: Option<Rights>,
+    /// Whether the command gives up all capabilities, and the right to new privileges; `None`: nothing at all.
+    pub(super) rights: Option<(bool, bool)>,
+    /// The negative process id of the command, or the number of the error for which it was not started.
+    pub(super) start: Cell<i32>,
+    pub(super) report: Cell<ExitReport>,
     /// Arguments and environment as execvp(3) takes them.
     pub(super) argv: *const *const c_char,
     pub(super) environment: *const *const c_char,
@@ -115,11 +135,8 @@ impl Shared {
     }
 
     /// The request that was written last.
-    ///
-    /// # Safety
-    /// One was written, and none is written as long as this one is used.
-    pub(super) unsafe fn request(&self) -> &Request {
-        // SAFETY: the caller says so; the beginning of a mapping is aligned.
+    pub(super) fn current(&self) -> &Request {
+        // SAFETY: `write` came first, since nobody asks for one before it is announced; no other is written before its end.
         unsafe { &*std::ptr::with_exposed_provenance(self.address) }
     }
 
@@ -138,7 +155,9 @@ impl Shared {
             grace: config.grace,
             core: config.core,
             is_bwrap: config.is_bwrap,
-            rights: config.restriction.map(Restriction::rights),
+            rights: config.restriction.map(|it| (it.capabilities, it.new_privileges)),
+            start: Cell::new(0),
+            report: Cell::new(ExitReport::UNKNOWN),
             argv,
             environment,
             stack_end: (self.address + SIZE) & !15,

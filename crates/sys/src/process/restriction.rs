@@ -26,41 +26,30 @@ pub struct Restriction {
     pub filter: BpfProgram,
 }
 
-impl Restriction {
-    pub(super) fn rights(&self) -> Rights {
-        Rights { capabilities: self.capabilities, new_privileges: self.new_privileges }
+/// Gives up rights of the calling process: all capabilities, the right to new privileges, and what a ruleset and a filter say.
+pub(super) fn give_up(
+    (all_capabilities, new_privileges): (bool, bool),
+    ruleset: Option<RawFd>,
+    filter: &[sock_filter],
+) -> io::Result<()> {
+    setrlimit(Resource::Core, Rlimit { current: Some(0), maximum: Some(0) })?;
+    if all_capabilities {
+        drop_capabilities()?;
     }
-}
-
-/// The first two rights of a [`Restriction`].
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Rights {
-    capabilities: bool,
-    new_privileges: bool,
-}
-
-impl Rights {
-    /// Restricts the calling process, also by a ruleset and a filter.
-    pub(super) fn apply(self, ruleset: Option<RawFd>, filter: &[sock_filter]) -> io::Result<()> {
-        setrlimit(Resource::Core, Rlimit { current: Some(0), maximum: Some(0) })?;
-        if self.capabilities {
-            drop_capabilities()?;
-        }
-        if self.new_privileges {
-            set_no_new_privs(true)?;
-        }
-        if let Some(ruleset) = ruleset {
-            // SAFETY: two numbers and no memory.
-            let done = unsafe { libc::syscall(libc::SYS_landlock_restrict_self, ruleset, 0) };
-            if done != 0 {
-                return Err(io::Error::last_os_error());
-            }
-        }
-        if !filter.is_empty() && seccompiler::apply_filter(filter).is_err() {
+    if new_privileges {
+        set_no_new_privs(true)?;
+    }
+    if let Some(ruleset) = ruleset {
+        // SAFETY: two numbers and no memory.
+        let done = unsafe { libc::syscall(libc::SYS_landlock_restrict_self, ruleset, 0) };
+        if done != 0 {
             return Err(io::Error::last_os_error());
         }
-        Ok(())
     }
+    if !filter.is_empty() && seccompiler::apply_filter(filter).is_err() {
+        return Err(io::Error::last_os_error());
+    }
+    Ok(())
 }
 
 /// Drops all capabilities. A plain user cannot empty the bounding set, but without new privileges it has no effect.

@@ -12,12 +12,11 @@ use rustix::event::{PollFd, PollFlags};
 use rustix::fs::{Mode, OFlags, fcntl_getfl, fcntl_setfl, open};
 use rustix::io::Errno;
 use rustix::pipe::{PipeFlags, pipe_with};
-use rustix::process::Signal as Kill;
 
 use super::super::ready;
 use super::job::{Finished, Job, JobId, JobOutcome, Output, StartError, Stdin};
-use super::request::Config;
-use super::supervisor::{self, ExitReport, JobEnd, Supervisor};
+use super::request::{Config, ExitReport};
+use super::supervisor::{self, Supervisor};
 use crate::env;
 use conversation::exit::Signal;
 
@@ -31,7 +30,7 @@ pub(super) const END_LIMIT: Duration = supervisor::PATIENCE.saturating_mul(2);
 pub(super) struct RunningJob {
     pub(super) id: JobId,
     pub(super) supervisor: Supervisor,
-    end: Option<JobEnd>,
+    end: Option<ExitReport>,
     /// The process id of the command; 0 if it is not known.
     pub(super) leader: u32,
     started: Instant,
@@ -280,21 +279,19 @@ impl RunningJob {
         let end = self.stderr.bytes.saturating_add(LEFTOVER);
         while self.stderr.bytes < end && self.stderr.read_chunk(chunk).is_some() {}
 
-        let report = self.report();
-        let status = report.map_or(Err(Kill::KILL.as_raw()), |report| report.status);
+        let ExitReport { status, all_gone, left } = self.end.unwrap_or(ExitReport::UNKNOWN);
         let outcome = match (self.ending, status) {
             (Some(ending), _) => ending.outcome,
             (None, Ok(code)) => JobOutcome::Ended { code },
             (None, Err(signal)) => JobOutcome::Killed { signal },
         };
-        let all_gone = report.is_some_and(|report| report.all_gone);
         self.supervisor.release(all_gone);
         Finished {
             id: self.id,
             outcome,
             took,
             all_gone,
-            left: report.map_or(0, |report| report.left),
+            left,
             stdout: self.stdout.kept,
             stderr: self.stderr.kept,
         }
@@ -302,15 +299,7 @@ impl RunningJob {
 
     /// Lets go of a job that has ended, or whose supervisor was killed.
     pub(super) fn release(self) {
-        let all_gone = self.report().is_some_and(|report| report.all_gone);
-        self.supervisor.release(all_gone);
-    }
-
-    fn report(&self) -> Option<ExitReport> {
-        match self.end? {
-            JobEnd::Reported(report) => Some(report),
-            JobEnd::Unknown => None,
-        }
+        self.supervisor.release(self.end.is_some_and(|end| end.all_gone));
     }
 }
 

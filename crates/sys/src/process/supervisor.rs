@@ -7,8 +7,8 @@
 //! It talks to nagent through memory that both see (`request`) and a socket pair:
 //! - to the supervisor: [`START`] with descriptors, when a request is in the memory; [`TERM`] or [`KILL`], one byte each;
 //!   end of file means that nagent is dead: TERM, the grace, KILL
-//! - from the supervisor: four bytes when the command has been started, an error number or the negative process id of the
-//!   command; and one [`ExitReport`], after the command has ended and the rest was killed
+//! - from the supervisor: [`STARTED`], and [`ENDED`] after the command has ended and the rest was killed, when the results are
+//!   in the memory
 //!
 //! It signals only its own unreaped children, whose process ids cannot have been reused. It finds them in
 //! `/proc/thread-self/children`; without /proc it only ends the command's process group. A command that kills its
@@ -30,7 +30,7 @@ use std::time::{Duration, Instant};
 use super::super::interrupt::set_signal_mask;
 use super::super::ready;
 use super::leader::{exit_at_once, start_leader};
-use super::request::{Config, Request, Shared};
+use super::request::{Config, ExitReport, Request, Shared};
 use rustix::event::{PollFd, PollFlags};
 use rustix::fs::{CWD, Mode, OFlags, openat};
 use rustix::io::Errno;
@@ -48,6 +48,12 @@ use rustix::process::{
 /// Announces a request, or more of its descriptors.
 const START: u8 = b'S';
 
+/// The command was started, or could not be: [`Request::start`].
+const STARTED: u8 = b's';
+
+/// All is over: [`Request::report`].
+const ENDED: u8 = b'e';
+
 /// Orders the supervisor to ask the command's process group to end.
 pub(super) const TERM: u8 = b'T';
 
@@ -59,47 +65,6 @@ pub(super) const PATIENCE: Duration = Duration::from_secs(1);
 
 /// Descriptors in one message: the kernel takes up to 253.
 const DESCRIPTORS: usize = 250;
-
-/// The way in which a command ended.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct ExitReport {
-    /// The exit code, or the number of the signal.
-    pub(super) status: Result<i32, i32>,
-    /// Whether every process below the supervisor has ended and was reaped.
-    pub(super) all_gone: bool,
-    /// The number of processes that were still running when the command had ended.
-    pub(super) left: u16,
-}
-
-/// The end of a job as nagent knows it.
-#[derive(Debug, Clone, Copy)]
-pub(super) enum JobEnd {
-    /// The supervisor reported it.
-    Reported(ExitReport),
-    /// The supervisor was killed.
-    Unknown,
-}
-
-impl ExitReport {
-    const SIZE: usize = 8;
-
-    fn to_bytes(self) -> [u8; Self::SIZE] {
-        let mut bytes = [0; Self::SIZE];
-        let (Ok(number) | Err(number)) = self.status;
-        bytes[0] = u8::from(self.all_gone);
-        bytes[1] = u8::from(self.status.is_err());
-        bytes[2..6].copy_from_slice(&number.to_le_bytes());
-        bytes[6..].copy_from_slice(&self.left.to_le_bytes());
-        bytes
-    }
-
-    fn from_bytes(bytes: [u8; Self::SIZE]) -> Self {
-        let number = i32::from_le_bytes([bytes[2], bytes[3], bytes[4], bytes[5]]);
-        let status = if bytes[1] == 0 { Ok(number) } else { Err(number) };
-        let left = u16::from_le_bytes([bytes[6], bytes[7]]);
-        Self { status, all_gone: bytes[0] != 0, left }
-    }
-}
 
 /// Maximum wait for the report that the command has started. That takes about a millisecond, but a command can stop its
 /// supervisor before the report. After this time the command counts as started.
@@ -153,11 +118,8 @@ impl Supervisor {
             0 => serve(other.as_fd(), &shared),
             process => Pid::from_raw(process.max(0)).ok_or_else(io::Error::last_os_error)?,
         };
-        let pidfd = pidfd_open(process, PidfdFlags::empty()).inspect_err(|_| {
-            // Out of descriptors.
-            let _ = kill_process(process, Signal::KILL);
-            let _ = waitid(WaitId::Pid(process), WaitIdOptions::EXITED);
-        })?;
+        // Out of descriptors, it ends with the socket.
+        let pidfd = pidfd_open(process, PidfdFlags::empty())?;
         Ok(Self { pidfd, socket, shared, has_orders: false })
     }
 
@@ -174,13 +136,12 @@ impl Supervisor {
 
     fn wait_for_start(self) -> io::Result<(Self, u32)> {
         let give_up = Instant::now() + START_PATIENCE;
-        let mut number = [0; size_of::<i32>()];
         let mut fds = [PollFd::new(&self.socket, PollFlags::IN)];
         while fds[0].revents().is_empty() && Instant::now() < give_up {
             ready::wait(&mut fds, Some(give_up));
         }
-        let _ = recv(&self.socket, &mut number[..], RecvFlags::DONTWAIT);
-        match i32::from_le_bytes(number) {
+        let is_known = recv(&self.socket, &mut [0][..], RecvFlags::DONTWAIT).is_ok();
+        match if is_known { self.shared.current().start.get() } else { 0 } {
             number @ ..=0 => Ok((self, number.unsigned_abs())),
             number => {
                 self.release(true);
@@ -209,22 +170,15 @@ impl Supervisor {
     }
 
     /// The end of the job, once it has ended.
-    pub(super) fn end(&self) -> Option<JobEnd> {
-        let mut bytes = [0; ExitReport::SIZE];
+    pub(super) fn end(&self) -> Option<ExitReport> {
+        let (mut message, request) = ([0], self.shared.current());
         loop {
-            match recv(&self.socket, &mut bytes[..], RecvFlags::DONTWAIT) {
+            match recv(&self.socket, &mut message[..], RecvFlags::DONTWAIT) {
                 Err(Errno::AGAIN | Errno::INTR) => return None,
-                Ok((_, 0)) | Err(_) => return Some(JobEnd::Unknown),
-                Ok((_, ExitReport::SIZE)) => {
-                    return Some(JobEnd::Reported(ExitReport::from_bytes(bytes)));
-                }
-                // The report on the start, which came after START_PATIENCE: the command could not be started, or runs.
-                Ok(_) => {
-                    let [a, b, c, d, ..] = bytes;
-                    if i32::from_le_bytes([a, b, c, d]) > 0 {
-                        return Some(JobEnd::Unknown);
-                    }
-                }
+                Ok((_, 1)) if message[0] == ENDED => return Some(request.report.get()),
+                // It came after START_PATIENCE.
+                Ok((_, 1)) if request.start.get() <= 0 => {}
+                _ => return Some(ExitReport::UNKNOWN),
             }
         }
     }
@@ -263,7 +217,8 @@ fn serve(socket: BorrowedFd<'_>, shared: &Shared) -> ! {
             Ok(leader) => -leader.as_raw_nonzero().get(),
             Err(error) => error.raw_os_error().unwrap_or(libc::EINVAL),
         };
-        let _ = send(socket, &number.to_le_bytes(), SendFlags::NOSIGNAL | SendFlags::DONTWAIT);
+        request.start.set(number);
+        let _ = send(socket, &[STARTED], SendFlags::NOSIGNAL | SendFlags::DONTWAIT);
         if let Ok(leader) = started {
             supervise(socket, &child_ends, leader, request);
         }
@@ -286,8 +241,7 @@ fn receive_request<'a>(socket: BorrowedFd<'_>, shared: &'a Shared) -> Option<&'a
         if byte[0] != START {
             continue;
         }
-        // SAFETY: nagent has written it, and changes nothing before this job has ended.
-        let request = unsafe { shared.request() };
+        let request = shared.current();
         for message in control.drain() {
             let RecvAncillaryMessage::ScmRights(descriptors) = message else { continue };
             for descriptor in descriptors {
@@ -364,8 +318,8 @@ fn supervise(socket: BorrowedFd<'_>, child_ends: &OwnedFd, leader: Pid, request:
     let code = status.as_ref().and_then(WaitIdStatus::exit_status);
     let status = signal.map_or(Ok(code.unwrap_or(-1)), Err);
     let all_gone = kill_all_children(child_ends);
-    let report = ExitReport { status, all_gone, left };
-    let _ = send(socket, &report.to_bytes(), SendFlags::NOSIGNAL | SendFlags::DONTWAIT);
+    request.report.set(ExitReport { status, all_gone, left });
+    let _ = send(socket, &[ENDED], SendFlags::NOSIGNAL | SendFlags::DONTWAIT);
 }
 
 /// Closes all descriptors of nagent except the socket, which becomes descriptor 0, and opens a descriptor that is
@@ -521,19 +475,4 @@ fn for_each_listed(list: &CStr, act: &mut dyn FnMut(Pid)) {
 #[cfg(test)]
 pub(super) fn end_idle() {
     IDLE.lock().unwrap().drain(..).for_each(Supervisor::end_process);
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_report_survives_the_socket() {
-        for status in [Ok(0), Ok(255), Err(9)] {
-            for all_gone in [false, true] {
-                let report = ExitReport { status, all_gone, left: 300 };
-                assert_eq!(ExitReport::from_bytes(report.to_bytes()), report);
-            }
-        }
-    }
 }
