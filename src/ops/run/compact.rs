@@ -34,7 +34,7 @@ pub(crate) fn checkpoint_writer<'a>(
     })
 }
 
-/// A conversation of fewer tokens is not worth a request.
+/// The smallest window that is assumed for a conversation, in tokens.
 const SMALL: u64 = 8000;
 
 /// Compacts the conversation of a call.

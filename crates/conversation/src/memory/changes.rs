@@ -10,8 +10,8 @@
 //!  "what":"undo","undone":[ID…],"before":H,"after":H}    the user undid these changes
 //! ```
 //! `of` has the names by which a run is found: the conversation of its shell, the conversations that started it, and
-//! its own. `folder` is where it was started. If another run started this one, `task` is the prompt of the first of these runs. Contents are stored in
-//! `outputs/` under their hash. Unreadable lines (after a power cut, or of an older version) are skipped.
+//! its own. `folder` is where it was started. If another run started this one, `task` is the prompt of the first of these
+//! runs. Contents are stored in `outputs/` under their hash. Unreadable lines (after a power cut, or of an older version) are skipped.
 
 use std::collections::{HashMap, HashSet};
 
