@@ -20,13 +20,13 @@ demo:
 	$(CARGO) build --locked
 	@demo/run $(TARGET_DIR)/debug/nagent
 
-# All tests. cargo-nextest runs them faster where it is installed, three for each processor, since they wait for servers most
+# All tests. cargo-nextest runs them faster where it is installed, five for each processor, since they wait for servers most
 # of their time. Their files are in /dev/shm where it is there, which takes less processor time. Without nextest cargo's own
 # runner does, the unit tests one by one: those of processes look for orphans, and would find each other's.
 test:
 	@if test -z "$$TMPDIR" && test -w /dev/shm; then export TMPDIR=/dev/shm; fi; \
 	if $(CARGO) nextest --version >/dev/null 2>&1; then \
-		$(CARGO) nextest run --locked --test-threads $$((3 * $$(nproc))) && $(CARGO) test --locked --quiet --doc; \
+		$(CARGO) nextest run --locked --test-threads $$((5 * $$(nproc))) && $(CARGO) test --locked --quiet --doc; \
 	else \
 		$(CARGO) test --locked --quiet --lib -- --test-threads=1 && $(CARGO) test --locked --quiet --test it && \
 			$(CARGO) test --locked --quiet --doc; \
