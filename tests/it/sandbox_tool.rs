@@ -364,7 +364,7 @@ fn git_commits_and_its_config_and_hooks_stay() {
     run.assert_exit(0);
     std::thread::sleep(std::time::Duration::from_millis(60));
     let run = sandbox.program(SANDBOX, &["--", "sh", "-c", script]).run().assert_exit(0);
-    // A socket of another test that went meanwhile is told by bwrap, and the sandbox is built again.
+    // If a socket of another test vanishes meanwhile, bwrap says so, and the sandbox is built again.
     let own = run.stderr.lines().filter(|line| !line.starts_with("bwrap: Can't mkdir parents"));
     assert_eq!((run.stdout.as_str(), own.count()), ("2\n", 0), "{run:?}");
     let config = sandbox.read(".git/config");
