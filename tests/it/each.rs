@@ -265,7 +265,7 @@ fn ctrl_c_stops_all_and_prints_what_is_done() {
         "{}",
         run.stderr
     );
-    assert_eq!(sandbox.processes(), [""; 0]);
+    assert_eq!(sandbox.lasting_processes(), [""; 0]);
     let asked = counting(&sandbox, 6);
     assert_in_order(&each(&sandbox, &args).stdin(lines(6)).run().assert_exit(0), 6);
     let asked: Vec<_> = asked.iter().map(|it| it.load(Ordering::SeqCst)).collect();

@@ -222,7 +222,7 @@ fn ways_to_end() {
         let run = run(&sandbox, &["--timeout", "0.1"], code).within(5.0);
         run.assert_exit(124).no_stdout().stderr_has(&["longer than 0.1 s"]);
     }
-    assert_eq!(sandbox.processes(), Vec::<String>::new());
+    assert_eq!(sandbox.lasting_processes(), Vec::<String>::new());
 }
 
 #[test]

@@ -21,7 +21,7 @@ fn run(engine: &str) -> (Sandbox, Run) {
     fs::write(folder.join("memory.js"), "'never'").unwrap();
     sandbox.llm.push(answer("done"));
     let run = sandbox.program(think.to_str().unwrap(), &["--timeout", "1", "hello.md"]).run();
-    assert_eq!(sandbox.processes(), Vec::<String>::new());
+    assert_eq!(sandbox.lasting_processes(), Vec::<String>::new());
     (sandbox, run)
 }
 

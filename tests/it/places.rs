@@ -304,7 +304,7 @@ fn programs_in_bin_that_are_no_tools_are_left_out() {
     assert!(run.stderr.contains("hangs did not answer"), "{}", run.stderr);
     let cache = fs::read_to_string(sandbox.root().join("tools.json")).unwrap();
     assert!(cache.contains("good") && !cache.contains("hangs"), "who was slow is asked again");
-    assert_eq!(sandbox.processes(), Vec::<String>::new());
+    assert_eq!(sandbox.lasting_processes(), Vec::<String>::new());
 }
 
 /// Looks at a place, whatever is in it: each tool ends, in time, and says nothing of a panic. What they all said.

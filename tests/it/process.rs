@@ -180,7 +180,7 @@ fn a_signal_during_a_model_call_ends_it_within_a_second_and_the_conversation_say
                 .any(|block| block.body.contains(name) || block.body.contains("interrupted"));
             assert!(told, "{name} in {}", sandbox.conversation());
             assert!(!sandbox.conversation().contains("never seen"));
-            assert_eq!(sandbox.processes(), Vec::<String>::new());
+            assert_eq!(sandbox.lasting_processes(), Vec::<String>::new());
         }
     }
 }
@@ -205,7 +205,7 @@ fn a_signal_during_a_shell_action_ends_all_descendants_and_the_conversation_says
         wait_until("the shell has started", || sandbox.work().join("started").exists());
         running.signal(signal);
         running.wait().within(SECOND).assert_exit(code);
-        assert_eq!(sandbox.processes(), Vec::<String>::new(), "after {name}");
+        assert_eq!(sandbox.lasting_processes(), Vec::<String>::new(), "after {name}");
         let conversation = sandbox.conversation();
         assert!(
             conversation.contains(name) || conversation.contains("interrupted"),

@@ -43,5 +43,5 @@ fn a_signal_ends_a_program() {
     crate::sandbox::wait_until("the program was asked", || sandbox.home().join("asked").exists());
     run.signal(rustix::process::Signal::INT);
     run.wait().assert_exit(130);
-    assert_eq!(sandbox.processes(), [] as [String; 0]);
+    assert_eq!(sandbox.lasting_processes(), [] as [String; 0]);
 }

@@ -360,6 +360,18 @@ impl Sandbox {
             .collect()
     }
 
+    /// The same, without those that end within two seconds: nagent's own supervisors end a moment after it.
+    pub(crate) fn lasting_processes(&self) -> Vec<String> {
+        let end = Instant::now() + Duration::from_secs(2);
+        loop {
+            let left = self.processes();
+            if left.is_empty() || Instant::now() > end {
+                return left;
+            }
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    }
+
     /// Everything under the home, as text, to look for what must not be there.
     pub(crate) fn everything_at_home(&self) -> String {
         let mut all = String::new();

@@ -34,7 +34,7 @@ fn shell_with_a_timeout_is_ended_with_all_descendants() {
     assert_eq!(block.get("status"), "error");
     assert!(block.body.contains("before"), "what came is kept: {block:?}");
     assert!(format!("{block:?}").contains("time"), "{block:?}");
-    assert_eq!(sandbox.processes(), Vec::<String>::new());
+    assert_eq!(sandbox.lasting_processes(), Vec::<String>::new());
 }
 
 #[test]
@@ -43,7 +43,7 @@ fn descendants_end_with_the_tag_that_started_them() {
     let block =
         act(&sandbox, &shell("(setsid sleep 300 &) ; sleep 301 & echo off"), "nagent-shell-result");
     assert!(block.body.contains("off"));
-    assert_eq!(sandbox.processes(), Vec::<String>::new());
+    assert_eq!(sandbox.lasting_processes(), Vec::<String>::new());
 }
 
 #[test]
@@ -152,7 +152,7 @@ fn processes_left_in_the_background_are_counted() {
     assert!(all.iter().all(|line| line == one), "{all:?}");
     // What has ended by itself was not left.
     assert_eq!(last("true & sleep 0.2; echo on"), "on");
-    assert_eq!(sandbox.processes(), Vec::<String>::new());
+    assert_eq!(sandbox.lasting_processes(), Vec::<String>::new());
 }
 
 #[test]
@@ -169,7 +169,7 @@ fn processes_left_in_the_background_of_a_sandbox_are_counted_and_end() {
     // The process that counts them cannot be ended or written to.
     assert_eq!(results[1].get("exit_code"), "7");
     assert!(!results[1].body.contains("killed when the command ended"), "{results:?}");
-    assert_eq!(sandbox.processes(), Vec::<String>::new());
+    assert_eq!(sandbox.lasting_processes(), Vec::<String>::new());
 }
 
 fn keep(name: &str, commands: &str) -> String {
@@ -180,7 +180,7 @@ fn keep(name: &str, commands: &str) -> String {
 fn run_replies(replies: &[String]) -> Vec<Block> {
     let sandbox = Sandbox::new().replies(replies.iter().cloned()).reply(answer("done"));
     sandbox.run(&["task"]).assert_exit(0);
-    assert_eq!(sandbox.processes(), Vec::<String>::new(), "all ends with the run");
+    assert_eq!(sandbox.lasting_processes(), Vec::<String>::new(), "all ends with the run");
     sandbox.blocks_of("nagent-shell-result")
 }
 

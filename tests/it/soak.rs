@@ -93,7 +93,7 @@ pub(crate) fn soak(turns: usize, seed: u64, cuts: bool) -> Soaked {
             wrong.push(format!("{} blocks of {name}, not {wanted}", count(name)));
         }
     }
-    let left = sandbox.processes();
+    let left = sandbox.lasting_processes();
     if !left.is_empty() {
         wrong.push(format!("processes stay: {left:?}"));
     }
