@@ -21,12 +21,13 @@ demo:
 	@demo/run $(TARGET_DIR)/debug/nagent
 
 # All tests. cargo-nextest runs them faster where it is installed, five for each processor, since they wait for servers most
-# of their time. Their files are in /dev/shm where it is there, which takes less processor time. Without nextest cargo's own
-# runner does, the unit tests one by one: those of processes look for orphans, and would find each other's.
+# of their time. Their files are in /dev/shm where it is there, which takes less processor time, as does nextest when it does
+# not start itself again for each test. Without nextest cargo's own runner does, the unit tests one by one: those of processes
+# look for orphans, and would find each other's.
 test:
 	@if test -z "$$TMPDIR" && test -w /dev/shm; then export TMPDIR=/dev/shm; fi; \
 	if $(CARGO) nextest --version >/dev/null 2>&1; then \
-		$(CARGO) nextest run --locked --test-threads $$((5 * $$(nproc))) && $(CARGO) test --locked --quiet --doc; \
+		NEXTEST_DOUBLE_SPAWN=0 $(CARGO) nextest run --locked --test-threads $$((5 * $$(nproc))) && $(CARGO) test --locked --quiet --doc; \
 	else \
 		$(CARGO) test --locked --quiet --lib -- --test-threads=1 && $(CARGO) test --locked --quiet --test it && \
 			$(CARGO) test --locked --quiet --doc; \
