@@ -4,7 +4,7 @@ use pulldown_cmark::{Alignment, CodeBlockKind, Event, Options, Parser, Tag, TagE
 
 use crate::style::{BOLD, CYAN, DIM, ITALIC, PLAIN, Span, Style, UNDERLINED};
 use crate::table::format_table;
-use conversation::format::columns::width;
+use conversation::format::columns::{width, wrap_line};
 use conversation::format::harmless::escape_text;
 
 /// A line, or a table.
@@ -64,7 +64,8 @@ pub(super) fn parse(line: &str, columns: usize) -> Block {
     block
 }
 
-/// The rows of a table. `None` if the lines are none, have too many cells, or do not fit.
+/// The rows of a table, cells that are too long for the window on several lines. `None` if the lines are none, have too many
+/// cells, or do not fit even so.
 pub(super) fn align_table(lines: &str, columns: usize) -> Option<Vec<Span>> {
     let bars = |line: &str| line.replace("\\|", "").matches('|').count();
     let most = bars(lines.lines().next()?);
@@ -74,11 +75,33 @@ pub(super) fn align_table(lines: &str, columns: usize) -> Option<Vec<Span>> {
     }
     let is_right = |at: &usize| alignments[*at] == Alignment::Right;
     let right: Vec<usize> = (0..alignments.len()).filter(is_right).collect();
-    let text = format_table(&rows, &right);
-    let widest = text.lines().map(width).max().filter(|widest| *widest <= columns)?;
-    let (head, rest) = text.trim_end().split_once('\n').unwrap_or((text.trim_end(), ""));
-    let rule = format!("\n{}\n", "─".repeat(widest));
+    let rows = wrap_cells(&rows, columns)?;
+    let text = format_table(&rows.concat(), &right);
+    let widest = text.lines().map(width).max()?;
+    let end_of_head = text.match_indices('\n').nth(rows[0].len() - 1)?.0;
+    let (head, rest) = text.split_at(end_of_head);
+    let (rule, rest) = (format!("\n{}\n", "─".repeat(widest)), rest.trim_matches('\n'));
     Some(vec![Span::new(head, BOLD), Span::new(rule, DIM), Span::new(rest, PLAIN)])
+}
+
+/// The lines of each row, where no column is wider than the window has room for.
+fn wrap_cells(rows: &[Vec<String>], columns: usize) -> Option<Vec<Vec<Vec<String>>>> {
+    let count = rows.iter().map(Vec::len).max()?;
+    let cells = |at: usize| rows.iter().filter_map(move |row| row.get(at));
+    let widths: Vec<usize> =
+        (0..count).map(|at| cells(at).map(|cell| width(cell)).max().unwrap_or(0)).collect();
+    let fits =
+        |most: &usize| widths.iter().map(|width| width.min(most) + 2).sum::<usize>() <= columns + 2;
+    // Narrower columns would break words.
+    let most = (8..=columns.max(8)).rev().find(fits)?;
+    let wrap = |row: &Vec<String>| {
+        let cells: Vec<Vec<&str>> = row.iter().map(|cell| wrap_line(cell, most)).collect();
+        let lines = 0..cells.iter().map(Vec::len).max().unwrap_or(1);
+        let part =
+            |cell: &Vec<&str>, at| cell.get(at).map_or("", |it: &&str| it.trim_end()).to_owned();
+        lines.map(|at| cells.iter().map(|cell| part(cell, at)).collect()).collect()
+    };
+    Some(rows.iter().map(wrap).collect())
 }
 
 impl Block {

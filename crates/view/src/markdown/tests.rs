@@ -169,6 +169,9 @@ fn code_is_shown_exactly() {
 fn tables_are_aligned_where_they_fit() {
     let table = "| a | bb |\n|---|--:|\n| one **two** | 3 |\nend\n";
     check(table, 40, &["a        bb", "───────────", "one two   3", "end"]);
+    let wide = "| a | n |\n|---|--:|\n| one two three four | 3 |\n| x | 14 |\nend\n";
+    let rows = ["a         n", "───────────", "one two   3", "three", "four", "x        14", "end"];
+    check(wide, 12, &rows);
     check(table, 10, &["| a | bb |", "|---|--:|", "| one two", "| 3 |", "end"]);
     check("|a|b|\n|:-:|-|\n|x\\|y|z|\n", 40, &["a    b", "──────", "x|y  z"]);
     check("|a|\n|-|\n|b|c|\n", 40, &["|a|", "|-|", "|b|c|"]);
